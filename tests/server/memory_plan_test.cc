@@ -2,18 +2,12 @@
 // refused.
 #include "server/config/memory_plan.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "server/config/load.h"
-#include "tests/testing/status_matchers.h"
+#include "tests/server/fails_with.h"
+#include "tests/server/prelude.h"
 
 namespace nearfield::server {
 namespace {
-
-using ::absl_testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 absl::StatusOr<LoadOutcome> Load(std::vector<const char*> arguments, const HostMachine& machine,
                                  Settings* settings) {
@@ -71,29 +65,26 @@ TEST(MemoryPlan, ASumBeyondTheMemoryIsRefusedAndNamesItsParts) {
   Settings settings;
   EXPECT_THAT(Load({"--backend=cpu", "--memory-bytes=3GiB", "--replies-bytes-max=2GiB"},
                    {.memory_bytes = 4 * kGiB, .cores = 2}, &settings),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       AllOf(HasSubstr("this process may use 4294967296"),
-                             HasSubstr("memory_bytes 3221225472"),
-                             HasSubstr("replies_bytes_max 2147483648"))));
+              FailsWith(kInvalidArgument, "this process may use 4294967296",
+                        "memory_bytes 3221225472", "replies_bytes_max 2147483648"));
   Settings no_room;
   EXPECT_THAT(Load({"--backend=cpu", "--memory-bytes=3GiB"},
                    {.memory_bytes = 3 * kGiB + 200 * kMiB, .cores = 2}, &no_room),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("leaves nothing for data")));
+              FailsWith(kInvalidArgument, "leaves nothing for data"));
 }
 
 TEST(MemoryPlan, CheckConfigPrintsTheSumWithItsParts) {
   const HostMachine machine = {.memory_bytes = 8 * kGiB, .cores = 4};
   Settings settings;
-  const auto printed = Load({"--check-config"}, machine, &settings);
-  ASSERT_OK(printed);
+  ASSERT_OK_AND_ASSIGN(const auto printed, Load({"--check-config"}, machine, &settings));
   const MemoryPlan plan = PlanMemory(settings, machine);
   int64_t sum = 0;
   for (const MemoryPart& part : plan.parts) {
     sum += part.bytes;
-    EXPECT_THAT(printed->output, HasSubstr("#   " + part.name + ": " + std::to_string(part.bytes)));
+    EXPECT_THAT(printed.output, HasSubstr("#   " + part.name + ": " + std::to_string(part.bytes)));
   }
   EXPECT_EQ(sum, plan.total_bytes);
-  EXPECT_THAT(printed->output,
+  EXPECT_THAT(printed.output,
               HasSubstr("# memory sum: " + std::to_string(sum) + " of 8589934592\n"));
 }
 

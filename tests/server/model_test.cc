@@ -1,8 +1,5 @@
 // Tests random changes, searches and restarts of one durable collection against a map and the
 // oracle.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -17,17 +14,16 @@
 #include "server/collections/collection_upload.h"
 #include "tests/server/attributes/attribute_rows.h"
 #include "tests/server/attributes/filter_maker.h"
+#include "tests/server/prelude.h"
 #include "tests/server/store/model_store.h"
 #include "tests/testing/answers.h"
 #include "tests/testing/random.h"
 #include "tests/testing/row_model.h"
 #include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
 namespace {
 
-using ::absl_testing::StatusIs;
 using testing::BytesEqual;
 using testing::Random;
 
@@ -54,11 +50,10 @@ class CatalogModelTest : public ::testing::Test {
     options.threads = 1;
     options.k_max = 64;  // pages go beyond it
     engine_ = *Engine::Create(options);
-    auto store = store::Store::Open({.dir = dir_ / "data"});
-    ASSERT_OK(store);
+    ASSERT_OK_AND_ASSIGN(auto store, store::Store::Open({.dir = dir_ / "data"}));
     catalog_ = std::make_unique<Catalog>(
         Catalog::Base{
-            .engine = engine_.get(), .store = *std::move(store), .filter_cache_bytes = 20'000},
+            .engine = engine_.get(), .store = std::move(store), .filter_cache_bytes = 20'000},
         /*collections_max=*/4);
     ASSERT_OK(catalog_->Load([](const Catalog::LoadProgress&) {}, [] { return false; }));
     if (!catalog_->Find("c").ok()) {
@@ -117,7 +112,7 @@ class CatalogModelTest : public ::testing::Test {
         EXPECT_EQ(result->epoch, model_.epoch);
         return;
       }
-      EXPECT_THAT(result, StatusIs(absl::StatusCode::kAlreadyExists));
+      EXPECT_THAT(result, StatusIs(kAlreadyExists));
     }
     upload = nullptr;
     if (!token.empty()) {
@@ -165,9 +160,8 @@ class CatalogModelTest : public ::testing::Test {
 
   void DeleteByFilter() {
     const FilterTree tree = random_.OneIn(3) ? DrawFilter() : And({DrawFilter(), DrawFilter()});
-    const auto chosen = Choose(tree, nullptr);
-    ASSERT_OK(chosen);
-    ExpectDeleted(DeleteRows(*named_, *chosen), model_.Delete(PassingIds(tree, specs_, model_)));
+    ASSERT_OK_AND_ASSIGN(const auto chosen, Choose(tree, nullptr));
+    ExpectDeleted(DeleteRows(*named_, chosen), model_.Delete(PassingIds(tree, specs_, model_)));
   }
 
   void ExpectDeleted(const absl::StatusOr<DeleteResult>& result, int64_t rows_count) {
@@ -195,9 +189,8 @@ class CatalogModelTest : public ::testing::Test {
   void Hold() {
     // Evaluate a filter while the epoch is current. Search() evaluates filters at the held epoch
     // later.
-    const auto chosen = Choose(DrawFilter(), nullptr);
-    ASSERT_OK(chosen);
-    held_.push_back({.at = chosen->at, .model = model_});
+    ASSERT_OK_AND_ASSIGN(const auto chosen, Choose(DrawFilter(), nullptr));
+    held_.push_back({.at = chosen.at, .model = model_});
     if (held_.size() > kHeldMax) held_.pop_front();
   }
 
@@ -219,46 +212,44 @@ class CatalogModelTest : public ::testing::Test {
     std::shared_ptr<const PinnedEpoch> at = state.at;
     if (random_.OneIn(2)) {
       const FilterTree tree = DrawFilter();
-      const auto chosen = Choose(tree, at);
-      ASSERT_OK(chosen);
-      query.filter = chosen->rows;
-      at = chosen->at;
+      ASSERT_OK_AND_ASSIGN(const auto chosen, Choose(tree, at));
+      query.filter = chosen.rows;
+      at = chosen.at;
       passing = PassingIds(tree, specs_, state.model);
-      EXPECT_EQ(*named_->collection->CountRows(at.get(), *chosen->rows),
+      EXPECT_EQ(*named_->collection->CountRows(at.get(), *chosen.rows),
                 static_cast<int64_t>(passing.size()));
     }
     SearchBatch batch;
     batch.queries = {query};
     batch.at = at;
-    const auto result = engine_->Search(*named_->collection, batch);
-    ASSERT_OK(result);
-    EXPECT_EQ(result->epoch, state.model.epoch);
+    ASSERT_OK_AND_ASSIGN(const auto result, engine_->Search(*named_->collection, batch));
+    EXPECT_EQ(result.epoch, state.model.epoch);
     const bool passes_itself =
         query.row_id && std::find(passing.begin(), passing.end(), *query.row_id) != passing.end();
-    EXPECT_EQ(result->queries[0].matched_rows,
+    EXPECT_EQ(result.queries[0].matched_rows,
               static_cast<int64_t>(passing.size()) - (passes_itself ? 1 : 0));
-    ASSERT_THAT(result->queries[0], BytesEqual(state.model.Answer(passing, query)));
+    ASSERT_THAT(result.queries[0], BytesEqual(state.model.Answer(passing, query)));
   }
 
   void Fetch() {
     IdColumn ids;
     for (int i = 0; i < 20; ++i)
       ids.AppendNumber(static_cast<uint64_t>(random_.Between(0, kIdsMax)));
-    const auto found = named_->collection->Fetch(ids, {.vectors = true, .payloads = true});
-    ASSERT_OK(found);
+    ASSERT_OK_AND_ASSIGN(const auto found,
+                         named_->collection->Fetch(ids, {.vectors = true, .payloads = true}));
     int64_t place = 0;
     for (int64_t i = 0; i < ids.size(); ++i) {
       const auto row = model_.rows.find(ids.at(i));
       if (row == model_.rows.end()) continue;
-      ASSERT_LT(place, found->ids.size());
-      EXPECT_EQ(found->ids.Compare(place, ids, i), 0);
-      EXPECT_EQ(found->payloads.at(place), row->second.payload);
-      EXPECT_EQ(std::memcmp(found->rows.data() + place * kDim * 4, row->second.vector.data(),
+      ASSERT_LT(place, found.ids.size());
+      EXPECT_EQ(found.ids.Compare(place, ids, i), 0);
+      EXPECT_EQ(found.payloads.at(place), row->second.payload);
+      EXPECT_EQ(std::memcmp(found.rows.data() + place * kDim * 4, row->second.vector.data(),
                             kDim * sizeof(float)),
                 0);
       ++place;
     }
-    EXPECT_EQ(place, found->ids.size());
+    EXPECT_EQ(place, found.ids.size());
   }
 
   void Step() {

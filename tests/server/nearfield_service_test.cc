@@ -3,43 +3,33 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "nearfield/engine/engine.h"
 #include "server/calls/nearfield_service.h"
+#include "tests/server/fails_with.h"
 #include "tests/server/in_process_call.h"
 #include "tests/server/server_fixture.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
-
-constexpr auto kOk = grpc::StatusCode::OK;
 constexpr int kRowsCount = 300;
 
-using SearchAllCall = InProcessReplies<ReplyStream<pb::SearchResponse>, pb::SearchResponse>;
-using SearchStreamCall = InProcessMessages<pb::SearchRequest, pb::SearchResponse>;
-using UploadCall = InProcessMessages<pb::UploadRequest, pb::UploadResponse>;
+using SearchAllInProcess = InProcessReplies<ReplyStream<pb::SearchResponse>, pb::SearchResponse>;
+using SearchStreamInProcess = InProcessMessages<pb::SearchRequest, pb::SearchResponse>;
 
-// Clears the times, which no two calls have in common.
-void ClearTimes(pb::SearchResponse* response) {
-  pb::SearchCost* const cost = response->mutable_cost();
-  cost->clear_queue_us();
-  cost->clear_device_us();
-  cost->clear_total_us();
-}
-
-// Returns the bytes of the replies without their times.
+// Returns the bytes of the replies without their times, which no two calls have in common.
 std::vector<std::string> BytesOf(std::vector<pb::SearchResponse> replies) {
   std::vector<std::string> bytes;
   for (pb::SearchResponse& reply : replies) {
-    ClearTimes(&reply);
+    pb::SearchCost* const cost = reply.mutable_cost();
+    cost->clear_queue_us();
+    cost->clear_device_us();
+    cost->clear_total_us();
     bytes.push_back(reply.SerializeAsString());
   }
   return bytes;
@@ -48,10 +38,8 @@ std::vector<std::string> BytesOf(std::vector<pb::SearchResponse> replies) {
 class NearfieldServiceTest : public ServerFixture {
  protected:
   NearfieldServiceTest() {
-    for (SettingBase* const setting :
-         std::vector<SettingBase*>{&settings_.memory_bytes, &settings_.host_memory_bytes}) {
-      Set(*setting, "64MiB");
-    }
+    Set(settings_.memory_bytes, "64MiB");
+    Set(settings_.host_memory_bytes, "64MiB");
     Set(settings_.backend, "cpu");
     Set(settings_.threads, "1");
     make_engine_ = &Engine::Create;
@@ -60,22 +48,23 @@ class NearfieldServiceTest : public ServerFixture {
   NearfieldService& service() { return server_->service(); }
 
   template <typename Request, typename Response>
-  CallEnd Call(ActiveCallPtr (NearfieldService::*method)(CallContext*,
-                                                         std::shared_ptr<const Request>, Response*),
-               const Request& request, Response* response, CallFacts facts = {}) {
+  CallEnd CallInProcess(ActiveCallPtr (NearfieldService::*method)(CallContext*,
+                                                                  std::shared_ptr<const Request>,
+                                                                  Response*),
+                        const Request& request, Response* response, CallFacts facts = {}) {
     InProcessUnary call(std::move(facts));
     call.Bind((service().*method)(&call, std::make_shared<const Request>(request), response));
     return call.AwaitEnd();
   }
 
+  CallEnd SearchInProcess(const pb::SearchRequest& request, CallFacts facts = {}) {
+    pb::SearchResponse response;
+    return CallInProcess(&NearfieldService::Search, request, &response, std::move(facts));
+  }
+
   static pb::CreateCollectionRequest CreateRequest(const std::string& name) {
-    pb::CreateCollectionRequest request;
-    request.set_name(name);
-    request.set_dim(2);
-    request.set_metric(pb::METRIC_DOT);
-    request.set_dtype(pb::DATA_TYPE_FLOAT32);
-    request.set_id_type(pb::ID_TYPE_UINT64);
-    return request;
+    return FromText("name: '" + name +
+                    "' dim: 2 metric: METRIC_DOT dtype: DATA_TYPE_FLOAT32 id_type: ID_TYPE_UINT64");
   }
 
   // The messages of one upload of kRowsCount rows.
@@ -88,45 +77,27 @@ class NearfieldServiceTest : public ServerFixture {
             Block(second, "payload"), Commit()};
   }
 
-  // Uploads in process. Returns the last response.
-  pb::UploadResponse UploadInProcess(const std::string& name, CallEnd* end) {
-    pb::UploadResponse response;
-    UploadCall call;
+  // Uploads in process. Sets `response` to the last response.
+  absl::Status UploadInProcess(const std::string& name, pb::UploadResponse* response) {
+    InProcessMessages<pb::UploadRequest, pb::UploadResponse> call;
     call.Bind(service().Upload(&call));
     for (const pb::UploadRequest& request : Upload(name)) call.Send(&request);
-    while (call.Next(&response)) {
+    while (call.Next(response)) {
     }
-    *end = call.AwaitEnd();
-    return response;
-  }
-  pb::UploadResponse UploadOverGrpc(const std::string& name, grpc::Status* status) {
-    pb::UploadResponse response;
-    grpc::ClientContext context;
-    const auto stream = ingest_->Upload(&context);
-    for (const pb::UploadRequest& request : Upload(name)) stream->Write(request);
-    stream->WritesDone();
-    pb::UploadResponse last;
-    while (stream->Read(&response)) last = response;
-    *status = stream->Finish();
-    return last;
+    return call.AwaitEnd().status;
   }
 
   // Serves the collections "a", made in process, and "b", made over gRPC.
   void ServeBoth() {
     Serve();
-    CallEnd end;
-    pb::CreateCollectionResponse created;
-    end = Call(&NearfieldService::CreateCollection, CreateRequest("a"), &created);
-    ASSERT_OK(end.status);
-    grpc::ClientContext context;
-    ASSERT_THAT(admin_->CreateCollection(&context, CreateRequest("b"), &created_over_grpc_),
-                HasCode(kOk));
-    created_in_process_ = created;
-    committed_in_process_ = UploadInProcess("a", &end);
-    ASSERT_OK(end.status);
-    grpc::Status status;
-    committed_over_grpc_ = UploadOverGrpc("b", &status);
-    ASSERT_THAT(status, HasCode(kOk));
+    ASSERT_OK(
+        CallInProcess(&NearfieldService::CreateCollection, CreateRequest("a"), &created_in_process_)
+            .status);
+    ASSERT_OK(Call(&Admin::CreateCollection, CreateRequest("b"), &created_over_grpc_));
+    ASSERT_OK(UploadInProcess("a", &committed_in_process_));
+    std::vector<pb::UploadResponse> responses;
+    ASSERT_OK(Send(Upload("b"), &responses));
+    committed_over_grpc_ = responses.back();
   }
 
   pb::CreateCollectionResponse created_in_process_;
@@ -157,15 +128,12 @@ TEST_F(NearfieldServiceTest, SearchAnswersAsOverGrpc) {
   ServeBoth();
   for (const char* const name : {"a", "b"}) {
     pb::SearchRequest request = SearchFor(name, {1, -3});
-    request.set_k(20);
-    request.set_with_payload(true);
-    request.set_with_vectors(true);
-    request.set_with_digest(true);
-    request.set_with_cursor(true);
+    request.MergeFrom(pb::SearchRequest(FromText(
+        "k: 20 with_payload: true with_vectors: true with_digest: true with_cursor: true")));
     pb::SearchResponse in_process;
-    ASSERT_OK(Call(&NearfieldService::Search, request, &in_process).status);
+    ASSERT_OK(CallInProcess(&NearfieldService::Search, request, &in_process).status);
     pb::SearchResponse over_grpc;
-    ASSERT_THAT(Search(request, &over_grpc), HasCode(kOk));
+    ASSERT_OK(Search(request, &over_grpc));
     ASSERT_EQ(in_process.results(0).scores_size(), 20);
     EXPECT_EQ(in_process.result_digest(), over_grpc.result_digest());
     EXPECT_EQ(BytesOf({in_process}), BytesOf({over_grpc})) << name;
@@ -174,25 +142,16 @@ TEST_F(NearfieldServiceTest, SearchAnswersAsOverGrpc) {
 
 TEST_F(NearfieldServiceTest, CountAndFetchAnswerAsOverGrpc) {
   ServeBoth();
-  pb::CountRequest count;
-  count.set_collection("a");
+  const pb::CountRequest count = FromText("collection: 'a'");
   pb::CountResponse counted;
-  ASSERT_OK(Call(&NearfieldService::Count, count, &counted).status);
-  pb::CountResponse counted_over_grpc;
-  grpc::ClientContext context;
-  ASSERT_THAT(retrieval_->Count(&context, count, &counted_over_grpc), HasCode(kOk));
+  ASSERT_OK(CallInProcess(&NearfieldService::Count, count, &counted).status);
   EXPECT_EQ(counted.rows_count(), static_cast<uint64_t>(kRowsCount));
-  EXPECT_EQ(counted.SerializeAsString(), counted_over_grpc.SerializeAsString());
-  pb::FetchRequest fetch;
-  fetch.set_collection("a");
-  for (const uint64_t id : {3, 1, 1000}) fetch.mutable_ids()->add_numbers(id);
+  EXPECT_EQ(counted.SerializeAsString(), CallOk(&Retrieval::Count, count).SerializeAsString());
+  const pb::FetchRequest fetch = FromText("collection: 'a' ids { numbers: [3, 1, 1000] }");
   pb::FetchResponse fetched;
-  ASSERT_OK(Call(&NearfieldService::Fetch, fetch, &fetched).status);
-  pb::FetchResponse fetched_over_grpc;
-  grpc::ClientContext fetch_context;
-  ASSERT_THAT(retrieval_->Fetch(&fetch_context, fetch, &fetched_over_grpc), HasCode(kOk));
+  ASSERT_OK(CallInProcess(&NearfieldService::Fetch, fetch, &fetched).status);
   EXPECT_THAT(fetched.missing().numbers(), ElementsAre(1000));
-  EXPECT_EQ(fetched.SerializeAsString(), fetched_over_grpc.SerializeAsString());
+  EXPECT_EQ(fetched.SerializeAsString(), CallOk(&Retrieval::Fetch, fetch).SerializeAsString());
 }
 
 TEST_F(NearfieldServiceTest, SearchAllSendsThePagesThatItSendsOverGrpc) {
@@ -202,7 +161,7 @@ TEST_F(NearfieldServiceTest, SearchAllSendsThePagesThatItSendsOverGrpc) {
   request.mutable_search()->set_k(70);
   std::vector<pb::SearchResponse> in_process;
   {
-    SearchAllCall call;
+    SearchAllInProcess call;
     call.Bind(service().SearchAll(&call, std::make_shared<const pb::SearchAllRequest>(request)));
     for (pb::SearchResponse page; call.Next(&page);) in_process.push_back(page);
     EXPECT_OK(call.AwaitEnd().status);
@@ -211,7 +170,7 @@ TEST_F(NearfieldServiceTest, SearchAllSendsThePagesThatItSendsOverGrpc) {
   grpc::ClientContext context;
   const auto reader = retrieval_->SearchAll(&context, request);
   for (pb::SearchResponse page; reader->Read(&page);) over_grpc.push_back(page);
-  EXPECT_THAT(reader->Finish(), HasCode(kOk));
+  EXPECT_OK(reader->Finish());
   EXPECT_THAT(in_process, SizeIs(5));  // 300 rows, 70 at a time
   EXPECT_EQ(BytesOf(in_process), BytesOf(over_grpc));
 }
@@ -226,7 +185,7 @@ TEST_F(NearfieldServiceTest, SearchStreamAnswersInOrderAsOverGrpc) {
   // One search at a time, so that none share a pass.
   std::vector<pb::SearchResponse> in_process;
   {
-    SearchStreamCall call;
+    SearchStreamInProcess call;
     call.Bind(service().SearchStream(&call));
     pb::SearchResponse reply;
     for (const pb::SearchRequest& request : requests) {
@@ -239,41 +198,33 @@ TEST_F(NearfieldServiceTest, SearchStreamAnswersInOrderAsOverGrpc) {
     EXPECT_OK(call.AwaitEnd().status);
   }
   std::vector<pb::SearchResponse> over_grpc;
-  grpc::ClientContext context;
-  const auto stream = retrieval_->SearchStream(&context);
+  SearchStreamCall stream(*retrieval_);
   for (const pb::SearchRequest& request : requests) {
-    ASSERT_TRUE(stream->Write(request));
-    pb::SearchResponse reply;
-    ASSERT_TRUE(stream->Read(&reply));
-    over_grpc.push_back(reply);
+    ASSERT_TRUE(stream.Write(request));
+    ASSERT_TRUE(stream.Read());
+    over_grpc.push_back(stream.response);
   }
-  stream->WritesDone();
-  EXPECT_THAT(stream->Finish(), HasCode(kOk));
+  stream.stream->WritesDone();
+  EXPECT_OK(stream.stream->Finish());
   EXPECT_EQ(BytesOf(in_process), BytesOf(over_grpc));
 }
 
 TEST_F(NearfieldServiceTest, ErrorsAreThoseOverGrpc) {
   ServeBoth();
-  pb::SearchRequest unknown = SearchFor("unknown", {1, 1});
-  pb::SearchRequest too_long = SearchFor("a", {1, 1, 1});
-  for (const pb::SearchRequest& request : {unknown, too_long}) {
-    pb::SearchResponse response;
-    const CallEnd end = Call(&NearfieldService::Search, request, &response);
+  for (const auto& request : {SearchFor("unknown", {1, 1}), SearchFor("a", {1, 1, 1})}) {
+    const CallEnd end = SearchInProcess(request);
     const grpc::Status status = Search(request);
     EXPECT_EQ(static_cast<int>(end.status.code()), static_cast<int>(status.error_code()));
     EXPECT_EQ(std::string(end.status.message()), status.error_message());
     EXPECT_FALSE(status.ok());
     EXPECT_FALSE(end.retry_after_ms.has_value());
   }
-  pb::SearchResponse response;
-  const CallEnd named = Call(&NearfieldService::Search, SearchFor("a", {1, 1}), &response,
-                             {.caller_name = std::string(129, 'n')});
-  EXPECT_THAT(named.status, absl_testing::StatusIs(absl::StatusCode::kInvalidArgument,
-                                                   HasSubstr("nearfield-caller")));
-  const CallEnd refused = Call(&NearfieldService::Search, SearchFor("a", {1, 1}), &response,
-                               {.status = absl::ResourceExhaustedError("of the transport")});
-  EXPECT_THAT(refused.status,
-              absl_testing::StatusIs(absl::StatusCode::kResourceExhausted, "of the transport"));
+  const CallEnd named =
+      SearchInProcess(SearchFor("a", {1, 1}), {.caller_name = std::string(129, 'n')});
+  EXPECT_THAT(named.status, FailsWith(kInvalidArgument, "nearfield-caller"));
+  const CallEnd refused = SearchInProcess(
+      SearchFor("a", {1, 1}), {.status = absl::ResourceExhaustedError("of the transport")});
+  EXPECT_THAT(refused.status, StatusIs(kResourceExhausted, "of the transport"));
 }
 
 TEST_F(NearfieldServiceTest, CancelAndDeadlineEndACallThatWaits) {
@@ -286,23 +237,22 @@ TEST_F(NearfieldServiceTest, CancelAndDeadlineEndACallThatWaits) {
     call.Bind(
         service().Search(&call, std::make_shared<const pb::SearchRequest>(request), &response));
     call.Cancel();
-    EXPECT_THAT(call.AwaitEnd().status, absl_testing::StatusIs(absl::StatusCode::kCancelled));
+    EXPECT_THAT(call.AwaitEnd().status, StatusIs(kCancelled));
   }
-  const CallEnd late =
-      Call(&NearfieldService::Search, request, &response,
-           {.deadline = std::chrono::system_clock::now() + std::chrono::milliseconds(50)});
-  EXPECT_THAT(late.status, absl_testing::StatusIs(absl::StatusCode::kFailedPrecondition));
+  const CallEnd late = SearchInProcess(
+      request, {.deadline = std::chrono::system_clock::now() + std::chrono::milliseconds(50)});
+  EXPECT_THAT(late.status, StatusIs(kFailedPrecondition));
 }
 
 TEST_F(NearfieldServiceTest, ACallIsLoggedAndCountedWithItsRequestId) {
   ServeBoth();
-  pb::SearchResponse response;
-  const CallEnd end = Call(&NearfieldService::Search, SearchFor("a", {1, 1}), &response,
-                           {.request_id = "chosen-by-the-caller", .peer = "in-process"});
+  const CallEnd end = SearchInProcess(SearchFor("a", {1, 1}),
+                                      {.request_id = "chosen-by-the-caller", .peer = "in-process"});
   ASSERT_OK(end.status);
   EXPECT_EQ(end.request_id, "chosen-by-the-caller");
   pb::GetCountersResponse counters;
-  ASSERT_OK(Call(&NearfieldService::GetCounters, pb::GetCountersRequest(), &counters).status);
+  ASSERT_OK(
+      CallInProcess(&NearfieldService::GetCounters, pb::GetCountersRequest(), &counters).status);
   uint64_t searches = 0;
   for (const pb::CallCounter& counter : counters.calls()) {
     if (counter.method() == "Search" && counter.status() == "OK") searches = counter.calls_count();
@@ -322,12 +272,11 @@ TEST_F(NearfieldServiceTest, ACallIsLoggedAndCountedWithItsRequestId) {
 
 TEST_F(NearfieldServiceTest, AServerThatDoesNotServeRefusesCallsWithAHint) {
   Listen();
-  pb::SearchResponse response;
-  const CallEnd end = Call(&NearfieldService::Search, SearchFor("a", {1, 1}), &response);
-  EXPECT_THAT(end.status, absl_testing::StatusIs(absl::StatusCode::kUnavailable));
+  const CallEnd end = SearchInProcess(SearchFor("a", {1, 1}));
+  EXPECT_THAT(end.status, StatusIs(kUnavailable));
   EXPECT_EQ(end.retry_after_ms, 1000);
   pb::GetLimitsResponse limits;
-  EXPECT_OK(Call(&NearfieldService::GetLimits, pb::GetLimitsRequest(), &limits).status);
+  EXPECT_OK(CallInProcess(&NearfieldService::GetLimits, pb::GetLimitsRequest(), &limits).status);
   EXPECT_GT(limits.k_max(), 0u);
   ASSERT_EQ(server_->Boot(make_engine_), ExitCode::kClean);
 }

@@ -1,7 +1,4 @@
 // Tests that ordinals are reused while uploads, readers and Tidy run concurrently.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -26,9 +23,10 @@ class CollectionOrdinalsConcurrencyTest : public CollectionOrdinalsTest {
   void UpsertMany(uint64_t first_id, uint64_t seed) {
     Random random(seed);
     for (int uploads = 0; uploads < 150; ++uploads) {
-      auto upload = CollectionUpload::Begin(
-          named_, {.reservation = {.rows_max = 400, .mode = UploadMode::kUpsert}});
-      ASSERT_OK(upload);
+      ASSERT_OK_AND_ASSIGN(
+          auto upload,
+          CollectionUpload::Begin(named_,
+                                  {.reservation = {.rows_max = 400, .mode = UploadMode::kUpsert}}));
       IdColumn ids;
       std::vector<float> vectors;
       std::vector<PlainRow> attributes;
@@ -40,9 +38,9 @@ class CollectionOrdinalsConcurrencyTest : public CollectionOrdinalsTest {
       }
       const auto* const bytes = reinterpret_cast<const uint8_t*>(vectors.data());
       const auto rows = absl::MakeConstSpan(bytes, vectors.size() * sizeof(float));
-      ASSERT_OK((*upload)->Append({.ids = &ids, .rows = rows}, BlockOf(schema_, attributes)));
+      ASSERT_OK(upload->Append({.ids = &ids, .rows = rows}, BlockOf(schema_, attributes)));
       if (random.OneIn(5)) continue;  // abandoned
-      ASSERT_OK((*upload)->Commit());
+      ASSERT_OK(upload->Commit());
     }
   }
 
@@ -57,9 +55,8 @@ class CollectionOrdinalsConcurrencyTest : public CollectionOrdinalsTest {
       batch.queries = {query};
       batch.at = at;
       batch.parts.vectors = true;
-      const auto result = engine_->Search(*named_->collection, batch);
-      ASSERT_OK(result);
-      const Neighbors& found = result->queries[0];
+      ASSERT_OK_AND_ASSIGN(const auto result, engine_->Search(*named_->collection, batch));
+      const Neighbors& found = result.queries[0];
       rows_count += found.ids.size();
       for (size_t row = 0; row < found.scores.size(); ++row) {
         float value = -1;

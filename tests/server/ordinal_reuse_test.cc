@@ -1,8 +1,5 @@
 // Tests that ordinals are reused: uploads can continue forever, and no filter chooses a row by the
 // ordinal that another row had.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -11,16 +8,14 @@
 #include <utility>
 #include <vector>
 
+#include "tests/server/fails_with.h"
 #include "tests/server/ordinal_reuse_fixture.h"
 #include "tests/testing/forwarding_collection.h"
 
 namespace nearfield::server {
 namespace {
 
-using ::absl_testing::StatusIs;
-using ::testing::AllOf;
 using testing::BytesEqual;
-using ::testing::HasSubstr;
 
 constexpr uint64_t kIdsMax = 500;
 
@@ -57,7 +52,7 @@ class CollectionOrdinalsUpsertTest : public CollectionOrdinalsTest {
     const absl::Status uploaded = Upload(fails ? UploadMode::kInsert : UploadMode::kUpsert, ids,
                                          [this] { return random_.Between(-3, 60); });
     if (fails) {
-      ASSERT_THAT(uploaded, StatusIs(absl::StatusCode::kAlreadyExists));
+      ASSERT_THAT(uploaded, StatusIs(kAlreadyExists));
     } else {
       ASSERT_OK(uploaded);
     }
@@ -81,10 +76,9 @@ class CollectionOrdinalsUpsertTest : public CollectionOrdinalsTest {
         next.rows.erase(now);
       }
     }
-    const auto deleted = DeleteRows(*named_, chosen);
-    ASSERT_OK(deleted);
-    ASSERT_EQ(deleted->rows_deleted, static_cast<int64_t>(model_.rows.size() - next.rows.size()));
-    next.epoch = deleted->epoch;
+    ASSERT_OK_AND_ASSIGN(const auto deleted, DeleteRows(*named_, chosen));
+    ASSERT_EQ(deleted.rows_deleted, static_cast<int64_t>(model_.rows.size() - next.rows.size()));
+    next.epoch = deleted.epoch;
     model_ = std::move(next);
   }
 };
@@ -143,7 +137,7 @@ TEST_F(CollectionOrdinalsTest, FailedUploadsGiveTheirOrdinalsBack) {
   ASSERT_OK(Upsert({0, 1000}, 1));
   for (int i = 0; i < 20; ++i) {
     ASSERT_THAT(Upload(UploadMode::kInsert, IdsOf({500, 1500}), [] { return 2; }),
-                StatusIs(absl::StatusCode::kAlreadyExists));
+                StatusIs(kAlreadyExists));
   }
   ASSERT_OK(Upload(UploadMode::kInsert, IdsOf({1000, 2000}), [] { return 3; }));
   EXPECT_EQ(Ordinals(nullptr).size(), 2000u / 64 + 1);
@@ -164,9 +158,8 @@ TEST_F(CollectionOrdinalsTest, ADeletionByFilterSparesARowWithTheOrdinalOfADeadO
   Tidy();
   ASSERT_OK(Upsert({3000, 5000}, 2));
   EXPECT_EQ(Ordinals(nullptr), dead) << "those of the dead rows";
-  const auto deleted = DeleteRows(*named_, chosen);
-  ASSERT_OK(deleted);
-  EXPECT_EQ(deleted->rows_deleted, 10);
+  ASSERT_OK_AND_ASSIGN(const auto deleted, DeleteRows(*named_, chosen));
+  EXPECT_EQ(deleted.rows_deleted, 10);
   EXPECT_EQ(Answer(Exists("n"), nullptr).ids.size(), 2000);
 }
 
@@ -175,10 +168,8 @@ TEST_F(CollectionOrdinalsTest, WithoutFreeOrdinalsAnUploadIsRefusedWithTheNumber
   ASSERT_OK(Upsert({0, 600}, 1));
   const std::shared_ptr<const PinnedEpoch> held = named_->collection->PinEpoch();
   Tidy();
-  EXPECT_THAT(Upsert({0, 600}, 2),
-              StatusIs(absl::StatusCode::kResourceExhausted,
-                       AllOf(HasSubstr("600 consecutive ones"),
-                             HasSubstr("400 of the collection's 1000 are free"))));
+  EXPECT_THAT(Upsert({0, 600}, 2), FailsWith(kResourceExhausted, "600 consecutive ones",
+                                             "400 of the collection's 1000 are free"));
   EXPECT_EQ(Answer(Compare("n", Comparison::kEqual, Integers({1})), nullptr).ids.size(), 600);
   ASSERT_OK(Upsert({0, 400}, 3));
 }

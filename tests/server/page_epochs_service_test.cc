@@ -1,45 +1,38 @@
 // Tests of the state to which the pages of a search belong, and of how long it is kept.
-#include <gmock/gmock.h>
-
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "server/store/store.h"
 #include "tests/server/pages_fixture.h"
+#include "tests/server/refused_with.h"
 #include "tests/server/store/model_store.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
 namespace {
-
-using ::testing::HasSubstr;
-
-constexpr auto kPrecondition = grpc::StatusCode::FAILED_PRECONDITION;
 
 // Regression: all callers shared 64 kept epochs, so that any caller could end the pages of another.
 TEST_F(PagesServiceTest, ACallerLosesItsOwnOldestEpochAndNoOthers) {
   Set(settings_.epochs_kept_max, "2");
   ServeCorpus(20);
-  pb::SearchRequest first = For(1);
-  first.set_k(5);
+  pb::SearchRequest first = For(1, 5);
   first.set_with_cursor(true);
   pb::SearchResponse response;
-  ASSERT_THAT(SearchAs("honest", first, &response), HasCode(kOk));
+  ASSERT_OK(SearchAs("honest", first, &response));
   pb::SearchRequest next = first;
   next.set_cursor(response.results(0).next_cursor());
   std::string oldest;
   for (uint64_t i = 0; i < 4; ++i) {
     CommitRow(1000 + i);
-    ASSERT_THAT(SearchAs("greedy", first, &response), HasCode(kOk));
+    ASSERT_OK(SearchAs("greedy", first, &response));
     if (i == 0) oldest = response.results(0).next_cursor();
   }
   CommitRow(2000);
-  EXPECT_THAT(SearchAs("honest", next, &response), HasCode(kOk));
+  EXPECT_OK(SearchAs("honest", next, &response));
   EXPECT_EQ(response.epoch(), 1u);
   next.set_cursor(oldest);
   EXPECT_THAT(SearchAs("greedy", next, &response),
-              HasCodeAndMessage(kPrecondition, HasSubstr("epoch 2 is kept no longer")));
+              RefusedWith(kFailedPrecondition, "epoch 2 is kept no longer"));
 }
 
 // Regression: a SearchAll lost its epoch if its caller, or any other, began searches with cursors
@@ -49,20 +42,13 @@ TEST_F(PagesServiceTest, ALiveSearchAllHoldsItsEpoch) {
   Set(settings_.cursor_ms, "1");
   Set(settings_.host_memory_bytes, "512MiB");
   Serve();
-  ASSERT_THAT(CreateCollection("c", 1), HasCode(kOk));
+  ASSERT_OK(CreateCollection("c", 1));
   const std::string payload(60'000, 'p');
   for (uint64_t part = 0; part < 4; ++part) {  // 38 MB: more than fits between server and client
-    std::vector<uint64_t> ids;
-    std::vector<float> values;
-    for (uint64_t i = 0; i < 160; ++i) {
-      ids.push_back(160 * part + i);
-      values.push_back(static_cast<float>(ids.back()));
-    }
-    ASSERT_THAT(UploadBytes(IdColumn::OfNumbers(ids), Bytes(values), payload), HasCode(kOk));
+    ASSERT_OK(UploadRange(160 * part, 160, payload));
   }
   pb::SearchAllRequest request;
-  *request.mutable_search() = For(1);
-  request.mutable_search()->set_k(16);
+  *request.mutable_search() = For(1, 16);
   request.mutable_search()->set_with_payload(true);
   grpc::ClientContext context;
   const auto stream = retrieval_->SearchAll(&context, request);
@@ -71,15 +57,13 @@ TEST_F(PagesServiceTest, ALiveSearchAllHoldsItsEpoch) {
   int64_t rows = page.results(0).scores_size();
   for (uint64_t i = 0; i < 4; ++i) {
     CommitRow(1000 + i);
-    pb::SearchRequest other = For(1);
-    other.set_k(5);
-    EXPECT_NE(CursorBehind(other), "");
+    EXPECT_NE(CursorBehind(For(1, 5)), "");
   }
   while (stream->Read(&page)) {
     rows += page.results(0).scores_size();
     EXPECT_EQ(page.epoch(), 4u);
   }
-  EXPECT_THAT(stream->Finish(), HasCode(kOk));
+  EXPECT_OK(stream->Finish());
   EXPECT_EQ(rows, 640);
 }
 
@@ -87,31 +71,20 @@ TEST_F(PagesServiceTest, ALiveSearchAllHoldsItsEpoch) {
 TEST_F(PagesServiceTest, CursorsGiveWayToUploadsBeyondTheirShareOfTheMemory) {
   Set(settings_.epochs_kept_percent, "0");
   ServeCorpus(20);
-  pb::SearchRequest search = For(1);
-  search.set_k(5);
+  pb::SearchRequest search = For(1, 5);
   search.set_cursor(CursorBehind(search));
   CommitRow(1000);
-  EXPECT_THAT(Search(search), HasCode(kOk)) << "nothing went: the epoch pins nothing";
-  grpc::ClientContext context;
-  const auto stream = ingest_->Upload(&context);
+  EXPECT_OK(Search(search)) << "nothing went: the epoch pins nothing";
   pb::UploadRequest begin = Begin("c", 1);
   begin.mutable_begin()->set_mode(pb::UPLOAD_MODE_REPLACE);
-  stream->Write(begin);
-  stream->Write(Commit());
-  stream->WritesDone();
-  pb::UploadResponse response;
-  while (stream->Read(&response)) {
-  }
-  ASSERT_THAT(stream->Finish(), HasCode(kOk));
-  EXPECT_THAT(Search(search), HasCodeAndMessage(kPrecondition, HasSubstr("is kept no longer")));
+  ASSERT_OK(Send({begin, Commit()}));
+  EXPECT_THAT(Search(search), RefusedWith(kFailedPrecondition, "is kept no longer"));
 }
 
 TEST_F(PagesServiceTest, LimitsTellWhatBoundsPagesFiltersAndUploads) {
   Set(settings_.epochs_kept_max, "3");
   Serve();
-  grpc::ClientContext context;
-  pb::GetLimitsResponse limits;
-  ASSERT_THAT(retrieval_->GetLimits(&context, {}, &limits), HasCode(kOk));
+  const pb::GetLimitsResponse limits = CallOk(&Retrieval::GetLimits);
   EXPECT_EQ(limits.epochs_kept_max(), 3u);
   EXPECT_EQ(limits.epochs_kept_percent(), 10u);
   EXPECT_EQ(limits.uploads_max(), 8u);
@@ -138,22 +111,11 @@ class PageCursorIncarnationTest : public PagesServiceTest {
     Serve();
   }
   void MakeRows() {
-    ASSERT_THAT(CreateCollection("c", 1), HasCode(kOk));
-    std::vector<uint64_t> ids;
-    std::vector<float> values;
-    for (uint64_t i = 0; i < 20; ++i) {
-      ids.push_back(i);
-      values.push_back(static_cast<float>(i));
-    }
-    ASSERT_THAT(UploadBytes(IdColumn::OfNumbers(ids), Bytes(values)), HasCode(kOk));
+    ASSERT_OK(CreateCollection("c", 1));
+    ASSERT_OK(UploadRange(0, 20));
   }
   uint64_t Incarnation() {
-    pb::GetCollectionRequest request;
-    request.set_name("c");
-    pb::GetCollectionResponse response;
-    grpc::ClientContext context;
-    EXPECT_THAT(admin_->GetCollection(&context, request, &response), HasCode(kOk));
-    return response.collection().incarnation();
+    return CallOk(&Admin::GetCollection, FromText("name: 'c'")).collection().incarnation();
   }
 
   const store::TempDir dir_;
@@ -164,26 +126,21 @@ class PageCursorIncarnationTest : public PagesServiceTest {
 TEST_F(PageCursorIncarnationTest, ACursorOfAnotherHistoryIsRefused) {
   ServeDir("a");
   MakeRows();
-  pb::CreateSnapshotRequest snapshot;
-  snapshot.set_name("s");
-  pb::CreateSnapshotResponse made;
-  grpc::ClientContext context;
-  ASSERT_THAT(admin_->CreateSnapshot(&context, snapshot, &made), HasCode(kOk));
+  ASSERT_OK(Call(&Admin::CreateSnapshot, FromText("name: 's'")));
   CommitRow(100);
-  pb::SearchRequest search = For(1);
-  search.set_k(5);
+  pb::SearchRequest search = For(1, 5);
   search.set_cursor(CursorBehind(search));
   const uint64_t incarnation = Incarnation();
   EXPECT_NE(incarnation, 0u);
 
   ServeDir("a");
-  EXPECT_THAT(Search(search), HasCode(kOk)) << "after a restart";
+  EXPECT_OK(Search(search)) << "after a restart";
   EXPECT_EQ(Incarnation(), incarnation);
 
   ServeDir("b");
   MakeRows();
   CommitRow(200);
-  const auto other = HasCodeAndMessage(kInvalid, HasSubstr("cursor: of another search"));
+  const auto other = RefusedWith(kInvalidArgument, "cursor: of another search");
   EXPECT_THAT(Search(search), other) << "collection 1 at epoch 2, as in the other directory";
 
   Drain();
@@ -204,47 +161,37 @@ TEST_F(PageCursorIncarnationTest, AnEpochOfAnotherIncarnationIsRefusedAtOnce) {
   pb::SearchRequest search = For(1);
   search.set_min_epoch(1);
   search.set_incarnation(known);
-  ASSERT_THAT(Search(search, &found), HasCode(kOk));
+  ASSERT_OK(Search(search, &found));
   EXPECT_EQ(found.incarnation(), known);
 
-  const auto refused = HasCodeAndMessage(kPrecondition, HasSubstr("incarnation: "));
+  const auto refused = RefusedWith(kFailedPrecondition, "incarnation: ");
   search.set_incarnation(known + 1);
   search.set_min_epoch(99);
   EXPECT_THAT(Search(search), refused);
   EXPECT_THAT(All(search).status, refused);
   const auto call = [&](auto method, auto request, auto* response) {
-    grpc::ClientContext context;
     request.set_collection("c");
     request.set_incarnation(known + 1);
     request.set_min_epoch(99);
-    const grpc::Status status = (retrieval_.get()->*method)(&context, request, response);
-    if (status.error_code() != kPrecondition) return status;
-    grpc::ClientContext again;
+    EXPECT_THAT(Call(method, request, response), refused);
     request.set_incarnation(known);
     request.clear_min_epoch();
-    EXPECT_THAT((retrieval_.get()->*method)(&again, request, response), HasCode(kOk));
-    return status;
+    EXPECT_OK(Call(method, request, response));
+    EXPECT_EQ(response->incarnation(), known);
   };
-  pb::FetchRequest fetch;
-  fetch.mutable_ids()->add_numbers(1);
+  const pb::FetchRequest fetch = FromText("ids { numbers: 1 }");
   pb::FetchResponse fetched;
-  EXPECT_THAT(call(&pb::Retrieval::Stub::Fetch, fetch, &fetched), refused);
-  EXPECT_EQ(fetched.incarnation(), known);
+  call(&Retrieval::Fetch, fetch, &fetched);
   pb::CountResponse counted;
-  EXPECT_THAT(call(&pb::Retrieval::Stub::Count, pb::CountRequest(), &counted), refused);
-  EXPECT_EQ(counted.incarnation(), known);
+  call(&Retrieval::Count, pb::CountRequest(), &counted);
 
   pb::VerifyRequest verify;
   verify.set_collection("c");
   *verify.mutable_query() = For(1).queries(0);
   verify.set_incarnation(known + 1);
-  pb::VerifyResponse verified;
-  grpc::ClientContext first;
-  EXPECT_THAT(admin_->Verify(&first, verify, &verified), refused);
+  EXPECT_THAT(Call(&Admin::Verify, verify), refused);
   verify.set_incarnation(known);
-  grpc::ClientContext second;
-  EXPECT_THAT(admin_->Verify(&second, verify, &verified), HasCode(kOk));
-  EXPECT_EQ(verified.incarnation(), known);
+  EXPECT_EQ(CallOk(&Admin::Verify, verify).incarnation(), known);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,8 +18,6 @@
 #include "tests/testing/seed.h"
 
 namespace nearfield::server {
-
-inline constexpr auto kInvalid = kInvalidArgument;
 
 // One answer, read in pages.
 struct Pages {
@@ -66,10 +65,23 @@ class PagesServiceTest : public ServerFixture {
     }
     return Send({Begin("c", rows, rows * payload.size()), request, Commit()});
   }
+  // Uploads rows whose only value is their id.
+  grpc::Status UploadRange(uint64_t id_begin, uint64_t rows_count,
+                           const std::string& payload = "") {
+    std::vector<uint64_t> ids(rows_count);
+    std::iota(ids.begin(), ids.end(), id_begin);
+    const std::vector<float> values(ids.begin(), ids.end());
+    return UploadBytes(IdColumn::OfNumbers(ids), Bytes(values), payload);
+  }
   // Commits one row that no tested answer contains.
   void CommitRow(uint64_t id) { ASSERT_OK(UploadBytes(IdColumn::OfNumbers({id}), Bytes({-1e6f}))); }
 
-  static pb::SearchRequest For(float value) { return SearchFor("c", {value}); }
+  // k: 10 if it is 0.
+  static pb::SearchRequest For(float value, uint32_t k = 0) {
+    pb::SearchRequest request = SearchFor("c", {value});
+    if (k > 0) request.set_k(k);
+    return request;
+  }
   Neighbors Oracle(float value, int64_t k) const {
     return testing::OracleAnswer(corpus_, absl::MakeConstSpan(&value, 1), k);
   }
@@ -109,8 +121,7 @@ class PagesServiceTest : public ServerFixture {
     } while (!pages.next_cursor.empty());
     return pages;
   }
-  std::string CursorBehind(const pb::SearchRequest& search) {
-    pb::SearchRequest request = search;
+  std::string CursorBehind(pb::SearchRequest request) {
     request.set_with_cursor(true);
     pb::SearchResponse response;
     EXPECT_OK(Search(request, &response));

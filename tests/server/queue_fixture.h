@@ -124,9 +124,7 @@ class QueueFixture : public ::testing::Test {
   }
   int64_t RunningQueries() const {
     int64_t queries = 0;
-    for (const auto& ticket : running_) {
-      queries += static_cast<int64_t>(ticket->request.queries.size());
-    }
+    for (const auto& ticket : running_) queries += std::ssize(ticket->request.queries);
     return queries;
   }
   // Ends the running pass, after its planned time or after `us`, and answers its waiters.
@@ -140,11 +138,8 @@ class QueueFixture : public ::testing::Test {
   void EndNow(double took) {
     if (running_.empty()) return;
     Pass pass;
-    SearchResult result;
-    result.queries.resize(static_cast<size_t>(RunningQueries()));
-    pass.tickets = std::move(running_);
-    running_.clear();
-    pass.result = std::move(result);
+    pass.result.emplace().queries.resize(static_cast<size_t>(RunningQueries()));
+    pass.tickets = std::exchange(running_, {});
     queue_->RecordPass(took);
     AnswerPass(clock_, std::move(pass));
   }

@@ -14,27 +14,34 @@
 namespace nearfield::server {
 namespace {
 
-using ::absl_testing::StatusIs;
-
 constexpr int64_t kBatchMax = 24;
 constexpr int64_t kRequestsMax = 60;
 
 class SearchQueueModelTest : public QueueFixture {
  protected:
+  // Returns a search with one query.
+  static SearchTicket TicketFor(const std::shared_ptr<Collection>& collection,
+                                std::vector<float> values = {1, 0}) {
+    SearchTicket ticket;
+    ticket.request.collection = collection;
+    ticket.request.values = std::move(values);
+    ticket.request.queries.resize(1);
+    ticket.request.queries[0].vector = ticket.request.values;
+    return ticket;
+  }
   int Draw(int below) { return std::uniform_int_distribution<int>(0, below - 1)(random_); }
 
   void PushAny(const std::vector<std::shared_ptr<Collection>>& collections) {
-    Ask ask;
-    ask.caller = "caller " + std::to_string(Draw(6) * Draw(6));
-    ask.collection = collections[static_cast<size_t>(Draw(3))];
-    ask.queries = Draw(4) == 0 ? 1 + Draw(30) : 1;
-    ask.priority = Draw(3) == 0 ? SearchPriority::kBatch : SearchPriority::kInteractive;
+    Ask ask = {.caller = "caller " + std::to_string(Draw(6) * Draw(6)),
+               .collection = collections[static_cast<size_t>(Draw(3))],
+               .queries = Draw(4) == 0 ? 1 + Draw(30) : 1,
+               .priority = Draw(3) == 0 ? SearchPriority::kBatch : SearchPriority::kInteractive};
     if (Draw(2) == 0) ask.deadline_us = 1 + Draw(200000);
     const int number = Push(ask);
     if (at(number).refusal.ok()) {
       waiting_.insert(number);
     } else {
-      EXPECT_THAT(at(number).refusal, StatusIs(absl::StatusCode::kResourceExhausted));
+      EXPECT_THAT(at(number).refusal, StatusIs(kResourceExhausted));
     }
   }
 
@@ -47,8 +54,7 @@ class SearchQueueModelTest : public QueueFixture {
         continue;
       }
       const bool late = waiter.deadline <= clock_.Now();
-      EXPECT_THAT(waiter.status, StatusIs(late ? absl::StatusCode::kDeadlineExceeded
-                                               : absl::StatusCode::kCancelled));
+      EXPECT_THAT(waiter.status, StatusIs(late ? kDeadlineExceeded : kCancelled));
       EXPECT_TRUE(late || waiter.cancelled->load());
       it = waiting_.erase(it);
     }
@@ -174,30 +180,22 @@ std::string BytesOf(const Neighbors& neighbors) {
 TEST_F(SearchQueueModelTest, AnAnswerHasTheSameBytesWhateverSharesItsPass) {
   const std::shared_ptr<Collection> rows = NewCollection();
   std::unique_ptr<Upload> upload = *rows->BeginUpload({.rows_max = 50, .payload_bytes_max = 0});
-  std::vector<uint64_t> numbers;
+  IdColumn ids;
   std::vector<float> values;
   for (uint64_t id = 0; id < 50; ++id) {
-    numbers.push_back(id);
+    ids.AppendNumber(id);
     values.push_back(static_cast<float>(Draw(10)));
     values.push_back(static_cast<float>(Draw(10)));
   }
-  const IdColumn ids = IdColumn::OfNumbers(std::move(numbers));
-  UploadBlock block;
-  block.ids = &ids;
-  block.rows =
-      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(values.data()), values.size() * 4);
-  ASSERT_OK(upload->Append(block));
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(values.data());
+  ASSERT_OK(upload->Append({.ids = &ids, .rows = absl::MakeConstSpan(bytes, values.size() * 4)}));
   ASSERT_OK(upload->Commit());
   std::map<int, std::string> alone;
   for (const int64_t batch_max : {1, 7, 64}) {
     Start({.batch_max = batch_max});
     std::map<int, std::string> answers;
     for (int i = 0; i < 64; ++i) {
-      SearchTicket ticket;
-      ticket.request.collection = rows;
-      ticket.request.values = {static_cast<float>(i % 8), static_cast<float>(i / 8)};
-      ticket.request.queries.resize(1);
-      ticket.request.queries[0].vector = ticket.request.values;
+      SearchTicket ticket = TicketFor(rows, {static_cast<float>(i % 8), static_cast<float>(i / 8)});
       ticket.request.queries[0].k = 1 + i % 20;
       ticket.caller = std::to_string(Draw(3));
       ticket.priority = Draw(2) == 0 ? SearchPriority::kBatch : SearchPriority::kInteractive;
@@ -230,11 +228,7 @@ TEST_F(SearchQueueModelTest, ThreadsThatPushAtOnceAreAllAnsweredWhileTheEngineRu
     for (int t = 0; t < kThreads; ++t) {
       threads.emplace_back([&, t] {
         for (int i = 0; i < kEach; ++i) {
-          SearchTicket ticket;
-          ticket.request.collection = rows;
-          ticket.request.values = {1, 0};
-          ticket.request.queries.resize(1);
-          ticket.request.queries[0].vector = ticket.request.values;
+          SearchTicket ticket = TicketFor(rows);
           ticket.caller = std::to_string(t);
           if (i % 3 == 0) ticket.deadline = clock.Now() + std::chrono::microseconds(200);
           ticket.done = [&](const absl::StatusOr<SearchReply>&) { ++answered; };
@@ -257,11 +251,7 @@ TEST_F(SearchQueueModelTest, APassedDeadlineIsAnsweredWhileThePassIsStillRunning
   const EngineThread engine_thread(Base(clock), &queue);
   std::vector<std::promise<absl::Status>> answers(2);
   for (size_t i = 0; i < answers.size(); ++i) {
-    SearchTicket ticket;
-    ticket.request.collection = rows;
-    ticket.request.values = {1, 0};
-    ticket.request.queries.resize(1);
-    ticket.request.queries[0].vector = ticket.request.values;
+    SearchTicket ticket = TicketFor(rows);
     if (i == 1) ticket.deadline = clock.Now() + std::chrono::milliseconds(500);
     ticket.done = [&answers, i](const absl::StatusOr<SearchReply>& reply) {
       answers[i].set_value(reply.status());
@@ -269,7 +259,7 @@ TEST_F(SearchQueueModelTest, APassedDeadlineIsAnsweredWhileThePassIsStillRunning
     ASSERT_OK(queue.Push(std::move(ticket)));
     if (i == 0) script_->search_gate.AwaitArrivals(1);
   }
-  EXPECT_THAT(answers[1].get_future().get(), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_THAT(answers[1].get_future().get(), StatusIs(kDeadlineExceeded));
   EXPECT_EQ(script_->searches, 1);
   script_->search_gate.Open();
   EXPECT_OK(answers[0].get_future().get());

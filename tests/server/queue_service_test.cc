@@ -4,22 +4,27 @@
 #include <thread>
 
 #include "server/calls/caller_name.h"
-#include "tests/server/server_fixture.h"
+#include "tests/server/refused_with.h"
 
 namespace nearfield::server {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::MatchesRegex;
-using ::testing::Optional;
-
-constexpr auto kExhausted = grpc::StatusCode::RESOURCE_EXHAUSTED;
-
 class QueueServiceTest : public ServerFixture {
  protected:
+  ByteAccount& replies() { return server_->state().ledger().replies; }
+  ByteAccount& requests() { return server_->state().ledger().requests; }
   void AwaitWaiting(int64_t count) {
     while (server_->state().core()->queue.waiting() < count) std::this_thread::yield();
+  }
+  static void AwaitNothingHeld(const ByteAccount& account) {
+    while (account.bytes() > 0) std::this_thread::yield();
+  }
+  // Starts a search in the background. Returns when the device works on it.
+  std::future<grpc::Status> HoldSearch(const std::string& caller = "") {
+    script_->search_gate.Close();
+    auto status = Later(SearchFor("c", {1, 0}), 0, caller);
+    script_->search_gate.AwaitArrivals(1);
+    return status;
   }
   // Starts a search in the background. Returns when `waiting` searches wait in total.
   std::future<grpc::Status> Later(pb::SearchRequest request, int64_t waiting,
@@ -29,7 +34,8 @@ class QueueServiceTest : public ServerFixture {
     AwaitWaiting(waiting);
     return status;
   }
-  grpc::Status SearchAs(const std::string& caller, const pb::SearchRequest& request) {
+  grpc::Status SearchAs(const std::string& caller,
+                        const pb::SearchRequest& request = SearchFor("c", {1, 0})) {
     grpc::ClientContext context;
     if (!caller.empty()) context.AddMetadata("nearfield-caller", caller);
     pb::SearchResponse response;
@@ -37,20 +43,12 @@ class QueueServiceTest : public ServerFixture {
   }
   // Uploads a collection "c" with one row of 32 KiB.
   void UploadWideRow() {
-    ASSERT_THAT(CreateCollection("c", 8192), HasCode(grpc::StatusCode::OK));
-    grpc::ClientContext upload_context;
-    const auto upload = ingest_->Upload(&upload_context);
-    upload->Write(Begin("c", 1));
+    ASSERT_OK(CreateCollection("c", 8192));
     pb::UploadRequest block;
     block.mutable_block()->mutable_ids()->add_numbers(1);
     block.mutable_block()->mutable_vectors()->set_dtype(pb::DATA_TYPE_FLOAT32);
     block.mutable_block()->mutable_vectors()->set_data(std::string(8192 * 4, '\0'));
-    upload->Write(block);
-    upload->Write(Commit());
-    upload->WritesDone();
-    for (pb::UploadResponse each; upload->Read(&each);) {
-    }
-    ASSERT_THAT(upload->Finish(), HasCode(grpc::StatusCode::OK));
+    ASSERT_OK(Send({Begin("c", 1), block, Commit()}));
   }
   static pb::SearchRequest Wide() {
     pb::SearchRequest wide = SearchFor("c", std::vector<float>(8192, 1.0f));
@@ -89,54 +87,43 @@ TEST_F(QueueServiceTest, ABatchSearchLetsAnInteractiveOneGoFirst) {
   Set(settings_.batch_max, "4");
   Set(settings_.queries_max, "4");
   ServeRows();
-  script_->search_gate.Close();
-  auto first = std::async(std::launch::async, [&] { return Search(SearchFor("c", {1, 0})); });
-  script_->search_gate.AwaitArrivals(1);
+  auto first = HoldSearch();
   auto batch = Later(Many(2, pb::SEARCH_PRIORITY_BATCH), 1);
   auto person = Later(Many(3, pb::SEARCH_PRIORITY_INTERACTIVE), 2);
   auto silent = Later(Many(1, pb::SEARCH_PRIORITY_UNSPECIFIED), 3);
   script_->search_gate.Open();
   for (auto* each : {&first, &batch, &person, &silent}) {
-    EXPECT_THAT(each->get(), HasCode(grpc::StatusCode::OK));
+    EXPECT_OK(each->get());
   }
   EXPECT_THAT(script_->batch_sizes(), ElementsAre(1, 4, 2));
 }
 
 TEST_F(QueueServiceTest, AnUnknownPriorityIsNamed) {
   ServeRows();
-  pb::SearchRequest request = SearchFor("c", {1, 0});
-  request.set_priority(static_cast<pb::SearchPriority>(9));
-  EXPECT_THAT(Search(request),
-              HasCodeAndMessage(grpc::StatusCode::INVALID_ARGUMENT, HasSubstr("priority = 9")));
+  EXPECT_THAT(Search(Many(1, static_cast<pb::SearchPriority>(9))),
+              RefusedWith(kInvalidArgument, "priority = 9"));
   EXPECT_EQ(script_->searches, 0);
 }
 
 TEST_F(QueueServiceTest, OneCallersShareIsFullAndAnotherGetsIn) {
   Set(settings_.queue_requests_max, "5");
   ServeRows();
-  script_->search_gate.Close();
   std::vector<std::future<grpc::Status>> accepted;
-  accepted.push_back(std::async(std::launch::async, [&] {
-    return SearchAs("greedy", SearchFor("c", {1, 0}));
-  }));
-  script_->search_gate.AwaitArrivals(1);
+  accepted.push_back(HoldSearch("greedy"));
   for (int i = 1; i <= 4; ++i) accepted.push_back(Later(SearchFor("c", {1, 0}), i, "greedy"));
-  EXPECT_THAT(SearchAs("greedy", SearchFor("c", {1, 0})),
-              HasCodeAndMessage(kExhausted, HasSubstr("this caller's share")));
+  EXPECT_THAT(SearchAs("greedy"), RefusedWith(kResourceExhausted, "this caller's share"));
   accepted.push_back(Later(SearchFor("c", {1, 0}), 5, "other"));
   script_->search_gate.Open();
-  for (auto& each : accepted) EXPECT_THAT(each.get(), HasCode(grpc::StatusCode::OK));
+  for (auto& each : accepted) EXPECT_OK(each.get());
 }
 
 TEST_F(QueueServiceTest, WhatWouldMissItsDeadlineIsRefusedWithAHint) {
   ServeRows();
-  script_->search_gate.Close();
-  auto first = std::async(std::launch::async, [&] { return Search(SearchFor("c", {1, 0})); });
-  script_->search_gate.AwaitArrivals(1);
+  auto first = HoldSearch();
   // The longer the pass overruns, the longer its predicted rest.
   grpc::Status status;
   std::optional<std::string> hint;
-  while (status.error_code() != kExhausted) {
+  while (status.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(30));
     pb::SearchResponse response;
@@ -146,8 +133,8 @@ TEST_F(QueueServiceTest, WhatWouldMissItsDeadlineIsRefusedWithAHint) {
   EXPECT_THAT(status.error_message(), HasSubstr("its deadline is in"));
   EXPECT_THAT(hint, Optional(MatchesRegex("[0-9]+")));
   script_->search_gate.Open();
-  EXPECT_THAT(first.get(), HasCode(grpc::StatusCode::OK));
-  EXPECT_THAT(Search(SearchFor("c", {1, 0})), HasCode(grpc::StatusCode::OK));
+  EXPECT_OK(first.get());
+  EXPECT_OK(Search(SearchFor("c", {1, 0})));
 }
 
 TEST_F(QueueServiceTest, RepliesThatNobodyReadsHoldBackTheirCallerAndNobodyElse) {
@@ -159,7 +146,7 @@ TEST_F(QueueServiceTest, RepliesThatNobodyReadsHoldBackTheirCallerAndNobodyElse)
   Serve();
   UploadWideRow();
   const pb::SearchRequest wide = Wide();
-  ASSERT_THAT(SearchAs("slow", wide), HasCode(grpc::StatusCode::OK));
+  ASSERT_OK(SearchAs("slow", wide));
 
   // Streams that are written and never read, until their replies are too many.
   const auto unread = StubWithFixedWindows();
@@ -174,58 +161,47 @@ TEST_F(QueueServiceTest, RepliesThatNobodyReadsHoldBackTheirCallerAndNobodyElse)
     for (int j = 0; j < 8; ++j) streams.back()->Write(wide);
     held_back = SearchAs("slow", wide);
   }
-  EXPECT_THAT(held_back, HasCodeAndMessage(kExhausted, HasSubstr("to be read")));
-  EXPECT_THAT(SearchAs("other", wide), HasCode(grpc::StatusCode::OK));
+  EXPECT_THAT(held_back, RefusedWith(kResourceExhausted, "to be read"));
+  EXPECT_OK(SearchAs("other", wide));
   for (const auto& context : contexts) context->TryCancel();
   for (const auto& stream : streams) static_cast<void>(stream->Finish());
-  while (server_->state().ledger().replies.bytes() > 0) std::this_thread::yield();
-  EXPECT_THAT(SearchAs("slow", wide), HasCode(grpc::StatusCode::OK));
+  AwaitNothingHeld(replies());
+  EXPECT_OK(SearchAs("slow", wide));
 }
 
 // Regression: only replies of searches were counted, and only after the work was done.
 TEST_F(QueueServiceTest, AReplyIsReservedBeforeTheWorkForIt) {
   ServeRows();
-  ByteAccount& replies = server_->state().ledger().replies;
   {
-    const auto all = replies.Reserve("abuser", settings_.replies_bytes_max.value() / kReplyCopies);
-    ASSERT_TRUE(all.ok());
+    ASSERT_OK_AND_ASSIGN(
+        const auto all,
+        replies().Reserve("abuser", settings_.replies_bytes_max.value() / kReplyCopies));
     std::optional<std::string> hint;
-    EXPECT_THAT(FetchAs("other", {1}, &hint),
-                HasCodeAndMessage(kExhausted, HasSubstr("replies_bytes_max")));
+    EXPECT_THAT(FetchAs("other", {1}, &hint), RefusedWith(kResourceExhausted, "replies_bytes_max"));
     EXPECT_THAT(hint, Optional(MatchesRegex("[0-9]+")));
-    EXPECT_THAT(SearchAs("other", SearchFor("c", {1, 0})),
-                HasCodeAndMessage(kExhausted, HasSubstr("replies_bytes_max")));
+    EXPECT_THAT(SearchAs("other"), RefusedWith(kResourceExhausted, "replies_bytes_max"));
     EXPECT_EQ(script_->searches, 0);
   }
-  EXPECT_THAT(FetchAs("other", {1}), HasCode(grpc::StatusCode::OK));
-  EXPECT_THAT(SearchAs("other", SearchFor("c", {1, 0})), HasCode(grpc::StatusCode::OK));
-  while (replies.bytes() > 0) std::this_thread::yield();
+  EXPECT_OK(FetchAs("other", {1}));
+  EXPECT_OK(SearchAs("other"));
+  AwaitNothingHeld(replies());
 }
 
 // Regression: only Search and Fetch reserved their replies. Lists of collections exceeded the
 // limit.
 TEST_F(QueueServiceTest, AListOfCollectionsReservesItsReply) {
   ServeRows();
-  ByteAccount& replies = server_->state().ledger().replies;
-  const auto list = [&](auto method, auto request, auto response) {
-    grpc::ClientContext context;
-    return (*admin_.*method)(&context, request, &response);
-  };
-  const auto list_all = [&] {
-    return list(&pb::Admin::Stub::ListCollections, pb::ListCollectionsRequest(),
-                pb::ListCollectionsResponse());
-  };
-  pb::GetCollectionRequest get;
-  get.set_name("c");
   {
-    const auto all = replies.Reserve("abuser", settings_.replies_bytes_max.value() / kReplyCopies);
-    ASSERT_TRUE(all.ok());
-    EXPECT_THAT(list_all(), HasCodeAndMessage(kExhausted, HasSubstr("replies_bytes_max")));
-    EXPECT_THAT(list(&pb::Admin::Stub::GetCollection, get, pb::GetCollectionResponse()),
-                HasCodeAndMessage(kExhausted, HasSubstr("replies_bytes_max")));
+    ASSERT_OK_AND_ASSIGN(
+        const auto all,
+        replies().Reserve("abuser", settings_.replies_bytes_max.value() / kReplyCopies));
+    EXPECT_THAT(Call(&Admin::ListCollections, {}),
+                RefusedWith(kResourceExhausted, "replies_bytes_max"));
+    EXPECT_THAT(Call(&Admin::GetCollection, FromText("name: 'c'")),
+                RefusedWith(kResourceExhausted, "replies_bytes_max"));
   }
-  EXPECT_THAT(list_all(), HasCode(grpc::StatusCode::OK));
-  while (replies.bytes() > 0) std::this_thread::yield();
+  EXPECT_OK(Call(&Admin::ListCollections, {}));
+  AwaitNothingHeld(replies());
 }
 
 // A fetch may name an id a thousand times. Each time its row is in the reply.
@@ -233,47 +209,39 @@ TEST_F(QueueServiceTest, AFetchReservesForEveryIdItNames) {
   Set(settings_.response_bytes_max, "1MiB");
   Set(settings_.replies_bytes_max, "2MiB");
   ServeRows();
-  ByteAccount& replies = server_->state().ledger().replies;
-  const auto held = replies.Reserve("abuser", 600 << 10);
-  ASSERT_TRUE(held.ok());
-  EXPECT_THAT(FetchAs("other", {1}), HasCode(grpc::StatusCode::OK));
+  ASSERT_OK_AND_ASSIGN(const auto held, replies().Reserve("abuser", 600 << 10));
+  EXPECT_OK(FetchAs("other", {1}));
   EXPECT_THAT(FetchAs("other", std::vector<uint64_t>(100, 1)),
-              HasCodeAndMessage(kExhausted, HasSubstr("replies_bytes_max")));
+              RefusedWith(kResourceExhausted, "replies_bytes_max"));
 }
 
 TEST_F(QueueServiceTest, ARequestHoldsItsBytesUntilItsCallEnds) {
   ServeRows();
-  ByteAccount& requests = server_->state().ledger().requests;
-  script_->search_gate.Close();
-  auto search = std::async(std::launch::async, [&] { return Search(SearchFor("c", {1, 0})); });
-  script_->search_gate.AwaitArrivals(1);
-  EXPECT_GT(requests.bytes(), 0);
+  auto search = HoldSearch();
+  EXPECT_GT(requests().bytes(), 0);
   script_->search_gate.Open();
-  EXPECT_THAT(search.get(), HasCode(grpc::StatusCode::OK));
-  while (requests.bytes() > 0) std::this_thread::yield();
-  const auto all = requests.Reserve("abuser", settings_.requests_bytes_max.value());
-  ASSERT_TRUE(all.ok());
-  EXPECT_THAT(FetchAs("other", {1}),
-              HasCodeAndMessage(kExhausted, HasSubstr("requests_bytes_max")));
-  EXPECT_THAT(SearchAs("other", SearchFor("c", {1, 0})),
-              HasCodeAndMessage(kExhausted, HasSubstr("requests_bytes_max")));
+  EXPECT_OK(search.get());
+  AwaitNothingHeld(requests());
+  ASSERT_OK_AND_ASSIGN(const auto all,
+                       requests().Reserve("abuser", settings_.requests_bytes_max.value()));
+  EXPECT_THAT(FetchAs("other", {1}), RefusedWith(kResourceExhausted, "requests_bytes_max"));
+  EXPECT_THAT(SearchAs("other"), RefusedWith(kResourceExhausted, "requests_bytes_max"));
 }
 
 // Regression: a SearchAll holds its message, and each page holds a copy; only one was reserved.
 TEST_F(QueueServiceTest, ASearchAllReservesEveryCopyOfItsMessage) {
   ServeRows();
-  ByteAccount& requests = server_->state().ledger().requests;
   script_->search_gate.Close();
   pb::SearchAllRequest request;
   *request.mutable_search() = SearchFor("c", {1, 0});
   grpc::ClientContext context;
   const auto stream = retrieval_->SearchAll(&context, request);
   script_->search_gate.AwaitArrivals(1);
-  EXPECT_GE(requests.bytes(), static_cast<int64_t>(2 * request.search().SpaceUsedLong()));
+  EXPECT_GE(requests().bytes(), static_cast<int64_t>(2 * request.search().SpaceUsedLong()));
   context.TryCancel();
   script_->search_gate.Open();
-  EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::CANCELLED));
-  while (requests.bytes() > 0) std::this_thread::yield();
+  EXPECT_THAT(stream->Finish(), HasCode(kCancelled));
+  AwaitNothingHeld(requests());
 }
 
 // Regression: a reader that read nothing held its replies, and its share of the memory, as long as
@@ -294,8 +262,8 @@ TEST_F(QueueServiceTest, AReplyThatNobodyTakesEndsItsCall) {
   pb::SearchResponse response;
   while (stream->Read(&response)) {
   }
-  EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::CANCELLED));
-  while (server_->state().ledger().replies.bytes() > 0) std::this_thread::yield();
+  EXPECT_THAT(stream->Finish(), HasCode(kCancelled));
+  AwaitNothingHeld(replies());
 }
 
 TEST(CallerNameTest, AHostIsOneCallerWhateverItsPortsUnlessItNamesItself) {

@@ -1,26 +1,16 @@
 // Tests of Retrieval over a real channel: SearchStream, Fetch, Count, GetLimits, and the metadata
 // of every call.
-#include <cmath>
-#include <functional>
 #include <future>
-#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
 
 #include <nlohmann/json.hpp>
 
-#include "tests/server/server_fixture.h"
-#include "tests/testing/status_matchers.h"
+#include "tests/server/refused_with.h"
 
 namespace nearfield::server {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Optional;
-
-constexpr auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
 
 class RetrievalServiceTest : public ServerFixture {
  protected:
@@ -41,58 +31,46 @@ class RetrievalServiceTest : public ServerFixture {
 
 TEST_F(RetrievalServiceTest, AStreamAnswersInOrder) {
   ServeRows();
-  grpc::ClientContext context;
-  const auto stream = retrieval_->SearchStream(&context);
+  SearchStreamCall stream(*retrieval_);
   constexpr int kRequests = 100;
   std::thread writer([&] {
     for (int i = 0; i < kRequests; ++i) {
       pb::SearchRequest request = SearchFor("c", {1, 0});
       request.set_k(static_cast<uint32_t>(1 + i % 4));
-      stream->Write(request);
+      stream.Write(request);
     }
-    stream->WritesDone();
+    stream.stream->WritesDone();
   });
-  pb::SearchResponse response;
   int replies = 0;
-  for (; stream->Read(&response); ++replies)
-    EXPECT_EQ(response.results(0).scores_size(), 1 + replies % 4);
+  for (; stream.Read(); ++replies)
+    EXPECT_EQ(stream.response.results(0).scores_size(), 1 + replies % 4);
   writer.join();
   EXPECT_EQ(replies, kRequests);
-  EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::OK));
+  EXPECT_OK(stream.stream->Finish());
 }
 
 TEST_F(RetrievalServiceTest, AStreamEndsAtItsFirstFailureAndEarlierRepliesStand) {
   ServeRows();
-  grpc::ClientContext context;
-  const auto stream = retrieval_->SearchStream(&context);
-  stream->Write(SearchFor("c", {1, 0}));
-  stream->Write(SearchFor("c", {1, 0, 0}));
-  stream->Write(SearchFor("c", {1, 0}));  // the client need not have closed its side
-  pb::SearchResponse response;
-  EXPECT_TRUE(stream->Read(&response));
-  EXPECT_FALSE(stream->Read(&response));
-  EXPECT_THAT(stream->Finish(), HasCodeAndMessage(kInvalid, HasSubstr("3 values")));
-  EXPECT_THAT(Trailer(context, "nearfield-request-id"), Optional(::testing::SizeIs(16)));
+  const pb::SearchRequest good = SearchFor("c", {1, 0});
+  // The client need not have closed its side.
+  SearchStreamCall stream(*retrieval_, {good, SearchFor("c", {1, 0, 0}), good});
+  EXPECT_TRUE(stream.Read());
+  EXPECT_FALSE(stream.Read());
+  EXPECT_THAT(stream.stream->Finish(), RefusedWith(kInvalidArgument, "3 values"));
+  EXPECT_THAT(Trailer(stream.context, "nearfield-request-id"), Optional(SizeIs(16)));
 }
 
 // Regression: the remaining searches of a failed stream continued on the device, for no reader.
 TEST_F(RetrievalServiceTest, AFailedStreamCancelsItsOtherSearches) {
   ServeRows();
-  ASSERT_THAT(CreateCollection("d"), HasCode(grpc::StatusCode::OK));
+  ASSERT_OK(CreateCollection("d"));
   script_->search_gate.Close();
-  grpc::ClientContext context;
-  const auto stream = retrieval_->SearchStream(&context);
   pb::SearchRequest awaits = SearchFor("d", {1, 0});
   awaits.set_min_epoch(1);
-  stream->Write(awaits);
-  stream->Write(SearchFor("c", {1, 0}));
+  SearchStreamCall stream(*retrieval_, {awaits, SearchFor("c", {1, 0})});
   script_->search_gate.AwaitArrivals(1);
-  pb::DropCollectionRequest drop;
-  drop.set_name("d");
-  pb::DropCollectionResponse dropped;
-  grpc::ClientContext drop_context;
-  ASSERT_THAT(admin_->DropCollection(&drop_context, drop, &dropped), HasCode(grpc::StatusCode::OK));
-  EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::NOT_FOUND));
+  ASSERT_OK(Call(&Admin::DropCollection, FromText("name: 'd'")));
+  EXPECT_THAT(stream.stream->Finish(), HasCode(kNotFound));
   script_->search_gate.Open();
   Drain();
   EXPECT_EQ(script_->cancelled_searches, 1);
@@ -103,43 +81,34 @@ TEST_F(RetrievalServiceTest, AFailedStreamCancelsItsOtherSearches) {
 TEST_F(RetrievalServiceTest, AnUndecodableMessageEndsTheStreamWithAnError) {
   ServeRows();
   const std::string good = SearchFor("c", {1, 0}).SerializeAsString();
-  pb::SearchRequest named = SearchFor("NAME", {1, 0});
-  std::string not_utf8 = named.SerializeAsString();
+  std::string not_utf8 = SearchFor("NAME", {1, 0}).SerializeAsString();
   not_utf8.replace(not_utf8.find("NAME"), 4, "\xff\xfe\xfd\xfc");
   for (const std::string& bad : {std::string("\xff"), good.substr(0, good.size() - 1), not_utf8}) {
     grpc::ClientContext context;
     const auto stream = RawSearchStream(&context);
-    stream->Write(Buffer(good));
-    stream->Write(Buffer(good));
-    stream->Write(Buffer(bad));
-    stream->Write(Buffer(good));
+    for (const std::string& bytes : {good, good, bad, good}) stream->Write(Buffer(bytes));
     stream->WritesDone();
     grpc::ByteBuffer reply;
     int replies = 0;
     while (stream->Read(&reply)) ++replies;
     EXPECT_EQ(replies, 2);
-    EXPECT_THAT(stream->Finish(),
-                HasCodeAndMessage(
-                    kInvalid, HasSubstr("request 3 of the stream: message: cannot be decoded")));
+    EXPECT_THAT(
+        stream->Finish(),
+        RefusedWith(kInvalidArgument, "request 3 of the stream: message: cannot be decoded"));
     EXPECT_TRUE(Trailer(context, "nearfield-request-id").has_value());
   }
 }
 
 TEST_F(RetrievalServiceTest, AStreamWithoutRequestsIsFineAndACancelledOneEnds) {
   ServeRows();
-  {
-    grpc::ClientContext context;
-    const auto stream = retrieval_->SearchStream(&context);
-    stream->WritesDone();
-    EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::OK));
-  }
+  SearchStreamCall empty(*retrieval_);
+  empty.stream->WritesDone();
+  EXPECT_OK(empty.stream->Finish());
   script_->search_gate.Close();
-  grpc::ClientContext context;
-  const auto stream = retrieval_->SearchStream(&context);
-  stream->Write(SearchFor("c", {1, 0}));
+  SearchStreamCall cancelled(*retrieval_, {SearchFor("c", {1, 0})});
   script_->search_gate.AwaitArrivals(1);
-  context.TryCancel();
-  EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::CANCELLED));
+  cancelled.context.TryCancel();
+  EXPECT_THAT(cancelled.stream->Finish(), HasCode(kCancelled));
   Drain();
   EXPECT_EQ(script_->cancelled_searches, 1);
 }
@@ -148,23 +117,18 @@ TEST_F(RetrievalServiceTest, AStreamWithoutRequestsIsFineAndACancelledOneEnds) {
 TEST_F(RetrievalServiceTest, FetchAndCountCheckTheirArgumentsBeforeTheyAwaitAnEpoch) {
   ServeRows();
   const auto soon = [] { return std::chrono::system_clock::now() + std::chrono::seconds(5); };
-  pb::FetchRequest fetch;
-  fetch.set_collection("c");
-  fetch.set_min_epoch(1000);
+  const pb::FetchRequest fetch = FromText("collection: 'c' min_epoch: 1000");
   pb::FetchResponse fetched;
   grpc::ClientContext fetch_context;
   fetch_context.set_deadline(soon());
   EXPECT_THAT(retrieval_->Fetch(&fetch_context, fetch, &fetched),
-              HasCodeAndMessage(kInvalid, HasSubstr("ids = 0 ids")));
-  pb::CountRequest count;
-  count.set_collection("c");
-  count.set_min_epoch(1000);
-  count.mutable_filter();
+              RefusedWith(kInvalidArgument, "ids = 0 ids"));
+  const pb::CountRequest count = FromText("collection: 'c' min_epoch: 1000 filter {}");
   pb::CountResponse counted;
   grpc::ClientContext count_context;
   count_context.set_deadline(soon());
   EXPECT_THAT(retrieval_->Count(&count_context, count, &counted),
-              HasCodeAndMessage(kInvalid, HasSubstr("filter")));
+              RefusedWith(kInvalidArgument, "filter"));
 }
 
 // Regression: a name above the limit was silently ignored, and the caller shared the account of its
@@ -189,24 +153,19 @@ TEST_F(RetrievalServiceTest, ACallerNameAboveTheLimitIsRefused) {
     }
     return searches->Finish();
   };
-  EXPECT_THAT(status(128, search), HasCode(grpc::StatusCode::OK));
-  EXPECT_THAT(status(128, stream), HasCode(grpc::StatusCode::OK));
+  EXPECT_OK(status(128, search));
+  EXPECT_OK(status(128, stream));
   const auto refused =
-      HasCodeAndMessage(kInvalid, HasSubstr("nearfield-caller = 129 bytes, must be 1 .. 128"));
+      RefusedWith(kInvalidArgument, "nearfield-caller = 129 bytes, must be 1 .. 128");
   EXPECT_THAT(status(129, search), refused);
   EXPECT_THAT(status(129, stream), refused);
 }
 
 TEST_F(RetrievalServiceTest, FetchReturnsRowsAsStoredAndListsTheMissing) {
   ServeRows();
-  pb::FetchRequest request;
-  request.set_collection("c");
-  for (const uint64_t id : {3u, 9u, 1u, 3u}) request.mutable_ids()->add_numbers(id);
+  pb::FetchRequest request = FromText("collection: 'c' ids { numbers: [3, 9, 1, 3] }");
   pb::FetchResponse response;
-  {
-    grpc::ClientContext context;
-    ASSERT_THAT(retrieval_->Fetch(&context, request, &response), HasCode(grpc::StatusCode::OK));
-  }
+  ASSERT_OK(Call(&Retrieval::Fetch, request, &response));
   EXPECT_EQ(response.epoch(), 1u);
   EXPECT_THAT(response.ids().numbers(), ElementsAre(3, 1, 3));
   EXPECT_THAT(response.missing().numbers(), ElementsAre(9));
@@ -214,8 +173,7 @@ TEST_F(RetrievalServiceTest, FetchReturnsRowsAsStoredAndListsTheMissing) {
   EXPECT_EQ(response.payloads_size(), 3);
   request.set_with_payload(false);
   request.set_with_vectors(false);
-  grpc::ClientContext context;
-  ASSERT_THAT(retrieval_->Fetch(&context, request, &response), HasCode(grpc::StatusCode::OK));
+  ASSERT_OK(Call(&Retrieval::Fetch, request, &response));
   EXPECT_EQ(response.payloads_size(), 0);
   EXPECT_FALSE(response.has_vectors());
 }
@@ -223,81 +181,45 @@ TEST_F(RetrievalServiceTest, FetchReturnsRowsAsStoredAndListsTheMissing) {
 TEST_F(RetrievalServiceTest, FetchAndCountRefuseWhatTheContractSays) {
   Set(settings_.fetch_ids_max, "2");
   ServeRows();
-  const auto fetch = [&](const std::function<void(pb::FetchRequest&)>& spoil) {
-    pb::FetchRequest request;
-    request.set_collection("c");
-    spoil(request);
-    pb::FetchResponse response;
-    grpc::ClientContext context;
-    return retrieval_->Fetch(&context, request, &response);
+  const auto fetch = [&](const std::string& text) {
+    return Call(&Retrieval::Fetch, FromText(text));
   };
-  EXPECT_THAT(fetch([](auto&) {}),
-              HasCodeAndMessage(kInvalid, HasSubstr("ids = 0 ids, must be 1 .. 2")));
-  EXPECT_THAT(fetch([](auto& r) {
-                for (uint64_t i = 0; i < 3; ++i) r.mutable_ids()->add_numbers(i);
-              }),
-              HasCodeAndMessage(kInvalid, HasSubstr("ids = 3 ids, must be 1 .. 2")));
-  EXPECT_THAT(fetch([](auto& r) { r.mutable_ids()->add_texts("a"); }), HasCode(kInvalid));
-  EXPECT_THAT(fetch([](auto& r) { r.set_collection("x"); }), HasCode(grpc::StatusCode::NOT_FOUND));
-  EXPECT_THAT(fetch([](auto& r) {
-                r.set_collection("x");
-                r.set_min_epoch(1);
-              }),
-              HasCode(grpc::StatusCode::NOT_FOUND));
+  EXPECT_THAT(fetch("collection: 'c'"),
+              RefusedWith(kInvalidArgument, "ids = 0 ids, must be 1 .. 2"));
+  EXPECT_THAT(fetch("collection: 'c' ids { numbers: [0, 1, 2] }"),
+              RefusedWith(kInvalidArgument, "ids = 3 ids, must be 1 .. 2"));
+  EXPECT_THAT(fetch("collection: 'c' ids { texts: 'a' }"), HasCode(kInvalidArgument));
+  EXPECT_THAT(fetch("collection: 'x'"), HasCode(kNotFound));
+  EXPECT_THAT(fetch("collection: 'x' min_epoch: 1"), HasCode(kNotFound));
 
-  const auto count = [&](const std::function<void(pb::CountRequest&)>& spoil,
-                         pb::CountResponse* response) {
-    pb::CountRequest request;
-    request.set_collection("c");
-    spoil(request);
-    grpc::ClientContext context;
-    return retrieval_->Count(&context, request, response);
-  };
-  pb::CountResponse response;
-  EXPECT_THAT(count([](auto&) {}, &response), HasCode(grpc::StatusCode::OK));
-  EXPECT_EQ(response.rows_count(), 4u);
-  EXPECT_EQ(response.epoch(), 1u);
-  EXPECT_THAT(count([](auto& r) { r.set_collection("x"); }, &response),
-              HasCode(grpc::StatusCode::NOT_FOUND));
-  EXPECT_THAT(count([](auto& r) { r.mutable_filter(); }, &response),
-              HasCodeAndMessage(kInvalid, HasSubstr("filter: no condition is set")));
+  const pb::CountResponse counted = CallOk(&Retrieval::Count, FromText("collection: 'c'"));
+  EXPECT_EQ(counted.rows_count(), 4u);
+  EXPECT_EQ(counted.epoch(), 1u);
+  EXPECT_THAT(Call(&Retrieval::Count, FromText("collection: 'x'")), HasCode(kNotFound));
+  EXPECT_THAT(Call(&Retrieval::Count, FromText("collection: 'c' filter {}")),
+              RefusedWith(kInvalidArgument, "filter: no condition is set"));
 }
 
 // The name is looked up once, before the wait. An alias that moves meanwhile changes nothing.
 TEST_F(RetrievalServiceTest, AWaitForAnEpochStaysWithTheCollectionThatTheAliasNamed) {
   ServeRows();
-  ASSERT_THAT(CreateCollection("d"), HasCode(grpc::StatusCode::OK));
-  const auto point_at = [&](const std::string& name) {
-    pb::SetAliasRequest request;
-    request.set_alias("live");
-    request.set_collection(name);
-    pb::SetAliasResponse response;
-    grpc::ClientContext context;
-    return admin_->SetAlias(&context, request, &response);
-  };
-  ASSERT_THAT(point_at("c"), HasCode(grpc::StatusCode::OK));
+  ASSERT_OK(CreateCollection("d"));
+  ASSERT_OK(Call(&Admin::SetAlias, FromText("alias: 'live' collection: 'c'")));
   pb::CountResponse response;
   auto counted = std::async(std::launch::async, [&] {
-    pb::CountRequest request;
-    request.set_collection("live");
-    request.set_min_epoch(2);
-    grpc::ClientContext context;
-    return retrieval_->Count(&context, request, &response);
+    return Call(&Retrieval::Count, FromText("collection: 'live' min_epoch: 2"), &response);
   });
   while (server_->state().core()->epoch_waiters.waiting() == 0) std::this_thread::yield();
-  ASSERT_THAT(point_at("d"), HasCode(grpc::StatusCode::OK));
-  ASSERT_THAT(UploadRows("c", {5}), HasCode(grpc::StatusCode::OK));
-  ASSERT_THAT(counted.get(), HasCode(grpc::StatusCode::OK));
+  ASSERT_OK(Call(&Admin::SetAlias, FromText("alias: 'live' collection: 'd'")));
+  ASSERT_OK(UploadRows("c", {5}));
+  ASSERT_OK(counted.get());
   EXPECT_EQ(response.epoch(), 2u);
   EXPECT_EQ(response.rows_count(), 5u);
 }
 
 TEST_F(RetrievalServiceTest, LimitsAreAnsweredEvenBeforeTheServerServes) {
   Listen();
-  pb::GetLimitsResponse limits;
-  grpc::ClientContext context;
-  ASSERT_THAT(retrieval_->GetLimits(&context, pb::GetLimitsRequest(), &limits),
-              HasCode(grpc::StatusCode::OK));
+  const pb::GetLimitsResponse limits = CallOk(&Retrieval::GetLimits);
   EXPECT_EQ(limits.dim_max(), 8192u);
   EXPECT_EQ(limits.k_max(), 4096u);
   EXPECT_EQ(limits.queries_max(), 1024u);
@@ -324,10 +246,7 @@ TEST_F(RetrievalServiceTest, LimitsNameEverySettingThatRefusesOrEndsACall) {
   Set(settings_.streams_max, "17");
   Set(settings_.snapshots_max, "18");
   Listen();
-  pb::GetLimitsResponse limits;
-  grpc::ClientContext context;
-  ASSERT_THAT(retrieval_->GetLimits(&context, pb::GetLimitsRequest(), &limits),
-              HasCode(grpc::StatusCode::OK));
+  const pb::GetLimitsResponse limits = CallOk(&Retrieval::GetLimits);
   EXPECT_EQ(limits.upload_tokens_max(), 11u);
   EXPECT_EQ(limits.upload_token_s(), 12u);
   EXPECT_EQ(limits.upload_idle_ms(), 13u);
@@ -353,10 +272,8 @@ TEST_F(RetrievalServiceTest, EveryReplyAndErrorCarriesARequestIdAndOneLogLine) {
   grpc::ClientContext context;
   context.AddMetadata("x-request-id", "has a blank");
   pb::SearchResponse response;
-  EXPECT_THAT(retrieval_->Search(&context, SearchFor("c", {1, 0}), &response),
-              HasCode(grpc::StatusCode::OK));
-  EXPECT_THAT(Trailer(context, "nearfield-request-id"),
-              Optional(::testing::MatchesRegex("[0-9a-f]+")));
+  EXPECT_OK(retrieval_->Search(&context, SearchFor("c", {1, 0}), &response));
+  EXPECT_THAT(Trailer(context, "nearfield-request-id"), Optional(MatchesRegex("[0-9a-f]+")));
   Drain();
   int found = 0;
   for (const std::string& text : LogLines()) {
@@ -388,7 +305,7 @@ TEST_F(RetrievalServiceTest, ALostDeviceIsUnavailableWithAHint) {
   grpc::ClientContext context;
   pb::SearchResponse response;
   EXPECT_THAT(retrieval_->Search(&context, SearchFor("c", {1, 0}), &response),
-              HasCodeAndMessage(grpc::StatusCode::UNAVAILABLE, HasSubstr("device is lost")));
+              RefusedWith(kUnavailable, "device is lost"));
   EXPECT_TRUE(Trailer(context, "retry-after-ms").has_value());
 }
 

@@ -14,15 +14,9 @@
 #include <vector>
 
 #include "tests/server/server_process.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
-
-const std::vector<std::string> kAnyPort = {"--listen", "127.0.0.1:0"};
 
 grpc::Status CheckHealth(const std::string& address) {
   grpc::ChannelArguments arguments;
@@ -39,21 +33,17 @@ grpc::Status CheckHealth(const std::string& address) {
 // Regression: one accept without a free descriptor ended the listener permanently. Idle connections
 // of one client blocked all others, including health checks.
 TEST(RunServerEdgeTest, AfterARunOutOfDescriptorsNewConnectionsAreServedAgain) {
-  Process process("", kAnyPort);
-  const std::string address = process.Address();
-  Client client(address);
-  client.AwaitServing();
+  ServingProcess process("");
   const std::filesystem::directory_iterator open("/proc/" + std::to_string(process.pid()) + "/fd");
   const auto descriptors = static_cast<rlim_t>(std::distance(begin(open), end(open)));
   const rlimit limit = {.rlim_cur = descriptors + 8, .rlim_max = descriptors + 8};
   ASSERT_EQ(prlimit(process.pid(), RLIMIT_NOFILE, &limit, nullptr), 0);
   std::vector<RawConnection> idle;
-  for (int i = 0; i < 40; ++i) idle.emplace_back(address);
+  for (int i = 0; i < 40; ++i) idle.emplace_back(process.address);
   process.AwaitStderr("accepting connections pauses");
   idle.clear();
-  EXPECT_THAT(CheckHealth(address), HasCode(grpc::StatusCode::OK));
-  process.Signal(SIGTERM);
-  EXPECT_EQ(process.Wait(), 0);
+  EXPECT_OK(CheckHealth(process.address));
+  EXPECT_EQ(process.Terminate(), 0);
 }
 
 // Regression: serving threads wrote the log. Once its pipe was no longer read, calls and SIGTERM
@@ -65,15 +55,11 @@ TEST(RunServerEdgeTest, AFullPipeOfStderrStopsNeitherCallsNorTheEnd) {
   while (write(ends[1], page.data(), page.size()) > 0) {
   }
   ASSERT_EQ(fcntl(ends[1], F_SETFL, 0), 0);  // the server's writes block
-  Process process("", kAnyPort, ends[1]);
-  Client client(process.Address());
-  client.AwaitServing();
-  client.Create();
+  ServingProcess process("", AnyPort(), ends[1]);
   for (int i = 0; i < 100; ++i) {
-    ASSERT_THAT(client.Search(std::chrono::seconds(60)), HasCode(grpc::StatusCode::OK));
+    ASSERT_OK(process.client.Search(std::chrono::seconds(60)));
   }
-  process.Signal(SIGTERM);
-  EXPECT_EQ(process.Wait(), 0);
+  EXPECT_EQ(process.Terminate(), 0);
   close(ends[0]);
   close(ends[1]);
 }
@@ -81,34 +67,29 @@ TEST(RunServerEdgeTest, AFullPipeOfStderrStopsNeitherCallsNorTheEnd) {
 TEST(RunServerEdgeTest, SighupReloadsTheLogLevelAndABadFileChangesNothing) {
   const std::string file = ::testing::TempDir() + "/reload_" + std::to_string(getpid()) + ".conf";
   std::ofstream(file) << "log_level = warning\n";
-  Process process("", {"--listen", "127.0.0.1:0", "--config", file});
-  Client client(process.Address());
-  client.AwaitServing();
-  client.Create();
+  ServingProcess process("", AnyPort({"--config", file}));
   std::ofstream(file) << "log_level = info\nk_max = 12\n";
   process.Signal(SIGHUP);
   process.AwaitStderr("configuration reloaded");
   process.AwaitStderr("k_max");
-  EXPECT_THAT(client.Search(std::chrono::seconds(60)), HasCode(grpc::StatusCode::OK));
+  EXPECT_OK(process.client.Search(std::chrono::seconds(60)));
   process.AwaitStderr("\"method\":\"Search\"");
   EXPECT_THAT(process.Text("/stderr"), Not(HasSubstr("engine ready"))) << "of the level info";
   std::ofstream(file) << "log_level = loud\n";
   process.Signal(SIGHUP);
   process.AwaitStderr("is not reloaded");
   EXPECT_THAT(process.Text("/stderr"), HasSubstr("log_level = \\\"loud\\\""));
-  process.Signal(SIGTERM);
-  EXPECT_EQ(process.Wait(), 0);
+  EXPECT_EQ(process.Terminate(), 0);
   EXPECT_THAT(process.Text("/stderr"), HasSubstr("\"drained\"")) << "the level stays info";
   unlink(file.c_str());
 }
 
 TEST(RunServerEdgeTest, SighupDuringTheStartDoesNotEndTheProcess) {
-  Process process("hang_self_test", kAnyPort);
+  Process process("hang_self_test", AnyPort());
   ASSERT_FALSE(process.Address().empty());
   process.Signal(SIGHUP);
   process.AwaitStderr("configuration reloaded");
-  process.Signal(SIGTERM);
-  EXPECT_EQ(process.Wait(), 0);
+  EXPECT_EQ(process.Terminate(), 0);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // Tests of the program as a process: exit codes, signals, the port file, a lost device.
 #include <chrono>
 #include <csignal>
-#include <future>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -9,40 +8,24 @@
 #include <vector>
 
 #include "tests/server/server_process.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::Not;
-
-const std::vector<std::string> kAnyPort = {"--listen", "127.0.0.1:0"};
-
 TEST(RunServerTest, ALostDeviceIsUnavailableThenNotServingThenExit3) {
-  Process process("lose_at_search=2", kAnyPort);
-  Client client(process.Address());
-  client.AwaitServing();
-  client.Create();
-  EXPECT_THAT(client.Search(), HasCode(grpc::StatusCode::OK));
-  EXPECT_THAT(client.Search(), HasCode(grpc::StatusCode::UNAVAILABLE));
-  hv::HealthCheckResponse response;
-  ASSERT_TRUE(client.watch->Read(&response));
-  EXPECT_EQ(response.status(), hv::HealthCheckResponse::NOT_SERVING);
+  ServingProcess process("lose_at_search=2");
+  EXPECT_OK(process.client.Search());
+  EXPECT_THAT(process.client.Search(), HasCode(kUnavailable));
+  process.client.AwaitNotServing();
   EXPECT_EQ(process.Wait(), 3);
   EXPECT_THAT(process.Text("/stderr"), HasSubstr("the device is lost"));
 }
 
 TEST(RunServerTest, SigtermAndSigintDrainAndExit0) {
   for (const int signal : {SIGTERM, SIGINT}) {
-    Process process("", kAnyPort);
-    Client client(process.Address());
-    client.AwaitServing();
-    client.Create();
+    ServingProcess process("");
     process.Signal(signal);
-    hv::HealthCheckResponse response;
-    ASSERT_TRUE(client.watch->Read(&response));
-    EXPECT_EQ(response.status(), hv::HealthCheckResponse::NOT_SERVING);
+    process.client.AwaitNotServing();
     EXPECT_EQ(process.Wait(), 0);
     std::istringstream lines(process.Text("/stderr"));
     for (std::string line; std::getline(lines, line);)
@@ -51,11 +34,8 @@ TEST(RunServerTest, SigtermAndSigintDrainAndExit0) {
 }
 
 TEST(RunServerTest, CallsInFlightFinishBeforeTheEndAndAfterDrainMsAreCancelled) {
-  Process process("hang_search", {"--listen", "127.0.0.1:0", "--drain-ms", "50"});
-  Client client(process.Address());
-  client.AwaitServing();
-  client.Create();
-  auto search = std::async(std::launch::async, [&] { return client.Search(); });
+  ServingProcess process("hang_search", AnyPort({"--drain-ms", "50"}));
+  auto search = process.client.SearchLater();
   while (process.Text("/stderr").find("CreateCollection") == std::string::npos)
     std::this_thread::yield();
   process.Signal(SIGTERM);
@@ -64,11 +44,8 @@ TEST(RunServerTest, CallsInFlightFinishBeforeTheEndAndAfterDrainMsAreCancelled) 
 }
 
 TEST(RunServerTest, ADeviceLostDuringTheDrainIsExit3) {
-  Process process("lose_in_drain", {"--listen", "127.0.0.1:0", "--drain-ms", "0"});
-  Client client(process.Address());
-  client.AwaitServing();
-  client.Create();
-  auto search = std::async(std::launch::async, [&] { return client.Search(); });
+  ServingProcess process("lose_in_drain", AnyPort({"--drain-ms", "0"}));
+  auto search = process.client.SearchLater();
   process.AwaitStdout("held");
   process.Signal(SIGTERM);
   EXPECT_FALSE(search.get().ok());
@@ -79,16 +56,10 @@ TEST(RunServerTest, ADeviceLostDuringTheDrainIsExit3) {
 // Supervisors kill a process after 30 s. With the default drain_ms the server abandons a call that
 // never ends before that. Takes 28 s, the maximum time of an exit.
 TEST(RunServerTest, ASearchThatNeverEndsIsLeftBehindWithExit1Within30Seconds) {
-  Process process("deaf_search", kAnyPort);
-  Client client(process.Address());
-  client.AwaitServing();
-  client.Create();
+  ServingProcess process("deaf_search");
   grpc::ClientContext context;
-  const auto stream = client.retrieval->SearchStream(&context);
-  pb::SearchRequest request;
-  request.set_collection("c");
-  request.add_queries()->mutable_vector()->add_values(1);
-  stream->Write(request);
+  const auto stream = process.client.retrieval->SearchStream(&context);
+  stream->Write(Client::SearchForOne());
   process.AwaitStdout("held");
   const auto begin = std::chrono::steady_clock::now();
   process.Signal(SIGTERM);
@@ -99,35 +70,30 @@ TEST(RunServerTest, ASearchThatNeverEndsIsLeftBehindWithExit1Within30Seconds) {
 }
 
 TEST(RunServerTest, ASecondSignalEndsAtOnce) {
-  Process process("hang_search", {"--listen", "127.0.0.1:0", "--drain-ms", "3600000"});
-  Client client(process.Address());
-  client.AwaitServing();
-  client.Create();
-  auto search = std::async(std::launch::async, [&] { return client.Search(); });
+  ServingProcess process("hang_search", AnyPort({"--drain-ms", "3600000"}));
+  auto search = process.client.SearchLater();
   process.AwaitStdout("held");
   process.Signal(SIGTERM);
-  hv::HealthCheckResponse response;
-  ASSERT_TRUE(client.watch->Read(&response));  // it drains
+  process.client.AwaitNotServing();
   process.Signal(SIGTERM);
   EXPECT_EQ(process.Wait(), 1);
   EXPECT_FALSE(search.get().ok());
 }
 
 TEST(RunServerTest, ASignalDuringTheSelfTestEndsTheProcess) {
-  Process process("hang_self_test", kAnyPort);
+  Process process("hang_self_test", AnyPort());
   ASSERT_FALSE(process.Address().empty());
-  process.Signal(SIGTERM);
-  EXPECT_EQ(process.Wait(), 0);
+  EXPECT_EQ(process.Terminate(), 0);
 }
 
 TEST(RunServerTest, AFailedSelfTestIsExit4) {
-  Process process("self_test", kAnyPort);
+  Process process("self_test", AnyPort());
   EXPECT_EQ(process.Wait(), 4);
   EXPECT_THAT(process.Text("/stderr"), HasSubstr("self-test failed"));
 }
 
 TEST(RunServerTest, ConfigurationErrorsAreExit2) {
-  EXPECT_EQ(Process("no_engine", kAnyPort).Wait(), 2);
+  EXPECT_EQ(Process("no_engine", AnyPort()).Wait(), 2);
   EXPECT_EQ(Process("", {"--k-max", "0"}).Wait(), 2);
   EXPECT_EQ(Process("", {"--no-such-flag"}).Wait(), 2);
   EXPECT_EQ(Process("", {"--config", "/"}).Wait(), 2);
@@ -136,7 +102,7 @@ TEST(RunServerTest, ConfigurationErrorsAreExit2) {
   EXPECT_EQ(Process("", {"--listen", "127.0.0.1:0", "--port-file", "/no/such/folder/port"}).Wait(),
             2)
       << "given twice is an error as well";
-  Process first("", kAnyPort);
+  Process first("", AnyPort());
   const std::string address = first.Address();
   Process second("", {"--listen", address});
   EXPECT_EQ(second.Wait(), 2);
@@ -157,8 +123,7 @@ TEST(RunServerTest, TheLogTellsTheConfigurationAndWarnsBeyondLoopback) {
   Process process("", {"--listen", "0.0.0.0:0"});
   Client client(process.Address());
   client.AwaitServing();
-  process.Signal(SIGTERM);
-  EXPECT_EQ(process.Wait(), 0);
+  EXPECT_EQ(process.Terminate(), 0);
   const std::string log = process.Text("/stderr");
   EXPECT_THAT(log, HasSubstr("\"configuration\""));
   EXPECT_THAT(log, HasSubstr("\"queue_requests_max\":\"1024\""));

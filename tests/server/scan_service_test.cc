@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/server/server_fixture.h"
+#include "tests/server/refused_with.h"
 #include "tests/server/store/model_store.h"
 #include "tests/server/store/older_catalog.h"
 #include "tests/testing/status_matchers.h"
@@ -15,40 +15,32 @@
 namespace nearfield::server {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
-constexpr auto kOk = grpc::StatusCode::OK;
-constexpr auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
-
 class ScanServiceTest : public ServerFixture {
  protected:
   using Change = std::function<void(pb::CreateCollectionRequest&)>;
 
   grpc::Status Create(const std::string& name, const Change& change,
                       pb::CollectionInfo* info = nullptr) {
-    pb::CreateCollectionRequest request;
+    pb::CreateCollectionRequest request =
+        FromText("dim: 2 metric: METRIC_DOT dtype: DATA_TYPE_FLOAT32 id_type: ID_TYPE_UINT64");
     request.set_name(name);
-    request.set_dim(2);
-    request.set_metric(pb::METRIC_DOT);
-    request.set_dtype(pb::DATA_TYPE_FLOAT32);
-    request.set_id_type(pb::ID_TYPE_UINT64);
     change(request);
     pb::CreateCollectionResponse response;
-    grpc::ClientContext context;
-    grpc::Status status = admin_->CreateCollection(&context, request, &response);
+    grpc::Status status = Call(&Admin::CreateCollection, request, &response);
     if (info != nullptr) *info = response.collection();
     return status;
+  }
+  pb::CollectionInfo Get(const std::string& name) {
+    return CallOk(&Admin::GetCollection, FromText("name: '" + name + "'")).collection();
   }
 
   // Serves "codes" and "plain", each with the rows 1, 2, 3, 4: 32 bytes.
   void ServeBoth() {
     Serve();
-    ASSERT_THAT(Create("codes", [](auto& r) { r.set_scan(pb::SCAN_CHOICE_INT8); }), HasCode(kOk));
-    ASSERT_THAT(Create("plain", [](auto& r) { r.set_scan(pb::SCAN_CHOICE_ROWS); }), HasCode(kOk));
-    ASSERT_THAT(UploadRows("codes", {1, 2, 3, 4}), HasCode(kOk));
-    ASSERT_THAT(UploadRows("plain", {1, 2, 3, 4}), HasCode(kOk));
+    ASSERT_OK(Create("codes", [](auto& r) { r.set_scan(pb::SCAN_CHOICE_INT8); }));
+    ASSERT_OK(Create("plain", [](auto& r) { r.set_scan(pb::SCAN_CHOICE_ROWS); }));
+    ASSERT_OK(UploadRows("codes", {1, 2, 3, 4}));
+    ASSERT_OK(UploadRows("plain", {1, 2, 3, 4}));
   }
 
   grpc::Status SearchAs(const std::string& request_id, const std::string& collection) {
@@ -70,7 +62,7 @@ class ScanServiceTest : public ServerFixture {
     }
     stream->WritesDone();
     EXPECT_FALSE(stream->Read(&response));
-    ASSERT_THAT(stream->Finish(), HasCode(kOk));
+    ASSERT_OK(stream->Finish());
   }
 
   // Returns the log line of that call. Requires: the server has drained.
@@ -107,16 +99,11 @@ TEST_F(ScanServiceTest, ACollectionSaysWhatItScansAndWhereItsRowsLie) {
       request.set_rows(c.asked_rows);
     };
     pb::CollectionInfo created;
-    ASSERT_THAT(Create(name, ask, &created), HasCode(kOk));
-    EXPECT_EQ(created.scan(), c.scan) << name;
-    EXPECT_EQ(created.rows(), c.rows) << name;
-    pb::GetCollectionRequest get;
-    get.set_name(name);
-    pb::GetCollectionResponse got;
-    grpc::ClientContext context;
-    ASSERT_THAT(admin_->GetCollection(&context, get, &got), HasCode(kOk));
-    EXPECT_EQ(got.collection().scan(), c.scan) << name;
-    EXPECT_EQ(got.collection().rows(), c.rows) << name;
+    ASSERT_OK(Create(name, ask, &created));
+    for (const pb::CollectionInfo& info : {created, Get(name)}) {
+      EXPECT_EQ(info.scan(), c.scan) << name;
+      EXPECT_EQ(info.rows(), c.rows) << name;
+    }
   }
 }
 
@@ -125,19 +112,18 @@ TEST_F(ScanServiceTest, EveryBadChoiceIsNamedAndNothingIsCreated) {
   // 3 was a bf16 copy of the rows in earlier versions.
   for (const int number : {3, 77}) {
     EXPECT_THAT(Create("c", [&](auto& r) { r.set_scan(static_cast<pb::ScanChoice>(number)); }),
-                HasCodeAndMessage(kInvalid, HasSubstr("scan = " + std::to_string(number) +
-                                                      ", must be AUTO, INT8 or ROWS")));
+                RefusedWith(kInvalidArgument,
+                            "scan = " + std::to_string(number) + ", must be AUTO, INT8 or ROWS"));
   }
   EXPECT_THAT(Create("c", [](auto& r) { r.set_rows(static_cast<pb::RowHome>(-1)); }),
-              HasCodeAndMessage(kInvalid, HasSubstr("rows = -1, must be DEVICE or HOST")));
+              RefusedWith(kInvalidArgument, "rows = -1, must be DEVICE or HOST"));
   EXPECT_THAT(Create("c",
                      [](auto& r) {
                        r.set_scan(pb::SCAN_CHOICE_ROWS);
                        r.set_rows(pb::ROW_HOME_HOST);
                      }),
-              HasCodeAndMessage(kInvalid, AllOf(HasSubstr("scan: ROWS, must be AUTO or INT8"),
-                                                HasSubstr("rows is HOST"))));
-  EXPECT_THAT(Create("c", [](auto&) {}), HasCode(kOk)) << "the name is still free";
+              RefusedWith(kInvalidArgument, "scan: ROWS, must be AUTO or INT8", "rows is HOST"));
+  EXPECT_OK(Create("c", [](auto&) {})) << "the name is still free";
 }
 
 // Earlier versions could create a collection with scan BF16. It is served with int8 codes, and a
@@ -150,14 +136,9 @@ TEST_F(ScanServiceTest, AStoredCollectionOfTheRemovedBf16ScanIsServedWithInt8Cod
   ASSERT_OK(store::SetStoredScan(dir / "data", store::kStoredScanBf16));
   Serve();
   for (const std::string name : {"codes", "plain"}) {
-    pb::GetCollectionRequest get;
-    get.set_name(name);
-    pb::GetCollectionResponse got;
-    grpc::ClientContext context;
-    ASSERT_THAT(admin_->GetCollection(&context, get, &got), HasCode(kOk));
-    EXPECT_EQ(got.collection().scan(), pb::SCAN_CHOICE_INT8);
+    EXPECT_EQ(Get(name).scan(), pb::SCAN_CHOICE_INT8);
     pb::SearchResponse response;
-    ASSERT_THAT(Search(SearchFor(name, {1, 0}), &response), HasCode(kOk));
+    ASSERT_OK(Search(SearchFor(name, {1, 0}), &response));
     EXPECT_EQ(response.cost().scan_precision(), pb::SCAN_PRECISION_INT8);
   }
   Drain();
@@ -182,13 +163,11 @@ TEST_F(ScanServiceTest, CountersAddUpCallsAndPassesEachOnce) {
   auto third = std::async(std::launch::async, search);
   while (server_->state().core()->queue.waiting() < 2) std::this_thread::yield();
   script_->search_gate.Open();
-  for (auto* each : {&first, &second, &third}) ASSERT_THAT(each->get(), HasCode(kOk));
-  ASSERT_THAT(Search(SearchFor("plain", {1, 0})), HasCode(kOk));
-  EXPECT_THAT(Search(SearchFor("none", {1, 0})), HasCode(grpc::StatusCode::NOT_FOUND));
+  for (auto* each : {&first, &second, &third}) ASSERT_OK(each->get());
+  ASSERT_OK(Search(SearchFor("plain", {1, 0})));
+  EXPECT_THAT(Search(SearchFor("none", {1, 0})), HasCode(kNotFound));
 
-  pb::GetCountersResponse counters;
-  grpc::ClientContext context;
-  ASSERT_THAT(admin_->GetCounters(&context, {}, &counters), HasCode(kOk));
+  const pb::GetCountersResponse counters = CallOk(&Admin::GetCounters);
   EXPECT_EQ(counters.passes().passes_count(), 3u) << "the second and the third share one";
   EXPECT_EQ(counters.passes().queries_int8_count(), 3u);
   EXPECT_EQ(counters.passes().queries_rows_count(), 1u);
@@ -211,20 +190,20 @@ TEST_F(ScanServiceTest, AReplyTellsThePathItsEscalationsAndTheReadLimit) {
   script_->escalations_canonical = 1;
   ServeBoth();
   pb::SearchResponse response;
-  ASSERT_THAT(Search(SearchFor("codes", {1, 0}), &response), HasCode(kOk));
+  ASSERT_OK(Search(SearchFor("codes", {1, 0}), &response));
   EXPECT_EQ(response.cost().scan_precision(), pb::SCAN_PRECISION_INT8);
   EXPECT_EQ(response.cost().escalations().tighter(), 2u);
   EXPECT_EQ(response.cost().escalations().canonical(), 1u);
   EXPECT_EQ(response.cost().bytes_read(), 32u);
   EXPECT_EQ(response.cost().read_ns_min(), 32u);
-  ASSERT_THAT(Search(SearchFor("plain", {1, 0}), &response), HasCode(kOk));
+  ASSERT_OK(Search(SearchFor("plain", {1, 0}), &response));
   EXPECT_EQ(response.cost().scan_precision(), pb::SCAN_PRECISION_ROWS);
 }
 
 TEST_F(ScanServiceTest, WithoutAKnownBandwidthThereIsNoReadLimit) {
   ServeBoth();
   pb::SearchResponse response;
-  ASSERT_THAT(Search(SearchFor("codes", {1, 0}), &response), HasCode(kOk));
+  ASSERT_OK(Search(SearchFor("codes", {1, 0}), &response));
   EXPECT_EQ(response.cost().bytes_read(), 32u);
   EXPECT_EQ(response.cost().read_ns_min(), 0u);
 }
@@ -233,9 +212,9 @@ TEST_F(ScanServiceTest, TheLogLineOfASearchNamesItsScan) {
   script_->escalations_tighter = 3;
   script_->escalations_canonical = 1;
   ServeBoth();
-  ASSERT_THAT(SearchAs("codes", "codes"), HasCode(kOk));
-  ASSERT_THAT(SearchAs("plain", "plain"), HasCode(kOk));
-  ASSERT_THAT(SearchAs("none", "none"), HasCode(grpc::StatusCode::NOT_FOUND));
+  ASSERT_OK(SearchAs("codes", "codes"));
+  ASSERT_OK(SearchAs("plain", "plain"));
+  ASSERT_THAT(SearchAs("none", "none"), HasCode(kNotFound));
   Drain();
   const nlohmann::json codes = LineOf("codes");
   EXPECT_EQ(codes["scan"], "int8");

@@ -1,38 +1,32 @@
 // Tests of Search over a real channel: every status code of the contract.
 #include <algorithm>
-#include <cmath>
-#include <functional>
 #include <future>
-#include <limits>
+#include <string>
 #include <thread>
+#include <vector>
 
-#include "tests/server/server_fixture.h"
-#include "tests/testing/status_matchers.h"
+#include "tests/server/refused_with.h"
 
 namespace nearfield::server {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Optional;
-
-constexpr auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
-
-class SearchServiceTest : public ServerFixture {};
+class SearchServiceTest : public ServerFixture {
+ protected:
+  std::future<grpc::Status> SearchLater() {
+    return std::async(std::launch::async, [this] { return Search(SearchFor("c", {1, 0})); });
+  }
+};
 
 TEST_F(SearchServiceTest, AnswersTheThreeKindsOfQuery) {
   ServeRows();
-  pb::SearchRequest request = SearchFor("c", {1, 0});
-  request.set_k(2);
-  request.set_with_payload(true);
-  request.set_with_vectors(true);
-  request.add_queries()->mutable_encoded()->set_dtype(pb::DATA_TYPE_BFLOAT16);
-  request.mutable_queries(1)->mutable_encoded()->set_data(
-      std::string("\x80\xbf\0\0", 4));  // (-1, 0)
-  request.add_queries()->mutable_row_id()->set_number(4);
+  // The encoded query is (-1, 0).
+  const pb::SearchRequest request = FromText(R"(
+      collection: 'c' k: 2 with_payload: true with_vectors: true
+      queries { vector { values: [1, 0] } }
+      queries { encoded { dtype: DATA_TYPE_BFLOAT16 data: '\200\277\000\000' } }
+      queries { row_id { number: 4 } })");
   pb::SearchResponse response;
-  ASSERT_THAT(Search(request, &response), HasCode(grpc::StatusCode::OK));
+  ASSERT_OK(Search(request, &response));
   EXPECT_EQ(response.epoch(), 1u);
   ASSERT_EQ(response.results_size(), 3);
   EXPECT_THAT(response.results(0).ids().numbers(), ElementsAre(4, 3));
@@ -53,9 +47,9 @@ TEST_F(SearchServiceTest, TenNeighborsWhereKIsAbsentAndNothingMoreThanAskedFor) 
   ServeRows();
   std::vector<uint64_t> more;
   for (uint64_t id = 10; id < 30; ++id) more.push_back(id);
-  ASSERT_THAT(UploadRows("c", more), HasCode(grpc::StatusCode::OK));
+  ASSERT_OK(UploadRows("c", more));
   pb::SearchResponse response;
-  ASSERT_THAT(Search(SearchFor("c", {1, 0}), &response), HasCode(grpc::StatusCode::OK));
+  ASSERT_OK(Search(SearchFor("c", {1, 0}), &response));
   EXPECT_EQ(response.results(0).scores_size(), 10);
   EXPECT_EQ(response.results(0).payloads_size(), 0);
   EXPECT_FALSE(response.results(0).has_vectors());
@@ -63,9 +57,9 @@ TEST_F(SearchServiceTest, TenNeighborsWhereKIsAbsentAndNothingMoreThanAskedFor) 
 
 TEST_F(SearchServiceTest, AnEmptyCollectionGivesEmptyAnswers) {
   Serve();
-  ASSERT_THAT(CreateCollection("empty"), HasCode(grpc::StatusCode::OK));
+  ASSERT_OK(CreateCollection("empty"));
   pb::SearchResponse response;
-  ASSERT_THAT(Search(SearchFor("empty", {1, 0}), &response), HasCode(grpc::StatusCode::OK));
+  ASSERT_OK(Search(SearchFor("empty", {1, 0}), &response));
   ASSERT_EQ(response.results_size(), 1);
   EXPECT_EQ(response.results(0).scores_size(), 0);
 }
@@ -73,84 +67,63 @@ TEST_F(SearchServiceTest, AnEmptyCollectionGivesEmptyAnswers) {
 TEST_F(SearchServiceTest, EveryBadRequestIsNamed) {
   Set(settings_.queries_max, "3");
   ServeRows();
-  ASSERT_THAT(CreateCollection("cosine", 2, pb::METRIC_COSINE), HasCode(grpc::StatusCode::OK));
-  ASSERT_THAT(CreateCollection("texts", 2, pb::METRIC_DOT, pb::ID_TYPE_STRING),
-              HasCode(grpc::StatusCode::OK));
+  ASSERT_OK(CreateCollection("cosine", 2, pb::METRIC_COSINE));
+  ASSERT_OK(CreateCollection("texts", 2, pb::METRIC_DOT, pb::ID_TYPE_STRING));
   struct Case {
-    std::function<void(pb::SearchRequest&)> spoil;
-    grpc::StatusCode code;
+    std::string request;
+    absl::StatusCode code;
     std::string message;
   };
-  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto with = [](const std::string& query) {
+    return "collection: 'c' queries {" + query + "}";
+  };
+  const std::string vector = "queries { vector { values: [0, 0] } } ";
+  const std::string good = "collection: 'c' " + vector;
+  const std::string long_id(513, 'x');
   const std::vector<Case> cases = {
-      {[](auto& r) { r.clear_queries(); }, kInvalid, "queries = 0, must be 1 .. 3"},
-      {[](auto& r) {
-         for (int i = 0; i < 3; ++i) *r.add_queries() = r.queries(0);
-       },
-       kInvalid, "queries = 4, must be 1 .. 3"},
-      {[](auto& r) { r.mutable_queries(0)->mutable_vector()->add_values(1); }, kInvalid,
+      {"collection: 'c'", kInvalidArgument, "queries = 0, must be 1 .. 3"},
+      {good + vector + vector + vector, kInvalidArgument, "queries = 4, must be 1 .. 3"},
+      {with("vector { values: [0, 0, 1] }"), kInvalidArgument,
        "queries[0].vector: 3 values, the collection has dim 2"},
-      {[](auto& r) { r.set_k(0); }, kInvalid, "k = 0, must be 1 .. 4096"},
-      {[](auto& r) { r.set_k(4097); }, kInvalid, "k = 4097, must be 1 .. 4096"},
-      {[&](auto& r) { r.mutable_queries(0)->mutable_vector()->set_values(1, nan); }, kInvalid,
-       "value 1 is nan"},
-      {[](auto& r) { r.mutable_queries(0)->mutable_vector()->set_values(0, INFINITY); }, kInvalid,
-       "value 0 is inf"},
-      {[](auto& r) {
-         r.set_collection("cosine");
-         r.mutable_queries(0)->mutable_vector()->set_values(0, 0);
-       },
-       kInvalid, "no cosine"},
-      {[](auto& r) { r.mutable_queries(0)->clear_kind(); }, kInvalid, "queries[0]: none of"},
-      {[](auto& r) { r.mutable_queries(0)->mutable_encoded()->set_data("12345678"); }, kInvalid,
-       "dtype: 0"},
-      {[](auto& r) {
-         r.mutable_queries(0)->mutable_encoded()->set_dtype(pb::DATA_TYPE_FLOAT32);
-         r.mutable_queries(0)->mutable_encoded()->set_data("12345");
-       },
-       kInvalid, "5 bytes are no whole vector"},
-      {[](auto& r) { r.mutable_queries(0)->mutable_row_id()->set_text("a"); }, kInvalid,
-       "ids of type uint64"},
-      {[](auto& r) { r.mutable_queries(0)->mutable_row_id(); }, kInvalid,
-       "neither number nor text"},
-      {[](auto& r) {
-         r.set_collection("texts");
-         r.mutable_queries(0)->mutable_row_id()->set_text(std::string(513, 'x'));
-       },
-       kInvalid, "513 bytes, must be 1 .. 512"},
-      {[](auto& r) { r.mutable_queries(0)->mutable_row_id()->set_number(99); },
-       grpc::StatusCode::NOT_FOUND, "row"},
-      {[](auto& r) { r.set_collection("nope"); }, grpc::StatusCode::NOT_FOUND, "\"nope\""},
-      {[](auto& r) { r.set_collection(""); }, grpc::StatusCode::NOT_FOUND, "\"\""},
+      {good + "k: 0", kInvalidArgument, "k = 0, must be 1 .. 4096"},
+      {good + "k: 4097", kInvalidArgument, "k = 4097, must be 1 .. 4096"},
+      {with("vector { values: [0, nan] }"), kInvalidArgument, "value 1 is nan"},
+      {with("vector { values: [inf, 0] }"), kInvalidArgument, "value 0 is inf"},
+      {"collection: 'cosine' " + vector, kInvalidArgument, "no cosine"},
+      {with(""), kInvalidArgument, "queries[0]: none of"},
+      {with("encoded { data: '12345678' }"), kInvalidArgument, "dtype: 0"},
+      {with("encoded { dtype: DATA_TYPE_FLOAT32 data: '12345' }"), kInvalidArgument,
+       "5 bytes are no whole vector"},
+      {with("row_id { text: 'a' }"), kInvalidArgument, "ids of type uint64"},
+      {with("row_id {}"), kInvalidArgument, "neither number nor text"},
+      {"collection: 'texts' queries { row_id { text: '" + long_id + "' } }", kInvalidArgument,
+       "513 bytes, must be 1 .. 512"},
+      {with("row_id { number: 99 }"), kNotFound, "row"},
+      {"collection: 'nope' " + vector, kNotFound, "\"nope\""},
+      {"collection: '' " + vector, kNotFound, "\"\""},
   };
   for (const Case& each : cases) {
-    pb::SearchRequest request = SearchFor("c", {0, 0});
-    each.spoil(request);
-    EXPECT_THAT(Search(request), HasCodeAndMessage(each.code, HasSubstr(each.message)));
+    EXPECT_THAT(Search(FromText(each.request)), RefusedWith(each.code, each.message));
   }
   EXPECT_EQ(script_->searches, 1) << "only the unknown row may reach the device";
 }
 
 TEST_F(SearchServiceTest, EveryBadPartBesideTheQueriesIsNamed) {
   ServeRows();
-  const auto expect = [&](const std::string& message, grpc::StatusCode code,
-                          const std::function<void(pb::SearchRequest&)>& spoil) {
-    pb::SearchRequest request = SearchFor("c", {0, 0});
-    spoil(request);
-    EXPECT_THAT(Search(request), HasCodeAndMessage(code, HasSubstr(message)));
+  const auto search = [&](const std::string& fields) {
+    return Search(FromText("collection: 'c' queries { vector { values: [0, 0] } } " + fields));
   };
-  expect("score_threshold: is not a number", kInvalid,
-         [](auto& r) { r.set_score_threshold(std::numeric_limits<float>::quiet_NaN()); });
-  expect("filter: no condition is set", kInvalid, [](auto& r) { r.mutable_filter(); });
-  expect("filter.exists.attribute", kInvalid,
-         [](auto& r) { r.mutable_filter()->mutable_exists()->set_attribute("x"); });
-  expect("cursor: 0 bytes", kInvalid, [](auto& r) { r.set_cursor(""); });
-  expect("cursor: of another search", kInvalid,
-         [](auto& r) { r.set_cursor(std::string(25, '\1')); });
-  expect("queries: 2, must be 1 with a cursor", kInvalid, [](auto& r) {
-    r.set_cursor("x");
-    *r.add_queries() = r.queries(0);
-  });
+  EXPECT_THAT(search("score_threshold: nan"),
+              RefusedWith(kInvalidArgument, "score_threshold: is not a number"));
+  EXPECT_THAT(search("filter {}"), RefusedWith(kInvalidArgument, "filter: no condition is set"));
+  EXPECT_THAT(search("filter { exists { attribute: 'x' } }"),
+              RefusedWith(kInvalidArgument, "filter.exists.attribute"));
+  EXPECT_THAT(search("cursor: ''"), RefusedWith(kInvalidArgument, "cursor: 0 bytes"));
+  pb::SearchRequest other = SearchFor("c", {0, 0});
+  other.set_cursor(std::string(25, '\1'));
+  EXPECT_THAT(Search(other), RefusedWith(kInvalidArgument, "cursor: of another search"));
+  EXPECT_THAT(search("cursor: 'x' queries { vector { values: [0, 0] } }"),
+              RefusedWith(kInvalidArgument, "queries: 2, must be 1 with a cursor"));
   EXPECT_EQ(script_->searches, 0);
 }
 
@@ -158,99 +131,74 @@ TEST_F(SearchServiceTest, AFullQueueIsRefusedWithAHint) {
   Set(settings_.queue_requests_max, "1");
   ServeRows();
   script_->search_gate.Close();
-  std::vector<std::future<grpc::Status>> accepted;
-  const auto search = [&] {
-    accepted.push_back(std::async(std::launch::async, [&] {
-      return Search(SearchFor("c", {1, 0}));
-    }));
-  };
-  search();
+  auto first = SearchLater();
   script_->search_gate.AwaitArrivals(1);
-  search();
+  auto second = SearchLater();
   while (server_->state().core()->queue.waiting() < 1) std::this_thread::yield();
   grpc::ClientContext context;
   pb::SearchResponse response;
   EXPECT_THAT(retrieval_->Search(&context, SearchFor("c", {1, 0}), &response),
-              HasCodeAndMessage(grpc::StatusCode::RESOURCE_EXHAUSTED, HasSubstr("queue is full")));
-  EXPECT_THAT(Trailer(context, "retry-after-ms"), Optional(::testing::MatchesRegex("[0-9]+")));
+              RefusedWith(kResourceExhausted, "queue is full"));
+  EXPECT_THAT(Trailer(context, "retry-after-ms"), Optional(MatchesRegex("[0-9]+")));
   script_->search_gate.Open();
-  for (auto& each : accepted) EXPECT_THAT(each.get(), HasCode(grpc::StatusCode::OK));
+  EXPECT_OK(first.get());
+  EXPECT_OK(second.get());
 }
 
 TEST_F(SearchServiceTest, AReplyAboveTheLimitIsRefusedWithAdviceAndNoHint) {
   Set(settings_.response_bytes_max, "64KiB");
   Set(settings_.payload_bytes_max, "32KiB");
   Serve();
-  ASSERT_THAT(CreateCollection("wide", 8192), HasCode(grpc::StatusCode::OK));
-  ASSERT_THAT(CreateCollection("payloads"), HasCode(grpc::StatusCode::OK));
-  ASSERT_THAT(UploadRows("payloads", {1, 2, 3}, std::string(30000, 'x')),
-              HasCode(grpc::StatusCode::OK));
-  grpc::ClientContext upload_context;
-  const auto stream = ingest_->Upload(&upload_context);
-  stream->Write(Begin("wide", 3));
+  ASSERT_OK(CreateCollection("wide", 8192));
+  ASSERT_OK(CreateCollection("payloads"));
+  ASSERT_OK(UploadRows("payloads", {1, 2, 3}, std::string(30000, 'x')));
   pb::UploadRequest block;
   for (uint64_t id = 0; id < 3; ++id) block.mutable_block()->mutable_ids()->add_numbers(id);
   block.mutable_block()->mutable_vectors()->set_dtype(pb::DATA_TYPE_FLOAT32);
   block.mutable_block()->mutable_vectors()->set_data(std::string(3 * 8192 * 4, '\0'));
-  stream->Write(block);
-  stream->Write(Commit());
-  stream->WritesDone();
-  for (pb::UploadResponse each; stream->Read(&each);) {
-  }
-  ASSERT_THAT(stream->Finish(), HasCode(grpc::StatusCode::OK));
+  ASSERT_OK(Send({Begin("wide", 3), block, Commit()}));
 
   pb::SearchRequest wide = SearchFor("wide", std::vector<float>(8192, 1.0f));
   wide.set_with_vectors(true);
   grpc::ClientContext context;
   pb::SearchResponse response;
   EXPECT_THAT(retrieval_->Search(&context, wide, &response),
-              HasCodeAndMessage(grpc::StatusCode::RESOURCE_EXHAUSTED,
-                                AllOf(HasSubstr("SearchStream"), HasSubstr("65536"))));
+              RefusedWith(kResourceExhausted, "SearchStream", "65536"));
   EXPECT_EQ(Trailer(context, "retry-after-ms"), std::nullopt);
   EXPECT_EQ(script_->searches, 0) << "known before the device works for it";
   wide.set_k(1);
-  EXPECT_THAT(Search(wide), HasCode(grpc::StatusCode::OK));
+  EXPECT_OK(Search(wide));
 
   pb::SearchRequest payloads = SearchFor("payloads", {1, 0});
   payloads.set_with_payload(true);
-  EXPECT_THAT(Search(payloads),
-              HasCodeAndMessage(grpc::StatusCode::RESOURCE_EXHAUSTED,
-                                AllOf(HasSubstr("90000 bytes"), HasSubstr("SearchStream"))))
+  EXPECT_THAT(Search(payloads), RefusedWith(kResourceExhausted, "90000 bytes", "SearchStream"))
       << "refused by the engine, before it copies";
   payloads.set_k(1);
-  EXPECT_THAT(Search(payloads), HasCode(grpc::StatusCode::OK));
+  EXPECT_OK(Search(payloads));
 
-  pb::FetchRequest fetch;
-  fetch.set_collection("payloads");
-  fetch.mutable_ids()->add_numbers(1);
-  fetch.mutable_ids()->add_numbers(2);
-  fetch.mutable_ids()->add_numbers(3);
-  pb::FetchResponse fetched;
-  grpc::ClientContext fetch_context;
-  EXPECT_THAT(retrieval_->Fetch(&fetch_context, fetch, &fetched),
-              HasCodeAndMessage(grpc::StatusCode::RESOURCE_EXHAUSTED,
-                                AllOf(HasSubstr("90024 bytes"), HasSubstr("fewer ids"))));
+  EXPECT_THAT(
+      Call(&Retrieval::Fetch, FromText("collection: 'payloads' ids { numbers: [1, 2, 3] }")),
+      RefusedWith(kResourceExhausted, "90024 bytes", "fewer ids"));
 }
 
 TEST_F(SearchServiceTest, AnOversizedRequestIsRefused) {
   Set(settings_.payload_bytes_max, "1KiB");
   Set(settings_.request_bytes_max, "64KiB");
   ServeRows();
-  EXPECT_THAT(Search(SearchFor("c", std::vector<float>(20000, 1.0f))),
-              HasCode(grpc::StatusCode::RESOURCE_EXHAUSTED));
+  EXPECT_THAT(Search(SearchFor("c", std::vector<float>(20000, 1.0f))), HasCode(kResourceExhausted));
 }
 
 TEST_F(SearchServiceTest, ASearchWhoseDeadlinePassesInTheQueueNeverReachesTheDevice) {
   Set(settings_.queue_requests_max, "1");
   ServeRows();
   script_->search_gate.Close();
-  auto first = std::async(std::launch::async, [&] { return Search(SearchFor("c", {1, 0})); });
+  auto first = SearchLater();
   script_->search_gate.AwaitArrivals(1);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(1000));
   pb::SearchResponse response;
   EXPECT_THAT(retrieval_->Search(&context, SearchFor("c", {1, 0}), &response),
-              HasCode(grpc::StatusCode::DEADLINE_EXCEEDED));
+              HasCode(kDeadlineExceeded));
   // The server measures the deadline from the arrival of the call, slightly later than the client.
   // The client may report the expiry first. Until the server has also dropped the second search, a
   // third one finds the queue full.
@@ -270,8 +218,8 @@ TEST_F(SearchServiceTest, ASearchWhoseDeadlinePassesInTheQueueNeverReachesTheDev
   };
   while (!ended()) std::this_thread::yield();
   script_->search_gate.Open();
-  EXPECT_THAT(first.get(), HasCode(grpc::StatusCode::OK));
-  EXPECT_THAT(third.get(), HasCode(grpc::StatusCode::OK));
+  EXPECT_OK(first.get());
+  EXPECT_OK(third.get());
   Drain();
   EXPECT_EQ(script_->searches, 2) << "the first and the third";
 }
@@ -280,7 +228,7 @@ TEST_F(SearchServiceTest, ASearchWithoutADeadlineGetsTheServers) {
   Set(settings_.search_ms_max, "1000");
   ServeRows();
   script_->search_gate.Close();
-  EXPECT_THAT(Search(SearchFor("c", {1, 0})), HasCode(grpc::StatusCode::DEADLINE_EXCEEDED));
+  EXPECT_THAT(Search(SearchFor("c", {1, 0})), HasCode(kDeadlineExceeded));
   EXPECT_EQ(script_->cancelled_searches, 1);
 }
 
@@ -294,7 +242,7 @@ TEST_F(SearchServiceTest, CancellationReachesTheEngine) {
   });
   script_->search_gate.AwaitArrivals(1);
   context.TryCancel();
-  EXPECT_THAT(search.get(), HasCode(grpc::StatusCode::CANCELLED));
+  EXPECT_THAT(search.get(), HasCode(kCancelled));
   Drain();
   EXPECT_EQ(script_->cancelled_searches, 1);
 }
@@ -302,7 +250,7 @@ TEST_F(SearchServiceTest, CancellationReachesTheEngine) {
 TEST_F(SearchServiceTest, SearchesThatWaitTogetherShareAPassAndGetTheirOwnAnswers) {
   ServeRows();
   script_->search_gate.Close();
-  auto first = std::async(std::launch::async, [&] { return Search(SearchFor("c", {1, 0})); });
+  auto first = SearchLater();
   script_->search_gate.AwaitArrivals(1);
   constexpr int kWaiting = 8;
   std::vector<pb::SearchResponse> responses(kWaiting);
@@ -317,14 +265,14 @@ TEST_F(SearchServiceTest, SearchesThatWaitTogetherShareAPassAndGetTheirOwnAnswer
   while (server_->state().core()->queue.waiting() < kWaiting) std::this_thread::yield();
   script_->search_gate.Open();
   for (int i = 0; i < kWaiting; ++i) {
-    ASSERT_THAT(searches[static_cast<size_t>(i)].get(), HasCode(grpc::StatusCode::OK));
+    ASSERT_OK(searches[static_cast<size_t>(i)].get());
     const pb::SearchResponse& response = responses[static_cast<size_t>(i)];
     EXPECT_EQ(response.cost().batch_size(), static_cast<uint32_t>(kWaiting));
     ASSERT_EQ(response.results_size(), 1);
     ASSERT_EQ(response.results(0).scores_size(), 1 + i / 2);
     EXPECT_EQ(response.results(0).ids().numbers(0), i % 2 == 0 ? 4u : 1u);
   }
-  EXPECT_THAT(first.get(), HasCode(grpc::StatusCode::OK));
+  EXPECT_OK(first.get());
   EXPECT_THAT(script_->batch_sizes(), ElementsAre(1, kWaiting));
 }
 

@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -77,6 +78,11 @@ class Process {
     waitpid(std::exchange(pid_, -1), &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
+  // Ends the process by SIGTERM. Returns as Wait.
+  int Terminate() {
+    Signal(SIGTERM);
+    return Wait();
+  }
   // Returns "127.0.0.1:PORT" once the process listens; empty if it ended before. The file appears
   // complete, through a rename.
   std::string Address() {
@@ -134,6 +140,13 @@ class RawConnection {
   int fd_;
 };
 
+// A port of its own choice, and any further arguments.
+inline std::vector<std::string> AnyPort(const std::vector<std::string>& more = {}) {
+  std::vector<std::string> arguments = {"--listen", "127.0.0.1:0"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
 struct Client {
   explicit Client(const std::string& address)
       : channel(grpc::CreateChannel(address, grpc::InsecureChannelCredentials())),
@@ -141,14 +154,17 @@ struct Client {
         admin(pb::Admin::NewStub(channel)),
         health(hv::Health::NewStub(channel)) {}
 
+  static pb::SearchRequest SearchForOne() {
+    return FromText("collection: 'c' queries { vector { values: 1 } }");
+  }
   grpc::Status Search(std::chrono::seconds timeout = std::chrono::hours(1)) {
-    pb::SearchRequest request;
-    request.set_collection("c");
-    request.add_queries()->mutable_vector()->add_values(1);
     pb::SearchResponse response;
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + timeout);
-    return retrieval->Search(&context, request, &response);
+    return retrieval->Search(&context, SearchForOne(), &response);
+  }
+  std::future<grpc::Status> SearchLater() {
+    return std::async(std::launch::async, [this] { return Search(); });
   }
   // Opens a watch and returns once the server serves.
   void AwaitServing() {
@@ -160,16 +176,17 @@ struct Client {
       ASSERT_TRUE(watch->Read(&response));
   }
   void Create() {
-    pb::CreateCollectionRequest request;
-    request.set_name("c");
-    request.set_dim(1);
-    request.set_metric(pb::METRIC_DOT);
-    request.set_dtype(pb::DATA_TYPE_FLOAT32);
-    request.set_id_type(pb::ID_TYPE_UINT64);
+    const pb::CreateCollectionRequest request = FromText(
+        "name: 'c' dim: 1 metric: METRIC_DOT dtype: DATA_TYPE_FLOAT32 id_type: ID_TYPE_UINT64");
     pb::CreateCollectionResponse response;
     grpc::ClientContext context;
-    ASSERT_THAT(admin->CreateCollection(&context, request, &response),
-                HasCode(grpc::StatusCode::OK));
+    ASSERT_OK(admin->CreateCollection(&context, request, &response));
+  }
+  // Waits for the end of the service, which a watch must report.
+  void AwaitNotServing() {
+    hv::HealthCheckResponse response;
+    ASSERT_TRUE(watch->Read(&response));
+    EXPECT_EQ(response.status(), hv::HealthCheckResponse::NOT_SERVING);
   }
 
   std::shared_ptr<grpc::Channel> channel;
@@ -178,6 +195,19 @@ struct Client {
   std::unique_ptr<hv::Health::Stub> health;
   std::unique_ptr<grpc::ClientContext> watch_context;
   std::unique_ptr<grpc::ClientReader<hv::HealthCheckResponse>> watch;
+};
+
+// A server process with a collection "c" and a client of it.
+struct ServingProcess : Process {
+  explicit ServingProcess(const std::string& fault,
+                          const std::vector<std::string>& arguments = AnyPort(), int stderr_fd = -1)
+      : Process(fault, arguments, stderr_fd), address(Address()), client(address) {
+    client.AwaitServing();
+    client.Create();
+  }
+
+  const std::string address;
+  Client client;
 };
 
 }  // namespace nearfield::server

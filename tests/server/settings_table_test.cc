@@ -1,7 +1,5 @@
 // Compares the table of settings in server/DESIGN.md with the declarations in
 // server/config/settings.h. If the variable NEARFIELD_WRITE_SETTINGS is set, rewrites the table.
-#include <gtest/gtest.h>
-
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -11,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "server/config/settings.h"
+#include "tests/server/prelude.h"
 
 namespace nearfield::server {
 namespace {

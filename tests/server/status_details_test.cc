@@ -1,9 +1,6 @@
 // Tests of error details, which programs read instead of the message.
 #include "server/service/status_details.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <optional>
 #include <string>
 
@@ -11,13 +8,10 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "server/convert/text.h"
+#include "tests/server/prelude.h"
 
 namespace nearfield::server {
 namespace {
-
-using ::testing::IsEmpty;
-using ::testing::Pair;
-using ::testing::UnorderedElementsAre;
 
 template <typename Detail>
 std::optional<Detail> Find(const google::rpc::Status& status) {

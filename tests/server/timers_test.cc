@@ -1,8 +1,6 @@
 // Tests of timers: each function is called once, in the order of the times, unless it is cancelled.
 #include "server/scheduler/timers.h"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+#include "tests/server/prelude.h"
 
 #include <chrono>
 #include <future>
@@ -14,7 +12,6 @@ namespace {
 
 using std::chrono::hours;
 using std::chrono::milliseconds;
-using ::testing::ElementsAre;
 
 TEST(TimersTest, FunctionsAreCalledInTheOrderOfTheirTimes) {
   std::vector<int> called;  // by the thread of the timers only, until `last` is ready

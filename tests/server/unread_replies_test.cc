@@ -1,20 +1,17 @@
 // Tests of unread replies: their calls are cancelled in time, and no others.
 #include "server/scheduler/unread_replies.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <future>
 #include <memory>
 
 #include "tests/server/fake_clock.h"
+#include "tests/server/prelude.h"
 
 namespace nearfield::server {
 namespace {
 
 using std::chrono::milliseconds;
-using ::testing::ElementsAre;
 
 // Long enough that the thread itself never checks; the tests do.
 constexpr milliseconds kLimit(4'000'000);

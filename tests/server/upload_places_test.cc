@@ -1,23 +1,19 @@
 // Tests of upload places on a fake clock: limits, and which upload loses its place.
 #include "server/scheduler/upload_places.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <chrono>
 #include <memory>
 #include <string>
 
 #include "server/scheduler/retry_hint.h"
+#include "tests/server/fails_with.h"
 #include "tests/server/fake_clock.h"
-#include "tests/testing/status_matchers.h"
+#include "tests/server/prelude.h"
 
 namespace nearfield::server {
 namespace {
 
-using ::absl_testing::StatusIs;
 using std::chrono::seconds;
-using ::testing::HasSubstr;
 
 class UploadPlacesTest : public ::testing::Test {
  protected:
@@ -32,11 +28,22 @@ class UploadPlacesTest : public ::testing::Test {
   // Returns a callback that appends `name` to lost_ when the upload loses its place.
   UploadPlaces::Lose Note(const std::string& name) {
     return [this, name](const absl::Status& status) {
-      EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted,
-                                   HasSubstr("upload_bytes_per_second_min, 100")));
+      EXPECT_THAT(status, FailsWith(kResourceExhausted, "upload_bytes_per_second_min, 100"));
       EXPECT_TRUE(RetryAfterMs(status).has_value());
       lost_ += name;
     };
+  }
+
+  // Takes a place, which must be refused. Returns the names of the uploads that lost their place
+  // until now.
+  std::string LostAfterRefusal(UploadPlaces& places, const std::string& caller = "y") {
+    EXPECT_FALSE(places.Take(caller, Note("new")).ok());
+    return lost_;
+  }
+  // The server works for the upload, and then receives these bytes.
+  static void Receive(UploadPlaces::Place& upload, int64_t bytes) {
+    upload.Pause();
+    upload.Resume(bytes);
   }
 
   FakeClock clock_;
@@ -50,8 +57,8 @@ TEST_F(UploadPlacesTest, APlaceIsFreeOnceItIsDestroyed) {
   ASSERT_OK(a);
   ASSERT_OK(b);
   const absl::Status refused = places.Take("y", Note("c")).status();
-  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted,
-                                HasSubstr("too many uploads at once: 2, the limit uploads_max")));
+  EXPECT_THAT(refused,
+              FailsWith(kResourceExhausted, "too many uploads at once: 2, the limit uploads_max"));
   EXPECT_TRUE(RetryAfterMs(refused).has_value());
   a->reset();
   EXPECT_OK(places.Take("y", Note("c")));
@@ -67,8 +74,7 @@ TEST_F(UploadPlacesTest, ACallerLeavesPlacesToOthers) {
   UploadPlaces places = Make(3, 2);
   const auto a = places.Take("x", Note("a"));
   const auto b = places.Take("x", Note("b"));
-  EXPECT_THAT(places.Take("x", Note("c")),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("of this caller")));
+  EXPECT_THAT(places.Take("x", Note("c")), FailsWith(kResourceExhausted, "of this caller"));
   EXPECT_OK(places.Take("y", Note("d")));
 }
 
@@ -79,26 +85,19 @@ TEST_F(UploadPlacesTest, ATricklingUploadLosesItsPlaceWhenAnotherIsRefused) {
   const auto slow = places.Take("x", Note("slow"));
   for (int i = 0; i < 6; ++i) {
     clock_.Advance(seconds(5));
-    (*fast)->Pause();
-    (*fast)->Resume(500);
-    (*slow)->Pause();
-    (*slow)->Resume(499);
+    Receive(**fast, 500);
+    Receive(**slow, 499);
   }
   EXPECT_EQ(lost_, "") << "no one was refused";
-  EXPECT_FALSE(places.Take("y", Note("new")).ok());
-  EXPECT_EQ(lost_, "") << "499 of 500 bytes leave credit for most of a window";
+  EXPECT_EQ(LostAfterRefusal(places), "") << "499 of 500 bytes leave credit for most of a window";
   for (int i = 0; i < 4; ++i) {
     clock_.Advance(seconds(5));
-    (*fast)->Pause();
-    (*fast)->Resume(500);
-    (*slow)->Pause();
-    (*slow)->Resume(10);
+    Receive(**fast, 500);
+    Receive(**slow, 10);
   }
   clock_.Advance(seconds(1));
-  EXPECT_FALSE(places.Take("y", Note("new")).ok());
-  EXPECT_EQ(lost_, "slow");
-  EXPECT_FALSE(places.Take("y", Note("new")).ok());
-  EXPECT_EQ(lost_, "slow") << "told once, and the fast one never";
+  EXPECT_EQ(LostAfterRefusal(places), "slow");
+  EXPECT_EQ(LostAfterRefusal(places), "slow") << "told once, and the fast one never";
 }
 
 TEST_F(UploadPlacesTest, TheSlowestLosesItsPlaceFirst) {
@@ -107,11 +106,9 @@ TEST_F(UploadPlacesTest, TheSlowestLosesItsPlaceFirst) {
   clock_.Advance(seconds(1));
   const auto b = places.Take("x", Note("b"));
   clock_.Advance(seconds(8));
-  EXPECT_FALSE(places.Take("y", Note("new")).ok());
-  EXPECT_EQ(lost_, "") << "each has a window of silence";
+  EXPECT_EQ(LostAfterRefusal(places), "") << "each has a window of silence";
   clock_.Advance(seconds(5));
-  EXPECT_FALSE(places.Take("y", Note("new")).ok());
-  EXPECT_EQ(lost_, "a");
+  EXPECT_EQ(LostAfterRefusal(places), "a");
 }
 
 TEST_F(UploadPlacesTest, TimeInWhichTheServerWorksDoesNotCount) {
@@ -123,31 +120,25 @@ TEST_F(UploadPlacesTest, TimeInWhichTheServerWorksDoesNotCount) {
   EXPECT_FALSE(places.Take("y", Note("new")).ok());
   (*upload)->Resume(0);
   clock_.Advance(seconds(5));
-  EXPECT_FALSE(places.Take("y", Note("new")).ok());
-  EXPECT_EQ(lost_, "") << "9 s of its 10";
+  EXPECT_EQ(LostAfterRefusal(places), "") << "9 s of its 10";
   clock_.Advance(seconds(1));
-  EXPECT_FALSE(places.Take("y", Note("new")).ok());
-  EXPECT_EQ(lost_, "upload");
+  EXPECT_EQ(LostAfterRefusal(places), "upload");
 }
 
 TEST_F(UploadPlacesTest, ABigBlockEarnsNoMoreThanOneWindow) {
   UploadPlaces places = Make(1, 1);
   const auto upload = places.Take("x", Note("upload"));
-  (*upload)->Pause();
-  (*upload)->Resume(int64_t{1} << 62);
+  Receive(**upload, int64_t{1} << 62);
   clock_.Advance(seconds(10));
-  EXPECT_FALSE(places.Take("y", Note("new")).ok());
-  EXPECT_EQ(lost_, "upload");
+  EXPECT_EQ(LostAfterRefusal(places), "upload");
 }
 
 TEST_F(UploadPlacesTest, AMinimumOfZeroTakesNoPlaceAway) {
   UploadPlaces places = Make(1, 1, /*rate=*/0);
   const auto upload = places.Take("x", Note("upload"));
-  (*upload)->Pause();
-  (*upload)->Resume(0);
+  Receive(**upload, 0);
   clock_.Advance(seconds(100000));
-  EXPECT_FALSE(places.Take("y", Note("new")).ok());
-  EXPECT_EQ(lost_, "");
+  EXPECT_EQ(LostAfterRefusal(places), "");
 }
 
 // A caller at its own limit takes a place from its own uploads, never from those of others.
@@ -157,8 +148,7 @@ TEST_F(UploadPlacesTest, ACallerAtItsLimitOnlyLosesItsOwnSlowUpload) {
   clock_.Advance(seconds(1));
   const auto own = places.Take("x", Note("own"));
   clock_.Advance(seconds(20));
-  EXPECT_FALSE(places.Take("x", Note("new")).ok());
-  EXPECT_EQ(lost_, "own");
+  EXPECT_EQ(LostAfterRefusal(places, "x"), "own");
 }
 
 }  // namespace

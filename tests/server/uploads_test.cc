@@ -12,13 +12,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/server/ingest_fixture.h"
+#include "tests/server/refused_with.h"
 #include "tests/server/store/model_store.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
 namespace {
-
-using ::testing::HasSubstr;
 
 using Stream = grpc::ClientReaderWriter<pb::UploadRequest, pb::UploadResponse>;
 
@@ -59,19 +57,22 @@ class IngestUploadsTest : public IngestServiceTest {
     return request;
   }
   pb::ListUploadsResponse List(uint32_t uploads_max = 100) {
-    pb::ListUploadsRequest request;
-    request.set_uploads_max(uploads_max);
     pb::ListUploadsResponse response;
-    grpc::ClientContext context;
-    EXPECT_THAT(ingest_->ListUploads(&context, request, &response), HasCode(grpc::StatusCode::OK));
+    EXPECT_OK(ListStatus(uploads_max, &response));
     return response;
   }
-  grpc::Status ListStatus(uint32_t uploads_max) {
+  grpc::Status ListStatus(uint32_t uploads_max, pb::ListUploadsResponse* response = nullptr) {
     pb::ListUploadsRequest request;
     request.set_uploads_max(uploads_max);
-    pb::ListUploadsResponse response;
-    grpc::ClientContext context;
-    return ingest_->ListUploads(&context, request, &response);
+    return Call(&Ingest::ListUploads, request, response);
+  }
+  // Uploads one row until its upload gets a place.
+  grpc::Status SendOnceThereIsAPlace(uint64_t id) {
+    grpc::Status status;
+    do {
+      status = Send({Begin("c", 1), Block({id}), Commit()});
+    } while (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
+    return status;
   }
 
   const store::TempDir dir_;
@@ -81,13 +82,9 @@ TEST_F(IngestUploadsTest, OpenUploadsAreListedWithWhatTheyHold) {
   ServeDurably();
   EXPECT_EQ(List().uploads_count(), 0u);
   // Ends without a commit; its rows stay under the token.
-  EXPECT_THAT(Send({BeginToken("ended"), Block({1, 2})}),
-              HasCode(grpc::StatusCode::INVALID_ARGUMENT));
-  grpc::ClientContext context;
-  const auto stream = ingest_->Upload(&context);
-  stream->Write(BeginToken("live", 100000));
-  pb::UploadResponse response;
-  ASSERT_TRUE(stream->Read(&response));
+  EXPECT_THAT(Send({BeginToken("ended"), Block({1, 2})}), HasCode(kInvalidArgument));
+  UploadCall open(*ingest_, {BeginToken("live", 100000)});
+  ASSERT_TRUE(open.Read());
   const pb::ListUploadsResponse listed = List();
   ASSERT_EQ(listed.uploads_size(), 2);
   EXPECT_EQ(listed.uploads_count(), 2u);
@@ -103,17 +100,15 @@ TEST_F(IngestUploadsTest, OpenUploadsAreListedWithWhatTheyHold) {
   }
   EXPECT_EQ(List(1).uploads_size(), 1);
   EXPECT_EQ(List(1).uploads_count(), 2u);
-  EXPECT_THAT(ListStatus(0), HasCodeAndMessage(grpc::StatusCode::INVALID_ARGUMENT,
-                                               HasSubstr("uploads_max = 0, must be 1 .. 10000")));
-  EXPECT_THAT(ListStatus(10001), HasCode(grpc::StatusCode::INVALID_ARGUMENT));
-  context.TryCancel();
-  EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::CANCELLED));
+  EXPECT_THAT(ListStatus(0), RefusedWith(kInvalidArgument, "uploads_max = 0, must be 1 .. 10000"));
+  EXPECT_THAT(ListStatus(10001), HasCode(kInvalidArgument));
+  open.context.TryCancel();
+  EXPECT_THAT(open.stream->Finish(), HasCode(kCancelled));
 }
 
 TEST_F(IngestUploadsTest, WithoutADataDirectoryThereIsNoList) {
   ServeEmpty();
-  EXPECT_THAT(ListStatus(1), HasCodeAndMessage(grpc::StatusCode::FAILED_PRECONDITION,
-                                               HasSubstr("data_dir is none")));
+  EXPECT_THAT(ListStatus(1), RefusedWith(kFailedPrecondition, "data_dir is none"));
 }
 
 // Regression: 64 cancelled begins blocked every further upload with a token for a week.
@@ -121,26 +116,23 @@ TEST_F(IngestUploadsTest, CancelledBeginsBarNoFurtherUpload) {
   Set(settings_.upload_tokens_max, "4");
   ServeDurably();
   for (int i = 0; i < 8; ++i) {
-    grpc::ClientContext context;
-    const auto stream = ingest_->Upload(&context);
-    stream->Write(BeginToken("cancelled" + std::to_string(i)));
-    pb::UploadResponse response;
-    ASSERT_TRUE(stream->Read(&response)) << i;
-    context.TryCancel();
-    EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::CANCELLED));
+    UploadCall upload(*ingest_, {BeginToken("cancelled" + std::to_string(i))});
+    ASSERT_TRUE(upload.Read()) << i;
+    upload.context.TryCancel();
+    EXPECT_THAT(upload.stream->Finish(), HasCode(kCancelled));
     AwaitNoUpload();
     while (List().uploads(List().uploads_size() - 1).is_live()) std::this_thread::yield();
   }
-  EXPECT_THAT(Send({BeginToken("honest"), Block({1}), Commit()}), HasCode(grpc::StatusCode::OK));
+  EXPECT_OK(Send({BeginToken("honest"), Block({1}), Commit()}));
   EXPECT_LE(List().uploads_count(), 4u);
 }
 
 // Regression: a resumed upload accepted a mode that it did not begin with.
 TEST_F(IngestUploadsTest, ATokenOfAnotherModeOrCollectionIsRefused) {
   ServeDurably();
-  ASSERT_THAT(CreateCollection("d"), HasCode(grpc::StatusCode::OK));
-  EXPECT_THAT(Send({BeginToken("open"), Block({1})}), HasCode(grpc::StatusCode::INVALID_ARGUMENT));
-  EXPECT_THAT(Send({BeginToken("done"), Block({2}), Commit()}), HasCode(grpc::StatusCode::OK));
+  ASSERT_OK(CreateCollection("d"));
+  EXPECT_THAT(Send({BeginToken("open"), Block({1})}), HasCode(kInvalidArgument));
+  EXPECT_OK(Send({BeginToken("done"), Block({2}), Commit()}));
   for (const char* token : {"open", "done"}) {
     pb::UploadRequest other_mode = BeginToken(token);
     other_mode.mutable_begin()->set_mode(pb::UPLOAD_MODE_UPSERT);
@@ -148,8 +140,7 @@ TEST_F(IngestUploadsTest, ATokenOfAnotherModeOrCollectionIsRefused) {
     other_collection.mutable_begin()->set_collection("d");
     for (const pb::UploadRequest& request : {other_mode, other_collection}) {
       EXPECT_THAT(Send({request, Block({3}), Commit()}),
-                  HasCodeAndMessage(grpc::StatusCode::FAILED_PRECONDITION,
-                                    HasSubstr("another collection, or with another mode")))
+                  RefusedWith(kFailedPrecondition, "another collection, or with another mode"))
           << token;
     }
   }
@@ -162,21 +153,14 @@ TEST_F(IngestUploadsTest, AStreamCancelledWhileTheEngineWorksGivesItsPlaceBack) 
   Set(settings_.uploads_max, "1");
   ServeEmpty();
   script_->append_gate.Close();
-  grpc::ClientContext context;
-  const auto stream = ingest_->Upload(&context);
-  stream->Write(Begin("c", 1));
-  stream->Write(Block({1}));
+  UploadCall upload(*ingest_, {Begin("c", 1), Block({1})});
   script_->append_gate.AwaitArrivals(1);
-  context.TryCancel();
-  EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::CANCELLED));
+  upload.context.TryCancel();
+  EXPECT_THAT(upload.stream->Finish(), HasCode(kCancelled));
   script_->append_gate.Open();
   AwaitNoUpload();
-  grpc::Status status;
   // The place is free shortly after the memory. If it is lost, the test ends at its time limit.
-  do {
-    status = Send({Begin("c", 1), Block({2}), Commit()});
-  } while (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_THAT(status, HasCode(grpc::StatusCode::OK));
+  EXPECT_OK(SendOnceThereIsAPlace(2));
 }
 
 // Regression: uploads that sent a small block now and then held all places, and every other upload
@@ -186,26 +170,19 @@ TEST_F(IngestUploadsTest, ATricklingUploadGivesItsPlaceToOneThatIsRefused) {
   Set(settings_.upload_idle_ms, "3000");
   Set(settings_.upload_bytes_per_second_min, "1GiB");
   ServeEmpty();
-  grpc::ClientContext context;
-  const auto stream = ingest_->Upload(&context);
-  stream->Write(Begin("c", 1 << 20));
-  pb::UploadResponse response;
-  ASSERT_TRUE(stream->Read(&response));
+  UploadCall slow(*ingest_, {Begin("c", 1 << 20)});
+  ASSERT_TRUE(slow.Read());
   std::atomic<bool> ended{false};
   std::thread trickle([&] {
-    for (uint64_t id = 1; stream->Write(Block({id})) && stream->Read(&response);) ++id;
+    for (uint64_t id = 1; slow.Write(Block({id})) && slow.Read();) ++id;
     ended = true;
   });
-  grpc::Status status;
-  do {
-    status = Send({Begin("c", 1), Block({0}), Commit()});
-  } while (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_THAT(status, HasCode(grpc::StatusCode::OK));
+  EXPECT_OK(SendOnceThereIsAPlace(0));
   trickle.join();
   EXPECT_TRUE(ended);
-  EXPECT_THAT(stream->Finish(), HasCodeAndMessage(grpc::StatusCode::RESOURCE_EXHAUSTED,
-                                                  HasSubstr("upload_bytes_per_second_min")));
-  EXPECT_TRUE(Trailer(context, "retry-after-ms").has_value());
+  EXPECT_THAT(slow.stream->Finish(),
+              RefusedWith(kResourceExhausted, "upload_bytes_per_second_min"));
+  EXPECT_TRUE(Trailer(slow.context, "retry-after-ms").has_value());
 }
 
 // Regression: an upload that lost its place got the error that nothing is committed while its
@@ -221,26 +198,20 @@ TEST_F(IngestUploadsTest, AnUploadThatLosesItsPlaceWhileItCommitsIsToldOfTheComm
   grpc::Status status;
   do {
     script_->commit_gate.Close();
-    grpc::ClientContext context;
-    const auto stream = ingest_->Upload(&context);
-    stream->Write(Begin("c", 1));
-    stream->Write(Block({1}));
-    pb::UploadResponse response;
-    while (stream->Read(&response) && !response.has_progress()) {
+    UploadCall upload(*ingest_, {Begin("c", 1), Block({1})});
+    while (upload.Read() && !upload.response.has_progress()) {
     }
     clock.Advance(std::chrono::seconds(1000));
     std::future<bool> written;
     clock.HoldUpNextReading(
-        [&] { written = std::async(std::launch::async, [&] { return stream->Write(Commit()); }); });
+        [&] { written = std::async(std::launch::async, [&] { return upload.Write(Commit()); }); });
     EXPECT_FALSE(server_->state().upload_places().Take("another", nullptr).ok());
     script_->commit_gate.Open();
     written.wait();
-    while (stream->Read(&response)) {
-    }
-    status = stream->Finish();
+    status = upload.ReadToEnd();
     AwaitNoUpload();
     EXPECT_EQ(RowsCount(), status.ok() ? 1u : 0u) << status.error_message();
-    EXPECT_EQ(response.committed().rows_count(), RowsCount());
+    EXPECT_EQ(upload.response.committed().rows_count(), RowsCount());
   } while (!status.ok() && !HasFailure());
   Drain();  // the clock ends here
 }
@@ -259,11 +230,10 @@ TEST_F(IngestUploadsTest, ACallerLeavesPlacesToOthers) {
     pb::UploadResponse response;
     EXPECT_EQ(streams.back()->Read(&response), &context == &contexts[0]);
   }
-  EXPECT_THAT(streams[1]->Finish(),
-              HasCodeAndMessage(grpc::StatusCode::RESOURCE_EXHAUSTED, HasSubstr("of this caller")));
-  EXPECT_THAT(Send({Begin("c", 1), Block({1}), Commit()}), HasCode(grpc::StatusCode::OK));
+  EXPECT_THAT(streams[1]->Finish(), RefusedWith(kResourceExhausted, "of this caller"));
+  EXPECT_OK(Send({Begin("c", 1), Block({1}), Commit()}));
   contexts[0].TryCancel();
-  EXPECT_THAT(streams[0]->Finish(), HasCode(grpc::StatusCode::CANCELLED));
+  EXPECT_THAT(streams[0]->Finish(), HasCode(kCancelled));
 }
 
 // Short ids take ten times their bytes after decoding: more than the memory of an upload's place,
@@ -271,14 +241,13 @@ TEST_F(IngestUploadsTest, ACallerLeavesPlacesToOthers) {
 TEST_F(IngestUploadsTest, ABlockOfShortTextIdsTakesTheRoomOfTheLedger) {
   Set(settings_.request_bytes_max, "1MiB");
   Serve();
-  ASSERT_THAT(CreateCollection("c", 1, pb::METRIC_DOT, pb::ID_TYPE_STRING),
-              HasCode(grpc::StatusCode::OK));
+  ASSERT_OK(CreateCollection("c", 1, pb::METRIC_DOT, pb::ID_TYPE_STRING));
   constexpr int kRows = 40'000;
   pb::UploadRequest block;
   for (int i = 0; i < kRows; ++i) block.mutable_block()->mutable_ids()->add_texts(absl::StrCat(i));
   block.mutable_block()->mutable_vectors()->set_dtype(pb::DATA_TYPE_FLOAT32);
   block.mutable_block()->mutable_vectors()->set_data(std::string(kRows * 4, '\0'));
-  EXPECT_THAT(Send({Begin("c", kRows), block, Commit()}), HasCode(grpc::StatusCode::OK));
+  EXPECT_OK(Send({Begin("c", kRows), block, Commit()}));
   EXPECT_EQ(RowsCount(), static_cast<uint64_t>(kRows));
   EXPECT_EQ(server_->state().ledger().requests.bytes(), 0);
 }

@@ -1,22 +1,19 @@
 // Tests of OrdinalSet against std::set: containers of every kind, and their borders.
 #include "server/attributes/ordinal_set.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <iterator>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "tests/server/prelude.h"
 #include "tests/testing/random.h"
 #include "tests/testing/seed.h"
 
 namespace nearfield::server {
 namespace {
 
-using ::testing::ElementsAre;
 using testing::Random;
 
 constexpr uint32_t kBase = 3 * 65536;

@@ -1,9 +1,6 @@
 // Tests of the row encoding: attributes survive it to the bit, and no other bytes are accepted.
 #include "server/attributes/row_encoding.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <limits>
 #include <string>
@@ -11,15 +8,13 @@
 
 #include "tests/server/attributes/attribute_rows.h"
 #include "tests/server/attributes/filter_maker.h"
+#include "tests/server/fails_with.h"
+#include "tests/server/prelude.h"
 #include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
 namespace {
 
-using ::absl_testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 using testing::Random;
 
 void ExpectSame(const AttributeBlock& a, const AttributeBlock& b) {
@@ -47,12 +42,10 @@ TEST(RowEncodingLaws, WhatGoesInComesOut) {
     const AttributeSchema schema = *AttributeSchema::Create(specs, {});
     const std::vector<PlainRow> rows = RandomRows(random, specs, random.Between(0, 40));
     const AttributeBlock block = BlockOf(schema, rows);
-    const auto encoded = EncodeRowAttributes(schema, block, {});
-    ASSERT_OK(encoded);
-    ASSERT_EQ(encoded->size(), block.rows_count);
-    const auto decoded = DecodeRowAttributes(schema, *encoded);
-    ASSERT_OK(decoded);
-    ExpectSame(*decoded, block);
+    ASSERT_OK_AND_ASSIGN(const auto encoded, EncodeRowAttributes(schema, block, {}));
+    ASSERT_EQ(encoded.size(), block.rows_count);
+    ASSERT_OK_AND_ASSIGN(const auto decoded, DecodeRowAttributes(schema, encoded));
+    ExpectSame(decoded, block);
   }
 }
 
@@ -79,8 +72,7 @@ TEST(RowEncodingLaws, BytesAndAttributesAreOneToOne) {
     const auto decoded = DecodeRowAttributes(schema, column);
     if (!decoded.ok()) {
       ++refused;
-      EXPECT_THAT(decoded,
-                  StatusIs(absl::StatusCode::kDataLoss, HasSubstr("stored attributes of row 0")));
+      EXPECT_THAT(decoded, FailsWith(kDataLoss, "stored attributes of row 0"));
       continue;
     }
     EXPECT_EQ(EncodeRowAttributes(schema, *decoded, {})->at(0), bytes);
@@ -103,16 +95,15 @@ TEST(RowEncodingTest, TheFormatIsFrozen) {
       {.attributes = {std::nullopt, std::nullopt, std::nullopt, std::nullopt, std::nullopt}},
       {.attributes = {std::nullopt, std::nullopt, std::nullopt, std::nullopt,
                       std::vector<PlainValue>{}}}};
-  const auto encoded = EncodeRowAttributes(schema, BlockOf(schema, rows), {});
-  ASSERT_OK(encoded);
+  ASSERT_OK_AND_ASSIGN(const auto encoded, EncodeRowAttributes(schema, BlockOf(schema, rows), {}));
   const std::string expected = std::string("\x01") + std::string("\x00\x01", 2) + "\xfe" +
                                std::string(7, '\xff') + "\x01\x02" + std::string(7, '\0') + "\x80" +
                                "\x02\x03\x01" + "\x03\x04\x82\x01" + std::string(130, 'k') +
                                "\x04\x85\x02\x01" + std::string(8, '\0') + "\x01" +
                                std::string(6, '\0');
-  EXPECT_EQ(encoded->at(0), expected);
-  EXPECT_EQ(encoded->at(1), "");
-  EXPECT_EQ(encoded->at(2), std::string("\x01\x04\x85\x00", 4));
+  EXPECT_EQ(encoded.at(0), expected);
+  EXPECT_EQ(encoded.at(1), "");
+  EXPECT_EQ(encoded.at(2), std::string("\x01\x04\x85\x00", 4));
 }
 
 TEST(RowEncodingTest, BytesOfARowAreBounded) {
@@ -127,9 +118,8 @@ TEST(RowEncodingTest, BytesOfARowAreBounded) {
   };
   const size_t at_limit = 65536 - 4 - 63 * 1022 - 2;
   EXPECT_OK(encoded(at_limit));
-  EXPECT_THAT(encoded(at_limit + 1), StatusIs(absl::StatusCode::kInvalidArgument,
-                                              AllOf(HasSubstr("row 1 has 65537 bytes"),
-                                                    HasSubstr("must be at most 65536"))));
+  EXPECT_THAT(encoded(at_limit + 1),
+              FailsWith(kInvalidArgument, "row 1 has 65537 bytes", "must be at most 65536"));
 }
 
 TEST(RowEncodingTest, WhatNoEncoderWritesIsRefused) {

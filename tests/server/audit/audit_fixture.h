@@ -2,9 +2,6 @@
 // and an alarm that records its calls.
 #pragma once
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <chrono>
 #include <filesystem>
@@ -20,8 +17,8 @@
 #include "server/audit/audit.h"
 #include "server/collections/collection_upload.h"
 #include "tests/server/fake_clock.h"
+#include "tests/server/prelude.h"
 #include "tests/testing/fake_engine.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
 
@@ -73,6 +70,14 @@ class AuditFixture : public ::testing::Test {
     EXPECT_OK(raised.record);
     std::ifstream file(*raised.record);
     return nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  }
+
+  // Returns a collection with these rows of dim 2: (value, 1).
+  std::shared_ptr<Collection> CollectionOf(const std::vector<uint64_t>& ids,
+                                           const std::vector<float>& values) {
+    std::shared_ptr<Collection> collection = *fake_.engine->CreateCollection(testing::kPlainSpec);
+    EXPECT_OK(UploadAll(*collection, testing::PlainRows(ids, values)));
+    return collection;
   }
 
   // Returns the answer to `vector` with k neighbors, in the form that the auditor gets.

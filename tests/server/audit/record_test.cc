@@ -3,30 +3,25 @@
 
 #include "server/audit/record_folder.h"
 #include "tests/server/audit/audit_fixture.h"
+#include "tests/server/fails_with.h"
 
 namespace nearfield::server {
 namespace {
-
-using ::absl_testing::StatusIs;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
 TEST(RecordFolderTest, TakesABoundedNumberAndNothingTooLarge) {
   const TempPlace place;
   RecordFolder folder(place / "audit");
   EXPECT_EQ(folder.Count(), 0);
   EXPECT_THAT(folder.Write(std::string(kRecordBytesMax + 1, 'x'), 5),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("16777217 bytes")));
+              FailsWith(kResourceExhausted, "16777217 bytes"));
   std::set<std::string> paths;
   for (int64_t i = 0; i < kRecordsMax; ++i) {
-    const auto path = folder.Write("{}\n", 5);
-    ASSERT_OK(path);
-    paths.insert(*path);
+    ASSERT_OK_AND_ASSIGN(const auto path, folder.Write("{}\n", 5));
+    paths.insert(path);
   }
   EXPECT_THAT(paths, SizeIs(kRecordsMax));
   EXPECT_EQ(*paths.begin(), place / "audit/audit-5-1.json");
-  EXPECT_THAT(folder.Write("{}\n", 6),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("holds 100 records")));
+  EXPECT_THAT(folder.Write("{}\n", 6), FailsWith(kResourceExhausted, "holds 100 records"));
   EXPECT_EQ(RecordFolder(place / "audit").Count(), kRecordsMax);
   for (const auto& entry : std::filesystem::directory_iterator(place / "audit")) {
     EXPECT_EQ(entry.path().extension(), ".json");
@@ -35,11 +30,11 @@ TEST(RecordFolderTest, TakesABoundedNumberAndNothingTooLarge) {
 
 TEST(RecordFolderTest, WithoutAPlaceNothingIsKept) {
   RecordFolder none("");
-  EXPECT_THAT(none.Write("{}", 1), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(none.Write("{}", 1), StatusIs(kFailedPrecondition));
   EXPECT_EQ(none.Count(), 0);
   const TempPlace place;
   RecordFolder lost(place / "not/there");
-  EXPECT_THAT(lost.Write("{}", 1), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(lost.Write("{}", 1), StatusIs(kNotFound));
 }
 
 class RecordTest : public AuditFixture {
@@ -60,9 +55,7 @@ class RecordTest : public AuditFixture {
 };
 
 TEST_F(RecordTest, HoldsFilterThresholdSkipAndTheRowOfAQueryById) {
-  const std::shared_ptr<Collection> collection =
-      *fake_.engine->CreateCollection(testing::kPlainSpec);
-  ASSERT_OK(UploadAll(*collection, testing::PlainRows({10, 11, 12}, {4, 3, 2})));
+  const std::shared_ptr<Collection> collection = CollectionOf({10, 11, 12}, {4, 3, 2});
   auto filter = std::make_shared<RowFilter>();
   filter->chosen = {0b110};
   Neighbors wrong;
@@ -81,9 +74,7 @@ TEST_F(RecordTest, HoldsFilterThresholdSkipAndTheRowOfAQueryById) {
 }
 
 TEST_F(RecordTest, AGreatFilterIsNamedByItsDigest) {
-  const std::shared_ptr<Collection> collection =
-      *fake_.engine->CreateCollection(testing::kPlainSpec);
-  ASSERT_OK(UploadAll(*collection, testing::PlainRows({10}, {4})));
+  const std::shared_ptr<Collection> collection = CollectionOf({10}, {4});
   auto filter = std::make_shared<RowFilter>();
   filter->chosen.assign(kRecordFilterBytesMax / 8 + 1, ~uint64_t{0});
   Neighbors wrong;

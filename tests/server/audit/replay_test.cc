@@ -6,6 +6,7 @@
 #include "client/cli/canonical_score.h"
 #include "engine/oracle/oracle.h"
 #include "tests/server/audit/audit_fixture.h"
+#include "tests/server/fails_with.h"
 #include "tests/testing/corpora.h"
 #include "tests/testing/seed.h"
 
@@ -13,8 +14,6 @@ namespace nearfield::server {
 namespace {
 
 using client::ReplayVerdict;
-using ::testing::Contains;
-using ::testing::HasSubstr;
 
 TEST(CanonicalScoreTest, EqualsTheOracleToTheBit) {
   testing::Random random(testing::TestSeed());
@@ -50,14 +49,29 @@ class ReplayTest : public AuditFixture {
     return ReplayLast();
   }
   client::Replay ReplayLast() {
+    const auto record = ParseLast();
+    EXPECT_OK(record);
+    if (!record.ok()) return {};
+    return client::ReplayOffline(*record);
+  }
+  absl::StatusOr<client::AuditRecord> ParseLast() {
     EXPECT_OK(raised().back().record);
     std::ifstream file(*raised().back().record);
     std::ostringstream text;
     text << file.rdbuf();
-    const auto record = client::ParseAuditRecord(text.str());
-    EXPECT_OK(record);
-    if (!record.ok()) return {};
-    return client::ReplayOffline(*record);
+    return client::ParseAuditRecord(text.str());
+  }
+  // Returns an answer of the current epoch with these ids and scores.
+  static AuditedAnswer AnswerOf(const std::shared_ptr<Collection>& collection, const Query& query,
+                                const std::vector<uint64_t>& ids, std::vector<float> scores) {
+    Neighbors neighbors;
+    neighbors.ids = IdColumn::OfNumbers(ids);
+    neighbors.scores = std::move(scores);
+    return {.collection_name = "docs",
+            .collection = collection,
+            .at = collection->PinEpoch(),
+            .query = OwnedQuery(query),
+            .answer = std::move(neighbors)};
   }
 
   Alarm alarm_{AlarmOptions(place_ / "audit")};
@@ -106,16 +120,9 @@ TEST_F(ReplayTest, EveryKindOfWrongAnswerIsReproduced) {
 }
 
 TEST_F(ReplayTest, AQueryByIdTakesItsVectorFromTheRecord) {
-  const std::shared_ptr<Collection> collection =
-      *fake_.engine->CreateCollection(testing::kPlainSpec);
-  ASSERT_OK(UploadAll(*collection, testing::PlainRows({10, 11, 12}, {4, 3, 2})));
-  AuditedAnswer answer;
-  answer.collection_name = "docs";
-  answer.collection = collection;
-  answer.at = collection->PinEpoch();
-  answer.query = OwnedQuery({.row_id = Id(uint64_t{12}), .k = 2});
-  answer.answer.ids = testing::Ids({11, 10});
-  answer.answer.scores = {7, 9};  // 2 * 3 + 1, 2 * 4 + 1
+  const std::shared_ptr<Collection> collection = CollectionOf({10, 11, 12}, {4, 3, 2});
+  const AuditedAnswer answer = AnswerOf(collection, {.row_id = Id(uint64_t{12}), .k = 2}, {11, 10},
+                                        {7, 9});  // 2 * 3 + 1, 2 * 4 + 1
   EXPECT_EQ(RaiseAndReplay(answer).verdict, ReplayVerdict::kReproduced);
 }
 
@@ -123,25 +130,17 @@ TEST_F(ReplayTest, AQueryByIdTakesItsVectorFromTheRecord) {
 class NarrowedReplayTest : public ReplayTest {
  protected:
   void SetUp() override {
-    collection_ = *fake_.engine->CreateCollection(testing::kPlainSpec);
-    ASSERT_OK(
-        UploadAll(*collection_, testing::PlainRows({1, 2, 3, 4, 5, 6, 7}, {1, 2, 3, 4, 5, 6, 7})));
+    collection_ = CollectionOf({1, 2, 3, 4, 5, 6, 7}, {1, 2, 3, 4, 5, 6, 7});
     auto odd = std::make_shared<RowFilter>();
     odd->chosen = {0b1010101};
     odd_ = odd;
   }
-  client::ReplayVerdict Verdict(Query query, std::vector<uint64_t> ids) {
+  client::ReplayVerdict Verdict(Query query, const std::vector<uint64_t>& ids) {
     const std::vector<float> vector = {1, 0};
     query.vector = vector;
     query.k = 2;
-    AuditedAnswer answer;
-    answer.collection_name = "docs";
-    answer.collection = collection_;
-    answer.at = collection_->PinEpoch();
-    answer.query = OwnedQuery(query);
+    AuditedAnswer answer = AnswerOf(collection_, query, ids, {ids.begin(), ids.end()});
     if (query.filter != nullptr) answer.filter_message = "bytes";
-    for (const uint64_t id : ids) answer.answer.scores.push_back(static_cast<float>(id));
-    answer.answer.ids = IdColumn::OfNumbers(std::move(ids));
     last_ = RaiseAndReplay(answer);
     return last_.verdict;
   }
@@ -174,21 +173,15 @@ TEST_F(NarrowedReplayTest, APage) {
 // A check that needs the server sends it the original request.
 TEST_F(NarrowedReplayTest, TheRecordHoldsWhatWasAsked) {
   Verdict({.filter = odd_, .score_threshold = 1.5f, .skip = 1}, {5, 3});
-  std::ifstream file(*raised().back().record);
-  std::ostringstream text;
-  text << file.rdbuf();
-  const auto record = client::ParseAuditRecord(text.str());
-  ASSERT_OK(record);
-  EXPECT_EQ(record->skip, 1u);
-  EXPECT_EQ(record->answer.score_threshold, 1.5f);
-  EXPECT_TRUE(record->filtered);
-  EXPECT_EQ(record->filter_message, "bytes");
+  ASSERT_OK_AND_ASSIGN(const auto record, ParseLast());
+  EXPECT_EQ(record.skip, 1u);
+  EXPECT_EQ(record.answer.score_threshold, 1.5f);
+  EXPECT_TRUE(record.filtered);
+  EXPECT_EQ(record.filter_message, "bytes");
 }
 
 TEST_F(ReplayTest, WithoutRowsTheRecordSaysSo) {
-  const std::shared_ptr<Collection> collection =
-      *fake_.engine->CreateCollection(testing::kPlainSpec);
-  ASSERT_OK(UploadAll(*collection, testing::PlainRows({10, 11}, {4, 3})));
+  const std::shared_ptr<Collection> collection = CollectionOf({10, 11}, {4, 3});
   AuditedAnswer answer = Answer(collection, {1, 0}, 2);
   answer.answer.scores[0] = 77;
   ASSERT_OK(collection->Delete(testing::Ids({11})));
@@ -215,13 +208,10 @@ TEST_F(ReplayTest, AResidentRowIsComparedBitByBit) {
 }
 
 TEST(AuditRecordTest, WhatIsNoRecordIsNamed) {
-  using ::absl_testing::StatusIs;
   const auto parsed = [](const std::string& text) {
     return client::ParseAuditRecord(text).status();
   };
-  const auto invalid = [](const std::string& text) {
-    return StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(text));
-  };
+  const auto invalid = [](const std::string& text) { return FailsWith(kInvalidArgument, text); };
   EXPECT_THAT(parsed("{"), invalid("column"));
   EXPECT_THAT(parsed("{}"), invalid("\"format\": absent"));
   EXPECT_THAT(parsed(R"({"format":"nearfield audit record 2"})"), invalid("record 2"));

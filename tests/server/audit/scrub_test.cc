@@ -4,29 +4,25 @@
 #include <thread>
 
 #include "tests/server/audit/audit_fixture.h"
+#include "tests/server/fails_with.h"
 #include "tests/testing/random.h"
 #include "tests/testing/seed.h"
 
 namespace nearfield::server {
 namespace {
 
-using ::absl_testing::StatusIs;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-
 // Waits take no time; the test acts during them.
 class MovedPace final : public Pace {
  public:
   bool Wait(std::chrono::nanoseconds time) override {
     waited += time;
-    if (on_wait) on_wait();
+    if (on_wait) on_wait(time);
     return !ended;
   }
   void End() override { ended = true; }
 
   std::chrono::nanoseconds waited{0};
-  std::function<void()> on_wait;
+  std::function<void(std::chrono::nanoseconds)> on_wait;
   std::atomic<bool> ended{false};
 };
 
@@ -39,23 +35,20 @@ std::vector<uint8_t> RowBytes(float value) {
 class ScrubTest : public AuditFixture {
  protected:
   void SetUp() override {
-    auto store = store::Store::Open({.dir = place_ / "data"});
-    ASSERT_OK(store);
+    ASSERT_OK_AND_ASSIGN(auto store, store::Store::Open({.dir = place_ / "data"}));
     catalog_ = std::make_unique<Catalog>(
-        Catalog::Base{.engine = fake_.engine.get(), .store = *std::move(store)}, 10);
-    const auto named = catalog_->Create("docs", testing::kPlainSpec);
-    ASSERT_OK(named);
-    named_ = *named;
+        Catalog::Base{.engine = fake_.engine.get(), .store = std::move(store)}, 10);
+    ASSERT_OK_AND_ASSIGN(named_, catalog_->Create("docs", testing::kPlainSpec));
   }
 
   // Makes one commit in blocks of four rows. Row i is (value, 1); its payload is the id in decimal.
   absl::Status Upload(const std::vector<uint64_t>& ids, float value,
                       UploadMode mode = UploadMode::kInsert) {
-    const auto upload = CollectionUpload::Begin(
-        named_, {.reservation = {.rows_max = static_cast<int64_t>(ids.size()),
-                                 .payload_bytes_max = 1000,
-                                 .mode = mode}});
-    if (!upload.ok()) return upload.status();
+    ABSL_ASSIGN_OR_RETURN(
+        const auto upload,
+        CollectionUpload::Begin(
+            named_, {.reservation = {
+                         .rows_max = std::ssize(ids), .payload_bytes_max = 1000, .mode = mode}}));
     for (size_t begin = 0; begin < ids.size(); begin += 4) {
       const size_t end = std::min(begin + 4, ids.size());
       IdColumn block_ids;
@@ -67,11 +60,10 @@ class ScrubTest : public AuditFixture {
         const std::vector<uint8_t> row = RowBytes(value + static_cast<float>(ids[i]));
         rows.insert(rows.end(), row.begin(), row.end());
       }
-      const absl::Status appended = (*upload)->Append(
-          {.ids = &block_ids, .rows = rows, .payloads = &payloads}, AttributeBlock());
-      if (!appended.ok()) return appended;
+      ABSL_RETURN_IF_ERROR(upload->Append({.ids = &block_ids, .rows = rows, .payloads = &payloads},
+                                          AttributeBlock()));
     }
-    return (*upload)->Commit().status();
+    return upload->Commit().status();
   }
 
   absl::Status Scrub() {
@@ -145,7 +137,7 @@ TEST_F(ScrubTest, ARowThatIsNotInMemoryIsNamed) {
 TEST_F(ScrubTest, RowsThatChangeMeanwhileRaiseNothing) {
   ASSERT_OK(Upload({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, 0));
   int waits = 0;
-  pace_.on_wait = [&] {
+  pace_.on_wait = [&](auto) {
     if (++waits != 1) return;  // after the first block
     ASSERT_OK(Upload({6, 7}, 50, UploadMode::kUpsert));
     ASSERT_OK(DeleteRows(*named_, testing::Ids({9, 12, 1})));
@@ -163,7 +155,7 @@ TEST_F(ScrubTest, AFlippedBitIsFoundWhileOthersChange) {
   ASSERT_OK(Upload({1, 2, 3, 4, 5, 6, 7, 8}, 0));
   ASSERT_TRUE(fake_.device->FlipResidentBit(RowBytes(8), 3));
   int waits = 0;
-  pace_.on_wait = [&] {
+  pace_.on_wait = [&](auto) {
     ++waits;
     const auto id = static_cast<uint64_t>(waits);
     ASSERT_OK(Upload({id}, 50, UploadMode::kUpsert));
@@ -211,56 +203,41 @@ TEST_F(ScrubTest, ADamagedFileIsReportedAndTheServingGoesOn) {
     file.put('\x5a');
   }
   const absl::Status status = Scrub();
-  EXPECT_THAT(status, StatusIs(absl::StatusCode::kDataLoss, HasSubstr("0000000000000002.seg")));
+  EXPECT_THAT(status, FailsWith(kDataLoss, "0000000000000002.seg"));
   EXPECT_EQ(stops_, 0);
 }
 
 TEST_F(ScrubTest, TheEndOfThePaceEndsThePass) {
   ASSERT_OK(Upload({1, 2, 3, 4, 5, 6}, 0));
-  pace_.on_wait = [&] { pace_.End(); };
-  EXPECT_THAT(Scrub(), StatusIs(absl::StatusCode::kCancelled));
+  pace_.on_wait = [&](auto) { pace_.End(); };
+  EXPECT_THAT(Scrub(), StatusIs(kCancelled));
   EXPECT_EQ(counts_.rows, 4);
 }
 
 TEST_F(ScrubTest, TheScrubberPassesOnceAnInterval) {
   ASSERT_OK(Upload({1, 2, 3, 4}, 0));
   std::vector<std::chrono::nanoseconds> waits;
-  class StepPace final : public Pace {
-   public:
-    StepPace(FakeClock* clock, std::vector<std::chrono::nanoseconds>* waits)
-        : clock_(clock), waits_(waits) {}
-    bool Wait(std::chrono::nanoseconds time) override {
-      if (ended_ || waits_->size() == 5) return false;
-      waits_->push_back(time);
-      clock_->Advance(time);
-      count_ = waits_->size();
-      return true;
-    }
-    void End() override { ended_ = true; }
-    size_t count() const { return count_; }
-
-   private:
-    std::atomic<size_t> count_{0};
-    FakeClock* const clock_;
-    std::vector<std::chrono::nanoseconds>* const waits_;
-    std::atomic<bool> ended_{false};
+  std::atomic<int> waits_count{0};
+  pace_.on_wait = [&](std::chrono::nanoseconds time) {
+    if (waits.size() == 5) return pace_.End();
+    waits.push_back(time);
+    clock_.Advance(time);
+    ++waits_count;
   };
-  StepPace pace(&clock_, &waits);
   std::atomic<int64_t> reported{0};
   {
     Scrubber scrubber(
         {.interval = std::chrono::seconds(60), .bytes_per_second = 32},
         {.collections = [this] { return catalog_->List(); },
          .clock = &clock_,
-         .pace = &pace,
+         .pace = &pace_,
          .alarm = &alarm_,
          .report = [&](const ScrubCounts& counts) { reported = counts.passes.load(); }});
-    while (pace.count() < 5) std::this_thread::yield();
+    while (waits_count < 5) std::this_thread::yield();
   }
   EXPECT_GE(reported, 2);
   using std::chrono::seconds;
-  EXPECT_THAT(
-      waits, ::testing::ElementsAre(seconds(60), seconds(1), seconds(59), seconds(1), seconds(59)));
+  EXPECT_THAT(waits, ElementsAre(seconds(60), seconds(1), seconds(59), seconds(1), seconds(59)));
   EXPECT_EQ(stops_, 0);
 }
 

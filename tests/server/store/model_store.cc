@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
@@ -16,6 +17,22 @@ TempDir::TempDir() : path_(std::filesystem::temp_directory_path() / "nearfield-s
 
 TempDir::~TempDir() { std::filesystem::remove_all(path_); }
 
+void FlipByte(const std::string& path, int64_t at) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(at);
+  const char old = static_cast<char>(file.get());
+  file.seekp(at);
+  file.put(static_cast<char>(old ^ 1));
+}
+
+std::set<std::string> SegmentsIn(const std::string& dir) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(dir)) {
+    if (entry.path().extension() == ".seg") names.insert(entry.path().filename());
+  }
+  return names;
+}
+
 ModelStore::ModelStore(const std::string& dir) : dir_(dir) { Reopen(); }
 
 StoreOptions ModelStore::Options() const {
@@ -28,9 +45,9 @@ std::string ModelStore::SegmentPath(int64_t segment) const {
   return dir_ + "/" + SegmentFileName(segment);
 }
 
-void ModelStore::Reopen() {
+void ModelStore::Reopen(const StoreOptions& options) {
   store_ = nullptr;
-  absl::StatusOr<std::unique_ptr<Store>> opened = Store::Open(Options());
+  absl::StatusOr<std::unique_ptr<Store>> opened = Store::Open(options);
   if (!opened.ok()) {
     ADD_FAILURE() << opened.status();
     std::abort();

@@ -1,18 +1,30 @@
 // ModelStore: a store in its own directory, with a model of its expected content.
 #pragma once
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/store/store.h"
 #include "tests/fault/crash_model.h"
+#include "tests/server/fails_with.h"
+#include "tests/testing/status_matchers.h"
 
 namespace nearfield::store {
+
+// Names that most tests of the store use.
+using ::absl_testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+using enum absl::StatusCode;
 
 // An empty directory. The destructor removes it.
 class TempDir {
@@ -29,6 +41,11 @@ class TempDir {
   std::string path_;
 };
 
+// Changes one byte of a file.
+void FlipByte(const std::string& path, int64_t at);
+// Returns the names of the segment files in a directory.
+std::set<std::string> SegmentsIn(const std::string& dir);
+
 class ModelStore {
  public:
   // Opens the store in `dir`; a fatal error fails the test.
@@ -39,7 +56,8 @@ class ModelStore {
   fault::Model& model() { return model_; }
   std::string SegmentPath(int64_t segment) const;
 
-  void Reopen();
+  void Reopen() { Reopen(Options()); }
+  void Reopen(const StoreOptions& options);
   void Close() { store_ = nullptr; }
 
   // Creates a collection. The number of the operation determines its spec.

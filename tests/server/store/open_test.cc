@@ -1,22 +1,14 @@
 // Tests Open: which directories it refuses, and which files it removes.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sqlite3.h>
 
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 #include "server/store/store.h"
 #include "tests/server/store/model_store.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::store {
 namespace {
-
-using ::absl_testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 // A closed store with two committed segments, 2 and 3, of collection 1, and another collection with
 // one segment.
@@ -42,10 +34,9 @@ class StoreOpenTest : public ::testing::Test {
   // Checks that the collection of the segment can only be dropped, and that the other one is
   // intact.
   void ExpectOneDamaged(const std::string& segment) {
-    const auto damaged = StatusIs(absl::StatusCode::kDataLoss, HasSubstr(segment));
-    auto opened = Store::Open(tested_.Options());
-    ASSERT_OK(opened);
-    Store& store = **opened;
+    const auto damaged = FailsWith(kDataLoss, segment);
+    ASSERT_OK_AND_ASSIGN(auto opened, Store::Open(tested_.Options()));
+    Store& store = *opened;
     const int64_t id = store.Collections().at(0).id;
     const auto ignore = [](const StoredBlock&) { return absl::OkStatus(); };
     EXPECT_THAT(store.Load(id, ignore, {}), damaged);
@@ -73,16 +64,14 @@ TEST_F(StoreOpenTest, TheSetUpIsRight) {
 
 TEST_F(StoreOpenTest, OneProcessAtATime) {
   tested_.Reopen();
-  EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kFailedPrecondition,
-                                     AllOf(HasSubstr(dir_ / "data"), HasSubstr("in use"))));
+  EXPECT_THAT(OpenStatus(), FailsWith(kFailedPrecondition, dir_ / "data", "in use"));
   tested_.Close();
   EXPECT_OK(OpenStatus());
 }
 
 TEST_F(StoreOpenTest, ANewerFormatIsRefusedWithBothVersions) {
   Sql("PRAGMA user_version=3");
-  EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kFailedPrecondition,
-                                     AllOf(HasSubstr("format 3"), HasSubstr("up to 2"))));
+  EXPECT_THAT(OpenStatus(), FailsWith(kFailedPrecondition, "format 3", "up to 2"));
 }
 
 TEST_F(StoreOpenTest, ADirectoryOfFormat1IsBroughtUpToDate) {
@@ -106,18 +95,9 @@ TEST_F(StoreOpenTest, AMissingSegmentIsNamed) {
 TEST_F(StoreOpenTest, ACheckTellsOfAllThatIsWrong) {
   std::filesystem::remove(tested_.SegmentPath(2));
   const std::string of_other = tested_.SegmentPath(6);  // of collection 5
-  const auto size = static_cast<std::streamoff>(std::filesystem::file_size(of_other));
-  std::fstream file(of_other, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekg(size - 1);
-  const char last = static_cast<char>(file.get());
-  file.seekp(size - 1);
-  file.put(static_cast<char>(last ^ 1));
-  file.close();
-  const auto opened = Store::Open(tested_.Options());
-  ASSERT_OK(opened);
-  EXPECT_THAT((*opened)->Verify(),
-              StatusIs(absl::StatusCode::kDataLoss,
-                       AllOf(HasSubstr(tested_.SegmentPath(2)), HasSubstr(of_other))));
+  FlipByte(of_other, static_cast<int64_t>(std::filesystem::file_size(of_other)) - 1);
+  ASSERT_OK_AND_ASSIGN(const auto opened, Store::Open(tested_.Options()));
+  EXPECT_THAT(opened->Verify(), FailsWith(kDataLoss, tested_.SegmentPath(2), of_other));
 }
 
 TEST_F(StoreOpenTest, SwappedSegmentsAreSeen) {
@@ -134,8 +114,7 @@ TEST_F(StoreOpenTest, AShorterSegmentIsSeen) {
 
 TEST_F(StoreOpenTest, SegmentsWithoutACatalogAreNotTakenForGarbage) {
   std::filesystem::remove(dir_ / "data/catalog.db");
-  EXPECT_THAT(OpenStatus(),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("catalog.db")));
+  EXPECT_THAT(OpenStatus(), FailsWith(kFailedPrecondition, "catalog.db"));
   EXPECT_TRUE(std::filesystem::exists(tested_.SegmentPath(2)));
 }
 
@@ -146,23 +125,23 @@ TEST_F(StoreOpenTest, AnOlderCatalogIsSeen) {
   tested_.Close();
   std::filesystem::copy_file(dir_ / "older", dir_ / "data/catalog.db",
                              std::filesystem::copy_options::overwrite_existing);
-  EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("acknowledged")));
+  EXPECT_THAT(OpenStatus(), FailsWith(kDataLoss, "acknowledged"));
 }
 
 TEST_F(StoreOpenTest, ARowChangedByHandBreaksTheDigest) {
   Sql("UPDATE segments SET rows=rows-1 WHERE id=2");
-  EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("catalog.db")));
+  EXPECT_THAT(OpenStatus(), FailsWith(kDataLoss, "catalog.db"));
 }
 
 TEST_F(StoreOpenTest, ARemovedCommitBreaksTheChain) {
   Sql("DELETE FROM commits WHERE id=3");
-  EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("chain")));
+  EXPECT_THAT(OpenStatus(), FailsWith(kDataLoss, "chain"));
 }
 
 TEST_F(StoreOpenTest, TheParentDirectoryMustBeThere) {
   StoreOptions options = tested_.Options();
   options.dir = dir_ / "no/such";
-  EXPECT_THAT(Store::Open(options), StatusIs(absl::StatusCode::kNotFound, HasSubstr("no/such")));
+  EXPECT_THAT(Store::Open(options), FailsWith(kNotFound, "no/such"));
 }
 
 }  // namespace

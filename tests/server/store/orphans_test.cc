@@ -1,8 +1,5 @@
 // Tests segment files that the catalog does not name: which ones a start removes, moves to lost/
 // or refuses.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -13,15 +10,10 @@
 #include "server/store/segment_format.h"
 #include "server/store/store.h"
 #include "tests/server/store/model_store.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::store {
 namespace {
 
-using ::absl_testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 namespace fs = std::filesystem;
 
 class StoreOrphansTest : public ::testing::Test {
@@ -32,6 +24,15 @@ class StoreOrphansTest : public ::testing::Test {
   }
 
   absl::Status OpenStatus() const { return Store::Open(tested_.Options()).status(); }
+  // Begins upload 4 and syncs it. Sets `name` to the file of its segment.
+  std::unique_ptr<SegmentWriter> Sync(std::string* name) {
+    const std::set<std::string> before = Segments();
+    absl::StatusOr<std::unique_ptr<SegmentWriter>> writer = tested_.Begin("a", 4);
+    EXPECT_OK(writer);
+    EXPECT_OK((*writer)->Sync());
+    *name = NewIn(before);
+    return *std::move(writer);
+  }
   std::string Data(const std::string& name) const { return dir_ / ("data/" + name); }
   // Copies the directory as a kill at this moment would leave it.
   void CopyTo(const std::string& name) const {
@@ -43,14 +44,7 @@ class StoreOrphansTest : public ::testing::Test {
     fs::remove_all(dir_ / "data");
     fs::rename(dir_ / name, dir_ / "data");
   }
-  // Returns the names of the segment files in the directory, in order.
-  std::set<std::string> Segments() const {
-    std::set<std::string> names;
-    for (const auto& entry : fs::directory_iterator(dir_ / "data")) {
-      if (entry.path().extension() == ".seg") names.insert(entry.path().filename());
-    }
-    return names;
-  }
+  std::set<std::string> Segments() const { return SegmentsIn(dir_ / "data"); }
   // Returns the segment file that is not in `before`.
   std::string NewIn(const std::set<std::string>& before) const {
     for (const std::string& name : Segments()) {
@@ -87,8 +81,7 @@ TEST_F(StoreOrphansTest, ACatalogWithoutItsLogIsRefusedAndNoSegmentIsTouched) {
   Take("copy");
   // A supervisor restarts the server repeatedly. Once a later start was not refused.
   for (int start = 1; start <= 10; ++start) {
-    EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kDataLoss,
-                                       AllOf(HasSubstr("older copy"), HasSubstr(".seg"))));
+    EXPECT_THAT(OpenStatus(), FailsWith(kDataLoss, "older copy", ".seg"));
   }
   EXPECT_EQ(Segments(), segments);
   EXPECT_FALSE(fs::exists(Data("lost")));
@@ -108,8 +101,7 @@ TEST_F(StoreOrphansTest, ACatalogOlderThanASegmentIsRefused) {
   }
   const std::set<std::string> segments = Segments();
   for (int start = 1; start <= 10; ++start) {
-    EXPECT_THAT(OpenStatus(),
-                StatusIs(absl::StatusCode::kDataLoss, HasSubstr("made after commit")));
+    EXPECT_THAT(OpenStatus(), FailsWith(kDataLoss, "made after commit"));
   }
   EXPECT_EQ(Segments(), segments);
 }
@@ -117,24 +109,20 @@ TEST_F(StoreOrphansTest, ACatalogOlderThanASegmentIsRefused) {
 // An older build took a segment of a newer format for damaged: its start moved the segment to
 // lost/, or did not load its collection.
 TEST_F(StoreOrphansTest, ASegmentThatANewerBuildWroteIsRefusedAndNothingIsTouched) {
-  const std::set<std::string> before = Segments();
-  const auto writer = tested_.Begin("a", 4);
-  ASSERT_OK(writer);
-  ASSERT_OK((*writer)->Sync());
-  const std::string orphan = NewIn(before);
-  const auto resumable = tested_.Begin("a", 5, "t");
-  ASSERT_OK(resumable);
+  const size_t committed_count = Segments().size();
+  std::string orphan;
+  const auto writer = Sync(&orphan);
+  ASSERT_OK_AND_ASSIGN(const auto resumable, tested_.Begin("a", 5, "t"));
   const std::set<std::string> segments = Segments();
-  ASSERT_THAT(segments, SizeIs(before.size() + 2));
+  ASSERT_THAT(segments, SizeIs(committed_count + 2));
   CopyTo("copy");
   for (const std::string& name : segments) {  // committed, of an upload, an orphan
     tested_.Close();
     fs::remove_all(dir_ / "data");
     fs::copy(dir_ / "copy", dir_ / "data");
     MakeNewer(Data(name));
-    EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kFailedPrecondition,
-                                       AllOf(HasSubstr(name), HasSubstr("newer nearfield"),
-                                             HasSubstr("format 9"), HasSubstr("up to 2"))));
+    EXPECT_THAT(OpenStatus(),
+                FailsWith(kFailedPrecondition, name, "newer nearfield", "format 9", "up to 2"));
     EXPECT_EQ(Segments(), segments);
     EXPECT_FALSE(fs::exists(Data("lost")));
   }
@@ -143,16 +131,13 @@ TEST_F(StoreOrphansTest, ASegmentThatANewerBuildWroteIsRefusedAndNothingIsTouche
 // One lost commit cannot be distinguished from an upload that ended before its commit. Without the
 // mark the start is refused; with it the segment is moved to lost/.
 TEST_F(StoreOrphansTest, TheSegmentOfOneLostCommitIsNeverRemoved) {
-  const std::set<std::string> before = Segments();
-  const auto writer = tested_.Begin("a", 4);
-  ASSERT_OK(writer);
-  ASSERT_OK((*writer)->Sync());
-  const std::string name = NewIn(before);
+  std::string name;
+  const auto writer = Sync(&name);
   const auto bytes = static_cast<int64_t>(fs::file_size(Data(name)));
   CopyTo("copy");
   Take("copy");
   fs::rename(Data("high_water"), dir_ / "mark");
-  EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("high_water")));
+  EXPECT_THAT(OpenStatus(), FailsWith(kDataLoss, "high_water"));
   EXPECT_TRUE(fs::exists(Data(name)));
   EXPECT_FALSE(fs::exists(Data("high_water")));
   fs::rename(dir_ / "mark", Data("high_water"));
@@ -177,13 +162,11 @@ TEST_F(StoreOrphansTest, TheSegmentOfOneLostCommitIsNeverRemoved) {
 // token, do not fill the disk.
 TEST_F(StoreOrphansTest, UnfinishedUploadsAreRemoved) {
   const std::set<std::string> before = Segments();
-  const auto plain = tested_.Begin("a", 4);
-  ASSERT_OK(plain);
+  ASSERT_OK_AND_ASSIGN(const auto plain, tested_.Begin("a", 4));
   const std::string of_plain = NewIn(before);
   const std::set<std::string> between = Segments();
-  const auto resumable = tested_.Begin("a", 5, "t");
-  ASSERT_OK(resumable);
-  ASSERT_OK((*resumable)->Checkpoint());
+  ASSERT_OK_AND_ASSIGN(const auto resumable, tested_.Begin("a", 5, "t"));
+  ASSERT_OK(resumable->Checkpoint());
   const std::string of_token = NewIn(between);
   CopyTo("copy");
   fs::copy(Data(of_token), dir_ / of_token);
@@ -226,8 +209,7 @@ TEST_F(StoreOrphansTest, ASegmentOfAnotherStoreIsRefused) {
     ASSERT_OK(second.Upload("a", 1));
   }
   fs::copy(other / "data/0000000000000002.seg", tested_.SegmentPath(77));
-  EXPECT_THAT(OpenStatus(),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("another store")));
+  EXPECT_THAT(OpenStatus(), FailsWith(kFailedPrecondition, "another store"));
   EXPECT_TRUE(fs::exists(tested_.SegmentPath(77)));
 }
 

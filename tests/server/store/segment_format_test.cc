@@ -1,9 +1,6 @@
 // Tests headers and blocks: they are read as written, and every changed byte is detected.
 #include "server/store/segment_format.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -12,14 +9,11 @@
 #include "server/store/checksum.h"
 #include "server/store/little_endian.h"
 #include "tests/fault/crash_model.h"
+#include "tests/server/store/model_store.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nearfield::store {
 namespace {
-
-using ::absl_testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 const SegmentIdentity kIdentity = {.store = std::string(16, 's'),
                                    .collection = 3,
@@ -43,8 +37,7 @@ TEST(SegmentFormatTest, EveryByteOfAHeaderCounts) {
   for (size_t i = 0; i < bytes.size(); ++i) {
     SegmentHeaderBytes changed = bytes;
     changed[i] ^= 4;
-    EXPECT_THAT(CheckSegmentHeader(changed, kIdentity, "p"), StatusIs(absl::StatusCode::kDataLoss))
-        << i;
+    EXPECT_THAT(CheckSegmentHeader(changed, kIdentity, "p"), StatusIs(kDataLoss)) << i;
   }
 }
 
@@ -78,17 +71,17 @@ TEST(SegmentFormatTest, AHeaderOfFormat1IsRead) {
   EXPECT_TRUE(ParseSegmentHeader(bytes)->stage.sealed);
   SegmentIdentity other = kIdentity;
   other.dim = 6;
-  EXPECT_THAT(CheckSegmentHeader(bytes, other, "p"), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(CheckSegmentHeader(bytes, other, "p"), StatusIs(kDataLoss));
 }
 
 TEST(SegmentFormatTest, AHeaderOfAnotherPlaceIsRefused) {
   const SegmentHeaderBytes bytes = EncodeSegmentHeader(kIdentity, {});
   SegmentIdentity other = kIdentity;
   other.segment = 8;
-  EXPECT_THAT(CheckSegmentHeader(bytes, other, "p"), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(CheckSegmentHeader(bytes, other, "p"), StatusIs(kDataLoss));
   other = kIdentity;
   other.store[0] = 'x';
-  EXPECT_THAT(CheckSegmentHeader(bytes, other, "p"), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(CheckSegmentHeader(bytes, other, "p"), StatusIs(kDataLoss));
 }
 
 TEST(SegmentFormatTest, ANewerFormatIsRefusedWithBothVersions) {
@@ -97,8 +90,7 @@ TEST(SegmentFormatTest, ANewerFormatIsRefusedWithBothVersions) {
   PutUint32(Crc32c(absl::MakeConstSpan(bytes.data(), bytes.size() - 4)),
             bytes.data() + bytes.size() - 4);
   EXPECT_THAT(CheckSegmentHeader(bytes, kIdentity, "p"),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       AllOf(HasSubstr("format 9"), HasSubstr("up to 2"))));
+              FailsWith(kFailedPrecondition, "format 9", "up to 2"));
 }
 
 // Returns the bytes of a block as in the file.
@@ -120,25 +112,21 @@ TEST(BlockCodecTest, WhatIsEncodedIsDecodedAndEveryByteCounts) {
   for (int64_t number = 1; number < 12; ++number) {
     const fault::UploadData data = fault::UploadData::Make(spec, number);
     const StoredBlock block = data.blocks[0].View(4);
-    const auto encoded = EncodeBlock(kIdentity, 100, block);
-    ASSERT_OK(encoded);
-    std::vector<uint8_t> bytes = Written(*encoded);
-    const auto decoded = DecodeBlock(kIdentity, "p", 0, absl::MakeSpan(bytes));
-    ASSERT_OK(decoded);
-    EXPECT_EQ(decoded->header.first_row, 100);
-    EXPECT_EQ(decoded->header.number, 4);
-    ASSERT_EQ(decoded->ids.size(), block.ids->size());
-    EXPECT_TRUE(absl::Span<const uint8_t>(decoded->rows) == block.rows);
+    ASSERT_OK_AND_ASSIGN(const auto encoded, EncodeBlock(kIdentity, 100, block));
+    std::vector<uint8_t> bytes = Written(encoded);
+    ASSERT_OK_AND_ASSIGN(const auto decoded, DecodeBlock(kIdentity, "p", 0, absl::MakeSpan(bytes)));
+    EXPECT_EQ(decoded.header.first_row, 100);
+    EXPECT_EQ(decoded.header.number, 4);
+    ASSERT_EQ(decoded.ids.size(), block.ids->size());
+    EXPECT_TRUE(absl::Span<const uint8_t>(decoded.rows) == block.rows);
     for (int64_t i = 0; i < block.ids->size(); ++i) {
-      EXPECT_EQ(decoded->ids.Compare(i, *block.ids, i), 0);
-      EXPECT_EQ(decoded->payloads.at(i), block.payloads->at(i));
-      EXPECT_EQ(decoded->attributes.at(i), block.attributes->at(i));
+      EXPECT_EQ(decoded.ids.Compare(i, *block.ids, i), 0);
+      EXPECT_EQ(decoded.payloads.at(i), block.payloads->at(i));
+      EXPECT_EQ(decoded.attributes.at(i), block.attributes->at(i));
     }
     for (size_t i = 0; i < bytes.size(); ++i) {
       bytes[i] ^= 32;
-      EXPECT_THAT(DecodeBlock(kIdentity, "p", 0, absl::MakeSpan(bytes)),
-                  StatusIs(absl::StatusCode::kDataLoss))
-          << i;
+      EXPECT_THAT(DecodeBlock(kIdentity, "p", 0, absl::MakeSpan(bytes)), StatusIs(kDataLoss)) << i;
       bytes[i] ^= 32;
     }
   }
@@ -150,17 +138,15 @@ TEST(BlockCodecTest, LargeBlocksHaveManyPieces) {
   for (uint64_t i = 0; i < 1000; ++i) ids.AppendNumber(i);
   std::vector<uint8_t> rows(4'000'000);
   for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<uint8_t>(i * 7 + i / 1000);
-  const auto encoded = EncodeBlock(identity, 0, {.ids = &ids, .rows = rows});
-  ASSERT_OK(encoded);
-  EXPECT_EQ(encoded->header.PlanePieces(kVectorPlane), 4);
-  std::vector<uint8_t> bytes = Written(*encoded);
+  ASSERT_OK_AND_ASSIGN(const auto encoded, EncodeBlock(identity, 0, {.ids = &ids, .rows = rows}));
+  EXPECT_EQ(encoded.header.PlanePieces(kVectorPlane), 4);
+  std::vector<uint8_t> bytes = Written(encoded);
   ASSERT_OK(DecodeBlock(identity, "p", 0, absl::MakeSpan(bytes)));
-  const int64_t third = encoded->header.PlaneBegin(kVectorPlane) + 2 * kPieceBytes;
+  const int64_t third = encoded.header.PlaneBegin(kVectorPlane) + 2 * kPieceBytes;
   bytes[static_cast<size_t>(third + 5)] ^= 1;
   EXPECT_THAT(DecodeBlock(identity, "p", 10'000, absl::MakeSpan(bytes)),
-              StatusIs(absl::StatusCode::kDataLoss,
-                       HasSubstr("[" + std::to_string(10'000 + third) + ", " +
-                                 std::to_string(10'000 + third + kPieceBytes) + ")")));
+              FailsWith(kDataLoss, "[" + std::to_string(10'000 + third) + ", " +
+                                       std::to_string(10'000 + third + kPieceBytes) + ")"));
 }
 
 }  // namespace

@@ -1,27 +1,23 @@
 // Tests upload tokens: how long they are remembered for any clock values, and what they report.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/store/store.h"
 #include "tests/server/store/model_store.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::store {
 namespace {
-
-using ::absl_testing::StatusIs;
-using ::testing::HasSubstr;
 
 class StoreTokenTest : public ::testing::Test {
  protected:
   StoreTokenTest() : tested_(dir_ / "data") { id_ = tested_.Create("a", 1); }
   Store& store() { return tested_.store(); }
+  // Commits an upload without rows.
+  void CommitEmpty(const BeginUploadOptions& options, uint64_t epoch = 0) {
+    ASSERT_OK_AND_ASSIGN(const auto writer, store().BeginUpload(id_, options));
+    ASSERT_OK(store().CommitUpload(writer.get(), {.epoch = epoch}));
+  }
 
   const TempDir dir_;
   ModelStore tested_;
@@ -36,35 +32,21 @@ class StoreTokenClockTest : public StoreTokenTest {
     options_.unix_seconds = [this] { return unix_s_; };
     options_.steady_seconds = [this] { return steady_s_; };
     options_.upload_idle_s_max = kDay;
-    tested_.Close();
     OpenAgain();
   }
+  ~StoreTokenClockTest() override { tested_.Close(); }  // it uses the clocks
 
-  void OpenAgain() {
-    opened_ = nullptr;
-    auto opened = Store::Open(options_);
-    EXPECT_OK(opened);
-    if (!opened.ok()) std::abort();
-    opened_ = *std::move(opened);
-  }
+  void OpenAgain() { tested_.Reopen(options_); }
   void BothClocks(int64_t seconds) {
     unix_s_ += seconds;
     steady_s_ += seconds;
   }
   // Begins another upload with a token, which removes idle ones.
-  void Sweep() {
-    EXPECT_OK(opened_->BeginUpload(id_, {.token = absl::StrCat("sweep", ++sweeps_)}));
-  }
-  bool IsThere(const std::string& token) const { return opened_->GetUpload(token).ok(); }
-  void CommitEmpty(const std::string& token) {
-    const auto writer = opened_->BeginUpload(id_, {.token = token});
-    ASSERT_OK(writer);
-    ASSERT_OK(opened_->CommitUpload(writer->get(), {.epoch = 0}));
-  }
+  void Sweep() { EXPECT_OK(store().BeginUpload(id_, {.token = absl::StrCat("sweep", ++sweeps_)})); }
+  bool IsThere(const std::string& token) { return store().GetUpload(token).ok(); }
 
   static constexpr int64_t kDay = 24 * 3600;
   StoreOptions options_;
-  std::unique_ptr<Store> opened_;
   int64_t unix_s_ = 1'700'000'000;
   int64_t steady_s_ = 50;
   int sweeps_ = 0;
@@ -72,14 +54,14 @@ class StoreTokenClockTest : public StoreTokenTest {
 
 // When the clock jumped ahead by eight days, every open upload was dropped.
 TEST_F(StoreTokenClockTest, AClockThatJumpsAheadDropsNoOpenUpload) {
-  ASSERT_OK(opened_->BeginUpload(id_, {.token = "t"}));
+  ASSERT_OK(store().BeginUpload(id_, {.token = "t"}));
   unix_s_ += 8 * kDay;
   Sweep();
   EXPECT_TRUE(IsThere("t"));
   OpenAgain();
   Sweep();
   EXPECT_TRUE(IsThere("t"));
-  ASSERT_OK(opened_->ResumeUpload("t", [](const StoredBlock&) { return absl::OkStatus(); }));
+  ASSERT_OK(store().ResumeUpload("t", [](const StoredBlock&) { return absl::OkStatus(); }));
   BothClocks(kDay);
   Sweep();
   EXPECT_TRUE(IsThere("t"));
@@ -91,7 +73,7 @@ TEST_F(StoreTokenClockTest, AClockThatJumpsAheadDropsNoOpenUpload) {
 // For an upload of an earlier process only the system clock measures the age. It is kept for an
 // hour, so that it can be resumed.
 TEST_F(StoreTokenClockTest, AnUploadOfAnEarlierProcessIsKeptForAnHour) {
-  ASSERT_OK(opened_->BeginUpload(id_, {.token = "t"}));
+  ASSERT_OK(store().BeginUpload(id_, {.token = "t"}));
   BothClocks(kDay + 1);
   OpenAgain();
   BothClocks(3600);
@@ -108,21 +90,21 @@ TEST_F(StoreTokenClockTest, TheUploadUntouchedForLongestGivesWayWhateverTheClock
   options_.uploads_open_max = 2;
   for (const bool restart : {false, true}) {
     OpenAgain();
-    ASSERT_OK(opened_->BeginUpload(id_, {.token = "first"}));
+    ASSERT_OK(store().BeginUpload(id_, {.token = "first"}));
     unix_s_ -= 3600;
     steady_s_ += 7;
-    ASSERT_OK(opened_->BeginUpload(id_, {.token = "second"}));
-    const std::vector<OpenUpload> open = opened_->OpenUploads();
+    ASSERT_OK(store().BeginUpload(id_, {.token = "second"}));
+    const std::vector<OpenUpload> open = store().OpenUploads();
     ASSERT_EQ(open.size(), 2u);
     EXPECT_EQ(open[0].token, "first");
     EXPECT_EQ(open[0].untouched_s, 7);
     EXPECT_EQ(open[1].untouched_s, 0);
     if (restart) OpenAgain();
-    ASSERT_OK(opened_->BeginUpload(id_, {.token = "third"}));
+    ASSERT_OK(store().BeginUpload(id_, {.token = "third"}));
     EXPECT_FALSE(IsThere("first"));
     EXPECT_TRUE(IsThere("second"));
-    for (const OpenUpload& upload : opened_->OpenUploads()) {
-      ASSERT_OK(opened_->DropUpload(upload.token));
+    for (const OpenUpload& upload : store().OpenUploads()) {
+      ASSERT_OK(store().DropUpload(upload.token));
     }
   }
 }
@@ -132,22 +114,22 @@ TEST_F(StoreTokenClockTest, TheUploadUntouchedForLongestGivesWayWhateverTheClock
 TEST_F(StoreTokenClockTest, TheTokensOfTheLastCommitsAreKeptWhateverTheClockSays) {
   options_.tokens_max = 3;
   OpenAgain();
-  auto early = opened_->BeginUpload(id_, {.token = "begun first, committed last"});
-  ASSERT_OK(early);
-  CommitEmpty("a");
-  CommitEmpty("b");
+  ASSERT_OK_AND_ASSIGN(auto early,
+                       store().BeginUpload(id_, {.token = "begun first, committed last"}));
+  CommitEmpty({.token = "a"});
+  CommitEmpty({.token = "b"});
   unix_s_ -= 3600;
-  CommitEmpty("c");
-  ASSERT_OK(opened_->CommitUpload(early->get(), {.epoch = 0}));
-  early->reset();
+  CommitEmpty({.token = "c"});
+  ASSERT_OK(store().CommitUpload(early.get(), {.epoch = 0}));
+  early.reset();
   EXPECT_FALSE(IsThere("a"));
   OpenAgain();
-  CommitEmpty("d");
+  CommitEmpty({.token = "d"});
   EXPECT_FALSE(IsThere("b"));
   EXPECT_TRUE(IsThere("c"));
   EXPECT_TRUE(IsThere("begun first, committed last"));
   EXPECT_TRUE(IsThere("d"));
-  EXPECT_OK(opened_->Verify());
+  EXPECT_OK(store().Verify());
 }
 
 // A repeated token was always answered with rows_replaced 0.
@@ -155,17 +137,12 @@ TEST_F(StoreTokenTest, ACommittedTokenTellsWhatItReplaced) {
   ASSERT_OK(tested_.Upload("a", 1));
   const auto rows = static_cast<int64_t>(tested_.model().collections.at("a").rows.size());
   const uint64_t epoch = tested_.model().collections.at("a").epoch;
-  {
-    const auto writer = store().BeginUpload(id_, {.mode = UploadMode::kReplace, .token = "t"});
-    ASSERT_OK(writer);
-    ASSERT_OK(store().CommitUpload(writer->get(), {.epoch = epoch + 1}));
-  }
+  CommitEmpty({.mode = UploadMode::kReplace, .token = "t"}, epoch + 1);
   for (int start = 0; start < 2; ++start) {
-    const auto facts = store().GetUpload("t");
-    ASSERT_OK(facts);
-    EXPECT_EQ(facts->rows_replaced, rows);
-    EXPECT_EQ(facts->rows_count, 0);
-    EXPECT_EQ(facts->epoch, epoch + 1);
+    ASSERT_OK_AND_ASSIGN(const auto facts, store().GetUpload("t"));
+    EXPECT_EQ(facts.rows_replaced, rows);
+    EXPECT_EQ(facts.rows_count, 0);
+    EXPECT_EQ(facts.epoch, epoch + 1);
     tested_.Reopen();
   }
   ASSERT_OK(store().DropUpload("t"));
@@ -178,13 +155,10 @@ TEST_F(StoreTokenTest, ACommittedTokenTellsWhatItReplaced) {
 // size, and compactions, filled the disk.
 TEST_F(StoreTokenTest, AnUploadLeavesTheFreeBytesThatItDidNotDeclare) {
   StoreOptions options = tested_.Options();
-  tested_.Close();
   options.free_bytes_min = int64_t{1} << 60;
-  const auto opened = Store::Open(options);
-  ASSERT_OK(opened);
-  EXPECT_THAT((*opened)->BeginUpload(id_, {}),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("reserved for deletes")));
-  EXPECT_TRUE((*opened)->OpenUploads().empty());
+  tested_.Reopen(options);
+  EXPECT_THAT(store().BeginUpload(id_, {}), FailsWith(kResourceExhausted, "reserved for deletes"));
+  EXPECT_TRUE(store().OpenUploads().empty());
 }
 
 }  // namespace

@@ -1,20 +1,12 @@
 // Tests uploads: blocks, tokens, checkpoints, and every way in which an upload fails.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
 #include <memory>
 #include <string>
 
 #include "server/store/store.h"
 #include "tests/server/store/model_store.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::store {
 namespace {
-
-using ::absl_testing::StatusIs;
-using ::testing::HasSubstr;
 
 class StoreUploadTest : public ::testing::Test {
  protected:
@@ -24,22 +16,28 @@ class StoreUploadTest : public ::testing::Test {
   fault::UploadData Data(int64_t number) {
     return fault::UploadData::Make(tested_.model().collections.at("a").spec, number);
   }
-  // Begins an upload with one durable block, and leaves it without a writer.
-  void BeginDurable(Store* opened, const BeginUploadOptions& options) {
-    const fault::UploadData data = Data(1);
-    const auto writer = opened->BeginUpload(id_, options);
-    ASSERT_OK(writer);
-    ASSERT_OK((*writer)->Append(data.blocks[0].View(0)));
-    ASSERT_OK((*writer)->Checkpoint());
+  absl::StatusOr<std::unique_ptr<SegmentWriter>> Begin(const BeginUploadOptions& options) {
+    return store().BeginUpload(id_, options);
   }
-  int64_t Files() const {
-    int64_t count = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(dir_ / "data")) {
-      if (entry.path().extension() == ".seg") ++count;
-    }
-    return count;
+  absl::StatusOr<std::unique_ptr<SegmentWriter>> Resume(const std::string& token) {
+    return store().ResumeUpload(token, [](const StoredBlock&) { return absl::OkStatus(); });
   }
+  // Begins an upload with one durable block.
+  std::unique_ptr<SegmentWriter> BeginDurable(const BeginUploadOptions& options) {
+    auto writer = Begin(options);
+    EXPECT_OK(writer);
+    EXPECT_OK((*writer)->Append(Data(1).blocks[0].View(0)));
+    EXPECT_OK((*writer)->Checkpoint());
+    return *std::move(writer);
+  }
+  // Commits an upload without rows.
+  void CommitEmpty(const BeginUploadOptions& options, uint64_t epoch = 0) {
+    ASSERT_OK_AND_ASSIGN(const auto writer, Begin(options));
+    ASSERT_OK(store().CommitUpload(writer.get(), {.epoch = epoch}));
+  }
+  size_t Files() const { return SegmentsIn(dir_ / "data").size(); }
 
+  int64_t now_ = 1000;  // of the clocks that a test sets
   const TempDir dir_;
   ModelStore tested_;
   int64_t id_ = 0;
@@ -47,217 +45,185 @@ class StoreUploadTest : public ::testing::Test {
 
 TEST_F(StoreUploadTest, AnAbandonedUploadLeavesNothing) {
   {
-    const auto writer = tested_.Begin("a", 1);
-    ASSERT_OK(writer);
-    EXPECT_EQ(Files(), 1);
+    ASSERT_OK_AND_ASSIGN(const auto writer, tested_.Begin("a", 1));
+    EXPECT_EQ(Files(), 1u);
   }
-  EXPECT_EQ(Files(), 0);
+  EXPECT_EQ(Files(), 0u);
   EXPECT_TRUE(tested_.Same());
   EXPECT_OK(store().Verify());
 }
 
 TEST_F(StoreUploadTest, BlocksComeInOrderAndOnce) {
   const fault::UploadData data = Data(1);
-  const auto writer = store().BeginUpload(id_, {});
-  ASSERT_OK(writer);
-  EXPECT_THAT((*writer)->Append(data.blocks[0].View(1)),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("next is 0")));
-  ASSERT_OK((*writer)->Append(data.blocks[0].View(0)));
-  EXPECT_THAT((*writer)->Append(data.blocks[0].View(0)),
-              StatusIs(absl::StatusCode::kAlreadyExists));
-  EXPECT_EQ((*writer)->next_block(), 1);
-  EXPECT_EQ((*writer)->rows_count(), data.blocks[0].ids.size());
+  ASSERT_OK_AND_ASSIGN(const auto writer, Begin({}));
+  EXPECT_THAT(writer->Append(data.blocks[0].View(1)), FailsWith(kInvalidArgument, "next is 0"));
+  ASSERT_OK(writer->Append(data.blocks[0].View(0)));
+  EXPECT_THAT(writer->Append(data.blocks[0].View(0)), StatusIs(kAlreadyExists));
+  EXPECT_EQ(writer->next_block(), 1);
+  EXPECT_EQ(writer->rows_count(), data.blocks[0].ids.size());
 }
 
 TEST_F(StoreUploadTest, RefusesBlocksThatDoNotFit) {
   const fault::UploadData data = Data(1);
-  const auto writer = store().BeginUpload(id_, {});
-  ASSERT_OK(writer);
+  ASSERT_OK_AND_ASSIGN(const auto writer, Begin({}));
   StoredBlock block = data.blocks[0].View(0);
   const absl::Span<const uint8_t> rows = block.rows;
   block.rows.remove_suffix(1);
-  EXPECT_THAT((*writer)->Append(block), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(writer->Append(block), StatusIs(kInvalidArgument));
   block.rows = rows;
   const IdColumn none(block.ids->type());
   block.ids = &none;
-  EXPECT_THAT((*writer)->Append(block), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(writer->Append(block), StatusIs(kInvalidArgument));
   // The upload can continue.
-  EXPECT_OK((*writer)->Append(data.blocks[0].View(0)));
+  EXPECT_OK(writer->Append(data.blocks[0].View(0)));
 }
 
 TEST_F(StoreUploadTest, ACommitNeedsItsBlocksOnTheDisk) {
-  const auto writer = tested_.Begin("a", 1);
-  ASSERT_OK(writer);
-  EXPECT_THAT(store().CommitUpload(writer->get(), {.epoch = 1}),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("synced")));
-  ASSERT_OK(tested_.Commit("a", 1, writer->get()));
-  EXPECT_THAT((*writer)->Sync(), StatusIs(absl::StatusCode::kFailedPrecondition));
+  ASSERT_OK_AND_ASSIGN(const auto writer, tested_.Begin("a", 1));
+  EXPECT_THAT(store().CommitUpload(writer.get(), {.epoch = 1}),
+              FailsWith(kFailedPrecondition, "synced"));
+  ASSERT_OK(tested_.Commit("a", 1, writer.get()));
+  EXPECT_THAT(writer->Sync(), StatusIs(kFailedPrecondition));
   EXPECT_TRUE(tested_.Same());
 }
 
 TEST_F(StoreUploadTest, TheEpochMustBeTheNext) {
-  const auto writer = tested_.Begin("a", 1);
-  ASSERT_OK(writer);
-  ASSERT_OK((*writer)->Sync());
+  ASSERT_OK_AND_ASSIGN(const auto writer, tested_.Begin("a", 1));
+  ASSERT_OK(writer->Sync());
   for (const uint64_t epoch : {uint64_t{0}, uint64_t{2}}) {
-    EXPECT_THAT(store().CommitUpload(writer->get(), {.epoch = epoch}),
-                StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("must be 1")));
+    EXPECT_THAT(store().CommitUpload(writer.get(), {.epoch = epoch}),
+                FailsWith(kFailedPrecondition, "must be 1"));
   }
-  EXPECT_OK(tested_.Commit("a", 1, writer->get()));
+  EXPECT_OK(tested_.Commit("a", 1, writer.get()));
 }
 
 // The engine found nothing to replace. Meanwhile another upload may have committed.
 TEST_F(StoreUploadTest, WhatIsWithoutEffectKeepsItsTokenAndNothingElse) {
-  const auto before = store().BeginUpload(id_, {.mode = UploadMode::kReplace, .token = "t"});
-  const auto behind = store().BeginUpload(id_, {.mode = UploadMode::kReplace, .token = "u"});
+  const auto before = Begin({.mode = UploadMode::kReplace, .token = "t"});
+  const auto behind = Begin({.mode = UploadMode::kReplace, .token = "u"});
   ASSERT_OK(before);
   ASSERT_OK(behind);
   ASSERT_OK(store().CommitUpload(before->get(), {.epoch = 0, .without_effect = true}));
   EXPECT_TRUE(tested_.Same());
   ASSERT_OK(tested_.Upload("a", 3));
   EXPECT_THAT(store().CommitUpload(behind->get(), {.epoch = 2, .without_effect = true}),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("epoch: 2")));
+              FailsWith(kFailedPrecondition, "epoch: 2"));
   ASSERT_OK(store().CommitUpload(behind->get(), {.epoch = 0, .without_effect = true}));
   EXPECT_TRUE(tested_.Same());
   for (const std::string token : {"t", "u"}) {
     EXPECT_EQ(store().GetUpload(token)->state, UploadState::kCommitted);
     EXPECT_EQ(store().GetUpload(token)->epoch, 0u);
   }
-  const auto rows = tested_.Begin("a", 1);
-  ASSERT_OK(rows);
-  ASSERT_OK((*rows)->Sync());
-  EXPECT_THAT(store().CommitUpload(rows->get(), {.epoch = 1, .without_effect = true}),
-              StatusIs(absl::StatusCode::kFailedPrecondition));
+  ASSERT_OK_AND_ASSIGN(const auto rows, tested_.Begin("a", 1));
+  ASSERT_OK(rows->Sync());
+  EXPECT_THAT(store().CommitUpload(rows.get(), {.epoch = 1, .without_effect = true}),
+              StatusIs(kFailedPrecondition));
 }
 
 TEST_F(StoreUploadTest, AnUploadWithoutRowsHasNoEffectButReplaceHas) {
   ASSERT_OK(tested_.Upload("a", 1));
   const uint64_t epoch = tested_.model().collections.at("a").epoch;
-  {
-    const auto writer = store().BeginUpload(id_, {.token = "t"});
-    ASSERT_OK(writer);
-    ASSERT_OK(store().CommitUpload(writer->get(), {.epoch = epoch}));
-  }
+  CommitEmpty({.token = "t"}, epoch);
   EXPECT_TRUE(tested_.Same());
   EXPECT_EQ(store().GetUpload("t")->state, UploadState::kCommitted);
-  {
-    const auto writer = store().BeginUpload(id_, {.mode = UploadMode::kReplace});
-    ASSERT_OK(writer);
-    ASSERT_OK(store().CommitUpload(writer->get(), {.epoch = epoch + 1}));
-  }
+  CommitEmpty({.mode = UploadMode::kReplace}, epoch + 1);
   tested_.model().collections.at("a").rows.clear();
   ++tested_.model().collections.at("a").epoch;
   EXPECT_TRUE(tested_.Same());
   tested_.Reopen();
   EXPECT_TRUE(tested_.Same());
-  EXPECT_EQ(Files(), 0);
+  EXPECT_EQ(Files(), 0u);
 }
 
 TEST_F(StoreUploadTest, ADropAbortsWhatIsUnderWay) {
-  auto writer = tested_.Begin("a", 1, "t");
-  ASSERT_OK(writer);
+  ASSERT_OK_AND_ASSIGN(auto writer, tested_.Begin("a", 1, "t"));
   ASSERT_OK(store().DropCollection(id_));
-  EXPECT_THAT((*writer)->Checkpoint(), StatusIs(absl::StatusCode::kAborted));
-  ASSERT_OK((*writer)->Sync());
-  EXPECT_THAT(store().CommitUpload(writer->get(), {.epoch = 1}),
-              StatusIs(absl::StatusCode::kAborted, HasSubstr("dropped")));
-  writer->reset();
-  EXPECT_EQ(Files(), 0);
-  EXPECT_THAT(store().GetUpload("t"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(writer->Checkpoint(), StatusIs(kAborted));
+  ASSERT_OK(writer->Sync());
+  EXPECT_THAT(store().CommitUpload(writer.get(), {.epoch = 1}), FailsWith(kAborted, "dropped"));
+  writer.reset();
+  EXPECT_EQ(Files(), 0u);
+  EXPECT_THAT(store().GetUpload("t"), StatusIs(kNotFound));
 }
 
 TEST_F(StoreUploadTest, ATokenResumesBehindTheLastCheckpoint) {
   const fault::UploadData data = Data(5);
   ASSERT_GE(data.blocks.size(), 2u);
   {
-    const auto writer = store().BeginUpload(id_, {.mode = data.mode, .token = "t"});
-    ASSERT_OK(writer);
-    ASSERT_OK((*writer)->Append(data.blocks[0].View(0)));
-    ASSERT_OK((*writer)->Checkpoint());
-    ASSERT_OK((*writer)->Append(data.blocks[1].View(1)));
+    ASSERT_OK_AND_ASSIGN(const auto writer, Begin({.mode = data.mode, .token = "t"}));
+    ASSERT_OK(writer->Append(data.blocks[0].View(0)));
+    ASSERT_OK(writer->Checkpoint());
+    ASSERT_OK(writer->Append(data.blocks[1].View(1)));
   }
   tested_.Reopen();
-  const auto facts = store().GetUpload("t");
-  ASSERT_OK(facts);
-  EXPECT_EQ(facts->state, UploadState::kOpen);
-  EXPECT_EQ(facts->next_block, 1);
-  EXPECT_EQ(facts->rows_count, data.blocks[0].ids.size());
+  ASSERT_OK_AND_ASSIGN(const auto facts, store().GetUpload("t"));
+  EXPECT_EQ(facts.state, UploadState::kOpen);
+  EXPECT_EQ(facts.next_block, 1);
+  EXPECT_EQ(facts.rows_count, data.blocks[0].ids.size());
   int64_t blocks = 0;
-  auto writer = store().ResumeUpload("t", [&](const StoredBlock& block) {
+  ASSERT_OK_AND_ASSIGN(auto writer, store().ResumeUpload("t", [&](const StoredBlock& block) {
     const StoredBlock expected = data.blocks[0].View(0);
     EXPECT_EQ(block.number, 0);
     EXPECT_TRUE(block.rows == expected.rows);
     ++blocks;
     return absl::OkStatus();
-  });
-  ASSERT_OK(writer);
+  }));
   EXPECT_EQ(blocks, 1);
-  EXPECT_THAT(store().ResumeUpload("t", [](const StoredBlock&) { return absl::OkStatus(); }),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("in use")));
+  EXPECT_THAT(Resume("t"), FailsWith(kFailedPrecondition, "in use"));
   for (size_t i = 1; i < data.blocks.size(); ++i) {
-    ASSERT_OK((*writer)->Append(data.blocks[i].View(static_cast<int64_t>(i))));
+    ASSERT_OK(writer->Append(data.blocks[i].View(static_cast<int64_t>(i))));
   }
-  ASSERT_OK(tested_.Commit("a", 5, writer->get()));
+  ASSERT_OK(tested_.Commit("a", 5, writer.get()));
   EXPECT_TRUE(tested_.Same());
   EXPECT_EQ(store().GetUpload("t")->epoch, 1u);
-  EXPECT_THAT(store().BeginUpload(id_, {.token = "t"}), StatusIs(absl::StatusCode::kAlreadyExists));
-  EXPECT_THAT(store().ResumeUpload("t", [](const StoredBlock&) { return absl::OkStatus(); }),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("committed")));
-  writer->reset();
+  EXPECT_THAT(Begin({.token = "t"}), StatusIs(kAlreadyExists));
+  EXPECT_THAT(Resume("t"), FailsWith(kFailedPrecondition, "committed"));
+  writer.reset();
   tested_.Reopen();
   EXPECT_EQ(store().GetUpload("t")->state, UploadState::kCommitted);
   EXPECT_TRUE(tested_.Same());
 }
 
 TEST_F(StoreUploadTest, AWriterThatOutlivesTheStoreHoldsTheDirectory) {
-  auto writer = tested_.Begin("a", 1);
-  ASSERT_OK(writer);
+  ASSERT_OK_AND_ASSIGN(auto writer, tested_.Begin("a", 1));
   tested_.Close();
-  EXPECT_THAT((*writer)->Sync(), StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(Store::Open(tested_.Options()), StatusIs(absl::StatusCode::kFailedPrecondition));
-  writer->reset();
+  EXPECT_THAT(writer->Sync(), StatusIs(kUnavailable));
+  EXPECT_THAT(Store::Open(tested_.Options()), StatusIs(kFailedPrecondition));
+  writer.reset();
   tested_.Reopen();
   EXPECT_TRUE(tested_.Same());
-  EXPECT_EQ(Files(), 0);
+  EXPECT_EQ(Files(), 0u);
 }
 
 TEST_F(StoreUploadTest, CheckpointsNeedAToken) {
-  const auto writer = tested_.Begin("a", 1);
-  ASSERT_OK(writer);
-  EXPECT_THAT((*writer)->Checkpoint(), StatusIs(absl::StatusCode::kFailedPrecondition));
+  ASSERT_OK_AND_ASSIGN(const auto writer, tested_.Begin("a", 1));
+  EXPECT_THAT(writer->Checkpoint(), StatusIs(kFailedPrecondition));
 }
 
 TEST_F(StoreUploadTest, TokensAreBounded) {
   StoreOptions options = tested_.Options();
-  int64_t now = 1000;
-  options.unix_seconds = [&now] { return now; };
+  options.unix_seconds = [this] { return now_; };
   options.steady_seconds = options.unix_seconds;
   options.uploads_open_max = 2;
   options.tokens_max = 3;
   options.upload_idle_s_max = 100;
-  tested_.Close();
-  const auto opened = Store::Open(options);
-  ASSERT_OK(opened);
-  Store& store = **opened;
-  BeginDurable(&store, {.token = "old"});
-  BeginDurable(&store, {.token = "old2"});
-  EXPECT_THAT(store.BeginUpload(id_, {.token = "third"}),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("limit")));
-  now += 101;
-  ASSERT_OK(store.BeginUpload(id_, {.token = "third"}));
-  EXPECT_THAT(store.GetUpload("old"), StatusIs(absl::StatusCode::kNotFound));
-  ASSERT_OK(store.DropUpload("third"));
-  EXPECT_THAT(store.DropUpload("third"), StatusIs(absl::StatusCode::kNotFound));
+  tested_.Reopen(options);
+  BeginDurable({.token = "old"});
+  BeginDurable({.token = "old2"});
+  EXPECT_THAT(Begin({.token = "third"}), FailsWith(kResourceExhausted, "limit"));
+  now_ += 101;
+  ASSERT_OK(Begin({.token = "third"}));
+  EXPECT_THAT(store().GetUpload("old"), StatusIs(kNotFound));
+  ASSERT_OK(store().DropUpload("third"));
+  EXPECT_THAT(store().DropUpload("third"), StatusIs(kNotFound));
   for (const std::string token : {"c1", "c2", "c3", "c4"}) {
-    const auto writer = store.BeginUpload(id_, {.token = token});
-    ASSERT_OK(writer);
-    ASSERT_OK(store.CommitUpload(writer->get(), {.epoch = 0}));
-    ++now;
+    CommitEmpty({.token = token});
+    ++now_;
   }
-  EXPECT_THAT(store.GetUpload("c1"), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_OK(store.GetUpload("c2"));
-  EXPECT_OK(store.GetUpload("c4"));
-  EXPECT_OK(store.Verify());
+  EXPECT_THAT(store().GetUpload("c1"), StatusIs(kNotFound));
+  EXPECT_OK(store().GetUpload("c2"));
+  EXPECT_OK(store().GetUpload("c4"));
+  EXPECT_OK(store().Verify());
 }
 
 // 64 streams that began a resumable upload and were cancelled kept all the disk space that they had
@@ -267,10 +233,7 @@ TEST_F(StoreUploadTest, AnUploadWithoutAWriterKeepsOnlyTheRoomOfItsDurableRows) 
   constexpr int64_t kSlack = int64_t{1} << 20;  // blocks of the file system
   const fault::UploadData data = Data(1);
   {
-    const auto writer = store().BeginUpload(id_, {.token = "t", .bytes_expected = kDeclared});
-    ASSERT_OK(writer);
-    ASSERT_OK((*writer)->Append(data.blocks[0].View(0)));
-    ASSERT_OK((*writer)->Checkpoint());
+    const auto writer = BeginDurable({.token = "t", .bytes_expected = kDeclared});
     EXPECT_TRUE(store().OpenUploads().at(0).is_live);
     EXPECT_GE(store().OpenUploads().at(0).bytes_on_disk, kDeclared)
         << "the file system of this test must support fallocate";
@@ -279,36 +242,30 @@ TEST_F(StoreUploadTest, AnUploadWithoutAWriterKeepsOnlyTheRoomOfItsDurableRows) 
   EXPECT_FALSE(ended.is_live);
   EXPECT_EQ(ended.rows_count, data.blocks[0].ids.size());
   EXPECT_LT(ended.bytes_on_disk, data.blocks[0].View(0).rows.size() + kSlack);
-  EXPECT_OK(store().ResumeUpload("t", [](const StoredBlock&) { return absl::OkStatus(); }));
+  EXPECT_OK(Resume("t"));
 }
 
 // For a week, the same 64 streams left no place for any other upload with a token.
 TEST_F(StoreUploadTest, ABegunUploadWithoutRowsGivesWayToTheNextOne) {
   StoreOptions options = tested_.Options();
-  int64_t now = 1000;
-  options.unix_seconds = [&now] { return now; };
+  options.unix_seconds = [this] { return now_; };
   options.uploads_open_max = 3;
-  tested_.Close();
-  const auto opened = Store::Open(options);
-  ASSERT_OK(opened);
-  Store& store = **opened;
-  BeginDurable(&store, {.token = "durable"});
-  ++now;
-  ASSERT_OK(store.BeginUpload(id_, {.token = "first"}));
-  ++now;
-  ASSERT_OK(store.BeginUpload(id_, {.token = "second"}));
-  const auto live = store.BeginUpload(id_, {.token = "live"});
-  ASSERT_OK(live);
-  EXPECT_THAT(store.GetUpload("first"), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_OK(store.GetUpload("second"));
-  const auto live2 = store.BeginUpload(id_, {.token = "live2"});
-  ASSERT_OK(live2);
-  EXPECT_THAT(store.GetUpload("second"), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(store.BeginUpload(id_, {.token = "one more"}),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("upload_tokens_max is 3")));
-  EXPECT_OK(store.GetUpload("durable"));
-  EXPECT_EQ(Files(), 3) << "the files of those that gave way are gone";
-  EXPECT_OK(store.Verify());
+  tested_.Reopen(options);
+  BeginDurable({.token = "durable"});
+  ++now_;
+  ASSERT_OK(Begin({.token = "first"}));
+  ++now_;
+  ASSERT_OK(Begin({.token = "second"}));
+  ASSERT_OK_AND_ASSIGN(const auto live, Begin({.token = "live"}));
+  EXPECT_THAT(store().GetUpload("first"), StatusIs(kNotFound));
+  EXPECT_OK(store().GetUpload("second"));
+  ASSERT_OK_AND_ASSIGN(const auto live2, Begin({.token = "live2"}));
+  EXPECT_THAT(store().GetUpload("second"), StatusIs(kNotFound));
+  EXPECT_THAT(Begin({.token = "one more"}),
+              FailsWith(kResourceExhausted, "upload_tokens_max is 3"));
+  EXPECT_OK(store().GetUpload("durable"));
+  EXPECT_EQ(Files(), 3u) << "the files of those that gave way are gone";
+  EXPECT_OK(store().Verify());
 }
 
 // One caller took all places for uploads with a token, and every other caller was refused.
@@ -316,39 +273,30 @@ TEST_F(StoreUploadTest, ACallerHoldsNoMoreOpenUploadsThanItsShare) {
   StoreOptions options = tested_.Options();
   options.uploads_open_max = 3;
   options.uploads_open_per_caller_max = 2;
-  tested_.Close();
-  const auto opened = Store::Open(options);
-  ASSERT_OK(opened);
-  Store& store = **opened;
-  BeginDurable(&store, {.token = "a1", .caller = "a"});
-  ASSERT_OK(store.BeginUpload(id_, {.token = "a2", .caller = "a"}));
-  ASSERT_OK(store.BeginUpload(id_, {.token = "b1", .caller = "b"}));
-  BeginDurable(&store, {.token = "a3", .caller = "a"});
-  EXPECT_THAT(store.GetUpload("a2"), StatusIs(absl::StatusCode::kNotFound))
+  tested_.Reopen(options);
+  BeginDurable({.token = "a1", .caller = "a"});
+  ASSERT_OK(Begin({.token = "a2", .caller = "a"}));
+  ASSERT_OK(Begin({.token = "b1", .caller = "b"}));
+  BeginDurable({.token = "a3", .caller = "a"});
+  EXPECT_THAT(store().GetUpload("a2"), StatusIs(kNotFound))
       << "its own upload without rows gives way, not that of another";
-  EXPECT_OK(store.GetUpload("b1"));
-  EXPECT_THAT(store.BeginUpload(id_, {.token = "a4", .caller = "a"}),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("of this caller")));
-  EXPECT_OK(store.GetUpload("b1"));
+  EXPECT_OK(store().GetUpload("b1"));
+  EXPECT_THAT(Begin({.token = "a4", .caller = "a"}),
+              FailsWith(kResourceExhausted, "of this caller"));
+  EXPECT_OK(store().GetUpload("b1"));
 }
 
 TEST_F(StoreUploadTest, OpenUploadsAreListedByAgeThenToken) {
   StoreOptions options = tested_.Options();
-  int64_t now = 1000;
-  options.steady_seconds = [&now] { return now; };
-  tested_.Close();
-  const auto opened = Store::Open(options);
-  ASSERT_OK(opened);
-  Store& store = **opened;
-  ASSERT_OK(store.BeginUpload(id_, {.mode = UploadMode::kUpsert, .token = "z"}));
-  now += 5;
-  ASSERT_OK(store.BeginUpload(id_, {.token = "b"}));
-  BeginDurable(&store, {.token = "a"});
-  const auto committed = store.BeginUpload(id_, {.token = "committed"});
-  ASSERT_OK(committed);
-  ASSERT_OK(store.CommitUpload(committed->get(), {.epoch = 0}));
-  now += 2;
-  const std::vector<OpenUpload> uploads = store.OpenUploads();
+  options.steady_seconds = [this] { return now_; };
+  tested_.Reopen(options);
+  ASSERT_OK(Begin({.mode = UploadMode::kUpsert, .token = "z"}));
+  now_ += 5;
+  ASSERT_OK(Begin({.token = "b"}));
+  BeginDurable({.token = "a"});
+  CommitEmpty({.token = "committed"});
+  now_ += 2;
+  const std::vector<OpenUpload> uploads = store().OpenUploads();
   ASSERT_EQ(uploads.size(), 3u);
   EXPECT_EQ(uploads[0].token, "z");
   EXPECT_EQ(uploads[0].mode, UploadMode::kUpsert);
@@ -362,29 +310,24 @@ TEST_F(StoreUploadTest, OpenUploadsAreListedByAgeThenToken) {
 
 TEST_F(StoreUploadTest, AnUploadThatCannotFitIsRefusedAtOnceAndNothingElseIs) {
   StoreOptions options = tested_.Options();
-  tested_.Close();
   options.free_bytes_min = int64_t{1} << 60;
-  const auto opened = Store::Open(options);
-  ASSERT_OK(opened);
-  EXPECT_THAT((*opened)->BeginUpload(id_, {.bytes_expected = 1}),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("free")));
-  EXPECT_OK((*opened)->CreateCollection("b", {.dim = 1}, ""));
-  EXPECT_EQ(Files(), 0);
+  tested_.Reopen(options);
+  EXPECT_THAT(Begin({.bytes_expected = 1}), FailsWith(kResourceExhausted, "free"));
+  EXPECT_OK(store().CreateCollection("b", {.dim = 1}, ""));
+  EXPECT_EQ(Files(), 0u);
 }
 
 TEST_F(StoreUploadTest, RoomExpectedCoversWhatIsWritten) {
   for (int64_t number = 1; number < 30; ++number) {
     const fault::UploadData data = Data(number);
-    const auto writer = tested_.Begin("a", number);
-    ASSERT_OK(writer);
+    ASSERT_OK_AND_ASSIGN(const auto writer, tested_.Begin("a", number));
     int64_t rows = 0;
     int64_t values = 0;
     for (const auto& block : data.blocks) {
       rows += std::max<int64_t>(block.ids.size(), 1000);  // as if its blocks were full
       values += block.payloads.value_bytes() + block.attributes.value_bytes() + block.ids.bytes();
     }
-    EXPECT_LE((*writer)->bytes(),
-              UploadBytes(tested_.model().collections.at("a").spec, rows, values));
+    EXPECT_LE(writer->bytes(), UploadBytes(tested_.model().collections.at("a").spec, rows, values));
   }
 }
 
