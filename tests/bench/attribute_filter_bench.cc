@@ -13,14 +13,14 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "server/attributes/chunk.h"
 #include "server/attributes/columns.h"
 #include "server/attributes/evaluate.h"
 #include "server/attributes/filter_cache.h"
 #include "server/attributes/row_encoding.h"
+#include "tests/bench/fail.h"
+#include "tests/bench/options.h"
 #include "tests/bench/timing.h"
 #include "tests/server/attributes/attribute_rows.h"
 #include "tests/server/attributes/filter_maker.h"
@@ -33,17 +33,6 @@ using server::AttributeType;
 using server::Comparison;
 using server::ConditionKind;
 using server::FilterTree;
-
-[[noreturn]] void Fail(const std::string& message) {
-  std::fprintf(stderr, "attribute_filter_bench: %s\n", message.c_str());
-  std::exit(1);
-}
-
-template <typename T>
-T OrFail(absl::StatusOr<T> result) {
-  if (!result.ok()) Fail(result.status().ToString());
-  return *std::move(result);
-}
 
 std::vector<server::AttributeSpec> Specs() {
   return {{.name = "year"},
@@ -154,24 +143,6 @@ struct Options {
   Repeats repeats;
   std::string case_part;
 };
-
-Options ParseOptions(int argc, char** argv) {
-  Options options;
-  for (int i = 1; i < argc; ++i) {
-    const std::pair<std::string, std::string> flag =
-        absl::StrSplit(argv[i], absl::MaxSplits('=', 1));
-    if (flag.first == "--tiny") {
-      options.rows_count = 20'000;
-      options.repeats = {.warmups = 1, .runs = 3};
-    } else if (flag.first == "--case") {
-      options.case_part = flag.second;
-    } else if (flag.first != "--rows" || !absl::SimpleAtoi(flag.second, &options.rows_count) ||
-               options.rows_count < 1) {
-      Fail(absl::StrCat("unknown or wrong option ", argv[i]));
-    }
-  }
-  return options;
-}
 
 double SecondsSince(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -340,7 +311,16 @@ class Corpus {
 }  // namespace nearfield::bench
 
 int main(int argc, char** argv) {
-  nearfield::bench::Corpus corpus(nearfield::bench::ParseOptions(argc, argv));
+  CLI::App app("attribute_filter_bench: filters over the attributes of many rows");
+  nearfield::bench::Options options;
+  nearfield::bench::AddTiny(app, [&] {
+    options.rows_count = 20'000;
+    options.repeats = {.warmups = 1, .runs = 3};
+  });
+  nearfield::bench::AddPositive(app, "--rows", options.rows_count);
+  app.add_option("--case", options.case_part, "only cases whose name contains this");
+  CLI11_PARSE(app, argc, argv);
+  nearfield::bench::Corpus corpus(options);
   corpus.Build();
   corpus.RunCases();
   corpus.RunScan();

@@ -14,15 +14,15 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "engine/base/status_macros.h"
 #include "nearfield/engine/engine.h"
 #include "tests/bench/bench_data.h"
 #include "tests/bench/bench_engine.h"
-#include "tests/bench/precision_name.h"
+#include "tests/bench/fail.h"
+#include "tests/bench/names.h"
+#include "tests/bench/options.h"
 #include "tests/bench/real_corpus.h"
 #include "tests/bench/timing.h"
 
@@ -46,17 +46,18 @@ struct Config {
   Repeats repeats = {.warmups = 3, .runs = 51, .seconds_max = 2};
 };
 
-constexpr std::array<const char*, 3> kKindNames = {"gaussian", "clustered", "outliers"};
-constexpr std::array<const char*, 3> kMetricNames = {"dot", "cosine", "l2"};
-constexpr std::array<const char*, 3> kTypeNames = {"fp32", "fp16", "bf16"};
-constexpr std::array<const char*, 2> kHomeNames = {"device", "host"};
+constexpr Names<DataKind, 3> kKindNames = {{{"gaussian", DataKind::kGaussian},
+                                            {"clustered", DataKind::kClustered},
+                                            {"outliers", DataKind::kOutliers}}};
+constexpr Names<RowPlacement, 2> kHomeNames = {
+    {{"device", RowPlacement::kDevice}, {"host", RowPlacement::kHost}}};
+constexpr Names<BackendChoice, 3> kBackendNames = {
+    {{"auto", BackendChoice::kAuto}, {"cpu", BackendChoice::kCpu}, {"gpu", BackendChoice::kGpu}}};
+
 // Further rows are rotations of these.
 constexpr int64_t kBaseRowsMax = 1'000'000;
 // Maximum number of rows that the oracle reads back and scores on one core in well under a minute.
 constexpr int64_t kOracleRowsMax = 20'000'000;
-
-using bench::Name;
-const char* Name(DataKind kind) { return kKindNames[static_cast<size_t>(kind)]; }
 
 // Searches of one corpus.
 struct Queries {
@@ -167,13 +168,12 @@ class Case {
         R"("candidates":%d,"tighter":%d,"canonical":%d,"rows_us":%.1f,"checked_by":"%s","matches_oracle":true})"
         "\n",
         engine_.Info().backend == BackendKind::kGpu ? "gpu" : "cpu", Name(cost.precision),
-        kMetricNames[static_cast<size_t>(config_.metric) - 1],
-        kTypeNames[static_cast<size_t>(config_.row_type) - 1],
-        kHomeNames[static_cast<size_t>(config_.home) - 1], batch, static_cast<int>(rows_count_),
-        dim_, k, queries_.data, codes.median_us, codes.p99_us, batch * 1e6 / codes.median_us,
-        limit_us, limit_us / codes.median_us, static_cast<int>(cost.candidates),
-        static_cast<int>(cost.escalations.tighter), static_cast<int>(cost.escalations.canonical),
-        exact.median_us, rows_count_ > kOracleRowsMax ? "a scan of the exact rows" : "the oracle");
+        Name(config_.metric), Name(config_.row_type), NameIn(kHomeNames, config_.home), batch,
+        static_cast<int>(rows_count_), dim_, k, queries_.data, codes.median_us, codes.p99_us,
+        batch * 1e6 / codes.median_us, limit_us, limit_us / codes.median_us,
+        static_cast<int>(cost.candidates), static_cast<int>(cost.escalations.tighter),
+        static_cast<int>(cost.escalations.canonical), exact.median_us,
+        rows_count_ > kOracleRowsMax ? "a scan of the exact rows" : "the oracle");
     std::fflush(stdout);
     return absl::OkStatus();
   }
@@ -215,9 +215,9 @@ absl::Status RunDim(const Config& config, DataKind kind, int32_t dim) {
   const int32_t batch_max = *std::max_element(config.batches.begin(), config.batches.end());
   const RowSource source(MakeRows(kind, std::min(rows_max, kBaseRowsMax), dim, 1), dim,
                          config.row_type);
-  return RunSource(
-      config, source,
-      {.data = Name(kind), .vectors = MakeRows(kind, std::max(16, batch_max), dim, 1'000'003)});
+  return RunSource(config, source,
+                   {.data = NameIn(kKindNames, kind),
+                    .vectors = MakeRows(kind, std::max(16, batch_max), dim, 1'000'003)});
 }
 
 absl::Status RunReal(const Config& config) {
@@ -226,91 +226,34 @@ absl::Status RunReal(const Config& config) {
   return RunSource(config, source, {.data = "real", .vectors = std::move(corpus.queries)});
 }
 
-template <typename Number>
-absl::Status ParseList(absl::string_view text, std::vector<Number>* numbers) {
-  numbers->clear();
-  for (const absl::string_view part : absl::StrSplit(text, ',')) {
-    Number number = 0;
-    if (!absl::SimpleAtoi(part, &number) || number <= 0) {
-      return absl::InvalidArgumentError(absl::StrCat("not a positive number: ", part));
-    }
-    numbers->push_back(number);
-  }
-  return absl::OkStatus();
+void AddOptions(CLI::App& app, Config& config) {
+  AddTiny(app, [&config] {
+    config.rows_counts = {1'000, 3'000};
+    config.dims = {33, 128};
+    config.batches = {1, 5};
+    config.kinds = {DataKind::kGaussian, DataKind::kClustered, DataKind::kOutliers};
+    config.repeats = {.warmups = 1, .runs = 3, .seconds_max = 1};
+  });
+  AddPositive(app, "--n", config.rows_counts, "rows");
+  AddPositive(app, "--dim", config.dims);
+  AddPositive(app, "--k", config.ks);
+  AddPositive(app, "--batch", config.batches);
+  AddNamed(app, "--data", config.kinds, kKindNames);
+  AddNamed(app, "--metric", config.metric, kMetricNames);
+  AddNamed(app, "--backend", config.backend, kBackendNames);
+  app.add_option("--real", config.real,
+                 "folder of the corpus of real text (scripts/data), in place of --data and --dim; "
+                 "further rows are rotations of its rows");
+  AddNamed(app, "--dtype", config.row_type, kRowTypeNames);
+  AddNamed(app, "--rows", config.home, kHomeNames, "placement of the rows that have codes");
+  app.add_option("--threads", config.threads, "of the CPU backend; 0: all cores");
+  app.add_option("--read-tb-s", config.read_tb_s,
+                 "measured streaming read of the device, for the limit")
+      ->capture_default_str();
+  app.add_flag("!--no-rows", config.rows, "do not time the scan of exact rows");
 }
 
-template <size_t kNames>
-absl::StatusOr<size_t> Find(const std::array<const char*, kNames>& names, absl::string_view name) {
-  for (size_t i = 0; i < kNames; ++i) {
-    if (name == names[i]) return i;
-  }
-  return absl::InvalidArgumentError(absl::StrCat("unknown: ", name));
-}
-
-constexpr char kHelp[] =
-    "certified_bench: the certified scan beside the scan of exact rows\n"
-    "  --n=1000000,...  --dim=1024,...  --k=10,100  --batch=1,32,...\n"
-    "  --data=gaussian,clustered,outliers   --metric=dot|cosine|l2   --backend=auto|cpu|gpu\n"
-    "  --real=scripts/data  the corpus of real text instead; more rows are its rows, turned round\n"
-    "  --dtype=fp32|fp16|bf16   --rows=device|host\n"
-    "  --threads=N          of the CPU backend; 0: all cores\n"
-    "  --read-tb-s=4.53     measured streaming read of the device, for the limit\n"
-    "  --no-rows            do not time the scan of exact rows\n"
-    "  --tiny               a few seconds on any machine; checks, times little\n";
-
-absl::Status Set(absl::string_view name, absl::string_view value, Config* config) {
-  if (name == "--n") return ParseList(value, &config->rows_counts);
-  if (name == "--dim") return ParseList(value, &config->dims);
-  if (name == "--k") return ParseList(value, &config->ks);
-  if (name == "--batch") return ParseList(value, &config->batches);
-  if (name == "--real") {
-    config->real = std::string(value);
-  } else if (name == "--data") {
-    config->kinds.clear();
-    for (const absl::string_view part : absl::StrSplit(value, ',')) {
-      ABSL_ASSIGN_OR_RETURN(const size_t kind, Find(kKindNames, part));
-      config->kinds.push_back(static_cast<DataKind>(kind));
-    }
-  } else if (name == "--metric") {
-    ABSL_ASSIGN_OR_RETURN(const size_t metric, Find(kMetricNames, value));
-    config->metric = static_cast<Metric>(metric + 1);
-  } else if (name == "--dtype") {
-    ABSL_ASSIGN_OR_RETURN(const size_t type, Find(kTypeNames, value));
-    config->row_type = static_cast<RowType>(type + 1);
-  } else if (name == "--rows") {
-    ABSL_ASSIGN_OR_RETURN(const size_t home, Find(kHomeNames, value));
-    config->home = static_cast<RowPlacement>(home + 1);
-  } else if (name == "--backend") {
-    constexpr std::array<const char*, 3> kBackends = {"auto", "cpu", "gpu"};
-    ABSL_ASSIGN_OR_RETURN(const size_t backend, Find(kBackends, value));
-    config->backend = static_cast<BackendChoice>(backend);
-  } else if (name == "--threads") {
-    if (!absl::SimpleAtoi(value, &config->threads)) return absl::InvalidArgumentError("--threads");
-  } else if (name == "--read-tb-s") {
-    if (!absl::SimpleAtod(value, &config->read_tb_s)) {
-      return absl::InvalidArgumentError("--read-tb-s");
-    }
-  } else if (name == "--no-rows") {
-    config->rows = false;
-  } else if (name == "--tiny") {
-    config->rows_counts = {1'000, 3'000};
-    config->dims = {33, 128};
-    config->batches = {1, 5};
-    config->kinds = {DataKind::kGaussian, DataKind::kClustered, DataKind::kOutliers};
-    config->repeats = {.warmups = 1, .runs = 3, .seconds_max = 1};
-  } else {
-    return absl::InvalidArgumentError(absl::StrCat("unknown argument ", name, "\n", kHelp));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Run(int argc, char** argv) {
-  Config config;
-  for (int i = 1; i < argc; ++i) {
-    const std::pair<absl::string_view, absl::string_view> parts =
-        absl::StrSplit(argv[i], absl::MaxSplits('=', 1));
-    ABSL_RETURN_IF_ERROR(Set(parts.first, parts.second, &config));
-  }
+absl::Status Run(const Config& config) {
   if (!config.real.empty()) return RunReal(config);
   for (const DataKind kind : config.kinds) {
     for (const int32_t dim : config.dims) ABSL_RETURN_IF_ERROR(RunDim(config, kind, dim));
@@ -322,12 +265,9 @@ absl::Status Run(int argc, char** argv) {
 }  // namespace nearfield::bench
 
 int main(int argc, char** argv) {
-  if (argc == 2 && std::string(argv[1]) == "--help") {
-    std::fputs(nearfield::bench::kHelp, stdout);
-    return 0;
-  }
-  const absl::Status status = nearfield::bench::Run(argc, argv);
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "certified_bench: %s\n", status.ToString().c_str());
-  return 1;
+  CLI::App app("certified_bench: the certified scan compared with the scan of exact rows");
+  nearfield::bench::Config config;
+  nearfield::bench::AddOptions(app, config);
+  CLI11_PARSE(app, argc, argv);
+  return nearfield::bench::ExitCode(nearfield::bench::Run(config));
 }

@@ -1,18 +1,15 @@
 // Compares the CPU backend's scan with the limits of the machine: memory for one query,
 // multiply-adds for many.
-//   cpu_scan_bench [--tiny] [--threads=1,2,...] [--instruction-set=AVX2] [--k=10] [--seconds=4]
-//   [--case=<part of a case's name>] [--path=int8,rows] [--batch=1,8,64] [--json]
-//   [--shape=200000x384,...: fp32, dot, instead of the list]
-//   [--data=gaussian|equal: equal rows, which no bound can exclude]
-//   [--dump=<folder>: only writes rows and queries of the fp32 shapes, for a peer]
 // Compares every answer with engine/score to the bit before it times the case. Exits with 1 after a
 // difference.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <istream>
 #include <memory>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -27,11 +24,43 @@
 #include "engine/score/score.h"
 #include "tests/bench/bench_data.h"
 #include "tests/bench/cpu_limits.h"
-#include "tests/bench/cpu_scan_options.h"
+#include "tests/bench/fail.h"
+#include "tests/bench/names.h"
+#include "tests/bench/options.h"
 #include "tests/bench/timing.h"
 
 namespace nearfield::bench {
 namespace {
+
+struct Shape {
+  int64_t rows_count = 0;
+  int32_t dim = 0;
+  RowType row_type = RowType::kFloat32;
+  Metric metric = Metric::kDot;
+};
+
+// Reads <rows>x<dim>.
+std::istream& operator>>(std::istream& in, Shape& shape) {
+  char times = 0;
+  in >> shape.rows_count >> times >> shape.dim;
+  if (times != 'x' || shape.rows_count < 1 || shape.dim < 1) in.setstate(std::ios::failbit);
+  return in;
+}
+
+struct Options {
+  bool tiny = false;
+  std::vector<int32_t> threads;  // empty: 1, and all cores
+  std::string instruction_set;
+  std::string case_part;
+  std::vector<ScanPrecision> paths = {ScanPrecision::kInt8, ScanPrecision::kRows};
+  std::vector<int32_t> batches = {1, 8, 64};
+  std::vector<Shape> shapes;
+  std::string data = "gaussian";
+  std::string dump;
+  bool json = false;
+  int32_t k = 10;
+  double seconds = 4;
+};
 
 struct Limits {
   double read_bytes_per_s;
@@ -45,10 +74,11 @@ struct Data {
   const void* stored = nullptr;
 };
 
-Data MakeData(const Shape& shape, bool equal_rows) {
+Data MakeData(const Shape& shape, const Options& options) {
   Data data;
   data.values = GaussianRows(shape.rows_count, shape.dim, /*seed=*/1);
-  for (size_t i = static_cast<size_t>(shape.dim); equal_rows && i < data.values.size(); ++i) {
+  for (size_t i = static_cast<size_t>(shape.dim); options.data == "equal" && i < data.values.size();
+       ++i) {
     data.values[i] = data.values[i - static_cast<size_t>(shape.dim)];
   }
   data.stored = data.values.data();
@@ -112,19 +142,15 @@ class Loaded {
     cpu_options.memory_bytes = int64_t{64} << 30;
     cpu_options.threads = threads;
     cpu_options.instruction_set = options.instruction_set;
-    auto backend = cpu::MakeCpuTopkEngine(cpu_options);
-    if (!backend.ok()) Fail(backend.status().ToString());
-    backend_ = *std::move(backend);
-    auto planes = backend_->Reserve(format_, shape.rows_count);
-    if (!planes.ok()) Fail(planes.status().ToString());
-    planes_ = *std::move(planes);
+    backend_ = OrFail(cpu::MakeCpuTopkEngine(cpu_options));
+    planes_ = OrFail(backend_->Reserve(format_, shape.rows_count));
     std::vector<uint32_t> ranks(static_cast<size_t>(shape.rows_count));
     std::iota(ranks.begin(), ranks.end(), 0u);
     const auto start = std::chrono::steady_clock::now();
-    if (auto s = planes_->Append(data.stored, shape.rows_count); !s.ok()) Fail(s.ToString());
+    OrFail(planes_->Append(data.stored, shape.rows_count));
     append_seconds_ =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    if (auto s = planes_->Seal(ranks); !s.ok()) Fail(s.ToString());
+    OrFail(planes_->Seal(ranks));
     view_.planes = planes_.get();
     view_.rows_live = shape.rows_count;
   }
@@ -135,8 +161,7 @@ class Loaded {
     backend::QueryTile tile;
     tile.queries = queries.data();
     tile.k = k;
-    const absl::Status status = backend_->Search(format_, {&view_, 1}, tile, &best_, &cost_);
-    if (!status.ok()) Fail(status.ToString());
+    OrFail(backend_->Search(format_, {&view_, 1}, tile, &best_, &cost_));
     return best_;
   }
   const backend::ScanCost& cost() const { return cost_; }
@@ -154,13 +179,11 @@ class Loaded {
 };
 
 struct Case {
+  const Options& options;
   Shape shape;
   int32_t batch;
   int32_t threads;
   ScanPrecision path;
-  int32_t k;
-  bool json;
-  bool equal_rows;
 };
 
 int64_t RowBytes(const Case& c) {
@@ -191,7 +214,7 @@ void PrintCase(const Case& c, const Timing& timing, const Limits& limits, const 
               static_cast<long long>(loaded.cost().escalations.canonical),
               static_cast<double>(c.shape.rows_count * c.shape.dim) *
                   BytesPerElement(c.shape.row_type) * 1e-9 / loaded.append_seconds());
-  if (c.json) {
+  if (c.options.json) {
     std::printf(
         "NEARFIELD_BENCH_JSON {\"bench\": \"search\", \"backend\": \"cpu\", \"path\": \"%s\", "
         "\"metric\": \"%s\", \"dtype\": \"%s\", \"batch\": %d, \"n\": %lld, \"dim\": %d, \"k\": "
@@ -199,9 +222,9 @@ void PrintCase(const Case& c, const Timing& timing, const Limits& limits, const 
         "\"threads\": %d, \"instruction_set\": \"%s\", \"data\": \"%s\", \"us\": %.1f, "
         "\"limit_us\": %.1f, \"candidates\": %lld, \"matches_oracle\": true}\n",
         Name(c.path), Name(c.shape.metric), Name(c.shape.row_type), c.batch,
-        static_cast<long long>(c.shape.rows_count), c.shape.dim, c.k, c.threads,
-        loaded.device_name().c_str(), c.equal_rows ? "equal" : "gaussian", timing.median_us,
-        limit_us, static_cast<long long>(loaded.cost().candidates));
+        static_cast<long long>(c.shape.rows_count), c.shape.dim, c.options.k, c.threads,
+        loaded.device_name().c_str(), c.options.data.c_str(), timing.median_us, limit_us,
+        static_cast<long long>(loaded.cost().candidates));
   }
   std::fflush(stdout);
 }
@@ -218,14 +241,14 @@ void DumpShape(const Shape& shape, const Options& options) {
   if (shape.row_type != RowType::kFloat32) return;
   const int32_t batch_max = *std::max_element(options.batches.begin(), options.batches.end());
   const std::string stem = absl::StrCat(options.dump, "/", shape.rows_count, "x", shape.dim);
-  WriteFloats(stem + ".rows", MakeData(shape, options.equal_rows).values);
+  WriteFloats(stem + ".rows", MakeData(shape, options).values);
   WriteFloats(stem + ".queries", GaussianRows(batch_max, shape.dim, /*seed=*/2));
 }
 
 void RunShape(const Shape& shape, const Options& options, const std::vector<Limits>& limits) {
   const std::vector<int32_t>& batches = options.batches;
   const int32_t batch_max = *std::max_element(batches.begin(), batches.end());
-  const Data data = MakeData(shape, options.equal_rows);
+  const Data data = MakeData(shape, options);
   const std::vector<float> all_queries = GaussianRows(batch_max, shape.dim, /*seed=*/2);
   std::vector<std::vector<uint64_t>> expected;  // for every query that is checked
   for (int32_t query = 0; query < batch_max; ++query) {
@@ -248,16 +271,36 @@ void RunShape(const Shape& shape, const Options& options, const std::vector<Limi
         const Timing timing =
             MedianOf({.warmups = 2, .runs = options.tiny ? 11 : 51, .seconds_max = options.seconds},
                      [&](int) { loaded.Search(queries, k); });
-        PrintCase(
-            {shape, batch, options.threads[t], path, options.k, options.json, options.equal_rows},
-            timing, limits[t], loaded);
+        PrintCase({options, shape, batch, options.threads[t], path}, timing, limits[t], loaded);
       }
     }
   }
 }
 
-int Main(int argc, char** argv) {
-  const Options options = ParseOptions(argc, argv);
+void AddOptions(CLI::App& app, Options& options) {
+  AddTiny(app, [&options] {
+    options.tiny = true;
+    options.batches = {1, 5};
+  });
+  AddPositive(app, "--threads", options.threads, "default: 1, and all cores");
+  app.add_option("--instruction-set", options.instruction_set,
+                 "such as AVX2; default: the fastest");
+  AddPositive(app, "--k", options.k)->check(CLI::Range(1, kKMax));
+  app.add_option("--seconds", options.seconds, "maximum per case")->capture_default_str();
+  app.add_option("--case", options.case_part, "only cases whose name contains this");
+  AddNamed(app, "--path", options.paths, kScanNames);
+  AddPositive(app, "--batch", options.batches);
+  app.add_flag("--json", options.json, "also prints a JSON line for scripts/cpu_campaign per case");
+  app.add_option("--shape", options.shapes, "<rows>x<dim>: fp32, dot, in place of the list")
+      ->delimiter(',');
+  app.add_option("--data", options.data, "equal: equal rows, which no bound can exclude")
+      ->check(CLI::IsMember({"gaussian", "equal"}))
+      ->capture_default_str();
+  app.add_option("--dump", options.dump,
+                 "only writes rows and queries of the fp32 shapes to this folder, for a peer");
+}
+
+int Run(const Options& options) {
   std::vector<Shape> shapes = {
       {200'000, 384, RowType::kFloat32, Metric::kDot},
       {200'000, 384, RowType::kFloat16, Metric::kDot},
@@ -305,4 +348,15 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace nearfield::bench
 
-int main(int argc, char** argv) { return nearfield::bench::Main(argc, argv); }
+int main(int argc, char** argv) {
+  CLI::App app("cpu_scan_bench: the scan of the CPU backend, and the limits of the machine");
+  nearfield::bench::Options options;
+  nearfield::bench::AddOptions(app, options);
+  CLI11_PARSE(app, argc, argv);
+  if (options.threads.empty()) {
+    const auto cores = static_cast<int32_t>(std::thread::hardware_concurrency());
+    options.threads = {1};
+    if (cores > 1) options.threads.push_back(cores);
+  }
+  return nearfield::bench::Run(options);
+}

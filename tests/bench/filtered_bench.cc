@@ -15,6 +15,7 @@
 #include "nearfield/engine/engine.h"
 #include "tests/bench/bench_data.h"
 #include "tests/bench/bench_engine.h"
+#include "tests/bench/fail.h"
 #include "tests/bench/timing.h"
 
 namespace nearfield::bench {
@@ -31,17 +32,6 @@ struct Options {
   int runs = 51;
   bool fresh = false;  // gives each search a new filter
 };
-
-[[noreturn]] void Fail(const std::string& what) {
-  std::fprintf(stderr, "filtered_bench: %s\n", what.c_str());
-  std::exit(1);
-}
-
-template <typename T>
-T OrFail(absl::StatusOr<T> result) {
-  if (!result.ok()) Fail(result.status().ToString());
-  return *std::move(result);
-}
 
 // Returns a filter that passes each row with probability `share`.
 std::shared_ptr<const RowFilter> RandomFilter(int64_t rows_count, double share) {

@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -18,6 +17,7 @@
 #include "server/scheduler/engine_thread.h"
 #include "server/scheduler/search_queue.h"
 #include "tests/bench/open_loop.h"
+#include "tests/bench/options.h"
 #include "tests/bench/timed_device.h"
 
 namespace nearfield::bench {
@@ -244,13 +244,15 @@ void RunGap(int64_t batch, bool tiny) {
 }  // namespace nearfield::bench
 
 int main(int argc, char** argv) {
-  const bool tiny = argc == 2 && std::strcmp(argv[1], "--tiny") == 0;
-  const bool timed = argc == 3 && std::strcmp(argv[1], "--seconds") == 0;
-  const double seconds = tiny ? 1 : timed ? std::atof(argv[2]) : 60;
-  if ((argc > 1 && !tiny && !timed) || seconds <= 0) {
-    std::fprintf(stderr, "usage: overload_bench [--tiny | --seconds N]\n");
-    return 2;
-  }
+  CLI::App app("overload_bench: the search queue under five times the load of the device");
+  bool tiny = false;
+  double seconds = 60;
+  nearfield::bench::AddTiny(app, [&] {
+    tiny = true;
+    seconds = 1;
+  });
+  nearfield::bench::AddPositive(app, "--seconds", seconds, "of the overload")->excludes("--tiny");
+  CLI11_PARSE(app, argc, argv);
   nearfield::bench::RunLone(tiny);
   for (const int64_t batch : {1, 8, 64, 1024}) nearfield::bench::RunGap(batch, tiny);
   return nearfield::bench::RunOverload(tiny, seconds);

@@ -18,14 +18,14 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "engine/base/status_macros.h"
 #include "nearfield/engine/engine.h"
 #include "tests/bench/bench_data.h"
 #include "tests/bench/bench_engine.h"
+#include "tests/bench/fail.h"
+#include "tests/bench/options.h"
 #include "tests/bench/round_trip.h"
 #include "tests/bench/timing.h"
 
@@ -223,59 +223,23 @@ absl::Status RunDim(const Config& config, int32_t dim) {
   return absl::OkStatus();
 }
 
-template <typename Number>
-absl::StatusOr<std::vector<Number>> ParseList(absl::string_view text) {
-  std::vector<Number> numbers;
-  for (const absl::string_view part : absl::StrSplit(text, ',')) {
-    Number number = 0;
-    if (!absl::SimpleAtoi(part, &number) || number <= 0) {
-      return absl::InvalidArgumentError(absl::StrCat("not a positive number: ", part));
-    }
-    numbers.push_back(number);
-  }
-  return numbers;
+void AddOptions(CLI::App& app, Config& config) {
+  AddTiny(app, [&config] {
+    config.rows_counts = {1'000, 3'000};
+    config.dims = {33, 128};
+    config.repeats = {.warmups = 1, .runs = 3, .seconds_max = 1};
+  });
+  AddPositive(app, "--n", config.rows_counts, "rows; with --dim and --k the grid");
+  AddPositive(app, "--dim", config.dims);
+  AddPositive(app, "--k", config.ks);
+  app.add_option("--threads", config.threads, "of the CPU backend; 0: all cores");
+  app.add_option("--read-tb-s", config.read_tb_s,
+                 "measured streaming read of the GPU, for the limit")
+      ->capture_default_str();
+  app.add_flag("!--no-block-bubble", config.block_bubble, "leave the baseline out");
 }
 
-constexpr char kHelp[] =
-    "search_bench: exact search, GPU-resident beside a CPU round trip, 45 configurations\n"
-    "  --n=10000,50000,...  --dim=384,...  --k=8,...   the grid\n"
-    "  --threads=N          of the CPU backend; 0: all cores\n"
-    "  --read-tb-s=4.53     measured streaming read of the GPU, for the limit\n"
-    "  --no-block-bubble    leave the baseline out\n"
-    "  --tiny               a few seconds on any machine; checks, times little\n";
-
-absl::StatusOr<Config> Parse(int argc, char** argv) {
-  Config config;
-  for (int i = 1; i < argc; ++i) {
-    const std::pair<absl::string_view, absl::string_view> parts =
-        absl::StrSplit(argv[i], absl::MaxSplits('=', 1));
-    const auto [name, value] = parts;
-    if (name == "--n") {
-      ABSL_ASSIGN_OR_RETURN(config.rows_counts, ParseList<int64_t>(value));
-    } else if (name == "--dim") {
-      ABSL_ASSIGN_OR_RETURN(config.dims, ParseList<int32_t>(value));
-    } else if (name == "--k") {
-      ABSL_ASSIGN_OR_RETURN(config.ks, ParseList<int32_t>(value));
-    } else if (name == "--threads") {
-      if (!absl::SimpleAtoi(value, &config.threads)) return absl::InvalidArgumentError("--threads");
-    } else if (name == "--read-tb-s") {
-      if (!absl::SimpleAtod(value, &config.read_tb_s))
-        return absl::InvalidArgumentError("--read-tb-s");
-    } else if (name == "--no-block-bubble") {
-      config.block_bubble = false;
-    } else if (name == "--tiny") {
-      config.rows_counts = {1'000, 3'000};
-      config.dims = {33, 128};
-      config.repeats = {.warmups = 1, .runs = 3, .seconds_max = 1};
-    } else {
-      return absl::InvalidArgumentError(absl::StrCat("unknown argument ", argv[i], "\n", kHelp));
-    }
-  }
-  return config;
-}
-
-absl::Status Run(int argc, char** argv) {
-  ABSL_ASSIGN_OR_RETURN(const Config config, Parse(argc, argv));
+absl::Status Run(const Config& config) {
   for (const int32_t dim : config.dims) ABSL_RETURN_IF_ERROR(RunDim(config, dim));
   return absl::OkStatus();
 }
@@ -284,12 +248,9 @@ absl::Status Run(int argc, char** argv) {
 }  // namespace nearfield::bench
 
 int main(int argc, char** argv) {
-  if (argc == 2 && std::string(argv[1]) == "--help") {
-    std::fputs(nearfield::bench::kHelp, stdout);
-    return 0;
-  }
-  const absl::Status status = nearfield::bench::Run(argc, argv);
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "search_bench: %s\n", status.ToString().c_str());
-  return 1;
+  CLI::App app("search_bench: exact search, GPU-resident and as a CPU round trip");
+  nearfield::bench::Config config;
+  nearfield::bench::AddOptions(app, config);
+  CLI11_PARSE(app, argc, argv);
+  return nearfield::bench::ExitCode(nearfield::bench::Run(config));
 }

@@ -23,28 +23,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "engine/base/status_macros.h"
+#include "tests/bench/fail.h"
+#include "tests/bench/options.h"
 #include "tests/bench/select_runner.h"
 #include "tests/bench/timed_case.h"
 
 namespace nearfield::bench {
 namespace {
-
-constexpr char kHelp[] =
-    "select_bench: the selection library, checked and timed on the device\n"
-    "  --batch=1,64  --n=1000000  --k=8,100                 the axes; every k up to n\n"
-    "  --type=fp32  --input=normal  --algorithm=adaptive    lists too; --algorithm=all\n"
-    "  --case-file=FILE   a case a line, batch n k [type [input [algorithm]]], in place of the "
-    "axes\n"
-    "  --json             one JSON row a case, marked as the campaign reads it\n"
-    "  --runs=51          calls timed at least (11 where a call takes more than 5 ms)\n"
-    "  --seconds=0.04     for each figure of a case, once it has its runs\n"
-    "  --limit-s=20       a case that takes longer hangs: the program names it and ends\n"
-    "  --read-tb-s=4.53   measured streaming read of the GPU, for the limit\n"
-    "  --seed=1           of the inputs\n"
-    "  --tune=FILE.csv    every algorithm over a coarse grid: batch,n,k,algorithm,us\n"
-    "  --tiny             a few seconds; checks, times little; exit code 0 where there is no GPU\n";
 
 struct Config {
   std::vector<TimedCase> cases;
@@ -58,8 +44,8 @@ struct Config {
 
 // The values of each axis, in the order of a case's line.
 using Axes = std::array<std::vector<std::string>, 6>;
-constexpr std::array<absl::string_view, 6> kAxisNames = {"--batch", "--n",     "--k",
-                                                         "--type",  "--input", "--algorithm"};
+constexpr std::array<const char*, 6> kAxisNames = {"--batch", "--n",     "--k",
+                                                   "--type",  "--input", "--algorithm"};
 constexpr size_t kN = 1;
 constexpr size_t kK = 2;
 
@@ -114,66 +100,62 @@ const Axes& TuneAxes() {
   return axes;
 }
 
-// Parses one option that is a number. Returns false if it is not one of these.
-absl::StatusOr<bool> ParseNumber(absl::string_view name, absl::string_view value, Config& config) {
-  bool good = true;
-  if (name == "--runs") {
-    good = absl::SimpleAtoi(value, &config.runner.runs_min) && config.runner.runs_min > 0;
-    config.runner.runs_max = std::max(config.runner.runs_max, config.runner.runs_min);
-  } else if (name == "--seconds") {
-    good = absl::SimpleAtod(value, &config.runner.seconds);
-  } else if (name == "--limit-s") {
-    good = absl::SimpleAtoi(value, &config.limit_s);
-  } else if (name == "--read-tb-s") {
-    good = absl::SimpleAtod(value, &config.read_tb_s) && config.read_tb_s > 0;
-  } else if (name == "--seed") {
-    good = absl::SimpleAtoi(value, &config.runner.seed);
-  } else {
-    return false;
-  }
-  if (good) return true;
-  return absl::InvalidArgumentError(absl::StrCat(name, "=", value, " is no such number"));
-}
-
-absl::StatusOr<Config> Parse(int argc, char** argv) {
+// The options, before the cases are made from them.
+struct Options {
   Config config;
   Axes axes = UsualAxes();
   std::string case_file;
-  for (int i = 1; i < argc; ++i) {
-    const std::pair<absl::string_view, absl::string_view> parts =
-        absl::StrSplit(argv[i], absl::MaxSplits('=', 1));
-    const auto [name, value] = parts;
-    ABSL_ASSIGN_OR_RETURN(const bool is_number, ParseNumber(name, value, config));
-    if (is_number) continue;
-    const auto* const axis = std::find(kAxisNames.begin(), kAxisNames.end(), name);
-    if (axis != kAxisNames.end()) {
-      axes[static_cast<size_t>(axis - kAxisNames.begin())] = absl::StrSplit(value, ',');
-    } else if (name == "--case-file") {
-      case_file = std::string(value);
-    } else if (name == "--tune") {
-      config.tune_file = std::string(value);
-      axes = TuneAxes();
-      config.runner.runs_min = 21;
-      config.runner.runs_max = 31;
-      config.runner.seconds = 0.005;
-      config.runner.graph = false;
-    } else if (name == "--json") {
-      config.json = true;
-    } else if (name == "--tiny") {
-      config.tiny = true;
-      axes = TinyAxes();
-      config.runner.runs_min = 3;
-      config.runner.runs_max = 3;
-    } else {
-      return absl::InvalidArgumentError(absl::StrCat("unknown argument ", argv[i], "\n", kHelp));
-    }
+};
+
+void AddOptions(CLI::App& app, Options& options) {
+  Config& config = options.config;
+  AddTiny(app, [&] {
+    config.tiny = true;
+    options.axes = TinyAxes();
+    config.runner.runs_min = 3;
+    config.runner.runs_max = 3;
+  });
+  app.add_option_function<std::string>(
+      "--tune",
+      [&](const std::string& file) {
+        config.tune_file = file;
+        options.axes = TuneAxes();
+        config.runner.runs_min = 21;
+        config.runner.runs_max = 31;
+        config.runner.seconds = 0.005;
+        config.runner.graph = false;
+      },
+      "CSV of every algorithm over a coarse grid: batch,n,k,algorithm,us");
+  for (size_t axis = 0; axis < kAxisNames.size(); ++axis) {
+    app.add_option(kAxisNames[axis], options.axes[axis], "an axis: every value, with k up to n")
+        ->delimiter(',')
+        ->capture_default_str();
   }
-  if (case_file.empty()) {
-    ABSL_ASSIGN_OR_RETURN(config.cases, Combine(axes));
+  app.add_option("--case-file", options.case_file,
+                 "one case per line, batch n k [type [input [algorithm]]], in place of the axes");
+  app.add_flag("--json", config.json, "one JSON row per case, marked as the campaign reads it");
+  AddPositive(app, "--runs", config.runner.runs_min,
+              "minimum of timed calls (11 if a call takes more than 5 ms)");
+  app.add_option("--seconds", config.runner.seconds,
+                 "for each figure of a case, once it has its runs")
+      ->capture_default_str();
+  app.add_option("--limit-s", config.limit_s,
+                 "a case that takes longer hangs: the program names it and ends")
+      ->capture_default_str();
+  AddPositive(app, "--read-tb-s", config.read_tb_s,
+              "measured streaming read of the GPU, for the limit");
+  app.add_option("--seed", config.runner.seed, "of the inputs")->capture_default_str();
+}
+
+absl::StatusOr<Config> ConfigOf(Options options) {
+  Config& config = options.config;
+  config.runner.runs_max = std::max(config.runner.runs_max, config.runner.runs_min);
+  if (options.case_file.empty()) {
+    ABSL_ASSIGN_OR_RETURN(config.cases, Combine(options.axes));
   } else {
-    ABSL_ASSIGN_OR_RETURN(config.cases, ReadTimedCases(case_file));
+    ABSL_ASSIGN_OR_RETURN(config.cases, ReadTimedCases(options.case_file));
   }
-  return config;
+  return std::move(config);
 }
 
 std::string Number(double value) { return absl::StrFormat("%.2f", value); }
@@ -333,23 +315,17 @@ absl::Status Run(const Config& config) {
 }  // namespace nearfield::bench
 
 int main(int argc, char** argv) {
-  if (argc == 2 && std::string(argv[1]) == "--help") {
-    std::fputs(nearfield::bench::kHelp, stdout);
-    return 0;
-  }
-  const absl::StatusOr<nearfield::bench::Config> config = nearfield::bench::Parse(argc, argv);
-  if (!config.ok()) {
-    std::fprintf(stderr, "select_bench: %s\n", config.status().ToString().c_str());
-    return 2;
-  }
+  CLI::App app("select_bench: the selection library, checked and timed on the device");
+  nearfield::bench::Options options;
+  nearfield::bench::AddOptions(app, options);
+  CLI11_PARSE(app, argc, argv);
+  const auto config = nearfield::bench::ConfigOf(std::move(options));
+  if (!config.ok()) return nearfield::bench::ExitCode(config.status());
   int devices = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&devices);
       error != cudaSuccess || devices == 0) {
     std::printf("select_bench: skipped, no GPU: %s\n", cudaGetErrorString(error));
     return config->tiny ? 0 : 3;
   }
-  const absl::Status status = nearfield::bench::Run(*config);
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "select_bench: %s\n", status.ToString().c_str());
-  return 1;
+  return nearfield::bench::ExitCode(nearfield::bench::Run(*config));
 }

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "tests/bench/bench_data.h"
+#include "tests/bench/fail.h"
 #include "tests/bench/service_load.h"
 #include "tests/bench/service_processes.h"
 
@@ -52,17 +53,6 @@ struct Options {
   uint64_t seed = 0;      // only for a worker
   std::string program;    // path of this program
 };
-
-[[noreturn]] void Fail(const std::string& what) {
-  std::fprintf(stderr, "service_bench: %s\n", what.c_str());
-  std::exit(1);
-}
-
-template <typename T>
-T OrFail(absl::StatusOr<T> result, const char* what) {
-  if (!result.ok()) Fail(std::string(what) + ": " + result.status().ToString());
-  return *std::move(result);
-}
 
 double SecondsSince(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();

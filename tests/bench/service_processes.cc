@@ -3,15 +3,11 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
-#include <cstdlib>
+
+#include "tests/bench/fail.h"
 
 namespace nearfield::bench {
 namespace {
-
-[[noreturn]] void Fail(const char* what) {
-  std::fprintf(stderr, "service_bench: a worker %s\n", what);
-  std::exit(1);
-}
 
 LoadTally ReadTally(std::FILE* from) {
   LoadTally tally;
@@ -22,12 +18,12 @@ LoadTally ReadTally(std::FILE* from) {
       std::sscanf(line, "%zu %" SCNd64 " %lf %lf", &answered, &tally.failed, &tally.batch_sum,
                   &tally.seconds) != 4 ||
       std::fgets(error, sizeof(error), from) == nullptr) {
-    Fail("ended without a tally");
+    Fail("a worker ended without a tally");
   }
   tally.error = error;
   tally.took_us.resize(answered);
   for (double& took : tally.took_us) {
-    if (std::fscanf(from, "%lf", &took) != 1) Fail("ended in its tally");
+    if (std::fscanf(from, "%lf", &took) != 1) Fail("a worker ended in its tally");
   }
   return tally;
 }
@@ -53,12 +49,12 @@ std::vector<LoadTally> RunInProcesses(const std::string& command, const Load& lo
                              std::to_string(load.rate / count) + " --seed " +
                              std::to_string(7 + 101 * i);
     workers.push_back(::popen(line.c_str(), "r"));
-    if (workers.back() == nullptr) Fail("cannot be started");
+    if (workers.back() == nullptr) Fail("a worker cannot be started");
   }
   std::vector<LoadTally> tallies;
   for (std::FILE* worker : workers) {
     tallies.push_back(ReadTally(worker));
-    if (::pclose(worker) != 0) Fail("failed");
+    if (::pclose(worker) != 0) Fail("a worker failed");
   }
   return tallies;
 }

@@ -20,6 +20,8 @@
 
 #include "engine/base/status_macros.h"
 #include "server/store/store.h"
+#include "tests/bench/fail.h"
+#include "tests/bench/options.h"
 #include "tests/testing/random.h"
 
 namespace nearfield::bench {
@@ -215,28 +217,20 @@ class StoreBench {
 }  // namespace nearfield::bench
 
 int main(int argc, char** argv) {
+  CLI::App app("store_bench: the durable store compared with the disk that holds it");
   nearfield::bench::Options options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string flag = argv[i];
-    if (flag == "--tiny") {
-      options.rows = 4096;
-      options.dim = 64;
-    } else if (i + 1 < argc && flag == "--rows") {
-      options.rows = std::strtoll(argv[++i], nullptr, 10);
-    } else if (i + 1 < argc && flag == "--dim") {
-      options.dim = static_cast<int32_t>(std::strtol(argv[++i], nullptr, 10));
-    } else if (i + 1 < argc && flag == "--dir") {
-      options.dir = argv[++i];
-    } else {
-      std::fprintf(stderr, "usage: store_bench [--tiny] [--rows N] [--dim N] [--dir DIR]\n");
-      return 2;
-    }
-  }
+  nearfield::bench::AddTiny(app, [&] {
+    options.rows = 4096;
+    options.dim = 64;
+  });
+  nearfield::bench::AddPositive(app, "--rows", options.rows);
+  nearfield::bench::AddPositive(app, "--dim", options.dim);
+  app.add_option("--dir", options.dir, "on the disk to measure")->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
   options.rows -= options.rows % options.block_rows;
   std::string dir = options.dir + "/nearfield-store-bench-XXXXXX";
   if (options.rows == 0 || ::mkdtemp(dir.data()) == nullptr) return 2;
   const absl::Status status = nearfield::bench::StoreBench(options, dir).Run();
   std::filesystem::remove_all(dir);
-  if (!status.ok()) std::fprintf(stderr, "store_bench: %s\n", status.ToString().c_str());
-  return status.ok() ? 0 : 1;
+  return nearfield::bench::ExitCode(status);
 }

@@ -4,53 +4,6 @@
 #include <utility>
 
 namespace nearfield::bench {
-namespace {
-
-class EmptyCollection final : public Collection {
- public:
-  explicit EmptyCollection(CollectionSpec spec) : spec_(spec) {}
-  const CollectionSpec& spec() const override { return spec_; }
-  CollectionStats Stats() const override { return {}; }
-  absl::StatusOr<std::unique_ptr<Upload>> BeginUpload(const UploadReservation& /*all*/) override {
-    return absl::UnimplementedError("a timed device has no rows");
-  }
-  using Collection::Delete;
-  absl::StatusOr<DeleteResult> Delete(const IdColumn& /*ids*/,
-                                      const CommitHook& /*before_visible*/) override {
-    return absl::UnimplementedError("a timed device has no rows");
-  }
-  absl::StatusOr<DeleteResult> DeleteRows(const RowFilter& /*rows*/,
-                                          const CommitHook& /*before_visible*/) override {
-    return absl::UnimplementedError("a timed device has no rows");
-  }
-  void ReleaseOrdinals(uint32_t /*first*/, int64_t /*rows_count*/) noexcept override {}
-  absl::StatusOr<RowFilter> LiveRows(const PinnedEpoch* /*at*/) const override {
-    return absl::UnimplementedError("a timed device has no rows");
-  }
-  absl::StatusOr<RowFilter> RowsWithIds(const PinnedEpoch* /*at*/,
-                                        const IdColumn& /*ids*/) const override {
-    return absl::UnimplementedError("a timed device has no rows");
-  }
-  absl::StatusOr<int64_t> CountRows(const PinnedEpoch* /*at*/,
-                                    const RowFilter& /*rows*/) const override {
-    return absl::UnimplementedError("a timed device has no rows");
-  }
-  std::shared_ptr<const PinnedEpoch> PinEpoch() const override { return nullptr; }
-  PinnedEpochs ReachableEpochs() const override { return {}; }
-  HeldBytes BytesHeldBy(const PinnedEpochs& /*epochs*/) const override { return {}; }
-  absl::StatusOr<CompactionResult> Compact(const CompactionOptions& /*options*/) override {
-    return CompactionResult{.done = true};
-  }
-  absl::StatusOr<FetchResult> Fetch(const IdColumn& /*ids*/, RowParts /*parts*/) const override {
-    return absl::UnimplementedError("a timed device has no rows");
-  }
-
- private:
-  const CollectionSpec spec_;
-};
-
-}  // namespace
-
 TimedDevice::TimedDevice(const DeviceTimes& times, size_t passes_max)
     : times_(times), passes_max_(passes_max) {
   passes_.reserve(passes_max);
@@ -66,8 +19,8 @@ std::vector<TimedPass> TimedDevice::TakePasses() {
 }
 
 absl::StatusOr<std::shared_ptr<Collection>> TimedDevice::CreateCollection(
-    const CollectionSpec& spec, uint64_t /*epoch*/) {
-  return std::make_shared<EmptyCollection>(spec);
+    const CollectionSpec& spec, uint64_t epoch) {
+  return rows_.engine->CreateCollection(spec, epoch);
 }
 
 absl::StatusOr<SearchResult> TimedDevice::Search(const Collection& /*collection*/,

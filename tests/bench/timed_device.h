@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "nearfield/engine/engine.h"
+#include "tests/testing/fake_engine.h"
 
 namespace nearfield::bench {
 
@@ -52,6 +53,7 @@ class TimedDevice final : public Engine {
   absl::Status SelfTest(uint64_t seed) override;
 
  private:
+  const testing::FakeEngine rows_ = testing::MakeFakeEngine();  // of the collections, all empty
   DeviceTimes times_;
   const size_t passes_max_;
   std::vector<TimedPass> passes_;

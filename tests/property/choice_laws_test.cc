@@ -1,6 +1,4 @@
 // Laws of a search over a subset of the rows: filters, pages, minimum scores, earlier epochs.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -12,10 +10,6 @@
 
 namespace nearfield::property {
 namespace {
-
-using testing::BytesEqual;
-using testing::MakeCollection;
-using testing::Random;
 
 class ChoiceLaws : public Laws {};
 
@@ -55,9 +49,9 @@ TEST_P(ChoiceLaws, AFilterEqualsACollectionOfTheChosenRows) {
   ForEachCase([&](const Case& c, Random& random) {
     const int64_t rows_count = c.corpus.rows_count();
     if (rows_count == 0) return;
-    const auto collection =
-        MakeCollection(engine(), c.corpus, InOrder(rows_count, random.Between(1, 4)));
-    ASSERT_OK(collection);
+    ASSERT_OK_AND_ASSIGN(
+        const auto collection,
+        MakeCollection(engine(), c.corpus, InOrder(rows_count, random.Between(1, 4))));
     SearchBatch batch = c.Batch();
     std::vector<Neighbors> want;
     for (Query& query : batch.queries) {
@@ -67,25 +61,25 @@ TEST_P(ChoiceLaws, AFilterEqualsACollectionOfTheChosenRows) {
         query.filter = DrawFilter(rows_count, random);
       }
       const auto indices = ChosenIndices(*query.filter, rows_count);
-      const auto chosen = MakeCollection(engine(), testing::Select(c.corpus, indices));
-      ASSERT_OK(chosen);
+      ASSERT_OK_AND_ASSIGN(const auto chosen,
+                           MakeCollection(engine(), testing::Select(c.corpus, indices)));
       SearchBatch alone;
       alone.queries = {query};
       alone.queries[0].filter = nullptr;
-      want.push_back(SearchOrFail(engine(), **chosen, alone).at(0));
+      want.push_back(SearchOrFail(engine(), *chosen, alone).at(0));
       EXPECT_EQ(want.back().matched_rows, static_cast<int64_t>(indices.size()));
     }
-    const std::vector<Neighbors> got = SearchOrFail(engine(), **collection, batch);
+    const std::vector<Neighbors> got = SearchOrFail(engine(), *collection, batch);
     ExpectAnswers(got, want);
     for (size_t q = 0; q < got.size(); ++q) EXPECT_EQ(got[q].matched_rows, want[q].matched_rows);
     // Search again, now from the filter cache; then compare with the oracle.
-    ExpectAnswers(SearchOrFail(engine(), **collection, batch), want);
-    const auto verdict = engine().Verify(
-        **collection,
-        {.query = batch.queries[0], .neighbors = got.at(0), .epoch = (*collection)->Stats().epoch},
-        nullptr);
-    ASSERT_OK(verdict);
-    EXPECT_TRUE(verdict->equal) << verdict->explanation;
+    ExpectAnswers(SearchOrFail(engine(), *collection, batch), want);
+    ASSERT_OK_AND_ASSIGN(const auto verdict, engine().Verify(*collection,
+                                                             {.query = batch.queries[0],
+                                                              .neighbors = got.at(0),
+                                                              .epoch = collection->Stats().epoch},
+                                                             nullptr));
+    EXPECT_TRUE(verdict.equal) << verdict.explanation;
   });
 }
 
@@ -93,9 +87,9 @@ TEST_P(ChoiceLaws, AFilterSeesNoDeletedRowAndSurvivesMerges) {
   ForEachCase([&](const Case& c, Random& random) {
     const int64_t rows_count = c.corpus.rows_count();
     if (rows_count < 2) return;
-    const auto collection =
-        MakeCollection(engine(), c.corpus, InOrder(rows_count, random.Between(1, 6)));
-    ASSERT_OK(collection);
+    ASSERT_OK_AND_ASSIGN(
+        const auto collection,
+        MakeCollection(engine(), c.corpus, InOrder(rows_count, random.Between(1, 6))));
     const auto filter = DrawFilter(rows_count, random);
     std::vector<int64_t> doomed;
     std::vector<int64_t> kept;
@@ -107,15 +101,15 @@ TEST_P(ChoiceLaws, AFilterSeesNoDeletedRowAndSurvivesMerges) {
       }
     }
     SearchBatch batch = c.Batch();
-    const auto chosen = MakeCollection(engine(), testing::Select(c.corpus, kept));
-    ASSERT_OK(chosen);
-    const std::vector<Neighbors> want = SearchOrFail(engine(), **chosen, batch);
+    ASSERT_OK_AND_ASSIGN(const auto chosen,
+                         MakeCollection(engine(), testing::Select(c.corpus, kept)));
+    const std::vector<Neighbors> want = SearchOrFail(engine(), *chosen, batch);
     for (Query& query : batch.queries) query.filter = filter;
-    ASSERT_OK((*collection)->Delete(testing::Select(c.corpus, doomed).ids));
-    ExpectAnswers(SearchOrFail(engine(), **collection, batch), want);
+    ASSERT_OK(collection->Delete(testing::Select(c.corpus, doomed).ids));
+    ExpectAnswers(SearchOrFail(engine(), *collection, batch), want);
     for (int i = 0; i < 3; ++i) {
-      ASSERT_OK((*collection)->Compact({.dead_share_max = 0.0, .generations_max = 1}));
-      ExpectAnswers(SearchOrFail(engine(), **collection, batch), want);
+      ASSERT_OK(collection->Compact({.dead_share_max = 0.0, .generations_max = 1}));
+      ExpectAnswers(SearchOrFail(engine(), *collection, batch), want);
     }
   });
 }
@@ -124,18 +118,18 @@ TEST_P(ChoiceLaws, ADeletionOfChosenRowsDeletesNoOthers) {
   ForEachCase([&](const Case& c, Random& random) {
     const int64_t rows_count = c.corpus.rows_count();
     if (rows_count == 0) return;
-    const auto made = MakeCollection(engine(), c.corpus, InOrder(rows_count, random.Between(1, 6)));
-    ASSERT_OK(made);
-    Collection& collection = **made;
+    ASSERT_OK_AND_ASSIGN(
+        const auto made,
+        MakeCollection(engine(), c.corpus, InOrder(rows_count, random.Between(1, 6))));
+    Collection& collection = *made;
     const auto before = collection.PinEpoch();
     const auto filter = DrawFilter(rows_count, random);
     const std::vector<int64_t> chosen = ChosenIndices(*filter, rows_count);
     const auto chosen_count = static_cast<int64_t>(chosen.size());
     EXPECT_EQ(*collection.CountRows(nullptr, *filter), chosen_count);
-    const auto deleted = collection.DeleteRows(*filter, nullptr);
-    ASSERT_OK(deleted);
-    EXPECT_EQ(deleted->rows_deleted, chosen_count);
-    EXPECT_EQ(deleted->epoch, before->epoch() + (chosen_count > 0 ? 1 : 0));
+    ASSERT_OK_AND_ASSIGN(const auto deleted, collection.DeleteRows(*filter, nullptr));
+    EXPECT_EQ(deleted.rows_deleted, chosen_count);
+    EXPECT_EQ(deleted.epoch, before->epoch() + (chosen_count > 0 ? 1 : 0));
     if (random.OneIn(2)) {
       ASSERT_OK(collection.Compact({.dead_share_max = 0.0}));
     }
@@ -158,23 +152,22 @@ TEST_P(ChoiceLaws, ADeletionOfChosenRowsDeletesNoOthers) {
       EXPECT_EQ(named.Chooses(ordinal), live.Chooses(ordinal));
       EXPECT_EQ(some_named.Chooses(ordinal), filter->Chooses(ordinal));
     }
-    const auto rest = MakeCollection(engine(), testing::Select(c.corpus, left));
-    ASSERT_OK(rest);
+    ASSERT_OK_AND_ASSIGN(const auto rest,
+                         MakeCollection(engine(), testing::Select(c.corpus, left)));
     ExpectAnswers(SearchOrFail(engine(), collection, c.Batch()),
-                  SearchOrFail(engine(), **rest, c.Batch()));
+                  SearchOrFail(engine(), *rest, c.Batch()));
   });
 }
 
 TEST_P(ChoiceLaws, PagesAreTheOrderCutIntoPieces) {
   ForEachCase([&](const Case& c, Random& random) {
-    const auto collection = MakeCollection(engine(), c.corpus);
-    ASSERT_OK(collection);
+    ASSERT_OK_AND_ASSIGN(const auto collection, MakeCollection(engine(), c.corpus));
     SearchBatch batch;
     batch.queries = {c.Batch().queries[0]};
     Query& query = batch.queries[0];
     const auto all = static_cast<int32_t>(std::min<int64_t>(c.corpus.rows_count() + 1, 4096));
     query.k = all;
-    const Neighbors whole = SearchOrFail(engine(), **collection, batch).at(0);
+    const Neighbors whole = SearchOrFail(engine(), *collection, batch).at(0);
     for (int i = 0; i < 4; ++i) {
       query.k = static_cast<int32_t>(random.Between(1, 50));
       query.skip = random.Between(0, c.corpus.rows_count() + 3);
@@ -187,13 +180,13 @@ TEST_P(ChoiceLaws, PagesAreTheOrderCutIntoPieces) {
         want.ids.AppendFrom(whole.ids, place);
         want.scores.push_back(whole.scores[static_cast<size_t>(place)]);
       }
-      ASSERT_THAT(SearchOrFail(engine(), **collection, batch).at(0), BytesEqual(want));
+      ASSERT_THAT(SearchOrFail(engine(), *collection, batch).at(0), BytesEqual(want));
       if (!want.scores.empty()) {  // a minimum score ends the answer at the first lower score
         const size_t cut = static_cast<size_t>(random.Between(0, want.ids.size()));
         query.score_threshold = want.scores[cut];
         size_t kept = 0;
         while (kept < want.scores.size() && !(want.scores[kept] < *query.score_threshold)) ++kept;
-        ASSERT_THAT(SearchOrFail(engine(), **collection, batch).at(0),
+        ASSERT_THAT(SearchOrFail(engine(), *collection, batch).at(0),
                     BytesEqual(testing::Prefix(want, static_cast<int64_t>(kept))));
         query.score_threshold.reset();
       }
@@ -203,24 +196,22 @@ TEST_P(ChoiceLaws, PagesAreTheOrderCutIntoPieces) {
 
 TEST_P(ChoiceLaws, APinnedEpochAnswersAsItDid) {
   ForEachCase([&](const Case& c, Random& random) {
-    const auto collection = MakeCollection(engine(), c.corpus);
-    ASSERT_OK(collection);
+    ASSERT_OK_AND_ASSIGN(const auto collection, MakeCollection(engine(), c.corpus));
     SearchBatch batch = c.Batch();
-    const auto pinned = (*collection)->PinEpoch();
-    const std::vector<Neighbors> before = SearchOrFail(engine(), **collection, batch);
+    const auto pinned = collection->PinEpoch();
+    const std::vector<Neighbors> before = SearchOrFail(engine(), *collection, batch);
     if (c.corpus.rows_count() > 0) {
       std::vector<int64_t> doomed;
       for (int64_t row = 0; row < c.corpus.rows_count(); ++row) {
         if (random.OneIn(2)) doomed.push_back(row);
       }
-      ASSERT_OK((*collection)->Delete(testing::Select(c.corpus, doomed).ids));
-      ASSERT_OK((*collection)->Compact({.dead_share_max = 0.0}));
+      ASSERT_OK(collection->Delete(testing::Select(c.corpus, doomed).ids));
+      ASSERT_OK(collection->Compact({.dead_share_max = 0.0}));
     }
     batch.at = pinned;
-    const auto result = engine().Search(**collection, batch);
-    ASSERT_OK(result);
-    EXPECT_EQ(result->epoch, pinned->epoch());
-    ExpectAnswers(result->queries, before);
+    ASSERT_OK_AND_ASSIGN(const auto result, engine().Search(*collection, batch));
+    EXPECT_EQ(result.epoch, pinned->epoch());
+    ExpectAnswers(result.queries, before);
   });
 }
 

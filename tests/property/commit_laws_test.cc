@@ -1,5 +1,4 @@
 // Laws of uploads, commits and deletions: the history of a corpus never changes an answer.
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
@@ -16,12 +15,6 @@
 
 namespace nearfield::property {
 namespace {
-
-using testing::BytesEqual;
-using testing::Corpus;
-using testing::MakeCollection;
-using testing::Random;
-using testing::UploadRows;
 
 class CommitLaws : public Laws {
  protected:
@@ -50,12 +43,10 @@ TEST_P(CommitLaws, PermutingTheUploadChangesNothing) {
 
 TEST_P(CommitLaws, AnyCutIntoBlocksChangesNothing) {
   ForEachCase([this](const Case& c, Random& random) {
-    const auto collection = engine().CreateCollection(c.corpus.spec);
-    ASSERT_OK(collection);
+    ASSERT_OK_AND_ASSIGN(const auto collection, engine().CreateCollection(c.corpus.spec));
     const std::vector<int64_t> all = testing::AllIndices(c.corpus.rows_count());
-    ASSERT_OK(
-        UploadRows(**collection, c.corpus, all, random.Between(1, c.corpus.rows_count() + 1)));
-    ExpectAnswers(SearchOrFail(engine(), **collection, c.Batch()), AnswersOf(c.corpus, c.Batch()));
+    ASSERT_OK(UploadRows(*collection, c.corpus, all, random.Between(1, c.corpus.rows_count() + 1)));
+    ExpectAnswers(SearchOrFail(engine(), *collection, c.Batch()), AnswersOf(c.corpus, c.Batch()));
   });
 }
 
@@ -63,9 +54,8 @@ TEST_P(CommitLaws, AnySplitIntoCommitsChangesNothing) {
   ForEachCase([this](const Case& c, Random& random) {
     const auto parts =
         RandomParts(c.corpus.rows_count(), random.Between(1, kGenerationsMax + 1), random);
-    const auto collection = MakeCollection(engine(), c.corpus, parts);
-    ASSERT_OK(collection);
-    ExpectAnswers(SearchOrFail(engine(), **collection, c.Batch()), AnswersOf(c.corpus, c.Batch()));
+    ASSERT_OK_AND_ASSIGN(const auto collection, MakeCollection(engine(), c.corpus, parts));
+    ExpectAnswers(SearchOrFail(engine(), *collection, c.Batch()), AnswersOf(c.corpus, c.Batch()));
   });
 }
 
@@ -74,18 +64,18 @@ TEST_P(CommitLaws, ManySmallCommitsChangeNothing) {
   ForEachCase((CasesCount() + 2) / 3, {.rows_count = 129, .dim = 33},
               [this](const Case& c, Random& random) {
                 const auto parts = RandomParts(c.corpus.rows_count(), 5 * kGenerationsMax, random);
-                const auto collection = MakeCollection(engine(), c.corpus, parts);
-                ASSERT_OK(collection);
-                EXPECT_LE((*collection)->Stats().generations_count, kGenerationsMax);
-                EXPECT_EQ((*collection)->Stats().rows_count, c.corpus.rows_count());
-                ExpectAnswers(SearchOrFail(engine(), **collection, c.Batch()), c.OracleAnswers());
+                ASSERT_OK_AND_ASSIGN(const auto collection,
+                                     MakeCollection(engine(), c.corpus, parts));
+                EXPECT_LE(collection->Stats().generations_count, kGenerationsMax);
+                EXPECT_EQ(collection->Stats().rows_count, c.corpus.rows_count());
+                ExpectAnswers(SearchOrFail(engine(), *collection, c.Batch()), c.OracleAnswers());
               });
 }
 
 TEST_P(CommitLaws, AddingALosingRowChangesNothing) {
   ForEachCase(CasesCount(), {.batch = 1}, [this](const Case& c, Random& random) {
     // The last row in order is in no answer whose k is below the number of rows.
-    const Neighbors all = testing::OracleAnswer(c.corpus, c.queries[0], c.corpus.rows_count());
+    const Neighbors all = OracleAnswer(c.corpus, c.queries[0], c.corpus.rows_count());
     const int64_t rows_kept = c.corpus.rows_count() - 1;
     if (rows_kept == 0) return;
     std::vector<int64_t> winners;
@@ -99,9 +89,8 @@ TEST_P(CommitLaws, AddingALosingRowChangesNothing) {
         static_cast<int32_t>(std::min<int64_t>({rows_kept, kKMax, batch.queries[0].k}));
     const std::vector<Neighbors> before = AnswersOf(testing::Select(c.corpus, winners), batch);
     const std::vector<std::vector<int64_t>> parts = {winners, loser};
-    const auto collection = MakeCollection(engine(), c.corpus, parts);
-    ASSERT_OK(collection);
-    ExpectAnswers(SearchOrFail(engine(), **collection, batch), before);
+    ASSERT_OK_AND_ASSIGN(const auto collection, MakeCollection(engine(), c.corpus, parts));
+    ExpectAnswers(SearchOrFail(engine(), *collection, batch), before);
     std::vector<int64_t> mixed = winners;
     mixed.insert(mixed.begin() + random.Between(0, rows_kept + 1), loser[0]);
     ExpectAnswers(AnswersOf(testing::Select(c.corpus, mixed), batch), before);
@@ -110,38 +99,37 @@ TEST_P(CommitLaws, AddingALosingRowChangesNothing) {
 
 TEST_P(CommitLaws, DeletingEqualsNeverHavingUploaded) {
   ForEachCase([this](const Case& c, Random& random) {
-    const auto collection = MakeCollection(
-        engine(), c.corpus, RandomParts(c.corpus.rows_count(), random.Between(1, 6), random));
-    ASSERT_OK(collection);
+    ASSERT_OK_AND_ASSIGN(
+        const auto collection,
+        MakeCollection(engine(), c.corpus,
+                       RandomParts(c.corpus.rows_count(), random.Between(1, 6), random)));
     // Delete half of the rows or more, in one call or several; then delete the others.
     const std::vector<std::vector<int64_t>> parts =
         RandomParts(c.corpus.rows_count(), random.OneOf<int64_t>({2, 3, 8}), random);
     std::vector<int64_t> kept = parts[0];
     for (size_t part = 1; part < parts.size(); ++part) {
-      const absl::StatusOr<DeleteResult> deleted =
-          (*collection)->Delete(IdsAt(c.corpus, parts[part]));
-      ASSERT_OK(deleted);
-      EXPECT_EQ(deleted->rows_deleted, static_cast<int64_t>(parts[part].size()));
+      ASSERT_OK_AND_ASSIGN(const DeleteResult deleted,
+                           collection->Delete(IdsAt(c.corpus, parts[part])));
+      EXPECT_EQ(deleted.rows_deleted, static_cast<int64_t>(parts[part].size()));
     }
-    EXPECT_EQ((*collection)->Stats().rows_count, static_cast<int64_t>(kept.size()));
-    ExpectAnswers(SearchOrFail(engine(), **collection, c.Batch()),
+    EXPECT_EQ(collection->Stats().rows_count, static_cast<int64_t>(kept.size()));
+    ExpectAnswers(SearchOrFail(engine(), *collection, c.Batch()),
                   AnswersOf(testing::Select(c.corpus, kept), c.Batch()));
-    ASSERT_OK((*collection)->Delete(IdsAt(c.corpus, kept)));
-    for (const Neighbors& answer : SearchOrFail(engine(), **collection, c.Batch()))
+    ASSERT_OK(collection->Delete(IdsAt(c.corpus, kept)));
+    for (const Neighbors& answer : SearchOrFail(engine(), *collection, c.Batch()))
       EXPECT_EQ(answer.ids.size(), 0);
   });
 }
 
 TEST_P(CommitLaws, UploadingDeletedRowsAgainEqualsNeverHavingDeletedThem) {
   ForEachCase([this](const Case& c, Random& random) {
-    const auto collection = MakeCollection(engine(), c.corpus);
-    ASSERT_OK(collection);
+    ASSERT_OK_AND_ASSIGN(const auto collection, MakeCollection(engine(), c.corpus));
     const std::vector<std::vector<int64_t>> parts = RandomParts(c.corpus.rows_count(), 3, random);
     for (const std::vector<int64_t>& part : parts) {
-      ASSERT_OK((*collection)->Delete(IdsAt(c.corpus, part)));
-      ASSERT_OK(UploadRows(**collection, c.corpus, part));
+      ASSERT_OK(collection->Delete(IdsAt(c.corpus, part)));
+      ASSERT_OK(UploadRows(*collection, c.corpus, part));
     }
-    ExpectAnswers(SearchOrFail(engine(), **collection, c.Batch()), AnswersOf(c.corpus, c.Batch()));
+    ExpectAnswers(SearchOrFail(engine(), *collection, c.Batch()), AnswersOf(c.corpus, c.Batch()));
   });
 }
 
@@ -150,18 +138,16 @@ TEST_P(CommitLaws, AnUploadThatIsNotCommittedLeavesNothingBehind) {
     const int64_t half = c.corpus.rows_count() / 2;
     std::vector<int64_t> first = testing::AllIndices(half);
     const Corpus committed = testing::Select(c.corpus, first);
-    const auto collection = MakeCollection(engine(), committed);
-    ASSERT_OK(collection);
+    ASSERT_OK_AND_ASSIGN(const auto collection, MakeCollection(engine(), committed));
     const int64_t used = engine().GetCapacity().device_bytes_used;
     {
-      const auto upload =
-          (*collection)->BeginUpload({.rows_max = c.corpus.rows_count(), .payload_bytes_max = 0});
-      ASSERT_OK(upload);
-      ASSERT_OK(
-          (*upload)->Append({.ids = &c.corpus.ids, .rows = c.corpus.rows, .payloads = nullptr}));
+      ASSERT_OK_AND_ASSIGN(
+          const auto upload,
+          collection->BeginUpload({.rows_max = c.corpus.rows_count(), .payload_bytes_max = 0}));
+      ASSERT_OK(upload->Append({.ids = &c.corpus.ids, .rows = c.corpus.rows, .payloads = nullptr}));
     }
     EXPECT_EQ(engine().GetCapacity().device_bytes_used, used);
-    ExpectAnswers(SearchOrFail(engine(), **collection, c.Batch()), AnswersOf(committed, c.Batch()));
+    ExpectAnswers(SearchOrFail(engine(), *collection, c.Batch()), AnswersOf(committed, c.Batch()));
   });
 }
 
@@ -171,14 +157,13 @@ TEST_P(CommitLaws, ASearchSeesExactlyOneEpoch) {
   ForEachCase(
       (CasesCount() + 3) / 4, {.rows_count = 257, .batch = 1, .work_max = 50'000},
       [this](const Case& c, Random& random) {
-        const auto collection = engine().CreateCollection(c.corpus.spec);
-        ASSERT_OK(collection);
+        ASSERT_OK_AND_ASSIGN(const auto collection, engine().CreateCollection(c.corpus.spec));
         const auto parts = RandomParts(c.corpus.rows_count(), kSteps, random);
         // Each step uploads a part; every second step then deletes the previous part. `expected`
         // holds the oracle's answer after each change.
         std::vector<int64_t> live;
         std::map<uint64_t, Neighbors> expected;
-        expected[0] = testing::OracleAnswer(testing::Select(c.corpus, live), c.queries[0], c.k[0]);
+        expected[0] = OracleAnswer(testing::Select(c.corpus, live), c.queries[0], c.k[0]);
         std::atomic<bool> done{false};
         std::vector<std::map<uint64_t, std::vector<Neighbors>>> seen(2);
         std::vector<std::thread> searchers;
@@ -186,30 +171,29 @@ TEST_P(CommitLaws, ASearchSeesExactlyOneEpoch) {
           searchers.emplace_back([&, this] {
             for (bool last = false; !last;) {
               last = done.load();  // search again after the last commit
-              absl::StatusOr<SearchResult> result = engine().Search(**collection, c.Batch());
-              ASSERT_OK(result);
-              by_epoch[result->epoch].push_back(std::move(result->queries[0]));
+              ASSERT_OK_AND_ASSIGN(SearchResult result, engine().Search(*collection, c.Batch()));
+              by_epoch[result.epoch].push_back(std::move(result.queries[0]));
             }
           });
         }
         for (size_t step = 0; step < parts.size(); ++step) {
           const absl::StatusOr<CommitResult> committed =
-              UploadRows(**collection, c.corpus, parts[step]);
+              UploadRows(*collection, c.corpus, parts[step]);
           EXPECT_OK(committed);
           live.insert(live.end(), parts[step].begin(), parts[step].end());
           if (committed.ok())
             expected[committed->epoch] =
-                testing::OracleAnswer(testing::Select(c.corpus, live), c.queries[0], c.k[0]);
+                OracleAnswer(testing::Select(c.corpus, live), c.queries[0], c.k[0]);
           if (step % 2 == 0) continue;
           const absl::StatusOr<DeleteResult> deleted =
-              (*collection)->Delete(IdsAt(c.corpus, parts[step - 1]));
+              collection->Delete(IdsAt(c.corpus, parts[step - 1]));
           EXPECT_OK(deleted);
           live = parts[step];
           for (size_t odd = 1; odd < step; odd += 2)
             live.insert(live.end(), parts[odd].begin(), parts[odd].end());
           if (deleted.ok())
             expected[deleted->epoch] =
-                testing::OracleAnswer(testing::Select(c.corpus, live), c.queries[0], c.k[0]);
+                OracleAnswer(testing::Select(c.corpus, live), c.queries[0], c.k[0]);
         }
         done = true;
         for (std::thread& searcher : searchers) searcher.join();

@@ -1,6 +1,5 @@
 // Every size next to a border, with the other sizes drawn; and all paths through the engine on the
 // same inputs.
-#include <gtest/gtest.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -14,17 +13,15 @@
 namespace nearfield::property {
 namespace {
 
-using testing::MakeCollection;
-using testing::Random;
-
 class EngineSizesTest : public Laws {
  protected:
   void ExpectOracleOn(const CaseWish& wish) {
     ForEachCase((CasesCount() + 9) / 10, wish, [this](const Case& c, Random& random) {
-      const auto collection = MakeCollection(
-          engine(), c.corpus, RandomParts(c.corpus.rows_count(), random.Between(1, 3), random));
-      ASSERT_OK(collection);
-      ExpectAnswers(SearchOrFail(engine(), **collection, c.Batch()), c.OracleAnswers());
+      ASSERT_OK_AND_ASSIGN(
+          const auto collection,
+          MakeCollection(engine(), c.corpus,
+                         RandomParts(c.corpus.rows_count(), random.Between(1, 3), random)));
+      ExpectAnswers(SearchOrFail(engine(), *collection, c.Batch()), c.OracleAnswers());
     });
   }
 };
@@ -91,15 +88,14 @@ class EveryCut {
     c_.corpus.spec.scan = drawn_.corpus.spec.scan = scan;
     for (const auto& parts : cuts_) {
       SCOPED_TRACE(absl::StrCat(parts.size(), " commits"));
-      const auto collection = MakeCollection(engine, c_.corpus, parts);
-      ASSERT_OK(collection);
-      ExpectSingleAndBatched(engine, **collection, c_, expected_);
+      ASSERT_OK_AND_ASSIGN(const auto collection, MakeCollection(engine, c_.corpus, parts));
+      ExpectSingleAndBatched(engine, *collection, c_, expected_);
     }
     SCOPED_TRACE("half of the rows deleted");
-    const auto collection = MakeCollection(engine, drawn_.corpus, with_doomed_);
-    ASSERT_OK(collection);
-    ASSERT_OK((*collection)->Delete(testing::Select(drawn_.corpus, halves_[1]).ids));
-    ExpectSingleAndBatched(engine, **collection, c_, expected_);
+    ASSERT_OK_AND_ASSIGN(const auto collection,
+                         MakeCollection(engine, drawn_.corpus, with_doomed_));
+    ASSERT_OK(collection->Delete(testing::Select(drawn_.corpus, halves_[1]).ids));
+    ExpectSingleAndBatched(engine, *collection, c_, expected_);
   }
 
  private:
@@ -135,9 +131,8 @@ TEST(EngineBackendsTest, CpuAndGpuGiveTheSameBytes) {
     const auto parts = RandomParts(c.corpus.rows_count(), random.Between(1, 4), random);
     std::vector<std::vector<Neighbors>> answers;
     for (Engine* const engine : engines) {
-      const auto collection = MakeCollection(*engine, c.corpus, parts);
-      ASSERT_OK(collection);
-      answers.push_back(SearchOrFail(*engine, **collection, c.Batch()));
+      ASSERT_OK_AND_ASSIGN(const auto collection, MakeCollection(*engine, c.corpus, parts));
+      answers.push_back(SearchOrFail(*engine, *collection, c.Batch()));
     }
     ExpectAnswers(answers[1], answers[0]);
   });

@@ -1,6 +1,5 @@
 // A corpus of more than 2^31 elements in one generation, to find indices that overflow 32 bits.
 // Requires a GPU with enough free memory.
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -14,18 +13,11 @@
 #include "engine/oracle/oracle.h"
 #include "engine/score/row_types.h"
 #include "nearfield/engine/engine.h"
-#include "tests/testing/answers.h"
-#include "tests/testing/corpora.h"
+#include "tests/engine/prelude.h"
 #include "tests/testing/engines.h"
-#include "tests/testing/random.h"
-#include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::property {
 namespace {
-
-using testing::BytesEqual;
-using testing::Corpus;
 
 constexpr int32_t kDim = 1024;
 constexpr int64_t kRows = 2'200'000;
@@ -52,10 +44,9 @@ class EngineLargeCorpusTest : public ::testing::Test {
     if (absl::IsResourceExhausted(engine.status())) GTEST_SKIP() << engine.status().message();
     ASSERT_OK(engine);
     engine_ = *std::move(engine);
-    base_ = testing::MakeCorpus(spec_, testing::CorpusFamily::kGaussian, kBaseRows,
-                                testing::TestSeed());
-    testing::Random random(testing::TestSeed() + 1);
-    query_ = testing::MakeQuery(base_, testing::QueryFamily::kGaussian, random);
+    base_ = MakeCorpus(spec_, CorpusFamily::kGaussian, kBaseRows, TestSeed());
+    Random random(TestSeed() + 1);
+    query_ = MakeQuery(base_, QueryFamily::kGaussian, random);
     Upload();
   }
 
@@ -80,11 +71,10 @@ class EngineLargeCorpusTest : public ::testing::Test {
   }
 
   void Upload() {
-    auto collection = engine_->CreateCollection(spec_);
-    ASSERT_OK(collection);
-    collection_ = *std::move(collection);
-    auto upload = collection_->BeginUpload({.rows_max = kRows, .payload_bytes_max = 0});
-    ASSERT_OK(upload);
+    ASSERT_OK_AND_ASSIGN(auto collection, engine_->CreateCollection(spec_));
+    collection_ = std::move(collection);
+    ASSERT_OK_AND_ASSIGN(auto upload,
+                         collection_->BeginUpload({.rows_max = kRows, .payload_bytes_max = 0}));
     std::vector<uint8_t> rows(kBlockRows * kDim * sizeof(uint16_t));
     for (int64_t begin = 0; begin < kRows; begin += kBlockRows) {
       IdColumn ids;
@@ -92,9 +82,9 @@ class EngineLargeCorpusTest : public ::testing::Test {
         std::memcpy(rows.data() + i * kDim * 2, Row(begin + i).data(), sizeof(uint16_t) * kDim);
         ids.AppendNumber(IdOf(begin + i));
       }
-      ASSERT_OK((*upload)->Append({.ids = &ids, .rows = rows, .payloads = nullptr}));
+      ASSERT_OK(upload->Append({.ids = &ids, .rows = rows, .payloads = nullptr}));
     }
-    ASSERT_OK((*upload)->Commit());
+    ASSERT_OK(upload->Commit());
   }
 
   CollectionSpec spec_{.dim = kDim,
@@ -110,9 +100,8 @@ class EngineLargeCorpusTest : public ::testing::Test {
 TEST_F(EngineLargeCorpusTest, BeyondTwoToThe31ElementsEqualsTheOracleToTheBit) {
   SearchBatch batch;
   batch.queries.push_back({.vector = query_, .row_id = std::nullopt, .k = 100});
-  const absl::StatusOr<SearchResult> result = engine_->Search(*collection_, batch);
-  ASSERT_OK(result);
-  const Neighbors& answer = result->queries[0];
+  ASSERT_OK_AND_ASSIGN(const SearchResult result, engine_->Search(*collection_, batch));
+  const Neighbors& answer = result.queries[0];
   ASSERT_EQ(answer.ids.size(), 100);
 
   // The planted rows come first, the longest at the top, with the oracle's scores.
@@ -126,24 +115,23 @@ TEST_F(EngineLargeCorpusTest, BeyondTwoToThe31ElementsEqualsTheOracleToTheBit) {
   }
   EXPECT_THAT(testing::Prefix(answer, planted_count), BytesEqual(planted));
 
-  const absl::StatusOr<FetchResult> fetched =
-      collection_->Fetch(planted.ids, {.vectors = true, .payloads = false});
-  ASSERT_OK(fetched);
-  ASSERT_EQ(fetched->rows.size(), static_cast<size_t>(planted_count) * kDim * 2);
+  ASSERT_OK_AND_ASSIGN(const FetchResult fetched,
+                       collection_->Fetch(planted.ids, {.vectors = true, .payloads = false}));
+  ASSERT_EQ(fetched.rows.size(), static_cast<size_t>(planted_count) * kDim * 2);
   for (int64_t place = 0; place < planted_count; ++place) {
     const std::vector<uint16_t> row = Row(kPlanted[planted_count - 1 - place]);
     EXPECT_EQ(
-        std::memcmp(fetched->rows.data() + place * kDim * 2, row.data(), sizeof(uint16_t) * kDim),
-        0)
+        std::memcmp(fetched.rows.data() + place * kDim * 2, row.data(), sizeof(uint16_t) * kDim), 0)
         << "row " << kPlanted[planted_count - 1 - place];
   }
 
-  const absl::StatusOr<VerifyResult> verified = engine_->Verify(
-      *collection_, {.query = batch.queries[0], .neighbors = answer, .epoch = result->epoch},
-      nullptr);
-  ASSERT_OK(verified);
-  EXPECT_TRUE(verified->equal) << verified->explanation;
-  EXPECT_EQ(verified->rows_checked, kRows);
+  ASSERT_OK_AND_ASSIGN(
+      const VerifyResult verified,
+      engine_->Verify(*collection_,
+                      {.query = batch.queries[0], .neighbors = answer, .epoch = result.epoch},
+                      nullptr));
+  EXPECT_TRUE(verified.equal) << verified.explanation;
+  EXPECT_EQ(verified.rows_checked, kRows);
 
   // The answer is the same in a batch with other queries and for the maximum k.
   batch.queries.clear();
@@ -152,21 +140,21 @@ TEST_F(EngineLargeCorpusTest, BeyondTwoToThe31ElementsEqualsTheOracleToTheBit) {
   for (const std::vector<float>& other : others)
     batch.queries.push_back({.vector = other, .row_id = std::nullopt, .k = 10});
   batch.queries.push_back({.vector = query_, .row_id = std::nullopt, .k = kKMax});
-  const absl::StatusOr<SearchResult> batched = engine_->Search(*collection_, batch);
-  ASSERT_OK(batched);
-  EXPECT_THAT(testing::Prefix(batched->queries[8], 100), BytesEqual(answer));
+  ASSERT_OK_AND_ASSIGN(const SearchResult batched, engine_->Search(*collection_, batch));
+  EXPECT_THAT(testing::Prefix(batched.queries[8], 100), BytesEqual(answer));
 
   // After the best rows are deleted, the next ones take their places.
   ASSERT_OK(collection_->Delete(planted.ids));
-  const absl::StatusOr<SearchResult> rest = engine_->Search(
-      *collection_, {.queries = {batch.queries[8]}, .parts = {}, .cancelled = nullptr});
-  ASSERT_OK(rest);
+  ASSERT_OK_AND_ASSIGN(
+      const SearchResult rest,
+      engine_->Search(*collection_,
+                      {.queries = {batch.queries[8]}, .parts = {}, .cancelled = nullptr}));
   Neighbors expected;
   for (int64_t place = planted_count; place < kKMax; ++place) {
-    expected.ids.AppendNumber(batched->queries[8].ids.number(place));
-    expected.scores.push_back(batched->queries[8].scores[static_cast<size_t>(place)]);
+    expected.ids.AppendNumber(batched.queries[8].ids.number(place));
+    expected.scores.push_back(batched.queries[8].scores[static_cast<size_t>(place)]);
   }
-  EXPECT_THAT(testing::Prefix(rest->queries[0], kKMax - planted_count), BytesEqual(expected));
+  EXPECT_THAT(testing::Prefix(rest.queries[0], kKMax - planted_count), BytesEqual(expected));
 }
 
 }  // namespace

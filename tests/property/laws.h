@@ -2,8 +2,6 @@
 // are skipped, with the reason.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -12,12 +10,9 @@
 #include <vector>
 
 #include "nearfield/engine/engine.h"
+#include "tests/engine/prelude.h"
 #include "tests/property/cases.h"
-#include "tests/testing/answers.h"
-#include "tests/testing/corpora.h"
 #include "tests/testing/engines.h"
-#include "tests/testing/random.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::property {
 
@@ -33,7 +28,10 @@ inline constexpr std::array kWays = {
 // Returns a name such as "CpuInt8" or "GpuInt8HostRows".
 std::string Name(const Way& way);
 
-using Law = std::function<void(const Case&, testing::Random&)>;
+using testing::MakeCollection;
+using testing::UploadRows;
+
+using Law = std::function<void(const Case&, Random&)>;
 
 // Runs `law` on `cases_count` random cases. The seed of a case comes from the run's seed, the
 // test's name and the case's number. Stops at the first failure and prints which case it was.
@@ -65,6 +63,6 @@ void ExpectAnswers(const std::vector<Neighbors>& got, const std::vector<Neighbor
 // Returns the indices 0 .. rows_count-1, shuffled and cut into `parts_count` parts; a part may be
 // empty.
 std::vector<std::vector<int64_t>> RandomParts(int64_t rows_count, int64_t parts_count,
-                                              testing::Random& random);
+                                              Random& random);
 
 }  // namespace nearfield::property

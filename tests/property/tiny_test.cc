@@ -1,5 +1,4 @@
 // All corpora of a few rows over a few values: all orders, all ties, all k.
-#include <gtest/gtest.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -70,27 +69,26 @@ void EngineTinyCorporaTest::ExpectOracleOnAll(const Space& space, int64_t rows_c
     spec.scan = GetParam().scan;
     spec.metric = static_cast<Metric>(1 + number % 3);
     spec.row_type = static_cast<RowType>(1 + number / 3 % 3);
-    const Case c{.corpus = {.spec = spec,
-                            .rows = RowBytes(spec.row_type,
-                                             Choice(space.values, space.dim * rows_count, number)),
-                            .ids = testing::MakeIds(spec.id_type, rows_count,
-                                                    static_cast<uint64_t>(number))},
-                 .queries = {},
-                 .k = {},
-                 .text = {}};
-    const auto collection = testing::MakeCollection(engine(), c.corpus);
-    ASSERT_OK(collection);
+    const Case c{
+        .corpus = {.spec = spec,
+                   .rows = RowBytes(spec.row_type,
+                                    Choice(space.values, space.dim * rows_count, number)),
+                   .ids = MakeIds(spec.id_type, rows_count, static_cast<uint64_t>(number))},
+        .queries = {},
+        .k = {},
+        .text = {}};
+    ASSERT_OK_AND_ASSIGN(const auto collection, testing::MakeCollection(engine(), c.corpus));
     SearchBatch batch;
     std::vector<Neighbors> expected;
     for (const std::vector<float>& query : queries) {
       for (int32_t k = 1; k <= rows_count + 1; ++k) {
         batch.queries.push_back({.vector = query, .row_id = std::nullopt, .k = k});
-        expected.push_back(testing::OracleAnswer(c.corpus, query, k));
+        expected.push_back(OracleAnswer(c.corpus, query, k));
       }
     }
     SCOPED_TRACE(absl::StrCat("corpus ", number, " of ", corpora, ", ", rows_count, " rows, ",
                               testing::Describe(spec)));
-    ExpectAnswers(SearchOrFail(engine(), **collection, batch), expected);
+    ExpectAnswers(SearchOrFail(engine(), *collection, batch), expected);
     if (HasFailure()) return;
   }
 }

@@ -10,11 +10,10 @@
 
 #include "engine/score/score.h"
 #include "nearfield/engine/types.h"
-#include "tests/testing/random.h"
+#include "tests/engine/prelude.h"
 
 namespace nearfield::bound {
 
-using testing::Random;
 using Vector = std::vector<float>;
 
 inline double Canonical(const Vector& query, const Vector& row, bool l2) {
@@ -25,8 +24,6 @@ inline double Canonical(const Vector& query, const Vector& row, bool l2) {
   }
   return score::ReduceAccumulators(sums.data());
 }
-
-inline constexpr std::array kMetrics = {Metric::kDot, Metric::kCosine, Metric::kL2};
 
 inline float CanonicalScore(Metric metric, const Vector& query, const Vector& row) {
   const double s = Canonical(query, row, metric == Metric::kL2);

@@ -1,8 +1,6 @@
 // Tests that no canonical score is above its bound from codes, for any row and query.
 #include "engine/bound/int8_code.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +10,7 @@
 #include "engine/bound/certified_bound.h"
 #include "engine/bound/rotation.h"
 #include "tests/engine/bound/bound_cases.h"
-#include "tests/testing/seed.h"
+#include "tests/engine/prelude.h"
 
 namespace nearfield::bound {
 namespace {
@@ -70,7 +68,7 @@ void ExpectBounds(const Rotation& rotation, const Vector& query, const Vector& r
 }
 
 TEST(RotationTest, RowsAndQueriesRotatedKeepTheirProduct) {
-  Random random(testing::TestSeed());
+  Random random(TestSeed());
   for (const int64_t dimension : kDimensions) {
     SCOPED_TRACE(dimension);
     const Rotation rotation(dimension, random.Bits());
@@ -104,7 +102,7 @@ TEST(RotationTest, ASeedGivesOneRotation) {
 }
 
 TEST(ScanCodeTest, NoScoreLiesAboveItsBound) {
-  Random random(testing::TestSeed());
+  Random random(TestSeed());
   for (const int64_t dimension : kDimensions) {
     for (const Kind row_kind : kKinds) {
       for (const Kind query_kind : kKinds) {
@@ -126,7 +124,7 @@ TEST(ScanCodeTest, NoScoreLiesAboveItsBound) {
 // The query points along the residual, where the error of the code reaches the bound up to its
 // slack.
 TEST(ScanCodeTest, AQueryAlongTheResidualStaysBelowTheBound) {
-  Random random(testing::TestSeed());
+  Random random(TestSeed());
   for (const int64_t dimension : kDimensions) {
     SCOPED_TRACE(dimension);
     const Rotation rotation(dimension, random.Bits());
@@ -155,7 +153,7 @@ TEST(ScanCodeTest, AQueryAlongTheResidualStaysBelowTheBound) {
 
 // A bound that always holds because it is loose would be useless.
 TEST(ScanCodeTest, TheBoundIsTightOnGaussianRows) {
-  Random random(testing::TestSeed());
+  Random random(TestSeed());
   constexpr int64_t kDimension = 768;
   const Rotation rotation(kDimension, random.Bits());
   for (int round = 0; round < 50; ++round) {

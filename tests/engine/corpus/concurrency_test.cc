@@ -1,6 +1,4 @@
 // Tests concurrent uploads, deletions and searches. Also run under ThreadSanitizer.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <atomic>
 #include <cstdint>
@@ -10,15 +8,11 @@
 #include <vector>
 
 #include "nearfield/engine/engine.h"
+#include "tests/engine/prelude.h"
 #include "tests/testing/fake_engine.h"
-#include "tests/testing/random.h"
-#include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::testing {
 namespace {
-
-using absl::StatusCode;
 
 constexpr uint64_t kGroup = 4;  // rows that one commit makes visible together
 
@@ -71,11 +65,10 @@ TEST(CorpusConcurrencyTest, SearchesSeeWholeCommitsAndWholeDeletions) {
         SearchBatch batch;
         batch.queries = {{.vector = query, .row_id = {}, .k = 1000}};
         batch.parts = {.vectors = true, .payloads = true};
-        const auto result = fake.engine->Search(*collection, batch);
-        ASSERT_OK(result);
-        EXPECT_GE(result->epoch, epoch);  // epochs never go back
-        epoch = result->epoch;
-        ExpectWholeGroups(result->queries[0]);
+        ASSERT_OK_AND_ASSIGN(const auto result, fake.engine->Search(*collection, batch));
+        EXPECT_GE(result.epoch, epoch);  // epochs never go back
+        epoch = result.epoch;
+        ExpectWholeGroups(result.queries[0]);
         (void)collection->Stats();
       } while (writers > 0);
     });
@@ -101,7 +94,7 @@ TEST(CorpusConcurrencyTest, OfUploadsWithTheSameIdExactlyOneCommits) {
         if (result.ok()) {
           ++committed;
         } else {
-          EXPECT_EQ(result.status().code(), StatusCode::kAlreadyExists) << result.status();
+          EXPECT_EQ(result.status().code(), kAlreadyExists) << result.status();
         }
       }
     });

@@ -1,6 +1,4 @@
 // Tests one collection: duplicates, deletions, rows by id, and the release of memory.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdint>
 #include <cstring>
@@ -9,19 +7,11 @@
 #include <vector>
 
 #include "nearfield/engine/engine.h"
-#include "tests/testing/answers.h"
+#include "tests/engine/prelude.h"
 #include "tests/testing/fake_engine.h"
-#include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::testing {
 namespace {
-
-using absl::StatusCode;
-using absl_testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 std::vector<uint64_t> Numbers(const IdColumn& ids) {
   std::vector<uint64_t> numbers;
@@ -46,15 +36,15 @@ class CorpusTest : public ::testing::Test {
 TEST_F(CorpusTest, SpecsOutOfRangeAreNamed) {
   for (const int32_t dim : {0, -1, kDimMax + 1}) {
     EXPECT_THAT(fake_.engine->CreateCollection({.dim = dim}),
-                StatusIs(StatusCode::kInvalidArgument,
+                StatusIs(kInvalidArgument,
                          AllOf(HasSubstr("dim = " + std::to_string(dim)), HasSubstr("8192"))));
   }
   EXPECT_THAT(fake_.engine->CreateCollection({.dim = 1, .metric = static_cast<Metric>(9)}),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("metric = 9")));
+              StatusIs(kInvalidArgument, HasSubstr("metric = 9")));
   EXPECT_THAT(fake_.engine->CreateCollection({.dim = 1, .row_type = static_cast<RowType>(0)}),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("row_type = 0")));
+              StatusIs(kInvalidArgument, HasSubstr("row_type = 0")));
   EXPECT_THAT(fake_.engine->CreateCollection({.dim = 1, .id_type = static_cast<IdType>(3)}),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("id_type = 3")));
+              StatusIs(kInvalidArgument, HasSubstr("id_type = 3")));
 }
 
 TEST_F(CorpusTest, ACommitShowsAllItsRowsAtOnceAndNoneBefore) {
@@ -63,17 +53,16 @@ TEST_F(CorpusTest, ACommitShowsAllItsRowsAtOnceAndNoneBefore) {
   ASSERT_OK(upload->Append({.ids = &rows.ids, .rows = rows.rows}));
   EXPECT_THAT(Found(), ElementsAre());
   EXPECT_EQ(collection_->Stats().rows_count, 0);
-  const auto committed = upload->Commit();
-  ASSERT_OK(committed);
-  EXPECT_EQ(committed->epoch, 1u);
-  EXPECT_EQ(committed->rows_count, 3);
+  ASSERT_OK_AND_ASSIGN(const auto committed, upload->Commit());
+  EXPECT_EQ(committed.epoch, 1u);
+  EXPECT_EQ(committed.rows_count, 3);
   EXPECT_THAT(Found(), ElementsAre(2, 3, 1));
   EXPECT_EQ(collection_->Stats().epoch, 1u);
 }
 
 TEST_F(CorpusTest, AnIdTwiceInTheUploadIsNamedAndNothingIsCommitted) {
   EXPECT_THAT(UploadAll(*collection_, PlainRows({4, 9, 5, 9}, {1, 2, 3, 4})),
-              StatusIs(StatusCode::kAlreadyExists, HasSubstr("id 9 is twice in the upload")));
+              StatusIs(kAlreadyExists, HasSubstr("id 9 is twice in the upload")));
   EXPECT_EQ(collection_->Stats().epoch, 0u);
   EXPECT_EQ(fake_.device->bytes_used(), 0);
 }
@@ -83,8 +72,7 @@ TEST_F(CorpusTest, AnIdOfAnyGenerationIsTaken) {
   ASSERT_OK(UploadAll(*collection_, PlainRows({40, 15}, {4, 5})));
   for (const uint64_t taken : {10u, 20u, 30u, 40u, 15u}) {
     EXPECT_THAT(UploadAll(*collection_, PlainRows({1, taken, 99}, {1, 2, 3})),
-                StatusIs(StatusCode::kAlreadyExists,
-                         HasSubstr("id " + std::to_string(taken) + " is already")));
+                StatusIs(kAlreadyExists, HasSubstr("id " + std::to_string(taken) + " is already")));
   }
   EXPECT_EQ(collection_->Stats().epoch, 2u);
   EXPECT_EQ(collection_->Stats().rows_count, 5);
@@ -96,7 +84,7 @@ TEST_F(CorpusTest, ADeletedIdMayComeBackWithAnotherRow) {
   EXPECT_THAT(Found(), ElementsAre(2, 1));
   ASSERT_OK(UploadAll(*collection_, PlainRows({3}, {1.5f})));
   EXPECT_THAT(Found(), ElementsAre(2, 3, 1));
-  EXPECT_THAT(UploadAll(*collection_, PlainRows({3}, {7})), StatusIs(StatusCode::kAlreadyExists));
+  EXPECT_THAT(UploadAll(*collection_, PlainRows({3}, {7})), StatusIs(kAlreadyExists));
   ASSERT_OK(collection_->Delete(Ids({3})));  // the new one; the old one stays deleted
   EXPECT_THAT(Found(), ElementsAre(2, 1));
   EXPECT_EQ(collection_->Stats().rows_count, 2);
@@ -105,10 +93,9 @@ TEST_F(CorpusTest, ADeletedIdMayComeBackWithAnotherRow) {
 TEST_F(CorpusTest, ADeletionIsOneEpochAndCountsRowsOnce) {
   ASSERT_OK(UploadAll(*collection_, PlainRows({1, 2, 3}, {1, 2, 3})));
   ASSERT_OK(UploadAll(*collection_, PlainRows({4, 5, 6}, {4, 5, 6})));
-  const auto deleted = collection_->Delete(Ids({5, 77, 2, 5, 6}));
-  ASSERT_OK(deleted);
-  EXPECT_EQ(deleted->rows_deleted, 3);
-  EXPECT_EQ(deleted->epoch, 3u);
+  ASSERT_OK_AND_ASSIGN(const auto deleted, collection_->Delete(Ids({5, 77, 2, 5, 6})));
+  EXPECT_EQ(deleted.rows_deleted, 3);
+  EXPECT_EQ(deleted.epoch, 3u);
   EXPECT_THAT(Found(), ElementsAre(4, 3, 1));
   const CollectionStats stats = collection_->Stats();
   EXPECT_EQ(stats.rows_count, 3);
@@ -119,10 +106,9 @@ TEST_F(CorpusTest, ADeletionIsOneEpochAndCountsRowsOnce) {
 TEST_F(CorpusTest, DeletingOnlyUnknownIdsLeavesTheEpoch) {
   ASSERT_OK(UploadAll(*collection_, PlainRows({1}, {1})));
   for (const IdColumn& ids : {Ids({}), Ids({2, 3})}) {
-    const auto deleted = collection_->Delete(ids);
-    ASSERT_OK(deleted);
-    EXPECT_EQ(deleted->rows_deleted, 0);
-    EXPECT_EQ(deleted->epoch, 1u);
+    ASSERT_OK_AND_ASSIGN(const auto deleted, collection_->Delete(ids));
+    EXPECT_EQ(deleted.rows_deleted, 0);
+    EXPECT_EQ(deleted.epoch, 1u);
   }
   ASSERT_OK(collection_->Delete(Ids({1})));
   EXPECT_EQ(collection_->Delete(Ids({1}))->epoch, 2u);  // already deleted
@@ -146,17 +132,15 @@ TEST_F(CorpusTest, ADeletionThatFailsChangesNothing) {
   ASSERT_OK(UploadAll(*collection_, PlainRows({1, 2}, {1, 2})));
   ASSERT_OK(UploadAll(*collection_, PlainRows({3, 4}, {3, 4})));
   fake_.device->FailAt(FakeCall::kMakeTombstones, 2, absl::ResourceExhaustedError("scripted"));
-  EXPECT_THAT(collection_->Delete(Ids({1, 3})), StatusIs(StatusCode::kResourceExhausted));
+  EXPECT_THAT(collection_->Delete(Ids({1, 3})), StatusIs(kResourceExhausted));
   EXPECT_EQ(collection_->Stats().epoch, 2u);
   EXPECT_THAT(Found(), ElementsAre(4, 3, 2, 1));
 }
 
 TEST_F(CorpusTest, IdsOfTheWrongTypeAreRefused) {
   const IdColumn strings(IdType::kString);
-  EXPECT_THAT(collection_->Delete(strings),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("are uint64")));
-  EXPECT_THAT(collection_->Fetch(strings, {}),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("are uint64")));
+  EXPECT_THAT(collection_->Delete(strings), StatusIs(kInvalidArgument, HasSubstr("are uint64")));
+  EXPECT_THAT(collection_->Fetch(strings, {}), StatusIs(kInvalidArgument, HasSubstr("are uint64")));
 }
 
 class CorpusFetchTest : public ::testing::TestWithParam<IdType> {};
@@ -177,21 +161,20 @@ TEST_P(CorpusFetchTest, GivesLiveRowsInTheOrderAskedForBitForBit) {
   IdColumn asked(GetParam());
   const std::vector<int64_t> order = {29, 20, 3, 18, 3, 0};  // one deleted, one twice
   for (const int64_t row : order) asked.AppendFrom(all.ids, row);
-  const auto fetched = collection->Fetch(asked, {.vectors = true, .payloads = true});
-  ASSERT_OK(fetched);
-  EXPECT_EQ(fetched->epoch, 3u);
+  ASSERT_OK_AND_ASSIGN(const auto fetched,
+                       collection->Fetch(asked, {.vectors = true, .payloads = true}));
+  EXPECT_EQ(fetched.epoch, 3u);
   const Corpus want = Select(all, {29, 3, 18, 3, 0});
-  ASSERT_EQ(fetched->ids.size(), 5);
+  ASSERT_EQ(fetched.ids.size(), 5);
   for (int64_t i = 0; i < 5; ++i) {
-    EXPECT_EQ(fetched->ids.at(i), want.ids.at(i));
-    EXPECT_EQ(fetched->payloads.at(i), Payload(want.ids.at(i)));
+    EXPECT_EQ(fetched.ids.at(i), want.ids.at(i));
+    EXPECT_EQ(fetched.payloads.at(i), Payload(want.ids.at(i)));
   }
-  EXPECT_EQ(fetched->rows, want.rows);
+  EXPECT_EQ(fetched.rows, want.rows);
 
-  const auto bare = collection->Fetch(asked, {});
-  ASSERT_OK(bare);
-  EXPECT_TRUE(bare->rows.empty());
-  EXPECT_EQ(bare->payloads.size(), 0);
+  ASSERT_OK_AND_ASSIGN(const auto bare, collection->Fetch(asked, {}));
+  EXPECT_TRUE(bare.rows.empty());
+  EXPECT_EQ(bare.payloads.size(), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(IdTypes, CorpusFetchTest,
@@ -209,9 +192,9 @@ TEST_F(CorpusTest, ADroppedCollectionGivesAllMemoryBack) {
 TEST_F(CorpusTest, ACollectionOutlivesItsEngine) {
   ASSERT_OK(UploadAll(*collection_, PlainRows({1, 2}, {1, 2})));
   fake_.engine.reset();
-  const auto fetched = collection_->Fetch(Ids({2}), {.vectors = true, .payloads = false});
-  ASSERT_OK(fetched);
-  EXPECT_EQ(fetched->rows.size(), 8u);
+  ASSERT_OK_AND_ASSIGN(const auto fetched,
+                       collection_->Fetch(Ids({2}), {.vectors = true, .payloads = false}));
+  EXPECT_EQ(fetched.rows.size(), 8u);
   collection_.reset();
   EXPECT_EQ(fake_.device->bytes_used(), 0);
 }
@@ -220,9 +203,9 @@ TEST(CorpusHostRowsTest, NeedMemoryThereWhereTheDeviceHasItsOwn) {
   const CollectionSpec spec = {.dim = 2, .rows = RowPlacement::kHost};
   EXPECT_OK(MakeFakeEngine().engine->CreateCollection(spec));
   const FakeEngine without = MakeFakeEngine({.device = {.kind = BackendKind::kGpu}});
-  EXPECT_THAT(without.engine->CreateCollection(spec),
-              StatusIs(StatusCode::kFailedPrecondition,
-                       AllOf(HasSubstr("rows = host"), HasSubstr("host_rows_bytes"))));
+  EXPECT_THAT(
+      without.engine->CreateCollection(spec),
+      StatusIs(kFailedPrecondition, AllOf(HasSubstr("rows = host"), HasSubstr("host_rows_bytes"))));
   const FakeEngine with =
       MakeFakeEngine({.device = {.kind = BackendKind::kGpu, .host_rows_bytes = 1 << 20}});
   EXPECT_OK(with.engine->CreateCollection(spec));

@@ -1,7 +1,5 @@
 // Tests more commits than generations: merging changes no answer, copies few rows, and fails
 // without an effect.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdint>
 #include <memory>
@@ -9,20 +7,12 @@
 #include <vector>
 
 #include "nearfield/engine/engine.h"
-#include "tests/testing/answers.h"
+#include "tests/engine/prelude.h"
 #include "tests/testing/fake_engine.h"
-#include "tests/testing/random.h"
 #include "tests/testing/row_model.h"
-#include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::testing {
 namespace {
-
-using absl::StatusCode;
-using absl_testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 void ExpectTheOraclesAnswers(const FakeEngine& fake, const Collection& collection,
                              const RowModel<>& model, Random& random) {
@@ -31,9 +21,8 @@ void ExpectTheOraclesAnswers(const FakeEngine& fake, const Collection& collectio
     if (live.rows_count() == 0) return;
     const std::vector<float> query = MakeQuery(live, family, random);
     for (const int32_t k : {1, 10, 1000}) {
-      const auto answer = SearchOne(*fake.engine, collection, query, k);
-      ASSERT_OK(answer);
-      EXPECT_THAT(*answer, BytesEqual(OracleAnswer(live, query, k)));
+      ASSERT_OK_AND_ASSIGN(const auto answer, SearchOne(*fake.engine, collection, query, k));
+      EXPECT_THAT(answer, BytesEqual(OracleAnswer(live, query, k)));
     }
   }
 }
@@ -53,16 +42,14 @@ TEST_P(CorpusMergeModelTest, CommitsDeletionsAndMergesEqualTheOracle) {
       std::vector<int64_t> rows;
       const int64_t count = random.OneIn(4) ? 5 : 1;
       for (int64_t i = 0; i < count && next < all.rows_count(); ++i) rows.push_back(next++);
-      const auto committed = UploadAll(*collection, Select(all, rows));
-      ASSERT_OK(committed);
+      ASSERT_OK_AND_ASSIGN(const auto committed, UploadAll(*collection, Select(all, rows)));
       model.Commit(UploadMode::kInsert, UploadOf(Select(all, rows)));
-      EXPECT_EQ(committed->epoch, model.epoch);
+      EXPECT_EQ(committed.epoch, model.epoch);
       if (random.OneIn(3)) {
         const int64_t victim[] = {random.Between(0, next)};
         const IdColumn id = Select(all, victim).ids;
-        const auto deleted = collection->Delete(id);
-        ASSERT_OK(deleted);
-        EXPECT_EQ(deleted->rows_deleted, model.Delete(id));
+        ASSERT_OK_AND_ASSIGN(const auto deleted, collection->Delete(id));
+        EXPECT_EQ(deleted.rows_deleted, model.Delete(id));
       }
       const CollectionStats stats = collection->Stats();
       EXPECT_LE(stats.generations_count, kGenerationsMax);
@@ -72,16 +59,16 @@ TEST_P(CorpusMergeModelTest, CommitsDeletionsAndMergesEqualTheOracle) {
       ExpectTheOraclesAnswers(fake, *collection, model, random);
     }
     EXPECT_GT(fake.device->rows_copied(), 0);  // there were merges
-    const auto fetched = collection->Fetch(all.ids, {.vectors = true, .payloads = true});
-    ASSERT_OK(fetched);
+    ASSERT_OK_AND_ASSIGN(const auto fetched,
+                         collection->Fetch(all.ids, {.vectors = true, .payloads = true}));
     std::vector<int64_t> live_rows;
     for (int64_t row = 0; row < all.rows_count(); ++row) {
       if (model.rows.count(all.ids.at(row)) > 0) live_rows.push_back(row);
     }
     const Corpus live = Select(all, live_rows);
-    EXPECT_EQ(fetched->rows, live.rows);
+    EXPECT_EQ(fetched.rows, live.rows);
     for (int64_t i = 0; i < live.rows_count(); ++i) {
-      EXPECT_EQ(fetched->payloads.at(i), Payload(live.ids.at(i)));
+      EXPECT_EQ(fetched.payloads.at(i), Payload(live.ids.at(i)));
     }
   }
 }
@@ -141,7 +128,7 @@ TEST_F(CorpusMergeFaultTest, AFaultInTheMiddleOfAMergeChangesNothing) {
   for (const FakeCall call : {FakeCall::kAppendFrom, FakeCall::kSeal}) {
     // The first Seal is that of the upload itself.
     fake_.device->FailAt(call, call == FakeCall::kSeal ? 2 : 3, absl::InternalError("scripted"));
-    EXPECT_THAT(UploadAll(*collection_, PlainRows({99}, {1})), StatusIs(StatusCode::kInternal));
+    EXPECT_THAT(UploadAll(*collection_, PlainRows({99}, {1})), StatusIs(kInternal));
     ExpectUnchanged();
   }
   EXPECT_OK(UploadAll(*collection_, PlainRows({99}, {1})));
@@ -166,9 +153,9 @@ TEST(CorpusMergeMemoryTest, WithoutAnyMemoryTheCommitIsRefusedInClearWords) {
   for (uint64_t i = 0; i < 16; ++i) {
     ASSERT_OK(UploadAll(*collection, PlainRows({i}, {static_cast<float>(i)})));
   }
-  EXPECT_THAT(UploadAll(*collection, PlainRows({99}, {1})),
-              StatusIs(StatusCode::kResourceExhausted,
-                       AllOf(HasSubstr("16 parts"), HasSubstr("needs 40 bytes"))));
+  EXPECT_THAT(
+      UploadAll(*collection, PlainRows({99}, {1})),
+      StatusIs(kResourceExhausted, AllOf(HasSubstr("16 parts"), HasSubstr("needs 40 bytes"))));
   EXPECT_EQ(collection->Stats().epoch, 16u);
   EXPECT_EQ(fake.device->bytes_used(), 16 * 20);
   // After the deletion of a generation, the commit needs no merge.

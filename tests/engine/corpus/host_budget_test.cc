@@ -1,28 +1,21 @@
 #include "engine/corpus/host_budget.h"
 
-#include <gtest/gtest.h>
-
 #include <cstdint>
 #include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "tests/testing/status_matchers.h"
+#include "tests/engine/prelude.h"
 
 namespace nearfield::corpus {
 namespace {
 
-using absl_testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-
 TEST(HostBudget, GivesUntilFullAndNamesNeededAndFreeBytes) {
   const std::shared_ptr<HostBudget> budget = HostBudget::Make(100);
-  auto first = budget->Reserve(60);
-  ASSERT_OK(first);
-  EXPECT_THAT(budget->Reserve(41), StatusIs(absl::StatusCode::kResourceExhausted,
-                                            AllOf(HasSubstr("41 bytes"), HasSubstr("40 of 100"))));
+  ASSERT_OK_AND_ASSIGN(auto first, budget->Reserve(60));
+  EXPECT_THAT(budget->Reserve(41),
+              StatusIs(kResourceExhausted, AllOf(HasSubstr("41 bytes"), HasSubstr("40 of 100"))));
   EXPECT_OK(budget->Reserve(40));
   EXPECT_EQ(budget->bytes_used(), 60);
 }
@@ -48,8 +41,8 @@ TEST(HostBudget, AReservationGrowsByWhatIsFree) {
   {
     HostReservation held = *budget->Reserve(50);
     EXPECT_OK(held.Grow(30));
-    EXPECT_THAT(held.Grow(21), StatusIs(absl::StatusCode::kResourceExhausted,
-                                        AllOf(HasSubstr("21 bytes"), HasSubstr("20 of 100"))));
+    EXPECT_THAT(held.Grow(21),
+                StatusIs(kResourceExhausted, AllOf(HasSubstr("21 bytes"), HasSubstr("20 of 100"))));
     EXPECT_EQ(held.bytes(), 80);
     EXPECT_EQ(budget->bytes_used(), 80);
   }

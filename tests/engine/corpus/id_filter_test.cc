@@ -1,19 +1,11 @@
 #include "engine/corpus/id_filter.h"
 
-#include <gtest/gtest.h>
-
 #include <cstdint>
 
-#include "tests/testing/corpora.h"
-#include "tests/testing/random.h"
-#include "tests/testing/seed.h"
+#include "tests/engine/prelude.h"
 
 namespace nearfield::corpus {
 namespace {
-
-using testing::MakeIds;
-using testing::Random;
-using testing::TestSeed;
 
 TEST(IdFilter, NeverFailsAnIdThatIsThere) {
   Random random(TestSeed());

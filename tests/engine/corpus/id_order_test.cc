@@ -1,7 +1,5 @@
 #include "engine/corpus/id_order.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
@@ -11,16 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "tests/testing/corpora.h"
-#include "tests/testing/random.h"
-#include "tests/testing/seed.h"
+#include "tests/engine/prelude.h"
 
 namespace nearfield::corpus {
 namespace {
-
-using testing::MakeIds;
-using testing::Random;
-using testing::TestSeed;
 
 // Draws ids from a small set, so that some occur twice.
 IdColumn FewIds(IdType type, int64_t count, int64_t different, Random& random) {

@@ -1,8 +1,5 @@
 #include "engine/corpus/merge_policy.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -11,16 +8,10 @@
 #include <vector>
 
 #include "nearfield/engine/types.h"
-#include "tests/testing/random.h"
-#include "tests/testing/seed.h"
+#include "tests/engine/prelude.h"
 
 namespace nearfield::corpus {
 namespace {
-
-using ::testing::IsEmpty;
-using testing::Random;
-using testing::TestSeed;
-using ::testing::UnorderedElementsAre;
 
 struct Simulation {
   std::vector<int64_t> sizes;

@@ -1,8 +1,6 @@
 // Tests changes of a collection against a map. After any order of uploads, deletions and
 // compactions, it holds the rows of the map and answers as a collection that was filled by one
 // upload.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
@@ -13,19 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "tests/testing/answers.h"
+#include "tests/engine/prelude.h"
 #include "tests/testing/fake_engine.h"
-#include "tests/testing/random.h"
 #include "tests/testing/row_model.h"
-#include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::testing {
 namespace {
-
-using absl::StatusCode;
-using absl_testing::StatusIs;
-using ::testing::HasSubstr;
 
 absl::StatusOr<CommitResult> Send(Collection& collection, const Corpus& rows, UploadMode mode,
                                   const CommitHook& hook = nullptr) {
@@ -45,13 +36,11 @@ class CorpusChangeTest : public ::testing::Test {
     ASSERT_EQ(stats.rows_count, static_cast<int64_t>(model_.rows.size()));
     ASSERT_EQ(stats.epoch, model_.epoch);
     const float query[2] = {1.0f, 0.5f};
-    const auto got = SearchOne(*fake_.engine, *collection_, query, 200);
-    ASSERT_OK(got);
+    ASSERT_OK_AND_ASSIGN(const auto got, SearchOne(*fake_.engine, *collection_, query, 200));
     const auto fresh = *fake_.engine->CreateCollection(kPlainSpec);
     ASSERT_OK(Send(*fresh, model_.AllRows(), UploadMode::kInsert));
-    const auto want = SearchOne(*fake_.engine, *fresh, query, 200);
-    ASSERT_OK(want);
-    ASSERT_THAT(*got, BytesEqual(*want));
+    ASSERT_OK_AND_ASSIGN(const auto want, SearchOne(*fake_.engine, *fresh, query, 200));
+    ASSERT_THAT(got, BytesEqual(want));
   }
 
   // Draws ids from a small range, perhaps some twice, and values that tie sometimes.
@@ -157,7 +146,7 @@ TEST_F(CorpusChangeTest, SmokeAnyOrderOfChangesEqualsAMap) {
                                 .generations_max = static_cast<int32_t>(random_.Between(1, 17))}));
     }
     if (told.calls > 0 && refused) {
-      EXPECT_THAT(status, StatusIs(StatusCode::kDataLoss, HasSubstr("the hook says no")));
+      EXPECT_THAT(status, StatusIs(kDataLoss, HasSubstr("the hook says no")));
     } else {
       ASSERT_OK(status);
       model_ = std::move(next);
@@ -174,15 +163,15 @@ TEST_F(CorpusChangeTest, SmokeAnyOrderOfChangesEqualsAMap) {
 TEST_F(CorpusChangeTest, UpsertTakesTheLastOfAnIdAndTellsTheHookWhatGoes) {
   ASSERT_OK(Send(*collection_, PlainRows({1, 2, 3}, {1, 2, 3}), UploadMode::kInsert));
   Told told;
-  const auto result = Send(*collection_, PlainRows({7, 2, 7, 9, 7, 2}, {10, 20, 30, 40, 50, 60}),
-                           UploadMode::kUpsert, told.Hook());
-  ASSERT_OK(result);
-  EXPECT_EQ(result->rows_count, 3);
-  EXPECT_EQ(result->rows_replaced, 1);
+  ASSERT_OK_AND_ASSIGN(const auto result,
+                       Send(*collection_, PlainRows({7, 2, 7, 9, 7, 2}, {10, 20, 30, 40, 50, 60}),
+                            UploadMode::kUpsert, told.Hook()));
+  EXPECT_EQ(result.rows_count, 3);
+  EXPECT_EQ(result.rows_replaced, 1);
   EXPECT_EQ(told.epoch, 2u);
   EXPECT_EQ(told.rows_count, 3);
-  EXPECT_THAT(told.superseded, ::testing::ElementsAre(0, 1, 2));
-  EXPECT_THAT(told.removed, ::testing::ElementsAre(2));
+  EXPECT_THAT(told.superseded, ElementsAre(0, 1, 2));
+  EXPECT_THAT(told.removed, ElementsAre(2));
   EXPECT_FALSE(told.removes_all);
   SetModel(2, PlainRows({1, 2, 3, 7, 9}, {1, 60, 3, 50, 40}));
   ExpectModel();
@@ -196,16 +185,16 @@ TEST_F(CorpusChangeTest, UpsertTakesTheLastOfAnIdAndTellsTheHookWhatGoes) {
 TEST_F(CorpusChangeTest, ReplaceRefusesDoublesAndMayEmptyTheCollection) {
   ASSERT_OK(Send(*collection_, PlainRows({1, 2}, {1, 2}), UploadMode::kInsert));
   EXPECT_THAT(Send(*collection_, PlainRows({5, 5}, {1, 2}), UploadMode::kReplace),
-              StatusIs(StatusCode::kAlreadyExists, HasSubstr("id 5 is twice")));
+              StatusIs(kAlreadyExists, HasSubstr("id 5 is twice")));
   Told told;
   ASSERT_OK(Send(*collection_, PlainRows({2, 5}, {7, 8}), UploadMode::kReplace, told.Hook()));
   EXPECT_TRUE(told.removes_all);
-  EXPECT_THAT(told.removed, ::testing::IsEmpty());
+  EXPECT_THAT(told.removed, IsEmpty());
   SetModel(2, PlainRows({2, 5}, {7, 8}));
   ExpectModel();
-  const auto emptied = Send(*collection_, PlainRows({}, {}), UploadMode::kReplace, told.Hook());
-  ASSERT_OK(emptied);
-  EXPECT_EQ(emptied->rows_replaced, 2);
+  ASSERT_OK_AND_ASSIGN(const auto emptied,
+                       Send(*collection_, PlainRows({}, {}), UploadMode::kReplace, told.Hook()));
+  EXPECT_EQ(emptied.rows_replaced, 2);
   EXPECT_EQ(told.calls, 2);
   ASSERT_OK(Send(*collection_, PlainRows({}, {}), UploadMode::kReplace, told.Hook()));
   EXPECT_EQ(told.calls, 2);  // there was nothing to remove
@@ -216,9 +205,9 @@ TEST_F(CorpusChangeTest, ReplaceRefusesDoublesAndMayEmptyTheCollection) {
 TEST_F(CorpusChangeTest, ACollectionGoesOnFromTheEpochItIsMadeAt) {
   collection_ = *fake_.engine->CreateCollection(kPlainSpec, 41);
   EXPECT_EQ(collection_->Stats().epoch, 41u);
-  const auto result = Send(*collection_, PlainRows({1}, {1}), UploadMode::kInsert);
-  ASSERT_OK(result);
-  EXPECT_EQ(result->epoch, 42u);
+  ASSERT_OK_AND_ASSIGN(const auto result,
+                       Send(*collection_, PlainRows({1}, {1}), UploadMode::kInsert));
+  EXPECT_EQ(result.epoch, 42u);
 }
 
 TEST_F(CorpusChangeTest, CompactionGivesDeadRowsBack) {
@@ -229,11 +218,10 @@ TEST_F(CorpusChangeTest, CompactionGivesDeadRowsBack) {
   const int64_t bytes_before = collection_->Stats().device_bytes;
   ids.resize(600);
   ASSERT_OK(collection_->Delete(Ids(ids)));
-  const auto compacted = collection_->Compact({});
-  ASSERT_OK(compacted);
-  EXPECT_FALSE(compacted->done);
-  EXPECT_EQ(compacted->rows_copied, 400);
-  EXPECT_EQ(compacted->rows_given_back, 600);
+  ASSERT_OK_AND_ASSIGN(const auto compacted, collection_->Compact({}));
+  EXPECT_FALSE(compacted.done);
+  EXPECT_EQ(compacted.rows_copied, 400);
+  EXPECT_EQ(compacted.rows_given_back, 600);
   const CollectionStats stats = collection_->Stats();
   EXPECT_EQ(stats.rows_deleted, 0);
   EXPECT_EQ(stats.rows_count, 400);
@@ -244,9 +232,9 @@ TEST_F(CorpusChangeTest, CompactionGivesDeadRowsBack) {
 
 TEST_F(CorpusChangeTest, CompactionSaysWhatItCannotDo) {
   EXPECT_THAT(collection_->Compact({.dead_share_max = 1.0}),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("dead_share_max = 1")));
+              StatusIs(kInvalidArgument, HasSubstr("dead_share_max = 1")));
   EXPECT_THAT(collection_->Compact({.generations_max = 17}),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("generations_max = 17")));
+              StatusIs(kInvalidArgument, HasSubstr("generations_max = 17")));
   EXPECT_TRUE(collection_->Compact({})->done);
   FakeDeviceOptions device;
   device.memory_bytes = 1000 * 20 + 200;  // no memory for a copy
@@ -258,7 +246,7 @@ TEST_F(CorpusChangeTest, CompactionSaysWhatItCannotDo) {
       Send(*collection_, PlainRows(ids, std::vector<float>(1000, 1.0f)), UploadMode::kInsert));
   ids.resize(500);
   ASSERT_OK(collection_->Delete(Ids(ids)));
-  EXPECT_THAT(collection_->Compact({}), StatusIs(StatusCode::kResourceExhausted));
+  EXPECT_THAT(collection_->Compact({}), StatusIs(kResourceExhausted));
   EXPECT_EQ(collection_->Stats().rows_count, 500);
 }
 
@@ -275,9 +263,8 @@ TEST_F(CorpusChangeTest, ACommitDuringTheCopyOfACompactionKeepsItsEpochAndItsRow
     ASSERT_OK(Upsert(PlainRows({1, 500}, {8, 9})));
     ASSERT_OK(Delete(Ids({3})));
   });
-  const auto compacted = collection_->Compact({});
-  ASSERT_OK(compacted);
-  EXPECT_EQ(compacted->rows_copied, 50);
+  ASSERT_OK_AND_ASSIGN(const auto compacted, collection_->Compact({}));
+  EXPECT_EQ(compacted.rows_copied, 50);
   ASSERT_EQ(copies, 1);
   ExpectModel();
   EXPECT_EQ(collection_->PinEpoch()->epoch(), 4u);

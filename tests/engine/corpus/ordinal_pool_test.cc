@@ -1,26 +1,16 @@
 // Tests OrdinalPool against a plain list of the ordinals in use.
 #include "engine/corpus/ordinal_pool.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "tests/testing/random.h"
-#include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
+#include "tests/engine/prelude.h"
 
 namespace nearfield::corpus {
 namespace {
-
-using ::absl_testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using testing::Random;
 
 // Finds the lowest free range ordinal by ordinal.
 class PlainPool {
@@ -53,7 +43,7 @@ struct Taken {
 };
 
 TEST(OrdinalPoolLaws, TheLowestRangeThatIsLongEnoughIsTaken) {
-  Random random(testing::TestSeed());
+  Random random(TestSeed());
   for (int round = 0; round < 100; ++round) {
     const int64_t ordinals_max = random.OneOf<int64_t>({1, 64, 65, 700, 3000});
     OrdinalPool pool(ordinals_max);
@@ -84,7 +74,7 @@ TEST(OrdinalPoolLaws, TheLowestRangeThatIsLongEnoughIsTaken) {
       const std::optional<uint32_t> expected = plain.Take(rows_count);
       ASSERT_EQ(first.ok(), expected.has_value()) << first.status();
       if (!first.ok()) {
-        ASSERT_THAT(first, StatusIs(absl::StatusCode::kResourceExhausted));
+        ASSERT_THAT(first, StatusIs(kResourceExhausted));
         continue;
       }
       ASSERT_EQ(*first, *expected) << rows_count << " rows";
@@ -98,13 +88,13 @@ TEST(OrdinalPoolTest, WithoutAFreeRangeTheErrorHasTheNumbers) {
   ASSERT_OK(pool.Take(50));
   ASSERT_OK(pool.Take(40));
   pool.Release(10, 20);
-  EXPECT_THAT(pool.Take(21), StatusIs(absl::StatusCode::kResourceExhausted,
+  EXPECT_THAT(pool.Take(21), StatusIs(kResourceExhausted,
                                       AllOf(HasSubstr("21 consecutive ones are needed"),
                                             HasSubstr("30 of the collection's 100 are free"))));
   EXPECT_EQ(*pool.Take(20), 10u);
   EXPECT_EQ(*pool.Take(10), 90u);
-  EXPECT_THAT(pool.Take(1), StatusIs(absl::StatusCode::kResourceExhausted,
-                                     HasSubstr("0 of the collection's 100 are free")));
+  EXPECT_THAT(pool.Take(1),
+              StatusIs(kResourceExhausted, HasSubstr("0 of the collection's 100 are free")));
   pool.Release(99, 1);
   EXPECT_EQ(*pool.Take(1), 99u);
 }

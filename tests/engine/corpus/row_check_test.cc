@@ -1,7 +1,5 @@
 #include "engine/corpus/row_check.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -10,14 +8,10 @@
 
 #include "engine/score/row_types.h"
 #include "engine/score/score.h"
-#include "tests/testing/random.h"
-#include "tests/testing/seed.h"
+#include "tests/engine/prelude.h"
 
 namespace nearfield::corpus {
 namespace {
-
-using testing::Random;
-using testing::TestSeed;
 
 bool Finite16(RowType type, uint16_t bits) {
   return std::isfinite(type == RowType::kFloat16 ? score::FloatFromHalfBits(bits)

@@ -1,7 +1,5 @@
 // Tests uploads: the refusals and their messages, and that an upload that does not commit leaves no
 // bytes allocated.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdint>
@@ -13,16 +11,11 @@
 #include <vector>
 
 #include "nearfield/engine/engine.h"
+#include "tests/engine/prelude.h"
 #include "tests/testing/fake_engine.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::testing {
 namespace {
-
-using absl::StatusCode;
-using absl_testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 class CorpusUploadTest : public ::testing::Test {
  protected:
@@ -41,40 +34,38 @@ class CorpusUploadTest : public ::testing::Test {
 TEST_F(CorpusUploadTest, ReservationsOutOfRangeAreNamed) {
   const auto collection = Make();
   EXPECT_THAT(collection->BeginUpload({.rows_max = 0}),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("rows_max = 0")));
+              StatusIs(kInvalidArgument, HasSubstr("rows_max = 0")));
   EXPECT_THAT(collection->BeginUpload({.rows_max = kRowsMax + 1}),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("4294967294")));
+              StatusIs(kInvalidArgument, HasSubstr("4294967294")));
   EXPECT_THAT(collection->BeginUpload({.rows_max = 1, .payload_bytes_max = -1}),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("payload_bytes_max = -1")));
+              StatusIs(kInvalidArgument, HasSubstr("payload_bytes_max = -1")));
   EXPECT_THAT(collection->BeginUpload(
                   {.rows_max = kRowsMax, .payload_bytes_max = std::numeric_limits<int64_t>::max()}),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("payload_bytes_max")));
+              StatusIs(kInvalidArgument, HasSubstr("payload_bytes_max")));
   ExpectNoMemoryHeld();
 }
 
 TEST_F(CorpusUploadTest, WhatCannotFitIsRefusedAtBegin) {
   const auto collection = Make();
   // Host memory: ids, ranks and payloads, of 256 MiB.
-  EXPECT_THAT(collection->BeginUpload({.rows_max = 1, .payload_bytes_max = int64_t{1} << 30}),
-              StatusIs(StatusCode::kResourceExhausted,
-                       AllOf(HasSubstr("host memory"), HasSubstr("268435456"))));
+  EXPECT_THAT(
+      collection->BeginUpload({.rows_max = 1, .payload_bytes_max = int64_t{1} << 30}),
+      StatusIs(kResourceExhausted, AllOf(HasSubstr("host memory"), HasSubstr("268435456"))));
   // Device memory: 20 bytes for each row, of 64 MiB.
   EXPECT_THAT(collection->BeginUpload({.rows_max = 4'000'000}),
-              StatusIs(StatusCode::kResourceExhausted, HasSubstr("80000000 bytes of device")));
+              StatusIs(kResourceExhausted, HasSubstr("80000000 bytes of device")));
   ExpectNoMemoryHeld();
-  const auto first = collection->BeginUpload({.rows_max = 3'000'000});
-  ASSERT_OK(first);
-  EXPECT_THAT(collection->BeginUpload({.rows_max = 3'000'000}),
-              StatusIs(StatusCode::kResourceExhausted));
+  ASSERT_OK_AND_ASSIGN(const auto first, collection->BeginUpload({.rows_max = 3'000'000}));
+  EXPECT_THAT(collection->BeginUpload({.rows_max = 3'000'000}), StatusIs(kResourceExhausted));
 }
 
 TEST_F(CorpusUploadTest, AnUploadBrokenOffLeavesNothing) {
   const auto collection = Make();
   {
-    auto upload = collection->BeginUpload({.rows_max = 1000, .payload_bytes_max = 1000});
-    ASSERT_OK(upload);
+    ASSERT_OK_AND_ASSIGN(auto upload,
+                         collection->BeginUpload({.rows_max = 1000, .payload_bytes_max = 1000}));
     const Corpus rows = PlainRows({1, 2}, {0.5f, 0.25f});
-    ASSERT_OK((*upload)->Append({.ids = &rows.ids, .rows = rows.rows}));
+    ASSERT_OK(upload->Append({.ids = &rows.ids, .rows = rows.rows}));
     EXPECT_GT(fake_.engine->GetCapacity().device_bytes_used, 0);
     EXPECT_GT(fake_.engine->GetCapacity().host_bytes_used, 0);
   }
@@ -102,10 +93,9 @@ TEST_F(CorpusUploadTest, AnEmptyUploadCommitsNothing) {
   auto upload = *collection->BeginUpload({.rows_max = 10});
   const IdColumn none;
   ASSERT_OK(upload->Append({.ids = &none}));
-  const auto result = upload->Commit();
-  ASSERT_OK(result);
-  EXPECT_EQ(result->epoch, 1u);
-  EXPECT_EQ(result->rows_count, 0);
+  ASSERT_OK_AND_ASSIGN(const auto result, upload->Commit());
+  EXPECT_EQ(result.epoch, 1u);
+  EXPECT_EQ(result.rows_count, 0);
   EXPECT_EQ(collection->Stats().generations_count, 1);
 }
 
@@ -116,7 +106,7 @@ struct BadBlock {
   IdColumn ids = Ids({2});
   std::vector<float> rows = {1, 2};
   std::vector<std::string> payloads;
-  StatusCode code = StatusCode::kInvalidArgument;
+  absl::StatusCode code = kInvalidArgument;
   std::string message;
 };
 
@@ -139,13 +129,13 @@ std::vector<BadBlock> BadBlocks() {
   bad.push_back({.name = "rows",
                  .ids = Ids({2, 3, 4}),
                  .rows = {1, 2, 3, 4, 5, 6},
-                 .code = StatusCode::kResourceExhausted,
+                 .code = kResourceExhausted,
                  .message = "rows_max = 3 rows were reserved; 1 have been sent"});
   bad.push_back(
       {.name = "payload count", .payloads = {"a", "b"}, .message = "2 values for 1 rows"});
   bad.push_back({.name = "payload bytes",
                  .payloads = {"more than ten bytes"},
-                 .code = StatusCode::kResourceExhausted,
+                 .code = kResourceExhausted,
                  .message = "payload_bytes_max = 10 bytes were reserved"});
   return bad;
 }
@@ -155,15 +145,14 @@ TEST_F(CorpusUploadTest, OrdinalsTakenBeforeTheCommitAreThoseThatShow) {
   const Corpus corpus = PlainRows({5, 3}, {1, 2});
   const UploadBlock block = {.ids = &corpus.ids, .rows = corpus.rows};
   const auto given_up = *collection->BeginUpload({.rows_max = 2});
-  EXPECT_THAT(given_up->TakeOrdinals(), StatusIs(StatusCode::kFailedPrecondition));
+  EXPECT_THAT(given_up->TakeOrdinals(), StatusIs(kFailedPrecondition));
   ASSERT_OK(given_up->Append(block));
   EXPECT_EQ(*given_up->TakeOrdinals(), 0u);
   const auto upload = *collection->BeginUpload({.rows_max = 4});
   ASSERT_OK(upload->Append(block));
   EXPECT_EQ(*upload->TakeOrdinals(), 2u);
   EXPECT_EQ(*upload->TakeOrdinals(), 2u);
-  EXPECT_THAT(upload->Append(block),
-              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("only be committed")));
+  EXPECT_THAT(upload->Append(block), StatusIs(kFailedPrecondition, HasSubstr("only be committed")));
   uint32_t first_ordinal = 0;
   ASSERT_OK(upload->Commit([&](const PendingChange& change) {
     first_ordinal = change.first_ordinal;
@@ -186,20 +175,20 @@ TEST_F(CorpusUploadTest, AFailedCommitGivesItsOrdinalsBack) {
       EXPECT_EQ(change.first_ordinal, 0u);
       return absl::AbortedError("not now");
     });
-    ASSERT_THAT(committed, StatusIs(StatusCode::kAborted));
+    ASSERT_THAT(committed, StatusIs(kAborted));
   }
   ASSERT_OK(UploadAll(*collection, corpus));
   EXPECT_EQ(collection->LiveRows(nullptr)->chosen, (std::vector<uint64_t>{0b11}));
-  EXPECT_THAT(UploadAll(*collection, corpus), StatusIs(StatusCode::kAlreadyExists));
+  EXPECT_THAT(UploadAll(*collection, corpus), StatusIs(kAlreadyExists));
 
   // The caller must release ordinals that it requested.
   const auto asked = *collection->BeginUpload({.rows_max = 2});
   ASSERT_OK(asked->Append(block));
   EXPECT_EQ(*asked->TakeOrdinals(), 2u);
-  EXPECT_THAT(asked->Commit(), StatusIs(StatusCode::kAlreadyExists));
+  EXPECT_THAT(asked->Commit(), StatusIs(kAlreadyExists));
   const Corpus more = PlainRows({6, 7}, {1, 2});
   EXPECT_THAT(UploadAll(*collection, more),
-              StatusIs(StatusCode::kResourceExhausted, HasSubstr("1 of the collection's 5")));
+              StatusIs(kResourceExhausted, HasSubstr("1 of the collection's 5")));
   collection->ReleaseOrdinals(2, 2);
   ASSERT_OK(UploadAll(*collection, more));
   EXPECT_EQ(collection->LiveRows(nullptr)->chosen, (std::vector<uint64_t>{0b1111}));
@@ -221,8 +210,8 @@ TEST_F(CorpusUploadTest, EachWrongBlockIsNamedAndEndsTheUpload) {
     block.payloads = bad.payloads.empty() ? nullptr : &payloads;
     EXPECT_THAT(upload->Append(block), StatusIs(bad.code, HasSubstr(bad.message)));
     EXPECT_THAT(upload->Append({.ids = &good.ids, .rows = good.rows}),
-                StatusIs(StatusCode::kFailedPrecondition));
-    EXPECT_THAT(upload->Commit(), StatusIs(StatusCode::kFailedPrecondition));
+                StatusIs(kFailedPrecondition));
+    EXPECT_THAT(upload->Commit(), StatusIs(kFailedPrecondition));
     upload.reset();
     ExpectNoMemoryHeld();
   }
@@ -243,7 +232,7 @@ TEST_F(CorpusUploadTest, StringIdsHaveALength) {
     if (bytes >= 1 && bytes <= size_t{kIdBytesMax}) {
       EXPECT_OK(status);
     } else {
-      EXPECT_THAT(status, StatusIs(StatusCode::kInvalidArgument, HasSubstr("1 to 512")));
+      EXPECT_THAT(status, StatusIs(kInvalidArgument, HasSubstr("1 to 512")));
     }
   }
 }
@@ -251,7 +240,7 @@ TEST_F(CorpusUploadTest, StringIdsHaveALength) {
 TEST_F(CorpusUploadTest, ABlockWithoutIdsIsRefused) {
   const auto collection = Make();
   auto upload = *collection->BeginUpload({.rows_max = 1});
-  EXPECT_THAT(upload->Append({}), StatusIs(StatusCode::kInvalidArgument, HasSubstr("ids: absent")));
+  EXPECT_THAT(upload->Append({}), StatusIs(kInvalidArgument, HasSubstr("ids: absent")));
 }
 
 TEST_F(CorpusUploadTest, AFaultOfTheDeviceLeavesNothing) {
@@ -259,7 +248,7 @@ TEST_F(CorpusUploadTest, AFaultOfTheDeviceLeavesNothing) {
   for (const FakeCall call : {FakeCall::kReserve, FakeCall::kAppend, FakeCall::kSeal}) {
     const auto collection = Make();
     fake_.device->FailAt(call, 1, absl::ResourceExhaustedError("scripted"));
-    EXPECT_THAT(UploadAll(*collection, rows), StatusIs(StatusCode::kResourceExhausted));
+    EXPECT_THAT(UploadAll(*collection, rows), StatusIs(kResourceExhausted));
     EXPECT_EQ(collection->Stats().epoch, 0u);
     ExpectNoMemoryHeld();
     EXPECT_OK(UploadAll(*collection, rows));  // the next upload is not affected
@@ -273,7 +262,7 @@ TEST_F(CorpusUploadTest, AnUploadOutlivesTheHandleOfItsCollection) {
   const Corpus rows = PlainRows({1, 2}, {1, 2});
   ASSERT_OK(upload->Append({.ids = &rows.ids, .rows = rows.rows}));
   EXPECT_OK(upload->Commit());
-  EXPECT_THAT(upload->Commit(), StatusIs(StatusCode::kFailedPrecondition));
+  EXPECT_THAT(upload->Commit(), StatusIs(kFailedPrecondition));
   upload.reset();
   ExpectNoMemoryHeld();
 }

@@ -1,5 +1,4 @@
 // Counts the allocations of a search by codes.
-#include <gtest/gtest.h>
 
 #include <atomic>
 #include <cstddef>
@@ -11,9 +10,6 @@
 
 #include "tests/engine/cpu/reference.h"
 #include "tests/engine/cpu/scenario.h"
-#include "tests/testing/corpora.h"
-#include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define NEARFIELD_SANITIZED
@@ -55,16 +51,16 @@ TEST(CodeAllocationsTest, ASearchAllocatesNothingButItsAnswer) {
 #ifdef NEARFIELD_SANITIZED
   GTEST_SKIP() << "the sanitizer allocates by itself";
 #endif
-  const auto backend = testing::MakeBackend("", 2);
-  testing::Random random(testing::TestSeed());
+  const auto backend = MakeBackend("", 2);
+  Random random(TestSeed());
   for (const int64_t queries : {1, 12}) {
     CollectionSpec spec;
     spec.dim = 48;
     spec.scan = ScanChoice::kInt8;
-    const testing::HostGeneration generation = testing::MakeGeneration(
-        testing::MakeCorpus(spec, testing::CorpusFamily::kGaussian, 4000, random.Bits()),
-        testing::RankOrder::kShuffled, false, random);
-    const testing::LoadedGeneration loaded = testing::Load(*backend, generation);
+    const HostGeneration generation =
+        testing::MakeGeneration(MakeCorpus(spec, CorpusFamily::kGaussian, 4000, random.Bits()),
+                                RankOrder::kShuffled, false, random);
+    const LoadedGeneration loaded = testing::Load(*backend, generation);
     std::vector<float> vectors(static_cast<size_t>(queries * spec.dim));
     for (float& value : vectors) value = random.Gaussian();
     const std::vector<int32_t> k(static_cast<size_t>(queries), 10);

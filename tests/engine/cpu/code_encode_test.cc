@@ -1,6 +1,5 @@
 // Tests the vectorized encoders: as with bound/int8_code.cc, no canonical score lies above its
 // bound.
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
@@ -17,16 +16,9 @@
 #include "engine/cpu/workspace.h"
 #include "tests/engine/cpu/encoded_corpus.h"
 #include "tests/engine/cpu/reference.h"
-#include "tests/testing/corpora.h"
-#include "tests/testing/seed.h"
 
 namespace nearfield::cpu {
 namespace {
-
-using testing::Corpus;
-using testing::CorpusFamily;
-using testing::QueryFamily;
-using testing::Random;
 
 // A corpus encoded by one table of kernels.
 class Encoded {
@@ -48,7 +40,7 @@ class Encoded {
 class CodeEncodeTest : public ::testing::TestWithParam<const ScanKernels*> {
  protected:
   const ScanKernels& kernels() const { return *GetParam(); }
-  Random random_{testing::TestSeed()};
+  Random random_{TestSeed()};
 
   void CheckQuery(const Corpus& corpus, const Encoded& rows, const std::vector<float>& query) {
     const int32_t dim = corpus.spec.dim;
@@ -117,7 +109,7 @@ TEST_P(CodeEncodeTest, NoScoreLiesAboveItsBound) {
       SCOPED_TRACE(testing::Name(family));
       const Encoded rows(kernels(), corpus);
       for (const QueryFamily query : testing::kQueryFamilies) {
-        CheckQuery(corpus, rows, testing::MakeQuery(corpus, query, random_));
+        CheckQuery(corpus, rows, MakeQuery(corpus, query, random_));
         if (HasFatalFailure()) return;
       }
       CheckQuery(corpus, rows, ResidualOf(corpus, rows, corpus.rows_count() - 1));
@@ -151,7 +143,7 @@ TEST_P(CodeEncodeTest, ZeroRowsOfCosineScoreLessThanAnything) {
   CollectionSpec spec;
   spec.dim = 100;
   spec.metric = Metric::kCosine;
-  const Corpus corpus = testing::MakeCorpus(spec, CorpusFamily::kAllZero, 3, random_.Bits());
+  const Corpus corpus = MakeCorpus(spec, CorpusFamily::kAllZero, 3, random_.Bits());
   const Encoded rows(kernels(), corpus);
   for (const bound::RowBound& bound : rows.bounds()) {
     EXPECT_EQ(bound.residual, -std::numeric_limits<float>::infinity());
@@ -160,12 +152,12 @@ TEST_P(CodeEncodeTest, ZeroRowsOfCosineScoreLessThanAnything) {
 
 // Every backend encodes queries with the fastest kernels that this CPU supports.
 TEST(QueryEncoderTest, EncodesAsTheFastestKernels) {
-  Random random(testing::TestSeed());
+  Random random(TestSeed());
   bound::QueryEncoder encoder;
   for (const int32_t dim : testing::kEncodedDims) {
     const Corpus corpus = testing::AnyCorpus(random, dim, CorpusFamily::kGaussian);
     const bound::Rotation rotation(dim, backend::kRotationSeed);
-    const std::vector<float> query = testing::MakeQuery(corpus, QueryFamily::kGaussian, random);
+    const std::vector<float> query = MakeQuery(corpus, QueryFamily::kGaussian, random);
     const std::vector<int8_t> none(query.size());
     std::vector<int8_t> first = none, second = none, want_first = none, want_second = none;
     ScratchBuffer<double> scratch;

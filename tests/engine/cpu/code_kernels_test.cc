@@ -2,8 +2,6 @@
 // equal bound::UpperScore, and codes whose bounds hold.
 #include "engine/cpu/kernels/code_kernels.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -16,13 +14,9 @@
 #include "engine/cpu/workspace.h"
 #include "engine/score/score.h"
 #include "tests/engine/cpu/reference.h"
-#include "tests/testing/corpora.h"
-#include "tests/testing/seed.h"
 
 namespace nearfield::cpu {
 namespace {
-
-using testing::Random;
 
 enum class Fill { kAny, kGreatest, kLeast, kOpposite };
 constexpr Fill kFills[] = {Fill::kAny, Fill::kGreatest, Fill::kLeast, Fill::kOpposite};
@@ -71,7 +65,7 @@ class Plane {
 class CodeKernelsTest : public ::testing::TestWithParam<const ScanKernels*> {
  protected:
   const CodeKernels& kernels() const { return GetParam()->codes; }
-  Random random_{testing::TestSeed()};
+  Random random_{TestSeed()};
 
   void CheckProducts(int32_t rows_count, int32_t queries_count, int32_t dim, Fill rows_fill,
                      Fill queries_fill) {

@@ -1,6 +1,4 @@
 // Tests searches by codes: exact to the bit on adversarial rows, and on the intended path.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstring>
@@ -13,22 +11,9 @@
 #include "engine/cpu/cpu_topk_engine.h"
 #include "tests/engine/cpu/reference.h"
 #include "tests/engine/cpu/scenario.h"
-#include "tests/testing/corpora.h"
-#include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::cpu {
 namespace {
-
-using ::absl_testing::StatusIs;
-using testing::CorpusFamily;
-using testing::ExpectReferenceAnswers;
-using testing::HostGeneration;
-using testing::MakeBackend;
-using testing::QueryFamily;
-using testing::Random;
-using testing::RankOrder;
-using testing::Scenario;
 
 CollectionSpec CodesSpec(int32_t dim) {
   CollectionSpec spec;
@@ -39,8 +24,7 @@ CollectionSpec CodesSpec(int32_t dim) {
 
 void AddQueries(Scenario& scenario, int64_t count, int32_t k, Random& random, QueryFamily family) {
   for (int64_t q = 0; q < count; ++q) {
-    const std::vector<float> query =
-        testing::MakeQuery(scenario.generations[0].corpus, family, random);
+    const std::vector<float> query = MakeQuery(scenario.generations[0].corpus, family, random);
     scenario.queries.insert(scenario.queries.end(), query.begin(), query.end());
     scenario.k.push_back(k);
   }
@@ -50,9 +34,8 @@ Scenario OneGeneration(const CollectionSpec& spec, CorpusFamily family, int64_t 
                        Random& random) {
   Scenario scenario;
   scenario.spec = spec;
-  scenario.generations.push_back(
-      testing::MakeGeneration(testing::MakeCorpus(spec, family, rows_count, random.Bits()),
-                              RankOrder::kShuffled, false, random));
+  scenario.generations.push_back(testing::MakeGeneration(
+      MakeCorpus(spec, family, rows_count, random.Bits()), RankOrder::kShuffled, false, random));
   return scenario;
 }
 
@@ -60,7 +43,7 @@ class CodeSearchTest : public ::testing::TestWithParam<std::tuple<std::string, i
  protected:
   CodeSearchTest() : backend_(MakeBackend(std::get<0>(GetParam()), std::get<1>(GetParam()))) {}
   std::unique_ptr<backend::Backend> backend_;
-  Random random_{testing::TestSeed()};
+  Random random_{TestSeed()};
 };
 
 // Requests few neighbors of many rows, so that codes are used. Several generations share a floor.
@@ -76,9 +59,8 @@ TEST_P(CodeSearchTest, EqualsTheReferenceOnEveryFamily) {
     for (int64_t g = 0; g < generations; ++g) {
       const int64_t rows = random_.OneIn(4) ? random_.Between(1, 100) : random_.Between(100, 2500);
       const auto order = random_.OneIn(2) ? RankOrder::kShuffled : RankOrder::kDescending;
-      scenario.generations.push_back(
-          testing::MakeGeneration(testing::MakeCorpus(spec, family, rows, random_.Bits()), order,
-                                  random_.OneIn(2), random_));
+      scenario.generations.push_back(testing::MakeGeneration(
+          MakeCorpus(spec, family, rows, random_.Bits()), order, random_.OneIn(2), random_));
     }
     const int64_t queries = random_.OneIn(2) ? random_.Between(1, 5) : random_.Between(5, 40);
     for (int64_t q = 0; q < queries; ++q) {
@@ -192,8 +174,7 @@ TEST_P(CodeSearchTest, AQueryGivesUpAlone) {
 TEST_P(CodeSearchTest, AQueryThatGivesUpInALaterGenerationIsScannedWithItsOwnVector) {
   constexpr int32_t kDim = 33;
   Scenario scenario = OneGeneration(CodesSpec(kDim), CorpusFamily::kGaussian, 6000, random_);
-  testing::Corpus equal =
-      testing::MakeCorpus(scenario.spec, CorpusFamily::kAllEqual, 12'000, random_.Bits());
+  Corpus equal = MakeCorpus(scenario.spec, CorpusFamily::kAllEqual, 12'000, random_.Bits());
   scenario.queries.resize(2 * kDim);
   std::memcpy(scenario.queries.data() + kDim, equal.rows.data(), kDim * sizeof(float));
   for (float& value : scenario.queries) value *= 1000.0f;
@@ -212,9 +193,9 @@ TEST_P(CodeSearchTest, RowsInAscendingOrderOfScoresAreRuledOutAllTheSame) {
   for (const int64_t queries : {1, 6}) {
     Scenario scenario;
     scenario.spec = CodesSpec(kDim);
-    testing::Corpus corpus;
+    Corpus corpus;
     corpus.spec = scenario.spec;
-    corpus.ids = testing::MakeIds(IdType::kUint64, kRows, random_.Bits());
+    corpus.ids = MakeIds(IdType::kUint64, kRows, random_.Bits());
     std::vector<float> row(kDim);
     for (int64_t r = 0; r < kRows; ++r) {
       for (float& value : row) value = random_.Gaussian() * 0.01f + static_cast<float>(r) * 5e-5f;
@@ -242,11 +223,11 @@ INSTANTIATE_TEST_SUITE_P(InstructionSets, CodeSearchTest,
 
 TEST(CodeSearchFactsTest, PlanesWithoutCodesAreRefused) {
   const auto backend = MakeBackend("", 1);
-  Random random(testing::TestSeed());
+  Random random(TestSeed());
   CollectionSpec spec;
   spec.dim = 33;
   const Scenario scenario = OneGeneration(spec, CorpusFamily::kGaussian, 10, random);
-  const testing::LoadedGeneration loaded = testing::Load(*backend, scenario.generations[0]);
+  const LoadedGeneration loaded = testing::Load(*backend, scenario.generations[0]);
   const std::vector<float> query(33, 1.0f);
   const std::vector<int32_t> k = {1};
   backend::QueryTile tile;
@@ -256,15 +237,13 @@ TEST(CodeSearchFactsTest, PlanesWithoutCodesAreRefused) {
   backend::RankedLists best;
   EXPECT_THAT(
       backend->Search(testing::FormatOf(CodesSpec(33)), {&loaded.view, 1}, tile, &best, &cost),
-      StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("codes that it lacks")));
+      StatusIs(kInvalidArgument, HasSubstr("codes that it lacks")));
   // Codes serve only the metric that they were made for.
-  const testing::LoadedGeneration coded =
-      testing::Load(*backend, scenario.generations[0], CodesSpec(33));
+  const LoadedGeneration coded = testing::Load(*backend, scenario.generations[0], CodesSpec(33));
   CollectionSpec other = CodesSpec(33);
   other.metric = Metric::kL2;
-  EXPECT_THAT(
-      backend->Search(testing::FormatOf(other), {&coded.view, 1}, tile, &best, &cost),
-      StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("codes that it lacks")));
+  EXPECT_THAT(backend->Search(testing::FormatOf(other), {&coded.view, 1}, tile, &best, &cost),
+              StatusIs(kInvalidArgument, HasSubstr("codes that it lacks")));
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 // Tests concurrent callers and calls that end early. There are no sleeps: every step waits for the
 // previous one.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <xmmintrin.h>
 
@@ -15,20 +13,9 @@
 
 #include "engine/cpu/cpu_topk_engine.h"
 #include "tests/engine/cpu/reference.h"
-#include "tests/testing/corpora.h"
-#include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::cpu {
 namespace {
-
-using ::absl_testing::StatusIs;
-using testing::CorpusFamily;
-using testing::HostGeneration;
-using testing::LoadedGeneration;
-using testing::QueryFamily;
-using testing::Random;
-using testing::RankOrder;
 
 std::unique_ptr<backend::Backend> MakeBackend(int32_t threads) {
   CpuOptions options;
@@ -44,8 +31,8 @@ HostGeneration SomeRows(int32_t dim, int64_t rows_count, ScanChoice scan, Random
   spec.dim = dim;
   spec.scan = scan;
   return testing::MakeGeneration(
-      testing::MakeCorpus(spec, CorpusFamily::kGaussian, rows_count, random.Bits()),
-      RankOrder::kShuffled, false, random);
+      MakeCorpus(spec, CorpusFamily::kGaussian, rows_count, random.Bits()), RankOrder::kShuffled,
+      false, random);
 }
 
 bool Same(absl::Span<const backend::RankedScore> a, absl::Span<const backend::RankedScore> b) {
@@ -61,7 +48,7 @@ class CpuCancellationTest
 
 TEST_P(CpuCancellationTest, AskedBetweenTilesAndObeyedEachTime) {
   const auto [threads, queries_count, scan] = GetParam();
-  Random random(testing::TestSeed());
+  Random random(TestSeed());
   const auto backend = MakeBackend(threads);
   const HostGeneration generation = SomeRows(64, 20'000, scan, random);  // many tiles
   const LoadedGeneration loaded = testing::Load(*backend, generation);
@@ -107,13 +94,12 @@ class CpuConcurrencyTest : public ::testing::TestWithParam<ScanChoice> {};
 INSTANTIATE_TEST_SUITE_P(Scans, CpuConcurrencyTest, ::testing::ValuesIn(kScans));
 
 TEST_P(CpuConcurrencyTest, SearchesFillsAndDeletionsAtOnceAllAnswerRight) {
-  Random random(testing::TestSeed());
+  Random random(TestSeed());
   const auto backend = MakeBackend(/*threads=*/3);
   const HostGeneration generation = SomeRows(40, 6'000, GetParam(), random);
   const LoadedGeneration loaded = testing::Load(*backend, generation);
   const backend::RowFormat format = testing::FormatOf(generation.corpus.spec);
-  const std::vector<float> query =
-      testing::MakeQuery(generation.corpus, QueryFamily::kGaussian, random);
+  const std::vector<float> query = MakeQuery(generation.corpus, QueryFamily::kGaussian, random);
   const std::vector<backend::RankedScore> want = testing::ReferenceTop(generation, query, 20);
   std::vector<float> queries;
   for (int i = 0; i < 5; ++i) queries.insert(queries.end(), query.begin(), query.end());
@@ -164,7 +150,7 @@ TEST_P(CpuConcurrencyTest, SearchesFillsAndDeletionsAtOnceAllAnswerRight) {
 // A library linked with -ffast-math can switch a thread to flushing denormals. Such a thread must
 // not compute scores.
 TEST_P(CpuConcurrencyTest, ACallerThatFlushesDenormalsIsRefused) {
-  Random random(testing::TestSeed());
+  Random random(TestSeed());
   const auto backend = MakeBackend(/*threads=*/2);
   const HostGeneration generation = SomeRows(8, 100, GetParam(), random);
   const LoadedGeneration loaded = testing::Load(*backend, generation);
@@ -181,7 +167,7 @@ TEST_P(CpuConcurrencyTest, ACallerThatFlushesDenormalsIsRefused) {
     _mm_setcsr(mode | bits);
     const absl::Status status = backend->Search(format, {&loaded.view, 1}, tile, &best, &cost);
     _mm_setcsr(mode);
-    EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition));
+    EXPECT_THAT(status, StatusIs(kFailedPrecondition));
   }
   EXPECT_OK(backend->Search(format, {&loaded.view, 1}, tile, &best, &cost));
 }

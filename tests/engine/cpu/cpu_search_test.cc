@@ -1,7 +1,5 @@
 // Compares searches of the CPU backend with engine/score, bit for bit, for every instruction set,
 // metric, row type and corpus family.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <memory>
@@ -14,27 +12,10 @@
 #include "engine/score/score.h"
 #include "tests/engine/cpu/reference.h"
 #include "tests/engine/cpu/scenario.h"
-#include "tests/testing/corpora.h"
-#include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::cpu {
 namespace {
 
-using ::absl_testing::StatusIs;
-using testing::CorpusFamily;
-using testing::ExpectReferenceAnswers;
-using ::testing::HasSubstr;
-using testing::HostGeneration;
-using testing::LoadedGeneration;
-using testing::MakeBackend;
-using testing::QueryFamily;
-using testing::Random;
-using testing::RankOrder;
-using testing::Scenario;
-
-constexpr Metric kMetrics[] = {Metric::kDot, Metric::kCosine, Metric::kL2};
-constexpr RowType kRowTypes[] = {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16};
 constexpr RankOrder kRankOrders[] = {RankOrder::kShuffled, RankOrder::kAscending,
                                      RankOrder::kDescending};
 
@@ -46,12 +27,12 @@ Scenario MakeScenario(const CollectionSpec& spec, CorpusFamily family, Random& r
   for (int64_t g = 0; g < generations; ++g) {
     const int64_t rows = random.OneIn(3) ? random.Between(1, 12) : random.Between(1, 500);
     scenario.generations.push_back(
-        testing::MakeGeneration(testing::MakeCorpus(spec, family, rows, random.Bits()),
+        testing::MakeGeneration(MakeCorpus(spec, family, rows, random.Bits()),
                                 random.OneOf<RankOrder>(kRankOrders), random.OneIn(2), random));
   }
   const int64_t queries = random.OneIn(3) ? 1 : random.Between(2, 15);
   for (int64_t q = 0; q < queries; ++q) {
-    const std::vector<float> query = testing::MakeQuery(
+    const std::vector<float> query = MakeQuery(
         scenario.generations[0].corpus, random.OneOf<QueryFamily>(testing::kQueryFamilies), random);
     scenario.queries.insert(scenario.queries.end(), query.begin(), query.end());
     const int64_t rows = scenario.generations[0].rows_live;
@@ -71,7 +52,7 @@ class CpuSearchTest
     return spec;
   }
   std::unique_ptr<backend::Backend> backend_;
-  Random random_{testing::TestSeed()};
+  Random random_{TestSeed()};
 };
 
 TEST_P(CpuSearchTest, EqualsTheReferenceOnEveryFamilyMetricAndRowType) {
@@ -99,9 +80,9 @@ TEST_P(CpuSearchTest, EqualsTheReferenceForLargeKAndEveryOrderOfScores) {
       Scenario scenario;
       scenario.spec = Spec();
       scenario.spec.dim = 1;
-      testing::Corpus corpus;
+      Corpus corpus;
       corpus.spec = scenario.spec;
-      corpus.ids = testing::MakeIds(IdType::kUint64, kRows, random_.Bits());
+      corpus.ids = MakeIds(IdType::kUint64, kRows, random_.Bits());
       for (int64_t r = 0; r < kRows; ++r) {
         const auto value = static_cast<float>(direction * (r - kRows / 2));
         const auto* bytes = reinterpret_cast<const uint8_t*>(&value);
@@ -127,11 +108,10 @@ TEST_P(CpuSearchTest, ABatchTooLargeForOneGroupIsServedWhole) {
   Scenario scenario;
   scenario.spec = spec;
   scenario.generations.push_back(
-      testing::MakeGeneration(testing::MakeCorpus(spec, CorpusFamily::kGaussian, 3, random_.Bits()),
+      testing::MakeGeneration(MakeCorpus(spec, CorpusFamily::kGaussian, 3, random_.Bits()),
                               RankOrder::kShuffled, false, random_));
   for (int32_t q = 0; q < 300; ++q) {
-    const auto query =
-        testing::MakeQuery(scenario.generations[0].corpus, QueryFamily::kGaussian, random_);
+    const auto query = MakeQuery(scenario.generations[0].corpus, QueryFamily::kGaussian, random_);
     scenario.queries.insert(scenario.queries.end(), query.begin(), query.end());
     scenario.k.push_back(q % 2 == 0 ? 1 : kKMax);
   }
@@ -151,10 +131,10 @@ TEST(CpuSearchFactsTest, CostCountsTheRowsReadAndTheCandidates) {
   const auto backend = MakeBackend("", 1);
   CollectionSpec spec;
   spec.dim = 33;  // stored as 64
-  Random random(testing::TestSeed());
-  const HostGeneration generation = testing::MakeGeneration(
-      testing::MakeCorpus(spec, CorpusFamily::kGaussian, 1000, random.Bits()), RankOrder::kShuffled,
-      false, random);
+  Random random(TestSeed());
+  const HostGeneration generation =
+      testing::MakeGeneration(MakeCorpus(spec, CorpusFamily::kGaussian, 1000, random.Bits()),
+                              RankOrder::kShuffled, false, random);
   const LoadedGeneration loaded = testing::Load(*backend, generation);
   const std::vector<float> queries(66, 1.0f);
   const std::vector<int32_t> k = {1000, 1};
@@ -174,9 +154,9 @@ TEST(CpuSearchFactsTest, NoGenerationOrNoLiveRowGivesEmptyAnswers) {
   const auto backend = MakeBackend("", 2);
   CollectionSpec spec;
   spec.dim = 5;
-  Random random(testing::TestSeed());
+  Random random(TestSeed());
   HostGeneration generation =
-      testing::MakeGeneration(testing::MakeCorpus(spec, CorpusFamily::kGaussian, 70, random.Bits()),
+      testing::MakeGeneration(MakeCorpus(spec, CorpusFamily::kGaussian, 70, random.Bits()),
                               RankOrder::kShuffled, false, random);
   generation.deleted_words = {~uint64_t{0}, ~uint64_t{0}};
   generation.rows_live = 0;
@@ -198,21 +178,18 @@ TEST(CpuSearchFactsTest, NoGenerationOrNoLiveRowGivesEmptyAnswers) {
 TEST(CpuSearchFactsTest, RefusesWhatIsOutOfRangeByName) {
   CpuOptions options;
   EXPECT_THAT(MakeCpuTopkEngine(options),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("memory_bytes = 0")));
+              StatusIs(kInvalidArgument, HasSubstr("memory_bytes = 0")));
   options.memory_bytes = 1 << 20;
   options.instruction_set = "MMX";
-  EXPECT_THAT(MakeCpuTopkEngine(options),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("portable")));
+  EXPECT_THAT(MakeCpuTopkEngine(options), StatusIs(kInvalidArgument, HasSubstr("portable")));
   options.instruction_set.clear();
   options.threads = -1;
-  EXPECT_THAT(MakeCpuTopkEngine(options),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("threads = -1")));
+  EXPECT_THAT(MakeCpuTopkEngine(options), StatusIs(kInvalidArgument, HasSubstr("threads = -1")));
   options.threads = 1;
   options.batch_max = 2;
-  const auto backend = MakeCpuTopkEngine(options);
-  ASSERT_OK(backend);
-  EXPECT_EQ((*backend)->info().device_name, CpuInstructionSets()[0] + " (1 thread)");
-  EXPECT_EQ((*backend)->info().k_max, kKMax + 1);
+  ASSERT_OK_AND_ASSIGN(const auto backend, MakeCpuTopkEngine(options));
+  EXPECT_EQ(backend->info().device_name, CpuInstructionSets()[0] + " (1 thread)");
+  EXPECT_EQ(backend->info().k_max, kKMax + 1);
   backend::RowFormat format;
   format.dim = 1;
   const std::vector<float> queries(3, 1.0f);
@@ -222,12 +199,12 @@ TEST(CpuSearchFactsTest, RefusesWhatIsOutOfRangeByName) {
   backend::RankedLists best;
   const std::vector<int32_t> k_zero = {1, 0};
   tile.k = k_zero;
-  EXPECT_THAT((*backend)->Search(format, {}, tile, &best, &cost),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("queries[1].k = 0")));
+  EXPECT_THAT(backend->Search(format, {}, tile, &best, &cost),
+              StatusIs(kInvalidArgument, HasSubstr("queries[1].k = 0")));
   const std::vector<int32_t> three = {1, 1, 1};
   tile.k = three;
-  EXPECT_THAT((*backend)->Search(format, {}, tile, &best, &cost),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("must be 0 .. 2")));
+  EXPECT_THAT(backend->Search(format, {}, tile, &best, &cost),
+              StatusIs(kInvalidArgument, HasSubstr("must be 0 .. 2")));
 }
 
 }  // namespace

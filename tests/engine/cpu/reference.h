@@ -9,8 +9,7 @@
 #include "absl/types/span.h"
 #include "engine/backend/backend.h"
 #include "engine/cpu/kernels/scan_kernels.h"
-#include "tests/testing/corpora.h"
-#include "tests/testing/random.h"
+#include "tests/engine/prelude.h"
 
 namespace nearfield::testing {
 
@@ -78,3 +77,11 @@ backend::RowFormat FormatOf(const CollectionSpec& spec);
 inline const char* Name(ScanChoice scan) { return scan == ScanChoice::kInt8 ? "int8" : "rows"; }
 
 }  // namespace nearfield::testing
+
+namespace nearfield {
+
+using testing::HostGeneration;
+using testing::LoadedGeneration;
+using testing::RankOrder;
+
+}  // namespace nearfield

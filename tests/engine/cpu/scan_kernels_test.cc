@@ -2,8 +2,6 @@
 // engine/score, bit for bit.
 #include "engine/cpu/kernels/scan_kernels.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -13,18 +11,10 @@
 #include "engine/cpu/workspace.h"
 #include "engine/score/score.h"
 #include "tests/engine/cpu/reference.h"
-#include "tests/testing/corpora.h"
-#include "tests/testing/seed.h"
 
 namespace nearfield::cpu {
 namespace {
 
-using testing::Corpus;
-using testing::CorpusFamily;
-using testing::QueryFamily;
-using testing::Random;
-
-constexpr RowType kRowTypes[] = {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16};
 constexpr SumKind kSumKinds[] = {SumKind::kProduct, SumKind::kSquaredDistance};
 
 uint64_t Bits(double value) {
@@ -63,21 +53,21 @@ std::string Explain(const Corpus& corpus, SumKind kind) {
 class ScanKernelsTest : public ::testing::TestWithParam<const ScanKernels*> {
  protected:
   const ScanKernels& kernels() const { return *GetParam(); }
-  Random random_{testing::TestSeed()};
+  Random random_{TestSeed()};
 
   Corpus RandomCorpus(int32_t dim, RowType row_type, int64_t rows_count) {
     CollectionSpec spec;
     spec.dim = dim;
     spec.row_type = row_type;
     const auto family = random_.OneOf<CorpusFamily>(testing::kCorpusFamilies);
-    return testing::MakeCorpus(spec, family, rows_count, random_.Bits());
+    return MakeCorpus(spec, family, rows_count, random_.Bits());
   }
 
   std::vector<float> RandomQueries(const Corpus& corpus, int32_t count) {
     std::vector<float> queries;
     for (int32_t q = 0; q < count; ++q) {
       const std::vector<float> query =
-          testing::MakeQuery(corpus, random_.OneOf<QueryFamily>(testing::kQueryFamilies), random_);
+          MakeQuery(corpus, random_.OneOf<QueryFamily>(testing::kQueryFamilies), random_);
       queries.insert(queries.end(), query.begin(), query.end());
     }
     return queries;

@@ -35,3 +35,11 @@ Scenario ExtremeScenario(const CollectionSpec& spec, int64_t rows_count, int32_t
 backend::ScanCost ExpectReferenceAnswers(backend::Backend& backend, const Scenario& scenario);
 
 }  // namespace nearfield::testing
+
+namespace nearfield {
+
+using testing::ExpectReferenceAnswers;
+using testing::MakeBackend;
+using testing::Scenario;
+
+}  // namespace nearfield

@@ -1,13 +1,10 @@
 #include "engine/cpu/top_keys.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <functional>
 #include <vector>
 
-#include "tests/testing/random.h"
-#include "tests/testing/seed.h"
+#include "tests/engine/prelude.h"
 
 namespace nearfield::cpu {
 namespace {
@@ -35,7 +32,7 @@ void ExpectBest(const std::vector<uint64_t>& stream, int32_t k) {
 }
 
 TEST(TopKeysTest, HoldsTheBestOfEveryOrderOfKeys) {
-  testing::Random random(testing::TestSeed());
+  Random random(TestSeed());
   for (const int32_t k : {1, 2, 10, 100, 1000, 4097}) {
     for (const int64_t count : {1, k - 1, k, k + 1, 3 * k + 63, 3 * k + 64, 3 * k + 65, 20 * k}) {
       std::vector<uint64_t> keys;

@@ -1,21 +1,15 @@
 #include "engine/score/arithmetic_mode.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cfenv>
 
 #include "engine/engine_core.h"
+#include "tests/engine/prelude.h"
 #include "tests/testing/fake_engine.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::testing {
 namespace {
 
-using absl::StatusCode;
-using absl_testing::StatusIs;
 using score::CheckArithmeticMode;
-using ::testing::HasSubstr;
 
 TEST(ArithmeticMode, IsFineFromTheStart) { EXPECT_OK(CheckArithmeticMode()); }
 
@@ -24,7 +18,7 @@ TEST(ArithmeticMode, AnotherRoundingIsRefused) {
     ASSERT_EQ(std::fesetround(mode), 0);
     const absl::Status status = CheckArithmeticMode();
     std::fesetround(FE_TONEAREST);
-    EXPECT_THAT(status, StatusIs(StatusCode::kFailedPrecondition, HasSubstr("nearest")));
+    EXPECT_THAT(status, StatusIs(kFailedPrecondition, HasSubstr("nearest")));
   }
 }
 
@@ -42,9 +36,9 @@ TEST(ArithmeticMode, FlushedDenormalsAreRefusedByEveryCallThatScores) {
         MakeEngine(MakeFakeBackend(std::make_shared<FakeDevice>(FakeDeviceOptions{})), {}, "")
             .status();
     _mm_setcsr(control);
-    EXPECT_THAT(status, StatusIs(StatusCode::kFailedPrecondition, HasSubstr("MXCSR")));
-    EXPECT_THAT(search, StatusIs(StatusCode::kFailedPrecondition, HasSubstr("MXCSR")));
-    EXPECT_THAT(create, StatusIs(StatusCode::kFailedPrecondition, HasSubstr("MXCSR")));
+    EXPECT_THAT(status, StatusIs(kFailedPrecondition, HasSubstr("MXCSR")));
+    EXPECT_THAT(search, StatusIs(kFailedPrecondition, HasSubstr("MXCSR")));
+    EXPECT_THAT(create, StatusIs(kFailedPrecondition, HasSubstr("MXCSR")));
   }
   EXPECT_OK(SearchOne(*fake.engine, *collection, query, 1));
 }

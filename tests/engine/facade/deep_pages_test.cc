@@ -1,6 +1,4 @@
 // Tests of pages of one order: deeper than one search reaches, and with a prefix of earlier pages.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -10,16 +8,11 @@
 #include <vector>
 
 #include "nearfield/engine/engine.h"
-#include "tests/testing/answers.h"
+#include "tests/engine/prelude.h"
 #include "tests/testing/fake_engine.h"
-#include "tests/testing/random.h"
-#include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::testing {
 namespace {
-
-using ::testing::ElementsAre;
 
 constexpr float kVector[2] = {1.0f, 0.0f};
 
@@ -187,12 +180,11 @@ void ExpectPagesWithPrefix(FakeEngine& fake, Collection& collection, const IdCol
       batch.queries = {{.vector = kVector, .k = k, .skip = skip, .page_cache = cache}};
       batch.queries.push_back({.vector = kVector, .k = k, .skip = skip % 7});
       if (skip % 2 == 0) batch.queries.pop_back();
-      const auto page = fake.engine->Search(collection, batch);
-      ASSERT_OK(page);
-      const IdColumn& got = page->queries[0].ids;
+      ASSERT_OK_AND_ASSIGN(const auto page, fake.engine->Search(collection, batch));
+      const IdColumn& got = page.queries[0].ids;
       ASSERT_EQ(got.size(), std::clamp<int64_t>(rows - skip, 0, k));
       for (int64_t i = 0; i < got.size(); ++i) EXPECT_EQ(got.Compare(i, whole, skip + i), 0);
-      EXPECT_EQ(page->queries[0].matched_rows, rows);
+      EXPECT_EQ(page.queries[0].matched_rows, rows);
     }
     EXPECT_EQ(cache->rows_count(), rows);
     const int64_t others = k == 10 ? 0 : rows / k / 2 + 2;
@@ -215,15 +207,15 @@ TEST_F(EngineDeepPagesTest, AreTheOrderCutIntoPieces) {
   for (int64_t skip = 0; skip < 100; skip += 10) {
     SearchBatch batch;
     batch.queries = {{.vector = kVector, .k = 10, .skip = skip}};
-    const auto page = fake_.engine->Search(*collection_, batch);
-    ASSERT_OK(page);
-    ASSERT_EQ(page->queries[0].ids.size(), 10) << skip;
-    for (int64_t i = 0; i < 10; ++i) whole.AppendFrom(page->queries[0].ids, i);
-    const auto verdict = fake_.engine->Verify(
-        *collection_,
-        {.query = batch.queries[0], .neighbors = page->queries[0], .epoch = page->epoch}, nullptr);
-    ASSERT_OK(verdict);
-    EXPECT_TRUE(verdict->equal) << verdict->explanation;
+    ASSERT_OK_AND_ASSIGN(const auto page, fake_.engine->Search(*collection_, batch));
+    ASSERT_EQ(page.queries[0].ids.size(), 10) << skip;
+    for (int64_t i = 0; i < 10; ++i) whole.AppendFrom(page.queries[0].ids, i);
+    ASSERT_OK_AND_ASSIGN(const auto verdict, fake_.engine->Verify(*collection_,
+                                                                  {.query = batch.queries[0],
+                                                                   .neighbors = page.queries[0],
+                                                                   .epoch = page.epoch},
+                                                                  nullptr));
+    EXPECT_TRUE(verdict.equal) << verdict.explanation;
   }
   for (const int64_t skip : {int64_t{3}, int64_t{11}, int64_t{33}, int64_t{95}, int64_t{100}}) {
     const IdColumn got = Page({.vector = kVector, .k = 7, .skip = skip}).ids;

@@ -1,20 +1,15 @@
 // Tests that every call returns Unavailable once the backend has returned it.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "nearfield/engine/engine.h"
+#include "tests/engine/prelude.h"
 #include "tests/testing/fake_engine.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::testing {
 namespace {
-
-using absl::StatusCode;
-using absl_testing::StatusIs;
 
 class EngineDeviceLostTest : public ::testing::Test {
  protected:
@@ -23,7 +18,7 @@ class EngineDeviceLostTest : public ::testing::Test {
   absl::Status Search() { return SearchOne(*fake_.engine, *collection_, vector_, 1).status(); }
 
   void ExpectEverythingUnavailable(Upload& upload) {
-    const auto unavailable = StatusIs(StatusCode::kUnavailable);
+    const auto unavailable = StatusIs(kUnavailable);
     const Corpus rows = PlainRows({7}, {7});
     EXPECT_THAT(fake_.engine->Health(), unavailable);
     EXPECT_THAT(Search(), unavailable);
@@ -51,7 +46,7 @@ TEST_F(EngineDeviceLostTest, ALossDuringASearchStays) {
   auto upload = *collection_->BeginUpload({.rows_max = 1});
   EXPECT_OK(fake_.engine->Health());
   fake_.device->FailAt(FakeCall::kSearch, 1, absl::UnavailableError("scripted"));
-  EXPECT_THAT(Search(), StatusIs(StatusCode::kUnavailable, ::testing::HasSubstr("scripted")));
+  EXPECT_THAT(Search(), StatusIs(kUnavailable, HasSubstr("scripted")));
   ExpectEverythingUnavailable(*upload);
 }
 
@@ -65,7 +60,7 @@ TEST_F(EngineDeviceLostTest, ALossWhileRowsAreReadStays) {
   auto upload = *collection_->BeginUpload({.rows_max = 1});
   fake_.device->FailAt(FakeCall::kRead, 1, absl::UnavailableError("scripted"));
   EXPECT_THAT(collection_->Fetch(Ids({1}), {.vectors = true, .payloads = false}),
-              StatusIs(StatusCode::kUnavailable));
+              StatusIs(kUnavailable));
   ExpectEverythingUnavailable(*upload);
 }
 
@@ -74,7 +69,7 @@ TEST_F(EngineDeviceLostTest, ACommitOfALostDeviceShowsNothing) {
   auto upload = *collection_->BeginUpload({.rows_max = 1});
   ASSERT_OK(upload->Append({.ids = &rows.ids, .rows = rows.rows}));
   fake_.device->FailAt(FakeCall::kSeal, 1, absl::UnavailableError("scripted"));
-  EXPECT_THAT(upload->Commit(), StatusIs(StatusCode::kUnavailable));
+  EXPECT_THAT(upload->Commit(), StatusIs(kUnavailable));
   EXPECT_EQ(collection_->Stats().epoch, 1u);
   EXPECT_EQ(collection_->Stats().rows_count, 2);
 }

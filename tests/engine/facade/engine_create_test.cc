@@ -1,6 +1,4 @@
 // Tests of Engine::Create: the choice of the backend, and the time of its self-test.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdint>
 #include <ctime>
@@ -8,17 +6,11 @@
 
 #include "engine/gpu/runtime/probe_gpu.h"
 #include "nearfield/engine/engine.h"
-#include "tests/testing/answers.h"
+#include "tests/engine/prelude.h"
 #include "tests/testing/fake_engine.h"
-#include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::testing {
 namespace {
-
-using absl::StatusCode;
-using absl_testing::StatusIs;
-using ::testing::HasSubstr;
 
 EngineOptions Small(BackendChoice backend) {
   return {.backend = backend,
@@ -39,23 +31,21 @@ void ExpectSelfTestPassesInTime(Engine& engine) {
 }
 
 TEST(EngineCreate, TheCpuServesWhereItIsAskedFor) {
-  const auto engine = Engine::Create(Small(BackendChoice::kCpu));
-  ASSERT_OK(engine);
-  EXPECT_EQ((*engine)->Info().backend, BackendKind::kCpu);
-  EXPECT_EQ((*engine)->Info().note, "the CPU was asked for");
-  EXPECT_EQ((*engine)->Info().k_max, kKMax);
-  ExpectSelfTestPassesInTime(**engine);
+  ASSERT_OK_AND_ASSIGN(const auto engine, Engine::Create(Small(BackendChoice::kCpu)));
+  EXPECT_EQ(engine->Info().backend, BackendKind::kCpu);
+  EXPECT_EQ(engine->Info().note, "the CPU was asked for");
+  EXPECT_EQ(engine->Info().k_max, kKMax);
+  ExpectSelfTestPassesInTime(*engine);
 }
 
 TEST(EngineCreate, AutoTakesTheGpuOrSaysWhyNot) {
   const absl::Status usable = gpu::ProbeGpu(0);
-  const auto engine = Engine::Create(Small(BackendChoice::kAuto));
-  ASSERT_OK(engine);
-  EXPECT_EQ((*engine)->Info().backend, usable.ok() ? BackendKind::kGpu : BackendKind::kCpu);
+  ASSERT_OK_AND_ASSIGN(const auto engine, Engine::Create(Small(BackendChoice::kAuto)));
+  EXPECT_EQ(engine->Info().backend, usable.ok() ? BackendKind::kGpu : BackendKind::kCpu);
   if (!usable.ok()) {
-    EXPECT_THAT((*engine)->Info().note, HasSubstr(std::string(usable.message())));
+    EXPECT_THAT(engine->Info().note, HasSubstr(std::string(usable.message())));
   }
-  ExpectSelfTestPassesInTime(**engine);
+  ExpectSelfTestPassesInTime(*engine);
 }
 
 TEST(EngineCreate, WithoutAUsableGpuTheGpuIsRefusedWithTheReason) {
@@ -65,24 +55,23 @@ TEST(EngineCreate, WithoutAUsableGpuTheGpuIsRefusedWithTheReason) {
   const absl::Status usable = gpu::ProbeGpu(kNoSuchDevice);
   ASSERT_FALSE(usable.ok());
   EXPECT_THAT(Engine::Create(options),
-              StatusIs(StatusCode::kFailedPrecondition, HasSubstr(std::string(usable.message()))));
+              StatusIs(kFailedPrecondition, HasSubstr(std::string(usable.message()))));
 }
 
 TEST(EngineCreate, OptionsAreCheckedBeforeAnyMemoryIsTaken) {
   EngineOptions options = Small(BackendChoice::kCpu);
   options.k_max = 0;
-  EXPECT_THAT(Engine::Create(options), StatusIs(StatusCode::kInvalidArgument, HasSubstr("k_max")));
+  EXPECT_THAT(Engine::Create(options), StatusIs(kInvalidArgument, HasSubstr("k_max")));
 }
 
 // The same law as with the fake backend: after uploads, deletions and merges, real backends equal
 // the oracle.
 TEST(EngineCreate, ManyCommitsAndDeletionsEqualTheOracle) {
   for (const BackendChoice choice : {BackendChoice::kCpu, BackendChoice::kAuto}) {
-    const auto engine = Engine::Create(Small(choice));
-    ASSERT_OK(engine);
+    ASSERT_OK_AND_ASSIGN(const auto engine, Engine::Create(Small(choice)));
     const CollectionSpec spec = {.dim = 19, .row_type = RowType::kFloat16};
     const Corpus all = MakeCorpus(spec, CorpusFamily::kDuplicates, 200, TestSeed());
-    const auto collection = *(*engine)->CreateCollection(spec);
+    const auto collection = *engine->CreateCollection(spec);
     const std::vector<int64_t> indices = AllIndices(200);
     for (size_t begin = 0; begin < 200; begin += 5) {
       ASSERT_OK(
@@ -100,9 +89,8 @@ TEST(EngineCreate, ManyCommitsAndDeletionsEqualTheOracle) {
     ASSERT_OK(collection->Delete(deleted));
     const std::vector<float> query = Decode(spec, all.row(1));
     for (const int32_t k : {1, 50, kKMax}) {
-      const auto answer = SearchOne(**engine, *collection, query, k);
-      ASSERT_OK(answer);
-      EXPECT_THAT(*answer, BytesEqual(OracleAnswer(Select(all, kept), query, k)));
+      ASSERT_OK_AND_ASSIGN(const auto answer, SearchOne(*engine, *collection, query, k));
+      EXPECT_THAT(answer, BytesEqual(OracleAnswer(Select(all, kept), query, k)));
     }
   }
 }

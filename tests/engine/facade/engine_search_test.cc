@@ -1,7 +1,5 @@
 // Tests of searches: refused queries, merged generations, and the data returned in addition to ids
 // and scores.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,18 +11,11 @@
 #include <vector>
 
 #include "nearfield/engine/engine.h"
-#include "tests/testing/answers.h"
+#include "tests/engine/prelude.h"
 #include "tests/testing/fake_engine.h"
-#include "tests/testing/random.h"
-#include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::testing {
 namespace {
-
-using absl::StatusCode;
-using absl_testing::StatusIs;
-using ::testing::HasSubstr;
 
 class EngineSearchTest : public ::testing::Test {
  protected:
@@ -76,7 +67,7 @@ TEST_F(EngineSearchTest, EachWrongQueryIsNamed) {
     SCOPED_TRACE(bad.message);
     const Query fine = {.vector = good, .row_id = {}, .k = 1};
     EXPECT_THAT(SearchStatus(*bad.collection, {fine, bad.query}),
-                StatusIs(StatusCode::kInvalidArgument, HasSubstr(bad.message)));
+                StatusIs(kInvalidArgument, HasSubstr(bad.message)));
   }
   EXPECT_OK(SearchStatus(*dot, {{.vector = zero, .row_id = {}, .k = 1}}));
 }
@@ -85,12 +76,12 @@ TEST_F(EngineSearchTest, BatchesHaveALimit) {
   const auto collection = Make({.dim = 1});
   const std::vector<float> one = {1};
   EXPECT_THAT(SearchStatus(*collection, {}),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("0 queries in a batch; 1 to 8")));
+              StatusIs(kInvalidArgument, HasSubstr("0 queries in a batch; 1 to 8")));
   EXPECT_OK(
       SearchStatus(*collection, std::vector<Query>(8, {.vector = one, .row_id = {}, .k = 1})));
   EXPECT_THAT(
       SearchStatus(*collection, std::vector<Query>(9, {.vector = one, .row_id = {}, .k = 1})),
-      StatusIs(StatusCode::kInvalidArgument, HasSubstr("9 queries in a batch; 1 to 8")));
+      StatusIs(kInvalidArgument, HasSubstr("9 queries in a batch; 1 to 8")));
 }
 
 TEST_F(EngineSearchTest, ACollectionOfAnotherEngineIsRefused) {
@@ -98,16 +89,15 @@ TEST_F(EngineSearchTest, ACollectionOfAnotherEngineIsRefused) {
   const auto collection = *other.engine->CreateCollection({.dim = 1});
   const std::vector<float> one = {1};
   EXPECT_THAT(SearchStatus(*collection, {{.vector = one, .row_id = {}, .k = 1}}),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("another engine")));
+              StatusIs(kInvalidArgument, HasSubstr("another engine")));
 }
 
 TEST_F(EngineSearchTest, NoRowsGiveEmptyAnswers) {
   const auto collection = Make({.dim = 2});
   const float query[2] = {1, 2};
-  const auto answer = SearchOne(*fake_.engine, *collection, query, 5);
-  ASSERT_OK(answer);
-  EXPECT_EQ(answer->ids.size(), 0);
-  EXPECT_TRUE(answer->scores.empty());
+  ASSERT_OK_AND_ASSIGN(const auto answer, SearchOne(*fake_.engine, *collection, query, 5));
+  EXPECT_EQ(answer.ids.size(), 0);
+  EXPECT_TRUE(answer.scores.empty());
   EXPECT_EQ(fake_.device->calls(FakeCall::kSearch), 0);
 }
 
@@ -119,12 +109,11 @@ TEST_F(EngineSearchTest, TiesAcrossGenerationsGoToTheSmallerId) {
   ASSERT_OK(UploadAll(*collection, PlainRows({20, 60}, {1, 2})));
   const float query[2] = {1, 0};
   for (int32_t k = 1; k <= 8; ++k) {
-    const auto answer = SearchOne(*fake_.engine, *collection, query, k);
-    ASSERT_OK(answer);
+    ASSERT_OK_AND_ASSIGN(const auto answer, SearchOne(*fake_.engine, *collection, query, k));
     Neighbors want;
     want.ids = Ids({5, 40, 60, 10, 20, 30, 50});
     want.scores = {2, 2, 2, 1, 1, 1, 1};
-    EXPECT_THAT(*answer, BytesEqual(Prefix(want, k)));
+    EXPECT_THAT(answer, BytesEqual(Prefix(want, k)));
   }
 }
 
@@ -146,9 +135,8 @@ TEST_F(EngineSearchTest, AnyCutIntoGenerationsGivesTheSameBytes) {
       }
       const std::vector<float> query = MakeQuery(all, QueryFamily::kGaussian, random);
       for (const int32_t k : {1, 7, 40, 100}) {
-        const auto answer = SearchOne(*fake_.engine, *collection, query, k);
-        ASSERT_OK(answer);
-        EXPECT_THAT(*answer, BytesEqual(OracleAnswer(all, query, k))) << Describe(spec);
+        ASSERT_OK_AND_ASSIGN(const auto answer, SearchOne(*fake_.engine, *collection, query, k));
+        EXPECT_THAT(answer, BytesEqual(OracleAnswer(all, query, k))) << Describe(spec);
       }
     }
   }
@@ -169,14 +157,13 @@ TEST(EngineBatches, ABatchBeyondTheBackendsIsSplitAndAnsweredTheSame) {
   for (int i = 0; i < 10; ++i) {
     batch.queries.push_back({.vector = vectors[static_cast<size_t>(i)], .row_id = {}, .k = i + 1});
   }
-  const auto result = fake.engine->Search(*collection, batch);
-  ASSERT_OK(result);
+  ASSERT_OK_AND_ASSIGN(const auto result, fake.engine->Search(*collection, batch));
   EXPECT_EQ(fake.device->calls(FakeCall::kSearch), 4);
-  EXPECT_EQ(result->cost.device_us, 4);
-  EXPECT_EQ(result->cost.candidates, 200);
-  EXPECT_EQ(result->cost.rows_scanned, 20);
+  EXPECT_EQ(result.cost.device_us, 4);
+  EXPECT_EQ(result.cost.candidates, 200);
+  EXPECT_EQ(result.cost.rows_scanned, 20);
   for (size_t i = 0; i < 10; ++i) {
-    EXPECT_THAT(result->queries[i],
+    EXPECT_THAT(result.queries[i],
                 BytesEqual(OracleAnswer(all, vectors[i], static_cast<int64_t>(i) + 1)));
   }
 }
@@ -194,22 +181,20 @@ TEST_F(EngineSearchTest, VectorsAndPayloadsBelongToTheirNeighbors) {
   batch.queries = {{.vector = query, .row_id = {}, .k = 30},
                    {.vector = query, .row_id = {}, .k = 4}};
   batch.parts = {.vectors = true, .payloads = true};
-  const auto result = fake_.engine->Search(*collection, batch);
-  ASSERT_OK(result);
-  for (const Neighbors& answer : result->queries) {
-    const auto fetched = collection->Fetch(answer.ids, {.vectors = true, .payloads = true});
-    ASSERT_OK(fetched);
-    EXPECT_EQ(answer.rows, fetched->rows);
+  ASSERT_OK_AND_ASSIGN(const auto result, fake_.engine->Search(*collection, batch));
+  for (const Neighbors& answer : result.queries) {
+    ASSERT_OK_AND_ASSIGN(const auto fetched,
+                         collection->Fetch(answer.ids, {.vectors = true, .payloads = true}));
+    EXPECT_EQ(answer.rows, fetched.rows);
     ASSERT_EQ(answer.payloads.size(), answer.ids.size());
     for (int64_t i = 0; i < answer.ids.size(); ++i) {
       EXPECT_EQ(answer.payloads.at(i), Payload(answer.ids.at(i)));
     }
   }
   batch.parts = {};
-  const auto bare = fake_.engine->Search(*collection, batch);
-  ASSERT_OK(bare);
-  EXPECT_TRUE(bare->queries[0].rows.empty());
-  EXPECT_EQ(bare->queries[0].payloads.size(), 0);
+  ASSERT_OK_AND_ASSIGN(const auto bare, fake_.engine->Search(*collection, batch));
+  EXPECT_TRUE(bare.queries[0].rows.empty());
+  EXPECT_EQ(bare.queries[0].payloads.size(), 0);
 }
 
 TEST_F(EngineSearchTest, CancellationIsAskedForBeforeAndDuringTheScan) {
@@ -221,7 +206,7 @@ TEST_F(EngineSearchTest, CancellationIsAskedForBeforeAndDuringTheScan) {
     SearchBatch batch;
     batch.queries = {{.vector = query, .row_id = {}, .k = 1}};
     batch.cancelled = [&] { return asked++ == asked_max; };
-    EXPECT_THAT(fake_.engine->Search(*collection, batch), StatusIs(StatusCode::kCancelled));
+    EXPECT_THAT(fake_.engine->Search(*collection, batch), StatusIs(kCancelled));
   }
 }
 
@@ -233,30 +218,30 @@ TEST_F(EngineSearchTest, AnswersThatCannotBeAreInternalErrors) {
   const auto search = [&] { return SearchOne(*fake_.engine, *collection, query, 2).status(); };
   fake_.device->CorruptAnswers(
       [](backend::RankedLists* best) { best->Resize(0, 0, 2)[1].rank = 2; });
-  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("rank 2 of 2 rows")));
+  EXPECT_THAT(search(), StatusIs(kInternal, HasSubstr("rank 2 of 2 rows")));
   fake_.device->CorruptAnswers([](backend::RankedLists* best) { best->Reset({}, 1); });
-  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("0 of 1 queries")));
+  EXPECT_THAT(search(), StatusIs(kInternal, HasSubstr("0 of 1 queries")));
   fake_.device->CorruptAnswers([](backend::RankedLists* best) { best->Reset({2}, 0); });
-  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("0 of 1 generations")));
+  EXPECT_THAT(search(), StatusIs(kInternal, HasSubstr("0 of 1 generations")));
   fake_.device->CorruptAnswers([](backend::RankedLists* best) { best->Resize(0, 0, 1); });
-  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("1 of 2 rows")));
+  EXPECT_THAT(search(), StatusIs(kInternal, HasSubstr("1 of 2 rows")));
   fake_.device->CorruptAnswers([](backend::RankedLists* best) {
     const absl::Span<backend::RankedScore> list = best->Resize(0, 0, 2);
     std::swap(list[0], list[1]);
   });
-  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("out of order")));
+  EXPECT_THAT(search(), StatusIs(kInternal, HasSubstr("out of order")));
   // The same row twice, and rows with the same score in the reverse order of their ids.
   fake_.device->CorruptAnswers([](backend::RankedLists* best) {
     const absl::Span<backend::RankedScore> list = best->Resize(0, 0, 2);
     list[1] = list[0];
   });
-  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("out of order")));
+  EXPECT_THAT(search(), StatusIs(kInternal, HasSubstr("out of order")));
   fake_.device->CorruptAnswers([](backend::RankedLists* best) {
     const absl::Span<backend::RankedScore> list = best->Resize(0, 0, 2);
     list[0] = {.score = 1, .rank = 1};
     list[1] = {.score = 1, .rank = 0};
   });
-  EXPECT_THAT(search(), StatusIs(StatusCode::kInternal, HasSubstr("out of order")));
+  EXPECT_THAT(search(), StatusIs(kInternal, HasSubstr("out of order")));
 }
 
 // A reply that is too large is refused before any of it is copied: four rows of 8 bytes here.
@@ -271,8 +256,7 @@ TEST_F(EngineSearchTest, VectorsAndPayloadsBeyondTheirLimitAreRefused) {
   EXPECT_OK(collection->Fetch(Ids({1, 2, 3, 4}), batch.parts).status());
   const int64_t reads = fake_.device->calls(FakeCall::kRead);
   batch.parts.bytes_max = 31;
-  const auto refused =
-      StatusIs(StatusCode::kResourceExhausted, HasSubstr("take 32 bytes, the limit is 31"));
+  const auto refused = StatusIs(kResourceExhausted, HasSubstr("take 32 bytes, the limit is 31"));
   EXPECT_THAT(fake_.engine->Search(*collection, batch).status(), refused);
   EXPECT_THAT(collection->Fetch(Ids({1, 2, 3, 4}), batch.parts).status(), refused);
   EXPECT_EQ(fake_.device->calls(FakeCall::kRead), reads);

@@ -1,8 +1,5 @@
 #include "engine/options.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <functional>
 #include <string>
 #include <vector>
@@ -10,15 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/physical_memory.h"
 #include "engine/engine_core.h"
+#include "tests/engine/prelude.h"
 #include "tests/testing/fake_engine.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::testing {
 namespace {
-
-using absl::StatusCode;
-using absl_testing::StatusIs;
-using ::testing::HasSubstr;
 
 TEST(EngineOptionsTest, EachOneOutOfRangeIsNamedWithValueAndLimit) {
   struct Case {
@@ -44,11 +37,10 @@ TEST(EngineOptionsTest, EachOneOutOfRangeIsNamedWithValueAndLimit) {
     EngineOptions options;
     EXPECT_OK(CheckOptions(options));
     bad.change(&options);
-    EXPECT_THAT(CheckOptions(options),
-                StatusIs(StatusCode::kInvalidArgument, HasSubstr(bad.message)));
+    EXPECT_THAT(CheckOptions(options), StatusIs(kInvalidArgument, HasSubstr(bad.message)));
     EXPECT_THAT(
         MakeEngine(MakeFakeBackend(std::make_shared<FakeDevice>(FakeDeviceOptions{})), options, ""),
-        StatusIs(StatusCode::kInvalidArgument));
+        StatusIs(kInvalidArgument));
   }
 }
 
@@ -65,16 +57,16 @@ TEST(EngineOptionsTest, DefaultsOfMemoryAreSharesOfWhatThereIs) {
 TEST(EngineOptionsTest, TheCpuBackendPromisesNoMoreMemoryThanThereIs) {
   const int64_t physical = PhysicalMemoryBytes();
   EXPECT_OK(CheckCpuMemory({.memory_bytes = physical}));
-  EXPECT_THAT(CheckCpuMemory({.memory_bytes = physical + 1}),
-              StatusIs(StatusCode::kInvalidArgument,
-                       absl::StrCat("memory_bytes = ", physical + 1, ", must be at most ", physical,
-                                    ", the memory that this process may use")));
+  EXPECT_THAT(
+      CheckCpuMemory({.memory_bytes = physical + 1}),
+      StatusIs(kInvalidArgument, absl::StrCat("memory_bytes = ", physical + 1, ", must be at most ",
+                                              physical, ", the memory that this process may use")));
 }
 
 TEST(EngineOptionsTest, ABackendMadeForFewerNeighborsIsRefused) {
   const auto device = std::make_shared<FakeDevice>(FakeDeviceOptions{.k_max = 100});
   EXPECT_THAT(MakeEngine(MakeFakeBackend(device), {.k_max = 100}, ""),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("k_max = 100")));
+              StatusIs(kInvalidArgument, HasSubstr("k_max = 100")));
   EXPECT_OK(MakeEngine(MakeFakeBackend(device), {.k_max = 99}, ""));
 }
 

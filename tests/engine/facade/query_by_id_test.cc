@@ -1,7 +1,5 @@
 // Tests of queries by the id of a stored row: the row is the exact query, and the answer excludes
 // it.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdint>
 #include <memory>
@@ -9,19 +7,11 @@
 #include <vector>
 
 #include "nearfield/engine/engine.h"
-#include "tests/testing/answers.h"
+#include "tests/engine/prelude.h"
 #include "tests/testing/fake_engine.h"
-#include "tests/testing/random.h"
-#include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::testing {
 namespace {
-
-using absl::StatusCode;
-using absl_testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 absl::StatusOr<SearchResult> SearchById(Engine& engine, const Collection& collection, Id id,
                                         int32_t k) {
@@ -50,10 +40,10 @@ TEST(EngineQueryByIdTest, EqualsTheOracleOverTheOtherRows) {
           others.erase(others.begin() + self);
           const std::vector<float> vector = Decode(spec, all.row(self));
           for (const int32_t k : {1, 5, 23, 24, kKMax}) {
-            const auto result = SearchById(*fake.engine, *collection, all.ids.at(self), k);
-            ASSERT_OK(result);
+            ASSERT_OK_AND_ASSIGN(const auto result,
+                                 SearchById(*fake.engine, *collection, all.ids.at(self), k));
             const Neighbors want = OracleAnswer(Select(all, others), vector, k);
-            EXPECT_THAT(result->queries[0], BytesEqual(want)) << Describe(spec);
+            EXPECT_THAT(result.queries[0], BytesEqual(want)) << Describe(spec);
           }
         }
       }
@@ -67,33 +57,32 @@ TEST(EngineQueryByIdTest, ARowThatIsNotAmongItsOwnBestCostsNoNeighbor) {
   FakeEngine fake = MakeFakeEngine();
   const auto collection = *fake.engine->CreateCollection(kPlainSpec);
   ASSERT_OK(UploadAll(*collection, PlainRows({1, 2, 3, 4}, {1, 2, 3, 4})));
-  const auto result = SearchById(*fake.engine, *collection, Id(uint64_t{1}), 2);
-  ASSERT_OK(result);
+  ASSERT_OK_AND_ASSIGN(const auto result,
+                       SearchById(*fake.engine, *collection, Id(uint64_t{1}), 2));
   Neighbors want;
   want.ids = Ids({4, 3});
   want.scores = {5, 4};
-  EXPECT_THAT(result->queries[0], BytesEqual(want));
+  EXPECT_THAT(result.queries[0], BytesEqual(want));
 }
 
 TEST(EngineQueryByIdTest, TheOnlyRowHasNoNeighbors) {
   FakeEngine fake = MakeFakeEngine();
   const auto collection = *fake.engine->CreateCollection(kPlainSpec);
   ASSERT_OK(UploadAll(*collection, PlainRows({1}, {1})));
-  const auto result = SearchById(*fake.engine, *collection, Id(uint64_t{1}), 3);
-  ASSERT_OK(result);
-  EXPECT_TRUE(result->queries[0].scores.empty());
+  ASSERT_OK_AND_ASSIGN(const auto result,
+                       SearchById(*fake.engine, *collection, Id(uint64_t{1}), 3));
+  EXPECT_TRUE(result.queries[0].scores.empty());
 }
 
 TEST(EngineQueryByIdTest, AnIdWithoutALiveRowIsNotFound) {
   FakeEngine fake = MakeFakeEngine();
   const auto collection = *fake.engine->CreateCollection(kPlainSpec);
   EXPECT_THAT(SearchById(*fake.engine, *collection, Id(uint64_t{1}), 1),
-              StatusIs(StatusCode::kNotFound, HasSubstr("names no row at epoch 0")));
+              StatusIs(kNotFound, HasSubstr("names no row at epoch 0")));
   ASSERT_OK(UploadAll(*collection, PlainRows({1, 2}, {1, 2})));
   ASSERT_OK(collection->Delete(Ids({1})));
-  EXPECT_THAT(
-      SearchById(*fake.engine, *collection, Id(uint64_t{1}), 1),
-      StatusIs(StatusCode::kNotFound, HasSubstr("queries[0].row_id = 1 names no row at epoch 2")));
+  EXPECT_THAT(SearchById(*fake.engine, *collection, Id(uint64_t{1}), 1),
+              StatusIs(kNotFound, HasSubstr("queries[0].row_id = 1 names no row at epoch 2")));
 }
 
 TEST(EngineQueryByIdTest, AZeroRowHasNoDirectionForCosine) {
@@ -102,9 +91,9 @@ TEST(EngineQueryByIdTest, AZeroRowHasNoDirectionForCosine) {
   const Corpus rows = MakeCorpus(spec, CorpusFamily::kAllZero, 2, TestSeed());
   const auto collection = *fake.engine->CreateCollection(spec);
   ASSERT_OK(UploadAll(*collection, rows));
-  EXPECT_THAT(SearchById(*fake.engine, *collection, rows.ids.at(1), 1),
-              StatusIs(StatusCode::kInvalidArgument,
-                       AllOf(HasSubstr("queries[0].row_id"), HasSubstr("all zeros"))));
+  EXPECT_THAT(
+      SearchById(*fake.engine, *collection, rows.ids.at(1), 1),
+      StatusIs(kInvalidArgument, AllOf(HasSubstr("queries[0].row_id"), HasSubstr("all zeros"))));
 }
 
 TEST(EngineQueryByIdTest, MixesWithVectorsInOneBatch) {
@@ -116,12 +105,11 @@ TEST(EngineQueryByIdTest, MixesWithVectorsInOneBatch) {
   batch.queries = {{.vector = {}, .row_id = Id(uint64_t{3}), .k = 3},
                    {.vector = vector, .row_id = {}, .k = 1},
                    {.vector = {}, .row_id = Id(uint64_t{1}), .k = 1}};
-  const auto result = fake.engine->Search(*collection, batch);
-  ASSERT_OK(result);
-  EXPECT_EQ(result->queries[0].ids.size(), 2);
-  EXPECT_EQ(result->queries[0].ids.number(0), 2u);
-  EXPECT_EQ(result->queries[1].ids.number(0), 3u);
-  EXPECT_EQ(result->queries[2].ids.number(0), 3u);
+  ASSERT_OK_AND_ASSIGN(const auto result, fake.engine->Search(*collection, batch));
+  EXPECT_EQ(result.queries[0].ids.size(), 2);
+  EXPECT_EQ(result.queries[0].ids.number(0), 2u);
+  EXPECT_EQ(result.queries[1].ids.number(0), 3u);
+  EXPECT_EQ(result.queries[2].ids.number(0), 3u);
 }
 
 }  // namespace

@@ -1,5 +1,3 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstddef>
@@ -10,18 +8,14 @@
 #include <vector>
 
 #include "nearfield/engine/engine.h"
+#include "tests/engine/prelude.h"
 #include "tests/testing/fake_engine.h"
-#include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::testing {
 namespace {
 
-using absl::StatusCode;
-using absl_testing::StatusIs;
 using backend::RankedLists;
 using backend::RankedScore;
-using ::testing::HasSubstr;
 
 TEST(SelfTest, PassesOnARightBackendAndLeavesNoMemoryTaken) {
   const FakeEngine fake = MakeFakeEngine();
@@ -86,9 +80,8 @@ TEST(SelfTest, FindsEachKindOfWrongAnswer) {
   for (const auto& [name, corrupt] : faults) {
     const FakeEngine fake = MakeFakeEngine();
     fake.device->CorruptAnswers(corrupt);
-    EXPECT_THAT(
-        fake.engine->SelfTest(TestSeed()),
-        StatusIs(StatusCode::kDataLoss, HasSubstr("self-test: a wrong answer (dot, float32")))
+    EXPECT_THAT(fake.engine->SelfTest(TestSeed()),
+                StatusIs(kDataLoss, HasSubstr("self-test: a wrong answer (dot, float32")))
         << name;
   }
 }
@@ -96,7 +89,7 @@ TEST(SelfTest, FindsEachKindOfWrongAnswer) {
 TEST(SelfTest, PassesOnTheErrorsOfTheDevice) {
   const FakeEngine fake = MakeFakeEngine();
   fake.device->FailAt(FakeCall::kSearch, 7, absl::InternalError("scripted"));
-  EXPECT_THAT(fake.engine->SelfTest(TestSeed()), StatusIs(StatusCode::kInternal));
+  EXPECT_THAT(fake.engine->SelfTest(TestSeed()), StatusIs(kInternal));
 }
 
 }  // namespace

@@ -1,6 +1,4 @@
 // Tests that a search sees the epoch it began with, regardless of changes while it runs.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdint>
 #include <future>
@@ -9,9 +7,8 @@
 #include <vector>
 
 #include "nearfield/engine/engine.h"
-#include "tests/testing/answers.h"
+#include "tests/engine/prelude.h"
 #include "tests/testing/fake_engine.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::testing {
 namespace {
@@ -89,10 +86,9 @@ TEST_F(EngineSnapshotTest, RowsCommittedAndMergedMeanwhileAreNotSeen) {
   EXPECT_GT(fake_.device->rows_copied(), 0);
   ExpectTheFirstEpoch(search.Finish());
   const float query[2] = {1, 0};
-  const auto now = SearchOne(*fake_.engine, *collection_, query, 100);
-  ASSERT_OK(now);
-  EXPECT_EQ(now->ids.size(), 42);
-  EXPECT_EQ(now->ids.number(0), 100u);
+  ASSERT_OK_AND_ASSIGN(const auto now, SearchOne(*fake_.engine, *collection_, query, 100));
+  EXPECT_EQ(now.ids.size(), 42);
+  EXPECT_EQ(now.ids.number(0), 100u);
 }
 
 // Without the pin a search would read freed planes here, which ASan detects.
@@ -104,11 +100,10 @@ TEST_F(EngineSnapshotTest, ASearchKeepsItsCollectionsRowsWhenMergesDropThem) {
   for (uint64_t i = 0; i < 30; ++i) {
     ASSERT_OK(UploadAll(*collection_, PlainRows({100 + i}, {50})));
   }
-  const auto result = search.Finish();
-  ASSERT_OK(result);
-  EXPECT_EQ(result->epoch, 16u);
-  EXPECT_EQ(result->queries[0].ids.size(), 18);
-  EXPECT_EQ(result->queries[0].ids.number(0), 3u);
+  ASSERT_OK_AND_ASSIGN(const auto result, search.Finish());
+  EXPECT_EQ(result.epoch, 16u);
+  EXPECT_EQ(result.queries[0].ids.size(), 18);
+  EXPECT_EQ(result.queries[0].ids.number(0), 3u);
 }
 
 }  // namespace

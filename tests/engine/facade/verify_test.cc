@@ -1,9 +1,6 @@
 // Tests that Verify accepts only the right answer.
 #include "engine/search/verify.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -13,18 +10,11 @@
 
 #include "engine/corpus/corpus.h"
 #include "nearfield/engine/engine.h"
-#include "tests/testing/answers.h"
+#include "tests/engine/prelude.h"
 #include "tests/testing/fake_engine.h"
-#include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::testing {
 namespace {
-
-using absl::StatusCode;
-using absl_testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 class VerifyTest : public ::testing::Test {
  protected:
@@ -41,12 +31,11 @@ class VerifyTest : public ::testing::Test {
                                 {.query = query_, .neighbors = claimed, .epoch = epoch}, {});
   }
   void ExpectDifference(const Neighbors& claimed, int64_t place, const std::string& explanation) {
-    const auto verdict = Check(claimed);
-    ASSERT_OK(verdict);
-    EXPECT_FALSE(verdict->equal);
-    EXPECT_EQ(verdict->first_difference, place);
-    EXPECT_EQ(verdict->explanation, explanation);
-    EXPECT_THAT(verdict->expected, BytesEqual(right_));
+    ASSERT_OK_AND_ASSIGN(const auto verdict, Check(claimed));
+    EXPECT_FALSE(verdict.equal);
+    EXPECT_EQ(verdict.first_difference, place);
+    EXPECT_EQ(verdict.explanation, explanation);
+    EXPECT_THAT(verdict.expected, BytesEqual(right_));
   }
 
   FakeEngine fake_ = MakeFakeEngine();
@@ -57,14 +46,13 @@ class VerifyTest : public ::testing::Test {
 };
 
 TEST_F(VerifyTest, TheRightAnswerIsEqual) {
-  const auto verdict = Check(right_);
-  ASSERT_OK(verdict);
-  EXPECT_TRUE(verdict->equal) << verdict->explanation;
-  EXPECT_EQ(verdict->explanation, "");
-  EXPECT_EQ(verdict->first_difference, -1);
-  EXPECT_EQ(verdict->rows_checked, 5);
-  EXPECT_EQ(verdict->epoch, 3u);
-  EXPECT_THAT(verdict->expected, BytesEqual(right_));
+  ASSERT_OK_AND_ASSIGN(const auto verdict, Check(right_));
+  EXPECT_TRUE(verdict.equal) << verdict.explanation;
+  EXPECT_EQ(verdict.explanation, "");
+  EXPECT_EQ(verdict.first_difference, -1);
+  EXPECT_EQ(verdict.rows_checked, 5);
+  EXPECT_EQ(verdict.epoch, 3u);
+  EXPECT_THAT(verdict.expected, BytesEqual(right_));
 }
 
 TEST_F(VerifyTest, SwappedIdsOfATieAreFound) {
@@ -87,12 +75,13 @@ TEST_F(VerifyTest, MinusZeroIsNotZero) {
   claimed.ids = Ids({10});
   claimed.scores = {-0.0f};
   const std::vector<float> zero = {0, 0};
-  const auto verdict = fake_.engine->Verify(
-      *collection_,
-      {.query = {.vector = zero, .row_id = {}, .k = 1}, .neighbors = claimed, .epoch = 3}, {});
-  ASSERT_OK(verdict);
-  EXPECT_FALSE(verdict->equal);
-  EXPECT_EQ(verdict->explanation,
+  ASSERT_OK_AND_ASSIGN(
+      const auto verdict,
+      fake_.engine->Verify(
+          *collection_,
+          {.query = {.vector = zero, .row_id = {}, .k = 1}, .neighbors = claimed, .epoch = 3}, {}));
+  EXPECT_FALSE(verdict.equal);
+  EXPECT_EQ(verdict.explanation,
             "place 0: claimed id 10 score -0 (0x80000000), oracle id 10 score 0 (0x00000000)");
 }
 
@@ -121,18 +110,18 @@ TEST_F(VerifyTest, ADeletedRowIsFound) {
 }
 
 TEST_F(VerifyTest, ClaimsThatCannotBeCheckedAreRefused) {
-  EXPECT_THAT(Check(right_, 2), StatusIs(StatusCode::kFailedPrecondition,
-                                         AllOf(HasSubstr("epoch 2"), HasSubstr("epoch 3"))));
+  EXPECT_THAT(Check(right_, 2),
+              StatusIs(kFailedPrecondition, AllOf(HasSubstr("epoch 2"), HasSubstr("epoch 3"))));
   Neighbors odd = right_;
   odd.scores.pop_back();
-  EXPECT_THAT(Check(odd), StatusIs(StatusCode::kInvalidArgument, HasSubstr("4 ids and 3 scores")));
+  EXPECT_THAT(Check(odd), StatusIs(kInvalidArgument, HasSubstr("4 ids and 3 scores")));
   Neighbors strings;
   strings.ids = IdColumn(IdType::kString);
-  EXPECT_THAT(Check(strings), StatusIs(StatusCode::kInvalidArgument, HasSubstr("claimed.ids")));
+  EXPECT_THAT(Check(strings), StatusIs(kInvalidArgument, HasSubstr("claimed.ids")));
   const Query bad = {.vector = vector_, .row_id = {}, .k = 0};
   EXPECT_THAT(
       fake_.engine->Verify(*collection_, {.query = bad, .neighbors = right_, .epoch = 3}, {}),
-      StatusIs(StatusCode::kInvalidArgument, HasSubstr("k = 0")));
+      StatusIs(kInvalidArgument, HasSubstr("k = 0")));
 }
 
 // An answer can be checked for as long as its epoch has a holder.
@@ -140,21 +129,22 @@ TEST_F(VerifyTest, APinnedEpochIsCheckedWhateverCameLater) {
   const std::shared_ptr<const PinnedEpoch> pinned = collection_->PinEpoch();
   ASSERT_OK(collection_->Delete(Ids({10})));
   ASSERT_OK(UploadAll(*collection_, PlainRows({30}, {100})));
-  EXPECT_THAT(Check(right_), StatusIs(StatusCode::kFailedPrecondition));
-  const auto verdict = fake_.engine->Verify(
-      *collection_, {.query = query_, .neighbors = right_, .epoch = 3, .at = pinned}, {});
-  ASSERT_OK(verdict);
-  EXPECT_TRUE(verdict->equal) << verdict->explanation;
+  EXPECT_THAT(Check(right_), StatusIs(kFailedPrecondition));
+  ASSERT_OK_AND_ASSIGN(
+      const auto verdict,
+      fake_.engine->Verify(*collection_,
+                           {.query = query_, .neighbors = right_, .epoch = 3, .at = pinned}, {}));
+  EXPECT_TRUE(verdict.equal) << verdict.explanation;
   const std::shared_ptr<Collection> other = *fake_.engine->CreateCollection(kPlainSpec);
   EXPECT_THAT(fake_.engine->Verify(
                   *other, {.query = query_, .neighbors = right_, .epoch = 3, .at = pinned}, {}),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("another collection")));
+              StatusIs(kInvalidArgument, HasSubstr("another collection")));
 }
 
 TEST_F(VerifyTest, CancellationIsAskedFor) {
   EXPECT_THAT(fake_.engine->Verify(*collection_, {.query = query_, .neighbors = right_, .epoch = 3},
                                    [] { return true; }),
-              StatusIs(StatusCode::kCancelled));
+              StatusIs(kCancelled));
 }
 
 // The host holds one chunk at a time; the verdict does not depend on the chunk size.
@@ -176,11 +166,11 @@ TEST(VerifyChunks, AnyChunkSizeGivesTheSameExpectedAnswer) {
     Query query = {.vector = vector, .row_id = {}, .k = 20};
     if (by_id) query = {.vector = {}, .row_id = all.ids.at(40), .k = 20};
     for (const int64_t staging_bytes : {int64_t{1}, int64_t{12}, int64_t{100}, int64_t{1} << 20}) {
-      const auto verdict = VerifyClaim(*corpus, {.query = query, .neighbors = right, .epoch = 2},
-                                       100, staging_bytes, {});
-      ASSERT_OK(verdict);
-      EXPECT_TRUE(verdict->equal) << verdict->explanation;
-      EXPECT_EQ(verdict->rows_checked, by_id ? 49 : 50);
+      ASSERT_OK_AND_ASSIGN(const auto verdict,
+                           VerifyClaim(*corpus, {.query = query, .neighbors = right, .epoch = 2},
+                                       100, staging_bytes, {}));
+      EXPECT_TRUE(verdict.equal) << verdict.explanation;
+      EXPECT_EQ(verdict.rows_checked, by_id ? 49 : 50);
     }
   }
 }

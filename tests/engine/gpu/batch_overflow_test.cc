@@ -13,13 +13,9 @@
 #include "engine/gpu/kernels/batch/batch.h"
 #include "engine/gpu/memory/gpu_row_planes.h"
 #include "tests/engine/gpu/gpu_fixture.h"
-#include "tests/testing/corpora.h"
 
 namespace nearfield::gpu {
 namespace {
-
-using testing::Corpus;
-using testing::CorpusFamily;
 
 constexpr int32_t kDim = 96;
 constexpr uint32_t kTiles = 128;
@@ -63,18 +59,17 @@ class BatchOverflowTest : public GpuTest, public ::testing::WithParamInterface<i
     ASSERT_NE(core_, nullptr);
     CollectionSpec spec;
     spec.dim = kDim;
-    corpus_ =
-        testing::MakeCorpus(spec, CorpusFamily::kGaussian, kTiles * kBatchTileRows, random_.Bits());
+    corpus_ = MakeCorpus(spec, CorpusFamily::kGaussian, kTiles * kBatchTileRows, random_.Bits());
     const Corpus unbounded =
-        testing::MakeCorpus(spec, CorpusFamily::kMaxFinite, corpus_.rows_count(), random_.Bits());
+        MakeCorpus(spec, CorpusFamily::kMaxFinite, corpus_.rows_count(), random_.Bits());
     for (int64_t row = 0; row < corpus_.rows_count(); row += 50) {
       std::memcpy(corpus_.rows.data() + row * corpus_.row_bytes(), unbounded.row(row).data(),
                   static_cast<size_t>(corpus_.row_bytes()));
     }
-    auto reserved = GpuRowPlanes::Reserve(core_, {.dim = kDim, .scan = ScanPrecision::kInt8},
-                                          corpus_.rows_count());
-    ASSERT_OK(reserved);
-    planes_ = *std::move(reserved);
+    ASSERT_OK_AND_ASSIGN(auto reserved,
+                         GpuRowPlanes::Reserve(core_, {.dim = kDim, .scan = ScanPrecision::kInt8},
+                                               corpus_.rows_count()));
+    planes_ = std::move(reserved);
     ASSERT_OK(planes_->Append(corpus_.rows.data(), corpus_.rows_count()));
     std::vector<uint32_t> ranks(static_cast<size_t>(corpus_.rows_count()));
     std::iota(ranks.begin(), ranks.end(), 0u);
@@ -115,8 +110,7 @@ TEST_P(BatchOverflowTest, SmokeAQueryThatOverflowedCollectsNoMoreRows) {
   DeviceArray<QueueEntry> queues(int64_t{queries} * kCapacity);
   std::vector<float> values;
   for (int32_t query = 0; query < queries; ++query) {
-    const std::vector<float> one =
-        testing::MakeQuery(corpus_, testing::QueryFamily::kGaussian, random_);
+    const std::vector<float> one = MakeQuery(corpus_, QueryFamily::kGaussian, random_);
     values.insert(values.end(), one.begin(), one.end());
   }
   vectors.Set(values);

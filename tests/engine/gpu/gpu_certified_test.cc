@@ -1,7 +1,6 @@
 // Tests searches by codes on the GPU: exact to the bit on adversarial rows, and on the intended
 // path.
 #include <cuda_runtime_api.h>
-#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <array>
@@ -15,18 +14,9 @@
 #include "tests/engine/cpu/reference.h"
 #include "tests/engine/cpu/scenario.h"
 #include "tests/engine/gpu/gpu_fixture.h"
-#include "tests/testing/corpora.h"
 
 namespace nearfield::gpu {
 namespace {
-
-using ::absl_testing::StatusIs;
-using testing::CorpusFamily;
-using testing::ExpectReferenceAnswers;
-using testing::QueryFamily;
-using testing::Random;
-using testing::RankOrder;
-using testing::Scenario;
 
 constexpr std::array kQueryCounts = {1, 2, 17, 40, 130};
 
@@ -56,14 +46,13 @@ class GpuCertifiedTest : public GpuTest {
   void AddRows(Scenario& scenario, CorpusFamily family, int64_t rows_count,
                bool deletes_some = false) {
     scenario.generations.push_back(testing::MakeGeneration(
-        testing::MakeCorpus(scenario.spec, family, rows_count, random_.Bits()),
+        MakeCorpus(scenario.spec, family, rows_count, random_.Bits()),
         random_.OneIn(2) ? RankOrder::kShuffled : RankOrder::kDescending, deletes_some, random_));
   }
 
   void AddQueries(Scenario& scenario, int64_t count, int32_t k, QueryFamily family) {
     for (int64_t q = 0; q < count; ++q) {
-      const std::vector<float> query =
-          testing::MakeQuery(scenario.generations[0].corpus, family, random_);
+      const std::vector<float> query = MakeQuery(scenario.generations[0].corpus, family, random_);
       scenario.queries.insert(scenario.queries.end(), query.begin(), query.end());
       scenario.k.push_back(k);
     }
@@ -257,8 +246,8 @@ TEST_F(GpuCertifiedTest, AThresholdThatIsTooLowIsRaised) {
   constexpr int64_t kGood = 1700;  // per round: 10,200 in all, more than there is room for
   Scenario scenario;
   scenario.spec = CodesSpec(2);
-  testing::Corpus corpus =
-      testing::MakeCorpus(scenario.spec, CorpusFamily::kAllZero, kRounds * stride, random_.Bits());
+  Corpus corpus =
+      MakeCorpus(scenario.spec, CorpusFamily::kAllZero, kRounds * stride, random_.Bits());
   for (int64_t row = 0; row < corpus.rows_count(); ++row) {
     const bool good = row % stride < kGood;
     const float value = good ? 100.0f + random_.Gaussian() : random_.Gaussian();
@@ -280,8 +269,7 @@ TEST_F(GpuCertifiedTest, QueuesThatOverflowLoseNothing) {
   Scenario scenario;
   scenario.spec = CodesSpec(32);
   // There are few distinct rows, so a stage finds thousands at the threshold.
-  testing::Corpus corpus =
-      testing::MakeCorpus(scenario.spec, CorpusFamily::kDuplicates, 200'000, random_.Bits());
+  Corpus corpus = MakeCorpus(scenario.spec, CorpusFamily::kDuplicates, 200'000, random_.Bits());
   scenario.generations.push_back(
       testing::MakeGeneration(std::move(corpus), RankOrder::kShuffled, false, random_));
   for (const int64_t queries : {5, 70}) {
@@ -308,28 +296,27 @@ TEST_F(GpuCertifiedTest, LaterPartsOfABatchTakeTheirOwnK) {
 // A compaction copies codes and bounds to other slots.
 TEST_F(GpuCertifiedTest, CodesCopiedToAnotherGenerationEqualTheReference) {
   const CollectionSpec spec = CodesSpec(64);
-  const testing::HostGeneration source = testing::MakeGeneration(
-      testing::MakeCorpus(spec, CorpusFamily::kOutliers, 9'000, random_.Bits()),
-      RankOrder::kShuffled, false, random_);
-  const testing::LoadedGeneration loaded = testing::Load(*backend_, source);
+  const HostGeneration source =
+      testing::MakeGeneration(MakeCorpus(spec, CorpusFamily::kOutliers, 9'000, random_.Bits()),
+                              RankOrder::kShuffled, false, random_);
+  const LoadedGeneration loaded = testing::Load(*backend_, source);
   ASSERT_NE(loaded.planes, nullptr);
   std::vector<int64_t> indices = testing::AllIndices(source.corpus.rows_count());
   random_.Shuffle(indices);
   const std::vector<uint32_t> slots(indices.begin(), indices.end());
-  const testing::HostGeneration copy = testing::MakeGeneration(
-      testing::Select(source.corpus, indices), RankOrder::kShuffled, false, random_);
+  const HostGeneration copy = testing::MakeGeneration(testing::Select(source.corpus, indices),
+                                                      RankOrder::kShuffled, false, random_);
   const backend::RowFormat format = testing::FormatOf(spec);
-  auto planes = backend_->Reserve(format, copy.corpus.rows_count());
-  ASSERT_OK(planes);
-  ASSERT_OK((*planes)->AppendFrom(*loaded.planes, slots));
-  ASSERT_OK((*planes)->Seal(copy.ranks));
+  ASSERT_OK_AND_ASSIGN(auto planes, backend_->Reserve(format, copy.corpus.rows_count()));
+  ASSERT_OK(planes->AppendFrom(*loaded.planes, slots));
+  ASSERT_OK(planes->Seal(copy.ranks));
   const backend::GenerationView view = {
-      .planes = planes->get(), .tombstones = nullptr, .rows_live = copy.rows_live};
+      .planes = planes.get(), .tombstones = nullptr, .rows_live = copy.rows_live};
   const testing::ReferenceRows reference(copy);
   for (const size_t queries : {size_t{1}, size_t{80}}) {
     std::vector<float> vectors;
     for (size_t q = 0; q < queries; ++q) {
-      const std::vector<float> query = testing::MakeQuery(copy.corpus, QueryFamily::kRow, random_);
+      const std::vector<float> query = MakeQuery(copy.corpus, QueryFamily::kRow, random_);
       vectors.insert(vectors.end(), query.begin(), query.end());
     }
     const std::vector<int32_t> k(queries, 10);
@@ -348,10 +335,10 @@ TEST_F(GpuCertifiedTest, CodesCopiedToAnotherGenerationEqualTheReference) {
 // The caller of a large search may cancel it while its batches run.
 TEST_F(GpuCertifiedTest, ACancelledBatchSearchStops) {
   const CollectionSpec spec = CodesSpec(32);
-  const testing::LoadedGeneration loaded = testing::Load(
-      *backend_, testing::MakeGeneration(
-                     testing::MakeCorpus(spec, CorpusFamily::kGaussian, 9'000, random_.Bits()),
-                     RankOrder::kShuffled, false, random_));
+  const LoadedGeneration loaded = testing::Load(
+      *backend_,
+      testing::MakeGeneration(MakeCorpus(spec, CorpusFamily::kGaussian, 9'000, random_.Bits()),
+                              RankOrder::kShuffled, false, random_));
   ASSERT_NE(loaded.planes, nullptr);
   const std::vector<float> queries(80 * 32, 1.0f);
   const std::vector<int32_t> k(80, 5);
@@ -361,7 +348,7 @@ TEST_F(GpuCertifiedTest, ACancelledBatchSearchStops) {
   tile.cancelled = [] { return true; };
   backend::RankedLists best;
   EXPECT_THAT(backend_->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, &best, nullptr),
-              StatusIs(absl::StatusCode::kCancelled));
+              StatusIs(kCancelled));
 }
 
 TEST_F(GpuCertifiedTest, CodesAreCounted) {
@@ -370,14 +357,12 @@ TEST_F(GpuCertifiedTest, CodesAreCounted) {
   codes.scan = testing::FormatOf(CodesSpec(1024)).scan;
   constexpr int64_t kRows = 20'000;
   const int64_t before = backend_->device_bytes_used();
-  const auto plain = backend_->Reserve(rows, kRows);
-  ASSERT_OK(plain);
+  ASSERT_OK_AND_ASSIGN(const auto plain, backend_->Reserve(rows, kRows));
   const int64_t of_rows = backend_->device_bytes_used() - before;
-  const auto coded = backend_->Reserve(codes, kRows);
-  ASSERT_OK(coded);
+  ASSERT_OK_AND_ASSIGN(const auto coded, backend_->Reserve(codes, kRows));
   const int64_t of_both = backend_->device_bytes_used() - before - of_rows;
   EXPECT_GE(of_both - of_rows, kRows * (1024 + 16));
-  EXPECT_EQ((*coded)->device_bytes(), of_both);
+  EXPECT_EQ(coded->device_bytes(), of_both);
 }
 
 }  // namespace

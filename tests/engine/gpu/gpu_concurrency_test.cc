@@ -1,5 +1,4 @@
 // Runs uploads, reads and searches concurrently: the answers do not change.
-#include <gmock/gmock.h>
 
 #include <atomic>
 #include <numeric>
@@ -8,16 +7,9 @@
 
 #include "tests/engine/cpu/reference.h"
 #include "tests/engine/gpu/gpu_fixture.h"
-#include "tests/testing/corpora.h"
 
 namespace nearfield::gpu {
 namespace {
-
-using testing::CorpusFamily;
-using testing::HostGeneration;
-using testing::LoadedGeneration;
-using testing::QueryFamily;
-using testing::RankOrder;
 
 class GpuConcurrencyTest : public GpuTest {};
 
@@ -26,12 +18,11 @@ TEST_F(GpuConcurrencyTest, SearchesGoOnWhileOthersUploadAndRead) {
   ASSERT_NE(backend, nullptr);
   const CollectionSpec spec = {
       .dim = 200, .metric = Metric::kCosine, .row_type = RowType::kFloat32};
-  const HostGeneration generation = testing::MakeGeneration(
-      testing::MakeCorpus(spec, CorpusFamily::kClustered, 5000, random_.Bits()),
-      RankOrder::kShuffled, true, random_);
+  const HostGeneration generation =
+      testing::MakeGeneration(MakeCorpus(spec, CorpusFamily::kClustered, 5000, random_.Bits()),
+                              RankOrder::kShuffled, true, random_);
   const LoadedGeneration loaded = testing::Load(*backend, generation);
-  const std::vector<float> query =
-      testing::MakeQuery(generation.corpus, QueryFamily::kRow, random_);
+  const std::vector<float> query = MakeQuery(generation.corpus, QueryFamily::kRow, random_);
   const Ranked expected = ToBits(testing::ReferenceTop(generation, query, 50));
   const std::vector<int32_t> k = {50};
 
@@ -44,14 +35,13 @@ TEST_F(GpuConcurrencyTest, SearchesGoOnWhileOthersUploadAndRead) {
       for (int round = 0; !stop.load(); ++round) {
         const std::vector<float> rows(size_t{30'000} * 64,
                                       static_cast<float>(uploader * 1000 + round));
-        auto planes = backend->Reserve({.dim = 64}, 30'000);
-        ASSERT_OK(planes);
-        ASSERT_OK((*planes)->Append(rows.data(), 30'000));
+        ASSERT_OK_AND_ASSIGN(auto planes, backend->Reserve({.dim = 64}, 30'000));
+        ASSERT_OK(planes->Append(rows.data(), 30'000));
         std::vector<uint32_t> ranks(30'000);
         std::iota(ranks.begin(), ranks.end(), 0u);
-        ASSERT_OK((*planes)->Seal(ranks));
+        ASSERT_OK(planes->Seal(ranks));
         std::vector<float> got(rows.size());
-        ASSERT_OK((*planes)->ReadRange(0, 30'000, got.data()));
+        ASSERT_OK(planes->ReadRange(0, 30'000, got.data()));
         ASSERT_EQ(got, rows);
         uploads.fetch_add(1);
       }

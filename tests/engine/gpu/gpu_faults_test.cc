@@ -1,5 +1,4 @@
 // Checks that the engine never allocates after creation, and never answers once the device is lost.
-#include <gmock/gmock.h>
 
 #include <numeric>
 #include <string>
@@ -10,9 +9,6 @@
 
 namespace nearfield::gpu {
 namespace {
-
-using ::absl_testing::StatusIs;
-using ::testing::HasSubstr;
 
 constexpr int32_t kDim = 40;
 constexpr int64_t kRows = 500;
@@ -59,12 +55,11 @@ TEST_F(GpuFaultsTest, TenThousandSearchesAllocateNothing) {
   ASSERT_NE(backend, nullptr);
   EXPECT_GT(CudaAllocationCalls(), 0) << "the interposer is not linked in";
   const int64_t created = CudaAllocationCalls();
-  auto planes = Load(*backend);
-  ASSERT_OK(planes);
-  ASSERT_OK(Search(*backend, **planes));
+  ASSERT_OK_AND_ASSIGN(auto planes, Load(*backend));
+  ASSERT_OK(Search(*backend, *planes));
   const Ranked first = ToBits(best_.list(2, 0));
   for (int i = 0; i < 10'000; ++i) {
-    ASSERT_OK(Search(*backend, **planes));
+    ASSERT_OK(Search(*backend, *planes));
     ASSERT_EQ(ToBits(best_.list(2, 0)), first);
   }
   EXPECT_EQ(CudaAllocationCalls(), created);
@@ -79,9 +74,8 @@ TEST_F(GpuFaultsTest, ALostDeviceIsUnavailableForEver) {
     const auto backend = MakeEngine(64 * kMiB);
     ASSERT_NE(backend, nullptr);
     const int64_t before = CudaFaultableCalls();
-    auto planes = Load(*backend);
-    ASSERT_OK(planes);
-    ASSERT_OK(Search(*backend, **planes));
+    ASSERT_OK_AND_ASSIGN(auto planes, Load(*backend));
+    ASSERT_OK(Search(*backend, *planes));
     calls = CudaFaultableCalls() - before;
   }
   ASSERT_GT(calls, 8);
@@ -94,8 +88,7 @@ TEST_F(GpuFaultsTest, ALostDeviceIsUnavailableForEver) {
     auto planes = Load(*backend);
     absl::Status status = planes.status();
     if (planes.ok()) status = Search(*backend, **planes);
-    ASSERT_THAT(status,
-                StatusIs(absl::StatusCode::kUnavailable, HasSubstr("cudaErrorIllegalAddress")));
+    ASSERT_THAT(status, StatusIs(kUnavailable, HasSubstr("cudaErrorIllegalAddress")));
     for (int again = 0; again < 3; ++again) {
       ASSERT_EQ(backend->Health(), status);
       ASSERT_EQ(Load(*backend).status(), status);

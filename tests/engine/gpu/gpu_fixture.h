@@ -1,8 +1,6 @@
 // Fixture that gives a test a GPU, or skips it visibly with the reason why there is none.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -13,9 +11,7 @@
 #include "engine/gpu/memory/gpu_core.h"
 #include "engine/gpu/runtime/probe_gpu.h"
 #include "engine/score/score.h"
-#include "tests/testing/random.h"
-#include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
+#include "tests/engine/prelude.h"
 
 namespace nearfield::gpu {
 
@@ -45,7 +41,7 @@ class GpuTest : public ::testing::Test {
     return made.ok() ? *std::move(made) : nullptr;
   }
 
-  testing::Random random_{testing::TestSeed()};
+  Random random_{TestSeed()};
 };
 
 // (score bits, rank): comparable bit for bit.

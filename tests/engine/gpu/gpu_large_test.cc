@@ -1,5 +1,4 @@
 // Searches more than 2^31 elements, in slabs of the full size.
-#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <cstring>
@@ -9,15 +8,9 @@
 #include "engine/score/score.h"
 #include "tests/engine/cpu/reference.h"
 #include "tests/engine/gpu/gpu_fixture.h"
-#include "tests/testing/corpora.h"
 
 namespace nearfield::gpu {
 namespace {
-
-using testing::CorpusFamily;
-using testing::HostGeneration;
-using testing::QueryFamily;
-using testing::RankOrder;
 
 class GpuLargeTest : public GpuTest {};
 
@@ -25,7 +18,7 @@ TEST_F(GpuLargeTest, MoreThanTwoBillionElements) {
   GpuOptions options;
   options.memory_bytes = int64_t{6} << 30;
   auto made = MakeGpuTopkEngine(options);
-  if (made.status().code() == absl::StatusCode::kResourceExhausted) GTEST_SKIP() << made.status();
+  if (made.status().code() == kResourceExhausted) GTEST_SKIP() << made.status();
   ASSERT_OK(made);
   backend::Backend& backend = **made;
   // The same block of rows, repeated: a row's score occurs at as many ranks as there are copies.
@@ -33,20 +26,18 @@ TEST_F(GpuLargeTest, MoreThanTwoBillionElements) {
   constexpr int64_t kCopies = 34;
   const CollectionSpec spec = {.dim = 1024, .metric = Metric::kDot, .row_type = RowType::kBFloat16};
   static_assert(kBlockRows * kCopies * 1024 > int64_t{1} << 31);
-  const HostGeneration block = testing::MakeGeneration(
-      testing::MakeCorpus(spec, CorpusFamily::kGaussian, kBlockRows, random_.Bits()),
-      RankOrder::kAscending, false, random_);
-  auto planes = backend.Reserve(testing::FormatOf(spec), kBlockRows * kCopies);
-  ASSERT_OK(planes);
+  const HostGeneration block =
+      testing::MakeGeneration(MakeCorpus(spec, CorpusFamily::kGaussian, kBlockRows, random_.Bits()),
+                              RankOrder::kAscending, false, random_);
+  ASSERT_OK_AND_ASSIGN(auto planes, backend.Reserve(testing::FormatOf(spec), kBlockRows * kCopies));
   for (int64_t copy = 0; copy < kCopies; ++copy) {
-    ASSERT_OK((*planes)->Append(block.corpus.rows.data(), kBlockRows));
+    ASSERT_OK(planes->Append(block.corpus.rows.data(), kBlockRows));
   }
   std::vector<uint32_t> ranks(static_cast<size_t>(kBlockRows * kCopies));
   std::iota(ranks.begin(), ranks.end(), 0u);
-  ASSERT_OK((*planes)->Seal(ranks));
+  ASSERT_OK(planes->Seal(ranks));
 
-  const std::vector<float> query =
-      testing::MakeQuery(block.corpus, QueryFamily::kGaussian, random_);
+  const std::vector<float> query = MakeQuery(block.corpus, QueryFamily::kGaussian, random_);
   const std::vector<int32_t> k = {4097};
   Ranked expected;
   for (const backend::RankedScore& row : testing::ReferenceTop(block, query, k[0] / kCopies + 10)) {
@@ -65,13 +56,13 @@ TEST_F(GpuLargeTest, MoreThanTwoBillionElements) {
   backend::QueryTile tile;
   tile.queries = query.data();
   tile.k = k;
-  const backend::GenerationView view = {.planes = planes->get(), .rows_live = kBlockRows * kCopies};
+  const backend::GenerationView view = {.planes = planes.get(), .rows_live = kBlockRows * kCopies};
   backend::RankedLists best;
   ASSERT_OK(backend.Search(testing::FormatOf(spec), {&view, 1}, tile, &best, nullptr));
   ASSERT_EQ(ToBits(best.list(0, 0)), expected);
 
   std::vector<uint8_t> last(static_cast<size_t>(block.corpus.row_bytes()));
-  ASSERT_OK((*planes)->ReadRange(kBlockRows * kCopies - 1, 1, last.data()));
+  ASSERT_OK(planes->ReadRange(kBlockRows * kCopies - 1, 1, last.data()));
   ASSERT_EQ(std::memcmp(last.data(), block.corpus.row(kBlockRows - 1).data(), last.size()), 0);
 }
 

@@ -1,5 +1,4 @@
 // Tests rows in device memory: read-back, memory accounting, and refused calls.
-#include <gmock/gmock.h>
 
 #include <cstring>
 #include <numeric>
@@ -11,11 +10,7 @@
 namespace nearfield::gpu {
 namespace {
 
-using ::absl_testing::StatusIs;
-using ::testing::HasSubstr;
 using testing::RedZone;
-
-constexpr RowType kRowTypes[] = {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16};
 
 std::vector<uint32_t> Ranks(int64_t rows_count) {
   std::vector<uint32_t> ranks(static_cast<size_t>(rows_count));
@@ -44,23 +39,24 @@ TEST_F(GpuRowPlanesTest, SmokeRowsComeBackAsTheyWereAppended) {
       const int64_t row_bytes = int64_t{dim} * BytesPerElement(row_type);
       const int64_t rows = random_.Between(1, dim > 1000 ? 600 : 5000);
       const std::vector<uint8_t> bytes = Bytes(rows * row_bytes);
-      auto planes = backend->Reserve({.dim = dim, .row_type = row_type, .rows = home}, rows + 10);
-      ASSERT_OK(planes);
+      ASSERT_OK_AND_ASSIGN(
+          auto planes,
+          backend->Reserve({.dim = dim, .row_type = row_type, .rows = home}, rows + 10));
       for (int64_t done = 0; done < rows;) {
         const int64_t part = random_.Between(1, rows - done + 1);
-        ASSERT_OK((*planes)->Append(bytes.data() + done * row_bytes, part));
+        ASSERT_OK(planes->Append(bytes.data() + done * row_bytes, part));
         done += part;
       }
-      ASSERT_OK((*planes)->Seal(Ranks(rows)));
-      ASSERT_EQ((*planes)->rows_count(), rows);
+      ASSERT_OK(planes->Seal(Ranks(rows)));
+      ASSERT_EQ(planes->rows_count(), rows);
       RedZone<uint8_t> all(bytes.size());
-      ASSERT_OK((*planes)->ReadRange(0, rows, all.data()));
+      ASSERT_OK(planes->ReadRange(0, rows, all.data()));
       ASSERT_EQ(std::memcmp(all.data(), bytes.data(), bytes.size()), 0);
       ASSERT_TRUE(all.Intact());
       std::vector<uint32_t> slots;
       for (int i = 0; i < 50; ++i) slots.push_back(static_cast<uint32_t>(random_.Between(0, rows)));
       RedZone<uint8_t> some(slots.size() * static_cast<size_t>(row_bytes));
-      ASSERT_OK((*planes)->Read(slots, some.data()));
+      ASSERT_OK(planes->Read(slots, some.data()));
       for (size_t i = 0; i < slots.size(); ++i) {
         ASSERT_EQ(std::memcmp(some.data() + static_cast<int64_t>(i) * row_bytes,
                               bytes.data() + slots[i] * row_bytes, static_cast<size_t>(row_bytes)),
@@ -111,20 +107,18 @@ TEST_F(GpuRowPlanesTest, MemoryIsCountedAndComesBack) {
   EXPECT_EQ(backend->device_bytes_total(), 64 * kMiB);
   EXPECT_EQ(backend->device_bytes_used(), 0);
   {
-    auto planes = backend->Reserve({.dim = 1024}, 10'000);
-    ASSERT_OK(planes);
-    const int64_t reserved = (*planes)->device_bytes();
+    ASSERT_OK_AND_ASSIGN(auto planes, backend->Reserve({.dim = 1024}, 10'000));
+    const int64_t reserved = planes->device_bytes();
     EXPECT_GE(reserved, 10'000 * 4096);
     EXPECT_EQ(backend->device_bytes_used(), reserved);
     EXPECT_THAT(backend->Reserve({.dim = 1024}, 10'000),
-                StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("bytes needed")));
+                StatusIs(kResourceExhausted, HasSubstr("bytes needed")));
     const std::vector<float> rows(1024, 1.0f);
-    ASSERT_OK((*planes)->Append(rows.data(), 1));
-    ASSERT_OK((*planes)->Seal(Ranks(1)));
-    EXPECT_LT((*planes)->device_bytes(), kMiB);  // the unused part is released
-    auto tombstones = backend->MakeTombstones({1});
-    ASSERT_OK(tombstones);
-    EXPECT_GT(backend->device_bytes_used(), (*planes)->device_bytes());
+    ASSERT_OK(planes->Append(rows.data(), 1));
+    ASSERT_OK(planes->Seal(Ranks(1)));
+    EXPECT_LT(planes->device_bytes(), kMiB);  // the unused part is released
+    ASSERT_OK_AND_ASSIGN(auto tombstones, backend->MakeTombstones({1}));
+    EXPECT_GT(backend->device_bytes_used(), planes->device_bytes());
   }
   EXPECT_EQ(backend->device_bytes_used(), 0);
 }
@@ -136,20 +130,19 @@ TEST_F(GpuRowPlanesTest, RowsOnTheHostAreCountedThere) {
   const backend::RowFormat format = {
       .dim = 1024, .scan = ScanPrecision::kInt8, .rows = RowPlacement::kHost};
   {
-    auto planes = backend->Reserve(format, 6'000);
-    ASSERT_OK(planes);
-    EXPECT_GE((*planes)->host_bytes(), 6'000 * 4096);
-    EXPECT_EQ(backend->host_rows_bytes_used(), (*planes)->host_bytes());
-    EXPECT_LT((*planes)->device_bytes(), 8 * kMiB);  // codes, bounds, norms and ranks
-    EXPECT_EQ(backend->device_bytes_used(), (*planes)->device_bytes());
+    ASSERT_OK_AND_ASSIGN(auto planes, backend->Reserve(format, 6'000));
+    EXPECT_GE(planes->host_bytes(), 6'000 * 4096);
+    EXPECT_EQ(backend->host_rows_bytes_used(), planes->host_bytes());
+    EXPECT_LT(planes->device_bytes(), 8 * kMiB);  // codes, bounds, norms and ranks
+    EXPECT_EQ(backend->device_bytes_used(), planes->device_bytes());
     const int64_t device_bytes_used = backend->device_bytes_used();
     EXPECT_THAT(backend->Reserve(format, 6'000),
-                StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("host memory of rows")));
+                StatusIs(kResourceExhausted, HasSubstr("host memory of rows")));
     EXPECT_EQ(backend->device_bytes_used(), device_bytes_used);
     const std::vector<float> rows(1024, 1.0f);
-    ASSERT_OK((*planes)->Append(rows.data(), 1));
-    ASSERT_OK((*planes)->Seal(Ranks(1)));
-    EXPECT_LT((*planes)->host_bytes(), kMiB);
+    ASSERT_OK(planes->Append(rows.data(), 1));
+    ASSERT_OK(planes->Seal(Ranks(1)));
+    EXPECT_LT(planes->host_bytes(), kMiB);
   }
   EXPECT_EQ(backend->host_rows_bytes_used(), 0);
   EXPECT_EQ(backend->device_bytes_used(), 0);
@@ -160,9 +153,8 @@ TEST_F(GpuRowPlanesTest, AnUploadThatBreaksOffLeavesNothing) {
   ASSERT_NE(backend, nullptr);
   const std::vector<float> rows(int64_t{1024} * 1024 * 8, 1.0f);
   for (int i = 0; i < 5; ++i) {
-    auto planes = backend->Reserve({.dim = 1024}, 8192);
-    ASSERT_OK(planes);
-    ASSERT_OK((*planes)->Append(rows.data(), 8192));
+    ASSERT_OK_AND_ASSIGN(auto planes, backend->Reserve({.dim = 1024}, 8192));
+    ASSERT_OK(planes->Append(rows.data(), 8192));
   }
   EXPECT_EQ(backend->device_bytes_used(), 0);
 }
@@ -170,14 +162,13 @@ TEST_F(GpuRowPlanesTest, AnUploadThatBreaksOffLeavesNothing) {
 TEST_F(GpuRowPlanesTest, PlanesMayOutliveTheBackend) {
   auto backend = MakeEngine(64 * kMiB);
   ASSERT_NE(backend, nullptr);
-  auto planes = backend->Reserve({.dim = 3}, 2);
-  ASSERT_OK(planes);
+  ASSERT_OK_AND_ASSIGN(auto planes, backend->Reserve({.dim = 3}, 2));
   const std::vector<float> rows = {1, 2, 3, 4, 5, 6};
-  ASSERT_OK((*planes)->Append(rows.data(), 2));
+  ASSERT_OK(planes->Append(rows.data(), 2));
   backend.reset();
-  ASSERT_OK((*planes)->Seal(Ranks(2)));
+  ASSERT_OK(planes->Seal(Ranks(2)));
   std::vector<float> got(6);
-  ASSERT_OK((*planes)->ReadRange(0, 2, got.data()));
+  ASSERT_OK(planes->ReadRange(0, 2, got.data()));
   EXPECT_EQ(got, rows);
 }
 
@@ -185,37 +176,30 @@ TEST_F(GpuRowPlanesTest, RefusesWhatDoesNotFitByName) {
   const auto backend = MakeEngine(64 * kMiB);
   ASSERT_NE(backend, nullptr);
   EXPECT_THAT(backend->Reserve({.dim = 2}, 0),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("rows_max = 0")));
+              StatusIs(kInvalidArgument, HasSubstr("rows_max = 0")));
   EXPECT_THAT(backend->Reserve({.dim = kDimMax + 1}, 1),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("dim = 8193")));
-  EXPECT_THAT(backend->Reserve({.dim = kDimMax}, kRowsMax),
-              StatusIs(absl::StatusCode::kResourceExhausted));
-  auto planes = backend->Reserve({.dim = 2}, 2);
-  ASSERT_OK(planes);
+              StatusIs(kInvalidArgument, HasSubstr("dim = 8193")));
+  EXPECT_THAT(backend->Reserve({.dim = kDimMax}, kRowsMax), StatusIs(kResourceExhausted));
+  ASSERT_OK_AND_ASSIGN(auto planes, backend->Reserve({.dim = 2}, 2));
   std::vector<float> rows(6);
-  EXPECT_THAT((*planes)->Append(rows.data(), 3), StatusIs(absl::StatusCode::kResourceExhausted));
-  ASSERT_OK((*planes)->Append(rows.data(), 2));
-  EXPECT_THAT((*planes)->Seal(Ranks(1)), StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT((*planes)->ReadRange(0, 1, rows.data()),
-              StatusIs(absl::StatusCode::kFailedPrecondition));
-  ASSERT_OK((*planes)->Seal(Ranks(2)));
-  EXPECT_THAT((*planes)->Append(rows.data(), 0), StatusIs(absl::StatusCode::kFailedPrecondition));
-  EXPECT_THAT((*planes)->Read({2}, rows.data()),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("slot 2")));
-  EXPECT_THAT((*planes)->ReadRange(1, 2, rows.data()),
-              StatusIs(absl::StatusCode::kInvalidArgument));
-  auto other = backend->Reserve({.dim = 3}, 2);
-  ASSERT_OK(other);
-  EXPECT_THAT((*other)->AppendFrom(**planes, {0}), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(planes->Append(rows.data(), 3), StatusIs(kResourceExhausted));
+  ASSERT_OK(planes->Append(rows.data(), 2));
+  EXPECT_THAT(planes->Seal(Ranks(1)), StatusIs(kInvalidArgument));
+  EXPECT_THAT(planes->ReadRange(0, 1, rows.data()), StatusIs(kFailedPrecondition));
+  ASSERT_OK(planes->Seal(Ranks(2)));
+  EXPECT_THAT(planes->Append(rows.data(), 0), StatusIs(kFailedPrecondition));
+  EXPECT_THAT(planes->Read({2}, rows.data()), StatusIs(kInvalidArgument, HasSubstr("slot 2")));
+  EXPECT_THAT(planes->ReadRange(1, 2, rows.data()), StatusIs(kInvalidArgument));
+  ASSERT_OK_AND_ASSIGN(auto other, backend->Reserve({.dim = 3}, 2));
+  EXPECT_THAT(other->AppendFrom(*planes, {0}), StatusIs(kInvalidArgument));
 }
 
 TEST_F(GpuRowPlanesTest, TheSealedArenaRefusesToAllocate) {
   const auto core = MakeCore(64 * kMiB);
   ASSERT_NE(core, nullptr);
-  EXPECT_THAT(core->arena().TakeWorkspace(1),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("sealed")));
+  EXPECT_THAT(core->arena().TakeWorkspace(1), StatusIs(kFailedPrecondition, HasSubstr("sealed")));
   EXPECT_THAT(core->arena().Create(core->health(), {.workspace_bytes = 1, .slab_bytes = kMiB}),
-              StatusIs(absl::StatusCode::kFailedPrecondition));
+              StatusIs(kFailedPrecondition));
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
 // Compares searches of the GPU backend with engine/score, bit for bit.
-#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <string>
@@ -8,22 +7,10 @@
 #include "engine/gpu/runtime/probe_gpu.h"
 #include "tests/engine/cpu/reference.h"
 #include "tests/engine/gpu/gpu_fixture.h"
-#include "tests/testing/corpora.h"
 
 namespace nearfield::gpu {
 namespace {
 
-using ::absl_testing::StatusIs;
-using testing::CorpusFamily;
-using ::testing::HasSubstr;
-using testing::HostGeneration;
-using testing::LoadedGeneration;
-using testing::QueryFamily;
-using testing::Random;
-using testing::RankOrder;
-
-constexpr Metric kMetrics[] = {Metric::kDot, Metric::kCosine, Metric::kL2};
-constexpr RowType kRowTypes[] = {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16};
 constexpr RankOrder kRankOrders[] = {RankOrder::kShuffled, RankOrder::kAscending,
                                      RankOrder::kDescending};
 
@@ -35,7 +22,7 @@ struct Scenario {
   std::vector<int32_t> k;
 
   void AddQuery(QueryFamily family, int32_t wanted, Random& random) {
-    const std::vector<float> query = testing::MakeQuery(generations[0].corpus, family, random);
+    const std::vector<float> query = MakeQuery(generations[0].corpus, family, random);
     queries.insert(queries.end(), query.begin(), query.end());
     k.push_back(wanted);
   }
@@ -48,7 +35,7 @@ Scenario MakeScenario(const CollectionSpec& spec, CorpusFamily family, Random& r
   for (int64_t g = 0; g < generations; ++g) {
     const int64_t rows = random.OneIn(3) ? random.Between(1, 70) : random.Between(1, 3000);
     scenario.generations.push_back(
-        testing::MakeGeneration(testing::MakeCorpus(spec, family, rows, random.Bits()),
+        testing::MakeGeneration(MakeCorpus(spec, family, rows, random.Bits()),
                                 random.OneOf<RankOrder>(kRankOrders), random.OneIn(2), random));
   }
   const int64_t queries = random.OneIn(3) ? 1 : random.Between(2, 20);
@@ -101,7 +88,7 @@ TEST_F(GpuSearchTest, SmokeOneGenerationOfEachRowTypeAndMetric) {
       Scenario scenario;
       scenario.spec = {.dim = 161, .metric = metric, .row_type = row_type};
       scenario.generations.push_back(testing::MakeGeneration(
-          testing::MakeCorpus(scenario.spec, CorpusFamily::kGaussian, 1500, random_.Bits()),
+          MakeCorpus(scenario.spec, CorpusFamily::kGaussian, 1500, random_.Bits()),
           RankOrder::kShuffled, true, random_));
       for (const int32_t k : {1, 10, 1000}) scenario.AddQuery(QueryFamily::kGaussian, k, random_);
       ExpectReferenceAnswers(*backend, scenario);
@@ -159,7 +146,7 @@ TEST_F(GpuSearchTest, WhereFewRowsAreLiveNoOthersAreRead) {
         const int64_t rows = random_.Between(4000, 9000);
         rows_count += rows;
         scenario.generations.push_back(testing::MakeGeneration(
-            testing::MakeCorpus(scenario.spec, CorpusFamily::kGaussian, rows, random_.Bits()),
+            MakeCorpus(scenario.spec, CorpusFamily::kGaussian, rows, random_.Bits()),
             RankOrder::kShuffled, false, random_));
         // At most one row in 32 is live, including up to 63 bits after the last row, which read as
         // live.
@@ -190,7 +177,7 @@ TEST_F(GpuSearchTest, EqualsTheReferenceForEveryDimension) {
         scenario.spec = {.dim = dim, .metric = metric, .row_type = row_type};
         const int64_t rows = random_.Between(1, dim > 1000 ? 40 : 100);
         scenario.generations.push_back(testing::MakeGeneration(
-            testing::MakeCorpus(scenario.spec, CorpusFamily::kBitPatterns, rows, random_.Bits()),
+            MakeCorpus(scenario.spec, CorpusFamily::kBitPatterns, rows, random_.Bits()),
             RankOrder::kShuffled, false, random_));
         const int64_t queries = random_.Between(1, 12);
         for (int64_t q = 0; q < queries; ++q) {
@@ -213,9 +200,9 @@ TEST_F(GpuSearchTest, LargeKAndEveryOrderOfScores) {
     for (const RankOrder order : kRankOrders) {
       Scenario scenario;
       scenario.spec.dim = 1;
-      testing::Corpus corpus;
+      Corpus corpus;
       corpus.spec = scenario.spec;
-      corpus.ids = testing::MakeIds(IdType::kUint64, kRows, random_.Bits());
+      corpus.ids = MakeIds(IdType::kUint64, kRows, random_.Bits());
       for (int64_t r = 0; r < kRows; ++r) {
         const auto value = static_cast<float>(direction * (r - kRows / 2));
         const auto* bytes = reinterpret_cast<const uint8_t*>(&value);
@@ -240,7 +227,7 @@ TEST_F(GpuSearchTest, AGenerationBeyondTheKeyWorkspaceIsScannedInParts) {
   scenario.spec = {.dim = 3, .metric = Metric::kL2, .row_type = RowType::kFloat32};
   for (const int64_t rows : {int64_t{500}, int64_t{200'001}, int64_t{61'000}, int64_t{7}}) {
     scenario.generations.push_back(testing::MakeGeneration(
-        testing::MakeCorpus(scenario.spec, CorpusFamily::kGaussian, rows, random_.Bits()),
+        MakeCorpus(scenario.spec, CorpusFamily::kGaussian, rows, random_.Bits()),
         RankOrder::kShuffled, true, random_));
   }
   for (const int32_t k : {1, 5, 100, 1024, 1025, 4096, 4097, 64, 9}) {
@@ -255,9 +242,9 @@ TEST_F(GpuSearchTest, ABatchEqualsItsQueriesOneByOne) {
   CollectionSpec spec = {.dim = 70, .metric = Metric::kCosine, .row_type = RowType::kFloat16};
   Scenario scenario;
   scenario.spec = spec;
-  scenario.generations.push_back(testing::MakeGeneration(
-      testing::MakeCorpus(spec, CorpusFamily::kNearTies, 20'000, random_.Bits()),
-      RankOrder::kShuffled, true, random_));
+  scenario.generations.push_back(
+      testing::MakeGeneration(MakeCorpus(spec, CorpusFamily::kNearTies, 20'000, random_.Bits()),
+                              RankOrder::kShuffled, true, random_));
   for (int32_t q = 0; q < 200; ++q) {
     scenario.AddQuery(QueryFamily::kGaussian, 1 + q % 30, random_);
   }
@@ -287,8 +274,7 @@ TEST_F(GpuSearchTest, CancelledBeforeATile) {
   tile.k = k;
   tile.cancelled = [] { return true; };
   backend::RankedLists best;
-  EXPECT_THAT(backend->Search({.dim = 4}, {}, tile, &best, nullptr),
-              StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(backend->Search({.dim = 4}, {}, tile, &best, nullptr), StatusIs(kCancelled));
 }
 
 TEST_F(GpuSearchTest, NoGenerationOrNoLiveRowGivesEmptyAnswers) {
@@ -296,9 +282,9 @@ TEST_F(GpuSearchTest, NoGenerationOrNoLiveRowGivesEmptyAnswers) {
   ASSERT_NE(backend, nullptr);
   CollectionSpec spec;
   spec.dim = 5;
-  HostGeneration generation = testing::MakeGeneration(
-      testing::MakeCorpus(spec, CorpusFamily::kGaussian, 70, random_.Bits()), RankOrder::kShuffled,
-      false, random_);
+  HostGeneration generation =
+      testing::MakeGeneration(MakeCorpus(spec, CorpusFamily::kGaussian, 70, random_.Bits()),
+                              RankOrder::kShuffled, false, random_);
   generation.deleted_words = {~uint64_t{0}, ~uint64_t{0}};
   const LoadedGeneration loaded = testing::Load(*backend, generation);
   const std::vector<float> queries(5, 1.0f);
@@ -324,14 +310,13 @@ TEST_F(GpuSearchTest, AGenerationWithoutLiveRowsBetweenOthersHasNoList) {
   scenario.spec.dim = 24;
   for (int i = 0; i < 4; ++i) {
     scenario.generations.push_back(testing::MakeGeneration(
-        testing::MakeCorpus(scenario.spec, CorpusFamily::kGaussian, 500, random_.Bits()),
+        MakeCorpus(scenario.spec, CorpusFamily::kGaussian, 500, random_.Bits()),
         RankOrder::kShuffled, false, random_));
   }
   LeaveLive(0, random_, scenario.generations[0]);
   LeaveLive(0, random_, scenario.generations[2]);
   scenario.k = {7};
-  scenario.queries =
-      testing::MakeQuery(scenario.generations[1].corpus, testing::QueryFamily::kGaussian, random_);
+  scenario.queries = MakeQuery(scenario.generations[1].corpus, QueryFamily::kGaussian, random_);
   ExpectReferenceAnswers(*backend, scenario);
 }
 
@@ -347,25 +332,25 @@ TEST_F(GpuSearchTest, RefusesWhatIsOutOfRangeByName) {
   const std::vector<int32_t> zero = {1, 0};
   tile.k = zero;
   EXPECT_THAT(backend->Search({.dim = 1}, {}, tile, &best, nullptr),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("queries[1].k = 0")));
+              StatusIs(kInvalidArgument, HasSubstr("queries[1].k = 0")));
   const std::vector<int32_t> many(1025, 1);
   tile.k = many;
   EXPECT_THAT(backend->Search({.dim = 1}, {}, tile, &best, nullptr),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("must be 0 .. 1024")));
+              StatusIs(kInvalidArgument, HasSubstr("must be 0 .. 1024")));
 }
 
 TEST(GpuFactoryTest, RefusesOptionsByName) {
   EXPECT_THAT(MakeGpuTopkEngine({.memory_bytes = -1}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("memory_bytes = -1")));
+              StatusIs(kInvalidArgument, HasSubstr("memory_bytes = -1")));
   EXPECT_THAT(MakeGpuTopkEngine({.k_max = kKMax + 2}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("k_max = 4098")));
+              StatusIs(kInvalidArgument, HasSubstr("k_max = 4098")));
   EXPECT_THAT(MakeGpuTopkEngine({.batch_max = 0}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("batch_max = 0")));
+              StatusIs(kInvalidArgument, HasSubstr("batch_max = 0")));
 }
 
 TEST(GpuFactoryTest, ProbeSaysWhyThereIsNoGpu) {
   const absl::Status probed = ProbeGpu(1'000'000);
-  EXPECT_EQ(probed.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(probed.code(), kFailedPrecondition);
   EXPECT_THAT(std::string(probed.message()),
               ::testing::AnyOf(HasSubstr("no NVIDIA driver"), HasSubstr("no NVIDIA GPU"),
                                HasSubstr("device 1000000 asked for")));

@@ -1,7 +1,6 @@
 // Compares the selection kernel with std::sort: adversarial keys, every k around the borders, one
 // and several blocks.
 #include <cuda_runtime_api.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -15,8 +14,6 @@
 
 namespace nearfield::gpu {
 namespace {
-
-using testing::Random;
 
 constexpr uint64_t kPoison = 0xa5a5a5a5a5a5a5a5u;
 constexpr int64_t kGuard = 64;  // keys

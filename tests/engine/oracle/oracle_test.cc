@@ -2,8 +2,6 @@
 // it.
 #include "engine/oracle/oracle.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -12,16 +10,10 @@
 
 #include "engine/score/neighbor_order.h"
 #include "engine/score/score.h"
-#include "tests/testing/answers.h"
-#include "tests/testing/corpora.h"
-#include "tests/testing/random.h"
-#include "tests/testing/seed.h"
+#include "tests/engine/prelude.h"
 
 namespace nearfield::oracle {
 namespace {
-
-using testing::Corpus;
-using testing::CorpusFamily;
 
 Rows RowsOf(const Corpus& corpus) {
   return {.dim = corpus.spec.dim,
@@ -52,7 +44,7 @@ int64_t PlaceOf(const Corpus& corpus, const std::vector<float>& scores, int64_t 
 }
 
 TEST(Oracle, PutsEveryRowWhereTheContractSays) {
-  testing::Random random(testing::TestSeed());
+  Random random(TestSeed());
   for (const CorpusFamily family : testing::kCorpusFamilies) {
     for (const Metric metric : {Metric::kDot, Metric::kCosine, Metric::kL2}) {
       for (const RowType row_type : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
@@ -61,10 +53,9 @@ TEST(Oracle, PutsEveryRowWhereTheContractSays) {
                                   .row_type = row_type,
                                   .id_type = random.OneIn(2) ? IdType::kString : IdType::kUint64};
         SCOPED_TRACE(std::string(testing::Name(family)) + ", " + testing::Describe(spec));
-        const Corpus corpus =
-            testing::MakeCorpus(spec, family, random.Between(1, 60), random.Bits());
-        const std::vector<float> query = testing::MakeQuery(
-            corpus, random.OneOf<testing::QueryFamily>(testing::kQueryFamilies), random);
+        const Corpus corpus = MakeCorpus(spec, family, random.Between(1, 60), random.Bits());
+        const std::vector<float> query =
+            MakeQuery(corpus, random.OneOf<QueryFamily>(testing::kQueryFamilies), random);
         std::vector<float> scores;
         for (int64_t row = 0; row < corpus.rows_count(); ++row) {
           scores.push_back(Score(metric, row_type, query, corpus.row(row).data()));
@@ -84,33 +75,33 @@ TEST(Oracle, PutsEveryRowWhereTheContractSays) {
 
 TEST(Oracle, GivesNoMoreThanKAndNoMoreThanThereAre) {
   const CollectionSpec spec{.dim = 3};
-  const Corpus corpus = testing::MakeCorpus(spec, CorpusFamily::kGaussian, 5, 1);
+  const Corpus corpus = MakeCorpus(spec, CorpusFamily::kGaussian, 5, 1);
   const std::vector<float> query = {1.0f, 2.0f, 3.0f};
-  const Neighbors all = testing::OracleAnswer(corpus, query, 5);
+  const Neighbors all = OracleAnswer(corpus, query, 5);
   for (int64_t k = 0; k <= 7; ++k) {
-    const Neighbors some = testing::OracleAnswer(corpus, query, k);
+    const Neighbors some = OracleAnswer(corpus, query, k);
     EXPECT_EQ(some.ids.size(), std::min<int64_t>(k, 5));
-    EXPECT_THAT(some, testing::BytesEqual(testing::Prefix(all, k)));
+    EXPECT_THAT(some, BytesEqual(testing::Prefix(all, k)));
   }
-  EXPECT_EQ(testing::OracleAnswer(testing::Select(corpus, {}), query, 3).ids.size(), 0);
+  EXPECT_EQ(OracleAnswer(testing::Select(corpus, {}), query, 3).ids.size(), 0);
 }
 
 // A corpus that is too large for one call is split into chunks.
 TEST(Oracle, AnswersOfChunksMergeIntoTheAnswerOfAll) {
-  testing::Random random(testing::TestSeed());
+  Random random(TestSeed());
   for (const CorpusFamily family : testing::kCorpusFamilies) {
     const CollectionSpec spec{.dim = 17,
                               .metric = Metric::kL2,
                               .row_type = RowType::kBFloat16,
                               .id_type = IdType::kString};
-    const Corpus corpus = testing::MakeCorpus(spec, family, 50, random.Bits());
-    const std::vector<float> query = testing::MakeQuery(corpus, testing::QueryFamily::kRow, random);
+    const Corpus corpus = MakeCorpus(spec, family, 50, random.Bits());
+    const std::vector<float> query = MakeQuery(corpus, QueryFamily::kRow, random);
     const int64_t k = random.Between(1, 55);
     const int64_t cut = random.Between(0, 51);
     std::vector<int64_t> rows = testing::AllIndices(50);
-    const Neighbors first = testing::OracleAnswer(
-        testing::Select(corpus, {rows.data(), static_cast<size_t>(cut)}), query, k);
-    const Neighbors second = testing::OracleAnswer(
+    const Neighbors first =
+        OracleAnswer(testing::Select(corpus, {rows.data(), static_cast<size_t>(cut)}), query, k);
+    const Neighbors second = OracleAnswer(
         testing::Select(corpus, {rows.data() + cut, static_cast<size_t>(50 - cut)}), query, k);
     std::vector<score::ScoredId> merged;
     for (const Neighbors* list : {&first, &second}) {
@@ -126,8 +117,7 @@ TEST(Oracle, AnswersOfChunksMergeIntoTheAnswerOfAll) {
       got.ids.AppendFrom(*entry.ids, entry.index);
       got.scores.push_back(entry.score);
     }
-    EXPECT_THAT(testing::Prefix(got, k),
-                testing::BytesEqual(testing::OracleAnswer(corpus, query, k)))
+    EXPECT_THAT(testing::Prefix(got, k), BytesEqual(OracleAnswer(corpus, query, k)))
         << testing::Name(family);
   }
 }

@@ -2,19 +2,14 @@
 // queues.
 #include "engine/plan/batch_plan.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <vector>
 
 #include "engine/plan/scan_cost.h"
-#include "tests/testing/random.h"
-#include "tests/testing/seed.h"
+#include "tests/engine/prelude.h"
 
 namespace nearfield::plan {
 namespace {
-
-using testing::Random;
 
 constexpr int64_t kTileRows = 64;
 
@@ -26,7 +21,7 @@ int64_t TileAt(const ScanStage& stage, int64_t index) {
 }
 
 TEST(BatchPlanTest, EveryTileIsScannedOnce) {
-  Random random(testing::TestSeed());
+  Random random(TestSeed());
   for (int round = 0; round < 300; ++round) {
     const int64_t tiles = random.OneIn(4) ? random.Between(1, 70) : random.Between(1, 40'000);
     const auto k = static_cast<int32_t>(random.Between(1, 1025));

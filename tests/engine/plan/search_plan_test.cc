@@ -2,21 +2,16 @@
 // shape.
 #include "engine/plan/search_plan.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <vector>
 
 #include "engine/gpu/kernels/row_scan/scan_policy.h"
 #include "engine/topk/group_state.h"
 #include "engine/topk/select_policy.h"
-#include "tests/testing/random.h"
-#include "tests/testing/seed.h"
+#include "tests/engine/prelude.h"
 
 namespace nearfield::plan {
 namespace {
-
-using testing::Random;
 
 constexpr int32_t kGenerations = 16;
 
@@ -92,7 +87,7 @@ void ExpectValid(const SearchShape& shape, const EngineLimits& engine) {
 }
 
 TEST(SearchPlanTest, AnyShapeIsScannedOnceWithinTheWorkspace) {
-  Random random(testing::TestSeed());
+  Random random(TestSeed());
   for (int round = 0; round < 20'000; ++round) {
     const EngineLimits engine = Engine(random.Between(512 * 1024, 40'000'000));
     ASSERT_TRUE(WorkspaceIsEnough(engine, kGenerations));

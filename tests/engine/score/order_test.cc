@@ -1,8 +1,6 @@
 // Tests of the total order: as keys inside a generation, and as a comparator between lists.
 #include "engine/score/order.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -10,8 +8,7 @@
 
 #include "engine/score/neighbor_order.h"
 #include "nearfield/engine/id_column.h"
-#include "tests/testing/random.h"
-#include "tests/testing/seed.h"
+#include "tests/engine/prelude.h"
 
 namespace nearfield::score {
 namespace {
@@ -27,7 +24,7 @@ std::vector<float> Scores() {
                                kInfinity,  kMax,  1.0f,  kMin,  kMin - kLeast,  kLeast};
   scores.push_back(std::nextafter(1.0f, 2.0f));
   scores.push_back(std::nextafter(1.0f, 0.0f));
-  testing::Random random(testing::TestSeed());
+  Random random(TestSeed());
   while (scores.size() < 600) {
     const float score = FloatFromBits(static_cast<uint32_t>(random.Bits()));
     if (!std::isnan(score) && BitsFromFloat(score) != 0x80000000u) scores.push_back(score);
@@ -54,7 +51,7 @@ TEST(OrderedBits, GiveTheScoreBackToTheBit) {
 
 TEST(OrderKey, OrdersByScoreThenSmallerRank) {
   const std::vector<float> scores = Scores();
-  testing::Random random(testing::TestSeed() + 1);
+  Random random(TestSeed() + 1);
   const std::vector<uint32_t> special = {0u, 1u, 0x7fffffffu, 0x80000000u,
                                          static_cast<uint32_t>(kRankMax - 1)};
   for (int i = 0; i < 200000; ++i) {
