@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "nearfield/client/replies.h"
 #include "nearfield/client/types.h"
@@ -23,6 +24,9 @@ class JsonObject {
   // Prints six digits; null if absent. Requires: finite.
   JsonObject& Add(std::string_view key, std::optional<double> value);
   JsonObject& Add(std::string_view key, std::string_view value);  // quoted
+  JsonObject& Add(std::string_view key, const std::string& value) {
+    return Add(key, std::string_view(value));
+  }
   JsonObject& Add(std::string_view key, const char* value) {
     return Add(key, std::string_view(value));
   }
@@ -54,6 +58,13 @@ JsonObject ToJson(const AttributeSpec& spec);
 JsonObject ToJson(const CollectionInfo& info);
 JsonObject ToJson(const SnapshotInfo& info);
 JsonObject ToJson(const CompactAnswer& answer);
+// One row of the table of limits.
+struct LimitRow {
+  const char* name;
+  uint64_t value;
+  const char* meaning;
+};
+std::vector<LimitRow> Describe(const Limits& limits);
 JsonObject ToJson(const Limits& limits);
 JsonObject ToJson(const Capacity& capacity);
 JsonObject ToJson(const ScanEscalations& escalations);

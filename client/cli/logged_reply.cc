@@ -18,10 +18,7 @@ std::string DigestOf(const Neighbors& neighbors) {
 std::string QueryJson(const LoggedQuery& query) {
   if (const auto* id = std::get_if<Id>(&query)) return JsonObject().Add("row_id", *id).ToString();
   const auto& vector = std::get<EncodedVectors>(query);
-  return JsonObject()
-      .Add("dtype", Name(vector.dtype))
-      .Add("data", std::string_view(ToHex(vector.bytes)))
-      .ToString();
+  return JsonObject().Add("dtype", Name(vector.dtype)).Add("data", ToHex(vector.bytes)).ToString();
 }
 
 absl::StatusOr<LoggedQuery> ParseQuery(const JsonFields& fields) {
@@ -57,18 +54,18 @@ Query View(const LoggedQuery& query) {
 std::string ToJsonLine(const LoggedReply& reply) {
   std::vector<float> scores = reply.neighbors.scores;
   JsonObject json;
-  json.Add("collection", std::string_view(reply.collection))
+  json.Add("collection", reply.collection)
       .Add("epoch", reply.epoch)
       .Add("k", reply.k)
       .AddJson("query", QueryJson(reply.query));
-  if (!reply.filter.empty()) json.Add("filter", std::string_view(reply.filter));
+  if (!reply.filter.empty()) json.Add("filter", reply.filter);
   if (reply.score_threshold) {
     json.AddJson("score_threshold_bits", FloatBitsJson({*reply.score_threshold}));
   }
   return json.AddJson("ids", ToJson(reply.neighbors.ids))
       .AddJson("scores", JsonNumbers(scores))
       .AddJson("score_bits", FloatBitsJson(scores))
-      .Add("digest", std::string_view(DigestOf(reply.neighbors)))
+      .Add("digest", DigestOf(reply.neighbors))
       .ToString();
 }
 

@@ -105,7 +105,8 @@ int Run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitOk : kExitUsage;
   }
-  const int exit_code = action();
+  const absl::StatusOr<int> done = action();
+  const int exit_code = done.ok() ? *done : ReportError(global, done.status());
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
     PrintError("cannot write to standard output");
     return exit_code == kExitOk ? kExitUsage : exit_code;

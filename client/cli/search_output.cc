@@ -30,7 +30,7 @@ std::string JsonReport(const SearchReport& report, const SearchOutputOptions& op
   if (neighbors.matched_rows) json.Add("matched_rows", *neighbors.matched_rows);
   json.AddJson("neighbors", ToJson(neighbors));
   if (!neighbors.next_cursor.empty()) {
-    json.Add("next_cursor", std::string_view(CursorText(neighbors.next_cursor)));
+    json.Add("next_cursor", CursorText(neighbors.next_cursor));
   }
   if (neighbors.cut) json.Add("cut", true);
   if (options.explain) json.AddJson("cost", ToJson(*report.cost).ToString());
