@@ -5,6 +5,7 @@
 
 #include "absl/strings/cord.h"
 #include "client/cpp/convert.h"
+#include "client/formats/status_macros.h"
 #include "client/formats/text.h"
 
 namespace nearfield::client {
@@ -79,10 +80,8 @@ Client::Core::Core(const ClientOptions& options, Clock* clock)
     : options_(options),
       clock_(clock),
       channel_(MakeChannel(options)),
-      retrieval_(v1::Retrieval::NewStub(channel_)),
-      ingest_(v1::Ingest::NewStub(channel_)),
-      admin_(v1::Admin::NewStub(channel_)),
-      health_(grpc::health::v1::Health::NewStub(channel_)) {}
+      stubs_(v1::Retrieval::NewStub(channel_), v1::Ingest::NewStub(channel_),
+             v1::Admin::NewStub(channel_), grpc::health::v1::Health::NewStub(channel_)) {}
 
 Client::Core::CallSpec Client::Core::SpecFrom(
     const std::optional<std::chrono::milliseconds>& deadline) const {
@@ -141,11 +140,10 @@ absl::Status Client::Core::Run(const CallSpec& spec,
 
 absl::Status Client::Core::CheckRequestBytes(uint64_t bytes, const CallSpec& spec) {
   if (bytes <= kUncheckedRequestBytes) return absl::OkStatus();
-  const absl::StatusOr<Limits> limits = GetLimits(spec);
-  if (!limits.ok()) return limits.status();
-  if (bytes <= limits->request_bytes_max) return absl::OkStatus();
+  NF_ASSIGN_OR_RETURN(const Limits limits, GetLimits(spec));
+  if (bytes <= limits.request_bytes_max) return absl::OkStatus();
   return absl::InvalidArgumentError(Cat("the request takes ", bytes, " bytes, the server accepts ",
-                                        limits->request_bytes_max, " in one message"));
+                                        limits.request_bytes_max, " in one message"));
 }
 
 absl::StatusOr<Limits> Client::Core::GetLimits(const CallSpec& spec) {
@@ -153,10 +151,7 @@ absl::StatusOr<Limits> Client::Core::GetLimits(const CallSpec& spec) {
     const std::lock_guard<std::mutex> lock(limits_mutex_);
     if (limits_) return *limits_;
   }
-  v1::GetLimitsResponse response;
-  const absl::Status status =
-      Call(*retrieval_, &v1::Retrieval::Stub::GetLimits, v1::GetLimitsRequest(), &response, spec);
-  if (!status.ok()) return status;
+  NF_ASSIGN_OR_RETURN(const auto response, Call(&RetrievalStub::GetLimits, {}, spec));
   const std::lock_guard<std::mutex> lock(limits_mutex_);
   limits_ = FromProto(response);
   return *limits_;
