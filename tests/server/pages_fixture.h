@@ -18,8 +18,7 @@
 
 namespace nearfield::server {
 
-inline constexpr auto kOk = grpc::StatusCode::OK;
-inline constexpr auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
+inline constexpr auto kInvalid = kInvalidArgument;
 
 // One answer, read in pages.
 struct Pages {
@@ -42,7 +41,7 @@ class PagesServiceTest : public ServerFixture {
   // Serves a collection "c" with `rows_count` rows of one dimension, many of them equal.
   void ServeCorpus(int64_t rows_count) {
     Serve();
-    ASSERT_THAT(CreateCollection("c", 1), HasCode(kOk));
+    ASSERT_OK(CreateCollection("c", 1));
     corpus_ = {.spec = {.dim = 1}, .rows = {}, .ids = IdColumn::OfNumbers({})};
     testing::Random random(seed_);
     std::vector<float> values;
@@ -52,14 +51,11 @@ class PagesServiceTest : public ServerFixture {
     }
     const std::string bytes = Bytes(values);
     corpus_.rows.assign(bytes.begin(), bytes.end());
-    ASSERT_THAT(UploadBytes(corpus_.ids, bytes), HasCode(kOk));
+    ASSERT_OK(UploadBytes(corpus_.ids, bytes));
   }
   grpc::Status UploadBytes(const IdColumn& ids, const std::string& bytes,
                            const std::string& payload = "") {
-    grpc::ClientContext context;
-    const auto stream = ingest_->Upload(&context);
     const auto rows = static_cast<uint64_t>(ids.size());
-    stream->Write(Begin("c", rows, rows * payload.size()));
     pb::UploadRequest request;
     pb::UploadBlock* const block = request.mutable_block();
     block->mutable_vectors()->set_dtype(pb::DATA_TYPE_FLOAT32);
@@ -68,18 +64,10 @@ class PagesServiceTest : public ServerFixture {
       block->mutable_ids()->add_numbers(ids.number(i));
       if (!payload.empty()) block->add_payloads(payload);
     }
-    stream->Write(request);
-    stream->Write(Commit());
-    stream->WritesDone();
-    pb::UploadResponse response;
-    while (stream->Read(&response)) {
-    }
-    return stream->Finish();
+    return Send({Begin("c", rows, rows * payload.size()), request, Commit()});
   }
   // Commits one row that no tested answer contains.
-  void CommitRow(uint64_t id) {
-    ASSERT_THAT(UploadBytes(IdColumn::OfNumbers({id}), Bytes({-1e6f})), HasCode(kOk));
-  }
+  void CommitRow(uint64_t id) { ASSERT_OK(UploadBytes(IdColumn::OfNumbers({id}), Bytes({-1e6f}))); }
 
   static pb::SearchRequest For(float value) { return SearchFor("c", {value}); }
   Neighbors Oracle(float value, int64_t k) const {
@@ -125,7 +113,7 @@ class PagesServiceTest : public ServerFixture {
     pb::SearchRequest request = search;
     request.set_with_cursor(true);
     pb::SearchResponse response;
-    EXPECT_THAT(Search(request, &response), HasCode(kOk));
+    EXPECT_OK(Search(request, &response));
     return response.results(0).next_cursor();
   }
   grpc::Status SearchAs(const std::string& caller, const pb::SearchRequest& request,

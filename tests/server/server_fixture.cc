@@ -4,7 +4,6 @@
 
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
 
@@ -89,35 +88,38 @@ grpc::Status ServerFixture::CreateCollection(const std::string& name, uint32_t d
   request.set_metric(metric);
   request.set_dtype(pb::DATA_TYPE_FLOAT32);
   request.set_id_type(id_type);
-  pb::CreateCollectionResponse response;
-  grpc::ClientContext context;
-  return admin_->CreateCollection(&context, request, &response);
+  return Call(&Admin::CreateCollection, request);
 }
 
-grpc::Status ServerFixture::UploadRows(const std::string& name, const std::vector<uint64_t>& ids,
-                                       const std::string& payload) {
-  grpc::ClientContext context;
-  const auto stream = ingest_->Upload(&context);
-  stream->Write(Begin(name, ids.size(), ids.size() * payload.size()));
-  stream->Write(Block(ids, payload));
-  stream->Write(Commit());
+grpc::Status ServerFixture::Send(const std::vector<pb::UploadRequest>& requests,
+                                 std::vector<pb::UploadResponse>* responses,
+                                 grpc::ClientContext* context) {
+  grpc::ClientContext own;
+  const auto stream = ingest_->Upload(context == nullptr ? &own : context);
+  for (const pb::UploadRequest& request : requests) {
+    if (!stream->Write(request)) break;
+  }
   stream->WritesDone();
-  pb::UploadResponse response;
-  while (stream->Read(&response)) {
+  for (pb::UploadResponse response; stream->Read(&response);) {
+    if (responses != nullptr) responses->push_back(response);
   }
   return stream->Finish();
 }
 
+grpc::Status ServerFixture::UploadRows(const std::string& name, const std::vector<uint64_t>& ids,
+                                       const std::string& payload) {
+  return Send(
+      {Begin(name, ids.size(), ids.size() * payload.size()), Block(ids, payload), Commit()});
+}
+
 void ServerFixture::ServeRows() {
   Serve();
-  ASSERT_THAT(CreateCollection("c"), HasCode(grpc::StatusCode::OK));
-  ASSERT_THAT(UploadRows("c", {1, 2, 3, 4}, "payload"), HasCode(grpc::StatusCode::OK));
+  ASSERT_OK(CreateCollection("c"));
+  ASSERT_OK(UploadRows("c", {1, 2, 3, 4}, "payload"));
 }
 
 grpc::Status ServerFixture::Search(const pb::SearchRequest& request, pb::SearchResponse* response) {
-  pb::SearchResponse ignored;
-  grpc::ClientContext context;
-  return retrieval_->Search(&context, request, response == nullptr ? &ignored : response);
+  return Call(&Retrieval::Search, request, response);
 }
 
 pb::SearchRequest ServerFixture::SearchFor(const std::string& collection,

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "grpc/health/v1/health.grpc.pb.h"
@@ -19,11 +20,14 @@
 #include "server/config/settings.h"
 #include "server/process/engine_factory.h"
 #include "server/process/server.h"
+#include "tests/server/prelude.h"
 #include "tests/testing/scripted_engine.h"
+#include "tests/testing/text_message.h"
 
 namespace nearfield::server {
 
 namespace pb = ::nearfield::v1;
+using testing::FromText;
 
 // Returns what is wrong with the google.rpc details of a status; empty if nothing is. An
 // INVALID_ARGUMENT must have all details. Other statuses are not checked, because gRPC creates some
@@ -31,18 +35,60 @@ namespace pb = ::nearfield::v1;
 std::string DetailsProblem(const grpc::Status& status);
 
 // Matches a grpc::Status with this code, valid details and, if given, a matching message.
-MATCHER_P(HasCode, code, "has the code " + std::to_string(static_cast<int>(code))) {
-  *result_listener << "code " << static_cast<int>(arg.error_code()) << ": " << arg.error_message()
-                   << DetailsProblem(arg);
-  return arg.error_code() == code && DetailsProblem(arg).empty();
-}
-MATCHER_P2(HasCodeAndMessage, code, message,
+MATCHER_P2(HasCode, code, message,
            "has the code " + std::to_string(static_cast<int>(code)) + " and a message") {
   *result_listener << "code " << static_cast<int>(arg.error_code()) << ": " << arg.error_message()
                    << DetailsProblem(arg);
-  return arg.error_code() == code && ::testing::Matches(message)(arg.error_message()) &&
-         DetailsProblem(arg).empty();
+  return static_cast<int>(arg.error_code()) == static_cast<int>(code) &&
+         ::testing::Matches(message)(arg.error_message()) && DetailsProblem(arg).empty();
 }
+template <typename Code>
+auto HasCode(Code code) {
+  return HasCode(code, ::testing::_);
+}
+template <typename Code, typename Message>
+auto HasCodeAndMessage(Code code, Message message) {
+  return HasCode(code, message);
+}
+
+// The methods of the services, for ServerFixture::Call.
+using Admin = pb::Admin::Stub;
+using Ingest = pb::Ingest::Stub;
+using Retrieval = pb::Retrieval::Stub;
+
+// A bidirectional stream with its context and the last response that was read.
+template <typename Request, typename Response>
+struct StreamCall {
+  using Stream = grpc::ClientReaderWriter<Request, Response>;
+
+  // Calls `open`, a method of the stub, and sends the requests.
+  template <typename Stub>
+  StreamCall(Stub& stub, std::unique_ptr<Stream> (Stub::*open)(grpc::ClientContext*),
+             const std::vector<Request>& requests)
+      : stream((stub.*open)(&context)) {
+    for (const Request& request : requests) Write(request);
+  }
+  bool Write(const Request& request) { return stream->Write(request); }
+  bool Read() { return stream->Read(&response); }
+  // Reads all responses. Returns the status of the call.
+  grpc::Status ReadToEnd() {
+    while (Read()) {
+    }
+    return stream->Finish();
+  }
+
+  grpc::ClientContext context;
+  std::unique_ptr<Stream> stream;
+  Response response;
+};
+struct UploadCall : StreamCall<pb::UploadRequest, pb::UploadResponse> {
+  explicit UploadCall(Ingest& stub, const std::vector<pb::UploadRequest>& requests = {})
+      : StreamCall(stub, &Ingest::Upload, requests) {}
+};
+struct SearchStreamCall : StreamCall<pb::SearchRequest, pb::SearchResponse> {
+  explicit SearchStreamCall(Retrieval& stub, const std::vector<pb::SearchRequest>& requests = {})
+      : StreamCall(stub, &Retrieval::SearchStream, requests) {}
+};
 
 // Keeps no data, audits nothing and logs every request, unless Set says otherwise.
 class InProcessServer {
@@ -83,6 +129,32 @@ class InProcessServer {
 
 class ServerFixture : public ::testing::Test, public InProcessServer {
  protected:
+  // A method of a stub that takes one request and returns one response.
+  template <typename Stub, typename Request, typename Response>
+  using Unary = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&, Response*);
+
+  // Calls a method: Call(&Admin::GetCounters, {}, &counters).
+  template <typename Stub, typename Request, typename Response>
+  grpc::Status Call(Unary<Stub, Request, Response> method,
+                    const std::type_identity_t<Request>& request,
+                    std::type_identity_t<Response>* response = nullptr) {
+    grpc::ClientContext context;
+    Response ignored;
+    return (StubOf<Stub>().*method)(&context, request, response == nullptr ? &ignored : response);
+  }
+  // Returns the response to a call that must succeed.
+  template <typename Stub, typename Request, typename Response>
+  Response CallOk(Unary<Stub, Request, Response> method,
+                  const std::type_identity_t<Request>& request = {}) {
+    Response response;
+    EXPECT_OK(Call(method, request, &response));
+    return response;
+  }
+  // Sends all requests of an upload, half-closes, and reads all responses.
+  grpc::Status Send(const std::vector<pb::UploadRequest>& requests,
+                    std::vector<pb::UploadResponse>* responses = nullptr,
+                    grpc::ClientContext* context = nullptr);
+
   grpc::Status CreateCollection(const std::string& name, uint32_t dim = 2,
                                 pb::Metric metric = pb::METRIC_DOT,
                                 pb::IdType id_type = pb::ID_TYPE_UINT64);
@@ -106,6 +178,14 @@ class ServerFixture : public ::testing::Test, public InProcessServer {
 
   static std::optional<std::string> Trailer(const grpc::ClientContext& context,
                                             const std::string& key);
+
+ private:
+  template <typename Stub>
+  Stub& StubOf() {
+    if constexpr (std::is_same_v<Stub, Admin>) return *admin_;
+    if constexpr (std::is_same_v<Stub, Ingest>) return *ingest_;
+    if constexpr (std::is_same_v<Stub, Retrieval>) return *retrieval_;
+  }
 };
 
 }  // namespace nearfield::server

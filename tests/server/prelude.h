@@ -1,0 +1,33 @@
+// Names that most tests of the server use: matchers, and the status codes (kNotFound, ...).
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/status/status.h"
+#include "tests/testing/status_matchers.h"
+
+namespace nearfield::server {
+
+using ::absl_testing::IsOkAndHolds;
+using ::absl_testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::Ge;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Le;
+using ::testing::MatchesRegex;
+using ::testing::Not;
+using ::testing::Optional;
+using ::testing::Pair;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+using ::testing::UnorderedElementsAre;
+
+// A gRPC code has the number of the absl::StatusCode of its meaning, so tests of both use these.
+using enum absl::StatusCode;
+
+}  // namespace nearfield::server
