@@ -1,16 +1,10 @@
 // Tests of nearfield alias, snapshot and compact.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "nearfield/v1/admin.pb.h"
 #include "tests/client/cli_fixture.h"
 
 namespace nearfield::client {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 TEST_F(CliTest, AnAliasIsSetMovedUsedAndDropped) {
   Fill();
@@ -73,9 +67,8 @@ TEST_F(CliTest, SnapshotsAndCompactionTellWhatTheServerSaid) {
   EXPECT_LE(server_.deadlines_ms("Compact").back(), 7100);  // gRPC rounds it up on the wire
   server_.Refuse("CreateSnapshot",
                  {{absl::FailedPreconditionError("snapshot_dir is not set"), std::nullopt}});
-  const Outcome refused = Run({"snapshot", "create", "monday"});
-  EXPECT_EQ(refused.exit_code, 3);
-  EXPECT_THAT(refused.err, HasSubstr("snapshot_dir is not set"));
+  EXPECT_THAT(Run({"snapshot", "create", "monday"}),
+              Fails(3, HasSubstr("snapshot_dir is not set")));
 }
 
 }  // namespace

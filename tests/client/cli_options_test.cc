@@ -11,11 +11,6 @@
 namespace nearfield::client {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-
 class CliOptionsTest : public CliTest {
  protected:
   // Creates collection "books" of three rows with attributes.
@@ -48,17 +43,15 @@ class CliOptionsTest : public CliTest {
 };
 
 TEST_F(CliOptionsTest, AttributesAreDeclaredAndShown) {
-  const Outcome made = Run({"collections", "create", "c", "--dim", "2", "--metric", "dot",
-                            "--attribute", "year:int64", "--attribute", "tags:keyword[]"});
-  EXPECT_EQ(made.exit_code, 0) << made.err;
-  EXPECT_THAT(made.out, HasSubstr("year:int64, tags:keyword[]"));
+  EXPECT_THAT(Run({"collections", "create", "c", "--dim", "2", "--metric", "dot", "--attribute",
+                   "year:int64", "--attribute", "tags:keyword[]"}),
+              Prints(HasSubstr("year:int64, tags:keyword[]")));
   EXPECT_THAT(Run({"collections", "show", "c", "--json"}).out,
               HasSubstr("\"attributes\":[{\"name\":\"year\",\"type\":\"int64\",\"is_list\":false},"
                         "{\"name\":\"tags\",\"type\":\"keyword\",\"is_list\":true}]"));
-  const Outcome wrong = Run({"collections", "create", "d", "--dim", "2", "--metric", "dot",
-                             "--attribute", "year:integer"});
-  EXPECT_EQ(wrong.exit_code, 2);
-  EXPECT_THAT(wrong.err, HasSubstr("write NAME:TYPE"));
+  EXPECT_THAT(Run({"collections", "create", "d", "--dim", "2", "--metric", "dot", "--attribute",
+                   "year:integer"}),
+              Fails(2, HasSubstr("write NAME:TYPE")));
 }
 
 TEST_F(CliOptionsTest, AttributesOfJsonlRowsAreSent) {
@@ -84,13 +77,11 @@ TEST_F(CliOptionsTest, AttributesStandBesideBinaryFiles) {
   EXPECT_EQ(BlocksOf(server_).back().attributes(0).presence(), "\x01");
   EXPECT_EQ(LastBegin(server_).mode(), v1::UPLOAD_MODE_UPSERT);
   const std::string bad = folder_.Write("bad.csv", "year\n5\nfive\n");
-  const Outcome refused = Run({"upload", "c", vectors, "--attributes", bad});
-  EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_THAT(refused.err, HasSubstr("bad.csv: line 3: year: \"five\" is no whole number"));
+  EXPECT_THAT(Run({"upload", "c", vectors, "--attributes", bad}),
+              Fails(2, HasSubstr("bad.csv: line 3: year: \"five\" is no whole number")));
   ASSERT_EQ(Run({"collections", "create", "d", "--dim", "1", "--metric", "dot"}).exit_code, 0);
-  const Outcome none = Run({"upload", "d", vectors, "--attributes", csv});
-  EXPECT_EQ(none.exit_code, 2);
-  EXPECT_THAT(none.err, HasSubstr("d declares none"));
+  EXPECT_THAT(Run({"upload", "d", vectors, "--attributes", csv}),
+              Fails(2, HasSubstr("d declares none")));
 }
 
 TEST_F(CliOptionsTest, AFilterReachesEachCommandThatTakesOne) {
@@ -100,9 +91,8 @@ TEST_F(CliOptionsTest, AFilterReachesEachCommandThatTakesOne) {
     EXPECT_EQ(sent.or_().filters(0).and_().filters(0).comparison().value().int64_value(), 2000);
     EXPECT_EQ(sent.or_().filters(1).has_id().numbers(0), 7u);
   };
-  const Outcome found = Run({"search", "books", "--id", "1", "--filter", filter});
-  EXPECT_EQ(found.exit_code, 0) << found.err;
-  EXPECT_THAT(found.out, HasSubstr("1 neighbors of 1 rows that pass"));
+  EXPECT_THAT(Run({"search", "books", "--id", "1", "--filter", filter}),
+              Prints(HasSubstr("1 neighbors of 1 rows that pass")));
   expect_sent(server_.last<v1::SearchRequest>("Search").filter());
   EXPECT_THAT(Run({"search", "books", "--id", "1", "--filter", filter, "--json"}).out,
               HasSubstr("\"matched_rows\":1"));
@@ -113,9 +103,8 @@ TEST_F(CliOptionsTest, AFilterReachesEachCommandThatTakesOne) {
   EXPECT_EQ(server_.last<v1::CountRequest>("Count").min_epoch(), 1u);
   EXPECT_EQ(Run({"verify", "books", "--sample", "1", "--filter", filter}).exit_code, 0);
   expect_sent(server_.last<v1::VerifyRequest>("Verify").filter());
-  const Outcome deleted = Run({"delete", "books", "--filter", filter});
-  EXPECT_EQ(deleted.exit_code, 0) << deleted.err;
-  EXPECT_THAT(deleted.out, HasSubstr("rows that pass; epoch"));
+  EXPECT_THAT(Run({"delete", "books", "--filter", filter}),
+              Prints(HasSubstr("rows that pass; epoch")));
   expect_sent(server_.last<v1::DeleteRequest>("Delete").filter());
 }
 
@@ -215,11 +204,10 @@ TEST_F(CliOptionsTest, ARecordedAnswerIsCheckedWithItsFilterAndThreshold) {
 TEST_F(CliOptionsTest, AllPagesAreOneTableAfterTheOther) {
   server_.Set("k_max", "2");
   FillBooks();
-  const Outcome all = Run({"search", "books", "--all"}, "[1, 1]");
-  EXPECT_EQ(all.exit_code, 0) << all.err;
-  EXPECT_THAT(all.out,
-              AllOf(HasSubstr("query 0: 2 neighbors"), HasSubstr("\n1  3       2\n"),
-                    HasSubstr("query 0, page 2: 1 neighbors"), HasSubstr("\n3  2       1\n")));
+  EXPECT_THAT(
+      Run({"search", "books", "--all"}, "[1, 1]"),
+      Prints(AllOf(HasSubstr("query 0: 2 neighbors"), HasSubstr("\n1  3       2\n"),
+                   HasSubstr("query 0, page 2: 1 neighbors"), HasSubstr("\n3  2       1\n"))));
   EXPECT_FALSE(server_.last<v1::SearchAllRequest>("SearchAll").search().has_k());
   const Outcome some =
       Run({"search", "books", "--all", "-k", "1", "--results-max", "2", "--json"}, "[1, 1]");
@@ -234,9 +222,8 @@ TEST_F(CliOptionsTest, AllPagesAreOneTableAfterTheOther) {
   server_.OnReply<v1::SearchResponse>("SearchAll", [pages = 0](const auto*) mutable {
     return Refusal{absl::UnavailableError("broken"), std::nullopt, /*after_reply=*/++pages == 1};
   });
-  const Outcome broken = Run({"search", "books", "--all"}, "[1, 1]");
-  EXPECT_EQ(broken.exit_code, 3);
-  EXPECT_THAT(broken.err, HasSubstr("to continue after the rows above: --cursor " + cursor));
+  EXPECT_THAT(Run({"search", "books", "--all"}, "[1, 1]"),
+              Fails(3, HasSubstr("to continue after the rows above: --cursor " + cursor)));
 }
 
 TEST_F(CliOptionsTest, AnUploadWithATokenGoesOnByItselfAndWhenRepeated) {
@@ -254,9 +241,8 @@ TEST_F(CliOptionsTest, AnUploadWithATokenGoesOnByItselfAndWhenRepeated) {
   EXPECT_EQ(Run({"count", "c"}).out, "200\n");
   EXPECT_EQ(Run({"uploads", "show", "t"}).out, "committed: 200 rows, visible from epoch 1\n");
   const size_t blocks = BlocksOf(server_).size();
-  const Outcome again = Run(command);
-  EXPECT_EQ(again.exit_code, 0) << again.err;
-  EXPECT_THAT(again.out, HasSubstr("uploaded before: 200 rows to c; visible from epoch 1"));
+  EXPECT_THAT(Run(command),
+              Prints(HasSubstr("uploaded before: 200 rows to c; visible from epoch 1")));
   EXPECT_EQ(BlocksOf(server_).size(), blocks);
   // Regression: another file with the same token was reported as uploaded.
   std::vector<std::string> other = command;
@@ -286,15 +272,13 @@ TEST_F(CliOptionsTest, OpenUploadsAreListed) {
   EndUploadsAfter(server_, {0});
   EXPECT_FALSE(begin(std::string("\0\x1b[2J", 5)).ok());
   EndUploadsAfter(server_, {1234});
-  auto broken = begin("live");
-  ASSERT_OK(broken);
+  ASSERT_OK_AND_ASSIGN(auto broken, begin("live"));
   std::vector<uint64_t> numbers(1234);
   std::iota(numbers.begin(), numbers.end(), 0);
   const IdColumn ids = numbers;
-  EXPECT_OK(broken->Write({.ids = &ids, .vectors = std::string(1234 * sizeof(float), '\0')}));
-  EXPECT_FALSE(broken->Commit().ok());
-  const auto live = begin("live");
-  ASSERT_OK(live);
+  EXPECT_OK(broken.Write({.ids = &ids, .vectors = std::string(1234 * sizeof(float), '\0')}));
+  EXPECT_FALSE(broken.Commit().ok());
+  ASSERT_OK_AND_ASSIGN(const auto live, begin("live"));
   server_.OnReply<v1::ListUploadsResponse>("ListUploads", [](auto* reply) {
     for (v1::OpenUpload& open : *reply->mutable_uploads()) {
       open.set_bytes_on_disk(12345678);
@@ -324,10 +308,8 @@ TEST_F(CliOptionsTest, AnUploadThatFailedIsRepeatedByTheSameCommand) {
   const std::vector<std::string> command = {
       "upload", "c", file, "--create", "--metric", "dot", "--block-bytes", "1024", "--token", "t"};
   EndUploadsAfter(server_, {100}, absl::ResourceExhaustedError("the disk is full"));
-  const Outcome failed = Run(command);
-  EXPECT_EQ(failed.exit_code, 3);
-  EXPECT_THAT(failed.err,
-              AllOf(HasSubstr("the disk is full"), HasSubstr("repeat the same command to go on")));
+  EXPECT_THAT(Run(command), Fails(3, AllOf(HasSubstr("the disk is full"),
+                                           HasSubstr("repeat the same command to go on"))));
   EXPECT_THAT(Run({"uploads", "show", "t"}).out, HasSubstr("open: "));
   EXPECT_THAT(Run({"uploads", "show", "t", "--json"}).out, HasSubstr("\"committed\":false"));
   const Outcome repeated = Run(command);
@@ -353,17 +335,13 @@ TEST_F(CliOptionsTest, ToRepeatIsAdvisedOnlyWhereItMayHelp) {
         absl::InvalidArgumentError("rows_max: 1"), absl::ResourceExhaustedError("rows_max: 1"),
         absl::AbortedError("dropped"), absl::DataLossError("damaged"), absl::InternalError("")}) {
     server_.Refuse("Upload", {{useless, std::nullopt}});
-    const Outcome refused = Run(command);
-    EXPECT_EQ(refused.exit_code, 3) << useless;
-    EXPECT_THAT(refused.err, Not(HasSubstr("repeat the same command"))) << useless;
+    EXPECT_THAT(Run(command), Fails(3, Not(HasSubstr("repeat the same command")))) << useless;
   }
   for (const absl::Status& passing :
        {absl::UnavailableError("draining"), absl::DeadlineExceededError("idle"),
         absl::CancelledError("")}) {
     server_.Refuse("Upload", std::vector<Refusal>(4, {passing, std::nullopt}));
-    const Outcome refused = Run(command);
-    EXPECT_EQ(refused.exit_code, 3) << passing;
-    EXPECT_THAT(refused.err, HasSubstr("repeat the same command to go on")) << passing;
+    EXPECT_THAT(Run(command), Fails(3, HasSubstr("repeat the same command to go on"))) << passing;
     server_.Refuse("Upload", {});
   }
 }

@@ -1,7 +1,5 @@
 // Tests of the options of search, count, fetch, delete and verify, and of pages; against an
 // a server in this process.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <limits>
 #include <utility>
@@ -12,8 +10,8 @@
 #include "nearfield/v1/ingest.pb.h"
 #include "nearfield/v1/retrieval.pb.h"
 #include "tests/client/fake_clock.h"
+#include "tests/client/prelude.h"
 #include "tests/client/test_server.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::client {
 
@@ -22,13 +20,7 @@ Client MakeClient(const ClientOptions& options,
 
 namespace {
 
-using absl_testing::StatusIs;
 using std::chrono::milliseconds;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
 class SearchOptionsTest : public ::testing::Test {
  protected:
@@ -122,16 +114,15 @@ TEST_F(SearchOptionsTest, ACollectionTellsItsAttributes) {
 }
 
 TEST_F(SearchOptionsTest, ASearchAsksForWhatItsOptionsSay) {
-  const auto answer = client_.Search("c", query_,
-                                     {.k = 2,
-                                      .filter = filter_,
-                                      .score_threshold = -0.5f,
-                                      .min_epoch = 1,
-                                      .priority = SearchPriority::kBatch,
-                                      .with_cursor = true});
-  ASSERT_OK(answer);
-  EXPECT_EQ(answer->results[0].matched_rows, kRows);
-  EXPECT_NE(answer->results[0].next_cursor, "");
+  ASSERT_OK_AND_ASSIGN(const auto answer, client_.Search("c", query_,
+                                                         {.k = 2,
+                                                          .filter = filter_,
+                                                          .score_threshold = -0.5f,
+                                                          .min_epoch = 1,
+                                                          .priority = SearchPriority::kBatch,
+                                                          .with_cursor = true}));
+  EXPECT_EQ(answer.results[0].matched_rows, kRows);
+  EXPECT_NE(answer.results[0].next_cursor, "");
   auto request = server_.last<v1::SearchRequest>("Search");
   EXPECT_EQ(request.filter().comparison().value().int64_value(), 2020);
   EXPECT_EQ(request.score_threshold(), -0.5f);
@@ -142,10 +133,9 @@ TEST_F(SearchOptionsTest, ASearchAsksForWhatItsOptionsSay) {
   EXPECT_EQ(server_.caller("Search"), "tests");
 
   const std::string cursor = CursorAfter(2);
-  const auto next = client_.Search("c", query_, {.k = 2, .cursor = cursor});
-  ASSERT_OK(next);
-  EXPECT_EQ(next->results[0].ids, IdColumn(std::vector<uint64_t>{2, 3}));
-  EXPECT_FALSE(next->results[0].matched_rows.has_value());
+  ASSERT_OK_AND_ASSIGN(const auto next, client_.Search("c", query_, {.k = 2, .cursor = cursor}));
+  EXPECT_EQ(next.results[0].ids, IdColumn(std::vector<uint64_t>{2, 3}));
+  EXPECT_FALSE(next.results[0].matched_rows.has_value());
   request = server_.last<v1::SearchRequest>("Search");
   EXPECT_EQ(request.cursor(), cursor);
   EXPECT_FALSE(request.has_filter() || request.has_score_threshold() || request.has_min_epoch() ||
@@ -177,18 +167,18 @@ TEST_F(SearchOptionsTest, AFilterThatCannotBeSentIsRefusedBeforeAnythingIs) {
   const Filter bad = Filter::Equal("year", "\xff");
   SearchOptions options;
   options.filter = bad;
-  EXPECT_THAT(client_.Search("c", query_, options), StatusIs(kInvalid, HasSubstr("not UTF-8")));
-  EXPECT_THAT(client_.Count("c", {.filter = bad}), StatusIs(kInvalid));
-  EXPECT_THAT(client_.Delete("c", bad), StatusIs(kInvalid));
+  EXPECT_THAT(client_.Search("c", query_, options),
+              StatusIs(kInvalidArgument, HasSubstr("not UTF-8")));
+  EXPECT_THAT(client_.Count("c", {.filter = bad}), StatusIs(kInvalidArgument));
+  EXPECT_THAT(client_.Delete("c", bad), StatusIs(kInvalidArgument));
   EXPECT_THAT(client_.Verify("c", std::span<const float>(query_), {.filter = bad}),
-              StatusIs(kInvalid));
+              StatusIs(kInvalidArgument));
   EXPECT_THAT(client_.SearchAll("c", std::span<const float>(query_), {.search = options}),
-              StatusIs(kInvalid));
-  auto stream = client_.OpenSearchStream("c", options);
-  ASSERT_OK(stream);
+              StatusIs(kInvalidArgument));
+  ASSERT_OK_AND_ASSIGN(auto stream, client_.OpenSearchStream("c", options));
   const Query query = std::span<const float>(query_);
-  EXPECT_FALSE(stream->Send(std::span<const Query>(&query, 1)));
-  EXPECT_THAT(stream->Receive(), StatusIs(kInvalid, HasSubstr("not UTF-8")));
+  EXPECT_FALSE(stream.Send(std::span<const Query>(&query, 1)));
+  EXPECT_THAT(stream.Receive(), StatusIs(kInvalidArgument, HasSubstr("not UTF-8")));
   EXPECT_EQ(server_.calls("Search") + server_.calls("Count") + server_.calls("Delete") +
                 server_.calls("Verify") + server_.calls("SearchAll"),
             0);
@@ -197,7 +187,8 @@ TEST_F(SearchOptionsTest, AFilterThatCannotBeSentIsRefusedBeforeAnythingIs) {
 TEST_F(SearchOptionsTest, CallersAreCheckedAndSentByEveryKindOfCall) {
   for (const std::string& caller :
        {std::string(129, 'a'), std::string("a\nb"), std::string("\xc3\xa9")}) {
-    EXPECT_THAT(Client::Connect({.caller = caller}), StatusIs(kInvalid, HasSubstr("caller: ")));
+    EXPECT_THAT(Client::Connect({.caller = caller}),
+                StatusIs(kInvalidArgument, HasSubstr("caller: ")));
   }
   EXPECT_OK(Client::Connect({.caller = std::string(128, '~')}));
   ASSERT_OK(All(client_, {}));
@@ -239,8 +230,7 @@ TEST_F(SearchOptionsTest, PagesGoOnAfterALostConnection) {
   EXPECT_EQ(server_.calls("SearchAll"), 6);
   EXPECT_EQ(server_.last<v1::SearchAllRequest>("SearchAll").results_max(), 2u);
   BreakPagesAfter({1, 0, 0, 0, 0});
-  EXPECT_THAT(All(client_, {.search = {.k = 2}}),
-              StatusIs(absl::StatusCode::kUnavailable, "broken"));
+  EXPECT_THAT(All(client_, {.search = {.k = 2}}), StatusIs(kUnavailable, "broken"));
   // All rows have arrived, so the status of the stream does not matter.
   BreakPagesAfter({5});
   EXPECT_EQ(*All(client_, {.search = {.k = 2}}), FirstRows(kRows));
@@ -248,20 +238,19 @@ TEST_F(SearchOptionsTest, PagesGoOnAfterALostConnection) {
 
 TEST_F(SearchOptionsTest, PagesEndWithTheServersWord) {
   server_.Refuse("SearchAll", {{absl::InvalidArgumentError("results_max: 0"), std::nullopt}});
-  EXPECT_THAT(All(client_, {}), StatusIs(kInvalid, "results_max: 0"));
-  EXPECT_THAT(client_.SearchAll("\xff", std::span<const float>(query_)), StatusIs(kInvalid));
+  EXPECT_THAT(All(client_, {}), StatusIs(kInvalidArgument, "results_max: 0"));
+  EXPECT_THAT(client_.SearchAll("\xff", std::span<const float>(query_)),
+              StatusIs(kInvalidArgument));
   // A page of another epoch does not belong to this search.
   uint64_t epoch = 2;
   server_.OnReply<v1::SearchResponse>("SearchAll", [&](auto* page) { page->set_epoch(epoch++); });
-  EXPECT_THAT(All(client_, {.search = {.k = 2}}),
-              StatusIs(absl::StatusCode::kInternal, HasSubstr("epoch 3 after")));
+  EXPECT_THAT(All(client_, {.search = {.k = 2}}), StatusIs(kInternal, HasSubstr("epoch 3 after")));
 }
 
 TEST_F(SearchOptionsTest, PagesThatAreNotWantedAreLeft) {
-  auto pages = client_.SearchAll("c", std::span<const float>(query_));
-  ASSERT_OK(pages);
-  ASSERT_OK(pages->Next());
-  { const SearchPages left = *std::move(pages); }
+  ASSERT_OK_AND_ASSIGN(auto pages, client_.SearchAll("c", std::span<const float>(query_)));
+  ASSERT_OK(pages.Next());
+  { const SearchPages left = std::move(pages); }
   EXPECT_OK(client_.Count("c"));
 }
 
