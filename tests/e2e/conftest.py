@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import random
+import subprocess
 import sys
+import threading
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -119,6 +123,46 @@ def shared(request: pytest.FixtureRequest, pb: SimpleNamespace, tmp_path_factory
     server.wait_serving()
     yield server
     server.close()
+
+
+@pytest.fixture
+def nearfield(request: pytest.FixtureRequest, tmp_path: Path):
+    """nearfield(server, *arguments, code=0) -> the output of the command, which must end with that
+    exit code; `json` has its lines if --json is given."""
+    program = Path(request.config.getoption("--cli")).resolve()
+
+    def run(server, *arguments, code: int = 0) -> SimpleNamespace:
+        done = subprocess.run([program, "--address", server.address, *map(str, arguments)], timeout=120,
+                              capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, cwd=tmp_path)
+        assert done.returncode == code, done.stdout + done.stderr
+        return SimpleNamespace(out=done.stdout, err=done.stderr,
+                               json=[json.loads(line) for line in done.stdout.splitlines()] if "--json" in arguments else None)
+    return run
+
+
+@pytest.fixture
+def offline(request: pytest.FixtureRequest):
+    """offline(*arguments) -> the finished process of the server program."""
+    def run(*arguments) -> subprocess.CompletedProcess:
+        return subprocess.run([request.config.getoption("--server"), *map(str, arguments)], capture_output=True, text=True,
+                              timeout=DEADLINE_S, check=False)
+    return run
+
+
+def damage(path: Path) -> None:
+    """Changes one bit in the middle of a file."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def run_together(calls: Iterable[Callable[[], None]]) -> None:
+    """Runs each call on its own thread and waits for all."""
+    threads = [threading.Thread(target=call) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 class Api:

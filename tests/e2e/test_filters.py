@@ -115,8 +115,7 @@ def test_attributes_survive_a_kill(start, library, api, tmp_path):
     books.upload(list(range(300)))
     books.upload(list(range(200, 350)))
     books.delete(("list_any", "tags", ["de"]))
-    server.process.kill()
-    server.process.wait()
+    server.kill()
     books.client = api(start("--data-dir", kept))
     info = books.client.server.admin.GetCollection(books.pb.GetCollectionRequest(name=books.name)).collection
     assert list(info.attributes) == attributes.specs(books.pb)
