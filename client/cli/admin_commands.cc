@@ -57,7 +57,7 @@ void PrintSnapshots(const GlobalOptions& global, std::span<const SnapshotInfo> s
     return;
   }
   Table table(
-      {{"name"}, {"created (UTC)"}, {"files", Align::kRight}, {"bytes", Align::kRight}, {"error"}});
+      {{"name"}, {"created (UTC)"}, Table::Right("files"), Table::Right("bytes"), {"error"}});
   for (const SnapshotInfo& info : snapshots) {
     table.Add({info.name, TimeText(info.created_unix_s), Grouped(info.files_count),
                HumanBytes(static_cast<double>(info.bytes)), info.error});

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <span>
@@ -17,17 +18,8 @@
 namespace nearfield::client {
 namespace {
 
-std::string Joined(std::span<const std::string> names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
-std::vector<std::string> AttributeTexts(std::span<const AttributeSpec> attributes) {
-  std::vector<std::string> texts;
-  texts.reserve(attributes.size());
-  for (const AttributeSpec& spec : attributes) texts.push_back(ToString(spec));
-  return texts;
+std::string AttributesText(std::span<const AttributeSpec> attributes) {
+  return Joined(attributes, ", ", [](const AttributeSpec& spec) { return ToString(spec); });
 }
 
 // Returns the requested choice, and the server's decision if the request left it open.
@@ -43,21 +35,9 @@ void PrintCollections(const GlobalOptions& global, std::span<const CollectionInf
     for (const CollectionInfo& info : collections) Print(ToJson(info));
     return;
   }
-  Table table({{"name"},
-               {"rows", Align::kRight},
-               {"dim", Align::kRight},
-               {"metric"},
-               {"dtype"},
-               {"ids"},
-               {"scan"},
-               {"rows in"},
-               {"durable"},
-               {"epoch", Align::kRight},
-               {"generations", Align::kRight},
-               {"device", Align::kRight},
-               {"host", Align::kRight},
-               {"attributes"},
-               {"aliases"}});
+  Table table({"name", Table::Right("rows"), Table::Right("dim"), "metric", "dtype", "ids", "scan",
+               "rows in", "durable", Table::Right("epoch"), Table::Right("generations"),
+               Table::Right("device"), Table::Right("host"), "attributes", "aliases"});
   for (const CollectionInfo& info : collections) {
     table.Add({info.spec.name, Grouped(info.rows_count), std::to_string(info.spec.dim),
                std::string(Name(info.spec.metric)), std::string(Name(info.spec.dtype)),
@@ -66,7 +46,7 @@ void PrintCollections(const GlobalOptions& global, std::span<const CollectionInf
                std::to_string(info.epoch), std::to_string(info.generations_count),
                HumanBytes(static_cast<double>(info.device_bytes)),
                HumanBytes(static_cast<double>(info.host_bytes)),
-               Joined(AttributeTexts(info.spec.attributes)), Joined(info.aliases)});
+               AttributesText(info.spec.attributes), Joined(info.aliases, ", ", std::identity())});
   }
   Print(table.ToString());
   for (const CollectionInfo& info : collections) {

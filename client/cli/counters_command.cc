@@ -13,11 +13,8 @@ namespace nearfield::client {
 namespace {
 
 void PrintCalls(const Counters& counters) {
-  Table table({{"method"},
-               {"status"},
-               {"calls", Align::kRight},
-               {"rows", Align::kRight},
-               {"mean us", Align::kRight}});
+  Table table(
+      {"method", "status", Table::Right("calls"), Table::Right("rows"), Table::Right("mean us")});
   for (const Counters::Calls& each : counters.calls) {
     const uint64_t mean_us = each.calls_count == 0 ? 0 : each.total_us / each.calls_count;
     table.Add({Printable(each.method), Printable(each.status), Grouped(each.calls_count),

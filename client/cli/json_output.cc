@@ -59,13 +59,12 @@ std::string JsonNumber(float value) {
   return std::isnan(value) ? "\"nan\"" : Cat("\"", ScoreText(value), "\"");
 }
 
-std::string JsonNumbers(std::span<const float> values) {
-  std::string json = "[";
-  for (const float value : values) {
-    if (json.size() > 1) json += ',';
-    json += JsonNumber(value);
-  }
-  return json + "]";
+std::string JsonNumbers(std::span<const float> values) { return JsonArray(values, JsonNumber); }
+
+std::string VectorJson(const EncodedVectors& vectors, size_t row, size_t rows_count) {
+  const size_t row_bytes = vectors.bytes.size() / rows_count;
+  return JsonNumbers(
+      Widen(vectors.dtype, std::string_view(vectors.bytes).substr(row * row_bytes, row_bytes)));
 }
 
 std::string ToJson(const Id& id) {
@@ -74,12 +73,11 @@ std::string ToJson(const Id& id) {
 }
 
 std::string ToJson(const IdColumn& ids) {
-  std::string json = "[";
-  for (size_t i = 0; i < Count(ids); ++i) {
-    if (i > 0) json += ',';
-    json += ToJson(At(ids, i));
-  }
-  return json + "]";
+  return std::visit(
+      [](const auto& column) {
+        return JsonArray(column, [](const auto& id) { return ToJson(Id(id)); });
+      },
+      ids);
 }
 
 JsonObject ToJson(const AttributeSpec& spec) {
@@ -90,16 +88,8 @@ JsonObject ToJson(const AttributeSpec& spec) {
 }
 
 JsonObject ToJson(const CollectionInfo& info) {
-  std::string attributes = "[";
-  for (const AttributeSpec& spec : info.spec.attributes) {
-    if (attributes.size() > 1) attributes += ',';
-    attributes += ToJson(spec).ToString();
-  }
-  std::string aliases = "[";
-  for (const std::string& alias : info.aliases) {
-    if (aliases.size() > 1) aliases += ',';
-    aliases += QuoteJson(alias);
-  }
+  const std::string attributes = JsonArray(
+      info.spec.attributes, [](const AttributeSpec& spec) { return ToJson(spec).ToString(); });
   return JsonObject()
       .Add("name", info.spec.name)
       .Add("dim", info.spec.dim)
@@ -108,7 +98,7 @@ JsonObject ToJson(const CollectionInfo& info) {
       .Add("id_type", Name(info.spec.id_type))
       .Add("scan", Name(info.spec.scan))
       .Add("rows", Name(info.spec.rows))
-      .AddJson("attributes", attributes + "]")
+      .AddJson("attributes", attributes)
       .Add("epoch", info.epoch)
       .Add("incarnation", info.incarnation)
       .Add("rows_count", info.rows_count)
@@ -120,7 +110,7 @@ JsonObject ToJson(const CollectionInfo& info) {
       .Add("durable", info.durable)
       .Add("error", info.error)
       .Add("read_failures_count", info.read_failures_count)
-      .AddJson("aliases", aliases + "]");
+      .AddJson("aliases", JsonArray(info.aliases, QuoteJson));
 }
 
 JsonObject ToJson(const SnapshotInfo& info) {
@@ -213,22 +203,21 @@ JsonObject ToJson(const ScanEscalations& escalations) {
 }
 
 JsonObject ToJson(const Counters& counters) {
-  std::string calls;
-  for (const Counters::Calls& each : counters.calls) {
-    calls += Cat(calls.empty() ? "" : ",", JsonObject()
-                                               .Add("method", each.method)
-                                               .Add("status", each.status)
-                                               .Add("calls_count", each.calls_count)
-                                               .Add("rows_count", each.rows_count)
-                                               .Add("total_us", each.total_us)
-                                               .ToString());
-  }
+  const std::string calls = JsonArray(counters.calls, [](const Counters::Calls& each) {
+    return JsonObject()
+        .Add("method", each.method)
+        .Add("status", each.status)
+        .Add("calls_count", each.calls_count)
+        .Add("rows_count", each.rows_count)
+        .Add("total_us", each.total_us)
+        .ToString();
+  });
   const Counters::Passes& passes = counters.passes;
   const Counters::Audit& audit = counters.audit;
   const Counters::Connections& connections = counters.connections;
   return JsonObject()
       .Add("started_unix_ms", counters.started_unix_ms)
-      .AddJson("calls", Cat("[", calls, "]"))
+      .AddJson("calls", calls)
       .AddJson("passes", JsonObject()
                              .Add("passes_count", passes.passes_count)
                              .Add("queries_rows_count", passes.queries_rows_count)
@@ -289,9 +278,7 @@ std::string ToJson(const Neighbors& neighbors) {
     neighbor.Add("id", At(neighbors.ids, i)).AddJson("score", JsonNumber(neighbors.scores[i]));
     if (!neighbors.payloads.empty()) neighbor.AddPayload(neighbors.payloads[i]);
     if (!neighbors.vectors.bytes.empty()) {
-      const size_t row_bytes = neighbors.vectors.bytes.size() / count;
-      const std::string_view row(neighbors.vectors.bytes.data() + i * row_bytes, row_bytes);
-      neighbor.AddJson("vector", JsonNumbers(Widen(neighbors.vectors.dtype, row)));
+      neighbor.AddJson("vector", VectorJson(neighbors.vectors, i, count));
     }
     if (i > 0) json += ',';
     json += neighbor.ToString();

@@ -51,6 +51,8 @@ std::string JsonNumber(float value);
 std::string ScoreText(float score);
 
 std::string JsonNumbers(std::span<const float> values);
+// Returns one of the rows as numbers. Requires: row < rows_count.
+std::string VectorJson(const EncodedVectors& vectors, size_t row, size_t rows_count);
 std::string ToJson(const Id& id);
 std::string ToJson(const IdColumn& ids);
 

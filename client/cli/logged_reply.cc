@@ -69,6 +69,15 @@ std::string ToJsonLine(const LoggedReply& reply) {
       .ToString();
 }
 
+absl::StatusOr<Neighbors> ParseNeighbors(const JsonFields& fields) {
+  Neighbors neighbors;
+  NF_ASSIGN_OR_RETURN(neighbors.ids, fields.Ids("ids"));
+  NF_ASSIGN_OR_RETURN(neighbors.scores, fields.FloatBits("score_bits"));
+  if (Count(neighbors.ids) == neighbors.scores.size()) return neighbors;
+  return absl::InvalidArgumentError(
+      Cat(Count(neighbors.ids), " ids and ", neighbors.scores.size(), " scores: must be as many"));
+}
+
 absl::StatusOr<LoggedReply> ParseLoggedReply(std::string_view line) {
   NF_ASSIGN_OR_RETURN(const JsonFields fields, JsonFields::Parse(line));
   LoggedReply reply;
@@ -89,14 +98,8 @@ absl::StatusOr<LoggedReply> ParseLoggedReply(std::string_view line) {
     }
     reply.score_threshold = bits.front();
   }
-  NF_ASSIGN_OR_RETURN(reply.neighbors.ids, fields.Ids("ids"));
-  NF_ASSIGN_OR_RETURN(reply.neighbors.scores, fields.FloatBits("score_bits"));
+  NF_ASSIGN_OR_RETURN(reply.neighbors, ParseNeighbors(fields));
   NF_ASSIGN_OR_RETURN(const std::string digest, fields.Text("digest"));
-  const size_t ids = Count(reply.neighbors.ids);
-  if (ids != reply.neighbors.scores.size()) {
-    return absl::InvalidArgumentError(
-        Cat(ids, " ids and ", reply.neighbors.scores.size(), " scores: must be as many"));
-  }
   if (digest == DigestOf(reply.neighbors)) return reply;
   return absl::DataLossError("the answer does not fit its digest: the log was damaged or changed");
 }

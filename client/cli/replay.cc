@@ -60,15 +60,11 @@ absl::Status AskServer(const GlobalOptions& global, const AuditRecord& record, R
 
 void PrintReplay(const GlobalOptions& global, const AuditRecord& record, const Replay& replay) {
   if (global.json) {
-    std::string findings = "[";
-    for (const std::string& finding : replay.findings) {
-      findings += Cat(findings.size() > 1 ? "," : "", QuoteJson(finding));
-    }
     Print(JsonObject()
               .Add("collection", record.spec.name)
               .Add("epoch", record.epoch)
               .Add("explanation", record.explanation)
-              .AddJson("findings", findings + "]")
+              .AddJson("findings", JsonArray(replay.findings, QuoteJson))
               .Add("verdict", Name(replay.verdict)));
     return;
   }

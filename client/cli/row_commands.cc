@@ -40,25 +40,16 @@ IdColumn Part(const IdColumn& ids, size_t begin, size_t end) {
   return part;
 }
 
-// Returns row i of an answer as JSON numbers, or empty.
-std::string VectorJson(const FetchAnswer& answer, size_t i) {
-  if (answer.vectors.bytes.empty()) return "";
-  const size_t row_bytes = answer.vectors.bytes.size() / Count(answer.ids);
-  return JsonNumbers(
-      Widen(answer.vectors.dtype,
-            std::string_view(answer.vectors.bytes).substr(i * row_bytes, row_bytes)));
-}
-
 void PrintRows(const GlobalOptions& global, const RowOptions& options, const FetchAnswer& answer) {
-  std::vector<Table::Column> columns = {{"id"}};
+  std::vector<Table::Column> columns = {"id"};
   if (!options.without_payload) {
-    for (const std::string& name : PayloadColumnNames(options.fields)) columns.push_back({name});
+    for (const std::string& name : PayloadColumnNames(options.fields)) columns.emplace_back(name);
   }
-  if (options.with_vectors) columns.push_back({"vector"});
+  if (options.with_vectors) columns.emplace_back("vector");
   Table table(columns);
   for (size_t i = 0; i < Count(answer.ids); ++i) {
     const std::string payload = answer.payloads.empty() ? "" : answer.payloads[i];
-    const std::string vector = VectorJson(answer, i);
+    const std::string vector = VectorJson(answer.vectors, i, Count(answer.ids));
     if (global.json) {
       JsonObject json;
       json.Add("id", At(answer.ids, i)).Add("epoch", answer.epoch);

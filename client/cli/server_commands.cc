@@ -57,7 +57,7 @@ absl::StatusOr<int> ShowLimits(const GlobalOptions& global) {
     Print(ToJson(limits));
     return kExitOk;
   }
-  Table table({{"limit"}, {"value", Align::kRight}, {"meaning"}});
+  Table table({"limit", Table::Right("value"), "meaning"});
   for (const LimitRow& row : Describe(limits)) {
     table.Add({row.name, Grouped(row.value), row.meaning});
   }

@@ -217,11 +217,10 @@ absl::Status MakeCollection(Client& client, const UploadArguments& arguments,
                                                 .rows = arguments.rows.value_or(spec.rows),
                                                 .attributes = arguments.attributes});
   if (!absl::IsAlreadyExists(created.status()) || arguments.token.empty()) return created.status();
-  const auto info = client.GetCollection(arguments.collection);
-  if (!info.ok()) return info.status();
-  const bool same = info->spec.metric == *arguments.metric && info->spec.id_type == shape.id_type &&
-                    info->spec.attributes == arguments.attributes;
-  return same ? CheckAgainst(*info, shape) : created.status();
+  NF_ASSIGN_OR_RETURN(const CollectionInfo info, client.GetCollection(arguments.collection));
+  const bool same = info.spec.metric == *arguments.metric && info.spec.id_type == shape.id_type &&
+                    info.spec.attributes == arguments.attributes;
+  return same ? CheckAgainst(info, shape) : created.status();
 }
 
 absl::StatusOr<int> RunUpload(const GlobalOptions& global, UploadArguments& arguments) {
@@ -243,9 +242,8 @@ absl::StatusOr<int> RunUpload(const GlobalOptions& global, UploadArguments& argu
     if (!arguments.source.dtype && info->spec.dtype == DataType::kBFloat16) {
       arguments.source.dtype = info->spec.dtype;
     }
-    const auto format = FormatOf(arguments.source.path);
-    const bool jsonl = arguments.source.format ? *arguments.source.format == FileFormat::kJsonl
-                                               : format.ok() && *format == FileFormat::kJsonl;
+    const auto format = FormatOf(arguments.source.path, arguments.source.format);
+    const bool jsonl = format.ok() && *format == FileFormat::kJsonl;
     if (jsonl && !arguments.source.dtype) arguments.source.dtype = info->spec.dtype;
   }
   if (!arguments.source.attributes_path.empty() && arguments.source.attributes.empty()) {

@@ -73,13 +73,8 @@ JsonObject ToJson(const OpenUpload& upload) {
 absl::StatusOr<int> ListUploads(const GlobalOptions& global, std::optional<uint32_t> uploads_max) {
   NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
   NF_ASSIGN_OR_RETURN(const auto open, client.ListUploads(uploads_max));
-  Table table({{"token"},
-               {"collection"},
-               {"mode"},
-               {"rows", Align::kRight},
-               {"on disk", Align::kRight},
-               {"untouched", Align::kRight},
-               {"stream"}});
+  Table table({"token", "collection", "mode", Table::Right("rows"), Table::Right("on disk"),
+               Table::Right("untouched"), "stream"});
   for (const OpenUpload& upload : open.uploads) {
     if (global.json) Print(ToJson(upload));
     table.Add({TokenText(upload.token), upload.collection, NameOf(upload.mode),

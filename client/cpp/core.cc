@@ -1,6 +1,5 @@
 #include "client/cpp/core.h"
 
-#include <charconv>
 #include <string_view>
 
 #include "absl/strings/cord.h"
@@ -49,12 +48,9 @@ std::string MetadataValue(const grpc::ClientContext& context, const char* key) {
 }
 
 std::optional<std::chrono::milliseconds> RetryAfterIn(const grpc::ClientContext& context) {
-  const std::string text = MetadataValue(context, kRetryAfterKey);
-  uint32_t milliseconds = 0;
-  const char* end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, milliseconds);
-  if (text.empty() || parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
-  return std::chrono::milliseconds(milliseconds);
+  const auto number = ParseNumber<uint32_t>(MetadataValue(context, kRetryAfterKey));
+  if (!number) return std::nullopt;
+  return std::chrono::milliseconds(*number);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "nearfield/client/client.h"
 #include "nearfield/v1/admin.pb.h"
+#include "tests/client/made_up_replies.h"
 #include "tests/client/prelude.h"
 #include "tests/client/test_server.h"
 
@@ -34,13 +35,7 @@ TEST(ClientAdminTest, AliasesSnapshotsAndCompactionGiveWhatTheServerSaid) {
   EXPECT_EQ(snapshots.front().files_count, 3u);
   EXPECT_EQ(snapshots.front().bytes, 12345u);
   EXPECT_EQ(snapshots.front().created_unix_s, 1715938200);
-  server.OnReply<v1::CompactResponse>("Compact", [](auto* reply) {
-    reply->set_rows_given_back(1234);
-    reply->set_device_bytes_given_back(2000);
-    reply->set_host_bytes_given_back(3000);
-    reply->set_stored_rows_given_back(5);
-    reply->set_stored_bytes_given_back(4000);
-  });
+  server.OnReply<v1::CompactResponse>("Compact", GiveBackSome);
   ASSERT_OK_AND_ASSIGN(const auto given, client.Compact("c"));
   EXPECT_EQ(given.rows_given_back, 1234u);
   EXPECT_EQ(given.device_bytes_given_back, 2000u);

@@ -2,6 +2,7 @@
 
 #include "nearfield/v1/admin.pb.h"
 #include "tests/client/cli_fixture.h"
+#include "tests/client/made_up_replies.h"
 
 namespace nearfield::client {
 namespace {
@@ -46,13 +47,7 @@ TEST_F(CliTest, SnapshotsAndCompactionTellWhatTheServerSaid) {
     reply->mutable_snapshot()->set_bytes(12345);
     reply->mutable_snapshot()->set_created_unix_s(1715938200);
   });
-  server_.OnReply<v1::CompactResponse>("Compact", [](auto* reply) {
-    reply->set_rows_given_back(1234);
-    reply->set_device_bytes_given_back(2000);
-    reply->set_host_bytes_given_back(3000);
-    reply->set_stored_rows_given_back(5);
-    reply->set_stored_bytes_given_back(4000);
-  });
+  server_.OnReply<v1::CompactResponse>("Compact", GiveBackSome);
   EXPECT_THAT(Run({"snapshot", "create", "monday"}).out,
               AllOf(HasSubstr("monday"), HasSubstr("2024-05-17 09:30:00"), HasSubstr("12.3 kB")));
   EXPECT_THAT(Run({"snapshot", "list"}).out, HasSubstr("monday"));

@@ -18,6 +18,14 @@
 
 namespace nearfield::client {
 
+using Arguments = std::vector<std::string>;
+
+// Returns all arguments of both.
+inline Arguments Plus(Arguments arguments, const Arguments& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
 struct Outcome {
   int exit_code = -1;
   std::string out;
@@ -51,12 +59,12 @@ inline std::string ReadAll(const std::string& path) {
 class CliTest : public ::testing::Test {
  protected:
   // Runs `nearfield --address ADDRESS args...`.
-  Outcome Run(std::vector<std::string> args, const std::string& input = "") {
+  Outcome Run(Arguments args, const std::string& input = "") {
     args.insert(args.begin(), {"--address", server_.address()});
     return RunPlain(args, input);
   }
 
-  Outcome RunPlain(std::vector<std::string> args, const std::string& input = "") {
+  Outcome RunPlain(Arguments args, const std::string& input = "") {
     args.insert(args.begin(), "nearfield");
     std::vector<char*> argv;
     for (std::string& arg : args) argv.push_back(arg.data());

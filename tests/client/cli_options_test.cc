@@ -1,6 +1,4 @@
 // Tests of filters, attributes, pages, modes and tokens on the command line.
-#include <numeric>
-
 #include "nearfield/client/client.h"
 #include "nearfield/v1/admin.pb.h"
 #include "nearfield/v1/ingest.pb.h"
@@ -27,6 +25,15 @@ class CliOptionsTest : public CliTest {
     ASSERT_EQ(uploaded.exit_code, 0) << uploaded.err;
     EXPECT_THAT(uploaded.err, HasSubstr("no row has a value of the attribute good"));
     EXPECT_THAT(uploaded.err, Not(HasSubstr("attribute year")));
+  }
+
+  // Writes a file of `count` rows. Returns the command that uploads it with the token "t".
+  Arguments UploadOfRows(int count) {
+    std::string rows;
+    for (int i = 0; i < count; ++i) rows += "{\"id\":" + std::to_string(i) + ",\"vector\":[1]}\n";
+    const std::string file = folder_.Write("rows-" + std::to_string(count) + ".jsonl", rows);
+    return {"upload",        "c",    file,      "--create", "--metric", "dot",
+            "--block-bytes", "1024", "--token", "t"};
   }
 
   // Returns the cursor after the first page of two rows.
@@ -110,20 +117,17 @@ TEST_F(CliOptionsTest, AFilterReachesEachCommandThatTakesOne) {
 
 TEST_F(CliOptionsTest, ABadFilterPointsAtTheColumnAndSendsNothing) {
   FillBooks();
-  for (const std::vector<std::string>& command :
-       std::vector<std::vector<std::string>>{{"search", "books", "--id", "1"},
-                                             {"count", "books"},
-                                             {"delete", "books"},
-                                             {"verify", "books"}}) {
-    std::vector<std::string> args = command;
-    args.insert(args.end(), {"--filter", "year >= 2000 and yeer == 1"});
-    const Outcome outcome = Run(args);
+  for (const Arguments& command : std::vector<Arguments>{{"search", "books", "--id", "1"},
+                                                         {"count", "books"},
+                                                         {"delete", "books"},
+                                                         {"verify", "books"}}) {
+    const Outcome outcome = Run(Plus(command, {"--filter", "year >= 2000 and yeer == 1"}));
     EXPECT_EQ(outcome.exit_code, 2);
     EXPECT_THAT(outcome.err, HasSubstr("--filter: column 18: the collection declares no attribute "
                                        "\"yeer\"; it declares year:int64, tags:keyword[]"));
     EXPECT_THAT(outcome.out, IsEmpty());
-    args.back() = "";
-    EXPECT_EQ(Run(args).exit_code, 2);  // an empty filter is an error; it does not select all rows
+    // An empty filter is an error; it does not select all rows.
+    EXPECT_EQ(Run(Plus(command, {"--filter", ""})).exit_code, 2);
   }
   EXPECT_EQ(server_.calls("Search") + server_.calls("Count") + server_.calls("Delete"), 0);
   EXPECT_EQ(Run({"delete", "books", "1", "--filter", "year == 1"}).exit_code, 2);
@@ -156,25 +160,21 @@ TEST_F(CliOptionsTest, PagesGoOnWithTheirCursor) {
   EXPECT_THAT(second.out, AllOf(HasSubstr("query 0: 1 neighbors"), HasSubstr("no row follows\n")));
   EXPECT_THAT(Run({"search", "books", "-k", "2", "--with-cursor", "--json"}, "[1, 1]").out,
               HasSubstr("\"next_cursor\":\"" + cursor + "\""));
-  for (const std::vector<std::string>& more :
-       std::vector<std::vector<std::string>>{{"--cursor", "*"},
-                                             {"--cursor", "Mg==", "--verify"},
-                                             {"--results-max", "3"},
-                                             {"--all", "--verify"},
-                                             {"--all", "--with-cursor"},
-                                             {"--all", "--batch", "2"}}) {
-    std::vector<std::string> args = {"search", "books"};
-    args.insert(args.end(), more.begin(), more.end());
-    EXPECT_EQ(Run(args, "[1, 1]").exit_code, 2) << ::testing::PrintToString(more);
+  for (const Arguments& more : std::vector<Arguments>{{"--cursor", "*"},
+                                                      {"--cursor", "Mg==", "--verify"},
+                                                      {"--results-max", "3"},
+                                                      {"--all", "--verify"},
+                                                      {"--all", "--with-cursor"},
+                                                      {"--all", "--batch", "2"}}) {
+    EXPECT_EQ(Run(Plus({"search", "books"}, more), "[1, 1]").exit_code, 2)
+        << ::testing::PrintToString(more);
   }
   EXPECT_EQ(Run({"search", "books", "--cursor", "Mg=="}, "[[1, 1], [1, 0]]").exit_code, 2);
   // Regression: an empty cursor returned the first page, so a loop that passed an empty next_cursor
   // never ended.
-  for (const std::vector<std::string>& empty : std::vector<std::vector<std::string>>{
-           {"--cursor", ""}, {"--cursor="}, {"--all", "--cursor", ""}}) {
-    std::vector<std::string> args = {"search", "books"};
-    args.insert(args.end(), empty.begin(), empty.end());
-    const Outcome refused = Run(args, "[1, 1]");
+  for (const Arguments& empty :
+       std::vector<Arguments>{{"--cursor", ""}, {"--cursor="}, {"--all", "--cursor", ""}}) {
+    const Outcome refused = Run(Plus({"search", "books"}, empty), "[1, 1]");
     EXPECT_EQ(refused.exit_code, 2) << ::testing::PrintToString(empty);
     EXPECT_THAT(refused.err, HasSubstr("--cursor: "));
     EXPECT_THAT(refused.out, IsEmpty());
@@ -193,11 +193,9 @@ TEST_F(CliOptionsTest, ARecordedAnswerIsCheckedWithItsFilterAndThreshold) {
   const auto request = server_.last<v1::VerifyRequest>("Verify");
   EXPECT_EQ(request.filter().or_().filters_size(), 2);
   EXPECT_EQ(request.score_threshold(), 0.5f);
-  for (const std::vector<std::string>& page :
-       std::vector<std::vector<std::string>>{{"--all"}, {"--cursor", "Mg=="}}) {
-    std::vector<std::string> args = {"search", "books", "--id", "1", "--record", log};
-    args.insert(args.end(), page.begin(), page.end());
-    EXPECT_EQ(Run(args).exit_code, 2);  // a page is not a whole answer
+  for (const Arguments& page : std::vector<Arguments>{{"--all"}, {"--cursor", "Mg=="}}) {
+    const Arguments command = {"search", "books", "--id", "1", "--record", log};
+    EXPECT_EQ(Run(Plus(command, page)).exit_code, 2);  // a page is not a whole answer
   }
 }
 
@@ -228,11 +226,7 @@ TEST_F(CliOptionsTest, AllPagesAreOneTableAfterTheOther) {
 
 TEST_F(CliOptionsTest, AnUploadWithATokenGoesOnByItselfAndWhenRepeated) {
   server_.KeepData();
-  std::string rows;
-  for (int i = 0; i < 200; ++i) rows += "{\"id\":" + std::to_string(i) + ",\"vector\":[1]}\n";
-  const std::string file = folder_.Write("rows.jsonl", rows);
-  const std::vector<std::string> command = {
-      "upload", "c", file, "--create", "--metric", "dot", "--block-bytes", "1024", "--token", "t"};
+  const Arguments command = UploadOfRows(200);
   EndUploadsAfter(server_, {50});
   const Outcome by_itself = Run(command);
   EXPECT_EQ(by_itself.exit_code, 0) << by_itself.err;
@@ -245,17 +239,13 @@ TEST_F(CliOptionsTest, AnUploadWithATokenGoesOnByItselfAndWhenRepeated) {
               Prints(HasSubstr("uploaded before: 200 rows to c; visible from epoch 1")));
   EXPECT_EQ(BlocksOf(server_).size(), blocks);
   // Regression: another file with the same token was reported as uploaded.
-  std::vector<std::string> other = command;
-  other[2] = folder_.Write("other.jsonl", rows + "{\"id\":200,\"vector\":[1]}\n");
-  const Outcome refused = Run(other);
+  const Outcome refused = Run(UploadOfRows(201));
   EXPECT_EQ(refused.exit_code, 3);
   EXPECT_THAT(refused.err, HasSubstr("FAILED_PRECONDITION: token: its upload had 200 rows, the "
                                      "file has 201; another upload needs another token"));
   EXPECT_THAT(refused.out, IsEmpty());
   EXPECT_EQ(server_.calls("Upload"), 4);
-  std::vector<std::string> with_json = command;
-  with_json.emplace_back("--json");
-  EXPECT_THAT(Run(with_json).out,
+  EXPECT_THAT(Run(Plus(command, {"--json"})).out,
               AllOf(HasSubstr("\"was_committed\":true"), HasSubstr("\"epoch\":1")));
 }
 
@@ -273,9 +263,7 @@ TEST_F(CliOptionsTest, OpenUploadsAreListed) {
   EXPECT_FALSE(begin(std::string("\0\x1b[2J", 5)).ok());
   EndUploadsAfter(server_, {1234});
   ASSERT_OK_AND_ASSIGN(auto broken, begin("live"));
-  std::vector<uint64_t> numbers(1234);
-  std::iota(numbers.begin(), numbers.end(), 0);
-  const IdColumn ids = numbers;
+  const IdColumn ids = Numbers(0, 1234);
   EXPECT_OK(broken.Write({.ids = &ids, .vectors = std::string(1234 * sizeof(float), '\0')}));
   EXPECT_FALSE(broken.Commit().ok());
   ASSERT_OK_AND_ASSIGN(const auto live, begin("live"));
@@ -302,11 +290,7 @@ TEST_F(CliOptionsTest, OpenUploadsAreListed) {
 
 TEST_F(CliOptionsTest, AnUploadThatFailedIsRepeatedByTheSameCommand) {
   server_.KeepData();
-  std::string rows;
-  for (int i = 0; i < 200; ++i) rows += "{\"id\":" + std::to_string(i) + ",\"vector\":[1]}\n";
-  const std::string file = folder_.Write("rows.jsonl", rows);
-  const std::vector<std::string> command = {
-      "upload", "c", file, "--create", "--metric", "dot", "--block-bytes", "1024", "--token", "t"};
+  const Arguments command = UploadOfRows(200);
   EndUploadsAfter(server_, {100}, absl::ResourceExhaustedError("the disk is full"));
   EXPECT_THAT(Run(command), Fails(3, AllOf(HasSubstr("the disk is full"),
                                            HasSubstr("repeat the same command to go on"))));
@@ -329,7 +313,7 @@ TEST_F(CliOptionsTest, AnUploadThatFailedIsRepeatedByTheSameCommand) {
 TEST_F(CliOptionsTest, ToRepeatIsAdvisedOnlyWhereItMayHelp) {
   const std::string file = folder_.Write("rows.jsonl", "{\"id\":1,\"vector\":[1]}\n");
   ASSERT_EQ(Run({"collections", "create", "c", "--dim", "1", "--metric", "dot"}).exit_code, 0);
-  const std::vector<std::string> command = {"upload", "c", file, "--token", "t"};
+  const Arguments command = {"upload", "c", file, "--token", "t"};
   for (const absl::Status& useless :
        {absl::FailedPreconditionError("upload_token: of another mode"),
         absl::InvalidArgumentError("rows_max: 1"), absl::ResourceExhaustedError("rows_max: 1"),

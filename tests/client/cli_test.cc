@@ -37,7 +37,7 @@ TEST_F(CliTest, HelpTeaches) {
 }
 
 TEST_F(CliTest, WrongUsageExitsWithTwo) {
-  for (const std::vector<std::string>& args : std::vector<std::vector<std::string>>{
+  for (const Arguments& args : std::vector<Arguments>{
            {},
            {"serch"},
            {"search"},
@@ -117,7 +117,7 @@ TEST_F(CliTest, AnUploadIsSearchedFetchedCountedAndDeleted) {
 TEST_F(CliTest, JsonIsOneObjectALine) {
   server_.KeepData();
   Fill();
-  for (const std::vector<std::string>& args : std::vector<std::vector<std::string>>{
+  for (const Arguments& args : std::vector<Arguments>{
            {"search", "docs", "--id", "a", "b", "--payload", "--vectors", "--explain"},
            {"search", "docs", "--id", "a", "--verify"},
            {"fetch", "docs", "a", "c", "--vectors"},
@@ -136,9 +136,7 @@ TEST_F(CliTest, JsonIsOneObjectALine) {
            {"compact", "docs"},
            {"delete", "docs", "a"},
            {"collections", "drop", "docs", "--yes"}}) {
-    std::vector<std::string> with_json = args;
-    with_json.push_back("--json");
-    const Outcome outcome = Run(with_json);
+    const Outcome outcome = Run(Plus(args, {"--json"}));
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     ExpectJsonLines(outcome.out);
   }
@@ -286,12 +284,12 @@ TEST_F(CliTest, BadInputIsNamedAndNothingIsSent) {
 TEST_F(CliTest, TextThatIsNotUtf8IsWrongUsage) {
   Fill();
   const std::string file = folder_.Write("ids.txt", "a\nb\xff\n");
-  for (const std::vector<std::string>& arguments :
-       std::vector<std::vector<std::string>>{{"fetch", "docs", "a\xff"},
-                                             {"delete", "docs", "--ids", file},
-                                             {"search", "docs", "--id", "a\xff"},
-                                             {"count", "docs\xff"},
-                                             {"collections", "drop", "docs\xff", "--yes"}}) {
+  for (const Arguments& arguments :
+       std::vector<Arguments>{{"fetch", "docs", "a\xff"},
+                              {"delete", "docs", "--ids", file},
+                              {"search", "docs", "--id", "a\xff"},
+                              {"count", "docs\xff"},
+                              {"collections", "drop", "docs\xff", "--yes"}}) {
     const Outcome outcome = Run(arguments);
     EXPECT_EQ(outcome.exit_code, 2) << arguments[0] << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr("UTF-8")) << arguments[0];

@@ -11,10 +11,6 @@
 #include "tests/client/test_server.h"
 
 namespace nearfield::client {
-
-Client MakeClient(const ClientOptions& options,
-                  Clock* clock);  // client/cpp/core.h without its gRPC headers
-
 namespace {
 
 using std::chrono::milliseconds;
@@ -293,19 +289,15 @@ TEST_F(ClientTest, MalformedRepliesAreErrors) {
   Client client = MakeTestClient();
   Fill(client);
   const std::vector<std::function<void(v1::SearchResponse*)>> tampers = {
-      [](v1::SearchResponse* response) { response->clear_results(); },
-      [](v1::SearchResponse* response) { response->add_results(); },
-      [](v1::SearchResponse* response) { response->mutable_results(0)->clear_scores(); },
-      [](v1::SearchResponse* response) {
-        response->mutable_results(0)->mutable_ids()->add_texts("x");
-      },
-      [](v1::SearchResponse* response) { response->mutable_results(0)->add_payloads("x"); },
-      [](v1::SearchResponse* response) {
-        response->mutable_results(0)->mutable_vectors()->set_data("abc");
-      },
-      [](v1::SearchResponse* response) {
-        response->mutable_results(0)->mutable_vectors()->set_dtype(v1::DATA_TYPE_FLOAT32);
-        response->mutable_results(0)->mutable_vectors()->set_data("abc");
+      [](auto* reply) { reply->clear_results(); },
+      [](auto* reply) { reply->add_results(); },
+      [](auto* reply) { reply->mutable_results(0)->clear_scores(); },
+      [](auto* reply) { reply->mutable_results(0)->mutable_ids()->add_texts("x"); },
+      [](auto* reply) { reply->mutable_results(0)->add_payloads("x"); },
+      [](auto* reply) { reply->mutable_results(0)->mutable_vectors()->set_data("abc"); },
+      [](auto* reply) {
+        reply->mutable_results(0)->mutable_vectors()->set_dtype(v1::DATA_TYPE_FLOAT32);
+        reply->mutable_results(0)->mutable_vectors()->set_data("abc");
       }};
   for (size_t i = 0; i < tampers.size(); ++i) {
     server_.OnReply<v1::SearchResponse>("Search", tampers[i]);

@@ -12,12 +12,9 @@
 #include "tests/client/fake_clock.h"
 #include "tests/client/prelude.h"
 #include "tests/client/test_server.h"
+#include "tests/client/upload_script.h"
 
 namespace nearfield::client {
-
-Client MakeClient(const ClientOptions& options,
-                  Clock* clock);  // client/cpp/core.h without its gRPC headers
-
 namespace {
 
 using std::chrono::milliseconds;
@@ -70,12 +67,6 @@ class SearchOptionsTest : public ::testing::Test {
     }
     EXPECT_FALSE(pages->Next()->has_value());  // later calls return the same
     return found;
-  }
-
-  static std::vector<uint64_t> FirstRows(uint64_t count) {
-    std::vector<uint64_t> rows(count);
-    for (uint64_t i = 0; i < count; ++i) rows[i] = i;
-    return rows;
   }
 
   // Ends each of the next calls of SearchAll after as many pages.
@@ -207,14 +198,14 @@ TEST_F(SearchOptionsTest, CallersAreCheckedAndSentByEveryKindOfCall) {
 
 TEST_F(SearchOptionsTest, AllPagesTogetherAreTheAnswer) {
   int pages_count = 0;
-  EXPECT_EQ(*All(client_, {}, &pages_count), FirstRows(kRows));
+  EXPECT_EQ(*All(client_, {}, &pages_count), Numbers(0, kRows));
   EXPECT_EQ(pages_count, 1);
   EXPECT_FALSE(server_.last<v1::SearchAllRequest>("SearchAll").search().has_k());
   pages_count = 0;
-  EXPECT_EQ(*All(client_, {.search = {.k = 2}}, &pages_count), FirstRows(kRows));
+  EXPECT_EQ(*All(client_, {.search = {.k = 2}}, &pages_count), Numbers(0, kRows));
   EXPECT_EQ(pages_count, 5);
   pages_count = 0;
-  EXPECT_EQ(*All(client_, {.search = {.k = 4}, .results_max = 7}, &pages_count), FirstRows(7));
+  EXPECT_EQ(*All(client_, {.search = {.k = 4}, .results_max = 7}, &pages_count), Numbers(0, 7));
   EXPECT_EQ(pages_count, 2);
   EXPECT_EQ(server_.calls("SearchAll"), 3);
   SearchOptions from;
@@ -226,14 +217,14 @@ TEST_F(SearchOptionsTest, AllPagesTogetherAreTheAnswer) {
 TEST_F(SearchOptionsTest, PagesGoOnAfterALostConnection) {
   // There are more breaks than tries, but each page resets the number of tries.
   BreakPagesAfter({1, 0, 0, 2, 0, 1});
-  EXPECT_EQ(*All(client_, {.search = {.k = 2}, .results_max = 8}), FirstRows(8));
+  EXPECT_EQ(*All(client_, {.search = {.k = 2}, .results_max = 8}), Numbers(0, 8));
   EXPECT_EQ(server_.calls("SearchAll"), 6);
   EXPECT_EQ(server_.last<v1::SearchAllRequest>("SearchAll").results_max(), 2u);
   BreakPagesAfter({1, 0, 0, 0, 0});
   EXPECT_THAT(All(client_, {.search = {.k = 2}}), StatusIs(kUnavailable, "broken"));
   // All rows have arrived, so the status of the stream does not matter.
   BreakPagesAfter({5});
-  EXPECT_EQ(*All(client_, {.search = {.k = 2}}), FirstRows(kRows));
+  EXPECT_EQ(*All(client_, {.search = {.k = 2}}), Numbers(0, kRows));
 }
 
 TEST_F(SearchOptionsTest, PagesEndWithTheServersWord) {

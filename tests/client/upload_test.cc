@@ -22,8 +22,7 @@ using std::chrono::milliseconds;
 // Rows with ids begin .. begin + count - 1; each of the dim fp32 values is the row's number.
 struct Rows {
   Rows(uint64_t begin, size_t count, uint32_t dim) {
-    std::vector<uint64_t> numbers(count);
-    std::iota(numbers.begin(), numbers.end(), begin);
+    std::vector<uint64_t> numbers = Numbers(begin, begin + count);
     std::vector<float> values;
     for (const uint64_t number : numbers)
       values.insert(values.end(), dim, static_cast<float>(number));

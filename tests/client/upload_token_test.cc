@@ -1,6 +1,6 @@
 // Tests of upload modes, attributes, and resumed uploads; against a server in this process.
 
-#include <numeric>
+#include <algorithm>
 
 #include "client/cpp/retry.h"
 #include "nearfield/client/client.h"
@@ -11,10 +11,6 @@
 #include "tests/client/upload_script.h"
 
 namespace nearfield::client {
-
-Client MakeClient(const ClientOptions& options,
-                  Clock* clock);  // client/cpp/core.h without its gRPC headers
-
 namespace {
 
 using std::chrono::milliseconds;
@@ -49,8 +45,7 @@ class UploadTokenTest : public ::testing::Test {
   // Writes rows 0 .. kRows - 1, `step` per call; value and attribute of each row are its number.
   static absl::Status WriteAll(Upload& upload, uint64_t step) {
     for (uint64_t begin = 0; begin < kRows; begin += step) {
-      std::vector<uint64_t> numbers(std::min(step, kRows - begin));
-      std::iota(numbers.begin(), numbers.end(), begin);
+      const std::vector<uint64_t> numbers = Numbers(begin, std::min(begin + step, kRows));
       AttributeColumnBuilder years({"year", AttributeType::kInt64});
       std::string vectors;
       for (const uint64_t number : numbers) {
@@ -73,8 +68,7 @@ class UploadTokenTest : public ::testing::Test {
 
   // Checks that the collection has every row once, with its own values.
   void ExpectEveryRowOnce() {
-    std::vector<uint64_t> ids(kRows);
-    std::iota(ids.begin(), ids.end(), 0);
+    const std::vector<uint64_t> ids = Numbers(0, kRows);
     ASSERT_OK_AND_ASSIGN(const auto fetched, client_.Fetch("c", ids));
     ASSERT_EQ(fetched.ids, IdColumn(ids));
     const std::vector<float> values = Widen(fetched.vectors.dtype, fetched.vectors.bytes);
@@ -270,8 +264,7 @@ TEST_F(UploadTokenTest, ListsAreCutWithTheirRows) {
   UploadOptions options = Options("");
   options.block_bytes_max = 250;
   ASSERT_OK_AND_ASSIGN(auto upload, client_.BeginUpload(options));
-  std::vector<uint64_t> numbers(20);
-  std::iota(numbers.begin(), numbers.end(), 0);
+  const std::vector<uint64_t> numbers = Numbers(0, 20);
   const IdColumn ids = numbers;
   AttributeColumnBuilder tags({"tags", AttributeType::kKeyword, true});
   for (const uint64_t number : numbers) {

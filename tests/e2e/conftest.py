@@ -184,9 +184,17 @@ class Api:
         texts = bool(ids) and isinstance(ids[0], str)
         return self.pb.IdList(texts=ids) if texts else self.pb.IdList(numbers=ids)
 
-    def begin(self, name: str, rows_max: int, payload_bytes_max: int = 0):
+    def begin(self, name: str, rows_max: int, payload_bytes_max: int = 0, mode: str = "INSERT", token: bytes | None = None):
         return self.pb.UploadRequest(begin=self.pb.UploadBegin(
-            collection=name, mode=self.pb.UPLOAD_MODE_INSERT, rows_max=rows_max, payload_bytes_max=payload_bytes_max))
+            collection=name, mode=self.pb.UploadMode.Value(f"UPLOAD_MODE_{mode}"), rows_max=rows_max,
+            payload_bytes_max=payload_bytes_max, upload_token=token))
+
+    def commit(self, rows_count: int | None = None):
+        return self.pb.UploadRequest(commit=self.pb.UploadCommit(rows_count=rows_count))
+
+    def send(self, *requests) -> list:
+        """Sends the messages of one upload; returns the replies."""
+        return list(self.server.ingest.Upload(iter(requests), timeout=DEADLINE_S))
 
     def block(self, ids: list, rows: np.ndarray, payloads: list[bytes] | None = None):
         dtype = {np.dtype("<f4"): self.pb.DATA_TYPE_FLOAT32, np.dtype("<f2"): self.pb.DATA_TYPE_FLOAT16}[rows.dtype]
@@ -195,13 +203,9 @@ class Api:
 
     def upload(self, name: str, ids: list, rows: np.ndarray, payloads: list[bytes] | None = None, block_rows: int = 500):
         """Uploads all rows in blocks; returns UploadCommitted."""
-        def requests():
-            yield self.begin(name, len(ids), sum(len(p) for p in payloads or []))
-            for at in range(0, len(ids), block_rows):
-                part = payloads[at:at + block_rows] if payloads else None
-                yield self.block(ids[at:at + block_rows], rows[at:at + block_rows], part)
-            yield self.pb.UploadRequest(commit=self.pb.UploadCommit(rows_count=len(ids)))
-        replies = list(self.server.ingest.Upload(requests(), timeout=DEADLINE_S))
+        blocks = (self.block(ids[at:at + block_rows], rows[at:at + block_rows], payloads[at:at + block_rows] if payloads else None)
+                  for at in range(0, len(ids), block_rows))
+        replies = self.send(self.begin(name, len(ids), sum(len(p) for p in payloads or [])), *blocks, self.commit(len(ids)))
         assert replies[-1].WhichOneof("message") == "committed"
         return replies[-1].committed
 

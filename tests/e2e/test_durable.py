@@ -38,13 +38,9 @@ def snapshot(client, name: str, queries) -> tuple:
             [list(result.payloads) for result in reply.results])
 
 
-def upload(client, name: str, mode: str, ids: list, rows: np.ndarray, token: bytes | None = None, **begin):
-    pb = client.pb
-    head = pb.UploadBegin(collection=name, mode=pb.UploadMode.Value(f"UPLOAD_MODE_{mode}"), rows_max=max(1, len(ids)),
-                          payload_bytes_max=0, upload_token=token, **begin)
-    requests = [pb.UploadRequest(begin=head)] + ([client.block(ids, rows)] if ids else [])
-    requests.append(pb.UploadRequest(commit=pb.UploadCommit()))
-    return list(client.server.ingest.Upload(iter(requests), timeout=60))[-1].committed
+def upload(client, name: str, mode: str, ids: list, rows: np.ndarray, token: bytes | None = None):
+    blocks = [client.block(ids, rows)] if ids else []
+    return client.send(client.begin(name, max(1, len(ids)), mode=mode, token=token), *blocks, client.commit())[-1].committed
 
 
 def test_everything_committed_survives_a_kill(lives, refused, rng):
@@ -84,19 +80,18 @@ def test_an_upload_with_a_token_goes_on_after_a_kill_and_is_committed_once(lives
     head = pb.UploadRequest(begin=pb.UploadBegin(collection="a", rows_max=600, payload_bytes_max=0, upload_token=b"t-1"))
     # After a stream without a commit its blocks stay, and nothing is visible.
     with pytest.raises(grpc.RpcError):
-        list(client.server.ingest.Upload(iter([head, *blocks[:2]]), timeout=60))
+        client.send(head, *blocks[:2])
     state = client.server.ingest.GetUpload(pb.GetUploadRequest(upload_token=b"t-1"))
     assert (state.committed, state.next_block, state.rows_count) == (False, 2, 400)
     client = lives()
     assert client.server.retrieval.Count(pb.CountRequest(collection="a")).rows_count == 0
-    replies = list(client.server.ingest.Upload(
-        iter([head, blocks[2], pb.UploadRequest(commit=pb.UploadCommit(rows_count=600))]), timeout=60))
+    replies = client.send(head, blocks[2], client.commit(600))
     accepted = replies[0].accepted
     assert (accepted.next_block, accepted.rows_received) == (2, 400)
     assert (replies[-1].committed.epoch, replies[-1].committed.rows_count) == (1, 600)
     # A repeated commit returns the same answer and makes no second commit.
     client = lives()
-    again = list(client.server.ingest.Upload(iter([head]), timeout=60))
+    again = client.send(head)
     assert (again[-1].committed.epoch, again[-1].committed.rows_count) == (1, 600)
     assert client.server.ingest.GetUpload(pb.GetUploadRequest(upload_token=b"t-1")).committed
     assert client.search("a", rows[:1], 1).epoch == 1
@@ -113,8 +108,7 @@ def test_a_token_of_another_collection_or_mode_is_refused_whether_committed_or_o
     rows = rows_of(rng, 2)
     upload(client, "a", "INSERT", [1, 2], rows, b"done")
     with pytest.raises(grpc.RpcError):  # without a commit
-        head = pb.UploadBegin(collection="a", rows_max=2, payload_bytes_max=0, upload_token=b"open")
-        list(client.server.ingest.Upload(iter([pb.UploadRequest(begin=head), client.block([3, 4], rows)]), timeout=60))
+        client.send(client.begin("a", 2, token=b"open"), client.block([3, 4], rows))
     for token in (b"done", b"open"):
         for name, mode in (("b", "INSERT"), ("a", "UPSERT")):
             refused(grpc.StatusCode.FAILED_PRECONDITION, lambda: upload(client, name, mode, [7], rows[:1], token),
@@ -136,7 +130,7 @@ def test_a_transient_refusal_names_its_retry_delay_in_every_form(start, api):
     client = api(start("--uploads-max", "1"))
     pb = client.pb
     client.create("a", 16)
-    begin = pb.UploadRequest(begin=pb.UploadBegin(collection="a", rows_max=1, payload_bytes_max=0))
+    begin = client.begin("a", 1)
     done = threading.Event()
 
     def hold():
@@ -146,7 +140,7 @@ def test_a_transient_refusal_names_its_retry_delay_in_every_form(start, api):
     held = client.server.ingest.Upload(hold(), timeout=60)
     assert next(held).HasField("accepted")
     with pytest.raises(grpc.RpcError) as caught:
-        list(client.server.ingest.Upload(iter([begin]), timeout=60))
+        client.send(begin)
     done.set()
     assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
     trailers = dict(caught.value.trailing_metadata())
@@ -164,9 +158,7 @@ def test_an_abandoned_upload_is_listed_until_it_is_dropped(lives, refused, rng):
     pb = client.pb
     client.create("a", 16)
     with pytest.raises(grpc.RpcError):  # without a commit
-        head = pb.UploadBegin(collection="a", rows_max=1000, payload_bytes_max=0, upload_token=b"left")
-        list(client.server.ingest.Upload(iter([pb.UploadRequest(begin=head), client.block([3, 4], rows_of(rng, 2))]),
-                                         timeout=60))
+        client.send(client.begin("a", 1000, token=b"left"), client.block([3, 4], rows_of(rng, 2)))
     listed = client.server.ingest.ListUploads(pb.ListUploadsRequest())
     assert [(each.upload_token, each.collection, each.rows_count, each.is_live) for each in listed.uploads] == [
         (b"left", "a", 2, False)]

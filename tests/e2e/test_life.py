@@ -47,7 +47,7 @@ def test_sigterm_drains(start, api):
         yield client.begin("drain", 2)
         go_on.wait(60)
         yield client.block([1, 2], np.ones((2, 4), dtype=np.float32))
-        yield client.pb.UploadRequest(commit=client.pb.UploadCommit())
+        yield client.commit()
 
     replies: list = []
 
