@@ -305,30 +305,18 @@ class Tools(PlantedTree):
 
     def test_shell_scripts_are_strict_and_clean(self) -> None:
         strict = "#!/usr/bin/env bash\nset -euo pipefail\n"
-        planted = self.plant(
-            {
-                "scripts/loose": "#!/usr/bin/env bash\ntrue\n",
-                "scripts/bad": strict + "cd $1 || exit\n",
-                "scripts/good": strict + "true\n",
-            }
-        )
+        planted = self.plant({"scripts/loose": "#!/usr/bin/env bash\ntrue\n", "scripts/bad": strict + "cd $1 || exit\n",
+                              "scripts/good": strict + "true\n"})
         self.assert_finds(shell.check(planted), "scripts/loose:1:", "scripts/bad:3:")
 
 
 class Command(PlantedTree):
     def run_tidy(self) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(ROOT / "scripts" / "tidy"), "--root", str(self.root)], check=False, capture_output=True, text=True
-        )
+        return tree.run_tool(str(ROOT / "scripts" / "tidy"), "--root", str(self.root))
 
     def test_a_clean_tree_passes_and_a_violation_fails(self) -> None:
-        self.plant(
-            {
-                ".clang-format": (ROOT / ".clang-format").read_text(),
-                "engine/base/a.h": header("int A();"),
-                budget.BUDGETS: "engine/base 50\n",
-            }
-        )
+        self.plant({".clang-format": (ROOT / ".clang-format").read_text(), "engine/base/a.h": header("int A();"),
+                    budget.BUDGETS: "engine/base 50\n"})
         self.assertEqual(self.run_tidy().returncode, 0, self.run_tidy().stdout)
         self.plant({"engine/base/b.cc": "// TODO: b\n"})
         failed = self.run_tidy()
