@@ -1,6 +1,5 @@
 // nearfield counters
 #include <CLI/CLI.hpp>
-#include <string>
 
 #include "client/cli/command.h"
 #include "client/cli/json_output.h"

@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <utility>
 
-#include "client/cli/json_output.h"
 #include "client/formats/status_macros.h"
 #include "client/formats/text.h"
 

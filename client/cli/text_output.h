@@ -1,7 +1,6 @@
 // Text output for people: tables, sizes, times, and untrusted bytes made safe for a terminal.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>

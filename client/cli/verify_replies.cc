@@ -1,7 +1,6 @@
 #include "client/cli/verify_replies.h"
 
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "client/cli/json_output.h"

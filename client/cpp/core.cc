@@ -1,7 +1,5 @@
 #include "client/cpp/core.h"
 
-#include <string_view>
-
 #include "absl/strings/cord.h"
 #include "client/cpp/convert.h"
 #include "client/formats/status_macros.h"

@@ -1,4 +1,3 @@
-#include <utility>
 
 #include "client/cpp/check_text.h"
 #include "client/cpp/core.h"

@@ -1,10 +1,8 @@
 #include "client/formats/json_text.h"
 
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
-#include <limits>
 
 #include "absl/strings/str_format.h"
 #include "client/formats/status_macros.h"

@@ -2,7 +2,6 @@
 // members and spelling stay as written.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -1,8 +1,6 @@
 // Tests of the client library against a server in this process.
 #include "nearfield/client/client.h"
 
-#include <limits>
-
 #include "client/cpp/retry.h"
 #include "nearfield/v1/admin.pb.h"
 #include "nearfield/v1/retrieval.pb.h"

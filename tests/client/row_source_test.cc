@@ -1,12 +1,9 @@
 #include "client/formats/row_source.h"
 
-#include <random>
-
 #include "client/formats/id_file.h"
 #include "client/formats/query_set.h"
 #include "tests/client/prelude.h"
 #include "tests/client/test_files.h"
-#include "tests/testing/seed.h"
 
 namespace nearfield::client {
 namespace {

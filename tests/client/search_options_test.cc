@@ -1,7 +1,6 @@
 // Tests of the options of search, count, fetch, delete and verify, and of pages; against an
 // a server in this process.
 
-#include <limits>
 #include <utility>
 
 #include "client/cpp/retry.h"
