@@ -8,6 +8,7 @@
 #include "client/cli/command.h"
 #include "client/cli/json_output.h"
 #include "client/cli/text_output.h"
+#include "client/formats/status_macros.h"
 #include "client/formats/text.h"
 
 namespace nearfield::client {
@@ -20,52 +21,43 @@ CallOptions LongWork(const GlobalOptions& global) {
   return {.deadline = global.timeout().value_or(kLongWork)};
 }
 
-int SetAlias(const GlobalOptions& global, const std::string& alias, const std::string& collection) {
-  auto client = ConnectTo(global);
-  if (!client.ok()) return BadInput(client.status());
-  const auto set = client->SetAlias(alias, collection);
-  if (!set.ok()) return CallFailed(global, set.status());
-  const std::string& now = set->collection.spec.name;
+absl::StatusOr<int> SetAlias(const GlobalOptions& global, const std::string& alias,
+                             const std::string& collection) {
+  NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
+  NF_ASSIGN_OR_RETURN(const auto set, client.SetAlias(alias, collection));
+  const std::string& now = set.collection.spec.name;
   if (global.json) {
-    Print(Cat(JsonObject()
-                  .Add("alias", std::string_view(alias))
-                  .Add("collection", std::string_view(now))
-                  .Add("collection_before", std::string_view(set->collection_before))
-                  .ToString(),
-              "\n"));
+    Print(JsonObject()
+              .Add("alias", alias)
+              .Add("collection", now)
+              .Add("collection_before", set.collection_before));
     return kExitOk;
   }
-  const std::string before = set->collection_before.empty() || set->collection_before == now
+  const std::string before = set.collection_before.empty() || set.collection_before == now
                                  ? ""
-                                 : Cat(", no longer ", Printable(set->collection_before));
+                                 : Cat(", no longer ", Printable(set.collection_before));
   Print(Cat(Printable(alias), " is ", Printable(now), before, "\n"));
   return kExitOk;
 }
 
-int DropAlias(const GlobalOptions& global, const std::string& alias) {
-  auto client = ConnectTo(global);
-  if (!client.ok()) return BadInput(client.status());
-  const auto collection = client->DropAlias(alias);
-  if (!collection.ok()) return CallFailed(global, collection.status());
+absl::StatusOr<int> DropAlias(const GlobalOptions& global, const std::string& alias) {
+  NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
+  NF_ASSIGN_OR_RETURN(const auto collection, client.DropAlias(alias));
   if (global.json) {
-    Print(Cat(JsonObject()
-                  .Add("alias", std::string_view(alias))
-                  .Add("collection", std::string_view(*collection))
-                  .ToString(),
-              "\n"));
+    Print(JsonObject().Add("alias", alias).Add("collection", collection));
   } else {
-    Print(Cat("dropped the alias ", Printable(alias), " of ", Printable(*collection), "\n"));
+    Print(Cat("dropped the alias ", Printable(alias), " of ", Printable(collection), "\n"));
   }
   return kExitOk;
 }
 
 void PrintSnapshots(const GlobalOptions& global, std::span<const SnapshotInfo> snapshots) {
   if (global.json) {
-    for (const SnapshotInfo& info : snapshots) Print(Cat(ToJson(info).ToString(), "\n"));
+    for (const SnapshotInfo& info : snapshots) Print(ToJson(info));
     return;
   }
   Table table(
-      {{"name"}, {"created (UTC)"}, {"files", Align::kRight}, {"bytes", Align::kRight}, {"error"}});
+      {{"name"}, {"created (UTC)"}, Table::Right("files"), Table::Right("bytes"), {"error"}});
   for (const SnapshotInfo& info : snapshots) {
     table.Add({info.name, TimeText(info.created_unix_s), Grouped(info.files_count),
                HumanBytes(static_cast<double>(info.bytes)), info.error});
@@ -73,39 +65,33 @@ void PrintSnapshots(const GlobalOptions& global, std::span<const SnapshotInfo> s
   Print(table.ToString());
 }
 
-int CreateSnapshot(const GlobalOptions& global, const std::string& name) {
-  auto client = ConnectTo(global);
-  if (!client.ok()) return BadInput(client.status());
-  const auto info = client->CreateSnapshot(name, LongWork(global));
-  if (!info.ok()) return CallFailed(global, info.status());
-  PrintSnapshots(global, std::span(&*info, 1));
+absl::StatusOr<int> CreateSnapshot(const GlobalOptions& global, const std::string& name) {
+  NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
+  NF_ASSIGN_OR_RETURN(const auto info, client.CreateSnapshot(name, LongWork(global)));
+  PrintSnapshots(global, std::span(&info, 1));
   return kExitOk;
 }
 
-int ListSnapshots(const GlobalOptions& global) {
-  auto client = ConnectTo(global);
-  if (!client.ok()) return BadInput(client.status());
-  const auto snapshots = client->ListSnapshots();
-  if (!snapshots.ok()) return CallFailed(global, snapshots.status());
-  PrintSnapshots(global, *snapshots);
+absl::StatusOr<int> ListSnapshots(const GlobalOptions& global) {
+  NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
+  NF_ASSIGN_OR_RETURN(const auto snapshots, client.ListSnapshots());
+  PrintSnapshots(global, snapshots);
   return kExitOk;
 }
 
-int Compact(const GlobalOptions& global, const std::string& collection) {
-  auto client = ConnectTo(global);
-  if (!client.ok()) return BadInput(client.status());
-  const auto given = client->Compact(collection, LongWork(global));
-  if (!given.ok()) return CallFailed(global, given.status());
+absl::StatusOr<int> Compact(const GlobalOptions& global, const std::string& collection) {
+  NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
+  NF_ASSIGN_OR_RETURN(const auto given, client.Compact(collection, LongWork(global)));
   if (global.json) {
-    Print(Cat(ToJson(*given).ToString(), "\n"));
+    Print(ToJson(given));
     return kExitOk;
   }
   const auto bytes = [](uint64_t count) { return HumanBytes(static_cast<double>(count)); };
-  Print(Cat("memory  ", Grouped(given->rows_given_back), " deleted rows, ",
-            bytes(given->device_bytes_given_back), " of the device and ",
-            bytes(given->host_bytes_given_back), " of the host given back\n",  //
-            "disk    ", Grouped(given->stored_rows_given_back), " deleted rows, ",
-            bytes(given->stored_bytes_given_back), " given back\n"));
+  Print(Cat("memory  ", Grouped(given.rows_given_back), " deleted rows, ",
+            bytes(given.device_bytes_given_back), " of the device and ",
+            bytes(given.host_bytes_given_back), " of the host given back\n",  //
+            "disk    ", Grouped(given.stored_rows_given_back), " deleted rows, ",
+            bytes(given.stored_bytes_given_back), " given back\n"));
   return kExitOk;
 }
 
@@ -125,14 +111,11 @@ void AddAliasCommand(CLI::App& app, const GlobalOptions& global, Action* action)
   CLI::App* set = group->add_subcommand("set", "Make an alias name a collection, or move it there");
   set->add_option("alias", *alias, "The alias: letters, digits, '_', '.' and '-'")->required();
   set->add_option("collection", *collection, "The collection")->required();
-  set->callback([&global, action, alias, collection] {
-    *action = [&global, alias, collection] { return SetAlias(global, *alias, *collection); };
-  });
+  OnChosen(set, action,
+           [&global, alias, collection] { return SetAlias(global, *alias, *collection); });
   CLI::App* drop = group->add_subcommand("drop", "Drop an alias; its collection stays");
   drop->add_option("alias", *alias, "The alias")->required();
-  drop->callback([&global, action, alias] {
-    *action = [&global, alias] { return DropAlias(global, *alias); };
-  });
+  OnChosen(drop, action, [&global, alias] { return DropAlias(global, *alias); });
 }
 
 void AddSnapshotCommand(CLI::App& app, const GlobalOptions& global, Action* action) {
@@ -147,11 +130,9 @@ void AddSnapshotCommand(CLI::App& app, const GlobalOptions& global, Action* acti
   auto name = std::make_shared<std::string>();
   CLI::App* create = group->add_subcommand("create", "Make a snapshot; no time limit of its own");
   create->add_option("name", *name, "Its name: letters, digits, '_', '.' and '-'")->required();
-  create->callback([&global, action, name] {
-    *action = [&global, name] { return CreateSnapshot(global, *name); };
-  });
+  OnChosen(create, action, [&global, name] { return CreateSnapshot(global, *name); });
   CLI::App* list = group->add_subcommand("list", "All snapshots, ordered by name");
-  list->callback([&global, action] { *action = [&global] { return ListSnapshots(global); }; });
+  OnChosen(list, action, [&global] { return ListSnapshots(global); });
 }
 
 void AddCompactCommand(CLI::App& app, const GlobalOptions& global, Action* action) {
@@ -164,9 +145,7 @@ void AddCompactCommand(CLI::App& app, const GlobalOptions& global, Action* actio
       "The server does so by itself once a fifth of a part is deleted. No answer changes.\n"
       "Example:\n"
       "  nearfield compact docs");
-  compact->callback([&global, action, collection] {
-    *action = [&global, collection] { return Compact(global, *collection); };
-  });
+  OnChosen(compact, action, [&global, collection] { return Compact(global, *collection); });
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -16,15 +15,6 @@ namespace nearfield::client {
 namespace {
 
 constexpr std::string_view kFormat = "nearfield audit record 1";
-
-absl::StatusOr<Neighbors> ParseNeighbors(const JsonFields& fields) {
-  Neighbors neighbors;
-  NF_ASSIGN_OR_RETURN(neighbors.ids, fields.Ids("ids"));
-  NF_ASSIGN_OR_RETURN(neighbors.scores, fields.FloatBits("score_bits"));
-  if (Count(neighbors.ids) == neighbors.scores.size()) return neighbors;
-  return absl::InvalidArgumentError(
-      Cat(Count(neighbors.ids), " ids and ", neighbors.scores.size(), " scores: must be as many"));
-}
 
 absl::StatusOr<std::vector<float>> Vector(const JsonFields& fields, std::string_view name,
                                           DataType dtype, uint32_t dim) {
@@ -52,13 +42,11 @@ absl::Status ParseRows(std::string_view text, AuditRecord* record) {
 absl::Status ParseNarrowing(const JsonFields& fields, AuditRecord* record) {
   if (fields.Find("score_min_bits")) {
     NF_ASSIGN_OR_RETURN(const std::string digits, fields.Text("score_min_bits"));
-    uint32_t bits = 0;
-    const auto [end, error] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), bits, 16);
-    if (error != std::errc() || end != digits.data() + digits.size()) {
+    const auto bits = ParseNumber<uint32_t>(digits, 16);
+    if (!bits) {
       return absl::InvalidArgumentError("member \"score_min_bits\": not the bits of a float");
     }
-    record->answer.score_threshold = std::bit_cast<float>(bits);
+    record->answer.score_threshold = std::bit_cast<float>(*bits);
   }
   record->filtered = fields.Find("filter").has_value();
   if (!record->filtered) return absl::OkStatus();

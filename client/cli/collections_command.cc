@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <span>
@@ -11,22 +12,14 @@
 #include "client/cli/json_output.h"
 #include "client/cli/options.h"
 #include "client/cli/text_output.h"
+#include "client/formats/status_macros.h"
 #include "client/formats/text.h"
 
 namespace nearfield::client {
 namespace {
 
-std::string Joined(std::span<const std::string> names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
-std::vector<std::string> AttributeTexts(std::span<const AttributeSpec> attributes) {
-  std::vector<std::string> texts;
-  texts.reserve(attributes.size());
-  for (const AttributeSpec& spec : attributes) texts.push_back(ToString(spec));
-  return texts;
+std::string AttributesText(std::span<const AttributeSpec> attributes) {
+  return Joined(attributes, ", ", [](const AttributeSpec& spec) { return ToString(spec); });
 }
 
 // Returns the requested choice, and the server's decision if the request left it open.
@@ -39,24 +32,12 @@ std::string ScanText(const CollectionInfo& info) {
 
 void PrintCollections(const GlobalOptions& global, std::span<const CollectionInfo> collections) {
   if (global.json) {
-    for (const CollectionInfo& info : collections) Print(Cat(ToJson(info).ToString(), "\n"));
+    for (const CollectionInfo& info : collections) Print(ToJson(info));
     return;
   }
-  Table table({{"name"},
-               {"rows", Align::kRight},
-               {"dim", Align::kRight},
-               {"metric"},
-               {"dtype"},
-               {"ids"},
-               {"scan"},
-               {"rows in"},
-               {"durable"},
-               {"epoch", Align::kRight},
-               {"generations", Align::kRight},
-               {"device", Align::kRight},
-               {"host", Align::kRight},
-               {"attributes"},
-               {"aliases"}});
+  Table table({"name", Table::Right("rows"), Table::Right("dim"), "metric", "dtype", "ids", "scan",
+               "rows in", "durable", Table::Right("epoch"), Table::Right("generations"),
+               Table::Right("device"), Table::Right("host"), "attributes", "aliases"});
   for (const CollectionInfo& info : collections) {
     table.Add({info.spec.name, Grouped(info.rows_count), std::to_string(info.spec.dim),
                std::string(Name(info.spec.metric)), std::string(Name(info.spec.dtype)),
@@ -65,7 +46,7 @@ void PrintCollections(const GlobalOptions& global, std::span<const CollectionInf
                std::to_string(info.epoch), std::to_string(info.generations_count),
                HumanBytes(static_cast<double>(info.device_bytes)),
                HumanBytes(static_cast<double>(info.host_bytes)),
-               Joined(AttributeTexts(info.spec.attributes)), Joined(info.aliases)});
+               AttributesText(info.spec.attributes), Joined(info.aliases, ", ", std::identity())});
   }
   Print(table.ToString());
   for (const CollectionInfo& info : collections) {
@@ -78,30 +59,24 @@ void PrintCollections(const GlobalOptions& global, std::span<const CollectionInf
   }
 }
 
-int List(const GlobalOptions& global) {
-  auto client = ConnectTo(global);
-  if (!client.ok()) return BadInput(client.status());
-  const auto collections = client->ListCollections();
-  if (!collections.ok()) return CallFailed(global, collections.status());
-  PrintCollections(global, *collections);
+absl::StatusOr<int> List(const GlobalOptions& global) {
+  NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
+  NF_ASSIGN_OR_RETURN(const auto collections, client.ListCollections());
+  PrintCollections(global, collections);
   return kExitOk;
 }
 
-int Show(const GlobalOptions& global, const std::string& name) {
-  auto client = ConnectTo(global);
-  if (!client.ok()) return BadInput(client.status());
-  const auto info = client->GetCollection(name);
-  if (!info.ok()) return CallFailed(global, info.status());
-  PrintCollections(global, std::span(&*info, 1));
+absl::StatusOr<int> Show(const GlobalOptions& global, const std::string& name) {
+  NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
+  NF_ASSIGN_OR_RETURN(const auto info, client.GetCollection(name));
+  PrintCollections(global, std::span(&info, 1));
   return kExitOk;
 }
 
-int Create(const GlobalOptions& global, const CollectionSpec& spec) {
-  auto client = ConnectTo(global);
-  if (!client.ok()) return BadInput(client.status());
-  const auto info = client->CreateCollection(spec);
-  if (!info.ok()) return CallFailed(global, info.status());
-  PrintCollections(global, std::span(&*info, 1));
+absl::StatusOr<int> Create(const GlobalOptions& global, const CollectionSpec& spec) {
+  NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
+  NF_ASSIGN_OR_RETURN(const auto info, client.CreateCollection(spec));
+  PrintCollections(global, std::span(&info, 1));
   return kExitOk;
 }
 
@@ -120,22 +95,19 @@ bool Confirmed(const std::string& name) {
   return false;
 }
 
-int Drop(const GlobalOptions& global, const std::string& name, bool yes) {
+absl::StatusOr<int> Drop(const GlobalOptions& global, const std::string& name, bool yes) {
   if (!yes && !Confirmed(name)) return kExitUsage;
-  auto client = ConnectTo(global);
-  if (!client.ok()) return BadInput(client.status());
+  NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
   // If the rows could not be loaded, their number is unknown.
-  const auto info = client->GetCollection(name);
+  const auto info = client.GetCollection(name);
   const bool counted = !info.ok() || info->error.empty();
-  const auto rows_count = client->DropCollection(name);
-  if (!rows_count.ok()) return CallFailed(global, rows_count.status());
+  NF_ASSIGN_OR_RETURN(const auto rows_count, client.DropCollection(name));
   if (global.json) {
     JsonObject json;
-    json.Add("name", std::string_view(name))
-        .AddJson("rows_count", counted ? std::to_string(*rows_count) : "null");
-    Print(Cat(json.ToString(), "\n"));
+    json.Add("name", name).AddJson("rows_count", counted ? std::to_string(rows_count) : "null");
+    Print(json);
   } else if (counted) {
-    Print(Cat("dropped ", Printable(name), " and its ", Grouped(*rows_count), " rows\n"));
+    Print(Cat("dropped ", Printable(name), " and its ", Grouped(rows_count), " rows\n"));
   } else {
     Print(Cat("dropped ", Printable(name), "; its rows could not be loaded, nor counted\n"));
   }
@@ -156,13 +128,12 @@ void AddCollectionsCommand(CLI::App& app, const GlobalOptions& global, Action* a
       "  nearfield collections drop docs --yes");
 
   CLI::App* list = group->add_subcommand("list", "All collections, ordered by name");
-  list->callback([&global, action] { *action = [&global] { return List(global); }; });
+  OnChosen(list, action, [&global] { return List(global); });
 
   auto shown = std::make_shared<std::string>();
   CLI::App* show = group->add_subcommand("show", "One collection");
   show->add_option("collection", *shown, "Its name")->required();
-  show->callback(
-      [&global, action, shown] { *action = [&global, shown] { return Show(global, *shown); }; });
+  OnChosen(show, action, [&global, shown] { return Show(global, *shown); });
 
   auto spec = std::make_shared<CollectionSpec>();
   CLI::App* create = group->add_subcommand("create", "Make an empty collection");
@@ -191,17 +162,14 @@ void AddCollectionsCommand(CLI::App& app, const GlobalOptions& global, Action* a
       "  nearfield collections create huge --dim 1024 --metric dot --scan int8\n"
       "  nearfield collections create books --dim 384 --metric dot --attribute year:int64 "
       "--attribute tags:keyword[]");
-  create->callback(
-      [&global, action, spec] { *action = [&global, spec] { return Create(global, *spec); }; });
+  OnChosen(create, action, [&global, spec] { return Create(global, *spec); });
 
   auto dropped = std::make_shared<std::string>();
   auto yes = std::make_shared<bool>(false);
   CLI::App* drop = group->add_subcommand("drop", "Delete a collection and all its rows");
   drop->add_option("collection", *dropped, "Its name")->required();
   drop->add_flag("--yes", *yes, "Do not ask");
-  drop->callback([&global, action, dropped, yes] {
-    *action = [&global, dropped, yes] { return Drop(global, *dropped, *yes); };
-  });
+  OnChosen(drop, action, [&global, dropped, yes] { return Drop(global, *dropped, *yes); });
 }
 
 }  // namespace nearfield::client

@@ -1,12 +1,20 @@
 #include "client/cli/command.h"
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
+#include <utility>
 
+#include "client/cli/json_output.h"
 #include "client/cli/text_output.h"
 #include "client/formats/id_file.h"
+#include "client/formats/status_macros.h"
 #include "client/formats/text.h"
 
 namespace nearfield::client {
+
+void OnChosen(CLI::App* command, Action* action, Action work) {
+  command->callback([action, work = std::move(work)] { *action = work; });
+}
 
 absl::StatusOr<Client> ConnectTo(const GlobalOptions& global) {
   ClientOptions options;
@@ -18,18 +26,19 @@ absl::StatusOr<Client> ConnectTo(const GlobalOptions& global) {
 
 void Print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
+void Print(const JsonObject& json) { Print(Cat(json.ToString(), "\n")); }
+
 void PrintError(std::string_view text) {
   std::fflush(stdout);  // keeps earlier results before the error message
   const std::string line = Cat("nearfield: ", Printable(text), "\n");
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
-int BadInput(const absl::Status& status) {
-  PrintError(Cat(status.message()));
-  return kExitUsage;
+absl::Status AsBadInput(const absl::Status& status) {
+  return status.ok() ? status : absl::InvalidArgumentError(status.message());
 }
 
-int CallFailed(const GlobalOptions& global, const absl::Status& status) {
+int ReportError(const GlobalOptions& global, const absl::Status& status) {
   const std::string reason = Cat(absl::StatusCodeToString(status.code()), ": ", status.message());
   if (IsUnreachable(status)) {
     PrintError(Cat("cannot reach ", global.address,
@@ -39,8 +48,11 @@ int CallFailed(const GlobalOptions& global, const absl::Status& status) {
     return kExitUnreachable;
   }
   const std::string id = RequestIdOf(status);
-  // The client library itself refused the call: nothing was sent.
-  if (id.empty() && absl::IsInvalidArgument(status)) return BadInput(status);
+  // A bad input, or a call that the client library itself refused: nothing was sent.
+  if (id.empty() && absl::IsInvalidArgument(status)) {
+    PrintError(Cat(status.message()));
+    return kExitUsage;
+  }
   PrintError(id.empty() ? reason : Cat(reason, " (request ", id, ")"));
   switch (status.code()) {
     case absl::StatusCode::kNotFound: return kExitNegative;
@@ -51,31 +63,20 @@ int CallFailed(const GlobalOptions& global, const absl::Status& status) {
   }
 }
 
-std::optional<IdColumn> ResolveIds(Client& client, const GlobalOptions& global,
-                                   std::string_view collection, const IdArguments& arguments,
-                                   int* exit_code) {
-  const auto info = client.GetCollection(collection);
-  if (!info.ok()) {
-    *exit_code = CallFailed(global, info.status());
-    return std::nullopt;
-  }
-  const IdType type = info->spec.id_type;
+absl::StatusOr<IdColumn> ResolveIds(Client& client, std::string_view collection,
+                                    const IdArguments& arguments) {
+  NF_ASSIGN_OR_RETURN(const CollectionInfo info, client.GetCollection(collection));
+  const IdType type = info.spec.id_type;
   IdColumn ids = EmptyIds(type);
-  absl::Status status;
   if (!arguments.path.empty()) {
-    absl::StatusOr<IdColumn> read = ReadIds(arguments.path, type);
-    status = read.status();
-    if (status.ok()) ids = *std::move(read);
+    NF_ASSIGN_OR_RETURN(ids, AsBadInput(ReadIds(arguments.path, type)));
   }
-  for (size_t i = 0; status.ok() && i < arguments.ids.size(); ++i) {
-    const absl::StatusOr<Id> id = ParseId(arguments.ids[i], type);
-    if (id.ok()) Append(*id, &ids);
-    status = id.status();
+  for (const std::string& text : arguments.ids) {
+    NF_ASSIGN_OR_RETURN(const Id id, ParseId(text, type));
+    Append(id, &ids);
   }
-  if (status.ok() && Count(ids) == 0) status = absl::InvalidArgumentError("no id was given");
-  if (status.ok()) return ids;
-  *exit_code = BadInput(status);
-  return std::nullopt;
+  if (Count(ids) == 0) return absl::InvalidArgumentError("no id was given");
+  return ids;
 }
 
 }  // namespace nearfield::client

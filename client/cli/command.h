@@ -18,6 +18,8 @@ class App;
 
 namespace nearfield::client {
 
+class JsonObject;
+
 // Exit codes, as documented by --help.
 enum ExitCode : int {
   kExitOk = 0,
@@ -39,9 +41,12 @@ struct GlobalOptions {
   }
 };
 
-// The work of the chosen command. The command's parser stores it here; main() runs it after the
-// whole command line is parsed.
-using Action = std::function<int()>;
+// The work of the chosen command: returns the exit code, or the error that main() reports. The
+// command's parser stores it; main() runs it after the whole command line is parsed.
+using Action = std::function<absl::StatusOr<int>()>;
+
+// Makes `work` the action if the command line names `command`.
+void OnChosen(CLI::App* command, Action* action, Action work);
 
 // Each function adds its commands to the app.
 void AddCollectionsCommand(CLI::App& app, const GlobalOptions& global, Action* action);
@@ -61,22 +66,27 @@ void AddServerCommands(CLI::App& app, const GlobalOptions& global,
 absl::StatusOr<Client> ConnectTo(const GlobalOptions& global);
 
 void Print(std::string_view text);       // to standard output
+void Print(const JsonObject& json);      // to standard output, as one line
 void PrintError(std::string_view text);  // to standard error, as "nearfield: TEXT"
 
-// Reports a bad input or wrong usage; returns kExitUsage.
-int BadInput(const absl::Status& status);
-// Reports a failed call and what to do about it; returns kExitNegative (NOT_FOUND), kExitRefused or
-// kExitUnreachable.
-int CallFailed(const GlobalOptions& global, const absl::Status& status);
+// Returns the result with any error as InvalidArgument, which ReportError treats as bad input: a
+// file that does not exist is not an object that the server lacks.
+absl::Status AsBadInput(const absl::Status& status);
+template <typename T>
+absl::StatusOr<T> AsBadInput(absl::StatusOr<T> result) {
+  if (result.ok()) return result;
+  return AsBadInput(result.status());
+}
+// Reports an error and what to do about it; returns kExitUsage (InvalidArgument that no server
+// sent), kExitNegative (NOT_FOUND), kExitRefused or kExitUnreachable.
+int ReportError(const GlobalOptions& global, const absl::Status& status);
 
 // Ids from the command line or a file, of the collection's type (requested from the server).
 struct IdArguments {
   std::vector<std::string> ids;
   std::string path;
 };
-// Returns nullopt after it has reported the error; `exit_code` is then the value to return.
-std::optional<IdColumn> ResolveIds(Client& client, const GlobalOptions& global,
-                                   std::string_view collection, const IdArguments& arguments,
-                                   int* exit_code);
+absl::StatusOr<IdColumn> ResolveIds(Client& client, std::string_view collection,
+                                    const IdArguments& arguments);
 
 }  // namespace nearfield::client

@@ -1,22 +1,19 @@
 // nearfield counters
 #include <CLI/CLI.hpp>
-#include <string>
 
 #include "client/cli/command.h"
 #include "client/cli/json_output.h"
 #include "client/cli/search_output.h"
 #include "client/cli/text_output.h"
+#include "client/formats/status_macros.h"
 #include "client/formats/text.h"
 
 namespace nearfield::client {
 namespace {
 
 void PrintCalls(const Counters& counters) {
-  Table table({{"method"},
-               {"status"},
-               {"calls", Align::kRight},
-               {"rows", Align::kRight},
-               {"mean us", Align::kRight}});
+  Table table(
+      {"method", "status", Table::Right("calls"), Table::Right("rows"), Table::Right("mean us")});
   for (const Counters::Calls& each : counters.calls) {
     const uint64_t mean_us = each.calls_count == 0 ? 0 : each.total_us / each.calls_count;
     table.Add({Printable(each.method), Printable(each.status), Grouped(each.calls_count),
@@ -25,20 +22,18 @@ void PrintCalls(const Counters& counters) {
   Print(table.ToString());
 }
 
-int ShowCounters(const GlobalOptions& global) {
-  auto client = ConnectTo(global);
-  if (!client.ok()) return BadInput(client.status());
-  const auto counters = client->GetCounters();
-  if (!counters.ok()) return CallFailed(global, counters.status());
+absl::StatusOr<int> ShowCounters(const GlobalOptions& global) {
+  NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
+  NF_ASSIGN_OR_RETURN(const auto counters, client.GetCounters());
   if (global.json) {
-    Print(Cat(ToJson(*counters).ToString(), "\n"));
+    Print(ToJson(counters));
     return kExitOk;
   }
-  const Counters::Passes& passes = counters->passes;
-  const Counters::Audit& audit = counters->audit;
-  const Counters::Connections& connections = counters->connections;
-  Print(Cat("since ", TimeText(counters->started_unix_ms / 1000), " UTC\n"));
-  PrintCalls(*counters);
+  const Counters::Passes& passes = counters.passes;
+  const Counters::Audit& audit = counters.audit;
+  const Counters::Connections& connections = counters.connections;
+  Print(Cat("since ", TimeText(counters.started_unix_ms / 1000), " UTC\n"));
+  PrintCalls(counters);
   Print(Cat("passes       ", Grouped(passes.passes_count), ", on the device for ",
             Grouped(passes.device_us / 1000), " ms, ",
             HumanBytes(static_cast<double>(passes.bytes_read)), " read\n",  //
@@ -52,7 +47,7 @@ int ShowCounters(const GlobalOptions& global) {
             "connections  ", Grouped(connections.open_count), " open, ",
             Grouped(connections.accepted_count), " accepted, ", Grouped(connections.refused_count),
             " refused; ", Grouped(connections.pauses_count), " pauses of accepting\n",  //
-            "log          ", Grouped(counters->log_lines_dropped_count), " lines dropped\n"));
+            "log          ", Grouped(counters.log_lines_dropped_count), " lines dropped\n"));
   return kExitOk;
 }
 
@@ -66,7 +61,7 @@ void AddCountersCommand(CLI::App& app, const GlobalOptions& global, Action* acti
       "it;\n"
       "queries that needed a tighter threshold or a scan of the exact rows; the audit of answers;\n"
       "connections, and lines of the log that were dropped.");
-  counters->callback([&global, action] { *action = [&global] { return ShowCounters(global); }; });
+  OnChosen(counters, action, [&global] { return ShowCounters(global); });
 }
 
 }  // namespace nearfield::client

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "client/formats/filter_text.h"
+#include "client/formats/status_macros.h"
 #include "client/formats/text.h"
 
 namespace nearfield::client {
@@ -29,22 +30,14 @@ CLI::Option* AddFilterOption(CLI::App& app, std::string* text, const std::string
           "FILTER"));
 }
 
-bool ResolveFilter(Client& client, const GlobalOptions& global, std::string_view collection,
-                   const std::string& text, std::optional<Filter>* filter, int* exit_code) {
-  if (text.empty()) return true;
-  const auto info = client.GetCollection(collection);
-  if (!info.ok()) {
-    *exit_code = CallFailed(global, info.status());
-    return false;
-  }
+absl::StatusOr<std::optional<Filter>> ResolveFilter(Client& client, std::string_view collection,
+                                                    const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  NF_ASSIGN_OR_RETURN(const CollectionInfo info, client.GetCollection(collection));
   absl::StatusOr<Filter> parsed =
-      ParseFilter(text, {.attributes = info->spec.attributes, .id_type = info->spec.id_type});
-  if (!parsed.ok()) {
-    *exit_code = BadInput(absl::InvalidArgumentError(Cat("--filter: ", parsed.status().message())));
-    return false;
-  }
-  *filter = *std::move(parsed);
-  return true;
+      ParseFilter(text, {.attributes = info.spec.attributes, .id_type = info.spec.id_type});
+  if (parsed.ok()) return *std::move(parsed);
+  return absl::InvalidArgumentError(Cat("--filter: ", parsed.status().message()));
 }
 
 }  // namespace nearfield::client

@@ -19,8 +19,8 @@ extern const char kFilterHelp[];
 CLI::Option* AddFilterOption(CLI::App& app, std::string* text, const std::string& description);
 
 // Parses the text with the collection's schema (requested from the server); an empty text is no
-// filter. Returns false after it has reported the error; `exit_code` is then the value to return.
-bool ResolveFilter(Client& client, const GlobalOptions& global, std::string_view collection,
-                   const std::string& text, std::optional<Filter>* filter, int* exit_code);
+// filter.
+absl::StatusOr<std::optional<Filter>> ResolveFilter(Client& client, std::string_view collection,
+                                                    const std::string& text);
 
 }  // namespace nearfield::client

@@ -59,13 +59,12 @@ std::string JsonNumber(float value) {
   return std::isnan(value) ? "\"nan\"" : Cat("\"", ScoreText(value), "\"");
 }
 
-std::string JsonNumbers(std::span<const float> values) {
-  std::string json = "[";
-  for (const float value : values) {
-    if (json.size() > 1) json += ',';
-    json += JsonNumber(value);
-  }
-  return json + "]";
+std::string JsonNumbers(std::span<const float> values) { return JsonArray(values, JsonNumber); }
+
+std::string VectorJson(const EncodedVectors& vectors, size_t row, size_t rows_count) {
+  const size_t row_bytes = vectors.bytes.size() / rows_count;
+  return JsonNumbers(
+      Widen(vectors.dtype, std::string_view(vectors.bytes).substr(row * row_bytes, row_bytes)));
 }
 
 std::string ToJson(const Id& id) {
@@ -74,41 +73,32 @@ std::string ToJson(const Id& id) {
 }
 
 std::string ToJson(const IdColumn& ids) {
-  std::string json = "[";
-  for (size_t i = 0; i < Count(ids); ++i) {
-    if (i > 0) json += ',';
-    json += ToJson(At(ids, i));
-  }
-  return json + "]";
+  return std::visit(
+      [](const auto& column) {
+        return JsonArray(column, [](const auto& id) { return ToJson(Id(id)); });
+      },
+      ids);
 }
 
 JsonObject ToJson(const AttributeSpec& spec) {
   return JsonObject()
-      .Add("name", std::string_view(spec.name))
+      .Add("name", spec.name)
       .Add("type", Name(spec.type))
       .Add("is_list", spec.is_list);
 }
 
 JsonObject ToJson(const CollectionInfo& info) {
-  std::string attributes = "[";
-  for (const AttributeSpec& spec : info.spec.attributes) {
-    if (attributes.size() > 1) attributes += ',';
-    attributes += ToJson(spec).ToString();
-  }
-  std::string aliases = "[";
-  for (const std::string& alias : info.aliases) {
-    if (aliases.size() > 1) aliases += ',';
-    aliases += QuoteJson(alias);
-  }
+  const std::string attributes = JsonArray(
+      info.spec.attributes, [](const AttributeSpec& spec) { return ToJson(spec).ToString(); });
   return JsonObject()
-      .Add("name", std::string_view(info.spec.name))
+      .Add("name", info.spec.name)
       .Add("dim", info.spec.dim)
       .Add("metric", Name(info.spec.metric))
       .Add("dtype", Name(info.spec.dtype))
       .Add("id_type", Name(info.spec.id_type))
       .Add("scan", Name(info.spec.scan))
       .Add("rows", Name(info.spec.rows))
-      .AddJson("attributes", attributes + "]")
+      .AddJson("attributes", attributes)
       .Add("epoch", info.epoch)
       .Add("incarnation", info.incarnation)
       .Add("rows_count", info.rows_count)
@@ -118,18 +108,18 @@ JsonObject ToJson(const CollectionInfo& info) {
       .Add("host_bytes", info.host_bytes)
       .Add("scan_precision", Name(info.scan_precision))
       .Add("durable", info.durable)
-      .Add("error", std::string_view(info.error))
+      .Add("error", info.error)
       .Add("read_failures_count", info.read_failures_count)
-      .AddJson("aliases", aliases + "]");
+      .AddJson("aliases", JsonArray(info.aliases, QuoteJson));
 }
 
 JsonObject ToJson(const SnapshotInfo& info) {
   return JsonObject()
-      .Add("name", std::string_view(info.name))
+      .Add("name", info.name)
       .Add("files_count", info.files_count)
       .Add("bytes", info.bytes)
       .Add("created_unix_s", info.created_unix_s)
-      .Add("error", std::string_view(info.error));
+      .Add("error", info.error);
 }
 
 JsonObject ToJson(const CompactAnswer& answer) {
@@ -141,53 +131,62 @@ JsonObject ToJson(const CompactAnswer& answer) {
       .Add("stored_bytes_given_back", answer.stored_bytes_given_back);
 }
 
+std::vector<LimitRow> Describe(const Limits& limits) {
+  return {
+      {"dim_max", limits.dim_max, "dimensions of a row"},
+      {"k_max", limits.k_max, "neighbors a query may ask for"},
+      {"queries_max", limits.queries_max, "queries in one search"},
+      {"fetch_ids_max", limits.fetch_ids_max, "ids in one fetch or delete"},
+      {"request_bytes_max", limits.request_bytes_max, "bytes of a message to the server"},
+      {"response_bytes_max", limits.response_bytes_max, "bytes of a message from the server"},
+      {"id_bytes_max", limits.id_bytes_max, "bytes of a string id"},
+      {"payload_bytes_max", limits.payload_bytes_max, "bytes of one row's payload"},
+      {"collection_name_bytes_max", limits.collection_name_bytes_max, "bytes of a name"},
+      {"upload_block_bytes_max", limits.upload_block_bytes_max, "bytes of an upload block"},
+      {"rows_per_collection_max", limits.rows_per_collection_max, "rows of a collection"},
+      {"collections_max", limits.collections_max, "collections"},
+      {"queue_requests_max", limits.queue_requests_max, "searches that may wait"},
+      {"cursor_ms", limits.cursor_ms, "milliseconds for which a cursor's epoch is kept"},
+      {"page_rows_max", limits.page_rows_max, "rows that pages reach without --all"},
+      {"epochs_kept_max", limits.epochs_kept_max, "epochs kept for one caller's cursors"},
+      {"epochs_kept_percent", limits.epochs_kept_percent,
+       "percent of the memory that only they hold"},
+      {"uploads_max", limits.uploads_max, "uploads at once"},
+      {"verify_max", limits.verify_max, "verifications at once"},
+      {"aliases_max", limits.aliases_max, "aliases"},
+      {"upload_token_bytes_max", limits.upload_token_bytes_max, "bytes of an upload token"},
+      {"attributes_max", limits.attributes_max, "attributes of a collection"},
+      {"attribute_keyword_bytes_max", limits.attribute_keyword_bytes_max, "bytes of a keyword"},
+      {"attribute_list_values_max", limits.attribute_list_values_max, "values of a list attribute"},
+      {"attribute_row_bytes_max", limits.attribute_row_bytes_max, "bytes of one row's attributes"},
+      {"filter_levels_max", limits.filter_levels_max, "levels of a filter"},
+      {"filter_conditions_max", limits.filter_conditions_max, "conditions of a filter"},
+      {"filter_values_max", limits.filter_values_max, "values or ids of a condition"},
+      {"filter_bytes_max", limits.filter_bytes_max, "bytes of a filter"},
+      {"upload_tokens_max", limits.upload_tokens_max, "open uploads with a token"},
+      {"upload_token_s", limits.upload_token_s, "seconds for which an open upload is kept"},
+      {"upload_idle_ms", limits.upload_idle_ms, "milliseconds an upload may be silent"},
+      {"caller_share_percent", limits.caller_share_percent,
+       "percent of shared limits for one caller"},
+      {"search_ms_max", limits.search_ms_max, "milliseconds a search may take"},
+      {"reply_unread_ms", limits.reply_unread_ms, "milliseconds in which a reply must be taken"},
+      {"requests_bytes_max", limits.requests_bytes_max, "bytes of all requests in flight"},
+      {"replies_bytes_max", limits.replies_bytes_max, "bytes of all replies in flight"},
+      {"streams_max", limits.streams_max, "calls at once on one connection"},
+      {"snapshots_max", limits.snapshots_max, "snapshots"},
+  };
+}
+
 JsonObject ToJson(const Limits& limits) {
-  return JsonObject()
-      .Add("dim_max", limits.dim_max)
-      .Add("k_max", limits.k_max)
-      .Add("queries_max", limits.queries_max)
-      .Add("fetch_ids_max", limits.fetch_ids_max)
-      .Add("request_bytes_max", limits.request_bytes_max)
-      .Add("response_bytes_max", limits.response_bytes_max)
-      .Add("id_bytes_max", limits.id_bytes_max)
-      .Add("payload_bytes_max", limits.payload_bytes_max)
-      .Add("collection_name_bytes_max", limits.collection_name_bytes_max)
-      .Add("upload_block_bytes_max", limits.upload_block_bytes_max)
-      .Add("rows_per_collection_max", limits.rows_per_collection_max)
-      .Add("collections_max", limits.collections_max)
-      .Add("queue_requests_max", limits.queue_requests_max)
-      .Add("cursor_ms", limits.cursor_ms)
-      .Add("page_rows_max", limits.page_rows_max)
-      .Add("epochs_kept_max", limits.epochs_kept_max)
-      .Add("epochs_kept_percent", limits.epochs_kept_percent)
-      .Add("uploads_max", limits.uploads_max)
-      .Add("verify_max", limits.verify_max)
-      .Add("aliases_max", limits.aliases_max)
-      .Add("upload_token_bytes_max", limits.upload_token_bytes_max)
-      .Add("attributes_max", limits.attributes_max)
-      .Add("attribute_keyword_bytes_max", limits.attribute_keyword_bytes_max)
-      .Add("attribute_list_values_max", limits.attribute_list_values_max)
-      .Add("attribute_row_bytes_max", limits.attribute_row_bytes_max)
-      .Add("filter_levels_max", limits.filter_levels_max)
-      .Add("filter_conditions_max", limits.filter_conditions_max)
-      .Add("filter_values_max", limits.filter_values_max)
-      .Add("filter_bytes_max", limits.filter_bytes_max)
-      .Add("upload_tokens_max", limits.upload_tokens_max)
-      .Add("upload_token_s", limits.upload_token_s)
-      .Add("upload_idle_ms", limits.upload_idle_ms)
-      .Add("caller_share_percent", limits.caller_share_percent)
-      .Add("search_ms_max", limits.search_ms_max)
-      .Add("reply_unread_ms", limits.reply_unread_ms)
-      .Add("requests_bytes_max", limits.requests_bytes_max)
-      .Add("replies_bytes_max", limits.replies_bytes_max)
-      .Add("streams_max", limits.streams_max)
-      .Add("snapshots_max", limits.snapshots_max);
+  JsonObject json;
+  for (const LimitRow& row : Describe(limits)) json.Add(row.name, row.value);
+  return json;
 }
 
 JsonObject ToJson(const Capacity& capacity) {
   return JsonObject()
       .Add("backend", Name(capacity.backend))
-      .Add("device_name", std::string_view(capacity.device_name))
+      .Add("device_name", capacity.device_name)
       .Add("device_bytes_total", capacity.device_bytes_total)
       .Add("device_bytes_used", capacity.device_bytes_used)
       .Add("host_bytes_total", capacity.host_bytes_total)
@@ -196,7 +195,7 @@ JsonObject ToJson(const Capacity& capacity) {
       .Add("host_rows_bytes_used", capacity.host_rows_bytes_used)
       .Add("attribute_bytes_total", capacity.attribute_bytes_total)
       .Add("attribute_bytes_used", capacity.attribute_bytes_used)
-      .Add("server_version", std::string_view(capacity.server_version));
+      .Add("server_version", capacity.server_version);
 }
 
 JsonObject ToJson(const ScanEscalations& escalations) {
@@ -204,22 +203,21 @@ JsonObject ToJson(const ScanEscalations& escalations) {
 }
 
 JsonObject ToJson(const Counters& counters) {
-  std::string calls;
-  for (const Counters::Calls& each : counters.calls) {
-    calls += Cat(calls.empty() ? "" : ",", JsonObject()
-                                               .Add("method", std::string_view(each.method))
-                                               .Add("status", std::string_view(each.status))
-                                               .Add("calls_count", each.calls_count)
-                                               .Add("rows_count", each.rows_count)
-                                               .Add("total_us", each.total_us)
-                                               .ToString());
-  }
+  const std::string calls = JsonArray(counters.calls, [](const Counters::Calls& each) {
+    return JsonObject()
+        .Add("method", each.method)
+        .Add("status", each.status)
+        .Add("calls_count", each.calls_count)
+        .Add("rows_count", each.rows_count)
+        .Add("total_us", each.total_us)
+        .ToString();
+  });
   const Counters::Passes& passes = counters.passes;
   const Counters::Audit& audit = counters.audit;
   const Counters::Connections& connections = counters.connections;
   return JsonObject()
       .Add("started_unix_ms", counters.started_unix_ms)
-      .AddJson("calls", Cat("[", calls, "]"))
+      .AddJson("calls", calls)
       .AddJson("passes", JsonObject()
                              .Add("passes_count", passes.passes_count)
                              .Add("queries_rows_count", passes.queries_rows_count)
@@ -268,7 +266,7 @@ JsonObject ToJson(const VerifyAnswer& answer) {
       .Add("oracle_us", answer.oracle_us);
   if (answer.equal) return json;
   return json.Add("first_difference", answer.first_difference)
-      .Add("explanation", std::string_view(answer.explanation))
+      .Add("explanation", answer.explanation)
       .AddJson("expected", ToJson(answer.expected));
 }
 
@@ -280,9 +278,7 @@ std::string ToJson(const Neighbors& neighbors) {
     neighbor.Add("id", At(neighbors.ids, i)).AddJson("score", JsonNumber(neighbors.scores[i]));
     if (!neighbors.payloads.empty()) neighbor.AddPayload(neighbors.payloads[i]);
     if (!neighbors.vectors.bytes.empty()) {
-      const size_t row_bytes = neighbors.vectors.bytes.size() / count;
-      const std::string_view row(neighbors.vectors.bytes.data() + i * row_bytes, row_bytes);
-      neighbor.AddJson("vector", JsonNumbers(Widen(neighbors.vectors.dtype, row)));
+      neighbor.AddJson("vector", VectorJson(neighbors.vectors, i, count));
     }
     if (i > 0) json += ',';
     json += neighbor.ToString();

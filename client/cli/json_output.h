@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "nearfield/client/replies.h"
 #include "nearfield/client/types.h"
@@ -23,6 +24,9 @@ class JsonObject {
   // Prints six digits; null if absent. Requires: finite.
   JsonObject& Add(std::string_view key, std::optional<double> value);
   JsonObject& Add(std::string_view key, std::string_view value);  // quoted
+  JsonObject& Add(std::string_view key, const std::string& value) {
+    return Add(key, std::string_view(value));
+  }
   JsonObject& Add(std::string_view key, const char* value) {
     return Add(key, std::string_view(value));
   }
@@ -47,6 +51,8 @@ std::string JsonNumber(float value);
 std::string ScoreText(float score);
 
 std::string JsonNumbers(std::span<const float> values);
+// Returns one of the rows as numbers. Requires: row < rows_count.
+std::string VectorJson(const EncodedVectors& vectors, size_t row, size_t rows_count);
 std::string ToJson(const Id& id);
 std::string ToJson(const IdColumn& ids);
 
@@ -54,6 +60,13 @@ JsonObject ToJson(const AttributeSpec& spec);
 JsonObject ToJson(const CollectionInfo& info);
 JsonObject ToJson(const SnapshotInfo& info);
 JsonObject ToJson(const CompactAnswer& answer);
+// One row of the table of limits.
+struct LimitRow {
+  const char* name;
+  uint64_t value;
+  const char* meaning;
+};
+std::vector<LimitRow> Describe(const Limits& limits);
 JsonObject ToJson(const Limits& limits);
 JsonObject ToJson(const Capacity& capacity);
 JsonObject ToJson(const ScanEscalations& escalations);

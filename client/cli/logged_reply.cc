@@ -18,10 +18,7 @@ std::string DigestOf(const Neighbors& neighbors) {
 std::string QueryJson(const LoggedQuery& query) {
   if (const auto* id = std::get_if<Id>(&query)) return JsonObject().Add("row_id", *id).ToString();
   const auto& vector = std::get<EncodedVectors>(query);
-  return JsonObject()
-      .Add("dtype", Name(vector.dtype))
-      .Add("data", std::string_view(ToHex(vector.bytes)))
-      .ToString();
+  return JsonObject().Add("dtype", Name(vector.dtype)).Add("data", ToHex(vector.bytes)).ToString();
 }
 
 absl::StatusOr<LoggedQuery> ParseQuery(const JsonFields& fields) {
@@ -57,19 +54,28 @@ Query View(const LoggedQuery& query) {
 std::string ToJsonLine(const LoggedReply& reply) {
   std::vector<float> scores = reply.neighbors.scores;
   JsonObject json;
-  json.Add("collection", std::string_view(reply.collection))
+  json.Add("collection", reply.collection)
       .Add("epoch", reply.epoch)
       .Add("k", reply.k)
       .AddJson("query", QueryJson(reply.query));
-  if (!reply.filter.empty()) json.Add("filter", std::string_view(reply.filter));
+  if (!reply.filter.empty()) json.Add("filter", reply.filter);
   if (reply.score_threshold) {
     json.AddJson("score_threshold_bits", FloatBitsJson({*reply.score_threshold}));
   }
   return json.AddJson("ids", ToJson(reply.neighbors.ids))
       .AddJson("scores", JsonNumbers(scores))
       .AddJson("score_bits", FloatBitsJson(scores))
-      .Add("digest", std::string_view(DigestOf(reply.neighbors)))
+      .Add("digest", DigestOf(reply.neighbors))
       .ToString();
+}
+
+absl::StatusOr<Neighbors> ParseNeighbors(const JsonFields& fields) {
+  Neighbors neighbors;
+  NF_ASSIGN_OR_RETURN(neighbors.ids, fields.Ids("ids"));
+  NF_ASSIGN_OR_RETURN(neighbors.scores, fields.FloatBits("score_bits"));
+  if (Count(neighbors.ids) == neighbors.scores.size()) return neighbors;
+  return absl::InvalidArgumentError(
+      Cat(Count(neighbors.ids), " ids and ", neighbors.scores.size(), " scores: must be as many"));
 }
 
 absl::StatusOr<LoggedReply> ParseLoggedReply(std::string_view line) {
@@ -92,14 +98,8 @@ absl::StatusOr<LoggedReply> ParseLoggedReply(std::string_view line) {
     }
     reply.score_threshold = bits.front();
   }
-  NF_ASSIGN_OR_RETURN(reply.neighbors.ids, fields.Ids("ids"));
-  NF_ASSIGN_OR_RETURN(reply.neighbors.scores, fields.FloatBits("score_bits"));
+  NF_ASSIGN_OR_RETURN(reply.neighbors, ParseNeighbors(fields));
   NF_ASSIGN_OR_RETURN(const std::string digest, fields.Text("digest"));
-  const size_t ids = Count(reply.neighbors.ids);
-  if (ids != reply.neighbors.scores.size()) {
-    return absl::InvalidArgumentError(
-        Cat(ids, " ids and ", reply.neighbors.scores.size(), " scores: must be as many"));
-  }
   if (digest == DigestOf(reply.neighbors)) return reply;
   return absl::DataLossError("the answer does not fit its digest: the log was damaged or changed");
 }

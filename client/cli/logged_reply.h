@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "absl/status/statusor.h"
+#include "client/formats/json_fields.h"
 #include "nearfield/client/replies.h"
 
 namespace nearfield::client {
@@ -31,6 +32,9 @@ struct LoggedReply {
 
 // Returns one JSON object without a line break. Its digest covers this answer only.
 std::string ToJsonLine(const LoggedReply& reply);
+
+// Parses the members "ids" and "score_bits". Errors: InvalidArgument.
+absl::StatusOr<Neighbors> ParseNeighbors(const JsonFields& fields);
 
 // Errors: InvalidArgument (not a line of a log; says why), DataLoss (the answer does not match its
 // digest: the log was damaged or changed).

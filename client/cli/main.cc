@@ -54,10 +54,8 @@ bool TellUnknownCommand(CLI::App& app) {
   CLI::App& group = InnermostGroup(app);
   const std::vector<std::string> left = app.remaining(/*recurse=*/true);
   if (left.empty() || group.get_require_subcommand_min() == 0) return false;
-  std::string names;
-  for (const CLI::App* command : group.get_subcommands([](CLI::App*) { return true; })) {
-    names += (names.empty() ? "" : ", ") + command->get_name();
-  }
+  const std::string names = Joined(group.get_subcommands([](CLI::App*) { return true; }), ", ",
+                                   [](const CLI::App* command) { return command->get_name(); });
   PrintError(Cat(left.front(), ": ", left.front()[0] == '-' ? "no such option" : "no such command",
                  "; the commands of ", group.get_name(), ": ", names));
   return true;
@@ -105,7 +103,8 @@ int Run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitOk : kExitUsage;
   }
-  const int exit_code = action();
+  const absl::StatusOr<int> done = action();
+  const int exit_code = done.ok() ? *done : ReportError(global, done.status());
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
     PrintError("cannot write to standard output");
     return exit_code == kExitOk ? kExitUsage : exit_code;

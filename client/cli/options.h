@@ -2,8 +2,8 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <string>
@@ -41,12 +41,10 @@ CLI::Option* AddNamedOption(CLI::App& app, const std::string& flag, Target* targ
 inline CLI::Validator WholeNumber(uint64_t min, uint64_t max) {
   return CLI::Validator(
       [min, max](const std::string& given) {
-        uint64_t value = 0;
-        const char* end = given.data() + given.size();
-        const auto parsed = std::from_chars(given.data(), end, value);
-        const bool good = parsed.ec == std::errc() && parsed.ptr == end && !given.empty() &&
-                          value >= min && value <= max;
-        return good ? std::string() : Cat(given, ", must be a whole number, ", min, " .. ", max);
+        const auto value = ParseNumber<uint64_t>(given);
+        return value && *value >= min && *value <= max
+                   ? std::string()
+                   : Cat(given, ", must be a whole number, ", min, " .. ", max);
       },
       "");
 }
@@ -58,39 +56,43 @@ inline CLI::Option* AddCountOption(CLI::App& app, const std::string& flag, uint3
       ->check(WholeNumber(1, std::numeric_limits<uint32_t>::max()));
 }
 
+// The same for enumerators whose names Name() returns.
+template <typename E, typename Target>
+CLI::Option* AddEnumOption(CLI::App& app, const std::string& flag, Target* target,
+                           const std::string& description, std::initializer_list<E> values) {
+  std::vector<std::pair<std::string, E>> names;
+  for (const E value : values) names.emplace_back(Name(value), value);
+  return AddNamedOption<E>(app, flag, target, description, names);
+}
+
 template <typename Target>
 CLI::Option* AddMetricOption(CLI::App& app, Target* target) {
-  return AddNamedOption<Metric>(
-      app, "--metric", target, "How a score is computed; higher is better for each",
-      {{"dot", Metric::kDot}, {"cosine", Metric::kCosine}, {"l2", Metric::kL2}});
+  return AddEnumOption(app, "--metric", target,
+                       "How a score is computed; higher is better for each",
+                       {Metric::kDot, Metric::kCosine, Metric::kL2});
 }
 
 template <typename Target>
 CLI::Option* AddDataTypeOption(CLI::App& app, Target* target, const std::string& description) {
-  return AddNamedOption<DataType>(app, "--dtype", target, description,
-                                  {{"float32", DataType::kFloat32},
-                                   {"float16", DataType::kFloat16},
-                                   {"bfloat16", DataType::kBFloat16}});
-}
-
-template <typename Target>
-CLI::Option* AddIdTypeOption(CLI::App& app, Target* target, const std::string& description) {
-  return AddNamedOption<IdType>(app, "--id-type", target, description,
-                                {{"uint64", IdType::kUint64}, {"string", IdType::kString}});
+  return AddEnumOption(app, "--dtype", target, description,
+                       {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16});
 }
 
 template <typename Target>
 CLI::Option* AddScanOption(CLI::App& app, Target* target, const std::string& description) {
-  return AddNamedOption<ScanChoice>(
-      app, "--scan", target, description,
-      {{"auto", ScanChoice::kAuto}, {"int8", ScanChoice::kInt8}, {"rows", ScanChoice::kRows}});
+  return AddEnumOption(app, "--scan", target, description,
+                       {ScanChoice::kAuto, ScanChoice::kInt8, ScanChoice::kRows});
+}
+
+template <typename Target>
+CLI::Option* AddIdTypeOption(CLI::App& app, Target* target, const std::string& description) {
+  return AddEnumOption(app, "--id-type", target, description, {IdType::kUint64, IdType::kString});
 }
 
 template <typename Target>
 CLI::Option* AddRowPlacementOption(CLI::App& app, Target* target, const std::string& description) {
-  return AddNamedOption<RowPlacement>(
-      app, "--rows", target, description,
-      {{"device", RowPlacement::kDevice}, {"host", RowPlacement::kHost}});
+  return AddEnumOption(app, "--rows", target, description,
+                       {RowPlacement::kDevice, RowPlacement::kHost});
 }
 
 inline CLI::Option* AddAttributeOption(CLI::App& app, std::vector<AttributeSpec>* target,

@@ -6,6 +6,7 @@
 #include "client/cli/text_output.h"
 #include "client/formats/json_text.h"
 #include "client/formats/mapped_file.h"
+#include "client/formats/status_macros.h"
 #include "client/formats/text.h"
 
 namespace nearfield::client {
@@ -39,15 +40,14 @@ absl::Status AskServer(const GlobalOptions& global, const AuditRecord& record, R
     replay->findings.push_back("the record does not say what the filter was");
     return absl::OkStatus();
   }
-  auto client = ConnectTo(global);
-  if (!client.ok()) return client.status();
+  NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
   VerifyClaim claim = {
       .k = record.answer.k, .epoch = record.epoch, .neighbors = &record.answer.neighbors};
   claim.filter_message = record.filter_message;
   claim.score_threshold = record.answer.score_threshold;
   claim.skip = record.skip;
   const absl::StatusOr<VerifyAnswer> check =
-      client->Verify(record.spec.name, View(record.answer.query), claim);
+      client.Verify(record.spec.name, View(record.answer.query), claim);
   if (absl::IsFailedPrecondition(check.status()) || absl::IsNotFound(check.status())) {
     replay->findings.push_back(std::string(check.status().message()));
     return absl::OkStatus();
@@ -60,18 +60,12 @@ absl::Status AskServer(const GlobalOptions& global, const AuditRecord& record, R
 
 void PrintReplay(const GlobalOptions& global, const AuditRecord& record, const Replay& replay) {
   if (global.json) {
-    std::string findings = "[";
-    for (const std::string& finding : replay.findings) {
-      findings += Cat(findings.size() > 1 ? "," : "", QuoteJson(finding));
-    }
-    Print(Cat(JsonObject()
-                  .Add("collection", std::string_view(record.spec.name))
-                  .Add("epoch", record.epoch)
-                  .Add("explanation", std::string_view(record.explanation))
-                  .AddJson("findings", findings + "]")
-                  .Add("verdict", Name(replay.verdict))
-                  .ToString(),
-              "\n"));
+    Print(JsonObject()
+              .Add("collection", record.spec.name)
+              .Add("epoch", record.epoch)
+              .Add("explanation", record.explanation)
+              .AddJson("findings", JsonArray(replay.findings, QuoteJson))
+              .Add("verdict", Name(replay.verdict)));
     return;
   }
   Print(Cat("collection ", Printable(record.spec.name), ", epoch ", record.epoch, ", found by ",
@@ -84,15 +78,13 @@ void PrintReplay(const GlobalOptions& global, const AuditRecord& record, const R
 
 }  // namespace
 
-int ReplayRecord(const GlobalOptions& global, const std::string& path) {
-  const auto file = MappedFile::Open(path);
-  if (!file.ok()) return BadInput(file.status());
-  const auto record = ParseAuditRecord(file->bytes().bytes);
-  if (!record.ok()) return BadInput(BadFile(path, "audit record", record.status().message()));
+absl::StatusOr<int> ReplayRecord(const GlobalOptions& global, const std::string& path) {
+  NF_ASSIGN_OR_RETURN(const auto file, AsBadInput(MappedFile::Open(path)));
+  const auto record = ParseAuditRecord(file.bytes().bytes);
+  if (!record.ok()) return BadFile(path, "audit record", record.status().message());
   Replay replay = ReplayOffline(*record);
   if (replay.verdict == ReplayVerdict::kUnknown && record->of_answer) {
-    const absl::Status asked = AskServer(global, *record, &replay);
-    if (!asked.ok()) return CallFailed(global, asked);
+    NF_RETURN_IF_ERROR(AskServer(global, *record, &replay));
   }
   PrintReplay(global, *record, replay);
   return replay.verdict == ReplayVerdict::kNotReproduced ? kExitOk : kExitNegative;

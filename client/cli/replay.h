@@ -10,6 +10,6 @@ namespace nearfield::client {
 // Replays the record from its own rows if it contains them, without a server; else asks the server,
 // at the record's epoch. Returns the exit code: kExitNegative if the answer or row is confirmed to
 // be wrong, or if that cannot be decided.
-int ReplayRecord(const GlobalOptions& global, const std::string& path);
+absl::StatusOr<int> ReplayRecord(const GlobalOptions& global, const std::string& path);
 
 }  // namespace nearfield::client

@@ -10,6 +10,7 @@
 #include "client/cli/options.h"
 #include "client/cli/payload_columns.h"
 #include "client/cli/text_output.h"
+#include "client/formats/status_macros.h"
 #include "client/formats/text.h"
 
 namespace nearfield::client {
@@ -39,31 +40,22 @@ IdColumn Part(const IdColumn& ids, size_t begin, size_t end) {
   return part;
 }
 
-// Returns row i of an answer as JSON numbers, or empty.
-std::string VectorJson(const FetchAnswer& answer, size_t i) {
-  if (answer.vectors.bytes.empty()) return "";
-  const size_t row_bytes = answer.vectors.bytes.size() / Count(answer.ids);
-  return JsonNumbers(
-      Widen(answer.vectors.dtype,
-            std::string_view(answer.vectors.bytes).substr(i * row_bytes, row_bytes)));
-}
-
 void PrintRows(const GlobalOptions& global, const RowOptions& options, const FetchAnswer& answer) {
-  std::vector<Table::Column> columns = {{"id"}};
+  std::vector<Table::Column> columns = {"id"};
   if (!options.without_payload) {
-    for (const std::string& name : PayloadColumnNames(options.fields)) columns.push_back({name});
+    for (const std::string& name : PayloadColumnNames(options.fields)) columns.emplace_back(name);
   }
-  if (options.with_vectors) columns.push_back({"vector"});
+  if (options.with_vectors) columns.emplace_back("vector");
   Table table(columns);
   for (size_t i = 0; i < Count(answer.ids); ++i) {
     const std::string payload = answer.payloads.empty() ? "" : answer.payloads[i];
-    const std::string vector = VectorJson(answer, i);
+    const std::string vector = VectorJson(answer.vectors, i, Count(answer.ids));
     if (global.json) {
       JsonObject json;
       json.Add("id", At(answer.ids, i)).Add("epoch", answer.epoch);
       if (!options.without_payload) json.AddPayload(payload);
       if (options.with_vectors) json.AddJson("vector", vector);
-      Print(Cat(json.ToString(), "\n"));
+      Print(json);
       continue;
     }
     std::vector<std::string> cells = {ToString(At(answer.ids, i))};
@@ -78,25 +70,22 @@ void PrintRows(const GlobalOptions& global, const RowOptions& options, const Fet
   if (!global.json) Print(table.ToString());
 }
 
-int Fetch(const GlobalOptions& global, const RowOptions& options) {
-  auto client = ConnectTo(global);
-  if (!client.ok()) return BadInput(client.status());
+absl::StatusOr<int> Fetch(const GlobalOptions& global, const RowOptions& options) {
+  NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
+  NF_ASSIGN_OR_RETURN(const IdColumn ids, ResolveIds(client, options.collection, options.ids));
+  NF_ASSIGN_OR_RETURN(const auto limits, client.GetLimits());
+  const size_t step = std::max<size_t>(limits.fetch_ids_max, 1);
   int exit_code = kExitOk;
-  const auto ids = ResolveIds(*client, global, options.collection, options.ids, &exit_code);
-  if (!ids) return exit_code;
-  const auto limits = client->GetLimits();
-  if (!limits.ok()) return CallFailed(global, limits.status());
-  const size_t step = std::max<size_t>(limits->fetch_ids_max, 1);
-  for (size_t begin = 0; begin < Count(*ids); begin += step) {
-    const auto answer =
-        client->Fetch(options.collection, Part(*ids, begin, std::min(begin + step, Count(*ids))),
-                      {.with_payload = !options.without_payload,
-                       .with_vectors = options.with_vectors,
-                       .min_epoch = options.min_epoch});
-    if (!answer.ok()) return CallFailed(global, answer.status());
-    if (Count(answer->ids) > 0) PrintRows(global, options, *answer);
-    for (size_t i = 0; i < Count(answer->missing); ++i) {
-      PrintError(Cat("no row with id ", ToString(At(answer->missing, i))));
+  for (size_t begin = 0; begin < Count(ids); begin += step) {
+    NF_ASSIGN_OR_RETURN(
+        const auto answer,
+        client.Fetch(options.collection, Part(ids, begin, std::min(begin + step, Count(ids))),
+                     {.with_payload = !options.without_payload,
+                      .with_vectors = options.with_vectors,
+                      .min_epoch = options.min_epoch}));
+    if (Count(answer.ids) > 0) PrintRows(global, options, answer);
+    for (size_t i = 0; i < Count(answer.missing); ++i) {
+      PrintError(Cat("no row with id ", ToString(At(answer.missing, i))));
       exit_code = kExitNegative;
     }
   }
@@ -105,73 +94,56 @@ int Fetch(const GlobalOptions& global, const RowOptions& options) {
 
 void PrintDeleted(const GlobalOptions& global, const DeleteAnswer& answer, std::string_view of) {
   if (global.json) {
-    Print(Cat(
-        JsonObject().Add("rows_deleted", answer.rows_deleted).Add("epoch", answer.epoch).ToString(),
-        "\n"));
+    Print(JsonObject().Add("rows_deleted", answer.rows_deleted).Add("epoch", answer.epoch));
   } else {
     Print(Cat("deleted ", Grouped(answer.rows_deleted), of, "; epoch ", answer.epoch, "\n"));
   }
 }
 
-int DeleteByFilter(const GlobalOptions& global, const RowOptions& options, Client& client) {
+absl::StatusOr<int> DeleteByFilter(const GlobalOptions& global, const RowOptions& options,
+                                   Client& client) {
   if (!options.ids.ids.empty() || !options.ids.path.empty()) {
-    return BadInput(absl::InvalidArgumentError("give either ids or --filter"));
+    return absl::InvalidArgumentError("give either ids or --filter");
   }
-  int exit_code = kExitOk;
-  std::optional<Filter> filter;
-  if (!ResolveFilter(client, global, options.collection, options.filter, &filter, &exit_code)) {
-    return exit_code;
-  }
-  const auto answer = client.Delete(options.collection, *filter);
-  if (!answer.ok()) return CallFailed(global, answer.status());
-  PrintDeleted(global, *answer, " rows that pass");
+  NF_ASSIGN_OR_RETURN(const auto filter, ResolveFilter(client, options.collection, options.filter));
+  NF_ASSIGN_OR_RETURN(const auto answer, client.Delete(options.collection, *filter));
+  PrintDeleted(global, answer, " rows that pass");
   return kExitOk;
 }
 
-int Delete(const GlobalOptions& global, const RowOptions& options) {
-  auto client = ConnectTo(global);
-  if (!client.ok()) return BadInput(client.status());
-  if (!options.filter.empty()) return DeleteByFilter(global, options, *client);
-  int exit_code = kExitOk;
-  const auto ids = ResolveIds(*client, global, options.collection, options.ids, &exit_code);
-  if (!ids) return exit_code;
-  const auto limits = client->GetLimits();
-  if (!limits.ok()) return CallFailed(global, limits.status());
-  const size_t step = std::max<size_t>(limits->fetch_ids_max, 1);
+absl::StatusOr<int> Delete(const GlobalOptions& global, const RowOptions& options) {
+  NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
+  if (!options.filter.empty()) return DeleteByFilter(global, options, client);
+  NF_ASSIGN_OR_RETURN(const IdColumn ids, ResolveIds(client, options.collection, options.ids));
+  NF_ASSIGN_OR_RETURN(const auto limits, client.GetLimits());
+  const size_t step = std::max<size_t>(limits.fetch_ids_max, 1);
   DeleteAnswer total;
-  for (size_t begin = 0; begin < Count(*ids); begin += step) {
+  for (size_t begin = 0; begin < Count(ids); begin += step) {
     const auto answer =
-        client->Delete(options.collection, Part(*ids, begin, std::min(begin + step, Count(*ids))));
+        client.Delete(options.collection, Part(ids, begin, std::min(begin + step, Count(ids))));
     if (!answer.ok()) {
       if (begin > 0) {
         PrintError(Cat(Grouped(total.rows_deleted), " rows had been deleted before this failed"));
       }
-      return CallFailed(global, answer.status());
+      return ReportError(global, answer.status());
     }
     total.epoch = answer->epoch;
     total.rows_deleted += answer->rows_deleted;
   }
-  PrintDeleted(global, total, Cat(" of ", Grouped(Count(*ids)), " rows asked for"));
+  PrintDeleted(global, total, Cat(" of ", Grouped(Count(ids)), " rows asked for"));
   return kExitOk;
 }
 
-int CountRows(const GlobalOptions& global, const CountArguments& arguments) {
-  auto client = ConnectTo(global);
-  if (!client.ok()) return BadInput(client.status());
+absl::StatusOr<int> CountRows(const GlobalOptions& global, const CountArguments& arguments) {
+  NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
   CountOptions options = arguments.options;
-  int exit_code = kExitOk;
-  if (!ResolveFilter(*client, global, arguments.collection, arguments.filter, &options.filter,
-                     &exit_code)) {
-    return exit_code;
-  }
-  const auto answer = client->Count(arguments.collection, options);
-  if (!answer.ok()) return CallFailed(global, answer.status());
+  NF_ASSIGN_OR_RETURN(options.filter,
+                      ResolveFilter(client, arguments.collection, arguments.filter));
+  NF_ASSIGN_OR_RETURN(const auto answer, client.Count(arguments.collection, options));
   if (global.json) {
-    Print(Cat(
-        JsonObject().Add("rows_count", answer->rows_count).Add("epoch", answer->epoch).ToString(),
-        "\n"));
+    Print(JsonObject().Add("rows_count", answer.rows_count).Add("epoch", answer.epoch));
   } else {
-    Print(Cat(answer->rows_count, "\n"));
+    Print(Cat(answer.rows_count, "\n"));
   }
   return kExitOk;
 }
@@ -202,9 +174,7 @@ void AddRowCommands(CLI::App& app, const GlobalOptions& global, Action* action) 
       "Examples:\n"
       "  nearfield fetch docs 17 42 --fields title\n"
       "  nearfield fetch docs 17 --vectors --json");
-  fetch->callback([&global, action, fetched] {
-    *action = [&global, fetched] { return Fetch(global, *fetched); };
-  });
+  OnChosen(fetch, action, [&global, fetched] { return Fetch(global, *fetched); });
 
   auto deleted = std::make_shared<RowOptions>();
   CLI::App* remove = app.add_subcommand("delete", "Delete rows by id or by filter");
@@ -221,9 +191,7 @@ void AddRowCommands(CLI::App& app, const GlobalOptions& global, Action* action) 
       "Examples:\n"
       "  nearfield delete docs --ids old.txt\n"
       "  nearfield delete docs --filter 'made < \"2020-01-01\" and not exists(keep)'");
-  remove->callback([&global, action, deleted] {
-    *action = [&global, deleted] { return Delete(global, *deleted); };
-  });
+  OnChosen(remove, action, [&global, deleted] { return Delete(global, *deleted); });
 
   auto counted = std::make_shared<CountArguments>();
   CLI::App* count = app.add_subcommand("count", "Count the live rows of a collection");
@@ -234,9 +202,7 @@ void AddRowCommands(CLI::App& app, const GlobalOptions& global, Action* action) 
                 "\n"
                 "Example:\n"
                 "  nearfield count docs --filter 'year >= 2020'");
-  count->callback([&global, action, counted] {
-    *action = [&global, counted] { return CountRows(global, *counted); };
-  });
+  OnChosen(count, action, [&global, counted] { return CountRows(global, *counted); });
 }
 
 }  // namespace nearfield::client

@@ -3,21 +3,20 @@
 #include <cstdio>
 #include <utility>
 
-#include "client/cli/json_output.h"
+#include "client/formats/status_macros.h"
 #include "client/formats/text.h"
 
 namespace nearfield::client {
 
-int PrintAllPages(Client& client, const GlobalOptions& global, const SearchAllJob& job,
-                  const SearchOutputOptions& output) {
-  absl::StatusOr<SearchPages> pages = client.SearchAll(job.collection, job.query, job.options);
-  if (!pages.ok()) return CallFailed(global, pages.status());
+absl::StatusOr<int> PrintAllPages(Client& client, const GlobalOptions& global,
+                                  const SearchAllJob& job, const SearchOutputOptions& output) {
+  NF_ASSIGN_OR_RETURN(SearchPages pages, client.SearchAll(job.collection, job.query, job.options));
   std::string cursor;  // continues after the printed rows
   uint64_t rows_count = 0;
   for (uint64_t page = 1;; ++page) {
-    absl::StatusOr<std::optional<SearchAnswer>> answer = pages->Next();
+    absl::StatusOr<std::optional<SearchAnswer>> answer = pages.Next();
     if (!answer.ok()) {
-      const int exit_code = CallFailed(global, answer.status());
+      const int exit_code = ReportError(global, answer.status());
       if (!cursor.empty()) {
         PrintError(Cat("to continue after the rows above: --cursor ", CursorText(cursor)));
       }

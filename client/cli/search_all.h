@@ -19,7 +19,7 @@ struct SearchAllJob {
 
 // Prints the pages of one search as they arrive. Reports a failure, and how to continue after it.
 // Returns the exit code.
-int PrintAllPages(Client& client, const GlobalOptions& global, const SearchAllJob& job,
-                  const SearchOutputOptions& output);
+absl::StatusOr<int> PrintAllPages(Client& client, const GlobalOptions& global,
+                                  const SearchAllJob& job, const SearchOutputOptions& output);
 
 }  // namespace nearfield::client

@@ -64,24 +64,18 @@ absl::StatusOr<QuerySet> ReadVectors(const SearchArguments& arguments) {
   return ParseQueries({.name = "standard input", .bytes = text});
 }
 
-std::optional<QueryList> Queries(Client& client, const GlobalOptions& global,
-                                 const SearchArguments& arguments, int* exit_code) {
+absl::StatusOr<QueryList> Queries(Client& client, const SearchArguments& arguments) {
   QueryList list;
   if (!arguments.ids.ids.empty()) {
-    const auto ids = ResolveIds(client, global, arguments.collection, arguments.ids, exit_code);
-    if (!ids) return std::nullopt;
-    for (size_t i = 0; i < Count(*ids); ++i) {
-      list.queries.emplace_back(At(*ids, i));
-      list.labels.push_back(Cat("id ", ToString(At(*ids, i))));
+    NF_ASSIGN_OR_RETURN(const IdColumn ids,
+                        ResolveIds(client, arguments.collection, arguments.ids));
+    for (size_t i = 0; i < Count(ids); ++i) {
+      list.queries.emplace_back(At(ids, i));
+      list.labels.push_back(Cat("id ", ToString(At(ids, i))));
     }
     return list;
   }
-  absl::StatusOr<QuerySet> set = ReadVectors(arguments);
-  if (!set.ok()) {
-    *exit_code = BadInput(set.status());
-    return std::nullopt;
-  }
-  list.set = *std::move(set);
+  NF_ASSIGN_OR_RETURN(list.set, AsBadInput(ReadVectors(arguments)));
   for (size_t i = 0; i < list.set.vectors.size(); ++i) {
     list.queries.emplace_back(EncodedQuery{.dtype = list.set.dtype, .bytes = list.set.vectors[i]});
     list.labels.push_back(Cat("query ", list.set.first_row + i));
@@ -195,24 +189,19 @@ absl::Status CheckPaging(const SearchArguments& arguments) {
 }
 
 // Resolves the options for pages and filters into arguments of the calls.
-bool ResolvePaging(Client& client, const GlobalOptions& global, SearchArguments& arguments,
-                   int* exit_code) {
+absl::Status ResolvePaging(Client& client, SearchArguments& arguments) {
   if (arguments.cursor) {
-    absl::StatusOr<std::string> cursor = ParseCursor(*arguments.cursor);
-    if (!cursor.ok()) {
-      *exit_code = BadInput(cursor.status());
-      return false;
-    }
-    arguments.options.cursor = *std::move(cursor);
+    NF_ASSIGN_OR_RETURN(arguments.options.cursor, ParseCursor(*arguments.cursor));
   }
   arguments.output.with_cursor =
       !arguments.all && (arguments.options.with_cursor || arguments.cursor);
-  return ResolveFilter(client, global, arguments.collection, arguments.filter,
-                       &arguments.options.filter, exit_code);
+  NF_ASSIGN_OR_RETURN(arguments.options.filter,
+                      ResolveFilter(client, arguments.collection, arguments.filter));
+  return absl::OkStatus();
 }
 
-int SearchAllQueries(Client& client, const GlobalOptions& global, const SearchArguments& arguments,
-                     const QueryList& list) {
+absl::StatusOr<int> SearchAllQueries(Client& client, const GlobalOptions& global,
+                                     const SearchArguments& arguments, const QueryList& list) {
   SearchOptions options = arguments.options;
   if (!arguments.k_given) options.k = 0;  // pages as large as the server allows
   for (size_t i = 0; i < list.queries.size(); ++i) {
@@ -221,50 +210,44 @@ int SearchAllQueries(Client& client, const GlobalOptions& global, const SearchAr
                               .options = {.search = options, .results_max = arguments.results_max},
                               .query_number = list.set.first_row + i,
                               .label = list.labels[i]};
-    const int exit_code = PrintAllPages(client, global, job, arguments.output);
+    NF_ASSIGN_OR_RETURN(const int exit_code, PrintAllPages(client, global, job, arguments.output));
     if (exit_code != kExitOk) return exit_code;
   }
   return kExitOk;
 }
 
-int RunSearch(const GlobalOptions& global, SearchArguments& arguments) {
-  if (const absl::Status paging = CheckPaging(arguments); !paging.ok()) return BadInput(paging);
+absl::StatusOr<int> RunSearch(const GlobalOptions& global, SearchArguments& arguments) {
+  NF_RETURN_IF_ERROR(CheckPaging(arguments));
   if (arguments.file.row && (arguments.file.path.empty() || arguments.file.path == "-")) {
-    return BadInput(absl::InvalidArgumentError("--row needs --queries FILE"));
+    return absl::InvalidArgumentError("--row needs --queries FILE");
   }
   if (!arguments.ids.ids.empty() && !arguments.file.path.empty()) {
-    return BadInput(absl::InvalidArgumentError("give either --queries or --id"));
+    return absl::InvalidArgumentError("give either --queries or --id");
   }
-  auto client = ConnectTo(global);
-  if (!client.ok()) return BadInput(client.status());
+  NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
   arguments.output.json = global.json;
   arguments.options.with_payload |= !arguments.output.fields.empty();
   arguments.output.with_payload = arguments.options.with_payload;
   arguments.output.with_vectors = arguments.options.with_vectors;
   Outcome outcome;
-  if (const absl::Status opened = outcome.recorder.Open(arguments.record); !opened.ok()) {
-    return BadInput(opened);
-  }
+  NF_RETURN_IF_ERROR(outcome.recorder.Open(arguments.record));
   arguments.options.with_digest = outcome.recorder.recording();
-  const auto list = Queries(*client, global, arguments, &outcome.exit_code);
-  if (!list) return outcome.exit_code;
-  if (arguments.cursor && list->queries.size() != 1) {
-    return BadInput(absl::InvalidArgumentError(
-        Cat("--cursor goes with its own query alone, not with ", list->queries.size())));
+  NF_ASSIGN_OR_RETURN(const QueryList list, Queries(client, arguments));
+  if (arguments.cursor && list.queries.size() != 1) {
+    return absl::InvalidArgumentError(
+        Cat("--cursor goes with its own query alone, not with ", list.queries.size()));
   }
-  if (!ResolvePaging(*client, global, arguments, &outcome.exit_code)) return outcome.exit_code;
-  if (arguments.all) return SearchAllQueries(*client, global, arguments, *list);
+  NF_RETURN_IF_ERROR(ResolvePaging(client, arguments));
+  if (arguments.all) return SearchAllQueries(client, global, arguments, list);
   Limits limits{.queries_max = 1};
-  if (list->queries.size() > 1) {
-    const auto asked = client->GetLimits();
-    if (!asked.ok()) return CallFailed(global, asked.status());
-    limits = *asked;
+  if (list.queries.size() > 1) {
+    NF_ASSIGN_OR_RETURN(limits, client.GetLimits());
   }
-  for (size_t begin = 0; begin < list->queries.size();) {
-    const size_t end = BatchEnd(*list, begin, arguments, limits);
-    const absl::Status status = SearchBatch(*client, arguments, *list, {begin, end}, &outcome);
+  for (size_t begin = 0; begin < list.queries.size();) {
+    const size_t end = BatchEnd(list, begin, arguments, limits);
+    const absl::Status status = SearchBatch(client, arguments, list, {begin, end}, &outcome);
     if (!status.ok()) {
-      const int failed = CallFailed(global, status);
+      const int failed = ReportError(global, status);
       if (end - begin > 1 && status.code() == absl::StatusCode::kResourceExhausted) {
         PrintError("fewer queries a request make a smaller reply: try --batch 1");
       }

@@ -30,7 +30,7 @@ std::string JsonReport(const SearchReport& report, const SearchOutputOptions& op
   if (neighbors.matched_rows) json.Add("matched_rows", *neighbors.matched_rows);
   json.AddJson("neighbors", ToJson(neighbors));
   if (!neighbors.next_cursor.empty()) {
-    json.Add("next_cursor", std::string_view(CursorText(neighbors.next_cursor)));
+    json.Add("next_cursor", CursorText(neighbors.next_cursor));
   }
   if (neighbors.cut) json.Add("cut", true);
   if (options.explain) json.AddJson("cost", ToJson(*report.cost).ToString());
@@ -40,14 +40,13 @@ std::string JsonReport(const SearchReport& report, const SearchOutputOptions& op
 
 std::string NeighborTable(const SearchReport& report, const SearchOutputOptions& options) {
   const Neighbors& neighbors = report.answer->neighbors;
-  std::vector<Table::Column> columns = {{"#", Align::kRight}, {"id"}, {"score", Align::kRight}};
+  std::vector<Table::Column> columns = {Table::Right("#"), "id", Table::Right("score")};
   if (options.with_payload) {
-    for (const std::string& name : PayloadColumnNames(options.fields)) columns.push_back({name});
+    for (const std::string& name : PayloadColumnNames(options.fields)) columns.emplace_back(name);
   }
-  if (options.with_vectors) columns.push_back({"vector"});
+  if (options.with_vectors) columns.emplace_back("vector");
   Table table(columns);
   const size_t count = Count(neighbors.ids);
-  const size_t row_bytes = count == 0 ? 0 : neighbors.vectors.bytes.size() / count;
   for (size_t i = 0; i < count; ++i) {
     std::vector<std::string> cells = {std::to_string(report.first_place + i + 1),
                                       ToString(At(neighbors.ids, i)),
@@ -59,8 +58,7 @@ std::string NeighborTable(const SearchReport& report, const SearchOutputOptions&
       }
     }
     if (options.with_vectors) {
-      const std::string_view row(neighbors.vectors.bytes.data() + i * row_bytes, row_bytes);
-      cells.push_back(Shortened(JsonNumbers(Widen(neighbors.vectors.dtype, row)), kVectorWidthMax));
+      cells.push_back(Shortened(VectorJson(neighbors.vectors, i, count), kVectorWidthMax));
     }
     table.Add(cells);
   }

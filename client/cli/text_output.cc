@@ -118,7 +118,7 @@ std::string Table::ToString() const {
     for (size_t c = 0; c < columns_.size(); ++c) {
       const std::string& cell = cell_of(c);
       const std::string padding(widths[c] - Width(cell), ' ');
-      const bool right = columns_[c].align == Align::kRight;
+      const bool right = columns_[c].right;
       if (c > 0) text += kGap;
       if (right) text += padding;
       text += cell;

@@ -1,7 +1,6 @@
 // Text output for people: tables, sizes, times, and untrusted bytes made safe for a terminal.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -26,16 +25,25 @@ std::string HumanSeconds(
 
 std::string TimeText(int64_t unix_s);  // "2024-05-17 09:30:00", in UTC
 
-enum class Align : uint8_t { kLeft, kRight };
-
 // A table: rows of cells under a header, with columns padded to their widest cell. Replaces
 // unprintable characters in cells.
 class Table {
  public:
+  // A name is a column that is aligned to the left; Right(name) is one aligned to the right.
   struct Column {
+    // NOLINTBEGIN(google-explicit-constructor)
+    Column(const char* text) : name(text) {}
+    Column(std::string text) : name(std::move(text)) {}
+    // NOLINTEND(google-explicit-constructor)
+
     std::string name;
-    Align align = Align::kLeft;
+    bool right = false;
   };
+  static Column Right(const char* name) {
+    Column column(name);
+    column.right = true;
+    return column;
+  }
 
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 

@@ -16,6 +16,7 @@
 #include "client/cli/text_output.h"
 #include "client/cli/upload_resume.h"
 #include "client/formats/row_source.h"
+#include "client/formats/status_macros.h"
 #include "client/formats/text.h"
 
 namespace nearfield::client {
@@ -131,17 +132,15 @@ void PrintResult(const GlobalOptions& global, const UploadArguments& arguments, 
   const UploadResult& result = *sent.result;
   const double seconds = std::chrono::duration<double>(progress.elapsed).count();
   if (global.json) {
-    Print(Cat(JsonObject()
-                  .Add("collection", std::string_view(arguments.collection))
-                  .Add("rows_count", result.rows_count)
-                  .Add("rows_replaced", result.rows_replaced)
-                  .Add("rows_skipped", progress.rows_skipped)
-                  .Add("was_committed", sent.was_committed)
-                  .Add("epoch", result.epoch)
-                  .Add("bytes_sent", progress.bytes_sent)
-                  .AddJson("seconds", JsonNumber(static_cast<float>(seconds)))
-                  .ToString(),
-              "\n"));
+    Print(JsonObject()
+              .Add("collection", arguments.collection)
+              .Add("rows_count", result.rows_count)
+              .Add("rows_replaced", result.rows_replaced)
+              .Add("rows_skipped", progress.rows_skipped)
+              .Add("was_committed", sent.was_committed)
+              .Add("epoch", result.epoch)
+              .Add("bytes_sent", progress.bytes_sent)
+              .AddJson("seconds", JsonNumber(static_cast<float>(seconds))));
     return;
   }
   if (sent.was_committed) {
@@ -159,8 +158,8 @@ void PrintResult(const GlobalOptions& global, const UploadArguments& arguments, 
             result.epoch, "\n"));
 }
 
-int Send(const GlobalOptions& global, const UploadArguments& arguments, Client& client,
-         RowSource& source) {
+absl::StatusOr<int> Send(const GlobalOptions& global, const UploadArguments& arguments,
+                         Client& client, RowSource& source) {
   const RowSource::Shape& shape = source.shape();
   ProgressPrinter printer(
       {.rows_total = shape.rows_count,
@@ -181,16 +180,14 @@ int Send(const GlobalOptions& global, const UploadArguments& arguments, Client& 
                         }};
   const Sent sent = SendRows(client, arguments, source, options);
   printer.Finish();
-  if (!sent.bad_input.ok()) return BadInput(sent.bad_input);
+  NF_RETURN_IF_ERROR(AsBadInput(sent.bad_input));
   if (!sent.result.ok()) {
-    const int exit_code = CallFailed(global, sent.result.status());
+    const int exit_code = ReportError(global, sent.result.status());
     if (!arguments.token.empty()) {
       if (MayGoOn(sent.result.status(), last)) {
         PrintError("repeat the same command to go on: rows that the server has are skipped");
       }
-      return exit_code;
-    }
-    if (arguments.create) {
+    } else if (arguments.create) {
       PrintError(Cat("collection ", arguments.collection, " was made, and is empty"));
     }
     return exit_code;
@@ -220,23 +217,21 @@ absl::Status MakeCollection(Client& client, const UploadArguments& arguments,
                                                 .rows = arguments.rows.value_or(spec.rows),
                                                 .attributes = arguments.attributes});
   if (!absl::IsAlreadyExists(created.status()) || arguments.token.empty()) return created.status();
-  const auto info = client.GetCollection(arguments.collection);
-  if (!info.ok()) return info.status();
-  const bool same = info->spec.metric == *arguments.metric && info->spec.id_type == shape.id_type &&
-                    info->spec.attributes == arguments.attributes;
-  return same ? CheckAgainst(*info, shape) : created.status();
+  NF_ASSIGN_OR_RETURN(const CollectionInfo info, client.GetCollection(arguments.collection));
+  const bool same = info.spec.metric == *arguments.metric && info.spec.id_type == shape.id_type &&
+                    info.spec.attributes == arguments.attributes;
+  return same ? CheckAgainst(info, shape) : created.status();
 }
 
-int RunUpload(const GlobalOptions& global, UploadArguments& arguments) {
-  if (const absl::Status status = CheckArguments(arguments); !status.ok()) return BadInput(status);
-  auto client = ConnectTo(global);
-  if (!client.ok()) return BadInput(client.status());
+absl::StatusOr<int> RunUpload(const GlobalOptions& global, UploadArguments& arguments) {
+  NF_RETURN_IF_ERROR(CheckArguments(arguments));
+  NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
   std::optional<CollectionInfo> info;
   arguments.source.attributes = arguments.attributes;
   if (!arguments.create) {
-    auto found = client->GetCollection(arguments.collection);
+    auto found = client.GetCollection(arguments.collection);
     if (!found.ok()) {
-      const int exit_code = CallFailed(global, found.status());
+      const int exit_code = ReportError(global, found.status());
       if (exit_code == kExitNegative) PrintError("make it with --create --metric METRIC");
       return exit_code;
     }
@@ -247,28 +242,24 @@ int RunUpload(const GlobalOptions& global, UploadArguments& arguments) {
     if (!arguments.source.dtype && info->spec.dtype == DataType::kBFloat16) {
       arguments.source.dtype = info->spec.dtype;
     }
-    const auto format = FormatOf(arguments.source.path);
-    const bool jsonl = arguments.source.format ? *arguments.source.format == FileFormat::kJsonl
-                                               : format.ok() && *format == FileFormat::kJsonl;
+    const auto format = FormatOf(arguments.source.path, arguments.source.format);
+    const bool jsonl = format.ok() && *format == FileFormat::kJsonl;
     if (jsonl && !arguments.source.dtype) arguments.source.dtype = info->spec.dtype;
   }
   if (!arguments.source.attributes_path.empty() && arguments.source.attributes.empty()) {
-    return BadInput(absl::InvalidArgumentError(
+    return absl::InvalidArgumentError(
         Cat("--attributes: ", arguments.collection,
-            " declares none; they are declared when a collection is made (--attribute)")));
+            " declares none; they are declared when a collection is made (--attribute)"));
   }
-  const auto source = OpenRowSource(arguments.source);
-  if (!source.ok()) return BadInput(source.status());
-  const RowSource::Shape& shape = (*source)->shape();
+  NF_ASSIGN_OR_RETURN(const auto source, AsBadInput(OpenRowSource(arguments.source)));
+  const RowSource::Shape& shape = source->shape();
   if (info) {
-    const absl::Status agrees = CheckAgainst(*info, shape);
-    if (!agrees.ok()) return BadInput(agrees);
+    NF_RETURN_IF_ERROR(CheckAgainst(*info, shape));
   } else {
-    const absl::Status made = MakeCollection(*client, arguments, shape);
-    if (!made.ok()) return CallFailed(global, made);
+    NF_RETURN_IF_ERROR(MakeCollection(client, arguments, shape));
   }
   TellUnused(arguments, shape);
-  return Send(global, arguments, *client, **source);
+  return Send(global, arguments, client, *source);
 }
 
 void AddModeOptions(CLI::App& command, UploadArguments* arguments) {
@@ -363,9 +354,7 @@ void AddUploadCommand(CLI::App& app, const GlobalOptions& global, Action* action
       "--attributes "
       "books.csv\n"
       "  nearfield upload sift base.fvecs --create --metric l2 --ids ids.npy");
-  command->callback([&global, action, arguments] {
-    *action = [&global, arguments] { return RunUpload(global, *arguments); };
-  });
+  OnChosen(command, action, [&global, arguments] { return RunUpload(global, *arguments); });
 }
 
 }  // namespace nearfield::client

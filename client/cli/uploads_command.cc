@@ -8,32 +8,29 @@
 #include "client/cli/command.h"
 #include "client/cli/json_output.h"
 #include "client/cli/text_output.h"
+#include "client/formats/status_macros.h"
 #include "client/formats/text.h"
 
 namespace nearfield::client {
 namespace {
 
-int ShowUpload(const GlobalOptions& global, const std::string& token) {
-  auto client = ConnectTo(global);
-  if (!client.ok()) return BadInput(client.status());
-  const auto state = client->GetUpload(token);
-  if (!state.ok()) return CallFailed(global, state.status());
+absl::StatusOr<int> ShowUpload(const GlobalOptions& global, const std::string& token) {
+  NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
+  NF_ASSIGN_OR_RETURN(const auto state, client.GetUpload(token));
   if (global.json) {
     JsonObject json;
-    json.Add("token", std::string_view(token))
-        .Add("committed", state->committed)
-        .Add("rows_count", state->rows_count);
-    if (state->committed) {
-      json.Add("epoch", state->epoch);
+    json.Add("token", token).Add("committed", state.committed).Add("rows_count", state.rows_count);
+    if (state.committed) {
+      json.Add("epoch", state.epoch);
     } else {
-      json.Add("next_block", state->next_block);
+      json.Add("next_block", state.next_block);
     }
-    Print(Cat(json.ToString(), "\n"));
-  } else if (state->committed) {
-    Print(Cat("committed: ", Grouped(state->rows_count), " rows, visible from epoch ", state->epoch,
+    Print(json);
+  } else if (state.committed) {
+    Print(Cat("committed: ", Grouped(state.rows_count), " rows, visible from epoch ", state.epoch,
               "\n"));
   } else {
-    Print(Cat("open: ", Grouped(state->rows_count), " rows in ", Grouped(state->next_block),
+    Print(Cat("open: ", Grouped(state.rows_count), " rows in ", Grouped(state.next_block),
               " blocks are durable; repeat the upload with this token to go on\n"));
   }
   return kExitOk;
@@ -63,8 +60,8 @@ std::string TokenText(const std::string& token) {
 JsonObject ToJson(const OpenUpload& upload) {
   JsonObject json;
   const std::string token = TokenText(upload.token);
-  json.Add("token", std::string_view(token))
-      .Add("collection", std::string_view(upload.collection))
+  json.Add("token", token)
+      .Add("collection", upload.collection)
       .Add("mode", NameOf(upload.mode))
       .Add("rows_count", upload.rows_count)
       .Add("bytes_on_disk", upload.bytes_on_disk)
@@ -73,44 +70,35 @@ JsonObject ToJson(const OpenUpload& upload) {
   return json;
 }
 
-int ListUploads(const GlobalOptions& global, std::optional<uint32_t> uploads_max) {
-  auto client = ConnectTo(global);
-  if (!client.ok()) return BadInput(client.status());
-  const auto open = client->ListUploads(uploads_max);
-  if (!open.ok()) return CallFailed(global, open.status());
-  Table table({{"token"},
-               {"collection"},
-               {"mode"},
-               {"rows", Align::kRight},
-               {"on disk", Align::kRight},
-               {"untouched", Align::kRight},
-               {"stream"}});
-  for (const OpenUpload& upload : open->uploads) {
-    if (global.json) Print(Cat(ToJson(upload).ToString(), "\n"));
+absl::StatusOr<int> ListUploads(const GlobalOptions& global, std::optional<uint32_t> uploads_max) {
+  NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
+  NF_ASSIGN_OR_RETURN(const auto open, client.ListUploads(uploads_max));
+  Table table({"token", "collection", "mode", Table::Right("rows"), Table::Right("on disk"),
+               Table::Right("untouched"), "stream"});
+  for (const OpenUpload& upload : open.uploads) {
+    if (global.json) Print(ToJson(upload));
     table.Add({TokenText(upload.token), upload.collection, NameOf(upload.mode),
                Grouped(upload.rows_count), HumanBytes(static_cast<double>(upload.bytes_on_disk)),
                HumanSeconds(static_cast<double>(upload.untouched_s)),
                upload.is_live ? "live" : "none"});
   }
   if (!global.json) Print(table.ToString());
-  if (open->uploads.size() < open->uploads_count) {
-    PrintError(Cat("the first ", Grouped(open->uploads.size()), " of ",
-                   Grouped(open->uploads_count), " open uploads: see --max"));
+  if (open.uploads.size() < open.uploads_count) {
+    PrintError(Cat("the first ", Grouped(open.uploads.size()), " of ", Grouped(open.uploads_count),
+                   " open uploads: see --max"));
   }
   return kExitOk;
 }
 
-int DropUpload(const GlobalOptions& global, const std::string& token) {
-  auto client = ConnectTo(global);
-  if (!client.ok()) return BadInput(client.status());
-  const auto rows_count = client->DropUpload(token);
-  if (!rows_count.ok()) return CallFailed(global, rows_count.status());
+absl::StatusOr<int> DropUpload(const GlobalOptions& global, const std::string& token) {
+  NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
+  NF_ASSIGN_OR_RETURN(const auto rows_count, client.DropUpload(token));
   if (global.json) {
     JsonObject json;
-    json.Add("token", std::string_view(token)).Add("rows_count", *rows_count);
-    Print(Cat(json.ToString(), "\n"));
+    json.Add("token", token).Add("rows_count", rows_count);
+    Print(json);
   } else {
-    Print(Cat("dropped the upload and its ", Grouped(*rows_count), " rows\n"));
+    Print(Cat("dropped the upload and its ", Grouped(rows_count), " rows\n"));
   }
   return kExitOk;
 }
@@ -131,9 +119,7 @@ void AddUploadsCommand(CLI::App& app, const GlobalOptions& global, Action* actio
       "with a live stream includes what is reserved for its rows to come.\n"
       "Example:\n"
       "  nearfield uploads list");
-  list->callback([&global, action, uploads_max] {
-    *action = [&global, uploads_max] { return ListUploads(global, *uploads_max); };
-  });
+  OnChosen(list, action, [&global, uploads_max] { return ListUploads(global, *uploads_max); });
   auto token = std::make_shared<std::string>();
   CLI::App* show = group->add_subcommand("show", "Show whether it was committed, or its progress");
   show->alias("get");
@@ -145,15 +131,11 @@ void AddUploadsCommand(CLI::App& app, const GlobalOptions& global, Action* actio
       "touched.\n"
       "Example:\n"
       "  nearfield uploads show nightly-2024-05-17");
-  show->callback([&global, action, token] {
-    *action = [&global, token] { return ShowUpload(global, *token); };
-  });
+  OnChosen(show, action, [&global, token] { return ShowUpload(global, *token); });
   CLI::App* drop = group->add_subcommand(
       "drop", "Drop an upload that was not committed: removes its rows and frees its token");
   drop->add_option("token", *token, "The token that the upload was given")->required();
-  drop->callback([&global, action, token] {
-    *action = [&global, token] { return DropUpload(global, *token); };
-  });
+  OnChosen(drop, action, [&global, token] { return DropUpload(global, *token); });
 }
 
 }  // namespace nearfield::client

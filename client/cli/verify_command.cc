@@ -94,8 +94,8 @@ class Verifier {
     ++tally_.mismatches;
     if (global_.json) {
       JsonObject json;
-      json.Add("query", std::string_view(label)).Add("epoch", check.epoch).Append(ToJson(check));
-      Print(Cat(json.ToString(), "\n"));
+      json.Add("query", label).Add("epoch", check.epoch).Append(ToJson(check));
+      Print(json);
     } else {
       Print(Cat(Printable(label), ": ", Verdict(check), "\n"));
     }
@@ -104,14 +104,12 @@ class Verifier {
 
   int Summary() const {
     if (global_.json) {
-      Print(Cat(JsonObject()
-                    .Add("collection", std::string_view(arguments_.collection))
-                    .Add("answers_checked", tally_.checked)
-                    .Add("mismatches", tally_.mismatches)
-                    .Add("rows_checked", tally_.rows_checked)
-                    .Add("epoch", tally_.epoch)
-                    .ToString(),
-                "\n"));
+      Print(JsonObject()
+                .Add("collection", arguments_.collection)
+                .Add("answers_checked", tally_.checked)
+                .Add("mismatches", tally_.mismatches)
+                .Add("rows_checked", tally_.rows_checked)
+                .Add("epoch", tally_.epoch));
     } else if (tally_.checked == 0) {
       Print(Cat(Printable(arguments_.collection), " is empty: nothing to verify\n"));
     } else {
@@ -154,33 +152,26 @@ absl::Status VerifySample(Client& client, const VerifyArguments& arguments, Veri
   return absl::OkStatus();
 }
 
-int RunVerify(const GlobalOptions& global, VerifyArguments& arguments) {
+absl::StatusOr<int> RunVerify(const GlobalOptions& global, VerifyArguments& arguments) {
   const int given = (arguments.collection.empty() ? 0 : 1) + (arguments.replies.empty() ? 0 : 1) +
                     (arguments.replay.empty() ? 0 : 1);
   if (given != 1) {
-    return BadInput(
-        absl::InvalidArgumentError("give one of a collection, --replies FILE and --replay FILE"));
+    return absl::InvalidArgumentError("give one of a collection, --replies FILE and --replay FILE");
   }
   if (!arguments.replies.empty()) return VerifyReplies(global, arguments.replies);
   if (!arguments.replay.empty()) return ReplayRecord(global, arguments.replay);
-  auto client = ConnectTo(global);
-  if (!client.ok()) return BadInput(client.status());
-  int exit_code = kExitOk;
-  if (!ResolveFilter(*client, global, arguments.collection, arguments.filter,
-                     &arguments.options.filter, &exit_code)) {
-    return exit_code;
-  }
-  Verifier verifier(global, arguments, *client);
+  NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
+  NF_ASSIGN_OR_RETURN(arguments.options.filter,
+                      ResolveFilter(client, arguments.collection, arguments.filter));
+  Verifier verifier(global, arguments, client);
   if (arguments.file.path.empty()) {
-    const absl::Status status = VerifySample(*client, arguments, &verifier);
-    return status.ok() ? verifier.Summary() : CallFailed(global, status);
+    NF_RETURN_IF_ERROR(VerifySample(client, arguments, &verifier));
+    return verifier.Summary();
   }
-  const auto set = ReadQueries(arguments.file);
-  if (!set.ok()) return BadInput(set.status());
-  for (size_t i = 0; i < set->vectors.size(); ++i) {
-    const Query query = EncodedQuery{.dtype = set->dtype, .bytes = set->vectors[i]};
-    const absl::Status status = verifier.Check(Cat("query ", set->first_row + i), query);
-    if (!status.ok()) return CallFailed(global, status);
+  NF_ASSIGN_OR_RETURN(const auto set, AsBadInput(ReadQueries(arguments.file)));
+  for (size_t i = 0; i < set.vectors.size(); ++i) {
+    const Query query = EncodedQuery{.dtype = set.dtype, .bytes = set.vectors[i]};
+    NF_RETURN_IF_ERROR(verifier.Check(Cat("query ", set.first_row + i), query));
   }
   return verifier.Summary();
 }
@@ -230,9 +221,7 @@ void AddVerifyCommand(CLI::App& app, const GlobalOptions& global, Action* action
       "  nearfield search docs --queries q.npy --record replies.jsonl; nearfield verify --replies "
       "replies.jsonl\n"
       "  nearfield verify --replay nearfield-data/audit/audit-1700000000-1.json");
-  command->callback([&global, action, arguments] {
-    *action = [&global, arguments] { return RunVerify(global, *arguments); };
-  });
+  OnChosen(command, action, [&global, arguments] { return RunVerify(global, *arguments); });
 }
 
 }  // namespace nearfield::client

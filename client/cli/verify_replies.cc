@@ -1,7 +1,6 @@
 #include "client/cli/verify_replies.h"
 
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "client/cli/json_output.h"
@@ -57,14 +56,12 @@ class ReplyLog {
 
   int Summary() const {
     if (global_.json) {
-      Print(Cat(JsonObject()
-                    .Add("answers_checked", tally_.checked)
-                    .Add("mismatches", tally_.mismatches)
-                    .Add("damaged", tally_.damaged)
-                    .Add("not_checkable", tally_.not_checkable)
-                    .Add("rows_checked", tally_.rows_checked)
-                    .ToString(),
-                "\n"));
+      Print(JsonObject()
+                .Add("answers_checked", tally_.checked)
+                .Add("mismatches", tally_.mismatches)
+                .Add("damaged", tally_.damaged)
+                .Add("not_checkable", tally_.not_checkable)
+                .Add("rows_checked", tally_.rows_checked));
     } else {
       PrintText();
     }
@@ -100,12 +97,7 @@ class ReplyLog {
   void PrintFinding(const std::string& place, std::string_view what,
                     const std::string& text) const {
     if (global_.json) {
-      Print(Cat(JsonObject()
-                    .Add("line", std::string_view(place))
-                    .Add("result", what)
-                    .Add("explanation", std::string_view(text))
-                    .ToString(),
-                "\n"));
+      Print(JsonObject().Add("line", place).Add("result", what).Add("explanation", text));
     } else {
       Print(Cat(place, ": ", Printable(text), "\n"));
     }
@@ -137,20 +129,17 @@ class ReplyLog {
 
 }  // namespace
 
-int VerifyReplies(const GlobalOptions& global, const std::string& path) {
-  const auto file = MappedFile::Open(path);
-  if (!file.ok()) return BadInput(file.status());
-  auto client = ConnectTo(global);
-  if (!client.ok()) return BadInput(client.status());
-  ReplyLog log(global, *client);
-  LineReader lines(file->bytes().bytes);
+absl::StatusOr<int> VerifyReplies(const GlobalOptions& global, const std::string& path) {
+  NF_ASSIGN_OR_RETURN(const auto file, AsBadInput(MappedFile::Open(path)));
+  NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
+  ReplyLog log(global, client);
+  LineReader lines(file.bytes().bytes);
   for (std::string_view line; lines.Next(&line);) {
     if (line.empty()) continue;
     const absl::Status status = log.CheckLine(lines.place(), line);
     if (status.ok()) continue;
     const bool own = RequestIdOf(status).empty() && absl::IsInvalidArgument(status);
-    return own ? BadInput(BadFile(path, lines.place(), status.message()))
-               : CallFailed(global, status);
+    return own ? BadFile(path, lines.place(), status.message()) : status;
   }
   return log.Summary();
 }

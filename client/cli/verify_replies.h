@@ -11,6 +11,6 @@ namespace nearfield::client {
 // answer of another epoch than the collection's current one cannot be checked: it is neither right
 // nor wrong. Returns the exit code: kExitNegative for a difference, a damaged line, or if nothing
 // could be checked.
-int VerifyReplies(const GlobalOptions& global, const std::string& path);
+absl::StatusOr<int> VerifyReplies(const GlobalOptions& global, const std::string& path);
 
 }  // namespace nearfield::client

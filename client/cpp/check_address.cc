@@ -1,7 +1,6 @@
 #include "client/cpp/check_address.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <string>
 
@@ -44,10 +43,8 @@ bool IsNumber(std::string_view port) {
 }
 
 bool IsGood(std::string_view port) {
-  uint32_t value = 0;
-  const char* end = port.data() + port.size();
-  const auto parsed = std::from_chars(port.data(), end, value);
-  return parsed.ec == std::errc() && parsed.ptr == end && value >= kPortMin && value <= kPortMax;
+  const auto value = ParseNumber<uint32_t>(port);
+  return value && *value >= kPortMin && *value <= kPortMax;
 }
 
 }  // namespace

@@ -11,8 +11,6 @@
 namespace nearfield::client {
 namespace {
 
-using Core = Client::Core;
-
 constexpr size_t kCallerBytesMax = 128;
 
 // A header may contain printable ASCII only.
@@ -26,6 +24,21 @@ absl::Status CheckCaller(std::string_view caller) {
     return absl::InvalidArgumentError("caller: only printable ASCII characters can be sent");
   }
   return absl::OkStatus();
+}
+
+// Returns a request to that collection.
+template <typename Request>
+absl::StatusOr<Request> RequestFor(std::string_view collection) {
+  NF_RETURN_IF_ERROR(CheckText("collection", collection));
+  Request request;
+  request.set_collection(std::string(collection));
+  return request;
+}
+
+DeleteAnswer FromProto(const v1::DeleteResponse& response) {
+  return {.epoch = response.epoch(),
+          .incarnation = response.incarnation(),
+          .rows_deleted = response.rows_deleted()};
 }
 
 }  // namespace
@@ -52,10 +65,9 @@ absl::StatusOr<SearchAnswer> Client::Search(std::string_view collection,
   v1::SearchRequest request;
   NF_RETURN_IF_ERROR(ToProto(collection, queries, options, &request));
   NF_RETURN_IF_ERROR(core_->CheckRequestBytes(request.ByteSizeLong(), spec));
-  v1::SearchResponse response;
   std::string request_id;
-  NF_RETURN_IF_ERROR(core_->Call(core_->retrieval(), &v1::Retrieval::Stub::Search, request,
-                                 &response, spec, &request_id));
+  NF_ASSIGN_OR_RETURN(auto response,
+                      core_->Call(&RetrievalStub::Search, request, spec, &request_id));
   NF_ASSIGN_OR_RETURN(SearchAnswer answer, FromProto(&response));
   NF_RETURN_IF_ERROR(CheckResults(answer, queries.size()));
   answer.request_id = std::move(request_id);
@@ -71,34 +83,26 @@ absl::StatusOr<SearchAnswer> Client::Search(std::string_view collection,
 
 absl::StatusOr<FetchAnswer> Client::Fetch(std::string_view collection, const IdColumn& ids,
                                           const FetchOptions& options) {
-  NF_RETURN_IF_ERROR(CheckText("collection", collection));
+  NF_ASSIGN_OR_RETURN(auto request, RequestFor<v1::FetchRequest>(collection));
   NF_RETURN_IF_ERROR(CheckText("ids", ids));
   const Core::CallSpec spec = core_->SpecFrom(options.deadline);
-  v1::FetchRequest request;
-  request.set_collection(std::string(collection));
   ToProto(ids, 0, client::Count(ids), request.mutable_ids());
   request.set_with_payload(options.with_payload);
   request.set_with_vectors(options.with_vectors);
   if (options.min_epoch) request.set_min_epoch(*options.min_epoch);
   if (options.incarnation) request.set_incarnation(*options.incarnation);
   NF_RETURN_IF_ERROR(core_->CheckRequestBytes(request.ByteSizeLong(), spec));
-  v1::FetchResponse response;
-  NF_RETURN_IF_ERROR(
-      core_->Call(core_->retrieval(), &v1::Retrieval::Stub::Fetch, request, &response, spec));
+  NF_ASSIGN_OR_RETURN(auto response, core_->Call(&RetrievalStub::Fetch, request, spec));
   return FromProto(&response);
 }
 
 absl::StatusOr<CountAnswer> Client::Count(std::string_view collection,
                                           const CountOptions& options) {
-  NF_RETURN_IF_ERROR(CheckText("collection", collection));
-  v1::CountRequest request;
-  request.set_collection(std::string(collection));
+  NF_ASSIGN_OR_RETURN(auto request, RequestFor<v1::CountRequest>(collection));
   if (options.filter) NF_RETURN_IF_ERROR(ToProto(*options.filter, request.mutable_filter()));
   if (options.min_epoch) request.set_min_epoch(*options.min_epoch);
   if (options.incarnation) request.set_incarnation(*options.incarnation);
-  v1::CountResponse response;
-  NF_RETURN_IF_ERROR(core_->Call(core_->retrieval(), &v1::Retrieval::Stub::Count, request,
-                                 &response, {.deadline = options.deadline}));
+  NF_ASSIGN_OR_RETURN(auto response, core_->Call(&RetrievalStub::Count, request, Retried(options)));
   return CountAnswer{.epoch = response.epoch(),
                      .incarnation = response.incarnation(),
                      .rows_count = response.rows_count()};
@@ -106,33 +110,21 @@ absl::StatusOr<CountAnswer> Client::Count(std::string_view collection,
 
 absl::StatusOr<DeleteAnswer> Client::Delete(std::string_view collection, const IdColumn& ids,
                                             const CallOptions& options) {
-  NF_RETURN_IF_ERROR(CheckText("collection", collection));
+  NF_ASSIGN_OR_RETURN(auto request, RequestFor<v1::DeleteRequest>(collection));
   NF_RETURN_IF_ERROR(CheckText("ids", ids));
   const Core::CallSpec spec = core_->SpecFrom(options.deadline);
-  v1::DeleteRequest request;
-  request.set_collection(std::string(collection));
   ToProto(ids, 0, client::Count(ids), request.mutable_ids());
   NF_RETURN_IF_ERROR(core_->CheckRequestBytes(request.ByteSizeLong(), spec));
-  v1::DeleteResponse response;
-  NF_RETURN_IF_ERROR(
-      core_->Call(core_->ingest(), &v1::Ingest::Stub::Delete, request, &response, spec));
-  return DeleteAnswer{.epoch = response.epoch(),
-                      .incarnation = response.incarnation(),
-                      .rows_deleted = response.rows_deleted()};
+  NF_ASSIGN_OR_RETURN(auto response, core_->Call(&IngestStub::Delete, request, spec));
+  return FromProto(response);
 }
 
 absl::StatusOr<DeleteAnswer> Client::Delete(std::string_view collection, const Filter& filter,
                                             const CallOptions& options) {
-  NF_RETURN_IF_ERROR(CheckText("collection", collection));
-  v1::DeleteRequest request;
-  request.set_collection(std::string(collection));
+  NF_ASSIGN_OR_RETURN(auto request, RequestFor<v1::DeleteRequest>(collection));
   NF_RETURN_IF_ERROR(ToProto(filter, request.mutable_filter()));
-  v1::DeleteResponse response;
-  NF_RETURN_IF_ERROR(core_->Call(core_->ingest(), &v1::Ingest::Stub::Delete, request, &response,
-                                 {.deadline = options.deadline}));
-  return DeleteAnswer{.epoch = response.epoch(),
-                      .incarnation = response.incarnation(),
-                      .rows_deleted = response.rows_deleted()};
+  NF_ASSIGN_OR_RETURN(auto response, core_->Call(&IngestStub::Delete, request, Retried(options)));
+  return FromProto(response);
 }
 
 absl::StatusOr<VerifyAnswer> Client::Verify(std::string_view collection, const Query& query,
@@ -154,9 +146,7 @@ absl::StatusOr<VerifyAnswer> Client::Verify(std::string_view collection, const Q
     NF_RETURN_IF_ERROR(CheckText("claim.ids", claim.neighbors->ids));
     ToProto(*claim.neighbors, request.mutable_claim());
   }
-  v1::VerifyResponse response;
-  NF_RETURN_IF_ERROR(core_->Call(core_->admin(), &v1::Admin::Stub::Verify, request, &response,
-                                 {.deadline = options.deadline}));
+  NF_ASSIGN_OR_RETURN(auto response, core_->Call(&AdminStub::Verify, request, Retried(options)));
   return FromProto(&response);
 }
 
@@ -174,9 +164,8 @@ absl::StatusOr<CollectionInfo> Client::CreateCollection(const CollectionSpec& sp
   for (const AttributeSpec& attribute : spec.attributes) {
     NF_RETURN_IF_ERROR(ToProto(attribute, request.add_attributes()));
   }
-  v1::CreateCollectionResponse response;
-  NF_RETURN_IF_ERROR(core_->Call(core_->admin(), &v1::Admin::Stub::CreateCollection, request,
-                                 &response, {.deadline = options.deadline, .idempotent = false}));
+  NF_ASSIGN_OR_RETURN(auto response,
+                      core_->Call(&AdminStub::CreateCollection, request, Once(options)));
   return FromProto(response.mutable_collection());
 }
 
@@ -184,9 +173,8 @@ absl::StatusOr<uint64_t> Client::DropCollection(std::string_view name, const Cal
   NF_RETURN_IF_ERROR(CheckText("name", name));
   v1::DropCollectionRequest request;
   request.set_name(std::string(name));
-  v1::DropCollectionResponse response;
-  NF_RETURN_IF_ERROR(core_->Call(core_->admin(), &v1::Admin::Stub::DropCollection, request,
-                                 &response, {.deadline = options.deadline, .idempotent = false}));
+  NF_ASSIGN_OR_RETURN(auto response,
+                      core_->Call(&AdminStub::DropCollection, request, Once(options)));
   return response.rows_count();
 }
 
@@ -195,17 +183,14 @@ absl::StatusOr<CollectionInfo> Client::GetCollection(std::string_view name,
   NF_RETURN_IF_ERROR(CheckText("name", name));
   v1::GetCollectionRequest request;
   request.set_name(std::string(name));
-  v1::GetCollectionResponse response;
-  NF_RETURN_IF_ERROR(core_->Call(core_->admin(), &v1::Admin::Stub::GetCollection, request,
-                                 &response, {.deadline = options.deadline}));
+  NF_ASSIGN_OR_RETURN(auto response,
+                      core_->Call(&AdminStub::GetCollection, request, Retried(options)));
   return FromProto(response.mutable_collection());
 }
 
 absl::StatusOr<std::vector<CollectionInfo>> Client::ListCollections(const CallOptions& options) {
-  v1::ListCollectionsResponse response;
-  NF_RETURN_IF_ERROR(core_->Call(core_->admin(), &v1::Admin::Stub::ListCollections,
-                                 v1::ListCollectionsRequest(), &response,
-                                 {.deadline = options.deadline}));
+  NF_ASSIGN_OR_RETURN(auto response,
+                      core_->Call(&AdminStub::ListCollections, {}, Retried(options)));
   std::vector<CollectionInfo> collections;
   for (v1::CollectionInfo& proto : *response.mutable_collections()) {
     NF_ASSIGN_OR_RETURN(CollectionInfo info, FromProto(&proto));
@@ -219,18 +204,12 @@ absl::StatusOr<Limits> Client::GetLimits(const CallOptions& options) {
 }
 
 absl::StatusOr<Capacity> Client::GetCapacity(const CallOptions& options) {
-  v1::GetCapacityResponse response;
-  NF_RETURN_IF_ERROR(core_->Call(core_->admin(), &v1::Admin::Stub::GetCapacity,
-                                 v1::GetCapacityRequest(), &response,
-                                 {.deadline = options.deadline}));
+  NF_ASSIGN_OR_RETURN(auto response, core_->Call(&AdminStub::GetCapacity, {}, Retried(options)));
   return FromProto(response);
 }
 
 absl::StatusOr<Counters> Client::GetCounters(const CallOptions& options) {
-  v1::GetCountersResponse response;
-  NF_RETURN_IF_ERROR(core_->Call(core_->admin(), &v1::Admin::Stub::GetCounters,
-                                 v1::GetCountersRequest(), &response,
-                                 {.deadline = options.deadline}));
+  NF_ASSIGN_OR_RETURN(auto response, core_->Call(&AdminStub::GetCounters, {}, Retried(options)));
   return FromProto(response);
 }
 

@@ -1,10 +1,8 @@
 #include "client/cpp/core.h"
 
-#include <charconv>
-#include <string_view>
-
 #include "absl/strings/cord.h"
 #include "client/cpp/convert.h"
+#include "client/formats/status_macros.h"
 #include "client/formats/text.h"
 
 namespace nearfield::client {
@@ -48,12 +46,9 @@ std::string MetadataValue(const grpc::ClientContext& context, const char* key) {
 }
 
 std::optional<std::chrono::milliseconds> RetryAfterIn(const grpc::ClientContext& context) {
-  const std::string text = MetadataValue(context, kRetryAfterKey);
-  uint32_t milliseconds = 0;
-  const char* end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, milliseconds);
-  if (text.empty() || parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
-  return std::chrono::milliseconds(milliseconds);
+  const auto number = ParseNumber<uint32_t>(MetadataValue(context, kRetryAfterKey));
+  if (!number) return std::nullopt;
+  return std::chrono::milliseconds(*number);
 }
 
 }  // namespace
@@ -79,10 +74,8 @@ Client::Core::Core(const ClientOptions& options, Clock* clock)
     : options_(options),
       clock_(clock),
       channel_(MakeChannel(options)),
-      retrieval_(v1::Retrieval::NewStub(channel_)),
-      ingest_(v1::Ingest::NewStub(channel_)),
-      admin_(v1::Admin::NewStub(channel_)),
-      health_(grpc::health::v1::Health::NewStub(channel_)) {}
+      stubs_(v1::Retrieval::NewStub(channel_), v1::Ingest::NewStub(channel_),
+             v1::Admin::NewStub(channel_), grpc::health::v1::Health::NewStub(channel_)) {}
 
 Client::Core::CallSpec Client::Core::SpecFrom(
     const std::optional<std::chrono::milliseconds>& deadline) const {
@@ -141,11 +134,10 @@ absl::Status Client::Core::Run(const CallSpec& spec,
 
 absl::Status Client::Core::CheckRequestBytes(uint64_t bytes, const CallSpec& spec) {
   if (bytes <= kUncheckedRequestBytes) return absl::OkStatus();
-  const absl::StatusOr<Limits> limits = GetLimits(spec);
-  if (!limits.ok()) return limits.status();
-  if (bytes <= limits->request_bytes_max) return absl::OkStatus();
+  NF_ASSIGN_OR_RETURN(const Limits limits, GetLimits(spec));
+  if (bytes <= limits.request_bytes_max) return absl::OkStatus();
   return absl::InvalidArgumentError(Cat("the request takes ", bytes, " bytes, the server accepts ",
-                                        limits->request_bytes_max, " in one message"));
+                                        limits.request_bytes_max, " in one message"));
 }
 
 absl::StatusOr<Limits> Client::Core::GetLimits(const CallSpec& spec) {
@@ -153,10 +145,7 @@ absl::StatusOr<Limits> Client::Core::GetLimits(const CallSpec& spec) {
     const std::lock_guard<std::mutex> lock(limits_mutex_);
     if (limits_) return *limits_;
   }
-  v1::GetLimitsResponse response;
-  const absl::Status status =
-      Call(*retrieval_, &v1::Retrieval::Stub::GetLimits, v1::GetLimitsRequest(), &response, spec);
-  if (!status.ok()) return status;
+  NF_ASSIGN_OR_RETURN(const auto response, Call(&RetrievalStub::GetLimits, {}, spec));
   const std::lock_guard<std::mutex> lock(limits_mutex_);
   limits_ = FromProto(response);
   return *limits_;

@@ -7,6 +7,8 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <tuple>
+#include <type_traits>
 
 #include "client/cpp/retry.h"
 #include "grpc/health/v1/health.grpc.pb.h"
@@ -16,6 +18,11 @@
 #include "nearfield/v1/retrieval.grpc.pb.h"
 
 namespace nearfield::client {
+
+using RetrievalStub = v1::Retrieval::Stub;
+using IngestStub = v1::Ingest::Stub;
+using AdminStub = v1::Admin::Stub;
+using HealthStub = grpc::health::v1::Health::Stub;
 
 // Returns a Client whose waits use `clock`, which must outlive it.
 Client MakeClient(const ClientOptions& options, Clock* clock);
@@ -36,17 +43,20 @@ class Client::Core {
   // Calls with retries. If `request_id` is not null, it receives the server's id of a call that
   // succeeded.
   template <typename Stub, typename Request, typename Response>
-  absl::Status Call(Stub& stub,
-                    grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
-                    const Request& request, Response* response, const CallSpec& spec,
-                    std::string* request_id = nullptr) {
-    return Run(
+  absl::StatusOr<Response> Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                                             Response*),
+                                const std::type_identity_t<Request>& request, const CallSpec& spec,
+                                std::string* request_id = nullptr) {
+    Response response;
+    const absl::Status status = Run(
         spec,
         [&](grpc::ClientContext* context) {
-          response->Clear();
-          return (stub.*method)(context, request, response);
+          response.Clear();
+          return (stub<Stub>().*method)(context, request, &response);
         },
         request_id);
+    if (!status.ok()) return status;
+    return response;
   }
 
   // Adds the caller's name to a context. Call it before the context is used.
@@ -61,10 +71,10 @@ class Client::Core {
 
   const ClientOptions& options() const { return options_; }
   Clock& clock() { return *clock_; }
-  v1::Retrieval::Stub& retrieval() { return *retrieval_; }
-  v1::Ingest::Stub& ingest() { return *ingest_; }
-  v1::Admin::Stub& admin() { return *admin_; }
-  grpc::health::v1::Health::Stub& health() { return *health_; }
+  template <typename Stub>
+  Stub& stub() {
+    return *std::get<std::unique_ptr<Stub>>(stubs_);
+  }
 
  private:
   absl::Status Run(const CallSpec& spec,
@@ -74,13 +84,22 @@ class Client::Core {
   ClientOptions options_;
   Clock* clock_;
   std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<v1::Retrieval::Stub> retrieval_;
-  std::unique_ptr<v1::Ingest::Stub> ingest_;
-  std::unique_ptr<v1::Admin::Stub> admin_;
-  std::unique_ptr<grpc::health::v1::Health::Stub> health_;
+  std::tuple<std::unique_ptr<RetrievalStub>, std::unique_ptr<IngestStub>,
+             std::unique_ptr<AdminStub>, std::unique_ptr<HealthStub>>
+      stubs_;
   std::mutex limits_mutex_;
   std::optional<Limits> limits_;
 };
+
+// Returns the spec of a call that is retried, with the deadline of `options`.
+template <typename Options>
+Client::Core::CallSpec Retried(const Options& options) {
+  return {.deadline = options.deadline};
+}
+// Returns the spec of a call that must not be repeated.
+inline Client::Core::CallSpec Once(const CallOptions& options) {
+  return {.deadline = options.deadline, .idempotent = false};
+}
 
 // Returns the value of "nearfield-request-id", or empty. Requires: a finished call.
 std::string RequestIdIn(const grpc::ClientContext& context);

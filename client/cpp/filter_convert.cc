@@ -29,6 +29,15 @@ v1::ComparisonOperator OperatorOf(Kind kind) {
 
 int64_t Microseconds(Timestamp time) { return time.time_since_epoch().count(); }
 
+// Add one value of each type.
+void Add(int64_t value, v1::AttributeValues* proto) { proto->add_int64_values(value); }
+void Add(double value, v1::AttributeValues* proto) { proto->add_double_values(value); }
+void Add(bool value, v1::AttributeValues* proto) { proto->add_bool_values(value); }
+void Add(const std::string& value, v1::AttributeValues* proto) { proto->add_keyword_values(value); }
+void Add(Timestamp value, v1::AttributeValues* proto) {
+  proto->add_timestamp_us_values(Microseconds(value));
+}
+
 absl::Status ValueToProto(const AttributeValue& value, const std::string& path,
                           v1::AttributeValue* proto) {
   const AttributeValue::Variant& variant = value.variant();
@@ -60,19 +69,10 @@ absl::Status ValuesToProto(const Filter& filter, const std::string& path,
       return absl::InvalidArgumentError(
           Cat(place, ": a ", Name(value.type()), " among ", Name(first.type()), " values"));
     }
-    v1::AttributeValue one;
-    NF_RETURN_IF_ERROR(ValueToProto(value, place, &one));
-    switch (value.type()) {
-      case AttributeType::kDouble: values->add_double_values(one.double_value()); break;
-      case AttributeType::kBool: values->add_bool_values(one.bool_value()); break;
-      case AttributeType::kKeyword:
-        *values->add_keyword_values() = std::move(*one.mutable_keyword_value());
-        break;
-      case AttributeType::kTimestamp:
-        values->add_timestamp_us_values(one.timestamp_us_value());
-        break;
-      default: values->add_int64_values(one.int64_value());
+    if (const auto* keyword = std::get_if<std::string>(&value.variant())) {
+      NF_RETURN_IF_ERROR(CheckText(place, *keyword));
     }
+    std::visit([&](const auto& typed) { Add(typed, values); }, value.variant());
   }
   return absl::OkStatus();
 }
@@ -151,22 +151,11 @@ AttributeSpec FromProto(v1::AttributeSpec* proto) {
 }
 
 void ToProto(const AttributeValues& values, size_t begin, size_t end, v1::AttributeValues* proto) {
-  const auto from = static_cast<ptrdiff_t>(begin);
-  const auto to = static_cast<ptrdiff_t>(end);
-  if (const auto* numbers = std::get_if<std::vector<int64_t>>(&values)) {
-    proto->mutable_int64_values()->Add(numbers->begin() + from, numbers->begin() + to);
-  } else if (const auto* reals = std::get_if<std::vector<double>>(&values)) {
-    proto->mutable_double_values()->Add(reals->begin() + from, reals->begin() + to);
-  } else if (const auto* truths = std::get_if<std::vector<bool>>(&values)) {
-    proto->mutable_bool_values()->Add(truths->begin() + from, truths->begin() + to);
-  } else if (const auto* keywords = std::get_if<std::vector<std::string>>(&values)) {
-    proto->mutable_keyword_values()->Add(keywords->begin() + from, keywords->begin() + to);
-  } else {
-    const auto& times = std::get<std::vector<Timestamp>>(values);
-    for (size_t i = begin; i < end; ++i) {
-      proto->add_timestamp_us_values(Microseconds(times[i]));
-    }
-  }
+  std::visit(
+      [&](const auto& column) {
+        for (size_t i = begin; i < end; ++i) Add(column[i], proto);
+      },
+      values);
 }
 
 }  // namespace nearfield::client

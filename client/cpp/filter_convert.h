@@ -1,8 +1,6 @@
 // Conversion of filters and attributes to proto and back.
 #pragma once
 
-#include <string_view>
-
 #include "absl/status/status.h"
 #include "nearfield/client/attributes.h"
 #include "nearfield/client/filter.h"

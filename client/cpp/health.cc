@@ -1,4 +1,3 @@
-#include <utility>
 
 #include "client/cpp/check_text.h"
 #include "client/cpp/core.h"
@@ -38,10 +37,8 @@ std::string_view Name(Health health) {
 
 absl::StatusOr<Health> Client::CheckHealth(std::string_view service, const CallOptions& options) {
   NF_RETURN_IF_ERROR(CheckText("service", service));
-  health_v1::HealthCheckResponse response;
-  NF_RETURN_IF_ERROR(core_->Call(core_->health(), &health_v1::Health::Stub::Check,
-                                 RequestFor(service), &response,
-                                 {.deadline = options.deadline, .idempotent = false}));
+  NF_ASSIGN_OR_RETURN(auto response,
+                      core_->Call(&HealthStub::Check, RequestFor(service), Once(options)));
   return FromProto(response);
 }
 
@@ -50,7 +47,7 @@ absl::Status Client::WatchHealth(std::string_view service,
   NF_RETURN_IF_ERROR(CheckText("service", service));
   grpc::ClientContext context;
   core_->Introduce(&context);
-  const auto reader = core_->health().Watch(&context, RequestFor(service));
+  const auto reader = core_->stub<HealthStub>().Watch(&context, RequestFor(service));
   health_v1::HealthCheckResponse response;
   while (reader->Read(&response)) {
     if (on_change(FromProto(response))) continue;

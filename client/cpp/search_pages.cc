@@ -63,7 +63,7 @@ class SearchPages::Impl {
           std::chrono::duration_cast<std::chrono::microseconds>(deadline_ - core_->clock().Now()));
     }
     if (left_) request_.set_results_max(*left_);
-    stream_->reader = core_->retrieval().SearchAll(&stream_->context, request_);
+    stream_->reader = core_->stub<RetrievalStub>().SearchAll(&stream_->context, request_);
   }
 
   Attempt TryNext(std::optional<SearchAnswer>* page) {

@@ -22,7 +22,7 @@ class SearchStream::Impl {
     if (options.deadline) {
       context_.set_deadline(std::chrono::system_clock::now() + *options.deadline);
     }
-    stream_ = core_->retrieval().SearchStream(&context_);
+    stream_ = core_->stub<RetrievalStub>().SearchStream(&context_);
   }
 
   ~Impl() {

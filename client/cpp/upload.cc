@@ -54,7 +54,7 @@ class Upload::Impl {
     // With a deadline, `timeout` is the time left until it.
     if (options_.deadline) context_.set_deadline(std::chrono::system_clock::now() + *timeout);
     core_->Introduce(&context_);
-    stream_ = core_->ingest().Upload(&context_);
+    stream_ = core_->stub<IngestStub>().Upload(&context_);
     v1::UploadRequest request;
     v1::UploadBegin* begin = request.mutable_begin();
     begin->set_collection(options_.collection);
@@ -347,9 +347,8 @@ absl::StatusOr<UploadResult> Client::UploadWithToken(
 absl::StatusOr<UploadState> Client::GetUpload(std::string_view token, const CallOptions& options) {
   v1::GetUploadRequest request;
   request.set_upload_token(token.data(), token.size());
-  v1::GetUploadResponse response;
-  NF_RETURN_IF_ERROR(core_->Call(core_->ingest(), &v1::Ingest::Stub::GetUpload, request, &response,
-                                 {.deadline = options.deadline}));
+  NF_ASSIGN_OR_RETURN(auto response,
+                      core_->Call(&IngestStub::GetUpload, request, Retried(options)));
   return UploadState{.committed = response.committed(),
                      .rows_count = response.rows_count(),
                      .epoch = response.epoch(),
@@ -360,9 +359,8 @@ absl::StatusOr<OpenUploads> Client::ListUploads(std::optional<uint32_t> uploads_
                                                 const CallOptions& options) {
   v1::ListUploadsRequest request;
   if (uploads_max) request.set_uploads_max(*uploads_max);
-  v1::ListUploadsResponse response;
-  NF_RETURN_IF_ERROR(core_->Call(core_->ingest(), &v1::Ingest::Stub::ListUploads, request,
-                                 &response, {.deadline = options.deadline}));
+  NF_ASSIGN_OR_RETURN(auto response,
+                      core_->Call(&IngestStub::ListUploads, request, Retried(options)));
   OpenUploads open = {.uploads = {}, .uploads_count = response.uploads_count()};
   for (const v1::OpenUpload& upload : response.uploads()) {
     open.uploads.push_back({.token = upload.upload_token(),
@@ -379,9 +377,8 @@ absl::StatusOr<OpenUploads> Client::ListUploads(std::optional<uint32_t> uploads_
 absl::StatusOr<uint64_t> Client::DropUpload(std::string_view token, const CallOptions& options) {
   v1::DropUploadRequest request;
   request.set_upload_token(token.data(), token.size());
-  v1::DropUploadResponse response;
-  NF_RETURN_IF_ERROR(core_->Call(core_->ingest(), &v1::Ingest::Stub::DropUpload, request, &response,
-                                 {.deadline = options.deadline}));
+  NF_ASSIGN_OR_RETURN(auto response,
+                      core_->Call(&IngestStub::DropUpload, request, Retried(options)));
   return response.rows_count();
 }
 

@@ -1,7 +1,7 @@
 #include "client/formats/filter_text.h"
 
 #include <algorithm>
-#include <optional>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -140,9 +140,8 @@ class Parser {
       NF_RETURN_IF_ERROR(TakeSymbol(")"));
       return inner;
     }
-    absl::StatusOr<Filter> leaf = ParseLeaf();
-    if (!leaf.ok()) return leaf.status();
-    return Tree{.filter = *std::move(leaf)};
+    NF_ASSIGN_OR_RETURN(Filter leaf, ParseLeaf());
+    return Tree{.filter = std::move(leaf)};
   }
 
   absl::StatusOr<Filter> ParseLeaf() {
@@ -177,10 +176,8 @@ class Parser {
       Advance();
       return &spec;
     }
-    std::string declared;
-    for (const AttributeSpec& spec : schema_.attributes) {
-      declared += Cat(declared.empty() ? "" : ", ", ToString(spec));
-    }
+    const std::string declared =
+        Joined(schema_.attributes, ", ", [](const AttributeSpec& spec) { return ToString(spec); });
     return Bad(Cat("the collection declares no attribute ", QuoteJson(token_.text),
                    declared.empty() ? "; it declares none" : "; it declares ", declared));
   }
@@ -262,22 +259,12 @@ std::string NameText(const std::string& name) {
   return IsFilterWord(name) ? Cat("`", name, "`") : name;
 }
 
-std::string Joined(const Filter& filter) {
-  std::string text;
-  for (const AttributeValue& value : filter.values()) {
-    text += Cat(text.empty() ? "" : ", ", ValueText(value));
-  }
-  return text;
-}
-
 std::string IdsText(const IdColumn& ids) {
-  std::string text;
-  for (size_t i = 0; i < Count(ids); ++i) {
-    const Id id = At(ids, i);
-    const auto* words = std::get_if<std::string>(&id);
-    text += Cat(i == 0 ? "" : ", ", words == nullptr ? ToString(id) : QuoteJson(*words));
-  }
-  return Cat("id in (", text, ")");
+  const auto* texts = std::get_if<std::vector<std::string>>(&ids);
+  return Cat("id in (",
+             texts != nullptr ? Joined(*texts, ", ", QuoteJson)
+                              : Joined(std::get<std::vector<uint64_t>>(ids), ", ", std::identity()),
+             ")");
 }
 
 bool IsJunction(const Filter& filter) {
@@ -306,20 +293,17 @@ std::string FilterText(const Filter& given) {
   if (filter.kind() == Kind::kNot) return Cat("not ", operand(filter.operands().front()));
   if (IsJunction(filter)) {
     const std::string_view word = filter.kind() == Kind::kAnd ? " and " : " or ";
-    std::string text;
-    for (const Filter& inner : filter.operands()) {
-      text += Cat(text.empty() ? "" : word, operand(inner));
-    }
-    return text;
+    return Joined(filter.operands(), word, operand);
   }
   if (filter.kind() == Kind::kHasId) return IdsText(filter.ids());
   const std::string name = NameText(filter.attribute());
   if (filter.kind() == Kind::kExists) return Cat("exists(", name, ")");
+  const std::string values = Joined(filter.values(), ", ", ValueText);
   for (const Operator& op : kComparisons) {
-    if (op.kind == filter.kind()) return Cat(name, " ", op.spelling, " ", Joined(filter));
+    if (op.kind == filter.kind()) return Cat(name, " ", op.spelling, " ", values);
   }
   for (const Operator& op : kSets) {
-    if (op.kind == filter.kind()) return Cat(name, " ", op.spelling, " (", Joined(filter), ")");
+    if (op.kind == filter.kind()) return Cat(name, " ", op.spelling, " (", values, ")");
   }
   return "";
 }

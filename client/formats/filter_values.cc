@@ -7,6 +7,7 @@
 
 #include "client/formats/id_file.h"
 #include "client/formats/json_text.h"
+#include "client/formats/status_macros.h"
 #include "client/formats/text.h"
 #include "client/formats/timestamp_text.h"
 
@@ -16,14 +17,6 @@ namespace {
 using Kind = FilterToken::Kind;
 
 constexpr size_t kShownBytesMax = 60;
-
-std::optional<int64_t> WholeNumber(std::string_view text) {
-  int64_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, number);
-  if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
-  return number;
-}
 
 // Parses a decimal, rounded once, to nearest even; nullopt if it is out of range. Infinities are
 // words.
@@ -52,7 +45,7 @@ absl::Status NotA(std::string_view text, std::string_view what) {
 absl::StatusOr<AttributeValue> ParseValue(std::string_view text, AttributeType type) {
   switch (type) {
     case AttributeType::kInt64:
-      if (const auto number = WholeNumber(text)) return AttributeValue(*number);
+      if (const auto number = ParseNumber<int64_t>(text)) return AttributeValue(*number);
       return NotA(text, "no whole number -9223372036854775808 .. 9223372036854775807");
     case AttributeType::kDouble:
       if (const auto number = Decimal(text)) return AttributeValue(*number);
@@ -64,12 +57,11 @@ absl::StatusOr<AttributeValue> ParseValue(std::string_view text, AttributeType t
       if (IsUtf8(text)) return AttributeValue(text);
       return NotA(text, "not UTF-8");
     case AttributeType::kTimestamp: {
-      if (const auto us = WholeNumber(text)) {
+      if (const auto us = ParseNumber<int64_t>(text)) {
         return AttributeValue(Timestamp(std::chrono::microseconds(*us)));
       }
-      const absl::StatusOr<Timestamp> time = ParseTimestamp(text);
-      if (!time.ok()) return time.status();
-      return AttributeValue(*time);
+      NF_ASSIGN_OR_RETURN(const Timestamp time, ParseTimestamp(text));
+      return AttributeValue(time);
     }
     default: return absl::InvalidArgumentError("its type is unknown to this client");
   }
@@ -82,9 +74,8 @@ absl::StatusOr<AttributeValue> ValueOf(const FilterToken& token, const Attribute
   if (token.kind == Kind::kString && quoted) {
     // A quoted number is not a timestamp.
     if (!timestamp) return AttributeValue(token.text);
-    const absl::StatusOr<Timestamp> time = ParseTimestamp(token.text);
-    if (!time.ok()) return time.status();
-    return AttributeValue(*time);
+    NF_ASSIGN_OR_RETURN(const Timestamp time, ParseTimestamp(token.text));
+    return AttributeValue(time);
   }
   const bool word =
       token.kind == Kind::kWord && (type == AttributeType::kBool || type == AttributeType::kDouble);

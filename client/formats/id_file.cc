@@ -1,6 +1,5 @@
 #include "client/formats/id_file.h"
 
-#include <charconv>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -72,15 +71,10 @@ absl::StatusOr<Id> ParseId(std::string_view text, IdType type) {
     if (IsUtf8(text)) return Id(std::string(text));
     return absl::InvalidArgumentError(Cat("id ", QuoteJson(text.substr(0, 60)), " is not UTF-8"));
   }
-  uint64_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, number);
-  if (parsed.ec != std::errc() || parsed.ptr != end) {
-    return absl::InvalidArgumentError(
-        Cat("id ", QuoteJson(text.substr(0, 60)),
-            " is no whole number 0 .. 18446744073709551615, as the collection's ids are"));
-  }
-  return Id(number);
+  if (const auto number = ParseNumber<uint64_t>(text)) return Id(*number);
+  return absl::InvalidArgumentError(
+      Cat("id ", QuoteJson(text.substr(0, 60)),
+          " is no whole number 0 .. 18446744073709551615, as the collection's ids are"));
 }
 
 absl::StatusOr<IdColumn> ParseIds(const NamedBytes& file, std::optional<IdType> type) {

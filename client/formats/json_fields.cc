@@ -118,12 +118,9 @@ std::string ToHex(std::string_view bytes) {
 }
 
 std::string FloatBitsJson(const std::vector<float>& values) {
-  std::string json = "[";
-  for (const float value : values) {
-    absl::StrAppendFormat(&json, "%s\"%08x\"", json.size() > 1 ? "," : "",
-                          std::bit_cast<uint32_t>(value));
-  }
-  return json + "]";
+  return JsonArray(values, [](float value) {
+    return absl::StrFormat("\"%08x\"", std::bit_cast<uint32_t>(value));
+  });
 }
 
 }  // namespace nearfield::client

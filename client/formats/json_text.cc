@@ -1,10 +1,8 @@
 #include "client/formats/json_text.h"
 
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
-#include <limits>
 
 #include "absl/strings/str_format.h"
 #include "client/formats/status_macros.h"
@@ -128,15 +126,10 @@ absl::StatusOr<std::vector<float>> JsonFloats(std::string_view text) {
 absl::StatusOr<Id> JsonId(std::string_view text) {
   const std::string_view trimmed = TrimJson(text);
   if (std::optional<std::string> value = JsonString(trimmed)) return Id(*std::move(value));
-  uint64_t number = 0;
-  const char* end = trimmed.data() + trimmed.size();
-  const auto parsed = std::from_chars(trimmed.data(), end, number);
-  if (trimmed.empty() || parsed.ec != std::errc() || parsed.ptr != end) {
-    return absl::InvalidArgumentError(
-        Cat("id is ", trimmed.substr(0, 40),
-            "; an id is a string or a whole number 0 .. 18446744073709551615"));
-  }
-  return Id(number);
+  if (const auto number = ParseNumber<uint64_t>(trimmed)) return Id(*number);
+  return absl::InvalidArgumentError(
+      Cat("id is ", trimmed.substr(0, 40),
+          "; an id is a string or a whole number 0 .. 18446744073709551615"));
 }
 
 std::string QuoteJson(std::string_view bytes) {

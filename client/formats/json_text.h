@@ -2,7 +2,6 @@
 // members and spelling stay as written.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/formats/text.h"
 #include "client/formats/utf8.h"
 #include "nearfield/client/types.h"
 
@@ -49,6 +49,12 @@ absl::StatusOr<std::vector<float>> JsonFloats(std::string_view text);
 // Parses an id: a number 0 .. 2^64 - 1 without sign, fraction or exponent, or a string. Errors:
 // InvalidArgument.
 absl::StatusOr<Id> JsonId(std::string_view text);
+
+// Returns the JSON array of the elements' JSON.
+template <typename Range, typename ToJson>
+std::string JsonArray(const Range& range, const ToJson& to_json) {
+  return Cat("[", Joined(range, ",", to_json), "]");
+}
 
 // Returns any bytes as a JSON string: control characters escaped, invalid UTF-8 replaced by U+FFFD.
 std::string QuoteJson(std::string_view bytes);

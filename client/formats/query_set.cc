@@ -70,12 +70,7 @@ absl::StatusOr<QuerySet> ParseQueries(const NamedBytes& text) {
 }
 
 absl::StatusOr<QuerySet> ReadQueries(const QueryFileOptions& options) {
-  FileFormat format = FileFormat::kJsonl;
-  if (options.format) {
-    format = *options.format;
-  } else {
-    NF_ASSIGN_OR_RETURN(format, FormatOf(options.path));
-  }
+  NF_ASSIGN_OR_RETURN(const FileFormat format, FormatOf(options.path, options.format));
   if (format == FileFormat::kJsonl) {
     NF_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(options.path));
     NF_ASSIGN_OR_RETURN(QuerySet queries, ParseQueries(file.bytes()));

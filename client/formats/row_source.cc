@@ -120,12 +120,7 @@ absl::StatusOr<std::unique_ptr<RowSource>> OpenRowSource(const RowSourceOptions&
   if (!options.id_field.empty() && (options.payloads_path.empty() || !options.ids_path.empty())) {
     return absl::InvalidArgumentError("an id field needs a file of payloads, and no file of ids");
   }
-  FileFormat format = FileFormat::kNpy;
-  if (options.format) {
-    format = *options.format;
-  } else {
-    NF_ASSIGN_OR_RETURN(format, FormatOf(options.path));
-  }
+  NF_ASSIGN_OR_RETURN(const FileFormat format, FormatOf(options.path, options.format));
   std::unique_ptr<RowSource> source;
   if (format == FileFormat::kJsonl) {
     if (!options.ids_path.empty() || !options.payloads_path.empty() ||

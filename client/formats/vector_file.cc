@@ -1,6 +1,7 @@
 #include "client/formats/vector_file.h"
 
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -23,10 +24,7 @@ int32_t Int32At(const NamedBytes& file, uint64_t at) {
 }
 
 std::string Shape(const NpyHeader& header) {
-  std::string text = "(";
-  for (const uint64_t axis : header.shape) absl::StrAppend(&text, axis, ", ");
-  if (!header.shape.empty()) text.resize(text.size() - 2);
-  return text + ")";
+  return Cat("(", Joined(header.shape, ", ", std::identity()), ")");
 }
 
 absl::StatusOr<DataType> NpyDataType(const NamedBytes& file, const NpyHeader& header,
@@ -139,7 +137,8 @@ absl::StatusOr<VectorLayout> FvecsLayout(const NamedBytes& file) {
 
 }  // namespace
 
-absl::StatusOr<FileFormat> FormatOf(const std::string& path) {
+absl::StatusOr<FileFormat> FormatOf(const std::string& path, std::optional<FileFormat> given) {
+  if (given) return *given;
   const std::string_view name = path;
   for (const auto& [ending, format] : {std::pair(std::string_view(".npy"), FileFormat::kNpy),
                                        std::pair(std::string_view(".fbin"), FileFormat::kFbin),

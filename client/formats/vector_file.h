@@ -15,9 +15,10 @@ namespace nearfield::client {
 
 enum class FileFormat : uint8_t { kNpy, kFbin, kFvecs, kJsonl };
 
-// Returns the format by the ending of the name: .npy, .fbin, .fvecs, .jsonl. Errors:
-// InvalidArgument (lists the endings).
-absl::StatusOr<FileFormat> FormatOf(const std::string& path);
+// Returns the given format, or else that of the ending of the name: .npy, .fbin, .fvecs, .jsonl.
+// Errors: InvalidArgument (lists the endings).
+absl::StatusOr<FileFormat> FormatOf(const std::string& path,
+                                    std::optional<FileFormat> given = std::nullopt);
 
 // Position of the rows: row i begins at offset + i * stride.
 struct VectorLayout {

@@ -171,9 +171,7 @@ def read_packages(packages: str, translation: str) -> tuple[list[Package], dict[
         if description is None or NO_CONTENT.search(description):
             continue
         summary, _, body = description.partition("\n")
-        candidates.append(
-            Package(name, source, s["Section"], s.get("Tag", ""), summary.strip(), one_line(body))
-        )
+        candidates.append(Package(name, source, s["Section"], s.get("Tag", ""), summary.strip(), one_line(body)))
     counts = {n: len(by - {n}) for n, by in named_by.items()}
     return candidates, counts
 
@@ -209,10 +207,7 @@ def select(candidates: Iterable[Package], named_by: dict[str, int], count: int) 
             best[p.source] = p
     if len(best) < count:
         raise CorpusError(f"only {len(best)} packages remain, but --count is {count}")
-    ordered = sorted(
-        best.values(),
-        key=lambda p: (-score(p, named_by), hashlib.sha256(p.name.encode()).hexdigest()),
-    )
+    ordered = sorted(best.values(), key=lambda p: (-score(p, named_by), hashlib.sha256(p.name.encode()).hexdigest()))
     return sorted(ordered[:count], key=lambda p: p.name)
 
 
@@ -232,9 +227,7 @@ def write_npy(path: Path, array: np.ndarray) -> None:
     """Write an array as .npy version 1.0, C order, without pickle."""
     part = path.with_name(path.name + ".part")
     with part.open("wb") as f:
-        np.lib.format.write_array(
-            f, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False
-        )
+        np.lib.format.write_array(f, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False)
     os.replace(part, path)
 
 
@@ -255,18 +248,22 @@ def read_npy(path: Path, dtype: type, rows: int) -> np.ndarray:
     return array
 
 
+def read_texts(out: Path) -> tuple[list[dict[str, str]], list[str]]:
+    """Load the packages and the queries of a corpus."""
+    lines = (out / "packages.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines], json.loads((out / "queries.json").read_text(encoding="utf-8"))
+
+
 def check(out: Path) -> int:
     """Test the corpus in out; return N."""
     for name in FILES:
         if not (out / name).is_file():
             raise CorpusError(f"{out / name} is missing")
-    lines = (out / "packages.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines]
+    rows, queries = read_texts(out)
     if any(set(r) != {"id", "summary", "section"} for r in rows):
         raise CorpusError("packages.jsonl: a line lacks id, summary or section")
     if len({r["id"] for r in rows}) != len(rows):
         raise CorpusError("packages.jsonl: a name occurs twice")
-    queries = json.loads((out / "queries.json").read_text(encoding="utf-8"))
     if len(set(queries)) != len(queries):
         raise CorpusError("queries.json: a query occurs twice")
     read_npy(out / "packages.fp16.npy", np.float16, len(rows))
@@ -276,9 +273,7 @@ def check(out: Path) -> int:
 
 def show(out: Path, top: int) -> None:
     """Print the best packages for each query, by dot product in float32."""
-    lines = (out / "packages.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines]
-    queries = json.loads((out / "queries.json").read_text(encoding="utf-8"))
+    rows, queries = read_texts(out)
     base = np.load(out / "packages.fp16.npy", allow_pickle=False).astype(np.float32)  # [N, 384]
     asked = np.load(out / "queries.f32.npy", allow_pickle=False)  # [Q, 384]
     scores = asked @ base.T  # [Q, N]
@@ -301,10 +296,7 @@ def make(lists: Path, release: str, out: Path, count: int) -> None:
         model = MiniLM()
     except ImportError as error:
         raise CorpusError(f"{error}. Run: pip install --no-deps -r requirements.txt") from error
-    hint = (
-        "Run: apt-get update -o Acquire::Languages=en (the long descriptions are in "
-        "Translation-en)"
-    )
+    hint = "Run: apt-get update -o Acquire::Languages=en (the long descriptions are in Translation-en)"
     inputs = [
         find_list(lists, f"*_dists_{release}_main_binary-amd64_Packages*", hint),
         find_list(lists, f"*_dists_{release}_main_i18n_Translation-en*", hint),

@@ -122,12 +122,7 @@ class MiniLM:
         pooled = (x * mask[:, :, None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
         return pooled / np.linalg.norm(pooled, axis=1, keepdims=True)
 
-    def encode(
-        self,
-        texts: Sequence[str],
-        batch: int = 16,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> np.ndarray:
+    def encode(self, texts: Sequence[str], batch: int = 16, progress: Callable[[int, int], None] | None = None) -> np.ndarray:
         """Embed N texts: float32 [N, 384], rows of norm 1, in the order of the texts.
 
         progress, if given, is called with (texts done, N) after each batch.

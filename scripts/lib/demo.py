@@ -70,31 +70,11 @@ class Command:
         """Sends every query of the file in a separate request, and verifies each answer with the
         oracle."""
         # Exit code 1 means that an answer differed from the oracle's; the replies show which one.
-        lines = self.run(
-            "search",
-            COLLECTION,
-            "--queries",
-            str(DATA / "queries.f32.npy"),
-            "--batch",
-            "1",
-            "-k",
-            str(NEIGHBORS),
-            "--payload",
-            "--explain",
-            "--verify",
-            "--json",
-            accepted=(0, 1),
-        ).splitlines()
+        lines = self.run("search", COLLECTION, "--queries", str(DATA / "queries.f32.npy"), "--batch", "1", "-k", str(NEIGHBORS),
+                         "--payload", "--explain", "--verify", "--json", accepted=(0, 1)).splitlines()
         replies = [json.loads(line) for line in lines]
-        return [
-            Answer(
-                neighbors=reply["neighbors"],
-                verified=reply["verified"],
-                total_us=reply["cost"]["total_us"],
-                backend=reply["cost"]["backend"],
-            )
-            for reply in replies
-        ]
+        return [Answer(reply["neighbors"], reply["verified"], reply["cost"]["total_us"], reply["cost"]["backend"])
+                for reply in replies]
 
 
 @contextlib.contextmanager
@@ -126,18 +106,8 @@ def device(command: Command) -> str:
 
 def upload(command: Command) -> str:
     """Sends the corpus; returns the last line that the command printed, a summary of the upload."""
-    return command.run(
-        "upload",
-        COLLECTION,
-        str(DATA / "packages.fp16.npy"),
-        "--create",
-        "--metric",
-        "cosine",
-        "--payloads",
-        str(DATA / "packages.jsonl"),
-        "--id-field",
-        "id",
-    ).splitlines()[-1]
+    return command.run("upload", COLLECTION, str(DATA / "packages.fp16.npy"), "--create", "--metric", "cosine",
+                       "--payloads", str(DATA / "packages.jsonl"), "--id-field", "id").splitlines()[-1]
 
 
 def show(paint: Paint, question: str, answer: Answer) -> None:

@@ -1,32 +1,21 @@
 // Tests of attributes: values, columns, and the files that contain them.
 #include "nearfield/client/attributes.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <limits>
 
 #include "client/formats/attribute_file.h"
 #include "client/formats/row_source.h"
+#include "tests/client/prelude.h"
 #include "tests/client/test_files.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::client {
 namespace {
 
-using absl_testing::StatusIs;
 using std::chrono::microseconds;
 using std::chrono::sys_days;
 using std::literals::operator""ns;
 using std::literals::operator""us;
 using std::literals::operator""y;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
 const std::vector<AttributeSpec> kSpecs = {
     {"year", AttributeType::kInt64},     {"price", AttributeType::kDouble},
@@ -58,7 +47,8 @@ TEST(Attributes, SpecsPrintAndRead) {
   EXPECT_EQ(ToString(kSpecs.back()), "tags:keyword[]");
   for (const std::string_view text : {"", "year", "year:", ":int64", "year:int", "year:int64[",
                                       "year:[]", "year:unknown", "year:int64[][]", "year: int64"}) {
-    EXPECT_THAT(ParseAttributeSpec(text), StatusIs(kInvalid, HasSubstr("NAME:TYPE"))) << text;
+    EXPECT_THAT(ParseAttributeSpec(text), StatusIs(kInvalidArgument, HasSubstr("NAME:TYPE")))
+        << text;
   }
 }
 
@@ -66,8 +56,9 @@ TEST(Attributes, ABuilderMakesColumns) {
   AttributeColumnBuilder years(kSpecs[0]);
   EXPECT_OK(years.Add(2020));
   years.AddMissing();
-  EXPECT_THAT(years.Add(2.5), StatusIs(kInvalid, "year: a double, expected a int64"));
-  EXPECT_THAT(years.AddList({2020}), StatusIs(kInvalid, HasSubstr("a list, expected one value")));
+  EXPECT_THAT(years.Add(2.5), StatusIs(kInvalidArgument, "year: a double, expected a int64"));
+  EXPECT_THAT(years.AddList({2020}),
+              StatusIs(kInvalidArgument, HasSubstr("a list, expected one value")));
   EXPECT_EQ(years.rows_count(), 2u);
   EXPECT_EQ(years.rows_with_value(), 1u);
   AttributeColumn column = years.Take();
@@ -82,8 +73,8 @@ TEST(Attributes, ABuilderMakesColumns) {
 
   AttributeColumnBuilder tags(kSpecs[5]);
   EXPECT_OK(tags.AddList({"a", "b"}));
-  EXPECT_THAT(tags.AddList({"a", 1}), StatusIs(kInvalid, HasSubstr("a int64")));
-  EXPECT_THAT(tags.Add("a"), StatusIs(kInvalid, HasSubstr("expected a list")));
+  EXPECT_THAT(tags.AddList({"a", 1}), StatusIs(kInvalidArgument, HasSubstr("a int64")));
+  EXPECT_THAT(tags.Add("a"), StatusIs(kInvalidArgument, HasSubstr("expected a list")));
   EXPECT_OK(tags.AddList({}));
   column = tags.Take();
   EXPECT_EQ(column.values, AttributeValues(std::vector<std::string>{"a", "b"}));
@@ -123,26 +114,27 @@ void ExpectTheValues(AttributeFile& file) {
 }
 
 TEST_F(AttributeFiles, JsonLines) {
-  auto file = Open("a.jsonl",
-                   "{\"year\":-2020,\"price\":2.5,\"good\":true,\"language\":\"d\\\"e, \\u00e9\","
-                   "\"made\":\"2024-05-17\",\"tags\":[\"a\",\"b\"],\"title\":\"other\"}\n"
-                   "{\"price\":\"inf\",\"tags\":[],\"language\":null}\n"
-                   "{}\n"
-                   "{\"year\":1,\"price\":-1e300,\"language\":\"\",\"made\":-5}\n");
-  ASSERT_OK(file);
-  ExpectTheValues(*file);
+  ASSERT_OK_AND_ASSIGN(
+      auto file,
+      Open("a.jsonl",
+           "{\"year\":-2020,\"price\":2.5,\"good\":true,\"language\":\"d\\\"e, \\u00e9\","
+           "\"made\":\"2024-05-17\",\"tags\":[\"a\",\"b\"],\"title\":\"other\"}\n"
+           "{\"price\":\"inf\",\"tags\":[],\"language\":null}\n"
+           "{}\n"
+           "{\"year\":1,\"price\":-1e300,\"language\":\"\",\"made\":-5}\n"));
+  ExpectTheValues(file);
 }
 
 TEST_F(AttributeFiles, Csv) {
-  auto file =
+  ASSERT_OK_AND_ASSIGN(
+      auto file,
       Open("a.csv",
            "tags,year,title,price,good,language,made\r\n"
            "\"[\"\"a\"\", \"\"b\"\"]\",-2020,\"a\nb\",2.5,true,\"d\"\"e, \u00e9\",2024-05-17\r\n"
            "[],,x,inf,,,\n"
            ",,,,,,\n"
-           ",1,,-1e300,,\"\",-5");
-  ASSERT_OK(file);
-  ExpectTheValues(*file);
+           ",1,,-1e300,,\"\",-5"));
+  ExpectTheValues(file);
 }
 
 TEST_F(AttributeFiles, ErrorsNameFileLineAndAttribute) {
@@ -167,12 +159,12 @@ TEST_F(AttributeFiles, ErrorsNameFileLineAndAttribute) {
       {"a.csv", "language\n\xff\n", "line 2: language: "},
   };
   for (const auto& [name, text, reason] : cases) {
-    EXPECT_THAT(Open(name, text), StatusIs(kInvalid, AllOf(HasSubstr(name), HasSubstr(reason))))
+    EXPECT_THAT(Open(name, text),
+                StatusIs(kInvalidArgument, AllOf(HasSubstr(name), HasSubstr(reason))))
         << text;
   }
-  EXPECT_THAT(Open("a.txt", ""), StatusIs(kInvalid, HasSubstr("ends in .jsonl or .csv")));
-  EXPECT_THAT(AttributeFile::Open("/nonexistent.csv", kSpecs),
-              StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(Open("a.txt", ""), StatusIs(kInvalidArgument, HasSubstr("ends in .jsonl or .csv")));
+  EXPECT_THAT(AttributeFile::Open("/nonexistent.csv", kSpecs), StatusIs(kNotFound));
 }
 
 TEST_F(AttributeFiles, RowsOfASourceCarryTheirAttributesInEveryBatch) {
@@ -187,12 +179,11 @@ TEST_F(AttributeFiles, RowsOfASourceCarryTheirAttributesInEveryBatch) {
   for (const RowSourceOptions& options :
        {RowSourceOptions{.path = fbin, .attributes = specs, .attributes_path = csv},
         RowSourceOptions{.path = jsonl, .attributes = specs}}) {
-    const auto source = OpenRowSource(options);
-    ASSERT_OK(source);
-    EXPECT_THAT((*source)->shape().rows_with_attribute, ElementsAre(3, 0));
+    ASSERT_OK_AND_ASSIGN(const auto source, OpenRowSource(options));
+    EXPECT_THAT(source->shape().rows_with_attribute, ElementsAre(3, 0));
     std::vector<int64_t> years;  // 0: missing
     RowBatch batch;
-    while ((*source)->Next(1, &batch).ok() && Count(batch.ids) > 0) {
+    while (source->Next(1, &batch).ok() && Count(batch.ids) > 0) {
       ASSERT_EQ(Count(batch.ids), 1u);
       years.push_back(batch.attributes.empty()
                           ? 0
@@ -200,16 +191,16 @@ TEST_F(AttributeFiles, RowsOfASourceCarryTheirAttributesInEveryBatch) {
     }
     EXPECT_THAT(years, ElementsAre(1, 0, 3, 4)) << options.path;
   }
-  EXPECT_THAT(
-      OpenRowSource({.path = jsonl}),
-      StatusIs(kInvalid, HasSubstr("unknown member \"year\"; a row has id, vector, payload")));
+  EXPECT_THAT(OpenRowSource({.path = jsonl}),
+              StatusIs(kInvalidArgument,
+                       HasSubstr("unknown member \"year\"; a row has id, vector, payload")));
   EXPECT_THAT(OpenRowSource({.path = jsonl, .attributes = {kSpecs[3]}}),
-              StatusIs(kInvalid, HasSubstr("payload, language")));
+              StatusIs(kInvalidArgument, HasSubstr("payload, language")));
   EXPECT_THAT(OpenRowSource({.path = jsonl, .attributes = specs, .attributes_path = csv}),
-              StatusIs(kInvalid, HasSubstr("carries its own")));
+              StatusIs(kInvalidArgument, HasSubstr("carries its own")));
   const std::string few = folder_.Write("few.csv", "year\n1\n");
   EXPECT_THAT(OpenRowSource({.path = fbin, .attributes = specs, .attributes_path = few}),
-              StatusIs(kInvalid, HasSubstr("has 1 entries")));
+              StatusIs(kInvalidArgument, HasSubstr("has 1 entries")));
 }
 
 }  // namespace

@@ -1,20 +1,13 @@
 #include "client/cpp/block_cutter.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <random>
 #include <string>
 
+#include "tests/client/prelude.h"
 #include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::client {
 namespace {
-
-using absl_testing::IsOkAndHolds;
-using absl_testing::StatusIs;
-using ::testing::HasSubstr;
 
 struct Rows {
   IdColumn ids;
@@ -66,13 +59,12 @@ TEST(BlockCutter, BlocksFollowEachOtherFillAndFit) {
     const Rows rows = RandomRows(random);
     std::vector<ColumnPlace> places;
     for (size_t begin = 0; begin < Count(rows.ids);) {
-      const auto end = BlockEnd(rows.block(), begin, kBytesMax, &places);
-      ASSERT_OK(end);
-      ASSERT_GT(*end, begin);
-      ASSERT_LE(RawBytes(rows, begin, *end), kBytesMax);
-      const uint64_t most = RawBytes(rows, begin, *end) + 12 * (*end - begin) + kRowBytesMost + 77;
-      ASSERT_TRUE(*end == Count(rows.ids) || most > kBytesMax);
-      begin = *end;
+      ASSERT_OK_AND_ASSIGN(const auto end, BlockEnd(rows.block(), begin, kBytesMax, &places));
+      ASSERT_GT(end, begin);
+      ASSERT_LE(RawBytes(rows, begin, end), kBytesMax);
+      const uint64_t most = RawBytes(rows, begin, end) + 12 * (end - begin) + kRowBytesMost + 77;
+      ASSERT_TRUE(end == Count(rows.ids) || most > kBytesMax);
+      begin = end;
     }
   }
 }
@@ -87,7 +79,7 @@ TEST(BlockCutter, ABlockHoldsTheRowsThatFitAndNoneMore) {
   EXPECT_THAT(BlockEnd(rows.block(), 0, 77 + 3 * 12 - 1, &places), IsOkAndHolds(2u));
   EXPECT_THAT(BlockEnd(rows.block(), 9, 77 + 12, &places), IsOkAndHolds(10u));
   EXPECT_THAT(BlockEnd(rows.block(), 9, 77 + 12 - 1, &places),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("takes 89 bytes")));
+              StatusIs(kInvalidArgument, HasSubstr("takes 89 bytes")));
 }
 
 // Returns columns of every shape: scalars and lists, with and without missing values.
@@ -120,17 +112,16 @@ TEST(BlockCutter, AttributesAreCutWithTheirRows) {
     std::vector<ColumnPlace> places = StartOf(block);
     for (size_t begin = 0; begin < Count(rows.ids);) {
       const std::vector<ColumnPlace> from = places;
-      const auto end = BlockEnd(block, begin, kBytesMax, &places);
-      ASSERT_OK(end);
-      uint64_t bytes = RawBytes(rows, begin, *end);
+      ASSERT_OK_AND_ASSIGN(const auto end, BlockEnd(block, begin, kBytesMax, &places));
+      uint64_t bytes = RawBytes(rows, begin, end);
       const auto& keywords = std::get<std::vector<std::string>>(rows.attributes[1].values);
       for (size_t i = from[1].values(); i < places[1].values(); ++i) bytes += keywords[i].size();
       for (const size_t column : std::vector<size_t>{0, 1}) {
         ASSERT_EQ(from[column].rows(), begin);
-        ASSERT_EQ(places[column].rows(), *end);
+        ASSERT_EQ(places[column].rows(), end);
       }
       ASSERT_LE(bytes, kBytesMax);
-      begin = *end;
+      begin = end;
     }
     // The last position is the end of every column.
     EXPECT_EQ(places[0].values(), Count(rows.attributes[0].values));
@@ -167,7 +158,7 @@ TEST(BlockCutter, AttributeColumnsMustAgree) {
   for (const AttributeColumn& column : bad) {
     rows.attributes = {column};
     EXPECT_THAT(CheckColumns(rows.block()),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("attributes[0] (a)")));
+                StatusIs(kInvalidArgument, HasSubstr("attributes[0] (a)")));
   }
 }
 
@@ -177,8 +168,7 @@ TEST(BlockCutter, ARowThatFitsNoBlockIsNamed) {
             .payloads = {"", std::string(1000, 'p')}};
   std::vector<ColumnPlace> none;
   EXPECT_EQ(*BlockEnd(rows.block(), 0, 500, &none), 1u);
-  EXPECT_THAT(BlockEnd(rows.block(), 1, 500, &none),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("id 6")));
+  EXPECT_THAT(BlockEnd(rows.block(), 1, 500, &none), StatusIs(kInvalidArgument, HasSubstr("id 6")));
   EXPECT_FALSE(BlockEnd(rows.block(), 0, 0, &none).ok());
 }
 
@@ -186,13 +176,11 @@ TEST(BlockCutter, ColumnsMustAgree) {
   Rows rows{.ids = std::vector<uint64_t>{5, 6}, .vectors = std::string(16, 'v'), .payloads = {}};
   EXPECT_OK(CheckColumns(rows.block()));
   rows.payloads = {"x"};
-  EXPECT_THAT(CheckColumns(rows.block()),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("payloads")));
+  EXPECT_THAT(CheckColumns(rows.block()), StatusIs(kInvalidArgument, HasSubstr("payloads")));
   rows.payloads = {};
   for (const size_t bytes : std::vector<size_t>{0, 1, 4, 15, 17}) {
     rows.vectors.assign(bytes, 'v');
-    EXPECT_THAT(CheckColumns(rows.block()),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("vectors")))
+    EXPECT_THAT(CheckColumns(rows.block()), StatusIs(kInvalidArgument, HasSubstr("vectors")))
         << bytes;
   }
   rows.ids = std::vector<uint64_t>{};

@@ -1,16 +1,11 @@
 #include "client/cpp/check_address.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <string>
 
-#include "tests/testing/status_matchers.h"
+#include "tests/client/prelude.h"
 
 namespace nearfield::client {
 namespace {
-
-using absl_testing::StatusIs;
 
 // gRPC uses such a port modulo 65536: 117636 connected to the process that listened at 52100.
 TEST(CheckAddress, APortBeyondTheLimitIsRefusedAndNotWrapped) {
@@ -20,14 +15,12 @@ TEST(CheckAddress, APortBeyondTheLimitIsRefusedAndNotWrapped) {
          {"127.0.0.1", "localhost", "[::1]", "dns:localhost", "dns:///localhost", "ipv4:127.0.0.1",
           "dns://8.8.8.8:53/localhost", "ipv6:[::1]", "ipv4:127.0.0.1:1,127.0.0.2", ""}) {
       EXPECT_THAT(CheckAddress(host + ":" + port),
-                  StatusIs(absl::StatusCode::kInvalidArgument,
-                           "address: port = " + port + ", must be 1 .. 65535"))
+                  StatusIs(kInvalidArgument, "address: port = " + port + ", must be 1 .. 65535"))
           << host;
     }
   }
-  EXPECT_THAT(CheckAddress("ipv4:127.0.0.1:65536,127.0.0.1:1"),
-              StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(CheckAddress(""), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(CheckAddress("ipv4:127.0.0.1:65536,127.0.0.1:1"), StatusIs(kInvalidArgument));
+  EXPECT_THAT(CheckAddress(""), StatusIs(kInvalidArgument));
 }
 
 TEST(CheckAddress, EveryOtherFormIsLeftToGrpc) {

@@ -1,16 +1,11 @@
 // Tests of nearfield alias, snapshot and compact.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "nearfield/v1/admin.pb.h"
 #include "tests/client/cli_fixture.h"
+#include "tests/client/made_up_replies.h"
 
 namespace nearfield::client {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 TEST_F(CliTest, AnAliasIsSetMovedUsedAndDropped) {
   Fill();
@@ -52,13 +47,7 @@ TEST_F(CliTest, SnapshotsAndCompactionTellWhatTheServerSaid) {
     reply->mutable_snapshot()->set_bytes(12345);
     reply->mutable_snapshot()->set_created_unix_s(1715938200);
   });
-  server_.OnReply<v1::CompactResponse>("Compact", [](auto* reply) {
-    reply->set_rows_given_back(1234);
-    reply->set_device_bytes_given_back(2000);
-    reply->set_host_bytes_given_back(3000);
-    reply->set_stored_rows_given_back(5);
-    reply->set_stored_bytes_given_back(4000);
-  });
+  server_.OnReply<v1::CompactResponse>("Compact", GiveBackSome);
   EXPECT_THAT(Run({"snapshot", "create", "monday"}).out,
               AllOf(HasSubstr("monday"), HasSubstr("2024-05-17 09:30:00"), HasSubstr("12.3 kB")));
   EXPECT_THAT(Run({"snapshot", "list"}).out, HasSubstr("monday"));
@@ -73,9 +62,8 @@ TEST_F(CliTest, SnapshotsAndCompactionTellWhatTheServerSaid) {
   EXPECT_LE(server_.deadlines_ms("Compact").back(), 7100);  // gRPC rounds it up on the wire
   server_.Refuse("CreateSnapshot",
                  {{absl::FailedPreconditionError("snapshot_dir is not set"), std::nullopt}});
-  const Outcome refused = Run({"snapshot", "create", "monday"});
-  EXPECT_EQ(refused.exit_code, 3);
-  EXPECT_THAT(refused.err, HasSubstr("snapshot_dir is not set"));
+  EXPECT_THAT(Run({"snapshot", "create", "monday"}),
+              Fails(3, HasSubstr("snapshot_dir is not set")));
 }
 
 }  // namespace

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,17 +12,43 @@
 #include <string>
 #include <vector>
 
+#include "tests/client/prelude.h"
 #include "tests/client/test_files.h"
 #include "tests/client/test_server.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::client {
+
+using Arguments = std::vector<std::string>;
+
+// Returns all arguments of both.
+inline Arguments Plus(Arguments arguments, const Arguments& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
 
 struct Outcome {
   int exit_code = -1;
   std::string out;
   std::string err;
 };
+
+// Match an Outcome: success with an output, a failure with an error message, or one with an output.
+MATCHER_P(Prints, out, "succeeds with an output") {
+  *result_listener << "exit code " << arg.exit_code << ": " << arg.err;
+  return arg.exit_code == 0 && ::testing::ExplainMatchResult(out, arg.out, result_listener);
+}
+MATCHER_P2(Fails, code, err, "fails with a message") {
+  *result_listener << "exit code " << arg.exit_code << ": ";
+  return arg.exit_code == code && ::testing::ExplainMatchResult(err, arg.err, result_listener);
+}
+MATCHER_P2(FailsPrinting, code, out, "fails with an output") {
+  *result_listener << "exit code " << arg.exit_code << ": " << arg.err;
+  return arg.exit_code == code && ::testing::ExplainMatchResult(out, arg.out, result_listener);
+}
+// Shows an Outcome in a message of gtest.
+inline void PrintTo(const Outcome& outcome, std::ostream* out) {
+  *out << "exit code " << outcome.exit_code << "\n" << outcome.out << outcome.err;
+}
 
 inline std::string ReadAll(const std::string& path) {
   std::ostringstream text;
@@ -35,12 +59,12 @@ inline std::string ReadAll(const std::string& path) {
 class CliTest : public ::testing::Test {
  protected:
   // Runs `nearfield --address ADDRESS args...`.
-  Outcome Run(std::vector<std::string> args, const std::string& input = "") {
+  Outcome Run(Arguments args, const std::string& input = "") {
     args.insert(args.begin(), {"--address", server_.address()});
     return RunPlain(args, input);
   }
 
-  Outcome RunPlain(std::vector<std::string> args, const std::string& input = "") {
+  Outcome RunPlain(Arguments args, const std::string& input = "") {
     args.insert(args.begin(), "nearfield");
     std::vector<char*> argv;
     for (std::string& arg : args) argv.push_back(arg.data());
@@ -71,10 +95,10 @@ class CliTest : public ::testing::Test {
         "{\"id\":\"c\",\"vector\":[1,1],\"payload\":\"plain \\u001b[31m text\"}\n");
     const Outcome uploaded = Run({"upload", "docs", rows, "--create", "--metric", "dot"});
     ASSERT_EQ(uploaded.exit_code, 0) << uploaded.err;
-    EXPECT_THAT(uploaded.out, ::testing::HasSubstr("uploaded 3 rows"));
-    EXPECT_THAT(uploaded.err, ::testing::HasSubstr("100%"));
+    EXPECT_THAT(uploaded.out, HasSubstr("uploaded 3 rows"));
+    EXPECT_THAT(uploaded.err, HasSubstr("100%"));
     EXPECT_THAT(uploaded.err,
-                ::testing::Not(::testing::HasSubstr("\r")));  // not a terminal: no redrawing
+                Not(HasSubstr("\r")));  // not a terminal: no redrawing
   }
 
   TestServer server_;

@@ -1,6 +1,4 @@
 // Tests of filters, attributes, pages, modes and tokens on the command line.
-#include <numeric>
-
 #include "nearfield/client/client.h"
 #include "nearfield/v1/admin.pb.h"
 #include "nearfield/v1/ingest.pb.h"
@@ -10,11 +8,6 @@
 
 namespace nearfield::client {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
 
 class CliOptionsTest : public CliTest {
  protected:
@@ -34,6 +27,15 @@ class CliOptionsTest : public CliTest {
     EXPECT_THAT(uploaded.err, Not(HasSubstr("attribute year")));
   }
 
+  // Writes a file of `count` rows. Returns the command that uploads it with the token "t".
+  Arguments UploadOfRows(int count) {
+    std::string rows;
+    for (int i = 0; i < count; ++i) rows += "{\"id\":" + std::to_string(i) + ",\"vector\":[1]}\n";
+    const std::string file = folder_.Write("rows-" + std::to_string(count) + ".jsonl", rows);
+    return {"upload",        "c",    file,      "--create", "--metric", "dot",
+            "--block-bytes", "1024", "--token", "t"};
+  }
+
   // Returns the cursor after the first page of two rows.
   std::string SecondPage() {
     const Outcome first = Run({"search", "books", "-k", "2", "--with-cursor"}, "[1, 1]");
@@ -48,17 +50,15 @@ class CliOptionsTest : public CliTest {
 };
 
 TEST_F(CliOptionsTest, AttributesAreDeclaredAndShown) {
-  const Outcome made = Run({"collections", "create", "c", "--dim", "2", "--metric", "dot",
-                            "--attribute", "year:int64", "--attribute", "tags:keyword[]"});
-  EXPECT_EQ(made.exit_code, 0) << made.err;
-  EXPECT_THAT(made.out, HasSubstr("year:int64, tags:keyword[]"));
+  EXPECT_THAT(Run({"collections", "create", "c", "--dim", "2", "--metric", "dot", "--attribute",
+                   "year:int64", "--attribute", "tags:keyword[]"}),
+              Prints(HasSubstr("year:int64, tags:keyword[]")));
   EXPECT_THAT(Run({"collections", "show", "c", "--json"}).out,
               HasSubstr("\"attributes\":[{\"name\":\"year\",\"type\":\"int64\",\"is_list\":false},"
                         "{\"name\":\"tags\",\"type\":\"keyword\",\"is_list\":true}]"));
-  const Outcome wrong = Run({"collections", "create", "d", "--dim", "2", "--metric", "dot",
-                             "--attribute", "year:integer"});
-  EXPECT_EQ(wrong.exit_code, 2);
-  EXPECT_THAT(wrong.err, HasSubstr("write NAME:TYPE"));
+  EXPECT_THAT(Run({"collections", "create", "d", "--dim", "2", "--metric", "dot", "--attribute",
+                   "year:integer"}),
+              Fails(2, HasSubstr("write NAME:TYPE")));
 }
 
 TEST_F(CliOptionsTest, AttributesOfJsonlRowsAreSent) {
@@ -84,13 +84,11 @@ TEST_F(CliOptionsTest, AttributesStandBesideBinaryFiles) {
   EXPECT_EQ(BlocksOf(server_).back().attributes(0).presence(), "\x01");
   EXPECT_EQ(LastBegin(server_).mode(), v1::UPLOAD_MODE_UPSERT);
   const std::string bad = folder_.Write("bad.csv", "year\n5\nfive\n");
-  const Outcome refused = Run({"upload", "c", vectors, "--attributes", bad});
-  EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_THAT(refused.err, HasSubstr("bad.csv: line 3: year: \"five\" is no whole number"));
+  EXPECT_THAT(Run({"upload", "c", vectors, "--attributes", bad}),
+              Fails(2, HasSubstr("bad.csv: line 3: year: \"five\" is no whole number")));
   ASSERT_EQ(Run({"collections", "create", "d", "--dim", "1", "--metric", "dot"}).exit_code, 0);
-  const Outcome none = Run({"upload", "d", vectors, "--attributes", csv});
-  EXPECT_EQ(none.exit_code, 2);
-  EXPECT_THAT(none.err, HasSubstr("d declares none"));
+  EXPECT_THAT(Run({"upload", "d", vectors, "--attributes", csv}),
+              Fails(2, HasSubstr("d declares none")));
 }
 
 TEST_F(CliOptionsTest, AFilterReachesEachCommandThatTakesOne) {
@@ -100,9 +98,8 @@ TEST_F(CliOptionsTest, AFilterReachesEachCommandThatTakesOne) {
     EXPECT_EQ(sent.or_().filters(0).and_().filters(0).comparison().value().int64_value(), 2000);
     EXPECT_EQ(sent.or_().filters(1).has_id().numbers(0), 7u);
   };
-  const Outcome found = Run({"search", "books", "--id", "1", "--filter", filter});
-  EXPECT_EQ(found.exit_code, 0) << found.err;
-  EXPECT_THAT(found.out, HasSubstr("1 neighbors of 1 rows that pass"));
+  EXPECT_THAT(Run({"search", "books", "--id", "1", "--filter", filter}),
+              Prints(HasSubstr("1 neighbors of 1 rows that pass")));
   expect_sent(server_.last<v1::SearchRequest>("Search").filter());
   EXPECT_THAT(Run({"search", "books", "--id", "1", "--filter", filter, "--json"}).out,
               HasSubstr("\"matched_rows\":1"));
@@ -113,28 +110,24 @@ TEST_F(CliOptionsTest, AFilterReachesEachCommandThatTakesOne) {
   EXPECT_EQ(server_.last<v1::CountRequest>("Count").min_epoch(), 1u);
   EXPECT_EQ(Run({"verify", "books", "--sample", "1", "--filter", filter}).exit_code, 0);
   expect_sent(server_.last<v1::VerifyRequest>("Verify").filter());
-  const Outcome deleted = Run({"delete", "books", "--filter", filter});
-  EXPECT_EQ(deleted.exit_code, 0) << deleted.err;
-  EXPECT_THAT(deleted.out, HasSubstr("rows that pass; epoch"));
+  EXPECT_THAT(Run({"delete", "books", "--filter", filter}),
+              Prints(HasSubstr("rows that pass; epoch")));
   expect_sent(server_.last<v1::DeleteRequest>("Delete").filter());
 }
 
 TEST_F(CliOptionsTest, ABadFilterPointsAtTheColumnAndSendsNothing) {
   FillBooks();
-  for (const std::vector<std::string>& command :
-       std::vector<std::vector<std::string>>{{"search", "books", "--id", "1"},
-                                             {"count", "books"},
-                                             {"delete", "books"},
-                                             {"verify", "books"}}) {
-    std::vector<std::string> args = command;
-    args.insert(args.end(), {"--filter", "year >= 2000 and yeer == 1"});
-    const Outcome outcome = Run(args);
+  for (const Arguments& command : std::vector<Arguments>{{"search", "books", "--id", "1"},
+                                                         {"count", "books"},
+                                                         {"delete", "books"},
+                                                         {"verify", "books"}}) {
+    const Outcome outcome = Run(Plus(command, {"--filter", "year >= 2000 and yeer == 1"}));
     EXPECT_EQ(outcome.exit_code, 2);
     EXPECT_THAT(outcome.err, HasSubstr("--filter: column 18: the collection declares no attribute "
                                        "\"yeer\"; it declares year:int64, tags:keyword[]"));
     EXPECT_THAT(outcome.out, IsEmpty());
-    args.back() = "";
-    EXPECT_EQ(Run(args).exit_code, 2);  // an empty filter is an error; it does not select all rows
+    // An empty filter is an error; it does not select all rows.
+    EXPECT_EQ(Run(Plus(command, {"--filter", ""})).exit_code, 2);
   }
   EXPECT_EQ(server_.calls("Search") + server_.calls("Count") + server_.calls("Delete"), 0);
   EXPECT_EQ(Run({"delete", "books", "1", "--filter", "year == 1"}).exit_code, 2);
@@ -167,25 +160,21 @@ TEST_F(CliOptionsTest, PagesGoOnWithTheirCursor) {
   EXPECT_THAT(second.out, AllOf(HasSubstr("query 0: 1 neighbors"), HasSubstr("no row follows\n")));
   EXPECT_THAT(Run({"search", "books", "-k", "2", "--with-cursor", "--json"}, "[1, 1]").out,
               HasSubstr("\"next_cursor\":\"" + cursor + "\""));
-  for (const std::vector<std::string>& more :
-       std::vector<std::vector<std::string>>{{"--cursor", "*"},
-                                             {"--cursor", "Mg==", "--verify"},
-                                             {"--results-max", "3"},
-                                             {"--all", "--verify"},
-                                             {"--all", "--with-cursor"},
-                                             {"--all", "--batch", "2"}}) {
-    std::vector<std::string> args = {"search", "books"};
-    args.insert(args.end(), more.begin(), more.end());
-    EXPECT_EQ(Run(args, "[1, 1]").exit_code, 2) << ::testing::PrintToString(more);
+  for (const Arguments& more : std::vector<Arguments>{{"--cursor", "*"},
+                                                      {"--cursor", "Mg==", "--verify"},
+                                                      {"--results-max", "3"},
+                                                      {"--all", "--verify"},
+                                                      {"--all", "--with-cursor"},
+                                                      {"--all", "--batch", "2"}}) {
+    EXPECT_EQ(Run(Plus({"search", "books"}, more), "[1, 1]").exit_code, 2)
+        << ::testing::PrintToString(more);
   }
   EXPECT_EQ(Run({"search", "books", "--cursor", "Mg=="}, "[[1, 1], [1, 0]]").exit_code, 2);
   // Regression: an empty cursor returned the first page, so a loop that passed an empty next_cursor
   // never ended.
-  for (const std::vector<std::string>& empty : std::vector<std::vector<std::string>>{
-           {"--cursor", ""}, {"--cursor="}, {"--all", "--cursor", ""}}) {
-    std::vector<std::string> args = {"search", "books"};
-    args.insert(args.end(), empty.begin(), empty.end());
-    const Outcome refused = Run(args, "[1, 1]");
+  for (const Arguments& empty :
+       std::vector<Arguments>{{"--cursor", ""}, {"--cursor="}, {"--all", "--cursor", ""}}) {
+    const Outcome refused = Run(Plus({"search", "books"}, empty), "[1, 1]");
     EXPECT_EQ(refused.exit_code, 2) << ::testing::PrintToString(empty);
     EXPECT_THAT(refused.err, HasSubstr("--cursor: "));
     EXPECT_THAT(refused.out, IsEmpty());
@@ -204,22 +193,19 @@ TEST_F(CliOptionsTest, ARecordedAnswerIsCheckedWithItsFilterAndThreshold) {
   const auto request = server_.last<v1::VerifyRequest>("Verify");
   EXPECT_EQ(request.filter().or_().filters_size(), 2);
   EXPECT_EQ(request.score_threshold(), 0.5f);
-  for (const std::vector<std::string>& page :
-       std::vector<std::vector<std::string>>{{"--all"}, {"--cursor", "Mg=="}}) {
-    std::vector<std::string> args = {"search", "books", "--id", "1", "--record", log};
-    args.insert(args.end(), page.begin(), page.end());
-    EXPECT_EQ(Run(args).exit_code, 2);  // a page is not a whole answer
+  for (const Arguments& page : std::vector<Arguments>{{"--all"}, {"--cursor", "Mg=="}}) {
+    const Arguments command = {"search", "books", "--id", "1", "--record", log};
+    EXPECT_EQ(Run(Plus(command, page)).exit_code, 2);  // a page is not a whole answer
   }
 }
 
 TEST_F(CliOptionsTest, AllPagesAreOneTableAfterTheOther) {
   server_.Set("k_max", "2");
   FillBooks();
-  const Outcome all = Run({"search", "books", "--all"}, "[1, 1]");
-  EXPECT_EQ(all.exit_code, 0) << all.err;
-  EXPECT_THAT(all.out,
-              AllOf(HasSubstr("query 0: 2 neighbors"), HasSubstr("\n1  3       2\n"),
-                    HasSubstr("query 0, page 2: 1 neighbors"), HasSubstr("\n3  2       1\n")));
+  EXPECT_THAT(
+      Run({"search", "books", "--all"}, "[1, 1]"),
+      Prints(AllOf(HasSubstr("query 0: 2 neighbors"), HasSubstr("\n1  3       2\n"),
+                   HasSubstr("query 0, page 2: 1 neighbors"), HasSubstr("\n3  2       1\n"))));
   EXPECT_FALSE(server_.last<v1::SearchAllRequest>("SearchAll").search().has_k());
   const Outcome some =
       Run({"search", "books", "--all", "-k", "1", "--results-max", "2", "--json"}, "[1, 1]");
@@ -234,18 +220,13 @@ TEST_F(CliOptionsTest, AllPagesAreOneTableAfterTheOther) {
   server_.OnReply<v1::SearchResponse>("SearchAll", [pages = 0](const auto*) mutable {
     return Refusal{absl::UnavailableError("broken"), std::nullopt, /*after_reply=*/++pages == 1};
   });
-  const Outcome broken = Run({"search", "books", "--all"}, "[1, 1]");
-  EXPECT_EQ(broken.exit_code, 3);
-  EXPECT_THAT(broken.err, HasSubstr("to continue after the rows above: --cursor " + cursor));
+  EXPECT_THAT(Run({"search", "books", "--all"}, "[1, 1]"),
+              Fails(3, HasSubstr("to continue after the rows above: --cursor " + cursor)));
 }
 
 TEST_F(CliOptionsTest, AnUploadWithATokenGoesOnByItselfAndWhenRepeated) {
   server_.KeepData();
-  std::string rows;
-  for (int i = 0; i < 200; ++i) rows += "{\"id\":" + std::to_string(i) + ",\"vector\":[1]}\n";
-  const std::string file = folder_.Write("rows.jsonl", rows);
-  const std::vector<std::string> command = {
-      "upload", "c", file, "--create", "--metric", "dot", "--block-bytes", "1024", "--token", "t"};
+  const Arguments command = UploadOfRows(200);
   EndUploadsAfter(server_, {50});
   const Outcome by_itself = Run(command);
   EXPECT_EQ(by_itself.exit_code, 0) << by_itself.err;
@@ -254,22 +235,17 @@ TEST_F(CliOptionsTest, AnUploadWithATokenGoesOnByItselfAndWhenRepeated) {
   EXPECT_EQ(Run({"count", "c"}).out, "200\n");
   EXPECT_EQ(Run({"uploads", "show", "t"}).out, "committed: 200 rows, visible from epoch 1\n");
   const size_t blocks = BlocksOf(server_).size();
-  const Outcome again = Run(command);
-  EXPECT_EQ(again.exit_code, 0) << again.err;
-  EXPECT_THAT(again.out, HasSubstr("uploaded before: 200 rows to c; visible from epoch 1"));
+  EXPECT_THAT(Run(command),
+              Prints(HasSubstr("uploaded before: 200 rows to c; visible from epoch 1")));
   EXPECT_EQ(BlocksOf(server_).size(), blocks);
   // Regression: another file with the same token was reported as uploaded.
-  std::vector<std::string> other = command;
-  other[2] = folder_.Write("other.jsonl", rows + "{\"id\":200,\"vector\":[1]}\n");
-  const Outcome refused = Run(other);
+  const Outcome refused = Run(UploadOfRows(201));
   EXPECT_EQ(refused.exit_code, 3);
   EXPECT_THAT(refused.err, HasSubstr("FAILED_PRECONDITION: token: its upload had 200 rows, the "
                                      "file has 201; another upload needs another token"));
   EXPECT_THAT(refused.out, IsEmpty());
   EXPECT_EQ(server_.calls("Upload"), 4);
-  std::vector<std::string> with_json = command;
-  with_json.emplace_back("--json");
-  EXPECT_THAT(Run(with_json).out,
+  EXPECT_THAT(Run(Plus(command, {"--json"})).out,
               AllOf(HasSubstr("\"was_committed\":true"), HasSubstr("\"epoch\":1")));
 }
 
@@ -286,15 +262,11 @@ TEST_F(CliOptionsTest, OpenUploadsAreListed) {
   EndUploadsAfter(server_, {0});
   EXPECT_FALSE(begin(std::string("\0\x1b[2J", 5)).ok());
   EndUploadsAfter(server_, {1234});
-  auto broken = begin("live");
-  ASSERT_OK(broken);
-  std::vector<uint64_t> numbers(1234);
-  std::iota(numbers.begin(), numbers.end(), 0);
-  const IdColumn ids = numbers;
-  EXPECT_OK(broken->Write({.ids = &ids, .vectors = std::string(1234 * sizeof(float), '\0')}));
-  EXPECT_FALSE(broken->Commit().ok());
-  const auto live = begin("live");
-  ASSERT_OK(live);
+  ASSERT_OK_AND_ASSIGN(auto broken, begin("live"));
+  const IdColumn ids = Numbers(0, 1234);
+  EXPECT_OK(broken.Write({.ids = &ids, .vectors = std::string(1234 * sizeof(float), '\0')}));
+  EXPECT_FALSE(broken.Commit().ok());
+  ASSERT_OK_AND_ASSIGN(const auto live, begin("live"));
   server_.OnReply<v1::ListUploadsResponse>("ListUploads", [](auto* reply) {
     for (v1::OpenUpload& open : *reply->mutable_uploads()) {
       open.set_bytes_on_disk(12345678);
@@ -318,16 +290,10 @@ TEST_F(CliOptionsTest, OpenUploadsAreListed) {
 
 TEST_F(CliOptionsTest, AnUploadThatFailedIsRepeatedByTheSameCommand) {
   server_.KeepData();
-  std::string rows;
-  for (int i = 0; i < 200; ++i) rows += "{\"id\":" + std::to_string(i) + ",\"vector\":[1]}\n";
-  const std::string file = folder_.Write("rows.jsonl", rows);
-  const std::vector<std::string> command = {
-      "upload", "c", file, "--create", "--metric", "dot", "--block-bytes", "1024", "--token", "t"};
+  const Arguments command = UploadOfRows(200);
   EndUploadsAfter(server_, {100}, absl::ResourceExhaustedError("the disk is full"));
-  const Outcome failed = Run(command);
-  EXPECT_EQ(failed.exit_code, 3);
-  EXPECT_THAT(failed.err,
-              AllOf(HasSubstr("the disk is full"), HasSubstr("repeat the same command to go on")));
+  EXPECT_THAT(Run(command), Fails(3, AllOf(HasSubstr("the disk is full"),
+                                           HasSubstr("repeat the same command to go on"))));
   EXPECT_THAT(Run({"uploads", "show", "t"}).out, HasSubstr("open: "));
   EXPECT_THAT(Run({"uploads", "show", "t", "--json"}).out, HasSubstr("\"committed\":false"));
   const Outcome repeated = Run(command);
@@ -347,23 +313,19 @@ TEST_F(CliOptionsTest, AnUploadThatFailedIsRepeatedByTheSameCommand) {
 TEST_F(CliOptionsTest, ToRepeatIsAdvisedOnlyWhereItMayHelp) {
   const std::string file = folder_.Write("rows.jsonl", "{\"id\":1,\"vector\":[1]}\n");
   ASSERT_EQ(Run({"collections", "create", "c", "--dim", "1", "--metric", "dot"}).exit_code, 0);
-  const std::vector<std::string> command = {"upload", "c", file, "--token", "t"};
+  const Arguments command = {"upload", "c", file, "--token", "t"};
   for (const absl::Status& useless :
        {absl::FailedPreconditionError("upload_token: of another mode"),
         absl::InvalidArgumentError("rows_max: 1"), absl::ResourceExhaustedError("rows_max: 1"),
         absl::AbortedError("dropped"), absl::DataLossError("damaged"), absl::InternalError("")}) {
     server_.Refuse("Upload", {{useless, std::nullopt}});
-    const Outcome refused = Run(command);
-    EXPECT_EQ(refused.exit_code, 3) << useless;
-    EXPECT_THAT(refused.err, Not(HasSubstr("repeat the same command"))) << useless;
+    EXPECT_THAT(Run(command), Fails(3, Not(HasSubstr("repeat the same command")))) << useless;
   }
   for (const absl::Status& passing :
        {absl::UnavailableError("draining"), absl::DeadlineExceededError("idle"),
         absl::CancelledError("")}) {
     server_.Refuse("Upload", std::vector<Refusal>(4, {passing, std::nullopt}));
-    const Outcome refused = Run(command);
-    EXPECT_EQ(refused.exit_code, 3) << passing;
-    EXPECT_THAT(refused.err, HasSubstr("repeat the same command to go on")) << passing;
+    EXPECT_THAT(Run(command), Fails(3, HasSubstr("repeat the same command to go on"))) << passing;
     server_.Refuse("Upload", {});
   }
 }

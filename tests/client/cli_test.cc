@@ -12,12 +12,6 @@
 namespace nearfield::client {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::StartsWith;
-
 // Checks that every line is one JSON value.
 void ExpectJsonLines(const std::string& text) {
   LineReader lines(text);
@@ -34,9 +28,8 @@ TEST_F(CliTest, HelpTeaches) {
        {"collections", "upload", "search", "fetch", "delete", "count", "verify", "health", "limits",
         "capacity", "counters", "alias", "snapshot", "compact", "uploads"}) {
     EXPECT_THAT(help.out, HasSubstr("\n  " + command));
-    const Outcome detail = RunPlain({command, "--help"});
-    EXPECT_EQ(detail.exit_code, 0) << command;
-    EXPECT_THAT(detail.out, HasSubstr("nearfield " + command)) << command;
+    EXPECT_THAT(RunPlain({command, "--help"}), Prints(HasSubstr("nearfield " + command)))
+        << command;
   }
   EXPECT_THAT(RunPlain({"upload", "--help"}).out,
               HasSubstr("A collection that --create has made stays, empty.\n"));
@@ -44,7 +37,7 @@ TEST_F(CliTest, HelpTeaches) {
 }
 
 TEST_F(CliTest, WrongUsageExitsWithTwo) {
-  for (const std::vector<std::string>& args : std::vector<std::vector<std::string>>{
+  for (const Arguments& args : std::vector<Arguments>{
            {},
            {"serch"},
            {"search"},
@@ -65,9 +58,7 @@ TEST_F(CliTest, WrongUsageExitsWithTwo) {
            {"snapshot", "create"},
            {"compact"},
            {"collections", "drop", "docs"}}) {
-    const Outcome outcome = Run(args);
-    EXPECT_EQ(outcome.exit_code, 2) << ::testing::PrintToString(args);
-    EXPECT_THAT(outcome.err, Not(IsEmpty())) << ::testing::PrintToString(args);
+    EXPECT_THAT(Run(args), Fails(2, Not(IsEmpty()))) << ::testing::PrintToString(args);
   }
 }
 
@@ -93,18 +84,15 @@ TEST_F(CliTest, WrongUsageIsNamedWithWhatIsRight) {
            {{"search", "c", "--batch", "-1"}, "--batch: -1, must be a whole number, 0 .. "},
            {{"collections", "create", "x", "--dim", "4294967296", "--metric", "dot"},
             "--dim: 4294967296, must be a whole number, 1 .. 4294967295"}}) {
-    const Outcome outcome = Run(args);
-    EXPECT_EQ(outcome.exit_code, 2) << message;
-    EXPECT_THAT(outcome.err, HasSubstr(message));
+    EXPECT_THAT(Run(args), Fails(2, HasSubstr(message))) << message;
   }
   EXPECT_EQ(Run({"--timeout", "2.5", "health"}).exit_code, 0);
 }
 
 TEST_F(CliTest, NoServerIsFourAndSaysWhatToDo) {
-  const Outcome outcome = RunPlain({"--address", "unix:/nonexistent/socket", "count", "docs"});
-  EXPECT_EQ(outcome.exit_code, 4);
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("cannot reach unix:/nonexistent/socket"),
-                                 HasSubstr("is nearfield-server running?")));
+  EXPECT_THAT(RunPlain({"--address", "unix:/nonexistent/socket", "count", "docs"}),
+              Fails(4, AllOf(HasSubstr("cannot reach unix:/nonexistent/socket"),
+                             HasSubstr("is nearfield-server running?"))));
   EXPECT_EQ(RunPlain({"health", "--address", "unix:/nonexistent/socket"}).exit_code, 1);
   const Outcome bad = RunPlain({"count", "docs", "--address", "127.0.0.1:117636"});
   EXPECT_EQ(bad.exit_code, 2);
@@ -113,13 +101,11 @@ TEST_F(CliTest, NoServerIsFourAndSaysWhatToDo) {
 
 TEST_F(CliTest, AnUploadIsSearchedFetchedCountedAndDeleted) {
   Fill();
-  const Outcome found = Run({"search", "docs", "-k", "2", "--fields", "name,year"}, "[2, 1]");
-  EXPECT_EQ(found.exit_code, 0) << found.err;
-  EXPECT_THAT(found.out, AllOf(HasSubstr("query 0: 2 neighbors"), HasSubstr("1  c       3"),
-                               HasSubstr("one   1999")));
-  const Outcome fetched = Run({"fetch", "docs", "a", "c"});
-  EXPECT_EQ(fetched.exit_code, 0);
-  EXPECT_THAT(fetched.out, HasSubstr("plain ?[31m text"));  // no escape reaches the terminal
+  EXPECT_THAT(Run({"search", "docs", "-k", "2", "--fields", "name,year"}, "[2, 1]"),
+              Prints(AllOf(HasSubstr("query 0: 2 neighbors"), HasSubstr("1  c       3"),
+                           HasSubstr("one   1999"))));
+  EXPECT_THAT(Run({"fetch", "docs", "a", "c"}),
+              Prints(HasSubstr("plain ?[31m text")));  // no escape reaches the terminal
   EXPECT_EQ(Run({"count", "docs"}).out, "3\n");
   EXPECT_THAT(Run({"delete", "docs", "a", "zz"}).out, HasSubstr("deleted 1 of 2"));
   const Outcome missing = Run({"fetch", "docs", "a", "b"});
@@ -131,7 +117,7 @@ TEST_F(CliTest, AnUploadIsSearchedFetchedCountedAndDeleted) {
 TEST_F(CliTest, JsonIsOneObjectALine) {
   server_.KeepData();
   Fill();
-  for (const std::vector<std::string>& args : std::vector<std::vector<std::string>>{
+  for (const Arguments& args : std::vector<Arguments>{
            {"search", "docs", "--id", "a", "b", "--payload", "--vectors", "--explain"},
            {"search", "docs", "--id", "a", "--verify"},
            {"fetch", "docs", "a", "c", "--vectors"},
@@ -150,9 +136,7 @@ TEST_F(CliTest, JsonIsOneObjectALine) {
            {"compact", "docs"},
            {"delete", "docs", "a"},
            {"collections", "drop", "docs", "--yes"}}) {
-    std::vector<std::string> with_json = args;
-    with_json.push_back("--json");
-    const Outcome outcome = Run(with_json);
+    const Outcome outcome = Run(Plus(args, {"--json"}));
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     ExpectJsonLines(outcome.out);
   }
@@ -229,21 +213,18 @@ TEST_F(CliTest, ManyQueriesAreSentInBatchesAndAnsweredInOrder) {
 
 TEST_F(CliTest, VerifyTellsTruthFromMismatch) {
   Fill();
-  const Outcome good = Run({"search", "docs", "--id", "a", "--verify"});
-  EXPECT_EQ(good.exit_code, 0);
-  EXPECT_THAT(good.out, HasSubstr("verified: ids and score bits"));
+  EXPECT_THAT(Run({"search", "docs", "--id", "a", "--verify"}),
+              Prints(HasSubstr("verified: ids and score bits")));
   EXPECT_THAT(Run({"verify", "docs", "--sample", "4"}).out, HasSubstr("verified: 4 of 4 answers"));
   server_.OnReply<v1::VerifyResponse>("Verify", [](auto* reply) {
     reply->set_equal(false);
     reply->set_first_difference(0);
     reply->set_explanation("made up");
   });
-  const Outcome bad = Run({"search", "docs", "--id", "a", "--verify"});
-  EXPECT_EQ(bad.exit_code, 1);
-  EXPECT_THAT(bad.out, AllOf(HasSubstr("MISMATCH at place 1"), HasSubstr("made up")));
-  const Outcome summary = Run({"verify", "docs", "--sample", "4"});
-  EXPECT_EQ(summary.exit_code, 1);
-  EXPECT_THAT(summary.out, HasSubstr("MISMATCH: 0 of 4"));
+  EXPECT_THAT(Run({"search", "docs", "--id", "a", "--verify"}),
+              FailsPrinting(1, AllOf(HasSubstr("MISMATCH at place 1"), HasSubstr("made up"))));
+  EXPECT_THAT(Run({"verify", "docs", "--sample", "4"}),
+              FailsPrinting(1, HasSubstr("MISMATCH: 0 of 4")));
 }
 
 TEST_F(CliTest, AVerifyOvertakenByAWriteSearchesAgain) {
@@ -261,9 +242,7 @@ TEST_F(CliTest, ADrawFollowsItsSeed) {
   EXPECT_EQ(Run({"verify", "docs", "--seed", "5", "--sample", "2"}).out,
             Run({"verify", "docs", "--seed", "5", "--sample", "2"}).out);
   ASSERT_EQ(Run({"collections", "create", "empty", "--dim", "2", "--metric", "l2"}).exit_code, 0);
-  const Outcome empty = Run({"verify", "empty"});
-  EXPECT_EQ(empty.exit_code, 0);
-  EXPECT_THAT(empty.out, HasSubstr("nothing to verify"));
+  EXPECT_THAT(Run({"verify", "empty"}), Prints(HasSubstr("nothing to verify")));
 }
 
 TEST_F(CliTest, HealthIsAProbe) {
@@ -280,10 +259,9 @@ TEST_F(CliTest, RefusalsShowTheStatusAndItsRequest) {
   EXPECT_EQ(Run({"collections", "show", "none"}).exit_code, 1);
   Fill();
   const Outcome outcome = Run({"search", "docs"}, "[1, 2, 3]");
-  EXPECT_EQ(outcome.exit_code, 3);
-  EXPECT_THAT(outcome.err,
-              AllOf(HasSubstr("INVALID_ARGUMENT"), HasSubstr("3 values, the collection has dim 2"),
-                    HasSubstr("(request " + server_.request_id("Search"))));
+  EXPECT_THAT(outcome, Fails(3, AllOf(HasSubstr("INVALID_ARGUMENT"),
+                                      HasSubstr("3 values, the collection has dim 2"),
+                                      HasSubstr("(request " + server_.request_id("Search")))));
 }
 
 TEST_F(CliTest, BadInputIsNamedAndNothingIsSent) {
@@ -291,14 +269,12 @@ TEST_F(CliTest, BadInputIsNamedAndNothingIsSent) {
   const int uploads = server_.calls("Upload");
   const std::string bad = folder_.Write(
       "bad.jsonl", "{\"id\":\"d\",\"vector\":[1,2]}\n{\"id\":\"e\",\"vector\":[1]}\n");
-  const Outcome line = Run({"upload", "docs", bad});
-  EXPECT_EQ(line.exit_code, 2);
-  EXPECT_THAT(line.err, AllOf(HasSubstr("bad.jsonl: line 2"), HasSubstr("1 values")));
+  EXPECT_THAT(Run({"upload", "docs", bad}),
+              Fails(2, AllOf(HasSubstr("bad.jsonl: line 2"), HasSubstr("1 values"))));
   const std::string wide = folder_.Write("wide.fbin", Fbin(1, 3, {1, 2, 3}));
   const std::string ids = folder_.Write("ids.txt", "x\n");
-  const Outcome dim = Run({"upload", "docs", wide, "--ids", ids});
-  EXPECT_EQ(dim.exit_code, 2);
-  EXPECT_THAT(dim.err, AllOf(HasSubstr("dim 3"), HasSubstr("dim 2")));
+  EXPECT_THAT(Run({"upload", "docs", wide, "--ids", ids}),
+              Fails(2, AllOf(HasSubstr("dim 3"), HasSubstr("dim 2"))));
   EXPECT_EQ(Run({"upload", "docs", folder_.path() + "/none.npy"}).exit_code, 2);
   EXPECT_EQ(Run({"search", "docs"}, "[1,").exit_code, 2);
   EXPECT_EQ(Run({"fetch", "docs"}).exit_code, 2);
@@ -308,12 +284,12 @@ TEST_F(CliTest, BadInputIsNamedAndNothingIsSent) {
 TEST_F(CliTest, TextThatIsNotUtf8IsWrongUsage) {
   Fill();
   const std::string file = folder_.Write("ids.txt", "a\nb\xff\n");
-  for (const std::vector<std::string>& arguments :
-       std::vector<std::vector<std::string>>{{"fetch", "docs", "a\xff"},
-                                             {"delete", "docs", "--ids", file},
-                                             {"search", "docs", "--id", "a\xff"},
-                                             {"count", "docs\xff"},
-                                             {"collections", "drop", "docs\xff", "--yes"}}) {
+  for (const Arguments& arguments :
+       std::vector<Arguments>{{"fetch", "docs", "a\xff"},
+                              {"delete", "docs", "--ids", file},
+                              {"search", "docs", "--id", "a\xff"},
+                              {"count", "docs\xff"},
+                              {"collections", "drop", "docs\xff", "--yes"}}) {
     const Outcome outcome = Run(arguments);
     EXPECT_EQ(outcome.exit_code, 2) << arguments[0] << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr("UTF-8")) << arguments[0];
@@ -325,10 +301,9 @@ TEST_F(CliTest, IdsAndPayloadsStandBesideTheVectors) {
       "v.npy", Npy(NpyHeaderText("<f2", "(2, 2)"), std::string("\0\x3c\0\0\0\0\0\x3c", 8)));
   const std::string payloads =
       folder_.Write("p.jsonl", "{\"id\":\"x\", \"n\": 1}\n{\"id\":\"y\", \"n\": 2}\n");
-  const Outcome outcome = Run({"upload", "v", vectors, "--create", "--metric", "cosine",
-                               "--payloads", payloads, "--id-field", "id", "--json"});
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("\"rows_count\":2"));
+  EXPECT_THAT(Run({"upload", "v", vectors, "--create", "--metric", "cosine", "--payloads", payloads,
+                   "--id-field", "id", "--json"}),
+              Prints(HasSubstr("\"rows_count\":2")));
   const Outcome row = Run({"fetch", "v", "y", "--vectors", "--json"});
   EXPECT_THAT(row.out, HasSubstr("\"payload\":{\"id\":\"y\",\"n\":2},\"vector\":[0,1]"));
   EXPECT_THAT(Run({"collections", "list"}).out,
@@ -336,10 +311,9 @@ TEST_F(CliTest, IdsAndPayloadsStandBesideTheVectors) {
 }
 
 TEST_F(CliTest, ACollectionShowsWhatItScansAndWhereItsRowsLie) {
-  const Outcome made = Run({"collections", "create", "huge", "--dim", "2", "--metric", "dot",
-                            "--scan", "int8", "--rows", "host"});
-  EXPECT_EQ(made.exit_code, 0) << made.err;
-  EXPECT_THAT(made.out, AllOf(HasSubstr("uint64  int8  host"), HasSubstr("ids     scan  rows in")));
+  EXPECT_THAT(Run({"collections", "create", "huge", "--dim", "2", "--metric", "dot", "--scan",
+                   "int8", "--rows", "host"}),
+              Prints(AllOf(HasSubstr("uint64  int8  host"), HasSubstr("ids     scan  rows in"))));
   ASSERT_EQ(Run({"collections", "create", "plain", "--dim", "2", "--metric", "dot"}).exit_code, 0);
   const std::string rows = folder_.Write("r.fbin", Fbin(1, 1, {1}));
   const Outcome uploaded =
@@ -362,11 +336,10 @@ TEST_F(CliTest, ExplainShowsThePathAndTheReadLimit) {
     cost->set_read_ns_min(5000);
     cost->mutable_escalations()->set_tighter(1);
   });
-  const Outcome text = Run({"search", "docs", "--id", "a", "--explain"});
-  EXPECT_EQ(text.exit_code, 0) << text.err;
-  EXPECT_THAT(text.out, AllOf(HasSubstr("path cpu/int8; 2 candidates of 3 rows scanned, 96 B read"),
-                              HasSubstr("escalations 1 tighter, 0 canonical"),
-                              HasSubstr("device 20 us (25% of the read limit)")));
+  EXPECT_THAT(Run({"search", "docs", "--id", "a", "--explain"}),
+              Prints(AllOf(HasSubstr("path cpu/int8; 2 candidates of 3 rows scanned, 96 B read"),
+                           HasSubstr("escalations 1 tighter, 0 canonical"),
+                           HasSubstr("device 20 us (25% of the read limit)"))));
   const Outcome json = Run({"search", "docs", "--id", "a", "--explain", "--json"});
   EXPECT_THAT(json.out, AllOf(HasSubstr("\"scan_precision\":\"int8\",\"candidates\":2"),
                               HasSubstr("\"escalations\":{\"tighter\":1,\"canonical\":0}"),
@@ -376,13 +349,10 @@ TEST_F(CliTest, ExplainShowsThePathAndTheReadLimit) {
 TEST_F(CliTest, AFailedUploadSaysWhatIsLeft) {
   const float infinite = std::numeric_limits<float>::infinity();
   const std::string rows = folder_.Write("r.fbin", Fbin(1, 1, {infinite}));
-  const Outcome outcome = Run({"upload", "new", rows, "--create", "--metric", "dot"});
-  EXPECT_EQ(outcome.exit_code, 3);
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("row 0 (id 0) is not finite in dimension 0"),
-                                 HasSubstr("collection new was made, and is empty")));
-  const Outcome unknown = Run({"upload", "none", rows});
-  EXPECT_EQ(unknown.exit_code, 1);
-  EXPECT_THAT(unknown.err, HasSubstr("--create"));
+  EXPECT_THAT(Run({"upload", "new", rows, "--create", "--metric", "dot"}),
+              Fails(3, AllOf(HasSubstr("row 0 (id 0) is not finite in dimension 0"),
+                             HasSubstr("collection new was made, and is empty"))));
+  EXPECT_THAT(Run({"upload", "none", rows}), Fails(1, HasSubstr("--create")));
 }
 
 }  // namespace

@@ -1,6 +1,4 @@
 // Tests of nearfield verify with logs of replies and audit records.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <string>
 
@@ -10,42 +8,31 @@
 namespace nearfield::client {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::StartsWith;
-
 TEST_F(CliTest, ALogOfRepliesIsCheckedAtItsOwnEpoch) {
   Fill();
   const std::string log = folder_.path() + "/replies.jsonl";
   EXPECT_EQ(Run({"search", "docs", "--id", "a", "--record", log}).exit_code, 0);
   EXPECT_EQ(Run({"search", "docs", "--record", log}, "[[1, 2], [0, 1]]").exit_code, 0);
-  const Outcome right = Run({"verify", "--replies", log});
-  EXPECT_EQ(right.exit_code, 0) << right.err;
-  EXPECT_THAT(right.out, HasSubstr("verified: 3 of 3 answers"));
+  EXPECT_THAT(Run({"verify", "--replies", log}), Prints(HasSubstr("verified: 3 of 3 answers")));
   server_.OnReply<v1::VerifyResponse>("Verify", [](auto* reply) {
     reply->set_equal(false);
     reply->set_first_difference(0);
   });
-  const Outcome wrong = Run({"verify", "--replies", log, "--json"});
-  EXPECT_EQ(wrong.exit_code, 1);
-  EXPECT_THAT(wrong.out, AllOf(HasSubstr("\"line\":\"line 2\",\"result\":\"mismatch\""),
-                               HasSubstr("\"answers_checked\":3,\"mismatches\":3")));
+  EXPECT_THAT(Run({"verify", "--replies", log, "--json"}),
+              FailsPrinting(1, AllOf(HasSubstr("\"line\":\"line 2\",\"result\":\"mismatch\""),
+                                     HasSubstr("\"answers_checked\":3,\"mismatches\":3"))));
   server_.OnReply<v1::VerifyResponse>("Verify", [](auto*) {});
   const Refusal moved = {absl::FailedPreconditionError("epoch: the collection has moved on")};
   server_.Refuse("Verify", {moved});
-  const Outcome partly = Run({"verify", "--replies", log});
-  EXPECT_EQ(partly.exit_code, 0);
-  EXPECT_THAT(partly.out, AllOf(HasSubstr("2 of 2"), HasSubstr("not checkable: 1 answers")));
+  EXPECT_THAT(Run({"verify", "--replies", log}),
+              Prints(AllOf(HasSubstr("2 of 2"), HasSubstr("not checkable: 1 answers"))));
   server_.Refuse("Verify", std::vector<Refusal>(1000, moved));
-  const Outcome none = Run({"verify", "--replies", log});
-  EXPECT_EQ(none.exit_code, 1);
-  EXPECT_THAT(none.out, AllOf(StartsWith("nothing verified: no answer could be checked\n"),
-                              HasSubstr("not checkable: 3 answers")));
+  EXPECT_THAT(Run({"verify", "--replies", log}),
+              FailsPrinting(1, AllOf(StartsWith("nothing verified: no answer could be checked\n"),
+                                     HasSubstr("not checkable: 3 answers"))));
   EXPECT_EQ(Run({"verify", "docs", "--replies", log}).exit_code, 2);
-  const Outcome bad = Run({"verify", "--replies", folder_.Write("bad.jsonl", "\n{}\n")});
-  EXPECT_EQ(bad.exit_code, 2);
-  EXPECT_THAT(bad.err, HasSubstr("bad.jsonl: line 2: member \"collection\": absent"));
+  EXPECT_THAT(Run({"verify", "--replies", folder_.Write("bad.jsonl", "\n{}\n")}),
+              Fails(2, HasSubstr("bad.jsonl: line 2: member \"collection\": absent")));
 }
 
 // Regression: such a collection reports 0 rows, so verify called it empty and ended with 0, and
@@ -77,10 +64,10 @@ TEST_F(CliTest, ASampleOfNoRowIsRefused) {
   for (const std::string option : {"--sample", "-k"}) {
     for (const std::string value :
          {"0", "-1", "99999999999", "99999999999999999999999", "x", "1.5"}) {
-      const Outcome outcome = Run({"verify", "docs", option, value});
-      EXPECT_EQ(outcome.exit_code, 2) << option << value;
-      EXPECT_THAT(outcome.err,
-                  HasSubstr(option + ": " + value + ", must be a whole number, 1 .. 4294967295"));
+      EXPECT_THAT(
+          Run({"verify", "docs", option, value}),
+          Fails(2, HasSubstr(option + ": " + value + ", must be a whole number, 1 .. 4294967295")))
+          << option << value;
     }
   }
 }
@@ -94,9 +81,9 @@ TEST_F(CliTest, AnAuditRecordIsRepeatedWithoutAServer) {
       R"("query":{"values":"0000803f"},"rows":[{"id":7,"vector":"00000040"}],)"
       R"("answer":{"ids":[7],"score_bits":["40000001"]},)"
       R"("expected":{"ids":[7],"score_bits":["40000000"]}})");
-  const Outcome outcome = RunPlain({"--address", "127.0.0.1:1", "verify", "--replay", record});
-  EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("0 of 1 scores equal"), HasSubstr("\nreproduced: ")));
+  EXPECT_THAT(
+      RunPlain({"--address", "127.0.0.1:1", "verify", "--replay", record}),
+      FailsPrinting(1, AllOf(HasSubstr("0 of 1 scores equal"), HasSubstr("\nreproduced: "))));
   EXPECT_THAT(RunPlain({"verify", "--replay", record, "--json"}).out,
               HasSubstr("\"verdict\":\"reproduced\""));
   EXPECT_EQ(RunPlain({"verify", "--replay", folder_.path() + "/none"}).exit_code, 2);

@@ -1,30 +1,17 @@
 // Tests of the client library against a server in this process.
 #include "nearfield/client/client.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <limits>
-
 #include "client/cpp/retry.h"
 #include "nearfield/v1/admin.pb.h"
 #include "nearfield/v1/retrieval.pb.h"
 #include "tests/client/fake_clock.h"
+#include "tests/client/prelude.h"
 #include "tests/client/test_server.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::client {
-
-Client MakeClient(const ClientOptions& options,
-                  Clock* clock);  // client/cpp/core.h without its gRPC headers
-
 namespace {
 
-using absl_testing::StatusIs;
 using std::chrono::milliseconds;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
 class ClientTest : public ::testing::Test {
  protected:
@@ -36,14 +23,15 @@ class ClientTest : public ::testing::Test {
   // Creates collection "c" of the rows (1,0), (0,1), (1,1) with ids 1, 2, 3.
   void Fill(Client& client) {
     ASSERT_OK(client.CreateCollection({.name = "c", .dim = 2}));
-    auto upload = client.BeginUpload({.collection = "c", .rows_max = 3, .payload_bytes_max = 10});
-    ASSERT_OK(upload);
+    ASSERT_OK_AND_ASSIGN(
+        auto upload,
+        client.BeginUpload({.collection = "c", .rows_max = 3, .payload_bytes_max = 10}));
     const IdColumn ids = std::vector<uint64_t>{1, 2, 3};
     std::string vectors;
     ASSERT_TRUE(Narrow(DataType::kFloat32, std::vector<float>{1, 0, 0, 1, 1, 1}, &vectors));
     const std::vector<std::string> payloads = {"one", "", std::string("\0\xff", 2)};
-    ASSERT_OK(upload->Write({.ids = &ids, .vectors = vectors, .payloads = payloads}));
-    ASSERT_OK(upload->Commit());
+    ASSERT_OK(upload.Write({.ids = &ids, .vectors = vectors, .payloads = payloads}));
+    ASSERT_OK(upload.Commit());
   }
 
   TestServer server_;
@@ -58,22 +46,22 @@ TEST_F(ClientTest, SearchesByFloatsBytesAndIds) {
   ASSERT_TRUE(Narrow(DataType::kFloat16, floats, &halves));
   const std::vector<Query> queries = {std::span<const float>(floats),
                                       EncodedQuery{DataType::kFloat16, halves}, Id(uint64_t{3})};
-  const auto answer =
-      client.Search("c", queries, {.k = 2, .with_payload = true, .with_vectors = true});
-  ASSERT_OK(answer);
-  EXPECT_EQ(answer->epoch, 1u);
-  EXPECT_FALSE(answer->request_id.empty());
-  EXPECT_EQ(answer->cost.backend, Backend::kCpu);
-  EXPECT_EQ(answer->cost.batch_size, 3u);
-  ASSERT_THAT(answer->results, SizeIs(3));
+  ASSERT_OK_AND_ASSIGN(
+      const auto answer,
+      client.Search("c", queries, {.k = 2, .with_payload = true, .with_vectors = true}));
+  EXPECT_EQ(answer.epoch, 1u);
+  EXPECT_FALSE(answer.request_id.empty());
+  EXPECT_EQ(answer.cost.backend, Backend::kCpu);
+  EXPECT_EQ(answer.cost.batch_size, 3u);
+  ASSERT_THAT(answer.results, SizeIs(3));
   for (int i = 0; i < 2; ++i) {
-    const Neighbors& neighbors = answer->results[static_cast<size_t>(i)];
+    const Neighbors& neighbors = answer.results[static_cast<size_t>(i)];
     EXPECT_EQ(neighbors.ids, IdColumn(std::vector<uint64_t>{3, 1}));
     EXPECT_THAT(neighbors.scores, ElementsAre(3.0f, 2.0f));
     EXPECT_THAT(neighbors.payloads, ElementsAre(std::string("\0\xff", 2), "one"));
     EXPECT_THAT(Widen(neighbors.vectors.dtype, neighbors.vectors.bytes), ElementsAre(1, 1, 1, 0));
   }
-  EXPECT_EQ(answer->results[2].ids,
+  EXPECT_EQ(answer.results[2].ids,
             IdColumn(std::vector<uint64_t>{1, 2}));  // the answer excludes the row itself
 }
 
@@ -81,11 +69,10 @@ TEST_F(ClientTest, EveryOtherCallGivesWhatTheServerSaid) {
   server_.KeepData();
   Client client = MakeTestClient();
   Fill(client);
-  const auto fetched = client.Fetch("c", std::vector<uint64_t>{9, 2});
-  ASSERT_OK(fetched);
-  EXPECT_EQ(fetched->ids, IdColumn(std::vector<uint64_t>{2}));
-  EXPECT_EQ(fetched->missing, IdColumn(std::vector<uint64_t>{9}));
-  EXPECT_THAT(Widen(fetched->vectors.dtype, fetched->vectors.bytes), ElementsAre(0, 1));
+  ASSERT_OK_AND_ASSIGN(const auto fetched, client.Fetch("c", std::vector<uint64_t>{9, 2}));
+  EXPECT_EQ(fetched.ids, IdColumn(std::vector<uint64_t>{2}));
+  EXPECT_EQ(fetched.missing, IdColumn(std::vector<uint64_t>{9}));
+  EXPECT_THAT(Widen(fetched.vectors.dtype, fetched.vectors.bytes), ElementsAre(0, 1));
   EXPECT_EQ(client.Count("c")->rows_count, 3u);
   EXPECT_EQ(client.Delete("c", std::vector<uint64_t>{1, 9})->rows_deleted, 1u);
   EXPECT_EQ(client.GetCollection("c")->epoch, 2u);
@@ -97,7 +84,7 @@ TEST_F(ClientTest, EveryOtherCallGivesWhatTheServerSaid) {
                                            [](auto* reply) { reply->set_device_name("a device"); });
   EXPECT_EQ(client.GetCapacity()->device_name, "a device");
   EXPECT_EQ(client.DropCollection("c").value(), 2u);
-  EXPECT_THAT(client.Count("c"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(client.Count("c"), StatusIs(kNotFound));
 }
 
 TEST_F(ClientTest, LimitsAreAskedForOnce) {
@@ -112,24 +99,22 @@ TEST_F(ClientTest, VerifyCarriesTheClaim) {
   Client client = MakeTestClient();
   Fill(client);
   const std::vector<float> query = {2, 1};
-  auto answer = client.Search("c", query);
-  ASSERT_OK(answer);
-  Neighbors& neighbors = answer->results[0];
+  ASSERT_OK_AND_ASSIGN(auto answer, client.Search("c", query));
+  Neighbors& neighbors = answer.results[0];
   const Query asked = std::span<const float>(query);
-  const VerifyClaim claim{.k = 10, .epoch = answer->epoch, .neighbors = &neighbors};
+  const VerifyClaim claim{.k = 10, .epoch = answer.epoch, .neighbors = &neighbors};
   EXPECT_TRUE(client.Verify("c", asked, claim)->equal);
   neighbors.scores[1] = 2.0000002f;
-  const auto check = client.Verify("c", asked, claim);
-  ASSERT_OK(check);
-  EXPECT_FALSE(check->equal);
-  EXPECT_EQ(check->first_difference, 1);
-  EXPECT_THAT(check->expected.scores, ElementsAre(3.0f, 2.0f, 1.0f));
+  ASSERT_OK_AND_ASSIGN(const auto check, client.Verify("c", asked, claim));
+  EXPECT_FALSE(check.equal);
+  EXPECT_EQ(check.first_difference, 1);
+  EXPECT_THAT(check.expected.scores, ElementsAre(3.0f, 2.0f, 1.0f));
 }
 
 TEST_F(ClientTest, ErrorsKeepTheServersMessageAndRequestId) {
   Client client = MakeTestClient();
   const auto status = client.Count("none").status();
-  EXPECT_THAT(status, StatusIs(absl::StatusCode::kNotFound, "collection: no collection \"none\""));
+  EXPECT_THAT(status, StatusIs(kNotFound, "collection: no collection \"none\""));
   EXPECT_EQ(RequestIdOf(status), server_.request_id("Count"));
   EXPECT_FALSE(IsUnreachable(status));
 }
@@ -167,22 +152,21 @@ TEST_F(ClientTest, MakingAndDroppingAreNeverRepeated) {
        {"CreateCollection", "DropCollection", "Check", "SetAlias", "DropAlias", "CreateSnapshot"}) {
     server_.Refuse(method, {{absl::UnavailableError("starting"), "1"}});
   }
-  EXPECT_THAT(client.CreateCollection({.name = "c", .dim = 2}),
-              StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(client.DropCollection("c"), StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(client.SetAlias("a", "c"), StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(client.DropAlias("a"), StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(client.CreateSnapshot("s"), StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(client.CheckHealth(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(client.CreateCollection({.name = "c", .dim = 2}), StatusIs(kUnavailable));
+  EXPECT_THAT(client.DropCollection("c"), StatusIs(kUnavailable));
+  EXPECT_THAT(client.SetAlias("a", "c"), StatusIs(kUnavailable));
+  EXPECT_THAT(client.DropAlias("a"), StatusIs(kUnavailable));
+  EXPECT_THAT(client.CreateSnapshot("s"), StatusIs(kUnavailable));
+  EXPECT_THAT(client.CheckHealth(), StatusIs(kUnavailable));
   EXPECT_TRUE(clock_.sleeps().empty());
 }
 
 TEST_F(ClientTest, RefusalForLackOfMemoryIsFinal) {
   Client client = MakeTestClient();
   server_.Refuse("Count", {{absl::ResourceExhaustedError("needs 5, 3 free"), std::nullopt}});
-  EXPECT_THAT(client.Count("c"), StatusIs(absl::StatusCode::kResourceExhausted, "needs 5, 3 free"));
+  EXPECT_THAT(client.Count("c"), StatusIs(kResourceExhausted, "needs 5, 3 free"));
   server_.Refuse("Count", {{absl::ResourceExhaustedError("odd hint"), "soon"}});
-  EXPECT_THAT(client.Count("c"), StatusIs(absl::StatusCode::kResourceExhausted, "odd hint"));
+  EXPECT_THAT(client.Count("c"), StatusIs(kResourceExhausted, "odd hint"));
   EXPECT_EQ(server_.calls("Count"), 2);
 }
 
@@ -190,7 +174,7 @@ TEST_F(ClientTest, RefusalForLackOfMemoryIsFinal) {
 TEST_F(ClientTest, TheDeadlineCoversAllTries) {
   Client client = MakeTestClient(milliseconds(20000));
   server_.Refuse("Count", std::vector<Refusal>(50, {absl::UnavailableError("draining"), "8000"}));
-  EXPECT_THAT(client.Count("c"), StatusIs(absl::StatusCode::kUnavailable, "draining"));
+  EXPECT_THAT(client.Count("c"), StatusIs(kUnavailable, "draining"));
   const std::vector<int64_t> left = server_.deadlines_ms("Count");
   ASSERT_THAT(left, SizeIs(3));  // after 0, 8 and 16 s; a wait until 24 s would exceed the deadline
   // The bounds are coarse, because the header that carries a deadline rounds it up.
@@ -203,18 +187,15 @@ TEST_F(ClientTest, NoServerIsToldApartFromARefusal) {
   auto client =
       MakeClient({.address = "unix:/nonexistent/socket", .retry = {.tries_max = 2}}, &clock_);
   const auto status = client.Count("c").status();
-  EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(status, StatusIs(kUnavailable));
   EXPECT_TRUE(IsUnreachable(status));
   EXPECT_THAT(clock_.sleeps(), SizeIs(1));
 }
 
 TEST_F(ClientTest, BadOptionsAreRefusedBeforeAnyCall) {
-  EXPECT_THAT(Client::Connect({.address = ""}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("address")));
-  EXPECT_THAT(Client::Connect({.deadline = milliseconds(0)}),
-              StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(Client::Connect({.retry = {.tries_max = 0}}),
-              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(Client::Connect({.address = ""}), StatusIs(kInvalidArgument, HasSubstr("address")));
+  EXPECT_THAT(Client::Connect({.deadline = milliseconds(0)}), StatusIs(kInvalidArgument));
+  EXPECT_THAT(Client::Connect({.retry = {.tries_max = 0}}), StatusIs(kInvalidArgument));
   EXPECT_OK(Client::Connect());
 }
 
@@ -222,8 +203,7 @@ TEST_F(ClientTest, AnOversizedRequestIsNotSent) {
   server_.Set("request_bytes_max", "2000000");
   Client client = MakeTestClient();
   const std::vector<float> query(600000);
-  EXPECT_THAT(client.Search("c", query),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("2000000")));
+  EXPECT_THAT(client.Search("c", query), StatusIs(kInvalidArgument, HasSubstr("2000000")));
   EXPECT_EQ(server_.calls("Search"), 0);
 }
 
@@ -259,15 +239,13 @@ TEST_F(ClientTest, TextThatIsNotUtf8IsNotSent) {
       {"collection", client.OpenSearchStream(bad).status()},
       {"service", client.CheckHealth(bad).status()}};
   for (const auto& [field, status] : refused) {
-    EXPECT_THAT(status,
-                StatusIs(absl::StatusCode::kInvalidArgument, field + ": \"a\\xff\" is not UTF-8"));
+    EXPECT_THAT(status, StatusIs(kInvalidArgument, field + ": \"a\\xff\" is not UTF-8"));
   }
   for (const std::string method : {"Search", "Fetch", "Delete", "Count", "Verify", "GetCollection"})
     EXPECT_EQ(server_.calls(method), 0) << method;
-  auto stream = client.OpenSearchStream("c");
-  ASSERT_OK(stream);
-  EXPECT_FALSE(stream->Send(std::span(&query, 1)));
-  EXPECT_THAT(stream->Receive(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("UTF-8")));
+  ASSERT_OK_AND_ASSIGN(auto stream, client.OpenSearchStream("c"));
+  EXPECT_FALSE(stream.Send(std::span(&query, 1)));
+  EXPECT_THAT(stream.Receive(), StatusIs(kInvalidArgument, HasSubstr("UTF-8")));
 }
 
 TEST_F(ClientTest, AStreamThatEndsWellWithoutAllAnswersIsAnError) {
@@ -278,16 +256,14 @@ TEST_F(ClientTest, AStreamThatEndsWellWithoutAllAnswersIsAnError) {
     if (++answers == 1) return std::nullopt;
     return Refusal{absl::OkStatus()};
   });
-  auto stream = client.OpenSearchStream("c");
-  ASSERT_OK(stream);
+  ASSERT_OK_AND_ASSIGN(auto stream, client.OpenSearchStream("c"));
   const std::vector<float> vector = {1, 0};
   const Query query = std::span<const float>(vector);
-  EXPECT_TRUE(stream->Send(std::span(&query, 1)));
-  EXPECT_TRUE(stream->Send(std::span(&query, 1)));
-  stream->SendDone();
-  EXPECT_OK(stream->Receive());
-  EXPECT_THAT(stream->Receive(),
-              StatusIs(absl::StatusCode::kInternal, HasSubstr("1 searches unanswered")));
+  EXPECT_TRUE(stream.Send(std::span(&query, 1)));
+  EXPECT_TRUE(stream.Send(std::span(&query, 1)));
+  stream.SendDone();
+  EXPECT_OK(stream.Receive());
+  EXPECT_THAT(stream.Receive(), StatusIs(kInternal, HasSubstr("1 searches unanswered")));
 }
 
 // The limits are requested within the call, so they share its deadline.
@@ -295,8 +271,7 @@ TEST_F(ClientTest, AskingForTheLimitsTakesFromTheDeadlineOfTheCall) {
   server_.Set("request_bytes_max", "5000000");
   Client client = MakeTestClient(milliseconds(20000));
   server_.Refuse("GetLimits", {{absl::UnavailableError("starting"), "12000"}});
-  EXPECT_THAT(client.Search("c", std::vector<float>(600000)),
-              StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(client.Search("c", std::vector<float>(600000)), StatusIs(kNotFound));
   ASSERT_THAT(server_.deadlines_ms("Search"), SizeIs(1));
   EXPECT_LT(server_.deadlines_ms("Search")[0], 10000);
   Client another = MakeTestClient(milliseconds(20000));
@@ -304,7 +279,7 @@ TEST_F(ClientTest, AskingForTheLimitsTakesFromTheDeadlineOfTheCall) {
                  std::vector<Refusal>(9, {absl::UnavailableError("starting"), "1500"}));
   EXPECT_THAT(
       another.BeginUpload({.collection = "c", .rows_max = 1, .deadline = milliseconds(4000)}),
-      StatusIs(absl::StatusCode::kUnavailable));
+      StatusIs(kUnavailable));
   EXPECT_THAT(server_.deadlines_ms("GetLimits"), SizeIs(2 + 3));  // after 0, 1.5 and 3 s
 }
 
@@ -312,24 +287,20 @@ TEST_F(ClientTest, MalformedRepliesAreErrors) {
   Client client = MakeTestClient();
   Fill(client);
   const std::vector<std::function<void(v1::SearchResponse*)>> tampers = {
-      [](v1::SearchResponse* response) { response->clear_results(); },
-      [](v1::SearchResponse* response) { response->add_results(); },
-      [](v1::SearchResponse* response) { response->mutable_results(0)->clear_scores(); },
-      [](v1::SearchResponse* response) {
-        response->mutable_results(0)->mutable_ids()->add_texts("x");
-      },
-      [](v1::SearchResponse* response) { response->mutable_results(0)->add_payloads("x"); },
-      [](v1::SearchResponse* response) {
-        response->mutable_results(0)->mutable_vectors()->set_data("abc");
-      },
-      [](v1::SearchResponse* response) {
-        response->mutable_results(0)->mutable_vectors()->set_dtype(v1::DATA_TYPE_FLOAT32);
-        response->mutable_results(0)->mutable_vectors()->set_data("abc");
+      [](auto* reply) { reply->clear_results(); },
+      [](auto* reply) { reply->add_results(); },
+      [](auto* reply) { reply->mutable_results(0)->clear_scores(); },
+      [](auto* reply) { reply->mutable_results(0)->mutable_ids()->add_texts("x"); },
+      [](auto* reply) { reply->mutable_results(0)->add_payloads("x"); },
+      [](auto* reply) { reply->mutable_results(0)->mutable_vectors()->set_data("abc"); },
+      [](auto* reply) {
+        reply->mutable_results(0)->mutable_vectors()->set_dtype(v1::DATA_TYPE_FLOAT32);
+        reply->mutable_results(0)->mutable_vectors()->set_data("abc");
       }};
   for (size_t i = 0; i < tampers.size(); ++i) {
     server_.OnReply<v1::SearchResponse>("Search", tampers[i]);
     EXPECT_THAT(client.Search("c", std::vector<float>{1, 0}),
-                StatusIs(absl::StatusCode::kInternal, HasSubstr("malformed reply")))
+                StatusIs(kInternal, HasSubstr("malformed reply")))
         << i;
   }
 }
@@ -337,37 +308,34 @@ TEST_F(ClientTest, MalformedRepliesAreErrors) {
 TEST_F(ClientTest, AStreamAnswersInOrderAndEndsWithItsStatus) {
   Client client = MakeTestClient();
   Fill(client);
-  auto stream = client.OpenSearchStream("c", {.k = 1});
-  ASSERT_OK(stream);
+  ASSERT_OK_AND_ASSIGN(auto stream, client.OpenSearchStream("c", {.k = 1}));
   const std::vector<std::vector<float>> vectors = {{1, 0}, {0, 1}};
   for (const auto& vector : vectors) {
     const Query query = std::span<const float>(vector);
-    EXPECT_TRUE(stream->Send(std::span(&query, 1)));
+    EXPECT_TRUE(stream.Send(std::span(&query, 1)));
   }
   for (const uint64_t id : {uint64_t{1}, uint64_t{2}}) {
-    const auto answer = stream->Receive();
-    ASSERT_OK(answer);
-    ASSERT_TRUE(answer->has_value());
-    EXPECT_EQ(At((*answer)->results[0].ids, 0), Id(id));
+    ASSERT_OK_AND_ASSIGN(const auto answer, stream.Receive());
+    ASSERT_TRUE(answer.has_value());
+    EXPECT_EQ(At(answer->results[0].ids, 0), Id(id));
   }
   const std::vector<float> wrong = {1, 2, 3};
   const Query query = std::span<const float>(wrong);
-  EXPECT_TRUE(stream->Send(std::span(&query, 1)));
-  EXPECT_THAT(stream->Receive(), StatusIs(absl::StatusCode::kInvalidArgument,
-                                          HasSubstr("3 values, the collection has dim 2")));
-  EXPECT_THAT(stream->Receive(), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_TRUE(stream.Send(std::span(&query, 1)));
+  EXPECT_THAT(stream.Receive(),
+              StatusIs(kInvalidArgument, HasSubstr("3 values, the collection has dim 2")));
+  EXPECT_THAT(stream.Receive(), StatusIs(kInvalidArgument));
   auto ended = client.OpenSearchStream("c");
   ended->SendDone();
-  const auto end = ended->Receive();
-  ASSERT_OK(end);
-  EXPECT_FALSE(end->has_value());
+  ASSERT_OK_AND_ASSIGN(const auto end, ended->Receive());
+  EXPECT_FALSE(end.has_value());
   const auto abandoned = client.OpenSearchStream("c");  // its destructor must not hang
 }
 
 TEST_F(ClientTest, HealthIsWatchedThroughItsChanges) {
   Client client = MakeTestClient();
   EXPECT_EQ(*client.CheckHealth(), Health::kServing);
-  EXPECT_THAT(client.CheckHealth("nobody"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(client.CheckHealth("nobody"), StatusIs(kNotFound));
   std::vector<Health> seen;
   EXPECT_OK(client.WatchHealth("", [&](Health health) {
     seen.push_back(health);

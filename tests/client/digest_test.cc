@@ -1,21 +1,16 @@
 // Tests of the digest that the library recomputes for each answer.
 #include "nearfield/client/digest.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <string>
 #include <vector>
 
 #include "nearfield/client/client.h"
 #include "nearfield/v1/retrieval.pb.h"
+#include "tests/client/prelude.h"
 #include "tests/client/test_server.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::client {
 namespace {
-
-using ::absl_testing::StatusIs;
 
 TEST(ClientDigest, AReplyThatDoesNotFitItsDigestIsDataLoss) {
   TestServer server;
@@ -32,17 +27,14 @@ TEST(ClientDigest, AReplyThatDoesNotFitItsDigestIsDataLoss) {
       response->set_result_digest(digest);
     });
   }
-  const auto answer = client.Search("c", query, {.with_digest = true});
-  ASSERT_OK(answer);
-  EXPECT_EQ(answer->digest, digest);
+  ASSERT_OK_AND_ASSIGN(const auto answer, client.Search("c", query, {.with_digest = true}));
+  EXPECT_EQ(answer.digest, digest);
   score = 0.25f;
-  EXPECT_THAT(client.Search("c", query, {.with_digest = true}).status(),
-              StatusIs(absl::StatusCode::kDataLoss));
-  auto stream = client.OpenSearchStream("c", {.with_digest = true});
-  ASSERT_OK(stream);
+  EXPECT_THAT(client.Search("c", query, {.with_digest = true}).status(), StatusIs(kDataLoss));
+  ASSERT_OK_AND_ASSIGN(auto stream, client.OpenSearchStream("c", {.with_digest = true}));
   const Query queries[] = {std::span<const float>(query)};
-  ASSERT_TRUE(stream->Send(queries));
-  EXPECT_THAT(stream->Receive().status(), StatusIs(absl::StatusCode::kDataLoss));
+  ASSERT_TRUE(stream.Send(queries));
+  EXPECT_THAT(stream.Receive().status(), StatusIs(kDataLoss));
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
 // Exhaustive tests of the conversions between fp32 and the narrow types.
-#include <gtest/gtest.h>
 
 #include <bit>
 #include <cmath>
@@ -8,6 +7,7 @@
 #include <random>
 
 #include "nearfield/client/types.h"
+#include "tests/client/prelude.h"
 #include "tests/testing/seed.h"
 
 namespace nearfield::client {

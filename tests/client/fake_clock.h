@@ -1,10 +1,11 @@
-// FakeClock: a clock that moves only through Advance() and SleepFor().
+// FakeClock: a clock that moves only through Advance() and SleepFor(); and clients that use it.
 #pragma once
 
 #include <chrono>
 #include <vector>
 
 #include "client/cpp/retry.h"
+#include "nearfield/client/client.h"
 
 namespace nearfield::client {
 
@@ -23,5 +24,8 @@ class FakeClock final : public Clock {
   TimePoint now_{std::chrono::hours(1)};
   std::vector<std::chrono::milliseconds> sleeps_;
 };
+
+// Declared by client/cpp/core.h too, which includes gRPC headers.
+Client MakeClient(const ClientOptions& options, Clock* clock);
 
 }  // namespace nearfield::client

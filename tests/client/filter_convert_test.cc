@@ -1,20 +1,14 @@
 // Tests of the conversion of filters and attributes to messages.
 #include "client/cpp/filter_convert.h"
 
-#include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
-#include <gtest/gtest.h>
 
-#include "tests/testing/status_matchers.h"
+#include "tests/client/prelude.h"
 
 namespace nearfield::client {
 namespace {
 
-using absl_testing::StatusIs;
 using std::chrono::microseconds;
-using ::testing::HasSubstr;
-
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
 void ExpectProto(const Filter& filter, const std::string& text) {
   v1::Filter wanted;
@@ -66,23 +60,25 @@ TEST(FilterConvert, EachConditionHasItsMessage) {
 
 TEST(FilterConvert, WhatCannotBeSentIsNamedByItsPath) {
   v1::Filter proto;
-  EXPECT_THAT(ToProto(Filter::And({Filter::Exists("a"), Filter::In("a", {1, "x"})}), &proto),
-              StatusIs(kInvalid, "filter.and[1].in.values[1]: a keyword among int64 values"));
-  EXPECT_THAT(ToProto(Filter::Not(Filter::Equal("a", "\xff")), &proto),
-              StatusIs(kInvalid, HasSubstr("filter.not.comparison.value: \"\\xff\" is not UTF-8")));
+  EXPECT_THAT(
+      ToProto(Filter::And({Filter::Exists("a"), Filter::In("a", {1, "x"})}), &proto),
+      StatusIs(kInvalidArgument, "filter.and[1].in.values[1]: a keyword among int64 values"));
+  EXPECT_THAT(
+      ToProto(Filter::Not(Filter::Equal("a", "\xff")), &proto),
+      StatusIs(kInvalidArgument, HasSubstr("filter.not.comparison.value: \"\\xff\" is not UTF-8")));
   EXPECT_THAT(ToProto(Filter::Or({Filter::Less("\xff", 1)}), &proto),
-              StatusIs(kInvalid, HasSubstr("filter.or[0].comparison.attribute: ")));
+              StatusIs(kInvalidArgument, HasSubstr("filter.or[0].comparison.attribute: ")));
   EXPECT_THAT(ToProto(Filter::ListAll("a", {"b", "\xff"}), &proto),
-              StatusIs(kInvalid, HasSubstr("filter.list_all.values[1]: ")));
+              StatusIs(kInvalidArgument, HasSubstr("filter.list_all.values[1]: ")));
   EXPECT_THAT(ToProto(Filter::Exists("\xff"), &proto),
-              StatusIs(kInvalid, HasSubstr("filter.exists.attribute: ")));
+              StatusIs(kInvalidArgument, HasSubstr("filter.exists.attribute: ")));
   EXPECT_THAT(ToProto(Filter::HasId(std::vector<std::string>{"a", "\xff"}), &proto),
-              StatusIs(kInvalid, HasSubstr("filter.has_id[1]: ")));
+              StatusIs(kInvalidArgument, HasSubstr("filter.has_id[1]: ")));
   Filter deep = Filter::Exists("a");
   for (size_t level = 1; level < kFilterLevelsMax; ++level) deep = Filter::Not(deep);
   EXPECT_OK(ToProto(deep, &proto));
   EXPECT_THAT(ToProto(Filter::Not(deep), &proto),
-              StatusIs(kInvalid, HasSubstr("level 9, a filter has at most 8")));
+              StatusIs(kInvalidArgument, HasSubstr("level 9, a filter has at most 8")));
 }
 
 TEST(FilterConvert, AttributeTypesOfNewerServersAreUnknown) {

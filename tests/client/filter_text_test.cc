@@ -1,22 +1,18 @@
 #include "client/formats/filter_text.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <bit>
 #include <cmath>
 #include <limits>
 #include <random>
 
 #include "client/formats/timestamp_text.h"
+#include "tests/client/prelude.h"
 #include "tests/client/random_filter.h"
 #include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::client {
 namespace {
 
-using absl_testing::StatusIs;
 using std::chrono::microseconds;
 using std::chrono::sys_days;
 using std::literals::operator""h;
@@ -24,11 +20,6 @@ using std::literals::operator""min;
 using std::literals::operator""ms;
 using std::literals::operator""us;
 using std::literals::operator""y;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
-
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
 const std::vector<AttributeSpec>& Attributes() { return EveryAttribute(); }
 
@@ -140,29 +131,32 @@ TEST(FilterText, ErrorsPointAtTheColumn) {
       {"2020 == year", 1, "a condition is expected"},
   };
   for (const auto& [text, column, reason] : cases) {
-    EXPECT_THAT(Parse(text),
-                StatusIs(kInvalid, AllOf(StartsWith("column " + std::to_string(column) + ": "),
-                                         HasSubstr(std::string(reason)))))
+    EXPECT_THAT(Parse(text), StatusIs(kInvalidArgument,
+                                      AllOf(StartsWith("column " + std::to_string(column) + ": "),
+                                            HasSubstr(std::string(reason)))))
         << text;
   }
-  EXPECT_THAT(Parse("id == 1", IdType::kString), StatusIs(kInvalid, HasSubstr("a text in quotes")));
-  EXPECT_THAT(ParseFilter("x == 1", {}), StatusIs(kInvalid, HasSubstr("it declares none")));
+  EXPECT_THAT(Parse("id == 1", IdType::kString),
+              StatusIs(kInvalidArgument, HasSubstr("a text in quotes")));
+  EXPECT_THAT(ParseFilter("x == 1", {}), StatusIs(kInvalidArgument, HasSubstr("it declares none")));
 }
 
 // Enough brackets to exhaust the stack of a parser without a bound.
 TEST(FilterText, DepthIsBounded) {
   const std::string open(1 << 20, '(');
-  EXPECT_THAT(Parse(open), StatusIs(kInvalid, HasSubstr("column 65: more than 64 brackets")));
+  EXPECT_THAT(Parse(open),
+              StatusIs(kInvalidArgument, HasSubstr("column 65: more than 64 brackets")));
   std::string nots;
   for (int i = 0; i < 1 << 18; ++i) nots += "not ";
-  EXPECT_THAT(Parse(nots + "exists(year)"), StatusIs(kInvalid, HasSubstr("more than 64")));
+  EXPECT_THAT(Parse(nots + "exists(year)"), StatusIs(kInvalidArgument, HasSubstr("more than 64")));
   const auto levels = [](size_t count) {
     std::string text;
     for (size_t i = 1; i < count; ++i) text += "not ";
     return Parse(text + "exists(year)");
   };
   EXPECT_OK(levels(kFilterLevelsMax));
-  EXPECT_THAT(levels(kFilterLevelsMax + 1), StatusIs(kInvalid, HasSubstr("at most 8 levels")));
+  EXPECT_THAT(levels(kFilterLevelsMax + 1),
+              StatusIs(kInvalidArgument, HasSubstr("at most 8 levels")));
   EXPECT_OK(Parse(std::string(60, '(') + "exists(year)" + std::string(60, ')')));
 }
 
@@ -192,9 +186,8 @@ TEST(FilterText, DoublesKeepEveryBit) {
   for (int round = 0; round < 20000; ++round) {
     const auto value = std::bit_cast<double>(random());
     if (std::isnan(value)) continue;
-    const auto parsed = Parse(FilterText(Filter::Equal("price", value)));
-    ASSERT_OK(parsed);
-    const auto& variant = parsed->values().front().variant();
+    ASSERT_OK_AND_ASSIGN(const auto parsed, Parse(FilterText(Filter::Equal("price", value))));
+    const auto& variant = parsed.values().front().variant();
     ASSERT_EQ(std::bit_cast<uint64_t>(std::get<double>(variant)), std::bit_cast<uint64_t>(value));
   }
 }
@@ -207,9 +200,8 @@ TEST(TimestampText, PrintsAndReadsTheSameMicrosecond) {
   for (int round = 0; round < 20000; ++round) {
     Timestamp time = first + microseconds(static_cast<int64_t>(random() % (span + 1)));
     if (round % 2 == 0) time = std::chrono::floor<std::chrono::seconds>(time);
-    const auto parsed = ParseTimestamp(TimestampText(time));
-    ASSERT_OK(parsed);
-    ASSERT_EQ(*parsed, time) << TimestampText(time);
+    ASSERT_OK_AND_ASSIGN(const auto parsed, ParseTimestamp(TimestampText(time)));
+    ASSERT_EQ(parsed, time) << TimestampText(time);
   }
   EXPECT_EQ(TimestampText(first), "0000-01-01T00:00:00Z");
   EXPECT_EQ(TimestampText(last), "9999-12-31T23:59:59.999999Z");
@@ -231,7 +223,8 @@ TEST(TimestampText, FormsAndRefusals) {
         "2024-05-17T09:30", "2024-05-17T09Z", "2024-05-17T24:00Z", "2024-05-17T09:60Z",
         "2024-05-17T23:59:60Z", "2024-05-17T09:30:00.Z", "2024-05-17T09:30:00.1234567Z",
         "2024-05-17T09:30:00+02:00", "2024-05-17 09:30:00Z", "2024-05-17Z", "-2024-05-17"}) {
-    EXPECT_THAT(ParseTimestamp(text), StatusIs(kInvalid, HasSubstr("no time in UTC"))) << text;
+    EXPECT_THAT(ParseTimestamp(text), StatusIs(kInvalidArgument, HasSubstr("no time in UTC")))
+        << text;
   }
 }
 

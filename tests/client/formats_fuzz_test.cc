@@ -1,12 +1,12 @@
 // A bounded run of the fuzz target on valid files with random mutations. The same seed gives the
 // same inputs.
-#include <gtest/gtest.h>
 
 #include <cstdint>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "tests/client/prelude.h"
 #include "tests/client/test_files.h"
 #include "tests/testing/seed.h"
 

@@ -1,27 +1,16 @@
 #include "client/formats/json_text.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <bit>
 #include <cmath>
 #include <random>
 
 #include "absl/strings/str_format.h"
 #include "client/formats/jsonl.h"
+#include "tests/client/prelude.h"
 #include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::client {
 namespace {
-
-using absl_testing::IsOkAndHolds;
-using absl_testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
 TEST(JsonText, AcceptsValuesAndRefusesEverythingElse) {
   for (const std::string_view text :
@@ -31,9 +20,10 @@ TEST(JsonText, AcceptsValuesAndRefusesEverythingElse) {
   for (const std::string_view text :
        {"", " ", "{", "[1,]", "{'a':1}", "1 2", "nan", "Infinity", "01", "\"\\x\"", "\"\xff\"",
         "\xef\xbb\xbf[1]", "[1e400]", "{\"a\":1}}"}) {
-    EXPECT_THAT(CheckJson(text), StatusIs(kInvalid, HasSubstr("column "))) << text;
+    EXPECT_THAT(CheckJson(text), StatusIs(kInvalidArgument, HasSubstr("column "))) << text;
   }
-  EXPECT_THAT(CheckJson(std::string_view("[1]\0[2]", 7)), StatusIs(kInvalid, HasSubstr("NUL")));
+  EXPECT_THAT(CheckJson(std::string_view("[1]\0[2]", 7)),
+              StatusIs(kInvalidArgument, HasSubstr("NUL")));
 }
 
 // A nesting depth that would exhaust the stack of a recursive parser.
@@ -51,13 +41,13 @@ TEST(JsonText, CompactingKeepsNumbersOrderAndStrings) {
 }
 
 TEST(JsonText, MembersAreCutWhereTheyStand) {
-  const auto members = JsonMembers(R"( {"a\u0041": [1, {"x": 2}], "b" :"p,q:r}", "c":{} } )");
-  ASSERT_OK(members);
-  ASSERT_EQ(members->size(), 3u);
-  EXPECT_EQ((*members)[0].key, "aA");
-  EXPECT_EQ((*members)[0].value, R"([1, {"x": 2}])");
-  EXPECT_EQ((*members)[1].value, R"("p,q:r}")");
-  EXPECT_EQ((*members)[2].value, "{}");
+  ASSERT_OK_AND_ASSIGN(const auto members,
+                       JsonMembers(R"( {"a\u0041": [1, {"x": 2}], "b" :"p,q:r}", "c":{} } )"));
+  ASSERT_EQ(members.size(), 3u);
+  EXPECT_EQ(members[0].key, "aA");
+  EXPECT_EQ(members[0].value, R"([1, {"x": 2}])");
+  EXPECT_EQ(members[1].value, R"("p,q:r}")");
+  EXPECT_EQ(members[2].value, "{}");
   EXPECT_TRUE(JsonMembers("{}")->empty());
   EXPECT_FALSE(JsonMembers("[1]").ok());
 }
@@ -72,11 +62,10 @@ TEST(JsonText, EveryFloatComesBackFromItsDecimal) {
   }
   for (const float value : values)
     absl::StrAppendFormat(&text, "%s%.9g", text == "[" ? "" : ", ", value);
-  const auto read = JsonFloats(text + "]");
-  ASSERT_OK(read);
-  ASSERT_EQ(read->size(), values.size());
+  ASSERT_OK_AND_ASSIGN(const auto read, JsonFloats(text + "]"));
+  ASSERT_EQ(read.size(), values.size());
   for (size_t i = 0; i < values.size(); ++i) {
-    ASSERT_EQ(std::bit_cast<uint32_t>((*read)[i]), std::bit_cast<uint32_t>(values[i])) << values[i];
+    ASSERT_EQ(std::bit_cast<uint32_t>(read[i]), std::bit_cast<uint32_t>(values[i])) << values[i];
   }
 }
 
@@ -89,14 +78,13 @@ TEST(JsonText, DecimalsAreRoundedOnce) {
 
 TEST(JsonText, NumbersBeyondFloatAreRefusedAndTinyOnesAreZero) {
   EXPECT_THAT(JsonFloats("[1, 1e39]"),
-              StatusIs(kInvalid, AllOf(HasSubstr("element 1"), HasSubstr("1e39"))));
-  EXPECT_THAT(JsonFloats("[1, \"2\"]"), StatusIs(kInvalid, HasSubstr("element 1")));
-  EXPECT_THAT(JsonFloats("[[1]]"), StatusIs(kInvalid, HasSubstr("element 0")));
-  EXPECT_THAT(JsonFloats("7"), StatusIs(kInvalid, HasSubstr("array")));
-  const auto tiny = JsonFloats("[1e-60, -1e-60]");
-  ASSERT_OK(tiny);
-  EXPECT_EQ(std::bit_cast<uint32_t>((*tiny)[0]), 0u);
-  EXPECT_EQ(std::bit_cast<uint32_t>((*tiny)[1]), 0x80000000u);
+              StatusIs(kInvalidArgument, AllOf(HasSubstr("element 1"), HasSubstr("1e39"))));
+  EXPECT_THAT(JsonFloats("[1, \"2\"]"), StatusIs(kInvalidArgument, HasSubstr("element 1")));
+  EXPECT_THAT(JsonFloats("[[1]]"), StatusIs(kInvalidArgument, HasSubstr("element 0")));
+  EXPECT_THAT(JsonFloats("7"), StatusIs(kInvalidArgument, HasSubstr("array")));
+  ASSERT_OK_AND_ASSIGN(const auto tiny, JsonFloats("[1e-60, -1e-60]"));
+  EXPECT_EQ(std::bit_cast<uint32_t>(tiny[0]), 0u);
+  EXPECT_EQ(std::bit_cast<uint32_t>(tiny[1]), 0x80000000u);
 }
 
 TEST(JsonText, IdsAreStringsOrUnsignedNumbers) {
@@ -104,7 +92,7 @@ TEST(JsonText, IdsAreStringsOrUnsignedNumbers) {
   EXPECT_EQ(*JsonId("\"a\\u00e9\""), Id(std::string("a\xc3\xa9")));
   for (const std::string_view text :
        {"-1", "1.0", "1e3", "18446744073709551616", "null", "[1]", ""}) {
-    EXPECT_THAT(JsonId(text), StatusIs(kInvalid)) << text;
+    EXPECT_THAT(JsonId(text), StatusIs(kInvalidArgument)) << text;
   }
 }
 
@@ -133,26 +121,29 @@ TEST(JsonText, Utf8IsStrict) {
 }
 
 TEST(JsonRow, ReadsIdVectorAndPayload) {
-  const auto row = ParseJsonRow(R"({"vector":[1, -2.5], "id":"x", "payload":{"b": 1, "a": [2 ]}})");
-  ASSERT_OK(row);
-  EXPECT_EQ(row->id, Id(std::string("x")));
-  EXPECT_THAT(row->vector, ElementsAre(1.0f, -2.5f));
-  EXPECT_EQ(row->payload, R"({"b":1,"a":[2]})");
+  ASSERT_OK_AND_ASSIGN(
+      const auto row,
+      ParseJsonRow(R"({"vector":[1, -2.5], "id":"x", "payload":{"b": 1, "a": [2 ]}})"));
+  EXPECT_EQ(row.id, Id(std::string("x")));
+  EXPECT_THAT(row.vector, ElementsAre(1.0f, -2.5f));
+  EXPECT_EQ(row.payload, R"({"b":1,"a":[2]})");
   EXPECT_EQ(ParseJsonRow(R"({"vector":[1],"payload":"te\"xt"})")->payload, "te\"xt");
   EXPECT_EQ(ParseJsonRow(R"({"vector":[1],"payload":null})")->payload, "");
   EXPECT_EQ(ParseJsonRow(R"({"vector":[1]})")->id, std::nullopt);
 }
 
 TEST(JsonRow, NamesWhatIsWrong) {
-  EXPECT_THAT(ParseJsonRow("[1]"), StatusIs(kInvalid, HasSubstr("object")));
-  EXPECT_THAT(ParseJsonRow(R"({"id":1})"), StatusIs(kInvalid, HasSubstr("no \"vector\"")));
-  EXPECT_THAT(ParseJsonRow(R"({"vector":[]})"), StatusIs(kInvalid, HasSubstr("empty")));
-  EXPECT_THAT(ParseJsonRow(R"({"vektor":[1]})"), StatusIs(kInvalid, HasSubstr("vektor")));
+  EXPECT_THAT(ParseJsonRow("[1]"), StatusIs(kInvalidArgument, HasSubstr("object")));
+  EXPECT_THAT(ParseJsonRow(R"({"id":1})"), StatusIs(kInvalidArgument, HasSubstr("no \"vector\"")));
+  EXPECT_THAT(ParseJsonRow(R"({"vector":[]})"), StatusIs(kInvalidArgument, HasSubstr("empty")));
+  EXPECT_THAT(ParseJsonRow(R"({"vektor":[1]})"), StatusIs(kInvalidArgument, HasSubstr("vektor")));
   EXPECT_THAT(ParseJsonRow(R"({"vector":[1],"vector":[2]})"),
-              StatusIs(kInvalid, HasSubstr("twice")));
-  EXPECT_THAT(ParseJsonRow(R"({"vector":[1,"a"]})"), StatusIs(kInvalid, HasSubstr("element 1")));
-  EXPECT_THAT(ParseJsonRow(R"({"vector":[1],"id":-5})"), StatusIs(kInvalid, HasSubstr("-5")));
-  EXPECT_THAT(ParseJsonRow(R"({"vector":[1)"), StatusIs(kInvalid, HasSubstr("column")));
+              StatusIs(kInvalidArgument, HasSubstr("twice")));
+  EXPECT_THAT(ParseJsonRow(R"({"vector":[1,"a"]})"),
+              StatusIs(kInvalidArgument, HasSubstr("element 1")));
+  EXPECT_THAT(ParseJsonRow(R"({"vector":[1],"id":-5})"),
+              StatusIs(kInvalidArgument, HasSubstr("-5")));
+  EXPECT_THAT(ParseJsonRow(R"({"vector":[1)"), StatusIs(kInvalidArgument, HasSubstr("column")));
 }
 
 }  // namespace

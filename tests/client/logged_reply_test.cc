@@ -1,22 +1,16 @@
 // Tests of digests and logs of replies: lines are read back to the bit, and damage is detected.
 #include "client/cli/logged_reply.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <string>
 #include <vector>
 
 #include "client/formats/json_fields.h"
 #include "nearfield/client/digest.h"
-#include "tests/testing/status_matchers.h"
+#include "tests/client/prelude.h"
 
 namespace nearfield::client {
 namespace {
-
-using ::absl_testing::StatusIs;
-using ::testing::HasSubstr;
 
 Neighbors Numbers() {
   return {.ids = std::vector<uint64_t>{7, UINT64_MAX}, .scores = {INFINITY, -1.5f}};
@@ -48,20 +42,18 @@ TEST(LoggedReplyTest, ComesBackToTheBit) {
       LoggedReply narrowed = reply;
       narrowed.filter = "language == \"\xc3\xa4\"";
       narrowed.score_threshold = -0.1f;
-      const auto narrowed_read = ParseLoggedReply(ToJsonLine(narrowed));
-      ASSERT_OK(narrowed_read);
-      EXPECT_EQ(narrowed_read->filter, narrowed.filter);
-      EXPECT_EQ(narrowed_read->score_threshold, narrowed.score_threshold);
+      ASSERT_OK_AND_ASSIGN(const auto narrowed_read, ParseLoggedReply(ToJsonLine(narrowed)));
+      EXPECT_EQ(narrowed_read.filter, narrowed.filter);
+      EXPECT_EQ(narrowed_read.score_threshold, narrowed.score_threshold);
       const std::string line = ToJsonLine(reply);
       EXPECT_EQ(line.find('\n'), std::string::npos);
-      const auto read = ParseLoggedReply(line);
-      ASSERT_OK(read);
-      EXPECT_EQ(read->collection, "docs");
-      EXPECT_EQ(read->epoch, UINT64_MAX);
-      EXPECT_EQ(read->k, 12u);
-      EXPECT_EQ(read->neighbors.scores, neighbors.scores);
-      EXPECT_EQ(Count(read->neighbors.ids), Count(neighbors.ids));
-      EXPECT_EQ(ToJsonLine(*read), line);
+      ASSERT_OK_AND_ASSIGN(const auto read, ParseLoggedReply(line));
+      EXPECT_EQ(read.collection, "docs");
+      EXPECT_EQ(read.epoch, UINT64_MAX);
+      EXPECT_EQ(read.k, 12u);
+      EXPECT_EQ(read.neighbors.scores, neighbors.scores);
+      EXPECT_EQ(Count(read.neighbors.ids), Count(neighbors.ids));
+      EXPECT_EQ(ToJsonLine(read), line);
     }
   }
 }
@@ -74,20 +66,20 @@ TEST(LoggedReplyTest, AChangedAnswerDoesNotFitItsDigest) {
     other.replace(other.find(from), from.size(), to);
     return ParseLoggedReply(other).status();
   };
-  EXPECT_THAT(changed("[7,", "[8,"), StatusIs(absl::StatusCode::kDataLoss));
-  EXPECT_THAT(changed("bfc00000", "bfc00001"), StatusIs(absl::StatusCode::kDataLoss));
-  EXPECT_THAT(changed("\"62ac", "\"62ad"), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(changed("[7,", "[8,"), StatusIs(kDataLoss));
+  EXPECT_THAT(changed("bfc00000", "bfc00001"), StatusIs(kDataLoss));
+  EXPECT_THAT(changed("\"62ac", "\"62ad"), StatusIs(kDataLoss));
   EXPECT_THAT(changed("\"bfc00000\"", "\"bfc0000\""),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("score_bits")));
+              StatusIs(kInvalidArgument, HasSubstr("score_bits")));
   EXPECT_THAT(changed(",\"bfc00000\"", ""),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("2 ids and 1 scores")));
+              StatusIs(kInvalidArgument, HasSubstr("2 ids and 1 scores")));
   EXPECT_THAT(changed("\"epoch\":0", "\"epoch\":-1"),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("epoch")));
+              StatusIs(kInvalidArgument, HasSubstr("epoch")));
   EXPECT_THAT(changed("\"k\"", "\"epoch\""),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("\"epoch\": twice")));
+              StatusIs(kInvalidArgument, HasSubstr("\"epoch\": twice")));
   EXPECT_THAT(changed("{\"row_id\":1}", "{\"dtype\":\"int4\",\"data\":\"\"}"),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("dtype")));
-  EXPECT_THAT(ParseLoggedReply("[]"), StatusIs(absl::StatusCode::kInvalidArgument));
+              StatusIs(kInvalidArgument, HasSubstr("dtype")));
+  EXPECT_THAT(ParseLoggedReply("[]"), StatusIs(kInvalidArgument));
 }
 
 }  // namespace

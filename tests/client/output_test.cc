@@ -1,6 +1,4 @@
 // Tests of the command's output.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <bit>
 #include <cmath>
@@ -13,24 +11,19 @@
 #include "client/cli/search_output.h"
 #include "client/cli/text_output.h"
 #include "client/formats/json_text.h"
+#include "tests/client/prelude.h"
 #include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::client {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 TEST(JsonOutput, EveryScoreComesBackToTheBit) {
   std::mt19937 random(static_cast<uint32_t>(testing::TestSeed()));
   for (int i = 0; i < 20000; ++i) {
     const auto score = std::bit_cast<float>(static_cast<uint32_t>(random()));
     if (!std::isfinite(score)) continue;
-    const auto back = JsonFloats("[" + JsonNumber(score) + "]");
-    ASSERT_OK(back);
-    ASSERT_EQ(std::bit_cast<uint32_t>((*back)[0]), std::bit_cast<uint32_t>(score));
+    ASSERT_OK_AND_ASSIGN(const auto back, JsonFloats("[" + JsonNumber(score) + "]"));
+    ASSERT_EQ(std::bit_cast<uint32_t>(back[0]), std::bit_cast<uint32_t>(score));
   }
 }
 
@@ -128,14 +121,14 @@ TEST(SearchOutput, SaysWhetherRowsFollow) {
   const SearchReport report{.label = "query 0", .answer = &answer, .cost = &cost};
   const auto text = [&] { return FormatReport(report, {.with_cursor = true}); };
   const auto json = [&] { return FormatReport(report, {.json = true, .with_cursor = true}); };
-  EXPECT_THAT(text(), ::testing::HasSubstr("\nno row follows\n"));
-  EXPECT_THAT(json(), ::testing::Not(::testing::HasSubstr("cut")));
+  EXPECT_THAT(text(), HasSubstr("\nno row follows\n"));
+  EXPECT_THAT(json(), Not(HasSubstr("cut")));
   answer.neighbors.cut = true;
-  EXPECT_THAT(text(), ::testing::HasSubstr("\nrows follow beyond page_rows_max"));
-  EXPECT_THAT(json(), ::testing::HasSubstr("\"cut\":true"));
+  EXPECT_THAT(text(), HasSubstr("\nrows follow beyond page_rows_max"));
+  EXPECT_THAT(json(), HasSubstr("\"cut\":true"));
   answer.neighbors.cut = false;
   answer.neighbors.next_cursor = "2";
-  EXPECT_THAT(text(), ::testing::HasSubstr("\nnext page: --cursor Mg==\n"));
+  EXPECT_THAT(text(), HasSubstr("\nnext page: --cursor Mg==\n"));
 }
 
 // Stored bytes of other users must not control the terminal.

@@ -1,21 +1,17 @@
 #include "client/cpp/retry.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <limits>
 #include <vector>
 
 #include "tests/client/fake_clock.h"
-#include "tests/testing/status_matchers.h"
+#include "tests/client/prelude.h"
 
 namespace nearfield::client {
 namespace {
 
-using absl_testing::StatusIs;
 using std::chrono::milliseconds;
 
-const absl::Status kUnavailable = absl::UnavailableError("draining");
+const absl::Status kDraining = absl::UnavailableError("draining");
 const absl::Status kExhausted = absl::ResourceExhaustedError("queue full");
 
 // Returns scripted attempts, then OK; each try takes `try_cost` of fake time.
@@ -51,17 +47,15 @@ std::vector<Attempt> Times(size_t n, const absl::Status& status,
 }
 
 TEST(Retry, SucceedsOnceTheServerDoes) {
-  Script script(Times(2, kUnavailable));
+  Script script(Times(2, kDraining));
   EXPECT_OK(script.Run({.tries_max = 4}, milliseconds(30000)));
   EXPECT_EQ(script.tries(), 3u);
 }
 
 TEST(Retry, GivesUpAfterTriesMaxWithTheLastStatus) {
-  Script script({{.status = kUnavailable},
-                 {.status = absl::UnavailableError("last")},
-                 {.status = kUnavailable}});
-  EXPECT_THAT(script.Run({.tries_max = 2}, milliseconds(30000)),
-              StatusIs(absl::StatusCode::kUnavailable, "last"));
+  Script script(
+      {{.status = kDraining}, {.status = absl::UnavailableError("last")}, {.status = kDraining}});
+  EXPECT_THAT(script.Run({.tries_max = 2}, milliseconds(30000)), StatusIs(kUnavailable, "last"));
   EXPECT_EQ(script.tries(), 2u);
 }
 
@@ -70,13 +64,12 @@ TEST(Retry, WhatPassesOverTakesNoTryAndIsAwaitedForAWhile) {
   const RetryPolicy policy = {
       .tries_max = 2, .backoff_first = milliseconds(0), .backoff_max = milliseconds(0)};
   std::vector<Attempt> attempts(50, passing);
-  attempts.push_back({.status = kUnavailable});
+  attempts.push_back({.status = kDraining});
   Script script(attempts);
   EXPECT_OK(script.Run(policy, milliseconds(30000)));
   EXPECT_EQ(script.tries(), 52u);
   Script lasting(std::vector<Attempt>(1000, passing));
-  EXPECT_THAT(lasting.Run(policy, milliseconds(30000)),
-              StatusIs(absl::StatusCode::kFailedPrecondition, "in use"));
+  EXPECT_THAT(lasting.Run(policy, milliseconds(30000)), StatusIs(kFailedPrecondition, "in use"));
   EXPECT_EQ(lasting.tries(), 201u) << "50 ms apart, for 10 s";
 }
 
@@ -85,25 +78,24 @@ TEST(Retry, OnlyTransientRefusalsAreRepeated) {
     const absl::Status status(static_cast<absl::StatusCode>(code), "x");
     Script plain(Times(1, status));
     Script hinted(Times(1, status, milliseconds(1)));
-    const bool unavailable = status.code() == absl::StatusCode::kUnavailable;
+    const bool unavailable = status.code() == kUnavailable;
     EXPECT_EQ(plain.Run({}, milliseconds(30000)).ok(), unavailable) << code;
     // Lack of memory is RESOURCE_EXHAUSTED without a hint: a retry cannot help.
     EXPECT_EQ(hinted.Run({}, milliseconds(30000)).ok(),
-              unavailable || status.code() == absl::StatusCode::kResourceExhausted)
+              unavailable || status.code() == kResourceExhausted)
         << code;
   }
 }
 
 TEST(Retry, CallsThatAreNotIdempotentAreMadeOnce) {
-  Script script(Times(1, kUnavailable, milliseconds(1)));
-  EXPECT_THAT(script.Run({}, milliseconds(30000), /*idempotent=*/false),
-              StatusIs(absl::StatusCode::kUnavailable));
+  Script script(Times(1, kDraining, milliseconds(1)));
+  EXPECT_THAT(script.Run({}, milliseconds(30000), /*idempotent=*/false), StatusIs(kUnavailable));
   EXPECT_EQ(script.tries(), 1u);
   EXPECT_TRUE(script.sleeps().empty());
 }
 
 TEST(Retry, WaitsDoubleUpToTheirMaximum) {
-  Script script(Times(8, kUnavailable));
+  Script script(Times(8, kDraining));
   EXPECT_OK(script.Run(
       {.tries_max = 10, .backoff_first = milliseconds(100), .backoff_max = milliseconds(1000)},
       milliseconds(60000)));
@@ -133,15 +125,14 @@ TEST(Retry, AShortHintDoesNotShortenTheWait) {
 
 TEST(Retry, AWaitThatWouldPassTheDeadlineIsNotBegun) {
   Script script(Times(1, kExhausted, milliseconds(30000)));
-  EXPECT_THAT(script.Run({}, milliseconds(30000)),
-              StatusIs(absl::StatusCode::kResourceExhausted, "queue full"));
+  EXPECT_THAT(script.Run({}, milliseconds(30000)), StatusIs(kResourceExhausted, "queue full"));
   EXPECT_EQ(script.tries(), 1u);
   EXPECT_TRUE(script.sleeps().empty());
 }
 
 TEST(Retry, NoTryBeginsAfterTheDeadline) {
   for (int try_cost = 0; try_cost <= 600; try_cost += 50) {
-    Script script(Times(1000, kUnavailable));
+    Script script(Times(1000, kDraining));
     const TimePoint deadline = FakeClock().Now() + milliseconds(1000);
     EXPECT_FALSE(script
                      .Run({.tries_max = 1000, .backoff_first = milliseconds(20)},
@@ -153,9 +144,9 @@ TEST(Retry, NoTryBeginsAfterTheDeadline) {
 }
 
 TEST(Retry, AbsurdHintsAndPoliciesDoNotOverflow) {
-  Script script(Times(3, kUnavailable, milliseconds(std::numeric_limits<uint32_t>::max())));
+  Script script(Times(3, kDraining, milliseconds(std::numeric_limits<uint32_t>::max())));
   EXPECT_FALSE(script.Run({.tries_max = 5}, milliseconds(1000)).ok());
-  Script still(Times(3, kUnavailable));
+  Script still(Times(3, kDraining));
   EXPECT_OK(
       still.Run({.tries_max = 5, .backoff_first = milliseconds(0), .backoff_max = milliseconds(0)},
                 milliseconds(1000)));

@@ -1,25 +1,12 @@
 #include "client/formats/row_source.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <random>
-
 #include "client/formats/id_file.h"
 #include "client/formats/query_set.h"
+#include "tests/client/prelude.h"
 #include "tests/client/test_files.h"
-#include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::client {
 namespace {
-
-using absl_testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
 // Reads all rows of a source into one batch; checks that the columns of each batch agree.
 RowBatch ReadAll(RowSource& source, uint64_t bytes_max) {
@@ -66,35 +53,31 @@ TEST_F(RowSources, AnyBatchSizeGivesTheSameRows) {
        {RowSourceOptions{.path = vectors_, .payloads_path = payloads, .id_field = "id"},
         RowSourceOptions{.path = rows}}) {
     for (uint64_t bytes_max = 1; bytes_max < 64; ++bytes_max) {
-      const auto source = OpenRowSource(options);
-      ASSERT_OK(source);
-      EXPECT_EQ((*source)->shape().rows_count, 3u);
-      EXPECT_EQ((*source)->shape().dim, 2u);
-      const RowBatch all = ReadAll(**source, bytes_max);
+      ASSERT_OK_AND_ASSIGN(const auto source, OpenRowSource(options));
+      EXPECT_EQ(source->shape().rows_count, 3u);
+      EXPECT_EQ(source->shape().dim, 2u);
+      const RowBatch all = ReadAll(*source, bytes_max);
       EXPECT_EQ(all.ids, IdColumn(std::vector<std::string>{"c", "b", "a"}));
       EXPECT_EQ(all.vectors, Bytes(values_));
-      EXPECT_EQ(TotalBytes(all.payloads), (*source)->shape().payload_bytes);
+      EXPECT_EQ(TotalBytes(all.payloads), source->shape().payload_bytes);
     }
   }
 }
 
 TEST_F(RowSources, RowsWithoutIdsAreNumberedFromZero) {
-  auto source = OpenRowSource({.path = vectors_});
-  ASSERT_OK(source);
-  EXPECT_EQ(ReadAll(**source, 1).ids, IdColumn(std::vector<uint64_t>{0, 1, 2}));
+  ASSERT_OK_AND_ASSIGN(auto source, OpenRowSource({.path = vectors_}));
+  EXPECT_EQ(ReadAll(*source, 1).ids, IdColumn(std::vector<uint64_t>{0, 1, 2}));
   const std::string rows = folder_.Write("r.jsonl", "{\"vector\":[1]}\n{\"vector\":[2]}\n");
-  source = OpenRowSource({.path = rows});
-  ASSERT_OK(source);
-  EXPECT_EQ(ReadAll(**source, 1).ids, IdColumn(std::vector<uint64_t>{0, 1}));
+  ASSERT_OK_AND_ASSIGN(source, OpenRowSource({.path = rows}));
+  EXPECT_EQ(ReadAll(*source, 1).ids, IdColumn(std::vector<uint64_t>{0, 1}));
 }
 
 TEST_F(RowSources, PayloadsAreStoredCompactWithTheirOwnSpelling) {
   const std::string rows = folder_.Write("r.jsonl",
                                          "{\"vector\":[1],\"payload\":{ \"z\": 1.0, \"a\": \"x y\" "
                                          "}}\n{\"vector\":[2],\"payload\":\"plain\"}\n");
-  const auto source = OpenRowSource({.path = rows});
-  ASSERT_OK(source);
-  EXPECT_THAT(ReadAll(**source, 1 << 20).payloads,
+  ASSERT_OK_AND_ASSIGN(const auto source, OpenRowSource({.path = rows}));
+  EXPECT_THAT(ReadAll(*source, 1 << 20).payloads,
               ElementsAre("{\"z\":1.0,\"a\":\"x y\"}", "plain"));
 }
 
@@ -122,18 +105,18 @@ TEST_F(RowSources, BadIdFilesAreRefusedByLine) {
                              std::optional<IdType> type) {
     return ReadIds(folder_.Write(name, bytes), type).status();
   };
-  EXPECT_THAT(
-      status_of("i.txt", "1\nx\n", IdType::kUint64),
-      StatusIs(kInvalid, AllOf(HasSubstr("i.txt"), HasSubstr("line 2"), HasSubstr("\"x\""))));
+  EXPECT_THAT(status_of("i.txt", "1\nx\n", IdType::kUint64),
+              StatusIs(kInvalidArgument,
+                       AllOf(HasSubstr("i.txt"), HasSubstr("line 2"), HasSubstr("\"x\""))));
   EXPECT_THAT(status_of("i.txt", "a\n\nb\n", IdType::kString),
-              StatusIs(kInvalid, HasSubstr("line 2")));
+              StatusIs(kInvalidArgument, HasSubstr("line 2")));
   EXPECT_THAT(status_of("i.jsonl", "1\n\"a\"\n", std::nullopt),
-              StatusIs(kInvalid, HasSubstr("line 2")));
+              StatusIs(kInvalidArgument, HasSubstr("line 2")));
   EXPECT_THAT(status_of("i.jsonl", "1\n", IdType::kString),
-              StatusIs(kInvalid, HasSubstr("line 1")));
+              StatusIs(kInvalidArgument, HasSubstr("line 1")));
   EXPECT_THAT(status_of("i.npy", Npy(NpyHeaderText("<i8", "(1,)"), Bytes(std::vector<int64_t>{-5})),
                         std::nullopt),
-              StatusIs(kInvalid, HasSubstr("-5")));
+              StatusIs(kInvalidArgument, HasSubstr("-5")));
   EXPECT_FALSE(status_of("i.npy",
                          Npy(NpyHeaderText("<u8", "(4,)"), Bytes(std::vector<uint64_t>{5})),
                          std::nullopt)
@@ -149,20 +132,21 @@ TEST_F(RowSources, BadIdFilesAreRefusedByLine) {
 
 TEST_F(RowSources, FilesThatDisagreeAreRefused) {
   const std::string two = folder_.Write("two.txt", "a\nb\n");
-  EXPECT_THAT(OpenStatus({.path = vectors_, .ids_path = two}),
-              StatusIs(kInvalid, AllOf(HasSubstr("two.txt"), HasSubstr("2"), HasSubstr("3 rows"))));
+  EXPECT_THAT(
+      OpenStatus({.path = vectors_, .ids_path = two}),
+      StatusIs(kInvalidArgument, AllOf(HasSubstr("two.txt"), HasSubstr("2"), HasSubstr("3 rows"))));
   const std::string payloads = folder_.Write("p.jsonl", "{}\n{}\n{}\n{}\n");
   EXPECT_THAT(OpenStatus({.path = vectors_, .payloads_path = payloads}),
-              StatusIs(kInvalid, HasSubstr("4")));
+              StatusIs(kInvalidArgument, HasSubstr("4")));
   EXPECT_FALSE(OpenStatus({.path = vectors_, .payloads_path = payloads, .id_field = "id"}).ok());
   EXPECT_FALSE(OpenStatus({.path = vectors_, .id_field = "id"}).ok());
   // Numbers as ids do not fit a collection of strings.
   EXPECT_THAT(OpenStatus({.path = vectors_, .id_type = IdType::kString}),
-              StatusIs(kInvalid, HasSubstr("--ids")));
+              StatusIs(kInvalidArgument, HasSubstr("--ids")));
   EXPECT_THAT(OpenStatus({.path = folder_.Write("e.fbin", Fbin(0, 2, {}))}),
-              StatusIs(kInvalid, HasSubstr("no row")));
+              StatusIs(kInvalidArgument, HasSubstr("no row")));
   EXPECT_THAT(OpenStatus({.path = folder_.Write("e.jsonl", "")}),
-              StatusIs(kInvalid, HasSubstr("no row")));
+              StatusIs(kInvalidArgument, HasSubstr("no row")));
 }
 
 TEST_F(RowSources, ABadLineOfRowsIsFoundAtOpening) {
@@ -175,21 +159,21 @@ TEST_F(RowSources, ABadLineOfRowsIsFoundAtOpening) {
        {"{\"id\":2,\"vector\":[1]}", "{\"vector\":[1,2]}", "{\"id\":\"a\",\"vector\":[1,2]}", "",
         "{\"id\":2,\"vector\":[1,2]", "{\"id\":2,\"vector\":[1,2],\"x\":0}"}) {
     EXPECT_THAT(status_of(second),
-                StatusIs(kInvalid, AllOf(HasSubstr("r.jsonl"), HasSubstr("line 2"))))
+                StatusIs(kInvalidArgument, AllOf(HasSubstr("r.jsonl"), HasSubstr("line 2"))))
         << second;
   }
 }
 
 TEST_F(RowSources, JsonRowsAreRoundedToTheStoredType) {
   const std::string rows = folder_.Write("r.jsonl", "{\"vector\":[0.1, 65504]}\n");
-  const auto source = OpenRowSource({.path = rows, .dtype = DataType::kFloat16});
-  ASSERT_OK(source);
-  EXPECT_EQ((*source)->shape().dtype, DataType::kFloat16);
-  const RowBatch all = ReadAll(**source, 1 << 20);
+  ASSERT_OK_AND_ASSIGN(const auto source,
+                       OpenRowSource({.path = rows, .dtype = DataType::kFloat16}));
+  EXPECT_EQ(source->shape().dtype, DataType::kFloat16);
+  const RowBatch all = ReadAll(*source, 1 << 20);
   EXPECT_THAT(Widen(DataType::kFloat16, all.vectors), ElementsAre(0.0999755859375f, 65504.0f));
   const std::string large = folder_.Write("l.jsonl", "{\"vector\":[1]}\n{\"vector\":[1e5]}\n");
   EXPECT_THAT(OpenStatus({.path = large, .dtype = DataType::kFloat16}),
-              StatusIs(kInvalid, AllOf(HasSubstr("line 2"), HasSubstr("float16"))));
+              StatusIs(kInvalidArgument, AllOf(HasSubstr("line 2"), HasSubstr("float16"))));
 }
 
 TEST(Queries, JsonInEveryShape) {
@@ -203,10 +187,10 @@ TEST(Queries, JsonInEveryShape) {
   EXPECT_THAT(vectors_of("[[1, 2], [3, 4]]")->vectors, ElementsAre(a, b));
   EXPECT_THAT(vectors_of("[1,2]\n[3,4]\n")->vectors, ElementsAre(a, b));
   EXPECT_THAT(vectors_of("{\"vector\":[1,2],\"text\":\"q\"}\n[3,4]")->vectors, ElementsAre(a, b));
-  EXPECT_THAT(vectors_of("[1,2]\n[3,x]\n"), StatusIs(kInvalid, HasSubstr("line 2")));
+  EXPECT_THAT(vectors_of("[1,2]\n[3,x]\n"), StatusIs(kInvalidArgument, HasSubstr("line 2")));
   for (const std::string_view text :
        {"", "\n", "[]", "[[]]", "[[1],2]", "7", "{}", "[null]", "[\"a\"]"}) {
-    EXPECT_THAT(vectors_of(text), StatusIs(kInvalid, HasSubstr("in: "))) << text;
+    EXPECT_THAT(vectors_of(text), StatusIs(kInvalidArgument, HasSubstr("in: "))) << text;
   }
 }
 
@@ -214,11 +198,11 @@ TEST(Queries, OneRowOrAll) {
   const TempFolder folder;
   const std::string file = folder.Write("q.fvecs", Fvecs({{1, 2}, {3, 4}}));
   EXPECT_EQ(ReadQueries({.path = file})->vectors.size(), 2u);
-  const auto second = ReadQueries({.path = file, .row = 1});
-  ASSERT_OK(second);
-  EXPECT_EQ(second->first_row, 1u);
-  EXPECT_THAT(second->vectors, ElementsAre(Bytes(std::vector<float>{3, 4})));
-  EXPECT_THAT(ReadQueries({.path = file, .row = 2}), StatusIs(kInvalid, HasSubstr("row 2")));
+  ASSERT_OK_AND_ASSIGN(const auto second, ReadQueries({.path = file, .row = 1}));
+  EXPECT_EQ(second.first_row, 1u);
+  EXPECT_THAT(second.vectors, ElementsAre(Bytes(std::vector<float>{3, 4})));
+  EXPECT_THAT(ReadQueries({.path = file, .row = 2}),
+              StatusIs(kInvalidArgument, HasSubstr("row 2")));
   const std::string lines = folder.Write("q.jsonl", "[1,2]\n[3,4]\n");
   EXPECT_THAT(ReadQueries({.path = lines, .row = 1})->vectors,
               ElementsAre(Bytes(std::vector<float>{3, 4})));

@@ -1,6 +1,4 @@
 // Tests of the scan options and costs in the library's requests and replies.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <optional>
 #include <vector>
@@ -8,8 +6,8 @@
 #include "nearfield/client/client.h"
 #include "nearfield/v1/admin.pb.h"
 #include "nearfield/v1/retrieval.pb.h"
+#include "tests/client/prelude.h"
 #include "tests/client/test_server.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::client {
 namespace {
@@ -21,32 +19,28 @@ Client ConnectTo(const TestServer& server) {
 TEST(ClientScan, ACollectionKeepsWhatItWasAskedToScan) {
   TestServer server;
   Client client = ConnectTo(server);
-  const auto plain = client.CreateCollection({.name = "plain", .dim = 2});
-  ASSERT_OK(plain);
-  EXPECT_EQ(plain->spec.scan, ScanChoice::kAuto);
-  EXPECT_EQ(plain->spec.rows, RowPlacement::kDevice);
+  ASSERT_OK_AND_ASSIGN(const auto plain, client.CreateCollection({.name = "plain", .dim = 2}));
+  EXPECT_EQ(plain.spec.scan, ScanChoice::kAuto);
+  EXPECT_EQ(plain.spec.rows, RowPlacement::kDevice);
   ASSERT_OK(client.CreateCollection(
       {.name = "huge", .dim = 2, .scan = ScanChoice::kInt8, .rows = RowPlacement::kHost}));
-  const auto huge = client.GetCollection("huge");
-  ASSERT_OK(huge);
-  EXPECT_EQ(huge->spec.scan, ScanChoice::kInt8);
-  EXPECT_EQ(huge->spec.rows, RowPlacement::kHost);
+  ASSERT_OK_AND_ASSIGN(const auto huge, client.GetCollection("huge"));
+  EXPECT_EQ(huge.spec.scan, ScanChoice::kInt8);
+  EXPECT_EQ(huge.spec.rows, RowPlacement::kHost);
   // Values that a newer server may send, and fields that an older one omits.
   server.OnReply<v1::CreateCollectionResponse>("CreateCollection", [](auto* reply) {
     reply->mutable_collection()->set_scan(static_cast<v1::ScanChoice>(99));
     reply->mutable_collection()->set_rows(static_cast<v1::RowHome>(99));
   });
-  const auto newer = client.CreateCollection({.name = "newer", .dim = 2});
-  ASSERT_OK(newer);
-  EXPECT_EQ(newer->spec.scan, ScanChoice::kUnknown);
-  EXPECT_EQ(newer->spec.rows, RowPlacement::kUnknown);
+  ASSERT_OK_AND_ASSIGN(const auto newer, client.CreateCollection({.name = "newer", .dim = 2}));
+  EXPECT_EQ(newer.spec.scan, ScanChoice::kUnknown);
+  EXPECT_EQ(newer.spec.rows, RowPlacement::kUnknown);
   server.OnReply<v1::CreateCollectionResponse>("CreateCollection", [](auto* reply) {
     reply->mutable_collection()->clear_scan();
     reply->mutable_collection()->clear_rows();
   });
-  const auto older = client.CreateCollection({.name = "older", .dim = 2});
-  ASSERT_OK(older);
-  EXPECT_EQ(older->spec.scan, ScanChoice::kUnknown);
+  ASSERT_OK_AND_ASSIGN(const auto older, client.CreateCollection({.name = "older", .dim = 2}));
+  EXPECT_EQ(older.spec.scan, ScanChoice::kUnknown);
 }
 
 TEST(ClientScan, TheCostTellsEscalationsAndTheShareOfTheReadLimit) {
@@ -63,14 +57,13 @@ TEST(ClientScan, TheCostTellsEscalationsAndTheShareOfTheReadLimit) {
     cost->mutable_escalations()->set_tighter(2);
     cost->mutable_escalations()->set_canonical(1);
   });
-  const auto answer = client.Search("c", query);
-  ASSERT_OK(answer);
-  EXPECT_EQ(answer->cost.scan_precision, ScanPrecision::kInt8);
-  EXPECT_EQ(answer->cost.escalations.tighter, 2u);
-  EXPECT_EQ(answer->cost.escalations.canonical, 1u);
-  EXPECT_EQ(answer->cost.read_ns_min, 225'000u);
-  ASSERT_TRUE(answer->cost.read_limit_share().has_value());
-  EXPECT_EQ(*answer->cost.read_limit_share(), 0.9);
+  ASSERT_OK_AND_ASSIGN(const auto answer, client.Search("c", query));
+  EXPECT_EQ(answer.cost.scan_precision, ScanPrecision::kInt8);
+  EXPECT_EQ(answer.cost.escalations.tighter, 2u);
+  EXPECT_EQ(answer.cost.escalations.canonical, 1u);
+  EXPECT_EQ(answer.cost.read_ns_min, 225'000u);
+  ASSERT_TRUE(answer.cost.read_limit_share().has_value());
+  EXPECT_EQ(*answer.cost.read_limit_share(), 0.9);
   server.OnReply<v1::SearchResponse>("Search", [](auto* response) {
     response->mutable_cost()->set_device_us(250);  // the server does not know its bandwidth
   });

@@ -1,9 +1,6 @@
 // Tests of the options of search, count, fetch, delete and verify, and of pages; against an
 // a server in this process.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <limits>
 #include <utility>
 
 #include "client/cpp/retry.h"
@@ -12,23 +9,14 @@
 #include "nearfield/v1/ingest.pb.h"
 #include "nearfield/v1/retrieval.pb.h"
 #include "tests/client/fake_clock.h"
+#include "tests/client/prelude.h"
 #include "tests/client/test_server.h"
-#include "tests/testing/status_matchers.h"
+#include "tests/client/upload_script.h"
 
 namespace nearfield::client {
-
-Client MakeClient(const ClientOptions& options,
-                  Clock* clock);  // client/cpp/core.h without its gRPC headers
-
 namespace {
 
-using absl_testing::StatusIs;
 using std::chrono::milliseconds;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
 class SearchOptionsTest : public ::testing::Test {
  protected:
@@ -80,12 +68,6 @@ class SearchOptionsTest : public ::testing::Test {
     return found;
   }
 
-  static std::vector<uint64_t> FirstRows(uint64_t count) {
-    std::vector<uint64_t> rows(count);
-    for (uint64_t i = 0; i < count; ++i) rows[i] = i;
-    return rows;
-  }
-
   // Ends each of the next calls of SearchAll after as many pages.
   void BreakPagesAfter(const std::vector<int>& pages) {
     server_.OnReply<v1::SearchResponse>(
@@ -122,16 +104,15 @@ TEST_F(SearchOptionsTest, ACollectionTellsItsAttributes) {
 }
 
 TEST_F(SearchOptionsTest, ASearchAsksForWhatItsOptionsSay) {
-  const auto answer = client_.Search("c", query_,
-                                     {.k = 2,
-                                      .filter = filter_,
-                                      .score_threshold = -0.5f,
-                                      .min_epoch = 1,
-                                      .priority = SearchPriority::kBatch,
-                                      .with_cursor = true});
-  ASSERT_OK(answer);
-  EXPECT_EQ(answer->results[0].matched_rows, kRows);
-  EXPECT_NE(answer->results[0].next_cursor, "");
+  ASSERT_OK_AND_ASSIGN(const auto answer, client_.Search("c", query_,
+                                                         {.k = 2,
+                                                          .filter = filter_,
+                                                          .score_threshold = -0.5f,
+                                                          .min_epoch = 1,
+                                                          .priority = SearchPriority::kBatch,
+                                                          .with_cursor = true}));
+  EXPECT_EQ(answer.results[0].matched_rows, kRows);
+  EXPECT_NE(answer.results[0].next_cursor, "");
   auto request = server_.last<v1::SearchRequest>("Search");
   EXPECT_EQ(request.filter().comparison().value().int64_value(), 2020);
   EXPECT_EQ(request.score_threshold(), -0.5f);
@@ -142,10 +123,9 @@ TEST_F(SearchOptionsTest, ASearchAsksForWhatItsOptionsSay) {
   EXPECT_EQ(server_.caller("Search"), "tests");
 
   const std::string cursor = CursorAfter(2);
-  const auto next = client_.Search("c", query_, {.k = 2, .cursor = cursor});
-  ASSERT_OK(next);
-  EXPECT_EQ(next->results[0].ids, IdColumn(std::vector<uint64_t>{2, 3}));
-  EXPECT_FALSE(next->results[0].matched_rows.has_value());
+  ASSERT_OK_AND_ASSIGN(const auto next, client_.Search("c", query_, {.k = 2, .cursor = cursor}));
+  EXPECT_EQ(next.results[0].ids, IdColumn(std::vector<uint64_t>{2, 3}));
+  EXPECT_FALSE(next.results[0].matched_rows.has_value());
   request = server_.last<v1::SearchRequest>("Search");
   EXPECT_EQ(request.cursor(), cursor);
   EXPECT_FALSE(request.has_filter() || request.has_score_threshold() || request.has_min_epoch() ||
@@ -177,18 +157,18 @@ TEST_F(SearchOptionsTest, AFilterThatCannotBeSentIsRefusedBeforeAnythingIs) {
   const Filter bad = Filter::Equal("year", "\xff");
   SearchOptions options;
   options.filter = bad;
-  EXPECT_THAT(client_.Search("c", query_, options), StatusIs(kInvalid, HasSubstr("not UTF-8")));
-  EXPECT_THAT(client_.Count("c", {.filter = bad}), StatusIs(kInvalid));
-  EXPECT_THAT(client_.Delete("c", bad), StatusIs(kInvalid));
+  EXPECT_THAT(client_.Search("c", query_, options),
+              StatusIs(kInvalidArgument, HasSubstr("not UTF-8")));
+  EXPECT_THAT(client_.Count("c", {.filter = bad}), StatusIs(kInvalidArgument));
+  EXPECT_THAT(client_.Delete("c", bad), StatusIs(kInvalidArgument));
   EXPECT_THAT(client_.Verify("c", std::span<const float>(query_), {.filter = bad}),
-              StatusIs(kInvalid));
+              StatusIs(kInvalidArgument));
   EXPECT_THAT(client_.SearchAll("c", std::span<const float>(query_), {.search = options}),
-              StatusIs(kInvalid));
-  auto stream = client_.OpenSearchStream("c", options);
-  ASSERT_OK(stream);
+              StatusIs(kInvalidArgument));
+  ASSERT_OK_AND_ASSIGN(auto stream, client_.OpenSearchStream("c", options));
   const Query query = std::span<const float>(query_);
-  EXPECT_FALSE(stream->Send(std::span<const Query>(&query, 1)));
-  EXPECT_THAT(stream->Receive(), StatusIs(kInvalid, HasSubstr("not UTF-8")));
+  EXPECT_FALSE(stream.Send(std::span<const Query>(&query, 1)));
+  EXPECT_THAT(stream.Receive(), StatusIs(kInvalidArgument, HasSubstr("not UTF-8")));
   EXPECT_EQ(server_.calls("Search") + server_.calls("Count") + server_.calls("Delete") +
                 server_.calls("Verify") + server_.calls("SearchAll"),
             0);
@@ -197,7 +177,8 @@ TEST_F(SearchOptionsTest, AFilterThatCannotBeSentIsRefusedBeforeAnythingIs) {
 TEST_F(SearchOptionsTest, CallersAreCheckedAndSentByEveryKindOfCall) {
   for (const std::string& caller :
        {std::string(129, 'a'), std::string("a\nb"), std::string("\xc3\xa9")}) {
-    EXPECT_THAT(Client::Connect({.caller = caller}), StatusIs(kInvalid, HasSubstr("caller: ")));
+    EXPECT_THAT(Client::Connect({.caller = caller}),
+                StatusIs(kInvalidArgument, HasSubstr("caller: ")));
   }
   EXPECT_OK(Client::Connect({.caller = std::string(128, '~')}));
   ASSERT_OK(All(client_, {}));
@@ -216,14 +197,14 @@ TEST_F(SearchOptionsTest, CallersAreCheckedAndSentByEveryKindOfCall) {
 
 TEST_F(SearchOptionsTest, AllPagesTogetherAreTheAnswer) {
   int pages_count = 0;
-  EXPECT_EQ(*All(client_, {}, &pages_count), FirstRows(kRows));
+  EXPECT_EQ(*All(client_, {}, &pages_count), Numbers(0, kRows));
   EXPECT_EQ(pages_count, 1);
   EXPECT_FALSE(server_.last<v1::SearchAllRequest>("SearchAll").search().has_k());
   pages_count = 0;
-  EXPECT_EQ(*All(client_, {.search = {.k = 2}}, &pages_count), FirstRows(kRows));
+  EXPECT_EQ(*All(client_, {.search = {.k = 2}}, &pages_count), Numbers(0, kRows));
   EXPECT_EQ(pages_count, 5);
   pages_count = 0;
-  EXPECT_EQ(*All(client_, {.search = {.k = 4}, .results_max = 7}, &pages_count), FirstRows(7));
+  EXPECT_EQ(*All(client_, {.search = {.k = 4}, .results_max = 7}, &pages_count), Numbers(0, 7));
   EXPECT_EQ(pages_count, 2);
   EXPECT_EQ(server_.calls("SearchAll"), 3);
   SearchOptions from;
@@ -235,33 +216,31 @@ TEST_F(SearchOptionsTest, AllPagesTogetherAreTheAnswer) {
 TEST_F(SearchOptionsTest, PagesGoOnAfterALostConnection) {
   // There are more breaks than tries, but each page resets the number of tries.
   BreakPagesAfter({1, 0, 0, 2, 0, 1});
-  EXPECT_EQ(*All(client_, {.search = {.k = 2}, .results_max = 8}), FirstRows(8));
+  EXPECT_EQ(*All(client_, {.search = {.k = 2}, .results_max = 8}), Numbers(0, 8));
   EXPECT_EQ(server_.calls("SearchAll"), 6);
   EXPECT_EQ(server_.last<v1::SearchAllRequest>("SearchAll").results_max(), 2u);
   BreakPagesAfter({1, 0, 0, 0, 0});
-  EXPECT_THAT(All(client_, {.search = {.k = 2}}),
-              StatusIs(absl::StatusCode::kUnavailable, "broken"));
+  EXPECT_THAT(All(client_, {.search = {.k = 2}}), StatusIs(kUnavailable, "broken"));
   // All rows have arrived, so the status of the stream does not matter.
   BreakPagesAfter({5});
-  EXPECT_EQ(*All(client_, {.search = {.k = 2}}), FirstRows(kRows));
+  EXPECT_EQ(*All(client_, {.search = {.k = 2}}), Numbers(0, kRows));
 }
 
 TEST_F(SearchOptionsTest, PagesEndWithTheServersWord) {
   server_.Refuse("SearchAll", {{absl::InvalidArgumentError("results_max: 0"), std::nullopt}});
-  EXPECT_THAT(All(client_, {}), StatusIs(kInvalid, "results_max: 0"));
-  EXPECT_THAT(client_.SearchAll("\xff", std::span<const float>(query_)), StatusIs(kInvalid));
+  EXPECT_THAT(All(client_, {}), StatusIs(kInvalidArgument, "results_max: 0"));
+  EXPECT_THAT(client_.SearchAll("\xff", std::span<const float>(query_)),
+              StatusIs(kInvalidArgument));
   // A page of another epoch does not belong to this search.
   uint64_t epoch = 2;
   server_.OnReply<v1::SearchResponse>("SearchAll", [&](auto* page) { page->set_epoch(epoch++); });
-  EXPECT_THAT(All(client_, {.search = {.k = 2}}),
-              StatusIs(absl::StatusCode::kInternal, HasSubstr("epoch 3 after")));
+  EXPECT_THAT(All(client_, {.search = {.k = 2}}), StatusIs(kInternal, HasSubstr("epoch 3 after")));
 }
 
 TEST_F(SearchOptionsTest, PagesThatAreNotWantedAreLeft) {
-  auto pages = client_.SearchAll("c", std::span<const float>(query_));
-  ASSERT_OK(pages);
-  ASSERT_OK(pages->Next());
-  { const SearchPages left = *std::move(pages); }
+  ASSERT_OK_AND_ASSIGN(auto pages, client_.SearchAll("c", std::span<const float>(query_)));
+  ASSERT_OK(pages.Next());
+  { const SearchPages left = std::move(pages); }
   EXPECT_OK(client_.Count("c"));
 }
 

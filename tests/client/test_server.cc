@@ -3,7 +3,6 @@
 #include <google/protobuf/descriptor.h>
 #include <grpcpp/grpcpp.h>
 
-#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <future>
@@ -32,17 +31,15 @@ constexpr char kCallerKey[] = "nearfield-caller";
 constexpr char kRequestIdKey[] = "nearfield-request-id";
 
 std::string BytesOf(const ByteBuffer& buffer) {
-  std::vector<grpc::Slice> slices;
-  EXPECT_TRUE(buffer.Dump(&slices).ok());
-  std::string bytes;
-  for (const grpc::Slice& slice : slices)
-    bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
-  return bytes;
+  grpc::Slice slice;
+  EXPECT_TRUE(buffer.DumpToSingleSlice(&slice).ok());
+  return {reinterpret_cast<const char*>(slice.begin()), slice.size()};
 }
 
-ByteBuffer BufferOf(const std::string& bytes) {
-  const grpc::Slice slice(bytes);
-  return {&slice, 1};
+std::string CallerOf(const grpc::ServerContext& context) {
+  const auto found = context.client_metadata().find(kCallerKey);
+  if (found == context.client_metadata().end()) return "";
+  return {found->second.data(), found->second.size()};
 }
 
 // The server over the CPU backend, with little memory.
@@ -62,10 +59,10 @@ class RealServer final : public server::InProcessServer {
   }
 
   void SetByName(const std::string& name, const std::string& value) {
-    const auto found = std::find_if(settings_.all().begin(), settings_.all().end(),
-                                    [&](const auto* setting) { return setting->name() == name; });
-    ASSERT_NE(found, settings_.all().end()) << name;
-    Set(**found, value);
+    for (auto* setting : settings_.all()) {
+      if (setting->name() == name) return Set(*setting, value);
+    }
+    FAIL() << name;
   }
   void StartDrain() {
     drained_ = std::async(std::launch::async, [this] { Drain(); });
@@ -81,16 +78,15 @@ class RealServer final : public server::InProcessServer {
   std::future<void> drained_;
 };
 
-// The script of a method, and the record of its calls.
-struct MethodState {
-  CallRecord record;
-  std::deque<Refusal> refusals;
+// The record of a method's calls, and its script.
+struct MethodState : CallRecord {
+  std::vector<Refusal> refusals;
   std::shared_ptr<TestServer::Hook> hook;
 };
 
 // A service with the methods of the server's services. Each method is a stream of bytes in both
 // directions, as every call is on the wire.
-class Proxy final : public grpc::Service {
+class Proxy : public grpc::Service {
  public:
   Proxy() {
     for (const google::protobuf::FileDescriptor* file :
@@ -146,18 +142,16 @@ class Proxy final : public grpc::Service {
       return EndWith(*refused, name, context);
     // The deadline and a cancellation reach the server.
     const auto to_server = grpc::ClientContext::FromServerContext(*context);
-    for (const auto& [key, value] : context->client_metadata()) {
-      if (key == kCallerKey) to_server->AddMetadata(kCallerKey, {value.data(), value.size()});
-    }
+    if (const std::string caller = CallerOf(*context); !caller.empty())
+      to_server->AddMetadata(kCallerKey, caller);
     const std::unique_ptr<ToServer> server(
         grpc::internal::ClientReaderWriterFactory<ByteBuffer, ByteBuffer>::Create(
             channel_.get(), RpcMethod(path, RpcMethod::BIDI_STREAMING), to_server.get()));
     const bool pairs = method.client_streaming() && method.server_streaming();
     std::optional<Refusal> end;
-    bool open = true;
     ByteBuffer request;
-    while (open && client->Read(&request)) {
-      With(name, [&](auto& state) { state.record.requests.push_back(BytesOf(request)); });
+    for (bool open = true; open && client->Read(&request);) {
+      With(name, [&](auto& state) { state.requests.push_back(BytesOf(request)); });
       open = server->Write(request) && (!pairs || PassReply(name, server.get(), client, &end));
     }
     if (context->IsCancelled()) to_server->TryCancel();
@@ -173,7 +167,7 @@ class Proxy final : public grpc::Service {
       const std::string text(value.data(), value.size());
       if (key.starts_with("grpc-")) continue;  // part of the status
       context->AddTrailingMetadata(std::string(key.data(), key.size()), text);
-      if (key == kRequestIdKey) With(name, [&](auto& state) { state.record.request_id = text; });
+      if (key == kRequestIdKey) With(name, [&](auto& state) { state.request_id = text; });
     }
     return status;
   }
@@ -181,17 +175,14 @@ class Proxy final : public grpc::Service {
   // Records a call. Returns its scripted end, if it has one.
   std::optional<Refusal> Enter(const std::string& name, grpc::ServerContext* context) {
     return With(name, [&](MethodState& state) -> std::optional<Refusal> {
-      ++state.record.calls;
+      ++state.calls;
       const auto left = context->deadline() - std::chrono::system_clock::now();
-      state.record.deadlines_ms.push_back(
+      state.deadlines_ms.push_back(
           std::chrono::duration_cast<std::chrono::milliseconds>(left).count());
-      state.record.caller = "";
-      for (const auto& [key, value] : context->client_metadata()) {
-        if (key == kCallerKey) state.record.caller.assign(value.data(), value.size());
-      }
+      state.caller = CallerOf(*context);
       if (state.refusals.empty()) return std::nullopt;
       const Refusal refusal = state.refusals.front();
-      state.refusals.pop_front();
+      state.refusals.erase(state.refusals.begin());
       return refusal;
     });
   }
@@ -199,7 +190,7 @@ class Proxy final : public grpc::Service {
   grpc::Status EndWith(const Refusal& refusal, const std::string& name,
                        grpc::ServerContext* context) {
     const std::string id =
-        With(name, [&](auto& state) { return state.record.request_id = "scripted-" + name; });
+        With(name, [&](auto& state) { return state.request_id = "scripted-" + name; });
     context->AddTrailingMetadata(kRequestIdKey, id);
     if (refusal.retry_after_ms)
       context->AddTrailingMetadata("retry-after-ms", *refusal.retry_after_ms);
@@ -215,7 +206,8 @@ class Proxy final : public grpc::Service {
     if (const auto hook = With(name, [](auto& state) { return state.hook; })) {
       std::string bytes = BytesOf(reply);
       *end = (*hook)(&bytes);
-      reply = BufferOf(bytes);
+      const grpc::Slice slice(bytes);
+      reply = ByteBuffer(&slice, 1);
     }
     if (*end && !(*end)->after_reply) return false;
     return client->Write(reply) && !*end;
@@ -230,17 +222,16 @@ class Proxy final : public grpc::Service {
 
 }  // namespace
 
-struct TestServer::Impl {
+struct TestServer::Impl : Proxy {
   // The end of the server ends all calls through the proxy.
   ~Impl() {
     ended.Notify();
     server.End();
-    proxy.Stop();
+    Stop();
   }
 
   absl::Notification ended;
   RealServer server;
-  Proxy proxy;
   std::string address;
 };
 
@@ -254,25 +245,23 @@ void TestServer::KeepData() { impl_->server.KeepData(); }
 void TestServer::Listen() { impl_->server.Listen(); }
 std::string TestServer::address() const {
   if (impl_->server.channel() == nullptr) impl_->server.Serve();
-  if (impl_->address.empty()) impl_->address = impl_->proxy.Start(impl_->server.channel());
+  if (impl_->address.empty()) impl_->address = impl_->Start(impl_->server.channel());
   return impl_->address;
 }
 void TestServer::StartDrain() { impl_->server.StartDrain(); }
 
 void TestServer::Refuse(const std::string& method, std::vector<Refusal> refusals) {
-  impl_->proxy.With(method,
-                    [&](auto& state) { state.refusals.assign(refusals.begin(), refusals.end()); });
+  impl_->With(method, [&](auto& state) { state.refusals = std::move(refusals); });
 }
 void TestServer::AwaitEnd(std::chrono::milliseconds wait_max) {
   impl_->ended.WaitForNotificationWithTimeout(absl::FromChrono(wait_max));
 }
 void TestServer::SetHook(const std::string& method, Hook hook) {
-  impl_->proxy.With(method,
-                    [&](auto& state) { state.hook = std::make_shared<Hook>(std::move(hook)); });
+  impl_->With(method, [&](auto& state) { state.hook = std::make_shared<Hook>(std::move(hook)); });
 }
 
 CallRecord TestServer::record(const std::string& method) const {
-  return impl_->proxy.With(method, [](auto& state) { return state.record; });
+  return impl_->With(method, [](auto& state) { return CallRecord(state); });
 }
 
 }  // namespace nearfield::client

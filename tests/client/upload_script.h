@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -10,6 +11,13 @@
 #include "tests/client/test_server.h"
 
 namespace nearfield::client {
+
+// Returns begin .. end - 1.
+inline std::vector<uint64_t> Numbers(uint64_t begin, uint64_t end) {
+  std::vector<uint64_t> numbers(end - begin);
+  std::iota(numbers.begin(), numbers.end(), begin);
+  return numbers;
+}
 
 // Returns the blocks of all uploads.
 inline std::vector<v1::UploadBlock> BlocksOf(const TestServer& server) {

@@ -1,29 +1,19 @@
 // Tests of upload modes, attributes, and resumed uploads; against a server in this process.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <numeric>
+#include <algorithm>
 
 #include "client/cpp/retry.h"
 #include "nearfield/client/client.h"
 #include "nearfield/v1/ingest.pb.h"
 #include "tests/client/fake_clock.h"
+#include "tests/client/prelude.h"
 #include "tests/client/test_server.h"
 #include "tests/client/upload_script.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::client {
-
-Client MakeClient(const ClientOptions& options,
-                  Clock* clock);  // client/cpp/core.h without its gRPC headers
-
 namespace {
 
-using absl_testing::StatusIs;
 using std::chrono::milliseconds;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
 constexpr uint64_t kRows = 100;
 
@@ -55,8 +45,7 @@ class UploadTokenTest : public ::testing::Test {
   // Writes rows 0 .. kRows - 1, `step` per call; value and attribute of each row are its number.
   static absl::Status WriteAll(Upload& upload, uint64_t step) {
     for (uint64_t begin = 0; begin < kRows; begin += step) {
-      std::vector<uint64_t> numbers(std::min(step, kRows - begin));
-      std::iota(numbers.begin(), numbers.end(), begin);
+      const std::vector<uint64_t> numbers = Numbers(begin, std::min(begin + step, kRows));
       AttributeColumnBuilder years({"year", AttributeType::kInt64});
       std::string vectors;
       for (const uint64_t number : numbers) {
@@ -79,23 +68,20 @@ class UploadTokenTest : public ::testing::Test {
 
   // Checks that the collection has every row once, with its own values.
   void ExpectEveryRowOnce() {
-    std::vector<uint64_t> ids(kRows);
-    std::iota(ids.begin(), ids.end(), 0);
-    const auto fetched = client_.Fetch("c", ids);
-    ASSERT_OK(fetched);
-    ASSERT_EQ(fetched->ids, IdColumn(ids));
-    const std::vector<float> values = Widen(fetched->vectors.dtype, fetched->vectors.bytes);
+    const std::vector<uint64_t> ids = Numbers(0, kRows);
+    ASSERT_OK_AND_ASSIGN(const auto fetched, client_.Fetch("c", ids));
+    ASSERT_EQ(fetched.ids, IdColumn(ids));
+    const std::vector<float> values = Widen(fetched.vectors.dtype, fetched.vectors.bytes);
     ASSERT_EQ(values, std::vector<float>(ids.begin(), ids.end()));
     for (const uint64_t id : ids) {
       const auto own_year = Filter::And({Filter::HasId(std::vector<uint64_t>{id}),
                                          Filter::Equal("year", static_cast<int64_t>(id))});
-      const auto count = client_.Count("c", {.filter = own_year});
-      ASSERT_OK(count);
-      ASSERT_EQ(count->rows_count, id % 3 == 0 ? 0u : 1u) << id;
+      ASSERT_OK_AND_ASSIGN(const auto count, client_.Count("c", {.filter = own_year}));
+      ASSERT_EQ(count.rows_count, id % 3 == 0 ? 0u : 1u) << id;
     }
-    const auto with_year = client_.Count("c", {.filter = Filter::Exists("year")});
-    ASSERT_OK(with_year);
-    ASSERT_EQ(with_year->rows_count, kRows - (kRows + 2) / 3);
+    ASSERT_OK_AND_ASSIGN(const auto with_year,
+                         client_.Count("c", {.filter = Filter::Exists("year")}));
+    ASSERT_EQ(with_year.rows_count, kRows - (kRows + 2) / 3);
     EXPECT_EQ(client_.Count("c")->rows_count, kRows);
   }
 
@@ -109,14 +95,12 @@ TEST_F(UploadTokenTest, ModesAndTokensAreSent) {
   for (const UploadMode mode : {UploadMode::kInsert, UploadMode::kUpsert, UploadMode::kReplace}) {
     UploadOptions options = Options("");
     options.mode = mode;
-    auto upload = client_.BeginUpload(options);
-    ASSERT_OK(upload);
-    EXPECT_EQ(upload->rows_resumed(), 0u);
-    EXPECT_FALSE(upload->was_committed());
-    ASSERT_OK(WriteAll(*upload, kRows));
-    const auto result = upload->Commit();
-    ASSERT_OK(result);
-    EXPECT_EQ(result->rows_replaced, mode == UploadMode::kInsert ? 0 : kRows);
+    ASSERT_OK_AND_ASSIGN(auto upload, client_.BeginUpload(options));
+    EXPECT_EQ(upload.rows_resumed(), 0u);
+    EXPECT_FALSE(upload.was_committed());
+    ASSERT_OK(WriteAll(upload, kRows));
+    ASSERT_OK_AND_ASSIGN(const auto result, upload.Commit());
+    EXPECT_EQ(result.rows_replaced, mode == UploadMode::kInsert ? 0 : kRows);
     const v1::UploadBegin begin = LastBegin(server_);
     EXPECT_EQ(static_cast<int>(begin.mode()), static_cast<int>(mode));
     EXPECT_FALSE(begin.has_upload_token());
@@ -126,66 +110,60 @@ TEST_F(UploadTokenTest, ModesAndTokensAreSent) {
 
 TEST_F(UploadTokenTest, AnUploadGoesOnWhereAnEarlierStreamEnded) {
   EndUploadsAfter(server_, {40});
-  auto first = client_.BeginUpload(Options("t"));
-  ASSERT_OK(first);
-  absl::Status broken = WriteAll(*first, 7);
-  if (broken.ok()) broken = first->Commit().status();
-  ASSERT_THAT(broken, StatusIs(absl::StatusCode::kUnavailable));
-  const auto open = client_.GetUpload("t");
-  ASSERT_OK(open);
-  EXPECT_FALSE(open->committed);
-  EXPECT_GE(open->rows_count, 40u);
-  EXPECT_EQ(open->next_block, BlocksOf(server_).size());
+  ASSERT_OK_AND_ASSIGN(auto first, client_.BeginUpload(Options("t")));
+  absl::Status broken = WriteAll(first, 7);
+  if (broken.ok()) broken = first.Commit().status();
+  ASSERT_THAT(broken, StatusIs(kUnavailable));
+  ASSERT_OK_AND_ASSIGN(const auto open, client_.GetUpload("t"));
+  EXPECT_FALSE(open.committed);
+  EXPECT_GE(open.rows_count, 40u);
+  EXPECT_EQ(open.next_block, BlocksOf(server_).size());
 
-  auto second = client_.BeginUpload(Options("t"));
-  ASSERT_OK(second);
-  EXPECT_EQ(second->rows_resumed(), open->rows_count);
-  ASSERT_OK(WriteAll(*second, 11));  // in other blocks
-  const auto result = second->Commit();
-  ASSERT_OK(result);
-  EXPECT_EQ(result->rows_count, kRows);
-  EXPECT_EQ(last_.rows_skipped, open->rows_count);
+  ASSERT_OK_AND_ASSIGN(auto second, client_.BeginUpload(Options("t")));
+  EXPECT_EQ(second.rows_resumed(), open.rows_count);
+  ASSERT_OK(WriteAll(second, 11));  // in other blocks
+  ASSERT_OK_AND_ASSIGN(const auto result, second.Commit());
+  EXPECT_EQ(result.rows_count, kRows);
+  EXPECT_EQ(last_.rows_skipped, open.rows_count);
   EXPECT_EQ(last_.rows_skipped + last_.rows_sent, kRows);
   ExpectEveryRowOnce();
 
   // A third upload sends nothing and gets the same answer.
   const size_t blocks_before = BlocksOf(server_).size();
-  auto third = client_.BeginUpload(Options("t"));
-  ASSERT_OK(third);
-  EXPECT_TRUE(third->was_committed());
-  EXPECT_EQ(third->rows_resumed(), kRows);
-  ASSERT_OK(WriteAll(*third, 50));
-  EXPECT_EQ(third->Commit()->epoch, result->epoch);
+  ASSERT_OK_AND_ASSIGN(auto third, client_.BeginUpload(Options("t")));
+  EXPECT_TRUE(third.was_committed());
+  EXPECT_EQ(third.rows_resumed(), kRows);
+  ASSERT_OK(WriteAll(third, 50));
+  EXPECT_EQ(third.Commit()->epoch, result.epoch);
   EXPECT_EQ(BlocksOf(server_).size(), blocks_before);
-  EXPECT_EQ(client_.GetUpload("t")->epoch, result->epoch);
+  EXPECT_EQ(client_.GetUpload("t")->epoch, result.epoch);
   EXPECT_TRUE(client_.GetUpload("t")->committed);
-  EXPECT_THAT(client_.GetUpload("other"), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(client_.DropUpload("t"), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(client_.GetUpload("other"), StatusIs(kNotFound));
+  EXPECT_THAT(client_.DropUpload("t"), StatusIs(kFailedPrecondition));
 }
 
 TEST_F(UploadTokenTest, AnOpenUploadCanBeGivenUp) {
   EndUploadsAfter(server_, {40});
-  auto upload = client_.BeginUpload(Options("t"));
-  ASSERT_OK(upload);
-  absl::Status broken = WriteAll(*upload, 7);
-  if (broken.ok()) broken = upload->Commit().status();
-  ASSERT_THAT(broken, StatusIs(absl::StatusCode::kUnavailable));
+  ASSERT_OK_AND_ASSIGN(auto upload, client_.BeginUpload(Options("t")));
+  absl::Status broken = WriteAll(upload, 7);
+  if (broken.ok()) broken = upload.Commit().status();
+  ASSERT_THAT(broken, StatusIs(kUnavailable));
   const uint64_t rows_count = client_.GetUpload("t")->rows_count;
-  EXPECT_THAT(client_.DropUpload("t"), ::absl_testing::IsOkAndHolds(rows_count));
-  EXPECT_THAT(client_.GetUpload("t"), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(client_.DropUpload("t"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(client_.DropUpload("t"), IsOkAndHolds(rows_count));
+  EXPECT_THAT(client_.GetUpload("t"), StatusIs(kNotFound));
+  EXPECT_THAT(client_.DropUpload("t"), StatusIs(kNotFound));
 }
 
 TEST_F(UploadTokenTest, AWholeUploadIsRepeatedAsLongAsItComesOn) {
   // There are more breaks than tries, but each try gets further than the one before.
   EndUploadsAfter(server_, {10, 10, 10, 10, 10, 10});
   std::vector<uint64_t> resumed;
-  const auto result = client_.UploadWithToken(Options("t"), [&](Upload& upload) {
-    resumed.push_back(upload.rows_resumed());
-    return WriteAll(upload, 13);
-  });
-  ASSERT_OK(result);
-  EXPECT_EQ(result->rows_count, kRows);
+  ASSERT_OK_AND_ASSIGN(const auto result,
+                       client_.UploadWithToken(Options("t"), [&](Upload& upload) {
+                         resumed.push_back(upload.rows_resumed());
+                         return WriteAll(upload, 13);
+                       }));
+  EXPECT_EQ(result.rows_count, kRows);
   EXPECT_THAT(resumed, SizeIs(7));
   EXPECT_TRUE(std::is_sorted(resumed.begin(), resumed.end()));
   ExpectEveryRowOnce();
@@ -198,7 +176,7 @@ TEST_F(UploadTokenTest, ARepeatedUploadEndsWhereItComesNoFurther) {
     ++tries;
     return absl::UnavailableError("stuck");
   });
-  EXPECT_THAT(stuck, StatusIs(absl::StatusCode::kUnavailable, "stuck"));
+  EXPECT_THAT(stuck, StatusIs(kUnavailable, "stuck"));
   EXPECT_EQ(tries, 3);
   // An error that a retry cannot fix is returned immediately.
   tries = 0;
@@ -206,10 +184,10 @@ TEST_F(UploadTokenTest, ARepeatedUploadEndsWhereItComesNoFurther) {
     ++tries;
     return absl::InvalidArgumentError("a bad file");
   });
-  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kInvalidArgument, "a bad file"));
+  EXPECT_THAT(refused, StatusIs(kInvalidArgument, "a bad file"));
   EXPECT_EQ(tries, 1);
   EXPECT_THAT(client_.UploadWithToken(Options(""), [](Upload&) { return absl::OkStatus(); }),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("token: empty")));
+              StatusIs(kInvalidArgument, HasSubstr("token: empty")));
 }
 
 // A server may still consider the previous stream alive, and refuse its token to a stream that
@@ -218,16 +196,16 @@ TEST_F(UploadTokenTest, ATokenThatIsStillInUseIsAskedForAgain) {
   const Refusal in_use = {absl::FailedPreconditionError("in use by another stream"), std::nullopt};
   server_.Refuse("Upload", {in_use});
   EXPECT_THAT(client_.UploadWithToken(Options("t"), [](Upload& u) { return WriteAll(u, kRows); }),
-              StatusIs(absl::StatusCode::kFailedPrecondition));
+              StatusIs(kFailedPrecondition));
   EXPECT_EQ(server_.calls("Upload"), 1);
   EndUploadsAfter(server_, {10});
   bool broke = false;
-  const auto result = client_.UploadWithToken(Options("t"), [&](Upload& upload) {
-    const absl::Status status = WriteAll(upload, kRows);
-    if (!std::exchange(broke, true)) server_.Refuse("Upload", {in_use});
-    return status;
-  });
-  ASSERT_OK(result);
+  ASSERT_OK_AND_ASSIGN(const auto result,
+                       client_.UploadWithToken(Options("t"), [&](Upload& upload) {
+                         const absl::Status status = WriteAll(upload, kRows);
+                         if (!std::exchange(broke, true)) server_.Refuse("Upload", {in_use});
+                         return status;
+                       }));
   EXPECT_EQ(server_.calls("Upload"), 4);
   ExpectEveryRowOnce();
 }
@@ -240,59 +218,53 @@ TEST_F(UploadTokenTest, AnUploadThatGoesOnIsAwaitedBeyondTheDeadlineOfACall) {
   server_.OnReply<v1::UploadResponse>("Upload", [this](const auto* response) {
     if (response->has_accepted()) server_.AwaitEnd(milliseconds(300));
   });
-  auto upload = hasty.BeginUpload(Options("t"));
-  ASSERT_OK(upload);
-  upload->Cancel();
+  ASSERT_OK_AND_ASSIGN(auto upload, hasty.BeginUpload(Options("t")));
+  upload.Cancel();
   ASSERT_OK(
       hasty.UploadWithToken(Options("u"), [](Upload& other) { return WriteAll(other, kRows); }));
   // Without a token the server has nothing to read, and a deadline set by the caller applies.
-  EXPECT_THAT(hasty.BeginUpload(Options("")), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_THAT(hasty.BeginUpload(Options("")), StatusIs(kDeadlineExceeded));
   UploadOptions bounded = Options("v");
   bounded.deadline = milliseconds(20);
-  EXPECT_THAT(hasty.BeginUpload(bounded), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_THAT(hasty.BeginUpload(bounded), StatusIs(kDeadlineExceeded));
   bounded.token = "w";  // the server may still wait for the stream of the other
   EXPECT_THAT(hasty.UploadWithToken(bounded, [](Upload&) { return absl::OkStatus(); }),
-              StatusIs(absl::StatusCode::kDeadlineExceeded));
+              StatusIs(kDeadlineExceeded));
 }
 
 TEST_F(UploadTokenTest, ACommitInDoubtIsCleared) {
   EndUploadsAtCommit(server_, {absl::UnavailableError("broken")});
   auto lost = client_.BeginUpload(Options("t"));
   ASSERT_OK(WriteAll(*lost, kRows));
-  EXPECT_THAT(lost->Commit(),
-              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("repeat it with the same token")));
+  EXPECT_THAT(lost->Commit(), StatusIs(kUnavailable, HasSubstr("repeat it with the same token")));
   server_.OnReply<v1::UploadResponse>("Upload", [](const auto*) {});
-  const auto result =
-      client_.UploadWithToken(Options("t"), [](Upload& upload) { return WriteAll(upload, kRows); });
-  ASSERT_OK(result);
-  EXPECT_EQ(result->rows_count, kRows);
+  ASSERT_OK_AND_ASSIGN(const auto result, client_.UploadWithToken(Options("t"), [](Upload& upload) {
+    return WriteAll(upload, kRows);
+  }));
+  EXPECT_EQ(result.rows_count, kRows);
   ExpectEveryRowOnce();
 }
 
 TEST_F(UploadTokenTest, TextThatIsNotUtf8IsRefusedWithoutHarm) {
-  auto upload = client_.BeginUpload(Options(""));
-  ASSERT_OK(upload);
+  ASSERT_OK_AND_ASSIGN(auto upload, client_.BeginUpload(Options("")));
   const IdColumn ids = std::vector<uint64_t>{1};
   const std::string vectors(4, '\0');
   std::vector<AttributeColumn> bad = {
       {.attribute = "a", .values = std::vector<std::string>{"\xff"}}};
-  EXPECT_THAT(
-      upload->Write({.ids = &ids, .vectors = vectors, .attributes = bad}),
-      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("attributes[0] (a): value 0")));
+  EXPECT_THAT(upload.Write({.ids = &ids, .vectors = vectors, .attributes = bad}),
+              StatusIs(kInvalidArgument, HasSubstr("attributes[0] (a): value 0")));
   bad[0] = {.attribute = "\xff", .values = std::vector<int64_t>{1}};
-  EXPECT_THAT(upload->Write({.ids = &ids, .vectors = vectors, .attributes = bad}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("attributes[0].attribute")));
-  EXPECT_OK(upload->Write({.ids = &ids, .vectors = vectors}));
-  EXPECT_OK(upload->Commit());
+  EXPECT_THAT(upload.Write({.ids = &ids, .vectors = vectors, .attributes = bad}),
+              StatusIs(kInvalidArgument, HasSubstr("attributes[0].attribute")));
+  EXPECT_OK(upload.Write({.ids = &ids, .vectors = vectors}));
+  EXPECT_OK(upload.Commit());
 }
 
 TEST_F(UploadTokenTest, ListsAreCutWithTheirRows) {
   UploadOptions options = Options("");
   options.block_bytes_max = 250;
-  auto upload = client_.BeginUpload(options);
-  ASSERT_OK(upload);
-  std::vector<uint64_t> numbers(20);
-  std::iota(numbers.begin(), numbers.end(), 0);
+  ASSERT_OK_AND_ASSIGN(auto upload, client_.BeginUpload(options));
+  const std::vector<uint64_t> numbers = Numbers(0, 20);
   const IdColumn ids = numbers;
   AttributeColumnBuilder tags({"tags", AttributeType::kKeyword, true});
   for (const uint64_t number : numbers) {
@@ -300,9 +272,9 @@ TEST_F(UploadTokenTest, ListsAreCutWithTheirRows) {
   }
   const std::vector<AttributeColumn> attributes = {tags.Take()};
   ASSERT_OK(
-      upload->Write({.ids = &ids, .vectors = std::string(20 * 4, '\0'), .attributes = attributes}));
-  ASSERT_OK(upload->Commit());
-  EXPECT_THAT(BlocksOf(server_), SizeIs(::testing::Gt(3u)));
+      upload.Write({.ids = &ids, .vectors = std::string(20 * 4, '\0'), .attributes = attributes}));
+  ASSERT_OK(upload.Commit());
+  EXPECT_THAT(BlocksOf(server_), SizeIs(Gt(3u)));
   uint64_t number = 0;
   for (const v1::UploadBlock& block : BlocksOf(server_)) {
     const v1::AttributeColumn& column = block.attributes(0);

@@ -1,23 +1,15 @@
 #include "client/formats/vector_file.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <limits>
 #include <random>
 
 #include "client/formats/npy.h"
+#include "tests/client/prelude.h"
 #include "tests/client/test_files.h"
 #include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::client {
 namespace {
-
-using absl_testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 absl::StatusOr<VectorLayout> Layout(const std::string& bytes, FileFormat format,
                                     std::optional<DataType> dtype = std::nullopt) {
@@ -65,14 +57,13 @@ TEST(VectorFile, EveryFormatGivesBackItsRowsBitForBit) {
         {FileFormat::kFvecs, Fvecs(sample.rows)}};
     for (const auto& [format, bytes] : files) {
       SCOPED_TRACE(static_cast<int>(format));
-      const auto layout = Layout(bytes, format);
-      ASSERT_OK(layout);
-      EXPECT_EQ(layout->rows_count, n);
-      EXPECT_EQ(layout->dim, d);
-      EXPECT_EQ(layout->dtype, DataType::kFloat32);
-      EXPECT_EQ(Rows(bytes, *layout, 0, n), sample.flat);
+      ASSERT_OK_AND_ASSIGN(const auto layout, Layout(bytes, format));
+      EXPECT_EQ(layout.rows_count, n);
+      EXPECT_EQ(layout.dim, d);
+      EXPECT_EQ(layout.dtype, DataType::kFloat32);
+      EXPECT_EQ(Rows(bytes, layout, 0, n), sample.flat);
       const size_t cut = n / 2;
-      EXPECT_EQ(Rows(bytes, *layout, 0, cut) + Rows(bytes, *layout, cut, n), sample.flat);
+      EXPECT_EQ(Rows(bytes, layout, 0, cut) + Rows(bytes, layout, cut, n), sample.flat);
     }
   }
 }
@@ -84,11 +75,11 @@ TEST(VectorFile, EveryOtherLengthIsRefused) {
   const std::string fbin = Fbin(2, 3, sample.values);
   for (size_t length = 0; length < npy.size(); ++length) {
     EXPECT_THAT(Layout(npy.substr(0, length), FileFormat::kNpy),
-                StatusIs(absl::StatusCode::kInvalidArgument, StartsWith("in: ")));
+                StatusIs(kInvalidArgument, StartsWith("in: ")));
   }
   for (size_t length = 0; length < fbin.size(); ++length) {
     EXPECT_THAT(Layout(fbin.substr(0, length), FileFormat::kFbin),
-                StatusIs(absl::StatusCode::kInvalidArgument, StartsWith("in: ")));
+                StatusIs(kInvalidArgument, StartsWith("in: ")));
   }
   EXPECT_FALSE(Layout(npy + "x", FileFormat::kNpy).ok());
   EXPECT_FALSE(Layout(fbin + "x", FileFormat::kFbin).ok());
@@ -110,7 +101,7 @@ TEST(Npy, HeadersThatLieAreRefused) {
        {"(4294967296, 4294967296)", "(4611686018427387904, 1)", "(18446744073709551615, 3)",
         "(99999999999999999999, 3)", "(2, 4294967296)", "(2, 0)", "(-2, 3)", "(2, 4)", "(3, 3)",
         "()", "(6,)", "(1, 2, 3)", "(2 3)", "2, 3", "(2, 3"}) {
-    EXPECT_THAT(status_of("<f4", shape), StatusIs(absl::StatusCode::kInvalidArgument)) << shape;
+    EXPECT_THAT(status_of("<f4", shape), StatusIs(kInvalidArgument)) << shape;
   }
 }
 
@@ -119,29 +110,26 @@ TEST(Npy, OtherElementTypesAreRefusedWithAdvice) {
     return Layout(Npy(NpyHeaderText(descr, "(1, 2)"), std::string(8, '\0')), FileFormat::kNpy)
         .status();
   };
-  EXPECT_THAT(status_of(">f4"), StatusIs(absl::StatusCode::kInvalidArgument,
-                                         AllOf(HasSubstr("big-endian"), HasSubstr("astype"))));
-  EXPECT_THAT(status_of("<f8"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("<f8")));
-  EXPECT_THAT(status_of("|O"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("|O")));
-  EXPECT_THAT(status_of("<u2"),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--dtype bfloat16")));
+  EXPECT_THAT(status_of(">f4"),
+              StatusIs(kInvalidArgument, AllOf(HasSubstr("big-endian"), HasSubstr("astype"))));
+  EXPECT_THAT(status_of("<f8"), StatusIs(kInvalidArgument, HasSubstr("<f8")));
+  EXPECT_THAT(status_of("|O"), StatusIs(kInvalidArgument, HasSubstr("|O")));
+  EXPECT_THAT(status_of("<u2"), StatusIs(kInvalidArgument, HasSubstr("--dtype bfloat16")));
   const std::string records = "{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (2,), }";
   EXPECT_THAT(Layout(Npy(records, std::string(8, '\0')), FileFormat::kNpy),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("structured")));
+              StatusIs(kInvalidArgument, HasSubstr("structured")));
 }
 
 TEST(Npy, FortranOrderIsRefused) {
   const std::string file = Npy(NpyHeaderText("<f4", "(2, 3)", true), std::string(24, '\0'));
-  EXPECT_THAT(Layout(file, FileFormat::kNpy),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("Fortran")));
+  EXPECT_THAT(Layout(file, FileFormat::kNpy), StatusIs(kInvalidArgument, HasSubstr("Fortran")));
 }
 
 TEST(Npy, BFloat16IsReadOnlyWhereTheCallerNamesIt) {
   for (const std::string descr : {"<u2", "|V2", "<V2"}) {
     const std::string file = Npy(NpyHeaderText(descr, "(2, 3)"), std::string(12, 'x'));
-    const auto layout = Layout(file, FileFormat::kNpy, DataType::kBFloat16);
-    ASSERT_OK(layout);
-    EXPECT_EQ(layout->dtype, DataType::kBFloat16);
+    ASSERT_OK_AND_ASSIGN(const auto layout, Layout(file, FileFormat::kNpy, DataType::kBFloat16));
+    EXPECT_EQ(layout.dtype, DataType::kBFloat16);
     EXPECT_FALSE(Layout(file, FileFormat::kNpy).ok());
   }
   const std::string halves = Npy(NpyHeaderText("<f2", "(2, 3)"), std::string(12, 'x'));
@@ -158,7 +146,7 @@ TEST(Npy, MalformedHeadersNameTheByte) {
         "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2)} more",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), 'other': 1}"}) {
     EXPECT_THAT(Layout(Npy(text, std::string(8, '\0')), FileFormat::kNpy),
-                StatusIs(absl::StatusCode::kInvalidArgument, StartsWith("in: ")))
+                StatusIs(kInvalidArgument, StartsWith("in: ")))
         << text;
   }
   EXPECT_FALSE(
@@ -167,8 +155,7 @@ TEST(Npy, MalformedHeadersNameTheByte) {
 
 TEST(Fbin, WrongByteOrderIsRecognised) {
   std::string file = Fbin(__builtin_bswap32(2), __builtin_bswap32(3), {1, 2, 3, 4, 5, 6});
-  EXPECT_THAT(Layout(file, FileFormat::kFbin),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("big-endian")));
+  EXPECT_THAT(Layout(file, FileFormat::kFbin), StatusIs(kInvalidArgument, HasSubstr("big-endian")));
 }
 
 TEST(Fbin, ImpossibleHeadersAreRefused) {
@@ -186,25 +173,23 @@ TEST(Fbin, ImpossibleHeadersAreRefused) {
 TEST(Fvecs, ARowOfAnotherDimensionIsNamed) {
   const std::string file = Fvecs({{1, 2, 3}, {4, 5, 6}}) + Bytes(std::vector<int32_t>{2}) +
                            Bytes(std::vector<float>{7, 8, 9});
-  const auto layout = Layout(file, FileFormat::kFvecs);
-  ASSERT_OK(layout);
+  ASSERT_OK_AND_ASSIGN(const auto layout, Layout(file, FileFormat::kFvecs));
   std::string rows;
-  EXPECT_THAT(AppendRows({.name = "in", .bytes = file}, *layout, 0, 3, &rows),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("row 2")));
+  EXPECT_THAT(AppendRows({.name = "in", .bytes = file}, layout, 0, 3, &rows),
+              StatusIs(kInvalidArgument, HasSubstr("row 2")));
 }
 
 TEST(VectorFile, OpensFilesAndNamesWhatItCannotOpen) {
   const TempFolder folder;
   const std::string path = folder.Write("a.fbin", Fbin(2, 1, {1, 2}));
-  const auto file = VectorFile::Open(path, FileFormat::kFbin, std::nullopt);
-  ASSERT_OK(file);
+  ASSERT_OK_AND_ASSIGN(const auto file, VectorFile::Open(path, FileFormat::kFbin, std::nullopt));
   std::string rows;
-  ASSERT_OK(file->AppendRows(1, 2, &rows));
+  ASSERT_OK(file.AppendRows(1, 2, &rows));
   EXPECT_EQ(rows, Bytes(std::vector<float>{2}));
   EXPECT_THAT(VectorFile::Open(folder.path() + "/none.npy", FileFormat::kNpy, std::nullopt),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("none.npy")));
+              StatusIs(kNotFound, HasSubstr("none.npy")));
   EXPECT_THAT(VectorFile::Open(folder.path(), FileFormat::kNpy, std::nullopt),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not a regular file")));
+              StatusIs(kInvalidArgument, HasSubstr("not a regular file")));
   EXPECT_FALSE(
       VectorFile::Open(folder.Write("empty.npy", ""), FileFormat::kNpy, std::nullopt).ok());
 }
@@ -214,8 +199,7 @@ TEST(VectorFile, TheFormatFollowsFromTheName) {
   EXPECT_EQ(*FormatOf("b.fbin"), FileFormat::kFbin);
   EXPECT_EQ(*FormatOf("b.fvecs"), FileFormat::kFvecs);
   EXPECT_EQ(*FormatOf("b.jsonl"), FileFormat::kJsonl);
-  EXPECT_THAT(FormatOf("b.csv"),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--format")));
+  EXPECT_THAT(FormatOf("b.csv"), StatusIs(kInvalidArgument, HasSubstr("--format")));
 }
 
 }  // namespace

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import random
+import subprocess
 import sys
+import threading
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -121,6 +125,46 @@ def shared(request: pytest.FixtureRequest, pb: SimpleNamespace, tmp_path_factory
     server.close()
 
 
+@pytest.fixture
+def nearfield(request: pytest.FixtureRequest, tmp_path: Path):
+    """nearfield(server, *arguments, code=0) -> the output of the command, which must end with that
+    exit code; `json` has its lines if --json is given."""
+    program = Path(request.config.getoption("--cli")).resolve()
+
+    def run(server, *arguments, code: int = 0) -> SimpleNamespace:
+        done = subprocess.run([program, "--address", server.address, *map(str, arguments)], timeout=120,
+                              capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, cwd=tmp_path)
+        assert done.returncode == code, done.stdout + done.stderr
+        return SimpleNamespace(out=done.stdout, err=done.stderr,
+                               json=[json.loads(line) for line in done.stdout.splitlines()] if "--json" in arguments else None)
+    return run
+
+
+@pytest.fixture
+def offline(request: pytest.FixtureRequest):
+    """offline(*arguments) -> the finished process of the server program."""
+    def run(*arguments) -> subprocess.CompletedProcess:
+        return subprocess.run([request.config.getoption("--server"), *map(str, arguments)], capture_output=True, text=True,
+                              timeout=DEADLINE_S, check=False)
+    return run
+
+
+def damage(path: Path) -> None:
+    """Changes one bit in the middle of a file."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def run_together(calls: Iterable[Callable[[], None]]) -> None:
+    """Runs each call on its own thread and waits for all."""
+    threads = [threading.Thread(target=call) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
 class Api:
     """Short forms of the calls that most tests make."""
 
@@ -140,9 +184,17 @@ class Api:
         texts = bool(ids) and isinstance(ids[0], str)
         return self.pb.IdList(texts=ids) if texts else self.pb.IdList(numbers=ids)
 
-    def begin(self, name: str, rows_max: int, payload_bytes_max: int = 0):
+    def begin(self, name: str, rows_max: int, payload_bytes_max: int = 0, mode: str = "INSERT", token: bytes | None = None):
         return self.pb.UploadRequest(begin=self.pb.UploadBegin(
-            collection=name, mode=self.pb.UPLOAD_MODE_INSERT, rows_max=rows_max, payload_bytes_max=payload_bytes_max))
+            collection=name, mode=self.pb.UploadMode.Value(f"UPLOAD_MODE_{mode}"), rows_max=rows_max,
+            payload_bytes_max=payload_bytes_max, upload_token=token))
+
+    def commit(self, rows_count: int | None = None):
+        return self.pb.UploadRequest(commit=self.pb.UploadCommit(rows_count=rows_count))
+
+    def send(self, *requests) -> list:
+        """Sends the messages of one upload; returns the replies."""
+        return list(self.server.ingest.Upload(iter(requests), timeout=DEADLINE_S))
 
     def block(self, ids: list, rows: np.ndarray, payloads: list[bytes] | None = None):
         dtype = {np.dtype("<f4"): self.pb.DATA_TYPE_FLOAT32, np.dtype("<f2"): self.pb.DATA_TYPE_FLOAT16}[rows.dtype]
@@ -151,13 +203,9 @@ class Api:
 
     def upload(self, name: str, ids: list, rows: np.ndarray, payloads: list[bytes] | None = None, block_rows: int = 500):
         """Uploads all rows in blocks; returns UploadCommitted."""
-        def requests():
-            yield self.begin(name, len(ids), sum(len(p) for p in payloads or []))
-            for at in range(0, len(ids), block_rows):
-                part = payloads[at:at + block_rows] if payloads else None
-                yield self.block(ids[at:at + block_rows], rows[at:at + block_rows], part)
-            yield self.pb.UploadRequest(commit=self.pb.UploadCommit(rows_count=len(ids)))
-        replies = list(self.server.ingest.Upload(requests(), timeout=DEADLINE_S))
+        blocks = (self.block(ids[at:at + block_rows], rows[at:at + block_rows], payloads[at:at + block_rows] if payloads else None)
+                  for at in range(0, len(ids), block_rows))
+        replies = self.send(self.begin(name, len(ids), sum(len(p) for p in payloads or [])), *blocks, self.commit(len(ids)))
         assert replies[-1].WhichOneof("message") == "committed"
         return replies[-1].committed
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
 import threading
+from functools import partial
 
 import grpc
 import numpy as np
 import pytest
+from conftest import damage, run_together
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 PRECONDITION = grpc.StatusCode.FAILED_PRECONDITION
@@ -26,26 +26,6 @@ def everything(client, name: str, queries) -> tuple:
     return reply.epoch, [client.answer(result) for result in reply.results], [list(r.payloads) for r in reply.results]
 
 
-@pytest.fixture
-def offline(request):
-    """offline(*arguments) -> the finished process of the server program."""
-    def run(*arguments) -> subprocess.CompletedProcess:
-        return subprocess.run([request.config.getoption("--server"), *map(str, arguments)], capture_output=True, text=True,
-                              timeout=60, check=False)
-    return run
-
-
-@pytest.fixture
-def command(request):
-    """command(server, *arguments) -> the JSON lines that `nearfield --json` prints."""
-    def run(server, *arguments) -> list:
-        done = subprocess.run([request.config.getoption("--cli"), "--address", server.address, "--json", *arguments],
-                              capture_output=True, text=True, timeout=60, check=False)
-        assert done.returncode == 0, done.stderr
-        return [json.loads(line) for line in done.stdout.splitlines()]
-    return run
-
-
 class Places:
     """A data directory and a snapshot directory, for several servers one after another."""
 
@@ -60,11 +40,6 @@ class Places:
 @pytest.fixture
 def places(start, api, tmp_path):
     return Places(start, api, tmp_path)
-
-
-def kill(client) -> None:
-    client.server.process.kill()
-    client.server.process.wait()
 
 
 def test_an_alias_moves_under_searches_and_every_answer_is_of_one_collection(places, rng):
@@ -105,15 +80,15 @@ def test_an_alias_moves_under_searches_and_every_answer_is_of_one_collection(pla
     assert seen == {"blue", "green"}
 
 
-def test_aliases_outlive_the_process_and_names_are_strict(places, refused, rng, command):
+def test_aliases_outlive_the_process_and_names_are_strict(places, refused, rng, nearfield):
     client = places.serve()
     client.create("a", DIM)
     client.create("b", DIM)
     client.upload("b", [1, 2], rows_of(rng, 2))
-    assert command(client.server, "alias", "set", "live", "a") == [
+    assert nearfield(client.server, "alias", "set", "live", "a", "--json").json == [
         {"alias": "live", "collection": "a", "collection_before": ""}]
-    assert command(client.server, "alias", "set", "live", "b")[0]["collection_before"] == "a"
-    kill(client)
+    assert nearfield(client.server, "alias", "set", "live", "b", "--json").json[0]["collection_before"] == "a"
+    client.server.kill()
     client = places.serve()
     pb, admin = client.pb, client.server.admin
     assert [list(info.aliases) for info in admin.ListCollections(pb.ListCollectionsRequest()).collections] == [[], ["live"]]
@@ -123,11 +98,11 @@ def test_aliases_outlive_the_process_and_names_are_strict(places, refused, rng, 
     refused(grpc.StatusCode.ALREADY_EXISTS, lambda: client.create("live", DIM), "alias")
     refused(grpc.StatusCode.ALREADY_EXISTS, lambda: admin.SetAlias(pb.SetAliasRequest(alias="a", collection="b")))
     refused(PRECONDITION, lambda: admin.DropCollection(pb.DropCollectionRequest(name="live")), "alias", "b")
-    assert command(client.server, "alias", "drop", "live") == [{"alias": "live", "collection": "b"}]
+    assert nearfield(client.server, "alias", "drop", "live", "--json").json == [{"alias": "live", "collection": "b"}]
     refused(grpc.StatusCode.NOT_FOUND, lambda: client.search("live", rows_of(rng, 1)))
 
 
-def test_a_snapshot_under_load_restores_one_epoch_to_the_bit(places, rng, offline, command):
+def test_a_snapshot_under_load_restores_one_epoch_to_the_bit(places, rng, offline, nearfield):
     """Uploads and deletes run meanwhile. The restored server answers as the old one did at the
     snapshot's epoch."""
     client = places.serve()
@@ -158,13 +133,13 @@ def test_a_snapshot_under_load_restores_one_epoch_to_the_bit(places, rng, offlin
     made = []
     while not failures and len(made) < 5:
         before = len(answers)
-        made += command(client.server, "snapshot", "create", f"s{len(made)}")
+        made += nearfield(client.server, "snapshot", "create", f"s{len(made)}", "--json").json
         while not failures and len(answers) < before + 3:
             client.server.retrieval.Count(pb.CountRequest(collection="a"))
     done.set()
     changer.join()
     assert not failures, failures[0]
-    listed = command(client.server, "snapshot", "list")
+    listed = nearfield(client.server, "snapshot", "list", "--json").json
     assert [(info["name"], info["files_count"], info["error"]) for info in listed] == [
         (info["name"], info["files_count"], "") for info in made]
     last = everything(client, "names", queries)
@@ -204,11 +179,7 @@ def test_snapshots_are_refused_as_the_contract_says(places, start, api, refused)
             assert dict(error.trailing_metadata()).get("retry-after-ms"), error
             codes.append(error.code())
 
-    threads = [threading.Thread(target=create, args=(number,)) for number in range(12)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_together(partial(create, number) for number in range(12))
     assert set(codes) <= {"made", grpc.StatusCode.RESOURCE_EXHAUSTED}
     listed = admin.ListSnapshots(pb.ListSnapshotsRequest()).snapshots
     assert len(listed) == codes.count("made") >= 1
@@ -265,12 +236,10 @@ def test_a_check_finds_a_changed_byte_and_wants_the_directory_for_itself(places,
     data = places.folder / "data"
     used = offline("--check-data-dir", "--data-dir", data)
     assert used.returncode == 2 and str(data) in used.stderr
-    kill(client)
+    client.server.kill()
     assert offline("--check-data-dir", "--data-dir", data).returncode == 0
     segment = next(data.glob("*.seg"))
-    content = bytearray(segment.read_bytes())
-    content[len(content) // 2] ^= 1
-    segment.write_bytes(content)
+    damage(segment)
     hurt = offline("--check-data-dir", "--data-dir", data)
     assert hurt.returncode == 5 and segment.name in hurt.stderr
 
@@ -294,7 +263,7 @@ def test_a_kill_during_a_snapshot_leaves_a_server_that_works(places, rng):
     caller.start()
     while caller.is_alive() and not (places.snapshots / "s.partial").exists():
         pass
-    kill(client)
+    client.server.kill()
     caller.join()
     client = places.serve()
     assert everything(client, "a", query) == before
@@ -305,7 +274,7 @@ def test_a_kill_during_a_snapshot_leaves_a_server_that_works(places, rng):
     assert [entry.name for entry in places.snapshots.iterdir()] == ["s"]
 
 
-def test_compact_gives_back_memory_and_disk_and_no_answer_changes(places, rng, command):
+def test_compact_gives_back_memory_and_disk_and_no_answer_changes(places, rng, nearfield):
     client = places.serve()
     pb = client.pb
     client.create("a", DIM)
@@ -314,12 +283,12 @@ def test_compact_gives_back_memory_and_disk_and_no_answer_changes(places, rng, c
     queries = rows_of(rng, 2)
     before = everything(client, "a", queries)
     size = sum(file.stat().st_size for file in (places.folder / "data").glob("*.seg"))
-    given = command(client.server, "compact", "a")[0]
+    given = nearfield(client.server, "compact", "a", "--json").json[0]
     assert (given["rows_given_back"], given["stored_rows_given_back"]) == (100, 100)
     assert given["stored_bytes_given_back"] == size - sum(
         file.stat().st_size for file in (places.folder / "data").glob("*.seg"))
     assert everything(client, "a", queries) == before
     info = client.server.admin.GetCollection(pb.GetCollectionRequest(name="a")).collection
     assert (info.rows_count, info.rows_deleted) == (1900, 0)
-    kill(client)
+    client.server.kill()
     assert everything(places.serve(), "a", queries) == before

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import threading
+from functools import partial
 
 import numpy as np
 import pytest
 
 import canonical
+from conftest import run_together
 
 METRICS = ["dot", "cosine", "l2"]
 # All choices of what a collection's scans read, with all placements of its rows.
@@ -178,11 +179,7 @@ def test_sixteen_clients_at_once_get_the_answers_of_one(shared, api, pb, rng):
             if client.answer(client.search("crowd", queries[at], 25).results[0]) != alone[at]:
                 wrong.append(at)
 
-    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_together(partial(work, worker) for worker in range(16))
     assert wrong == []
 
 

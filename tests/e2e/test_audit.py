@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-import subprocess
 import time
 from pathlib import Path
 
@@ -112,30 +111,17 @@ def test_the_audit_of_live_traffic_finds_nothing_wrong(start, api, rng, backend)
     assert (counts["mismatches"], counts["answers_failed"]) == (0, 0)
 
 
-@pytest.fixture
-def cli(request):
-    """cli(server, *arguments) -> the finished process of `nearfield`."""
-    def run(server, *arguments: str) -> subprocess.CompletedProcess:
-        return subprocess.run([request.config.getoption("--cli"), "--address", server.address, *arguments],
-                              capture_output=True, text=True, timeout=DEADLINE_S, check=False)
-    return run
-
-
-def test_a_log_of_replies_is_verified(shared, api, cli, rng, tmp_path: Path):
+def test_a_log_of_replies_is_verified(shared, api, nearfield, rng, tmp_path: Path):
     client = api(shared)
     client.create("logged", 12, "L2", ids="STRING")
     rows = (rng.integers(-40, 41, (200, 12)) / 8).astype(np.float32)
     client.upload("logged", [f"r{i}" for i in range(200)], rows)
     np.save(tmp_path / "queries.npy", rows[:5])
     log = tmp_path / "replies.jsonl"
-    recorded = cli(shared, "search", "logged", "--queries", str(tmp_path / "queries.npy"), "-k", "7", "--record", str(log))
-    assert recorded.returncode == 0, recorded.stderr
-    by_id = cli(shared, "search", "logged", "--id", "r17", "--record", str(log))
-    assert by_id.returncode == 0, by_id.stderr
+    nearfield(shared, "search", "logged", "--queries", tmp_path / "queries.npy", "-k", "7", "--record", log)
+    nearfield(shared, "search", "logged", "--id", "r17", "--record", log)
     assert len(log.read_text().splitlines()) == 6
-    checked = cli(shared, "verify", "--replies", str(log))
-    assert checked.returncode == 0, checked.stdout + checked.stderr
-    assert "verified: 6 of 6 answers" in checked.stdout
+    assert "verified: 6 of 6 answers" in nearfield(shared, "verify", "--replies", log).out
 
     # An answer that the server never gave, with a matching digest.
     line = json.loads(log.read_text().splitlines()[0])
@@ -145,20 +131,15 @@ def test_a_log_of_replies_is_verified(shared, api, cli, rng, tmp_path: Path):
     line["digest"] = digest([result]).hex()
     wrong = tmp_path / "wrong.jsonl"
     wrong.write_text(json.dumps(line) + "\n")
-    found = cli(shared, "verify", "--replies", str(wrong))
-    assert found.returncode == 1
-    assert "MISMATCH: 0 of 1" in found.stdout and "line 1" in found.stdout
+    found = nearfield(shared, "verify", "--replies", wrong, code=1).out
+    assert "MISMATCH: 0 of 1" in found and "line 1" in found
     line["digest"] = "00" * 32
     wrong.write_text(json.dumps(line) + "\n")
-    damaged = cli(shared, "verify", "--replies", str(wrong))
-    assert damaged.returncode == 1
-    assert "does not fit its digest" in damaged.stdout
+    assert "does not fit its digest" in nearfield(shared, "verify", "--replies", wrong, code=1).out
 
     # The collection changes: replies are not checkable, and never counted as equal.
     client.upload("logged", ["new"], rows[:1] + np.float32(1))
-    later = cli(shared, "verify", "--replies", str(log), "--json")
-    assert later.returncode == 1
-    summary = json.loads(later.stdout.splitlines()[-1])
+    summary = nearfield(shared, "verify", "--replies", log, "--json", code=1).json[-1]
     assert (summary["answers_checked"], summary["not_checkable"]) == (0, 6)
 
 

@@ -4,18 +4,16 @@ waits, upload modes and tokens."""
 from __future__ import annotations
 
 import json
-import os
 import random
 import socket
-import subprocess
 import threading
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 from types import SimpleNamespace
 
 import attributes
 import numpy as np
 import pytest
+from conftest import damage
 
 DIM = 4
 ROWS = 3000
@@ -58,20 +56,6 @@ def json_row(identity: int, vector: np.ndarray, row: dict) -> str:
 
 ATTRIBUTES = [part for name, kind in attributes.TYPES.items()
               for part in ("--attribute", f"{name}:{kind.lower()}{'[]' if name in attributes.LISTS else ''}")]
-
-
-@pytest.fixture
-def nearfield(request, tmp_path):
-    """nearfield(server, *arguments, code=0) -> the output of the command, which must end with that
-    exit code."""
-    def run(server, *arguments: str, code: int = 0) -> SimpleNamespace:
-        program = Path(request.config.getoption("--cli")).resolve()
-        done = subprocess.run([program, "--address", server.address, *map(str, arguments)], timeout=120,
-                              capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, cwd=tmp_path, env=dict(os.environ))
-        assert done.returncode == code, done.stderr
-        return SimpleNamespace(out=done.stdout, err=done.stderr,
-                               json=[json.loads(line) for line in done.stdout.splitlines()] if "--json" in arguments else None)
-    return run
 
 
 @pytest.fixture
@@ -221,8 +205,7 @@ def test_an_upload_with_a_token_goes_on(start, nearfield, upload_files, tmp_path
     pb_upload(server, list(range(ROWS // 2)), np.load(tmp_path / "v.npy"))
     assert nearfield(server, "uploads", "show", "nightly").out.startswith("open: ")
     if killed:
-        server.process.kill()
-        server.process.wait()
+        server.kill()
         server = start("--data-dir", kept)
     durable = nearfield(server, "uploads", "get", "nightly", "--json").json[0]
     listed = nearfield(server, "uploads", "list", "--json").json
@@ -246,12 +229,9 @@ def test_a_collection_that_could_not_be_loaded_is_not_called_empty(start, nearfi
     kept = tmp_path / "kept"
     server = start("--data-dir", str(kept))
     books(server)
-    server.process.kill()
-    server.process.wait()
+    server.kill()
     segment = sorted(kept.glob("*.seg"))[-1]
-    content = bytearray(segment.read_bytes())
-    content[len(content) // 2] ^= 1
-    segment.write_bytes(content)
+    damage(segment)
     server = start("--data-dir", str(kept))
     for more in ([], ["--filter", "year > 2000"]):
         refused = nearfield(server, "verify", "books", *more, code=3)

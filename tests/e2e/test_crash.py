@@ -73,13 +73,9 @@ class Actor:
             return api.server.ingest.Delete(
                 pb.DeleteRequest(collection=self.name, ids=api.ids(operation.blocks[0][0])), timeout=WAIT_S).epoch
         payload_bytes = sum(len(payload) for block in operation.blocks for payload in block[2])
-        requests = [pb.UploadRequest(begin=pb.UploadBegin(
-            collection=self.name, mode=pb.UploadMode.Value(f"UPLOAD_MODE_{operation.mode}"),
-            rows_max=operation.rows_in(len(operation.blocks)), payload_bytes_max=payload_bytes,
-            upload_token=operation.token))]
-        requests += [api.block(*block) for block in operation.blocks[first_block:]]
-        requests.append(pb.UploadRequest(commit=pb.UploadCommit()))
-        return list(api.server.ingest.Upload(iter(requests), timeout=WAIT_S))[-1].committed.epoch
+        begin = api.begin(self.name, operation.rows_in(len(operation.blocks)), payload_bytes, operation.mode, operation.token)
+        blocks = [api.block(*block) for block in operation.blocks[first_block:]]
+        return api.send(begin, *blocks, api.commit())[-1].committed.epoch
 
     def found(self, api: Api) -> list[tuple]:
         """Returns the server's answer to each query: epoch, (id, score bits) of all rows,

@@ -3,12 +3,12 @@ epochs, score bits."""
 
 from __future__ import annotations
 
-import subprocess
 import threading
 
 import grpc
 import numpy as np
 import pytest
+from conftest import damage
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
@@ -25,8 +25,7 @@ def lives(start, api, tmp_path):
 
     def next_life(*arguments: str):
         if servers:
-            servers[-1].process.kill()
-            servers[-1].process.wait()
+            servers[-1].kill()
         servers.append(start("--data-dir", str(tmp_path / "kept"), *arguments))
         return api(servers[-1])
 
@@ -39,16 +38,12 @@ def snapshot(client, name: str, queries) -> tuple:
             [list(result.payloads) for result in reply.results])
 
 
-def upload(client, name: str, mode: str, ids: list, rows: np.ndarray, token: bytes | None = None, **begin):
-    pb = client.pb
-    head = pb.UploadBegin(collection=name, mode=pb.UploadMode.Value(f"UPLOAD_MODE_{mode}"), rows_max=max(1, len(ids)),
-                          payload_bytes_max=0, upload_token=token, **begin)
-    requests = [pb.UploadRequest(begin=head)] + ([client.block(ids, rows)] if ids else [])
-    requests.append(pb.UploadRequest(commit=pb.UploadCommit()))
-    return list(client.server.ingest.Upload(iter(requests), timeout=60))[-1].committed
+def upload(client, name: str, mode: str, ids: list, rows: np.ndarray, token: bytes | None = None):
+    blocks = [client.block(ids, rows)] if ids else []
+    return client.send(client.begin(name, max(1, len(ids)), mode=mode, token=token), *blocks, client.commit())[-1].committed
 
 
-def test_everything_committed_survives_a_kill(lives, rng):
+def test_everything_committed_survives_a_kill(lives, refused, rng):
     client = lives()
     assert client.create("a", 16, "COSINE").durable
     client.create("names", 16, ids="STRING")
@@ -68,9 +63,7 @@ def test_everything_committed_survives_a_kill(lives, rng):
         assert verdict.equal, verdict.explanation
     # The server continues where it was: epochs, ids in use, ids that are free again.
     assert upload(client, "a", "INSERT", [100], rows_of(rng, 1)).epoch == 4
-    with pytest.raises(grpc.RpcError) as caught:
-        upload(client, "a", "INSERT", [5], rows_of(rng, 1))
-    assert caught.value.code() == grpc.StatusCode.ALREADY_EXISTS
+    refused(grpc.StatusCode.ALREADY_EXISTS, lambda: upload(client, "a", "INSERT", [5], rows_of(rng, 1)))
     assert upload(client, "a", "REPLACE", [1, 2], rows[:2]).rows_replaced == 502
     client.server.admin.DropCollection(pb.DropCollectionRequest(name="names"))
     client = lives()
@@ -78,7 +71,7 @@ def test_everything_committed_survives_a_kill(lives, rng):
     assert [(info.name, info.epoch, info.rows_count) for info in infos] == [("a", 5, 2)]
 
 
-def test_an_upload_with_a_token_goes_on_after_a_kill_and_is_committed_once(lives, rng):
+def test_an_upload_with_a_token_goes_on_after_a_kill_and_is_committed_once(lives, refused, rng):
     client = lives()
     pb = client.pb
     client.create("a", 16)
@@ -87,25 +80,22 @@ def test_an_upload_with_a_token_goes_on_after_a_kill_and_is_committed_once(lives
     head = pb.UploadRequest(begin=pb.UploadBegin(collection="a", rows_max=600, payload_bytes_max=0, upload_token=b"t-1"))
     # After a stream without a commit its blocks stay, and nothing is visible.
     with pytest.raises(grpc.RpcError):
-        list(client.server.ingest.Upload(iter([head, *blocks[:2]]), timeout=60))
+        client.send(head, *blocks[:2])
     state = client.server.ingest.GetUpload(pb.GetUploadRequest(upload_token=b"t-1"))
     assert (state.committed, state.next_block, state.rows_count) == (False, 2, 400)
     client = lives()
     assert client.server.retrieval.Count(pb.CountRequest(collection="a")).rows_count == 0
-    replies = list(client.server.ingest.Upload(
-        iter([head, blocks[2], pb.UploadRequest(commit=pb.UploadCommit(rows_count=600))]), timeout=60))
+    replies = client.send(head, blocks[2], client.commit(600))
     accepted = replies[0].accepted
     assert (accepted.next_block, accepted.rows_received) == (2, 400)
     assert (replies[-1].committed.epoch, replies[-1].committed.rows_count) == (1, 600)
     # A repeated commit returns the same answer and makes no second commit.
     client = lives()
-    again = list(client.server.ingest.Upload(iter([head]), timeout=60))
+    again = client.send(head)
     assert (again[-1].committed.epoch, again[-1].committed.rows_count) == (1, 600)
     assert client.server.ingest.GetUpload(pb.GetUploadRequest(upload_token=b"t-1")).committed
     assert client.search("a", rows[:1], 1).epoch == 1
-    with pytest.raises(grpc.RpcError) as caught:
-        client.server.ingest.GetUpload(pb.GetUploadRequest(upload_token=b"other"))
-    assert caught.value.code() == grpc.StatusCode.NOT_FOUND
+    refused(grpc.StatusCode.NOT_FOUND, lambda: client.server.ingest.GetUpload(pb.GetUploadRequest(upload_token=b"other")))
 
 
 def test_a_token_of_another_collection_or_mode_is_refused_whether_committed_or_open(lives, refused, rng):
@@ -118,8 +108,7 @@ def test_a_token_of_another_collection_or_mode_is_refused_whether_committed_or_o
     rows = rows_of(rng, 2)
     upload(client, "a", "INSERT", [1, 2], rows, b"done")
     with pytest.raises(grpc.RpcError):  # without a commit
-        head = pb.UploadBegin(collection="a", rows_max=2, payload_bytes_max=0, upload_token=b"open")
-        list(client.server.ingest.Upload(iter([pb.UploadRequest(begin=head), client.block([3, 4], rows)]), timeout=60))
+        client.send(client.begin("a", 2, token=b"open"), client.block([3, 4], rows))
     for token in (b"done", b"open"):
         for name, mode in (("b", "INSERT"), ("a", "UPSERT")):
             refused(grpc.StatusCode.FAILED_PRECONDITION, lambda: upload(client, name, mode, [7], rows[:1], token),
@@ -141,7 +130,7 @@ def test_a_transient_refusal_names_its_retry_delay_in_every_form(start, api):
     client = api(start("--uploads-max", "1"))
     pb = client.pb
     client.create("a", 16)
-    begin = pb.UploadRequest(begin=pb.UploadBegin(collection="a", rows_max=1, payload_bytes_max=0))
+    begin = client.begin("a", 1)
     done = threading.Event()
 
     def hold():
@@ -151,7 +140,7 @@ def test_a_transient_refusal_names_its_retry_delay_in_every_form(start, api):
     held = client.server.ingest.Upload(hold(), timeout=60)
     assert next(held).HasField("accepted")
     with pytest.raises(grpc.RpcError) as caught:
-        list(client.server.ingest.Upload(iter([begin]), timeout=60))
+        client.send(begin)
     done.set()
     assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
     trailers = dict(caught.value.trailing_metadata())
@@ -169,9 +158,7 @@ def test_an_abandoned_upload_is_listed_until_it_is_dropped(lives, refused, rng):
     pb = client.pb
     client.create("a", 16)
     with pytest.raises(grpc.RpcError):  # without a commit
-        head = pb.UploadBegin(collection="a", rows_max=1000, payload_bytes_max=0, upload_token=b"left")
-        list(client.server.ingest.Upload(iter([pb.UploadRequest(begin=head), client.block([3, 4], rows_of(rng, 2))]),
-                                         timeout=60))
+        client.send(client.begin("a", 1000, token=b"left"), client.block([3, 4], rows_of(rng, 2)))
     listed = client.server.ingest.ListUploads(pb.ListUploadsRequest())
     assert [(each.upload_token, each.collection, each.rows_count, each.is_live) for each in listed.uploads] == [
         (b"left", "a", 2, False)]
@@ -182,32 +169,25 @@ def test_an_abandoned_upload_is_listed_until_it_is_dropped(lives, refused, rng):
             lambda: client.server.ingest.ListUploads(pb.ListUploadsRequest(uploads_max=10001)), "uploads_max = 10001")
 
 
-def test_a_second_server_may_not_have_the_same_directory(lives, request, tmp_path):
+def test_a_second_server_may_not_have_the_same_directory(lives, offline, tmp_path):
     lives()
-    second = subprocess.run([request.config.getoption("--server"), "--listen", "127.0.0.1:0", "--backend", "cpu",
-                             "--data-dir", str(tmp_path / "kept")], capture_output=True, text=True, timeout=60, check=False)
+    second = offline("--listen", "127.0.0.1:0", "--backend", "cpu", "--data-dir", tmp_path / "kept")
     assert second.returncode == 2
     assert str(tmp_path / "kept") in second.stderr
 
 
-def test_a_damaged_file_is_named_and_never_a_shorter_answer(lives, tmp_path, rng):
+def test_a_damaged_file_is_named_and_never_a_shorter_answer(lives, refused, tmp_path, rng):
     client = lives()
     client.create("whole", 16)
     client.create("hurt", 16)
     for name in ("whole", "hurt"):
         client.upload(name, list(range(400)), rows_of(rng, 400))
-    client.server.process.kill()
-    client.server.process.wait()
+    client.server.kill()
     segment = sorted((tmp_path / "kept").glob("*.seg"))[-1]
-    content = bytearray(segment.read_bytes())
-    content[len(content) // 2] ^= 1
-    segment.write_bytes(content)
+    damage(segment)
     client = lives()
     assert client.search("whole", rows_of(rng, 1), 3).epoch == 1
-    with pytest.raises(grpc.RpcError) as caught:
-        client.search("hurt", rows_of(rng, 1), 3)
-    assert caught.value.code() == grpc.StatusCode.DATA_LOSS
-    assert segment.name in caught.value.details()
+    refused(grpc.StatusCode.DATA_LOSS, lambda: client.search("hurt", rows_of(rng, 1), 3), segment.name)
     info = client.server.admin.GetCollection(client.pb.GetCollectionRequest(name="hurt")).collection
     assert segment.name in info.error
 

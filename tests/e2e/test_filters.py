@@ -31,9 +31,7 @@ class Library:
 
     def upload(self, ids: list[int], mode: str = "UPSERT", blocks: int = 2) -> int:
         """Uploads new rows with these ids; returns the epoch."""
-        pb = self.pb
-        requests = [pb.UploadRequest(begin=pb.UploadBegin(
-            collection=self.name, mode=pb.UploadMode.Value(f"UPLOAD_MODE_{mode}"), rows_max=len(ids), payload_bytes_max=0))]
+        requests = [self.client.begin(self.name, len(ids), mode=mode)]
         if mode == "REPLACE":
             self.rows, self.vectors = {}, {}
         for part in np.array_split(np.array(ids), min(blocks, len(ids))):
@@ -41,12 +39,11 @@ class Library:
             vectors = self.rng.integers(-2, 3, (len(part_ids), DIM)).astype(np.float32)
             rows = [attributes.draw_row(self.draw) for _ in part_ids]
             request = self.client.block(part_ids, vectors)
-            request.block.attributes.extend(attributes.columns(pb, rows))
+            request.block.attributes.extend(attributes.columns(self.pb, rows))
             requests.append(request)
             self.rows.update(zip(part_ids, rows))
             self.vectors.update(zip(part_ids, vectors))
-        requests.append(pb.UploadRequest(commit=pb.UploadCommit()))
-        return list(self.client.server.ingest.Upload(iter(requests), timeout=60))[-1].committed.epoch
+        return self.client.send(*requests, self.client.commit())[-1].committed.epoch
 
     def passing(self, tree: tuple) -> list[int]:
         return sorted(identity for identity, row in self.rows.items() if attributes.passes(tree, row, identity))
@@ -115,8 +112,7 @@ def test_attributes_survive_a_kill(start, library, api, tmp_path):
     books.upload(list(range(300)))
     books.upload(list(range(200, 350)))
     books.delete(("list_any", "tags", ["de"]))
-    server.process.kill()
-    server.process.wait()
+    server.kill()
     books.client = api(start("--data-dir", kept))
     info = books.client.server.admin.GetCollection(books.pb.GetCollectionRequest(name=books.name)).collection
     assert list(info.attributes) == attributes.specs(books.pb)
@@ -133,7 +129,7 @@ def test_bad_attributes_and_filters_are_named(start, library, refused):
     def send(column) -> None:
         block = client.block([7], np.ones((1, DIM), dtype=np.float32))
         block.block.attributes.append(column)
-        list(client.server.ingest.Upload(iter([client.begin(books.name, 1), block, pb.UploadRequest(commit=pb.UploadCommit())])))
+        client.send(client.begin(books.name, 1), block, client.commit())
 
     refused(INVALID, lambda: send(pb.AttributeColumn(attribute="colour")), "block.attributes[0]", "colour")
     refused(INVALID, lambda: send(pb.AttributeColumn(

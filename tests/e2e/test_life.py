@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import threading
 from pathlib import Path
 
@@ -48,7 +47,7 @@ def test_sigterm_drains(start, api):
         yield client.begin("drain", 2)
         go_on.wait(60)
         yield client.block([1, 2], np.ones((2, 4), dtype=np.float32))
-        yield client.pb.UploadRequest(commit=client.pb.UploadCommit())
+        yield client.commit()
 
     replies: list = []
 
@@ -189,37 +188,28 @@ def test_the_log_holds_one_json_line_a_request_and_no_vectors(start, api, rng):
 @pytest.mark.parametrize(("arguments", "word"), [
     (["--listen", "nonsense"], "listen"), (["--k-max", "0"], "k-max"), (["--backend", "tpu"], "backend"),
     (["--no-such-setting"], "no-such-setting")])
-def test_a_configuration_error_exits_with_2(request, arguments, word):
-    program = request.config.getoption("--server")
-    done = subprocess.run([program, "--check-config", *arguments], capture_output=True, text=True, timeout=60, check=False)
+def test_a_configuration_error_exits_with_2(offline, arguments, word):
+    done = offline("--check-config", *arguments)
     assert done.returncode == 2
     assert word in (done.stderr + done.stdout).replace("_", "-")
 
 
-def test_the_command_finds_and_verifies(start, request, tmp_path, rng):
+def test_the_command_finds_and_verifies(start, nearfield, tmp_path, rng):
     server = start()
-    cli = [request.config.getoption("--cli"), "--address", server.address]
-
-    def run(*arguments: str, code: int = 0) -> str:
-        done = subprocess.run([*cli, *arguments], capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout
-
     rows = rng.standard_normal((300, 48), dtype=np.float32)
     np.save(tmp_path / "rows.npy", rows)
     np.save(tmp_path / "queries.npy", rows[:3])
-    run("health")
-    run("upload", "cli", str(tmp_path / "rows.npy"), "--create", "--metric", "cosine", "--scan", "rows")
-    assert json.loads(run("collections", "show", "cli", "--json"))["scan"] == "rows"
-    assert "300" in run("count", "cli")
-    lines = run("search", "cli", "--queries", str(tmp_path / "queries.npy"), "-k", "4", "--json", "--verify").splitlines()
-    found = [json.loads(line) for line in lines]
+    nearfield(server, "health")
+    nearfield(server, "upload", "cli", tmp_path / "rows.npy", "--create", "--metric", "cosine", "--scan", "rows")
+    assert nearfield(server, "collections", "show", "cli", "--json").json[0]["scan"] == "rows"
+    assert "300" in nearfield(server, "count", "cli").out
+    found = nearfield(server, "search", "cli", "--queries", tmp_path / "queries.npy", "-k", "4", "--json", "--verify").json
     assert [reply["neighbors"][0]["id"] for reply in found] == [0, 1, 2]
-    run("verify", "cli", "--sample", "5")
-    explained = run("search", "cli", "--id", "7", "--explain")
+    nearfield(server, "verify", "cli", "--sample", "5")
+    explained = nearfield(server, "search", "cli", "--id", "7", "--explain").out
     for words in ("/rows; ", " candidates of 300 rows scanned, ", " read; escalations none", "device "):
         assert words in explained
-    cost = json.loads(run("search", "cli", "--id", "7", "--explain", "--json"))["cost"]
+    cost = nearfield(server, "search", "cli", "--id", "7", "--explain", "--json").json[0]["cost"]
     assert (cost["scan_precision"], cost["escalations"]) == ("rows", {"tighter": 0, "canonical": 0})
     assert (cost["read_limit_share"] is None) == (cost["read_ns_min"] == 0 or cost["device_us"] == 0)
-    run("search", "nowhere", "--id", "1", code=1)
+    nearfield(server, "search", "nowhere", "--id", "1", code=1)

@@ -12,7 +12,6 @@ import re
 import struct
 import subprocess
 import sys
-import threading
 import time
 import zlib
 from pathlib import Path
@@ -20,6 +19,7 @@ from pathlib import Path
 import grpc
 import numpy as np
 import pytest
+from conftest import Api, Server, run_together
 
 ABUSE = Path(__file__).with_name("abuse.py")
 MIB = 1 << 20
@@ -86,11 +86,7 @@ class Honest:
                 self.call()
                 times.append(time.monotonic() - begin)
 
-        threads = [threading.Thread(target=run) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_together([run] * 2)
         assert len(times) == CALLS, "a call failed"
         return sorted(times)[int(len(times) * 0.99)]
 
@@ -104,7 +100,6 @@ def peak_bytes(server) -> int:
 def limited(request, pb, tmp_path_factory):
     """A server with small limits and 64 rows, the sum that it announces, and an honest caller's p99
     while it is idle."""
-    from conftest import Api, Server
     program = request.config.getoption("--server")
     server = Server(program, pb, tmp_path_factory.mktemp("limited"), LIMITS)
     server.wait_serving()
@@ -229,7 +224,6 @@ def test_messages_that_grow_when_they_are_decoded_stay_within_the_ledger(limited
 
 def test_an_upload_whose_progress_nobody_takes_is_cancelled(request, pb, tmp_path, tmp_path_factory):
     """A client that sent blocks and never took a progress message kept its place forever."""
-    from conftest import Api, Server
     server = Server(request.config.getoption("--server"), pb, tmp_path_factory.mktemp("progress"),
                     [*LIMITS, "--upload-idle-ms", "86400000"])
     try:

@@ -61,7 +61,7 @@ def test_a_score_threshold_that_is_no_number_is_refused(filled, refused):
 def test_an_upload_mode_that_is_none_is_refused(filled, refused):
     pb = filled.pb
     begin = pb.UploadRequest(begin=pb.UploadBegin(collection=filled.name, mode=9, rows_max=1, payload_bytes_max=0))
-    refused(INVALID, lambda: list(filled.server.ingest.Upload(iter([begin]))), "begin.mode = 9")
+    refused(INVALID, lambda: filled.send(begin), "begin.mode = 9")
 
 
 @pytest.mark.parametrize("case", ["dim", "nan", "dtype", "id type", "too many", "no begin", "no rows_max", "wrong total"])
@@ -69,7 +69,7 @@ def test_a_bad_upload_is_refused_and_leaves_nothing(filled, refused, case):
     pb, good = filled.pb, np.ones((2, 8), dtype=np.float32)
     bad = good.copy()
     bad[1, 5] = math.nan
-    begin, commit = filled.begin(filled.name, 2), pb.UploadRequest(commit=pb.UploadCommit())
+    begin, commit = filled.begin(filled.name, 2), filled.commit()
     requests = {
         "dim": [begin, filled.block([10, 11], np.ones((2, 7), dtype=np.float32)), commit],
         "nan": [begin, filled.block([10, 11], bad), commit],
@@ -78,9 +78,9 @@ def test_a_bad_upload_is_refused_and_leaves_nothing(filled, refused, case):
         "too many": [begin, filled.block([10, 11, 12], np.ones((3, 8), dtype=np.float32)), commit],
         "no begin": [filled.block([10, 11], good), commit],
         "no rows_max": [pb.UploadRequest(begin=pb.UploadBegin(collection=filled.name, payload_bytes_max=0)), commit],
-        "wrong total": [begin, filled.block([10], good[:1]), pb.UploadRequest(commit=pb.UploadCommit(rows_count=2))],
+        "wrong total": [begin, filled.block([10], good[:1]), filled.commit(2)],
     }[case]
-    refused(INVALID, lambda: list(filled.server.ingest.Upload(iter(requests), timeout=60)))
+    refused(INVALID, lambda: filled.send(*requests))
     count = filled.server.retrieval.Count(pb.CountRequest(collection=filled.name))
     assert (count.rows_count, count.epoch) == (3, 1)
 
@@ -93,7 +93,7 @@ def test_duplicate_ids_are_refused(filled, refused, ids):
 
 
 def test_an_upload_that_cannot_fit_is_refused_before_its_first_row(filled, refused):
-    call = lambda: list(filled.server.ingest.Upload(iter([filled.begin(filled.name, 2**32 - 10)]), timeout=60))  # noqa: E731
+    call = lambda: filled.send(filled.begin(filled.name, 2**32 - 10))  # noqa: E731
     refused(grpc.StatusCode.RESOURCE_EXHAUSTED, call, "free")
 
 

@@ -67,18 +67,6 @@ Tally DieOften(CrashRunner& runner, Random& random, const Series& series) {
   return tally;
 }
 
-// Calls work(0) .. work(count - 1) on `jobs` threads.
-void InParallel(int64_t jobs, int64_t count, const std::function<void(int64_t)>& work) {
-  std::atomic<int64_t> next{0};
-  std::vector<std::thread> threads;
-  for (int64_t i = 0; i < jobs; ++i) {
-    threads.emplace_back([&] {
-      for (int64_t n = next++; n < count; n = next++) work(n);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-}
-
 // Returns whether `failed`, a line of the fault library, is a call on the data directory itself,
 // and not on a snapshot or a directory restored from one. These hold a catalog too.
 bool OnDataDirectory(const std::string& failed) {
@@ -145,6 +133,17 @@ std::vector<Life> LivesWithErrors(const Death& whole, const CampaignOptions& opt
 }
 
 }  // namespace
+
+void InParallel(int64_t jobs, int64_t count, const std::function<void(int64_t)>& work) {
+  std::atomic<int64_t> next{0};
+  std::vector<std::thread> threads;
+  for (int64_t i = 0; i < jobs; ++i) {
+    threads.emplace_back([&] {
+      for (int64_t n = next++; n < count; n = next++) work(n);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
 
 Tally RunDeaths(const CampaignOptions& options) {
   const int64_t directories = (options.points + kDeathsOnOneDirectory - 1) / kDeathsOnOneDirectory;

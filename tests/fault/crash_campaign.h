@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,9 @@ struct CampaignOptions {
   int64_t allocations = 400;  // of the script that fail; evenly spread over all of them
   int64_t error_steps = 60;   // operations in the script in which every call fails once
 };
+
+// Calls work(0) .. work(count - 1) on `jobs` threads.
+void InParallel(int64_t jobs, int64_t count, const std::function<void(int64_t)>& work);
 
 // Kills the worker at random calls, many times in one directory. Each life begins with a check of
 // the whole store. In every second directory several threads change the store concurrently.

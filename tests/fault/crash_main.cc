@@ -1,11 +1,11 @@
 // Entry point of the crash harness. See scripts/crash --help.
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <mutex>
+#include <map>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "tests/fault/crash_campaign.h"
@@ -31,32 +31,29 @@ void Usage() {
 }
 
 bool Parse(int argc, char** argv, Arguments* arguments) {
-  for (int i = 1; i < argc; ++i) {
-    const std::string flag = argv[i];
+  CampaignOptions& campaign = arguments->campaign;
+  const std::map<std::string, int64_t*> numbers = {{"--points", &campaign.points},
+                                                   {"--jobs", &campaign.jobs},
+                                                   {"--error-steps", &campaign.error_steps},
+                                                   {"--allocations", &campaign.allocations}};
+  const std::map<std::string, std::string*> texts = {
+      {"--patched-workers", &campaign.patched_workers}, {"--work", &arguments->work}};
+  const std::map<std::string, bool*> parts = {{"deaths", &arguments->deaths},
+                                              {"errors", &arguments->errors},
+                                              {"controls", &arguments->controls},
+                                              {"flips", &arguments->flips}};
+  for (int i = 1; i < argc; i += 2) {
     if (i + 1 == argc) return false;
-    const std::string value = argv[++i];
-    if (flag == "--points") {
-      arguments->campaign.points = std::strtoll(value.c_str(), nullptr, 10);
-    } else if (flag == "--seed") {
-      arguments->campaign.seed = std::strtoull(value.c_str(), nullptr, 10);
-    } else if (flag == "--jobs") {
-      arguments->campaign.jobs = std::strtoll(value.c_str(), nullptr, 10);
-    } else if (flag == "--error-steps") {
-      arguments->campaign.error_steps = std::strtoll(value.c_str(), nullptr, 10);
-    } else if (flag == "--allocations") {
-      arguments->campaign.allocations = std::strtoll(value.c_str(), nullptr, 10);
-    } else if (flag == "--patched-workers") {
-      arguments->campaign.patched_workers = value;
-    } else if (flag == "--work") {
-      arguments->work = value;
-    } else if (flag == "--only") {
-      arguments->deaths = value == "deaths";
-      arguments->errors = value == "errors";
-      arguments->controls = value == "controls";
-      arguments->flips = value == "flips";
-      if (value != "deaths" && value != "errors" && value != "controls" && value != "flips") {
-        return false;
-      }
+    const std::string flag = argv[i];
+    const std::string value = argv[i + 1];
+    if (flag == "--seed") {
+      campaign.seed = std::strtoull(value.c_str(), nullptr, 10);
+    } else if (numbers.count(flag) > 0) {
+      *numbers.at(flag) = std::strtoll(value.c_str(), nullptr, 10);
+    } else if (texts.count(flag) > 0) {
+      *texts.at(flag) = value;
+    } else if (flag == "--only" && parts.count(value) > 0) {
+      for (const auto& [name, chosen] : parts) *chosen = name == value;
     } else {
       return false;
     }
@@ -66,25 +63,13 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
 
 int64_t CountCaught(const CampaignOptions& options) {
   const std::vector<Control> controls = Controls(options);
-  std::mutex mutex;
-  size_t next = 0;
-  int64_t caught = 0;
-  std::vector<std::thread> threads;
-  for (int64_t i = 0; i < options.jobs; ++i) {
-    threads.emplace_back([&] {
-      std::unique_lock lock(mutex);
-      while (next < controls.size()) {
-        const Control& control = controls[next++];
-        lock.unlock();
-        const bool found = Caught(options, control);
-        lock.lock();
-        if (found) ++caught;
-        std::fprintf(stderr, "control %s: %s\n", control.name.c_str(),
-                     found ? "caught" : "NOT CAUGHT");
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  std::atomic<int64_t> caught{0};
+  InParallel(options.jobs, static_cast<int64_t>(controls.size()), [&](int64_t n) {
+    const Control& control = controls[static_cast<size_t>(n)];
+    const bool found = Caught(options, control);
+    if (found) ++caught;
+    std::fprintf(stderr, "control %s: %s\n", control.name.c_str(), found ? "caught" : "NOT CAUGHT");
+  });
   return caught;
 }
 

@@ -10,7 +10,6 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "server/store/store.h"
 #include "tests/fault/crash_exit.h"

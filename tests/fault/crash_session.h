@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <memory>
 #include <shared_mutex>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"

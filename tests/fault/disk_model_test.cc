@@ -22,11 +22,16 @@ class DiskModelTest : public ::testing::Test {
     std::string dir = std::filesystem::temp_directory_path() / "nearfield-disk-XXXXXX";
     ASSERT_NE(::mkdtemp(dir.data()), nullptr);
     dir_ = dir;
-    std::filesystem::create_directories(dir_ / "root");
-    std::filesystem::create_directories(dir_ / "stash");
+    MakeEmpty();
   }
   void TearDown() override { std::filesystem::remove_all(dir_); }
 
+  void MakeEmpty() const {
+    for (const char* const name : {"root", "stash"}) {
+      std::filesystem::remove_all(dir_ / name);
+      std::filesystem::create_directory(dir_ / name);
+    }
+  }
   std::string Path(const std::string& name) const { return dir_ / "root" / name; }
   std::string Content(const std::string& name) const {
     std::ifstream file(Path(name), std::ios::binary);
@@ -42,6 +47,11 @@ class DiskModelTest : public ::testing::Test {
   static void Write(DiskModel& disk, int fd, int64_t offset, const std::string& bytes) {
     disk.BeforeWrite(fd, offset, static_cast<int64_t>(bytes.size()));
     ASSERT_EQ(::pwrite(fd, bytes.data(), bytes.size(), offset), static_cast<ssize_t>(bytes.size()));
+  }
+  static void Unlink(DiskModel& disk, const std::string& path) {
+    const std::string kept = disk.BeforeReplace(path);
+    ASSERT_EQ(::unlink(path.c_str()), 0);
+    disk.AfterUnlink(path, kept);
   }
 
   std::filesystem::path dir_;
@@ -103,14 +113,9 @@ TEST_F(DiskModelTest, NamesComeAndGoUntilTheDirectoryIsSynced) {
   std::set<std::string> outcomes;
   for (int i = 0; i < 100; ++i) {
     DiskModel disk(dir_ / "stash");
-    for (const char* const name : {"root", "stash"}) {
-      std::filesystem::remove_all(dir_ / name);
-      std::filesystem::create_directory(dir_ / name);
-    }
+    MakeEmpty();
     ::close(Durable("a", "old"));
-    const std::string kept = disk.BeforeReplace(Path("a"));
-    ASSERT_EQ(::unlink(Path("a").c_str()), 0);
-    disk.AfterUnlink(Path("a"), kept);
+    Unlink(disk, Path("a"));
     const int fd = Durable("b", "");
     disk.AfterCreate(Path("b"), fd);
     if (i % 2 == 0) disk.AfterDirectorySync(dir_ / "root");
@@ -134,15 +139,10 @@ TEST_F(DiskModelTest, ADirectoryMadeAnewKeepsWhatWasSyncedInIt) {
   std::set<std::string> outcomes;
   for (int i = 0; i < 200; ++i) {
     DiskModel disk(dir_ / "stash");
-    for (const char* const name : {"root", "stash"}) {
-      std::filesystem::remove_all(dir_ / name);
-      std::filesystem::create_directory(dir_ / name);
-    }
+    MakeEmpty();
     std::filesystem::create_directory(Path("d"));
     ::close(Durable("d/x", "old"));
-    const std::string kept = disk.BeforeReplace(Path("d/x"));
-    ASSERT_EQ(::unlink(Path("d/x").c_str()), 0);
-    disk.AfterUnlink(Path("d/x"), kept);
+    Unlink(disk, Path("d/x"));
     ASSERT_EQ(::rmdir(Path("d").c_str()), 0);
     disk.AfterRemoveDirectory(Path("d"));
     std::filesystem::create_directory(Path("d.partial"));

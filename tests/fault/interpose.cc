@@ -48,9 +48,19 @@ std::string Covered(int fd) {
   return shim.plan.Covers(path) ? path : "";
 }
 
-std::string PathAt(int directory, const char* name) {
+// Returns the path if it lies under the root; empty for all others.
+std::string Covered(int directory, const char* name) {
+  Shim& shim = Shim::Get();
+  if (!shim.plan.active()) return "";
   const OwnAllocations own;
-  return PathOf(directory, name);
+  const std::string path = PathOf(directory, name);
+  return shim.plan.Covers(path) ? path : "";
+}
+
+// Makes a system call that returns an int.
+template <typename... Arguments>
+int SystemCall(long number, Arguments... arguments) {
+  return static_cast<int>(::syscall(number, arguments...));
 }
 
 [[noreturn]] void Die() {
@@ -70,7 +80,7 @@ struct Call {
 // Runs one covered call according to the plan. `prepare` notifies the disk model before the call,
 // `act` performs it, `part` performs a part of it, `done` notifies the model after a success.
 template <typename Prepare, typename Act, typename Part, typename Done>
-long RunCall(const Call& call, Prepare prepare, Act act, Part part, Done done) {
+auto RunCall(const Call& call, Prepare prepare, Act act, Part part, Done done) -> decltype(act()) {
   Shim& shim = Shim::Get();
   const bool models = shim.plan.models_disk();
   const Step step = shim.plan.Next(call.kind);
@@ -86,7 +96,7 @@ long RunCall(const Call& call, Prepare prepare, Act act, Part part, Done done) {
     part();
     Die();
   }
-  const long result = act();
+  const auto result = act();
   const int error = errno;
   if (result >= 0 && models) done(result);
   if (step == Step::kDieAfter) Die();
@@ -140,18 +150,18 @@ long WriteParts(int fd, const iovec* parts, int count, int64_t offset, const cha
       kNothing);
 }
 
-long Sync(int fd, long number, const char* name) {
+int Sync(int fd, long number, const char* name) {
   const std::string path = Covered(fd);
-  if (path.empty()) return ::syscall(number, fd);
+  if (path.empty()) return SystemCall(number, fd);
   Shim& shim = Shim::Get();
   const std::lock_guard lock(shim.mutex);
   struct stat facts = {};
   ::fstat(fd, &facts);
   const bool is_directory = S_ISDIR(facts.st_mode);
   const bool ignored = shim.plan.IgnoresSync(path, is_directory);
-  const long result = RunCall(
-      {name, CallKind::kSync, path}, kNothing, [] { return 0L; }, kNothing,
-      [&](long) {
+  const int result = RunCall(
+      {name, CallKind::kSync, path}, kNothing, [] { return 0; }, kNothing,
+      [&](int) {
         if (ignored) return;
         if (is_directory) {
           shim.disk.AfterDirectorySync(path);
@@ -169,8 +179,8 @@ long Sync(int fd, long number, const char* name) {
   return result;
 }
 
-long Truncate(int fd, int64_t size) {
-  const auto act = [=] { return ::syscall(SYS_ftruncate, fd, size); };
+int Truncate(int fd, int64_t size) {
+  const auto act = [=] { return SystemCall(SYS_ftruncate, fd, size); };
   const std::string path = Covered(fd);
   if (path.empty()) return act();
   Shim& shim = Shim::Get();
@@ -180,8 +190,8 @@ long Truncate(int fd, int64_t size) {
       kNothing, kNothing);
 }
 
-long Reserve(int fd, int mode, int64_t offset, int64_t bytes) {
-  const auto act = [=] { return ::syscall(SYS_fallocate, fd, mode, offset, bytes); };
+int Reserve(int fd, int mode, int64_t offset, int64_t bytes) {
+  const auto act = [=] { return SystemCall(SYS_fallocate, fd, mode, offset, bytes); };
   const std::string path = Covered(fd);
   if (path.empty()) return act();
   Shim& shim = Shim::Get();
@@ -191,83 +201,78 @@ long Reserve(int fd, int mode, int64_t offset, int64_t bytes) {
       kNothing, kNothing);
 }
 
-long Open(int directory, const char* name, int flags, mode_t mode) {
-  const auto act = [=](int how) { return ::syscall(SYS_openat, directory, name, how, mode); };
-  Shim& shim = Shim::Get();
-  if (!shim.plan.active()) return act(flags);
-  const std::string path = PathAt(directory, name);
-  if (!shim.plan.Covers(path)) return act(flags);
+int Open(int directory, const char* name, int flags, mode_t mode) {
+  const auto act = [=](int how) { return SystemCall(SYS_openat, directory, name, how, mode); };
+  const std::string path = Covered(directory, name);
+  if (path.empty()) return act(flags);
   if (Fails({"open", CallKind::kOpen, path})) return -1;
   if ((flags & (O_CREAT | O_TRUNC)) == 0) return act(flags);
+  Shim& shim = Shim::Get();
   std::unique_lock lock(shim.mutex);
   const bool exists = ::syscall(SYS_faccessat, AT_FDCWD, path.c_str(), F_OK) == 0;
   if (exists) {
-    const long fd = act(flags & ~O_TRUNC);
+    const int fd = act(flags & ~O_TRUNC);
     lock.unlock();
-    if (fd >= 0 && (flags & O_TRUNC) != 0) Truncate(static_cast<int>(fd), 0);
+    if (fd >= 0 && (flags & O_TRUNC) != 0) Truncate(fd, 0);
     return fd;
   }
   return RunCall(
       {"open", CallKind::kMakeName, path}, kNothing, [&] { return act(flags); }, kNothing,
-      [&](long fd) { shim.disk.AfterCreate(path, static_cast<int>(fd)); });
+      [&](int fd) { shim.disk.AfterCreate(path, fd); });
 }
 
-long Unlink(int directory, const char* name, int flags) {
-  const auto act = [=] { return ::syscall(SYS_unlinkat, directory, name, flags); };
+int Unlink(int directory, const char* name, int flags) {
+  const auto act = [=] { return SystemCall(SYS_unlinkat, directory, name, flags); };
+  const std::string path = Covered(directory, name);
+  if (path.empty()) return act();
   Shim& shim = Shim::Get();
-  if (!shim.plan.active()) return act();
-  const std::string path = PathAt(directory, name);
-  if (!shim.plan.Covers(path)) return act();
   const std::lock_guard lock(shim.mutex);
   if ((flags & AT_REMOVEDIR) != 0) {
     return RunCall({"rmdir", CallKind::kRemoveName, path}, kNothing, act, kNothing,
-                   [&](long) { shim.disk.AfterRemoveDirectory(path); });
+                   [&](int) { shim.disk.AfterRemoveDirectory(path); });
   }
   std::string kept;
   return RunCall(
       {"unlink", CallKind::kRemoveName, path}, [&] { kept = shim.disk.BeforeReplace(path); }, act,
-      kNothing, [&](long) { shim.disk.AfterUnlink(path, kept); });
+      kNothing, [&](int) { shim.disk.AfterUnlink(path, kept); });
 }
 
-long Rename(int from_directory, const char* from, int to_directory, const char* to,
-            unsigned int flags) {
+int Rename(int from_directory, const char* from, int to_directory, const char* to,
+           unsigned int flags) {
   const auto act = [=] {
-    return ::syscall(SYS_renameat2, from_directory, from, to_directory, to, flags);
+    return SystemCall(SYS_renameat2, from_directory, from, to_directory, to, flags);
   };
+  const std::string old_path = Covered(from_directory, from);
+  const std::string new_path = Covered(to_directory, to);
+  if (old_path.empty() || new_path.empty()) return act();
   Shim& shim = Shim::Get();
-  if (!shim.plan.active()) return act();
-  const std::string old_path = PathAt(from_directory, from);
-  const std::string new_path = PathAt(to_directory, to);
-  if (!shim.plan.Covers(old_path) || !shim.plan.Covers(new_path)) return act();
   const std::lock_guard lock(shim.mutex);
   std::string kept;
   return RunCall(
       {"rename", CallKind::kMakeName, new_path}, [&] { kept = shim.disk.BeforeReplace(new_path); },
-      act, kNothing, [&](long) { shim.disk.AfterRename(old_path, new_path, kept); });
+      act, kNothing, [&](int) { shim.disk.AfterRename(old_path, new_path, kept); });
 }
 
-long Link(int from_directory, const char* from, int to_directory, const char* to, int flags) {
+int Link(int from_directory, const char* from, int to_directory, const char* to, int flags) {
   const auto act = [=] {
-    return ::syscall(SYS_linkat, from_directory, from, to_directory, to, flags);
+    return SystemCall(SYS_linkat, from_directory, from, to_directory, to, flags);
   };
+  const std::string path = Covered(to_directory, to);
+  if (path.empty()) return act();
   Shim& shim = Shim::Get();
-  if (!shim.plan.active()) return act();
-  const std::string path = PathAt(to_directory, to);
-  if (!shim.plan.Covers(path)) return act();
   const std::lock_guard lock(shim.mutex);
   return RunCall({"link", CallKind::kMakeName, path}, kNothing, act, kNothing,
-                 [&](long) { shim.disk.AfterLink(path); });
+                 [&](int) { shim.disk.AfterLink(path); });
 }
 
-long MakeDirectory(int directory, const char* name, mode_t mode) {
-  const auto act = [=] { return ::syscall(SYS_mkdirat, directory, name, mode); };
+int MakeDirectory(int directory, const char* name, mode_t mode) {
+  const auto act = [=] { return SystemCall(SYS_mkdirat, directory, name, mode); };
+  const std::string path = Covered(directory, name);
+  if (path.empty()) return act();
   Shim& shim = Shim::Get();
-  if (!shim.plan.active()) return act();
-  const std::string path = PathAt(directory, name);
-  if (!shim.plan.Covers(path)) return act();
   const std::lock_guard lock(shim.mutex);
   return RunCall({"mkdir", CallKind::kMakeName, path}, kNothing, act, kNothing,
-                 [&](long) { shim.disk.AfterMakeDirectory(path); });
+                 [&](int) { shim.disk.AfterMakeDirectory(path); });
 }
 
 // Called when the process ends by itself: removes the data that failed syncs dropped.
@@ -299,17 +304,19 @@ extern "C" {
       mode = va_arg(arguments, mode_t);                                                            \
       va_end(arguments);                                                                           \
     }                                                                                              \
-    return static_cast<int>(shim::Open(directory, path, flags, mode));                             \
+    return shim::Open(directory, path, flags, mode);                                               \
   }
 #define NF_COMMA ,
 NF_OPEN(open, , AT_FDCWD)
-NF_OPEN(open64, , AT_FDCWD)
 NF_OPEN(openat, int at NF_COMMA, at)
-NF_OPEN(openat64, int at NF_COMMA, at)
 
 #define NF_EXPORT __attribute__((visibility("default")))
+// Exports `name` as another name of a function with the same parameters: off64_t is off_t.
+#define NF_ALIAS(name, function) NF_EXPORT __typeof(function) name __attribute__((alias(#function)))
+NF_ALIAS(open64, open);
+NF_ALIAS(openat64, openat);
 NF_EXPORT int creat(const char* path, mode_t mode) {
-  return static_cast<int>(shim::Open(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode));
+  return shim::Open(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode);
 }
 NF_EXPORT ssize_t read(int fd, void* bytes, size_t count) {
   return shim::Read(fd, bytes, count, -1);
@@ -317,9 +324,7 @@ NF_EXPORT ssize_t read(int fd, void* bytes, size_t count) {
 NF_EXPORT ssize_t pread(int fd, void* bytes, size_t count, off_t offset) {
   return shim::Read(fd, bytes, count, offset);
 }
-NF_EXPORT ssize_t pread64(int fd, void* bytes, size_t count, off64_t offset) {
-  return shim::Read(fd, bytes, count, offset);
-}
+NF_ALIAS(pread64, pread);
 NF_EXPORT ssize_t write(int fd, const void* bytes, size_t count) {
   const iovec part = {const_cast<void*>(bytes), count};
   return shim::WriteParts(fd, &part, 1, -1, "write");
@@ -328,68 +333,53 @@ NF_EXPORT ssize_t pwrite(int fd, const void* bytes, size_t count, off_t offset) 
   const iovec part = {const_cast<void*>(bytes), count};
   return shim::WriteParts(fd, &part, 1, offset, "pwrite");
 }
-NF_EXPORT ssize_t pwrite64(int fd, const void* bytes, size_t count, off64_t offset) {
-  const iovec part = {const_cast<void*>(bytes), count};
-  return shim::WriteParts(fd, &part, 1, offset, "pwrite");
-}
+NF_ALIAS(pwrite64, pwrite);
 NF_EXPORT ssize_t writev(int fd, const iovec* parts, int count) {
   return shim::WriteParts(fd, parts, count, -1, "writev");
 }
 NF_EXPORT ssize_t pwritev(int fd, const iovec* parts, int count, off_t offset) {
   return shim::WriteParts(fd, parts, count, offset, "pwritev");
 }
-NF_EXPORT ssize_t pwritev64(int fd, const iovec* parts, int count, off64_t offset) {
-  return shim::WriteParts(fd, parts, count, offset, "pwritev");
-}
-NF_EXPORT int fsync(int fd) { return static_cast<int>(shim::Sync(fd, SYS_fsync, "fsync")); }
-NF_EXPORT int fdatasync(int fd) {
-  return static_cast<int>(shim::Sync(fd, SYS_fdatasync, "fdatasync"));
-}
-NF_EXPORT int ftruncate(int fd, off_t size) noexcept {
-  return static_cast<int>(shim::Truncate(fd, size));
-}
-NF_EXPORT int ftruncate64(int fd, off64_t size) noexcept {
-  return static_cast<int>(shim::Truncate(fd, size));
-}
+NF_ALIAS(pwritev64, pwritev);
+NF_EXPORT int fsync(int fd) { return shim::Sync(fd, SYS_fsync, "fsync"); }
+NF_EXPORT int fdatasync(int fd) { return shim::Sync(fd, SYS_fdatasync, "fdatasync"); }
+NF_EXPORT int ftruncate(int fd, off_t size) noexcept { return shim::Truncate(fd, size); }
+NF_ALIAS(ftruncate64, ftruncate);
 NF_EXPORT int fallocate(int fd, int mode, off_t offset, off_t bytes) {
-  return static_cast<int>(shim::Reserve(fd, mode, offset, bytes));
+  return shim::Reserve(fd, mode, offset, bytes);
 }
-NF_EXPORT int fallocate64(int fd, int mode, off64_t offset, off64_t bytes) {
-  return static_cast<int>(shim::Reserve(fd, mode, offset, bytes));
-}
+NF_ALIAS(fallocate64, fallocate);
 NF_EXPORT int posix_fallocate(int fd, off_t offset, off_t bytes) {
   return shim::Reserve(fd, 0, offset, bytes) == 0 ? 0 : errno;
 }
-NF_EXPORT int unlink(const char* path) noexcept {
-  return static_cast<int>(shim::Unlink(AT_FDCWD, path, 0));
-}
+NF_EXPORT int unlink(const char* path) noexcept { return shim::Unlink(AT_FDCWD, path, 0); }
 NF_EXPORT int unlinkat(int at, const char* path, int flags) noexcept {
-  return static_cast<int>(shim::Unlink(at, path, flags));
+  return shim::Unlink(at, path, flags);
 }
 NF_EXPORT int rmdir(const char* path) noexcept {
-  return static_cast<int>(shim::Unlink(AT_FDCWD, path, AT_REMOVEDIR));
+  return shim::Unlink(AT_FDCWD, path, AT_REMOVEDIR);
 }
 NF_EXPORT int rename(const char* from, const char* to) noexcept {
-  return static_cast<int>(shim::Rename(AT_FDCWD, from, AT_FDCWD, to, 0));
+  return shim::Rename(AT_FDCWD, from, AT_FDCWD, to, 0);
 }
 NF_EXPORT int renameat(int from_at, const char* from, int to_at, const char* to) noexcept {
-  return static_cast<int>(shim::Rename(from_at, from, to_at, to, 0));
+  return shim::Rename(from_at, from, to_at, to, 0);
 }
 NF_EXPORT int renameat2(int from_at, const char* from, int to_at, const char* to,
                         unsigned int flags) noexcept {
-  return static_cast<int>(shim::Rename(from_at, from, to_at, to, flags));
+  return shim::Rename(from_at, from, to_at, to, flags);
 }
 NF_EXPORT int link(const char* from, const char* to) noexcept {
-  return static_cast<int>(shim::Link(AT_FDCWD, from, AT_FDCWD, to, 0));
+  return shim::Link(AT_FDCWD, from, AT_FDCWD, to, 0);
 }
 NF_EXPORT int linkat(int from_at, const char* from, int to_at, const char* to, int flags) noexcept {
-  return static_cast<int>(shim::Link(from_at, from, to_at, to, flags));
+  return shim::Link(from_at, from, to_at, to, flags);
 }
 NF_EXPORT int mkdir(const char* path, mode_t mode) noexcept {
-  return static_cast<int>(shim::MakeDirectory(AT_FDCWD, path, mode));
+  return shim::MakeDirectory(AT_FDCWD, path, mode);
 }
 NF_EXPORT int mkdirat(int at, const char* path, mode_t mode) noexcept {
-  return static_cast<int>(shim::MakeDirectory(at, path, mode));
+  return shim::MakeDirectory(at, path, mode);
 }
 NF_EXPORT void _exit(int code) {
   shim::End();

@@ -41,9 +41,7 @@ class MoveFiles(unittest.TestCase):
 
     def run_map(self, text: str) -> subprocess.CompletedProcess[str]:
         (self.root / "map").write_text(text, encoding="utf-8")
-        return subprocess.run(
-            ["scripts/move_files", "map"], cwd=self.root, check=False, capture_output=True, text=True
-        )
+        return subprocess.run(["scripts/move_files", "map"], cwd=self.root, check=False, capture_output=True, text=True)
 
     def test_a_folder_moves_with_its_mentions_and_its_build_list(self) -> None:
         ran = self.run_map("server/old/ server/new/\n")

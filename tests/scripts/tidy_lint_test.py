@@ -24,12 +24,8 @@ class Lint(PlantedTree):
         )
 
     def test_the_linter_complains(self) -> None:
-        planted = self.plant(
-            {
-                ".clang-tidy": "Checks: '-*,modernize-use-nullptr'\nWarningsAsErrors: '*'\n",
-                "engine/a.cc": "int* a = 0;\n",
-            }
-        )
+        planted = self.plant({".clang-tidy": "Checks: '-*,modernize-use-nullptr'\nWarningsAsErrors: '*'\n",
+                              "engine/a.cc": "int* a = 0;\n"})
         build = self.root / "build"
         self.write_commands(build)
         found = lint.check(planted, build, everything=False, cache_folder=self.root / "cache")
@@ -44,9 +40,7 @@ class Lint(PlantedTree):
             "int guarded __attribute__((guarded_by(lock)));",
             "void Write() { guarded = 1; }",
         ]
-        return self.plant(
-            {".clang-tidy": (ROOT / ".clang-tidy").read_text(), "engine/a.cc": "\n".join(lines) + "\n"}
-        )
+        return self.plant({".clang-tidy": (ROOT / ".clang-tidy").read_text(), "engine/a.cc": "\n".join(lines) + "\n"})
 
     def test_the_linter_finds_a_missing_lock(self) -> None:
         planted = self.plant_unlocked_write()

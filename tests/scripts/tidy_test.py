@@ -55,9 +55,7 @@ class Layout(PlantedTree):
         self.assert_finds(tree.check_layout(planted), "docs:1: top-level entry")
 
     def test_large_files_are_refused(self) -> None:
-        planted = self.plant(
-            {"tests/data.bin": "x" * (tree.FILE_BYTES_MAX + 1), "tests/fits.bin": "x" * tree.FILE_BYTES_MAX}
-        )
+        planted = self.plant({"tests/data.bin": "x" * (tree.FILE_BYTES_MAX + 1), "tests/fits.bin": "x" * tree.FILE_BYTES_MAX})
         self.assert_finds(tree.check_layout(planted), "tests/data.bin:1:")
 
     def test_ignored_files_are_not_looked_at(self) -> None:
@@ -130,18 +128,14 @@ class Includes(PlantedTree):
 
     def test_cuda_only_under_the_gpu_engine(self) -> None:
         self.assert_finds(self.findings("engine/corpus/c.cc", "<cuda_runtime.h>"), "CUDA only in engine/gpu")
-        self.assert_finds(
-            includes.check(self.plant({"engine/corpus/c.cc": "", "server/k.cu": ""})), "CUDA sources only in"
-        )
+        self.assert_finds(includes.check(self.plant({"engine/corpus/c.cc": "", "server/k.cu": ""})), "CUDA sources only in")
 
     def test_rpc_never_in_the_engine(self) -> None:
         self.assert_finds(self.findings("engine/base/b.h", "<grpcpp/grpcpp.h>"), "no gRPC or protobuf")
         self.assert_finds(self.findings("engine/base/b.h", "<google/protobuf/message.h>"), "no gRPC or protobuf")
 
     def test_ranges_and_sources_are_not_included(self) -> None:
-        self.assert_finds(
-            self.findings("engine/base/b.h", "<ranges>", '"engine/base/b.cc"'), "<ranges>", "a source file"
-        )
+        self.assert_finds(self.findings("engine/base/b.h", "<ranges>", '"engine/base/b.cc"'), "<ranges>", "a source file")
 
 
 class Sizes(PlantedTree):
@@ -160,29 +154,19 @@ class Sizes(PlantedTree):
             "C::~C()",
         ):
             extra = signature.count("\n")
-            found = sizes.check(
-                self.plant({"engine/f.cc": "namespace n {\n" + function(71 - extra, signature) + "}\n"})
-            )
+            found = sizes.check(self.plant({"engine/f.cc": "namespace n {\n" + function(71 - extra, signature) + "}\n"}))
             self.assert_finds(found, "71 lines; at most 70")
             self.assertTrue(str(found[0]).startswith("engine/f.cc:2:"), found[0])
             self.assert_finds(sizes.check(self.plant({"engine/f.cc": function(70 - extra, signature)})))
 
     def test_methods_inside_a_class_count_alone(self) -> None:
-        body = (
-            "class C {\n public:\n"
-            + function(60)
-            + function(60)
-            + function(72, "  void M() override")
-            + " private:\n  int a_;\n};\n"
-        )
+        body = "class C {\n public:\n" + function(60) * 2 + function(72, "  void M() override") + " private:\n  int a_;\n};\n"
         self.assert_finds(sizes.check(self.plant({"engine/c.h": body})), "function M: 72 lines")
 
     def test_a_kernel_may_be_longer(self) -> None:
         kernel = "__global__ void __launch_bounds__(128) Scan(const int* p)"
         self.assert_finds(sizes.check(self.plant({"engine/gpu/kernels/k.cu": function(120, kernel)})))
-        self.assert_finds(
-            sizes.check(self.plant({"engine/gpu/kernels/k.cu": function(121, kernel)})), "kernel Scan: 121 lines"
-        )
+        self.assert_finds(sizes.check(self.plant({"engine/gpu/kernels/k.cu": function(121, kernel)})), "kernel Scan: 121 lines")
 
     def test_tables_strings_and_comments_are_no_functions(self) -> None:
         body = (
@@ -196,9 +180,7 @@ class Sizes(PlantedTree):
         self.assert_finds(sizes.check(self.plant({"engine/t.h": body})))
 
     def test_python_functions_too(self) -> None:
-        self.assert_finds(
-            sizes.check(self.plant({"scripts/x.py": "def f():\n" + "    pass\n" * 70})), "function f: 71 lines"
-        )
+        self.assert_finds(sizes.check(self.plant({"scripts/x.py": "def f():\n" + "    pass\n" * 70})), "function f: 71 lines")
 
 
 class Text(PlantedTree):
@@ -260,25 +242,13 @@ class Text(PlantedTree):
 
 class Registration(PlantedTree):
     def test_a_test_that_no_list_names_is_found(self) -> None:
-        planted = self.plant(
-            {
-                "tests/a/CMakeLists.txt": "nearfield_test(x SOURCES x_test.cc sub/y_test.cu)\n",
-                "tests/a/x_test.cc": "",
-                "tests/a/sub/y_test.cu": "",
-                "tests/a/z_test.cc": "",
-                "tests/b/x_test.cc": "",
-            }
-        )
+        planted = self.plant({"tests/a/CMakeLists.txt": "nearfield_test(x SOURCES x_test.cc sub/y_test.cu)\n",
+                              "tests/a/x_test.cc": "", "tests/a/sub/y_test.cu": "", "tests/a/z_test.cc": "", "tests/b/x_test.cc": ""})
         self.assert_finds(registration.check(planted), "tests/a/z_test.cc:1:", "tests/b/x_test.cc:1:")
 
     def test_a_longer_name_does_not_register_a_shorter_one(self) -> None:
-        planted = self.plant(
-            {
-                "tests/CMakeLists.txt": "SOURCES big_scan_test.cc\n",
-                "tests/big_scan_test.cc": "",
-                "tests/scan_test.cc": "",
-            }
-        )
+        planted = self.plant({"tests/CMakeLists.txt": "SOURCES big_scan_test.cc\n", "tests/big_scan_test.cc": "",
+                              "tests/scan_test.cc": ""})
         self.assert_finds(registration.check(planted), "tests/scan_test.cc:1:")
 
 
@@ -335,30 +305,18 @@ class Tools(PlantedTree):
 
     def test_shell_scripts_are_strict_and_clean(self) -> None:
         strict = "#!/usr/bin/env bash\nset -euo pipefail\n"
-        planted = self.plant(
-            {
-                "scripts/loose": "#!/usr/bin/env bash\ntrue\n",
-                "scripts/bad": strict + "cd $1 || exit\n",
-                "scripts/good": strict + "true\n",
-            }
-        )
+        planted = self.plant({"scripts/loose": "#!/usr/bin/env bash\ntrue\n", "scripts/bad": strict + "cd $1 || exit\n",
+                              "scripts/good": strict + "true\n"})
         self.assert_finds(shell.check(planted), "scripts/loose:1:", "scripts/bad:3:")
 
 
 class Command(PlantedTree):
     def run_tidy(self) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(ROOT / "scripts" / "tidy"), "--root", str(self.root)], check=False, capture_output=True, text=True
-        )
+        return tree.run_tool(str(ROOT / "scripts" / "tidy"), "--root", str(self.root))
 
     def test_a_clean_tree_passes_and_a_violation_fails(self) -> None:
-        self.plant(
-            {
-                ".clang-format": (ROOT / ".clang-format").read_text(),
-                "engine/base/a.h": header("int A();"),
-                budget.BUDGETS: "engine/base 50\n",
-            }
-        )
+        self.plant({".clang-format": (ROOT / ".clang-format").read_text(), "engine/base/a.h": header("int A();"),
+                    budget.BUDGETS: "engine/base 50\n"})
         self.assertEqual(self.run_tidy().returncode, 0, self.run_tidy().stdout)
         self.plant({"engine/base/b.cc": "// TODO: b\n"})
         failed = self.run_tidy()

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from concurrent import futures
 
-from tidy_rules.tree import Finding, Tree
+from tidy_rules.tree import Finding, Tree, run_tool
 
 TOOL = "clang-format-14"
 FILES_PER_CALL = 20
@@ -22,9 +21,7 @@ def check(tree: Tree) -> list[Finding]:
         return [Finding(".clang-format", 1, "format", f"{TOOL} is not installed: run scripts/setup --test")]
 
     def run(paths: list[str]) -> str:
-        return subprocess.run(
-            [TOOL, "--dry-run", "-Werror", *paths], cwd=tree.root, check=False, capture_output=True, text=True
-        ).stderr
+        return run_tool(TOOL, "--dry-run", "-Werror", *paths, cwd=tree.root).stderr
 
     groups = [tree.cxx[i : i + FILES_PER_CALL] for i in range(0, len(tree.cxx), FILES_PER_CALL)]
     with futures.ThreadPoolExecutor(os.cpu_count()) as pool:

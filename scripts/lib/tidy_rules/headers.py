@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from concurrent import futures
 
-from tidy_rules.tree import Finding, Tree
+from tidy_rules.tree import Finding, Tree, run_tool
 
 ONCE = re.compile(r"^#pragma once\n", re.MULTILINE)
 # A header that Highway includes once per target has a guard of its own.
@@ -33,17 +33,8 @@ def check_guards(tree: Tree) -> list[Finding]:
 
 def generate_protos(tree: Tree, folder: str) -> None:
     sources = [str(tree.root / path) for path in tree.files if path.startswith("proto/") and path.endswith(".proto")]
-    subprocess.run(
-        [
-            "protoc",
-            f"-I{tree.root / 'proto'}",
-            f"--cpp_out={folder}",
-            f"--grpc_out={folder}",
-            "--plugin=protoc-gen-grpc=/usr/bin/grpc_cpp_plugin",
-            *sources,
-        ],
-        check=True,
-    )
+    outputs = [f"--cpp_out={folder}", f"--grpc_out={folder}", "--plugin=protoc-gen-grpc=/usr/bin/grpc_cpp_plugin"]
+    subprocess.run(["protoc", f"-I{tree.root / 'proto'}", *outputs, *sources], check=True)
 
 
 def compile_alone(tree: Tree, path: str, generated: str) -> list[Finding]:
@@ -51,24 +42,8 @@ def compile_alone(tree: Tree, path: str, generated: str) -> list[Finding]:
     folders = [f"-I{tree.root / include}"]
     if not include.startswith("engine/"):
         folders += ["-isystem", generated]
-    compiled = subprocess.run(
-        [
-            "g++",
-            "-std=c++20",
-            "-fsyntax-only",
-            "-H",
-            "-Wall",
-            "-Wextra",
-            "-Wno-pragma-once-outside-header",
-            "-x",
-            "c++",
-            *folders,
-            str(tree.root / path),
-        ],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+    flags = ["-std=c++20", "-fsyntax-only", "-H", "-Wall", "-Wextra", "-Wno-pragma-once-outside-header", "-x", "c++"]
+    compiled = run_tool("g++", *flags, *folders, str(tree.root / path))
     if compiled.returncode != 0:
         error = next((line for line in compiled.stderr.splitlines() if "error" in line), "see g++")
         return [Finding(path, 1, "headers", f"does not compile alone: {error}")]

@@ -120,9 +120,8 @@ def include_findings(tree: Tree, path: str, target: str) -> list[str]:
     if target.startswith("tests/") and own != "tests":
         messages.append(f'"{target}": only tests may include tests')
     elif own is not None and reached is not None and reached != own and not LAYERS[own] & {reached, target}:
-        messages.append(
-            f'"{target}": {own} may not include {reached}; it may: {", ".join(sorted(LAYERS[own])) or "nothing"}'
-        )
+        may = ", ".join(sorted(LAYERS[own])) or "nothing"
+        messages.append(f'"{target}": {own} may not include {reached}; it may: {may}')
     return messages
 
 
@@ -134,8 +133,6 @@ def check(tree: Tree) -> list[Finding]:
         for number, line in enumerate(tree.lines(path), 1):
             match = INCLUDE.match(line)
             if match is not None:
-                findings += [
-                    Finding(path, number, "includes", message)
-                    for message in include_findings(tree, path, match.group(2))
-                ]
+                messages = include_findings(tree, path, match.group(2))
+                findings += [Finding(path, number, "includes", message) for message in messages]
     return findings

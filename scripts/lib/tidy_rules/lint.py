@@ -14,7 +14,7 @@ import subprocess
 from concurrent import futures
 
 from tidy_rules import lint_cache
-from tidy_rules.tree import Finding, Tree
+from tidy_rules.tree import Finding, Tree, run_tool
 
 TOOL = "clang-tidy-14"
 COMPLAINT = re.compile(r"^(.+?):(\d+):\d+: (?:warning|error): (.*)$", re.MULTILINE)
@@ -50,14 +50,8 @@ def checks_of(path: str, deps: list[str]) -> str | None:
 
 def lint_file(tree: Tree, build: pathlib.Path, path: str, checks: str = ALL_CHECKS) -> list[Finding]:
     try:
-        ran = subprocess.run(
-            [TOOL, "--quiet", f"--checks={checks}", "-p", str(build), str(tree.root / path)],
-            cwd=tree.root,
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=FILE_SECONDS_MAX,
-        )
+        ran = run_tool(TOOL, "--quiet", f"--checks={checks}", "-p", str(build), str(tree.root / path),
+                       cwd=tree.root, timeout=FILE_SECONDS_MAX)
     except subprocess.TimeoutExpired:
         return [Finding(path, 1, "lint", f"{TOOL} took more than {FILE_SECONDS_MAX} s")]
     findings = []

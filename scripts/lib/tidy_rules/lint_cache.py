@@ -10,8 +10,9 @@ import functools
 import hashlib
 import os
 import pathlib
-import subprocess
 import time
+
+from tidy_rules.tree import run_tool
 
 UNUSED_DAYS_MAX = 30
 
@@ -19,8 +20,7 @@ UNUSED_DAYS_MAX = 30
 def default_folder() -> pathlib.Path:
     """Returns a folder next to ccache's, or in the user's cache folder if there is no ccache."""
     try:
-        ran = subprocess.run(["ccache", "--get-config", "cache_dir"], check=False, capture_output=True, text=True)
-        found = ran.stdout.strip()
+        found = run_tool("ccache", "--get-config", "cache_dir").stdout.strip()
     except FileNotFoundError:
         found = ""
     return pathlib.Path(found or pathlib.Path.home() / ".cache/ccache").parent / "nearfield-lint"
@@ -30,7 +30,7 @@ def read_deps(build: pathlib.Path) -> dict[str, list[str]]:
     """Returns the files from which each object was made, as recorded by ninja, as absolute
     paths."""
     try:
-        ran = subprocess.run(["ninja", "-C", str(build), "-t", "deps"], check=False, capture_output=True, text=True)
+        ran = run_tool("ninja", "-C", str(build), "-t", "deps")
     except FileNotFoundError:
         return {}
     deps: dict[str, list[str]] = {}
@@ -49,7 +49,7 @@ class LintCache:
     def __init__(self, folder: pathlib.Path, root: pathlib.Path, tool: str) -> None:
         self.folder = folder
         self.root = root
-        version = subprocess.run([tool, "--version"], check=False, capture_output=True, text=True).stdout
+        version = run_tool(tool, "--version").stdout
         self.rules = version + (root / ".clang-tidy").read_text(encoding="utf-8")
         self.folder.mkdir(parents=True, exist_ok=True)
         for entry in self.folder.iterdir():

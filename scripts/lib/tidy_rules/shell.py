@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 
-from tidy_rules.tree import Finding, Tree
+from tidy_rules.tree import Finding, Tree, run_tool
 
 COMPLAINT = re.compile(r"^(.+?):(\d+):\d+: (?:error|warning|note|style): (.*)$", re.MULTILINE)
 
@@ -22,11 +21,5 @@ def check(tree: Tree) -> list[Finding]:
         return findings
     if shutil.which("shellcheck") is None:
         return findings + [Finding(scripts[0], 1, "shell", "shellcheck is not installed: run scripts/setup --test")]
-    output = subprocess.run(
-        ["shellcheck", "--format=gcc", "--external-sources", *scripts],
-        cwd=tree.root,
-        check=False,
-        capture_output=True,
-        text=True,
-    ).stdout
+    output = run_tool("shellcheck", "--format=gcc", "--external-sources", *scripts, cwd=tree.root).stdout
     return findings + [Finding(path, int(line), "shell", message) for path, line, message in COMPLAINT.findall(output)]

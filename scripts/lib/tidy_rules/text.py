@@ -41,9 +41,7 @@ def outside_arena(path: str) -> bool:
 
 
 def in_build_files(path: str) -> bool:
-    return not is_tidy_itself(path) and path.endswith(
-        ("CMakeLists.txt", ".cmake", "CMakePresets.json", "Dockerfile", ".sh")
-    )
+    return anywhere(path) and path.endswith(("CMakeLists.txt", ".cmake", "CMakePresets.json", "Dockerfile", ".sh"))
 
 
 def with_checked_locks(path: str) -> bool:
@@ -72,12 +70,7 @@ BANS = (
         in_cxx,
         "scores are bit-exact: no pragma or intrinsic may relax IEEE arithmetic",
     ),
-    Ban(
-        "maddubs",
-        re.compile(r"maddubs|SatWidenMulPairwiseAdd"),
-        in_cxx,
-        "this instruction saturates; int8 products must be exact",
-    ),
+    Ban("maddubs", re.compile(r"maddubs|SatWidenMulPairwiseAdd"), in_cxx, "this instruction saturates; int8 products must be exact"),
     Ban("managed-memory", re.compile(r"\bcudaMallocManaged\b"), in_cxx, "device memory comes only from the sealed arena"),
     Ban(
         "device-malloc",
@@ -126,12 +119,7 @@ BANS = (
         "ids and scores are compared to the bit; state the reason for any other comparison",
     ),
     Ban("vacuous", re.compile(r"\b(?:EXPECT|ASSERT)_TRUE\(true\)|\bSUCCEED\(\)"), in_tests, "a test that cannot fail"),
-    Ban(
-        "march",
-        re.compile(r"-march=native|-mtune=native"),
-        in_build_files,
-        "one binary for every CPU: Highway dispatches at run time",
-    ),
+    Ban("march", re.compile(r"-march=native|-mtune=native"), in_build_files, "one binary for every CPU: Highway dispatches at run time"),
     Ban(
         "stdio",
         re.compile(r"\bstd::c(?:out|err)\b|(?<![\w:])(?:std::)?f?printf\("),
@@ -147,8 +135,6 @@ def check(tree: Tree) -> list[Finding]:
         bans = [ban for ban in BANS if ban.applies(path)]
         for number, line in enumerate(tree.lines(path), 1):
             for ban in bans:
-                if ban.pattern.search(line) and not allowed(line, ban.rule):
-                    found = ban.pattern.search(line)
-                    word = found.group(0).strip() if found else ""
-                    findings.append(Finding(path, number, ban.rule, f"'{word}': {ban.message}"))
+                if (found := ban.pattern.search(line)) and not allowed(line, ban.rule):
+                    findings.append(Finding(path, number, ban.rule, f"'{found[0].strip()}': {ban.message}"))
     return findings

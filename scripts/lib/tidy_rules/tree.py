@@ -31,20 +31,18 @@ class Finding:
         return f"{self.path}:{self.line}: {self.message} [{self.rule}]"
 
 
+def run_tool(*command: str, cwd: pathlib.Path | None = None, timeout: float | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs a tool whose exit code its caller checks; keeps its output."""
+    return subprocess.run(command, cwd=cwd, timeout=timeout, check=False, capture_output=True, text=True)
+
+
 class Tree:
     """A checkout: the files that git tracks or would track, as paths relative to its root."""
 
     def __init__(self, root: pathlib.Path) -> None:
         self.root = root
-        listed = (
-            subprocess.run(
-                ["git", "-C", str(root), "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
-                check=True,
-                capture_output=True,
-            )
-            .stdout.decode()
-            .split("\0")
-        )
+        command = ["git", "-C", str(root), "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+        listed = subprocess.run(command, check=True, capture_output=True).stdout.decode().split("\0")
         self.files = sorted({path for path in listed if path and (root / path).is_file()})
 
     @functools.cached_property
@@ -92,7 +90,5 @@ def check_layout(tree: Tree) -> list[Finding]:
     for path in tree.files:
         size = (tree.root / path).stat().st_size
         if size > FILE_BYTES_MAX:
-            findings.append(
-                Finding(path, 1, "layout", f"{size} bytes; at most {FILE_BYTES_MAX} are tracked in one file")
-            )
+            findings.append(Finding(path, 1, "layout", f"{size} bytes; at most {FILE_BYTES_MAX} are tracked in one file"))
     return findings
