@@ -60,11 +60,10 @@ class NearfieldServiceTest : public ServerFixture {
   NearfieldService& service() { return server_->service(); }
 
   template <typename Request, typename Response>
-  CallEnd Call(ActiveCallPtr (NearfieldService::*method)(CallContext*,
-                                                         std::shared_ptr<const Request>, Response*),
+  CallEnd Call(ActiveCallPtr (NearfieldService::*method)(Rpc<Request, Response>),
                const Request& request, Response* response, CallFacts facts = {}) {
     InProcessUnary call(std::move(facts));
-    call.Bind((service().*method)(&call, std::make_shared<const Request>(request), response));
+    call.Bind((service().*method)({&call, std::make_shared<const Request>(request), response}));
     return call.AwaitEnd();
   }
 
@@ -284,7 +283,7 @@ TEST_F(NearfieldServiceTest, CancelAndDeadlineEndACallThatWaits) {
   {
     InProcessUnary call;
     call.Bind(
-        service().Search(&call, std::make_shared<const pb::SearchRequest>(request), &response));
+        service().Search({&call, std::make_shared<const pb::SearchRequest>(request), &response}));
     call.Cancel();
     EXPECT_THAT(call.AwaitEnd().status, absl_testing::StatusIs(absl::StatusCode::kCancelled));
   }
