@@ -46,80 +46,62 @@ absl::Status Ended(const Call& call, const absl::Status& status) {
 }  // namespace
 
 ActiveCallPtr LocalService::CreateCollection(
-    CallContext* context, std::shared_ptr<const pb::CreateCollectionRequest> request,
-    pb::CreateCollectionResponse* response) {
-  return UnaryCall::Run(
-      {.state = state_, .context = context, .method = "CreateCollection", .pool = &Core::reads},
-      [this, request, response](Core& core, Call& call) -> absl::Status {
-        call.record.collection = request->name();
-        ABSL_RETURN_IF_ERROR(ValidateCollectionName(request->name()));
-        ABSL_ASSIGN_OR_RETURN(const CollectionSpec spec, FromProto(*request));
+    Rpc<pb::CreateCollectionRequest, pb::CreateCollectionResponse> rpc) {
+  return Run(
+      "CreateCollection", &Core::reads, rpc, [this, rpc](Core& core, Call& call) -> absl::Status {
+        call.record.collection = rpc.request->name();
+        ABSL_RETURN_IF_ERROR(ValidateCollectionName(rpc.request->name()));
+        ABSL_ASSIGN_OR_RETURN(const CollectionSpec spec, FromProto(*rpc.request));
         ABSL_ASSIGN_OR_RETURN(AttributeSchema schema,
-                              FromProto(request->attributes(), AttributeLimits()));
+                              FromProto(rpc.request->attributes(), AttributeLimits()));
         ABSL_ASSIGN_OR_RETURN(const auto named,
-                              core.catalog.Create(request->name(), spec, std::move(schema)));
+                              core.catalog.Create(rpc.request->name(), spec, std::move(schema)));
         names_changed_();
-        Describe(*named, {}, response->mutable_collection());
+        Describe(*named, {}, rpc.response->mutable_collection());
         return absl::OkStatus();
       });
 }
 
-ActiveCallPtr LocalService::DropCollection(CallContext* context,
-                                           std::shared_ptr<const pb::DropCollectionRequest> request,
-                                           pb::DropCollectionResponse* response) {
-  return UnaryCall::Run(
-      {.state = state_, .context = context, .method = "DropCollection", .pool = &Core::reads},
-      [this, request, response](Core& core, Call& call) -> absl::Status {
-        call.record.collection = request->name();
-        ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.Drop(request->name()));
-        names_changed_();
-        core.pinned_snapshots.Forget(named->collection.get());
-        call.record.rows = named->collection->Stats().rows_count;
-        response->set_rows_count(static_cast<uint64_t>(call.record.rows));
-        return absl::OkStatus();
-      });
+ActiveCallPtr LocalService::DropCollection(
+    Rpc<pb::DropCollectionRequest, pb::DropCollectionResponse> rpc) {
+  return Run("DropCollection", &Core::reads, rpc,
+             [this, rpc](Core& core, Call& call) -> absl::Status {
+               call.record.collection = rpc.request->name();
+               ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.Drop(rpc.request->name()));
+               names_changed_();
+               core.pinned_snapshots.Forget(named->collection.get());
+               call.record.rows = named->collection->Stats().rows_count;
+               rpc.response->set_rows_count(static_cast<uint64_t>(call.record.rows));
+               return absl::OkStatus();
+             });
 }
 
-ActiveCallPtr LocalService::GetCollection(CallContext* context,
-                                          std::shared_ptr<const pb::GetCollectionRequest> request,
-                                          pb::GetCollectionResponse* response) {
-  return UnaryCall::Run(
-      {.state = state_,
-       .context = context,
-       .response = response,
-       .method = "GetCollection",
-       .pool = &Core::reads},
-      [request, response](Core& core, Call& call) -> absl::Status {
-        call.record.collection = request->name();
-        ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.FindAny(request->name()));
-        Describe(*named, core.catalog.ListAliases(), response->mutable_collection());
+ActiveCallPtr LocalService::GetCollection(
+    Rpc<pb::GetCollectionRequest, pb::GetCollectionResponse> rpc) {
+  return RunAndReserve(
+      "GetCollection", &Core::reads, rpc, [rpc](Core& core, Call& call) -> absl::Status {
+        call.record.collection = rpc.request->name();
+        ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.FindAny(rpc.request->name()));
+        Describe(*named, core.catalog.ListAliases(), rpc.response->mutable_collection());
         return absl::OkStatus();
       });
 }
 
 ActiveCallPtr LocalService::ListCollections(
-    CallContext* context, std::shared_ptr<const pb::ListCollectionsRequest> /*request*/,
-    pb::ListCollectionsResponse* response) {
-  return UnaryCall::Run({.state = state_,
-                         .context = context,
-                         .response = response,
-                         .method = "ListCollections",
-                         .pool = &Core::reads},
-                        [response](Core& core, Call& /*call*/) {
-                          const Catalog::Aliases aliases = core.catalog.ListAliases();
-                          for (const auto& named : core.catalog.List()) {
-                            Describe(*named, aliases, response->add_collections());
-                          }
-                          return absl::OkStatus();
-                        });
+    Rpc<pb::ListCollectionsRequest, pb::ListCollectionsResponse> rpc) {
+  return RunAndReserve("ListCollections", &Core::reads, rpc,
+                       [response = rpc.response](Core& core, Call& /*call*/) {
+                         const Catalog::Aliases aliases = core.catalog.ListAliases();
+                         for (const auto& named : core.catalog.List()) {
+                           Describe(*named, aliases, response->add_collections());
+                         }
+                         return absl::OkStatus();
+                       });
 }
 
-ActiveCallPtr LocalService::GetCapacity(CallContext* context,
-                                        std::shared_ptr<const pb::GetCapacityRequest> /*request*/,
-                                        pb::GetCapacityResponse* response) {
-  return UnaryCall::Run(
-      {.state = state_, .context = context, .method = "GetCapacity", .pool = &Core::reads},
-      [response](Core& core, Call& /*call*/) {
+ActiveCallPtr LocalService::GetCapacity(Rpc<pb::GetCapacityRequest, pb::GetCapacityResponse> rpc) {
+  return Run(
+      "GetCapacity", &Core::reads, rpc, [response = rpc.response](Core& core, Call& /*call*/) {
         ToProto(core.engine->Info(), core.engine->GetCapacity(), response);
         const AttributeShared& attributes = core.catalog.attributes();
         response->set_attribute_bytes_total(static_cast<uint64_t>(attributes.memory_bytes_max));
@@ -128,127 +110,97 @@ ActiveCallPtr LocalService::GetCapacity(CallContext* context,
       });
 }
 
-ActiveCallPtr LocalService::GetCounters(CallContext* context,
-                                        std::shared_ptr<const pb::GetCountersRequest> /*request*/,
-                                        pb::GetCountersResponse* response) {
-  return UnaryCall::Run(
-      {.state = state_, .context = context, .method = "GetCounters", .pool = &Core::reads},
-      [response](Core& core, Call& call) {
-        ServerState& state = *call.state();
-        response->set_started_unix_ms(absl::ToUnixMillis(absl::FromChrono(state.started())));
-        for (const auto& [key, count] : state.call_counter().counts()) {
-          pb::CallCounter* const counter = response->add_calls();
-          counter->set_method(key.first);
-          counter->set_status(key.second);
-          counter->set_calls_count(static_cast<uint64_t>(count.calls));
-          counter->set_rows_count(static_cast<uint64_t>(count.rows));
-          counter->set_total_us(static_cast<uint64_t>(count.total_us));
-        }
-        ToProto(core.pass_counter.counts(), response->mutable_passes());
-        ToProto(core.audit->auditor.counts(), response->mutable_audit());
-        ToProto(state.connection_counts(), response->mutable_connections());
-        response->set_log_lines_dropped_count(static_cast<uint64_t>(state.log()->dropped()));
-        return absl::OkStatus();
-      });
+ActiveCallPtr LocalService::GetCounters(Rpc<pb::GetCountersRequest, pb::GetCountersResponse> rpc) {
+  return Run("GetCounters", &Core::reads, rpc, [response = rpc.response](Core& core, Call& call) {
+    ServerState& state = *call.state();
+    response->set_started_unix_ms(absl::ToUnixMillis(absl::FromChrono(state.started())));
+    for (const auto& [key, count] : state.call_counter().counts()) {
+      pb::CallCounter* const counter = response->add_calls();
+      counter->set_method(key.first);
+      counter->set_status(key.second);
+      counter->set_calls_count(static_cast<uint64_t>(count.calls));
+      counter->set_rows_count(static_cast<uint64_t>(count.rows));
+      counter->set_total_us(static_cast<uint64_t>(count.total_us));
+    }
+    ToProto(core.pass_counter.counts(), response->mutable_passes());
+    ToProto(core.audit->auditor.counts(), response->mutable_audit());
+    ToProto(state.connection_counts(), response->mutable_connections());
+    response->set_log_lines_dropped_count(static_cast<uint64_t>(state.log()->dropped()));
+    return absl::OkStatus();
+  });
 }
 
-ActiveCallPtr LocalService::Verify(CallContext* context,
-                                   std::shared_ptr<const pb::VerifyRequest> request,
-                                   pb::VerifyResponse* response) {
-  return UnaryCall::Run({.state = state_,
-                         .context = context,
-                         .response = response,
-                         .method = "Verify",
-                         .pool = &Core::verifications},
-                        [request, response](Core& core, Call& call) {
-                          return VerifyAnswer(core, call, *request, response);
-                        });
+ActiveCallPtr LocalService::Verify(Rpc<pb::VerifyRequest, pb::VerifyResponse> rpc) {
+  return RunAndReserve("Verify", &Core::verifications, rpc, [rpc](Core& core, Call& call) {
+    return VerifyAnswer(core, call, *rpc.request, rpc.response);
+  });
 }
 
-ActiveCallPtr LocalService::SetAlias(CallContext* context,
-                                     std::shared_ptr<const pb::SetAliasRequest> request,
-                                     pb::SetAliasResponse* response) {
-  return UnaryCall::Run(
-      {.state = state_, .context = context, .method = "SetAlias", .pool = &Core::reads},
-      [this, request, response](Core& core, Call& call) -> absl::Status {
-        call.record.collection = request->collection();
-        ABSL_ASSIGN_OR_RETURN(const Catalog::AliasChange change,
-                              core.catalog.SetAlias(request->alias(), request->collection()));
-        names_changed_();
-        Describe(*change.now, core.catalog.ListAliases(), response->mutable_collection());
-        if (change.before != nullptr) response->set_collection_before(change.before->name);
-        call.state()->log()->Write(LogLevel::kInfo, "alias set",
-                                   {{"alias", request->alias()},
-                                    {"collection", change.now->name},
-                                    {"collection_before", response->collection_before()}});
-        return absl::OkStatus();
-      });
+ActiveCallPtr LocalService::SetAlias(Rpc<pb::SetAliasRequest, pb::SetAliasResponse> rpc) {
+  return Run("SetAlias", &Core::reads, rpc, [this, rpc](Core& core, Call& call) -> absl::Status {
+    call.record.collection = rpc.request->collection();
+    ABSL_ASSIGN_OR_RETURN(const Catalog::AliasChange change,
+                          core.catalog.SetAlias(rpc.request->alias(), rpc.request->collection()));
+    names_changed_();
+    Describe(*change.now, core.catalog.ListAliases(), rpc.response->mutable_collection());
+    if (change.before != nullptr) rpc.response->set_collection_before(change.before->name);
+    call.state()->log()->Write(LogLevel::kInfo, "alias set",
+                               {{"alias", rpc.request->alias()},
+                                {"collection", change.now->name},
+                                {"collection_before", rpc.response->collection_before()}});
+    return absl::OkStatus();
+  });
 }
 
-ActiveCallPtr LocalService::DropAlias(CallContext* context,
-                                      std::shared_ptr<const pb::DropAliasRequest> request,
-                                      pb::DropAliasResponse* response) {
-  return UnaryCall::Run(
-      {.state = state_, .context = context, .method = "DropAlias", .pool = &Core::reads},
-      [this, request, response](Core& core, Call& call) -> absl::Status {
-        ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.DropAlias(request->alias()));
-        names_changed_();
-        call.record.collection = named->name;
-        response->set_collection(named->name);
-        call.state()->log()->Write(LogLevel::kInfo, "alias dropped",
-                                   {{"alias", request->alias()}, {"collection", named->name}});
-        return absl::OkStatus();
-      });
+ActiveCallPtr LocalService::DropAlias(Rpc<pb::DropAliasRequest, pb::DropAliasResponse> rpc) {
+  return Run("DropAlias", &Core::reads, rpc, [this, rpc](Core& core, Call& call) -> absl::Status {
+    ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.DropAlias(rpc.request->alias()));
+    names_changed_();
+    call.record.collection = named->name;
+    rpc.response->set_collection(named->name);
+    call.state()->log()->Write(LogLevel::kInfo, "alias dropped",
+                               {{"alias", rpc.request->alias()}, {"collection", named->name}});
+    return absl::OkStatus();
+  });
 }
 
-ActiveCallPtr LocalService::CreateSnapshot(CallContext* context,
-                                           std::shared_ptr<const pb::CreateSnapshotRequest> request,
-                                           pb::CreateSnapshotResponse* response) {
-  return UnaryCall::Run(
-      {.state = state_, .context = context, .method = "CreateSnapshot", .pool = &Core::snapshots},
-      [request, response](Core& core, Call& call) -> absl::Status {
-        const auto made = server::CreateSnapshot(PlaceOf(core, call), request->name(),
-                                                 [&call] { return call.Dead(); });
-        if (!made.ok()) return Ended(call, made.status());
-        ToProto(*made, response->mutable_snapshot());
-        call.state()->log()->Write(
-            LogLevel::kInfo, "snapshot made",
-            {{"name", made->name}, {"files", made->files}, {"bytes", made->bytes}});
-        return absl::OkStatus();
-      });
+ActiveCallPtr LocalService::CreateSnapshot(
+    Rpc<pb::CreateSnapshotRequest, pb::CreateSnapshotResponse> rpc) {
+  return Run("CreateSnapshot", &Core::snapshots, rpc,
+             [rpc](Core& core, Call& call) -> absl::Status {
+               const auto made = server::CreateSnapshot(PlaceOf(core, call), rpc.request->name(),
+                                                        [&call] { return call.Dead(); });
+               if (!made.ok()) return Ended(call, made.status());
+               ToProto(*made, rpc.response->mutable_snapshot());
+               call.state()->log()->Write(
+                   LogLevel::kInfo, "snapshot made",
+                   {{"name", made->name}, {"files", made->files}, {"bytes", made->bytes}});
+               return absl::OkStatus();
+             });
 }
 
 ActiveCallPtr LocalService::ListSnapshots(
-    CallContext* context, std::shared_ptr<const pb::ListSnapshotsRequest> /*request*/,
-    pb::ListSnapshotsResponse* response) {
-  return UnaryCall::Run({.state = state_,
-                         .context = context,
-                         .response = response,
-                         .method = "ListSnapshots",
-                         .pool = &Core::reads},
-                        [response](Core& core, Call& call) -> absl::Status {
-                          ABSL_ASSIGN_OR_RETURN(const auto snapshots,
-                                                server::ListSnapshots(PlaceOf(core, call)));
-                          for (const auto& facts : snapshots)
-                            ToProto(facts, response->add_snapshots());
-                          return absl::OkStatus();
-                        });
+    Rpc<pb::ListSnapshotsRequest, pb::ListSnapshotsResponse> rpc) {
+  return RunAndReserve("ListSnapshots", &Core::reads, rpc,
+                       [response = rpc.response](Core& core, Call& call) -> absl::Status {
+                         ABSL_ASSIGN_OR_RETURN(const auto snapshots,
+                                               server::ListSnapshots(PlaceOf(core, call)));
+                         for (const auto& facts : snapshots)
+                           ToProto(facts, response->add_snapshots());
+                         return absl::OkStatus();
+                       });
 }
 
-ActiveCallPtr LocalService::Compact(CallContext* context,
-                                    std::shared_ptr<const pb::CompactRequest> request,
-                                    pb::CompactResponse* response) {
-  return UnaryCall::Run(
-      {.state = state_, .context = context, .method = "Compact", .pool = &Core::compactions},
-      [request, response](Core& core, Call& call) -> absl::Status {
-        call.record.collection = request->collection();
-        ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.Find(request->collection()));
-        const auto given = core.compactor.CompactNow(named, [&call] { return call.Dead(); });
-        if (!given.ok()) return Ended(call, given.status());
-        call.record.rows = given->rows;
-        ToProto(*given, response);
-        return absl::OkStatus();
-      });
+ActiveCallPtr LocalService::Compact(Rpc<pb::CompactRequest, pb::CompactResponse> rpc) {
+  return Run("Compact", &Core::compactions, rpc, [rpc](Core& core, Call& call) -> absl::Status {
+    call.record.collection = rpc.request->collection();
+    ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.Find(rpc.request->collection()));
+    const auto given = core.compactor.CompactNow(named, [&call] { return call.Dead(); });
+    if (!given.ok()) return Ended(call, given.status());
+    call.record.rows = given->rows;
+    ToProto(*given, rpc.response);
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace nearfield::server

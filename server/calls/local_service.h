@@ -7,6 +7,7 @@
 
 #include "server/calls/nearfield_service.h"
 #include "server/calls/server_state.h"
+#include "server/calls/unary_call.h"
 
 namespace nearfield::server {
 
@@ -18,81 +19,72 @@ class LocalService final : public NearfieldService {
       : state_(state), names_changed_(std::move(names_changed)) {}
 
   // Retrieval.
-  ActiveCallPtr Search(CallContext* context,
-                       std::shared_ptr<const nearfield::v1::SearchRequest> request,
-                       nearfield::v1::SearchResponse* response) override;
-  ActiveCallPtr SearchStream(
-      MessageStream<nearfield::v1::SearchRequest, nearfield::v1::SearchResponse>* context) override;
-  ActiveCallPtr SearchAll(ReplyStream<nearfield::v1::SearchResponse>* context,
-                          std::shared_ptr<const nearfield::v1::SearchAllRequest> request) override;
-  ActiveCallPtr Fetch(CallContext* context,
-                      std::shared_ptr<const nearfield::v1::FetchRequest> request,
-                      nearfield::v1::FetchResponse* response) override;
-  ActiveCallPtr Count(CallContext* context,
-                      std::shared_ptr<const nearfield::v1::CountRequest> request,
-                      nearfield::v1::CountResponse* response) override;
-  ActiveCallPtr GetLimits(CallContext* context,
-                          std::shared_ptr<const nearfield::v1::GetLimitsRequest> request,
-                          nearfield::v1::GetLimitsResponse* response) override;
+  ActiveCallPtr Search(Rpc<pb::SearchRequest, pb::SearchResponse>) override;
+  ActiveCallPtr SearchStream(SearchMessages* context) override;
+  ActiveCallPtr SearchAll(SearchReplies* context,
+                          std::shared_ptr<const pb::SearchAllRequest> request) override;
+  ActiveCallPtr Fetch(Rpc<pb::FetchRequest, pb::FetchResponse>) override;
+  ActiveCallPtr Count(Rpc<pb::CountRequest, pb::CountResponse>) override;
+  ActiveCallPtr GetLimits(Rpc<pb::GetLimitsRequest, pb::GetLimitsResponse>) override;
 
   // Ingest.
-  ActiveCallPtr Upload(
-      MessageStream<nearfield::v1::UploadRequest, nearfield::v1::UploadResponse>* context) override;
-  ActiveCallPtr Delete(CallContext* context,
-                       std::shared_ptr<const nearfield::v1::DeleteRequest> request,
-                       nearfield::v1::DeleteResponse* response) override;
-  ActiveCallPtr GetUpload(CallContext* context,
-                          std::shared_ptr<const nearfield::v1::GetUploadRequest> request,
-                          nearfield::v1::GetUploadResponse* response) override;
-  ActiveCallPtr DropUpload(CallContext* context,
-                           std::shared_ptr<const nearfield::v1::DropUploadRequest> request,
-                           nearfield::v1::DropUploadResponse* response) override;
-  ActiveCallPtr ListUploads(CallContext* context,
-                            std::shared_ptr<const nearfield::v1::ListUploadsRequest> request,
-                            nearfield::v1::ListUploadsResponse* response) override;
+  ActiveCallPtr Upload(UploadMessages* context) override;
+  ActiveCallPtr Delete(Rpc<pb::DeleteRequest, pb::DeleteResponse>) override;
+  ActiveCallPtr GetUpload(Rpc<pb::GetUploadRequest, pb::GetUploadResponse>) override;
+  ActiveCallPtr DropUpload(Rpc<pb::DropUploadRequest, pb::DropUploadResponse>) override;
+  ActiveCallPtr ListUploads(Rpc<pb::ListUploadsRequest, pb::ListUploadsResponse>) override;
 
   // Admin.
   ActiveCallPtr CreateCollection(
-      CallContext* context, std::shared_ptr<const nearfield::v1::CreateCollectionRequest> request,
-      nearfield::v1::CreateCollectionResponse* response) override;
-  ActiveCallPtr DropCollection(CallContext* context,
-                               std::shared_ptr<const nearfield::v1::DropCollectionRequest> request,
-                               nearfield::v1::DropCollectionResponse* response) override;
-  ActiveCallPtr GetCollection(CallContext* context,
-                              std::shared_ptr<const nearfield::v1::GetCollectionRequest> request,
-                              nearfield::v1::GetCollectionResponse* response) override;
+      Rpc<pb::CreateCollectionRequest, pb::CreateCollectionResponse>) override;
+  ActiveCallPtr DropCollection(Rpc<pb::DropCollectionRequest, pb::DropCollectionResponse>) override;
+  ActiveCallPtr GetCollection(Rpc<pb::GetCollectionRequest, pb::GetCollectionResponse>) override;
   ActiveCallPtr ListCollections(
-      CallContext* context, std::shared_ptr<const nearfield::v1::ListCollectionsRequest> request,
-      nearfield::v1::ListCollectionsResponse* response) override;
-  ActiveCallPtr GetCapacity(CallContext* context,
-                            std::shared_ptr<const nearfield::v1::GetCapacityRequest> request,
-                            nearfield::v1::GetCapacityResponse* response) override;
-  ActiveCallPtr GetCounters(CallContext* context,
-                            std::shared_ptr<const nearfield::v1::GetCountersRequest> request,
-                            nearfield::v1::GetCountersResponse* response) override;
-  ActiveCallPtr Verify(CallContext* context,
-                       std::shared_ptr<const nearfield::v1::VerifyRequest> request,
-                       nearfield::v1::VerifyResponse* response) override;
-  ActiveCallPtr SetAlias(CallContext* context,
-                         std::shared_ptr<const nearfield::v1::SetAliasRequest> request,
-                         nearfield::v1::SetAliasResponse* response) override;
-  ActiveCallPtr DropAlias(CallContext* context,
-                          std::shared_ptr<const nearfield::v1::DropAliasRequest> request,
-                          nearfield::v1::DropAliasResponse* response) override;
-  ActiveCallPtr CreateSnapshot(CallContext* context,
-                               std::shared_ptr<const nearfield::v1::CreateSnapshotRequest> request,
-                               nearfield::v1::CreateSnapshotResponse* response) override;
-  ActiveCallPtr ListSnapshots(CallContext* context,
-                              std::shared_ptr<const nearfield::v1::ListSnapshotsRequest> request,
-                              nearfield::v1::ListSnapshotsResponse* response) override;
-  ActiveCallPtr Compact(CallContext* context,
-                        std::shared_ptr<const nearfield::v1::CompactRequest> request,
-                        nearfield::v1::CompactResponse* response) override;
+      Rpc<pb::ListCollectionsRequest, pb::ListCollectionsResponse>) override;
+  ActiveCallPtr GetCapacity(Rpc<pb::GetCapacityRequest, pb::GetCapacityResponse>) override;
+  ActiveCallPtr GetCounters(Rpc<pb::GetCountersRequest, pb::GetCountersResponse>) override;
+  ActiveCallPtr Verify(Rpc<pb::VerifyRequest, pb::VerifyResponse>) override;
+  ActiveCallPtr SetAlias(Rpc<pb::SetAliasRequest, pb::SetAliasResponse>) override;
+  ActiveCallPtr DropAlias(Rpc<pb::DropAliasRequest, pb::DropAliasResponse>) override;
+  ActiveCallPtr CreateSnapshot(Rpc<pb::CreateSnapshotRequest, pb::CreateSnapshotResponse>) override;
+  ActiveCallPtr ListSnapshots(Rpc<pb::ListSnapshotsRequest, pb::ListSnapshotsResponse>) override;
+  ActiveCallPtr Compact(Rpc<pb::CompactRequest, pb::CompactResponse>) override;
 
   ActiveCallPtr Refuse(CallContext* context, const char* method,
                        const absl::Status& status) override;
 
  private:
+  // Answers the call with the status of `work`, which runs on a worker of `pool`.
+  template <typename Request, typename Response>
+  ActiveCallPtr Run(const char* method, WorkerPool Core::*pool, const Rpc<Request, Response>& rpc,
+                    UnaryCall::Work work) {
+    return UnaryCall::Run({.state = state_, .context = rpc.context, .method = method, .pool = pool},
+                          std::move(work));
+  }
+  // As Run, and reserves the bytes of the reply after the work.
+  template <typename Request, typename Response>
+  ActiveCallPtr RunAndReserve(const char* method, WorkerPool Core::*pool,
+                              const Rpc<Request, Response>& rpc, UnaryCall::Work work) {
+    return UnaryCall::Run({.state = state_,
+                           .context = rpc.context,
+                           .response = rpc.response,
+                           .method = method,
+                           .pool = pool},
+                          std::move(work));
+  }
+  // Returns the options of a call that reads a collection after a wait for its min_epoch.
+  template <typename Request, typename Response>
+  UnaryCall::Options ReadOf(const Rpc<Request, Response>& rpc, const char* method) {
+    UnaryCall::Options options = {.state = state_,
+                                  .context = rpc.context,
+                                  .method = method,
+                                  .pool = &Core::reads,
+                                  .collection = rpc.request->collection()};
+    if (rpc.request->has_min_epoch()) options.min_epoch = rpc.request->min_epoch();
+    if (rpc.request->has_incarnation()) options.incarnation = rpc.request->incarnation();
+    return options;
+  }
+
   ServerState* const state_;
   const std::function<void()> names_changed_;
 };

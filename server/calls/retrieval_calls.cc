@@ -8,9 +8,8 @@
 
 #include "engine/base/status_macros.h"
 #include "server/calls/choose_rows.h"
-#include "server/calls/search_all.h"
 #include "server/calls/search_call.h"
-#include "server/calls/search_stream.h"
+#include "server/calls/streams.h"
 #include "server/calls/unary_call.h"
 #include "server/convert/retrieval.h"
 
@@ -100,25 +99,11 @@ absl::Status CountRows(const Core& core, Call& call, const pb::CountRequest& req
   return absl::OkStatus();
 }
 
-template <typename Request>
-std::optional<uint64_t> MinEpochOf(const Request& request) {
-  if (!request.has_min_epoch()) return std::nullopt;
-  return request.min_epoch();
-}
-
-template <typename Request>
-std::optional<uint64_t> IncarnationOf(const Request& request) {
-  if (!request.has_incarnation()) return std::nullopt;
-  return request.incarnation();
-}
-
 }  // namespace
 
-ActiveCallPtr LocalService::Search(CallContext* context,
-                                   std::shared_ptr<const pb::SearchRequest> request,
-                                   pb::SearchResponse* response) {
-  auto search = std::make_shared<SingleSearch>(state_, context);
-  search->Start(*request, response);
+ActiveCallPtr LocalService::Search(Rpc<pb::SearchRequest, pb::SearchResponse> rpc) {
+  auto search = std::make_shared<SingleSearch>(state_, rpc.context);
+  search->Start(*rpc.request, rpc.response);
   return search;
 }
 
@@ -126,65 +111,46 @@ ActiveCallPtr LocalService::SearchStream(SearchMessages* context) {
   return StartSearchStream(state_, context);
 }
 
-ActiveCallPtr LocalService::SearchAll(ReplyStream<pb::SearchResponse>* context,
+ActiveCallPtr LocalService::SearchAll(SearchReplies* context,
                                       std::shared_ptr<const pb::SearchAllRequest> request) {
   return StartSearchAll(state_, context, *request);
 }
 
-ActiveCallPtr LocalService::Fetch(CallContext* context,
-                                  std::shared_ptr<const pb::FetchRequest> request,
-                                  pb::FetchResponse* response) {
-  return UnaryCall::Run({.state = state_,
-                         .context = context,
-                         .method = "Fetch",
-                         .pool = &Core::reads,
-                         .collection = request->collection(),
-                         .min_epoch = MinEpochOf(*request),
-                         .incarnation = IncarnationOf(*request),
-                         .check =
-                             [this, request](const NamedCollection& named) {
-                               return IdsOf(*request, named, state_->limits()).status();
-                             }},
-                        [request, response](Core& core, Call& call) {
-                          call.record.collection = request->collection();
-                          const absl::Status status = FetchRows(core, call, *request, response);
-                          if (!status.ok()) {
-                            response->Clear();
-                            call.holds.reply.Resize(0);
-                          }
-                          call.record.rows =
-                              response->ids().numbers_size() + response->ids().texts_size();
-                          return status;
-                        });
+ActiveCallPtr LocalService::Fetch(Rpc<pb::FetchRequest, pb::FetchResponse> rpc) {
+  UnaryCall::Options options = ReadOf(rpc, "Fetch");
+  options.check = [this, request = rpc.request](const NamedCollection& named) {
+    return IdsOf(*request, named, state_->limits()).status();
+  };
+  return UnaryCall::Run(options, [rpc](Core& core, Call& call) {
+    call.record.collection = rpc.request->collection();
+    const absl::Status status = FetchRows(core, call, *rpc.request, rpc.response);
+    if (!status.ok()) {
+      rpc.response->Clear();
+      call.holds.reply.Resize(0);
+    }
+    call.record.rows = rpc.response->ids().numbers_size() + rpc.response->ids().texts_size();
+    return status;
+  });
 }
 
-ActiveCallPtr LocalService::Count(CallContext* context,
-                                  std::shared_ptr<const pb::CountRequest> request,
-                                  pb::CountResponse* response) {
-  return UnaryCall::Run({.state = state_,
-                         .context = context,
-                         .method = "Count",
-                         .pool = request->has_filter() ? &Core::filters : &Core::reads,
-                         .collection = request->collection(),
-                         .min_epoch = MinEpochOf(*request),
-                         .incarnation = IncarnationOf(*request),
-                         .check =
-                             [request](const NamedCollection& named) {
-                               return request->has_filter() ? CheckFilter(named, request->filter())
-                                                            : absl::OkStatus();
-                             }},
-                        [request, response](Core& core, Call& call) {
-                          call.record.collection = request->collection();
-                          return CountRows(core, call, *request, response);
-                        });
+ActiveCallPtr LocalService::Count(Rpc<pb::CountRequest, pb::CountResponse> rpc) {
+  UnaryCall::Options options = ReadOf(rpc, "Count");
+  if (rpc.request->has_filter()) {
+    options.pool = &Core::filters;
+    options.check = [request = rpc.request](const NamedCollection& named) {
+      return CheckFilter(named, request->filter());
+    };
+  }
+  return UnaryCall::Run(options, [rpc](Core& core, Call& call) {
+    call.record.collection = rpc.request->collection();
+    return CountRows(core, call, *rpc.request, rpc.response);
+  });
 }
 
-ActiveCallPtr LocalService::GetLimits(CallContext* context,
-                                      std::shared_ptr<const pb::GetLimitsRequest> /*request*/,
-                                      pb::GetLimitsResponse* response) {
+ActiveCallPtr LocalService::GetLimits(Rpc<pb::GetLimitsRequest, pb::GetLimitsResponse> rpc) {
   // Answered in every phase, on this thread.
-  auto ended = std::make_shared<EndedCall>(state_, context, "GetLimits");
-  ToProto(state_->limits(), response);
+  auto ended = std::make_shared<EndedCall>(state_, rpc.context, "GetLimits");
+  ToProto(state_->limits(), rpc.response);
   ended->call.Finish(absl::OkStatus());
   return ended;
 }

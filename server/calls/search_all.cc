@@ -1,4 +1,4 @@
-#include "server/calls/search_all.h"
+#include "server/calls/streams.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -30,8 +30,7 @@ absl::Status WithinSearch(const absl::Status& status) {
 // before it page by page, so that all its searches have the same size.
 class SearchAll final : public ActiveCall {
  public:
-  SearchAll(ServerState* state, ReplyStream<pb::SearchResponse>* context,
-            const pb::SearchAllRequest& request)
+  SearchAll(ServerState* state, SearchReplies* context, const pb::SearchAllRequest& request)
       : context_(context), call_(state, context, "SearchAll") {
     const absl::Status started = Start(request);
     if (!started.ok()) call_.Finish(started);
@@ -139,7 +138,7 @@ class SearchAll final : public ActiveCall {
     if (!core_->replies.Post([this] { Next(); }).ok()) Next();
   }
 
-  ReplyStream<pb::SearchResponse>* const context_;
+  SearchReplies* const context_;
   Call call_;
   pb::SearchRequest request_;  // the request of the next page
   Core* core_ = nullptr;
@@ -154,7 +153,7 @@ class SearchAll final : public ActiveCall {
 
 }  // namespace
 
-ActiveCallPtr StartSearchAll(ServerState* state, ReplyStream<pb::SearchResponse>* context,
+ActiveCallPtr StartSearchAll(ServerState* state, SearchReplies* context,
                              const pb::SearchAllRequest& request) {
   return std::make_shared<SearchAll>(state, context, request);
 }

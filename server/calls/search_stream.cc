@@ -1,4 +1,4 @@
-#include "server/calls/search_stream.h"
+#include "server/calls/streams.h"
 
 #include <deque>
 #include <memory>

@@ -1,4 +1,4 @@
-#include "server/calls/upload_stream.h"
+#include "server/calls/streams.h"
 
 #include <chrono>
 #include <memory>

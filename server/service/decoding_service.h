@@ -30,15 +30,14 @@ class DecodingService : public Base {
 
   // Registers `call` as the handler of the unary method with the full name `name`.
   template <typename Request, typename Response>
-  void Register(const char* name, ActiveCallPtr (NearfieldService::*call)(
-                                      CallContext*, std::shared_ptr<const Request>, Response*)) {
+  void Register(const char* name, ActiveCallPtr (NearfieldService::*call)(Rpc<Request, Response>)) {
     const google::protobuf::MethodDescriptor& method = Find(name);
     const auto start = [this, call, &method](grpc::CallbackServerContext* context,
                                              const grpc::ByteBuffer* bytes, Response* response) {
       return Decoded<Request, GrpcUnaryCall>(
           method, context, bytes,
           [&](GrpcUnaryCall* reactor, std::shared_ptr<const Request> request) {
-            return (base_.service->*call)(reactor, std::move(request), response);
+            return (base_.service->*call)({reactor, std::move(request), response});
           });
     };
     this->MarkMethodRawCallback(

@@ -48,12 +48,10 @@ class NearfieldServiceTest : public ServerFixture {
   NearfieldService& service() { return server_->service(); }
 
   template <typename Request, typename Response>
-  CallEnd CallInProcess(ActiveCallPtr (NearfieldService::*method)(CallContext*,
-                                                                  std::shared_ptr<const Request>,
-                                                                  Response*),
+  CallEnd CallInProcess(ActiveCallPtr (NearfieldService::*method)(Rpc<Request, Response>),
                         const Request& request, Response* response, CallFacts facts = {}) {
     InProcessUnary call(std::move(facts));
-    call.Bind((service().*method)(&call, std::make_shared<const Request>(request), response));
+    call.Bind((service().*method)({&call, std::make_shared<const Request>(request), response}));
     return call.AwaitEnd();
   }
 
@@ -235,7 +233,7 @@ TEST_F(NearfieldServiceTest, CancelAndDeadlineEndACallThatWaits) {
   {
     InProcessUnary call;
     call.Bind(
-        service().Search(&call, std::make_shared<const pb::SearchRequest>(request), &response));
+        service().Search({&call, std::make_shared<const pb::SearchRequest>(request), &response}));
     call.Cancel();
     EXPECT_THAT(call.AwaitEnd().status, StatusIs(kCancelled));
   }

@@ -1,0 +1,19 @@
+// The calls with streams: Retrieval.SearchStream and SearchAll, and Ingest.Upload.
+#pragma once
+
+#include "server/calls/nearfield_service.h"
+#include "server/calls/server_state.h"
+
+namespace nearfield::server {
+
+// Retrieval.SearchStream: many searches over one stream, answered in order.
+ActiveCallPtr StartSearchStream(ServerState* state, SearchMessages* context);
+
+// Retrieval.SearchAll: one page after the other, until no row follows.
+ActiveCallPtr StartSearchAll(ServerState* state, SearchReplies* context,
+                             const pb::SearchAllRequest& request);
+
+// Ingest.Upload: runs an UploadSession over a stream.
+ActiveCallPtr StartUploadStream(ServerState* state, UploadMessages* context);
+
+}  // namespace nearfield::server
