@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/server/server_fixture.h"
+#include "tests/server/store/model_store.h"
 
 namespace nearfield::server {
 namespace {
@@ -20,16 +21,8 @@ constexpr char kVerify[] = "collection: 'c' query { vector { values: [1, 0] } } 
 
 class AuditServiceTest : public ServerFixture {
  protected:
-  AuditServiceTest() {
-    std::string name = (std::filesystem::temp_directory_path() / "nearfield-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-    Set(settings_.audit_dir, folder_ + "/audit");
-  }
-  ~AuditServiceTest() override {
-    Drain();
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
+  AuditServiceTest() { Set(settings_.audit_dir, dir_ / "audit"); }
+  ~AuditServiceTest() override { Drain(); }
 
   static pb::SearchRequest Verified() {
     pb::SearchRequest request = SearchFor("c", {1, 0});
@@ -55,7 +48,7 @@ class AuditServiceTest : public ServerFixture {
   int64_t RecordsCount() {
     int64_t count = 0;
     std::error_code none;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_ + "/audit", none)) {
+    for (const auto& entry : std::filesystem::directory_iterator(dir_ / "audit", none)) {
       count += entry.path().extension() == ".json" ? 1 : 0;
     }
     return count;
@@ -75,7 +68,7 @@ class AuditServiceTest : public ServerFixture {
     EXPECT_TRUE(server_->state().distrusted());
   }
 
-  std::string folder_;
+  const store::TempDir dir_;
 };
 
 // A second implementation of the text in retrieval.proto.
@@ -140,9 +133,8 @@ TEST_F(AuditServiceTest, AVerifiedSearchSendsTheRightAnswer) {
   ServeRows();
   pb::SearchRequest request = Verified();
   *request.add_queries() = request.queries(0);
-  pb::SearchResponse response;
-  ASSERT_OK(Search(request, &response));
-  EXPECT_EQ(response.results_size(), 2);
+  const auto response = CallOk(&Retrieval::Search, request);
+  ASSERT_EQ(response.results_size(), 2);
   EXPECT_EQ(response.results(0).ids().numbers(0), 4u);
   EXPECT_FALSE(server_->state().distrusted());
 }
@@ -263,8 +255,8 @@ TEST_F(AuditServiceTest, AVerifiedSearchInAStreamFailsTheStream) {
 }
 
 TEST_F(AuditServiceTest, EarlierRecordsAreToldOfAtTheStart) {
-  std::filesystem::create_directory(folder_ + "/audit");
-  std::ofstream(folder_ + "/audit/audit-1-1.json") << "{}";
+  std::filesystem::create_directory(dir_ / "audit");
+  std::ofstream(dir_ / "audit/audit-1-1.json") << "{}";
   Serve();
   EXPECT_THAT(LogLines(), Contains(HasSubstr("records of earlier mismatches")));
 }
