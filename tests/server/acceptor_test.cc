@@ -1,8 +1,6 @@
 // Tests of accepting connections: shortages, limits, addresses.
 #include "server/edge/acceptor.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -25,13 +23,12 @@
 #include "absl/strings/str_cat.h"
 #include "server/edge/connection_table.h"
 #include "server/edge/listen_sockets.h"
-#include "tests/testing/status_matchers.h"
+#include "tests/server/prelude.h"
 
 namespace nearfield::server {
 namespace {
 
 using std::chrono::milliseconds;
-using ::testing::HasSubstr;
 
 constexpr milliseconds kUserTimeout{1000};
 

@@ -6,27 +6,16 @@
 namespace nearfield::server {
 namespace {
 
-using ::absl_testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Optional;
-
-constexpr auto kExhausted = absl::StatusCode::kResourceExhausted;
-
 class SearchQueueAdmissionTest : public QueueFixture {};
 
 TEST_F(SearchQueueAdmissionTest, WhatCannotMeetItsDeadlineIsRefusedAtOnceAndTheHintIsWhenItCould) {
   Start({});
-  const auto slow = NewCollection({.pass_us = 100000});
-  Learn(slow, 1);
-  const auto other = NewCollection({.pass_us = 50000});
-  Learn(other, 1);
-  Push({.collection = slow});
-  Begin();
+  const auto slow = LearnedCollection({.pass_us = 100000});
+  const auto other = LearnedCollection({.pass_us = 50000});
+  Occupy(slow);
   const absl::Status refused = TryPush({.collection = other, .deadline_us = 60000});
-  EXPECT_THAT(refused, StatusIs(kExhausted, AllOf(HasSubstr("its deadline is in 60 ms"),
-                                                  HasSubstr("take 50 ms"))));
+  EXPECT_THAT(refused, StatusIs(kResourceExhausted, AllOf(HasSubstr("its deadline is in 60 ms"),
+                                                          HasSubstr("take 50 ms"))));
   const std::optional<int64_t> hint = RetryAfterMs(refused);
   ASSERT_TRUE(hint.has_value());
   EXPECT_EQ(queue_->waiting(), 0);
@@ -39,12 +28,10 @@ TEST_F(SearchQueueAdmissionTest, WhatCannotMeetItsDeadlineIsRefusedAtOnceAndTheH
 
 TEST_F(SearchQueueAdmissionTest, ARefusedSearchIsNeverAnsweredAndCostsNoPass) {
   Start({});
-  const auto slow = NewCollection({.pass_us = 100000});
-  Learn(slow, 1);
-  Push({.collection = slow});
-  Begin();
+  const auto slow = LearnedCollection({.pass_us = 100000});
+  Occupy(slow);
   const int refused = Push({.collection = slow, .deadline_us = 1000});
-  EXPECT_THAT(at(refused).refusal, StatusIs(kExhausted));
+  EXPECT_THAT(at(refused).refusal, StatusIs(kResourceExhausted));
   End();
   EXPECT_THAT(RunOne(), ElementsAre());
   EXPECT_EQ(at(refused).answers, 0);
@@ -52,28 +39,23 @@ TEST_F(SearchQueueAdmissionTest, ARefusedSearchIsNeverAnsweredAndCostsNoPass) {
 
 TEST_F(SearchQueueAdmissionTest, NothingIsRefusedByPredictionWhileTheEngineIsIdle) {
   Start({});
-  const auto slow = NewCollection({.pass_us = 10e6});
-  Learn(slow, 1);
+  const auto slow = LearnedCollection({.pass_us = 10e6});
   EXPECT_OK(TryPush({.collection = slow, .deadline_us = 1000}));
 }
 
 TEST_F(SearchQueueAdmissionTest, WhatIsNotKnownIsNoReasonToRefuse) {
   Start({});
   const auto fresh = NewCollection({.pass_us = 1e6});
-  Push({.collection = fresh});
-  Begin();
+  Occupy(fresh);
   EXPECT_OK(TryPush({.collection = fresh, .deadline_us = 1000}));
 }
 
 TEST_F(SearchQueueAdmissionTest, OneSlowPassDoesNotShutTheDoor) {
   Start({});
-  const auto a = NewCollection({.pass_us = 10000});
-  Learn(a, 1);
-  Push({.collection = a});
-  Begin();
+  const auto a = LearnedCollection({.pass_us = 10000});
+  Occupy(a);
   End(/*us=*/10e6);
-  Push({.collection = a});
-  Begin();
+  Occupy(a);
   EXPECT_OK(TryPush({.collection = a, .deadline_us = 50000}));
 }
 
@@ -95,47 +77,40 @@ TEST_F(SearchQueueAdmissionTest, ADeviceThatBecameFasterIsFoundOutOnceASecond) {
   EXPECT_EQ(admitted, 1);
   while (queue_->waiting() > 0) RunOne();
   Learn(a, 1, /*passes=*/2);
-  Push({.collection = busy});
-  Begin();
+  Occupy(busy);
   EXPECT_OK(TryPush({.collection = a, .deadline_us = 200000}));
 }
 
 TEST_F(SearchQueueAdmissionTest, APassThatDoesNotEndIsTakenForAsLateAgain) {
   Start({});
-  const auto a = NewCollection({.pass_us = 10000});
-  Learn(a, 1);
-  Push({.collection = a});
-  Begin();
+  const auto a = LearnedCollection({.pass_us = 10000});
+  Occupy(a);
   clock_.Advance(510000);
-  EXPECT_THAT(TryPush({.collection = a, .deadline_us = 400000}), StatusIs(kExhausted));
+  EXPECT_THAT(TryPush({.collection = a, .deadline_us = 400000}), StatusIs(kResourceExhausted));
   EXPECT_OK(TryPush({.collection = a, .deadline_us = 800000}));
   End(/*us=*/0);
   RunOne();
-  Push({.collection = a});
-  Begin();
+  Occupy(a);
   EXPECT_OK(TryPush({.collection = a, .deadline_us = 400000})) << "it is over";
 }
 
 TEST_F(SearchQueueAdmissionTest, AWaitBeyondTheLimitIsRefusedWhateverTheDeadline) {
   Start({.wait_us_max = 50000});
-  const auto a = NewCollection({.pass_us = 100000});
-  Learn(a, 1);
-  Push({.collection = a});
-  Begin();
-  EXPECT_THAT(TryPush({.collection = a}), StatusIs(kExhausted, HasSubstr("queue_ms_max is 50 ms")));
+  const auto a = LearnedCollection({.pass_us = 100000});
+  Occupy(a);
+  EXPECT_THAT(TryPush({.collection = a}),
+              StatusIs(kResourceExhausted, HasSubstr("queue_ms_max is 50 ms")));
   clock_.Advance(80000);
   EXPECT_OK(TryPush({.collection = a}));
 }
 
 TEST_F(SearchQueueAdmissionTest, OffMeansThatOnlyTheBoundsRefuse) {
   Start({.requests_max = 2, .admission = false});
-  const auto a = NewCollection({.pass_us = 1e6});
-  Learn(a, 1);
-  Push({.collection = a});
-  Begin();
+  const auto a = LearnedCollection({.pass_us = 1e6});
+  Occupy(a);
   EXPECT_OK(TryPush({.collection = a, .deadline_us = 1000}));
   EXPECT_OK(TryPush({.collection = a}));
-  EXPECT_THAT(TryPush({.collection = a}), StatusIs(kExhausted, HasSubstr("queue is full")));
+  EXPECT_THAT(TryPush({.collection = a}), StatusIs(kResourceExhausted, HasSubstr("queue is full")));
 }
 
 TEST_F(SearchQueueAdmissionTest, ALoneCallerHasItsShareOfTheQueueAndOthersFindRoom) {
@@ -145,7 +120,7 @@ TEST_F(SearchQueueAdmissionTest, ALoneCallerHasItsShareOfTheQueueAndOthersFindRo
   absl::Status refused;
   while ((refused = TryPush({.caller = "greedy", .collection = a})).ok()) ++accepted;
   EXPECT_EQ(accepted, 80);
-  EXPECT_THAT(refused, StatusIs(kExhausted, HasSubstr("80 of its requests")));
+  EXPECT_THAT(refused, StatusIs(kResourceExhausted, HasSubstr("80 of its requests")));
   EXPECT_TRUE(RetryAfterMs(refused).has_value());
   EXPECT_OK(TryPush({.caller = "second", .collection = a}));
 }
@@ -170,11 +145,11 @@ TEST_F(SearchQueueAdmissionTest, BytesAreSharedAsRequestsAreButOneSearchAlwaysFi
   const auto a = NewCollection();
   EXPECT_OK(TryPush({.caller = "greedy", .collection = a, .bytes = 40000}));
   EXPECT_THAT(TryPush({.caller = "greedy", .collection = a, .bytes = 40000}),
-              StatusIs(kExhausted, HasSubstr("this caller's share")));
+              StatusIs(kResourceExhausted, HasSubstr("this caller's share")));
   EXPECT_OK(TryPush({.caller = "other", .collection = a, .bytes = 40000}));
   EXPECT_GE(queue_->waiting_bytes(), 80000);
   EXPECT_THAT(TryPush({.caller = "third", .collection = a, .bytes = 40000}),
-              StatusIs(kExhausted, HasSubstr("queue is full")));
+              StatusIs(kResourceExhausted, HasSubstr("queue is full")));
 }
 
 // Regression: a caller that always had a waiting search was still charged the bytes of its served
@@ -193,15 +168,14 @@ TEST_F(SearchQueueAdmissionTest, AServedSearchGivesTheBytesOfItsCallerBack) {
 TEST_F(SearchQueueAdmissionTest, APassedDeadlineIsAnsweredWhileTheDeviceWorks) {
   Start({});
   const auto a = NewCollection({.pass_us = 1e6});
-  Push({.collection = a});
-  Begin();
+  Occupy(a);
   const int late = Push({.collection = a, .deadline_us = 5000});
   const int patient = Push({.collection = a});
   queue_->AnswerOverdue();
   EXPECT_EQ(at(late).answers, 0) << "not yet";
   clock_.Advance(5000);
   queue_->AnswerOverdue();
-  EXPECT_THAT(at(late).status, StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_THAT(at(late).status, StatusIs(kDeadlineExceeded));
   End();
   EXPECT_THAT(RunOne(), ElementsAre(patient));
 }
@@ -211,10 +185,8 @@ class SearchWorkTest : public QueueFixture {
  protected:
   SearchWorkTest() {
     Start({.k_max = 100});
-    collection_ = NewCollection({.pass_us = 10000, .few_rows_us = 100});
-    Learn(collection_, 1);
-    Push({.collection = collection_});
-    Begin();
+    collection_ = LearnedCollection({.pass_us = 10000, .few_rows_us = 100});
+    Occupy(collection_);
   }
   absl::Status AskFor(int64_t skip, double deadline_us,
                       std::shared_ptr<ResultPageCache> page_cache = nullptr) {
@@ -228,12 +200,12 @@ class SearchWorkTest : public QueueFixture {
 
 TEST_F(SearchWorkTest, ADeepPageIsExpectedToTakeItsScans) {
   EXPECT_THAT(AskFor(/*skip=*/990, /*deadline_us=*/100000),
-              StatusIs(kExhausted, HasSubstr("take 100 ms")));
+              StatusIs(kResourceExhausted, HasSubstr("take 100 ms")));
   EXPECT_OK(AskFor(/*skip=*/90, /*deadline_us=*/30000)) << "one scan finds all";
   EXPECT_OK(AskFor(/*skip=*/990, /*deadline_us=*/200000));
   // A later search must wait for the running pass (10 ms), its own (10 ms) and the deep page (100
   // ms).
-  EXPECT_THAT(AskFor(/*skip=*/0, /*deadline_us=*/100000), StatusIs(kExhausted));
+  EXPECT_THAT(AskFor(/*skip=*/0, /*deadline_us=*/100000), StatusIs(kResourceExhausted));
   EXPECT_OK(AskFor(/*skip=*/0, /*deadline_us=*/200000));
 }
 
@@ -247,10 +219,9 @@ TEST_F(SearchWorkTest, DeepPagesHaveAPassOfTheirOwnAndTeachWhatOneScanTakes) {
     Push({.collection = collection_, .skip = 990});
     RunOne();
   }
-  Push({.collection = collection_});
-  Begin();
+  Occupy(collection_);
   EXPECT_OK(AskFor(/*skip=*/0, /*deadline_us=*/30000));
-  EXPECT_THAT(AskFor(/*skip=*/990, /*deadline_us=*/100000), StatusIs(kExhausted));
+  EXPECT_THAT(AskFor(/*skip=*/990, /*deadline_us=*/100000), StatusIs(kResourceExhausted));
 }
 
 TEST_F(SearchWorkTest, APageThatIsKnownAlreadyCostsNothing) {
@@ -264,9 +235,8 @@ TEST_F(SearchWorkTest, APageThatIsKnownAlreadyCostsNothing) {
   Begin();
   EXPECT_EQ(RunningUs(), 0);
   End();
-  Push({.collection = collection_});
-  Begin();
-  EXPECT_THAT(AskFor(/*skip=*/0, /*deadline_us=*/15000), StatusIs(kExhausted))
+  Occupy(collection_);
+  EXPECT_THAT(AskFor(/*skip=*/0, /*deadline_us=*/15000), StatusIs(kResourceExhausted))
       << "it did not teach that passes take no time";
   EXPECT_OK(AskFor(/*skip=*/1090, /*deadline_us=*/25000, page_cache)) << "one scan is missing";
 }
@@ -275,16 +245,16 @@ TEST_F(SearchWorkTest, AFilterOfFewRowsIsLearnedApart) {
   const auto filter = std::make_shared<RowFilter>();
   const Ask few = {
       .collection = collection_, .deadline_us = 15000, .filter = filter, .few_rows = true};
-  EXPECT_THAT(TryPush(few), StatusIs(kExhausted)) << "nothing else is known";
+  EXPECT_THAT(TryPush(few), StatusIs(kResourceExhausted)) << "nothing else is known";
   End();
   for (int i = 0; i < 5; ++i) {
     Push({.collection = collection_, .filter = filter, .few_rows = true});
     RunOne();
   }
-  Push({.collection = collection_});
-  Begin();
+  Occupy(collection_);
   EXPECT_OK(TryPush(few));
-  EXPECT_THAT(TryPush({.collection = collection_, .deadline_us = 15000}), StatusIs(kExhausted));
+  EXPECT_THAT(TryPush({.collection = collection_, .deadline_us = 15000}),
+              StatusIs(kResourceExhausted));
 }
 
 // Two filters need two scans, so their searches never share a pass.

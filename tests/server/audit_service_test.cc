@@ -1,7 +1,6 @@
 // Tests of digests, verified searches and the audit as a client sees them.
 #include <openssl/sha.h>
 
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -11,31 +10,19 @@
 #include <vector>
 
 #include "tests/server/server_fixture.h"
+#include "tests/server/store/model_store.h"
 
 namespace nearfield::server {
 namespace {
 
 namespace hv = ::grpc::health::v1;
-using ::testing::AllOf;
-using ::testing::Contains;
-using ::testing::Each;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
-constexpr auto kOk = grpc::StatusCode::OK;
+constexpr char kVerify[] = "collection: 'c' query { vector { values: [1, 0] } } ";
 
 class AuditServiceTest : public ServerFixture {
  protected:
-  AuditServiceTest() {
-    std::string name = (std::filesystem::temp_directory_path() / "nearfield-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-    Set(settings_.audit_dir, folder_ + "/audit");
-  }
-  ~AuditServiceTest() override {
-    Drain();
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
+  AuditServiceTest() { Set(settings_.audit_dir, dir_ / "audit"); }
+  ~AuditServiceTest() override { Drain(); }
 
   static pb::SearchRequest Verified() {
     pb::SearchRequest request = SearchFor("c", {1, 0});
@@ -61,7 +48,7 @@ class AuditServiceTest : public ServerFixture {
   int64_t RecordsCount() {
     int64_t count = 0;
     std::error_code none;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_ + "/audit", none)) {
+    for (const auto& entry : std::filesystem::directory_iterator(dir_ / "audit", none)) {
       count += entry.path().extension() == ".json" ? 1 : 0;
     }
     return count;
@@ -70,26 +57,18 @@ class AuditServiceTest : public ServerFixture {
   void ExpectDistrusted() {
     pb::SearchResponse response;
     grpc::ClientContext context;
-    EXPECT_THAT(retrieval_->Search(&context, SearchFor("c", {1, 0}), &response),
-                HasCodeAndMessage(grpc::StatusCode::UNAVAILABLE, HasSubstr("found to be wrong")));
+    EXPECT_THAT(Call(&Retrieval::Search, SearchFor("c", {1, 0}), &response, &context),
+                HasCode(kUnavailable, HasSubstr("found to be wrong")));
     EXPECT_TRUE(Trailer(context, "retry-after-ms").has_value());
     EXPECT_EQ(response.results_size(), 0);
-    EXPECT_THAT(UploadRows("c", {9}), HasCode(grpc::StatusCode::UNAVAILABLE));
+    EXPECT_THAT(UploadRows("c", {9}), HasCode(kUnavailable));
     // Read-only calls still work.
-    grpc::ClientContext listing;
-    pb::ListCollectionsResponse collections;
-    EXPECT_THAT(admin_->ListCollections(&listing, {}, &collections), HasCode(kOk));
-    EXPECT_EQ(collections.collections_size(), 1);
-    grpc::ClientContext verifying;
-    pb::VerifyRequest verify;
-    verify.set_collection("c");
-    *verify.mutable_query() = SearchFor("c", {1, 0}).queries(0);
-    pb::VerifyResponse verdict;
-    EXPECT_THAT(admin_->Verify(&verifying, verify, &verdict), HasCode(kOk));
+    EXPECT_EQ(CallOk(&Admin::ListCollections).collections_size(), 1);
+    EXPECT_OK(Call(&Admin::Verify, FromText(kVerify)));
     EXPECT_TRUE(server_->state().distrusted());
   }
 
-  std::string folder_;
+  const store::TempDir dir_;
 };
 
 // A second implementation of the text in retrieval.proto.
@@ -109,52 +88,42 @@ TEST_F(AuditServiceTest, TheDigestIsOfIdsAndScoresAlone) {
   pb::SearchRequest request = SearchFor("c", {1, 0});
   request.set_k(2);
   pb::SearchResponse response;
-  ASSERT_THAT(Search(request, &response), HasCode(kOk));
+  ASSERT_OK(Search(request, &response));
   EXPECT_FALSE(response.has_result_digest());
   request.set_with_digest(true);
   *request.add_queries() = request.queries(0);
-  ASSERT_THAT(Search(request, &response), HasCode(kOk));
+  ASSERT_OK(Search(request, &response));
   const std::string one = Raw(uint64_t{2}) + Raw(uint64_t{1}) + Raw(uint64_t{4}) +
                           Raw(uint64_t{3}) + Raw(4.0f) + Raw(3.0f);
   EXPECT_EQ(response.result_digest(), Digest("nearfield result digest 1" + one + one));
 
   // Another epoch, payloads and vectors do not change the digest.
-  ASSERT_THAT(UploadRows("c", {0}), HasCode(kOk));
+  ASSERT_OK(UploadRows("c", {0}));
   pb::SearchResponse later;
   request.set_with_payload(true);
   request.set_with_vectors(true);
-  ASSERT_THAT(Search(request, &later), HasCode(kOk));
+  ASSERT_OK(Search(request, &later));
   EXPECT_NE(later.epoch(), response.epoch());
   EXPECT_EQ(later.result_digest(), response.result_digest());
   request.set_k(1);
-  ASSERT_THAT(Search(request, &later), HasCode(kOk));
+  ASSERT_OK(Search(request, &later));
   EXPECT_NE(later.result_digest(), response.result_digest());
 }
 
 TEST_F(AuditServiceTest, TheDigestOfTextsAndOfNothing) {
   Serve();
-  ASSERT_THAT(CreateCollection("t", 2, pb::METRIC_DOT, pb::ID_TYPE_STRING), HasCode(kOk));
+  ASSERT_OK(CreateCollection("t", 2, pb::METRIC_DOT, pb::ID_TYPE_STRING));
   pb::SearchRequest request = SearchFor("t", {1, 0});
   request.set_with_digest(true);
   pb::SearchResponse response;
-  ASSERT_THAT(Search(request, &response), HasCode(kOk));
+  ASSERT_OK(Search(request, &response));
   EXPECT_EQ(response.result_digest(),
             Digest("nearfield result digest 1" + Raw(uint64_t{0}) + Raw(uint64_t{0})));
-  grpc::ClientContext context;
-  const auto stream = ingest_->Upload(&context);
-  stream->Write(Begin("t", 1));
-  pb::UploadRequest block;
-  block.mutable_block()->mutable_ids()->add_texts("abc");
-  block.mutable_block()->mutable_vectors()->set_dtype(pb::DATA_TYPE_FLOAT32);
+  pb::UploadRequest block =
+      FromText("block { ids { texts: 'abc' } vectors { dtype: DATA_TYPE_FLOAT32 } }");
   block.mutable_block()->mutable_vectors()->set_data(Bytes({-1, 0}));
-  stream->Write(block);
-  stream->Write(Commit());
-  stream->WritesDone();
-  pb::UploadResponse progress;
-  while (stream->Read(&progress)) {
-  }
-  ASSERT_THAT(stream->Finish(), HasCode(kOk));
-  ASSERT_THAT(Search(request, &response), HasCode(kOk));
+  ASSERT_OK(Send({Begin("t", 1), block, Commit()}));
+  ASSERT_OK(Search(request, &response));
   EXPECT_EQ(response.result_digest(),
             Digest("nearfield result digest 1" + Raw(uint64_t{1}) + Raw(uint64_t{2}) +
                    Raw(uint64_t{3}) + "abc" + Raw(-1.0f)));
@@ -164,9 +133,8 @@ TEST_F(AuditServiceTest, AVerifiedSearchSendsTheRightAnswer) {
   ServeRows();
   pb::SearchRequest request = Verified();
   *request.add_queries() = request.queries(0);
-  pb::SearchResponse response;
-  ASSERT_THAT(Search(request, &response), HasCode(kOk));
-  EXPECT_EQ(response.results_size(), 2);
+  const auto response = CallOk(&Retrieval::Search, request);
+  ASSERT_EQ(response.results_size(), 2);
   EXPECT_EQ(response.results(0).ids().numbers(0), 4u);
   EXPECT_FALSE(server_->state().distrusted());
 }
@@ -176,8 +144,7 @@ TEST_F(AuditServiceTest, AVerifiedSearchNeverSendsAWrongAnswer) {
   FlipAScoreBit();
   pb::SearchResponse response;
   EXPECT_THAT(Search(Verified(), &response),
-              HasCodeAndMessage(grpc::StatusCode::DATA_LOSS,
-                                AllOf(HasSubstr("queries[0]"), HasSubstr("epoch 1"))));
+              HasCode(kDataLoss, AllOf(HasSubstr("queries[0]"), HasSubstr("epoch 1"))));
   EXPECT_EQ(response.results_size(), 0);
   AwaitNotServing();
   EXPECT_EQ(RecordsCount(), 1);
@@ -191,7 +158,7 @@ TEST_F(AuditServiceTest, AWrongScoreInLiveTrafficIsFoundAndEndsTheServing) {
   ServeRows();
   FlipAScoreBit();
   // The audit runs after the answer was sent.
-  EXPECT_THAT(Search(SearchFor("c", {1, 0})), HasCode(kOk));
+  EXPECT_OK(Search(SearchFor("c", {1, 0})));
   AwaitNotServing();
   ExpectDistrusted();
   while (RecordsCount() == 0) std::this_thread::yield();  // written after serving has stopped
@@ -206,12 +173,10 @@ TEST_F(AuditServiceTest, AWrongIdInAStreamIsFound) {
     std::swap(ids[0], ids[1]);
     neighbors->ids = IdColumn::OfNumbers(ids);
   });
-  grpc::ClientContext context;
-  const auto stream = retrieval_->SearchStream(&context);
-  stream->Write(SearchFor("c", {1, 0}));
+  SearchStreamCall search(*retrieval_, {SearchFor("c", {1, 0})});
   AwaitNotServing();
-  context.TryCancel();
-  EXPECT_THAT(stream->Finish(), Not(HasCode(kOk)));
+  search.context.TryCancel();
+  EXPECT_THAT(search.Finish(), Not(HasCode(kOk)));
   ExpectDistrusted();
 }
 
@@ -221,7 +186,7 @@ TEST_F(AuditServiceTest, RightAnswersOfLiveTrafficAreAuditedAndCounted) {
   ServeRows();
   const Auditor& auditor = server_->state().core()->audit->auditor;
   for (int64_t i = 1; i <= 20; ++i) {
-    ASSERT_THAT(Search(SearchFor("c", {1, static_cast<float>(i)})), HasCode(kOk));
+    ASSERT_OK(Search(SearchFor("c", {1, static_cast<float>(i)})));
     while (auditor.counts().answers_audited < i) std::this_thread::yield();
   }
   EXPECT_EQ(auditor.counts().answers_dropped, 0);
@@ -239,29 +204,19 @@ TEST_F(AuditServiceTest, AnswersUnderWayAreWithheldOnceOneWasWrong) {
   script_->search_gate.AwaitArrivals(1);
   server_->state().Distrust();
   script_->search_gate.Open();
-  EXPECT_THAT(waiting.get(),
-              HasCodeAndMessage(grpc::StatusCode::UNAVAILABLE, HasSubstr("found to be wrong")));
+  EXPECT_THAT(waiting.get(), HasCode(kUnavailable, HasSubstr("found to be wrong")));
 }
 
 TEST_F(AuditServiceTest, WhatAClientClaimsEndsNothing) {
   ServeRows();
-  pb::VerifyRequest request;
-  request.set_collection("c");
-  *request.mutable_query() = SearchFor("c", {1, 0}).queries(0);
-  request.set_epoch(1);
-  request.mutable_claim()->mutable_ids()->add_numbers(1);
-  request.mutable_claim()->add_scores(77);
-  pb::VerifyResponse verdict;
-  grpc::ClientContext context;
-  ASSERT_THAT(admin_->Verify(&context, request, &verdict), HasCode(kOk));
-  EXPECT_FALSE(verdict.equal());
+  pb::VerifyRequest request =
+      FromText(std::string(kVerify) + "epoch: 1 claim { ids { numbers: 1 } scores: 77 }");
+  EXPECT_FALSE(CallOk(&Admin::Verify, request).equal());
   EXPECT_FALSE(server_->state().distrusted());
   // A wrong answer of the server itself ends serving.
   FlipAScoreBit();
   request.clear_claim();
-  grpc::ClientContext again;
-  ASSERT_THAT(admin_->Verify(&again, request, &verdict), HasCode(kOk));
-  EXPECT_FALSE(verdict.equal());
+  EXPECT_FALSE(CallOk(&Admin::Verify, request).equal());
   AwaitNotServing();
   ExpectDistrusted();
 }
@@ -272,44 +227,36 @@ TEST_F(AuditServiceTest, TooManyVerifiedSearchesAreRefusedAtOnce) {
   script_->verify_gate.Close();
   auto first = std::async(std::launch::async, [&] { return Search(Verified()); });
   script_->verify_gate.AwaitArrivals(1);
-  pb::SearchResponse response;
-  grpc::ClientContext context;
-  EXPECT_THAT(
-      retrieval_->Search(&context, Verified(), &response),
-      HasCodeAndMessage(grpc::StatusCode::RESOURCE_EXHAUSTED, HasSubstr("too many verifications")));
-  EXPECT_TRUE(Trailer(context, "retry-after-ms").has_value());
-  EXPECT_THAT(Search(SearchFor("c", {1, 0})), HasCode(kOk));  // other searches continue
+  ExpectRefusedWithHint(&Retrieval::Search, Verified(),
+                        HasCode(kResourceExhausted, HasSubstr("too many verifications")));
+  EXPECT_OK(Search(SearchFor("c", {1, 0})));  // other searches continue
   script_->verify_gate.Open();
-  EXPECT_THAT(first.get(), HasCode(kOk));
-  EXPECT_THAT(Search(Verified()), HasCode(kOk));  // the place is free
+  EXPECT_OK(first.get());
+  EXPECT_OK(Search(Verified()));  // the place is free
 }
 
 TEST_F(AuditServiceTest, AVerifiedSearchEndsWithItsDeadline) {
   Set(settings_.search_ms_max, "1000");
   ServeRows();
   script_->verify_gate.Close();
-  EXPECT_THAT(Search(Verified()), HasCodeAndMessage(grpc::StatusCode::DEADLINE_EXCEEDED,
-                                                    HasSubstr("in the verification")));
+  EXPECT_THAT(Search(Verified()), HasCode(kDeadlineExceeded, HasSubstr("in the verification")));
   script_->verify_gate.Open();
 }
 
 TEST_F(AuditServiceTest, AVerifiedSearchInAStreamFailsTheStream) {
   ServeRows();
-  grpc::ClientContext context;
-  const auto stream = retrieval_->SearchStream(&context);
-  stream->Write(Verified());
-  pb::SearchResponse response;
-  ASSERT_TRUE(stream->Read(&response));
-  EXPECT_EQ(response.results_size(), 1);
+  SearchStreamCall search(*retrieval_, {Verified()});
+  ASSERT_TRUE(search.Read());
+  EXPECT_EQ(search.response.results_size(), 1);
   FlipAScoreBit();
-  stream->Write(Verified());
-  EXPECT_FALSE(stream->Read(&response));
-  EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::DATA_LOSS));
+  search.Write(Verified());
+  EXPECT_FALSE(search.Read());
+  EXPECT_THAT(search.Finish(), HasCode(kDataLoss));
 }
 
 TEST_F(AuditServiceTest, EarlierRecordsAreToldOfAtTheStart) {
-  std::filesystem::create_directory(folder_ + "/audit");
-  std::ofstream(folder_ + "/audit/audit-1-1.json") << "{}";
+  std::filesystem::create_directory(dir_ / "audit");
+  std::ofstream(dir_ / "audit/audit-1-1.json") << "{}";
   Serve();
   EXPECT_THAT(LogLines(), Contains(HasSubstr("records of earlier mismatches")));
 }

@@ -1,8 +1,5 @@
 // Tests of the queue, the batches and the workers in front of the engine, with a clock that the
 // test controls.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <chrono>
 #include <future>
@@ -19,36 +16,21 @@
 #include "server/scheduler/search_queue.h"
 #include "server/scheduler/worker_pool.h"
 #include "tests/server/fake_clock.h"
+#include "tests/server/prelude.h"
+#include "tests/testing/fake_engine.h"
 #include "tests/testing/scripted_engine.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
 namespace {
-
-using ::absl_testing::StatusIs;
-using ::testing::ElementsAre;
-using ::testing::Ge;
-using ::testing::HasSubstr;
-using ::testing::Optional;
 
 class SearchQueueBatchingTest : public ::testing::Test {
  protected:
   SearchQueueBatchingTest() : a_(NewCollection({1, 2, 3})), b_(NewCollection({10})) {}
 
   std::shared_ptr<Collection> NewCollection(std::vector<uint64_t> ids) {
-    std::shared_ptr<Collection> collection =
-        *engine_->CreateCollection({.dim = 2, .metric = Metric::kDot});
-    std::unique_ptr<Upload> upload =
-        *collection->BeginUpload({.rows_max = 10, .payload_bytes_max = 0});
-    std::vector<float> values;
-    for (const uint64_t id : ids) values.insert(values.end(), {static_cast<float>(id), 1.0f});
-    const IdColumn column = IdColumn::OfNumbers(std::move(ids));
-    UploadBlock block;
-    block.ids = &column;
-    block.rows =
-        absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(values.data()), values.size() * 4);
-    EXPECT_OK(upload->Append(block));
-    EXPECT_OK(upload->Commit());
+    const std::vector<float> values(ids.begin(), ids.end());
+    std::shared_ptr<Collection> collection = *engine_->CreateCollection(testing::kPlainSpec);
+    EXPECT_OK(testing::UploadAll(*collection, testing::PlainRows(std::move(ids), values)));
     return collection;
   }
 
@@ -58,12 +40,8 @@ class SearchQueueBatchingTest : public ::testing::Test {
     SearchTicket ticket;
     ticket.request.collection = collection;
     ticket.request.values = {1.0f, 0.0f};
-    for (int i = 0; i < queries; ++i) {
-      Query query;
-      query.vector = ticket.request.values;
-      query.k = i + 1;
-      ticket.request.queries.push_back(query);
-    }
+    for (int k = 1; k <= queries; ++k)
+      ticket.request.queries.push_back({.vector = ticket.request.values, .k = k});
     ticket.cancelled = MakeCancelFlag();
     ticket.done = [this, name](absl::StatusOr<SearchReply> reply) {
       ASSERT_EQ(answers_.count(name), 0u) << name << " was answered twice";
@@ -144,8 +122,8 @@ TEST_F(SearchQueueBatchingTest, DeadSearchesNeverReachTheDevice) {
   clock_.Advance(5000);
   leave->store(true);
   RunOne(&queue);
-  EXPECT_THAT(StatusOf("late"), StatusIs(absl::StatusCode::kDeadlineExceeded));
-  EXPECT_THAT(StatusOf("left"), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(StatusOf("late"), StatusIs(kDeadlineExceeded));
+  EXPECT_THAT(StatusOf("left"), StatusIs(kCancelled));
   EXPECT_EQ(script_->searches, 0);
 }
 
@@ -153,7 +131,7 @@ TEST_F(SearchQueueBatchingTest, DeadOnArrivalIsRefused) {
   SearchQueue queue({}, &clock_);
   SearchTicket late = Ticket("late", a_);
   late.deadline = clock_.Now();
-  EXPECT_THAT(queue.Push(std::move(late)), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_THAT(queue.Push(std::move(late)), StatusIs(kDeadlineExceeded));
   EXPECT_EQ(answers_.count("late"), 0u);
 }
 
@@ -166,7 +144,7 @@ TEST_F(SearchQueueBatchingTest, AFullQueueRefusesAtOnceAndSaysWhenToComeBack) {
   ASSERT_OK(queue.Push(Ticket("1", a_)));
   ASSERT_OK(queue.Push(Ticket("2", a_)));
   const absl::Status refused = queue.Push(Ticket("3", a_));
-  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("limits are 2")));
+  EXPECT_THAT(refused, StatusIs(kResourceExhausted, HasSubstr("limits are 2")));
   EXPECT_THAT(RetryAfterMs(refused), Optional(Ge(200)));
   EXPECT_EQ(answers_.size(), 0u);
 }
@@ -174,7 +152,7 @@ TEST_F(SearchQueueBatchingTest, AFullQueueRefusesAtOnceAndSaysWhenToComeBack) {
 TEST_F(SearchQueueBatchingTest, QueuedBytesAreBoundedButOneRequestAlwaysFits) {
   SearchQueue queue({.bytes_max = 1}, &clock_);
   EXPECT_OK(queue.Push(Ticket("1", a_)));
-  EXPECT_THAT(queue.Push(Ticket("2", a_)), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(queue.Push(Ticket("2", a_)), StatusIs(kResourceExhausted));
   RunOne(&queue);
   EXPECT_OK(queue.Push(Ticket("3", a_)));
 }
@@ -186,37 +164,32 @@ TEST_F(SearchQueueBatchingTest, DeadSearchesMakeRoomInAFullQueue) {
   ASSERT_OK(queue.Push(std::move(first)));
   leave->store(true);
   EXPECT_OK(queue.Push(Ticket("second", a_)));
-  EXPECT_THAT(StatusOf("first"), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(StatusOf("first"), StatusIs(kCancelled));
   EXPECT_EQ(queue.waiting(), 1);
 }
 
 TEST_F(SearchQueueBatchingTest, OneAtFaultDoesNotFailTheOthersOfItsPass) {
   SearchQueue queue({}, &clock_);
   SearchTicket bad = Ticket("bad", a_);
-  bad.request.queries[0].vector = {};
-  bad.request.queries[0].row_id.emplace(uint64_t{99});
+  bad.request.queries[0] = {.row_id = Id(uint64_t{99}), .k = 1};
   ASSERT_OK(queue.Push(Ticket("good", a_)));
   ASSERT_OK(queue.Push(std::move(bad)));
   RunOne(&queue);
   EXPECT_OK(StatusOf("good"));
   EXPECT_EQ(answers_.at("good")->timing.batch_size, 1);
-  EXPECT_THAT(StatusOf("bad"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(StatusOf("bad"), StatusIs(kNotFound));
 }
 
 TEST_F(SearchQueueBatchingTest, OneAtFaultAmongManyCostsFewPasses) {
   SearchQueue queue({}, &clock_);
   for (int i = 0; i < 64; ++i) {
     SearchTicket ticket = Ticket(std::to_string(i), a_);
-    if (i == 21) {
-      ticket.request.queries[0].vector = {};
-      ticket.request.queries[0].row_id = Id(uint64_t{99});
-    }
+    if (i == 21) ticket.request.queries[0] = {.row_id = Id(uint64_t{99}), .k = 1};
     ASSERT_OK(queue.Push(std::move(ticket)));
   }
   RunOne(&queue);
   for (int i = 0; i < 64; ++i) {
-    EXPECT_THAT(StatusOf(std::to_string(i)),
-                StatusIs(i == 21 ? absl::StatusCode::kNotFound : absl::StatusCode::kOk));
+    EXPECT_THAT(StatusOf(std::to_string(i)), StatusIs(i == 21 ? kNotFound : kOk));
   }
   EXPECT_EQ(script_->searches, 1 + 2 * 6);
 }
@@ -255,7 +228,7 @@ TEST_F(SearchQueueBatchingTest, ABatchMayCopyAFewRepliesAndOnlyTheOneAtFaultFail
   push("48", 3, 20);
   RunOne(&queue);
   EXPECT_OK(StatusOf("8 again"));
-  EXPECT_THAT(StatusOf("48"), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(StatusOf("48"), StatusIs(kResourceExhausted));
 }
 
 TEST_F(SearchQueueBatchingTest, ALostDeviceFailsThePassOnce) {
@@ -264,8 +237,8 @@ TEST_F(SearchQueueBatchingTest, ALostDeviceFailsThePassOnce) {
   ASSERT_OK(queue.Push(Ticket("1", a_)));
   ASSERT_OK(queue.Push(Ticket("2", a_)));
   RunOne(&queue);
-  EXPECT_THAT(StatusOf("1"), StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(StatusOf("2"), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(StatusOf("1"), StatusIs(kUnavailable));
+  EXPECT_THAT(StatusOf("2"), StatusIs(kUnavailable));
   EXPECT_EQ(script_->searches, 1);
 }
 
@@ -285,7 +258,7 @@ TEST_F(SearchQueueBatchingTest, APassGoesOnWhileOneCallerWaitsAndEndsWithTheLast
   batch.push_back(std::make_unique<SearchTicket>(Ticket("late", a_)));
   batch.back()->deadline = clock_.Now();
   RunBatch(Base(clock_), std::move(batch));
-  EXPECT_THAT(StatusOf("late"), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_THAT(StatusOf("late"), StatusIs(kDeadlineExceeded));
   EXPECT_EQ(script_->cancelled_searches, 1);
 }
 
@@ -293,8 +266,8 @@ TEST_F(SearchQueueBatchingTest, CloseAnswersAllThatWaitAndRefusesTheRest) {
   SearchQueue queue({}, &clock_);
   ASSERT_OK(queue.Push(Ticket("1", a_)));
   queue.Close();
-  EXPECT_THAT(StatusOf("1"), StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(queue.Push(Ticket("2", a_)), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(StatusOf("1"), StatusIs(kUnavailable));
+  EXPECT_THAT(queue.Push(Ticket("2", a_)), StatusIs(kUnavailable));
   EXPECT_TRUE(queue.Take().empty());
 }
 
@@ -337,8 +310,7 @@ TEST(WorkerPoolTest, RefusesBeyondItsBoundAndRunsTheRest) {
     ASSERT_OK(pool.Post(job));
     ASSERT_OK(pool.Post(job));
     const absl::Status refused = pool.Post(job);
-    EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted,
-                                  HasSubstr("too many verifications")));
+    EXPECT_THAT(refused, StatusIs(kResourceExhausted, HasSubstr("too many verifications")));
     EXPECT_TRUE(RetryAfterMs(refused).has_value());
     gate.Open();
   }

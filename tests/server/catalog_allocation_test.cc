@@ -1,10 +1,6 @@
 // Tests changes of the catalog while any allocation fails: memory and the store stay consistent.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <filesystem>
 #include <functional>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,14 +12,10 @@
 namespace nearfield::server {
 namespace {
 
-using ::absl_testing::StatusIs;
 using testing::AllocationFailure;
-using ::testing::IsEmpty;
 
 class CatalogAllocationTest : public DurableCatalogFixture {
  protected:
-  void SetUp() override { Open(); }
-
   // Pairs of a collection's name and "", and of an alias and its collection.
   using Names = std::vector<std::pair<std::string, std::string>>;
 
@@ -75,9 +67,8 @@ class CatalogAllocationTest : public DurableCatalogFixture {
 TEST_F(CatalogAllocationTest, ACollectionIsCreatedInMemoryAndInTheStoreOrInNeither) {
   FailEach([&] { return catalog_->Create("b", {.dim = kDim}).status(); },
            [&] {
-             const auto named = catalog_->Find("b");
-             ASSERT_OK(named);
-             EXPECT_EQ((*named)->incarnation, catalog_->store()->IncarnationOf((*named)->store_id));
+             ASSERT_OK_AND_ASSIGN(const auto named, catalog_->Find("b"));
+             EXPECT_EQ(named->incarnation, catalog_->store()->IncarnationOf(named->store_id));
              ASSERT_OK(catalog_->Drop("b"));
            });
 }
@@ -108,25 +99,22 @@ TEST_F(CatalogAllocationTest, AnAliasIsSetInBothOrInNeither) {
 // memory ran out, the next start moved the segment to lost/, because it might have been committed.
 TEST_F(CatalogAllocationTest, AnUploadWhoseAttributesFindNoMemoryIsNotSetAsideByTheNextStart) {
   const AttributeSchema schema = *AttributeSchema::Create({{.name = "n"}}, {});
-  const auto named = catalog_->Create("a", {.dim = kDim}, schema);
-  ASSERT_OK(named);
-  auto upload =
-      CollectionUpload::Begin(*named, {.reservation = {.rows_max = 1}, .check_caller = nullptr});
-  ASSERT_OK(upload);
+  ASSERT_OK_AND_ASSIGN(const auto named, catalog_->Create("a", {.dim = kDim}, schema));
+  ASSERT_OK_AND_ASSIGN(auto upload, CollectionUpload::Begin(named, {.reservation = {.rows_max = 1},
+                                                                    .check_caller = nullptr}));
   const IdColumn ids = IdColumn::OfNumbers({1});
   const std::vector<uint8_t> rows(kDim * sizeof(float), 1);
   const std::vector<PlainRow> plain = {{.attributes = {std::vector<PlainValue>{int64_t{7}}}}};
-  ASSERT_OK((*upload)->Append({.ids = &ids, .rows = rows}, BlockOf(schema, plain)));
+  ASSERT_OK(upload->Append({.ids = &ids, .rows = rows}, BlockOf(schema, plain)));
   {
     const AllocationFailure first(1);
-    ASSERT_THAT((*upload)->Commit(), StatusIs(absl::StatusCode::kResourceExhausted));
+    ASSERT_THAT(upload->Commit(), StatusIs(kResourceExhausted));
   }
   const std::string copy = dir_ / "as a death leaves it";
   std::filesystem::copy(dir_ / "data", copy);
-  const auto next = store::Store::Open({.dir = copy});
-  ASSERT_OK(next);
-  EXPECT_THAT((*next)->orphans().set_aside, IsEmpty());
-  EXPECT_EQ((*next)->orphans().unfinished_count, 1);
+  ASSERT_OK_AND_ASSIGN(const auto next, store::Store::Open({.dir = copy}));
+  EXPECT_THAT(next->orphans().set_aside, IsEmpty());
+  EXPECT_EQ(next->orphans().unfinished_count, 1);
 }
 
 }  // namespace

@@ -1,21 +1,15 @@
 #include "server/collections/catalog.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "tests/server/prelude.h"
 #include "tests/testing/scripted_engine.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
 namespace {
-
-using ::absl_testing::StatusIs;
-using ::testing::HasSubstr;
 
 TEST(CollectionNameTest, AcceptsExactlyThePattern) {
   for (const std::string& name :
@@ -26,7 +20,7 @@ TEST(CollectionNameTest, AcceptsExactlyThePattern) {
        {std::string(), std::string(64, 'x'), std::string("-a"), std::string(".a"),
         std::string("_a"), std::string("a b"), std::string("a/b"), std::string("../a"),
         std::string("a\n"), std::string("\xc3\xa4"), std::string("a\0b", 3)}) {
-    EXPECT_THAT(ValidateCollectionName(name), StatusIs(absl::StatusCode::kInvalidArgument)) << name;
+    EXPECT_THAT(ValidateCollectionName(name), StatusIs(kInvalidArgument)) << name;
   }
 }
 
@@ -46,16 +40,14 @@ class CatalogTest : public ::testing::Test {
 TEST_F(CatalogTest, CreatesFindsListsAndDrops) {
   ASSERT_OK(catalog_.Create("b", spec_));
   ASSERT_OK(catalog_.Create("a", spec_));
-  EXPECT_THAT(catalog_.Create("a", spec_),
-              StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("\"a\"")));
-  EXPECT_THAT(catalog_.Create("c", spec_),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("limit")));
+  EXPECT_THAT(catalog_.Create("a", spec_), StatusIs(kAlreadyExists, HasSubstr("\"a\"")));
+  EXPECT_THAT(catalog_.Create("c", spec_), StatusIs(kResourceExhausted, HasSubstr("limit")));
   ASSERT_EQ(catalog_.List().size(), 2u);
   EXPECT_EQ(catalog_.List().front()->name, "a");
   EXPECT_EQ((*catalog_.Find("b"))->collection->spec().dim, 4);
   ASSERT_OK(catalog_.Drop("b"));
-  EXPECT_THAT(catalog_.Find("b"), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(catalog_.Drop("b"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("\"b\"")));
+  EXPECT_THAT(catalog_.Find("b"), StatusIs(kNotFound));
+  EXPECT_THAT(catalog_.Drop("b"), StatusIs(kNotFound, HasSubstr("\"b\"")));
   EXPECT_OK(catalog_.Create("c", spec_));
 }
 
@@ -76,16 +68,14 @@ TEST_F(CatalogTest, ADroppedCollectionLivesAsLongAsItsLastUser) {
 TEST_F(CatalogTest, AnAliasIsAnotherNameUntilItIsDroppedOrItsCollectionIs) {
   const std::shared_ptr<NamedCollection> a = *catalog_.Create("a", spec_);
   const std::shared_ptr<NamedCollection> b = *catalog_.Create("b", spec_);
-  const auto first = catalog_.SetAlias("live", "a");
-  ASSERT_OK(first);
-  EXPECT_EQ(first->now, a);
-  EXPECT_EQ(first->before, nullptr);
+  ASSERT_OK_AND_ASSIGN(const auto first, catalog_.SetAlias("live", "a"));
+  EXPECT_EQ(first.now, a);
+  EXPECT_EQ(first.before, nullptr);
   EXPECT_EQ(*catalog_.Find("live"), a);
   EXPECT_EQ(*catalog_.FindAny("live"), a);
-  const auto moved = catalog_.SetAlias("live", "b");
-  ASSERT_OK(moved);
-  EXPECT_EQ(moved->now, b);
-  EXPECT_EQ(moved->before, a);
+  ASSERT_OK_AND_ASSIGN(const auto moved, catalog_.SetAlias("live", "b"));
+  EXPECT_EQ(moved.now, b);
+  EXPECT_EQ(moved.before, a);
   EXPECT_EQ(*catalog_.Find("live"), b);
   // An alias of an alias refers to its collection, not to the alias.
   ASSERT_OK(catalog_.SetAlias("next", "live"));
@@ -93,27 +83,26 @@ TEST_F(CatalogTest, AnAliasIsAnotherNameUntilItIsDroppedOrItsCollectionIs) {
   EXPECT_EQ(*catalog_.Find("next"), b);
   EXPECT_EQ(catalog_.ListAliases(), (Catalog::Aliases{{"live", a}, {"next", b}}));
   EXPECT_EQ(*catalog_.DropAlias("next"), b);
-  EXPECT_THAT(catalog_.Find("next"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(catalog_.Find("next"), StatusIs(kNotFound));
   EXPECT_EQ(*catalog_.Find("b"), b);
   ASSERT_OK(catalog_.Drop("a"));
-  EXPECT_THAT(catalog_.Find("live"), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(catalog_.ListAliases(), ::testing::IsEmpty());
+  EXPECT_THAT(catalog_.Find("live"), StatusIs(kNotFound));
+  EXPECT_THAT(catalog_.ListAliases(), IsEmpty());
   EXPECT_OK(catalog_.Create("live", spec_)) << "the name is free again";
 }
 
 TEST_F(CatalogTest, ANameIsOfOneThingOnly) {
   ASSERT_OK(catalog_.Create("a", spec_));
   ASSERT_OK(catalog_.SetAlias("live", "a"));
-  EXPECT_THAT(catalog_.Create("live", spec_), StatusIs(absl::StatusCode::kAlreadyExists,
-                                                       HasSubstr("alias of the collection \"a\"")));
-  EXPECT_THAT(catalog_.SetAlias("a", "a"), StatusIs(absl::StatusCode::kAlreadyExists));
-  EXPECT_THAT(catalog_.Drop("live"), StatusIs(absl::StatusCode::kFailedPrecondition,
-                                              HasSubstr("alias of the collection \"a\"")));
-  EXPECT_THAT(catalog_.DropAlias("a"), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(catalog_.SetAlias("other", "gone"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(catalog_.Create("live", spec_),
+              StatusIs(kAlreadyExists, HasSubstr("alias of the collection \"a\"")));
+  EXPECT_THAT(catalog_.SetAlias("a", "a"), StatusIs(kAlreadyExists));
+  EXPECT_THAT(catalog_.Drop("live"),
+              StatusIs(kFailedPrecondition, HasSubstr("alias of the collection \"a\"")));
+  EXPECT_THAT(catalog_.DropAlias("a"), StatusIs(kNotFound));
+  EXPECT_THAT(catalog_.SetAlias("other", "gone"), StatusIs(kNotFound));
   for (const std::string name : {"", "a/b", "..", "../a", "-x", "a b"}) {
-    EXPECT_THAT(catalog_.SetAlias(name, "a"),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("alias: ")))
+    EXPECT_THAT(catalog_.SetAlias(name, "a"), StatusIs(kInvalidArgument, HasSubstr("alias: ")))
         << name;
   }
   EXPECT_OK(catalog_.Find("live"));
@@ -124,8 +113,7 @@ TEST_F(CatalogTest, AliasesAreBounded) {
   for (int64_t i = 0; i < kAliasesMax; ++i) {
     ASSERT_OK(catalog_.SetAlias("alias" + std::to_string(i), "a"));
   }
-  EXPECT_THAT(catalog_.SetAlias("more", "a"),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("1024")));
+  EXPECT_THAT(catalog_.SetAlias("more", "a"), StatusIs(kResourceExhausted, HasSubstr("1024")));
   EXPECT_OK(catalog_.SetAlias("alias7", "a")) << "one that is there already";
   ASSERT_OK(catalog_.DropAlias("alias7"));
   EXPECT_OK(catalog_.SetAlias("more", "a"));
@@ -140,9 +128,8 @@ TEST_F(CatalogTest, AMovingAliasAlwaysNamesOneOfTheTwo) {
   for (int i = 0; i < 4; ++i) {
     readers.emplace_back([&] {
       while (!done) {
-        const auto found = catalog_.Find("live");
-        ASSERT_OK(found);
-        ASSERT_TRUE(*found == a || *found == b);
+        ASSERT_OK_AND_ASSIGN(const auto found, catalog_.Find("live"));
+        ASSERT_TRUE(found == a || found == b);
         ASSERT_EQ(catalog_.ListAliases().size(), 1u);
       }
     });

@@ -2,28 +2,24 @@
 // dropped rows free their memory, and memory is bounded.
 #include "server/collections/collection_attributes.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
 
+#include "engine/base/status_macros.h"
 #include "server/attributes/schema_encoding.h"
 #include "server/collections/catalog.h"
 #include "tests/server/attributes/attribute_rows.h"
 #include "tests/server/attributes/filter_maker.h"
+#include "tests/server/prelude.h"
 #include "tests/testing/fake_engine.h"
 #include "tests/testing/random.h"
 #include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
 namespace {
 
-using ::absl_testing::StatusIs;
-using ::testing::HasSubstr;
 using testing::Ids;
 
 constexpr int64_t kBatch = 2000;
@@ -46,18 +42,15 @@ class CollectionAttributesTest : public ::testing::Test {
       rows.push_back({.attributes = {std::vector<PlainValue>{static_cast<int64_t>(id)}}});
     }
     AttributeUpload attributes(attributes_.get());
-    if (absl::Status status = attributes.Append(BlockOf(schema_, rows)); !status.ok())
-      return status;
+    ABSL_RETURN_IF_ERROR(attributes.Append(BlockOf(schema_, rows)));
     const testing::Corpus corpus = testing::PlainRows(ids, std::vector<float>(ids.size(), 1));
     auto upload = *collection_->BeginUpload({.rows_max = kBatch});
-    absl::Status status = upload->Append({.ids = &corpus.ids, .rows = corpus.rows});
-    if (!status.ok()) return status;
-    status = attributes.Add(*upload->TakeOrdinals());
-    if (!status.ok()) return status;
+    ABSL_RETURN_IF_ERROR(upload->Append({.ids = &corpus.ids, .rows = corpus.rows}));
+    ABSL_RETURN_IF_ERROR(attributes.Add(*upload->TakeOrdinals()));
     if (before_commit) before_commit();
-    status = upload->Commit().status();
-    if (status.ok()) attributes.Finalize(true);
-    return status;
+    ABSL_RETURN_IF_ERROR(upload->Commit().status());
+    attributes.Finalize(true);
+    return absl::OkStatus();
   }
 
   void DeleteBelow(int64_t end) {
@@ -121,7 +114,7 @@ TEST_F(CollectionAttributesTest, AnEpochThatAnyoneHoldsKeepsItsRows) {
 TEST_F(CollectionAttributesTest, AnUploadThatFailsLeavesNothing) {
   ASSERT_OK(Upload(0));
   const int64_t bytes = attributes_->bytes();
-  EXPECT_THAT(Upload(1), StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_THAT(Upload(1), StatusIs(kAlreadyExists));
   EXPECT_EQ(shared_->memory_bytes, bytes);
   {
     AttributeUpload given_up(attributes_.get());
@@ -158,9 +151,8 @@ TEST_F(CollectionAttributesTest, RowsThatBecomeVisibleAfterTheChoiceAreNotDelete
   NamedCollection named;
   named.collection = collection_;
   named.changed = [] {};
-  const auto deleted = DeleteRows(named, chosen);
-  ASSERT_OK(deleted);
-  EXPECT_EQ(deleted->rows_deleted, kBatch);
+  ASSERT_OK_AND_ASSIGN(const auto deleted, DeleteRows(named, chosen));
+  EXPECT_EQ(deleted.rows_deleted, kBatch);
   EXPECT_EQ(CountAt(all, nullptr), kBatch);
   EXPECT_EQ(CountAt(Compare("n", Comparison::kLess, Integers({kBatch})), nullptr), 0);
 }
@@ -175,8 +167,7 @@ TEST_F(CollectionAttributesMemoryTest, AnUploadBeyondTheMemoryIsRefusedWithBothN
   absl::Status status;
   uint64_t uploads = 1;
   for (; status.ok(); ++uploads) status = Upload(uploads * kBatch);
-  EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted,
-                               HasSubstr("attribute_memory_bytes = 100000")));
+  EXPECT_THAT(status, StatusIs(kResourceExhausted, HasSubstr("attribute_memory_bytes = 100000")));
   EXPECT_LE(shared_->memory_bytes, 100'000);
   EXPECT_EQ(CountAt(Exists("n"), nullptr), static_cast<int64_t>(uploads - 1) * kBatch);
 }
@@ -186,11 +177,10 @@ TEST(SchemaEncodingTest, EverySchemaComesBackAndNothingElseIsTaken) {
   for (int round = 0; round < 200; ++round) {
     const std::vector<AttributeSpec> specs = RandomSpecs(random);
     const std::string encoded = EncodeSchema(*AttributeSchema::Create(specs, {}));
-    const auto decoded = DecodeSchema(encoded);
-    ASSERT_OK(decoded);
-    ASSERT_EQ(decoded->size(), static_cast<int32_t>(specs.size()));
-    for (int32_t i = 0; i < decoded->size(); ++i) {
-      EXPECT_EQ(decoded->at(i), specs[static_cast<size_t>(i)]);
+    ASSERT_OK_AND_ASSIGN(const auto decoded, DecodeSchema(encoded));
+    ASSERT_EQ(decoded.size(), static_cast<int32_t>(specs.size()));
+    for (int32_t i = 0; i < decoded.size(); ++i) {
+      EXPECT_EQ(decoded.at(i), specs[static_cast<size_t>(i)]);
     }
     if (encoded.empty()) continue;
     std::string damaged = encoded;
@@ -201,7 +191,7 @@ TEST(SchemaEncodingTest, EverySchemaComesBackAndNothingElseIsTaken) {
     if (other.ok()) {
       EXPECT_EQ(EncodeSchema(*other), damaged);
     } else {
-      EXPECT_THAT(other, StatusIs(absl::StatusCode::kDataLoss, HasSubstr("attribute schema")));
+      EXPECT_THAT(other, StatusIs(kDataLoss, HasSubstr("attribute schema")));
     }
   }
 }

@@ -2,9 +2,6 @@
 // changes.
 #include "server/collections/compactor.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <future>
 #include <memory>
@@ -19,20 +16,22 @@
 namespace nearfield::server {
 namespace {
 
-using ::absl_testing::StatusIs;
-
-bool Never() { return false; }
-
 class CompactorTest : public DurableCatalogFixture {
  protected:
   void SetUp() override {
-    Open();
+    DurableCatalogFixture::SetUp();
     compactor_ = std::make_unique<Compactor>(
         [this] { return catalog_->List(); },
         [](const std::string&, const absl::Status& status) { ADD_FAILURE() << status; });
   }
   void TearDown() override { compactor_ = nullptr; }
 
+  // Makes a collection "a" with the rows [0, end).
+  std::shared_ptr<NamedCollection> MakeRows(uint64_t end) {
+    auto named = Make("a");
+    Upload(named, 0, end, seed_);
+    return named;
+  }
   int64_t StoredBytes() const { return catalog_->store()->Collections().front().bytes; }
 
   const uint64_t seed_ = testing::TestSeed();
@@ -40,8 +39,7 @@ class CompactorTest : public DurableCatalogFixture {
 };
 
 TEST_F(CompactorTest, WhatTheBackgroundLeavesComesBackWhenAskedForAndNoAnswerChanges) {
-  const auto named = Make("a");
-  Upload(named, 0, 1000, seed_);
+  const auto named = MakeRows(1000);
   Upload(named, 1000, 3000, seed_ + 1);
   Delete(*named, 100, 200);
   Delete(*named, 2000, 2100);
@@ -49,19 +47,17 @@ TEST_F(CompactorTest, WhatTheBackgroundLeavesComesBackWhenAskedForAndNoAnswerCha
   const CollectionStats held = named->collection->Stats();
   const int64_t stored = StoredBytes();
   ASSERT_EQ(held.rows_deleted, 200);
-  const auto given = compactor_->CompactNow(named, Never);
-  ASSERT_OK(given);
-  EXPECT_EQ(given->rows, 200);
-  EXPECT_EQ(given->device_bytes, held.device_bytes - named->collection->Stats().device_bytes);
-  EXPECT_EQ(given->stored_rows, 200);
-  EXPECT_GE(given->stored_bytes, 200 * kDim * 4);
-  EXPECT_EQ(StoredBytes(), stored - given->stored_bytes);
+  ASSERT_OK_AND_ASSIGN(const auto given, compactor_->CompactNow(named, Never));
+  EXPECT_EQ(given.rows, 200);
+  EXPECT_EQ(given.device_bytes, held.device_bytes - named->collection->Stats().device_bytes);
+  EXPECT_EQ(given.stored_rows, 200);
+  EXPECT_GE(given.stored_bytes, 200 * kDim * 4);
+  EXPECT_EQ(StoredBytes(), stored - given.stored_bytes);
   EXPECT_EQ(named->collection->Stats().rows_deleted, 0);
   EXPECT_EQ(Answer(*named), before);
-  const auto again = compactor_->CompactNow(named, Never);
-  ASSERT_OK(again);
-  EXPECT_EQ(again->rows, 0);
-  EXPECT_EQ(again->stored_rows, 0);
+  ASSERT_OK_AND_ASSIGN(const auto again, compactor_->CompactNow(named, Never));
+  EXPECT_EQ(again.rows, 0);
+  EXPECT_EQ(again.stored_rows, 0);
   compactor_ = nullptr;
   Open();
   EXPECT_EQ(Answer(**catalog_->Find("a")), before);
@@ -70,8 +66,7 @@ TEST_F(CompactorTest, WhatTheBackgroundLeavesComesBackWhenAskedForAndNoAnswerCha
 // Regression: memory ran out while the background listed the collections, and the process ended.
 TEST_F(CompactorTest, ABackgroundWithoutMemoryGoesOnAtTheNextNudge) {
   compactor_ = nullptr;
-  const auto named = Make("a");
-  Upload(named, 0, 1000, seed_);
+  const auto named = MakeRows(1000);
   Delete(*named, 0, 900);
   std::promise<void> failed;
   std::promise<void> listed;
@@ -95,8 +90,7 @@ TEST_F(CompactorTest, ABackgroundWithoutMemoryGoesOnAtTheNextNudge) {
 }
 
 TEST_F(CompactorTest, AnswersStayTheSameWhileChangesAndCompactionsGoOn) {
-  const auto named = Make("a");
-  Upload(named, 0, 2000, seed_);
+  const auto named = MakeRows(2000);
   std::atomic<bool> done{false};
   std::vector<std::thread> callers;
   for (int i = 0; i < 2; ++i) {
@@ -125,8 +119,7 @@ TEST_F(CompactorTest, AnswersStayTheSameWhileChangesAndCompactionsGoOn) {
 }
 
 TEST_F(CompactorTest, OneRunsAtATimeAndWhoWaitsCanGiveUp) {
-  const auto named = Make("a");
-  Upload(named, 0, 100, seed_);
+  const auto named = MakeRows(100);
   Delete(*named, 0, 10);
   std::promise<void> begun;
   std::promise<void> go_on;
@@ -143,19 +136,16 @@ TEST_F(CompactorTest, OneRunsAtATimeAndWhoWaitsCanGiveUp) {
     });
   });
   begun.get_future().wait();
-  EXPECT_THAT(compactor_->CompactNow(named, [] { return true; }),
-              StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(compactor_->CompactNow(named, [] { return true; }), StatusIs(kCancelled));
   go_on.set_value();
-  const auto given = running.get();
-  ASSERT_OK(given);
-  EXPECT_EQ(given->rows, 10);
+  ASSERT_OK_AND_ASSIGN(const auto given, running.get());
+  EXPECT_EQ(given.rows, 10);
 }
 
 TEST_F(CompactorTest, ADroppedCollectionIsAborted) {
-  const auto named = Make("a");
-  Upload(named, 0, 100, seed_);
+  const auto named = MakeRows(100);
   ASSERT_OK(catalog_->Drop("a"));
-  EXPECT_THAT(compactor_->CompactNow(named, Never), StatusIs(absl::StatusCode::kAborted));
+  EXPECT_THAT(compactor_->CompactNow(named, Never), StatusIs(kAborted));
 }
 
 TEST_F(CompactorTest, WithoutMemoryForACopyTheDiskComesBackAllTheSame) {
@@ -169,7 +159,7 @@ TEST_F(CompactorTest, WithoutMemoryForACopyTheDiskComesBackAllTheSame) {
   ASSERT_GT(rows, 0u);
   Delete(*named, 0, 100);
   const std::string before = Answer(*named);
-  EXPECT_THAT(compactor_->CompactNow(named, Never), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(compactor_->CompactNow(named, Never), StatusIs(kResourceExhausted));
   EXPECT_EQ(catalog_->store()->Collections().front().rows_stored, static_cast<int64_t>(rows) - 100);
   EXPECT_EQ(Answer(*named), before);
 }
@@ -179,9 +169,8 @@ TEST_F(CompactorTest, TheBackgroundGivesTheDiskBackWithoutMemoryForACopy) {
   compactor_ = std::make_unique<Compactor>(
       [this] { return catalog_->List(); },
       [&](const std::string&, const absl::Status& status) { reported.set_value(status); });
-  const auto named = Make("a");
   constexpr uint64_t kRows = 50'000;
-  Upload(named, 0, kRows, seed_);
+  const auto named = MakeRows(kRows);
   Delete(*named, 0, kRows / 2);
   const std::string before = Answer(*named);
   std::vector<std::unique_ptr<nearfield::Upload>> taken;  // takes all memory
@@ -194,7 +183,7 @@ TEST_F(CompactorTest, TheBackgroundGivesTheDiskBackWithoutMemoryForACopy) {
     }
   }
   compactor_->Nudge();
-  EXPECT_THAT(reported.get_future().get(), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(reported.get_future().get(), StatusIs(kResourceExhausted));
   EXPECT_EQ(catalog_->store()->Collections().front().rows_stored, kRows / 2);
   EXPECT_EQ(Answer(*named), before);
 }

@@ -1,6 +1,4 @@
 // Tests of settings: precedence, limits, errors.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -11,15 +9,11 @@
 #include <vector>
 
 #include "server/config/load.h"
-#include "tests/testing/status_matchers.h"
+
+#include "tests/server/prelude.h"
 
 namespace nearfield::server {
 namespace {
-
-using ::absl_testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 class ConfigTest : public ::testing::Test {
  protected:
@@ -75,15 +69,15 @@ TEST_F(ConfigTest, DefaultsAreLoopbackAndCloseToTheDesign) {
 }
 
 TEST_F(ConfigTest, WhatCheckConfigPrintsIsAFileThatGivesTheSameSettings) {
-  const auto printed = Load({"--check-config", "--memory-bytes", "3GiB", "--reflection",
-                             "--port-file", "a # b = c", "--backend=cpu"});
-  ASSERT_OK(printed);
-  EXPECT_EQ(printed->action, LoadOutcome::Action::kPrint);
-  EXPECT_THAT(printed->output,
+  ASSERT_OK_AND_ASSIGN(const auto printed,
+                       Load({"--check-config", "--memory-bytes", "3GiB", "--reflection",
+                             "--port-file", "a # b = c", "--backend=cpu"}));
+  EXPECT_EQ(printed.action, LoadOutcome::Action::kPrint);
+  EXPECT_THAT(printed.output,
               AllOf(HasSubstr("memory_bytes = \"3GiB\"  # flag"), HasSubstr("# default")));
   Settings again;
   const std::vector<const char*> argv = {"nearfield-server", "--config", path_.c_str()};
-  File(printed->output);
+  File(printed.output);
   ASSERT_OK(LoadSettings(3, argv.data(), {}, &again));
   for (size_t i = 0; i < again.all().size(); ++i)
     EXPECT_EQ(again.all()[i]->Text(), settings_.all()[i]->Text());
@@ -92,21 +86,21 @@ TEST_F(ConfigTest, WhatCheckConfigPrintsIsAFileThatGivesTheSameSettings) {
 TEST_F(ConfigTest, WorkOnADataDirectoryIsAskedForOnTheCommandLine) {
   EXPECT_EQ(Load({})->action, LoadOutcome::Action::kServe);
   EXPECT_EQ(Load({"--check-data-dir"})->action, LoadOutcome::Action::kCheckDataDir);
-  const auto restore = Load({"--restore-from", "/backup/a", "--data-dir", "/data/b"});
-  ASSERT_OK(restore);
-  EXPECT_EQ(restore->action, LoadOutcome::Action::kRestore);
-  EXPECT_EQ(restore->snapshot_dir, "/backup/a");
+  ASSERT_OK_AND_ASSIGN(const auto restore,
+                       Load({"--restore-from", "/backup/a", "--data-dir", "/data/b"}));
+  EXPECT_EQ(restore.action, LoadOutcome::Action::kRestore);
+  EXPECT_EQ(restore.snapshot_dir, "/backup/a");
   EXPECT_EQ(settings_.data_dir.value(), "/data/b");
   EXPECT_THAT(Load({"--restore-from", "/backup/a", "--check-data-dir"}),
-              StatusIs(absl::StatusCode::kInvalidArgument));
+              StatusIs(kInvalidArgument));
   EXPECT_THAT(Load({"--check-data-dir", "--data-dir", "none"}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("data_dir")));
+              StatusIs(kInvalidArgument, HasSubstr("data_dir")));
 }
 
 TEST_F(ConfigTest, SnapshotsDoNotLieInTheDataDirectory) {
   for (const std::string dir : {"/a/data", "/a/data/", "/a/data/s", "/a/./data/x/../s"}) {
     EXPECT_THAT(Load({"--data-dir", "/a/data", "--snapshot-dir", dir}),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("snapshot_dir")))
+                StatusIs(kInvalidArgument, HasSubstr("snapshot_dir")))
         << dir;
   }
   for (const std::string dir : {"/a/data2", "/a/snapshots", "/a", "s"}) {
@@ -150,8 +144,7 @@ TEST_F(ConfigTest, EveryBadValueNamesTheSettingTheValueAndTheLimit) {
     std::vector<const char*> argv = {"nearfield-server", flag.c_str()};
     if (!value.empty()) argv.push_back(value.c_str());
     const auto result = LoadSettings(static_cast<int>(argv.size()), argv.data(), {}, &fresh);
-    EXPECT_THAT(result, StatusIs(absl::StatusCode::kInvalidArgument)) << flag << " " << value;
-    EXPECT_THAT(std::string(result.status().message()), HasSubstr(limit)) << flag << " " << value;
+    EXPECT_THAT(result, StatusIs(kInvalidArgument, HasSubstr(limit))) << flag << " " << value;
   }
 }
 
@@ -165,25 +158,22 @@ TEST_F(ConfigTest, UnknownKeysFlagsAndBadLinesAreErrors) {
            {"listen = \"a\" b\n", "is not 'name = value'"},
            {"listen = \"a\n", "is not 'name = value'"},
            {"k_max = [3, 4]\n", "k_max = \"[3, 4]\" (from file): must be 1 .. 4096"}}) {
-    EXPECT_THAT(Load({"--config", File(text)}),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(complaint)))
+    EXPECT_THAT(Load({"--config", File(text)}), StatusIs(kInvalidArgument, HasSubstr(complaint)))
         << text;
   }
-  EXPECT_THAT(Load({"--no-such-flag"}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no-such-flag")));
-  EXPECT_THAT(Load({"stray"}), StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(Load({"--k-max", "1", "--k-max", "2"}), StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(Load({"--config", "/no/such/file"}),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("/no/such/file")));
+  EXPECT_THAT(Load({"--no-such-flag"}), StatusIs(kInvalidArgument, HasSubstr("no-such-flag")));
+  EXPECT_THAT(Load({"stray"}), StatusIs(kInvalidArgument));
+  EXPECT_THAT(Load({"--k-max", "1", "--k-max", "2"}), StatusIs(kInvalidArgument));
+  EXPECT_THAT(Load({"--config", "/no/such/file"}), StatusIs(kNotFound, HasSubstr("/no/such/file")));
   EXPECT_THAT(Load({"--config", ::testing::TempDir()}),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("cannot be read")));
+              StatusIs(kNotFound, HasSubstr("cannot be read")));
   EXPECT_OK(Load({"--config", File("# " + std::string(10000, 'x') + "\nk_max = 9\n")}));
   EXPECT_EQ(settings_.k_max.value(), 9);
 }
 
 TEST_F(ConfigTest, TheOldNameOfASettingIsAnErrorThatNamesThePresentOne) {
   const auto is_renamed = [](const std::string& place) {
-    return StatusIs(absl::StatusCode::kInvalidArgument,
+    return StatusIs(kInvalidArgument,
                     HasSubstr(place + ": setting 'audit_share' is now called 'audit_one_in'"));
   };
   EXPECT_THAT(Load({"--audit-share", "5"}), is_renamed("command line"));
@@ -197,20 +187,18 @@ TEST_F(ConfigTest, TheOldNameOfASettingIsAnErrorThatNamesThePresentOne) {
 }
 
 TEST_F(ConfigTest, SettingsMustFitTogether) {
-  EXPECT_THAT(
-      Load({"--response-bytes-max", "64KiB"}),
-      StatusIs(absl::StatusCode::kInvalidArgument,
-               AllOf(HasSubstr("payload_bytes_max = 64KiB"), HasSubstr("response_bytes_max"))));
-  EXPECT_THAT(Load({"--queries-max", "2000"}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("batch_max")));
+  EXPECT_THAT(Load({"--response-bytes-max", "64KiB"}),
+              StatusIs(kInvalidArgument, AllOf(HasSubstr("payload_bytes_max = 64KiB"),
+                                               HasSubstr("response_bytes_max"))));
+  EXPECT_THAT(Load({"--queries-max", "2000"}), StatusIs(kInvalidArgument, HasSubstr("batch_max")));
   EXPECT_THAT(Load({"--queries-max", "10", "--request-bytes-max", "64KiB"}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("payload_bytes_max")));
+              StatusIs(kInvalidArgument, HasSubstr("payload_bytes_max")));
 }
 
 TEST_F(ConfigTest, ASocketHasNoPortToWrite) {
   EXPECT_OK(Load({"--listen", "unix:/tmp/x"}));
   EXPECT_THAT(Load({"--listen", "unix:/tmp/x", "--port-file", "/tmp/port"}),
-              StatusIs(absl::StatusCode::kInvalidArgument,
+              StatusIs(kInvalidArgument,
                        AllOf(HasSubstr("port_file = \"/tmp/port\""), HasSubstr("unix:/tmp/x"))));
 }
 
@@ -233,20 +221,18 @@ TEST_F(ConfigTest, TheProcessHasTheVariablesOfTheServerAlone) {
 }
 
 TEST_F(ConfigTest, AnEmptyDataDirectoryIsRefused) {
-  EXPECT_THAT(Load({"--data-dir", ""}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("data_dir = \"\"")));
+  EXPECT_THAT(Load({"--data-dir", ""}), StatusIs(kInvalidArgument, HasSubstr("data_dir = \"\"")));
   EXPECT_OK(Load({"--data-dir", "none"}));
   EXPECT_FALSE(settings_.keeps_data());
 }
 
 TEST_F(ConfigTest, HelpNamesEverySettingItsVariableAndTheExitCodes) {
-  const auto help = Load({"--help"});
-  ASSERT_OK(help);
-  EXPECT_EQ(help->action, LoadOutcome::Action::kPrint);
+  ASSERT_OK_AND_ASSIGN(const auto help, Load({"--help"}));
+  EXPECT_EQ(help.action, LoadOutcome::Action::kPrint);
   for (const SettingBase* setting : settings_.all()) {
-    EXPECT_THAT(help->output, AllOf(HasSubstr(setting->flag()), HasSubstr(setting->environment())));
+    EXPECT_THAT(help.output, AllOf(HasSubstr(setting->flag()), HasSubstr(setting->environment())));
   }
-  EXPECT_THAT(help->output, HasSubstr("Exit codes:"));
+  EXPECT_THAT(help.output, HasSubstr("Exit codes:"));
   EXPECT_THAT(Load({"--version"})->output, HasSubstr("nearfield-server "));
 }
 

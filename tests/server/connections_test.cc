@@ -1,5 +1,4 @@
 // Tests of a server's connections: number, lifetime, callers, and the limits of a call's metadata.
-#include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -9,12 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/server/server_fixture.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
 namespace {
-
-using ::testing::HasSubstr;
 
 namespace hv = ::grpc::health::v1;
 
@@ -49,13 +45,13 @@ TEST_F(ServerConnectionsTest, TheConnectionBeyondTheLimitIsRefusedUntilOneEnds) 
   Serve();
   auto first = NewChannel();
   auto second = NewChannel();
-  ASSERT_THAT(CheckHealth(first), HasCode(grpc::StatusCode::OK));
-  ASSERT_THAT(CheckHealth(second), HasCode(grpc::StatusCode::OK));
+  ASSERT_OK(CheckHealth(first));
+  ASSERT_OK(CheckHealth(second));
   const auto third = NewChannel();
-  EXPECT_THAT(CheckHealth(third), HasCode(grpc::StatusCode::UNAVAILABLE));
+  EXPECT_THAT(CheckHealth(third), HasCode(kUnavailable));
   EXPECT_GE(server_->connections().refused, 1);
   second = nullptr;
-  EXPECT_THAT(CheckHealth(third, /*wait=*/true), HasCode(grpc::StatusCode::OK));
+  EXPECT_OK(CheckHealth(third, /*wait=*/true));
   EXPECT_EQ(server_->connections().open, 2);
 }
 
@@ -64,39 +60,33 @@ TEST_F(ServerConnectionsTest, AConnectionWithoutACallIsClosedAndTheNextCallOpens
   Set(settings_.connection_idle_ms, "100");
   Serve();
   const auto channel = NewChannel();
-  ASSERT_THAT(CheckHealth(channel), HasCode(grpc::StatusCode::OK));
+  ASSERT_OK(CheckHealth(channel));
   EXPECT_TRUE(channel->WaitForStateChange(GRPC_CHANNEL_READY, Deadline()));
   AwaitOpen(0);
-  EXPECT_THAT(CheckHealth(channel, /*wait=*/true), HasCode(grpc::StatusCode::OK));
+  EXPECT_OK(CheckHealth(channel, /*wait=*/true));
   EXPECT_EQ(server_->connections().accepted, 2);
 }
 
 TEST_F(ServerConnectionsTest, AnOldConnectionTakesNoNewCallAndItsUploadRunsToTheEnd) {
   Set(settings_.connection_age_ms, "300");
-  Serve();
-  ASSERT_THAT(CreateCollection("c"), HasCode(grpc::StatusCode::OK));
+  ServeEmpty();
   const auto channel = NewChannel();
   const auto ingest = pb::Ingest::NewStub(channel);
-  grpc::ClientContext context;
-  const auto upload = ingest->Upload(&context);
-  upload->Write(Begin("c", 1));
-  pb::UploadResponse response;
-  ASSERT_TRUE(upload->Read(&response));
+  UploadCall upload(*ingest, {Begin("c", 1)});
+  ASSERT_TRUE(upload.Read());
   EXPECT_TRUE(channel->WaitForStateChange(GRPC_CHANNEL_READY, Deadline()));
   const int64_t accepted = server_->connections().accepted;
-  EXPECT_THAT(CheckHealth(channel, /*wait=*/true), HasCode(grpc::StatusCode::OK));
+  EXPECT_OK(CheckHealth(channel, /*wait=*/true));
   EXPECT_GT(server_->connections().accepted, accepted);
-  upload->Write(Block({1}));
-  upload->Write(Commit());
-  while (upload->Read(&response)) {
-  }
-  EXPECT_THAT(upload->Finish(), HasCode(grpc::StatusCode::OK));
-  EXPECT_EQ(response.committed().rows_count(), 1u);
+  upload.Write(Block({1}));
+  upload.Write(Commit());
+  EXPECT_OK(upload.ReadToEnd());
+  EXPECT_EQ(upload.response.committed().rows_count(), 1u);
 }
 
 TEST_F(ServerConnectionsTest, TheLogNamesThePeerOfATcpConnection) {
   ServeRows();
-  EXPECT_THAT(LogLines(), ::testing::Contains(HasSubstr("\"peer\":\"ipv4:127.0.0.1:")));
+  EXPECT_THAT(LogLines(), Contains(HasSubstr("\"peer\":\"ipv4:127.0.0.1:")));
 }
 
 TEST_F(ServerConnectionsTest, AUnixSocketServesAndItsPeerIsNamed) {
@@ -104,16 +94,14 @@ TEST_F(ServerConnectionsTest, AUnixSocketServesAndItsPeerIsNamed) {
   Set(settings_.listen, "unix:" + path);
   ServeRows();
   EXPECT_EQ(server_->address(), "unix:" + path);
-  EXPECT_THAT(LogLines(), ::testing::Contains(HasSubstr("\"peer\":\"unix:")));
+  EXPECT_THAT(LogLines(), Contains(HasSubstr("\"peer\":\"unix:")));
   Drain();
   EXPECT_NE(access(path.c_str(), F_OK), 0);
 }
 
 TEST_F(ServerConnectionsTest, CountersTellTheConnections) {
   Serve();
-  grpc::ClientContext context;
-  pb::GetCountersResponse counters;
-  ASSERT_THAT(admin_->GetCounters(&context, {}, &counters), HasCode(grpc::StatusCode::OK));
+  const auto counters = CallOk(&Admin::GetCounters);
   EXPECT_EQ(counters.connections().open_count(), 1u);
   EXPECT_EQ(counters.connections().accepted_count(), 1u);
   EXPECT_EQ(counters.connections().refused_count(), 0u);
@@ -124,35 +112,26 @@ TEST_F(ServerConnectionsTest, CountersTellTheConnections) {
 // Regression: the transport's limit applies to the connection. 20 kB of metadata on one call ended
 // an upload on the same connection.
 TEST_F(ServerConnectionsTest, TooMuchMetadataFailsItsOwnCallAlone) {
-  Serve();
-  ASSERT_THAT(CreateCollection("c"), HasCode(grpc::StatusCode::OK));
-  grpc::ClientContext upload_context;
-  const auto upload = ingest_->Upload(&upload_context);
-  upload->Write(Begin("c", 1));
-  pb::UploadResponse response;
-  ASSERT_TRUE(upload->Read(&response));
+  ServeEmpty();
+  UploadCall upload(*ingest_, {Begin("c", 1)});
+  ASSERT_TRUE(upload.Read());
   const std::string much(20000, 'x');
   {
     grpc::ClientContext context;
     context.AddMetadata("much", much);
-    pb::GetCapacityResponse capacity;
-    EXPECT_THAT(admin_->GetCapacity(&context, {}, &capacity),
-                HasCodeAndMessage(grpc::StatusCode::RESOURCE_EXHAUSTED,
-                                  HasSubstr("bytes, the limit is 16384")));
+    EXPECT_THAT(Call(&Admin::GetCapacity, {}, nullptr, &context),
+                HasCode(kResourceExhausted, HasSubstr("bytes, the limit is 16384")));
   }
   {
     grpc::ClientContext context;
     context.AddMetadata("much", much);
     const auto stream = retrieval_->SearchStream(&context);
     stream->Write(SearchFor("c", {1, 0}));
-    EXPECT_THAT(stream->Finish(),
-                HasCodeAndMessage(grpc::StatusCode::RESOURCE_EXHAUSTED, HasSubstr("metadata")));
+    EXPECT_THAT(stream->Finish(), HasCode(kResourceExhausted, HasSubstr("metadata")));
   }
-  upload->Write(Block({1}));
-  upload->Write(Commit());
-  while (upload->Read(&response)) {
-  }
-  EXPECT_THAT(upload->Finish(), HasCode(grpc::StatusCode::OK));
+  upload.Write(Block({1}));
+  upload.Write(Commit());
+  EXPECT_OK(upload.ReadToEnd());
   EXPECT_EQ(server_->connections().accepted, 1);
 }
 

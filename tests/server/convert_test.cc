@@ -1,8 +1,6 @@
 // Tests of conversion between proto and native types: total on any message, exact where it accepts.
 // Also tests the states of an upload without a stream.
-#include <gmock/gmock.h>
 #include <google/protobuf/stubs/logging.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <memory>
@@ -10,22 +8,22 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "server/calls/upload_session.h"
 #include "server/convert/admin.h"
 #include "server/convert/cursor.h"
 #include "server/convert/ingest.h"
 #include "server/convert/retrieval.h"
 #include "server/convert/text.h"
+#include "tests/server/prelude.h"
 #include "tests/testing/scripted_engine.h"
 #include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
+#include "tests/testing/text_message.h"
 
 namespace nearfield::server {
 namespace {
 
-using ::absl_testing::StatusIs;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
+using testing::FromText;
 
 constexpr RequestLimits kLimits = {.k_max = 100,
                                    .queries_max = 4,
@@ -59,14 +57,9 @@ TEST(Utf8Test, AcceptsWellFormedAndRefusesTheRest) {
 
 TEST(SearchConvertTest, SpansPointAtTheValuesAlsoAfterAMove) {
   const auto collection = NewCollection({.dim = 2});
-  pb::SearchRequest request;
-  for (const float value : {1.0f, 2.0f}) {
-    auto* vector = request.add_queries()->mutable_vector();
-    vector->add_values(value);
-    vector->add_values(-value);
-  }
-  request.add_queries()->mutable_row_id()->set_number(5);
-  request.set_k(7);
+  const pb::SearchRequest request = FromText(
+      "queries { vector { values: [1, -1] } } queries { vector { values: [2, -2] } } "
+      "queries { row_id { number: 5 } } k: 7");
   absl::StatusOr<SearchRequest> native = FromProto(request, collection, kLimits);
   ASSERT_OK(native);
   const SearchRequest moved = *std::move(native);
@@ -81,13 +74,9 @@ TEST(SearchConvertTest, SpansPointAtTheValuesAlsoAfterAMove) {
 
 TEST(SearchConvertTest, NegativeZeroAloneHasNoCosineButADenormalHas) {
   const auto collection = NewCollection({.dim = 2, .metric = Metric::kCosine});
-  pb::SearchRequest request;
-  auto* vector = request.add_queries()->mutable_vector();
-  vector->add_values(-0.0f);
-  vector->add_values(0.0f);
-  EXPECT_THAT(FromProto(request, collection, kLimits),
-              StatusIs(absl::StatusCode::kInvalidArgument));
-  vector->set_values(0, 1e-45f);
+  pb::SearchRequest request = FromText("queries { vector { values: [-0.0, 0] } }");
+  EXPECT_THAT(FromProto(request, collection, kLimits), StatusIs(kInvalidArgument));
+  request.mutable_queries(0)->mutable_vector()->set_values(0, 1e-45f);
   EXPECT_OK(FromProto(request, collection, kLimits));
 }
 
@@ -113,11 +102,7 @@ TEST(SearchConvertTest, TheLeastReplyIsNeverMoreThanTheReply) {
   SearchRequest request;
   request.collection = collection;
   request.parts = {.vectors = true, .payloads = true};
-  for (const int k : {1, 5, 20}) {
-    Query query;
-    query.k = k;
-    request.queries.push_back(query);
-  }
+  for (const int k : {1, 5, 20}) request.queries.push_back({.k = k});
   SearchReply reply;
   for (const int k : {1, 5, 6}) {  // the collection has 6 rows
     Neighbors neighbors;
@@ -224,24 +209,13 @@ class UploadSessionTest : public ::testing::Test {
   UploadSessionTest() { EXPECT_OK(catalog_.Create("c", {.dim = 1})); }
 
   static pb::UploadRequest Begin() {
-    pb::UploadRequest request;
-    request.mutable_begin()->set_collection("c");
-    request.mutable_begin()->set_rows_max(4);
-    request.mutable_begin()->set_payload_bytes_max(0);
-    return request;
+    return FromText("begin { collection: 'c' rows_max: 4 payload_bytes_max: 0 }");
   }
-  static pb::UploadRequest Block(uint64_t id) {
-    pb::UploadRequest request;
-    request.mutable_block()->mutable_ids()->add_numbers(id);
-    request.mutable_block()->mutable_vectors()->set_dtype(pb::DATA_TYPE_FLOAT32);
-    request.mutable_block()->mutable_vectors()->set_data(std::string(4, '\0'));
-    return request;
+  static pb::UploadRequest Block(int id) {
+    return FromText(absl::StrCat("block { ids { numbers: ", id,
+                                 " } vectors { dtype: DATA_TYPE_FLOAT32 data: '\\0\\0\\0\\0' } }"));
   }
-  static pb::UploadRequest Commit() {
-    pb::UploadRequest request;
-    request.mutable_commit();
-    return request;
-  }
+  static pb::UploadRequest Commit() { return FromText("commit {}"); }
   int64_t rows_count() { return (*catalog_.Find("c"))->collection->Stats().rows_count; }
 
   std::shared_ptr<testing::EngineScript> script_ = std::make_shared<testing::EngineScript>();
@@ -256,7 +230,7 @@ TEST_F(UploadSessionTest, ADeadCallerCommitsNothing) {
     ASSERT_OK(session.Handle(Begin(), alive_));
     ASSERT_OK(session.Handle(Block(1), alive_));
     EXPECT_THAT(session.Handle(Commit(), [] { return absl::CancelledError("gone"); }),
-                StatusIs(absl::StatusCode::kCancelled));
+                StatusIs(kCancelled));
     EXPECT_FALSE(session.committed());
   }
   EXPECT_EQ(rows_count(), 0);
@@ -268,22 +242,20 @@ TEST_F(UploadSessionTest, AfterCommitThereIsNothingToSay) {
   UploadSession session(&catalog_, &kLimits, /*caller=*/"");
   ASSERT_OK(session.Handle(Begin(), alive_));
   ASSERT_OK(session.Handle(Block(1), alive_));
-  const auto committed = session.Handle(Commit(), alive_);
-  ASSERT_OK(committed);
-  EXPECT_EQ(committed->committed().rows_count(), 1u);
+  ASSERT_OK_AND_ASSIGN(const auto committed, session.Handle(Commit(), alive_));
+  EXPECT_EQ(committed.committed().rows_count(), 1u);
   EXPECT_TRUE(session.committed());
   EXPECT_THAT(session.Handle(Block(2), alive_),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("after commit")));
+              StatusIs(kInvalidArgument, HasSubstr("after commit")));
   EXPECT_THAT(session.Handle(Begin(), alive_),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("after commit")));
+              StatusIs(kInvalidArgument, HasSubstr("after commit")));
 }
 
 TEST_F(UploadSessionTest, AnEmptyUploadCommitsNothingAndKeepsTheEpoch) {
   UploadSession session(&catalog_, &kLimits, /*caller=*/"");
   ASSERT_OK(session.Handle(Begin(), alive_));
-  const auto committed = session.Handle(Commit(), alive_);
-  ASSERT_OK(committed);
-  EXPECT_EQ(committed->committed().epoch(), 0u);
+  ASSERT_OK_AND_ASSIGN(const auto committed, session.Handle(Commit(), alive_));
+  EXPECT_EQ(committed.committed().epoch(), 0u);
 }
 
 // Regression: a cursor did not cover the minimum score and continued in the order of another
@@ -317,12 +289,11 @@ TEST(CursorTest, TellsSearchesApartByAllThatTheirOrderDependsOn) {
 
 TEST(CursorTest, ComesBackAsItWasOrIsRefused) {
   const std::string bytes = EncodeCursor({.epoch = 3, .position = 40, .search_fingerprint = 5});
-  const auto cursor = DecodeCursor(bytes);
-  ASSERT_OK(cursor);
-  EXPECT_EQ(cursor->epoch, 3u);
-  EXPECT_EQ(cursor->position, 40);
-  EXPECT_EQ(cursor->search_fingerprint, 5u);
-  const auto refused = StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("cursor: "));
+  ASSERT_OK_AND_ASSIGN(const auto cursor, DecodeCursor(bytes));
+  EXPECT_EQ(cursor.epoch, 3u);
+  EXPECT_EQ(cursor.position, 40);
+  EXPECT_EQ(cursor.search_fingerprint, 5u);
+  const auto refused = StatusIs(kInvalidArgument, HasSubstr("cursor: "));
   EXPECT_THAT(DecodeCursor(bytes.substr(1)), refused);
   EXPECT_THAT(DecodeCursor(bytes + "x"), refused);
   EXPECT_THAT(DecodeCursor("\2" + bytes.substr(1)), refused);

@@ -9,11 +9,6 @@
 namespace nearfield::server {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-
-constexpr auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
-
 class DecodeServiceTest : public ServerFixture {
  protected:
   // Makes a call of any kind with `bytes` as its only message, and returns its status.
@@ -43,16 +38,17 @@ class DecodeServiceTest : public ServerFixture {
 // gRPC ended such a call with UNIMPLEMENTED and an empty message.
 TEST_F(DecodeServiceTest, AnUndecodableRequestIsAnInvalidArgument) {
   ServeRows();
-  const auto wrong = HasCodeAndMessage(
-      kInvalid, HasSubstr("message: cannot be decoded: it is no nearfield.v1.FetchRequest"));
+  const auto wrong =
+      HasCode(kInvalidArgument,
+              HasSubstr("message: cannot be decoded: it is no nearfield.v1.FetchRequest"));
   EXPECT_THAT(CallWith("/nearfield.v1.Retrieval/Fetch", "\x0a\2\xff\xfe"), wrong);
   EXPECT_THAT(CallWith("/nearfield.v1.Retrieval/Fetch", "\x0a\2a"), wrong);
-  EXPECT_THAT(CallWith("/nearfield.v1.Retrieval/SearchAll", "\1"), HasCode(kInvalid));
-  EXPECT_THAT(CallWith("/nearfield.v1.Ingest/Delete", "\1"), HasCode(kInvalid));
-  EXPECT_THAT(CallWith("/nearfield.v1.Ingest/Upload", "\1"), HasCode(kInvalid));
-  EXPECT_THAT(CallWith("/nearfield.v1.Admin/GetCapacity", "\1"), HasCode(kInvalid));
-  EXPECT_THAT(CallWith("/grpc.health.v1.Health/Check", "\1"), HasCode(kInvalid));
-  EXPECT_THAT(CallWith("/grpc.health.v1.Health/Watch", "\1"), HasCode(kInvalid));
+  EXPECT_THAT(CallWith("/nearfield.v1.Retrieval/SearchAll", "\1"), HasCode(kInvalidArgument));
+  EXPECT_THAT(CallWith("/nearfield.v1.Ingest/Delete", "\1"), HasCode(kInvalidArgument));
+  EXPECT_THAT(CallWith("/nearfield.v1.Ingest/Upload", "\1"), HasCode(kInvalidArgument));
+  EXPECT_THAT(CallWith("/nearfield.v1.Admin/GetCapacity", "\1"), HasCode(kInvalidArgument));
+  EXPECT_THAT(CallWith("/grpc.health.v1.Health/Check", "\1"), HasCode(kInvalidArgument));
+  EXPECT_THAT(CallWith("/grpc.health.v1.Health/Watch", "\1"), HasCode(kInvalidArgument));
 }
 
 // 64 MiB of empty texts were decoded into more than 1 GB before the server saw the message.
@@ -62,9 +58,9 @@ TEST_F(DecodeServiceTest, WhatGrowsTooMuchWhenItIsDecodedIsRefusedBeforeIt) {
   ServeRows();
   std::string empties;
   while (empties.size() < 600'000) empties += std::string("\x12\0", 2);  // field 2, empty
-  const auto refused = HasCodeAndMessage(
-      grpc::StatusCode::RESOURCE_EXHAUSTED,
-      AllOf(HasSubstr("message: "), HasSubstr("requests_bytes_max"), HasSubstr("4194304")));
+  const auto refused =
+      HasCode(kResourceExhausted,
+              AllOf(HasSubstr("message: "), HasSubstr("requests_bytes_max"), HasSubstr("4194304")));
   EXPECT_THAT(CallWith("/nearfield.v1.Retrieval/Search", empties), refused);
   EXPECT_THAT(CallWith("/nearfield.v1.Retrieval/SearchStream", empties), refused);
   EXPECT_THAT(CallWith("/nearfield.v1.Retrieval/SearchAll", Nested(1, empties)), refused);
@@ -72,8 +68,7 @@ TEST_F(DecodeServiceTest, WhatGrowsTooMuchWhenItIsDecodedIsRefusedBeforeIt) {
   EXPECT_THAT(CallWith("/nearfield.v1.Ingest/Upload", Nested(2, Nested(1, empties))), refused);
   EXPECT_THAT(CallWith("/nearfield.v1.Ingest/Delete", Nested(2, empties)), refused);
   EXPECT_THAT(CallWith("/nearfield.v1.Admin/GetCapacity", empties), refused);
-  EXPECT_THAT(CallWith("/grpc.health.v1.Health/Check", empties),
-              HasCode(grpc::StatusCode::RESOURCE_EXHAUSTED));
+  EXPECT_THAT(CallWith("/grpc.health.v1.Health/Check", empties), HasCode(kResourceExhausted));
   EXPECT_EQ(server_->state().ledger().requests.bytes(), 0);
 }
 

@@ -1,12 +1,10 @@
 // Tests DecodedBytesMax against the memory that decoding takes: counts every allocation.
 #include "server/convert/decoded_bytes.h"
 
-#include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl.h>
 #include <google/protobuf/wire_format_lite.h>
-#include <gtest/gtest.h>
 #include <malloc.h>
 #include <sys/mman.h>
 
@@ -24,8 +22,8 @@
 #include "nearfield/v1/admin.pb.h"
 #include "nearfield/v1/ingest.pb.h"
 #include "nearfield/v1/retrieval.pb.h"
+#include "tests/server/prelude.h"
 #include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace {
 
@@ -95,7 +93,6 @@ namespace nearfield::server {
 namespace {
 
 namespace pb = ::nearfield::v1;
-using ::absl_testing::StatusIs;
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
@@ -145,9 +142,8 @@ std::string Times(int count, const std::string& text) {
 template <typename M>
 void ExpectBounded(const std::string& wire) {
   const M message;
-  const auto bound = BoundOf(message, wire);
-  ASSERT_OK(bound);
-  EXPECT_LE(BytesToDecode(message, wire), *bound)
+  ASSERT_OK_AND_ASSIGN(const int64_t bound, BoundOf(message, wire));
+  EXPECT_LE(BytesToDecode(message, wire), bound)
       << M::descriptor()->full_name() << ", " << wire.size() << " bytes";
 }
 
@@ -207,7 +203,7 @@ TEST(DecodedBytesTest, StopsSoonAfterItsLimit) {
 }
 
 TEST(DecodedBytesTest, WhatIsNoMessageIsRefused) {
-  const auto invalid = StatusIs(absl::StatusCode::kInvalidArgument);
+  const auto invalid = StatusIs(kInvalidArgument);
   EXPECT_THAT(BoundOf(pb::IdList(), "\x12"), invalid);                // no length
   EXPECT_THAT(BoundOf(pb::IdList(), "\x12\5ab"), invalid);            // too short
   EXPECT_THAT(BoundOf(pb::IdList(), std::string(1, '\0')), invalid);  // field 0
@@ -280,10 +276,9 @@ TEST(DecodedBytesTest, AnyMessageTakesAtMostItsBoundHoweverItIsCut) {
          {static_cast<const Message*>(&search), static_cast<const Message*>(&upload),
           static_cast<const Message*>(&verify), static_cast<const Message*>(&create)}) {
       const std::string wire = random.Of(*message->GetDescriptor(), 0);
-      const auto bound = BoundOf(*message, wire);
-      ASSERT_OK(bound);
-      ASSERT_LE(BytesToDecode(*message, wire), *bound) << seed << ", " << i;
-      ASSERT_EQ(*BoundOf(*message, wire, kNoLimit, 1 + i % 13), *bound) << seed << ", " << i;
+      ASSERT_OK_AND_ASSIGN(const int64_t bound, BoundOf(*message, wire));
+      ASSERT_LE(BytesToDecode(*message, wire), bound) << seed << ", " << i;
+      ASSERT_EQ(*BoundOf(*message, wire, kNoLimit, 1 + i % 13), bound) << seed << ", " << i;
     }
   }
 }

@@ -1,11 +1,9 @@
 // Tests of aliases and snapshots of a catalog that stores its collections.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <filesystem>
 #include <fstream>
 #include <string>
 
+#include "engine/base/status_macros.h"
 #include "server/collections/snapshots.h"
 #include "tests/server/attributes/filter_maker.h"
 #include "tests/server/durable_rows.h"
@@ -15,14 +13,8 @@
 namespace nearfield::server {
 namespace {
 
-using ::absl_testing::StatusIs;
-using ::testing::HasSubstr;
-
-bool Never() { return false; }
-
 class DurableCatalogTest : public DurableCatalogFixture {
  protected:
-  void SetUp() override { Open(); }
   SnapshotPlace Place() const {
     return {.store = catalog_->store(), .dir = dir_ / "snapshots", .snapshots_max = 3};
   }
@@ -40,11 +32,11 @@ TEST_F(DurableCatalogTest, AliasesAreThereAgainAfterARestart) {
   Open();
   EXPECT_EQ((*catalog_->Find("live"))->name, "a");
   EXPECT_EQ(*catalog_->Find("next"), *catalog_->Find("a"));
-  EXPECT_THAT(catalog_->Find("gone"), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(catalog_->Create("live", {.dim = kDim}), StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_THAT(catalog_->Find("gone"), StatusIs(kNotFound));
+  EXPECT_THAT(catalog_->Create("live", {.dim = kDim}), StatusIs(kAlreadyExists));
   ASSERT_OK(catalog_->Drop("a"));
   Open();
-  EXPECT_THAT(catalog_->ListAliases(), ::testing::IsEmpty());
+  EXPECT_THAT(catalog_->ListAliases(), IsEmpty());
 }
 
 // Earlier versions could keep a bf16 copy of the rows. Such a collection loads with int8 codes.
@@ -63,14 +55,15 @@ TEST_F(DurableCatalogTest, ACollectionOfTheRemovedBf16ScanIsSearchedByInt8Codes)
   Query query;
   query.vector = values;
   query.k = 10;
-  const auto result = engine_->Search(*named->collection, {.queries = {query}});
-  ASSERT_OK(result);
-  EXPECT_EQ(result->cost.precision, ScanPrecision::kInt8);
-  const auto verdict = engine_->Verify(
-      *named->collection,
-      {.query = query, .neighbors = result->queries.front(), .epoch = result->epoch}, nullptr);
-  ASSERT_OK(verdict);
-  EXPECT_TRUE(verdict->equal) << verdict->explanation;
+  ASSERT_OK_AND_ASSIGN(const auto result,
+                       engine_->Search(*named->collection, {.queries = {query}}));
+  EXPECT_EQ(result.cost.precision, ScanPrecision::kInt8);
+  ASSERT_OK_AND_ASSIGN(
+      const auto verdict,
+      engine_->Verify(*named->collection,
+                      {.query = query, .neighbors = result.queries.front(), .epoch = result.epoch},
+                      nullptr));
+  EXPECT_TRUE(verdict.equal) << verdict.explanation;
 }
 
 // If a token were resumed with another mode or collection, the commit would contain other rows than
@@ -80,8 +73,7 @@ TEST(CheckTokenIsOfTest, ATokenIsOfOneCollectionAndOneMode) {
   named.store_id = 3;
   const store::UploadInfo known = {.collection_id = 3, .mode = UploadMode::kUpsert};
   EXPECT_OK(CheckTokenIsOf(named, UploadMode::kUpsert, known));
-  const auto refused =
-      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("begin.upload_token"));
+  const auto refused = StatusIs(kFailedPrecondition, HasSubstr("begin.upload_token"));
   EXPECT_THAT(CheckTokenIsOf(named, UploadMode::kReplace, known), refused);
   named.store_id = 4;
   EXPECT_THAT(CheckTokenIsOf(named, UploadMode::kUpsert, known), refused);
@@ -92,11 +84,9 @@ TEST_F(DurableCatalogTest, AReplacementOfNothingByNothingIsCommitted) {
   const BeginUploadRequest request = {.reservation = {.rows_max = 1, .mode = UploadMode::kReplace},
                                       .token = "t",
                                       .check_caller = nullptr};
-  auto upload = CollectionUpload::Begin(named, request);
-  ASSERT_OK(upload);
-  const auto result = (*upload)->Commit();
-  ASSERT_OK(result);
-  EXPECT_EQ(result->epoch, 0u);
+  ASSERT_OK_AND_ASSIGN(auto upload, CollectionUpload::Begin(named, request));
+  ASSERT_OK_AND_ASSIGN(const auto result, upload->Commit());
+  EXPECT_EQ(result.epoch, 0u);
   EXPECT_EQ(catalog_->GetUpload("t")->state, store::UploadState::kCommitted);
 }
 
@@ -107,17 +97,15 @@ TEST_F(DurableCatalogTest, AnUploadIsNotReadAgainForNobody) {
   const std::vector<uint8_t> rows(kDim * sizeof(float));
   const IdColumn ids = IdColumn::OfNumbers({1});
   {
-    auto upload = CollectionUpload::Begin(named, request);
-    ASSERT_OK(upload);
-    ASSERT_OK((*upload)->Append({.ids = &ids, .rows = rows}, {.rows_count = 1}));
+    ASSERT_OK_AND_ASSIGN(auto upload, CollectionUpload::Begin(named, request));
+    ASSERT_OK(upload->Append({.ids = &ids, .rows = rows}, {.rows_count = 1}));
   }
   request.check_caller = [] { return absl::CancelledError("gone"); };
-  EXPECT_THAT(CollectionUpload::Begin(named, request), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(CollectionUpload::Begin(named, request), StatusIs(kCancelled));
   request.check_caller = nullptr;
-  auto upload = CollectionUpload::Begin(named, request);
-  ASSERT_OK(upload);
-  EXPECT_EQ((*upload)->place().rows_count, 1);
-  EXPECT_EQ((*upload)->Commit()->rows_count, 1);
+  ASSERT_OK_AND_ASSIGN(auto upload, CollectionUpload::Begin(named, request));
+  EXPECT_EQ(upload->place().rows_count, 1);
+  EXPECT_EQ(upload->Commit()->rows_count, 1);
 }
 
 // Rows from several uploads, each within the maximum memory of one upload.
@@ -145,10 +133,10 @@ class DurableCatalogUploadsTest : public DurableCatalogTest {
     }
     attributes.rows_count = rows_count;
     const std::vector<uint8_t> rows(static_cast<size_t>(rows_count * kDim) * sizeof(float));
-    auto upload = CollectionUpload::Begin(named, {.reservation = {.rows_max = rows_count}});
-    if (!upload.ok()) return upload.status();
-    absl::Status status = (*upload)->Append({.ids = &ids, .rows = rows}, attributes);
-    return status.ok() ? (*upload)->Commit().status() : status;
+    ABSL_ASSIGN_OR_RETURN(
+        auto upload, CollectionUpload::Begin(named, {.reservation = {.rows_max = rows_count}}));
+    ABSL_RETURN_IF_ERROR(upload->Append({.ids = &ids, .rows = rows}, attributes));
+    return upload->Commit().status();
   }
 
   static int64_t CountThird(const NamedCollection& named) {
@@ -169,9 +157,9 @@ TEST_F(DurableCatalogUploadsTest, WhatWasServedIsLoadedWithTheSameMemory) {
   for (int64_t i = 0; i < kUploads; ++i) ASSERT_OK(UploadNamed(named, i * kRows, kRows));
   // Together in one upload they exceed the memory for ids, and that for attributes.
   EXPECT_THAT(UploadNamed(named, kUploads * kRows, kUploads * kRows),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("host memory")));
+              StatusIs(kResourceExhausted, HasSubstr("host memory")));
   EXPECT_THAT(UploadNamed(named, kUploads * kRows, 2 * kRows),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("attribute_memory_bytes")));
+              StatusIs(kResourceExhausted, HasSubstr("attribute_memory_bytes")));
   const std::string before = Answer(*named);
   Open();
   const auto again = *catalog_->Find("a");
@@ -186,21 +174,19 @@ TEST_F(DurableCatalogTest, SnapshotsAreMadeListedAndRestored) {
   const auto named = Make("a");
   Upload(named, 0, 300, seed_);
   ASSERT_OK(catalog_->SetAlias("live", "a"));
-  EXPECT_THAT(ListSnapshots(Place()), ::absl_testing::IsOkAndHolds(::testing::IsEmpty()));
-  const auto made = CreateSnapshot(Place(), "monday", Never);
-  ASSERT_OK(made);
-  EXPECT_EQ(made->name, "monday");
-  EXPECT_EQ(made->files, 2);
-  EXPECT_GT(made->bytes, 300 * kDim * 4);
-  EXPECT_OK(made->state);
+  EXPECT_THAT(ListSnapshots(Place()), IsOkAndHolds(IsEmpty()));
+  ASSERT_OK_AND_ASSIGN(const auto made, CreateSnapshot(Place(), "monday", Never));
+  EXPECT_EQ(made.name, "monday");
+  EXPECT_EQ(made.files, 2);
+  EXPECT_GT(made.bytes, 300 * kDim * 4);
+  EXPECT_OK(made.state);
   const std::string then = Answer(*named);
   Delete(*named, 0, 100);
   ASSERT_OK(CreateSnapshot(Place(), "tuesday", Never));
-  const auto listed = ListSnapshots(Place());
-  ASSERT_OK(listed);
-  ASSERT_EQ(listed->size(), 2u);
-  EXPECT_EQ((*listed)[0].name, "monday");
-  EXPECT_EQ((*listed)[1].name, "tuesday");
+  ASSERT_OK_AND_ASSIGN(const auto listed, ListSnapshots(Place()));
+  ASSERT_EQ(listed.size(), 2u);
+  EXPECT_EQ(listed[0].name, "monday");
+  EXPECT_EQ(listed[1].name, "tuesday");
   catalog_ = nullptr;
   std::filesystem::rename(dir_ / "data", dir_ / "old");
   ASSERT_OK(store::Store::Restore(dir_ / "snapshots/monday", dir_ / "data"));
@@ -213,31 +199,28 @@ TEST_F(DurableCatalogTest, ASnapshotIsRefusedBeforeAnythingIsWritten) {
   for (const std::string name :
        {"", "..", "a/b", "/abs", "../a", "a.partial", "a.partial.catalog", "a b", "-a"}) {
     EXPECT_THAT(CreateSnapshot(Place(), name, Never),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("name: ")))
+                StatusIs(kInvalidArgument, HasSubstr("name: ")))
         << name;
   }
   SnapshotPlace nowhere = Place();
   nowhere.dir = "";
   EXPECT_THAT(CreateSnapshot(nowhere, "a", Never),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("snapshot_dir")));
-  EXPECT_THAT(ListSnapshots(nowhere),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("snapshot_dir")));
+              StatusIs(kFailedPrecondition, HasSubstr("snapshot_dir")));
+  EXPECT_THAT(ListSnapshots(nowhere), StatusIs(kFailedPrecondition, HasSubstr("snapshot_dir")));
   SnapshotPlace nothing = Place();
   nothing.store = nullptr;
   EXPECT_THAT(CreateSnapshot(nothing, "a", Never),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("data_dir")));
+              StatusIs(kFailedPrecondition, HasSubstr("data_dir")));
   EXPECT_FALSE(std::filesystem::exists(dir_ / "snapshots"));
   for (const std::string name : {"a", "b", "c"}) ASSERT_OK(CreateSnapshot(Place(), name, Never));
-  EXPECT_THAT(CreateSnapshot(Place(), "b", Never),
-              StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("\"b\"")));
+  EXPECT_THAT(CreateSnapshot(Place(), "b", Never), StatusIs(kAlreadyExists, HasSubstr("\"b\"")));
   EXPECT_THAT(CreateSnapshot(Place(), "d", Never),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("snapshots_max is 3")));
+              StatusIs(kResourceExhausted, HasSubstr("snapshots_max is 3")));
 }
 
 TEST_F(DurableCatalogTest, ACancelledSnapshotLeavesNothingBehind) {
   Upload(Make("a"), 0, 300, seed_);
-  EXPECT_THAT(CreateSnapshot(Place(), "a", [] { return true; }),
-              StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(CreateSnapshot(Place(), "a", [] { return true; }), StatusIs(kCancelled));
   EXPECT_TRUE(std::filesystem::is_empty(dir_ / "snapshots"));
   EXPECT_OK(CreateSnapshot(Place(), "a", Never));
 }
@@ -250,13 +233,12 @@ TEST_F(DurableCatalogTest, WhatIsNoSnapshotIsNotListedAndADamagedListOfFilesIs) 
   std::filesystem::copy(dir_ / "snapshots/good", dir_ / "snapshots/under-way.partial");
   std::filesystem::copy(dir_ / "snapshots/good", dir_ / "snapshots/hurt");
   std::ofstream(dir_ / "snapshots/hurt/MANIFEST", std::ios::app) << "more";
-  const auto listed = ListSnapshots(Place());
-  ASSERT_OK(listed);
-  ASSERT_EQ(listed->size(), 2u);
-  EXPECT_EQ((*listed)[0].name, "good");
-  EXPECT_OK((*listed)[0].state);
-  EXPECT_EQ((*listed)[1].name, "hurt");
-  EXPECT_THAT((*listed)[1].state, StatusIs(absl::StatusCode::kDataLoss));
+  ASSERT_OK_AND_ASSIGN(const auto listed, ListSnapshots(Place()));
+  ASSERT_EQ(listed.size(), 2u);
+  EXPECT_EQ(listed[0].name, "good");
+  EXPECT_OK(listed[0].state);
+  EXPECT_EQ(listed[1].name, "hurt");
+  EXPECT_THAT(listed[1].state, StatusIs(kDataLoss));
 }
 
 }  // namespace

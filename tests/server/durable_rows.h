@@ -1,8 +1,6 @@
 // DurableCatalogFixture: rows in a catalog over the real engine and store.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -14,31 +12,32 @@
 #include "nearfield/engine/engine.h"
 #include "server/collections/catalog.h"
 #include "server/collections/collection_upload.h"
+#include "tests/server/prelude.h"
 #include "tests/server/store/model_store.h"
 #include "tests/testing/random.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
+
+// The check of a caller that never cancels.
+inline bool Never() { return false; }
 
 class DurableCatalogFixture : public ::testing::Test {
  protected:
   static constexpr int32_t kDim = 8;
 
+  void SetUp() override { Open(); }
   // Opens the catalog on the same directory again.
   void Open() {
     catalog_ = nullptr;
     engine_ = nullptr;
-    auto engine = Engine::Create({.backend = BackendChoice::kCpu,
-                                  .memory_bytes = int64_t{64} << 20,
-                                  .host_memory_bytes = host_memory_bytes_,
-                                  .threads = 1});
-    ASSERT_OK(engine);
-    engine_ = *std::move(engine);
-    auto kept = store::Store::Open({.dir = dir_ / "data"});
-    ASSERT_OK(kept);
+    ASSERT_OK_AND_ASSIGN(engine_, Engine::Create({.backend = BackendChoice::kCpu,
+                                                  .memory_bytes = int64_t{64} << 20,
+                                                  .host_memory_bytes = host_memory_bytes_,
+                                                  .threads = 1}));
+    ASSERT_OK_AND_ASSIGN(auto kept, store::Store::Open({.dir = dir_ / "data"}));
     catalog_ =
         std::make_unique<Catalog>(Catalog::Base{.engine = engine_.get(),
-                                                .store = *std::move(kept),
+                                                .store = std::move(kept),
                                                 .attribute_memory_bytes = attribute_memory_bytes_},
                                   /*collections_max=*/16);
     ASSERT_OK(catalog_->Load([](const Catalog::LoadProgress&) {}, nullptr));
@@ -61,20 +60,20 @@ class DurableCatalogFixture : public ::testing::Test {
       for (int32_t d = 0; d < kDim; ++d) values.push_back(random.Gaussian());
     }
     const IdColumn ids = IdColumn::OfNumbers(std::move(numbers));
-    auto upload = CollectionUpload::Begin(named, {.reservation = {.rows_max = ids.size()}});
-    ASSERT_OK(upload);
+    ASSERT_OK_AND_ASSIGN(auto upload,
+                         CollectionUpload::Begin(named, {.reservation = {.rows_max = ids.size()}}));
     const absl::Span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(values.data()),
                                           values.size() * sizeof(float));
-    ASSERT_OK((*upload)->Append({.ids = &ids, .rows = bytes}, {.rows_count = ids.size()}));
-    ASSERT_OK((*upload)->Commit());
+    ASSERT_OK(upload->Append({.ids = &ids, .rows = bytes}, {.rows_count = ids.size()}));
+    ASSERT_OK(upload->Commit());
   }
 
   static void Delete(const NamedCollection& named, uint64_t begin, uint64_t end) {
     std::vector<uint64_t> numbers;
     for (uint64_t id = begin; id < end; ++id) numbers.push_back(id);
-    const auto deleted = DeleteRows(named, IdColumn::OfNumbers(std::move(numbers)));
-    ASSERT_OK(deleted);
-    ASSERT_EQ(deleted->rows_deleted, static_cast<int64_t>(end - begin));
+    ASSERT_OK_AND_ASSIGN(const auto deleted,
+                         DeleteRows(named, IdColumn::OfNumbers(std::move(numbers))));
+    ASSERT_EQ(deleted.rows_deleted, static_cast<int64_t>(end - begin));
   }
 
   // Returns the epoch, and the ids and score bits of all rows, best first.

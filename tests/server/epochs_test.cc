@@ -1,12 +1,9 @@
 // Tests of waits for an epoch, and of epochs that are kept for pages.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <chrono>
 #include <future>
 #include <memory>
-#include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -15,17 +12,13 @@
 #include "server/scheduler/pinned_snapshot_cache.h"
 #include "server/scheduler/retry_hint.h"
 #include "tests/server/fake_clock.h"
+#include "tests/server/prelude.h"
 #include "tests/testing/fake_engine.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
 namespace {
 
-using ::absl_testing::StatusIs;
-using ::testing::AllOf;
 using testing::FakeEngine;
-using ::testing::HasSubstr;
-using testing::Ids;
 using testing::MakeFakeEngine;
 using testing::PlainRows;
 using testing::UploadAll;
@@ -33,12 +26,23 @@ using testing::UploadAll;
 class EpochsFixture : public ::testing::Test {
  protected:
   void Commit() { ASSERT_OK(UploadAll(*collection_, PlainRows({next_id_++}, {1}))); }
-  EpochWait Wait(uint64_t epoch, std::promise<absl::Status>* told, int64_t ms = 1000) {
+  // Keeps the current epoch, and then commits the next one.
+  void KeepAndCommit(PinnedSnapshotCache* kept, const std::string& caller,
+                     EpochHold* hold = nullptr) {
+    ASSERT_OK(kept->Keep(caller, collection_, collection_->PinEpoch(), hold));
+    Commit();
+  }
+  EpochWait Wait(uint64_t epoch) {
     return {.collection = collection_,
             .epoch = epoch,
-            .deadline = clock_.Now() + std::chrono::milliseconds(ms),
-            .cancelled = nullptr,
-            .done = [told](absl::Status status) { told->set_value(std::move(status)); }};
+            .deadline = clock_.Now() + std::chrono::milliseconds(1000)};
+  }
+  // Begins a wait. Returns the status that it ends with.
+  static std::future<absl::Status> Await(EpochWaiters* waiters, EpochWait wait) {
+    const auto told = std::make_shared<std::promise<absl::Status>>();
+    wait.done = [told](absl::Status status) { told->set_value(std::move(status)); };
+    waiters->Await(std::move(wait));
+    return told->get_future();
   }
 
   FakeClock clock_;
@@ -52,67 +56,54 @@ using PinnedSnapshotCacheTest = EpochsFixture;
 
 TEST_F(EpochWaitersTest, AWaitEndsWhenItsEpochIsThere) {
   EpochWaiters waiters(10, &clock_);
-  std::promise<absl::Status> at_once;
-  waiters.Await(Wait(0, &at_once));
-  EXPECT_OK(at_once.get_future().get());
-  std::promise<absl::Status> second;
-  std::promise<absl::Status> first;
-  waiters.Await(Wait(2, &second));
-  waiters.Await(Wait(1, &first));
-  std::future<absl::Status> second_told = second.get_future();
+  EXPECT_OK(Await(&waiters, Wait(0)).get());
+  std::future<absl::Status> second = Await(&waiters, Wait(2));
+  std::future<absl::Status> first = Await(&waiters, Wait(1));
   Commit();
   waiters.Nudge();
-  EXPECT_OK(first.get_future().get());
-  EXPECT_EQ(second_told.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  EXPECT_OK(first.get());
+  EXPECT_EQ(second.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
   Commit();
   waiters.Nudge();
-  EXPECT_OK(second_told.get());
+  EXPECT_OK(second.get());
 }
 
 TEST_F(EpochWaitersTest, AWaitEndsWithItsDeadlineItsCallerOrTheServer) {
-  std::promise<absl::Status> late;
-  std::promise<absl::Status> left;
-  std::promise<absl::Status> refused;
-  std::promise<absl::Status> closed;
+  std::future<absl::Status> closed;
   {
     EpochWaiters waiters(2, &clock_);
-    EpochWait wait = Wait(9, &left);
+    EpochWait wait = Wait(9);
     wait.cancelled = MakeCancelFlag();
     const CancelFlag flag = wait.cancelled;
-    waiters.Await(std::move(wait));
-    waiters.Await(Wait(7, &late));
-    waiters.Await(Wait(7, &refused));
-    const absl::Status full = refused.get_future().get();
-    EXPECT_THAT(full, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("limit is 2")));
+    std::future<absl::Status> left = Await(&waiters, std::move(wait));
+    std::future<absl::Status> late = Await(&waiters, Wait(7));
+    const absl::Status full = Await(&waiters, Wait(7)).get();
+    EXPECT_THAT(full, StatusIs(kResourceExhausted, HasSubstr("limit is 2")));
     EXPECT_TRUE(RetryAfterMs(full).has_value());
     flag->store(true);
-    EXPECT_THAT(left.get_future().get(), StatusIs(absl::StatusCode::kCancelled));
+    EXPECT_THAT(left.get(), StatusIs(kCancelled));
     clock_.Advance(std::chrono::milliseconds(1000));
-    EXPECT_THAT(late.get_future().get(),
-                StatusIs(absl::StatusCode::kFailedPrecondition,
-                         AllOf(HasSubstr("min_epoch: 7"), HasSubstr("at epoch 0"))));
-    waiters.Await(Wait(7, &closed));
+    EXPECT_THAT(late.get(), StatusIs(kFailedPrecondition,
+                                     AllOf(HasSubstr("min_epoch: 7"), HasSubstr("at epoch 0"))));
+    closed = Await(&waiters, Wait(7));
   }
-  EXPECT_THAT(closed.get_future().get(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(closed.get(), StatusIs(kUnavailable));
 }
 
 TEST_F(EpochWaitersTest, AWaitEndsWithItsCollection) {
   EpochWaiters waiters(10, &clock_);
   std::atomic<bool> dropped{false};
-  std::promise<absl::Status> told;
-  EpochWait wait = Wait(9, &told);
+  EpochWait wait = Wait(9);
   wait.dropped = [&] { return dropped.load(); };
-  waiters.Await(std::move(wait));
+  std::future<absl::Status> told = Await(&waiters, std::move(wait));
   dropped = true;
-  EXPECT_THAT(told.get_future().get(),
-              StatusIs(absl::StatusCode::kNotFound, AllOf(HasSubstr("9"), HasSubstr("dropped"))));
+  EXPECT_THAT(told.get(), StatusIs(kNotFound, AllOf(HasSubstr("9"), HasSubstr("dropped"))));
 }
 
 TEST_F(PinnedSnapshotCacheTest, AnEpochIsKeptForAWhileAfterItWasAskedForLast) {
   PinnedSnapshotCache kept({.keep = std::chrono::milliseconds(100), .epochs_max = 2}, &clock_);
   EXPECT_NE(kept.Find(collection_, 0), nullptr) << "the current one is always there";
-  ASSERT_OK(kept.Keep("a", collection_, collection_->PinEpoch()));
-  Commit();
+  KeepAndCommit(&kept, "a");
   for (int i = 0; i < 3; ++i) {
     clock_.Advance(std::chrono::milliseconds(99));
     const auto found = kept.Find(collection_, 0);
@@ -154,12 +145,8 @@ TEST_F(PinnedSnapshotCacheTest, WhatIsKeptIsBoundedAndGivenUp) {
 // another.
 TEST_F(PinnedSnapshotCacheTest, ACallerBeyondItsNumberLosesItsOwnOldest) {
   PinnedSnapshotCache kept({.epochs_max = 2}, &clock_);
-  ASSERT_OK(kept.Keep("honest", collection_, collection_->PinEpoch()));
-  for (int i = 0; i < 4; ++i) {
-    Commit();
-    ASSERT_OK(kept.Keep("greedy", collection_, collection_->PinEpoch()));
-  }
-  Commit();
+  KeepAndCommit(&kept, "honest");
+  for (int i = 0; i < 4; ++i) KeepAndCommit(&kept, "greedy");
   EXPECT_NE(kept.Find(collection_, 0), nullptr);
   EXPECT_EQ(kept.Find(collection_, 2), nullptr);
   EXPECT_NE(kept.Find(collection_, 3), nullptr);
@@ -169,17 +156,9 @@ TEST_F(PinnedSnapshotCacheTest, ACallerBeyondItsNumberLosesItsOwnOldest) {
 // Regression: one client with many names took all epochs, and every new caller was refused.
 TEST_F(PinnedSnapshotCacheTest, BeyondAllCallersNumberTheOneWithTheMostLosesItsOldest) {
   PinnedSnapshotCache kept({.epochs_max = 3, .epochs_total_max = 3}, &clock_);
-  ASSERT_OK(kept.Keep("one", collection_, collection_->PinEpoch()));
-  for (int i = 0; i < 2; ++i) {
-    Commit();
-    ASSERT_OK(kept.Keep("two", collection_, collection_->PinEpoch()));
-  }
-  Commit();
-  ASSERT_OK(kept.Keep("new", collection_, collection_->PinEpoch()));
-  Commit();
+  for (const char* caller : {"one", "two", "two", "new"}) KeepAndCommit(&kept, caller);
   EXPECT_EQ(kept.Find(collection_, 1), nullptr) << "the older one of the caller with two";
-  ASSERT_OK(kept.Keep("newer", collection_, collection_->PinEpoch()));
-  Commit();
+  KeepAndCommit(&kept, "newer");
   EXPECT_EQ(kept.Find(collection_, 0), nullptr) << "among equals the oldest of all";
   EXPECT_NE(kept.Find(collection_, 2), nullptr);
   EXPECT_NE(kept.Find(collection_, 3), nullptr);
@@ -189,12 +168,10 @@ TEST_F(PinnedSnapshotCacheTest, OneMoreThanAllCallersMayHaveIsRefusedWhereStream
   PinnedSnapshotCache kept({.epochs_max = 2, .epochs_total_max = 2}, &clock_);
   EpochHold first;
   EpochHold second;
-  ASSERT_OK(kept.Keep("a", collection_, collection_->PinEpoch(), &first));
-  Commit();
-  ASSERT_OK(kept.Keep("b", collection_, collection_->PinEpoch(), &second));
-  Commit();
+  KeepAndCommit(&kept, "a", &first);
+  KeepAndCommit(&kept, "b", &second);
   const absl::Status full = kept.Keep("c", collection_, collection_->PinEpoch());
-  EXPECT_THAT(full, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("limit is 2")));
+  EXPECT_THAT(full, StatusIs(kResourceExhausted, HasSubstr("limit is 2")));
   EXPECT_TRUE(RetryAfterMs(full).has_value());
   second.reset();
   EXPECT_OK(kept.Keep("c", collection_, collection_->PinEpoch()));
@@ -208,12 +185,10 @@ TEST_F(PinnedSnapshotCacheTest, AHeldEpochStaysWhateverTheTimeAndTheNumber) {
   PinnedSnapshotCache kept({.keep = std::chrono::milliseconds(100), .epochs_max = 2}, &clock_);
   EpochHold first;
   EpochHold second;
-  ASSERT_OK(kept.Keep("a", collection_, collection_->PinEpoch(), &first));
-  Commit();
-  ASSERT_OK(kept.Keep("a", collection_, collection_->PinEpoch(), &second));
-  Commit();
+  KeepAndCommit(&kept, "a", &first);
+  KeepAndCommit(&kept, "a", &second);
   EXPECT_THAT(kept.Keep("a", collection_, collection_->PinEpoch()),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("epochs_kept_max = 2")));
+              StatusIs(kResourceExhausted, HasSubstr("epochs_kept_max = 2")));
   clock_.Advance(std::chrono::milliseconds(1000));
   kept.DropExpired();
   EXPECT_NE(kept.Find(collection_, 0), nullptr);
@@ -228,13 +203,13 @@ TEST_F(PinnedSnapshotCacheTest, AHeldEpochStaysWhateverTheTimeAndTheNumber) {
 // Regression: kept epochs held the rows of every replaced corpus, so that a reader blocked uploads.
 TEST_F(PinnedSnapshotCacheTest, EpochsThatPinTooMuchMemoryAreGivenUpWhereMostIsPinned) {
   const auto replace = [&](int64_t rows_count) {
-    auto upload = collection_->BeginUpload({.rows_max = rows_count, .mode = UploadMode::kReplace});
-    ASSERT_OK(upload);
+    ASSERT_OK_AND_ASSIGN(auto upload, collection_->BeginUpload(
+                                          {.rows_max = rows_count, .mode = UploadMode::kReplace}));
     std::vector<uint64_t> ids;
     for (int64_t i = 0; i < rows_count; ++i) ids.push_back(next_id_++);
     const auto rows = PlainRows(ids, std::vector<float>(ids.size(), 1.0f));
-    ASSERT_OK((*upload)->Append({.ids = &rows.ids, .rows = rows.rows}));
-    ASSERT_OK((*upload)->Commit());
+    ASSERT_OK(upload->Append({.ids = &rows.ids, .rows = rows.rows}));
+    ASSERT_OK(upload->Commit());
   };
   replace(1000);
   const auto large = collection_->PinEpoch();

@@ -9,11 +9,6 @@
 namespace nearfield::server {
 namespace {
 
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::Not;
-using ::testing::SizeIs;
-
 constexpr auto kBatch = SearchPriority::kBatch;
 
 class FairQueueTest : public QueueFixture {
@@ -48,8 +43,7 @@ TEST_F(FairQueueTest, ACallerWithAThousandWaitingDelaysAnotherByOnePass) {
 
 TEST_F(FairQueueTest, ManyHeavyCallersDelayALightOneByOnePassToo) {
   Start({.requests_max = 4000, .batch_max = 64});
-  const auto a = NewCollection({.pass_us = 1000, .query_us = 10});
-  Learn(a, 64);
+  const auto a = LearnedCollection({.pass_us = 1000, .query_us = 10}, 64);
   for (int i = 0; i < 2000; ++i) {
     Push({.caller = "heavy " + std::to_string(i % 10), .collection = a});
   }
@@ -64,7 +58,6 @@ TEST_F(FairQueueTest, CallersShareDeviceTimeAndNotSearches) {
   Start({.requests_max = 10000, .caller_share = 1});
   const auto slow = NewCollection({.pass_us = 10000});
   const auto fast = NewCollection({.pass_us = 1000});
-  SearchTickets none;
   Learn(slow, 1);
   Learn(fast, 1);
   std::map<std::string, double> served;
@@ -81,8 +74,7 @@ TEST_F(FairQueueTest, CallersShareDeviceTimeAndNotSearches) {
 
 TEST_F(FairQueueTest, ASearchIsChargedByItsQueries) {
   Start({.requests_max = 10000, .batch_max = 32, .caller_share = 1});
-  const auto a = NewCollection({.pass_us = 0, .query_us = 100});
-  Learn(a, 32);
+  const auto a = LearnedCollection({.pass_us = 0, .query_us = 100}, 32);
   for (int i = 0; i < 200; ++i) Push({.caller = "many", .collection = a, .queries = 16});
   for (int i = 0; i < 3200; ++i) Push({.caller = "one", .collection = a, .queries = 1});
   std::map<std::string, double> served;
@@ -105,8 +97,7 @@ TEST_F(FairQueueTest, SearchesOfOneCallerKeepTheirOrder) {
 
 TEST_F(FairQueueTest, WhoHadNothingWhileOthersWereIdleOwesNothing) {
   Start({.batch_max = 1});
-  const auto a = NewCollection({.pass_us = 1000});
-  Learn(a, 1);
+  const auto a = LearnedCollection({.pass_us = 1000});
   for (int i = 0; i < 100; ++i) {
     Push({.caller = "early", .collection = a});
     RunOne();
@@ -123,8 +114,7 @@ TEST_F(FairQueueTest, WhoHadNothingWhileOthersWereIdleOwesNothing) {
 // A caller cannot save unused turns: it shares equally with the busy caller from now on.
 TEST_F(FairQueueTest, ACallerThatWasAwayDoesNotGetTheTurnsItMissed) {
   Start({.batch_max = 1});
-  const auto a = NewCollection({.pass_us = 1000});
-  Learn(a, 1);
+  const auto a = LearnedCollection({.pass_us = 1000});
   Push({.caller = "busy", .collection = a});
   for (int i = 0; i < 100; ++i) {  // one always waits
     Push({.caller = "busy", .collection = a});
@@ -141,8 +131,7 @@ TEST_F(FairQueueTest, ACallerThatWasAwayDoesNotGetTheTurnsItMissed) {
 
 TEST_F(FairQueueTest, BatchSearchesYieldToInteractiveOnes) {
   Start({.batch_max = 4});
-  const auto a = NewCollection({.pass_us = 0, .query_us = 1000});
-  Learn(a, 1);
+  const auto a = LearnedCollection({.pass_us = 0, .query_us = 1000});
   Learn(a, 4);
   for (int i = 0; i < 8; ++i) Push({.caller = "bulk", .collection = a, .priority = kBatch});
   const int person = Push({.caller = "person", .collection = a});
@@ -194,8 +183,7 @@ TEST_F(FairQueueTest, BatchSearchesHaveTheDeviceToThemselvesWhereNobodyElseWaits
 
 TEST_F(FairQueueTest, AnInteractiveSearchIsPredictedToWaitForNoBatchBacklog) {
   Start({.batch_max = 1});
-  const auto a = NewCollection({.pass_us = 10000});
-  Learn(a, 1);
+  const auto a = LearnedCollection({.pass_us = 10000});
   for (int i = 0; i < 100; ++i) Push({.caller = "bulk", .collection = a, .priority = kBatch});
   Begin();
   EXPECT_OK(TryPush({.caller = "person", .collection = a, .deadline_us = 50000}));
@@ -206,8 +194,7 @@ TEST_F(FairQueueTest, AnInteractiveSearchIsPredictedToWaitForNoBatchBacklog) {
 
 TEST_F(FairQueueTest, NorForThatOfItsOwnCaller) {
   Start({.batch_max = 1});
-  const auto a = NewCollection({.pass_us = 10000});
-  Learn(a, 1);
+  const auto a = LearnedCollection({.pass_us = 10000});
   for (int i = 0; i < 100; ++i) Push({.caller = "both", .collection = a, .priority = kBatch});
   Begin();
   EXPECT_OK(TryPush({.caller = "both", .collection = a, .deadline_us = 50000}));

@@ -1,10 +1,5 @@
 // Tests of the conversion of filters, declared attributes and attribute columns to and from
 // messages.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -16,29 +11,26 @@
 #include "tests/server/attributes/attribute_rows.h"
 #include "tests/server/attributes/filter_maker.h"
 #include "tests/server/attributes/filter_messages.h"
+#include "tests/server/prelude.h"
 #include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
+#include "tests/testing/text_message.h"
 
 namespace nearfield::server {
 namespace {
 
-using ::absl_testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
+using testing::FromText;
 using testing::Random;
-using ::testing::StartsWith;
 
 auto Refused(const std::string& path, const std::string& part) {
-  return StatusIs(absl::StatusCode::kInvalidArgument,
-                  AllOf(StartsWith(path + ": "), HasSubstr(part)));
+  return StatusIs(kInvalidArgument, AllOf(StartsWith(path + ": "), HasSubstr(part)));
 }
 
 auto RefusedValue(const std::string& message) {
-  return StatusIs(absl::StatusCode::kInvalidArgument, StartsWith(message));
+  return StatusIs(kInvalidArgument, StartsWith(message));
 }
 
-absl::Status Converted(const pb::Filter& filter, const AttributeLimits& limits = {}) {
-  return FromProto(filter, IdType::kUint64, limits).status();
+absl::Status Converted(const pb::Filter& filter) {
+  return FromProto(filter, IdType::kUint64, {}).status();
 }
 
 TEST(FilterConvertLaws, ATreeComesBack) {
@@ -50,45 +42,42 @@ TEST(FilterConvertLaws, ATreeComesBack) {
     ToMessage(tree, 0, &message);
     pb::Filter parsed;
     ASSERT_TRUE(parsed.ParseFromString(message.SerializeAsString()));
-    const auto back = FromProto(parsed, IdType::kUint64, {});
-    ASSERT_OK(back);
-    ASSERT_EQ(CanonicalBytes(*back), CanonicalBytes(tree));
+    ASSERT_OK_AND_ASSIGN(const auto back, FromProto(parsed, IdType::kUint64, {}));
+    ASSERT_EQ(CanonicalBytes(back), CanonicalBytes(tree));
     pb::Filter again;
-    ToMessage(*back, 0, &again);
+    ToMessage(back, 0, &again);
     ASSERT_EQ(again.SerializeAsString(), message.SerializeAsString());
   }
 }
 
 TEST(FilterConvertTest, NothingSetIsRefusedWithItsPath) {
-  pb::Filter filter;
-  EXPECT_THAT(Converted(filter), Refused("filter", "no condition is set"));
-  filter.mutable_and_()->add_filters()->mutable_exists();
-  filter.mutable_and_()->add_filters()->mutable_not_();
-  EXPECT_THAT(Converted(filter), Refused("filter.and[1].not", "no condition is set"));
-  auto* comparison = filter.mutable_and_()->mutable_filters(1)->mutable_comparison();
-  EXPECT_THAT(Converted(filter), Refused("filter.and[1].comparison.op", "0, must be EQUAL"));
-  comparison->set_op(static_cast<pb::ComparisonOperator>(99));
-  EXPECT_THAT(Converted(filter), Refused("filter.and[1].comparison.op", "99, must be EQUAL"));
-  comparison->set_op(pb::COMPARISON_OPERATOR_LESS);
-  EXPECT_THAT(Converted(filter),
+  EXPECT_THAT(Converted(FromText("")), Refused("filter", "no condition is set"));
+  const auto second = [](const std::string& filter) {
+    return Converted(FromText("and_ { filters { exists {} } filters { " + filter + " } }"));
+  };
+  EXPECT_THAT(second("not_ {}"), Refused("filter.and[1].not", "no condition is set"));
+  EXPECT_THAT(second("comparison {}"), Refused("filter.and[1].comparison.op", "0, must be EQUAL"));
+  EXPECT_THAT(second("comparison { op: 99 }"),
+              Refused("filter.and[1].comparison.op", "99, must be EQUAL"));
+  const std::string less = "comparison { op: COMPARISON_OPERATOR_LESS ";
+  EXPECT_THAT(second(less + "}"),
               Refused("filter.and[1].comparison.value", "none of its members is set"));
-  comparison->mutable_value()->set_bool_value(false);
-  EXPECT_OK(Converted(filter));
-  auto* values = filter.mutable_and_()->add_filters()->mutable_in_()->mutable_values();
-  values->add_int64_values(1);
-  values->add_keyword_values("a");
-  EXPECT_THAT(Converted(filter), Refused("filter.and[2].in.values", "both int64 and keyword"));
+  EXPECT_OK(second(less + "value { bool_value: false } }"));
+  EXPECT_THAT(second(less + "value { bool_value: false } } } filters { in_ { values { "
+                            "int64_values: 1 keyword_values: 'a' } }"),
+              Refused("filter.and[2].in.values", "both int64 and keyword"));
 }
 
 TEST(FilterConvertTest, IdsAreOfTheCollectionsType) {
-  pb::Filter filter;
-  filter.mutable_has_id();
-  EXPECT_THAT(Converted(filter), RefusedValue("filter.has_id = 0 ids, must be 1 .. 4096"));
-  filter.mutable_has_id()->add_texts("a");
-  EXPECT_THAT(Converted(filter), Refused("filter.has_id.texts", "ids of type uint64"));
-  EXPECT_OK(FromProto(filter, IdType::kString, {}));
-  filter.mutable_has_id()->add_texts("");
-  EXPECT_THAT(FromProto(filter, IdType::kString, {}),
+  const auto of_strings = [](const std::string& filter) {
+    return FromProto(pb::Filter(FromText(filter)), IdType::kString, {});
+  };
+  EXPECT_THAT(Converted(FromText("has_id {}")),
+              RefusedValue("filter.has_id = 0 ids, must be 1 .. 4096"));
+  EXPECT_THAT(Converted(FromText("has_id { texts: 'a' }")),
+              Refused("filter.has_id.texts", "ids of type uint64"));
+  EXPECT_OK(of_strings("has_id { texts: 'a' }"));
+  EXPECT_THAT(of_strings("has_id { texts: ['a', ''] }"),
               Refused("filter.has_id.texts[1]", "must be 1 .. 512"));
 }
 
@@ -125,8 +114,7 @@ TEST(FilterConvertTest, BombsAreRefusedBeforeTheyAreTaken) {
     auto* const inner = nested.mutable_and_()->add_filters()->mutable_not_()->mutable_or_();
     inner->add_filters()->mutable_exists();
   }
-  EXPECT_THAT(Converted(nested),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("must be at most 256")));
+  EXPECT_THAT(Converted(nested), StatusIs(kInvalidArgument, HasSubstr("must be at most 256")));
 
   pb::Filter list;
   for (int i = 0; i < 4096; ++i) list.mutable_in_()->mutable_values()->add_int64_values(i);
@@ -143,10 +131,9 @@ TEST(AttributeSpecConvertTest, ASchemaComesBack) {
   const std::vector<AttributeSpec> specs = RandomSpecs(random);
   google::protobuf::RepeatedPtrField<pb::AttributeSpec> messages;
   ToProto(*AttributeSchema::Create(specs, {}), &messages);
-  const auto back = FromProto(messages, AttributeLimits());
-  ASSERT_OK(back);
-  ASSERT_EQ(back->size(), static_cast<int32_t>(specs.size()));
-  for (int32_t i = 0; i < back->size(); ++i) EXPECT_EQ(back->at(i), specs[static_cast<size_t>(i)]);
+  ASSERT_OK_AND_ASSIGN(const auto back, FromProto(messages, AttributeLimits()));
+  ASSERT_EQ(back.size(), static_cast<int32_t>(specs.size()));
+  for (int32_t i = 0; i < back.size(); ++i) EXPECT_EQ(back.at(i), specs[static_cast<size_t>(i)]);
   messages.Add()->set_name("untyped");
   EXPECT_THAT(FromProto(messages, AttributeLimits()),
               Refused("attributes[" + std::to_string(specs.size()) + "].type", "0, must be INT64"));
@@ -157,13 +144,17 @@ class ColumnConvertTest : public ::testing::Test {
  protected:
   using Columns = google::protobuf::RepeatedPtrField<pb::AttributeColumn>;
 
-  absl::Status Converted(const Columns& columns, int64_t rows = 3) const {
-    return FromProto(columns, schema_, rows, AttributeLimits()).status();
+  absl::Status Converted(const Columns& columns) const {
+    return FromProto(columns, schema_, 3, AttributeLimits()).status();
+  }
+  // Converts one column, a text.
+  absl::Status ConvertedOne(const std::string& column) const {
+    return Converted(pb::UploadBlock(FromText("attributes { " + column + " }")).attributes());
   }
   static Columns Of(const std::string& name, const std::vector<int64_t>& integers) {
     Columns columns;
     columns.Add()->set_attribute(name);
-    for (const int64_t value : integers) columns[0].mutable_values()->add_int64_values(value);
+    columns[0].mutable_values()->mutable_int64_values()->Add(integers.begin(), integers.end());
     return columns;
   }
 
@@ -186,23 +177,22 @@ TEST_F(ColumnConvertTest, ABlockComesBack) {
     Columns columns;
     ToMessages(schema, block, &columns);
     if (random.OneIn(2)) columns.SwapElements(0, columns.size() - 1);
-    const auto back = FromProto(columns, schema, block.rows_count, AttributeLimits());
-    ASSERT_OK(back);
+    ASSERT_OK_AND_ASSIGN(const auto back,
+                         FromProto(columns, schema, block.rows_count, AttributeLimits()));
     const auto expected = EncodeRowAttributes(schema, block, {});
-    const auto encoded = EncodeRowAttributes(schema, *back, {});
+    const auto encoded = EncodeRowAttributes(schema, back, {});
     for (int64_t row = 0; row < block.rows_count; ++row)
       ASSERT_EQ(encoded->at(row), expected->at(row));
   }
 }
 
 TEST_F(ColumnConvertTest, NoColumnIsNoValueAndNoPresenceIsAll) {
-  const auto none = FromProto(Columns(), schema_, 3, AttributeLimits());
-  ASSERT_OK(none);
-  EXPECT_EQ(none->columns[0].present, std::vector<bool>(3, false));
-  const auto all = FromProto(Of("i", {1, 2, 3}), schema_, 3, AttributeLimits());
-  ASSERT_OK(all);
-  EXPECT_EQ(all->columns[0].present, std::vector<bool>(3, true));
-  EXPECT_EQ(all->columns[1].present, std::vector<bool>(3, false));
+  ASSERT_OK_AND_ASSIGN(const auto none, FromProto(Columns(), schema_, 3, AttributeLimits()));
+  EXPECT_EQ(none.columns[0].present, std::vector<bool>(3, false));
+  ASSERT_OK_AND_ASSIGN(const auto all,
+                       FromProto(Of("i", {1, 2, 3}), schema_, 3, AttributeLimits()));
+  EXPECT_EQ(all.columns[0].present, std::vector<bool>(3, true));
+  EXPECT_EQ(all.columns[1].present, std::vector<bool>(3, false));
 }
 
 TEST_F(ColumnConvertTest, NamesAndTypes) {
@@ -215,70 +205,47 @@ TEST_F(ColumnConvertTest, NamesAndTypes) {
   EXPECT_THAT(Converted(twice), Refused("block.attributes[1].attribute", "another column"));
   EXPECT_THAT(Converted(Of("d", {1, 2, 3})),
               Refused("block.attributes[0].values", "int64 given, \"d\" has type double"));
-  Columns both = Of("i", {1, 2, 3});
-  both[0].mutable_values()->add_bool_values(true);
-  EXPECT_THAT(Converted(both), Refused("block.attributes[0].values", "both int64 and bool"));
+  EXPECT_THAT(ConvertedOne("attribute: 'i' values { int64_values: [1, 2, 3] bool_values: true }"),
+              Refused("block.attributes[0].values", "both int64 and bool"));
 }
 
 TEST_F(ColumnConvertTest, CountsMustAgree) {
   EXPECT_THAT(Converted(Of("i", {1, 2})), Refused("block.attributes[0].values",
                                                   "2 given, the rows that have a value make it 3"));
-  Columns some = Of("i", {1, 2});
-  some[0].set_presence("\x05");
-  EXPECT_OK(Converted(some));
-  some[0].set_presence("\x0d");
-  EXPECT_THAT(Converted(some), Refused("block.attributes[0].presence", "bit 3 is set"));
-  some[0].set_presence(std::string("\x05\0", 2));
-  EXPECT_THAT(Converted(some),
-              Refused("block.attributes[0].presence", "2 bytes for 3 rows, must be 1"));
-  some[0].set_presence("");
-  EXPECT_THAT(Converted(some), Refused("block.attributes[0].presence", "0 bytes for 3 rows"));
-  Columns sized = Of("i", {1, 2, 3});
-  sized[0].add_list_sizes(1);
-  EXPECT_THAT(Converted(sized), Refused("block.attributes[0].list_sizes", "must be none"));
+  const std::string two = "attribute: 'i' values { int64_values: [1, 2] } presence: ";
+  EXPECT_OK(ConvertedOne(two + "'\\x05'"));
+  const std::string presence = "block.attributes[0].presence";
+  EXPECT_THAT(ConvertedOne(two + "'\\x0d'"), Refused(presence, "bit 3 is set"));
+  EXPECT_THAT(ConvertedOne(two + "'\\x05\\0'"), Refused(presence, "2 bytes for 3 rows, must be 1"));
+  EXPECT_THAT(ConvertedOne(two + "''"), Refused(presence, "0 bytes for 3 rows"));
+  EXPECT_THAT(ConvertedOne("attribute: 'i' values { int64_values: [1, 2, 3] } list_sizes: 1"),
+              Refused("block.attributes[0].list_sizes", "must be none"));
 
-  Columns lists = Of("is", {1, 2});
-  lists[0].add_list_sizes(0);
-  lists[0].add_list_sizes(2);
-  EXPECT_THAT(Converted(lists), Refused("block.attributes[0].list_sizes", "2 for 3 rows"));
-  lists[0].set_presence("\x06");
-  EXPECT_OK(Converted(lists));
-  lists[0].set_list_sizes(0, 1);
-  EXPECT_THAT(Converted(lists),
+  const std::string lists = "attribute: 'is' values { int64_values: [1, 2] } ";
+  EXPECT_THAT(ConvertedOne(lists + "list_sizes: [0, 2]"),
+              Refused("block.attributes[0].list_sizes", "2 for 3 rows"));
+  EXPECT_OK(ConvertedOne(lists + "list_sizes: [0, 2] presence: '\\x06'"));
+  EXPECT_THAT(ConvertedOne(lists + "list_sizes: [1, 2] presence: '\\x06'"),
               Refused("block.attributes[0].values", "2 given, list_sizes make it 3"));
 }
 
 TEST_F(ColumnConvertTest, ValuesAndListsAreBounded) {
-  Columns doubles;
-  doubles.Add()->set_attribute("d");
-  doubles[0].set_presence("\x06");
-  doubles[0].mutable_values()->add_double_values(std::numeric_limits<double>::infinity());
-  doubles[0].mutable_values()->add_double_values(std::nan(""));
-  EXPECT_THAT(Converted(doubles), Refused("block.attributes[0].values[1]", "row 2: NaN"));
+  EXPECT_THAT(ConvertedOne("attribute: 'd' presence: '\\x06' values { double_values: [inf, nan] }"),
+              Refused("block.attributes[0].values[1]", "row 2: NaN"));
 
   // Regression: a NaN in a list was stored, and the next start reported the row as damaged.
-  Columns lists;
-  lists.Add()->set_attribute("ds");
-  lists[0].set_presence("\x05");
-  lists[0].add_list_sizes(1);
-  lists[0].add_list_sizes(2);
-  lists[0].mutable_values()->add_double_values(-std::numeric_limits<double>::infinity());
-  lists[0].mutable_values()->add_double_values(1);
-  lists[0].mutable_values()->add_double_values(2);
-  EXPECT_OK(Converted(lists));
-  lists[0].mutable_values()->set_double_values(2, std::nan(""));
-  EXPECT_THAT(Converted(lists), Refused("block.attributes[0].values[2]", "row 2: NaN"));
+  const std::string lists = "attribute: 'ds' presence: '\\x05' list_sizes: [1, 2] ";
+  EXPECT_OK(ConvertedOne(lists + "values { double_values: [-inf, 1, 2] }"));
+  EXPECT_THAT(ConvertedOne(lists + "values { double_values: [-inf, 1, nan] }"),
+              Refused("block.attributes[0].values[2]", "row 2: NaN"));
 
-  Columns keywords;
-  keywords.Add()->set_attribute("ks");
-  keywords[0].set_presence("\x05");
-  keywords[0].add_list_sizes(1);
-  keywords[0].add_list_sizes(1);
-  keywords[0].mutable_values()->add_keyword_values(std::string(1024, 'k'));
-  keywords[0].mutable_values()->add_keyword_values(std::string(1024, 'k'));
-  EXPECT_OK(Converted(keywords));
-  keywords[0].mutable_values()->mutable_keyword_values(1)->push_back('k');
-  EXPECT_THAT(Converted(keywords),
+  const std::string longest(1024, 'k');
+  const std::string keywords =
+      "attribute: 'ks' presence: '\\x05' list_sizes: [1, 1] values { "
+      "keyword_values: ['" +
+      longest + "', '" + longest;
+  EXPECT_OK(ConvertedOne(keywords + "'] }"));
+  EXPECT_THAT(ConvertedOne(keywords + "k'] }"),
               Refused("block.attributes[0].values[1]", "row 2: 1025 bytes, must be at most 1024"));
 
   Columns list = Of("is", std::vector<int64_t>(1024));

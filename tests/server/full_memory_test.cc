@@ -1,9 +1,7 @@
 // Tests that a restart loads everything that was served, however full the host memory was.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <string>
 
+#include "engine/base/status_macros.h"
 #include "tests/server/durable_rows.h"
 
 namespace nearfield::server {
@@ -18,7 +16,6 @@ class CatalogLoadMemoryTest : public DurableCatalogFixture,
                               public ::testing::WithParamInterface<FullMemoryCase> {
  protected:
   CatalogLoadMemoryTest() { host_memory_bytes_ = 4 << 20; }
-  void SetUp() override { Open(); }
 
   double Used() const {
     const Capacity capacity = engine_->GetCapacity();
@@ -43,15 +40,15 @@ class CatalogLoadMemoryTest : public DurableCatalogFixture,
         .rows_max = rows_count,
         .payload_bytes_max = rows_count * GetParam().payload_bytes,
         .values_reserved = false};
-    auto upload = CollectionUpload::Begin(named, {.reservation = reservation});
-    if (!upload.ok()) return upload.status();
+    ABSL_ASSIGN_OR_RETURN(auto upload,
+                          CollectionUpload::Begin(named, {.reservation = reservation}));
     const absl::Span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(values.data()),
                                           values.size() * sizeof(float));
-    absl::Status status = (*upload)->Append({.ids = &ids, .rows = bytes, .payloads = &payloads},
-                                            {.rows_count = rows_count});
-    if (status.ok()) status = (*upload)->Commit().status();
-    if (status.ok()) rows_ += rows_count;
-    return status;
+    ABSL_RETURN_IF_ERROR(upload->Append({.ids = &ids, .rows = bytes, .payloads = &payloads},
+                                        {.rows_count = rows_count}));
+    ABSL_RETURN_IF_ERROR(upload->Commit().status());
+    rows_ += rows_count;
+    return absl::OkStatus();
   }
 
   int64_t rows_ = 0;
@@ -69,11 +66,10 @@ TEST_P(CatalogLoadMemoryTest, ACollectionThatFillsTheMemoryIsThereAfterARestart)
   ASSERT_GE(Used(), 0.95) << rows_ << " rows";
   const std::string before = Answer(*named);
   Open();
-  const auto again = catalog_->Find("a");
-  ASSERT_OK(again);
-  ASSERT_OK((*again)->load_status);
-  EXPECT_EQ((*again)->collection->Stats().rows_count, rows_);
-  EXPECT_EQ(Answer(**again), before);
+  ASSERT_OK_AND_ASSIGN(const auto again, catalog_->Find("a"));
+  ASSERT_OK(again->load_status);
+  EXPECT_EQ(again->collection->Stats().rows_count, rows_);
+  EXPECT_EQ(Answer(*again), before);
 }
 
 INSTANTIATE_TEST_SUITE_P(Values, CatalogLoadMemoryTest,

@@ -1,7 +1,5 @@
 // Tests of the health of one collection and of the whole server.
-#include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
-#include <gtest/gtest.h>
 
 #include <atomic>
 #include <future>
@@ -9,6 +7,7 @@
 #include <string>
 
 #include "server/service/health_service.h"
+#include "tests/server/prelude.h"
 
 namespace nearfield::server {
 namespace {

@@ -1,7 +1,6 @@
 // IngestServiceTest: uploads over a real channel.
 #pragma once
 
-#include <cstdint>
 #include <thread>
 
 #include "tests/server/server_fixture.h"
@@ -10,13 +9,6 @@ namespace nearfield::server {
 
 class IngestServiceTest : public ServerFixture {
  protected:
-  void ServeEmpty() {
-    Serve();
-    ASSERT_OK(CreateCollection("c"));
-  }
-  uint64_t RowsCount() {
-    return CallOk(&Retrieval::Count, FromText("collection: 'c'")).rows_count();
-  }
   // Waits until the last upload has released its memory.
   void AwaitNoUpload() {
     while (script_->uploads_open > 0) std::this_thread::yield();

@@ -1,25 +1,17 @@
 // Tests of Ingest over a real channel: every state of an upload, every status code.
 #include <chrono>
-#include <functional>
 #include <future>
-#include <limits>
 #include <thread>
 
 #include "tests/server/ingest_fixture.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
 namespace {
 
-using ::testing::HasSubstr;
-
-using Stream = grpc::ClientReaderWriter<pb::UploadRequest, pb::UploadResponse>;
-
 TEST_F(IngestServiceTest, AnUploadIsAcceptedReportsProgressAndCommitsAsOneEpoch) {
   ServeEmpty();
   std::vector<pb::UploadResponse> responses;
-  ASSERT_THAT(Send({Begin("c", 10), Block({1, 2}), Block({3}), Commit()}, &responses),
-              HasCode(grpc::StatusCode::OK));
+  ASSERT_OK(Send({Begin("c", 10), Block({1, 2}), Block({3}), Commit()}, &responses));
   ASSERT_GE(responses.size(), 2u);
   EXPECT_EQ(responses.front().accepted().rows_max(), 10u);
   EXPECT_EQ(responses.back().committed().rows_count(), 3u);
@@ -33,42 +25,30 @@ TEST_F(IngestServiceTest, AnUploadIsAcceptedReportsProgressAndCommitsAsOneEpoch)
 
 TEST_F(IngestServiceTest, NothingIsVisibleBeforeCommit) {
   ServeEmpty();
-  grpc::ClientContext context;
-  const auto stream = ingest_->Upload(&context);
-  pb::UploadResponse response;
-  stream->Write(Begin("c", 10));
-  ASSERT_TRUE(stream->Read(&response));
-  EXPECT_TRUE(response.has_accepted());
-  stream->Write(Block({1, 2}));
-  ASSERT_TRUE(stream->Read(&response));
-  EXPECT_EQ(response.progress().rows_received(), 2u);
-  EXPECT_GT(response.progress().bytes_received(), 0u);
+  UploadCall upload(*ingest_, {Begin("c", 10)});
+  ASSERT_TRUE(upload.Read());
+  EXPECT_TRUE(upload.response.has_accepted());
+  upload.Write(Block({1, 2}));
+  ASSERT_TRUE(upload.Read());
+  EXPECT_EQ(upload.response.progress().rows_received(), 2u);
+  EXPECT_GT(upload.response.progress().bytes_received(), 0u);
   EXPECT_EQ(RowsCount(), 0u);
-  stream->Write(Commit());
-  ASSERT_TRUE(stream->Read(&response));
-  EXPECT_EQ(response.committed().rows_count(), 2u);
+  upload.Write(Commit());
+  ASSERT_TRUE(upload.Read());
+  EXPECT_EQ(upload.response.committed().rows_count(), 2u);
   EXPECT_EQ(RowsCount(), 2u);
-  EXPECT_FALSE(stream->Read(&response));
-  EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::OK)) << "without closing its side";
+  EXPECT_FALSE(upload.Read());
+  EXPECT_OK(upload.Finish()) << "without closing its side";
 }
 
 TEST_F(IngestServiceTest, AnUploadOfADroppedCollectionIsAborted) {
   ServeEmpty();
-  grpc::ClientContext context;
-  const auto stream = ingest_->Upload(&context);
-  pb::UploadResponse response;
-  stream->Write(Begin("c", 1));
-  ASSERT_TRUE(stream->Read(&response));
-  pb::DropCollectionRequest drop;
-  drop.set_name("c");
-  pb::DropCollectionResponse dropped;
-  grpc::ClientContext drop_context;
-  ASSERT_THAT(admin_->DropCollection(&drop_context, drop, &dropped), HasCode(grpc::StatusCode::OK));
-  stream->Write(Block({1}));
-  stream->Write(Commit());
-  while (stream->Read(&response)) {
-  }
-  EXPECT_THAT(stream->Finish(), HasCodeAndMessage(grpc::StatusCode::ABORTED, HasSubstr("dropped")));
+  UploadCall upload(*ingest_, {Begin("c", 1)});
+  ASSERT_TRUE(upload.Read());
+  ASSERT_OK(Call(&Admin::DropCollection, Named("c")));
+  upload.Write(Block({1}));
+  upload.Write(Commit());
+  EXPECT_THAT(upload.ReadToEnd(), HasCode(kAborted, HasSubstr("dropped")));
   AwaitNoUpload();
   EXPECT_EQ(script_->device->bytes_used(), 0);
 }
@@ -76,15 +56,8 @@ TEST_F(IngestServiceTest, AnUploadOfADroppedCollectionIsAborted) {
 TEST_F(IngestServiceTest, ASilentClientIsGivenUp) {
   Set(settings_.upload_idle_ms, "500");
   ServeEmpty();
-  grpc::ClientContext context;
-  const auto stream = ingest_->Upload(&context);
-  pb::UploadResponse response;
-  stream->Write(Begin("c", 1));
-  stream->Write(Block({1}));
-  while (stream->Read(&response)) {
-  }
-  EXPECT_THAT(stream->Finish(), HasCodeAndMessage(grpc::StatusCode::DEADLINE_EXCEEDED,
-                                                  HasSubstr("upload_idle_ms is 500")));
+  UploadCall upload(*ingest_, {Begin("c", 1), Block({1})});
+  EXPECT_THAT(upload.ReadToEnd(), HasCode(kDeadlineExceeded, HasSubstr("upload_idle_ms is 500")));
   AwaitNoUpload();
   EXPECT_EQ(RowsCount(), 0u);
 }
@@ -101,36 +74,31 @@ TEST_F(IngestServiceTest, ASlowEngineIsNoSilentClientAndBlocksNobody) {
   while (std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(2000))
     EXPECT_EQ(RowsCount(), 0u);
   script_->append_gate.Open();
-  EXPECT_THAT(upload.get(), HasCode(grpc::StatusCode::OK));
+  EXPECT_OK(upload.get());
 }
 
 TEST_F(IngestServiceTest, TooManyUploadsAtOnceAreRefusedWithAHint) {
   Set(settings_.uploads_max, "2");
   Set(settings_.caller_share_percent, "100");
   ServeEmpty();
-  grpc::ClientContext contexts[2];
-  std::unique_ptr<Stream> streams[2];
-  for (int i = 0; i < 2; ++i) {
-    streams[i] = ingest_->Upload(&contexts[i]);
-    streams[i]->Write(Begin("c", 1));
-    pb::UploadResponse response;
-    ASSERT_TRUE(streams[i]->Read(&response));
-  }
+  UploadCall first(*ingest_, {Begin("c", 1)});
+  ASSERT_TRUE(first.Read());
+  UploadCall second(*ingest_, {Begin("c", 1)});
+  ASSERT_TRUE(second.Read());
   grpc::ClientContext context;
-  EXPECT_THAT(
-      Send({Begin("c", 1)}, nullptr, &context),
-      HasCodeAndMessage(grpc::StatusCode::RESOURCE_EXHAUSTED, HasSubstr("uploads_max is 2")));
+  EXPECT_THAT(Send({Begin("c", 1)}, nullptr, &context),
+              HasCode(kResourceExhausted, HasSubstr("uploads_max is 2")));
   EXPECT_TRUE(Trailer(context, "retry-after-ms").has_value());
-  contexts[0].TryCancel();
-  EXPECT_THAT(streams[0]->Finish(), HasCode(grpc::StatusCode::CANCELLED));
+  first.context.TryCancel();
+  EXPECT_THAT(first.Finish(), HasCode(kCancelled));
   while (script_->uploads_open > 1) std::this_thread::yield();
   grpc::Status status;
   do {  // the place is free once the stream is gone, shortly after its memory
     status = Send({Begin("c", 1), Block({1}), Commit()});
   } while (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_THAT(status, HasCode(grpc::StatusCode::OK));
-  contexts[1].TryCancel();
-  EXPECT_THAT(streams[1]->Finish(), HasCode(grpc::StatusCode::CANCELLED));
+  EXPECT_OK(status);
+  second.context.TryCancel();
+  EXPECT_THAT(second.Finish(), HasCode(kCancelled));
 }
 
 // Regression: a client that waited for the end of its upload was refused the next one, because its
@@ -139,8 +107,8 @@ TEST_F(IngestServiceTest, UploadsOneAfterTheOtherNeedOnePlace) {
   Set(settings_.uploads_max, "1");
   ServeEmpty();
   for (uint64_t id = 0; id < 100; ++id) {
-    ASSERT_THAT(UploadRows("c", {id}), HasCode(grpc::StatusCode::OK)) << id;
-    ASSERT_THAT(UploadRows("c", {id}), HasCode(grpc::StatusCode::ALREADY_EXISTS)) << id;
+    ASSERT_OK(UploadRows("c", {id})) << id;
+    ASSERT_THAT(UploadRows("c", {id}), HasCode(kAlreadyExists)) << id;
   }
 }
 
@@ -148,32 +116,25 @@ TEST_F(IngestServiceTest, UploadsOneAfterTheOtherNeedOnePlace) {
 // forever if that progress was due during an earlier write.
 TEST_F(IngestServiceTest, TheLatestProgressAlwaysArrives) {
   ServeEmpty();
-  grpc::ClientContext context;
-  const auto stream = ingest_->Upload(&context);
-  pb::UploadResponse response;
-  stream->Write(Begin("c", 500));
-  ASSERT_TRUE(stream->Read(&response));
+  UploadCall upload(*ingest_, {Begin("c", 500)});
+  ASSERT_TRUE(upload.Read());
   for (uint64_t id = 0; id < 500; ++id) {
-    stream->Write(Block({id}));
-    ASSERT_TRUE(stream->Read(&response));
-    ASSERT_EQ(response.progress().rows_received(), id + 1);
+    upload.Write(Block({id}));
+    ASSERT_TRUE(upload.Read());
+    ASSERT_EQ(upload.response.progress().rows_received(), id + 1);
   }
-  stream->Write(Commit());
-  ASSERT_TRUE(stream->Read(&response));
-  EXPECT_EQ(response.committed().rows_count(), 500u);
+  upload.Write(Commit());
+  ASSERT_TRUE(upload.Read());
+  EXPECT_EQ(upload.response.committed().rows_count(), 500u);
 }
 
 TEST_F(IngestServiceTest, ACancelledUploadLeavesNothingEvenWhileTheEngineWorks) {
   ServeEmpty();
   script_->append_gate.Close();
-  grpc::ClientContext context;
-  const auto stream = ingest_->Upload(&context);
-  stream->Write(Begin("c", 1));
-  stream->Write(Block({1}));
-  stream->Write(Commit());
+  UploadCall upload(*ingest_, {Begin("c", 1), Block({1}), Commit()});
   script_->append_gate.AwaitArrivals(1);
-  context.TryCancel();
-  EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::CANCELLED));
+  upload.context.TryCancel();
+  EXPECT_THAT(upload.Finish(), HasCode(kCancelled));
   // It is a race whether the cancellation reaches the server before the commit. Half an upload is
   // never visible.
   script_->append_gate.Open();
@@ -189,10 +150,9 @@ TEST_F(IngestServiceTest, ADeadlineEndsAnUpload) {
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(50));
   const auto stream = ingest_->Upload(&context);
   stream->Write(Begin("c", 1));
-  pb::UploadResponse response;
-  while (stream->Read(&response)) {
+  for (pb::UploadResponse response; stream->Read(&response);) {
   }
-  EXPECT_THAT(stream->Finish(), HasCode(grpc::StatusCode::DEADLINE_EXCEEDED));
+  EXPECT_THAT(stream->Finish(), HasCode(kDeadlineExceeded));
   Drain();  // the server may hear of the upload after the client has abandoned it
   EXPECT_EQ(script_->device->bytes_used(), 0);
 }
@@ -203,7 +163,7 @@ TEST_F(IngestServiceTest, AClientThatReadsNoProgressStillUploads) {
   for (uint64_t id = 0; id < 2000; ++id) requests.push_back(Block({id}));
   requests.push_back(Commit());
   std::vector<pb::UploadResponse> responses;
-  EXPECT_THAT(Send(requests, &responses), HasCode(grpc::StatusCode::OK));
+  EXPECT_OK(Send(requests, &responses));
   EXPECT_EQ(responses.back().committed().rows_count(), 2000u);
   EXPECT_EQ(RowsCount(), 2000u);
 }
@@ -221,7 +181,7 @@ TEST_F(IngestServiceTest, ManyUploadsAtOnceAllCommit) {
       return Send(requests);
     }));
   }
-  for (auto& upload : uploads) EXPECT_THAT(upload.get(), HasCode(grpc::StatusCode::OK));
+  for (auto& upload : uploads) EXPECT_OK(upload.get());
   EXPECT_EQ(RowsCount(), kUploads * 20);
 }
 
@@ -230,7 +190,7 @@ TEST_F(IngestServiceTest, ALostDeviceIsUnavailable) {
   script_->device->Lose();
   grpc::ClientContext context;
   EXPECT_THAT(Send({Begin("c", 1), Block({1}), Commit()}, nullptr, &context),
-              HasCode(grpc::StatusCode::UNAVAILABLE));
+              HasCode(kUnavailable));
   EXPECT_TRUE(Trailer(context, "retry-after-ms").has_value());
 }
 

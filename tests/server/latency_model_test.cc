@@ -4,13 +4,10 @@
 #include <cmath>
 
 #include "tests/server/queue_fixture.h"
+#include "tests/testing/fake_engine.h"
 
 namespace nearfield::server {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::Ge;
-using ::testing::Le;
 
 constexpr PassKind kPlain = {.copies = false, .k_max = 10};
 
@@ -100,11 +97,19 @@ TEST_F(LatencyModelTest, AProbeIsGivenOnceASecond) {
   EXPECT_TRUE(model_.TakeProbe(clock_.Now()));
 }
 
-TEST(LatencyModelsTest, ACollectionThatIsGoneIsForgottenThoughItsAddressIsReused) {
-  const auto script = std::make_shared<testing::EngineScript>();
-  const std::unique_ptr<Engine> engine = testing::MakeScriptedEngine(script);
+class LatencyModelsTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<Collection> NewCollection(ScanChoice scan = ScanChoice::kAuto) {
+    return *engine_->CreateCollection({.dim = 2, .scan = scan});
+  }
+
+  std::unique_ptr<Engine> engine_ =
+      testing::MakeScriptedEngine(std::make_shared<testing::EngineScript>());
+};
+
+TEST_F(LatencyModelsTest, ACollectionThatIsGoneIsForgottenThoughItsAddressIsReused) {
   LatencyModels model;
-  std::shared_ptr<Collection> first = *engine->CreateCollection({.dim = 2});
+  auto first = NewCollection();
   model.Add(first, 7);
   ASSERT_NE(model.Find(first), nullptr);
   EXPECT_EQ(model.Find(first)->PredictUs(kPlain, 1), 7);
@@ -114,43 +119,29 @@ TEST(LatencyModelsTest, ACollectionThatIsGoneIsForgottenThoughItsAddressIsReused
   EXPECT_EQ(model.Find(same_address), nullptr);
 }
 
-TEST(LatencyModelsTest, TheNumberOfCollectionsIsBounded) {
-  const auto script = std::make_shared<testing::EngineScript>();
-  const std::unique_ptr<Engine> engine = testing::MakeScriptedEngine(script);
+TEST_F(LatencyModelsTest, TheNumberOfCollectionsIsBounded) {
   LatencyModels model;
   std::vector<std::shared_ptr<Collection>> alive;
   for (int i = 0; i < 5000; ++i) {
-    alive.push_back(*engine->CreateCollection({.dim = 2}));
+    alive.push_back(NewCollection());
     model.Add(alive.back(), 0);
   }
   EXPECT_LE(model.size(), 4096u);
   alive.clear();
-  const std::shared_ptr<Collection> last = *engine->CreateCollection({.dim = 2});
+  const auto last = NewCollection();
   model.Add(last, 0);
   EXPECT_EQ(model.size(), 1u);
 }
 
-TEST(LatencyModelsTest, TheFloorIsWhatTheDeviceReadsAtBest) {
-  const auto script = std::make_shared<testing::EngineScript>();
-  const std::unique_ptr<Engine> engine = testing::MakeScriptedEngine(script);
-  const std::shared_ptr<Collection> rows =
-      *engine->CreateCollection({.dim = 2, .scan = ScanChoice::kRows});
+TEST_F(LatencyModelsTest, TheFloorIsWhatTheDeviceReadsAtBest) {
+  const auto rows = NewCollection(ScanChoice::kRows);
   EXPECT_EQ(PassFloorUs(*rows, 0), 0);
   EXPECT_EQ(PassFloorUs(*rows, 1e6), 0) << "no rows";
-  std::unique_ptr<Upload> upload = *rows->BeginUpload({.rows_max = 3, .payload_bytes_max = 0});
-  const IdColumn ids = IdColumn::OfNumbers({1, 2, 3});
-  const std::vector<float> values(6, 1.0f);
-  UploadBlock block;
-  block.ids = &ids;
-  block.rows = absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(values.data()), 24);
-  ASSERT_OK(upload->Append(block));
-  ASSERT_OK(upload->Commit());
+  const testing::Corpus three = testing::PlainRows({1, 2, 3}, {1, 1, 1});
+  ASSERT_OK(testing::UploadAll(*rows, three));
   EXPECT_EQ(PassFloorUs(*rows, 1e6), 24);
-  const std::shared_ptr<Collection> codes =
-      *engine->CreateCollection({.dim = 2, .scan = ScanChoice::kInt8});
-  upload = *codes->BeginUpload({.rows_max = 3, .payload_bytes_max = 0});
-  ASSERT_OK(upload->Append(block));
-  ASSERT_OK(upload->Commit());
+  const auto codes = NewCollection(ScanChoice::kInt8);
+  ASSERT_OK(testing::UploadAll(*codes, three));
   EXPECT_EQ(PassFloorUs(*codes, 1e6), 6);
 }
 

@@ -2,8 +2,6 @@
 #include "server/telemetry/line_writer.h"
 
 #include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "tests/server/prelude.h"
 
 namespace nearfield::server {
 namespace {
@@ -106,8 +105,8 @@ TEST(LineWriterTest, ABlockedReaderCostsTheOldestLinesAndTheLogTellsHowMany) {
   const std::vector<std::string> lines = absl::StrSplit(pipe.ReadAll(), '\n');
   // The lines, the report, and the empty text after the last newline.
   EXPECT_EQ(lines.size(), static_cast<size_t>(100 - dropped + 2));
-  EXPECT_THAT(lines, ::testing::Contains(absl::StrCat("dropped ", dropped, " of ", dropped)));
-  EXPECT_THAT(lines, ::testing::Contains("line 99"));
+  EXPECT_THAT(lines, Contains(absl::StrCat("dropped ", dropped, " of ", dropped)));
+  EXPECT_THAT(lines, Contains("line 99"));
 }
 
 TEST(LineWriterTest, TheEndDoesNotWaitForABlockedReader) {

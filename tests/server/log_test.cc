@@ -1,9 +1,6 @@
 // Tests of log lines: valid for any input of callers.
 #include "server/telemetry/log.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
@@ -11,61 +8,61 @@
 #include <vector>
 
 #include "server/telemetry/request_log.h"
+#include "tests/server/prelude.h"
 #include "tests/testing/seed.h"
 
 namespace nearfield::server {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::Not;
-
+// A log whose lines the test reads.
 struct Lines {
-  Log log(LogFormat format, LogLevel least = LogLevel::kInfo) {
-    return Log(format, least, [this](const std::string& line) { lines.push_back(line); });
-  }
+  explicit Lines(LogFormat format, LogLevel least = LogLevel::kInfo)
+      : log(format, least, [this](const std::string& line) { lines.push_back(line); }) {}
+
   std::vector<std::string> lines;
+  Log log;
 };
 
 RequestRecord Record(const std::string& collection) {
-  RequestRecord record;
-  record.request_id = "r1";
-  record.method = "Search";
-  record.collection = collection;
-  record.peer = "ipv4:127.0.0.1:1";
-  record.queries = 3;
-  record.k = 10;
-  record.rows = 30;
-  record.queue_us = 1;
-  record.device_us = 2;
-  record.total_us = 4;
-  record.scan = "int8";
-  record.escalations_tighter = 5;
-  record.escalations_canonical = 6;
-  return record;
+  return {.request_id = "r1",
+          .method = "Search",
+          .collection = collection,
+          .peer = "ipv4:127.0.0.1:1",
+          .queries = 3,
+          .k = 10,
+          .rows = 30,
+          .queue_us = 1,
+          .device_us = 2,
+          .total_us = 4,
+          .scan = "int8",
+          .escalations_tighter = 5,
+          .escalations_canonical = 6};
 }
 
 TEST(LogTest, ARequestIsOneJsonObjectWithAllFields) {
-  Lines lines;
-  Log log = lines.log(LogFormat::kJson);
-  LogRequest(&log, Record("packages"), absl::NotFoundError("no collection"));
+  Lines lines(LogFormat::kJson);
+  LogRequest(&lines.log, Record("packages"), absl::NotFoundError("no collection"));
   ASSERT_EQ(lines.lines.size(), 1u);
   const auto line = nlohmann::json::parse(lines.lines[0]);
-  EXPECT_EQ(line["request_id"], "r1");
-  EXPECT_EQ(line["method"], "Search");
-  EXPECT_EQ(line["collection"], "packages");
-  EXPECT_EQ(line["status"], "NOT_FOUND");
-  EXPECT_EQ(line["queries"], 3);
-  EXPECT_EQ(line["k"], 10);
-  EXPECT_EQ(line["rows"], 30);
-  EXPECT_EQ(line["queue_us"], 1);
-  EXPECT_EQ(line["device_us"], 2);
-  EXPECT_EQ(line["total_us"], 4);
-  EXPECT_EQ(line["scan"], "int8");
-  EXPECT_EQ(line["escalations_tighter"], 5);
-  EXPECT_EQ(line["escalations_canonical"], 6);
-  EXPECT_EQ(line["peer"], "ipv4:127.0.0.1:1");
-  EXPECT_EQ(line["error"], "no collection");
-  EXPECT_EQ(line["level"], "info");
+  const nlohmann::json expected = {
+      {"request_id", "r1"},
+      {"method", "Search"},
+      {"collection", "packages"},
+      {"status", "NOT_FOUND"},
+      {"queries", 3},
+      {"k", 10},
+      {"rows", 30},
+      {"queue_us", 1},
+      {"device_us", 2},
+      {"total_us", 4},
+      {"scan", "int8"},
+      {"escalations_tighter", 5},
+      {"escalations_canonical", 6},
+      {"peer", "ipv4:127.0.0.1:1"},
+      {"error", "no collection"},
+      {"level", "info"},
+  };
+  for (const auto& [key, value] : expected.items()) EXPECT_EQ(line[key], value) << key;
 }
 
 TEST(LogTest, AnyBytesStayOneValidLine) {
@@ -74,9 +71,8 @@ TEST(LogTest, AnyBytesStayOneValidLine) {
     std::string name(random() % 40, '\0');
     for (char& c : name) c = static_cast<char>(random());
     for (const LogFormat format : {LogFormat::kJson, LogFormat::kText}) {
-      Lines lines;
-      Log log = lines.log(format);
-      LogRequest(&log, Record(name), absl::InternalError(name));
+      Lines lines(format);
+      LogRequest(&lines.log, Record(name), absl::InternalError(name));
       ASSERT_EQ(lines.lines.size(), 1u);
       for (const char c : lines.lines[0]) EXPECT_FALSE(c >= 0 && c < ' ') << lines.lines[0];
       if (format == LogFormat::kJson) {
@@ -87,33 +83,29 @@ TEST(LogTest, AnyBytesStayOneValidLine) {
 }
 
 TEST(LogTest, TextQuotesWhatCouldBeMistaken) {
-  Lines lines;
-  Log log = lines.log(LogFormat::kText);
-  LogRequest(&log, Record("a status=OK\nb"), absl::OkStatus());
+  Lines lines(LogFormat::kText);
+  LogRequest(&lines.log, Record("a status=OK\nb"), absl::OkStatus());
   EXPECT_THAT(lines.lines[0], HasSubstr("collection=\"a status=OK\\nb\" status=OK"));
 }
 
 TEST(LogTest, LongTextsAreCut) {
-  Lines lines;
-  Log log = lines.log(LogFormat::kText);
-  LogRequest(&log, Record(std::string(100000, 'x')), absl::OkStatus());
+  Lines lines(LogFormat::kText);
+  LogRequest(&lines.log, Record(std::string(100000, 'x')), absl::OkStatus());
   EXPECT_LT(lines.lines[0].size(), 1000u);
 }
 
 TEST(LogTest, LevelsBelowTheLeastAreLeftOut) {
-  Lines lines;
-  Log log = lines.log(LogFormat::kText, LogLevel::kWarning);
-  LogRequest(&log, Record("a"), absl::OkStatus());
-  log.Write(LogLevel::kWarning, "kept");
+  Lines lines(LogFormat::kText, LogLevel::kWarning);
+  LogRequest(&lines.log, Record("a"), absl::OkStatus());
+  lines.log.Write(LogLevel::kWarning, "kept");
   ASSERT_EQ(lines.lines.size(), 1u);
   EXPECT_THAT(lines.lines[0], HasSubstr("warning kept"));
 }
 
 // Regression: a line for each call filled the log with little information.
 TEST(RequestLogTest, FailedSlowAndSampledCallsGetALine) {
-  Lines lines;
-  Log log = lines.log(LogFormat::kText);
-  RequestLog requests(&log, {.all = false, .slow_us = 1000, .sample = 10});
+  Lines lines(LogFormat::kText);
+  RequestLog requests(&lines.log, {.all = false, .slow_us = 1000, .sample = 10});
   RequestRecord record = Record("a");
   const auto note = [&](int64_t total_us, const absl::Status& status) {
     lines.lines.clear();

@@ -2,7 +2,6 @@
 // time.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -155,6 +154,18 @@ class QueueFixture : public ::testing::Test {
       Push({.caller = "teacher", .collection = collection, .queries = queries});
       RunOne();
     }
+  }
+
+  // Returns a collection whose passes take this time, which the queue has learned.
+  std::shared_ptr<Collection> LearnedCollection(PassTime time, int queries = 1) {
+    const auto collection = NewCollection(time);
+    Learn(collection, queries);
+    return collection;
+  }
+  // Begins a pass of one search.
+  void Occupy(const std::shared_ptr<Collection>& collection) {
+    Push({.collection = collection});
+    Begin();
   }
 
   PassBase Base(const Clock& clock) {

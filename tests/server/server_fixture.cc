@@ -112,9 +112,13 @@ grpc::Status ServerFixture::UploadRows(const std::string& name, const std::vecto
       {Begin(name, ids.size(), ids.size() * payload.size()), Block(ids, payload), Commit()});
 }
 
-void ServerFixture::ServeRows() {
+void ServerFixture::ServeEmpty() {
   Serve();
   ASSERT_OK(CreateCollection("c"));
+}
+
+void ServerFixture::ServeRows() {
+  ServeEmpty();
   ASSERT_OK(UploadRows("c", {1, 2, 3, 4}, "payload"));
 }
 

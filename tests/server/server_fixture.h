@@ -53,6 +53,7 @@ auto HasCodeAndMessage(Code code, Message message) {
 
 // The methods of the services, for ServerFixture::Call.
 using Admin = pb::Admin::Stub;
+using Health = grpc::health::v1::Health::Stub;
 using Ingest = pb::Ingest::Stub;
 using Retrieval = pb::Retrieval::Stub;
 
@@ -70,11 +71,12 @@ struct StreamCall {
   }
   bool Write(const Request& request) { return stream->Write(request); }
   bool Read() { return stream->Read(&response); }
+  grpc::Status Finish() { return stream->Finish(); }
   // Reads all responses. Returns the status of the call.
   grpc::Status ReadToEnd() {
     while (Read()) {
     }
-    return stream->Finish();
+    return Finish();
   }
 
   grpc::ClientContext context;
@@ -137,10 +139,12 @@ class ServerFixture : public ::testing::Test, public InProcessServer {
   template <typename Stub, typename Request, typename Response>
   grpc::Status Call(Unary<Stub, Request, Response> method,
                     const std::type_identity_t<Request>& request,
-                    std::type_identity_t<Response>* response = nullptr) {
-    grpc::ClientContext context;
+                    std::type_identity_t<Response>* response = nullptr,
+                    grpc::ClientContext* context = nullptr) {
+    grpc::ClientContext own;
     Response ignored;
-    return (StubOf<Stub>().*method)(&context, request, response == nullptr ? &ignored : response);
+    return (StubOf<Stub>().*method)(context == nullptr ? &own : context, request,
+                                    response == nullptr ? &ignored : response);
   }
   // Returns the response to a call that must succeed.
   template <typename Stub, typename Request, typename Response>
@@ -149,6 +153,14 @@ class ServerFixture : public ::testing::Test, public InProcessServer {
     Response response;
     EXPECT_OK(Call(method, request, &response));
     return response;
+  }
+  // Expects that a call fails with such a status and with a hint when to retry it.
+  template <typename Stub, typename Request, typename Response, typename Matcher>
+  void ExpectRefusedWithHint(Unary<Stub, Request, Response> method,
+                             const std::type_identity_t<Request>& request, Matcher status) {
+    grpc::ClientContext context;
+    EXPECT_THAT(Call(method, request, nullptr, &context), status);
+    EXPECT_TRUE(Trailer(context, "retry-after-ms").has_value());
   }
   // Sends all requests of an upload, half-closes, and reads all responses.
   grpc::Status Send(const std::vector<pb::UploadRequest>& requests,
@@ -164,6 +176,19 @@ class ServerFixture : public ::testing::Test, public InProcessServer {
   // Device memory of such a row: its values, its norm and its rank.
   static constexpr int64_t kDeviceRowBytes = 8 + 8 + 4;
 
+  // Returns the number of rows of a collection.
+  uint64_t RowsCount(const std::string& collection = "c") {
+    return CallOk(&Retrieval::Count, Of(collection)).rows_count();
+  }
+
+  // Requests of any type that have only a name, or only a collection.
+  static FromText Named(const std::string& name) { return FromText("name: '" + name + "'"); }
+  static FromText Of(const std::string& collection) {
+    return FromText("collection: '" + collection + "'");
+  }
+
+  // Serves an empty collection "c".
+  void ServeEmpty();
   // Serves a collection "c" with the rows 1, 2, 3, 4.
   void ServeRows();
   grpc::Status Search(const pb::SearchRequest& request, pb::SearchResponse* response = nullptr);
@@ -183,6 +208,7 @@ class ServerFixture : public ::testing::Test, public InProcessServer {
   template <typename Stub>
   Stub& StubOf() {
     if constexpr (std::is_same_v<Stub, Admin>) return *admin_;
+    if constexpr (std::is_same_v<Stub, Health>) return *health_;
     if constexpr (std::is_same_v<Stub, Ingest>) return *ingest_;
     if constexpr (std::is_same_v<Stub, Retrieval>) return *retrieval_;
   }

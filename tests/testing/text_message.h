@@ -21,7 +21,7 @@ class FromText {
   operator Message()
       const {  // NOLINT(google-explicit-constructor): the text stands for the message
     Message message;
-    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text_, &message)) << text_;
+    EXPECT_TRUE(google::protobuf::TextFormat::MergeFromString(text_, &message)) << text_;
     return message;
   }
 
