@@ -1,6 +1,7 @@
 // Tests invariants under random schedules: every search is answered exactly once or refused, no
 // pass contains searches that it must not, and answers do not depend on the other searches of a
 // pass.
+#include <atomic>
 #include <future>
 #include <random>
 #include <set>
