@@ -33,11 +33,9 @@ absl::Status CheckFits(const char* name, int64_t value) {
 }  // namespace
 
 absl::Status CheckOptions(const EngineOptions& options) {
-  if (options.backend != BackendChoice::kAuto && options.backend != BackendChoice::kCpu &&
-      options.backend != BackendChoice::kGpu) {
-    return absl::InvalidArgumentError(absl::StrCat("backend = ", static_cast<int>(options.backend),
-                                                   " is none: auto, cpu or gpu"));
-  }
+  ABSL_RETURN_IF_ERROR(CheckOneOf("backend", options.backend,
+                                  {BackendChoice::kAuto, BackendChoice::kCpu, BackendChoice::kGpu},
+                                  "auto, cpu or gpu"));
   ABSL_RETURN_IF_ERROR(CheckRange("device", options.device, 0, kDeviceMax));
   ABSL_RETURN_IF_ERROR(CheckBytes("memory_bytes", options.memory_bytes));
   ABSL_RETURN_IF_ERROR(CheckBytes("host_memory_bytes", options.host_memory_bytes));

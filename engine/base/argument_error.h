@@ -1,7 +1,6 @@
 // InvalidArgument statuses with machine-readable details: the field, its value and the limit.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "absl/status/status.h"

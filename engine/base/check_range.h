@@ -1,7 +1,9 @@
-// The check of a number against its limits, with one message for the whole tree.
+// Checks of a number against its limits and of an enumerator, with one message for the whole tree.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <string>
 
@@ -23,6 +25,15 @@ inline absl::Status RangeError(absl::string_view field, int64_t value, int64_t m
 // Returns OK if min <= value <= max, else RangeError.
 inline absl::Status CheckRange(absl::string_view field, int64_t value, int64_t min, int64_t max) {
   return value >= min && value <= max ? absl::OkStatus() : RangeError(field, value, min, max);
+}
+
+// Returns OK if `value` is one of `all`, else InvalidArgument "FIELD = NUMBER is none: NAMES".
+template <typename Enum>
+absl::Status CheckOneOf(absl::string_view field, Enum value, std::initializer_list<Enum> all,
+                        absl::string_view names) {
+  if (std::find(all.begin(), all.end(), value) != all.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, " = ", static_cast<int>(value), " is none: ", names));
 }
 
 }  // namespace nearfield

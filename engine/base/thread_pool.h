@@ -8,7 +8,6 @@
 #include <thread>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "engine/base/mutex.h"
 

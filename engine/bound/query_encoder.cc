@@ -61,14 +61,13 @@ QueryEncoder::QueryEncoder() : encode_(FastestEncoder()) {}
 QueryBounds QueryEncoder::Encode(const Rotation& rotation, Metric metric,
                                  absl::Span<const float> query, absl::Span<int8_t> first,
                                  absl::Span<int8_t> second) {
-  EncodeQueryArgs args;
-  args.rotation = &rotation;
-  args.dim = static_cast<int32_t>(query.size());
-  args.metric = metric;
-  args.query = query.data();
-  args.first = first.data();
-  args.second = second.data();
-  args.scratch = scratch_.Ensure(EncodeScratchDoubles(args.dim));
+  const EncodeQueryArgs args = {.rotation = &rotation,
+                                .dim = static_cast<int32_t>(query.size()),
+                                .metric = metric,
+                                .query = query.data(),
+                                .first = first.data(),
+                                .second = second.data(),
+                                .scratch = scratch_.Ensure(EncodeScratchDoubles(args.dim))};
   return encode_(args);
 }
 

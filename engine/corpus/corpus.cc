@@ -24,28 +24,18 @@ namespace nearfield::corpus {
 
 absl::Status CheckSpec(const CollectionSpec& spec, const backend::Backend& backend) {
   ABSL_RETURN_IF_ERROR(CheckRange("dim", spec.dim, 1, kDimMax));
-  if (spec.metric != Metric::kDot && spec.metric != Metric::kCosine && spec.metric != Metric::kL2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("metric = ", static_cast<int>(spec.metric), " is none: dot, cosine or l2"));
-  }
-  if (spec.row_type != RowType::kFloat32 && spec.row_type != RowType::kFloat16 &&
-      spec.row_type != RowType::kBFloat16) {
-    return absl::InvalidArgumentError(absl::StrCat("row_type = ", static_cast<int>(spec.row_type),
-                                                   " is none: float32, float16 or bfloat16"));
-  }
-  if (spec.id_type != IdType::kUint64 && spec.id_type != IdType::kString) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("id_type = ", static_cast<int>(spec.id_type), " is none: uint64 or string"));
-  }
-  if (spec.scan != ScanChoice::kAuto && spec.scan != ScanChoice::kInt8 &&
-      spec.scan != ScanChoice::kRows) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("scan = ", static_cast<int>(spec.scan), " is none: auto, int8 or rows"));
-  }
-  if (spec.rows != RowPlacement::kDevice && spec.rows != RowPlacement::kHost) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("rows = ", static_cast<int>(spec.rows), " is none: device or host"));
-  }
+  ABSL_RETURN_IF_ERROR(CheckOneOf(
+      "metric", spec.metric, {Metric::kDot, Metric::kCosine, Metric::kL2}, "dot, cosine or l2"));
+  ABSL_RETURN_IF_ERROR(CheckOneOf("row_type", spec.row_type,
+                                  {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16},
+                                  "float32, float16 or bfloat16"));
+  ABSL_RETURN_IF_ERROR(
+      CheckOneOf("id_type", spec.id_type, {IdType::kUint64, IdType::kString}, "uint64 or string"));
+  ABSL_RETURN_IF_ERROR(CheckOneOf("scan", spec.scan,
+                                  {ScanChoice::kAuto, ScanChoice::kInt8, ScanChoice::kRows},
+                                  "auto, int8 or rows"));
+  ABSL_RETURN_IF_ERROR(CheckOneOf("rows", spec.rows, {RowPlacement::kDevice, RowPlacement::kHost},
+                                  "device or host"));
   if (spec.rows == RowPlacement::kHost && spec.scan == ScanChoice::kRows) {
     return absl::InvalidArgumentError(
         "scan = rows: a collection that keeps its rows on the host needs codes to scan: int8 or "
@@ -330,11 +320,7 @@ absl::StatusOr<FetchResult> Corpus::FetchRows(const IdColumn& ids, const RowPart
 
 absl::Status Corpus::CheckIdType(const IdColumn& ids) const {
   ABSL_RETURN_IF_ERROR(CheckRange("ids", ids.size(), 0, kRowsMax));
-  if (ids.type() == spec_.id_type) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      spec_.id_type == IdType::kUint64
-          ? "ids: string ids given; the ids of this collection are uint64"
-          : "ids: uint64 ids given; the ids of this collection are strings");
+  return corpus::CheckIdType(ids, spec_.id_type);
 }
 
 }  // namespace nearfield::corpus

@@ -23,7 +23,7 @@ int32_t HostThreads() {
 
 Device::Device(std::unique_ptr<backend::Backend> backend, int64_t host_bytes_total)
     : backend_(std::move(backend)),
-      host_(HostBudget::Make(host_bytes_total)),
+      host_(MemoryBudget::Make(host_bytes_total, "host memory for ids and payloads")),
       host_work_(std::make_unique<HostWork>(HostThreads())) {}
 
 absl::Status Device::Check() const {

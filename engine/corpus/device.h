@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 #include "engine/backend/backend.h"
 #include "engine/base/host_work.h"
+#include "engine/base/memory_budget.h"
 #include "engine/base/mutex.h"
-#include "engine/corpus/host_budget.h"
 
 namespace nearfield::corpus {
 
@@ -21,7 +21,7 @@ class Device {
   Device(std::unique_ptr<backend::Backend> backend, int64_t host_bytes_total);
 
   backend::Backend& backend() const { return *backend_; }
-  HostBudget& host() const { return *host_; }
+  MemoryBudget& host() const { return *host_; }
   HostWork& host_work() const { return *host_work_; }
 
   // Returns OK, or Unavailable forever after the backend has reported it once.
@@ -32,7 +32,7 @@ class Device {
 
  private:
   const std::unique_ptr<backend::Backend> backend_;
-  const std::shared_ptr<HostBudget> host_;
+  const std::shared_ptr<MemoryBudget> host_;
   const std::unique_ptr<HostWork> host_work_;
   mutable Mutex mutex_;
   mutable absl::Status lost_ ABSL_GUARDED_BY(mutex_);  // OK while the device works

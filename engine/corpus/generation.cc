@@ -39,14 +39,6 @@ int64_t PutSupersededLast(const IdColumn& ids, std::vector<uint32_t>& order) {
   return static_cast<int64_t>(named);
 }
 
-int64_t StringBytes(const IdColumn& ids) {
-  int64_t bytes = 0;
-  for (int64_t i = 0; ids.type() == IdType::kString && i < ids.size(); ++i) {
-    bytes += static_cast<int64_t>(ids.string(i).size());
-  }
-  return bytes;
-}
-
 }  // namespace
 
 void Generation::Check() const {

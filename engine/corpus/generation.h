@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/base/memory_budget.h"
 #include "engine/corpus/device.h"
-#include "engine/corpus/host_budget.h"
 #include "engine/corpus/id_filter.h"
 #include "engine/corpus/id_order.h"
 #include "engine/corpus/ordinals.h"
@@ -21,7 +21,7 @@ namespace nearfield::corpus {
 
 struct Generation {
   std::shared_ptr<Device> device;  // first: outlives the planes
-  HostReservation host;
+  MemoryReservation host;
   std::unique_ptr<backend::RowPlanes> planes;  // sealed
   IdColumn ids;                                // by slot
   // Slots in id order. After the first `named` slots come the superseded ones: a later row of the
@@ -56,7 +56,7 @@ struct Generation {
 // columns.
 struct GenerationParts {
   std::shared_ptr<Device> device;
-  HostReservation host;
+  MemoryReservation host;
   std::unique_ptr<backend::RowPlanes> planes;
   IdColumn ids;
   Ordinals ordinals;

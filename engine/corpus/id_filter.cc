@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <string_view>
-#include <vector>
 
 #include "engine/base/checked_math.h"
 #include "engine/base/scramble.h"

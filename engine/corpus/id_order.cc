@@ -96,6 +96,21 @@ std::string IdText(const Id& id) {
   return absl::StrCat("\"", absl::CHexEscape(*std::get_if<std::string>(&id)), "\"");
 }
 
+absl::Status CheckIdType(const IdColumn& ids, IdType type) {
+  if (ids.type() == type) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      type == IdType::kUint64 ? "ids: string ids given; the ids of this collection are uint64"
+                              : "ids: uint64 ids given; the ids of this collection are strings");
+}
+
+int64_t StringBytes(const IdColumn& ids) {
+  int64_t bytes = 0;
+  for (int64_t i = 0; ids.type() == IdType::kString && i < ids.size(); ++i) {
+    bytes += static_cast<int64_t>(ids.string(i).size());
+  }
+  return bytes;
+}
+
 int64_t Gallop(const OrderedIds& a, int64_t begin, const OrderedIds& b, int64_t place) {
   int64_t low = begin;  // the ids at all places before it are less
   int64_t step = 1;

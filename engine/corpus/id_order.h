@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "nearfield/engine/id_column.h"
 
@@ -25,6 +26,13 @@ std::optional<uint32_t> FindDouble(const IdColumn& ids, absl::Span<const uint32_
 
 // Returns an id as messages show it: `17`, or `"name"` with unprintable bytes escaped.
 std::string IdText(const Id& id);
+
+// Checks the type of ids that a caller gave for a collection with ids of `type`. Errors:
+// InvalidArgument.
+absl::Status CheckIdType(const IdColumn& ids, IdType type);
+
+// Returns the bytes of all string ids; 0 for numbers.
+int64_t StringBytes(const IdColumn& ids);
 
 // A column with its order. Both are borrowed.
 struct OrderedIds {

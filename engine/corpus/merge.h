@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "engine/backend/backend.h"
 #include "engine/corpus/device.h"
 #include "engine/corpus/snapshot.h"

@@ -26,12 +26,9 @@ absl::Status CheckReservation(const UploadReservation& reservation) {
   ABSL_RETURN_IF_ERROR(CheckRange("rows_max", reservation.rows_max, 1, kRowsMax));
   ABSL_RETURN_IF_ERROR(CheckRange("payload_bytes_max", reservation.payload_bytes_max, 0,
                                   std::numeric_limits<int64_t>::max()));
-  if (reservation.mode != UploadMode::kInsert && reservation.mode != UploadMode::kUpsert &&
-      reservation.mode != UploadMode::kReplace) {
-    return absl::InvalidArgumentError(absl::StrCat("mode = ", static_cast<int>(reservation.mode),
-                                                   " is none: insert, upsert or replace"));
-  }
-  return absl::OkStatus();
+  return CheckOneOf("mode", reservation.mode,
+                    {UploadMode::kInsert, UploadMode::kUpsert, UploadMode::kReplace},
+                    "insert, upsert or replace");
 }
 
 // Returns the bytes of `rows_max` ids, excluding the bytes of strings.
@@ -47,11 +44,7 @@ int64_t StringBytesMax(IdType type, int64_t rows_max) {
 
 // Returns the bytes of the block's values, excluding FixedIdBytes and the fixed bytes of each row.
 int64_t ValueBytes(const UploadBlock& block) {
-  int64_t bytes = block.payloads == nullptr ? 0 : block.payloads->value_bytes();
-  for (int64_t i = 0; block.ids->type() == IdType::kString && i < block.ids->size(); ++i) {
-    bytes += static_cast<int64_t>(block.ids->string(i).size());
-  }
-  return bytes;
+  return StringBytes(*block.ids) + (block.payloads == nullptr ? 0 : block.payloads->value_bytes());
 }
 
 }  // namespace
@@ -125,12 +118,7 @@ absl::Status CorpusUpload::CheckBlock(const UploadBlock& block) const {
 
 absl::Status CorpusUpload::CheckIds(const IdColumn& ids) const {
   const IdType id_type = corpus_->spec().id_type;
-  if (ids.type() != id_type) {
-    return absl::InvalidArgumentError(
-        id_type == IdType::kUint64
-            ? "ids: string ids given; the ids of this collection are uint64"
-            : "ids: uint64 ids given; the ids of this collection are strings");
-  }
+  ABSL_RETURN_IF_ERROR(CheckIdType(ids, id_type));
   const int64_t rows_before = parts_.ids.size();
   if (ids.size() > reservation_.rows_max - rows_before) {
     return absl::ResourceExhaustedError(

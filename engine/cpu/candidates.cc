@@ -59,11 +59,7 @@ void Candidates::Score(const CandidateContext& context, const Candidate* begin, 
         listed, metric == Metric::kL2 ? SumKind::kSquaredDistance : SumKind::kProduct,
         context.queries->wide(query_), sums);
     for (int32_t i = 0; i < listed.count; ++i) {
-      scores[i] = metric == Metric::kDot ? score::DotScore(sums[i])
-                  : metric == Metric::kL2
-                      ? score::L2Score(sums[i])
-                      : score::CosineScore(sums[i], context.queries->square(query_),
-                                           planes.squares()[slots[i]]);
+      scores[i] = planes.Score(metric, sums[i], context.queries->square(query_), slots[i]);
       DCHECK_LE(scores[i], begin[i].upper);  // the certified bound
       best.Push(score::OrderKey(scores[i], planes.ranks()[slots[i]]));
     }

@@ -17,33 +17,35 @@ constexpr int64_t kElementsAThread = 16 * 768;
 
 }  // namespace
 
+double QuerySquare(const ScanKernels& kernels, const float* query, int32_t dim, float* padded) {
+  const int32_t dim_padded = PaddedDim(dim);
+  std::fill(std::copy(query, query + dim, padded), padded + dim_padded, 0.0f);
+  alignas(64) double squares[kRowGroup];
+  kernels.square_rows(
+      {reinterpret_cast<const std::byte*>(padded), 1, dim_padded, RowType::kFloat32}, squares);
+  return squares[0];
+}
+
 bool CodeQueries::InPanels(int32_t count) { return count >= kPanelQueriesMin; }
 
 void CodeQueries::EncodeQuery(const Input& input, const ScanKernels& kernels, int32_t query,
                               double* scratch) {
   const int32_t dim = input.format.dim;
   const float* const vector = input.queries + int64_t{query} * dim;
-  EncodeQueryArgs args;
-  args.rotation = input.rotation;
-  args.dim = dim;
-  args.metric = input.format.metric;
-  args.query = vector;
-  args.first = code(query, 0);
-  args.second = code(query, 1);
-  args.scratch = scratch;
+  const EncodeQueryArgs args = {.rotation = input.rotation,
+                                .dim = dim,
+                                .metric = input.format.metric,
+                                .query = vector,
+                                .first = code(query, 0),
+                                .second = code(query, 1),
+                                .scratch = scratch};
   const auto q = static_cast<size_t>(query);
   bounds_[q] = kernels_->encode_query(args);
   kernels_->pack_one(args.first, args.second, dim, ones_.get() + query * one_bytes_);
   double* const wide = wide_.get() + query * dim_padded_;
   std::fill(std::copy(vector, vector + dim, wide), wide + dim_padded_, 0.0);
   if (input.format.metric != Metric::kCosine) return;
-  auto* const row = reinterpret_cast<float*>(scratch);  // a query is a row of fp32
-  std::fill(std::copy(vector, vector + dim, row), row + dim_padded_, 0.0f);
-  alignas(64) double squares[kRowGroup];
-  kernels.square_rows({reinterpret_cast<const std::byte*>(row), 1,
-                       static_cast<int32_t>(dim_padded_), RowType::kFloat32},
-                      squares);
-  squares_[q] = squares[0];
+  squares_[q] = QuerySquare(kernels, vector, dim, reinterpret_cast<float*>(scratch));
 }
 
 void CodeQueries::PackPanels(const Input& input) {

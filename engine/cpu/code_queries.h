@@ -20,6 +20,10 @@
 
 namespace nearfield::cpu {
 
+// Returns S(q,q) of a query, which is squared like a row of fp32. Overwrites `padded`, which has
+// PaddedDim(dim) elements.
+double QuerySquare(const ScanKernels& kernels, const float* query, int32_t dim, float* padded);
+
 // Keeps its memory from one group to the next.
 class CodeQueries {
  public:

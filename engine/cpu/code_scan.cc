@@ -9,7 +9,6 @@
 #include "engine/cpu/list_merge.h"
 #include "engine/cpu/live_tile.h"
 #include "engine/score/arithmetic_mode.h"
-#include "engine/score/order.h"
 #include "engine/score/score.h"
 
 namespace nearfield::cpu {
@@ -92,15 +91,10 @@ int64_t CodeScan::TileAt(int64_t turn) const {
 void CodeScan::PrepareWorkspace() {
   Workspace& workspace = *context_.workspace;
   const auto queries = static_cast<size_t>(queries_count_);
-  workspace.k.resize(queries);
-  workspace.key_offsets.resize(queries);
+  PrepareLists(workspace, group_.k, planes_.rows_count(), participants_);
   workspace.candidate_offsets.resize(queries);
-  int64_t keys = 0;
   int64_t candidates = 0;
   for (size_t q = 0; q < queries; ++q) {
-    workspace.k[q] = static_cast<int32_t>(std::min<int64_t>(group_.k[q], planes_.rows_count()));
-    workspace.key_offsets[q] = keys;
-    keys += TopKeys::Capacity(workspace.k[q]);
     workspace.candidate_offsets[q] = candidates;
     candidates += Candidates::Capacity(group_.k[q], rows_a_tile_);
   }
@@ -118,12 +112,9 @@ void CodeScan::PrepareWorkspace() {
       space.surviving.Ensure(rows_a_tile_);
       space.upper.Ensure(rows_a_tile_);
     }
-    uint64_t* const storage = space.keys.Ensure(keys);
     Candidate* const waiting = space.candidates.Ensure(candidates);
-    space.best.resize(std::max(space.best.size(), queries));
     space.lists.resize(std::max(space.lists.size(), queries));
     for (size_t q = 0; q < queries; ++q) {
-      space.best[q].Reset(storage + workspace.key_offsets[q], workspace.k[q]);
       space.lists[q].Reset(waiting + workspace.candidate_offsets[q],
                            Candidates::Capacity(group_.k[q], rows_a_tile_), static_cast<int32_t>(q),
                            group_.k[q]);
@@ -131,13 +122,11 @@ void CodeScan::PrepareWorkspace() {
   }
 }
 
-bool CodeScan::Cancelled() const { return *group_.cancelled != nullptr && (*group_.cancelled)(); }
-
 void CodeScan::ScanTiles(int32_t worker) {
   if (!error_.Check(score::CheckArithmeticMode())) return;
   ThreadWorkspace& space = context_.workspace->threads[static_cast<size_t>(worker)];
   for (int64_t turn; (turn = next_turn_.fetch_add(1, std::memory_order_relaxed)) < tiles_count_;) {
-    if (worker == 0 && Cancelled()) cancelled_.store(true, std::memory_order_relaxed);
+    if (worker == 0 && group_.Cancelled()) cancelled_.store(true, std::memory_order_relaxed);
     if (cancelled_.load(std::memory_order_relaxed)) return;
     const int64_t begin = TileAt(turn) * rows_a_tile_;
     const auto rows_count =
@@ -166,13 +155,12 @@ void CodeScan::ScanTileOneByOne(int64_t begin, int32_t rows_count, ThreadWorkspa
   for (int32_t q = 0; q < queries_count_; ++q) {
     if (queries_.abandoned(q)) continue;
     kernels.scan_one(planes_.code_tile(begin, rows_count), queries_.one(q), first, second);
-    OneFilter filter;
-    filter.bounds = planes_.bounds() + begin;
-    filter.first = first;
-    filter.second = second;
-    filter.query = queries_.bound(q);
-    filter.threshold = queries_.floor(q).score();
-    filter.rows_count = rows_count;
+    const OneFilter filter = {.bounds = planes_.bounds() + begin,
+                              .first = first,
+                              .second = second,
+                              .query = queries_.bound(q),
+                              .threshold = queries_.floor(q).score(),
+                              .rows_count = rows_count};
     const int32_t surviving = kernels.filter_one(filter, space.surviving.get(), space.upper.get());
     Candidates& list = space.lists[static_cast<size_t>(q)];
     for (int32_t i = 0; i < surviving; ++i) {
@@ -198,17 +186,17 @@ void CodeScan::ScanTileInPanels(int64_t begin, const LiveTile& live, ThreadWorks
       part.codes += r * planes_.code_stride();
       part.rows_count = rows_here;
       kernels.scan_panels(part, queries_.panel(panel), panels, space.products.get());
-      PanelFilter filter;
-      filter.bounds = live.bounds + r;
-      filter.rows_count = rows_here;
-      filter.products = space.products.get();
-      filter.width = panels * kernels.lanes;
-      filter.queries_count = std::min(filter.width, queries_count_ - query);
-      filter.first_scale = queries_.first_scale() + query;
-      filter.of_residual = queries_.of_residual() + query;
-      filter.of_norm = queries_.of_norm() + query;
-      filter.squared_norm_lower = queries_.squared_norm_lower() + query;
-      filter.threshold = thresholds + query;
+      const int32_t width = panels * kernels.lanes;
+      const PanelFilter filter = {.bounds = live.bounds + r,
+                                  .rows_count = rows_here,
+                                  .products = space.products.get(),
+                                  .width = width,
+                                  .queries_count = std::min(width, queries_count_ - query),
+                                  .first_scale = queries_.first_scale() + query,
+                                  .of_residual = queries_.of_residual() + query,
+                                  .of_norm = queries_.of_norm() + query,
+                                  .squared_norm_lower = queries_.squared_norm_lower() + query,
+                                  .threshold = thresholds + query};
       const int32_t count = kernels.filter_panels(filter, space.survivors.get());
       for (int32_t i = 0; i < count; ++i) {
         const Survivor& survivor = space.survivors.get()[i];
@@ -255,7 +243,7 @@ void CodeScan::FinalizeTile(ThreadWorkspace& space) {
 }
 
 absl::Status CodeScan::Run(const ScanOutput& best, backend::ScanCost* cost) {
-  if (Cancelled()) return absl::CancelledError("search cancelled by its caller");
+  if (group_.Cancelled()) return absl::CancelledError("search cancelled by its caller");
   for (int32_t q = 0; q < queries_count_; ++q) queries_.ResetWork(q);
   PlanTiles();
   PrepareWorkspace();

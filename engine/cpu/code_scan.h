@@ -4,13 +4,9 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
-#include <vector>
 
 #include "absl/status/status.h"
-#include "absl/types/span.h"
 #include "engine/backend/backend.h"
-#include "engine/base/thread_pool.h"
 #include "engine/cpu/candidates.h"
 #include "engine/cpu/code_queries.h"
 #include "engine/cpu/first_error.h"
@@ -36,7 +32,6 @@ class CodeScan {
  private:
   void PlanTiles();
   void PrepareWorkspace();
-  bool Cancelled() const;  // calls the caller's function; on the caller's thread only
   int64_t TileAt(int64_t turn) const;
   void ScanTiles(int32_t worker);
   void ScanTileOneByOne(int64_t begin, int32_t rows_count, ThreadWorkspace& space);

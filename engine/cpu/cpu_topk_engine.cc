@@ -35,7 +35,7 @@ class CpuTopkEngine : public backend::Backend {
  public:
   CpuTopkEngine(const CpuOptions& options, int32_t threads_count, const ScanKernels& kernels)
       : kernels_(kernels),
-        budget_(std::make_shared<MemoryBudget>(options.memory_bytes)),
+        budget_(MemoryBudget::Make(options.memory_bytes, "row memory")),
         threads_(std::make_shared<SharedThreads>(threads_count)),
         workspace_(threads_count),
         group_search_({&threads_->pool, &kernels_, &workspace_}) {
@@ -58,7 +58,7 @@ class CpuTopkEngine : public backend::Backend {
   absl::StatusOr<std::unique_ptr<backend::Tombstones>> MakeTombstones(
       std::vector<uint64_t> words) override {
     const auto bytes = static_cast<int64_t>(words.size() * sizeof(uint64_t));
-    ABSL_ASSIGN_OR_RETURN(BudgetShare share, BudgetShare::Take(budget_, bytes));
+    ABSL_ASSIGN_OR_RETURN(MemoryReservation share, budget_->Reserve(bytes));
     return std::make_unique<CpuTombstones>(std::move(words), std::move(share));
   }
 
@@ -131,13 +131,13 @@ absl::Status CpuTopkEngine::Search(const backend::RowFormat& format,
   for (size_t first = 0; first < tile.k.size();) {
     const absl::Span<const int32_t> rest = tile.k.subspan(first);
     const auto count = static_cast<size_t>(GroupSearch::QueriesTogether(format, rest));
-    GroupSearch::Task task;
-    task.format = format;
-    task.generations = generations;
-    task.queries = tile.queries + static_cast<int64_t>(first) * format.dim;
-    task.k = rest.subspan(0, count);
-    task.first_query = first;
-    task.cancelled = &tile.cancelled;
+    const GroupSearch::Task task = {
+        .format = format,
+        .generations = generations,
+        .queries = tile.queries + static_cast<int64_t>(first) * format.dim,
+        .k = rest.subspan(0, count),
+        .first_query = first,
+        .cancelled = &tile.cancelled};
     ABSL_RETURN_IF_ERROR(group_search_.Run(task, best, cost));
     first += count;
   }

@@ -68,14 +68,7 @@ void GenerationScan::PlanTiles() {
 void GenerationScan::PrepareWorkspace() {
   Workspace& workspace = *context_.workspace;
   const auto queries = static_cast<size_t>(queries_count_);
-  workspace.k.resize(queries);
-  workspace.key_offsets.resize(queries);
-  int64_t keys = 0;
-  for (size_t q = 0; q < queries; ++q) {
-    workspace.k[q] = static_cast<int32_t>(std::min<int64_t>(group_.k[q], planes_.rows_count()));
-    workspace.key_offsets[q] = keys;
-    keys += TopKeys::Capacity(workspace.k[q]);
-  }
+  PrepareLists(workspace, group_.k, planes_.rows_count(), participants_);
   if (workspace.thresholds_count < queries_count_) {
     workspace.thresholds = std::make_unique<std::atomic<uint64_t>[]>(queries);
     workspace.thresholds_count = queries_count_;
@@ -91,11 +84,6 @@ void GenerationScan::PrepareWorkspace() {
     space.sums.Ensure(int64_t{queries_count_} * rows_a_tile_);
     space.row_roots.Ensure(rows_a_tile_);
     space.surviving.Ensure(rows_a_tile_);
-    uint64_t* const storage = space.keys.Ensure(keys);
-    space.best.resize(std::max(space.best.size(), queries));
-    for (size_t q = 0; q < queries; ++q) {
-      space.best[q].Reset(storage + workspace.key_offsets[q], workspace.k[q]);
-    }
   }
 }
 
@@ -104,17 +92,13 @@ int32_t GenerationScan::RowsInTile(int64_t tile) const {
       std::min<int64_t>(rows_a_tile_, planes_.rows_count() - tile * rows_a_tile_));
 }
 
-bool GenerationScan::Cancelled() const {
-  return *group_.cancelled != nullptr && (*group_.cancelled)();
-}
-
 void GenerationScan::ScanTiles(int32_t worker) {
   if (!error_.Check(score::CheckArithmeticMode())) return;
   ThreadWorkspace& space = context_.workspace->threads[static_cast<size_t>(worker)];
   // Claim one tile ahead, so that its memory can be fetched while this one is computed.
   int64_t tile = next_tile_.fetch_add(1, std::memory_order_relaxed);
   while (tile < tiles_count_) {
-    if (worker == 0 && Cancelled()) cancelled_.store(true, std::memory_order_relaxed);
+    if (worker == 0 && group_.Cancelled()) cancelled_.store(true, std::memory_order_relaxed);
     if (cancelled_.load(std::memory_order_relaxed)) return;
     const int64_t following = next_tile_.fetch_add(1, std::memory_order_relaxed);
     ScanTile(tile, following, space);
@@ -182,11 +166,7 @@ void GenerationScan::SelectRows(int32_t query, int64_t begin, int32_t rows_count
   for (int32_t i = 0; i < surviving_count; ++i) {
     const int64_t slot = begin + surviving[i];
     if (deleted_ != nullptr && ((deleted_[slot / 64] >> (slot % 64)) & 1) != 0) continue;
-    const double sum = sums[surviving[i]];
-    const float score = metric == Metric::kDot ? score::DotScore(sum)
-                        : metric == Metric::kL2
-                            ? score::L2Score(sum)
-                            : score::CosineScore(sum, query_square, planes_.squares()[slot]);
+    const float score = planes_.Score(metric, sums[surviving[i]], query_square, slot);
     best.Push(score::OrderKey(score, planes_.ranks()[slot]));
   }
 
@@ -205,7 +185,7 @@ void GenerationScan::Merge(const ScanOutput& best, int32_t worker) {
 }
 
 absl::Status GenerationScan::Run(const ScanOutput& best, backend::ScanCost* cost) {
-  if (Cancelled()) return absl::CancelledError("search cancelled by its caller");
+  if (group_.Cancelled()) return absl::CancelledError("search cancelled by its caller");
   PlanTiles();
   PrepareWorkspace();
   context_.pool->Run(participants_, [this](int32_t worker) { ScanTiles(worker); });

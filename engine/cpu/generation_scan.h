@@ -22,6 +22,9 @@ struct QueryGroup {
   backend::RowFormat format;
   absl::Span<const int32_t> k;
   const std::function<bool()>* cancelled = nullptr;
+
+  // Calls the caller's function. On the caller's thread only.
+  bool Cancelled() const { return *cancelled != nullptr && (*cancelled)(); }
 };
 
 // The lists that a scan fills: one list for each query of its group.
@@ -54,7 +57,6 @@ class GenerationScan {
  private:
   void PlanTiles();
   void PrepareWorkspace();
-  bool Cancelled() const;  // calls the caller's function; on the caller's thread only
   void ScanTiles(int32_t worker);
   void ScanTile(int64_t tile, int64_t next_tile, ThreadWorkspace& space);
   void SelectRows(int32_t query, int64_t begin, int32_t rows_count, ThreadWorkspace& space);

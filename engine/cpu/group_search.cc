@@ -67,11 +67,11 @@ absl::Status GroupSearch::Begin(const Task& task) {
     codes_ = codes_ || rows_only_[q] == 0;
   }
   if (codes_) {
-    CodeQueries::Input input;
-    input.queries = task.queries;
-    input.k = task.k;
-    input.format = task.format;
-    input.rotation = static_cast<const CpuRowPlanes&>(*task.generations.front().planes).rotation();
+    const CodeQueries::Input input = {
+        .queries = task.queries,
+        .k = task.k,
+        .format = task.format,
+        .rotation = static_cast<const CpuRowPlanes&>(*task.generations.front().planes).rotation()};
     ABSL_RETURN_IF_ERROR(queries_.Prepare(input, *context_.kernels, *context_.pool));
   }
   for (size_t q = 0; q < count; ++q) {
@@ -99,17 +99,10 @@ void GroupSearch::PackRowsQueries(const Task& task) {
   Workspace& workspace = *context_.workspace;
   const int32_t dim_padded = PaddedDim(dim);
   double* const packed = workspace.queries.Ensure(int64_t{count} * dim_padded);
-  workspace.query_squares.resize(static_cast<size_t>(count) + kRowGroup);
-  if (task.format.metric == Metric::kCosine) {  // square each query like a padded row of fp32
-    for (int32_t q = 0; q < count; ++q) {
-      auto* const row = reinterpret_cast<float*>(packed);
-      const float* const query = queries + int64_t{q} * dim;
-      std::copy(query, query + dim, row);
-      std::fill(row + dim, row + dim_padded, 0.0f);
-      context_.kernels->square_rows(
-          {reinterpret_cast<const std::byte*>(row), 1, dim_padded, RowType::kFloat32},
-          &workspace.query_squares[static_cast<size_t>(q)]);
-    }
+  workspace.query_squares.resize(static_cast<size_t>(count));
+  for (int32_t q = 0; q < count && task.format.metric == Metric::kCosine; ++q) {
+    workspace.query_squares[static_cast<size_t>(q)] = QuerySquare(
+        *context_.kernels, queries + int64_t{q} * dim, dim, reinterpret_cast<float*>(packed));
   }
   rows_packed_ = count;
   if (count > 1) return context_.kernels->pack_queries(queries, count, dim, packed);

@@ -6,7 +6,6 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "engine/base/check.h"
 #include "engine/base/checked_math.h"
 
 namespace nearfield::cpu {
@@ -18,38 +17,6 @@ constexpr int64_t kHugePageBytes = int64_t{2} << 20;
 constexpr int64_t kHugeMappingBytesMin = 2 * kHugePageBytes;
 
 }  // namespace
-
-absl::Status MemoryBudget::Take(int64_t bytes) {
-  int64_t used = bytes_used_.load(std::memory_order_relaxed);
-  do {
-    if (bytes > bytes_total_ - used) {
-      return absl::ResourceExhaustedError(absl::StrCat("row memory: needs ", bytes, " bytes, ",
-                                                       bytes_total_ - used, " of ", bytes_total_,
-                                                       " are free"));
-    }
-  } while (!bytes_used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
-  return absl::OkStatus();
-}
-
-absl::StatusOr<BudgetShare> BudgetShare::Take(std::shared_ptr<MemoryBudget> budget, int64_t bytes) {
-  if (absl::Status status = budget->Take(bytes); !status.ok()) return status;
-  return BudgetShare(std::move(budget), bytes);
-}
-
-BudgetShare::~BudgetShare() {
-  if (budget_ != nullptr) budget_->Release(bytes_);
-}
-
-void MemoryBudget::Release(int64_t bytes) {
-  const int64_t used_before = bytes_used_.fetch_sub(bytes, std::memory_order_relaxed);
-  CHECK_LE(bytes, used_before);
-}
-
-void BudgetShare::Shrink(int64_t bytes) {
-  CHECK_LE(bytes, bytes_);
-  budget_->Release(bytes_ - bytes);
-  bytes_ = bytes;
-}
 
 absl::StatusOr<Mapping> Mapping::Create(int64_t bytes) {
   bytes = RoundUp(bytes, kPageBytes);

@@ -8,6 +8,25 @@
 
 namespace nearfield::cpu {
 
+void PrepareLists(Workspace& workspace, absl::Span<const int32_t> k, int64_t rows_count,
+                  int32_t participants) {
+  workspace.k.resize(k.size());
+  int64_t keys = 0;
+  for (size_t q = 0; q < k.size(); ++q) {
+    workspace.k[q] = static_cast<int32_t>(std::min<int64_t>(k[q], rows_count));
+    keys += TopKeys::Capacity(workspace.k[q]);
+  }
+  for (int32_t worker = 0; worker < participants; ++worker) {
+    ThreadWorkspace& space = workspace.threads[static_cast<size_t>(worker)];
+    uint64_t* storage = space.keys.Ensure(keys);
+    space.best.resize(std::max(space.best.size(), k.size()));
+    for (size_t q = 0; q < k.size(); ++q) {
+      space.best[q].Reset(storage, workspace.k[q]);
+      storage += TopKeys::Capacity(workspace.k[q]);
+    }
+  }
+}
+
 absl::Span<const uint64_t> MergeLists(Workspace& workspace, int32_t participants, int32_t query,
                                       int32_t worker) {
   const auto q = static_cast<size_t>(query);

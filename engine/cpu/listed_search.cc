@@ -15,7 +15,6 @@
 #include "engine/cpu/workspace.h"
 #include "engine/score/arithmetic_mode.h"
 #include "engine/score/order.h"
-#include "engine/score/score.h"
 
 namespace nearfield::cpu {
 namespace {
@@ -107,15 +106,11 @@ class ListedSearch {
     float* const padded = padded_.Ensure(dim_padded);
     double* wide = wide_.Ensure(count * dim_padded);
     squares_.resize(static_cast<size_t>(count));
-    std::fill(padded + format_.dim, padded + dim_padded, 0.0f);
     for (int64_t q = 0; q < count; ++q, queries += format_.dim, wide += dim_padded) {
-      std::copy(queries, queries + format_.dim, padded);
-      std::copy(padded, padded + dim_padded, wide);
+      std::fill(std::copy(queries, queries + format_.dim, wide), wide + dim_padded, 0.0);
       if (format_.metric != Metric::kCosine) continue;
-      double squares[kRowGroup] = {};
-      context_.kernels->square_rows(
-          {reinterpret_cast<const std::byte*>(padded), 1, dim_padded, RowType::kFloat32}, squares);
-      squares_[static_cast<size_t>(q)] = squares[0];
+      squares_[static_cast<size_t>(q)] =
+          QuerySquare(*context_.kernels, queries, format_.dim, padded);
     }
   }
 
@@ -131,11 +126,8 @@ class ListedSearch {
     uint64_t* const keys = keys_.data() + query * rows_count_ + chunk.keys_at;
     for (size_t i = 0; i < chunk.slots.size(); ++i) {
       const uint32_t slot = chunk.slots[i];
-      const float score = format_.metric == Metric::kDot ? score::DotScore(sums[i])
-                          : distances
-                              ? score::L2Score(sums[i])
-                              : score::CosineScore(sums[i], squares_[static_cast<size_t>(query)],
-                                                   planes.squares()[slot]);
+      const float score =
+          planes.Score(format_.metric, sums[i], squares_[static_cast<size_t>(query)], slot);
       keys[i] = score::OrderKey(score, planes.ranks()[slot]);
     }
   }

@@ -58,7 +58,7 @@ absl::StatusOr<std::unique_ptr<CpuRowPlanes>> CpuRowPlanes::Reserve(
   ABSL_RETURN_IF_ERROR(CheckRange("dim", format.dim, 1, kDimMax));
   ABSL_RETURN_IF_ERROR(CheckRange("rows_max", rows_max, 1, kRowsMax));
   ABSL_ASSIGN_OR_RETURN(const int64_t bytes, BytesNeeded(format, rows_max));
-  ABSL_ASSIGN_OR_RETURN(BudgetShare share, BudgetShare::Take(resources.budget, bytes));
+  ABSL_ASSIGN_OR_RETURN(MemoryReservation share, resources.budget->Reserve(bytes));
   const int64_t stride = int64_t{PaddedDim(format.dim)} * BytesPerElement(format.row_type);
   ABSL_ASSIGN_OR_RETURN(Mapping rows, Mapping::Create(rows_max * stride));
   // Squares are written for whole row groups.
@@ -74,7 +74,7 @@ absl::StatusOr<std::unique_ptr<CpuRowPlanes>> CpuRowPlanes::Reserve(
 }
 
 CpuRowPlanes::CpuRowPlanes(const backend::RowFormat& format, int64_t rows_max,
-                           const Resources& resources, BudgetShare share, Planes planes)
+                           const Resources& resources, MemoryReservation share, Planes planes)
     : format_(format),
       rows_max_(rows_max),
       row_bytes_(int64_t{format.dim} * BytesPerElement(format.row_type)),
@@ -82,11 +82,7 @@ CpuRowPlanes::CpuRowPlanes(const backend::RowFormat& format, int64_t rows_max,
       code_stride_(CodeBytes(format)),
       resources_(resources),
       share_(std::move(share)),
-      rows_(std::move(planes.rows)),
-      squares_(std::move(planes.squares)),
-      ranks_(std::move(planes.ranks)),
-      codes_(std::move(planes.codes)),
-      bounds_(std::move(planes.bounds)),
+      planes_(std::move(planes)),
       rotation_(format.scan == ScanPrecision::kInt8
                     ? std::make_unique<bound::Rotation>(format.dim, backend::kRotationSeed)
                     : nullptr) {}
@@ -120,7 +116,7 @@ absl::Status CpuRowPlanes::CheckSlots(absl::Span<const uint32_t> slots) const {
 void CpuRowPlanes::Store(const std::byte* packed, int64_t begin, int64_t rows_count,
                          double* scratch) {
   CHECK_LE(begin + rows_count, rows_max_);
-  std::byte* out = rows_.data() + begin * stride_bytes_;
+  std::byte* out = planes_.rows.data() + begin * stride_bytes_;
   if (row_bytes_ == stride_bytes_) {
     std::memcpy(out, packed, static_cast<size_t>(rows_count * row_bytes_));
   } else {  // the padding is already zero, because the mapping is fresh
@@ -134,23 +130,23 @@ void CpuRowPlanes::Store(const std::byte* packed, int64_t begin, int64_t rows_co
   constexpr int32_t kRowsAtOnce = 128;
   static_assert(kRowsAtOnce % kRowGroup == 0);
   alignas(64) double buffer[kRowsAtOnce];
-  auto* squares = reinterpret_cast<double*>(squares_.data()) + begin;
+  auto* squares = reinterpret_cast<double*>(planes_.squares.data()) + begin;
   for (int64_t r = 0; r < rows_count; r += kRowsAtOnce) {
     const auto rows_here = static_cast<int32_t>(std::min<int64_t>(kRowsAtOnce, rows_count - r));
     resources_.kernels->square_rows(tile(begin + r, rows_here), buffer);
     std::copy(buffer, buffer + rows_here, squares + r);
     if (!has_codes()) continue;
-    EncodeRows encode;
-    encode.rotation = rotation_.get();
-    encode.dim = format_.dim;
-    encode.metric = format_.metric;
-    encode.row_type = format_.row_type;
-    encode.rows = tile(begin + r, rows_here).rows;
-    encode.rows_count = rows_here;
-    encode.squares = buffer;
-    encode.codes = codes() + (begin + r) * code_stride_;
-    encode.bounds = reinterpret_cast<bound::RowBound*>(bounds_.data()) + begin + r;
-    encode.scratch = scratch;
+    const EncodeRows encode = {
+        .rotation = rotation_.get(),
+        .dim = format_.dim,
+        .metric = format_.metric,
+        .row_type = format_.row_type,
+        .rows = tile(begin + r, rows_here).rows,
+        .rows_count = rows_here,
+        .squares = buffer,
+        .codes = codes() + (begin + r) * code_stride_,
+        .bounds = reinterpret_cast<bound::RowBound*>(planes_.bounds.data()) + begin + r,
+        .scratch = scratch};
     resources_.kernels->codes.encode_rows(encode);
   }
 }
@@ -199,15 +195,16 @@ absl::Status CpuRowPlanes::AppendFrom(const backend::RowPlanes& source,
   }
   ABSL_RETURN_IF_ERROR(CheckRoom(static_cast<int64_t>(slots.size())));
   ABSL_RETURN_IF_ERROR(from.CheckSlots(slots));
-  auto* squares = reinterpret_cast<double*>(squares_.data());
+  auto* squares = reinterpret_cast<double*>(planes_.squares.data());
   for (const uint32_t slot : slots) {
-    std::memcpy(rows_.data() + rows_count_ * stride_bytes_,
-                from.rows_.data() + slot * stride_bytes_, static_cast<size_t>(stride_bytes_));
+    std::memcpy(planes_.rows.data() + rows_count_ * stride_bytes_,
+                from.planes_.rows.data() + slot * stride_bytes_,
+                static_cast<size_t>(stride_bytes_));
     squares[rows_count_] = from.squares()[slot];
     if (has_codes()) {
       std::memcpy(codes() + rows_count_ * code_stride_, from.codes() + slot * code_stride_,
                   static_cast<size_t>(code_stride_));
-      reinterpret_cast<bound::RowBound*>(bounds_.data())[rows_count_] = from.bounds()[slot];
+      reinterpret_cast<bound::RowBound*>(planes_.bounds.data())[rows_count_] = from.bounds()[slot];
     }
     ++rows_count_;
   }
@@ -220,14 +217,15 @@ absl::Status CpuRowPlanes::Seal(absl::Span<const uint32_t> ranks) {
     return absl::InvalidArgumentError(
         absl::StrCat("ranks.size = ", ranks.size(), ", must equal rows_count = ", rows_count_));
   }
-  std::copy(ranks.begin(), ranks.end(), reinterpret_cast<uint32_t*>(ranks_.data()));
-  rows_.Shrink(rows_count_ * stride_bytes_);
-  squares_.Shrink((rows_count_ + kRowGroup) * int64_t{sizeof(double)});
-  ranks_.Shrink(rows_count_ * int64_t{sizeof(uint32_t)});
-  codes_.Shrink(rows_count_ * code_stride_);
-  bounds_.Shrink(rows_count_ * BoundBytes(format_));
+  std::copy(ranks.begin(), ranks.end(), reinterpret_cast<uint32_t*>(planes_.ranks.data()));
+  planes_.rows.Shrink(rows_count_ * stride_bytes_);
+  planes_.squares.Shrink((rows_count_ + kRowGroup) * int64_t{sizeof(double)});
+  planes_.ranks.Shrink(rows_count_ * int64_t{sizeof(uint32_t)});
+  planes_.codes.Shrink(rows_count_ * code_stride_);
+  planes_.bounds.Shrink(rows_count_ * BoundBytes(format_));
   ABSL_ASSIGN_OR_RETURN(const int64_t bytes, BytesNeeded(format_, rows_count_));
-  share_.Shrink(bytes);
+  CHECK_LE(bytes, share_.bytes());
+  share_.ShrinkTo(bytes);
   sealed_ = true;
   return absl::OkStatus();
 }
@@ -236,7 +234,7 @@ absl::Status CpuRowPlanes::Read(absl::Span<const uint32_t> slots, void* rows) co
   ABSL_RETURN_IF_ERROR(CheckSlots(slots));
   auto* out = static_cast<std::byte*>(rows);
   for (const uint32_t slot : slots) {
-    std::memcpy(out, rows_.data() + slot * stride_bytes_, static_cast<size_t>(row_bytes_));
+    std::memcpy(out, planes_.rows.data() + slot * stride_bytes_, static_cast<size_t>(row_bytes_));
     out += row_bytes_;
   }
   return absl::OkStatus();
@@ -249,7 +247,7 @@ absl::Status CpuRowPlanes::ReadRange(int64_t begin, int64_t rows_count, void* ro
   }
   auto* out = static_cast<std::byte*>(rows);
   for (int64_t r = begin; r < begin + rows_count; ++r) {
-    std::memcpy(out, rows_.data() + r * stride_bytes_, static_cast<size_t>(row_bytes_));
+    std::memcpy(out, planes_.rows.data() + r * stride_bytes_, static_cast<size_t>(row_bytes_));
     out += row_bytes_;
   }
   return absl::OkStatus();

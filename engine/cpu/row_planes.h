@@ -14,11 +14,13 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/backend/backend.h"
+#include "engine/base/memory_budget.h"
 #include "engine/base/mutex.h"
 #include "engine/base/thread_pool.h"
 #include "engine/bound/rotation.h"
 #include "engine/cpu/host_memory.h"
 #include "engine/cpu/kernels/scan_kernels.h"
+#include "engine/score/score.h"
 
 namespace nearfield::cpu {
 
@@ -67,11 +69,19 @@ class CpuRowPlanes : public backend::RowPlanes {
   bool sealed() const { return sealed_; }
   int64_t stride_bytes() const { return stride_bytes_; }
   RowTile tile(int64_t begin, int32_t rows_count) const {
-    return {rows_.data() + begin * stride_bytes_, rows_count, PaddedDim(format_.dim),
+    return {planes_.rows.data() + begin * stride_bytes_, rows_count, PaddedDim(format_.dim),
             format_.row_type};
   }
-  const double* squares() const { return reinterpret_cast<const double*>(squares_.data()); }
-  const uint32_t* ranks() const { return reinterpret_cast<const uint32_t*>(ranks_.data()); }
+  const double* squares() const { return reinterpret_cast<const double*>(planes_.squares.data()); }
+  const uint32_t* ranks() const { return reinterpret_cast<const uint32_t*>(planes_.ranks.data()); }
+
+  // Returns the canonical score of the row at `slot`. sum: of its products with the query, for L2
+  // of the squared differences. query_square: S(q,q), read for cosine only.
+  float Score(Metric metric, double sum, double query_square, int64_t slot) const {
+    if (metric == Metric::kDot) return score::DotScore(sum);
+    if (metric == Metric::kL2) return score::L2Score(sum);
+    return score::CosineScore(sum, query_square, squares()[slot]);
+  }
 
   // For formats with codes only.
   bool has_codes() const { return format_.scan != ScanPrecision::kRows; }
@@ -81,7 +91,7 @@ class CpuRowPlanes : public backend::RowPlanes {
     return {codes() + begin * code_stride_, rows_count, format_.dim};
   }
   const bound::RowBound* bounds() const {
-    return reinterpret_cast<const bound::RowBound*>(bounds_.data());
+    return reinterpret_cast<const bound::RowBound*>(planes_.bounds.data());
   }
 
   // Returns true if the planes can be searched as `format`: rows always can, codes only with their
@@ -97,14 +107,14 @@ class CpuRowPlanes : public backend::RowPlanes {
     Mapping rows, squares, ranks, codes, bounds;
   };
   CpuRowPlanes(const backend::RowFormat& format, int64_t rows_max, const Resources& resources,
-               BudgetShare share, Planes planes);
+               MemoryReservation share, Planes planes);
 
   absl::Status CheckRoom(int64_t rows_count) const;
   absl::Status CheckSlots(absl::Span<const uint32_t> slots) const;
   // Copies packed rows to slots [begin, begin + rows_count), computes their S(x,x) and encodes
   // them. scratch: as EncodeRows::scratch.
   void Store(const std::byte* packed, int64_t begin, int64_t rows_count, double* scratch);
-  uint8_t* codes() const { return reinterpret_cast<uint8_t*>(codes_.data()); }
+  uint8_t* codes() const { return reinterpret_cast<uint8_t*>(planes_.codes.data()); }
 
   const backend::RowFormat format_;
   const int64_t rows_max_;
@@ -112,8 +122,8 @@ class CpuRowPlanes : public backend::RowPlanes {
   const int64_t stride_bytes_;  // as stored
   const int64_t code_stride_;   // 0: no codes
   const Resources resources_;
-  BudgetShare share_;
-  Mapping rows_, squares_, ranks_, codes_, bounds_;
+  MemoryReservation share_;
+  Planes planes_;
   const std::unique_ptr<const bound::Rotation> rotation_;  // null: no codes
   int64_t rows_count_ = 0;
   bool sealed_ = false;
@@ -121,13 +131,13 @@ class CpuRowPlanes : public backend::RowPlanes {
 
 class CpuTombstones : public backend::Tombstones {
  public:
-  CpuTombstones(std::vector<uint64_t> words, BudgetShare share)
+  CpuTombstones(std::vector<uint64_t> words, MemoryReservation share)
       : words_(std::move(words)), share_(std::move(share)) {}
   absl::Span<const uint64_t> words() const override { return words_; }
 
  private:
   const std::vector<uint64_t> words_;
-  const BudgetShare share_;
+  const MemoryReservation share_;
 };
 
 }  // namespace nearfield::cpu

@@ -42,8 +42,7 @@ struct Workspace {
   std::vector<ThreadWorkspace> threads;
   ScratchBuffer<double> queries;           // the group's queries, packed
   std::vector<double> query_squares;       // S(q,q) of the group's queries
-  std::vector<int64_t> key_offsets;        // start of each query's keys in ThreadWorkspace::keys
-  std::vector<int64_t> candidate_offsets;  // the same in ThreadWorkspace::candidates
+  std::vector<int64_t> candidate_offsets;  // start of each query's candidates
   std::vector<int32_t> k;                  // of each query, at most the generation's rows
   // The best threshold that any thread has found, per query.
   std::unique_ptr<std::atomic<uint64_t>[]> thresholds;

@@ -3,28 +3,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
+#include "engine/score/element.h"
 #include "engine/score/neighbor_order.h"
-#include "engine/score/row_types.h"
 #include "engine/score/score.h"
 
 namespace nearfield::oracle {
 namespace {
-
-// Returns element `index` of a row, exactly. The row's memory need not be aligned.
-double Element(RowType row_type, const void* row, size_t index) {
-  if (row_type == RowType::kFloat32) {
-    float value;
-    std::memcpy(&value, static_cast<const char*>(row) + index * sizeof(value), sizeof(value));
-    return value;
-  }
-  uint16_t bits;
-  std::memcpy(&bits, static_cast<const char*>(row) + index * sizeof(bits), sizeof(bits));
-  return row_type == RowType::kFloat16 ? score::FloatFromHalfBits(bits)
-                                       : score::FloatFromBfloat16Bits(bits);
-}
 
 using Step = double (*)(double, double, double);
 
@@ -49,7 +35,9 @@ double QuerySquared(absl::Span<const float> query) {
 float ScoreRow(Metric metric, RowType row_type, absl::Span<const float> query, double query_squared,
                const void* row) {
   const auto query_at = [query](size_t d) { return static_cast<double>(query[d]); };
-  const auto row_at = [row_type, row](size_t d) { return Element(row_type, row, d); };
+  const auto row_at = [row_type, row](size_t d) {
+    return static_cast<double>(score::ElementAt(row_type, row, d));
+  };
   if (metric == Metric::kL2) {
     return score::L2Score(Sum<score::L2Step>(query.size(), query_at, row_at));
   }

@@ -4,10 +4,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <string>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -17,7 +15,7 @@
 #include "engine/base/check_range.h"
 #include "engine/base/status_macros.h"
 #include "engine/corpus/id_order.h"
-#include "engine/score/row_types.h"
+#include "engine/score/element.h"
 #include "engine/score/score.h"
 
 namespace nearfield {
@@ -92,20 +90,6 @@ absl::Status CheckQuery(const CollectionSpec& spec, const Query& query, int32_t 
   return absl::OkStatus();
 }
 
-// Converts a stored row to fp32: exact for every row type.
-void Widen(RowType row_type, const uint8_t* row, absl::Span<float> vector) {
-  if (row_type == RowType::kFloat32) {
-    std::memcpy(vector.data(), row, vector.size() * sizeof(float));
-    return;
-  }
-  for (size_t d = 0; d < vector.size(); ++d) {
-    uint16_t bits;
-    std::memcpy(&bits, row + d * sizeof(bits), sizeof(bits));
-    vector[d] = row_type == RowType::kFloat16 ? score::FloatFromHalfBits(bits)
-                                              : score::FloatFromBfloat16Bits(bits);
-  }
-}
-
 // Reads the stored vectors of the queries at `by_id`.
 absl::Status ReadStored(const corpus::Corpus& corpus, const corpus::CorpusSnapshot& snapshot,
                         absl::Span<const Query> queries, absl::Span<const size_t> by_id,
@@ -130,7 +114,8 @@ absl::Status ReadStored(const corpus::Corpus& corpus, const corpus::CorpusSnapsh
   ABSL_RETURN_IF_ERROR(corpus::ReadRows(snapshot, copies, corpus.row_bytes()));
   for (size_t i = 0; i < by_id.size(); ++i) {
     const absl::Span<float> vector(vectors + by_id[i] * dim, dim);
-    Widen(spec.row_type, rows.data() + i * row_size, vector);
+    const uint8_t* const row = rows.data() + i * row_size;
+    for (size_t d = 0; d < dim; ++d) vector[d] = score::ElementAt(spec.row_type, row, d);
     if (spec.metric == Metric::kCosine && AllZero(vector)) {
       return absl::InvalidArgumentError(
           absl::StrCat(Name(by_id[i], "row_id"), " = ", IdText(*queries[by_id[i]].row_id),

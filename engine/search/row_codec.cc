@@ -1,24 +1,12 @@
 #include "nearfield/engine/row_codec.h"
 
+#include <cstddef>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "engine/score/row_types.h"
+#include "engine/score/element.h"
 
 namespace nearfield {
-namespace {
-
-uint16_t LittleEndian16(const uint8_t* bytes) {
-  return static_cast<uint16_t>(bytes[0] | (bytes[1] << 8));
-}
-
-float WidenNarrow(RowType type, const uint8_t* bytes) {
-  const uint16_t bits = LittleEndian16(bytes);
-  return type == RowType::kFloat16 ? score::FloatFromHalfBits(bits)
-                                   : score::FloatFromBfloat16Bits(bits);
-}
-
-}  // namespace
 
 absl::Status WidenToFloat(RowType type, absl::Span<const uint8_t> bytes,
                           std::vector<float>* values) {
@@ -37,7 +25,7 @@ absl::Status WidenToFloat(RowType type, absl::Span<const uint8_t> bytes,
     return absl::OkStatus();
   }
   for (size_t i = 0; i < count; ++i) {
-    (*values)[begin + i] = WidenNarrow(type, bytes.data() + i * element_bytes);
+    (*values)[begin + i] = score::ElementAt(type, bytes.data(), i);
   }
   return absl::OkStatus();
 }

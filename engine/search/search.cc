@@ -30,11 +30,6 @@ using corpus::Generation;
 using corpus::RowCopy;
 using corpus::RowRef;
 
-absl::Status CheckCancelled(const SearchBatch& batch) {
-  if (batch.cancelled && batch.cancelled()) return absl::CancelledError("the search was cancelled");
-  return absl::OkStatus();
-}
-
 absl::Status CheckBatch(const SearchBatch& batch, int32_t batch_max) {
   if (batch.queries.empty() || batch.queries.size() > static_cast<size_t>(batch_max)) {
     return absl::InvalidArgumentError(
@@ -336,7 +331,7 @@ absl::StatusOr<SearchResult> SearchCorpus(const Corpus& corpus, const SearchLimi
                                           const SearchBatch& batch) {
   const auto begin = std::chrono::steady_clock::now();
   ABSL_RETURN_IF_ERROR(CheckBatch(batch, limits.batch_max));
-  ABSL_RETURN_IF_ERROR(CheckCancelled(batch));
+  ABSL_RETURN_IF_ERROR(CheckCancelled(batch.cancelled));
   ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const CorpusSnapshot> snapshot,
                         corpus.At(batch.at.get()));
   ABSL_ASSIGN_OR_RETURN(const ResolvedQueries resolved,
@@ -347,7 +342,7 @@ absl::StatusOr<SearchResult> SearchCorpus(const Corpus& corpus, const SearchLimi
 
   SearchResult result;
   result.epoch = snapshot->epoch;
-  ABSL_RETURN_IF_ERROR(CheckCancelled(batch));
+  ABSL_RETURN_IF_ERROR(CheckCancelled(batch.cancelled));
   ABSL_RETURN_IF_ERROR(CheckResultBytes(corpus, *snapshot, answers.hits, batch.parts));
   ABSL_ASSIGN_OR_RETURN(result.queries, Gather(corpus, *snapshot, answers.hits, batch.parts));
   for (size_t q = 0; q < result.queries.size(); ++q) {

@@ -119,6 +119,11 @@ size_t TileMax(const Corpus& corpus, const RowSearch& search) {
 
 }  // namespace
 
+absl::Status CheckCancelled(const std::function<bool()>& cancelled) {
+  if (cancelled && cancelled()) return absl::CancelledError("the search was cancelled");
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<Hits>> SearchRows(const Corpus& corpus, const RowSearch& search,
                                              ScanCost* cost) {
   const size_t queries_count = search.k.size();
@@ -126,9 +131,7 @@ absl::StatusOr<std::vector<Hits>> SearchRows(const Corpus& corpus, const RowSear
   if (search.rows.rows_count() == 0) return std::move(results.answers);
   const size_t tile_max = TileMax(corpus, search);
   for (size_t begin = 0; begin < queries_count; begin += tile_max) {
-    if (search.cancelled && search.cancelled()) {
-      return absl::CancelledError("the search was cancelled");
-    }
+    ABSL_RETURN_IF_ERROR(CheckCancelled(search.cancelled));
     const Tile tile = {.begin = begin, .end = std::min(begin + tile_max, queries_count)};
     ABSL_RETURN_IF_ERROR(SearchTile(corpus, search, tile, &results));
   }

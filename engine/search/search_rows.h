@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/corpus/corpus.h"
@@ -25,6 +26,9 @@ struct RowSearch {
   absl::Span<const int32_t> k;             // rows wanted per query; replaces queries.k
   const std::function<bool()>& cancelled;  // may be empty
 };
+
+// Returns OK, or Cancelled if `cancelled` is not empty and returns true.
+absl::Status CheckCancelled(const std::function<bool()>& cancelled);
 
 // Returns for every query its best min(k, rows) rows, in order. Adds to *cost. Errors: Cancelled,
 // Unavailable, Internal (the backend returned an impossible answer).

@@ -4,14 +4,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/scramble.h"
 #include "engine/base/status_macros.h"
@@ -61,19 +58,15 @@ Kind AnyKind(Numbers* numbers) { return static_cast<Kind>(numbers->Below(5)); }
 // Appends one element in the row type. A value that a narrow type cannot hold becomes its largest
 // value.
 void AppendElement(RowType row_type, float value, std::vector<uint8_t>* rows) {
-  if (row_type == RowType::kFloat32) {
-    const uint32_t bits = score::BitsFromFloat(value);
-    for (int byte = 0; byte < 4; ++byte) rows->push_back(static_cast<uint8_t>(bits >> (8 * byte)));
-    return;
-  }
-  uint16_t bits = 0;
+  uint32_t bits = score::BitsFromFloat(value);
   if (row_type == RowType::kFloat16) {
     bits = score::HalfBitsFromFloat(std::clamp(value, -65504.0f, 65504.0f));
-  } else {
+  } else if (row_type == RowType::kBFloat16) {
     bits = score::Bfloat16BitsFromFloat(value);
   }
-  rows->push_back(static_cast<uint8_t>(bits));
-  rows->push_back(static_cast<uint8_t>(bits >> 8));
+  for (int byte = 0; byte < BytesPerElement(row_type); ++byte) {
+    rows->push_back(static_cast<uint8_t>(bits >> (8 * byte)));
+  }
 }
 
 // Returns ids that differ for all rows, in no order, and interleave between generations.

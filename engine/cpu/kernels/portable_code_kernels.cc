@@ -4,7 +4,7 @@
 #include "absl/types/span.h"
 #include "engine/cpu/kernels/code_kernels.h"
 #include "engine/cpu/kernels/scan_kernels.h"
-#include "engine/score/row_types.h"
+#include "engine/score/element.h"
 
 namespace nearfield::cpu {
 namespace {
@@ -83,24 +83,12 @@ int32_t FilterPanels(const PanelFilter& filter, Survivor* survivors) {
   return count;
 }
 
-float Element(RowType type, const std::byte* row, int32_t index) {
-  if (type == RowType::kFloat32) {
-    float value;
-    std::memcpy(&value, row + int64_t{index} * 4, sizeof(value));
-    return value;
-  }
-  uint16_t bits;
-  std::memcpy(&bits, row + int64_t{index} * 2, sizeof(bits));
-  return type == RowType::kFloat16 ? score::FloatFromHalfBits(bits)
-                                   : score::FloatFromBfloat16Bits(bits);
-}
-
 void EncodeEach(const EncodeRows& encode) {
   const int64_t stride = int64_t{PaddedDim(encode.dim)} * BytesPerElement(encode.row_type);
   auto* const row = reinterpret_cast<float*>(encode.scratch);
   for (int32_t r = 0; r < encode.rows_count; ++r) {
     for (int32_t d = 0; d < encode.dim; ++d) {
-      row[d] = Element(encode.row_type, encode.rows + r * stride, d);
+      row[d] = score::ElementAt(encode.row_type, encode.rows + r * stride, static_cast<size_t>(d));
     }
     uint8_t* const codes = encode.codes + int64_t{r} * CodeStride(encode.dim);
     const auto size = static_cast<size_t>(encode.dim);

@@ -1,28 +1,13 @@
 // The row scan in plain C++: correct on every CPU, and the baseline for the vector kernels.
 #include <algorithm>
-#include <cmath>
-#include <cstring>
+#include <cstddef>
 
 #include "engine/cpu/kernels/scan_kernels.h"
-#include "engine/score/row_types.h"
+#include "engine/score/element.h"
 #include "engine/score/score.h"
 
 namespace nearfield::cpu {
 namespace {
-
-template <RowType kType>
-double Element(const std::byte* row, int32_t index) {
-  if constexpr (kType == RowType::kFloat32) {
-    float value;
-    std::memcpy(&value, row + index * 4, sizeof(value));
-    return static_cast<double>(value);
-  } else {
-    uint16_t bits;
-    std::memcpy(&bits, row + index * 2, sizeof(bits));
-    return static_cast<double>(kType == RowType::kFloat16 ? score::FloatFromHalfBits(bits)
-                                                          : score::FloatFromBfloat16Bits(bits));
-  }
-}
 
 // Returns the sum over one row. If `query` is null, the row is also the other factor.
 template <RowType kType>
@@ -30,7 +15,10 @@ double RowSum(const std::byte* row, int32_t dim_padded, SumKind kind, const doub
   double sums[kDimStep] = {};
   double values[kDimStep];
   for (int32_t d = 0; d < dim_padded; d += kDimStep) {
-    for (int32_t lane = 0; lane < kDimStep; ++lane) values[lane] = Element<kType>(row, d + lane);
+    for (int32_t lane = 0; lane < kDimStep; ++lane) {
+      values[lane] =
+          static_cast<double>(score::ElementAt(kType, row, static_cast<size_t>(d + lane)));
+    }
     const double* other = query == nullptr ? values : query + d;
     if (kind == SumKind::kProduct) {
       for (int32_t lane = 0; lane < kDimStep; ++lane) {

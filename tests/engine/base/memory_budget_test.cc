@@ -1,4 +1,4 @@
-#include "engine/corpus/host_budget.h"
+#include "engine/base/memory_budget.h"
 
 #include <cstdint>
 #include <memory>
@@ -8,11 +8,11 @@
 
 #include "tests/engine/prelude.h"
 
-namespace nearfield::corpus {
+namespace nearfield {
 namespace {
 
-TEST(HostBudget, GivesUntilFullAndNamesNeededAndFreeBytes) {
-  const std::shared_ptr<HostBudget> budget = HostBudget::Make(100);
+TEST(MemoryBudget, GivesUntilFullAndNamesNeededAndFreeBytes) {
+  const std::shared_ptr<MemoryBudget> budget = MemoryBudget::Make(100, "test memory");
   ASSERT_OK_AND_ASSIGN(auto first, budget->Reserve(60));
   EXPECT_THAT(budget->Reserve(41),
               StatusIs(kResourceExhausted, AllOf(HasSubstr("41 bytes"), HasSubstr("40 of 100"))));
@@ -20,26 +20,26 @@ TEST(HostBudget, GivesUntilFullAndNamesNeededAndFreeBytes) {
   EXPECT_EQ(budget->bytes_used(), 60);
 }
 
-TEST(HostBudget, MovedAndShrunkReservationsGiveBackOnce) {
-  const std::shared_ptr<HostBudget> budget = HostBudget::Make(100);
+TEST(MemoryBudget, MovedAndShrunkReservationsGiveBackOnce) {
+  const std::shared_ptr<MemoryBudget> budget = MemoryBudget::Make(100, "test memory");
   {
-    HostReservation a = *budget->Reserve(50);
-    HostReservation b = std::move(a);
+    MemoryReservation a = *budget->Reserve(50);
+    MemoryReservation b = std::move(a);
     EXPECT_EQ(b.bytes(), 50);
     b.ShrinkTo(30);
     b.ShrinkTo(40);  // never grows
     EXPECT_EQ(budget->bytes_used(), 30);
-    HostReservation c = *budget->Reserve(20);
+    MemoryReservation c = *budget->Reserve(20);
     c = std::move(b);
     EXPECT_EQ(budget->bytes_used(), 30);
   }
   EXPECT_EQ(budget->bytes_used(), 0);
 }
 
-TEST(HostBudget, AReservationGrowsByWhatIsFree) {
-  const std::shared_ptr<HostBudget> budget = HostBudget::Make(100);
+TEST(MemoryBudget, AReservationGrowsByWhatIsFree) {
+  const std::shared_ptr<MemoryBudget> budget = MemoryBudget::Make(100, "test memory");
   {
-    HostReservation held = *budget->Reserve(50);
+    MemoryReservation held = *budget->Reserve(50);
     EXPECT_OK(held.Grow(30));
     EXPECT_THAT(held.Grow(21),
                 StatusIs(kResourceExhausted, AllOf(HasSubstr("21 bytes"), HasSubstr("20 of 100"))));
@@ -49,16 +49,16 @@ TEST(HostBudget, AReservationGrowsByWhatIsFree) {
   EXPECT_EQ(budget->bytes_used(), 0);
 }
 
-TEST(HostBudget, OutlivesItsOwnerWhereAReservationIsHeld) {
-  std::shared_ptr<HostBudget> budget = HostBudget::Make(10);
-  HostReservation held = *budget->Reserve(10);
+TEST(MemoryBudget, OutlivesItsOwnerWhereAReservationIsHeld) {
+  std::shared_ptr<MemoryBudget> budget = MemoryBudget::Make(10, "test memory");
+  MemoryReservation held = *budget->Reserve(10);
   budget.reset();
   held.ShrinkTo(0);
   EXPECT_EQ(held.bytes(), 0);
 }
 
-TEST(HostBudget, ThreadsNeverTakeMoreThanThereIs) {
-  const std::shared_ptr<HostBudget> budget = HostBudget::Make(3);
+TEST(MemoryBudget, ThreadsNeverTakeMoreThanThereIs) {
+  const std::shared_ptr<MemoryBudget> budget = MemoryBudget::Make(3, "test memory");
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
@@ -74,4 +74,4 @@ TEST(HostBudget, ThreadsNeverTakeMoreThanThereIs) {
 }
 
 }  // namespace
-}  // namespace nearfield::corpus
+}  // namespace nearfield
