@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
-#include <string_view>
 #include <unordered_map>
-#include <utility>
 
 #include "absl/hash/hash.h"
 

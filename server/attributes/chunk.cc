@@ -70,9 +70,8 @@ void AttributeChunkBuilder::AppendRow(const AttributeBlock& block, int64_t row,
                                       BlockCursor* cursor) {
   if (parts_.empty() || parts_.back().rows_count == AttributeChunk::kRowsMax) {
     parts_.emplace_back();
-    for (int32_t attribute = 0; attribute < schema_->size(); ++attribute) {
-      parts_.back().entries.push_back(
-          {.values = ValueColumn(schema_->at(attribute).type), .ordinals = {}, .present = {}});
+    for (const AttributeColumn& column : block.columns) {
+      parts_.back().entries.push_back({.values = ValueColumn(column.values.type())});
     }
   }
   Part& part = parts_.back();
@@ -102,20 +101,16 @@ int64_t AttributeChunkBuilder::bytes() const {
   return bytes;
 }
 
-absl::StatusOr<std::vector<std::shared_ptr<const AttributeChunk>>> AttributeChunkBuilder::Build(
-    uint32_t first_ordinal) {
+absl::StatusOr<AttributeChunks> AttributeChunkBuilder::Build(uint32_t first_ordinal) {
   if (rows_count_ > kOrdinalsCount - int64_t{first_ordinal}) {
     return TooManyRows(first_ordinal, rows_count_);
   }
   return CatchOutOfMemory(
-      [&]() -> absl::StatusOr<std::vector<std::shared_ptr<const AttributeChunk>>> {
-        return BuildParts(first_ordinal);
-      });
+      [&]() -> absl::StatusOr<AttributeChunks> { return BuildParts(first_ordinal); });
 }
 
-std::vector<std::shared_ptr<const AttributeChunk>> AttributeChunkBuilder::BuildParts(
-    uint32_t first_ordinal) {
-  std::vector<std::shared_ptr<const AttributeChunk>> chunks;
+AttributeChunks AttributeChunkBuilder::BuildParts(uint32_t first_ordinal) {
+  AttributeChunks chunks;
   uint64_t begin = first_ordinal;
   for (Part& part : parts_) {
     auto chunk = std::make_shared<AttributeChunk>();

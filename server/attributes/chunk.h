@@ -50,6 +50,8 @@ class AttributeChunk {
   std::vector<AttributeIndex> indexes_;  // one for each attribute of the schema
 };
 
+using AttributeChunks = std::vector<std::shared_ptr<const AttributeChunk>>;
+
 // Collects the rows of one upload. Not thread-safe.
 class AttributeChunkBuilder {
  public:
@@ -68,7 +70,7 @@ class AttributeChunkBuilder {
   // Returns the chunks of the rows. They get the ordinals first_ordinal, first_ordinal + 1, ... in
   // the order of Append. The builder has no rows afterwards.
   // Errors: ResourceExhausted (ordinals beyond 2^32, no host memory).
-  absl::StatusOr<std::vector<std::shared_ptr<const AttributeChunk>>> Build(uint32_t first_ordinal);
+  absl::StatusOr<AttributeChunks> Build(uint32_t first_ordinal);
 
  private:
   // The rows of a future chunk, by attribute. Ordinals start at 0 for the first row of the upload.
@@ -76,7 +78,7 @@ class AttributeChunkBuilder {
     int64_t rows_count = 0;
     std::vector<AttributeEntries> entries;
   };
-  std::vector<std::shared_ptr<const AttributeChunk>> BuildParts(uint32_t first_ordinal);
+  AttributeChunks BuildParts(uint32_t first_ordinal);
   void AppendRow(const AttributeBlock& block, int64_t row, BlockCursor* cursor);
 
   const AttributeSchema* const schema_;

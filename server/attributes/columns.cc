@@ -12,8 +12,6 @@
 namespace nearfield::server {
 namespace {
 
-using ChunkList = std::vector<std::shared_ptr<const AttributeChunk>>;
-
 uint64_t NextVersion() {
   static std::atomic<uint64_t> last{0};
   return ++last;
@@ -30,7 +28,7 @@ struct Run {
 // counter, and none is more than twice as large as all others together. So each merge makes the
 // chunk of every row at least half as large again, and each row is merged a logarithmic number of
 // times, wherever new rows are inserted.
-Run RunBefore(const ChunkList& chunks, size_t end, int64_t rows_max) {
+Run RunBefore(const AttributeChunks& chunks, size_t end, int64_t rows_max) {
   int64_t rows = chunks[end - 1]->rows_count();
   int64_t largest = rows;
   int64_t last = chunks[end - 1]->last();
@@ -51,7 +49,7 @@ Run RunBefore(const ChunkList& chunks, size_t end, int64_t rows_max) {
 
 // Returns the chunks to merge next: neighbors, or one chunk most of whose rows are dead. Returns an
 // empty run if there is nothing to merge.
-Run NextRun(const ChunkList& chunks, const OrdinalSet& dead, int64_t rows_max) {
+Run NextRun(const AttributeChunks& chunks, const OrdinalSet& dead, int64_t rows_max) {
   for (size_t end = chunks.size(); end > 0; --end) {
     const AttributeChunk& chunk = *chunks[end - 1];
     if (chunk.rows_count() > rows_max) continue;
@@ -75,8 +73,8 @@ absl::Status CheckDisjoint(const AttributeChunk& a, const AttributeChunk& b) {
 
 // Returns the position of `run`, found earlier, in `chunks`. Other chunks may have been added or
 // removed since.
-absl::Span<const std::shared_ptr<const AttributeChunk>> Find(const ChunkList& chunks,
-                                                             const ChunkList& run) {
+absl::Span<const std::shared_ptr<const AttributeChunk>> Find(const AttributeChunks& chunks,
+                                                             const AttributeChunks& run) {
   const auto found = std::search(chunks.begin(), chunks.end(), run.begin(), run.end());
   return absl::MakeConstSpan(chunks).subspan(static_cast<size_t>(found - chunks.begin()),
                                              found == chunks.end() ? 0 : run.size());
@@ -94,7 +92,7 @@ std::shared_ptr<const AttributeSnapshot> AttributeColumns::Snapshot() const {
   return current_;
 }
 
-void AttributeColumns::Install(Chunks chunks, uint64_t version) {
+void AttributeColumns::Install(AttributeChunks chunks, uint64_t version) {
   auto next = std::make_shared<AttributeSnapshot>();
   next->schema = schema_;
   next->chunks = std::move(chunks);
@@ -102,10 +100,10 @@ void AttributeColumns::Install(Chunks chunks, uint64_t version) {
   current_ = std::move(next);
 }
 
-absl::Status AttributeColumns::Add(Chunks chunks) {
+absl::Status AttributeColumns::Add(AttributeChunks chunks) {
   if (chunks.empty()) return absl::OkStatus();
   const MutexLock lock(mutex_);
-  Chunks all = current_->chunks;
+  AttributeChunks all = current_->chunks;
   for (std::shared_ptr<const AttributeChunk>& added : chunks) {
     for (const auto& chunk : all) ABSL_RETURN_IF_ERROR(CheckDisjoint(*chunk, *added));
     all.push_back(std::move(added));
@@ -141,7 +139,7 @@ void AttributeColumns::Release(const OrdinalSet& rows) {
 }
 
 void AttributeColumns::DropHere(const OrdinalSet& dead) {
-  Chunks left;
+  AttributeChunks left;
   OrdinalSet dead_left;
   OrdinalSet freed;
   for (const auto& chunk : current_->chunks) {
@@ -174,7 +172,7 @@ int64_t AttributeColumns::rows_count() const {
 }
 
 bool AttributeColumns::MergeOnce(int64_t rows_max) {
-  Chunks run;
+  AttributeChunks run;
   OrdinalSet dead;
   {
     const MutexLock lock(mutex_);
@@ -189,9 +187,9 @@ bool AttributeColumns::MergeOnce(int64_t rows_max) {
   const auto place = Find(current_->chunks, run);
   // A chunk of the run was dropped meanwhile, or one was inserted: the next step searches again.
   if (place.empty()) return true;
-  const Chunks& old = current_->chunks;
+  const AttributeChunks& old = current_->chunks;
   const auto begin = place.data() - old.data();
-  Chunks chunks(old.begin(), old.begin() + begin);
+  AttributeChunks chunks(old.begin(), old.begin() + begin);
   if (merged != nullptr) chunks.push_back(merged);
   chunks.insert(chunks.end(), old.begin() + begin + static_cast<ptrdiff_t>(run.size()), old.end());
   // A version does not cover dead rows, so it stays the same.

@@ -18,7 +18,7 @@ namespace nearfield::server {
 // The columns at one moment. Immutable; an evaluation holds it until it ends.
 struct AttributeSnapshot {
   std::shared_ptr<const AttributeSchema> schema;
-  std::vector<std::shared_ptr<const AttributeChunk>> chunks;  // ascending ordinals
+  AttributeChunks chunks;  // ascending ordinals
   // Identifies the rows and their values. No two states of any columns in this process have the
   // same version. A merge changes nothing except dropped rows, so it keeps the version.
   uint64_t version = 0;
@@ -36,7 +36,7 @@ class AttributeColumns {
 
   // Adds the result of AttributeChunkBuilder::Build atomically, in a new version.
   // Errors: InvalidArgument (an ordinal is already present).
-  absl::Status Add(std::vector<std::shared_ptr<const AttributeChunk>> chunks);
+  absl::Status Add(AttributeChunks chunks);
 
   // Merges small neighboring chunks into chunks of up to kInlineRowsMax rows. Call it once the
   // added rows are permanent. MergeStep() merges larger ones.
@@ -69,12 +69,10 @@ class AttributeColumns {
   static constexpr int64_t kInlineRowsMax = 8192;
 
  private:
-  using Chunks = std::vector<std::shared_ptr<const AttributeChunk>>;
-
   // Drop(), without the lock.
   void DropHere(const OrdinalSet& dead) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MergeOnce(int64_t rows_max) ABSL_EXCLUSIVE_LOCKS_REQUIRED(merge_mutex_);
-  void Install(Chunks chunks, uint64_t version) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Install(AttributeChunks chunks, uint64_t version) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::shared_ptr<const AttributeSchema> schema_;
   Mutex merge_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);  // serializes merges

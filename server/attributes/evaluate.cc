@@ -28,18 +28,12 @@ class RowSet {
   void Invert() { is_complement_ = !is_complement_; }
   // Both operate on the stored sets and ignore is_complement().
   void IntersectWith(const OrdinalSet& other) {
-    if (borrowed_ == nullptr) {
-      owned_.IntersectWith(other);
-    } else {
-      *this = RowSet(OrdinalSet::Intersection(*borrowed_, other));
-    }
+    if (borrowed_ == nullptr) return owned_.IntersectWith(other);
+    *this = RowSet(OrdinalSet::Intersection(*borrowed_, other));
   }
   void Subtract(const OrdinalSet& other) {
-    if (borrowed_ == nullptr) {
-      owned_.Subtract(other);
-    } else {
-      *this = RowSet(OrdinalSet::Difference(*borrowed_, other));
-    }
+    if (borrowed_ == nullptr) return owned_.Subtract(other);
+    *this = RowSet(OrdinalSet::Difference(*borrowed_, other));
   }
   OrdinalSet Release() {
     if (borrowed_ != nullptr) return *borrowed_;
@@ -51,11 +45,6 @@ class RowSet {
   const OrdinalSet* borrowed_ = nullptr;
   bool is_complement_ = false;
 };
-
-bool HasCodes(ConditionKind kind) {
-  return kind == ConditionKind::kComparison || kind == ConditionKind::kIn ||
-         kind == ConditionKind::kListAny || kind == ConditionKind::kListAll;
-}
 
 // Evaluates one filter over one chunk.
 class ChunkEvaluation {
@@ -92,7 +81,7 @@ class ChunkEvaluation {
     const auto count = static_cast<int32_t>(filter_->tree().conditions.size());
     plans_.resize(static_cast<size_t>(count));
     for (int32_t place = count - 1; place >= 0; --place) {
-      if (HasCodes(condition(place).kind)) FindCodes(place);
+      if (TakesValues(condition(place).kind)) FindCodes(place);
       plan(place).rows_guess = GuessRows(place);
     }
   }
@@ -104,12 +93,12 @@ class ChunkEvaluation {
     for (int64_t value = 0; value < asked.values.size(); ++value) {
       const CodeRange codes = index(place).Find(asked.comparison, asked.values, value, from);
       from = codes.begin;
-      if (codes.empty()) {
-        found.impossible = asked.kind == ConditionKind::kListAll;
-      } else {
+      if (!codes.empty()) {
         found.codes.push_back(codes);
+      } else if (asked.kind == ConditionKind::kListAll) {
+        found.impossible = true;
+        return;
       }
-      if (found.impossible) return;
     }
     // If one of the values is enough, join adjacent codes into one range.
     const bool join = asked.kind != ConditionKind::kListAll;

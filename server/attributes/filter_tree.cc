@@ -59,30 +59,37 @@ std::string JoinSet(std::vector<std::string> parts) {
   return bytes;
 }
 
-std::string BytesOf(const ValueColumn& values) {
-  std::vector<std::string> parts(static_cast<size_t>(values.size()));
-  for (int64_t i = 0; i < values.size(); ++i) {
+bool IsText(const ValueColumn& values) { return values.is_keyword(); }
+bool IsText(const IdColumn& ids) { return ids.type() == IdType::kString; }
+std::string_view TextAt(const ValueColumn& values, int64_t i) { return values.keyword(i); }
+std::string_view TextAt(const IdColumn& ids, int64_t i) { return ids.string(i); }
+uint64_t NumberAt(const ValueColumn& values, int64_t i) {
+  return static_cast<uint64_t>(values.key(i));
+}
+uint64_t NumberAt(const IdColumn& ids, int64_t i) { return ids.number(i); }
+
+template <typename Column>
+std::string BytesOf(const Column& column) {
+  std::vector<std::string> parts(static_cast<size_t>(column.size()));
+  for (int64_t i = 0; i < column.size(); ++i) {
     std::string& part = parts[static_cast<size_t>(i)];
-    if (values.is_keyword()) {
-      part = values.keyword(i);
+    if (IsText(column)) {
+      part = TextAt(column, i);
     } else {
-      AppendNumber(static_cast<uint64_t>(values.key(i)), &part);
+      AppendNumber(NumberAt(column, i), &part);
     }
   }
   return JoinSet(std::move(parts));
 }
 
-std::string BytesOf(const IdColumn& ids) {
-  std::vector<std::string> parts(static_cast<size_t>(ids.size()));
-  for (int64_t i = 0; i < ids.size(); ++i) {
-    std::string& part = parts[static_cast<size_t>(i)];
-    if (ids.type() == IdType::kString) {
-      part = ids.string(i);
-    } else {
-      AppendNumber(ids.number(i), &part);
-    }
-  }
-  return JoinSet(std::move(parts));
+// Returns the size of the values or ids that FilterBytes counts.
+template <typename Column>
+int64_t SizeOf(const Column& column) {
+  if (!IsText(column)) return 8 * column.size();
+  int64_t bytes = 4 * column.size();
+  for (int64_t i = 0; i < column.size(); ++i)
+    bytes += static_cast<int64_t>(TextAt(column, i).size());
+  return bytes;
 }
 
 std::string CanonicalCondition(const Condition& condition, std::vector<std::string> children) {
@@ -125,17 +132,8 @@ int64_t FilterDepth(const FilterTree& tree) {
 int64_t FilterBytes(const FilterTree& tree) {
   int64_t bytes = 0;
   for (const Condition& condition : tree.conditions) {
-    bytes += 8 + static_cast<int64_t>(condition.attribute.size());
-    for (int64_t i = 0; i < condition.values.size(); ++i) {
-      bytes += condition.values.is_keyword()
-                   ? 4 + static_cast<int64_t>(condition.values.keyword(i).size())
-                   : 8;
-    }
-    for (int64_t i = 0; i < condition.ids.size(); ++i) {
-      bytes += condition.ids.type() == IdType::kString
-                   ? 4 + static_cast<int64_t>(condition.ids.string(i).size())
-                   : 8;
-    }
+    bytes += 8 + static_cast<int64_t>(condition.attribute.size()) + SizeOf(condition.values) +
+             SizeOf(condition.ids);
   }
   return bytes;
 }

@@ -23,6 +23,12 @@ enum class ConditionKind : uint8_t {
   kHasId,       // at least one id
 };
 
+// Returns true if conditions of this kind compare an attribute with values.
+inline bool TakesValues(ConditionKind kind) {
+  return kind == ConditionKind::kComparison || kind == ConditionKind::kIn ||
+         kind == ConditionKind::kListAny || kind == ConditionKind::kListAll;
+}
+
 enum class Comparison : uint8_t { kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual };
 
 struct Condition {

@@ -1,7 +1,6 @@
 #include "server/attributes/posting_lists.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 
 namespace nearfield::server {

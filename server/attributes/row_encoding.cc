@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
-#include "engine/base/status_macros.h"
 
 namespace nearfield::server {
 namespace {

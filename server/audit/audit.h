@@ -15,7 +15,7 @@ namespace nearfield::server {
 struct AuditBase {
   Engine* engine = nullptr;
   const Clock* clock = nullptr;
-  std::function<std::vector<std::shared_ptr<NamedCollection>>()> collections;
+  std::function<std::vector<NamedCollectionPtr>()> collections;
   Auditor::Report report_audit = [](const AuditCounts&) {};
   std::function<void(const ScrubCounts&)> report_scrub = [](const ScrubCounts&) {};
   std::function<void(const std::string& collection, const absl::Status&)> scrub_failed =

@@ -1,8 +1,5 @@
 #include "server/audit/auditor.h"
 
-#include <chrono>
-#include <utility>
-
 #include "engine/base/check.h"
 #include "engine/base/scramble.h"
 #include "server/audit/background.h"

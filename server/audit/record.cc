@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <variant>
 
@@ -168,6 +166,11 @@ Json RowsJson(const AnswerMismatch& mismatch, const Query& query) {
   return rows;
 }
 
+Json RowJson(const std::vector<uint8_t>& vector, const std::string& payload) {
+  return {{"vector", Hex(vector.data(), vector.size())},
+          {"payload", Hex(payload.data(), payload.size())}};
+}
+
 std::string Text(const Json& json) {
   return json.dump(1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
 }
@@ -234,14 +237,10 @@ std::string EncodeRecord(const RecordContext& context, const RowMismatch& mismat
   json["file"] = mismatch.file;
   json["block"] = mismatch.block;
   json["id"] = IdJson(mismatch.id);
-  json["stored"] = {
-      {"vector", Hex(mismatch.stored.data(), mismatch.stored.size())},
-      {"payload", Hex(mismatch.stored_payload.data(), mismatch.stored_payload.size())}};
+  json["stored"] = RowJson(mismatch.stored, mismatch.stored_payload);
   json["resident"] = nullptr;
   if (mismatch.resident.has_value()) {
-    json["resident"] = {
-        {"vector", Hex(mismatch.resident->data(), mismatch.resident->size())},
-        {"payload", Hex(mismatch.resident_payload.data(), mismatch.resident_payload.size())}};
+    json["resident"] = RowJson(*mismatch.resident, mismatch.resident_payload);
   }
   json["explanation"] = Explain(mismatch);
   return Text(json);

@@ -2,7 +2,7 @@
 
 #include <fcntl.h>
 
-#include <memory>
+#include <algorithm>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -16,31 +16,17 @@ namespace {
 constexpr char kSuffix[] = ".json";
 constexpr char kPartial[] = ".partial";
 
-using DirectoryPtr = std::shared_ptr<const store::Directory>;
-
-absl::StatusOr<DirectoryPtr> OpenOrMake(const std::string& path) {
-  absl::StatusOr<DirectoryPtr> directory = store::Directory::Open(path);
-  if (!absl::IsNotFound(directory.status())) return directory;
-  const absl::Status made = store::MakeDirectory(path);
-  if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
-  return store::Directory::Open(path);
-}
-
 int64_t CountRecords(const store::Directory& directory) {
-  const absl::StatusOr<std::vector<std::string>> names = directory.Names();
-  int64_t count = 0;
-  for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
-    count += absl::EndsWith(name, kSuffix) ? 1 : 0;
-  }
-  return count;
+  const auto names = directory.Names().value_or(std::vector<std::string>());
+  return std::count_if(names.begin(), names.end(),
+                       [](const std::string& name) { return absl::EndsWith(name, kSuffix); });
 }
 
 absl::Status WriteWhole(const store::Directory& directory, const std::string& name,
-                        std::string text) {
+                        const std::string& text) {
   ABSL_ASSIGN_OR_RETURN(const store::File file,
                         directory.OpenFile(name + kPartial, O_WRONLY | O_CREAT | O_TRUNC));
-  iovec part = {.iov_base = text.data(), .iov_len = text.size()};
-  ABSL_RETURN_IF_ERROR(file.WriteAt(0, absl::MakeSpan(&part, 1)));
+  ABSL_RETURN_IF_ERROR(file.WriteAt(0, text));
   ABSL_RETURN_IF_ERROR(file.SyncData());
   ABSL_RETURN_IF_ERROR(directory.Rename(name + kPartial, name));
   return directory.Sync();
@@ -57,7 +43,7 @@ absl::StatusOr<std::string> RecordFolder::Write(const std::string& text, int64_t
         absl::StrCat("a record of ", text.size(), " bytes, the limit is ", kRecordBytesMax));
   }
   const MutexLock lock(mutex_);
-  ABSL_ASSIGN_OR_RETURN(const DirectoryPtr directory, OpenOrMake(path_));
+  ABSL_ASSIGN_OR_RETURN(const auto directory, store::Directory::OpenOrMake(path_));
   if (const int64_t count = CountRecords(*directory); count >= kRecordsMax) {
     return absl::ResourceExhaustedError(
         absl::StrCat(path_, " holds ", count, " records, the limit is ", kRecordsMax));
@@ -73,7 +59,7 @@ absl::StatusOr<std::string> RecordFolder::Write(const std::string& text, int64_t
 
 int64_t RecordFolder::Count() const {
   if (path_.empty()) return 0;
-  const absl::StatusOr<DirectoryPtr> directory = store::Directory::Open(path_);
+  const auto directory = store::Directory::Open(path_);
   return directory.ok() ? CountRecords(**directory) : 0;
 }
 

@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <string>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/base/mutex.h"
 

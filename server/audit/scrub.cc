@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "server/store/segment_format.h"
 
@@ -52,11 +51,8 @@ class SegmentScrub {
 
  private:
   absl::Status Load(const store::Store::BlockSink& sink) {
-    store::LoadOptions options;
-    options.threads = 1;
-    options.read_bytes = kChunkBytes;
-    options.segment = segment_;
-    return named_.store->Load(named_.store_id, sink, options);
+    return named_.store->Load(named_.store_id, sink,
+                              {.threads = 1, .read_bytes = kChunkBytes, .segment = segment_});
   }
 
   absl::Status Compare(const StoredBlock& block) {

@@ -32,7 +32,7 @@ bool Scrubber::Pass() {
                             .pace = base_.pace,
                             .alarm = base_.alarm,
                             .counts = &counts_};
-  for (const std::shared_ptr<NamedCollection>& named : base_.collections()) {
+  for (const NamedCollectionPtr& named : base_.collections()) {
     if (named->store == nullptr || named->dropped.load() || !named->load_status.ok()) continue;
     const absl::Status status = ScrubCollection(*named, tools);
     if (absl::IsCancelled(status)) return false;

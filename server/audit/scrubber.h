@@ -24,7 +24,7 @@ struct ScrubberOptions {
 
 // The objects that the scrubber uses. All outlive it.
 struct ScrubberBase {
-  std::function<std::vector<std::shared_ptr<NamedCollection>>()> collections;
+  std::function<std::vector<NamedCollectionPtr>()> collections;
   const Clock* clock = nullptr;
   Pace* pace = nullptr;
   Alarm* alarm = nullptr;

@@ -65,9 +65,8 @@ Catalog::Catalog(Base base, int64_t collections_max)
       attributes_(std::make_shared<AttributeShared>(base_.attribute_memory_bytes,
                                                     base_.filter_cache_bytes)) {}
 
-std::shared_ptr<NamedCollection> Catalog::Make(
-    const std::string& name, std::shared_ptr<Collection> collection,
-    std::unique_ptr<CollectionAttributes> attributes) const {
+NamedCollectionPtr Catalog::Make(const std::string& name, std::shared_ptr<Collection> collection,
+                                 std::unique_ptr<CollectionAttributes> attributes) const {
   auto named = std::make_shared<NamedCollection>();
   named->name = name;
   named->collection = std::move(collection);
@@ -77,15 +76,15 @@ std::shared_ptr<NamedCollection> Catalog::Make(
   return named;
 }
 
-std::shared_ptr<NamedCollection> Catalog::Stored(const store::StoredCollection& stored,
-                                                 std::shared_ptr<NamedCollection> named) const {
+NamedCollectionPtr Catalog::Stored(const store::StoredCollection& stored,
+                                   NamedCollectionPtr named) const {
   named->store_id = stored.id;
   named->incarnation = base_.store->IncarnationOf(stored.id);
   return named;
 }
 
-absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::LoadOne(
-    const store::StoredCollection& stored, const store::LoadOptions& options) const {
+absl::StatusOr<NamedCollectionPtr> Catalog::LoadOne(const store::StoredCollection& stored,
+                                                    const store::LoadOptions& options) const {
   absl::StatusOr<AttributeSchema> schema = DecodeSchema(stored.attribute_schema);
   absl::Status state = schema.status();
   if (schema.ok()) {
@@ -99,7 +98,7 @@ absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::LoadOne(
   }
   ABSL_ASSIGN_OR_RETURN(std::shared_ptr<Collection> empty,
                         base_.engine->CreateCollection(stored.spec, stored.epoch));
-  std::shared_ptr<NamedCollection> named =
+  NamedCollectionPtr named =
       Make(stored.name, std::move(empty),
            std::make_unique<CollectionAttributes>(
                schema.ok() ? *std::move(schema) : AttributeSchema(), attributes_));
@@ -116,7 +115,7 @@ absl::Status Catalog::Load(const std::function<void(const LoadProgress&)>& progr
     options.progress = [&](const store::LoadProgress& now) {
       progress({.collection = stored.name, .of_collection = now});
     };
-    ABSL_ASSIGN_OR_RETURN(std::shared_ptr<NamedCollection> named, LoadOne(stored, options));
+    ABSL_ASSIGN_OR_RETURN(NamedCollectionPtr named, LoadOne(stored, options));
     const MutexLock lock(mutex_);
     for (const std::string& alias : stored.aliases) aliases_[alias] = named;
     collections_[stored.name] = std::move(named);
@@ -124,11 +123,11 @@ absl::Status Catalog::Load(const std::function<void(const LoadProgress&)>& progr
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::Create(const std::string& name,
-                                                                 const CollectionSpec& spec,
-                                                                 AttributeSchema schema) {
+absl::StatusOr<NamedCollectionPtr> Catalog::Create(const std::string& name,
+                                                   const CollectionSpec& spec,
+                                                   AttributeSchema schema) {
   ABSL_RETURN_IF_ERROR(ValidateCollectionName(name));
-  return CatchOutOfMemory([&]() -> absl::StatusOr<std::shared_ptr<NamedCollection>> {
+  return CatchOutOfMemory([&]() -> absl::StatusOr<NamedCollectionPtr> {
     const MutexLock creation_lock(creation_mutex_);
     {
       const MutexLock lock(mutex_);
@@ -151,10 +150,10 @@ absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::Create(const std::stri
                           base_.engine->CreateCollection(spec));
     const std::string encoded = EncodeSchema(schema);
     // Allocate everything before the store's commit.
-    const std::shared_ptr<NamedCollection> named =
+    const NamedCollectionPtr named =
         Make(name, std::move(collection),
              std::make_unique<CollectionAttributes>(std::move(schema), attributes_));
-    std::map<std::string, std::shared_ptr<NamedCollection>> added = {{name, named}};
+    std::map<std::string, NamedCollectionPtr> added = {{name, named}};
     if (base_.store == nullptr) {
       named->incarnation = RandomNumber();
     } else {
@@ -169,30 +168,30 @@ absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::Create(const std::stri
   });
 }
 
-std::shared_ptr<NamedCollection> Catalog::LookUp(const std::string& name) const {
+NamedCollectionPtr Catalog::LookUp(const std::string& name) const {
   const MutexLock lock(mutex_);
   if (const auto it = collections_.find(name); it != collections_.end()) return it->second;
   if (const auto it = aliases_.find(name); it != aliases_.end()) return it->second;
   return nullptr;
 }
 
-absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::FindAny(const std::string& name) const {
-  std::shared_ptr<NamedCollection> named = LookUp(name);
+absl::StatusOr<NamedCollectionPtr> Catalog::FindAny(const std::string& name) const {
+  NamedCollectionPtr named = LookUp(name);
   if (named == nullptr) return NoSuchCollection("name", name);
   return named;
 }
 
-absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::Find(const std::string& name) const {
-  std::shared_ptr<NamedCollection> named = LookUp(name);
+absl::StatusOr<NamedCollectionPtr> Catalog::Find(const std::string& name) const {
+  NamedCollectionPtr named = LookUp(name);
   if (named == nullptr) return NoSuchCollection("collection", name);
   if (!named->load_status.ok()) return named->load_status;
   return named;
 }
 
-absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::Drop(const std::string& name) {
-  return CatchOutOfMemory([&]() -> absl::StatusOr<std::shared_ptr<NamedCollection>> {
+absl::StatusOr<NamedCollectionPtr> Catalog::Drop(const std::string& name) {
+  return CatchOutOfMemory([&]() -> absl::StatusOr<NamedCollectionPtr> {
     const MutexLock creation_lock(creation_mutex_);
-    ABSL_ASSIGN_OR_RETURN(std::shared_ptr<NamedCollection> named, FindAny(name));
+    ABSL_ASSIGN_OR_RETURN(NamedCollectionPtr named, FindAny(name));
     if (named->name != name) {
       return absl::FailedPreconditionError(
           absl::StrCat("name: ", Shown(name), " is an alias of the collection ", Shown(named->name),
@@ -245,10 +244,10 @@ absl::StatusOr<Catalog::AliasChange> Catalog::SetAlias(const std::string& alias,
   });
 }
 
-absl::StatusOr<std::shared_ptr<NamedCollection>> Catalog::DropAlias(const std::string& alias) {
-  return CatchOutOfMemory([&]() -> absl::StatusOr<std::shared_ptr<NamedCollection>> {
+absl::StatusOr<NamedCollectionPtr> Catalog::DropAlias(const std::string& alias) {
+  return CatchOutOfMemory([&]() -> absl::StatusOr<NamedCollectionPtr> {
     const MutexLock creation_lock(creation_mutex_);
-    std::shared_ptr<NamedCollection> named;
+    NamedCollectionPtr named;
     {
       const MutexLock lock(mutex_);
       const auto it = aliases_.find(alias);
@@ -302,9 +301,9 @@ absl::StatusOr<store::UploadInfo> Catalog::DropUpload(const std::string& token) 
   return info;
 }
 
-std::vector<std::shared_ptr<NamedCollection>> Catalog::List() const {
+std::vector<NamedCollectionPtr> Catalog::List() const {
   const MutexLock lock(mutex_);
-  std::vector<std::shared_ptr<NamedCollection>> all;
+  std::vector<NamedCollectionPtr> all;
   all.reserve(collections_.size());
   for (const auto& [name, named] : collections_) all.push_back(named);
   return all;

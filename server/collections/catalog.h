@@ -43,6 +43,8 @@ struct NamedCollection {
   std::atomic<bool> dropped{false};
 };
 
+using NamedCollectionPtr = std::shared_ptr<NamedCollection>;
+
 // Returns OK if `incarnation` is absent or that of the collection. Epochs of another incarnation
 // must not be used with this collection. Errors: FailedPrecondition.
 absl::Status CheckIncarnation(const NamedCollection& named, std::optional<uint64_t> incarnation);
@@ -79,24 +81,23 @@ class Catalog {
 
   // Errors: InvalidArgument (name, spec), AlreadyExists (a collection or alias has the name),
   // ResourceExhausted (collections_max), and those of the engine and the store.
-  absl::StatusOr<std::shared_ptr<NamedCollection>> Create(const std::string& name,
-                                                          const CollectionSpec& spec,
-                                                          AttributeSchema schema = {});
+  absl::StatusOr<NamedCollectionPtr> Create(const std::string& name, const CollectionSpec& spec,
+                                            AttributeSchema schema = {});
 
   // Finds a collection by its name or an alias.
   // Errors: NotFound (names the field `collection`; FindAny names `name`); the collection's
   // load_status if it could not be loaded.
-  absl::StatusOr<std::shared_ptr<NamedCollection>> Find(const std::string& name) const;
+  absl::StatusOr<NamedCollectionPtr> Find(const std::string& name) const;
   // As Find, but also returns a collection that could not be loaded.
-  absl::StatusOr<std::shared_ptr<NamedCollection>> FindAny(const std::string& name) const;
+  absl::StatusOr<NamedCollectionPtr> FindAny(const std::string& name) const;
 
   // Frees the name and its aliases immediately and returns the collection.
   // Errors: NotFound, FailedPrecondition (an alias; names its collection), and those of the store.
-  absl::StatusOr<std::shared_ptr<NamedCollection>> Drop(const std::string& name);
+  absl::StatusOr<NamedCollectionPtr> Drop(const std::string& name);
 
   struct AliasChange {
-    std::shared_ptr<NamedCollection> now;
-    std::shared_ptr<NamedCollection> before;  // null: the alias is new
+    NamedCollectionPtr now;
+    NamedCollectionPtr before;  // null: the alias is new
   };
   // Makes `alias` another name of the collection. If it named another collection, the change is
   // atomic: every look-up finds one of the two.
@@ -105,9 +106,9 @@ class Catalog {
   absl::StatusOr<AliasChange> SetAlias(const std::string& alias, const std::string& collection);
   // Returns the collection that the alias named. Errors: NotFound (also for the name of a
   // collection), and those of the store.
-  absl::StatusOr<std::shared_ptr<NamedCollection>> DropAlias(const std::string& alias);
+  absl::StatusOr<NamedCollectionPtr> DropAlias(const std::string& alias);
   // Returns a consistent copy of all aliases.
-  using Aliases = std::map<std::string, std::shared_ptr<NamedCollection>>;
+  using Aliases = std::map<std::string, NamedCollectionPtr>;
   Aliases ListAliases() const;
 
   // Returns null if nothing is stored.
@@ -130,21 +131,19 @@ class Catalog {
   const AttributeShared& attributes() const { return *attributes_; }
 
   // Ordered by name.
-  std::vector<std::shared_ptr<NamedCollection>> List() const;
+  std::vector<NamedCollectionPtr> List() const;
 
  private:
-  std::shared_ptr<NamedCollection> Make(const std::string& name,
-                                        std::shared_ptr<Collection> collection,
-                                        std::unique_ptr<CollectionAttributes> attributes) const;
+  NamedCollectionPtr Make(const std::string& name, std::shared_ptr<Collection> collection,
+                          std::unique_ptr<CollectionAttributes> attributes) const;
   // Returns `named` with the id and incarnation of the stored collection.
-  std::shared_ptr<NamedCollection> Stored(const store::StoredCollection& stored,
-                                          std::shared_ptr<NamedCollection> named) const;
+  NamedCollectionPtr Stored(const store::StoredCollection& stored, NamedCollectionPtr named) const;
   // Finds a collection by its name or an alias; null if there is none.
-  std::shared_ptr<NamedCollection> LookUp(const std::string& name) const;
+  NamedCollectionPtr LookUp(const std::string& name) const;
   // Loads one collection. If that fails, returns it empty with its error as state. Errors:
   // Unavailable, Cancelled.
-  absl::StatusOr<std::shared_ptr<NamedCollection>> LoadOne(const store::StoredCollection& stored,
-                                                           const store::LoadOptions& options) const;
+  absl::StatusOr<NamedCollectionPtr> LoadOne(const store::StoredCollection& stored,
+                                             const store::LoadOptions& options) const;
 
   const Base base_;
   const int64_t collections_max_;
@@ -152,7 +151,7 @@ class Catalog {
   // Serializes changes of names; look-ups do not wait for it.
   Mutex creation_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   mutable Mutex mutex_;
-  std::map<std::string, std::shared_ptr<NamedCollection>> collections_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, NamedCollectionPtr> collections_ ABSL_GUARDED_BY(mutex_);
   // Names that no collection has; their targets are in collections_.
   Aliases aliases_ ABSL_GUARDED_BY(mutex_);
 };

@@ -8,7 +8,6 @@
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/attributes/evaluate.h"
-#include "server/attributes/ordinal_set.h"
 #include "server/attributes/row_encoding.h"
 
 namespace nearfield::server {
@@ -47,32 +46,26 @@ absl::StatusOr<ChosenRows> CollectionAttributes::Choose(const Collection& collec
                                                         std::shared_ptr<const PinnedEpoch> at,
                                                         const std::function<bool()>& cancelled) {
   // Pin the state first: a later snapshot has every row of it, as long as the state is held.
-  ChosenRows chosen = {.at = at != nullptr ? std::move(at) : collection.PinEpoch()};
+  if (at == nullptr) at = collection.PinEpoch();
   const std::shared_ptr<const AttributeSnapshot> snapshot = columns_.Snapshot();
   EvaluateOptions options;
   options.cancelled = cancelled;
   options.resolve_ids = [&](const IdColumn& ids) -> absl::StatusOr<OrdinalSet> {
-    ABSL_ASSIGN_OR_RETURN(const RowFilter rows, collection.RowsWithIds(chosen.at.get(), ids));
+    ABSL_ASSIGN_OR_RETURN(const RowFilter rows, collection.RowsWithIds(at.get(), ids));
     return OrdinalSet::FromWords(0, rows.chosen);
   };
   ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const FilterRows> rows,
-                        shared_->cache.Evaluate(filter, *snapshot, options, chosen.at->epoch()));
-  chosen.rows = rows;
-  chosen.rows_count_max = rows->rows_count;
-  return chosen;
+                        shared_->cache.Evaluate(filter, *snapshot, options, at->epoch()));
+  return ChosenRows{.at = std::move(at), .rows = rows, .rows_count_max = rows->rows_count};
 }
 
 std::optional<ChosenRows> CollectionAttributes::FindKept(const Collection& collection,
                                                          const Filter& filter,
                                                          std::shared_ptr<const PinnedEpoch> at) {
-  ChosenRows chosen = {.at = at != nullptr ? std::move(at) : collection.PinEpoch()};
-  const std::shared_ptr<const AttributeSnapshot> snapshot = columns_.Snapshot();
-  const std::shared_ptr<const FilterRows> rows =
-      shared_->cache.Find(filter, *snapshot, chosen.at->epoch());
+  if (at == nullptr) at = collection.PinEpoch();
+  const auto rows = shared_->cache.Find(filter, *columns_.Snapshot(), at->epoch());
   if (rows == nullptr) return std::nullopt;
-  chosen.rows = rows;
-  chosen.rows_count_max = rows->rows_count;
-  return chosen;
+  return ChosenRows{.at = std::move(at), .rows = rows, .rows_count_max = rows->rows_count};
 }
 
 absl::Status CollectionAttributes::Tidy(Collection& collection,
@@ -176,11 +169,7 @@ void AttributeUpload::Finalize(bool visible) noexcept {
   // The commit is already decided. If memory is exhausted, small chunks stay unmerged and invisible
   // rows stay until the next Tidy.
   CatchOutOfMemory([&] {
-    if (visible) {
-      to_->columns_.MergeSmall();
-    } else {
-      to_->columns_.Release(rows_);
-    }
+    visible ? to_->columns_.MergeSmall() : to_->columns_.Release(rows_);
     return absl::OkStatus();
   }).IgnoreError();
   to_->NoteBytes();

@@ -30,8 +30,7 @@ absl::Status CheckTokenIsOf(const NamedCollection& named, UploadMode mode,
       "begin.upload_token: of an upload into another collection, or with another mode");
 }
 
-CollectionUpload::CollectionUpload(std::shared_ptr<NamedCollection> named,
-                                   const BeginUploadRequest& request)
+CollectionUpload::CollectionUpload(NamedCollectionPtr named, const BeginUploadRequest& request)
     : named_(std::move(named)),
       resumable_(!request.token.empty()),
       attributes_(named_->attributes.get()) {}
@@ -42,7 +41,7 @@ CollectionUpload::~CollectionUpload() {
 }
 
 absl::StatusOr<std::unique_ptr<CollectionUpload>> CollectionUpload::Begin(
-    std::shared_ptr<NamedCollection> named, const BeginUploadRequest& request) {
+    NamedCollectionPtr named, const BeginUploadRequest& request) {
   std::unique_ptr<CollectionUpload> upload(new CollectionUpload(std::move(named), request));
   const NamedCollection& to = *upload->named_;
   if (upload->resumable_ && to.store == nullptr) {

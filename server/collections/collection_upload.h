@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -45,8 +44,8 @@ class CollectionUpload {
   // Errors: those of the engine, the store and `dead`; FailedPrecondition (a token although nothing
   // is stored; the token belongs to another collection or mode, or is in use); InvalidArgument (the
   // token has more rows than the reservation).
-  static absl::StatusOr<std::unique_ptr<CollectionUpload>> Begin(
-      std::shared_ptr<NamedCollection> named, const BeginUploadRequest& request);
+  static absl::StatusOr<std::unique_ptr<CollectionUpload>> Begin(NamedCollectionPtr named,
+                                                                 const BeginUploadRequest& request);
   ~CollectionUpload();
 
   // Returns the position after the blocks so far.
@@ -62,13 +61,13 @@ class CollectionUpload {
   absl::StatusOr<CommitResult> Commit();
 
  private:
-  CollectionUpload(std::shared_ptr<NamedCollection> named, const BeginUploadRequest& request);
+  CollectionUpload(NamedCollectionPtr named, const BeginUploadRequest& request);
   absl::Status OpenSegment(const BeginUploadRequest& request);
   absl::Status Resume(const BeginUploadRequest& request);
   // Makes the commit durable.
   absl::Status Record(const PendingChange& change);
 
-  const std::shared_ptr<NamedCollection> named_;
+  const NamedCollectionPtr named_;
   const bool resumable_;
   std::unique_ptr<Upload> upload_;
   AttributeUpload attributes_;

@@ -17,15 +17,9 @@ constexpr std::chrono::milliseconds kCancelledWait{20};
 // without end.
 constexpr int kStepsMax = 4 * kGenerationsMax;
 
-// Thresholds that leave no deleted row. Parts are not joined beyond what the background compaction
-// does, because that copies rows and frees nothing.
+// A threshold that leaves no deleted row in memory. Parts are not joined beyond what the background
+// compaction does, because that copies rows and frees nothing.
 constexpr CompactionOptions kWholeMemory = {.dead_share_max = 0};
-
-store::CompactOptions WholeDisk() {
-  store::CompactOptions options;
-  options.dead_share_max = 0;
-  return options;
-}
 
 }  // namespace
 
@@ -51,7 +45,7 @@ void Compactor::Nudge() {
   wake_.NotifyOne();
 }
 
-absl::StatusOr<GivenBack> Compactor::CompactNow(std::shared_ptr<NamedCollection> named,
+absl::StatusOr<GivenBack> Compactor::CompactNow(NamedCollectionPtr named,
                                                 std::function<bool()> cancelled) {
   Order order = {.named = std::move(named), .cancelled = std::move(cancelled)};
   MutexLock lock(mutex_);
@@ -106,7 +100,7 @@ void Compactor::Run() {
 }
 
 absl::Status Compactor::CompactAll() {
-  for (const std::shared_ptr<NamedCollection>& named : collections_()) {
+  for (const NamedCollectionPtr& named : collections_()) {
     if (Interrupted()) return absl::OkStatus();
     if (named->dropped.load() || !named->load_status.ok()) continue;
     const absl::Status status = CatchOutOfMemory([&] { return CompactOne(*named); });
@@ -128,8 +122,7 @@ absl::Status Compactor::CompactOne(const NamedCollection& named) {
   if (!memory.ok() && !absl::IsResourceExhausted(memory)) return memory;
   ABSL_RETURN_IF_ERROR(named.attributes->Tidy(*named.collection, [this] { return ending(); }));
   if (named.store == nullptr) return memory;
-  store::CompactOptions options;
-  options.cancelled = [this] { return ending(); };
+  const store::CompactOptions options = {.cancelled = [this] { return ending(); }};
   if (!named.store->CompactionDue(named.store_id, options)) return memory;
   ABSL_RETURN_IF_ERROR(named.store->Compact(named.store_id, options).status());
   return memory;
@@ -184,8 +177,8 @@ absl::Status Compactor::CompactMemory(const Order& order, GivenBack* given) {
 }
 
 absl::Status Compactor::CompactDisk(const Order& order, GivenBack* given) {
-  store::CompactOptions options = WholeDisk();
-  options.cancelled = [this, &order] { return !GoOn(order).ok(); };
+  const store::CompactOptions options = {.dead_share_max = 0,
+                                         .cancelled = [this, &order] { return !GoOn(order).ok(); }};
   for (int steps = 0; steps < kStepsMax; ++steps) {
     ABSL_RETURN_IF_ERROR(GoOn(order));
     const auto step = order.named->store->Compact(order.named->store_id, options);

@@ -32,7 +32,7 @@ struct GivenBack {
 // compacted (no memory for the copy, a full disk) is tried again after the next change.
 class Compactor {
  public:
-  using Collections = std::function<std::vector<std::shared_ptr<NamedCollection>>()>;
+  using Collections = std::function<std::vector<NamedCollectionPtr>()>;
   using Report = std::function<void(const std::string& collection, const absl::Status& status)>;
 
   // `collections` returns all collections. `report` receives failures of the background compaction.
@@ -49,12 +49,11 @@ class Compactor {
   // freed stays freed. Thread-safe.
   // Errors: ResourceExhausted (no memory or disk space for the copy), Aborted (the collection was
   // dropped), Cancelled, DataLoss, Unavailable (device lost).
-  absl::StatusOr<GivenBack> CompactNow(std::shared_ptr<NamedCollection> named,
-                                       std::function<bool()> cancelled);
+  absl::StatusOr<GivenBack> CompactNow(NamedCollectionPtr named, std::function<bool()> cancelled);
 
  private:
   struct Order {
-    std::shared_ptr<NamedCollection> named;
+    NamedCollectionPtr named;
     std::function<bool()> cancelled;
     bool begun = false;
     bool done = false;

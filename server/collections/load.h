@@ -1,7 +1,6 @@
 // LoadCollection: loads a collection from the store into the engine at the server's start.
 #pragma once
 
-#include <functional>
 #include <memory>
 
 #include "absl/status/statusor.h"

@@ -1,5 +1,6 @@
 #include "server/config/file.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -33,10 +34,8 @@ std::optional<std::string> ParseValue(absl::string_view text) {
 }
 
 bool IsKnown(const std::string& name, const SettingList& settings) {
-  for (const SettingBase* setting : settings.all()) {
-    if (setting->name() == name) return true;
-  }
-  return false;
+  return std::any_of(settings.all().begin(), settings.all().end(),
+                     [&name](const SettingBase* setting) { return setting->name() == name; });
 }
 
 }  // namespace

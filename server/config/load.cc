@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <array>
 #include <fstream>
-#include <map>
 #include <set>
 #include <utility>
 
@@ -192,10 +191,11 @@ absl::StatusOr<LoadOutcome> LoadSettings(int argc, const char* const* argv,
   CommandLine line;
   ABSL_ASSIGN_OR_RETURN(const std::optional<std::string> help,
                         ParseCommandLine(argc, argv, *settings, &line));
-  if (help.has_value()) return LoadOutcome{LoadOutcome::Action::kPrint, *help, "", {}};
+  using Action = LoadOutcome::Action;
+  if (help.has_value()) return LoadOutcome{.action = Action::kPrint, .output = *help};
   if (line.version) {
-    return LoadOutcome{
-        LoadOutcome::Action::kPrint, "nearfield-server " NEARFIELD_VERSION "\n", "", {}};
+    return LoadOutcome{.action = Action::kPrint,
+                       .output = "nearfield-server " NEARFIELD_VERSION "\n"};
   }
   if (const auto it = environment.find(kConfigVariable);
       line.config_file.empty() && it != environment.end()) {
@@ -207,17 +207,18 @@ absl::StatusOr<LoadOutcome> LoadSettings(int argc, const char* const* argv,
   }
   ABSL_RETURN_IF_ERROR(Resolve(file, environment, line, settings));
   ABSL_ASSIGN_OR_RETURN(const MemoryPlan plan, FinalizeSettings(machine, settings));
-  const std::vector<std::string> unknown = UnknownVariables(environment, *settings);
+  LoadOutcome outcome = {.snapshot_dir = line.restore_from,
+                         .unknown_variables = UnknownVariables(environment, *settings)};
   if (line.check_config) {
-    std::string text = settings->Effective() + plan.Text();
-    for (const std::string& name : unknown) {
-      absl::StrAppend(&text, "# ", name, " of the environment names no setting: ignored\n");
+    outcome.action = Action::kPrint;
+    outcome.output = settings->Effective() + plan.Text();
+    for (const std::string& name : outcome.unknown_variables) {
+      absl::StrAppend(&outcome.output, "# ", name,
+                      " of the environment names no setting: ignored\n");
     }
-    return LoadOutcome{LoadOutcome::Action::kPrint, text, "", unknown};
+    return outcome;
   }
-  if (!line.check_data_dir && line.restore_from.empty()) {
-    return LoadOutcome{LoadOutcome::Action::kServe, "", "", unknown};
-  }
+  if (!line.check_data_dir && line.restore_from.empty()) return outcome;
   if (line.check_data_dir && !line.restore_from.empty()) {
     return absl::InvalidArgumentError(
         "command line: --restore-from checks what it makes; give it or --check-data-dir");
@@ -226,8 +227,8 @@ absl::StatusOr<LoadOutcome> LoadSettings(int argc, const char* const* argv,
     return absl::InvalidArgumentError(
         absl::StrCat("data_dir = \"", settings->data_dir.value(), "\": names no directory"));
   }
-  if (line.check_data_dir) return LoadOutcome{LoadOutcome::Action::kCheckDataDir, "", "", unknown};
-  return LoadOutcome{LoadOutcome::Action::kRestore, "", line.restore_from, unknown};
+  outcome.action = line.check_data_dir ? Action::kCheckDataDir : Action::kRestore;
+  return outcome;
 }
 
 }  // namespace nearfield::server

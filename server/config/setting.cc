@@ -8,8 +8,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 
 namespace nearfield::server {
 namespace {
@@ -138,10 +138,9 @@ bool TextSetting::Parse(std::string_view text) {
   return true;
 }
 
-std::string ChoiceSetting::Allowed() const { return absl::StrJoin(choices_, "|"); }
-
 bool ChoiceSetting::Parse(std::string_view text) {
-  if (std::find(choices_.begin(), choices_.end(), text) == choices_.end()) return false;
+  const std::vector<std::string> choices = absl::StrSplit(choices_, '|');
+  if (std::find(choices.begin(), choices.end(), text) == choices.end()) return false;
   value_ = std::string(text);
   return true;
 }

@@ -75,6 +75,7 @@ struct Range {
   int64_t min = 0;
   int64_t max = 0;
 };
+constexpr Range Between(int64_t min, int64_t max) { return {.min = min, .max = max}; }
 
 // An integer.
 class NumberSetting : public SettingBase {
@@ -130,20 +131,20 @@ class TextSetting : public SettingBase {
 // One of a fixed list of words.
 class ChoiceSetting : public SettingBase {
  public:
-  ChoiceSetting(SettingList& list, std::string name, std::vector<std::string> choices,
-                std::string help)  // the first choice is the default
+  // `choices`: "auto|cpu|gpu"; the first is the default.
+  ChoiceSetting(SettingList& list, std::string name, std::string choices, std::string help)
       : SettingBase(list, std::move(name), std::move(help)),
         choices_(std::move(choices)),
-        value_(choices_.front()) {}
+        value_(choices_.substr(0, choices_.find('|'))) {}
   const std::string& value() const { return value_; }
   std::string Text() const override { return value_; }
-  std::string Allowed() const override;
+  std::string Allowed() const override { return choices_; }
 
  protected:
   bool Parse(std::string_view text) override;
 
  private:
-  std::vector<std::string> choices_;
+  std::string choices_;
   std::string value_;
 };
 

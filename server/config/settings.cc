@@ -4,13 +4,12 @@
 #include <sys/un.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <filesystem>
-#include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
 
 namespace nearfield::server {
 namespace {
@@ -43,67 +42,63 @@ bool Holds(const std::string& dir, const std::string& path) {
   return !relative.empty() && *relative.begin() != "..";
 }
 
+// Returns InvalidArgument: 'NAME = "VALUE": WHAT'.
+absl::Status Refused(const TextSetting& setting, absl::string_view what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(setting.name(), " = \"", setting.value(), "\": ", what));
+}
+
+// Returns OK if the setting is in its relation to `limit`: `holds`. Else InvalidArgument.
+absl::Status Check(bool holds, const SettingBase& setting, const char* relation,
+                   const SettingBase& limit) {
+  if (holds) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(setting.name(), " = ", setting.Text(),
+                                                 ": must be ", relation, " ", limit.name(), " = ",
+                                                 limit.Text()));
+}
+
 }  // namespace
 
 absl::Status Settings::Validate() const {
+  const bool is_unix = absl::StartsWith(listen.value(), kUnix);
   if (!IsAddress(listen.value())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("listen = \"", listen.value(),
-                     "\": must be HOST:PORT with a port of 0 .. 65535, or unix:PATH; an IPv6 "
-                     "address stands in brackets, as in [::1]:50051"));
+    return Refused(listen,
+                   "must be HOST:PORT with a port of 0 .. 65535, or unix:PATH; an IPv6 address "
+                   "stands in brackets, as in [::1]:50051");
   }
-  if (absl::StartsWith(listen.value(), kUnix) &&
-      listen.value().size() - (sizeof(kUnix) - 1) > kUnixPathBytesMax) {
-    return absl::InvalidArgumentError(absl::StrCat("listen = \"", listen.value(), "\": a path of ",
-                                                   listen.value().size() - (sizeof(kUnix) - 1),
-                                                   " bytes, a socket's path has at most ",
-                                                   kUnixPathBytesMax));
+  const size_t path_bytes = is_unix ? listen.value().size() - (sizeof(kUnix) - 1) : 0;
+  if (path_bytes > kUnixPathBytesMax) {
+    return Refused(listen, absl::StrCat("a path of ", path_bytes,
+                                        " bytes, a socket's path has at most ", kUnixPathBytesMax));
   }
-  if (absl::StartsWith(listen.value(), kUnix) && !port_file.value().empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("port_file = \"", port_file.value(),
-                                                   "\": listen = \"", listen.value(),
-                                                   "\" has no port to write"));
+  if (is_unix && !port_file.value().empty()) {
+    return Refused(port_file,
+                   absl::StrCat("listen = \"", listen.value(), "\" has no port to write"));
   }
   if (data_dir.value().empty()) {
-    return absl::InvalidArgumentError(
-        "data_dir = \"\": must be a directory, or none for collections that live in memory alone");
+    return Refused(data_dir,
+                   "must be a directory, or none for collections that live in memory alone");
   }
   if (!snapshot_dir.value().empty() && keeps_data() &&
       Holds(data_dir.value(), snapshot_dir.value())) {
-    return absl::InvalidArgumentError(absl::StrCat("snapshot_dir = \"", snapshot_dir.value(),
-                                                   "\": lies in data_dir = \"", data_dir.value(),
-                                                   "\", which belongs to the store alone"));
+    return Refused(snapshot_dir, absl::StrCat("lies in data_dir = \"", data_dir.value(),
+                                              "\", which belongs to the store alone"));
   }
-  if (queries_max.value() > batch_max.value()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("queries_max = ", queries_max.value(),
-                     ": must be at most batch_max = ", batch_max.value()));
-  }
-  if (payload_bytes_max.value() > upload_block_bytes_max() / 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("payload_bytes_max = ", payload_bytes_max.Text(),
-                     ": must be at most half of request_bytes_max = ", request_bytes_max.Text()));
-  }
-  if (payload_bytes_max.value() > response_bytes_max.value() / 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("payload_bytes_max = ", payload_bytes_max.Text(),
-                     ": must be at most half of response_bytes_max = ", response_bytes_max.Text()));
-  }
-  if (queue_bytes_max.value() < request_bytes_max.value()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("queue_bytes_max = ", queue_bytes_max.Text(),
-                     ": must be at least request_bytes_max = ", request_bytes_max.Text()));
-  }
-  if (replies_bytes_max.value() / kReplyCopies < response_bytes_max.value()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("replies_bytes_max = ", replies_bytes_max.Text(),
-                     ": must be at least twice response_bytes_max = ", response_bytes_max.Text()));
-  }
+  const int64_t request = request_bytes_max.value();
+  const int64_t response = response_bytes_max.value();
+  const int64_t payload = payload_bytes_max.value();
+  ABSL_RETURN_IF_ERROR(
+      Check(queries_max.value() <= batch_max.value(), queries_max, "at most", batch_max));
+  ABSL_RETURN_IF_ERROR(Check(payload <= upload_block_bytes_max() / 2, payload_bytes_max,
+                             "at most half of", request_bytes_max));
+  ABSL_RETURN_IF_ERROR(
+      Check(payload <= response / 2, payload_bytes_max, "at most half of", response_bytes_max));
+  ABSL_RETURN_IF_ERROR(
+      Check(queue_bytes_max.value() >= request, queue_bytes_max, "at least", request_bytes_max));
+  ABSL_RETURN_IF_ERROR(Check(replies_bytes_max.value() / kReplyCopies >= response,
+                             replies_bytes_max, "at least twice", response_bytes_max));
   for (const BytesSetting* each : {&requests_bytes_max, &transport_bytes_max}) {
-    if (each->value() >= request_bytes_max.value()) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(each->name(), " = ", each->Text(),
-                     ": must be at least request_bytes_max = ", request_bytes_max.Text()));
+    ABSL_RETURN_IF_ERROR(Check(each->value() >= request, *each, "at least", request_bytes_max));
   }
   return absl::OkStatus();
 }

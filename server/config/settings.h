@@ -40,305 +40,182 @@ struct Settings : SettingList {
                            "Directory for snapshots, outside data_dir. Created if it does not "
                            "exist. On the file system of data_dir, a snapshot shares its files and "
                            "takes no space at first. Empty: no snapshots can be made."};
-  NumberSetting snapshots_max{*this,
-                              "snapshots_max",
-                              64,
-                              {1, 100000},
+  NumberSetting snapshots_max{*this, "snapshots_max", 64, Between(1, 100000),
                               "Maximum snapshots in snapshot_dir; one more is refused."};
 
   // The engine.
-  ChoiceSetting backend{*this,
-                        "backend",
-                        {"auto", "cpu", "gpu"},
+  ChoiceSetting backend{*this, "backend", "auto|cpu|gpu",
                         "Device that computes. auto uses the GPU if one is usable, else the CPU. "
                         "Both return the same answers."};
-  NumberSetting device{*this, "device", 0, {0, 255}, "CUDA ordinal of the GPU."};
+  NumberSetting device{*this, "device", 0, Between(0, 255), "CUDA ordinal of the GPU."};
   BytesSetting memory_bytes{
-      *this,
-      "memory_bytes",
-      0,
-      {0, kMemoryMax},
+      *this, "memory_bytes", 0, Between(0, kMemoryMax),
       "Device memory for rows, allocated at start. 0: 85% of the free memory of a GPU; on the CPU "
       "backend a share of what other settings leave, at most half of the physical memory."};
-  BytesSetting host_memory_bytes{*this,
-                                 "host_memory_bytes",
-                                 0,
-                                 {0, kMemoryMax},
+  BytesSetting host_memory_bytes{*this, "host_memory_bytes", 0, Between(0, kMemoryMax),
                                  "Host memory for ids and payloads. 0: a share of what other "
                                  "settings leave, at most a quarter of the physical memory."};
   BytesSetting host_rows_bytes{
-      *this,
-      "host_rows_bytes",
-      0,
-      {0, kMemoryMax},
+      *this, "host_rows_bytes", 0, Between(0, kMemoryMax),
       "Page-locked host memory for the rows of collections with rows: host, allocated at start. "
       "GPU only: the CPU backend has one memory for all rows."};
   BytesSetting attribute_memory_bytes{
-      *this,
-      "attribute_memory_bytes",
-      0,
-      {0, kMemoryMax},
+      *this, "attribute_memory_bytes", 0, Between(0, kMemoryMax),
       "Host memory for the attributes of rows. 0: a share of what other settings leave, at most an "
       "eighth of the physical memory."};
   BytesSetting filter_cache_bytes{
-      *this,
-      "filter_cache_bytes",
-      256 * kMiB,
-      {0, kMemoryMax},
+      *this, "filter_cache_bytes", 256 * kMiB, Between(0, kMemoryMax),
       "Host memory for the results of recently used filters. 0: no cache."};
-  NumberSetting filter_threads{*this,
-                               "filter_threads",
-                               0,
-                               {0, 256},
+  NumberSetting filter_threads{*this, "filter_threads", 0, Between(0, 256),
                                "Threads that evaluate filters whose results are not cached. 0: "
                                "half of the cores, at most 8."};
-  NumberSetting threads{
-      *this, "threads", 0, {0, 4096}, "Threads of the CPU backend. 0: all cores."};
-  NumberSetting batch_max{
-      *this, "batch_max", 1024, {1, 65536}, "Maximum queries that share one pass over the rows."};
-  NumberSetting self_test_seed{*this,
-                               "self_test_seed",
-                               1,
-                               {0, INT64_MAX},
+  NumberSetting threads{*this, "threads", 0, Between(0, 4096),
+                        "Threads of the CPU backend. 0: all cores."};
+  NumberSetting batch_max{*this, "batch_max", 1024, Between(1, 65536),
+                          "Maximum queries that share one pass over the rows."};
+  NumberSetting self_test_seed{*this, "self_test_seed", 1, Between(0, INT64_MAX),
                                "Seed of the self-test that runs before the server serves."};
 
   // Limits of one request.
-  NumberSetting k_max{
-      *this, "k_max", kKMax, {1, kKMax}, "Maximum neighbors that a query may request."};
-  NumberSetting queries_max{
-      *this, "queries_max", 1024, {1, 65536}, "Maximum queries in one search; at most batch_max."};
-  NumberSetting fetch_ids_max{
-      *this, "fetch_ids_max", 10000, {1, 1000000}, "Maximum ids in one fetch or delete."};
+  NumberSetting k_max{*this, "k_max", kKMax, Between(1, kKMax),
+                      "Maximum neighbors that a query may request."};
+  NumberSetting queries_max{*this, "queries_max", 1024, Between(1, 65536),
+                            "Maximum queries in one search; at most batch_max."};
+  NumberSetting fetch_ids_max{*this, "fetch_ids_max", 10000, Between(1, 1000000),
+                              "Maximum ids in one fetch or delete."};
   BytesSetting request_bytes_max{
-      *this,
-      "request_bytes_max",
-      64 * kMiB,
-      {64 * kKiB, kMessageMax},
+      *this, "request_bytes_max", 64 * kMiB, Between(64 * kKiB, kMessageMax),
       "Maximum bytes of a message to the server. The maximum of an upload block is 16 bytes less."};
-  BytesSetting response_bytes_max{*this,
-                                  "response_bytes_max",
-                                  64 * kMiB,
-                                  {64 * kKiB, kMessageMax},
+  BytesSetting response_bytes_max{*this, "response_bytes_max", 64 * kMiB,
+                                  Between(64 * kKiB, kMessageMax),
                                   "Maximum bytes of a message from the server."};
-  BytesSetting payload_bytes_max{*this,
-                                 "payload_bytes_max",
-                                 64 * kKiB,
-                                 {0, kGiB},
+  BytesSetting payload_bytes_max{*this, "payload_bytes_max", 64 * kKiB, Between(0, kGiB),
                                  "Maximum bytes of the payload of one row; at most half of an "
                                  "upload block and half of response_bytes_max."};
   NumberSetting search_ms_max{
-      *this,
-      "search_ms_max",
-      60000,
-      {1, kDayMs},
+      *this, "search_ms_max", 60000, Between(1, kDayMs),
       "Maximum milliseconds of a search, including its wait, whatever its deadline."};
 
-  NumberSetting cursor_ms{*this,
-                          "cursor_ms",
-                          60000,
-                          {1, kDayMs},
+  NumberSetting cursor_ms{*this, "cursor_ms", 60000, Between(1, kDayMs),
                           "Milliseconds for which the epoch of a cursor is kept after its last "
                           "use. Until then its rows keep their memory, even if they are deleted."};
   NumberSetting page_rows_max{
-      *this,
-      "page_rows_max",
-      100000,
-      {1, kRowsMax},
+      *this, "page_rows_max", 100000, Between(1, kRowsMax),
       "Maximum rows of one order that pages of Search can reach. SearchAll has no such limit."};
 
   // Limits on concurrent work and held resources.
   NumberSetting epochs_kept_max{
-      *this,
-      "epochs_kept_max",
-      64,
-      {1, 100000},
+      *this, "epochs_kept_max", 64, Between(1, 100000),
       "Maximum epochs kept for the cursors and SearchAll streams of one caller."};
   NumberSetting epochs_kept_percent{
-      *this,
-      "epochs_kept_percent",
-      10,
-      {0, 100},
+      *this, "epochs_kept_percent", 10, Between(0, 100),
       "Maximum percent of each memory for rows that kept epochs may pin in addition to the current "
       "rows. Above it, the caller whose epochs pin the most loses its least recently used epoch."};
-  NumberSetting collections_max{
-      *this, "collections_max", 256, {1, 100000}, "Maximum number of collections."};
+  NumberSetting collections_max{*this, "collections_max", 256, Between(1, 100000),
+                                "Maximum number of collections."};
   NumberSetting queue_requests_max{
-      *this,
-      "queue_requests_max",
-      1024,
-      {1, 1000000},
+      *this, "queue_requests_max", 1024, Between(1, 1000000),
       "Maximum searches that wait for the engine. The same limit applies to calls that wait for an "
       "epoch, for a filter thread and for a read thread."};
-  BytesSetting queue_bytes_max{*this,
-                               "queue_bytes_max",
-                               256 * kMiB,
-                               {kMiB, kMemoryMax},
+  BytesSetting queue_bytes_max{*this, "queue_bytes_max", 256 * kMiB, Between(kMiB, kMemoryMax),
                                "Maximum bytes of the searches that wait for the engine: queries "
                                "and rows of filters. At least request_bytes_max."};
   SwitchSetting admission{*this, "admission", true,
                           "Refuse a search immediately if it is predicted to miss its deadline."};
-  NumberSetting queue_ms_max{*this,
-                             "queue_ms_max",
-                             60000,
-                             {1, kDayMs},
+  NumberSetting queue_ms_max{*this, "queue_ms_max", 60000, Between(1, kDayMs),
                              "Maximum predicted wait of a search in milliseconds, whatever its "
                              "deadline. Applies only with admission."};
   NumberSetting caller_share_percent{
-      *this,
-      "caller_share_percent",
-      80,
-      {1, 100},
+      *this, "caller_share_percent", 80, Between(1, 100),
       "Maximum percent that one caller may hold of the search queue, of request bytes and reply "
       "bytes (less while other callers hold some), of uploads_max and of upload_tokens_max."};
   NumberSetting batch_share_percent{
-      *this,
-      "batch_share_percent",
-      10,
-      {1, 90},
+      *this, "batch_share_percent", 10, Between(1, 90),
       "Percent of device time that searches of priority BATCH get while others wait."};
   BytesSetting replies_bytes_max{
-      *this,
-      "replies_bytes_max",
-      kGiB,
-      {64 * kKiB, kMemoryMax},
+      *this, "replies_bytes_max", kGiB, Between(64 * kKiB, kMemoryMax),
       "Maximum bytes of replies, from the admission of their calls until their readers have them. "
       "Each reply counts twice: as a message and in serialized form. At least twice "
       "response_bytes_max."};
   NumberSetting reply_unread_ms{
-      *this,
-      "reply_unread_ms",
-      30000,
-      {10, kDayMs},
+      *this, "reply_unread_ms", 30000, Between(10, kDayMs),
       "Milliseconds within which the client must take a reply; otherwise its call is cancelled."};
-  BytesSetting requests_bytes_max{*this,
-                                  "requests_bytes_max",
-                                  512 * kMiB,
-                                  {64 * kKiB, kMemoryMax},
+  BytesSetting requests_bytes_max{*this, "requests_bytes_max", 512 * kMiB,
+                                  Between(64 * kKiB, kMemoryMax),
                                   "Maximum bytes of requests in flight: messages, queries and rows "
                                   "of filters. At least request_bytes_max."};
-  BytesSetting transport_bytes_max{*this,
-                                   "transport_bytes_max",
-                                   512 * kMiB,
-                                   {kMiB, kMemoryMax},
+  BytesSetting transport_bytes_max{*this, "transport_bytes_max", 512 * kMiB,
+                                   Between(kMiB, kMemoryMax),
                                    "Maximum bytes that gRPC may hold for connections, calls and "
                                    "incomplete messages. At least request_bytes_max."};
-  NumberSetting uploads_max{*this, "uploads_max", 8, {1, 1000}, "Maximum concurrent uploads."};
-  NumberSetting upload_idle_ms{*this,
-                               "upload_idle_ms",
-                               30000,
-                               {10, kDayMs},
+  NumberSetting uploads_max{*this, "uploads_max", 8, Between(1, 1000),
+                            "Maximum concurrent uploads."};
+  NumberSetting upload_idle_ms{*this, "upload_idle_ms", 30000, Between(10, kDayMs),
                                "Milliseconds for which the client of an upload may be silent. Each "
                                "block must arrive whole within this time."};
   BytesSetting upload_bytes_per_second_min{
-      *this,
-      "upload_bytes_per_second_min",
-      4 * kKiB,
-      {0, kGiB},
+      *this, "upload_bytes_per_second_min", 4 * kKiB, Between(0, kGiB),
       "Minimum bytes per second of an upload, over upload_idle_ms. A slower upload loses its place "
       "when another one is refused for lack of that place. 0: no minimum."};
-  NumberSetting upload_tokens_max{
-      *this, "upload_tokens_max", 64, {1, 10000}, "Maximum open uploads with a token."};
+  NumberSetting upload_tokens_max{*this, "upload_tokens_max", 64, Between(1, 10000),
+                                  "Maximum open uploads with a token."};
   NumberSetting upload_token_s{
-      *this,
-      "upload_token_s",
-      24 * 3600,
-      {1, 365 * 24 * 3600},
+      *this, "upload_token_s", 24 * 3600, Between(1, 365 * 24 * 3600),
       "Seconds for which an open upload with a token is kept after its last use."};
-  NumberSetting verify_max{
-      *this, "verify_max", 2, {1, 256}, "Maximum concurrent verifications; each uses one core."};
-  NumberSetting streams_max{
-      *this, "streams_max", 128, {1, 100000}, "Maximum concurrent calls on one connection."};
+  NumberSetting verify_max{*this, "verify_max", 2, Between(1, 256),
+                           "Maximum concurrent verifications; each uses one core."};
+  NumberSetting streams_max{*this, "streams_max", 128, Between(1, 100000),
+                            "Maximum concurrent calls on one connection."};
 
   // Audit of answers and rows in production.
-  NumberSetting audit_one_in{*this,
-                             "audit_one_in",
-                             100,
-                             {0, 1000000000},
+  NumberSetting audit_one_in{*this, "audit_one_in", 100, Between(0, 1000000000),
                              "Audit one search in every N against the oracle, outside the request "
                              "path. 0 disables the audit."};
   NumberSetting audit_cpu_percent{
-      *this,
-      "audit_cpu_percent",
-      3,
-      {1, 100},
+      *this, "audit_cpu_percent", 3, Between(1, 100),
       "Maximum percent of one core that the audit of searches uses. Answers that it cannot check "
       "within this limit are dropped and counted."};
   TextSetting audit_dir{*this, "audit_dir", "",
                         "Directory for records of wrong answers. Empty: audit in data_dir; no "
                         "records if data_dir is none."};
   NumberSetting scrub_interval_s{
-      *this,
-      "scrub_interval_s",
-      24 * 3600,
-      {0, 365 * 24 * 3600},
+      *this, "scrub_interval_s", 24 * 3600, Between(0, 365 * 24 * 3600),
       "Seconds from the start of the server to the first comparison of all resident rows with "
       "data_dir, and from the start of one comparison to the next. 0: no comparison."};
   BytesSetting scrub_bytes_per_second{
-      *this,
-      "scrub_bytes_per_second",
-      32 * kMiB,
-      {64 * kKiB, kMemoryMax},
+      *this, "scrub_bytes_per_second", 32 * kMiB, Between(64 * kKiB, kMemoryMax),
       "Maximum bytes of rows that this comparison reads per second."};
 
   // Connections, shutdown and logging.
-  NumberSetting keepalive_ms{*this,
-                             "keepalive_ms",
-                             60000,
-                             {1000, kDayMs},
+  NumberSetting keepalive_ms{*this, "keepalive_ms", 60000, Between(1000, kDayMs),
                              "Milliseconds of silence after which a connection is probed."};
-  NumberSetting keepalive_timeout_ms{*this,
-                                     "keepalive_timeout_ms",
-                                     20000,
-                                     {100, kDayMs},
+  NumberSetting keepalive_timeout_ms{*this, "keepalive_timeout_ms", 20000, Between(100, kDayMs),
                                      "Milliseconds for which a probe may stay unanswered."};
   NumberSetting connections_max{
-      *this,
-      "connections_max",
-      1024,
-      {1, 1000000},
+      *this, "connections_max", 1024, Between(1, 1000000),
       "Maximum concurrent connections; at most half of the file descriptors that the process may "
       "open. One more is closed immediately."};
   NumberSetting connection_idle_ms{
-      *this,
-      "connection_idle_ms",
-      300000,
-      {100, kDayMs},
+      *this, "connection_idle_ms", 300000, Between(100, kDayMs),
       "Milliseconds after which a connection without a call is closed."};
   NumberSetting connection_age_ms{
-      *this,
-      "connection_age_ms",
-      3600000,
-      {100, kDayMs},
+      *this, "connection_age_ms", 3600000, Between(100, kDayMs),
       "Milliseconds after which a connection takes no new call. The calls on it run to their end."};
-  NumberSetting drain_ms{*this,
-                         "drain_ms",
-                         25000,
-                         {0, kDayMs},
+  NumberSetting drain_ms{*this, "drain_ms", 25000, Between(0, kDayMs),
                          "Milliseconds that calls in flight get after SIGTERM or SIGINT."};
   SwitchSetting reflection{*this, "reflection", false, "Enable gRPC server reflection."};
-  ChoiceSetting log_format{
-      *this, "log_format", {"text", "json"}, "Format of the log lines on stderr."};
+  ChoiceSetting log_format{*this, "log_format", "text|json", "Format of the log lines on stderr."};
   ChoiceSetting log_level{
-      *this,
-      "log_level",
-      {"info", "debug", "warning", "error"},
+      *this, "log_level", "info|debug|warning|error",
       "Minimum level of the lines that are logged. Requests have level info. Reloaded on SIGHUP."};
-  ChoiceSetting log_requests{*this,
-                             "log_requests",
-                             {"some", "all"},
+  ChoiceSetting log_requests{*this, "log_requests", "some|all",
                              "Calls that are logged. some: calls that failed, slow calls and a "
                              "sample of the others. Reloaded on SIGHUP."};
   NumberSetting log_slow_ms{
-      *this,
-      "log_slow_ms",
-      1000,
-      {0, kDayMs},
+      *this, "log_slow_ms", 1000, Between(0, kDayMs),
       "A call that takes this many milliseconds or more is slow. Reloaded on SIGHUP."};
   NumberSetting log_sample{
-      *this,
-      "log_sample",
-      100,
-      {0, 1000000000},
+      *this, "log_sample", 100, Between(0, 1000000000),
       "Log one in every N of the other calls; 0 logs none of them. Reloaded on SIGHUP."};
 
   // Checks rules that involve several settings. Errors: InvalidArgument.

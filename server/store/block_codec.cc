@@ -144,29 +144,24 @@ absl::StatusOr<EncodedBlock> EncodeBlock(const SegmentIdentity& identity, int64_
   return encoded;
 }
 
-absl::Status BadBytes(std::string_view path, int64_t block, int64_t begin, int64_t end,
+absl::Status BadBytes(const std::string& path, int64_t block, int64_t begin, int64_t end,
                       absl::string_view what) {
-  return absl::DataLossError(absl::StrCat(absl::string_view(path.data(), path.size()), ": block ",
+  return absl::DataLossError(absl::StrCat(path, ": block ",
                                           block < 0 ? std::string("unknown") : absl::StrCat(block),
                                           ", bytes [", begin, ", ", end, "): ", what));
 }
 
-absl::StatusOr<DecodedBlock> DecodeBlock(const SegmentIdentity& identity, std::string_view path,
-                                         int64_t offset, absl::Span<uint8_t> bytes) {
-  const absl::Span<const uint8_t> header_bytes = bytes.subspan(0, kBlockHeaderBytes);
-  const absl::StatusOr<BlockHeader> parsed = ParseBlockHeader(header_bytes);
-  if (!parsed.ok() || parsed->bytes() != static_cast<int64_t>(bytes.size())) {
-    return BadBytes(path, -1, offset, offset + kBlockHeaderBytes, "the block header is damaged");
-  }
-  const BlockHeader& header = *parsed;
-  const absl::StatusOr<std::vector<uint32_t>> checksums = ParseBlockTable(
-      header_bytes, bytes.subspan(kBlockHeaderBytes, static_cast<size_t>(header.TableBytes())));
+absl::Status CheckPlanes(const BlockHeader& header, int planes_count, const std::string& path,
+                         int64_t offset, absl::Span<const uint8_t> bytes) {
+  const absl::StatusOr<std::vector<uint32_t>> checksums =
+      ParseBlockTable(bytes.subspan(0, kBlockHeaderBytes),
+                      bytes.subspan(kBlockHeaderBytes, static_cast<size_t>(header.TableBytes())));
   if (!checksums.ok()) {
     return BadBytes(path, header.number, offset, offset + header.PlaneBegin(0),
-                    "the table of checksums is damaged");
+                    checksums.status().message());
   }
-  for (int plane = 0; plane < kPlanesCount; ++plane) {
-    size_t piece = static_cast<size_t>(header.FirstPiece(plane));
+  size_t piece = 0;
+  for (int plane = 0; plane < planes_count; ++plane) {
     for (int64_t begin = header.PlaneBegin(plane); begin < header.PlaneEnd(plane);
          begin += kPieceBytes, ++piece) {
       const int64_t end = std::min(begin + kPieceBytes, header.PlaneEnd(plane));
@@ -178,6 +173,17 @@ absl::StatusOr<DecodedBlock> DecodeBlock(const SegmentIdentity& identity, std::s
       }
     }
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<DecodedBlock> DecodeBlock(const SegmentIdentity& identity, const std::string& path,
+                                         int64_t offset, absl::Span<uint8_t> bytes) {
+  const absl::StatusOr<BlockHeader> parsed = ParseBlockHeader(bytes.subspan(0, kBlockHeaderBytes));
+  if (!parsed.ok() || parsed->bytes() != static_cast<int64_t>(bytes.size())) {
+    return BadBytes(path, -1, offset, offset + kBlockHeaderBytes, "the block header is damaged");
+  }
+  const BlockHeader& header = *parsed;
+  ABSL_RETURN_IF_ERROR(CheckPlanes(header, kPlanesCount, path, offset, bytes));
   const auto plane = [&](int which) {
     return bytes.subspan(static_cast<size_t>(header.PlaneBegin(which)),
                          static_cast<size_t>(header.plane_bytes[static_cast<size_t>(which)]));

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -58,13 +57,19 @@ struct DecodedBlock {
   }
 };
 
+// Verifies the planes [0, planes_count) of a block. `bytes`: the block, at least up to the end of
+// these planes. `offset`: its position in the file. Errors: DataLoss (names the bytes of the file
+// that differ from their checksum).
+absl::Status CheckPlanes(const BlockHeader& header, int planes_count, const std::string& path,
+                         int64_t offset, absl::Span<const uint8_t> bytes);
+
 // Verifies and decodes a block. `bytes`: the whole block. `offset`: its position in the file.
 // Errors: DataLoss (names the bytes of the file that differ from their checksum).
-absl::StatusOr<DecodedBlock> DecodeBlock(const SegmentIdentity& identity, std::string_view path,
+absl::StatusOr<DecodedBlock> DecodeBlock(const SegmentIdentity& identity, const std::string& path,
                                          int64_t offset, absl::Span<uint8_t> bytes);
 
 // Returns DataLoss: "PATH: block 3, bytes [4096, 8192): WHAT". Block -1: the block is not known.
-absl::Status BadBytes(std::string_view path, int64_t block, int64_t begin, int64_t end,
+absl::Status BadBytes(const std::string& path, int64_t block, int64_t begin, int64_t end,
                       absl::string_view what);
 
 }  // namespace nearfield::store

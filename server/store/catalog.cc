@@ -3,7 +3,6 @@
 #include <sys/random.h>
 
 #include <cerrno>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
@@ -27,10 +26,10 @@ std::string CreateTable(const char* table, const char* columns) {
   return absl::StrCat("CREATE TABLE ", table, "(", columns, ")");
 }
 
-std::string Insert(const char* table, size_t values_count) {
+absl::Status Insert(Database* database, const char* table, const std::vector<Value>& values) {
   std::string sql = absl::StrCat("INSERT OR REPLACE INTO ", table, " VALUES(?");
-  for (size_t i = 1; i < values_count; ++i) sql += ",?";
-  return sql + ")";
+  for (size_t i = 1; i < values.size(); ++i) sql += ",?";
+  return database->Run(sql + ")", values);
 }
 
 absl::StatusOr<std::string> DrawRandomId(const char* what) {
@@ -54,8 +53,6 @@ absl::Status NewerFormat(const std::string& path, int64_t format) {
 }
 
 }  // namespace
-
-bool IsCatalogFile(const std::string& name) { return name.rfind(kCatalogName, 0) == 0; }
 
 void Transaction::PutDeletion(DeletionRow row, std::string ids) {
   row.digest = DigestBytes(Sha256().Add(ids).Value());
@@ -89,15 +86,12 @@ absl::Status Catalog::Create(const Directory& directory, int64_t created_unix_s)
         CreateTable(CommitRow::kTable, CommitRow::kColumns)}) {
     ABSL_RETURN_IF_ERROR(database->Run(sql));
   }
-  for (const std::vector<Value>& fact : {
-           std::vector<Value>{kStoreFact, int64_t{kFormatVersion}, store_id, created_unix_s},
-           std::vector<Value>{kIncarnationFact, int64_t{kFormatVersion}, incarnation,
-                              created_unix_s},
-       }) {
-    ABSL_RETURN_IF_ERROR(database->Run(Insert("facts", fact.size()), fact));
-  }
-  const std::vector<Value> first = link.Values();
-  ABSL_RETURN_IF_ERROR(database->Run(Insert(CommitRow::kTable, first.size()), first));
+  const int64_t format = kFormatVersion;
+  ABSL_RETURN_IF_ERROR(
+      Insert(database.get(), "facts", {kStoreFact, format, store_id, created_unix_s}));
+  ABSL_RETURN_IF_ERROR(
+      Insert(database.get(), "facts", {kIncarnationFact, format, incarnation, created_unix_s}));
+  ABSL_RETURN_IF_ERROR(Insert(database.get(), CommitRow::kTable, ValuesOf(link)));
   ABSL_RETURN_IF_ERROR(database->Run(absl::StrCat("PRAGMA user_version=", kFormatVersion)));
   ABSL_RETURN_IF_ERROR(database->Run("COMMIT"));
   ABSL_RETURN_IF_ERROR(database->UseLog());
@@ -155,9 +149,9 @@ absl::Status Catalog::Start() {
 absl::Status Catalog::DrawIncarnation() {
   if (incarnation_.size() == static_cast<size_t>(kStoreIdBytes)) return absl::OkStatus();
   ABSL_ASSIGN_OR_RETURN(incarnation_, DrawRandomId("incarnation"));
-  const std::vector<Value> fact = {kIncarnationFact, int64_t{kFormatVersion}, incarnation_,
-                                   int64_t{0}};
-  const absl::Status written = database_->Run(Insert("facts", fact.size()), fact);
+  const absl::Status written =
+      Insert(database_.get(), "facts",
+             {kIncarnationFact, int64_t{kFormatVersion}, incarnation_, int64_t{0}});
   return absl::IsResourceExhausted(written) ? absl::OkStatus() : written;
 }
 
@@ -212,7 +206,7 @@ absl::StatusOr<int64_t> Catalog::ReadChain(CommitRow* last) {
   int64_t links = 0;
   const absl::Status read = database_->Query(
       "SELECT * FROM commits ORDER BY id", {}, [&](const std::vector<Value>& values) {
-        ABSL_ASSIGN_OR_RETURN(CommitRow link, CommitRow::FromValues(values));
+        ABSL_ASSIGN_OR_RETURN(CommitRow link, RowFrom<CommitRow>(values));
         const bool follows =
             links == 0 || (link.id == last->id + 1 && link.previous == last->chain);
         if (!follows || link.chain != DigestBytes(link.Chain(store_id_))) {
@@ -231,7 +225,7 @@ template <typename Row>
 absl::Status Catalog::ReadTable(const char* columns, Tables* tables, RowSum* sum) {
   return database_->Query(absl::StrCat("SELECT ", columns, " FROM ", Row::kTable), {},
                           [tables, sum](const std::vector<Value>& values) {
-                            ABSL_ASSIGN_OR_RETURN(Row row, Row::FromValues(values));
+                            ABSL_ASSIGN_OR_RETURN(Row row, RowFrom<Row>(values));
                             sum->Add(RowDigest(Row::kTable, values));
                             const int64_t id = row.id;
                             tables->Of<Row>().insert_or_assign(id, std::move(row));
@@ -261,15 +255,14 @@ template <typename Row>
 absl::Status Catalog::Write(const Transaction& transaction, RowSum* sum) {
   const auto subtract_old = [&](int64_t id) {
     const Row* const old = tables_.Find<Row>(id);
-    if (old != nullptr) sum->Subtract(RowDigest(Row::kTable, old->Values()));
+    if (old != nullptr) sum->Subtract(RowDigest(Row::kTable, ValuesOf(*old)));
   };
   const auto& edits = std::get<Transaction::Edits<Row>>(transaction.edits_);
   for (const int64_t id : edits.removed) {
     CHECK(!edits.put.contains(id));  // at most one edit for each row
     subtract_old(id);
-    const Value key = id;
-    ABSL_RETURN_IF_ERROR(database_->Run(absl::StrCat("DELETE FROM ", Row::kTable, " WHERE id=?"),
-                                        absl::MakeConstSpan(&key, 1)));
+    ABSL_RETURN_IF_ERROR(
+        database_->Run(absl::StrCat("DELETE FROM ", Row::kTable, " WHERE id=?"), {Value(id)}));
     if (database_->changes() != 1) {
       return absl::DataLossError(absl::StrCat("row ", id, " of ", Row::kTable, " is gone"));
     }
@@ -278,22 +271,20 @@ absl::Status Catalog::Write(const Transaction& transaction, RowSum* sum) {
     CHECK_LT(id, next_id_);
     if constexpr (std::is_same_v<Row, CollectionRow>) row.CheckFollows(tables_.Find<Row>(id));
     subtract_old(id);
-    std::vector<Value> values = row.Values();
+    std::vector<Value> values = ValuesOf(row);
     sum->Add(RowDigest(Row::kTable, values));
     if (const auto ids = transaction.deletion_ids_.find(id);
         std::is_same_v<Row, DeletionRow> && ids != transaction.deletion_ids_.end()) {
       values.emplace_back(ids->second);
     }
-    ABSL_RETURN_IF_ERROR(database_->Run(Insert(Row::kTable, values.size()), values));
+    ABSL_RETURN_IF_ERROR(Insert(database_.get(), Row::kTable, values));
   }
   return absl::OkStatus();
 }
 
 absl::Status Catalog::AppendLink(const CommitRow& link) {
-  const std::vector<Value> values = link.Values();
-  ABSL_RETURN_IF_ERROR(database_->Run(Insert(CommitRow::kTable, values.size()), values));
-  const Value oldest = link.id - kLinksMax;
-  return database_->Run("DELETE FROM commits WHERE id<=?", absl::MakeConstSpan(&oldest, 1));
+  ABSL_RETURN_IF_ERROR(Insert(database_.get(), CommitRow::kTable, ValuesOf(link)));
+  return database_->Run("DELETE FROM commits WHERE id<=?", {Value(link.id - kLinksMax)});
 }
 
 absl::Status Catalog::WriteAll(const Transaction& transaction, CommitRow* link) {
@@ -350,16 +341,14 @@ absl::Status Catalog::Commit(Transaction transaction, const CommitNote& note) {
 }
 
 absl::StatusOr<std::string> Catalog::ReadDeletedIds(const DeletionRow& row) {
-  const Value key = row.id;
   std::string ids;
-  ABSL_RETURN_IF_ERROR(
-      database_->Query("SELECT ids FROM deletions WHERE id=?", absl::MakeConstSpan(&key, 1),
-                       [&ids](std::vector<Value> values) {
-                         if (auto* const bytes = absl::get_if<std::string>(&values[0])) {
-                           ids = std::move(*bytes);
-                         }
-                         return absl::OkStatus();
-                       }));
+  ABSL_RETURN_IF_ERROR(database_->Query(
+      "SELECT ids FROM deletions WHERE id=?", {Value(row.id)}, [&ids](std::vector<Value> values) {
+        if (auto* const bytes = absl::get_if<std::string>(&values[0])) {
+          ids = std::move(*bytes);
+        }
+        return absl::OkStatus();
+      }));
   if (DigestBytes(Sha256().Add(ids).Value()) != row.digest) {
     return absl::DataLossError(absl::StrCat(directory_->PathOf(kCatalogName), ": deletion record ",
                                             row.id, " differs from its digest"));
@@ -368,8 +357,7 @@ absl::StatusOr<std::string> Catalog::ReadDeletedIds(const DeletionRow& row) {
 }
 
 absl::Status Catalog::CopyTo(const std::string& path) {
-  const Value target = path;
-  return database_->Run("VACUUM INTO CAST(? AS TEXT)", absl::MakeConstSpan(&target, 1));
+  return database_->Run("VACUUM INTO CAST(? AS TEXT)", {Value(path)});
 }
 
 absl::StatusOr<int64_t> Catalog::Audit() {

@@ -5,12 +5,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -22,10 +20,6 @@
 namespace nearfield::store {
 
 inline constexpr char kCatalogName[] = "catalog.db";
-
-// Returns whether a name in a data directory belongs to the catalog: the database, its log, or a
-// database that is being made.
-bool IsCatalogFile(const std::string& name);
 
 // All committed rows of all tables, except the ids of deletions.
 class Tables {

@@ -29,67 +29,40 @@ ScanChoice ScanFromStored(int64_t number) {
   return number == kScanRows ? ScanChoice::kRows : ScanChoice::kInt8;
 }
 
-// Reads the values of a row one by one, and records whether all of them were valid.
-class RowReader {
- public:
-  explicit RowReader(absl::Span<const Value> values) : values_(values) {}
-
-  RowReader& Number(int64_t* number, int64_t min = 0, int64_t max = INT64_MAX) {
-    const int64_t* const value = Next<int64_t>();
-    if (value != nullptr && *value >= min && *value <= max) {
-      *number = *value;
-    } else {
-      good_ = false;
-    }
-    return *this;
-  }
-
-  template <typename E>
-  RowReader& Enum(E* value, int64_t max) {
-    int64_t number = 0;
-    Number(&number, 1, max);
-    *value = static_cast<E>(number);
-    return *this;
-  }
-
-  RowReader& Bytes(std::string* bytes) {
-    const std::string* const value = Next<std::string>();
-    if (value != nullptr) {
-      *bytes = *value;
-    } else {
-      good_ = false;
-    }
-    return *this;
-  }
-
-  absl::Status End(const char* table) const {
-    if (good_ && next_ == values_.size()) return absl::OkStatus();
-    return absl::DataLossError(absl::StrCat("a row of table ", table, " cannot be"));
-  }
-
- private:
-  template <typename T>
-  const T* Next() {
-    return next_ < values_.size() ? absl::get_if<T>(&values_[next_++]) : nullptr;
-  }
-
-  const absl::Span<const Value> values_;
-  size_t next_ = 0;
-  bool good_ = true;
-};
-
-template <typename Row>
-absl::StatusOr<Row> Checked(const RowReader& reader, Row row) {
-  if (absl::Status status = reader.End(Row::kTable); !status.ok()) return status;
-  return row;
-}
-
-template <typename E>
-int64_t Number(E value) {
-  return static_cast<int64_t>(value);
-}
-
 }  // namespace
+
+RowFields& RowFields::Number(int64_t* number, int64_t min, int64_t max) {
+  if (!is_reading_) {
+    written_.emplace_back(*number);
+  } else if (const auto* const value = Next<int64_t>();
+             value != nullptr && *value >= min && *value <= max) {
+    *number = *value;
+  } else {
+    good_ = false;
+  }
+  return *this;
+}
+
+RowFields& RowFields::Bytes(std::string* bytes) {
+  if (!is_reading_) {
+    written_.emplace_back(std::move(*bytes));
+  } else if (const auto* const value = Next<std::string>()) {
+    *bytes = *value;
+  } else {
+    good_ = false;
+  }
+  return *this;
+}
+
+template <typename T>
+const T* RowFields::Next() {
+  return next_ < read_.size() ? absl::get_if<T>(&read_[next_++]) : nullptr;
+}
+
+absl::Status RowFields::EndOfRead(const char* table) const {
+  if (good_ && next_ == read_.size()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("a row of table ", table, " cannot be"));
+}
 
 void RowSum::Add(const Digest& digest) {
   sum_[0] += GetUint64(digest.data());
@@ -117,19 +90,16 @@ RowSum RowSum::FromBytes(const std::string& bytes) {
   return sum;
 }
 
-std::vector<Value> CollectionRow::Values() const {
-  return {id,
-          name,
-          int64_t{spec.dim},
-          Number(spec.metric),
-          Number(spec.row_type),
-          Number(spec.id_type),
-          scan_removed ? kScanBf16 : StoredScan(spec.scan),
-          Number(spec.rows),
-          schema,
-          epoch,
-          rows_live,
-          created_unix_s};
+void CollectionRow::Visit(RowFields* fields) {
+  int64_t dim = spec.dim;
+  int64_t scan = scan_removed ? kScanBf16 : StoredScan(spec.scan);
+  fields->Number(&id, 1).Bytes(&name).Number(&dim, 1, kDimMax);
+  fields->Enum(&spec.metric, 3).Enum(&spec.row_type, 3).Enum(&spec.id_type, 2);
+  fields->Number(&scan, kScanAuto, kScanBf16).Enum(&spec.rows, 2).Bytes(&schema);
+  fields->Number(&epoch).Number(&rows_live).Number(&created_unix_s, INT64_MIN);
+  spec.dim = static_cast<int32_t>(dim);
+  scan_removed = scan == kScanBf16;
+  spec.scan = ScanFromStored(scan);
 }
 
 void CollectionRow::CheckFollows(const CollectionRow* old) const {
@@ -139,40 +109,13 @@ void CollectionRow::CheckFollows(const CollectionRow* old) const {
   CHECK_GE(rows_live, 0);
 }
 
-absl::StatusOr<CollectionRow> CollectionRow::FromValues(absl::Span<const Value> values) {
-  CollectionRow row;
-  int64_t dim = 0;
-  int64_t scan = 0;
-  RowReader reader(values);
-  reader.Number(&row.id, 1).Bytes(&row.name).Number(&dim, 1, kDimMax);
-  reader.Enum(&row.spec.metric, 3).Enum(&row.spec.row_type, 3).Enum(&row.spec.id_type, 2);
-  reader.Number(&scan, kScanAuto, kScanBf16).Enum(&row.spec.rows, 2).Bytes(&row.schema);
-  reader.Number(&row.epoch).Number(&row.rows_live).Number(&row.created_unix_s, INT64_MIN);
-  row.spec.dim = static_cast<int32_t>(dim);
-  row.scan_removed = scan == kScanBf16;
-  row.spec.scan = ScanFromStored(scan);
-  return Checked(reader, std::move(row));
+void AliasRow::Visit(RowFields* fields) {
+  fields->Number(&id, 1).Bytes(&alias).Number(&collection, 1);
 }
 
-std::vector<Value> AliasRow::Values() const { return {id, alias, collection}; }
-
-absl::StatusOr<AliasRow> AliasRow::FromValues(absl::Span<const Value> values) {
-  AliasRow row;
-  RowReader reader(values);
-  reader.Number(&row.id, 1).Bytes(&row.alias).Number(&row.collection, 1);
-  return Checked(reader, std::move(row));
-}
-
-std::vector<Value> SegmentRow::Values() const {
-  return {id, collection, seq, rows, blocks, bytes, digest, superseded};
-}
-
-absl::StatusOr<SegmentRow> SegmentRow::FromValues(absl::Span<const Value> values) {
-  SegmentRow row;
-  RowReader reader(values);
-  reader.Number(&row.id, 1).Number(&row.collection, 1).Number(&row.seq, 1).Number(&row.rows, 1);
-  reader.Number(&row.blocks, 1).Number(&row.bytes, 1).Bytes(&row.digest).Bytes(&row.superseded);
-  return Checked(reader, std::move(row));
+void SegmentRow::Visit(RowFields* fields) {
+  fields->Number(&id, 1).Number(&collection, 1).Number(&seq, 1).Number(&rows, 1);
+  fields->Number(&blocks, 1).Number(&bytes, 1).Bytes(&digest).Bytes(&superseded);
 }
 
 std::vector<int64_t> SegmentRow::SupersededRows() const {
@@ -184,53 +127,28 @@ std::vector<int64_t> SegmentRow::SupersededRows() const {
   return places;
 }
 
-std::vector<Value> DeletionRow::Values() const { return {id, collection, seq, ids_count, digest}; }
-
-absl::StatusOr<DeletionRow> DeletionRow::FromValues(absl::Span<const Value> values) {
-  DeletionRow row;
-  RowReader reader(values);
-  reader.Number(&row.id, 1).Number(&row.collection, 1).Number(&row.seq, 1);
-  reader.Number(&row.ids_count, 1).Bytes(&row.digest);
-  return Checked(reader, std::move(row));
+void DeletionRow::Visit(RowFields* fields) {
+  fields->Number(&id, 1).Number(&collection, 1).Number(&seq, 1);
+  fields->Number(&ids_count, 1).Bytes(&digest);
 }
 
-std::vector<Value> UploadRow::Values() const {
-  return {id,         token, collection,    Number(mode), Number(state),
-          next_block, rows,  bytes_durable, epoch,        touched_unix_s};
+void UploadRow::Visit(RowFields* fields) {
+  fields->Number(&id, 1).Bytes(&token).Number(&collection, 1).Enum(&mode, 3);
+  fields->Enum(&state, 2).Number(&next_block).Number(&rows);
+  fields->Number(&bytes_durable).Number(&epoch).Number(&touched_unix_s, INT64_MIN);
 }
 
-absl::StatusOr<UploadRow> UploadRow::FromValues(absl::Span<const Value> values) {
-  UploadRow row;
-  RowReader reader(values);
-  reader.Number(&row.id, 1).Bytes(&row.token).Number(&row.collection, 1).Enum(&row.mode, 3);
-  reader.Enum(&row.state, 2).Number(&row.next_block).Number(&row.rows);
-  reader.Number(&row.bytes_durable).Number(&row.epoch).Number(&row.touched_unix_s, INT64_MIN);
-  return Checked(reader, std::move(row));
+void UploadResultRow::Visit(RowFields* fields) {
+  fields->Number(&id, 1).Number(&rows_replaced).Number(&commit_number, 1);
 }
 
-std::vector<Value> UploadResultRow::Values() const { return {id, rows_replaced, commit_number}; }
-
-absl::StatusOr<UploadResultRow> UploadResultRow::FromValues(absl::Span<const Value> values) {
-  UploadResultRow row;
-  RowReader reader(values);
-  reader.Number(&row.id, 1).Number(&row.rows_replaced).Number(&row.commit_number, 1);
-  return Checked(reader, row);
-}
-
-std::vector<Value> CommitRow::Values() const {
-  return {id, kind, collection, epoch, next_id, state, previous, chain};
-}
-
-absl::StatusOr<CommitRow> CommitRow::FromValues(absl::Span<const Value> values) {
-  CommitRow row;
-  RowReader reader(values);
-  reader.Number(&row.id, 1).Number(&row.kind).Number(&row.collection).Number(&row.epoch);
-  reader.Number(&row.next_id, 1).Bytes(&row.state).Bytes(&row.previous).Bytes(&row.chain);
-  return Checked(reader, std::move(row));
+void CommitRow::Visit(RowFields* fields) {
+  fields->Number(&id, 1).Number(&kind).Number(&collection).Number(&epoch);
+  fields->Number(&next_id, 1).Bytes(&state).Bytes(&previous).Bytes(&chain);
 }
 
 Digest CommitRow::Chain(const std::string& store_id) const {
-  std::vector<Value> values = Values();
+  std::vector<Value> values = ValuesOf(*this);
   values.back() = store_id;
   return RowDigest(kTable, values);
 }

@@ -2,13 +2,16 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "engine/base/status_macros.h"
 #include "server/store/checksum.h"
 #include "server/store/sqlite.h"
 #include "server/store/stored_types.h"
@@ -27,15 +30,48 @@ class RowSum {
   std::array<uint64_t, 2> sum_ = {};
 };
 
-// Each row type has: kTable, its name; kColumns, for CREATE TABLE, `id` first; Values(), in that
-// order; FromValues(), which returns DataLoss for impossible values.
+// The values of one row, written or read one by one.
+class RowFields {
+ public:
+  RowFields() = default;  // to write
+  explicit RowFields(absl::Span<const Value> read) : read_(read), is_reading_(true) {}
+
+  // Each takes the next value. If it is written, moves it out of its variable. If it is read,
+  // checks its type and its limits.
+  RowFields& Number(int64_t* number, int64_t min = 0, int64_t max = INT64_MAX);
+  RowFields& Bytes(std::string* bytes);
+  template <typename E>
+  RowFields& Enum(E* value, int64_t max) {  // its numbers are 1 .. max
+    auto number = static_cast<int64_t>(*value);
+    Number(&number, 1, max);
+    *value = static_cast<E>(number);
+    return *this;
+  }
+
+  std::vector<Value> TakeWritten() { return std::move(written_); }
+  // Returns OK if exactly the values that were given were read, and all were valid; else DataLoss.
+  absl::Status EndOfRead(const char* table) const;
+
+ private:
+  // Returns the next value that is read; null if it has another type or does not exist.
+  template <typename T>
+  const T* Next();
+
+  std::vector<Value> written_;
+  absl::Span<const Value> read_;
+  size_t next_ = 0;
+  bool is_reading_ = false;
+  bool good_ = true;
+};
+
+// Each row type has: kTable, its name; kColumns, for CREATE TABLE, `id` first; Visit(), which takes
+// the values in that order.
 
 struct CollectionRow {
   static constexpr const char* kTable = "collections";
   static constexpr const char* kColumns =
       "id INTEGER PRIMARY KEY, name, dim, metric, row_type, id_type, scan, rows_home, schema, "
-      "epoch, "
-      "rows_live, created_unix_s";
+      "epoch, rows_live, created_unix_s";
   int64_t id = 0;
   std::string name;
   CollectionSpec spec;
@@ -47,8 +83,7 @@ struct CollectionRow {
   int64_t rows_live = 0;
   int64_t created_unix_s = 0;
 
-  std::vector<Value> Values() const;
-  static absl::StatusOr<CollectionRow> FromValues(absl::Span<const Value> values);
+  void Visit(RowFields* fields);
   // CHECKs that this row may replace `old` (null: a new collection) in a commit: the epoch grows by
   // at most one.
   void CheckFollows(const CollectionRow* old) const;
@@ -61,8 +96,7 @@ struct AliasRow {
   std::string alias;
   int64_t collection = 0;
 
-  std::vector<Value> Values() const;
-  static absl::StatusOr<AliasRow> FromValues(absl::Span<const Value> values);
+  void Visit(RowFields* fields);
 };
 
 // A committed segment; its id names its file.
@@ -79,8 +113,7 @@ struct SegmentRow {
   std::string digest;      // SHA-256 over the file's header, block headers and tables
   std::string superseded;  // rows replaced by later rows of the same segment: 8 bytes each
 
-  std::vector<Value> Values() const;
-  static absl::StatusOr<SegmentRow> FromValues(absl::Span<const Value> values);
+  void Visit(RowFields* fields);
   std::vector<int64_t> SupersededRows() const;
 };
 
@@ -95,8 +128,7 @@ struct DeletionRow {
   int64_t ids_count = 0;
   std::string digest;  // SHA-256 of the ids
 
-  std::vector<Value> Values() const;  // all values except the ids
-  static absl::StatusOr<DeletionRow> FromValues(absl::Span<const Value> values);
+  void Visit(RowFields* fields);  // all values except the ids
 };
 
 // An upload with a token.
@@ -116,8 +148,7 @@ struct UploadRow {
   int64_t epoch = 0;
   int64_t touched_unix_s = 0;
 
-  std::vector<Value> Values() const;
-  static absl::StatusOr<UploadRow> FromValues(absl::Span<const Value> values);
+  void Visit(RowFields* fields);
 };
 
 // The result of the commit of an upload with a token, for a repeated request. Uploads that were
@@ -129,8 +160,7 @@ struct UploadResultRow {
   int64_t rows_replaced = 0;
   int64_t commit_number = 0;  // in the chain; the oldest tokens are forgotten first
 
-  std::vector<Value> Values() const;
-  static absl::StatusOr<UploadResultRow> FromValues(absl::Span<const Value> values);
+  void Visit(RowFields* fields);
 };
 
 // A link of the chain: one committed transaction.
@@ -147,11 +177,27 @@ struct CommitRow {
   std::string previous;  // chain of the link before
   std::string chain;     // SHA-256 over all of the above
 
-  std::vector<Value> Values() const;
-  static absl::StatusOr<CommitRow> FromValues(absl::Span<const Value> values);
+  void Visit(RowFields* fields);
   // Returns the correct value of `chain` in this store.
   Digest Chain(const std::string& store_id) const;
 };
+
+template <typename Row>
+std::vector<Value> ValuesOf(Row row) {
+  RowFields fields;
+  row.Visit(&fields);
+  return fields.TakeWritten();
+}
+
+// Errors: DataLoss (impossible values).
+template <typename Row>
+absl::StatusOr<Row> RowFrom(absl::Span<const Value> values) {
+  Row row;
+  RowFields fields(values);
+  row.Visit(&fields);
+  ABSL_RETURN_IF_ERROR(fields.EndOfRead(Row::kTable));
+  return row;
+}
 
 // Returns the SHA-256 of a row of the table.
 Digest RowDigest(const char* table, absl::Span<const Value> values);

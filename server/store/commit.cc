@@ -62,20 +62,6 @@ CollectionRow After(CollectionRow collection, const UploadRow& upload, int64_t r
   return collection;
 }
 
-// Removes all segments and deletion records of a collection.
-void RemoveRows(const StoreCore& core, int64_t collection, Transaction* transaction,
-                SegmentChange* change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
-  const Tables& tables = core.catalog->tables();
-  for (const auto& [id, row] : tables.Of<SegmentRow>()) {
-    if (row.collection != collection) continue;
-    transaction->Remove<SegmentRow>(id);
-    core.Remove(id, change);
-  }
-  for (const auto& [id, row] : tables.Of<DeletionRow>()) {
-    if (row.collection == collection) transaction->Remove<DeletionRow>(id);
-  }
-}
-
 // Forgets the oldest tokens of committed uploads beyond the limit, to make room for one.
 void ForgetOldTokens(const StoreCore& core, Transaction* transaction)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
@@ -134,7 +120,7 @@ absl::Status Store::CommitSegment(SegmentWriter* writer, const UploadCommit& com
   Transaction transaction;
   SegmentChange change;
   if (impl.mode == UploadMode::kReplace && !commit.without_effect) {
-    RemoveRows(*core_, impl.collection(), &transaction, &change);
+    core_->RemoveRows(impl.collection(), &transaction, &change);
   }
   if (extent.rows > 0) {
     transaction.Put(segment);

@@ -24,10 +24,7 @@ absl::StatusOr<FileInfo> ReadWhole(const Directory& directory, const std::string
         0, static_cast<size_t>(std::min(static_cast<int64_t>(bytes.size()), info.bytes - offset)));
     ABSL_RETURN_IF_ERROR(file.ReadAt(offset, part));
     sum.Add(part);
-    if (copy != nullptr) {
-      iovec whole = {.iov_base = part.data(), .iov_len = part.size()};
-      ABSL_RETURN_IF_ERROR(copy->WriteAt(offset, absl::MakeSpan(&whole, 1)));
-    }
+    if (copy != nullptr) ABSL_RETURN_IF_ERROR(copy->WriteAt(offset, part));
     offset += static_cast<int64_t>(part.size());
   }
   info.sha256 = DigestHex(sum.Value());

@@ -65,15 +65,6 @@ absl::Status WriteError(int error, std::string_view call, std::string_view path)
   return absl::IsResourceExhausted(status) ? status : absl::InternalError(status.message());
 }
 
-File& File::operator=(File&& other) noexcept {
-  if (this != &other) {
-    Close();
-    fd_ = std::exchange(other.fd_, -1);
-    path_ = std::move(other.path_);
-  }
-  return *this;
-}
-
 void File::Close() {
   if (fd_ >= 0) ::close(fd_);
   fd_ = -1;
@@ -100,7 +91,7 @@ absl::Status File::ReadAt(int64_t offset, absl::Span<uint8_t> bytes) const {
   return absl::OkStatus();
 }
 
-absl::Status File::WriteAt(int64_t offset, absl::Span<iovec> parts) const {
+absl::Status File::WriteParts(int64_t offset, absl::Span<iovec> parts) const {
   Advance(&parts, 0);
   while (!parts.empty()) {
     const ssize_t written = ::pwritev(fd_, parts.data(), static_cast<int>(parts.size()), offset);
@@ -110,6 +101,16 @@ absl::Status File::WriteAt(int64_t offset, absl::Span<iovec> parts) const {
     Advance(&parts, static_cast<size_t>(written));
   }
   return absl::OkStatus();
+}
+
+absl::Status File::WriteAt(int64_t offset, std::string_view bytes) const {
+  // writev takes pointers to mutable bytes but only reads them.
+  iovec part = {.iov_base = const_cast<char*>(bytes.data()), .iov_len = bytes.size()};
+  return WriteParts(offset, absl::MakeSpan(&part, 1));
+}
+
+absl::Status File::WriteAt(int64_t offset, absl::Span<const uint8_t> bytes) const {
+  return WriteAt(offset, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
 absl::Status File::Reserve(int64_t offset, int64_t bytes) const {
@@ -149,6 +150,12 @@ absl::StatusOr<std::shared_ptr<const Directory>> Directory::Open(const std::stri
   if (fd < 0) return ReadError(errno, "open", path);
   File file(fd, std::move(name));
   return std::shared_ptr<const Directory>(new Directory(std::move(file)));
+}
+
+absl::StatusOr<std::shared_ptr<const Directory>> Directory::OpenOrMake(const std::string& path) {
+  const absl::Status made = MakeDirectory(path);
+  if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
+  return Open(path);
 }
 
 std::string Directory::PathOf(std::string_view name) const {

@@ -34,11 +34,14 @@ class File {
   File(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
   ~File() { Close(); }
   File(File&& other) noexcept : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)) {}
-  File& operator=(File&& other) noexcept;
+  File& operator=(File&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    std::swap(path_, other.path_);
+    return *this;
+  }
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
-  bool is_open() const { return fd_ >= 0; }
   int fd() const { return fd_; }
   const std::string& path() const { return path_; }
   void Close();
@@ -47,7 +50,9 @@ class File {
   // Reads all of `bytes`. Errors: DataLoss (the file ends before, or cannot be read).
   absl::Status ReadAt(int64_t offset, absl::Span<uint8_t> bytes) const;
   // Writes all of `parts`, one after another. Changes `parts`.
-  absl::Status WriteAt(int64_t offset, absl::Span<iovec> parts) const;
+  absl::Status WriteParts(int64_t offset, absl::Span<iovec> parts) const;
+  absl::Status WriteAt(int64_t offset, std::string_view bytes) const;
+  absl::Status WriteAt(int64_t offset, absl::Span<const uint8_t> bytes) const;
   // Reserves disk space past the end without changing the size. If the file system cannot do this,
   // returns OK and reserves nothing.
   absl::Status Reserve(int64_t offset, int64_t bytes) const;
@@ -69,6 +74,8 @@ class Directory {
  public:
   // Errors: NotFound, FailedPrecondition.
   static absl::StatusOr<std::shared_ptr<const Directory>> Open(const std::string& path);
+  // Makes the directory, if it does not exist, as MakeDirectory does, and opens it.
+  static absl::StatusOr<std::shared_ptr<const Directory>> OpenOrMake(const std::string& path);
 
   const std::string& path() const { return file_.path(); }
   std::string PathOf(std::string_view name) const;

@@ -4,7 +4,6 @@
 #include <array>
 #include <string_view>
 
-#include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "server/store/checksum.h"
@@ -51,9 +50,8 @@ absl::StatusOr<std::unique_ptr<HighWater>> HighWater::Create(const Directory& di
 
 absl::Status HighWater::Raise(int64_t commits) {
   CHECK_GE(commits, commits_);
-  Mark bytes = Encode(commits);
-  iovec part = {.iov_base = bytes.data(), .iov_len = bytes.size()};
-  const absl::Status written = file_.WriteAt(commits % 2 * kPlaceBytes, absl::MakeSpan(&part, 1));
+  const absl::Status written =
+      file_.WriteAt(commits % 2 * kPlaceBytes, absl::MakeConstSpan(Encode(commits)));
   if (written.ok()) commits_ = commits;
   return absl::IsResourceExhausted(written) ? absl::OkStatus() : written;
 }

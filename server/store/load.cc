@@ -34,13 +34,9 @@ absl::StatusOr<CollectionView> Take(const StoreCore& core, int64_t collection_id
 
 // Removes all segments except one from the view.
 absl::Status KeepOnly(int64_t segment, CollectionView* view) {
-  std::vector<std::shared_ptr<CommittedSegment>> kept;
-  for (const auto& each : view->segments) {
-    if (each->row().id == segment) kept.push_back(each);
-  }
-  if (kept.empty()) return absl::NotFoundError(absl::StrCat("no segment ", segment));
-  view->segments = std::move(kept);
-  return absl::OkStatus();
+  std::erase_if(view->segments, [&](const auto& each) { return each->row().id != segment; });
+  if (!view->segments.empty()) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("no segment ", segment));
 }
 
 absl::StatusOr<StreamTotals> Stream(const CollectionView& view, const LoadOptions& options,

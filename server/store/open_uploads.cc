@@ -52,12 +52,6 @@ const UploadRow* FirstToGiveWay(const StoreCore& core, const OpenRows& open)
   return first;
 }
 
-absl::Status Refusal(const char* whose, size_t open_count, int64_t limit, const char* setting) {
-  return absl::ResourceExhaustedError(absl::StrCat(open_count, " resumable uploads ", whose,
-                                                   " are open, the limit ", setting, " is ", limit,
-                                                   ": commit one, or give one up with DropUpload"));
-}
-
 }  // namespace
 
 absl::StatusOr<std::vector<int64_t>> AdmitUpload(const StoreCore& core,
@@ -67,30 +61,28 @@ absl::StatusOr<std::vector<int64_t>> AdmitUpload(const StoreCore& core,
     return absl::AlreadyExistsError("upload_token: an upload with this token was begun already");
   }
   std::vector<int64_t> gone = core.RemoveIdleUploads(transaction);
-  const auto remove = [&](const UploadRow& row) {
-    transaction->Remove<UploadRow>(row.id);
-    gone.push_back(row.id);
-  };
-  const OpenRows own = OfCaller(core, OpenUploadsBut(core, gone), options.caller);
-  const int64_t own_max = core.options.uploads_open_per_caller_max;
-  if (!options.caller.empty() && static_cast<int64_t>(own.size()) >= own_max) {
-    const UploadRow* const first = FirstToGiveWay(core, own);
-    if (first == nullptr) {
-      return Refusal("of this caller", own.size(), own_max,
-                     "caller_share_percent of "
-                     "upload_tokens_max");
-    }
-    remove(*first);
-  }
-  const OpenRows open = OpenUploadsBut(core, gone);
-  if (static_cast<int64_t>(open.size()) >= core.options.uploads_open_max) {
+  // Removes an upload if the limit of `open` is reached.
+  const auto make_room = [&](const OpenRows& open, int64_t limit, const char* whose,
+                             const char* setting) -> absl::Status {
+    core.AssertLocked();
+    if (static_cast<int64_t>(open.size()) < limit) return absl::OkStatus();
     const UploadRow* const first = FirstToGiveWay(core, open);
     if (first == nullptr) {
-      return Refusal("of all callers", open.size(), core.options.uploads_open_max,
-                     "upload_tokens_max");
+      return absl::ResourceExhaustedError(
+          absl::StrCat(open.size(), " resumable uploads ", whose, " are open, the limit ", setting,
+                       " is ", limit, ": commit one, or give one up with DropUpload"));
     }
-    remove(*first);
+    transaction->Remove<UploadRow>(first->id);
+    gone.push_back(first->id);
+    return absl::OkStatus();
+  };
+  if (!options.caller.empty()) {
+    ABSL_RETURN_IF_ERROR(make_room(OfCaller(core, OpenUploadsBut(core, gone), options.caller),
+                                   core.options.uploads_open_per_caller_max, "of this caller",
+                                   "caller_share_percent of upload_tokens_max"));
   }
+  ABSL_RETURN_IF_ERROR(make_room(OpenUploadsBut(core, gone), core.options.uploads_open_max,
+                                 "of all callers", "upload_tokens_max"));
   return gone;
 }
 

@@ -1,10 +1,6 @@
 #include "server/store/orphans.h"
 
-#include <memory>
-#include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
@@ -64,13 +60,6 @@ absl::Status CheckCatalogIsCurrent(const StoreCore& core, const Orphan& orphan)
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<const Directory>> OpenLost(const StoreCore& core) {
-  const std::string path = core.directory->PathOf(kLostName);
-  const absl::Status made = MakeDirectory(path);
-  if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
-  return Directory::Open(path);
-}
-
 // Returns an unused name in lost/. A number may have been assigned again.
 std::string FreeName(const Directory& lost, const std::string& name) {
   std::string free = name;
@@ -79,7 +68,7 @@ std::string FreeName(const Directory& lost, const std::string& name) {
 }
 
 absl::Status SetAside(const StoreCore& core, const Orphan& orphan, OrphanReport* report) {
-  const absl::StatusOr<std::shared_ptr<const Directory>> lost = OpenLost(core);
+  const auto lost = Directory::OpenOrMake(core.directory->PathOf(kLostName));
   absl::Status moved = lost.status();
   std::string name;
   if (moved.ok()) {

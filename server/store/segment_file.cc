@@ -94,10 +94,7 @@ absl::StatusOr<SegmentOutput> SegmentOutput::Reopen(std::shared_ptr<const Direct
   return output;
 }
 
-absl::Status SegmentOutput::WriteHeader() {
-  iovec part = {.iov_base = header_.data(), .iov_len = header_.size()};
-  return file_.WriteAt(0, absl::MakeSpan(&part, 1));
-}
+absl::Status SegmentOutput::WriteHeader() { return file_.WriteAt(0, absl::MakeConstSpan(header_)); }
 
 absl::Status SegmentOutput::Seal() {
   const SegmentHeaderBytes sealed = SealedHeader(header_);
@@ -134,7 +131,7 @@ absl::Status SegmentOutput::Append(const StoredBlock& block) {
         absl::MakeConstSpan(encoded.payloads), absl::MakeConstSpan(encoded.attributes)}) {
     AddPart(bytes, &parts);
   }
-  ABSL_RETURN_IF_ERROR(file_.WriteAt(extent_.bytes, absl::MakeSpan(parts)));
+  ABSL_RETURN_IF_ERROR(file_.WriteParts(extent_.bytes, absl::MakeSpan(parts)));
   digest_.Add(absl::MakeConstSpan(encoded.head));
   extent_.blocks += 1;
   extent_.rows += encoded.header.rows;

@@ -1,7 +1,6 @@
 #include "server/store/segment_format.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/checked_math.h"
@@ -23,10 +22,6 @@ constexpr size_t kBlockNumbersEnd = 8 + 8 * (5 + kPlanesCount);
 
 bool Begins(absl::Span<const uint8_t> bytes, std::string_view magic) {
   return std::equal(magic.begin(), magic.end(), bytes.begin());
-}
-
-absl::Status Damaged(std::string_view path, const std::string& what) {
-  return absl::DataLossError(absl::StrCat(absl::string_view(path.data(), path.size()), ": ", what));
 }
 
 // Offsets in a segment's header, and the values of its stage.
@@ -100,19 +95,21 @@ SegmentHeaderBytes SealedHeader(const SegmentHeaderBytes& bytes) {
   return sealed;
 }
 
-absl::Status CheckSegmentVersion(absl::Span<const uint8_t> bytes, std::string_view path) {
+absl::Status CheckSegmentVersion(absl::Span<const uint8_t> bytes, const std::string& path) {
   if (!HeaderIntact(bytes)) return absl::OkStatus();
   const uint32_t version = GetUint32(bytes.data() + kVersionAt);
   if (version <= static_cast<uint32_t>(kSegmentFormatVersion)) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      absl::string_view(path.data(), path.size()), ": a newer nearfield wrote it, in format ",
-      version, "; this build reads formats up to ", kSegmentFormatVersion,
-      ": use the build that wrote it, or a newer one"));
+  return absl::FailedPreconditionError(
+      absl::StrCat(path, ": a newer nearfield wrote it, in format ", version,
+                   "; this build reads formats up to ", kSegmentFormatVersion,
+                   ": use the build that wrote it, or a newer one"));
 }
 
 absl::Status CheckSegmentHeader(absl::Span<const uint8_t> bytes, const SegmentIdentity& identity,
-                                std::string_view path) {
-  if (!HeaderIntact(bytes)) return Damaged(path, "the header is damaged (bytes [0, 4096))");
+                                const std::string& path) {
+  if (!HeaderIntact(bytes)) {
+    return absl::DataLossError(absl::StrCat(path, ": the header is damaged (bytes [0, 4096))"));
+  }
   ABSL_RETURN_IF_ERROR(CheckSegmentVersion(bytes, path));
   const uint32_t version = GetUint32(bytes.data() + kVersionAt);
   const std::optional<SegmentInfo> info = ParseSegmentHeader(bytes);
@@ -124,9 +121,9 @@ absl::Status CheckSegmentHeader(absl::Span<const uint8_t> bytes, const SegmentId
     PutHeaderChecksum(&expected);
   }
   if (!std::equal(expected.begin(), expected.end(), bytes.begin())) {
-    return Damaged(path,
-                   absl::StrCat("is not segment ", identity.segment, " of collection ",
-                                identity.collection, " of this store: a file of another place"));
+    return absl::DataLossError(absl::StrCat(path, ": is not segment ", identity.segment,
+                                            " of collection ", identity.collection,
+                                            " of this store: a file of another place"));
   }
   return absl::OkStatus();
 }

@@ -62,12 +62,12 @@ SegmentHeaderBytes SealedHeader(const SegmentHeaderBytes& bytes);
 
 // Checks the format. Errors: FailedPrecondition (an intact header of a newer format than this build
 // reads: names both).
-absl::Status CheckSegmentVersion(absl::Span<const uint8_t> bytes, std::string_view path);
+absl::Status CheckSegmentVersion(absl::Span<const uint8_t> bytes, const std::string& path);
 
 // Checks a header; accepts any stage. `path` is for the message. Errors: DataLoss (damaged, or of
 // another segment), FailedPrecondition (a newer format).
 absl::Status CheckSegmentHeader(absl::Span<const uint8_t> bytes, const SegmentIdentity& identity,
-                                std::string_view path);
+                                const std::string& path);
 // Parses an intact header. Returns nullopt if it is damaged or of a newer format.
 struct SegmentInfo {
   std::string store;

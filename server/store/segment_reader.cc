@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "server/store/checksum.h"
 
 namespace nearfield::store {
 namespace {
@@ -86,23 +85,7 @@ absl::StatusOr<IdColumn> SegmentReader::ReadIds(const BlockPlace& place) const {
   std::vector<uint8_t> bytes(static_cast<size_t>(header.PlaneEnd(kIdPlane)));
   ABSL_RETURN_IF_ERROR(file_.ReadAt(place.offset, absl::MakeSpan(bytes)));
   const auto all = absl::MakeConstSpan(bytes);
-  const absl::StatusOr<std::vector<uint32_t>> checksums =
-      ParseBlockTable(all.subspan(0, kBlockHeaderBytes),
-                      all.subspan(kBlockHeaderBytes, static_cast<size_t>(header.TableBytes())));
-  if (!checksums.ok()) {
-    return BadBytes(path(), header.number, place.offset, place.offset + header.PlaneBegin(kIdPlane),
-                    checksums.status().message());
-  }
-  size_t piece = 0;
-  for (int64_t begin = header.PlaneBegin(kIdPlane); begin < header.PlaneEnd(kIdPlane);
-       begin += kPieceBytes, ++piece) {
-    const int64_t end = std::min(begin + kPieceBytes, header.PlaneEnd(kIdPlane));
-    if (Crc32c(all.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin))) !=
-        (*checksums)[piece]) {
-      return BadBytes(path(), header.number, place.offset + begin, place.offset + end,
-                      "differs from its checksum");
-    }
-  }
+  ABSL_RETURN_IF_ERROR(CheckPlanes(header, kIdPlane + 1, path(), place.offset, all));
   IdColumn ids(identity_.id_type);
   const absl::Status decoded =
       DecodeIds(all.subspan(static_cast<size_t>(header.PlaneBegin(kIdPlane)),

@@ -38,9 +38,7 @@ absl::StatusOr<ManifestFile> LinkOrCopy(const Directory& from, const std::string
 absl::Status WriteManifest(const Directory& directory, const std::vector<ManifestFile>& files) {
   ABSL_ASSIGN_OR_RETURN(const File file,
                         directory.OpenFile(kManifestName, O_WRONLY | O_CREAT | O_EXCL));
-  std::string text = EncodeManifest(files);
-  iovec part = {.iov_base = text.data(), .iov_len = text.size()};
-  ABSL_RETURN_IF_ERROR(file.WriteAt(0, absl::MakeSpan(&part, 1)));
+  ABSL_RETURN_IF_ERROR(file.WriteAt(0, EncodeManifest(files)));
   ABSL_RETURN_IF_ERROR(file.SyncData());
   return directory.Sync();
 }
@@ -179,11 +177,9 @@ absl::Status Store::Snapshot(const std::string& path, const SnapshotOptions& opt
       if (!core_->damaged.empty()) return core_->damaged.begin()->second;
     }
     if (Exists(path)) return absl::AlreadyExistsError(absl::StrCat(path, ": exists already"));
-    absl::Status made = MakeDirectory(ParentOf(path));
-    if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
     // Open the parent before the rename, because after the rename only the sync may fail.
     ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> parent,
-                          Directory::Open(ParentOf(path)));
+                          Directory::OpenOrMake(ParentOf(path)));
     const std::string partial = path + kUnfinishedSuffix;
     absl::Status written =
         CatchOutOfMemory([&] { return WriteSnapshot(core_.get(), partial, options); });

@@ -24,10 +24,8 @@ absl::Status CheckBytes(const char* field, const std::string& value, int64_t min
 
 // Opens and locks the directory, and makes a catalog if there is none.
 absl::StatusOr<std::shared_ptr<const Directory>> TakeDirectory(const StoreCore& core) {
-  const absl::Status made = MakeDirectory(core.options.dir);
-  if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
   ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> directory,
-                        Directory::Open(core.options.dir));
+                        Directory::OpenOrMake(core.options.dir));
   ABSL_RETURN_IF_ERROR(directory->Lock());
   if (directory->Has(kCatalogName)) return directory;
   ABSL_ASSIGN_OR_RETURN(const std::vector<std::string> names, directory->Names());
@@ -95,20 +93,19 @@ absl::Status CutUploads(const StoreCore& core, const std::vector<OpenFile>& uplo
 // Checks that all references between rows are valid, as this program always writes them.
 absl::Status CheckTables(const StoreCore& core) ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
   const Tables& tables = core.catalog->tables();
-  bool good = true;
-  for (const auto& [id, row] : tables.Of<SegmentRow>()) {
-    good = good && tables.Find<CollectionRow>(row.collection) != nullptr;
+  const auto name_collections = [&tables](const auto& rows) {
+    return std::all_of(rows.begin(), rows.end(), [&tables](const auto& row) {
+      return tables.Find<CollectionRow>(row.second.collection) != nullptr;
+    });
+  };
+  const auto& results = tables.Of<UploadResultRow>();
+  if (name_collections(tables.Of<SegmentRow>()) && name_collections(tables.Of<UploadRow>()) &&
+      name_collections(tables.Of<AliasRow>()) &&
+      std::all_of(results.begin(), results.end(), [&tables](const auto& row) {
+        return tables.Find<UploadRow>(row.first) != nullptr;
+      })) {
+    return absl::OkStatus();
   }
-  for (const auto& [id, row] : tables.Of<UploadRow>()) {
-    good = good && tables.Find<CollectionRow>(row.collection) != nullptr;
-  }
-  for (const auto& [id, row] : tables.Of<UploadResultRow>()) {
-    good = good && tables.Find<UploadRow>(id) != nullptr;
-  }
-  for (const auto& [id, row] : tables.Of<AliasRow>()) {
-    good = good && tables.Find<CollectionRow>(row.collection) != nullptr;
-  }
-  if (good) return absl::OkStatus();
   return absl::DataLossError(
       absl::StrCat(core.directory->PathOf(kCatalogName), ": a row names no collection"));
 }
@@ -244,15 +241,8 @@ absl::Status Store::DropCollection(int64_t collection_id) {
     for (const auto& [id, row] : tables.Of<AliasRow>()) {
       if (row.collection == collection_id) transaction.Remove<AliasRow>(id);
     }
-    for (const auto& [id, row] : tables.Of<DeletionRow>()) {
-      if (row.collection == collection_id) transaction.Remove<DeletionRow>(id);
-    }
     SegmentChange change;
-    for (const auto& [id, row] : tables.Of<SegmentRow>()) {
-      if (row.collection != collection_id) continue;
-      transaction.Remove<SegmentRow>(id);
-      core_->Remove(id, &change);
-    }
+    core_->RemoveRows(collection_id, &transaction, &change);
     std::vector<std::string> uploads;  // file names
     for (const auto& [id, row] : tables.Of<UploadRow>()) {
       if (row.collection != collection_id) continue;

@@ -132,6 +132,18 @@ void StoreCore::Remove(int64_t segment, SegmentChange* change) const {
   if (it != segments.end()) change->removed[segment] = it->second;
 }
 
+void StoreCore::RemoveRows(int64_t collection, Transaction* transaction,
+                           SegmentChange* change) const {
+  for (const auto& [id, row] : catalogue->tables().Of<SegmentRow>()) {
+    if (row.collection != collection) continue;
+    transaction->Remove<SegmentRow>(id);
+    Remove(id, change);
+  }
+  for (const auto& [id, row] : catalogue->tables().Of<DeletionRow>()) {
+    if (row.collection == collection) transaction->Remove<DeletionRow>(id);
+  }
+}
+
 void StoreCore::Apply(SegmentChange change) noexcept {
   std::erase_if(segments_gone, [](const auto& gone) { return gone.second.expired(); });
   for (const auto& [id, segment] : change.removed) {

@@ -91,6 +91,9 @@ struct StoreCore {
   void Add(const CollectionRow& collection, const SegmentRow& row, SegmentChange* change) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void Remove(int64_t segment, SegmentChange* change) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Puts the removal of all segments and deletion records of a collection into the transaction.
+  void RemoveRows(int64_t collection, Transaction* transaction, SegmentChange* change) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void Apply(SegmentChange change) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // Removes the file of an upload that a commit ended. A file that cannot be removed is an orphan.
   // The caller allocates the name before the commit, so that no file stays because memory ran out.

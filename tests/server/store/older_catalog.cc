@@ -33,7 +33,7 @@ absl::Status SetStoredScan(const std::string& dir, int64_t number) {
                         LastRow(database.get(), "SELECT store FROM facts WHERE id=1"));
   ABSL_ASSIGN_OR_RETURN(const std::vector<Value> link,
                         LastRow(database.get(), "SELECT * FROM commits ORDER BY id"));
-  ABSL_ASSIGN_OR_RETURN(CommitRow last, CommitRow::FromValues(link));
+  ABSL_ASSIGN_OR_RETURN(CommitRow last, RowFrom<CommitRow>(link));
   RowSum sum = RowSum::FromBytes(last.state);
   ABSL_RETURN_IF_ERROR(
       database->Query("SELECT * FROM collections", {}, [&](std::vector<Value> values) {

@@ -103,7 +103,7 @@ TEST_F(StoreTest, TheStoredNumbersOfScanChoicesAreFrozen) {
   const auto stored = [](ScanChoice scan) {
     CollectionRow row;
     row.spec.scan = scan;
-    return absl::get<int64_t>(row.Values()[6]);
+    return absl::get<int64_t>(ValuesOf(row)[6]);
   };
   EXPECT_EQ(stored(ScanChoice::kAuto), 1);
   EXPECT_EQ(stored(ScanChoice::kInt8), 2);
