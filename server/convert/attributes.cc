@@ -1,38 +1,46 @@
 #include "server/convert/attributes.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"
+#include "server/convert/enum_table.h"
 #include "server/convert/text.h"
 
 namespace nearfield::server {
 namespace {
 
-constexpr std::array kAttributeTypes = {AttributeType::kInt64, AttributeType::kDouble,
-                                        AttributeType::kBool, AttributeType::kKeyword,
-                                        AttributeType::kTimestamp};
+constexpr std::pair<pb::AttributeType, AttributeType> kAttributeTypes[] = {
+    {pb::ATTRIBUTE_TYPE_INT64, AttributeType::kInt64},
+    {pb::ATTRIBUTE_TYPE_DOUBLE, AttributeType::kDouble},
+    {pb::ATTRIBUTE_TYPE_BOOL, AttributeType::kBool},
+    {pb::ATTRIBUTE_TYPE_KEYWORD, AttributeType::kKeyword},
+    {pb::ATTRIBUTE_TYPE_TIMESTAMP, AttributeType::kTimestamp}};
 
-absl::Status Invalid(const std::string& field, const std::string& what) {
-  return ArgumentError(field, what);
+// Calls `visit` with the repeated member of this type.
+template <typename Visit>
+auto WithMember(const pb::AttributeValues& values, AttributeType type, const Visit& visit) {
+  switch (type) {
+    case AttributeType::kDouble: return visit(values.double_values());
+    case AttributeType::kBool: return visit(values.bool_values());
+    case AttributeType::kKeyword: return visit(values.keyword_values());
+    case AttributeType::kTimestamp: return visit(values.timestamp_us_values());
+    default: return visit(values.int64_values());
+  }
 }
 
 int CountOf(const pb::AttributeValues& values, AttributeType type) {
-  switch (type) {
-    case AttributeType::kInt64: return values.int64_values_size();
-    case AttributeType::kDouble: return values.double_values_size();
-    case AttributeType::kBool: return values.bool_values_size();
-    case AttributeType::kKeyword: return values.keyword_values_size();
-    case AttributeType::kTimestamp: return values.timestamp_us_values_size();
-  }
-  return 0;
+  return WithMember(values, type, [](const auto& member) { return member.size(); });
 }
+
+void AppendTo(ValueColumn* column, int64_t value) { column->AppendInteger(value); }
+void AppendTo(ValueColumn* column, double value) { column->AppendDouble(value); }
+void AppendTo(ValueColumn* column, bool value) { column->AppendBool(value); }
+void AppendTo(ValueColumn* column, const std::string& value) { column->AppendKeyword(value); }
 
 absl::Status ReadPresence(const std::string& field, const pb::AttributeColumn& message,
                           int64_t rows_count, std::vector<bool>* present) {
@@ -43,8 +51,8 @@ absl::Status ReadPresence(const std::string& field, const pb::AttributeColumn& m
   const std::string& bits = message.presence();
   const int64_t bytes = (rows_count + 7) / 8;
   if (static_cast<int64_t>(bits.size()) != bytes) {
-    return Invalid(field + ".presence",
-                   absl::StrCat(bits.size(), " bytes for ", rows_count, " rows, must be ", bytes));
+    return ArgumentError(field + ".presence", absl::StrCat(bits.size(), " bytes for ", rows_count,
+                                                           " rows, must be ", bytes));
   }
   const auto bit = [&](size_t place) {
     return (static_cast<uint8_t>(bits[place / 8]) >> (place % 8) & 1) != 0;
@@ -53,8 +61,9 @@ absl::Status ReadPresence(const std::string& field, const pb::AttributeColumn& m
   for (size_t row = 0; row < present->size(); ++row) (*present)[row] = bit(row);
   for (size_t place = present->size(); place < 8 * bits.size(); ++place) {
     if (bit(place)) {
-      return Invalid(field + ".presence",
-                     absl::StrCat("bit ", place, " is set, the block has ", rows_count, " rows"));
+      return ArgumentError(
+          field + ".presence",
+          absl::StrCat("bit ", place, " is set, the block has ", rows_count, " rows"));
     }
   }
   return absl::OkStatus();
@@ -86,12 +95,12 @@ absl::StatusOr<int64_t> ReadSizes(const std::string& field, const pb::AttributeC
   const int64_t sizes = message.list_sizes_size();
   if (!spec.is_list) {
     if (sizes == 0) return present;
-    return Invalid(field + ".list_sizes",
-                   absl::StrCat(sizes, " given, \"", spec.name, "\" has type ", Describe(spec),
-                                ": must be none"));
+    return ArgumentError(field + ".list_sizes",
+                         absl::StrCat(sizes, " given, \"", spec.name, "\" has type ",
+                                      Describe(spec), ": must be none"));
   }
   if (sizes != present) {
-    return Invalid(
+    return ArgumentError(
         field + ".list_sizes",
         absl::StrCat(sizes, " for ", present, " rows that have a value, must be one each"));
   }
@@ -99,9 +108,9 @@ absl::StatusOr<int64_t> ReadSizes(const std::string& field, const pb::AttributeC
   for (int i = 0; i < sizes; ++i) {
     const uint32_t size = message.list_sizes(i);
     if (size > limits.list_values_max) {
-      return Invalid(absl::StrCat(field, ".list_sizes[", i, "]"),
-                     absl::StrCat(size, " values in row ", RowOfPresent(column->present, i),
-                                  ", must be at most ", limits.list_values_max));
+      return ArgumentError(absl::StrCat(field, ".list_sizes[", i, "]"),
+                           absl::StrCat(size, " values in row ", RowOfPresent(column->present, i),
+                                        ", must be at most ", limits.list_values_max));
     }
     values += size;
   }
@@ -123,8 +132,8 @@ absl::Status CheckValues(const std::string& field, const AttributeSpec& spec,
       problem = "NaN, must be a number or an infinity";
     }
     if (problem.empty()) continue;
-    return Invalid(absl::StrCat(field, ".values[", i, "]"),
-                   absl::StrCat("row ", RowOfValue(column, spec.is_list, i), ": ", problem));
+    return ArgumentError(absl::StrCat(field, ".values[", i, "]"),
+                         absl::StrCat("row ", RowOfValue(column, spec.is_list, i), ": ", problem));
   }
   return absl::OkStatus();
 }
@@ -139,15 +148,15 @@ absl::StatusOr<AttributeColumn> ColumnFromProto(const std::string& field,
   ABSL_ASSIGN_OR_RETURN(const std::optional<AttributeType> type,
                         TypeOfValues(field + ".values", message.values()));
   if (type.has_value() && *type != spec.type) {
-    return Invalid(field + ".values",
-                   absl::StrCat(NameOf(*type), " given, \"", spec.name, "\" has type ",
-                                Describe(spec), ": types must be the same"));
+    return ArgumentError(field + ".values",
+                         absl::StrCat(NameOf(*type), " given, \"", spec.name, "\" has type ",
+                                      Describe(spec), ": types must be the same"));
   }
   if (ValuesCount(message.values()) != wanted) {
-    return Invalid(field + ".values",
-                   absl::StrCat(ValuesCount(message.values()), " given, ",
-                                spec.is_list ? "list_sizes" : "the rows that have a value",
-                                " make it ", wanted));
+    return ArgumentError(field + ".values",
+                         absl::StrCat(ValuesCount(message.values()), " given, ",
+                                      spec.is_list ? "list_sizes" : "the rows that have a value",
+                                      " make it ", wanted));
   }
   column.values = ValuesFromProto(message.values(), spec.type);
   ABSL_RETURN_IF_ERROR(CheckValues(field, spec, limits, column));
@@ -157,26 +166,10 @@ absl::StatusOr<AttributeColumn> ColumnFromProto(const std::string& field,
 }  // namespace
 
 std::optional<AttributeType> AttributeTypeFromProto(pb::AttributeType type) {
-  switch (type) {
-    case pb::ATTRIBUTE_TYPE_INT64: return AttributeType::kInt64;
-    case pb::ATTRIBUTE_TYPE_DOUBLE: return AttributeType::kDouble;
-    case pb::ATTRIBUTE_TYPE_BOOL: return AttributeType::kBool;
-    case pb::ATTRIBUTE_TYPE_KEYWORD: return AttributeType::kKeyword;
-    case pb::ATTRIBUTE_TYPE_TIMESTAMP: return AttributeType::kTimestamp;
-    default: return std::nullopt;
-  }
+  return NativeIn(kAttributeTypes, type);
 }
 
-pb::AttributeType ToProto(AttributeType type) {
-  switch (type) {
-    case AttributeType::kInt64: return pb::ATTRIBUTE_TYPE_INT64;
-    case AttributeType::kDouble: return pb::ATTRIBUTE_TYPE_DOUBLE;
-    case AttributeType::kBool: return pb::ATTRIBUTE_TYPE_BOOL;
-    case AttributeType::kKeyword: return pb::ATTRIBUTE_TYPE_KEYWORD;
-    case AttributeType::kTimestamp: return pb::ATTRIBUTE_TYPE_TIMESTAMP;
-  }
-  return pb::ATTRIBUTE_TYPE_UNSPECIFIED;
-}
+pb::AttributeType ToProto(AttributeType type) { return ProtoIn(kAttributeTypes, type); }
 
 absl::StatusOr<AttributeSchema> FromProto(
     const google::protobuf::RepeatedPtrField<pb::AttributeSpec>& specs,
@@ -185,9 +178,9 @@ absl::StatusOr<AttributeSchema> FromProto(
   for (const pb::AttributeSpec& spec : specs) {
     const std::optional<AttributeType> type = AttributeTypeFromProto(spec.type());
     if (!type.has_value()) {
-      return Invalid(absl::StrCat("attributes[", native.size(), "].type"),
-                     absl::StrCat(static_cast<int>(spec.type()),
-                                  ", must be INT64, DOUBLE, BOOL, KEYWORD or TIMESTAMP"));
+      return ArgumentError(absl::StrCat("attributes[", native.size(), "].type"),
+                           absl::StrCat(static_cast<int>(spec.type()),
+                                        ", must be INT64, DOUBLE, BOOL, KEYWORD or TIMESTAMP"));
     }
     native.push_back({.name = spec.name(), .type = *type, .is_list = spec.is_list()});
   }
@@ -215,15 +208,15 @@ absl::StatusOr<AttributeBlock> FromProto(
     const std::string field = absl::StrCat("block.attributes[", i, "]");
     const std::optional<int32_t> attribute = schema.Find(columns[i].attribute());
     if (!attribute.has_value()) {
-      return Invalid(
+      return ArgumentError(
           field + ".attribute",
           absl::StrCat(Quote(columns[i].attribute()), " is no attribute of the collection",
                        schema.size() == 0 ? ", which declares none" : ""));
     }
     const auto place = static_cast<size_t>(*attribute);
     if (seen[place]) {
-      return Invalid(field + ".attribute", absl::StrCat(Quote(columns[i].attribute()),
-                                                        " has another column in this block"));
+      return ArgumentError(field + ".attribute", absl::StrCat(Quote(columns[i].attribute()),
+                                                              " has another column in this block"));
     }
     seen[place] = true;
     ABSL_ASSIGN_OR_RETURN(
@@ -238,18 +231,18 @@ absl::StatusOr<AttributeBlock> FromProto(
 
 int64_t ValuesCount(const pb::AttributeValues& values) {
   int64_t count = 0;
-  for (const AttributeType type : kAttributeTypes) count += CountOf(values, type);
+  for (const auto& [proto, type] : kAttributeTypes) count += CountOf(values, type);
   return count;
 }
 
 absl::StatusOr<std::optional<AttributeType>> TypeOfValues(const std::string& field,
                                                           const pb::AttributeValues& values) {
   std::optional<AttributeType> filled;
-  for (const AttributeType type : kAttributeTypes) {
+  for (const auto& [proto, type] : kAttributeTypes) {
     if (CountOf(values, type) == 0) continue;
     if (filled.has_value()) {
-      return Invalid(field, absl::StrCat("both ", NameOf(*filled), " and ", NameOf(type),
-                                         " given, must be one type"));
+      return ArgumentError(field, absl::StrCat("both ", NameOf(*filled), " and ", NameOf(type),
+                                               " given, must be one type"));
     }
     filled = type;
   }
@@ -258,23 +251,9 @@ absl::StatusOr<std::optional<AttributeType>> TypeOfValues(const std::string& fie
 
 ValueColumn ValuesFromProto(const pb::AttributeValues& values, AttributeType type) {
   ValueColumn column(type);
-  switch (type) {
-    case AttributeType::kInt64:
-      for (const int64_t value : values.int64_values()) column.AppendInteger(value);
-      break;
-    case AttributeType::kDouble:
-      for (const double value : values.double_values()) column.AppendDouble(value);
-      break;
-    case AttributeType::kBool:
-      for (const bool value : values.bool_values()) column.AppendBool(value);
-      break;
-    case AttributeType::kKeyword:
-      for (const std::string& value : values.keyword_values()) column.AppendKeyword(value);
-      break;
-    case AttributeType::kTimestamp:
-      for (const int64_t value : values.timestamp_us_values()) column.AppendInteger(value);
-      break;
-  }
+  WithMember(values, type, [&column](const auto& member) {
+    for (const auto& value : member) AppendTo(&column, value);
+  });
   return column;
 }
 

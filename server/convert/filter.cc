@@ -11,25 +11,28 @@
 #include "engine/base/status_macros.h"
 #include "server/attributes/filter.h"
 #include "server/convert/attributes.h"
+#include "server/convert/enum_table.h"
 
 namespace nearfield::server {
 namespace {
 
-absl::Status Invalid(const std::string& field, const std::string& what) {
-  return ArgumentError(field, what);
-}
-
-std::optional<Comparison> ComparisonFromProto(pb::ComparisonOperator op) {
-  switch (op) {
-    case pb::COMPARISON_OPERATOR_EQUAL: return Comparison::kEqual;
-    case pb::COMPARISON_OPERATOR_NOT_EQUAL: return Comparison::kNotEqual;
-    case pb::COMPARISON_OPERATOR_LESS: return Comparison::kLess;
-    case pb::COMPARISON_OPERATOR_LESS_EQUAL: return Comparison::kLessEqual;
-    case pb::COMPARISON_OPERATOR_GREATER: return Comparison::kGreater;
-    case pb::COMPARISON_OPERATOR_GREATER_EQUAL: return Comparison::kGreaterEqual;
-    default: return std::nullopt;
-  }
-}
+constexpr std::pair<pb::ComparisonOperator, Comparison> kComparisons[] = {
+    {pb::COMPARISON_OPERATOR_EQUAL, Comparison::kEqual},
+    {pb::COMPARISON_OPERATOR_NOT_EQUAL, Comparison::kNotEqual},
+    {pb::COMPARISON_OPERATOR_LESS, Comparison::kLess},
+    {pb::COMPARISON_OPERATOR_LESS_EQUAL, Comparison::kLessEqual},
+    {pb::COMPARISON_OPERATOR_GREATER, Comparison::kGreater},
+    {pb::COMPARISON_OPERATOR_GREATER_EQUAL, Comparison::kGreaterEqual}};
+constexpr std::pair<pb::Filter::ConditionCase, ConditionKind> kConditionKinds[] = {
+    {pb::Filter::kAnd, ConditionKind::kAnd},
+    {pb::Filter::kOr, ConditionKind::kOr},
+    {pb::Filter::kNot, ConditionKind::kNot},
+    {pb::Filter::kComparison, ConditionKind::kComparison},
+    {pb::Filter::kIn, ConditionKind::kIn},
+    {pb::Filter::kListAny, ConditionKind::kListAny},
+    {pb::Filter::kListAll, ConditionKind::kListAll},
+    {pb::Filter::kExists, ConditionKind::kExists},
+    {pb::Filter::kHasId, ConditionKind::kHasId}};
 
 std::optional<ValueColumn> ValueFromProto(const pb::AttributeValue& message) {
   ValueColumn value;
@@ -54,22 +57,6 @@ std::optional<ValueColumn> ValueFromProto(const pb::AttributeValue& message) {
     case pb::AttributeValue::VALUE_NOT_SET: return std::nullopt;
   }
   return value;
-}
-
-std::optional<ConditionKind> KindOf(const pb::Filter& filter) {
-  switch (filter.condition_case()) {
-    case pb::Filter::kAnd: return ConditionKind::kAnd;
-    case pb::Filter::kOr: return ConditionKind::kOr;
-    case pb::Filter::kNot: return ConditionKind::kNot;
-    case pb::Filter::kComparison: return ConditionKind::kComparison;
-    case pb::Filter::kIn: return ConditionKind::kIn;
-    case pb::Filter::kListAny: return ConditionKind::kListAny;
-    case pb::Filter::kListAll: return ConditionKind::kListAll;
-    case pb::Filter::kExists: return ConditionKind::kExists;
-    case pb::Filter::kHasId: return ConditionKind::kHasId;
-    case pb::Filter::CONDITION_NOT_SET: return std::nullopt;
-  }
-  return std::nullopt;
 }
 
 class TreeMaker {
@@ -102,8 +89,9 @@ class TreeMaker {
     if (static_cast<int64_t>(tree_.conditions.size()) >= limits_.filter_conditions_max) {
       return TooManyConditions(path(), limits_);
     }
-    const std::optional<ConditionKind> kind = KindOf(*next.message);
-    if (!kind.has_value()) return Invalid(path(), "no condition is set");
+    const std::optional<ConditionKind> kind =
+        NativeIn(kConditionKinds, next.message->condition_case());
+    if (!kind.has_value()) return ArgumentError(path(), "no condition is set");
     const auto place = static_cast<int32_t>(tree_.conditions.size());
     if (next.parent >= 0) {
       tree_.conditions[static_cast<size_t>(next.parent)].children.push_back(place);
@@ -152,16 +140,16 @@ class TreeMaker {
   }
 
   absl::Status TakeComparison(const pb::Comparison& comparison, int32_t place) {
-    const std::optional<Comparison> op = ComparisonFromProto(comparison.op());
+    const std::optional<Comparison> op = NativeIn(kComparisons, comparison.op());
     if (!op.has_value()) {
-      return Invalid(PathOf(tree_, place) + ".op",
-                     absl::StrCat(static_cast<int>(comparison.op()),
-                                  ", must be EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER or "
-                                  "GREATER_EQUAL"));
+      return ArgumentError(PathOf(tree_, place) + ".op",
+                           absl::StrCat(static_cast<int>(comparison.op()),
+                                        ", must be EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER or "
+                                        "GREATER_EQUAL"));
     }
     std::optional<ValueColumn> value = ValueFromProto(comparison.value());
     if (!value.has_value()) {
-      return Invalid(PathOf(tree_, place) + ".value", "none of its members is set");
+      return ArgumentError(PathOf(tree_, place) + ".value", "none of its members is set");
     }
     Condition& condition = tree_.conditions.back();
     condition.attribute = comparison.attribute();
