@@ -1,6 +1,5 @@
 #include "server/calls/local_service.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/time/time.h"

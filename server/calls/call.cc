@@ -1,9 +1,11 @@
 #include "server/calls/call.h"
 
+#include <array>
 #include <chrono>
 #include <string>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "server/calls/caller_name.h"
 #include "server/scheduler/retry_hint.h"
 
@@ -16,12 +18,11 @@ constexpr auto kDeadlineMax = std::chrono::hours(24 * 365);  // a later one is n
 // Returns kInspection for methods that a server that is not trusted any more still answers. Callers
 // do not rely on their answers.
 ServerState::Purpose PurposeOf(const std::string& method) {
-  for (const char* inspecting :
-       {"Verify", "GetCollection", "ListCollections", "GetCapacity", "GetCounters", "Count",
-        "CreateSnapshot", "ListSnapshots", "ListUploads"}) {
-    if (method == inspecting) return ServerState::Purpose::kInspection;
-  }
-  return ServerState::Purpose::kService;
+  constexpr std::array kInspecting = {"Verify",         "GetCollection", "ListCollections",
+                                      "GetCapacity",    "GetCounters",   "Count",
+                                      "CreateSnapshot", "ListSnapshots", "ListUploads"};
+  return absl::c_linear_search(kInspecting, method) ? ServerState::Purpose::kInspection
+                                                    : ServerState::Purpose::kService;
 }
 
 }  // namespace

@@ -23,8 +23,6 @@ class Call {
   // `state` outlives the call.
   Call(ServerState* state, CallContext* context, const char* method);
   ~Call();
-  Call(const Call&) = delete;
-  Call& operator=(const Call&) = delete;
 
   // Registers the call as in flight. Errors: as ServerState::Enter; refusal().
   absl::StatusOr<Core*> Enter();

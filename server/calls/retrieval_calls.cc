@@ -2,50 +2,42 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
-#include <utility>
 
 #include "engine/base/status_macros.h"
+#include "server/attributes/limits.h"
 #include "server/calls/choose_rows.h"
 #include "server/calls/search_call.h"
 #include "server/calls/streams.h"
 #include "server/calls/unary_call.h"
+#include "server/collections/catalog.h"
+#include "server/config/settings.h"
+#include "server/convert/ingest.h"
 #include "server/convert/retrieval.h"
 
 namespace nearfield::server {
 namespace {
 
-class SingleSearch final : public ActiveCall {
+// A call without work on a worker.
+class DirectCall final : public ActiveCall {
  public:
-  SingleSearch(ServerState* state, CallContext* context) : call_(state, context, "Search") {}
-
-  void Start(const pb::SearchRequest& request, pb::SearchResponse* response) {
-    call_.record.collection = request.collection();
-    const absl::StatusOr<Core*> core = call_.Enter();
-    if (!core.ok()) return call_.Finish(core.status());
-    StartSearch(*core, call_, request, {.response = response, .holds = &call_.holds},
-                [this](const absl::Status& status, const SearchFacts& facts) {
-                  Note(facts, &call_.record);
-                  call_.Finish(status);
-                });
-  }
-
-  void OnCancel() override { call_.cancelled()->store(true); }
-
- private:
-  Call call_;
-};
-
-// A call that ends before its method returns.
-class EndedCall final : public ActiveCall {
- public:
-  EndedCall(ServerState* state, CallContext* context, const char* method)
+  DirectCall(ServerState* state, CallContext* context, const char* method)
       : call(state, context, method) {}
-  void OnCancel() override {}
+  void OnCancel() override { call.cancelled()->store(true); }
 
   Call call;
 };
+
+void StartSingleSearch(const pb::SearchRequest& request, pb::SearchResponse* response, Call* call) {
+  call->record.collection = request.collection();
+  const absl::StatusOr<Core*> core = call->Enter();
+  if (!core.ok()) return call->Finish(core.status());
+  StartSearch(*core, *call, request, {.response = response, .holds = &call->holds},
+              [call](const absl::Status& status, const SearchFacts& facts) {
+                Note(facts, &call->record);
+                call->Finish(status);
+              });
+}
 
 absl::StatusOr<std::shared_ptr<NamedCollection>> Find(const Core& core, const Call& call,
                                                       const std::string& name) {
@@ -99,11 +91,54 @@ absl::Status CountRows(const Core& core, Call& call, const pb::CountRequest& req
   return absl::OkStatus();
 }
 
+void ReportLimits(const Settings& settings, pb::GetLimitsResponse* response) {
+  response->set_dim_max(static_cast<uint32_t>(kDimMax));
+  response->set_k_max(static_cast<uint32_t>(settings.k_max.value()));
+  response->set_queries_max(static_cast<uint32_t>(settings.queries_max.value()));
+  response->set_fetch_ids_max(static_cast<uint32_t>(settings.fetch_ids_max.value()));
+  response->set_request_bytes_max(static_cast<uint64_t>(settings.request_bytes_max.value()));
+  response->set_response_bytes_max(static_cast<uint64_t>(settings.response_bytes_max.value()));
+  response->set_id_bytes_max(static_cast<uint32_t>(kIdBytesMax));
+  response->set_payload_bytes_max(static_cast<uint32_t>(settings.payload_bytes_max.value()));
+  response->set_collection_name_bytes_max(static_cast<uint32_t>(kCollectionNameBytesMax));
+  response->set_upload_block_bytes_max(static_cast<uint64_t>(settings.upload_block_bytes_max()));
+  response->set_rows_per_collection_max(static_cast<uint64_t>(kRowsMax));
+  response->set_collections_max(static_cast<uint32_t>(settings.collections_max.value()));
+  response->set_queue_requests_max(static_cast<uint32_t>(settings.queue_requests_max.value()));
+  response->set_cursor_ms(static_cast<uint64_t>(settings.cursor_ms.value()));
+  response->set_page_rows_max(static_cast<uint64_t>(settings.page_rows_max.value()));
+  response->set_epochs_kept_max(static_cast<uint32_t>(settings.epochs_kept_max.value()));
+  response->set_epochs_kept_percent(static_cast<uint32_t>(settings.epochs_kept_percent.value()));
+  response->set_uploads_max(static_cast<uint32_t>(settings.uploads_max.value()));
+  response->set_verify_max(static_cast<uint32_t>(settings.verify_max.value()));
+  response->set_upload_tokens_max(static_cast<uint32_t>(settings.upload_tokens_max.value()));
+  response->set_upload_token_s(static_cast<uint64_t>(settings.upload_token_s.value()));
+  response->set_upload_idle_ms(static_cast<uint64_t>(settings.upload_idle_ms.value()));
+  response->set_caller_share_percent(static_cast<uint32_t>(settings.caller_share_percent.value()));
+  response->set_search_ms_max(static_cast<uint64_t>(settings.search_ms_max.value()));
+  response->set_reply_unread_ms(static_cast<uint64_t>(settings.reply_unread_ms.value()));
+  response->set_requests_bytes_max(static_cast<uint64_t>(settings.requests_bytes_max.value()));
+  response->set_replies_bytes_max(static_cast<uint64_t>(settings.replies_bytes_max.value()));
+  response->set_streams_max(static_cast<uint32_t>(settings.streams_max.value()));
+  response->set_snapshots_max(static_cast<uint32_t>(settings.snapshots_max.value()));
+  response->set_aliases_max(static_cast<uint32_t>(kAliasesMax));
+  response->set_upload_token_bytes_max(static_cast<uint32_t>(kUploadTokenBytesMax));
+  constexpr AttributeLimits kAttributes;
+  response->set_attributes_max(static_cast<uint32_t>(kAttributes.attributes_max));
+  response->set_attribute_keyword_bytes_max(static_cast<uint32_t>(kAttributes.keyword_bytes_max));
+  response->set_attribute_list_values_max(static_cast<uint32_t>(kAttributes.list_values_max));
+  response->set_attribute_row_bytes_max(static_cast<uint32_t>(kAttributes.row_bytes_max));
+  response->set_filter_levels_max(static_cast<uint32_t>(kAttributes.filter_depth_max));
+  response->set_filter_conditions_max(static_cast<uint32_t>(kAttributes.filter_conditions_max));
+  response->set_filter_values_max(static_cast<uint32_t>(kAttributes.filter_values_max));
+  response->set_filter_bytes_max(static_cast<uint32_t>(kAttributes.filter_bytes_max));
+}
+
 }  // namespace
 
 ActiveCallPtr LocalService::Search(Rpc<pb::SearchRequest, pb::SearchResponse> rpc) {
-  auto search = std::make_shared<SingleSearch>(state_, rpc.context);
-  search->Start(*rpc.request, rpc.response);
+  auto search = std::make_shared<DirectCall>(state_, rpc.context, "Search");
+  StartSingleSearch(*rpc.request, rpc.response, &search->call);
   return search;
 }
 
@@ -149,15 +184,15 @@ ActiveCallPtr LocalService::Count(Rpc<pb::CountRequest, pb::CountResponse> rpc) 
 
 ActiveCallPtr LocalService::GetLimits(Rpc<pb::GetLimitsRequest, pb::GetLimitsResponse> rpc) {
   // Answered in every phase, on this thread.
-  auto ended = std::make_shared<EndedCall>(state_, rpc.context, "GetLimits");
-  ToProto(state_->limits(), rpc.response);
+  auto ended = std::make_shared<DirectCall>(state_, rpc.context, "GetLimits");
+  ReportLimits(state_->settings(), rpc.response);
   ended->call.Finish(absl::OkStatus());
   return ended;
 }
 
 ActiveCallPtr LocalService::Refuse(CallContext* context, const char* method,
                                    const absl::Status& status) {
-  auto ended = std::make_shared<EndedCall>(state_, context, method);
+  auto ended = std::make_shared<DirectCall>(state_, context, method);
   const absl::StatusOr<Core*> core = ended->call.Enter();  // its error takes precedence
   ended->call.Finish(core.ok() ? status : core.status());
   return ended;

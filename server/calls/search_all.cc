@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"

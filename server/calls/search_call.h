@@ -4,7 +4,6 @@
 
 #include <functional>
 #include <memory>
-#include <string>
 
 #include "absl/status/status.h"
 #include "nearfield/v1/retrieval.pb.h"

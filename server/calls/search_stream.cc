@@ -2,7 +2,6 @@
 
 #include <deque>
 #include <memory>
-#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
@@ -23,8 +22,6 @@ struct Slot {
   ~Slot() {
     if (entered) state->Leave();
   }
-  Slot(const Slot&) = delete;
-  Slot& operator=(const Slot&) = delete;
 
   ServerState* const state;
   pb::SearchResponse response;

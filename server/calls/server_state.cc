@@ -4,7 +4,6 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "server/config/memory_plan.h"
 #include "server/scheduler/retry_hint.h"
 
@@ -12,8 +11,7 @@ namespace nearfield::server {
 namespace {
 
 constexpr int64_t kReadThreads = 4;
-constexpr int64_t kReplyThreadsMax = 8;
-constexpr int64_t kFilterThreadsMax = 8;
+constexpr int64_t kHelperThreadsMax = 8;  // that make replies or evaluate filters
 // More replies than a few passes produce. If this many wait, the engine thread makes its replies
 // itself, which delays further searches.
 constexpr int64_t kRepliesMax = 4096;
@@ -21,14 +19,9 @@ constexpr int64_t kDeletesMax = 1024;  // maximum waiting deletes
 constexpr int64_t kCompactionsMax = 16;
 constexpr int64_t kUnavailableRetryMs = 1000;
 
-int64_t ReplyThreads() {
-  return std::clamp<int64_t>(std::thread::hardware_concurrency() / 2, 1, kReplyThreadsMax);
-}
-
-int64_t FilterThreads(const Settings& settings) {
-  const int64_t asked = settings.filter_threads.value();
-  if (asked > 0) return asked;
-  return std::clamp<int64_t>(std::thread::hardware_concurrency() / 2, 1, kFilterThreadsMax);
+// Returns the number of threads of a pool that helps the engine thread: half of the cores.
+int64_t HelperThreads() {
+  return std::clamp<int64_t>(std::thread::hardware_concurrency() / 2, 1, kHelperThreadsMax);
 }
 
 // On few cores, searches have priority.
@@ -81,28 +74,10 @@ RequestLimits LimitsOf(const Settings& settings) {
   return {.k_max = settings.k_max.value(),
           .queries_max = settings.queries_max.value(),
           .fetch_ids_max = settings.fetch_ids_max.value(),
-          .request_bytes_max = settings.request_bytes_max.value(),
           .response_bytes_max = settings.response_bytes_max.value(),
           .payload_bytes_max = settings.payload_bytes_max.value(),
           .upload_block_bytes_max = settings.upload_block_bytes_max(),
-          .collections_max = settings.collections_max.value(),
-          .queue_requests_max = settings.queue_requests_max.value(),
-          .cursor_ms = settings.cursor_ms.value(),
-          .page_rows_max = settings.page_rows_max.value(),
-          .epochs_kept_max = settings.epochs_kept_max.value(),
-          .epochs_kept_percent = settings.epochs_kept_percent.value(),
-          .uploads_max = settings.uploads_max.value(),
-          .verify_max = settings.verify_max.value(),
-          .upload_tokens_max = settings.upload_tokens_max.value(),
-          .upload_token_s = settings.upload_token_s.value(),
-          .upload_idle_ms = settings.upload_idle_ms.value(),
-          .caller_share_percent = settings.caller_share_percent.value(),
-          .search_ms_max = settings.search_ms_max.value(),
-          .reply_unread_ms = settings.reply_unread_ms.value(),
-          .requests_bytes_max = settings.requests_bytes_max.value(),
-          .replies_bytes_max = settings.replies_bytes_max.value(),
-          .streams_max = settings.streams_max.value(),
-          .snapshots_max = settings.snapshots_max.value()};
+          .page_rows_max = settings.page_rows_max.value()};
 }
 
 RequestLogPolicy RequestLogPolicyOf(const Settings& settings) {
@@ -137,7 +112,7 @@ Core::Core(std::unique_ptr<Engine> engine_in, std::unique_ptr<store::Store> stor
                         .bytes_max = PinnedBytesMax(*engine, Share(settings.epochs_kept_percent))},
                        clock),
       queue(QueueLimitsOf(settings, read_bytes_per_second), clock),
-      replies({.what = "replies", .threads = ReplyThreads(), .waiting_max = kRepliesMax}),
+      replies({.what = "replies", .threads = HelperThreads(), .waiting_max = kRepliesMax}),
       engine_thread({.engine = engine.get(), .clock = clock, .counter = &pass_counter}, &queue),
       reads({.what = "reads",
              .threads = kReadThreads,
@@ -154,7 +129,8 @@ Core::Core(std::unique_ptr<Engine> engine_in, std::unique_ptr<store::Store> stor
       compactions({.what = "compactions", .threads = 1, .waiting_max = kCompactionsMax}),
       snapshots({.what = "snapshots", .threads = 1, .waiting_max = 0}),
       filters({.what = "filters that are not in the cache",
-               .threads = FilterThreads(settings),
+               .threads = settings.filter_threads.value() > 0 ? settings.filter_threads.value()
+                                                              : HelperThreads(),
                .waiting_max = settings.queue_requests_max.value()}) {}
 
 ServerState::ServerState(const Settings* settings, Log* log, const Clock* clock)

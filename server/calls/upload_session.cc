@@ -1,7 +1,5 @@
 #include "server/calls/upload_session.h"
 
-#include <utility>
-
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"

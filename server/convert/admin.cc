@@ -6,55 +6,33 @@
 #include "engine/base/argument_error.h"
 #include "engine/base/check_range.h"
 #include "engine/base/status_macros.h"
+#include "server/convert/enum_table.h"
 #include "server/convert/retrieval.h"
 
 namespace nearfield::server {
 
-namespace {
-
-// Sets the copy that the collection's scans read, and the memory that holds its rows.
-absl::Status SetScan(const pb::CreateCollectionRequest& request, CollectionSpec* spec) {
-  const std::optional<ScanChoice> scan = ScanChoiceFromProto(request.scan());
-  if (!scan.has_value()) {
-    return MustBe("scan", absl::StrCat(static_cast<int>(request.scan())), "AUTO, INT8 or ROWS");
-  }
-  const std::optional<RowPlacement> rows = RowPlacementFromProto(request.rows());
-  if (!rows.has_value()) {
-    return MustBe("rows", absl::StrCat(static_cast<int>(request.rows())), "DEVICE or HOST");
-  }
-  if (*rows == RowPlacement::kHost && *scan == ScanChoice::kRows) {
+absl::StatusOr<CollectionSpec> FromProto(const pb::CreateCollectionRequest& request) {
+  ABSL_RETURN_IF_ERROR(CheckRange("dim", request.dim(), 1, kDimMax));
+  CollectionSpec spec = {.dim = static_cast<int32_t>(request.dim())};
+  ABSL_ASSIGN_OR_RETURN(spec.metric, Known("metric", request.metric(),
+                                           MetricFromProto(request.metric()), "DOT, COSINE or L2"));
+  ABSL_ASSIGN_OR_RETURN(spec.row_type,
+                        Known("dtype", request.dtype(), RowTypeFromProto(request.dtype()),
+                              "FLOAT32, FLOAT16 or BFLOAT16"));
+  ABSL_ASSIGN_OR_RETURN(
+      spec.id_type,
+      Known("id_type", request.id_type(), IdTypeFromProto(request.id_type()), "UINT64 or STRING"));
+  ABSL_ASSIGN_OR_RETURN(
+      spec.scan,
+      Known("scan", request.scan(), ScanChoiceFromProto(request.scan()), "AUTO, INT8 or ROWS"));
+  ABSL_ASSIGN_OR_RETURN(spec.rows, Known("rows", request.rows(),
+                                         RowPlacementFromProto(request.rows()), "DEVICE or HOST"));
+  if (spec.rows == RowPlacement::kHost && spec.scan == ScanChoice::kRows) {
     return ArgumentError(
         "scan",
         "ROWS, must be AUTO or INT8 where rows is HOST: the device then holds nothing but codes",
         "ROWS", "AUTO or INT8");
   }
-  spec->scan = *scan;
-  spec->rows = *rows;
-  return absl::OkStatus();
-}
-
-}  // namespace
-
-absl::StatusOr<CollectionSpec> FromProto(const pb::CreateCollectionRequest& request) {
-  ABSL_RETURN_IF_ERROR(CheckRange("dim", request.dim(), 1, kDimMax));
-  const std::optional<Metric> metric = MetricFromProto(request.metric());
-  if (!metric.has_value()) {
-    return MustBe("metric", absl::StrCat(static_cast<int>(request.metric())), "DOT, COSINE or L2");
-  }
-  const std::optional<RowType> row_type = RowTypeFromProto(request.dtype());
-  if (!row_type.has_value()) {
-    return MustBe("dtype", absl::StrCat(static_cast<int>(request.dtype())),
-                  "FLOAT32, FLOAT16 or BFLOAT16");
-  }
-  const std::optional<IdType> id_type = IdTypeFromProto(request.id_type());
-  if (!id_type.has_value()) {
-    return MustBe("id_type", absl::StrCat(static_cast<int>(request.id_type())), "UINT64 or STRING");
-  }
-  CollectionSpec spec = {.dim = static_cast<int32_t>(request.dim()),
-                         .metric = *metric,
-                         .row_type = *row_type,
-                         .id_type = *id_type};
-  ABSL_RETURN_IF_ERROR(SetScan(request, &spec));
   return spec;
 }
 

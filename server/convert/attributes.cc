@@ -1,34 +1,46 @@
 #include "server/convert/attributes.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"
+#include "server/convert/enum_table.h"
 #include "server/convert/text.h"
 
 namespace nearfield::server {
 namespace {
 
-constexpr std::array kAttributeTypes = {AttributeType::kInt64, AttributeType::kDouble,
-                                        AttributeType::kBool, AttributeType::kKeyword,
-                                        AttributeType::kTimestamp};
+constexpr std::pair<pb::AttributeType, AttributeType> kAttributeTypes[] = {
+    {pb::ATTRIBUTE_TYPE_INT64, AttributeType::kInt64},
+    {pb::ATTRIBUTE_TYPE_DOUBLE, AttributeType::kDouble},
+    {pb::ATTRIBUTE_TYPE_BOOL, AttributeType::kBool},
+    {pb::ATTRIBUTE_TYPE_KEYWORD, AttributeType::kKeyword},
+    {pb::ATTRIBUTE_TYPE_TIMESTAMP, AttributeType::kTimestamp}};
+
+// Calls `visit` with the repeated member of this type.
+template <typename Visit>
+auto WithMember(const pb::AttributeValues& values, AttributeType type, const Visit& visit) {
+  switch (type) {
+    case AttributeType::kDouble: return visit(values.double_values());
+    case AttributeType::kBool: return visit(values.bool_values());
+    case AttributeType::kKeyword: return visit(values.keyword_values());
+    case AttributeType::kTimestamp: return visit(values.timestamp_us_values());
+    default: return visit(values.int64_values());
+  }
+}
 
 int CountOf(const pb::AttributeValues& values, AttributeType type) {
-  switch (type) {
-    case AttributeType::kInt64: return values.int64_values_size();
-    case AttributeType::kDouble: return values.double_values_size();
-    case AttributeType::kBool: return values.bool_values_size();
-    case AttributeType::kKeyword: return values.keyword_values_size();
-    case AttributeType::kTimestamp: return values.timestamp_us_values_size();
-  }
-  return 0;
+  return WithMember(values, type, [](const auto& member) { return member.size(); });
 }
+
+void AppendTo(ValueColumn* column, int64_t value) { column->AppendInteger(value); }
+void AppendTo(ValueColumn* column, double value) { column->AppendDouble(value); }
+void AppendTo(ValueColumn* column, bool value) { column->AppendBool(value); }
+void AppendTo(ValueColumn* column, const std::string& value) { column->AppendKeyword(value); }
 
 absl::Status ReadPresence(const std::string& field, const pb::AttributeColumn& message,
                           int64_t rows_count, std::vector<bool>* present) {
@@ -154,26 +166,10 @@ absl::StatusOr<AttributeColumn> ColumnFromProto(const std::string& field,
 }  // namespace
 
 std::optional<AttributeType> AttributeTypeFromProto(pb::AttributeType type) {
-  switch (type) {
-    case pb::ATTRIBUTE_TYPE_INT64: return AttributeType::kInt64;
-    case pb::ATTRIBUTE_TYPE_DOUBLE: return AttributeType::kDouble;
-    case pb::ATTRIBUTE_TYPE_BOOL: return AttributeType::kBool;
-    case pb::ATTRIBUTE_TYPE_KEYWORD: return AttributeType::kKeyword;
-    case pb::ATTRIBUTE_TYPE_TIMESTAMP: return AttributeType::kTimestamp;
-    default: return std::nullopt;
-  }
+  return NativeIn(kAttributeTypes, type);
 }
 
-pb::AttributeType ToProto(AttributeType type) {
-  switch (type) {
-    case AttributeType::kInt64: return pb::ATTRIBUTE_TYPE_INT64;
-    case AttributeType::kDouble: return pb::ATTRIBUTE_TYPE_DOUBLE;
-    case AttributeType::kBool: return pb::ATTRIBUTE_TYPE_BOOL;
-    case AttributeType::kKeyword: return pb::ATTRIBUTE_TYPE_KEYWORD;
-    case AttributeType::kTimestamp: return pb::ATTRIBUTE_TYPE_TIMESTAMP;
-  }
-  return pb::ATTRIBUTE_TYPE_UNSPECIFIED;
-}
+pb::AttributeType ToProto(AttributeType type) { return ProtoIn(kAttributeTypes, type); }
 
 absl::StatusOr<AttributeSchema> FromProto(
     const google::protobuf::RepeatedPtrField<pb::AttributeSpec>& specs,
@@ -235,14 +231,14 @@ absl::StatusOr<AttributeBlock> FromProto(
 
 int64_t ValuesCount(const pb::AttributeValues& values) {
   int64_t count = 0;
-  for (const AttributeType type : kAttributeTypes) count += CountOf(values, type);
+  for (const auto& [proto, type] : kAttributeTypes) count += CountOf(values, type);
   return count;
 }
 
 absl::StatusOr<std::optional<AttributeType>> TypeOfValues(const std::string& field,
                                                           const pb::AttributeValues& values) {
   std::optional<AttributeType> filled;
-  for (const AttributeType type : kAttributeTypes) {
+  for (const auto& [proto, type] : kAttributeTypes) {
     if (CountOf(values, type) == 0) continue;
     if (filled.has_value()) {
       return ArgumentError(field, absl::StrCat("both ", NameOf(*filled), " and ", NameOf(type),
@@ -255,23 +251,9 @@ absl::StatusOr<std::optional<AttributeType>> TypeOfValues(const std::string& fie
 
 ValueColumn ValuesFromProto(const pb::AttributeValues& values, AttributeType type) {
   ValueColumn column(type);
-  switch (type) {
-    case AttributeType::kInt64:
-      for (const int64_t value : values.int64_values()) column.AppendInteger(value);
-      break;
-    case AttributeType::kDouble:
-      for (const double value : values.double_values()) column.AppendDouble(value);
-      break;
-    case AttributeType::kBool:
-      for (const bool value : values.bool_values()) column.AppendBool(value);
-      break;
-    case AttributeType::kKeyword:
-      for (const std::string& value : values.keyword_values()) column.AppendKeyword(value);
-      break;
-    case AttributeType::kTimestamp:
-      for (const int64_t value : values.timestamp_us_values()) column.AppendInteger(value);
-      break;
-  }
+  WithMember(values, type, [&column](const auto& member) {
+    for (const auto& value : member) AppendTo(&column, value);
+  });
   return column;
 }
 

@@ -5,110 +5,69 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"
+#include "server/convert/enum_table.h"
 #include "server/convert/text.h"
 
 namespace nearfield::server {
+namespace {
 
-std::optional<Metric> MetricFromProto(pb::Metric metric) {
-  switch (metric) {
-    case pb::METRIC_DOT: return Metric::kDot;
-    case pb::METRIC_COSINE: return Metric::kCosine;
-    case pb::METRIC_L2: return Metric::kL2;
-    default: return std::nullopt;
-  }
-}
+constexpr std::pair<pb::Metric, Metric> kMetrics[] = {{pb::METRIC_DOT, Metric::kDot},
+                                                      {pb::METRIC_COSINE, Metric::kCosine},
+                                                      {pb::METRIC_L2, Metric::kL2}};
+constexpr std::pair<pb::DataType, RowType> kRowTypes[] = {
+    {pb::DATA_TYPE_FLOAT32, RowType::kFloat32},
+    {pb::DATA_TYPE_FLOAT16, RowType::kFloat16},
+    {pb::DATA_TYPE_BFLOAT16, RowType::kBFloat16}};
+constexpr std::pair<pb::IdType, IdType> kIdTypes[] = {{pb::ID_TYPE_UINT64, IdType::kUint64},
+                                                      {pb::ID_TYPE_STRING, IdType::kString}};
+constexpr std::pair<pb::ScanChoice, ScanChoice> kScanChoices[] = {
+    {pb::SCAN_CHOICE_AUTO, ScanChoice::kAuto},
+    {pb::SCAN_CHOICE_UNSPECIFIED, ScanChoice::kAuto},
+    {pb::SCAN_CHOICE_INT8, ScanChoice::kInt8},
+    {pb::SCAN_CHOICE_ROWS, ScanChoice::kRows}};
+constexpr std::pair<pb::RowHome, RowPlacement> kRowPlacements[] = {
+    {pb::ROW_HOME_DEVICE, RowPlacement::kDevice},
+    {pb::ROW_HOME_UNSPECIFIED, RowPlacement::kDevice},
+    {pb::ROW_HOME_HOST, RowPlacement::kHost}};
 
-std::optional<RowType> RowTypeFromProto(pb::DataType dtype) {
-  switch (dtype) {
-    case pb::DATA_TYPE_FLOAT32: return RowType::kFloat32;
-    case pb::DATA_TYPE_FLOAT16: return RowType::kFloat16;
-    case pb::DATA_TYPE_BFLOAT16: return RowType::kBFloat16;
-    default: return std::nullopt;
-  }
-}
+}  // namespace
 
-std::optional<IdType> IdTypeFromProto(pb::IdType type) {
-  switch (type) {
-    case pb::ID_TYPE_UINT64: return IdType::kUint64;
-    case pb::ID_TYPE_STRING: return IdType::kString;
-    default: return std::nullopt;
-  }
-}
+std::optional<Metric> MetricFromProto(pb::Metric metric) { return NativeIn(kMetrics, metric); }
+
+std::optional<RowType> RowTypeFromProto(pb::DataType dtype) { return NativeIn(kRowTypes, dtype); }
+
+std::optional<IdType> IdTypeFromProto(pb::IdType type) { return NativeIn(kIdTypes, type); }
 
 std::optional<ScanChoice> ScanChoiceFromProto(pb::ScanChoice scan) {
-  switch (scan) {
-    case pb::SCAN_CHOICE_UNSPECIFIED:
-    case pb::SCAN_CHOICE_AUTO: return ScanChoice::kAuto;
-    case pb::SCAN_CHOICE_INT8: return ScanChoice::kInt8;
-    case pb::SCAN_CHOICE_ROWS: return ScanChoice::kRows;
-    default: return std::nullopt;
-  }
+  return NativeIn(kScanChoices, scan);
 }
 
 std::optional<RowPlacement> RowPlacementFromProto(pb::RowHome rows) {
-  switch (rows) {
-    case pb::ROW_HOME_UNSPECIFIED:
-    case pb::ROW_HOME_DEVICE: return RowPlacement::kDevice;
-    case pb::ROW_HOME_HOST: return RowPlacement::kHost;
-    default: return std::nullopt;
-  }
+  return NativeIn(kRowPlacements, rows);
 }
 
-pb::Metric ToProto(Metric metric) {
-  switch (metric) {
-    case Metric::kDot: return pb::METRIC_DOT;
-    case Metric::kCosine: return pb::METRIC_COSINE;
-    case Metric::kL2: return pb::METRIC_L2;
-  }
-  return pb::METRIC_UNSPECIFIED;
-}
+pb::Metric ToProto(Metric metric) { return ProtoIn(kMetrics, metric); }
 
-pb::DataType ToProto(RowType type) {
-  switch (type) {
-    case RowType::kFloat32: return pb::DATA_TYPE_FLOAT32;
-    case RowType::kFloat16: return pb::DATA_TYPE_FLOAT16;
-    case RowType::kBFloat16: return pb::DATA_TYPE_BFLOAT16;
-  }
-  return pb::DATA_TYPE_UNSPECIFIED;
-}
+pb::DataType ToProto(RowType type) { return ProtoIn(kRowTypes, type); }
 
-pb::IdType ToProto(IdType type) {
-  return type == IdType::kUint64 ? pb::ID_TYPE_UINT64 : pb::ID_TYPE_STRING;
-}
+pb::IdType ToProto(IdType type) { return ProtoIn(kIdTypes, type); }
+
+pb::ScanChoice ToProto(ScanChoice scan) { return ProtoIn(kScanChoices, scan); }
+
+pb::RowHome ToProto(RowPlacement rows) { return ProtoIn(kRowPlacements, rows); }
 
 pb::Backend ToProto(BackendKind backend) {
   return backend == BackendKind::kGpu ? pb::BACKEND_GPU : pb::BACKEND_CPU;
 }
 
 pb::ScanPrecision ToProto(ScanPrecision precision) {
-  switch (precision) {
-    case ScanPrecision::kRows: return pb::SCAN_PRECISION_ROWS;
-    case ScanPrecision::kInt8: return pb::SCAN_PRECISION_INT8;
-  }
-  return pb::SCAN_PRECISION_UNSPECIFIED;
-}
-
-pb::ScanChoice ToProto(ScanChoice scan) {
-  switch (scan) {
-    case ScanChoice::kAuto: return pb::SCAN_CHOICE_AUTO;
-    case ScanChoice::kInt8: return pb::SCAN_CHOICE_INT8;
-    case ScanChoice::kRows: return pb::SCAN_CHOICE_ROWS;
-  }
-  return pb::SCAN_CHOICE_UNSPECIFIED;
-}
-
-pb::RowHome ToProto(RowPlacement rows) {
-  return rows == RowPlacement::kHost ? pb::ROW_HOME_HOST : pb::ROW_HOME_DEVICE;
+  return precision == ScanPrecision::kRows ? pb::SCAN_PRECISION_ROWS : pb::SCAN_PRECISION_INT8;
 }
 
 const char* NameOf(IdType type) { return type == IdType::kUint64 ? "uint64" : "string"; }
 
 const char* NameOf(ScanPrecision precision) {
-  switch (precision) {
-    case ScanPrecision::kRows: return "rows";
-    case ScanPrecision::kInt8: return "int8";
-  }
-  return "?";
+  return precision == ScanPrecision::kRows ? "rows" : "int8";
 }
 
 absl::Status CheckStringId(const std::string& field, const std::string& text) {

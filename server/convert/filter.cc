@@ -11,21 +11,28 @@
 #include "engine/base/status_macros.h"
 #include "server/attributes/filter.h"
 #include "server/convert/attributes.h"
+#include "server/convert/enum_table.h"
 
 namespace nearfield::server {
 namespace {
 
-std::optional<Comparison> ComparisonFromProto(pb::ComparisonOperator op) {
-  switch (op) {
-    case pb::COMPARISON_OPERATOR_EQUAL: return Comparison::kEqual;
-    case pb::COMPARISON_OPERATOR_NOT_EQUAL: return Comparison::kNotEqual;
-    case pb::COMPARISON_OPERATOR_LESS: return Comparison::kLess;
-    case pb::COMPARISON_OPERATOR_LESS_EQUAL: return Comparison::kLessEqual;
-    case pb::COMPARISON_OPERATOR_GREATER: return Comparison::kGreater;
-    case pb::COMPARISON_OPERATOR_GREATER_EQUAL: return Comparison::kGreaterEqual;
-    default: return std::nullopt;
-  }
-}
+constexpr std::pair<pb::ComparisonOperator, Comparison> kComparisons[] = {
+    {pb::COMPARISON_OPERATOR_EQUAL, Comparison::kEqual},
+    {pb::COMPARISON_OPERATOR_NOT_EQUAL, Comparison::kNotEqual},
+    {pb::COMPARISON_OPERATOR_LESS, Comparison::kLess},
+    {pb::COMPARISON_OPERATOR_LESS_EQUAL, Comparison::kLessEqual},
+    {pb::COMPARISON_OPERATOR_GREATER, Comparison::kGreater},
+    {pb::COMPARISON_OPERATOR_GREATER_EQUAL, Comparison::kGreaterEqual}};
+constexpr std::pair<pb::Filter::ConditionCase, ConditionKind> kConditionKinds[] = {
+    {pb::Filter::kAnd, ConditionKind::kAnd},
+    {pb::Filter::kOr, ConditionKind::kOr},
+    {pb::Filter::kNot, ConditionKind::kNot},
+    {pb::Filter::kComparison, ConditionKind::kComparison},
+    {pb::Filter::kIn, ConditionKind::kIn},
+    {pb::Filter::kListAny, ConditionKind::kListAny},
+    {pb::Filter::kListAll, ConditionKind::kListAll},
+    {pb::Filter::kExists, ConditionKind::kExists},
+    {pb::Filter::kHasId, ConditionKind::kHasId}};
 
 std::optional<ValueColumn> ValueFromProto(const pb::AttributeValue& message) {
   ValueColumn value;
@@ -50,22 +57,6 @@ std::optional<ValueColumn> ValueFromProto(const pb::AttributeValue& message) {
     case pb::AttributeValue::VALUE_NOT_SET: return std::nullopt;
   }
   return value;
-}
-
-std::optional<ConditionKind> KindOf(const pb::Filter& filter) {
-  switch (filter.condition_case()) {
-    case pb::Filter::kAnd: return ConditionKind::kAnd;
-    case pb::Filter::kOr: return ConditionKind::kOr;
-    case pb::Filter::kNot: return ConditionKind::kNot;
-    case pb::Filter::kComparison: return ConditionKind::kComparison;
-    case pb::Filter::kIn: return ConditionKind::kIn;
-    case pb::Filter::kListAny: return ConditionKind::kListAny;
-    case pb::Filter::kListAll: return ConditionKind::kListAll;
-    case pb::Filter::kExists: return ConditionKind::kExists;
-    case pb::Filter::kHasId: return ConditionKind::kHasId;
-    case pb::Filter::CONDITION_NOT_SET: return std::nullopt;
-  }
-  return std::nullopt;
 }
 
 class TreeMaker {
@@ -98,7 +89,8 @@ class TreeMaker {
     if (static_cast<int64_t>(tree_.conditions.size()) >= limits_.filter_conditions_max) {
       return TooManyConditions(path(), limits_);
     }
-    const std::optional<ConditionKind> kind = KindOf(*next.message);
+    const std::optional<ConditionKind> kind =
+        NativeIn(kConditionKinds, next.message->condition_case());
     if (!kind.has_value()) return ArgumentError(path(), "no condition is set");
     const auto place = static_cast<int32_t>(tree_.conditions.size());
     if (next.parent >= 0) {
@@ -148,7 +140,7 @@ class TreeMaker {
   }
 
   absl::Status TakeComparison(const pb::Comparison& comparison, int32_t place) {
-    const std::optional<Comparison> op = ComparisonFromProto(comparison.op());
+    const std::optional<Comparison> op = NativeIn(kComparisons, comparison.op());
     if (!op.has_value()) {
       return ArgumentError(PathOf(tree_, place) + ".op",
                            absl::StrCat(static_cast<int>(comparison.op()),

@@ -8,6 +8,7 @@
 #include "engine/base/check_range.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
+#include "server/convert/enum_table.h"
 
 namespace nearfield::server {
 namespace {
@@ -54,33 +55,18 @@ absl::StatusOr<BytesColumn> PayloadsFromProto(const pb::UploadBlock& block, int6
   return column;
 }
 
-std::optional<UploadMode> UploadModeFromProto(pb::UploadMode mode) {
-  switch (mode) {
-    case pb::UPLOAD_MODE_UNSPECIFIED:
-    case pb::UPLOAD_MODE_INSERT: return UploadMode::kInsert;
-    case pb::UPLOAD_MODE_UPSERT: return UploadMode::kUpsert;
-    case pb::UPLOAD_MODE_REPLACE: return UploadMode::kReplace;
-    default: return std::nullopt;
-  }
-}
-
-pb::UploadMode ToProto(UploadMode mode) {
-  switch (mode) {
-    case UploadMode::kInsert: return pb::UPLOAD_MODE_INSERT;
-    case UploadMode::kUpsert: return pb::UPLOAD_MODE_UPSERT;
-    case UploadMode::kReplace: return pb::UPLOAD_MODE_REPLACE;
-  }
-  return pb::UPLOAD_MODE_UNSPECIFIED;
-}
+constexpr std::pair<pb::UploadMode, UploadMode> kUploadModes[] = {
+    {pb::UPLOAD_MODE_INSERT, UploadMode::kInsert},
+    {pb::UPLOAD_MODE_UNSPECIFIED, UploadMode::kInsert},
+    {pb::UPLOAD_MODE_UPSERT, UploadMode::kUpsert},
+    {pb::UPLOAD_MODE_REPLACE, UploadMode::kReplace}};
 
 }  // namespace
 
 absl::StatusOr<UploadReservation> FromProto(const pb::UploadBegin& begin) {
-  const std::optional<UploadMode> mode = UploadModeFromProto(begin.mode());
-  if (!mode.has_value()) {
-    return MustBe("begin.mode", absl::StrCat(static_cast<int>(begin.mode())),
-                  "INSERT, UPSERT or REPLACE");
-  }
+  ABSL_ASSIGN_OR_RETURN(const UploadMode mode,
+                        Known("begin.mode", begin.mode(), NativeIn(kUploadModes, begin.mode()),
+                              "INSERT, UPSERT or REPLACE"));
   if (begin.has_upload_token() &&
       (begin.upload_token().empty() ||
        begin.upload_token().size() > static_cast<size_t>(kUploadTokenBytesMax))) {
@@ -103,7 +89,7 @@ absl::StatusOr<UploadReservation> FromProto(const pb::UploadBegin& begin) {
   }
   return UploadReservation{.rows_max = static_cast<int64_t>(begin.rows_max()),
                            .payload_bytes_max = static_cast<int64_t>(begin.payload_bytes_max()),
-                           .mode = *mode};
+                           .mode = mode};
 }
 
 absl::StatusOr<int64_t> FromProto(const pb::ListUploadsRequest& request) {
@@ -117,7 +103,7 @@ void ToProto(const Catalog::ListedUpload& listed, pb::OpenUpload* upload) {
   const store::OpenUpload& open_upload = listed.upload;
   upload->set_upload_token(open_upload.token);
   upload->set_collection(listed.collection);
-  upload->set_mode(ToProto(open_upload.mode));
+  upload->set_mode(ProtoIn(kUploadModes, open_upload.mode));
   upload->set_rows_count(static_cast<uint64_t>(open_upload.rows_count));
   upload->set_bytes_on_disk(static_cast<uint64_t>(open_upload.bytes_on_disk));
   upload->set_untouched_s(static_cast<uint64_t>(open_upload.untouched_s));

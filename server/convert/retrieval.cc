@@ -10,15 +10,17 @@
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
 #include "nearfield/engine/row_codec.h"
-#include "server/attributes/limits.h"
-#include "server/collections/catalog.h"
-#include "server/convert/ingest.h"
+#include "server/convert/enum_table.h"
 #include "server/scheduler/retry_hint.h"
 
 namespace nearfield::server {
 namespace {
 
 constexpr uint32_t kDefaultK = 10;
+constexpr std::pair<pb::SearchPriority, SearchPriority> kPriorityValues[] = {
+    {pb::SEARCH_PRIORITY_INTERACTIVE, SearchPriority::kInteractive},
+    {pb::SEARCH_PRIORITY_UNSPECIFIED, SearchPriority::kInteractive},
+    {pb::SEARCH_PRIORITY_BATCH, SearchPriority::kBatch}};
 
 // Checks that the values are finite, and not all zero if the metric divides by the norm.
 absl::Status CheckValues(const std::string& field, absl::Span<const float> values, Metric metric) {
@@ -122,14 +124,8 @@ void SetVectorSpans(const CollectionSpec& spec, SearchRequest* request) {
 }
 
 absl::StatusOr<SearchPriority> PriorityFromProto(const pb::SearchRequest& request) {
-  switch (request.priority()) {
-    case pb::SEARCH_PRIORITY_UNSPECIFIED:
-    case pb::SEARCH_PRIORITY_INTERACTIVE: return SearchPriority::kInteractive;
-    case pb::SEARCH_PRIORITY_BATCH: return SearchPriority::kBatch;
-    default:
-      return MustBe("priority", absl::StrCat(static_cast<int>(request.priority())),
-                    "INTERACTIVE (1) or BATCH (2)");
-  }
+  return Known("priority", request.priority(), NativeIn(kPriorityValues, request.priority()),
+               "INTERACTIVE (1) or BATCH (2)");
 }
 
 absl::StatusOr<std::optional<float>> ScoreThreshold(bool present, float score) {
@@ -178,6 +174,22 @@ int64_t NeighborsMax(const SearchRequest& request, int64_t rows_count) {
   return neighbors;
 }
 
+// Copies the requested vectors and payloads of `native` into `message`.
+template <typename Native, typename Message>
+void PartsToProto(const CollectionSpec& spec, RowParts parts, const Native& native,
+                  Message* message) {
+  if (parts.vectors) {
+    message->mutable_vectors()->set_dtype(ToProto(spec.row_type));
+    message->mutable_vectors()->set_data(native.rows.data(), native.rows.size());
+  }
+  if (!parts.payloads) return;
+  message->mutable_payloads()->Reserve(static_cast<int>(native.payloads.size()));
+  for (int64_t i = 0; i < native.payloads.size(); ++i) {
+    const std::string_view payload = native.payloads.at(i);
+    message->add_payloads(payload.data(), payload.size());
+  }
+}
+
 }  // namespace
 
 int64_t ReplyBytesExpected(const SearchRequest& request, const RequestLimits& limits) {
@@ -224,16 +236,7 @@ void NeighborsToProto(const CollectionSpec& spec, RowParts parts, const Neighbor
                       pb::QueryResult* result) {
   IdsToProto(neighbors.ids, result->mutable_ids());
   result->mutable_scores()->Add(neighbors.scores.begin(), neighbors.scores.end());
-  if (parts.vectors) {
-    result->mutable_vectors()->set_dtype(ToProto(spec.row_type));
-    result->mutable_vectors()->set_data(neighbors.rows.data(), neighbors.rows.size());
-  }
-  if (!parts.payloads) return;
-  result->mutable_payloads()->Reserve(static_cast<int>(neighbors.payloads.size()));
-  for (int64_t i = 0; i < neighbors.payloads.size(); ++i) {
-    const std::string_view payload = neighbors.payloads.at(i);
-    result->add_payloads(payload.data(), payload.size());
-  }
+  PartsToProto(spec, parts, neighbors, result);
 }
 
 absl::StatusOr<Neighbors> NeighborsFromProto(const std::string& field,
@@ -289,16 +292,7 @@ void ToProto(const CollectionSpec& spec, RowParts parts, const IdColumn& asked,
              const FetchResult& found, pb::FetchResponse* response) {
   response->set_epoch(found.epoch);
   IdsToProto(found.ids, response->mutable_ids());
-  if (parts.vectors) {
-    response->mutable_vectors()->set_dtype(ToProto(spec.row_type));
-    response->mutable_vectors()->set_data(found.rows.data(), found.rows.size());
-  }
-  if (parts.payloads) {
-    for (int64_t i = 0; i < found.payloads.size(); ++i) {
-      const std::string_view payload = found.payloads.at(i);
-      response->add_payloads(payload.data(), payload.size());
-    }
-  }
+  PartsToProto(spec, parts, found, response);
   IdColumn missing(asked.type());
   int64_t next = 0;  // found ids are in the order of the request
   for (int64_t i = 0; i < asked.size(); ++i) {
@@ -323,49 +317,6 @@ int64_t ReplyBytesMax(const CollectionSpec& spec, RowParts parts, const IdColumn
 int64_t ReplyBytesMin(const FetchResult& found) {
   return static_cast<int64_t>(found.rows.size()) + found.payloads.value_bytes() +
          IdListBytesMin(found.ids);
-}
-
-void ToProto(const RequestLimits& limits, pb::GetLimitsResponse* response) {
-  response->set_dim_max(static_cast<uint32_t>(kDimMax));
-  response->set_k_max(static_cast<uint32_t>(limits.k_max));
-  response->set_queries_max(static_cast<uint32_t>(limits.queries_max));
-  response->set_fetch_ids_max(static_cast<uint32_t>(limits.fetch_ids_max));
-  response->set_request_bytes_max(static_cast<uint64_t>(limits.request_bytes_max));
-  response->set_response_bytes_max(static_cast<uint64_t>(limits.response_bytes_max));
-  response->set_id_bytes_max(static_cast<uint32_t>(kIdBytesMax));
-  response->set_payload_bytes_max(static_cast<uint32_t>(limits.payload_bytes_max));
-  response->set_collection_name_bytes_max(static_cast<uint32_t>(kCollectionNameBytesMax));
-  response->set_upload_block_bytes_max(static_cast<uint64_t>(limits.upload_block_bytes_max));
-  response->set_rows_per_collection_max(static_cast<uint64_t>(kRowsMax));
-  response->set_collections_max(static_cast<uint32_t>(limits.collections_max));
-  response->set_queue_requests_max(static_cast<uint32_t>(limits.queue_requests_max));
-  response->set_cursor_ms(static_cast<uint64_t>(limits.cursor_ms));
-  response->set_page_rows_max(static_cast<uint64_t>(limits.page_rows_max));
-  response->set_epochs_kept_max(static_cast<uint32_t>(limits.epochs_kept_max));
-  response->set_epochs_kept_percent(static_cast<uint32_t>(limits.epochs_kept_percent));
-  response->set_uploads_max(static_cast<uint32_t>(limits.uploads_max));
-  response->set_verify_max(static_cast<uint32_t>(limits.verify_max));
-  response->set_upload_tokens_max(static_cast<uint32_t>(limits.upload_tokens_max));
-  response->set_upload_token_s(static_cast<uint64_t>(limits.upload_token_s));
-  response->set_upload_idle_ms(static_cast<uint64_t>(limits.upload_idle_ms));
-  response->set_caller_share_percent(static_cast<uint32_t>(limits.caller_share_percent));
-  response->set_search_ms_max(static_cast<uint64_t>(limits.search_ms_max));
-  response->set_reply_unread_ms(static_cast<uint64_t>(limits.reply_unread_ms));
-  response->set_requests_bytes_max(static_cast<uint64_t>(limits.requests_bytes_max));
-  response->set_replies_bytes_max(static_cast<uint64_t>(limits.replies_bytes_max));
-  response->set_streams_max(static_cast<uint32_t>(limits.streams_max));
-  response->set_snapshots_max(static_cast<uint32_t>(limits.snapshots_max));
-  response->set_aliases_max(static_cast<uint32_t>(kAliasesMax));
-  response->set_upload_token_bytes_max(static_cast<uint32_t>(kUploadTokenBytesMax));
-  constexpr AttributeLimits kAttributes;
-  response->set_attributes_max(static_cast<uint32_t>(kAttributes.attributes_max));
-  response->set_attribute_keyword_bytes_max(static_cast<uint32_t>(kAttributes.keyword_bytes_max));
-  response->set_attribute_list_values_max(static_cast<uint32_t>(kAttributes.list_values_max));
-  response->set_attribute_row_bytes_max(static_cast<uint32_t>(kAttributes.row_bytes_max));
-  response->set_filter_levels_max(static_cast<uint32_t>(kAttributes.filter_depth_max));
-  response->set_filter_conditions_max(static_cast<uint32_t>(kAttributes.filter_conditions_max));
-  response->set_filter_values_max(static_cast<uint32_t>(kAttributes.filter_values_max));
-  response->set_filter_bytes_max(static_cast<uint32_t>(kAttributes.filter_bytes_max));
 }
 
 }  // namespace nearfield::server

@@ -69,6 +69,4 @@ int64_t ReplyBytesMin(const FetchResult& found);
 int64_t ReplyBytesMax(const CollectionSpec& spec, RowParts parts, const IdColumn& ids,
                       const RequestLimits& limits);
 
-void ToProto(const RequestLimits& limits, pb::GetLimitsResponse* response);
-
 }  // namespace nearfield::server

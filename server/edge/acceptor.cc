@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
-#include <cstddef>
 #include <system_error>
 #include <utility>
+
+#include "absl/algorithm/container.h"
 
 namespace nearfield::server {
 namespace {
@@ -31,21 +33,10 @@ int AcceptNow(int listen_fd) {
 // Returns true if only this connection failed: it ended before it was accepted, or the network
 // failed. The next one may succeed.
 bool IsOfOneConnection(int error) {
-  switch (error) {
-    case EINTR:
-    case ECONNABORTED:
-    case EPROTO:
-    case EPERM:
-    case ENETDOWN:
-    case ENETUNREACH:
-    case EHOSTDOWN:
-    case EHOSTUNREACH:
-    case ENONET:
-    case ENOPROTOOPT:
-    case EOPNOTSUPP:
-    case ETIMEDOUT: return true;
-    default: return false;
-  }
+  constexpr std::array kErrors = {EINTR,    ECONNABORTED, EPROTO,     EPERM,
+                                  ENETDOWN, ENETUNREACH,  EHOSTDOWN,  EHOSTUNREACH,
+                                  ENONET,   ENOPROTOOPT,  EOPNOTSUPP, ETIMEDOUT};
+  return absl::c_linear_search(kErrors, error);
 }
 
 }  // namespace

@@ -2,8 +2,6 @@
 
 #include <sys/stat.h>
 
-#include <iterator>
-
 namespace nearfield::server {
 
 std::optional<ConnectionTable::Identity> ConnectionTable::IdentityOf(int fd) {
@@ -17,9 +15,8 @@ void ConnectionTable::Add(int fd) {
 }
 
 void ConnectionTable::Sweep() {
-  for (auto it = identities_.begin(); it != identities_.end();) {
-    it = IdentityOf(it->first) == it->second ? std::next(it) : identities_.erase(it);
-  }
+  std::erase_if(identities_,
+                [](const auto& each) { return IdentityOf(each.first) != each.second; });
 }
 
 }  // namespace nearfield::server

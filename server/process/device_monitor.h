@@ -17,8 +17,6 @@ class DeviceMonitor {
   // `on_lost` is called once, on the monitor's thread. `engine` outlives the monitor.
   DeviceMonitor(const Engine* engine, std::function<void(const absl::Status&)> on_lost);
   ~DeviceMonitor();
-  DeviceMonitor(const DeviceMonitor&) = delete;
-  DeviceMonitor& operator=(const DeviceMonitor&) = delete;
 
   void LookNow();
 

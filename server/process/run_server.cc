@@ -9,7 +9,6 @@
 #include <deque>
 #include <fstream>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -104,18 +103,11 @@ void LogSettings(const Settings& settings, const std::vector<std::string>& unkno
 // Writes the file atomically: to a temporary name, then renamed.
 absl::Status WritePortFile(const std::string& path, int port) {
   const std::string beside = path + ".new";
-  {
-    std::ofstream file(beside, std::ios::trunc);
-    file << port << "\n";
-    if (!file.flush())
-      return absl::InvalidArgumentError(
-          absl::StrCat("port_file = \"", path, "\": cannot be written"));
-  }
-  if (std::rename(beside.c_str(), path.c_str()) != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("port_file = \"", path, "\": cannot be written"));
-  }
-  return absl::OkStatus();
+  std::ofstream file(beside, std::ios::trunc);
+  file << port << "\n";
+  file.close();
+  if (file && std::rename(beside.c_str(), path.c_str()) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("port_file = \"", path, "\": cannot be written"));
 }
 
 ExitCode Drain(Server* server, Log* log) {
@@ -249,32 +241,36 @@ ExitCode RunLogged(const Settings& settings, const std::vector<std::string>& unk
   return code;
 }
 
-}  // namespace
-
-int RunServer(int argc, char** argv, const EngineFactory& make_engine) {
+// As RunServer.
+ExitCode Run(int argc, char** argv, const EngineFactory& make_engine) {
   BlockSignals();
   Settings settings;
   const Environment environment = ProcessEnvironment();
   const absl::StatusOr<LoadOutcome> outcome = LoadSettings(argc, argv, environment, &settings);
   if (!outcome.ok()) {
     std::fprintf(stderr, "nearfield-server: %s\n", std::string(outcome.status().message()).c_str());
-    return static_cast<int>(ExitCode::kConfiguration);
+    return ExitCode::kConfiguration;
   }
   if (outcome->action == LoadOutcome::Action::kServe) {
     const auto load = [&](Settings* fresh) {
       return LoadSettings(argc, argv, environment, fresh).status();
     };
-    return static_cast<int>(RunLogged(settings, outcome->unknown_variables, load, make_engine));
+    return RunLogged(settings, outcome->unknown_variables, load, make_engine);
   }
   UnblockSignals();
   if (outcome->action == LoadOutcome::Action::kPrint) {
     std::fputs(outcome->output.c_str(), stdout);
-    return static_cast<int>(ExitCode::kClean);
+    return ExitCode::kClean;
   }
-  if (outcome->action == LoadOutcome::Action::kCheckDataDir) {
-    return static_cast<int>(CheckDataDir(settings.data_dir.value()));
-  }
-  return static_cast<int>(RestoreDataDir(outcome->snapshot_dir, settings.data_dir.value()));
+  const std::string& data_dir = settings.data_dir.value();
+  const bool checks = outcome->action == LoadOutcome::Action::kCheckDataDir;
+  return checks ? CheckDataDir(data_dir) : RestoreDataDir(outcome->snapshot_dir, data_dir);
+}
+
+}  // namespace
+
+int RunServer(int argc, char** argv, const EngineFactory& make_engine) {
+  return static_cast<int>(Run(argc, argv, make_engine));
 }
 
 }  // namespace nearfield::server

@@ -19,8 +19,6 @@ class SignalWatcher {
   // `count` is 1 for the first of them. `on_reload`: SIGHUP.
   SignalWatcher(std::function<void(int number, int count)> on_end, std::function<void()> on_reload);
   ~SignalWatcher();
-  SignalWatcher(const SignalWatcher&) = delete;
-  SignalWatcher& operator=(const SignalWatcher&) = delete;
 
  private:
   void Loop();

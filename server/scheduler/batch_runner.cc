@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "server/scheduler/search_queue.h"
@@ -15,10 +16,8 @@ namespace {
 // Returns true if no caller waits for any part of the pass; only then is the pass cancelled.
 bool NobodyWaits(const Clock& clock, const SearchTickets& tickets) {
   const TimePoint now = clock.Now();
-  for (const auto& ticket : tickets) {
-    if (CheckAlive(*ticket, now).ok()) return false;
-  }
-  return true;
+  return absl::c_none_of(tickets,
+                         [now](const auto& ticket) { return CheckAlive(*ticket, now).ok(); });
 }
 
 // Splits the result of a pass among its tickets, in order.

@@ -1,6 +1,8 @@
 #include "server/scheduler/epoch_waiters.h"
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -88,18 +90,13 @@ void EpochWaiters::Nudge() {
 
 std::vector<EpochWait> EpochWaiters::TakeDone() {
   const TimePoint now = clock_->Now();
-  std::vector<EpochWait> done;
-  for (size_t i = 0; i < waits_.size();) {
-    const EpochWait& wait = waits_[i];
-    if (now < wait.deadline && !IsCancelled(wait) && !IsDropped(wait) &&
-        EpochNow(wait) < wait.epoch) {
-      ++i;
-      continue;
-    }
-    done.push_back(std::move(waits_[i]));
-    std::swap(waits_[i], waits_.back());
-    waits_.pop_back();
-  }
+  const auto ended = std::partition(waits_.begin(), waits_.end(), [now](const EpochWait& wait) {
+    return now < wait.deadline && !IsCancelled(wait) && !IsDropped(wait) &&
+           EpochNow(wait) < wait.epoch;
+  });
+  std::vector<EpochWait> done(std::make_move_iterator(ended),
+                              std::make_move_iterator(waits_.end()));
+  waits_.erase(ended, waits_.end());
   return done;
 }
 

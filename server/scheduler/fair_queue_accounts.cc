@@ -22,9 +22,7 @@ FairQueueAccounts::Account* FairQueueAccounts::Find(const std::string& name) {
   const auto it = callers_.find(name);
   if (it != callers_.end()) return &it->second;
   if (callers_.size() >= kCallersMax) {
-    for (auto each = callers_.begin(); each != callers_.end();) {
-      each = IsIdle(each->second) ? callers_.erase(each) : std::next(each);
-    }
+    std::erase_if(callers_, [this](const auto& each) { return IsIdle(each.second); });
     if (callers_.size() >= kCallersMax) return &callers_[kOthers];
   }
   return &callers_[name];

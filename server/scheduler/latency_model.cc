@@ -123,9 +123,7 @@ std::shared_ptr<LatencyModel> LatencyModels::Find(
 std::shared_ptr<LatencyModel> LatencyModels::Add(
     const std::shared_ptr<const Collection>& collection, double floor_us) {
   if (tracked_.size() >= kTrackedMax) {
-    for (auto it = tracked_.begin(); it != tracked_.end();) {
-      it = it->second.collection.expired() ? tracked_.erase(it) : std::next(it);
-    }
+    std::erase_if(tracked_, [](const auto& each) { return each.second.collection.expired(); });
     if (tracked_.size() >= kTrackedMax) tracked_.erase(tracked_.begin());
   }
   Tracked tracked = {.collection = collection, .latency = std::make_shared<LatencyModel>(floor_us)};

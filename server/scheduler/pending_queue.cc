@@ -69,10 +69,9 @@ double TicketGroup::PassUs(const LatencyModel& latency, PassKind kind, SearchWor
 bool TicketGroup::Fits(const SearchRequest& request, SearchWork wanted) const {
   const std::shared_ptr<const RowFilter>& rows = request.queries.front().filter;
   if (filtered != (rows != nullptr) || (filtered && filter.lock() != rows)) return false;
-  if (!(work == wanted)) return false;
-  return collection == request.collection.get() && parts.vectors == request.parts.vectors &&
-         parts.payloads == request.parts.payloads && parts.bytes_max == request.parts.bytes_max &&
-         epoch == EpochOf(request);
+  return work == wanted && collection == request.collection.get() &&
+         parts.vectors == request.parts.vectors && parts.payloads == request.parts.payloads &&
+         parts.bytes_max == request.parts.bytes_max && epoch == EpochOf(request);
 }
 
 TicketGroup* PendingQueue::GroupOf(const SearchRequest& request, SearchWork work) {
@@ -80,9 +79,7 @@ TicketGroup* PendingQueue::GroupOf(const SearchRequest& request, SearchWork work
     if (group->Fits(request, work)) return group.get();
   }
   if (groups_.size() >= kGroupsKept) {
-    const auto idle = std::remove_if(groups_.begin(), groups_.end(),
-                                     [](const auto& group) { return group->empty(); });
-    groups_.erase(idle, groups_.end());
+    std::erase_if(groups_, [](const auto& group) { return group->empty(); });
   }
   groups_.push_back(std::make_unique<TicketGroup>(request, work));
   return groups_.back().get();

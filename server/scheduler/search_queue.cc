@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "server/scheduler/refusal.h"
-#include "server/scheduler/retry_hint.h"
 
 namespace nearfield::server {
 namespace {

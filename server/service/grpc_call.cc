@@ -1,8 +1,5 @@
 #include "server/service/grpc_call.h"
 
-#include <chrono>
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 

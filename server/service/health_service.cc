@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/convert/text.h"
@@ -34,13 +35,6 @@ absl::StatusOr<std::string> ServiceIn(const grpc::ByteBuffer* bytes) {
   taken->Clear();
   if (!status.ok()) return status;
   return request.service();
-}
-
-bool IsKnown(const std::string& service) {
-  for (const char* known : kServices) {
-    if (service == known) return true;
-  }
-  return false;
 }
 
 }  // namespace
@@ -142,7 +136,7 @@ void HealthService::SetServing(bool serving) {
     if (shut_down_) return;
     serving_ = serving && !withdrawn_;
   }
-  TellWatches();
+  Refresh();
 }
 
 void HealthService::SetCollections(std::function<CollectionState(const std::string& name)> look) {
@@ -150,9 +144,7 @@ void HealthService::SetCollections(std::function<CollectionState(const std::stri
   look_ = std::move(look);
 }
 
-void HealthService::Refresh() { TellWatches(); }
-
-void HealthService::TellWatches() {
+void HealthService::Refresh() {
   std::vector<std::shared_ptr<HealthWatch>> watches;
   {
     const MutexLock lock(mutex_);
@@ -172,7 +164,8 @@ void HealthService::Tell(HealthWatch* watch) {
 
 hv::HealthCheckResponse::ServingStatus HealthService::StatusOf(const std::string& service) {
   const bool of_collection = absl::StartsWith(service, kCollectionHealthPrefix);
-  if (!of_collection && !IsKnown(service)) return hv::HealthCheckResponse::SERVICE_UNKNOWN;
+  if (!of_collection && !absl::c_linear_search(kServices, service))
+    return hv::HealthCheckResponse::SERVICE_UNKNOWN;
   std::function<CollectionState(const std::string&)> look;
   {
     const MutexLock lock(mutex_);

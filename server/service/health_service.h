@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -32,7 +31,7 @@ class HealthService final : public grpc::health::v1::Health::Service {
   // State of a collection by name. `look` outlives the last call, and is called without a lock.
   enum class CollectionState : uint8_t { kUnknown, kGood, kDamaged };
   void SetCollections(std::function<CollectionState(const std::string& name)> look);
-  // Sends the current status to the watches of collections.
+  // Sends the current status to all watches.
   void Refresh();
 
   // Sets the status of all services, which share one engine.
@@ -52,7 +51,6 @@ class HealthService final : public grpc::health::v1::Health::Service {
   void Forget(const std::shared_ptr<HealthWatch>& watch);
   grpc::health::v1::HealthCheckResponse::ServingStatus StatusOf(const std::string& service);
   void Tell(HealthWatch* watch);
-  void TellWatches();
 
   Mutex mutex_;
   std::function<CollectionState(const std::string& name)> look_ ABSL_GUARDED_BY(mutex_);

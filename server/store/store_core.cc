@@ -134,12 +134,12 @@ void StoreCore::Remove(int64_t segment, SegmentChange* change) const {
 
 void StoreCore::RemoveRows(int64_t collection, Transaction* transaction,
                            SegmentChange* change) const {
-  for (const auto& [id, row] : catalogue->tables().Of<SegmentRow>()) {
+  for (const auto& [id, row] : catalog->tables().Of<SegmentRow>()) {
     if (row.collection != collection) continue;
     transaction->Remove<SegmentRow>(id);
     Remove(id, change);
   }
-  for (const auto& [id, row] : catalogue->tables().Of<DeletionRow>()) {
+  for (const auto& [id, row] : catalog->tables().Of<DeletionRow>()) {
     if (row.collection == collection) transaction->Remove<DeletionRow>(id);
   }
 }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -24,10 +25,9 @@ std::string Timestamp() {
 }
 
 bool NeedsQuotes(const std::string& text) {
-  for (const char c : text) {
-    if (c <= ' ' || c == '"' || c == '=' || c == '\\' || c == '\x7f') return true;
-  }
-  return text.empty();
+  return text.empty() || absl::c_any_of(text, [](char c) {
+           return c <= ' ' || c == '"' || c == '=' || c == '\\' || c == '\x7f';
+         });
 }
 
 std::string TextLine(LogLevel level, const std::string& message,

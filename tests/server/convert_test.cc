@@ -28,12 +28,9 @@ using testing::FromText;
 constexpr RequestLimits kLimits = {.k_max = 100,
                                    .queries_max = 4,
                                    .fetch_ids_max = 5,
-                                   .request_bytes_max = 1 << 20,
                                    .response_bytes_max = 1 << 20,
                                    .payload_bytes_max = 16,
-                                   .upload_block_bytes_max = 1 << 20,
-                                   .collections_max = 2,
-                                   .queue_requests_max = 8};
+                                   .upload_block_bytes_max = 1 << 20};
 
 std::shared_ptr<Collection> NewCollection(const CollectionSpec& spec) {
   static const auto* const engine = new std::unique_ptr<Engine>(
