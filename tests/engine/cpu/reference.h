@@ -73,6 +73,14 @@ inline LoadedGeneration Load(corpus::Backend& backend, const HostGeneration& gen
 // Returns the format of a collection. kAuto selects rows here.
 corpus::RowFormat FormatOf(const CollectionSpec& spec);
 
+// Returns the queries [k.size(), dim] of a search, with the k of each. They must outlive it.
+inline corpus::QueryTile TileOf(absl::Span<const float> queries, absl::Span<const int32_t> k) {
+  corpus::QueryTile tile;
+  tile.queries = queries.data();
+  tile.k = k;
+  return tile;
+}
+
 // Returns a name for use in test names.
 inline const char* Name(ScanChoice scan) { return scan == ScanChoice::kInt8 ? "int8" : "rows"; }
 
