@@ -28,8 +28,10 @@ template <typename Value, typename T, size_t kSize>
 CLI::Option* AddNamed(CLI::App& app, const std::string& name, Value& value,
                       const Names<T, kSize>& names, const std::string& help = "") {
   const std::vector<std::pair<std::string, T>> table(names.begin(), names.end());
+  std::string one_of;
+  for (const auto& [text, each] : names) one_of += (one_of.empty() ? "" : "|") + std::string(text);
   return app.add_option(name, value, help)
-      ->transform(CLI::CheckedTransformer(table))
+      ->transform(CLI::CheckedTransformer(table).description(one_of))
       ->delimiter(',');
 }
 

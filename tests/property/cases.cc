@@ -53,11 +53,10 @@ Case DrawCase(Random& random, const CaseWish& wish) {
   const int64_t batch_max = wish.work_max / (dim * rows_count);
   const int32_t batch = wish.batch.value_or(BorderUpTo(random, kBatchBorders, batch_max));
 
-  CollectionSpec spec;
-  spec.dim = dim;
-  spec.metric = static_cast<Metric>(random.Between(1, 4));
-  spec.row_type = static_cast<RowType>(random.Between(1, 4));
-  spec.id_type = random.OneIn(2) ? IdType::kString : IdType::kUint64;
+  const CollectionSpec spec = {.dim = dim,
+                               .metric = static_cast<Metric>(random.Between(1, 4)),
+                               .row_type = static_cast<RowType>(random.Between(1, 4)),
+                               .id_type = random.OneIn(2) ? IdType::kString : IdType::kUint64};
   const auto family = random.OneOf<testing::CorpusFamily>(testing::kCorpusFamilies);
   Case c;
   c.corpus = testing::MakeCorpus(spec, family, rows_count, random.Bits());

@@ -54,9 +54,7 @@ TEST(CodeAllocationsTest, ASearchAllocatesNothingButItsAnswer) {
   const auto backend = MakeBackend("", 2);
   Random random(TestSeed());
   for (const int64_t queries : {1, 12}) {
-    CollectionSpec spec;
-    spec.dim = 48;
-    spec.scan = ScanChoice::kInt8;
+    const CollectionSpec spec = {.dim = 48, .scan = ScanChoice::kInt8};
     const HostGeneration generation =
         testing::MakeGeneration(MakeCorpus(spec, CorpusFamily::kGaussian, 4000, random.Bits()),
                                 RankOrder::kShuffled, false, random);
@@ -64,9 +62,7 @@ TEST(CodeAllocationsTest, ASearchAllocatesNothingButItsAnswer) {
     std::vector<float> vectors(static_cast<size_t>(queries * spec.dim));
     for (float& value : vectors) value = random.Gaussian();
     const std::vector<int32_t> k(static_cast<size_t>(queries), 10);
-    backend::QueryTile tile;
-    tile.queries = vectors.data();
-    tile.k = k;
+    const backend::QueryTile tile = testing::TileOf(vectors, k);
     backend::ScanCost cost;
     backend::RankedLists best;
     for (int i = 0; i < 20; ++i) {

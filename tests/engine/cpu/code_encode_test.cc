@@ -140,9 +140,7 @@ TEST_P(CodeEncodeTest, CodesAreThoseOfThePlainCode) {
 }
 
 TEST_P(CodeEncodeTest, ZeroRowsOfCosineScoreLessThanAnything) {
-  CollectionSpec spec;
-  spec.dim = 100;
-  spec.metric = Metric::kCosine;
+  const CollectionSpec spec = {.dim = 100, .metric = Metric::kCosine};
   const Corpus corpus = MakeCorpus(spec, CorpusFamily::kAllZero, 3, random_.Bits());
   const Encoded rows(kernels(), corpus);
   for (const bound::RowBound& bound : rows.bounds()) {

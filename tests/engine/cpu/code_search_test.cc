@@ -15,12 +15,7 @@
 namespace nearfield::cpu {
 namespace {
 
-CollectionSpec CodesSpec(int32_t dim) {
-  CollectionSpec spec;
-  spec.dim = dim;
-  spec.scan = ScanChoice::kInt8;
-  return spec;
-}
+CollectionSpec CodesSpec(int32_t dim) { return {.dim = dim, .scan = ScanChoice::kInt8}; }
 
 void AddQueries(Scenario& scenario, int64_t count, int32_t k, Random& random, QueryFamily family) {
   for (int64_t q = 0; q < count; ++q) {
@@ -224,15 +219,12 @@ INSTANTIATE_TEST_SUITE_P(InstructionSets, CodeSearchTest,
 TEST(CodeSearchFactsTest, PlanesWithoutCodesAreRefused) {
   const auto backend = MakeBackend("", 1);
   Random random(TestSeed());
-  CollectionSpec spec;
-  spec.dim = 33;
+  const CollectionSpec spec = {.dim = 33};
   const Scenario scenario = OneGeneration(spec, CorpusFamily::kGaussian, 10, random);
   const LoadedGeneration loaded = testing::Load(*backend, scenario.generations[0]);
   const std::vector<float> query(33, 1.0f);
   const std::vector<int32_t> k = {1};
-  backend::QueryTile tile;
-  tile.queries = query.data();
-  tile.k = k;
+  const backend::QueryTile tile = testing::TileOf(query, k);
   backend::ScanCost cost;
   backend::RankedLists best;
   EXPECT_THAT(

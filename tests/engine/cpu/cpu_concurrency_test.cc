@@ -11,25 +11,14 @@
 #include <utility>
 #include <vector>
 
-#include "engine/cpu/cpu_topk_engine.h"
 #include "tests/engine/cpu/reference.h"
+#include "tests/engine/cpu/scenario.h"
 
 namespace nearfield::cpu {
 namespace {
 
-std::unique_ptr<backend::Backend> MakeBackend(int32_t threads) {
-  CpuOptions options;
-  options.memory_bytes = int64_t{1} << 30;
-  options.threads = threads;
-  auto backend = MakeCpuTopkEngine(options);
-  EXPECT_OK(backend);
-  return backend.ok() ? *std::move(backend) : nullptr;
-}
-
 HostGeneration SomeRows(int32_t dim, int64_t rows_count, ScanChoice scan, Random& random) {
-  CollectionSpec spec;
-  spec.dim = dim;
-  spec.scan = scan;
+  const CollectionSpec spec = {.dim = dim, .scan = scan};
   return testing::MakeGeneration(
       MakeCorpus(spec, CorpusFamily::kGaussian, rows_count, random.Bits()), RankOrder::kShuffled,
       false, random);
@@ -49,14 +38,12 @@ class CpuCancellationTest
 TEST_P(CpuCancellationTest, AskedBetweenTilesAndObeyedEachTime) {
   const auto [threads, queries_count, scan] = GetParam();
   Random random(TestSeed());
-  const auto backend = MakeBackend(threads);
+  const auto backend = MakeBackend("", threads);
   const HostGeneration generation = SomeRows(64, 20'000, scan, random);  // many tiles
   const LoadedGeneration loaded = testing::Load(*backend, generation);
   const std::vector<float> queries(64 * static_cast<size_t>(queries_count), 1.0f);
   const std::vector<int32_t> k(static_cast<size_t>(queries_count), 3);
-  backend::QueryTile tile;
-  tile.queries = queries.data();
-  tile.k = k;
+  backend::QueryTile tile = testing::TileOf(queries, k);
   backend::ScanCost cost;
   backend::RankedLists best;
   const backend::RowFormat format = testing::FormatOf(generation.corpus.spec);
@@ -95,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(Scans, CpuConcurrencyTest, ::testing::ValuesIn(kScans))
 
 TEST_P(CpuConcurrencyTest, SearchesFillsAndDeletionsAtOnceAllAnswerRight) {
   Random random(TestSeed());
-  const auto backend = MakeBackend(/*threads=*/3);
+  const auto backend = MakeBackend("", 3);
   const HostGeneration generation = SomeRows(40, 6'000, GetParam(), random);
   const LoadedGeneration loaded = testing::Load(*backend, generation);
   const backend::RowFormat format = testing::FormatOf(generation.corpus.spec);
@@ -117,9 +104,7 @@ TEST_P(CpuConcurrencyTest, SearchesFillsAndDeletionsAtOnceAllAnswerRight) {
       begin_together();
       for (int32_t round = 0; round < 30; ++round) {
         const std::vector<int32_t> k(caller % 2 == 0 ? 1 : 5, 20);
-        backend::QueryTile tile;
-        tile.queries = queries.data();
-        tile.k = k;
+        const backend::QueryTile tile = testing::TileOf(queries, k);
         backend::ScanCost cost;
         backend::RankedLists best;
         const absl::Status status = backend->Search(format, {&loaded.view, 1}, tile, &best, &cost);
@@ -151,14 +136,12 @@ TEST_P(CpuConcurrencyTest, SearchesFillsAndDeletionsAtOnceAllAnswerRight) {
 // not compute scores.
 TEST_P(CpuConcurrencyTest, ACallerThatFlushesDenormalsIsRefused) {
   Random random(TestSeed());
-  const auto backend = MakeBackend(/*threads=*/2);
+  const auto backend = MakeBackend("", 2);
   const HostGeneration generation = SomeRows(8, 100, GetParam(), random);
   const LoadedGeneration loaded = testing::Load(*backend, generation);
   const std::vector<float> query(8, 1.0f);
   const std::vector<int32_t> k = {1};
-  backend::QueryTile tile;
-  tile.queries = query.data();
-  tile.k = k;
+  const backend::QueryTile tile = testing::TileOf(query, k);
   backend::ScanCost cost;
   backend::RankedLists best;
   const backend::RowFormat format = testing::FormatOf(generation.corpus.spec);

@@ -46,11 +46,7 @@ class CpuSearchTest
     : public ::testing::TestWithParam<std::tuple<std::string, int32_t, ScanChoice>> {
  protected:
   CpuSearchTest() : backend_(MakeBackend(std::get<0>(GetParam()), std::get<1>(GetParam()))) {}
-  CollectionSpec Spec() const {
-    CollectionSpec spec;
-    spec.scan = std::get<2>(GetParam());
-    return spec;
-  }
+  CollectionSpec Spec() const { return {.scan = std::get<2>(GetParam())}; }
   std::unique_ptr<backend::Backend> backend_;
   Random random_{TestSeed()};
 };
@@ -129,8 +125,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(CpuSearchFactsTest, CostCountsTheRowsReadAndTheCandidates) {
   const auto backend = MakeBackend("", 1);
-  CollectionSpec spec;
-  spec.dim = 33;  // stored as 64
+  const CollectionSpec spec = {.dim = 33};  // stored as 64
   Random random(TestSeed());
   const HostGeneration generation =
       testing::MakeGeneration(MakeCorpus(spec, CorpusFamily::kGaussian, 1000, random.Bits()),
@@ -138,9 +133,7 @@ TEST(CpuSearchFactsTest, CostCountsTheRowsReadAndTheCandidates) {
   const LoadedGeneration loaded = testing::Load(*backend, generation);
   const std::vector<float> queries(66, 1.0f);
   const std::vector<int32_t> k = {1000, 1};
-  backend::QueryTile tile;
-  tile.queries = queries.data();
-  tile.k = k;
+  const backend::QueryTile tile = testing::TileOf(queries, k);
   backend::ScanCost cost;
   backend::RankedLists best;
   ASSERT_OK(backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, &best, &cost));
@@ -152,8 +145,7 @@ TEST(CpuSearchFactsTest, CostCountsTheRowsReadAndTheCandidates) {
 
 TEST(CpuSearchFactsTest, NoGenerationOrNoLiveRowGivesEmptyAnswers) {
   const auto backend = MakeBackend("", 2);
-  CollectionSpec spec;
-  spec.dim = 5;
+  const CollectionSpec spec = {.dim = 5};
   Random random(TestSeed());
   HostGeneration generation =
       testing::MakeGeneration(MakeCorpus(spec, CorpusFamily::kGaussian, 70, random.Bits()),
@@ -163,9 +155,7 @@ TEST(CpuSearchFactsTest, NoGenerationOrNoLiveRowGivesEmptyAnswers) {
   const LoadedGeneration loaded = testing::Load(*backend, generation);
   const std::vector<float> queries(5, 1.0f);
   const std::vector<int32_t> k = {3};
-  backend::QueryTile tile;
-  tile.queries = queries.data();
-  tile.k = k;
+  const backend::QueryTile tile = testing::TileOf(queries, k);
   backend::ScanCost cost;
   backend::RankedLists best;
   ASSERT_OK(backend->Search(testing::FormatOf(spec), {}, tile, &best, &cost));

@@ -19,10 +19,9 @@ inline constexpr int32_t kEncodedDims[] = {1,  2,  7,  8,   15,  16,  17,  31,  
 
 // Returns a few rows of a random metric and row type.
 inline Corpus AnyCorpus(Random& random, int32_t dim, CorpusFamily family) {
-  CollectionSpec spec;
-  spec.dim = dim;
-  spec.metric = static_cast<Metric>(random.Between(1, 4));
-  spec.row_type = static_cast<RowType>(random.Between(1, 4));
+  const CollectionSpec spec = {.dim = dim,
+                               .metric = static_cast<Metric>(random.Between(1, 4)),
+                               .row_type = static_cast<RowType>(random.Between(1, 4))};
   return MakeCorpus(spec, family, random.Between(1, 6), random.Bits());
 }
 

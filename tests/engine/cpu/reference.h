@@ -73,6 +73,14 @@ inline LoadedGeneration Load(backend::Backend& backend, const HostGeneration& ge
 // Returns the format of a collection. kAuto selects rows here.
 backend::RowFormat FormatOf(const CollectionSpec& spec);
 
+// Returns the queries [k.size(), dim] of a search, with the k of each. They must outlive it.
+inline backend::QueryTile TileOf(absl::Span<const float> queries, absl::Span<const int32_t> k) {
+  backend::QueryTile tile;
+  tile.queries = queries.data();
+  tile.k = k;
+  return tile;
+}
+
 // Returns a name for use in test names.
 inline const char* Name(ScanChoice scan) { return scan == ScanChoice::kInt8 ? "int8" : "rows"; }
 

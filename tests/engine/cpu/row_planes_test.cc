@@ -8,21 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "engine/cpu/cpu_topk_engine.h"
 #include "engine/cpu/row_planes.h"
 #include "tests/engine/cpu/reference.h"
+#include "tests/engine/cpu/scenario.h"
 
 namespace nearfield::cpu {
 namespace {
-
-std::unique_ptr<backend::Backend> MakeBackend(int64_t memory_bytes, int32_t threads = 3) {
-  CpuOptions options;
-  options.memory_bytes = memory_bytes;
-  options.threads = threads;
-  auto backend = MakeCpuTopkEngine(options);
-  EXPECT_OK(backend);
-  return backend.ok() ? *std::move(backend) : nullptr;
-}
 
 std::vector<uint32_t> Ranks(int64_t count) {
   std::vector<uint32_t> ranks(static_cast<size_t>(count));
@@ -31,15 +22,13 @@ std::vector<uint32_t> Ranks(int64_t count) {
 }
 
 Corpus RandomCorpus(int32_t dim, RowType row_type, int64_t rows_count, Random& random) {
-  CollectionSpec spec;
-  spec.dim = dim;
-  spec.row_type = row_type;
+  const CollectionSpec spec = {.dim = dim, .row_type = row_type};
   return MakeCorpus(spec, CorpusFamily::kBitPatterns, rows_count, random.Bits());
 }
 
 TEST(RowPlanesTest, RowsComeBackAsAppendedHoweverTheyWereCut) {
   Random random(TestSeed());
-  const auto backend = MakeBackend(int64_t{1} << 30);
+  const auto backend = MakeBackend("", 3);
   for (const RowType row_type : kRowTypes) {
     for (const int32_t dim : {1, 31, 32, 33, 100}) {
       // At dim = 100 the blocks are large enough for several threads.
@@ -76,7 +65,7 @@ TEST(RowPlanesTest, RowsComeBackAsAppendedHoweverTheyWereCut) {
 
 TEST(RowPlanesTest, SquaresAreTheScoresOwnWhoeverComputedThem) {
   Random random(TestSeed());
-  const auto backend = MakeBackend(int64_t{1} << 30);
+  const auto backend = MakeBackend("", 3);
   const Corpus corpus = RandomCorpus(40, RowType::kFloat16, 20'000, random);
   ASSERT_OK_AND_ASSIGN(auto planes,
                        backend->Reserve(testing::FormatOf(corpus.spec), corpus.rows_count()));
@@ -107,7 +96,7 @@ TEST(RowPlanesTest, SquaresAreTheScoresOwnWhoeverComputedThem) {
 // Rows that are merged into another generation keep their codes, byte for byte.
 TEST(RowPlanesTest, CodesSurviveBeingAppendedFromOtherPlanes) {
   Random random(TestSeed());
-  const auto backend = MakeBackend(int64_t{1} << 30);
+  const auto backend = MakeBackend("", 3);
   for (const Metric metric : {Metric::kDot, Metric::kCosine, Metric::kL2}) {
     Corpus corpus = RandomCorpus(70, RowType::kFloat32, 5000, random);
     corpus.spec.metric = metric;
@@ -147,7 +136,7 @@ TEST(RowPlanesTest, CodesSurviveBeingAppendedFromOtherPlanes) {
 
 TEST(RowPlanesTest, TheBudgetCountsCodesAndTheirBounds) {
   constexpr int64_t kRowBytes = 96 * 4 + 12 + 128 + 16;  // 65 elements: two lines of codes
-  const auto backend = MakeBackend(10 * kRowBytes);
+  const auto backend = MakeBackend("", 3, 10 * kRowBytes);
   backend::RowFormat format;
   format.dim = 65;
   format.scan = ScanPrecision::kInt8;
@@ -161,7 +150,7 @@ TEST(RowPlanesTest, TheBudgetCountsCodesAndTheirBounds) {
 
 TEST(RowPlanesTest, TheBudgetIsTakenAtReserveAndTheRestGivenBackAtSeal) {
   constexpr int64_t kRowBytes = 64 * 4 + 12;  // 33 elements padded to 64, S(x,x), rank
-  const auto backend = MakeBackend(100 * kRowBytes);
+  const auto backend = MakeBackend("", 3, 100 * kRowBytes);
   EXPECT_EQ(backend->device_bytes_total(), 100 * kRowBytes);
   backend::RowFormat format;
   format.dim = 33;
@@ -193,7 +182,7 @@ TEST(RowPlanesTest, TheBudgetIsTakenAtReserveAndTheRestGivenBackAtSeal) {
 
 // A reservation far beyond the machine's memory costs nothing until it is filled.
 TEST(RowPlanesTest, AnUntouchedReservationTakesNoMemory) {
-  const auto backend = MakeBackend(int64_t{1} << 37);
+  const auto backend = MakeBackend("", 3, int64_t{1} << 37);
   backend::RowFormat format;
   format.dim = 1024;
   ASSERT_OK_AND_ASSIGN(auto planes, backend->Reserve(format, (int64_t{1} << 37) / 4200));
@@ -206,7 +195,7 @@ TEST(RowPlanesTest, AnUntouchedReservationTakesNoMemory) {
 }
 
 TEST(RowPlanesTest, RefusesWhatDoesNotFitByName) {
-  const auto backend = MakeBackend(1 << 20);
+  const auto backend = MakeBackend("", 3, 1 << 20);
   backend::RowFormat format;
   format.dim = 2;
   EXPECT_THAT(backend->Reserve(format, 0), StatusIs(kInvalidArgument, HasSubstr("rows_max = 0")));

@@ -56,9 +56,7 @@ class ScanKernelsTest : public ::testing::TestWithParam<const ScanKernels*> {
   Random random_{TestSeed()};
 
   Corpus RandomCorpus(int32_t dim, RowType row_type, int64_t rows_count) {
-    CollectionSpec spec;
-    spec.dim = dim;
-    spec.row_type = row_type;
+    const CollectionSpec spec = {.dim = dim, .row_type = row_type};
     const auto family = random_.OneOf<CorpusFamily>(testing::kCorpusFamilies);
     return MakeCorpus(spec, family, rows_count, random_.Bits());
   }

@@ -105,9 +105,10 @@ Scenario ExtremeScenario(const CollectionSpec& spec, int64_t rows_count, int32_t
   return scenario;
 }
 
-std::unique_ptr<backend::Backend> MakeBackend(const std::string& instruction_set, int32_t threads) {
+std::unique_ptr<backend::Backend> MakeBackend(const std::string& instruction_set, int32_t threads,
+                                              int64_t memory_bytes) {
   cpu::CpuOptions options;
-  options.memory_bytes = int64_t{1} << 30;
+  options.memory_bytes = memory_bytes;
   options.threads = threads;
   options.instruction_set = instruction_set;
   auto backend = cpu::MakeCpuTopkEngine(options);
@@ -124,9 +125,7 @@ backend::ScanCost ExpectReferenceAnswers(backend::Backend& backend, const Scenar
     views.push_back(loaded.back().view);
     reference.emplace_back(generation);
   }
-  backend::QueryTile tile;
-  tile.queries = scenario.queries.data();
-  tile.k = scenario.k;
+  const backend::QueryTile tile = TileOf(scenario.queries, scenario.k);
   backend::ScanCost cost;
   backend::RankedLists best;
   const absl::Status status = backend.Search(FormatOf(scenario.spec), views, tile, &best, &cost);

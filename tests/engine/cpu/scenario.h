@@ -11,7 +11,8 @@
 
 namespace nearfield::testing {
 
-std::unique_ptr<backend::Backend> MakeBackend(const std::string& instruction_set, int32_t threads);
+std::unique_ptr<backend::Backend> MakeBackend(const std::string& instruction_set, int32_t threads,
+                                              int64_t memory_bytes = int64_t{1} << 30);
 
 // Generations, queries, and the k of each query.
 struct Scenario {

@@ -12,6 +12,7 @@
 
 #include "engine/gpu/kernels/batch/batch.h"
 #include "engine/gpu/memory/gpu_row_planes.h"
+#include "tests/engine/gpu/device_array.h"
 #include "tests/engine/gpu/gpu_fixture.h"
 
 namespace nearfield::gpu {
@@ -21,44 +22,13 @@ constexpr int32_t kDim = 96;
 constexpr uint32_t kTiles = 128;
 constexpr uint32_t kCapacity = 256;
 
-template <typename T>
-class DeviceArray {
- public:
-  explicit DeviceArray(int64_t size) : size_(size) {
-    void* data = nullptr;
-    EXPECT_EQ(cudaMalloc(&data, Bytes()), cudaSuccess);
-    data_ = static_cast<T*>(data);
-    EXPECT_EQ(cudaMemset(data_, 0, Bytes()), cudaSuccess);
-  }
-  ~DeviceArray() { cudaFree(data_); }
-  DeviceArray(const DeviceArray&) = delete;
-  DeviceArray& operator=(const DeviceArray&) = delete;
-
-  void Set(const std::vector<T>& values) {
-    EXPECT_EQ(cudaMemcpy(data_, values.data(), Bytes(), cudaMemcpyHostToDevice), cudaSuccess);
-  }
-  std::vector<T> Get() const {
-    std::vector<T> values(static_cast<size_t>(size_));
-    EXPECT_EQ(cudaMemcpy(values.data(), data_, Bytes(), cudaMemcpyDeviceToHost), cudaSuccess);
-    return values;
-  }
-  T* data() { return data_; }
-
- private:
-  size_t Bytes() const { return static_cast<size_t>(size_) * sizeof(T); }
-
-  const int64_t size_;
-  T* data_ = nullptr;
-};
-
 class BatchOverflowTest : public GpuTest, public ::testing::WithParamInterface<int32_t> {
  protected:
   // Fills `planes_`. The bounds of one row in 50 are unknown, so that no threshold excludes it.
   void MakeRows() {
     core_ = MakeCore(256 * kMiB);
     ASSERT_NE(core_, nullptr);
-    CollectionSpec spec;
-    spec.dim = kDim;
+    const CollectionSpec spec = {.dim = kDim};
     corpus_ = MakeCorpus(spec, CorpusFamily::kGaussian, kTiles * kBatchTileRows, random_.Bits());
     const Corpus unbounded =
         MakeCorpus(spec, CorpusFamily::kMaxFinite, corpus_.rows_count(), random_.Bits());

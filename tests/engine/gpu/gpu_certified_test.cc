@@ -29,12 +29,7 @@ class GpuCertifiedTest : public GpuTest {
     ASSERT_NE(backend_, nullptr);
   }
 
-  static CollectionSpec CodesSpec(int32_t dim) {
-    CollectionSpec spec;
-    spec.dim = dim;
-    spec.scan = ScanChoice::kInt8;
-    return spec;
-  }
+  static CollectionSpec CodesSpec(int32_t dim) { return {.dim = dim, .scan = ScanChoice::kInt8}; }
 
   CollectionSpec AnyCodesSpec(int32_t dim_end) {
     CollectionSpec spec = CodesSpec(static_cast<int32_t>(random_.Between(1, dim_end)));
@@ -320,9 +315,7 @@ TEST_F(GpuCertifiedTest, CodesCopiedToAnotherGenerationEqualTheReference) {
       vectors.insert(vectors.end(), query.begin(), query.end());
     }
     const std::vector<int32_t> k(queries, 10);
-    backend::QueryTile tile;
-    tile.queries = vectors.data();
-    tile.k = k;
+    const backend::QueryTile tile = testing::TileOf(vectors, k);
     backend::RankedLists best;
     ASSERT_OK(backend_->Search(format, {&view, 1}, tile, &best, nullptr));
     for (size_t q = 0; q < queries; ++q) {
@@ -342,9 +335,7 @@ TEST_F(GpuCertifiedTest, ACancelledBatchSearchStops) {
   ASSERT_NE(loaded.planes, nullptr);
   const std::vector<float> queries(80 * 32, 1.0f);
   const std::vector<int32_t> k(80, 5);
-  backend::QueryTile tile;
-  tile.queries = queries.data();
-  tile.k = k;
+  backend::QueryTile tile = testing::TileOf(queries, k);
   tile.cancelled = [] { return true; };
   backend::RankedLists best;
   EXPECT_THAT(backend_->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, &best, nullptr),

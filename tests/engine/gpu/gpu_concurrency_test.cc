@@ -50,9 +50,7 @@ TEST_F(GpuConcurrencyTest, SearchesGoOnWhileOthersUploadAndRead) {
   for (int searcher = 0; searcher < 2; ++searcher) {
     threads.emplace_back([&] {
       while (!stop.load()) {
-        backend::QueryTile tile;
-        tile.queries = query.data();
-        tile.k = k;
+        const backend::QueryTile tile = testing::TileOf(query, k);
         backend::RankedLists best;
         ASSERT_OK(
             backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, &best, nullptr));

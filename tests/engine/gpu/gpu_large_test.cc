@@ -53,9 +53,7 @@ TEST_F(GpuLargeTest, MoreThanTwoBillionElements) {
     return score_a != score_b ? score_a > score_b : a.second < b.second;
   });
   expected.resize(static_cast<size_t>(k[0]));
-  backend::QueryTile tile;
-  tile.queries = query.data();
-  tile.k = k;
+  const backend::QueryTile tile = testing::TileOf(query, k);
   const backend::GenerationView view = {.planes = planes.get(), .rows_live = kBlockRows * kCopies};
   backend::RankedLists best;
   ASSERT_OK(backend.Search(testing::FormatOf(spec), {&view, 1}, tile, &best, nullptr));

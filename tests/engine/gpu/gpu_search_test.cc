@@ -58,9 +58,7 @@ void ExpectReferenceAnswers(backend::Backend& backend, const Scenario& scenario,
     views.push_back(loaded.back().view);
     reference.emplace_back(generation);
   }
-  backend::QueryTile tile;
-  tile.queries = scenario.queries.data();
-  tile.k = scenario.k;
+  const backend::QueryTile tile = testing::TileOf(scenario.queries, scenario.k);
   backend::RankedLists best;
   ASSERT_OK(backend.Search(testing::FormatOf(scenario.spec), views, tile, &best, cost));
   ASSERT_EQ(best.queries_count(), scenario.k.size());
@@ -103,10 +101,9 @@ TEST_F(GpuSearchTest, EqualsTheReferenceOnEveryFamilyMetricAndRowType) {
   for (const CorpusFamily family : testing::kCorpusFamilies) {
     for (const Metric metric : kMetrics) {
       for (const RowType row_type : kRowTypes) {
-        CollectionSpec spec;
-        spec.dim = static_cast<int32_t>(random_.Between(1, 300));
-        spec.metric = metric;
-        spec.row_type = row_type;
+        const CollectionSpec spec = {.dim = static_cast<int32_t>(random_.Between(1, 300)),
+                                     .metric = metric,
+                                     .row_type = row_type};
         SCOPED_TRACE(testing::Name(family));
         ExpectReferenceAnswers(*backend, MakeScenario(spec, family, random_));
         if (HasFatalFailure()) return;
@@ -239,7 +236,7 @@ TEST_F(GpuSearchTest, AGenerationBeyondTheKeyWorkspaceIsScannedInParts) {
 TEST_F(GpuSearchTest, ABatchEqualsItsQueriesOneByOne) {
   const auto backend = MakeEngine(256 * kMiB);
   ASSERT_NE(backend, nullptr);
-  CollectionSpec spec = {.dim = 70, .metric = Metric::kCosine, .row_type = RowType::kFloat16};
+  const CollectionSpec spec = {.dim = 70, .metric = Metric::kCosine, .row_type = RowType::kFloat16};
   Scenario scenario;
   scenario.spec = spec;
   scenario.generations.push_back(
@@ -249,15 +246,12 @@ TEST_F(GpuSearchTest, ABatchEqualsItsQueriesOneByOne) {
     scenario.AddQuery(QueryFamily::kGaussian, 1 + q % 30, random_);
   }
   const LoadedGeneration loaded = testing::Load(*backend, scenario.generations[0]);
-  backend::QueryTile batch;
-  batch.queries = scenario.queries.data();
-  batch.k = scenario.k;
+  const backend::QueryTile batch = testing::TileOf(scenario.queries, scenario.k);
   backend::RankedLists together;
   ASSERT_OK(backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, batch, &together, nullptr));
   for (size_t q = 0; q < scenario.k.size(); ++q) {
-    backend::QueryTile one;
-    one.queries = scenario.queries.data() + q * 70;
-    one.k = absl::MakeConstSpan(scenario.k).subspan(q, 1);
+    const backend::QueryTile one = testing::TileOf({scenario.queries.data() + q * 70, 70},
+                                                   absl::MakeConstSpan(scenario.k).subspan(q, 1));
     backend::RankedLists alone;
     ASSERT_OK(backend->Search(testing::FormatOf(spec), {&loaded.view, 1}, one, &alone, nullptr));
     ASSERT_EQ(ToBits(together.list(q, 0)), ToBits(alone.list(0, 0))) << "query " << q;
@@ -269,9 +263,7 @@ TEST_F(GpuSearchTest, CancelledBeforeATile) {
   ASSERT_NE(backend, nullptr);
   const std::vector<float> queries(4, 1.0f);
   const std::vector<int32_t> k = {1};
-  backend::QueryTile tile;
-  tile.queries = queries.data();
-  tile.k = k;
+  backend::QueryTile tile = testing::TileOf(queries, k);
   tile.cancelled = [] { return true; };
   backend::RankedLists best;
   EXPECT_THAT(backend->Search({.dim = 4}, {}, tile, &best, nullptr), StatusIs(kCancelled));
@@ -280,8 +272,7 @@ TEST_F(GpuSearchTest, CancelledBeforeATile) {
 TEST_F(GpuSearchTest, NoGenerationOrNoLiveRowGivesEmptyAnswers) {
   const auto backend = MakeEngine(64 * kMiB);
   ASSERT_NE(backend, nullptr);
-  CollectionSpec spec;
-  spec.dim = 5;
+  const CollectionSpec spec = {.dim = 5};
   HostGeneration generation =
       testing::MakeGeneration(MakeCorpus(spec, CorpusFamily::kGaussian, 70, random_.Bits()),
                               RankOrder::kShuffled, false, random_);
@@ -289,9 +280,7 @@ TEST_F(GpuSearchTest, NoGenerationOrNoLiveRowGivesEmptyAnswers) {
   const LoadedGeneration loaded = testing::Load(*backend, generation);
   const std::vector<float> queries(5, 1.0f);
   const std::vector<int32_t> k = {3};
-  backend::QueryTile tile;
-  tile.queries = queries.data();
-  tile.k = k;
+  const backend::QueryTile tile = testing::TileOf(queries, k);
   backend::RankedLists best;
   ASSERT_OK(backend->Search(testing::FormatOf(spec), {}, tile, &best, nullptr));
   EXPECT_EQ(best.queries_count(), 1u);

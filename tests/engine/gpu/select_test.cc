@@ -10,6 +10,7 @@
 
 #include "engine/score/order.h"
 #include "engine/topk/select.h"
+#include "tests/engine/gpu/device_array.h"
 #include "tests/engine/gpu/gpu_fixture.h"
 
 namespace nearfield::gpu {
@@ -17,35 +18,6 @@ namespace {
 
 constexpr uint64_t kPoison = 0xa5a5a5a5a5a5a5a5u;
 constexpr int64_t kGuard = 64;  // keys
-
-// Device memory of a test; the engine's own memory comes from its arena.
-template <typename T>
-class DeviceArray {
- public:
-  explicit DeviceArray(int64_t count) : count_(count) {
-    EXPECT_EQ(cudaMalloc(&data_, static_cast<size_t>(count) * sizeof(T)), cudaSuccess);
-    EXPECT_EQ(cudaMemset(data_, 0, static_cast<size_t>(count) * sizeof(T)), cudaSuccess);
-  }
-  DeviceArray(const DeviceArray&) = delete;
-  DeviceArray& operator=(const DeviceArray&) = delete;
-  ~DeviceArray() { cudaFree(data_); }
-  T* data() const { return static_cast<T*>(data_); }
-  void Upload(const std::vector<T>& values) {
-    ASSERT_LE(static_cast<int64_t>(values.size()), count_);
-    ASSERT_EQ(cudaMemcpy(data_, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice),
-              cudaSuccess);
-  }
-  std::vector<T> Download() const {
-    std::vector<T> values(static_cast<size_t>(count_));
-    EXPECT_EQ(cudaMemcpy(values.data(), data_, values.size() * sizeof(T), cudaMemcpyDeviceToHost),
-              cudaSuccess);
-    return values;
-  }
-
- private:
-  int64_t count_;
-  void* data_ = nullptr;
-};
 
 enum class Keys : uint8_t {
   kRandomBits,
@@ -152,11 +124,11 @@ class SelectTest : public GpuTest {
     const int32_t k_max = *std::max_element(launch.k.begin(), launch.k.end());
     const int64_t results_pitch = (k_max + 15) / 16 * 16 + kGuard;
     DeviceArray<uint64_t> device_keys(static_cast<int64_t>(keys.size()));
-    device_keys.Upload(keys);
+    device_keys.Set(keys);
     DeviceArray<int32_t> device_k(queries);
-    device_k.Upload(launch.k);
+    device_k.Set(launch.k);
     DeviceArray<uint64_t> results(pieces * queries * results_pitch);
-    results.Upload(
+    results.Set(
         std::vector<uint64_t>(static_cast<size_t>(pieces * queries * results_pitch), kPoison));
     DeviceArray<SelectCount> counts(pieces * queries);
     args.keys = device_keys.data();
@@ -172,8 +144,8 @@ class SelectTest : public GpuTest {
     args.counts = counts.data();
     ASSERT_EQ(LaunchSelect(launch.groups, args, nullptr), cudaSuccess);
     ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-    const std::vector<uint64_t> got = results.Download();
-    const std::vector<SelectCount> got_counts = counts.Download();
+    const std::vector<uint64_t> got = results.Get();
+    const std::vector<SelectCount> got_counts = counts.Get();
     for (size_t list = 0; list < expected.size(); ++list) {
       const auto first = got.begin() + static_cast<int64_t>(list) * results_pitch;
       const auto kept = static_cast<int64_t>(expected[list].size());
@@ -184,7 +156,7 @@ class SelectTest : public GpuTest {
       ASSERT_EQ(std::count(first + kept, first + results_pitch, kPoison), results_pitch - kept)
           << "written past the end of list " << list;
     }
-    for (const GroupState& group : groups_->Download()) {
+    for (const GroupState& group : groups_->Get()) {
       ASSERT_EQ(group.arrived, 0u);
       ASSERT_EQ(group.left, 0u);
       ASSERT_LT(group.rounds, 3u);
