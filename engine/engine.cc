@@ -1,12 +1,8 @@
 // Engine::Create: chooses the backend.
 #include "nearfield/engine/engine.h"
 
-#include <memory>
-#include <string>
 #include <utility>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/cpu/cpu_topk_engine.h"

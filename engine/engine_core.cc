@@ -2,12 +2,9 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
-#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"

@@ -1,9 +1,7 @@
 #include "engine/options.h"
 
-#include <cstdint>
 #include <limits>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/check_range.h"
 #include "engine/base/physical_memory.h"

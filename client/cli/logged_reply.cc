@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "client/cli/json_output.h"
-#include "client/formats/json_fields.h"
 #include "client/formats/status_macros.h"
 #include "client/formats/text.h"
 #include "nearfield/client/digest.h"

@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_format.h"
 #include "client/formats/status_macros.h"
-#include "client/formats/text.h"
 
 namespace nearfield::client {
 namespace {

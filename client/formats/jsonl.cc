@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "client/formats/attribute_reader.h"
-#include "client/formats/json_text.h"
 #include "client/formats/status_macros.h"
 #include "client/formats/text.h"
 

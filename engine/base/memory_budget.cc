@@ -1,11 +1,5 @@
 #include "engine/base/memory_budget.h"
 
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <utility>
-
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <fstream>
 #include <initializer_list>
-#include <string>
 #include <vector>
 
 #include "absl/strings/match.h"

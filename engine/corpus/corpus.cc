@@ -1,20 +1,14 @@
 #include "engine/corpus/corpus.h"
 
 #include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <optional>
 #include <utility>
-#include <vector>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/base/check_range.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
-#include "engine/corpus/change.h"
 #include "engine/corpus/compaction.h"
 #include "engine/corpus/id_order.h"
 #include "engine/corpus/merge.h"

@@ -1,12 +1,8 @@
 #include "engine/corpus/device.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <memory>
 #include <thread>
 #include <utility>
-
-#include "absl/status/status.h"
 
 namespace nearfield::corpus {
 namespace {

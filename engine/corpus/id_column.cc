@@ -2,12 +2,9 @@
 
 #include <cassert>
 #include <cstddef>
-#include <cstdint>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <variant>
-#include <vector>
 
 namespace nearfield {
 

@@ -1,8 +1,6 @@
 #include "engine/corpus/id_filter.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <string_view>
 

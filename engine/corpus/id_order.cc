@@ -2,13 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <numeric>
-#include <optional>
-#include <string>
 #include <string_view>
 #include <variant>
-#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"

@@ -1,11 +1,8 @@
 #include "engine/corpus/merge_policy.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <numeric>
-#include <vector>
 
 #include "nearfield/engine/types.h"
 

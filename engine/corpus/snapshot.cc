@@ -2,19 +2,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <optional>
-#include <vector>
 
-#include "absl/functional/function_ref.h"
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/corpus/id_filter.h"
-#include "engine/corpus/id_order.h"
 #include "engine/corpus/tombstone_words.h"
 
 namespace nearfield::corpus {

@@ -1,9 +1,6 @@
 #include "engine/corpus/tombstone_words.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <vector>
 
 #include "engine/base/checked_math.h"
 

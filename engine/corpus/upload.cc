@@ -1,14 +1,9 @@
 #include "engine/corpus/upload.h"
 
-#include <cstdint>
 #include <limits>
-#include <memory>
 #include <new>
-#include <optional>
 #include <utility>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/base/check_range.h"

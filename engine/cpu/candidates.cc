@@ -8,7 +8,6 @@
 #include "engine/cpu/top_keys.h"
 #include "engine/cpu/workspace.h"
 #include "engine/score/order.h"
-#include "engine/score/score.h"
 
 namespace nearfield::cpu {
 namespace {

@@ -7,7 +7,6 @@
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
 #include "engine/cpu/list_merge.h"
-#include "engine/cpu/live_tile.h"
 #include "engine/score/arithmetic_mode.h"
 #include "engine/score/score.h"
 

@@ -1,7 +1,6 @@
 #include "engine/cpu/group_search.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <numeric>
 
 #include "engine/base/status_macros.h"

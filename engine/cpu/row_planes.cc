@@ -1,7 +1,6 @@
 #include "engine/cpu/row_planes.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <optional>
 #include <utility>

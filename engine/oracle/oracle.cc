@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
-#include <vector>
 
 #include "engine/score/element.h"
 #include "engine/score/neighbor_order.h"

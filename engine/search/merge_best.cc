@@ -1,13 +1,8 @@
 #include "engine/search/merge_best.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/score/neighbor_order.h"

@@ -3,14 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <variant>
-#include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/check_range.h"
 #include "engine/base/status_macros.h"

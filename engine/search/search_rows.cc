@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <numeric>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 

@@ -3,7 +3,6 @@
 #include <cub/device/device_radix_sort.cuh>
 
 #include <cstddef>
-#include <cstdint>
 
 namespace nearfield::gpu {
 

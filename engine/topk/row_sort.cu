@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 
-#include "engine/topk/algorithm.h"
 #include "engine/topk/key_sort.h"
 #include "engine/topk/score_types.cuh"
 

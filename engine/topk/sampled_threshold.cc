@@ -3,8 +3,6 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 
 #include "engine/topk/algorithm.h"
 

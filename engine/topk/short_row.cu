@@ -3,10 +3,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-
 #include "engine/topk/algorithm.h"
 #include "engine/topk/bucket_sort.cuh"
 #include "engine/topk/score_types.cuh"

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <chrono>
-#include <string>
 #include <utility>
 
 #include "absl/algorithm/container.h"

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"
-#include "server/attributes/filter.h"
 #include "server/convert/attributes.h"
 #include "server/convert/enum_table.h"
 

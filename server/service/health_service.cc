@@ -3,7 +3,6 @@
 #include <array>
 #include <cstring>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -3,7 +3,6 @@
 #include <google/protobuf/descriptor.h>
 #include <grpcpp/grpcpp.h>
 
-#include <chrono>
 #include <deque>
 #include <future>
 #include <map>

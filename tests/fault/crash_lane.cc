@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "server/store/file.h"
-#include "tests/fault/crash_check.h"
 
 namespace nearfield::fault {
 namespace {

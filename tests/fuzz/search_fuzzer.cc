@@ -1,13 +1,10 @@
 #include "tests/fuzz/search_fuzzer.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"

@@ -1,10 +1,7 @@
 #include "tests/property/laws.h"
 
 #include <cstddef>
-#include <cstdint>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/testing/seed.h"

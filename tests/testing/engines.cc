@@ -5,13 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"

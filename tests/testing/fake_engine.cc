@@ -4,13 +4,9 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <memory>
-#include <string>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"

@@ -3,11 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 
-#include "engine/topk/algorithm.h"
 #include "engine/topk/published/digit_select.cuh"
-#include "engine/topk/published/digit_select.h"
 #include "engine/topk/published/digit_window.cuh"
 #include "engine/topk/published/row_batches.cuh"
 #include "engine/topk/published/row_group.cuh"

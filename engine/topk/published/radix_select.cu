@@ -1,11 +1,7 @@
 // radix_select: finds the k-th best key digit by digit, most significant first.
 #include "engine/topk/published/radix_select.h"
 
-#include <cstdint>
-
-#include "engine/topk/algorithm.h"
 #include "engine/topk/published/digit_select.cuh"
-#include "engine/topk/published/digit_select.h"
 #include "engine/topk/published/digit_window.cuh"
 #include "engine/topk/published/row_batches.cuh"
 #include "engine/topk/published/row_group.cuh"

@@ -1,8 +1,6 @@
 // Encodes rows as int8 codes, one row at a time per block, and copies codes between slabs.
 #include "engine/gpu/kernels/encode/encode.h"
 
-#include <cstdint>
-
 #include "engine/bound/certified_bound.h"
 #include "engine/gpu/kernels/encode/block_rotation.cuh"
 #include "engine/gpu/kernels/encode/block_sums.cuh"

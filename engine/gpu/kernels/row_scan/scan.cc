@@ -1,7 +1,5 @@
 #include "engine/gpu/kernels/row_scan/scan.h"
 
-#include <cuda_runtime_api.h>
-
 #include <cstddef>
 
 #include "engine/gpu/kernels/row_scan/scan_table.h"
