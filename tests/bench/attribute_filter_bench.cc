@@ -63,7 +63,7 @@ server::PlainRow DrawRow(testing::Random& random, int64_t row, int64_t rows_coun
                       Values{}};
   if (random.OneIn(10)) drawn.attributes[1] = std::nullopt;
   for (int64_t tags = random.Between(0, 6); tags > 0; --tags)
-    drawn.attributes[6]->push_back(Tag(random.Between(0, random.Between(1, 1000))));
+    drawn.attributes[6]->emplace_back(Tag(random.Between(0, random.Between(1, 1000))));
   return drawn;
 }
 
