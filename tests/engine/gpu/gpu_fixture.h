@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -43,6 +44,13 @@ class GpuTest : public ::testing::Test {
 
   Random random_{TestSeed()};
 };
+
+// Returns the ranks of rows that arrived in id order.
+inline std::vector<uint32_t> AscendingRanks(int64_t rows_count) {
+  std::vector<uint32_t> ranks(static_cast<size_t>(rows_count));
+  std::iota(ranks.begin(), ranks.end(), 0u);
+  return ranks;
+}
 
 // (score bits, rank): comparable bit for bit.
 using Ranked = std::vector<std::pair<uint32_t, uint32_t>>;
