@@ -245,13 +245,12 @@ absl::StatusOr<select::Answer> SelectRunner::ResultRow(const select::Shape& shap
 }
 
 absl::Status SelectRunner::CheckRow(const TimedCase& one, int64_t row) {
-  const auto k = static_cast<size_t>(one.shape.k);
   select::Answer& best = best_[row];
-  if (best.indices.size() < k) {
+  if (std::ssize(best.indices) < one.shape.k) {
     ABSL_ASSIGN_OR_RETURN(best, OracleRow(one.shape, row));
   }
-  const select::Answer expected = {.values = {best.values.begin(), best.values.begin() + k},
-                                   .indices = {best.indices.begin(), best.indices.begin() + k}};
+  select::Answer expected;
+  expected.Append(best, 0, one.shape.k);
   ABSL_ASSIGN_OR_RETURN(const select::Answer got, ResultRow(one.shape, row));
   const absl::Status same = Compare(one.shape, expected, got);
   if (same.ok()) return same;
