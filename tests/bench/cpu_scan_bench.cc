@@ -148,8 +148,7 @@ class Loaded {
     std::iota(ranks.begin(), ranks.end(), 0u);
     const auto start = std::chrono::steady_clock::now();
     OrFail(planes_->Append(data.stored, shape.rows_count));
-    append_seconds_ =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    append_seconds_ = SecondsSince(start);
     OrFail(planes_->Seal(ranks));
     view_.planes = planes_.get();
     view_.rows_live = shape.rows_count;
@@ -158,9 +157,7 @@ class Loaded {
   // Returns the lists of the search, valid until the next one.
   const backend::RankedLists& Search(const std::vector<float>& queries,
                                      const std::vector<int32_t>& k) {
-    backend::QueryTile tile;
-    tile.queries = queries.data();
-    tile.k = k;
+    const backend::QueryTile tile = {.queries = queries.data(), .k = k};
     OrFail(backend_->Search(format_, {&view_, 1}, tile, &best_, &cost_));
     return best_;
   }
