@@ -138,11 +138,9 @@ class Loaded {
   Loaded(const Shape& shape, const Data& data, int32_t threads, ScanPrecision path,
          const Options& options)
       : format_{shape.dim, shape.metric, shape.row_type, path} {
-    cpu::CpuOptions cpu_options;
-    cpu_options.memory_bytes = int64_t{64} << 30;
-    cpu_options.threads = threads;
-    cpu_options.instruction_set = options.instruction_set;
-    backend_ = OrFail(cpu::MakeCpuTopkEngine(cpu_options));
+    backend_ = OrFail(cpu::MakeCpuTopkEngine({.memory_bytes = int64_t{64} << 30,
+                                              .threads = threads,
+                                              .instruction_set = options.instruction_set}));
     planes_ = OrFail(backend_->Reserve(format_, shape.rows_count));
     std::vector<uint32_t> ranks(static_cast<size_t>(shape.rows_count));
     std::iota(ranks.begin(), ranks.end(), 0u);

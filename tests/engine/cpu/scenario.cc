@@ -153,11 +153,8 @@ Scenario ExtremeScenario(const CollectionSpec& spec, int64_t rows_count, int32_t
 
 std::unique_ptr<backend::Backend> MakeBackend(const std::string& instruction_set, int32_t threads,
                                               int64_t memory_bytes) {
-  cpu::CpuOptions options;
-  options.memory_bytes = memory_bytes;
-  options.threads = threads;
-  options.instruction_set = instruction_set;
-  auto backend = cpu::MakeCpuTopkEngine(options);
+  auto backend = cpu::MakeCpuTopkEngine(
+      {.memory_bytes = memory_bytes, .threads = threads, .instruction_set = instruction_set});
   EXPECT_OK(backend);
   return backend.ok() ? *std::move(backend) : nullptr;
 }

@@ -26,18 +26,14 @@ class GpuTest : public ::testing::Test {
   }
 
   std::unique_ptr<backend::Backend> MakeEngine(int64_t memory_bytes, int64_t host_rows_bytes = 0) {
-    GpuOptions options;
-    options.memory_bytes = memory_bytes;
-    options.host_rows_bytes = host_rows_bytes;
-    auto made = MakeGpuTopkEngine(options);
+    auto made =
+        MakeGpuTopkEngine({.memory_bytes = memory_bytes, .host_rows_bytes = host_rows_bytes});
     EXPECT_OK(made);
     return made.ok() ? *std::move(made) : nullptr;
   }
 
   std::shared_ptr<GpuCore> MakeCore(int64_t memory_bytes) {
-    GpuOptions options;
-    options.memory_bytes = memory_bytes;
-    auto made = GpuCore::Create(options);
+    auto made = GpuCore::Create({.memory_bytes = memory_bytes});
     EXPECT_OK(made);
     return made.ok() ? *std::move(made) : nullptr;
   }

@@ -14,9 +14,7 @@ namespace {
 class GpuLargeTest : public GpuTest {};
 
 TEST_F(GpuLargeTest, MoreThanTwoBillionElements) {
-  GpuOptions options;
-  options.memory_bytes = int64_t{6} << 30;
-  auto made = MakeGpuTopkEngine(options);
+  auto made = MakeGpuTopkEngine({.memory_bytes = int64_t{6} << 30});
   if (made.status().code() == kResourceExhausted) GTEST_SKIP() << made.status();
   ASSERT_OK(made);
   backend::Backend& backend = **made;
