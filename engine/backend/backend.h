@@ -84,9 +84,9 @@ struct GenerationView {
 struct QueryTile {
   // [k.size(), dim] row-major fp32, finite; for cosine no query is all zeros.
   const float* queries = nullptr;
-  absl::Span<const int32_t> k;      // neighbors of each query, 1 .. BackendInfo::k_max
-  std::function<bool()> cancelled;  // may be empty; true: return Cancelled between steps
-  HostWork* host_work = nullptr;    // for the host's part; null: only the caller's thread
+  absl::Span<const int32_t> k;                // neighbors of each query, 1 .. BackendInfo::k_max
+  std::function<bool()> cancelled = nullptr;  // may be empty; true: return Cancelled between steps
+  HostWork* host_work = nullptr;              // for the host's part; null: only the caller's thread
 };
 
 struct ScanCost {

@@ -144,10 +144,6 @@ struct Options {
   std::string case_part;
 };
 
-double SecondsSince(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
 constexpr int64_t kBlockRows = 10'000;
 
 class Corpus {

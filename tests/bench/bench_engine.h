@@ -8,8 +8,12 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nearfield/engine/engine.h"
+#include "tests/bench/names.h"
 
 namespace nearfield::bench {
+
+inline constexpr Names<BackendChoice, 3> kBackendNames = {
+    {{"auto", BackendChoice::kAuto}, {"cpu", BackendChoice::kCpu}, {"gpu", BackendChoice::kGpu}}};
 
 // Rows of a corpus of any size, made from a few base rows, so that only these take memory. Row i is
 // base row i % base_rows with its elements rotated by i / base_rows places. All rows differ while

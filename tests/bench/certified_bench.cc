@@ -51,8 +51,6 @@ constexpr Names<DataKind, 3> kKindNames = {{{"gaussian", DataKind::kGaussian},
                                             {"outliers", DataKind::kOutliers}}};
 constexpr Names<RowPlacement, 2> kHomeNames = {
     {{"device", RowPlacement::kDevice}, {"host", RowPlacement::kHost}}};
-constexpr Names<BackendChoice, 3> kBackendNames = {
-    {{"auto", BackendChoice::kAuto}, {"cpu", BackendChoice::kCpu}, {"gpu", BackendChoice::kGpu}}};
 
 // Further rows are rotations of these.
 constexpr int64_t kBaseRowsMax = 1'000'000;
@@ -83,10 +81,10 @@ class Case {
     spec.rows = config_.home;
     const auto begin = std::chrono::steady_clock::now();
     ABSL_ASSIGN_OR_RETURN(codes_, FillCollection(engine_, spec, source_, rows_count));
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    const double taken_s = SecondsSince(begin);
     const double row_gb = static_cast<double>(rows_count * source_.row_bytes()) * 1e-9;
     std::printf("filled %d x %d in %.2f s, %.2f GB/s\n", static_cast<int>(rows_count_), dim_,
-                taken.count(), row_gb / taken.count());
+                taken_s, row_gb / taken_s);
     std::fflush(stdout);
     spec.scan = ScanChoice::kRows;
     spec.rows = RowPlacement::kDevice;

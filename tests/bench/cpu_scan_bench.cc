@@ -138,18 +138,15 @@ class Loaded {
   Loaded(const Shape& shape, const Data& data, int32_t threads, ScanPrecision path,
          const Options& options)
       : format_{shape.dim, shape.metric, shape.row_type, path} {
-    cpu::CpuOptions cpu_options;
-    cpu_options.memory_bytes = int64_t{64} << 30;
-    cpu_options.threads = threads;
-    cpu_options.instruction_set = options.instruction_set;
-    backend_ = OrFail(cpu::MakeCpuTopkEngine(cpu_options));
+    backend_ = OrFail(cpu::MakeCpuTopkEngine({.memory_bytes = int64_t{64} << 30,
+                                              .threads = threads,
+                                              .instruction_set = options.instruction_set}));
     planes_ = OrFail(backend_->Reserve(format_, shape.rows_count));
     std::vector<uint32_t> ranks(static_cast<size_t>(shape.rows_count));
     std::iota(ranks.begin(), ranks.end(), 0u);
     const auto start = std::chrono::steady_clock::now();
     OrFail(planes_->Append(data.stored, shape.rows_count));
-    append_seconds_ =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    append_seconds_ = SecondsSince(start);
     OrFail(planes_->Seal(ranks));
     view_.planes = planes_.get();
     view_.rows_live = shape.rows_count;
@@ -158,9 +155,7 @@ class Loaded {
   // Returns the lists of the search, valid until the next one.
   const backend::RankedLists& Search(const std::vector<float>& queries,
                                      const std::vector<int32_t>& k) {
-    backend::QueryTile tile;
-    tile.queries = queries.data();
-    tile.k = k;
+    const backend::QueryTile tile = {.queries = queries.data(), .k = k};
     OrFail(backend_->Search(format_, {&view_, 1}, tile, &best_, &cost_));
     return best_;
   }

@@ -1,7 +1,6 @@
 // Compares searches with a filter to the same search without one, on any backend: filters that pass
 // random rows of several shares, with one query and with a batch. Compares each answer with the
 // oracle's first. Prints lines "NEARFIELD_BENCH_JSON {...}".
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -16,13 +15,14 @@
 #include "tests/bench/bench_data.h"
 #include "tests/bench/bench_engine.h"
 #include "tests/bench/fail.h"
+#include "tests/bench/options.h"
 #include "tests/bench/timing.h"
 
 namespace nearfield::bench {
 namespace {
 
 struct Options {
-  std::string backend = "auto";
+  BackendChoice backend = BackendChoice::kAuto;
   int64_t rows_count = 1'000'000;
   int32_t dim = 1024;
   int32_t k = 10;
@@ -48,12 +48,7 @@ std::shared_ptr<const RowFilter> RandomFilter(int64_t rows_count, double share) 
 class Bench {
  public:
   explicit Bench(const Options& options) : options_(options) {
-    EngineOptions engine;
-    engine.backend = options.backend == "gpu"   ? BackendChoice::kGpu
-                     : options.backend == "cpu" ? BackendChoice::kCpu
-                                                : BackendChoice::kAuto;
-    engine.threads = options.threads;
-    engine_ = OrFail(Engine::Create(engine));
+    engine_ = OrFail(Engine::Create({.backend = options.backend, .threads = options.threads}));
     const std::vector<float> rows = GaussianRows(options.rows_count, options.dim, 1);
     const RowSource source(rows, options.dim, RowType::kFloat32);
     collection_ =
@@ -82,11 +77,9 @@ class Bench {
     const auto dim = static_cast<size_t>(options_.dim);
     for (int64_t i = 0; i < batch; ++i) {
       const auto place = static_cast<size_t>((number * batch + i) % kQueries);
-      Query query = {.vector = absl::MakeConstSpan(queries_).subspan(place * dim, dim),
-                     .row_id = {},
-                     .k = options_.k};
-      query.filter = filter;
-      asked.queries.push_back(std::move(query));
+      asked.queries.push_back({.vector = absl::MakeConstSpan(queries_).subspan(place * dim, dim),
+                               .k = options_.k,
+                               .filter = filter});
     }
     return asked;
   }
@@ -134,7 +127,7 @@ class Bench {
 int main(int argc, char** argv) {
   CLI::App app("filtered_bench: searches that a filter narrows beside the same without one");
   nearfield::bench::Options options;
-  app.add_option("--backend", options.backend, "auto, cpu or gpu")->capture_default_str();
+  nearfield::bench::AddNamed(app, "--backend", options.backend, nearfield::bench::kBackendNames);
   app.add_option("--rows", options.rows_count)->capture_default_str();
   app.add_option("--dim", options.dim)->capture_default_str();
   app.add_option("-k", options.k)->capture_default_str();

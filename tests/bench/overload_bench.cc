@@ -77,18 +77,16 @@ Summary Summarize(const LoadSpec& spec, const LoadResult& load) {
   const auto all = static_cast<double>(load.samples.size());
   const auto accepted_count = static_cast<double>(std::max<size_t>(accepted.size(), 1));
   const auto quiet_count = static_cast<double>(quiet.size()) + static_cast<double>(quiet_refused);
-  Summary summary;
-  summary.answered_per_second = static_cast<double>(in_time) / load.seconds;
-  summary.refused_share = static_cast<double>(refused.size()) / std::max(all, 1.0);
-  summary.late_share = 1 - static_cast<double>(in_time) / accepted_count;
-  summary.accepted_us_p50 = Quantile(accepted, 0.5);
-  summary.accepted_us_p99 = Quantile(accepted, 0.99);
-  summary.refusal_us_p50 = Quantile(refused, 0.5);
-  summary.refusal_us_p999 = Quantile(refused, 0.999);
-  summary.refusal_us_max = Quantile(refused, 1);
-  summary.quiet_us_p99 = Quantile(quiet, 0.99);
-  summary.quiet_refused_share = static_cast<double>(quiet_refused) / std::max(quiet_count, 1.0);
-  return summary;
+  return {.answered_per_second = static_cast<double>(in_time) / load.seconds,
+          .refused_share = static_cast<double>(refused.size()) / std::max(all, 1.0),
+          .late_share = 1 - static_cast<double>(in_time) / accepted_count,
+          .accepted_us_p50 = Quantile(accepted, 0.5),
+          .accepted_us_p99 = Quantile(accepted, 0.99),
+          .refusal_us_p50 = Quantile(refused, 0.5),
+          .refusal_us_p999 = Quantile(refused, 0.999),
+          .refusal_us_max = Quantile(refused, 1),
+          .quiet_us_p99 = Quantile(quiet, 0.99),
+          .quiet_refused_share = static_cast<double>(quiet_refused) / std::max(quiet_count, 1.0)};
 }
 
 // Returns the seconds until the first 100 ms without a refusal or a late answer.

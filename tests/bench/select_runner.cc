@@ -10,6 +10,7 @@
 #include "engine/base/status_macros.h"
 #include "tests/bench/block_bubble.h"
 #include "tests/bench/select_input.h"
+#include "tests/bench/timing.h"
 
 namespace nearfield::bench {
 namespace {
@@ -48,16 +49,6 @@ std::set<int64_t> RowsToCheck(const TimedCase& one, uint64_t seed) {
   return {0, one.shape.batch - 1, static_cast<int64_t>((random >> 8) % batch),
           static_cast<int64_t>((random >> 32) % batch)};
 }
-
-class Clock {
- public:
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
 
 }  // namespace
 
@@ -245,13 +236,12 @@ absl::StatusOr<select::Answer> SelectRunner::ResultRow(const select::Shape& shap
 }
 
 absl::Status SelectRunner::CheckRow(const TimedCase& one, int64_t row) {
-  const auto k = static_cast<size_t>(one.shape.k);
   select::Answer& best = best_[row];
-  if (best.indices.size() < k) {
+  if (std::ssize(best.indices) < one.shape.k) {
     ABSL_ASSIGN_OR_RETURN(best, OracleRow(one.shape, row));
   }
-  const select::Answer expected = {.values = {best.values.begin(), best.values.begin() + k},
-                                   .indices = {best.indices.begin(), best.indices.begin() + k}};
+  select::Answer expected;
+  expected.Append(best, 0, one.shape.k);
   ABSL_ASSIGN_OR_RETURN(const select::Answer got, ResultRow(one.shape, row));
   const absl::Status same = Compare(one.shape, expected, got);
   if (same.ok()) return same;
@@ -290,9 +280,9 @@ absl::Status SelectRunner::TimeCalls(const TimedCase& one, SelectRow& row) const
   const int runs_min = slowest_us > kSlowUs ? std::min(options_.slow_runs_min, options_.runs_min)
                                             : options_.runs_min;
   std::vector<double> times;
-  const Clock clock;
+  const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < options_.runs_max; ++i) {
-    if (i >= runs_min && clock.seconds() > options_.seconds) break;
+    if (i >= runs_min && SecondsSince(begin) > options_.seconds) break;
     ABSL_RETURN_IF_ERROR(Poison(one.shape));
     ABSL_ASSIGN_OR_RETURN(const double us,
                           stream_.Time([&] { return Launch(one, i % row.copies); }));
@@ -312,9 +302,9 @@ absl::Status SelectRunner::TimeGraph(const TimedCase& one, SelectRow& row) const
   ABSL_RETURN_IF_ERROR(graph.Capture(stream_.get(), cudaStreamCaptureModeThreadLocal, enqueue));
   for (int i = 0; i < kGraphWarmups; ++i) ABSL_RETURN_IF_ERROR(graph.Launch(stream_.get()));
   std::vector<double> times;
-  const Clock clock;
+  const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 21; ++i) {
-    if (i >= 3 && clock.seconds() > options_.seconds) break;
+    if (i >= 3 && SecondsSince(begin) > options_.seconds) break;
     ABSL_RETURN_IF_ERROR(Poison(one.shape));
     ABSL_ASSIGN_OR_RETURN(const double us,
                           stream_.Time([&] { return graph.Launch(stream_.get()); }));

@@ -21,6 +21,7 @@
 #include "tests/bench/fail.h"
 #include "tests/bench/service_load.h"
 #include "tests/bench/service_processes.h"
+#include "tests/bench/timing.h"
 
 namespace nearfield::bench {
 namespace {
@@ -53,10 +54,6 @@ struct Options {
   uint64_t seed = 0;      // only for a worker
   std::string program;    // path of this program
 };
-
-double SecondsSince(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 struct UploadFigures {
   double seconds = 0;  // from begin to commit

@@ -22,6 +22,7 @@
 #include "server/store/store.h"
 #include "tests/bench/fail.h"
 #include "tests/bench/options.h"
+#include "tests/bench/timing.h"
 #include "tests/testing/random.h"
 
 namespace nearfield::bench {
@@ -37,7 +38,7 @@ struct Options {
 double Seconds(const std::function<void()>& work) {
   const auto begin = std::chrono::steady_clock::now();
   work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return SecondsSince(begin);
 }
 
 void Print(const char* what, double bytes, double seconds) {

@@ -8,6 +8,10 @@
 
 namespace nearfield::bench {
 
+inline double SecondsSince(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
 struct Timing {
   double median_us = 0;
   double p99_us = 0;
@@ -31,7 +35,7 @@ Timing MedianOf(const Repeats& repeats, Run run) {
     run(i);
     const Clock::time_point end = Clock::now();
     times_us.push_back(std::chrono::duration<double, std::micro>(end - start).count());
-    if (i >= 10 && std::chrono::duration<double>(end - begin).count() > repeats.seconds_max) break;
+    if (i >= 10 && SecondsSince(begin) > repeats.seconds_max) break;
   }
   std::sort(times_us.begin(), times_us.end());
   return {.median_us = times_us[times_us.size() / 2],

@@ -3,7 +3,6 @@
 // agree, text stays JSON.
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,13 +18,10 @@
 #include "client/formats/query_set.h"
 #include "client/formats/timestamp_text.h"
 #include "client/formats/vector_file.h"
+#include "tests/fuzz/require.h"
 
 namespace nearfield::client {
 namespace {
-
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
 
 void ReadVectors(std::string_view bytes, FileFormat format, std::optional<DataType> dtype) {
   const NamedBytes file{.name = "in", .bytes = bytes};

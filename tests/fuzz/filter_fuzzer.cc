@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -15,14 +14,11 @@
 #include "nearfield/v1/common.pb.h"
 #include "server/attributes/evaluate.h"
 #include "server/convert/filter.h"
+#include "tests/fuzz/require.h"
 #include "tests/server/attributes/attribute_rows.h"
 
 namespace nearfield::server {
 namespace {
-
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
 
 const std::vector<AttributeSpec>& Specs() {
   static const auto* const specs = new std::vector<AttributeSpec>{

@@ -3,7 +3,6 @@
 // those values can be indexed.
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,13 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "server/attributes/chunk.h"
 #include "server/attributes/row_encoding.h"
+#include "tests/fuzz/require.h"
 
 namespace nearfield::server {
 namespace {
-
-void Require(bool condition) {
-  if (!condition) std::abort();
-}
 
 // Makes a schema from one byte per attribute: its type, and whether it is a list.
 AttributeSchema SchemaOf(std::string_view bytes) {

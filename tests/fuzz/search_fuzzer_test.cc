@@ -1,26 +1,9 @@
-// A bounded run of the fuzzer's entry on inputs drawn from the seed. NEARFIELD_FUZZ_INPUTS sets
-// their number.
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <cstdlib>
-#include <string>
-#include <vector>
-
-#include "absl/strings/numbers.h"
 #include "tests/fuzz/search_fuzzer.h"
-#include "tests/testing/random.h"
-#include "tests/testing/seed.h"
+
+#include "tests/fuzz/bounded_run.h"
 
 namespace nearfield::fuzz {
 namespace {
-
-int InputsCount() {
-  int count = 0;
-  const char* named =
-      std::getenv("NEARFIELD_FUZZ_INPUTS");  // NOLINT(concurrency-mt-unsafe): single thread
-  return named != nullptr && absl::SimpleAtoi(named, &count) && count > 0 ? count : 4000;
-}
 
 // Few different byte values make ties, duplicates and zeros; all byte values make extremes.
 std::vector<uint8_t> DrawInput(testing::Random& random) {
@@ -36,12 +19,9 @@ std::vector<uint8_t> DrawInput(testing::Random& random) {
 }
 
 TEST(SearchFuzz, AnyInputIsAnsweredAsTheOracleDoes) {
-  const int inputs_count = InputsCount();
-  for (int i = 0; i < inputs_count; ++i) {
-    testing::Random random(testing::Scramble(testing::TestSeed()) + static_cast<uint64_t>(i));
-    const std::vector<uint8_t> input = DrawInput(random);
-    ASSERT_EQ(SearchDifference(input.data(), input.size()), "") << "input " << i;
-  }
+  RunBounded(4000, DrawInput, [](const std::vector<uint8_t>& input) {
+    ASSERT_EQ(SearchDifference(input.data(), input.size()), "");
+  });
 }
 
 TEST(SearchFuzz, InputsThatEndEarlyAreInputs) {

@@ -26,12 +26,6 @@ class CommitLaws : public Laws {
 };
 NEARFIELD_ON_EVERY_BACKEND(CommitLaws);
 
-IdColumn IdsAt(const Corpus& corpus, const std::vector<int64_t>& indices) {
-  IdColumn ids(corpus.spec.id_type);
-  for (const int64_t index : indices) ids.AppendFrom(corpus.ids, index);
-  return ids;
-}
-
 TEST_P(CommitLaws, PermutingTheUploadChangesNothing) {
   ForEachCase([this](const Case& c, Random& random) {
     std::vector<int64_t> order = testing::AllIndices(c.corpus.rows_count());
@@ -109,13 +103,13 @@ TEST_P(CommitLaws, DeletingEqualsNeverHavingUploaded) {
     std::vector<int64_t> kept = parts[0];
     for (size_t part = 1; part < parts.size(); ++part) {
       ASSERT_OK_AND_ASSIGN(const DeleteResult deleted,
-                           collection->Delete(IdsAt(c.corpus, parts[part])));
+                           collection->Delete(testing::Select(c.corpus, parts[part]).ids));
       EXPECT_EQ(deleted.rows_deleted, static_cast<int64_t>(parts[part].size()));
     }
     EXPECT_EQ(collection->Stats().rows_count, static_cast<int64_t>(kept.size()));
     ExpectAnswers(SearchOrFail(engine(), *collection, c.Batch()),
                   AnswersOf(testing::Select(c.corpus, kept), c.Batch()));
-    ASSERT_OK(collection->Delete(IdsAt(c.corpus, kept)));
+    ASSERT_OK(collection->Delete(testing::Select(c.corpus, kept).ids));
     for (const Neighbors& answer : SearchOrFail(engine(), *collection, c.Batch()))
       EXPECT_EQ(answer.ids.size(), 0);
   });
@@ -126,7 +120,7 @@ TEST_P(CommitLaws, UploadingDeletedRowsAgainEqualsNeverHavingDeletedThem) {
     ASSERT_OK_AND_ASSIGN(const auto collection, MakeCollection(engine(), c.corpus));
     const std::vector<std::vector<int64_t>> parts = RandomParts(c.corpus.rows_count(), 3, random);
     for (const std::vector<int64_t>& part : parts) {
-      ASSERT_OK(collection->Delete(IdsAt(c.corpus, part)));
+      ASSERT_OK(collection->Delete(testing::Select(c.corpus, part).ids));
       ASSERT_OK(UploadRows(*collection, c.corpus, part));
     }
     ExpectAnswers(SearchOrFail(engine(), *collection, c.Batch()), AnswersOf(c.corpus, c.Batch()));
@@ -163,7 +157,10 @@ TEST_P(CommitLaws, ASearchSeesExactlyOneEpoch) {
         // holds the oracle's answer after each change.
         std::vector<int64_t> live;
         std::map<uint64_t, Neighbors> expected;
-        expected[0] = OracleAnswer(testing::Select(c.corpus, live), c.queries[0], c.k[0]);
+        const auto answer = [&] {
+          return OracleAnswer(testing::Select(c.corpus, live), c.queries[0], c.k[0]);
+        };
+        expected[0] = answer();
         std::atomic<bool> done{false};
         std::vector<std::map<uint64_t, std::vector<Neighbors>>> seen(2);
         std::vector<std::thread> searchers;
@@ -181,19 +178,15 @@ TEST_P(CommitLaws, ASearchSeesExactlyOneEpoch) {
               UploadRows(*collection, c.corpus, parts[step]);
           EXPECT_OK(committed);
           live.insert(live.end(), parts[step].begin(), parts[step].end());
-          if (committed.ok())
-            expected[committed->epoch] =
-                OracleAnswer(testing::Select(c.corpus, live), c.queries[0], c.k[0]);
+          if (committed.ok()) expected[committed->epoch] = answer();
           if (step % 2 == 0) continue;
           const absl::StatusOr<DeleteResult> deleted =
-              collection->Delete(IdsAt(c.corpus, parts[step - 1]));
+              collection->Delete(testing::Select(c.corpus, parts[step - 1]).ids);
           EXPECT_OK(deleted);
           live = parts[step];
           for (size_t odd = 1; odd < step; odd += 2)
             live.insert(live.end(), parts[odd].begin(), parts[odd].end());
-          if (deleted.ok())
-            expected[deleted->epoch] =
-                OracleAnswer(testing::Select(c.corpus, live), c.queries[0], c.k[0]);
+          if (deleted.ok()) expected[deleted->epoch] = answer();
         }
         done = true;
         for (std::thread& searcher : searchers) searcher.join();
@@ -201,8 +194,8 @@ TEST_P(CommitLaws, ASearchSeesExactlyOneEpoch) {
           ASSERT_EQ(by_epoch.count(expected.rbegin()->first), 1u) << "the last epoch was searched";
           for (const auto& [epoch, answers] : by_epoch) {
             ASSERT_EQ(expected.count(epoch), 1u) << "epoch " << epoch;
-            for (const Neighbors& answer : answers)
-              ASSERT_THAT(answer, BytesEqual(expected[epoch])) << "epoch " << epoch;
+            for (const Neighbors& got : answers)
+              ASSERT_THAT(got, BytesEqual(expected[epoch])) << "epoch " << epoch;
           }
         }
       });

@@ -35,12 +35,11 @@ class EngineLargeCorpusTest : public ::testing::Test {
   void SetUp() override {
     const absl::Status usable = testing::Usable(BackendKind::kGpu);
     if (!usable.ok()) GTEST_SKIP() << "needs a GPU: " << usable.message();
-    EngineOptions options;
-    options.backend = BackendChoice::kGpu;
-    options.memory_bytes = kRows * kDim * 2 + (int64_t{1} << 30);
-    options.host_memory_bytes = int64_t{1} << 30;
-    options.batch_max = 16;
-    absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Create(options);
+    absl::StatusOr<std::unique_ptr<Engine>> engine =
+        Engine::Create({.backend = BackendChoice::kGpu,
+                        .memory_bytes = kRows * kDim * 2 + (int64_t{1} << 30),
+                        .host_memory_bytes = int64_t{1} << 30,
+                        .batch_max = 16});
     if (absl::IsResourceExhausted(engine.status())) GTEST_SKIP() << engine.status().message();
     ASSERT_OK(engine);
     engine_ = *std::move(engine);

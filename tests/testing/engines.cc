@@ -17,13 +17,13 @@ namespace nearfield::testing {
 namespace {
 
 absl::StatusOr<std::unique_ptr<Engine>> NewEngine(BackendKind kind) {
-  EngineOptions options;
-  options.backend = kind == BackendKind::kGpu ? BackendChoice::kGpu : BackendChoice::kCpu;
-  options.memory_bytes = int64_t{1} << 30;
-  options.host_memory_bytes = int64_t{1} << 30;
-  options.host_rows_bytes = int64_t{1} << 30;
-  options.batch_max = 64;
-  return Engine::Create(options);
+  constexpr int64_t kGiB = int64_t{1} << 30;
+  return Engine::Create(
+      {.backend = kind == BackendKind::kGpu ? BackendChoice::kGpu : BackendChoice::kCpu,
+       .memory_bytes = kGiB,
+       .host_memory_bytes = kGiB,
+       .host_rows_bytes = kGiB,
+       .batch_max = 64});
 }
 
 // Owns the engines and destroys them before main() returns: CUDA is already shut down when static

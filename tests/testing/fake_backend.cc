@@ -43,15 +43,6 @@ void FakeDevice::OnCopy(std::function<void()> hook) {
   on_copy_ = std::move(hook);
 }
 
-void FakeDevice::RunCopyHook() {
-  std::function<void()> hook;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    hook = on_copy_;
-  }
-  if (hook) hook();
-}
-
 void FakeDevice::CorruptAnswers(std::function<void(RankedLists*)> corrupt) {
   const std::lock_guard<std::mutex> lock(mutex_);
   corrupt_ = std::move(corrupt);
@@ -158,7 +149,7 @@ class FakeRowPlanes final : public RowPlanes {
 
   absl::Status AppendFrom(const RowPlanes& source, absl::Span<const uint32_t> slots) override {
     ABSL_RETURN_IF_ERROR(device_->Enter(FakeCall::kAppendFrom));
-    device_->RunCopyHook();
+    device_->Call(device_->on_copy_);
     const auto& from = static_cast<const FakeRowPlanes&>(source);
     for (const uint32_t slot : slots) {
       rows_.insert(rows_.end(), from.row(slot), from.row(slot) + row_bytes_);
@@ -304,13 +295,13 @@ class FakeBackend final : public backend::Backend {
         cost->candidates += generations[g].rows_live;
       }
       cost->bytes_read += RowBytes(format) * generations[g].planes->rows_count();
-      if (g == 0) CallHook();
+      if (g == 0) device_->Call(device_->on_search_);
     }
     cost->device_us += device_->options_.search_us;
     if (format.scan == ScanPrecision::kInt8) {
       cost->queries_of_codes += static_cast<int64_t>(tile.k.size());
     }
-    CallCorrupt(best);
+    device_->Call(device_->corrupt_, best);
     return absl::OkStatus();
   }
 
@@ -321,24 +312,6 @@ class FakeBackend final : public backend::Backend {
   absl::Status Health() const override { return device_->Health(); }
 
  private:
-  void CallHook() {
-    std::function<void()> hook;
-    {
-      const std::lock_guard<std::mutex> lock(device_->mutex_);
-      hook = device_->on_search_;
-    }
-    if (hook) hook();
-  }
-
-  void CallCorrupt(RankedLists* best) {
-    std::function<void(RankedLists*)> corrupt;
-    {
-      const std::lock_guard<std::mutex> lock(device_->mutex_);
-      corrupt = device_->corrupt_;
-    }
-    if (corrupt) corrupt(best);
-  }
-
   const std::shared_ptr<FakeDevice> device_;
   backend::BackendInfo info_;
 };

@@ -84,7 +84,14 @@ class FakeDevice {
   absl::Status Take(int64_t bytes);
   void GiveBack(int64_t bytes);
   void CountCopied(int64_t rows);
-  void RunCopyHook();
+  // Calls a hook of this device, if it is set, without the lock.
+  template <typename Hook, typename... Args>
+  void Call(const Hook& hook, Args... args) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const Hook copy = hook;
+    lock.unlock();
+    if (copy) copy(args...);
+  }
 
   const FakeDeviceOptions options_;
   mutable std::mutex mutex_;  // guards the members below

@@ -39,19 +39,16 @@ absl::StatusOr<CommitResult> UploadAll(Collection& collection, const Corpus& row
   int64_t block_rows = 1;
   for (int64_t begin = 0; begin < rows.rows_count(); begin += block_rows, block_rows += 7) {
     const int64_t end = std::min(begin + block_rows, rows.rows_count());
-    UploadBlock block;
     IdColumn ids(rows.ids.type());
     BytesColumn block_payloads;
     for (int64_t row = begin; row < end; ++row) {
       ids.AppendFrom(rows.ids, row);
       block_payloads.Append(payloads.at(row));
     }
-    block.ids = &ids;
-    block.rows = absl::MakeConstSpan(rows.rows).subspan(
+    const auto bytes = absl::MakeConstSpan(rows.rows).subspan(
         static_cast<size_t>(begin * rows.row_bytes()),
         static_cast<size_t>((end - begin) * rows.row_bytes()));
-    block.payloads = &block_payloads;
-    ABSL_RETURN_IF_ERROR(upload->Append(block));
+    ABSL_RETURN_IF_ERROR(upload->Append({.ids = &ids, .rows = bytes, .payloads = &block_payloads}));
     block_rows = end - begin;
   }
   return upload->Commit();

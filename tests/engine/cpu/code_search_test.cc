@@ -17,20 +17,10 @@ namespace {
 
 CollectionSpec CodesSpec(int32_t dim) { return {.dim = dim, .scan = ScanChoice::kInt8}; }
 
-void AddQueries(Scenario& scenario, int64_t count, int32_t k, Random& random, QueryFamily family) {
-  for (int64_t q = 0; q < count; ++q) {
-    const std::vector<float> query = MakeQuery(scenario.generations[0].corpus, family, random);
-    scenario.queries.insert(scenario.queries.end(), query.begin(), query.end());
-    scenario.k.push_back(k);
-  }
-}
-
 Scenario OneGeneration(const CollectionSpec& spec, CorpusFamily family, int64_t rows_count,
                        Random& random) {
-  Scenario scenario;
-  scenario.spec = spec;
-  scenario.generations.push_back(testing::MakeGeneration(
-      MakeCorpus(spec, family, rows_count, random.Bits()), RankOrder::kShuffled, false, random));
+  Scenario scenario = {.spec = spec};
+  scenario.AddGeneration(family, rows_count, RankOrder::kShuffled, false, random);
   return scenario;
 }
 
@@ -48,19 +38,17 @@ TEST_P(CodeSearchTest, EqualsTheReferenceOnEveryFamily) {
     spec.metric = static_cast<Metric>(random_.Between(1, 4));
     spec.row_type = static_cast<RowType>(random_.Between(1, 4));
     SCOPED_TRACE(testing::Name(family));
-    Scenario scenario;
-    scenario.spec = spec;
+    Scenario scenario = {.spec = spec};
     const int64_t generations = random_.Between(1, 4);
     for (int64_t g = 0; g < generations; ++g) {
       const int64_t rows = random_.OneIn(4) ? random_.Between(1, 100) : random_.Between(100, 2500);
       const auto order = random_.OneIn(2) ? RankOrder::kShuffled : RankOrder::kDescending;
-      scenario.generations.push_back(testing::MakeGeneration(
-          MakeCorpus(spec, family, rows, random_.Bits()), order, random_.OneIn(2), random_));
+      scenario.AddGeneration(family, rows, order, random_.OneIn(2), random_);
     }
     const int64_t queries = random_.OneIn(2) ? random_.Between(1, 5) : random_.Between(5, 40);
     for (int64_t q = 0; q < queries; ++q) {
-      AddQueries(scenario, 1, static_cast<int32_t>(random_.Between(1, 25)), random_,
-                 random_.OneOf<QueryFamily>(testing::kQueryFamilies));
+      scenario.AddQueries(1, static_cast<int32_t>(random_.Between(1, 25)),
+                          random_.OneOf<QueryFamily>(testing::kQueryFamilies), random_);
     }
     ExpectReferenceAnswers(*backend_, scenario);
     if (HasFailure()) return;
@@ -94,7 +82,7 @@ TEST_P(CodeSearchTest, RowsOfExtremeMagnitudeEqualTheReference) {
 TEST_P(CodeSearchTest, CodesRuleOutAllButAFewRows) {
   for (const int64_t queries : {1, 3, 20}) {
     Scenario scenario = OneGeneration(CodesSpec(64), CorpusFamily::kGaussian, 6000, random_);
-    AddQueries(scenario, queries, 10, random_, QueryFamily::kGaussian);
+    scenario.AddQueries(queries, 10, QueryFamily::kGaussian, random_);
     const backend::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
     EXPECT_EQ(cost.queries_of_codes, queries);
     EXPECT_EQ(cost.escalations.canonical, 0);
@@ -108,7 +96,7 @@ TEST_P(CodeSearchTest, QueriesThatCodesCannotHelpGiveUpEarly) {
   constexpr int64_t kRows = 12'000;
   for (const int64_t queries : {1, 20}) {
     Scenario scenario = OneGeneration(CodesSpec(40), CorpusFamily::kAllEqual, kRows, random_);
-    AddQueries(scenario, queries, 10, random_, QueryFamily::kGaussian);
+    scenario.AddQueries(queries, 10, QueryFamily::kGaussian, random_);
     const backend::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
     EXPECT_EQ(cost.queries_of_codes, 0);
     EXPECT_EQ(cost.escalations.canonical, queries);
@@ -141,7 +129,7 @@ TEST_P(CodeSearchTest, ABatchReadsTheCodesOfTheRowsThatAreLeft) {
     Scenario scenario = OneGeneration(CodesSpec(kDim), CorpusFamily::kGaussian, 12'000, random_);
     HostGeneration& generation = scenario.generations[0];
     DeleteAllBut(share, generation, random_);
-    AddQueries(scenario, 20, 5, random_, QueryFamily::kGaussian);
+    scenario.AddQueries(20, 5, QueryFamily::kGaussian, random_);
     const backend::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
     EXPECT_EQ(cost.queries_of_codes, 20);
     const int64_t read_of_codes = cost.bytes_read - cost.candidates * kDim * 4;
@@ -157,7 +145,7 @@ TEST_P(CodeSearchTest, ABatchReadsTheCodesOfTheRowsThatAreLeft) {
 // If one query abandons its codes, the other queries of its batch still use theirs.
 TEST_P(CodeSearchTest, AQueryGivesUpAlone) {
   Scenario scenario = OneGeneration(CodesSpec(33), CorpusFamily::kGaussian, 6000, random_);
-  AddQueries(scenario, 9, 7, random_, QueryFamily::kGaussian);
+  scenario.AddQueries(9, 7, QueryFamily::kGaussian, random_);
   std::fill(scenario.queries.begin() + 3 * 33, scenario.queries.begin() + 4 * 33, 0.0f);
   const backend::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
   EXPECT_EQ(cost.queries_of_codes, 8);

@@ -16,35 +16,12 @@
 namespace nearfield::cpu {
 namespace {
 
-constexpr RankOrder kRankOrders[] = {RankOrder::kShuffled, RankOrder::kAscending,
-                                     RankOrder::kDescending};
-
-// Sizes around tiles and row groups, and k around the row counts.
-Scenario MakeScenario(const CollectionSpec& spec, CorpusFamily family, Random& random) {
-  Scenario scenario;
-  scenario.spec = spec;
-  const int64_t generations = random.Between(1, 4);
-  for (int64_t g = 0; g < generations; ++g) {
-    const int64_t rows = random.OneIn(3) ? random.Between(1, 12) : random.Between(1, 500);
-    scenario.generations.push_back(
-        testing::MakeGeneration(MakeCorpus(spec, family, rows, random.Bits()),
-                                random.OneOf<RankOrder>(kRankOrders), random.OneIn(2), random));
-  }
-  const int64_t queries = random.OneIn(3) ? 1 : random.Between(2, 15);
-  for (int64_t q = 0; q < queries; ++q) {
-    const std::vector<float> query = MakeQuery(
-        scenario.generations[0].corpus, random.OneOf<QueryFamily>(testing::kQueryFamilies), random);
-    scenario.queries.insert(scenario.queries.end(), query.begin(), query.end());
-    const int64_t rows = scenario.generations[0].rows_live;
-    const int64_t k = random.OneIn(2) ? random.Between(1, 20) : rows + random.Between(-1, 2);
-    scenario.k.push_back(static_cast<int32_t>(std::max<int64_t>(1, k)));
-  }
-  return scenario;
-}
-
 class CpuSearchTest
     : public ::testing::TestWithParam<std::tuple<std::string, int32_t, ScanChoice>> {
  protected:
+  // Sizes around tiles and row groups.
+  static constexpr ScenarioSizes kSizes = {
+      .generations_end = 4, .rows_of_small_end = 12, .rows_end = 500, .queries_end = 15};
   CpuSearchTest() : backend_(MakeBackend(std::get<0>(GetParam()), std::get<1>(GetParam()))) {}
   CollectionSpec Spec() const { return {.scan = std::get<2>(GetParam())}; }
   std::unique_ptr<backend::Backend> backend_;
@@ -60,7 +37,7 @@ TEST_P(CpuSearchTest, EqualsTheReferenceOnEveryFamilyMetricAndRowType) {
         spec.metric = metric;
         spec.row_type = row_type;
         SCOPED_TRACE(testing::Name(family));
-        ExpectReferenceAnswers(*backend_, MakeScenario(spec, family, random_));
+        ExpectReferenceAnswers(*backend_, DrawScenario(spec, family, kSizes, random_));
         if (HasFatalFailure()) return;
       }
     }
@@ -68,26 +45,9 @@ TEST_P(CpuSearchTest, EqualsTheReferenceOnEveryFamilyMetricAndRowType) {
 }
 
 TEST_P(CpuSearchTest, EqualsTheReferenceForLargeKAndEveryOrderOfScores) {
-  // One dimension and a query of 1: the score is the row's value, here ascending, descending and
-  // all equal.
-  constexpr int64_t kRows = 30'000;
   for (const int32_t direction : {1, -1, 0}) {
     for (const RankOrder order : kRankOrders) {
-      Scenario scenario;
-      scenario.spec = Spec();
-      scenario.spec.dim = 1;
-      Corpus corpus;
-      corpus.spec = scenario.spec;
-      corpus.ids = MakeIds(IdType::kUint64, kRows, random_.Bits());
-      for (int64_t r = 0; r < kRows; ++r) {
-        const auto value = static_cast<float>(direction * (r - kRows / 2));
-        const auto* bytes = reinterpret_cast<const uint8_t*>(&value);
-        corpus.rows.insert(corpus.rows.end(), bytes, bytes + sizeof(value));
-      }
-      scenario.generations.push_back(
-          testing::MakeGeneration(std::move(corpus), order, random_.OneIn(2), random_));
-      scenario.queries = {1.0f, -1.0f, 0.0f};
-      scenario.k = {kKMax + 1, 4096, 1000};
+      Scenario scenario = OrderedScenario(Spec(), direction, order, random_);
       ExpectReferenceAnswers(*backend_, scenario);
       if (HasFatalFailure()) return;
       scenario.queries.resize(1);
@@ -101,15 +61,10 @@ TEST_P(CpuSearchTest, EqualsTheReferenceForLargeKAndEveryOrderOfScores) {
 TEST_P(CpuSearchTest, ABatchTooLargeForOneGroupIsServedWhole) {
   CollectionSpec spec = Spec();
   spec.dim = 8000;  // a group holds about 130 queries of this width
-  Scenario scenario;
-  scenario.spec = spec;
-  scenario.generations.push_back(
-      testing::MakeGeneration(MakeCorpus(spec, CorpusFamily::kGaussian, 3, random_.Bits()),
-                              RankOrder::kShuffled, false, random_));
+  Scenario scenario = {.spec = spec};
+  scenario.AddGeneration(CorpusFamily::kGaussian, 3, RankOrder::kShuffled, false, random_);
   for (int32_t q = 0; q < 300; ++q) {
-    const auto query = MakeQuery(scenario.generations[0].corpus, QueryFamily::kGaussian, random_);
-    scenario.queries.insert(scenario.queries.end(), query.begin(), query.end());
-    scenario.k.push_back(q % 2 == 0 ? 1 : kKMax);
+    scenario.AddQueries(1, q % 2 == 0 ? 1 : kKMax, QueryFamily::kGaussian, random_);
   }
   ExpectReferenceAnswers(*backend_, scenario);
 }

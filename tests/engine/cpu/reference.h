@@ -75,10 +75,7 @@ backend::RowFormat FormatOf(const CollectionSpec& spec);
 
 // Returns the queries [k.size(), dim] of a search, with the k of each. They must outlive it.
 inline backend::QueryTile TileOf(absl::Span<const float> queries, absl::Span<const int32_t> k) {
-  backend::QueryTile tile;
-  tile.queries = queries.data();
-  tile.k = k;
-  return tile;
+  return {.queries = queries.data(), .k = k};
 }
 
 // Returns a name for use in test names.

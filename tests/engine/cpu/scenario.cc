@@ -37,9 +37,8 @@ float FloorOf(const Lists& lists, int32_t k) {
   return place < scores.size() ? scores[place] : score::MinusInfinity();
 }
 
-void ExpectLists(const backend::RankedLists& best, size_t query, const Lists& whole, int32_t k) {
+void ExpectLists(const backend::RankedLists& best, size_t query, const Lists& whole, float floor) {
   ASSERT_EQ(best.generations_count(), whole.size());
-  const float floor = FloorOf(whole, k);
   for (size_t g = 0; g < whole.size(); ++g) {
     SCOPED_TRACE(::testing::Message() << "generation " << g << " of " << whole.size());
     const absl::Span<const backend::RankedScore> got = best.list(query, g);
@@ -53,11 +52,61 @@ void ExpectLists(const backend::RankedLists& best, size_t query, const Lists& wh
 
 }  // namespace
 
+void Scenario::AddGeneration(CorpusFamily family, int64_t rows_count, RankOrder order,
+                             bool with_deletions, Random& random) {
+  generations.push_back(MakeGeneration(MakeCorpus(spec, family, rows_count, random.Bits()), order,
+                                       with_deletions, random));
+}
+
+void Scenario::AddQueries(int64_t count, int32_t wanted, QueryFamily family, Random& random) {
+  for (int64_t q = 0; q < count; ++q) {
+    const std::vector<float> query = MakeQuery(generations[0].corpus, family, random);
+    queries.insert(queries.end(), query.begin(), query.end());
+    k.push_back(wanted);
+  }
+}
+
+Scenario DrawScenario(const CollectionSpec& spec, CorpusFamily family, const ScenarioSizes& sizes,
+                      Random& random) {
+  Scenario scenario = {.spec = spec};
+  const int64_t generations = random.Between(1, sizes.generations_end);
+  for (int64_t g = 0; g < generations; ++g) {
+    const int64_t rows_end = random.OneIn(3) ? sizes.rows_of_small_end : sizes.rows_end;
+    scenario.AddGeneration(family, random.Between(1, rows_end),
+                           random.OneOf<RankOrder>(kRankOrders), random.OneIn(2), random);
+  }
+  const int64_t queries = random.OneIn(3) ? 1 : random.Between(2, sizes.queries_end);
+  for (int64_t q = 0; q < queries; ++q) {
+    const int64_t rows = scenario.generations[0].rows_live;
+    const int64_t k = random.OneIn(2) ? random.Between(1, 20) : rows + random.Between(-1, 2);
+    scenario.AddQueries(1, static_cast<int32_t>(std::max<int64_t>(1, k)),
+                        random.OneOf<QueryFamily>(kQueryFamilies), random);
+  }
+  return scenario;
+}
+
+Scenario OrderedScenario(const CollectionSpec& spec, int32_t direction, RankOrder order,
+                         Random& random) {
+  constexpr int64_t kRows = 30'000;
+  Scenario scenario = {.spec = spec};
+  scenario.spec.dim = 1;
+  Corpus corpus = {
+      .spec = scenario.spec, .rows = {}, .ids = MakeIds(IdType::kUint64, kRows, random.Bits())};
+  for (int64_t r = 0; r < kRows; ++r) {
+    const auto value = static_cast<float>(direction * (r - kRows / 2));
+    const auto* bytes = reinterpret_cast<const uint8_t*>(&value);
+    corpus.rows.insert(corpus.rows.end(), bytes, bytes + sizeof(value));
+  }
+  scenario.generations.push_back(MakeGeneration(std::move(corpus), order, random.OneIn(2), random));
+  scenario.queries = {1.0f, -1.0f, 0.0f};
+  scenario.k = {kKMax + 1, 4096, 1000};
+  return scenario;
+}
+
 Scenario CancellingScenario(const CollectionSpec& spec, int64_t rows_count, int32_t queries_count,
                             Random& random) {
   const int32_t dim = spec.dim;
-  Scenario scenario;
-  scenario.spec = spec;
+  Scenario scenario = {.spec = spec};
   Corpus corpus = MakeCorpus(spec, CorpusFamily::kAllZero, rows_count, random.Bits());
   auto* const values = reinterpret_cast<float*>(corpus.rows.data());
   for (int64_t r = 0; r < rows_count; ++r) {
@@ -86,8 +135,7 @@ Scenario CancellingScenario(const CollectionSpec& spec, int64_t rows_count, int3
 
 Scenario ExtremeScenario(const CollectionSpec& spec, int64_t rows_count, int32_t queries_count,
                          int exponent, Random& random) {
-  Scenario scenario;
-  scenario.spec = spec;
+  Scenario scenario = {.spec = spec};
   Corpus corpus = MakeCorpus(spec, CorpusFamily::kGaussian, rows_count, random.Bits());
   auto* const values = reinterpret_cast<float*>(corpus.rows.data());
   for (int64_t i = 0; i < rows_count * spec.dim; ++i) {
@@ -97,26 +145,22 @@ Scenario ExtremeScenario(const CollectionSpec& spec, int64_t rows_count, int32_t
   scenario.generations.push_back(
       MakeGeneration(std::move(corpus), RankOrder::kShuffled, true, random));
   for (int32_t q = 0; q < queries_count; ++q) {
-    const QueryFamily family = random.OneIn(2) ? QueryFamily::kGaussian : QueryFamily::kRow;
-    const std::vector<float> query = MakeQuery(scenario.generations[0].corpus, family, random);
-    scenario.queries.insert(scenario.queries.end(), query.begin(), query.end());
-    scenario.k.push_back(10);
+    scenario.AddQueries(1, 10, random.OneIn(2) ? QueryFamily::kGaussian : QueryFamily::kRow,
+                        random);
   }
   return scenario;
 }
 
 std::unique_ptr<backend::Backend> MakeBackend(const std::string& instruction_set, int32_t threads,
                                               int64_t memory_bytes) {
-  cpu::CpuOptions options;
-  options.memory_bytes = memory_bytes;
-  options.threads = threads;
-  options.instruction_set = instruction_set;
-  auto backend = cpu::MakeCpuTopkEngine(options);
+  auto backend = cpu::MakeCpuTopkEngine(
+      {.memory_bytes = memory_bytes, .threads = threads, .instruction_set = instruction_set});
   EXPECT_OK(backend);
   return backend.ok() ? *std::move(backend) : nullptr;
 }
 
-backend::ScanCost ExpectReferenceAnswers(backend::Backend& backend, const Scenario& scenario) {
+backend::ScanCost ExpectReferenceAnswers(backend::Backend& backend, const Scenario& scenario,
+                                         ListLengths lengths) {
   std::vector<LoadedGeneration> loaded;
   std::vector<backend::GenerationView> views;
   std::vector<ReferenceRows> reference;
@@ -140,7 +184,8 @@ backend::ScanCost ExpectReferenceAnswers(backend::Backend& backend, const Scenar
     SCOPED_TRACE(::testing::Message()
                  << Describe(scenario.spec) << ", query " << q << " of " << scenario.k.size()
                  << ", k = " << scenario.k[q] << ", " << backend.info().device_name);
-    ExpectLists(best, q, whole, scenario.k[q]);
+    const bool only_best = lengths == ListLengths::kOfBestRows;
+    ExpectLists(best, q, whole, only_best ? FloorOf(whole, scenario.k[q]) : score::MinusInfinity());
     if (::testing::Test::HasFatalFailure()) return cost;
   }
   return cost;

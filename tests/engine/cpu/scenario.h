@@ -20,7 +20,30 @@ struct Scenario {
   std::vector<HostGeneration> generations;
   std::vector<float> queries;
   std::vector<int32_t> k;
+
+  void AddGeneration(CorpusFamily family, int64_t rows_count, RankOrder order, bool with_deletions,
+                     Random& random);
+  // Adds queries made for the rows of the first generation, all with this k.
+  void AddQueries(int64_t count, int32_t wanted, QueryFamily family, Random& random);
 };
+
+inline constexpr RankOrder kRankOrders[] = {RankOrder::kShuffled, RankOrder::kAscending,
+                                            RankOrder::kDescending};
+
+// The ends of the ranges that the sizes of a scenario are drawn from.
+struct ScenarioSizes {
+  int64_t generations_end = 0;
+  int64_t rows_of_small_end = 0;  // of one generation in three
+  int64_t rows_end = 0;
+  int64_t queries_end = 0;
+};
+// Returns generations and queries of drawn sizes, with k around the row counts.
+Scenario DrawScenario(const CollectionSpec& spec, CorpusFamily family, const ScenarioSizes& sizes,
+                      Random& random);
+// Returns 30,000 rows of one dimension and a query of 1: the score is the row's value, which
+// ascends for direction 1, descends for -1 and is equal for 0. Two more queries are -1 and 0.
+Scenario OrderedScenario(const CollectionSpec& spec, int32_t direction, RankOrder order,
+                         Random& random);
 
 // Returns fp32 rows of large values in pairs, and queries whose elements cancel on each pair: sums
 // of codes lose the small part that distinguishes rows. Requires: spec.dim > 4.
@@ -31,16 +54,27 @@ Scenario CancellingScenario(const CollectionSpec& spec, int64_t rows_count, int3
 Scenario ExtremeScenario(const CollectionSpec& spec, int64_t rows_count, int32_t queries_count,
                          int exponent, Random& random);
 
-// Expects that every list is a prefix of its generation's order, bit for bit, and contains all rows
-// that are among the query's k best of all generations. Returns the cost of the search.
-backend::ScanCost ExpectReferenceAnswers(backend::Backend& backend, const Scenario& scenario);
+enum class ListLengths : uint8_t {
+  kOfBestRows,  // at least the rows that are among the query's k best of all generations
+  kWhole,       // the k best rows of each generation
+};
+
+// Expects that every list is a prefix of its generation's order, bit for bit, of this length.
+// Returns the cost of the search.
+backend::ScanCost ExpectReferenceAnswers(backend::Backend& backend, const Scenario& scenario,
+                                         ListLengths lengths = ListLengths::kOfBestRows);
 
 }  // namespace nearfield::testing
 
 namespace nearfield {
 
+using testing::DrawScenario;
 using testing::ExpectReferenceAnswers;
+using testing::kRankOrders;
+using testing::ListLengths;
 using testing::MakeBackend;
+using testing::OrderedScenario;
 using testing::Scenario;
+using testing::ScenarioSizes;
 
 }  // namespace nearfield

@@ -6,7 +6,6 @@
 #include <cuda_runtime_api.h>
 
 #include <cstring>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -41,9 +40,7 @@ class BatchOverflowTest : public GpuTest, public ::testing::WithParamInterface<i
                                                corpus_.rows_count()));
     planes_ = std::move(reserved);
     ASSERT_OK(planes_->Append(corpus_.rows.data(), corpus_.rows_count()));
-    std::vector<uint32_t> ranks(static_cast<size_t>(corpus_.rows_count()));
-    std::iota(ranks.begin(), ranks.end(), 0u);
-    ASSERT_OK(planes_->Seal(ranks));
+    ASSERT_OK(planes_->Seal(AscendingRanks(corpus_.rows_count())));
   }
 
   BatchArgs Args(int32_t queries) const {

@@ -40,17 +40,9 @@ class GpuCertifiedTest : public GpuTest {
 
   void AddRows(Scenario& scenario, CorpusFamily family, int64_t rows_count,
                bool deletes_some = false) {
-    scenario.generations.push_back(testing::MakeGeneration(
-        MakeCorpus(scenario.spec, family, rows_count, random_.Bits()),
-        random_.OneIn(2) ? RankOrder::kShuffled : RankOrder::kDescending, deletes_some, random_));
-  }
-
-  void AddQueries(Scenario& scenario, int64_t count, int32_t k, QueryFamily family) {
-    for (int64_t q = 0; q < count; ++q) {
-      const std::vector<float> query = MakeQuery(scenario.generations[0].corpus, family, random_);
-      scenario.queries.insert(scenario.queries.end(), query.begin(), query.end());
-      scenario.k.push_back(k);
-    }
+    scenario.AddGeneration(family, rows_count,
+                           random_.OneIn(2) ? RankOrder::kShuffled : RankOrder::kDescending,
+                           deletes_some, random_);
   }
 
   // Multiplies a query by a power of two or by zero, if it stays legal.
@@ -75,8 +67,7 @@ class GpuCertifiedTest : public GpuTest {
 TEST_F(GpuCertifiedTest, SmokeEqualsTheReferenceOnEveryFamily) {
   for (const CorpusFamily family : testing::kCorpusFamilies) {
     SCOPED_TRACE(testing::Name(family));
-    Scenario scenario;
-    scenario.spec = AnyCodesSpec(300);
+    Scenario scenario = {.spec = AnyCodesSpec(300)};
     const int64_t generations = random_.Between(1, 5);
     for (int64_t g = 0; g < generations; ++g) {
       const int64_t rows = random_.OneIn(4) ? random_.Between(1, 100) : random_.Between(100, 3000);
@@ -85,8 +76,8 @@ TEST_F(GpuCertifiedTest, SmokeEqualsTheReferenceOnEveryFamily) {
     const int64_t queries = random_.Between(1, 40);
     for (int64_t q = 0; q < queries; ++q) {
       const int64_t k = random_.OneIn(6) ? random_.Between(1, 3000) : random_.Between(1, 25);
-      AddQueries(scenario, 1, static_cast<int32_t>(k),
-                 random_.OneOf<QueryFamily>(testing::kQueryFamilies));
+      scenario.AddQueries(1, static_cast<int32_t>(k),
+                          random_.OneOf<QueryFamily>(testing::kQueryFamilies), random_);
     }
     ExpectReferenceAnswers(*backend_, scenario);
     if (HasFailure()) return;
@@ -98,8 +89,7 @@ TEST_F(GpuCertifiedTest, SmokeEqualsTheReferenceOnEveryFamily) {
 TEST_F(GpuCertifiedTest, SmokeGreatBatchesEqualTheReferenceOnEveryFamily) {
   for (const CorpusFamily family : testing::kCorpusFamilies) {
     SCOPED_TRACE(testing::Name(family));
-    Scenario scenario;
-    scenario.spec = AnyCodesSpec(200);
+    Scenario scenario = {.spec = AnyCodesSpec(200)};
     AddRows(scenario, family, random_.Between(4'500, 8'000), random_.OneIn(2));
     const int64_t more_generations = random_.Between(0, 3);
     for (int64_t g = 0; g < more_generations; ++g) {
@@ -107,8 +97,8 @@ TEST_F(GpuCertifiedTest, SmokeGreatBatchesEqualTheReferenceOnEveryFamily) {
     }
     const int64_t queries = random_.Between(65, 140);
     for (int64_t q = 0; q < queries; ++q) {
-      AddQueries(scenario, 1, static_cast<int32_t>(random_.Between(1, 25)),
-                 random_.OneOf<QueryFamily>(testing::kQueryFamilies));
+      scenario.AddQueries(1, static_cast<int32_t>(random_.Between(1, 25)),
+                          random_.OneOf<QueryFamily>(testing::kQueryFamilies), random_);
       Rescale(scenario, q);
     }
     ExpectReferenceAnswers(*backend_, scenario);
@@ -122,14 +112,13 @@ TEST_F(GpuCertifiedTest, EqualsTheReferenceOnEveryDimension) {
                             1536, 1537, 2048, 4096, 8192}) {
     SCOPED_TRACE(dim);
     for (const int64_t queries : {1, 33, 70}) {
-      Scenario scenario;
-      scenario.spec = CodesSpec(dim);
+      Scenario scenario = {.spec = CodesSpec(dim)};
       scenario.spec.metric = static_cast<Metric>(random_.Between(1, 4));
       const int64_t rows_least = queries > 64 ? 4'500 : 100;
       AddRows(scenario, CorpusFamily::kGaussian,
               dim > 1024 ? 700 : random_.Between(rows_least, 9'000));
-      AddQueries(scenario, queries, static_cast<int32_t>(random_.Between(1, 50)),
-                 QueryFamily::kGaussian);
+      scenario.AddQueries(queries, static_cast<int32_t>(random_.Between(1, 50)),
+                          QueryFamily::kGaussian, random_);
       ExpectReferenceAnswers(*backend_, scenario);
       if (HasFailure()) return;
     }
@@ -138,10 +127,9 @@ TEST_F(GpuCertifiedTest, EqualsTheReferenceOnEveryDimension) {
 
 TEST_F(GpuCertifiedTest, CodesRuleOutAllButAFewRows) {
   for (const int64_t queries : kQueryCounts) {
-    Scenario scenario;
-    scenario.spec = CodesSpec(64);
+    Scenario scenario = {.spec = CodesSpec(64)};
     AddRows(scenario, CorpusFamily::kGaussian, 60'000);
-    AddQueries(scenario, queries, 10, QueryFamily::kGaussian);
+    scenario.AddQueries(queries, 10, QueryFamily::kGaussian, random_);
     const backend::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
     EXPECT_EQ(cost.queries_of_codes, queries);
     EXPECT_EQ(cost.escalations.tighter, 0);
@@ -153,15 +141,14 @@ TEST_F(GpuCertifiedTest, CodesRuleOutAllButAFewRows) {
 
 // Several stages, with k of every class that a batch serves and one that it does not.
 TEST_F(GpuCertifiedTest, GreatBatchesOfGreatCorporaEqualTheReference) {
-  Scenario scenario;
-  scenario.spec = CodesSpec(48);
+  Scenario scenario = {.spec = CodesSpec(48)};
   AddRows(scenario, CorpusFamily::kGaussian, 150'000, true);
   AddRows(scenario, CorpusFamily::kClustered, 30'000);
   for (const int32_t k : {1, 16, 17, 128, 129, 1024}) {
-    AddQueries(scenario, 5, k, QueryFamily::kGaussian);
+    scenario.AddQueries(5, k, QueryFamily::kGaussian, random_);
   }
   ExpectReferenceAnswers(*backend_, scenario);
-  AddQueries(scenario, 2, 1025, QueryFamily::kRow);
+  scenario.AddQueries(2, 1025, QueryFamily::kRow, random_);
   ExpectReferenceAnswers(*backend_, scenario);
 }
 
@@ -170,18 +157,17 @@ TEST_F(GpuCertifiedTest, RowsOnTheHostGiveTheSameAnswers) {
   for (const CorpusFamily family :
        {CorpusFamily::kGaussian, CorpusFamily::kClustered, CorpusFamily::kAllEqual}) {
     for (const RowType row_type : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
-      Scenario scenario;
-      scenario.spec = CodesSpec(static_cast<int32_t>(random_.Between(1, 300)));
+      Scenario scenario = {.spec = CodesSpec(static_cast<int32_t>(random_.Between(1, 300)))};
       scenario.spec.metric = static_cast<Metric>(random_.Between(1, 4));
       scenario.spec.row_type = row_type;
       scenario.spec.rows = RowPlacement::kHost;
       AddRows(scenario, family, random_.Between(9'000, 20'000), true);
       AddRows(scenario, family, random_.Between(1, 3'000));
-      AddQueries(scenario, 1, 10, QueryFamily::kGaussian);
+      scenario.AddQueries(1, 10, QueryFamily::kGaussian, random_);
       const backend::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
       EXPECT_EQ(cost.queries_of_codes + cost.escalations.canonical, 1);
-      AddQueries(scenario, 40, 7, QueryFamily::kRow);
-      AddQueries(scenario, 1, 2000, QueryFamily::kGaussian);
+      scenario.AddQueries(40, 7, QueryFamily::kRow, random_);
+      scenario.AddQueries(1, 2000, QueryFamily::kGaussian, random_);
       ExpectReferenceAnswers(*backend_, scenario);
       if (HasFailure()) return;
     }
@@ -218,10 +204,9 @@ TEST_F(GpuCertifiedTest, RowsOfExtremeMagnitudeEqualTheReference) {
 // All rows score the same, so no threshold is above any of them.
 TEST_F(GpuCertifiedTest, TiesBeyondAllRoomAreAnsweredFromTheRows) {
   for (const int64_t queries : {1, 6, 70}) {
-    Scenario scenario;
-    scenario.spec = CodesSpec(32);
+    Scenario scenario = {.spec = CodesSpec(32)};
     AddRows(scenario, CorpusFamily::kAllEqual, 70'000);
-    AddQueries(scenario, queries, 10, QueryFamily::kGaussian);
+    scenario.AddQueries(queries, 10, QueryFamily::kGaussian, random_);
     const backend::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
     EXPECT_EQ(cost.queries_of_codes, 0);
     EXPECT_EQ(cost.escalations.canonical, queries);
@@ -239,8 +224,7 @@ TEST_F(GpuCertifiedTest, AThresholdThatIsTooLowIsRaised) {
   const int64_t stride = int64_t{properties.multiProcessorCount} * 16 * 32;
   constexpr int64_t kRounds = 6;
   constexpr int64_t kGood = 1700;  // per round: 10,200 in all, more than there is room for
-  Scenario scenario;
-  scenario.spec = CodesSpec(2);
+  Scenario scenario = {.spec = CodesSpec(2)};
   Corpus corpus =
       MakeCorpus(scenario.spec, CorpusFamily::kAllZero, kRounds * stride, random_.Bits());
   for (int64_t row = 0; row < corpus.rows_count(); ++row) {
@@ -261,14 +245,13 @@ TEST_F(GpuCertifiedTest, AThresholdThatIsTooLowIsRaised) {
 
 // A batch whose queues overflow is answered query by query.
 TEST_F(GpuCertifiedTest, QueuesThatOverflowLoseNothing) {
-  Scenario scenario;
-  scenario.spec = CodesSpec(32);
+  Scenario scenario = {.spec = CodesSpec(32)};
   // There are few distinct rows, so a stage finds thousands at the threshold.
   Corpus corpus = MakeCorpus(scenario.spec, CorpusFamily::kDuplicates, 200'000, random_.Bits());
   scenario.generations.push_back(
       testing::MakeGeneration(std::move(corpus), RankOrder::kShuffled, false, random_));
   for (const int64_t queries : {5, 70}) {
-    AddQueries(scenario, queries, 10, QueryFamily::kRow);
+    scenario.AddQueries(queries, 10, QueryFamily::kRow, random_);
     const backend::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
     EXPECT_GE(cost.escalations.tighter, queries);
   }
@@ -276,13 +259,12 @@ TEST_F(GpuCertifiedTest, QueuesThatOverflowLoseNothing) {
 
 // Queries that exceed the room for results run in a second part of the batch, with their own k.
 TEST_F(GpuCertifiedTest, LaterPartsOfABatchTakeTheirOwnK) {
-  Scenario scenario;
-  scenario.spec = CodesSpec(24);
+  Scenario scenario = {.spec = CodesSpec(24)};
   AddRows(scenario, CorpusFamily::kGaussian, 9'000);
   AddRows(scenario, CorpusFamily::kGaussian, 700);
   for (int64_t q = 0; q < 1'000; ++q) {
-    AddQueries(scenario, 1, q < 400 ? 3 : static_cast<int32_t>(random_.Between(4, 20)),
-               QueryFamily::kGaussian);
+    scenario.AddQueries(1, q < 400 ? 3 : static_cast<int32_t>(random_.Between(4, 20)),
+                        QueryFamily::kGaussian, random_);
   }
   const backend::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
   EXPECT_EQ(cost.queries_of_codes, 1'000);
@@ -335,8 +317,8 @@ TEST_F(GpuCertifiedTest, ACancelledBatchSearchStops) {
   ASSERT_NE(loaded.planes, nullptr);
   const std::vector<float> queries(80 * 32, 1.0f);
   const std::vector<int32_t> k(80, 5);
-  backend::QueryTile tile = testing::TileOf(queries, k);
-  tile.cancelled = [] { return true; };
+  const backend::QueryTile tile = {
+      .queries = queries.data(), .k = k, .cancelled = [] { return true; }};
   backend::RankedLists best;
   EXPECT_THAT(backend_->Search(testing::FormatOf(spec), {&loaded.view, 1}, tile, &best, nullptr),
               StatusIs(kCancelled));

@@ -1,9 +1,9 @@
 // Checks that the engine never allocates after creation, and never answers once the device is lost.
 
-#include <numeric>
 #include <string>
 #include <vector>
 
+#include "engine/base/status_macros.h"
 #include "tests/engine/gpu/cuda_interposer.h"
 #include "tests/engine/gpu/gpu_fixture.h"
 
@@ -25,20 +25,14 @@ class GpuFaultsTest : public GpuTest {
 
   // Loads and commits all rows.
   absl::StatusOr<std::unique_ptr<backend::RowPlanes>> Load(backend::Backend& backend) {
-    auto planes = backend.Reserve(kFormat, kRows);
-    if (!planes.ok()) return planes.status();
-    std::vector<uint32_t> ranks(kRows);
-    std::iota(ranks.begin(), ranks.end(), 0u);
-    absl::Status status = (*planes)->Append(rows_.data(), kRows);
-    if (status.ok()) status = (*planes)->Seal(ranks);
-    if (!status.ok()) return status;
+    ABSL_ASSIGN_OR_RETURN(auto planes, backend.Reserve(kFormat, kRows));
+    ABSL_RETURN_IF_ERROR(planes->Append(rows_.data(), kRows));
+    ABSL_RETURN_IF_ERROR(planes->Seal(AscendingRanks(kRows)));
     return planes;
   }
 
   absl::Status Search(backend::Backend& backend, const backend::RowPlanes& planes) {
-    backend::QueryTile tile;
-    tile.queries = queries_.data();
-    tile.k = k_;
+    const backend::QueryTile tile = {.queries = queries_.data(), .k = k_};
     const backend::GenerationView view = {.planes = &planes, .rows_live = kRows};
     return backend.Search(kFormat, {&view, 1}, tile, &best_, nullptr);
   }

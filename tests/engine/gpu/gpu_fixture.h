@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -25,24 +26,27 @@ class GpuTest : public ::testing::Test {
   }
 
   std::unique_ptr<backend::Backend> MakeEngine(int64_t memory_bytes, int64_t host_rows_bytes = 0) {
-    GpuOptions options;
-    options.memory_bytes = memory_bytes;
-    options.host_rows_bytes = host_rows_bytes;
-    auto made = MakeGpuTopkEngine(options);
+    auto made =
+        MakeGpuTopkEngine({.memory_bytes = memory_bytes, .host_rows_bytes = host_rows_bytes});
     EXPECT_OK(made);
     return made.ok() ? *std::move(made) : nullptr;
   }
 
   std::shared_ptr<GpuCore> MakeCore(int64_t memory_bytes) {
-    GpuOptions options;
-    options.memory_bytes = memory_bytes;
-    auto made = GpuCore::Create(options);
+    auto made = GpuCore::Create({.memory_bytes = memory_bytes});
     EXPECT_OK(made);
     return made.ok() ? *std::move(made) : nullptr;
   }
 
   Random random_{TestSeed()};
 };
+
+// Returns the ranks of rows that arrived in id order.
+inline std::vector<uint32_t> AscendingRanks(int64_t rows_count) {
+  std::vector<uint32_t> ranks(static_cast<size_t>(rows_count));
+  std::iota(ranks.begin(), ranks.end(), 0u);
+  return ranks;
+}
 
 // (score bits, rank): comparable bit for bit.
 using Ranked = std::vector<std::pair<uint32_t, uint32_t>>;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <vector>
 
 #include "engine/score/score.h"
@@ -15,9 +14,7 @@ namespace {
 class GpuLargeTest : public GpuTest {};
 
 TEST_F(GpuLargeTest, MoreThanTwoBillionElements) {
-  GpuOptions options;
-  options.memory_bytes = int64_t{6} << 30;
-  auto made = MakeGpuTopkEngine(options);
+  auto made = MakeGpuTopkEngine({.memory_bytes = int64_t{6} << 30});
   if (made.status().code() == kResourceExhausted) GTEST_SKIP() << made.status();
   ASSERT_OK(made);
   backend::Backend& backend = **made;
@@ -33,9 +30,7 @@ TEST_F(GpuLargeTest, MoreThanTwoBillionElements) {
   for (int64_t copy = 0; copy < kCopies; ++copy) {
     ASSERT_OK(planes->Append(block.corpus.rows.data(), kBlockRows));
   }
-  std::vector<uint32_t> ranks(static_cast<size_t>(kBlockRows * kCopies));
-  std::iota(ranks.begin(), ranks.end(), 0u);
-  ASSERT_OK(planes->Seal(ranks));
+  ASSERT_OK(planes->Seal(AscendingRanks(kBlockRows * kCopies)));
 
   const std::vector<float> query = MakeQuery(block.corpus, QueryFamily::kGaussian, random_);
   const std::vector<int32_t> k = {4097};

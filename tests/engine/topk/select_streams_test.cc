@@ -57,9 +57,8 @@ TEST_F(SelectStreamsTest, AGraphReplayedWithChangingScoresGivesTheOraclesAnswer)
         }
         ASSERT_OK(graph.Launch(site_->stream()));
         ASSERT_OK(site_->Await(algorithm + " in a graph: " + Describe(problem)));
-        const auto got = site_->Collect(problem);
-        ASSERT_OK(got) << "replay " << replay;
-        ASSERT_OK(Compare(problem.shape, expected[replay], *got)) << "replay " << replay;
+        ASSERT_OK(Compare(problem.shape, expected[replay], site_->Collect(problem)))
+            << "replay " << replay;
       }
     }
   }
@@ -98,9 +97,8 @@ TEST_F(SelectStreamsTest, TwoStreamsWithAWorkspaceEachAtOnce) {
       }
       for (int s = 0; s < 2; ++s) {
         ASSERT_OK(sites[s]->Await(*algorithms[s] + ": " + Describe(problems[s])));
-        const auto got = sites[s]->Collect(problems[s]);
-        ASSERT_OK(got);
-        ASSERT_OK(Compare(problems[s].shape, expected[s], *got)) << "stream " << s;
+        ASSERT_OK(Compare(problems[s].shape, expected[s], sites[s]->Collect(problems[s])))
+            << "stream " << s;
       }
     }
   }
@@ -120,8 +118,7 @@ TEST_F(SelectStreamsTest, TwoThreadsShareASelector) {
     for (const std::string& algorithm : algorithms) {
       if (!selector_->Supports(problem.shape, algorithm).ok()) continue;
       for (int time = 0; time < 20 && status.ok(); ++time) {
-        const auto got = site.Select(problem, algorithm);
-        status = got.ok() ? Compare(problem.shape, expected, *got) : got.status();
+        status = Compare(problem.shape, expected, site.Select(problem, algorithm));
       }
       if (!status.ok()) {
         return absl::Status(status.code(), algorithm + ": " + std::string(status.message()));
@@ -222,7 +219,7 @@ TEST_F(SelectStreamsTest, RunNeitherWaitsNorNeedsWaiting) {
     ASSERT_OK(site_->Await(algorithm));  // before the gate is destroyed
     EXPECT_FALSE(gave_up || gate.gave_up()) << "Run waited for the stream";
     EXPECT_OK(Compare(problem.shape, expected,
-                      {.values = values.ToVector(), .indices = indices.ToVector()}));
+                      Answer{.values = values.ToVector(), .indices = indices.ToVector()}));
     ASSERT_OK(site_->Collect(problem));
     if (HasFailure()) return;
   }

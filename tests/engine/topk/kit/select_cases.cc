@@ -192,7 +192,8 @@ HostScores MakeScores(const SelectCase& problem) {
 namespace {
 
 // Gives the case a seed, and buffers that begin anywhere or a dense batch at a boundary.
-SelectCase Placed(Shape shape, Input input, Random& random) {
+SelectCase Placed(Shape shape, RowType type, Input input, Random& random) {
+  shape.type = type;
   shape.k = std::min(shape.k, shape.n);
   SelectCase problem = {.shape = shape, .input = input, .seed = random.Bits()};
   problem.margin_behind = random.OneIn(2);
@@ -207,9 +208,8 @@ SelectCase Placed(Shape shape, Input input, Random& random) {
 }
 
 SelectCase PlacedAtRandom(const Shape& shape, Random& random) {
-  SelectCase problem = Placed(shape, random.OneOf<NamedInput>(kInputs).input, random);
-  problem.shape.type = random.OneOf<RowType>(kScoreTypes);
-  return problem;
+  return Placed(shape, random.OneOf<RowType>(kScoreTypes), random.OneOf<NamedInput>(kInputs).input,
+                random);
 }
 
 }  // namespace
@@ -218,8 +218,7 @@ std::vector<SelectCase> EveryInputCases(const Shape& shape, Random& random) {
   std::vector<SelectCase> cases;
   for (const NamedInput& named : kInputs) {
     for (const RowType type : kScoreTypes) {
-      cases.push_back(Placed(shape, named.input, random));
-      cases.back().shape.type = type;
+      cases.push_back(Placed(shape, type, named.input, random));
     }
   }
   return cases;
@@ -247,8 +246,7 @@ std::vector<SelectCase> CornerCases(Random& random) {
   std::vector<SelectCase> cases;
   for (const Shape& corner : kCorners) {
     for (const Input input : {Input::kNormal, Input::kTwoValues, Input::kRandomBits}) {
-      cases.push_back(Placed(corner, input, random));
-      cases.back().shape.type = random.OneOf<RowType>(kScoreTypes);
+      cases.push_back(Placed(corner, random.OneOf<RowType>(kScoreTypes), input, random));
     }
   }
   return cases;
@@ -281,8 +279,7 @@ std::vector<SelectCase> SmokeCases(Random& random) {
       for (const Shape& shape :
            {Shape{.batch = 3, .n = 33, .k = 33}, Shape{.batch = 2, .n = 5000, .k = 1},
             Shape{.batch = 2, .n = 5000, .k = 100}, Shape{.batch = 1, .n = 70'001, .k = 2048}}) {
-        cases.push_back(Placed(shape, input, random));
-        cases.back().shape.type = type;
+        cases.push_back(Placed(shape, type, input, random));
       }
     }
   }

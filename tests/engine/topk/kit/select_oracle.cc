@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/base/status_macros.h"
 
 namespace nearfield::select {
 namespace {
@@ -88,6 +89,12 @@ bool Before(const Ranked& a, const Ranked& b) {
   return a_is_nan != b_is_nan ? b_is_nan : a.index < b.index;
 }
 
+void Answer::Append(const Answer& other, int64_t begin, int64_t count) {
+  values.insert(values.end(), other.values.begin() + begin, other.values.begin() + begin + count);
+  indices.insert(indices.end(), other.indices.begin() + begin,
+                 other.indices.begin() + begin + count);
+}
+
 Answer SelectRow(RowType type, const void* row, int64_t n, int64_t k) {
   std::vector<Ranked> ranked(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) {
@@ -119,7 +126,10 @@ Answer SelectBatch(const Shape& shape, const void* scores, int64_t stride) {
   return all;
 }
 
-absl::Status Compare(const Shape& shape, const Answer& expected, const Answer& got) {
+absl::Status Compare(const Shape& shape, const Answer& expected,
+                     const absl::StatusOr<Answer>& result) {
+  ABSL_RETURN_IF_ERROR(result.status());
+  const Answer& got = *result;
   if (expected == got) return absl::OkStatus();
   if (expected.values.size() != got.values.size()) return absl::DataLossError("sizes differ");
   size_t differences = 0;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "nearfield/engine/select.h"
 
 namespace nearfield::select {
@@ -57,6 +58,9 @@ struct Answer {
   std::vector<uint32_t> values;
   std::vector<uint32_t> indices;
   bool operator==(const Answer&) const = default;
+
+  // Appends `count` places of another answer.
+  void Append(const Answer& other, int64_t begin, int64_t count);
 };
 
 // Returns the k best of one row of n scores.
@@ -65,8 +69,10 @@ Answer SelectRow(RowType type, const void* row, int64_t n, int64_t k);
 // Runs SelectRow for each row, on all cores. Scores and stride are as in Buffers, in host memory.
 Answer SelectBatch(const Shape& shape, const void* scores, int64_t stride);
 
-// Returns OK if they are equal, else DataLoss that shows the first difference.
-absl::Status Compare(const Shape& shape, const Answer& expected, const Answer& got);
+// Returns OK if they are equal, the status of `result` if it has no answer, else DataLoss that
+// shows the first difference.
+absl::Status Compare(const Shape& shape, const Answer& expected,
+                     const absl::StatusOr<Answer>& result);
 
 // Calls work(0) to work(count - 1), on all cores.
 void ForEach(int64_t count, const std::function<void(int64_t)>& work);
