@@ -41,8 +41,6 @@ class Scrubber {
   Scrubber(const ScrubberOptions& options, ScrubberBase base);
   // Ends the pace, and with it the running pass.
   ~Scrubber();
-  Scrubber(const Scrubber&) = delete;
-  Scrubber& operator=(const Scrubber&) = delete;
 
   const ScrubCounts& counts() const { return counts_; }
 

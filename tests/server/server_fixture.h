@@ -46,10 +46,6 @@ template <typename Code>
 auto HasCode(Code code) {
   return HasCode(code, ::testing::_);
 }
-template <typename Code, typename Message>
-auto HasCodeAndMessage(Code code, Message message) {
-  return HasCode(code, message);
-}
 
 // The methods of the services, for ServerFixture::Call.
 using Admin = pb::Admin::Stub;
@@ -97,8 +93,6 @@ class InProcessServer {
  public:
   InProcessServer();
   ~InProcessServer();
-  InProcessServer(const InProcessServer&) = delete;
-  InProcessServer& operator=(const InProcessServer&) = delete;
 
   // Call it before Listen.
   void Set(SettingBase& setting, const std::string& value);
