@@ -3,11 +3,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/types/span.h"
 #include "engine/base/mutex.h"
 #include "server/attributes/chunk.h"
 #include "server/attributes/ordinal_set.h"

@@ -2,8 +2,6 @@
 // oracle, and the resident rows with the store. README.md describes it.
 #pragma once
 
-#include <memory>
-
 #include "server/audit/alarm.h"
 #include "server/audit/auditor.h"
 #include "server/audit/pace.h"

@@ -49,8 +49,6 @@ class Auditor {
           Report report);
   // Cancels the running check and drops the waiting answers.
   ~Auditor();
-  Auditor(const Auditor&) = delete;
-  Auditor& operator=(const Auditor&) = delete;
 
   // A slot for one answer, released if it is not used. The auditor outlives it.
   class Slot {

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -41,8 +40,6 @@ class Scrubber {
   Scrubber(const ScrubberOptions& options, ScrubberBase base);
   // Ends the pace, and with it the running pass.
   ~Scrubber();
-  Scrubber(const Scrubber&) = delete;
-  Scrubber& operator=(const Scrubber&) = delete;
 
   const ScrubCounts& counts() const { return counts_; }
 

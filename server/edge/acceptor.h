@@ -6,7 +6,6 @@
 #include <functional>
 #include <memory>
 #include <thread>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "engine/base/mutex.h"
@@ -36,8 +35,6 @@ class Acceptor {
   // `log` outlives the acceptor.
   Acceptor(std::unique_ptr<ListenSockets> sockets, AcceptorOptions options, Log* log);
   ~Acceptor();
-  Acceptor(const Acceptor&) = delete;
-  Acceptor& operator=(const Acceptor&) = delete;
 
   // Ends the thread and closes the listening sockets. From then on the kernel refuses connections.
   // Connections that were passed on stay open.

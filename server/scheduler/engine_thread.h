@@ -20,8 +20,6 @@ class EngineThread {
   EngineThread(const PassBase& base, SearchQueue* queue);
   // Closes the queue and waits for the running pass and its answers.
   ~EngineThread();
-  EngineThread(const EngineThread&) = delete;
-  EngineThread& operator=(const EngineThread&) = delete;
 
  private:
   void Loop();

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 
 #include "server/scheduler/batch_former.h"
 #include "server/scheduler/clock.h"

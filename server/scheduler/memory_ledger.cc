@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "server/scheduler/retry_hint.h"
@@ -79,13 +78,11 @@ absl::Status ByteAccount::TryAdd(const std::string& caller, int64_t bytes_before
 }
 
 absl::Status ByteAccount::Full(int64_t bytes, int64_t own) const {
-  return WithRetryAfter(
-      absl::ResourceExhaustedError(absl::StrCat(
-          "too many bytes of ", options_.what, ": ", bytes, " more are needed, ", own,
-          " are held for this caller, ", this->bytes(), " in all, the limit ", options_.setting,
-          " is ", options_.bytes_max,
-          " and less for one caller or a large message: ", options_.advice, ", then ask again")),
-      kRetryMs);
+  return ExhaustedFor(kRetryMs, "too many bytes of ", options_.what, ": ", bytes,
+                      " more are needed, ", own, " are held for this caller, ", this->bytes(),
+                      " in all, the limit ", options_.setting, " is ", options_.bytes_max,
+                      " and less for one caller or a large message: ", options_.advice,
+                      ", then ask again");
 }
 
 void ByteAccount::Add(const std::string& caller, int64_t held_bytes) {

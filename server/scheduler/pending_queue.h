@@ -91,9 +91,7 @@ struct SearchWork {
 
   // `k_max`: rows that one scan finds. Requires: all queries of a request have the same `skip`.
   static SearchWork Of(const SearchRequest& request, int64_t k_max);
-  friend bool operator==(const SearchWork& a, const SearchWork& b) {
-    return a.shared == b.shared && a.own_scans == b.own_scans;
-  }
+  friend bool operator==(const SearchWork&, const SearchWork&) = default;
 };
 
 // Searches that can share a pass: same collection, epoch, rows, work and returned parts of rows.

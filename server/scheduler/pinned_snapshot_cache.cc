@@ -19,11 +19,8 @@ constexpr int64_t kRetryMs = 1000;
 constexpr std::chrono::seconds kLookInterval(1);
 
 absl::Status Full(const char* whose, int64_t count, const std::string& limit) {
-  return WithRetryAfter(
-      absl::ResourceExhaustedError(absl::StrCat("with_cursor: ", count, " epochs are kept for ",
-                                                whose, ", the limit is ", limit,
-                                                ": let streams end, or search without a cursor")),
-      kRetryMs);
+  return ExhaustedFor(kRetryMs, "with_cursor: ", count, " epochs are kept for ", whose,
+                      ", the limit is ", limit, ": let streams end, or search without a cursor");
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ absl::Status CheckLateness(const Forecast& forecast, const LatenessLimits& limit
 
 absl::Status Overloaded(const std::string& message, double retry_us) {
   const double retry_ms = std::clamp(std::ceil(retry_us / 1000), kRetryMsMin, kRetryMsMax);
-  return WithRetryAfter(absl::ResourceExhaustedError(message), static_cast<int64_t>(retry_ms));
+  return ExhaustedFor(static_cast<int64_t>(retry_ms), message);
 }
 
 absl::Status Closed() {

@@ -13,7 +13,6 @@
 #include "server/scheduler/fair_queue_accounts.h"
 #include "server/scheduler/forecast.h"
 #include "server/scheduler/latency_model.h"
-#include "server/scheduler/memory_ledger.h"
 #include "server/scheduler/pending_queue.h"
 #include "server/scheduler/search_request.h"
 

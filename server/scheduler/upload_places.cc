@@ -4,7 +4,6 @@
 #include <chrono>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "server/scheduler/retry_hint.h"
 
@@ -79,14 +78,13 @@ absl::Status UploadPlaces::Refuse(const std::string& caller, int64_t own, Lose* 
   if (!is_full && own < limits_.caller_places_max) return absl::OkStatus();
   const auto slowest = SlowestOf(is_full ? nullptr : &caller);
   if (slowest != entries_.end()) *lose = std::exchange(slowest->lose, nullptr);
-  return WithRetryAfter(
-      absl::ResourceExhaustedError(
-          is_full ? absl::StrCat("too many uploads at once: ", count, ", the limit uploads_max is ",
-                                 limits_.places_max)
-                  : absl::StrCat("too many uploads of this caller at once: ", own,
-                                 ", the limit, caller_share_percent of uploads_max, is ",
-                                 limits_.caller_places_max)),
-      kRetryMs);
+  if (is_full) {
+    return ExhaustedFor(kRetryMs, "too many uploads at once: ", count,
+                        ", the limit uploads_max is ", limits_.places_max);
+  }
+  return ExhaustedFor(kRetryMs, "too many uploads of this caller at once: ", own,
+                      ", the limit, caller_share_percent of uploads_max, is ",
+                      limits_.caller_places_max);
 }
 
 // Returns the upload that has been without credit for the longest time, of this caller or, if null,
@@ -106,13 +104,11 @@ std::list<UploadPlaces::Entry>::iterator UploadPlaces::SlowestOf(const std::stri
 absl::Status UploadPlaces::SlowStatus() const {
   const auto window_ms =
       std::chrono::duration_cast<std::chrono::milliseconds>(limits_.window).count();
-  return WithRetryAfter(
-      absl::ResourceExhaustedError(absl::StrCat(
-          "the upload is slower than upload_bytes_per_second_min, ", limits_.bytes_per_second_min,
-          " bytes a second over upload_idle_ms, ", window_ms,
-          " ms, and another one needs its place: nothing is committed; with an upload_token it "
-          "may go on later")),
-      kRetryMs);
+  return ExhaustedFor(
+      kRetryMs, "the upload is slower than upload_bytes_per_second_min, ",
+      limits_.bytes_per_second_min, " bytes a second over upload_idle_ms, ", window_ms,
+      " ms, and another one needs its place: nothing is committed; with an upload_token it "
+      "may go on later");
 }
 
 }  // namespace nearfield::server

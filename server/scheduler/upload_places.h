@@ -37,8 +37,6 @@ class UploadPlaces {
   };
   // `clock` outlives this object, which outlives every Place.
   UploadPlaces(const Limits& limits, const Clock* clock) : limits_(limits), clock_(clock) {}
-  UploadPlaces(const UploadPlaces&) = delete;
-  UploadPlaces& operator=(const UploadPlaces&) = delete;
 
   // Holds a place until it is destroyed.
   class Place {

@@ -5,7 +5,6 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "server/scheduler/retry_hint.h"
 
@@ -36,10 +35,8 @@ absl::Status WorkerPool::Post(std::function<void()> job, std::function<void()> a
     const MutexLock lock(mutex_);
     const int64_t present = running_ + static_cast<int64_t>(jobs_.size());
     if (present >= options_.threads + options_.waiting_max) {
-      return WithRetryAfter(absl::ResourceExhaustedError(absl::StrCat(
-                                "too many ", options_.what, " at once: ", present,
-                                ", the limit is ", options_.threads + options_.waiting_max)),
-                            kRetryAfterMs);
+      return ExhaustedFor(kRetryAfterMs, "too many ", options_.what, " at once: ", present,
+                          ", the limit is ", options_.threads + options_.waiting_max);
     }
     jobs_.push_back({std::move(job), std::move(after)});
   }

@@ -26,8 +26,6 @@ class WorkerPool {
   explicit WorkerPool(const Options& options);
   // Runs the waiting jobs, then joins the threads.
   ~WorkerPool();
-  WorkerPool(const WorkerPool&) = delete;
-  WorkerPool& operator=(const WorkerPool&) = delete;
 
   // Runs `job`, frees its place, then runs `after`. A caller that is answered in `after` finds the
   // place free. Runs neither on error.

@@ -29,8 +29,6 @@ class CommittedSegment {
         row_(std::move(row)),
         name_(SegmentFileName(row_.id)) {}
   ~CommittedSegment();
-  CommittedSegment(const CommittedSegment&) = delete;
-  CommittedSegment& operator=(const CommittedSegment&) = delete;
 
   const Directory& directory() const { return *directory_; }
   const SegmentIdentity& identity() const { return identity_; }

@@ -70,11 +70,8 @@ struct StoreCore;
 class SegmentWriter {
  public:
   ~SegmentWriter();
-  SegmentWriter(const SegmentWriter&) = delete;
-  SegmentWriter& operator=(const SegmentWriter&) = delete;
 
   int64_t collection_id() const;
-  UploadMode mode() const;
   int64_t next_block() const;
   int64_t rows_count() const;
   int64_t bytes() const;  // of the segment so far

@@ -79,7 +79,6 @@ SegmentWriter::~SegmentWriter() {
 }
 
 int64_t SegmentWriter::collection_id() const { return impl_->collection(); }
-UploadMode SegmentWriter::mode() const { return impl_->mode; }
 int64_t SegmentWriter::next_block() const { return impl_->output.extent().blocks; }
 int64_t SegmentWriter::rows_count() const { return impl_->output.extent().rows; }
 int64_t SegmentWriter::bytes() const { return impl_->output.extent().bytes; }

@@ -33,8 +33,6 @@ class LineWriter {
   // Flushes with a short wait. If the descriptor is blocked, the thread keeps running until the
   // process ends.
   ~LineWriter();
-  LineWriter(const LineWriter&) = delete;
-  LineWriter& operator=(const LineWriter&) = delete;
 
   // Does not block.
   void Write(const std::string& line);

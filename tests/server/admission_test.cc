@@ -14,8 +14,7 @@ TEST_F(SearchQueueAdmissionTest, WhatCannotMeetItsDeadlineIsRefusedAtOnceAndTheH
   const auto other = LearnedCollection({.pass_us = 50000});
   Occupy(slow);
   const absl::Status refused = TryPush({.collection = other, .deadline_us = 60000});
-  EXPECT_THAT(refused, StatusIs(kResourceExhausted, AllOf(HasSubstr("its deadline is in 60 ms"),
-                                                          HasSubstr("take 50 ms"))));
+  EXPECT_THAT(refused, FailsWith(kResourceExhausted, "its deadline is in 60 ms", "take 50 ms"));
   const std::optional<int64_t> hint = RetryAfterMs(refused);
   ASSERT_TRUE(hint.has_value());
   EXPECT_EQ(queue_->waiting(), 0);
@@ -98,8 +97,7 @@ TEST_F(SearchQueueAdmissionTest, AWaitBeyondTheLimitIsRefusedWhateverTheDeadline
   Start({.wait_us_max = 50000});
   const auto a = LearnedCollection({.pass_us = 100000});
   Occupy(a);
-  EXPECT_THAT(TryPush({.collection = a}),
-              StatusIs(kResourceExhausted, HasSubstr("queue_ms_max is 50 ms")));
+  EXPECT_THAT(TryPush({.collection = a}), FailsWith(kResourceExhausted, "queue_ms_max is 50 ms"));
   clock_.Advance(80000);
   EXPECT_OK(TryPush({.collection = a}));
 }
@@ -110,7 +108,7 @@ TEST_F(SearchQueueAdmissionTest, OffMeansThatOnlyTheBoundsRefuse) {
   Occupy(a);
   EXPECT_OK(TryPush({.collection = a, .deadline_us = 1000}));
   EXPECT_OK(TryPush({.collection = a}));
-  EXPECT_THAT(TryPush({.collection = a}), StatusIs(kResourceExhausted, HasSubstr("queue is full")));
+  EXPECT_THAT(TryPush({.collection = a}), FailsWith(kResourceExhausted, "queue is full"));
 }
 
 TEST_F(SearchQueueAdmissionTest, ALoneCallerHasItsShareOfTheQueueAndOthersFindRoom) {
@@ -120,7 +118,7 @@ TEST_F(SearchQueueAdmissionTest, ALoneCallerHasItsShareOfTheQueueAndOthersFindRo
   absl::Status refused;
   while ((refused = TryPush({.caller = "greedy", .collection = a})).ok()) ++accepted;
   EXPECT_EQ(accepted, 80);
-  EXPECT_THAT(refused, StatusIs(kResourceExhausted, HasSubstr("80 of its requests")));
+  EXPECT_THAT(refused, FailsWith(kResourceExhausted, "80 of its requests"));
   EXPECT_TRUE(RetryAfterMs(refused).has_value());
   EXPECT_OK(TryPush({.caller = "second", .collection = a}));
 }
@@ -145,11 +143,11 @@ TEST_F(SearchQueueAdmissionTest, BytesAreSharedAsRequestsAreButOneSearchAlwaysFi
   const auto a = NewCollection();
   EXPECT_OK(TryPush({.caller = "greedy", .collection = a, .bytes = 40000}));
   EXPECT_THAT(TryPush({.caller = "greedy", .collection = a, .bytes = 40000}),
-              StatusIs(kResourceExhausted, HasSubstr("this caller's share")));
+              FailsWith(kResourceExhausted, "this caller's share"));
   EXPECT_OK(TryPush({.caller = "other", .collection = a, .bytes = 40000}));
   EXPECT_GE(queue_->waiting_bytes(), 80000);
   EXPECT_THAT(TryPush({.caller = "third", .collection = a, .bytes = 40000}),
-              StatusIs(kResourceExhausted, HasSubstr("queue is full")));
+              FailsWith(kResourceExhausted, "queue is full"));
 }
 
 // Regression: a caller that always had a waiting search was still charged the bytes of its served
@@ -200,7 +198,7 @@ class SearchWorkTest : public QueueFixture {
 
 TEST_F(SearchWorkTest, ADeepPageIsExpectedToTakeItsScans) {
   EXPECT_THAT(AskFor(/*skip=*/990, /*deadline_us=*/100000),
-              StatusIs(kResourceExhausted, HasSubstr("take 100 ms")));
+              FailsWith(kResourceExhausted, "take 100 ms"));
   EXPECT_OK(AskFor(/*skip=*/90, /*deadline_us=*/30000)) << "one scan finds all";
   EXPECT_OK(AskFor(/*skip=*/990, /*deadline_us=*/200000));
   // A later search must wait for the running pass (10 ms), its own (10 ms) and the deep page (100

@@ -58,7 +58,7 @@ class AuditServiceTest : public ServerFixture {
     pb::SearchResponse response;
     grpc::ClientContext context;
     EXPECT_THAT(Call(&Retrieval::Search, SearchFor("c", {1, 0}), &response, &context),
-                HasCode(kUnavailable, HasSubstr("found to be wrong")));
+                RefusedWith(kUnavailable, "found to be wrong"));
     EXPECT_TRUE(Trailer(context, "retry-after-ms").has_value());
     EXPECT_EQ(response.results_size(), 0);
     EXPECT_THAT(UploadRows("c", {9}), HasCode(kUnavailable));
@@ -143,8 +143,7 @@ TEST_F(AuditServiceTest, AVerifiedSearchNeverSendsAWrongAnswer) {
   ServeRows();
   FlipAScoreBit();
   pb::SearchResponse response;
-  EXPECT_THAT(Search(Verified(), &response),
-              HasCode(kDataLoss, AllOf(HasSubstr("queries[0]"), HasSubstr("epoch 1"))));
+  EXPECT_THAT(Search(Verified(), &response), RefusedWith(kDataLoss, "queries[0]", "epoch 1"));
   EXPECT_EQ(response.results_size(), 0);
   AwaitNotServing();
   EXPECT_EQ(RecordsCount(), 1);
@@ -204,7 +203,7 @@ TEST_F(AuditServiceTest, AnswersUnderWayAreWithheldOnceOneWasWrong) {
   script_->search_gate.AwaitArrivals(1);
   server_->state().Distrust();
   script_->search_gate.Open();
-  EXPECT_THAT(waiting.get(), HasCode(kUnavailable, HasSubstr("found to be wrong")));
+  EXPECT_THAT(waiting.get(), RefusedWith(kUnavailable, "found to be wrong"));
 }
 
 TEST_F(AuditServiceTest, WhatAClientClaimsEndsNothing) {
@@ -228,7 +227,7 @@ TEST_F(AuditServiceTest, TooManyVerifiedSearchesAreRefusedAtOnce) {
   auto first = std::async(std::launch::async, [&] { return Search(Verified()); });
   script_->verify_gate.AwaitArrivals(1);
   ExpectRefusedWithHint(&Retrieval::Search, Verified(),
-                        HasCode(kResourceExhausted, HasSubstr("too many verifications")));
+                        RefusedWith(kResourceExhausted, "too many verifications"));
   EXPECT_OK(Search(SearchFor("c", {1, 0})));  // other searches continue
   script_->verify_gate.Open();
   EXPECT_OK(first.get());
@@ -239,7 +238,7 @@ TEST_F(AuditServiceTest, AVerifiedSearchEndsWithItsDeadline) {
   Set(settings_.search_ms_max, "1000");
   ServeRows();
   script_->verify_gate.Close();
-  EXPECT_THAT(Search(Verified()), HasCode(kDeadlineExceeded, HasSubstr("in the verification")));
+  EXPECT_THAT(Search(Verified()), RefusedWith(kDeadlineExceeded, "in the verification"));
   script_->verify_gate.Open();
 }
 

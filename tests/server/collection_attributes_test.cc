@@ -24,8 +24,6 @@ using testing::Ids;
 
 constexpr int64_t kBatch = 2000;
 
-bool Never() { return false; }
-
 class CollectionAttributesTest : public ::testing::Test {
  protected:
   CollectionAttributesTest() : CollectionAttributesTest(int64_t{1} << 30) {}
@@ -167,7 +165,7 @@ TEST_F(CollectionAttributesMemoryTest, AnUploadBeyondTheMemoryIsRefusedWithBothN
   absl::Status status;
   uint64_t uploads = 1;
   for (; status.ok(); ++uploads) status = Upload(uploads * kBatch);
-  EXPECT_THAT(status, StatusIs(kResourceExhausted, HasSubstr("attribute_memory_bytes = 100000")));
+  EXPECT_THAT(status, FailsWith(kResourceExhausted, "attribute_memory_bytes = 100000"));
   EXPECT_LE(shared_->memory_bytes, 100'000);
   EXPECT_EQ(CountAt(Exists("n"), nullptr), static_cast<int64_t>(uploads - 1) * kBatch);
 }
@@ -191,7 +189,7 @@ TEST(SchemaEncodingTest, EverySchemaComesBackAndNothingElseIsTaken) {
     if (other.ok()) {
       EXPECT_EQ(EncodeSchema(*other), damaged);
     } else {
-      EXPECT_THAT(other, StatusIs(kDataLoss, HasSubstr("attribute schema")));
+      EXPECT_THAT(other, FailsWith(kDataLoss, "attribute schema"));
     }
   }
 }

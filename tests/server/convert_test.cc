@@ -242,10 +242,8 @@ TEST_F(UploadSessionTest, AfterCommitThereIsNothingToSay) {
   ASSERT_OK_AND_ASSIGN(const auto committed, session.Handle(Commit(), alive_));
   EXPECT_EQ(committed.committed().rows_count(), 1u);
   EXPECT_TRUE(session.committed());
-  EXPECT_THAT(session.Handle(Block(2), alive_),
-              StatusIs(kInvalidArgument, HasSubstr("after commit")));
-  EXPECT_THAT(session.Handle(Begin(), alive_),
-              StatusIs(kInvalidArgument, HasSubstr("after commit")));
+  EXPECT_THAT(session.Handle(Block(2), alive_), FailsWith(kInvalidArgument, "after commit"));
+  EXPECT_THAT(session.Handle(Begin(), alive_), FailsWith(kInvalidArgument, "after commit"));
 }
 
 TEST_F(UploadSessionTest, AnEmptyUploadCommitsNothingAndKeepsTheEpoch) {
@@ -290,7 +288,7 @@ TEST(CursorTest, ComesBackAsItWasOrIsRefused) {
   EXPECT_EQ(cursor.epoch, 3u);
   EXPECT_EQ(cursor.position, 40);
   EXPECT_EQ(cursor.search_fingerprint, 5u);
-  const auto refused = StatusIs(kInvalidArgument, HasSubstr("cursor: "));
+  const auto refused = FailsWith(kInvalidArgument, "cursor: ");
   EXPECT_THAT(DecodeCursor(bytes.substr(1)), refused);
   EXPECT_THAT(DecodeCursor(bytes + "x"), refused);
   EXPECT_THAT(DecodeCursor("\2" + bytes.substr(1)), refused);

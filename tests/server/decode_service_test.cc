@@ -38,9 +38,8 @@ class DecodeServiceTest : public ServerFixture {
 // gRPC ended such a call with UNIMPLEMENTED and an empty message.
 TEST_F(DecodeServiceTest, AnUndecodableRequestIsAnInvalidArgument) {
   ServeRows();
-  const auto wrong =
-      HasCode(kInvalidArgument,
-              HasSubstr("message: cannot be decoded: it is no nearfield.v1.FetchRequest"));
+  const auto wrong = RefusedWith(kInvalidArgument,
+                                 "message: cannot be decoded: it is no nearfield.v1.FetchRequest");
   EXPECT_THAT(CallWith("/nearfield.v1.Retrieval/Fetch", "\x0a\2\xff\xfe"), wrong);
   EXPECT_THAT(CallWith("/nearfield.v1.Retrieval/Fetch", "\x0a\2a"), wrong);
   EXPECT_THAT(CallWith("/nearfield.v1.Retrieval/SearchAll", "\1"), HasCode(kInvalidArgument));
@@ -59,8 +58,7 @@ TEST_F(DecodeServiceTest, WhatGrowsTooMuchWhenItIsDecodedIsRefusedBeforeIt) {
   std::string empties;
   while (empties.size() < 600'000) empties += std::string("\x12\0", 2);  // field 2, empty
   const auto refused =
-      HasCode(kResourceExhausted,
-              AllOf(HasSubstr("message: "), HasSubstr("requests_bytes_max"), HasSubstr("4194304")));
+      RefusedWith(kResourceExhausted, "message: ", "requests_bytes_max", "4194304");
   EXPECT_THAT(CallWith("/nearfield.v1.Retrieval/Search", empties), refused);
   EXPECT_THAT(CallWith("/nearfield.v1.Retrieval/SearchStream", empties), refused);
   EXPECT_THAT(CallWith("/nearfield.v1.Retrieval/SearchAll", Nested(1, empties)), refused);

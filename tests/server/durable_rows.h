@@ -18,9 +18,6 @@
 
 namespace nearfield::server {
 
-// The check of a caller that never cancels.
-inline bool Never() { return false; }
-
 class DurableCatalogFixture : public ::testing::Test {
  protected:
   static constexpr int32_t kDim = 8;

@@ -78,13 +78,12 @@ TEST_F(EpochWaitersTest, AWaitEndsWithItsDeadlineItsCallerOrTheServer) {
     std::future<absl::Status> left = Await(&waiters, std::move(wait));
     std::future<absl::Status> late = Await(&waiters, Wait(7));
     const absl::Status full = Await(&waiters, Wait(7)).get();
-    EXPECT_THAT(full, StatusIs(kResourceExhausted, HasSubstr("limit is 2")));
+    EXPECT_THAT(full, FailsWith(kResourceExhausted, "limit is 2"));
     EXPECT_TRUE(RetryAfterMs(full).has_value());
     flag->store(true);
     EXPECT_THAT(left.get(), StatusIs(kCancelled));
     clock_.Advance(std::chrono::milliseconds(1000));
-    EXPECT_THAT(late.get(), StatusIs(kFailedPrecondition,
-                                     AllOf(HasSubstr("min_epoch: 7"), HasSubstr("at epoch 0"))));
+    EXPECT_THAT(late.get(), FailsWith(kFailedPrecondition, "min_epoch: 7", "at epoch 0"));
     closed = Await(&waiters, Wait(7));
   }
   EXPECT_THAT(closed.get(), StatusIs(kUnavailable));
@@ -97,7 +96,7 @@ TEST_F(EpochWaitersTest, AWaitEndsWithItsCollection) {
   wait.dropped = [&] { return dropped.load(); };
   std::future<absl::Status> told = Await(&waiters, std::move(wait));
   dropped = true;
-  EXPECT_THAT(told.get(), StatusIs(kNotFound, AllOf(HasSubstr("9"), HasSubstr("dropped"))));
+  EXPECT_THAT(told.get(), FailsWith(kNotFound, "9", "dropped"));
 }
 
 TEST_F(PinnedSnapshotCacheTest, AnEpochIsKeptForAWhileAfterItWasAskedForLast) {
@@ -171,7 +170,7 @@ TEST_F(PinnedSnapshotCacheTest, OneMoreThanAllCallersMayHaveIsRefusedWhereStream
   KeepAndCommit(&kept, "a", &first);
   KeepAndCommit(&kept, "b", &second);
   const absl::Status full = kept.Keep("c", collection_, collection_->PinEpoch());
-  EXPECT_THAT(full, StatusIs(kResourceExhausted, HasSubstr("limit is 2")));
+  EXPECT_THAT(full, FailsWith(kResourceExhausted, "limit is 2"));
   EXPECT_TRUE(RetryAfterMs(full).has_value());
   second.reset();
   EXPECT_OK(kept.Keep("c", collection_, collection_->PinEpoch()));
@@ -188,7 +187,7 @@ TEST_F(PinnedSnapshotCacheTest, AHeldEpochStaysWhateverTheTimeAndTheNumber) {
   KeepAndCommit(&kept, "a", &first);
   KeepAndCommit(&kept, "a", &second);
   EXPECT_THAT(kept.Keep("a", collection_, collection_->PinEpoch()),
-              StatusIs(kResourceExhausted, HasSubstr("epochs_kept_max = 2")));
+              FailsWith(kResourceExhausted, "epochs_kept_max = 2"));
   clock_.Advance(std::chrono::milliseconds(1000));
   kept.DropExpired();
   EXPECT_NE(kept.Find(collection_, 0), nullptr);

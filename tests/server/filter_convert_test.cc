@@ -114,7 +114,7 @@ TEST(FilterConvertTest, BombsAreRefusedBeforeTheyAreTaken) {
     auto* const inner = nested.mutable_and_()->add_filters()->mutable_not_()->mutable_or_();
     inner->add_filters()->mutable_exists();
   }
-  EXPECT_THAT(Converted(nested), StatusIs(kInvalidArgument, HasSubstr("must be at most 256")));
+  EXPECT_THAT(Converted(nested), FailsWith(kInvalidArgument, "must be at most 256"));
 
   pb::Filter list;
   for (int i = 0; i < 4096; ++i) list.mutable_in_()->mutable_values()->add_int64_values(i);

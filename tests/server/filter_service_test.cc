@@ -67,8 +67,7 @@ TEST_F(FilterServiceTest, SlowFiltersHoldUpNoCallWithoutOne) {
   ServeRows();
   ASSERT_OK(CreateCollection("d"));
   ASSERT_OK(UploadRows("d", {1}));
-  pb::SearchResponse before;
-  ASSERT_OK(Search(SearchFor("c", {1, 0}), &before));
+  const auto before = CallOk(&Retrieval::Search, SearchFor("c", {1, 0}));
   script_->filter_gate.Close();
   pb::SearchRequest behind_epoch = Filtered(90);
   behind_epoch.set_min_epoch(before.epoch() + 1);
@@ -135,7 +134,7 @@ TEST_F(FilterServiceTest, MoreFiltersThanMayWaitAreRefusedWithAHint) {
   const bool first_refused = !first.ok();
   EXPECT_OK(first_refused ? second : first);
   EXPECT_THAT(first_refused ? first : second,
-              HasCode(kResourceExhausted, HasSubstr("too many filters that are not in the cache")));
+              RefusedWith(kResourceExhausted, "too many filters that are not in the cache"));
   EXPECT_THAT(hints[first_refused ? 0 : 1], Optional(MatchesRegex("[0-9]+")));
   AwaitAll();
 }

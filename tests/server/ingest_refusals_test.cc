@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/server/ingest_fixture.h"
+#include "tests/server/server_fixture.h"
 
 namespace nearfield::server {
 namespace {
@@ -16,7 +16,7 @@ struct BadUpload {
   absl::StatusCode code = kInvalidArgument;
 };
 
-class IngestRefusalsTest : public IngestServiceTest {
+class IngestRefusalsTest : public ServerFixture {
  protected:
   // Begins an upload that differs from the usual one in some fields.
   static pb::UploadRequest BeginWith(const std::string& fields) {
@@ -94,7 +94,7 @@ class IngestRefusalsTest : public IngestServiceTest {
 
   void ExpectRefused(const std::vector<BadUpload>& uploads) {
     for (const BadUpload& each : uploads) {
-      EXPECT_THAT(Send(each.requests), HasCode(each.code, HasSubstr(each.message)));
+      EXPECT_THAT(Send(each.requests), RefusedWith(each.code, each.message));
     }
   }
 };
@@ -112,7 +112,7 @@ TEST_F(IngestRefusalsTest, IsNamedAndLeavesNothing) {
     texts.mutable_block()->mutable_ids()->clear_numbers();
     texts.mutable_block()->mutable_ids()->add_texts(text);
     EXPECT_THAT(Send({Begin("texts", 1), texts}),
-                HasCode(kInvalidArgument, HasSubstr("block.ids.texts[0]")));
+                RefusedWith(kInvalidArgument, "block.ids.texts[0]"));
   }
   AwaitNoUpload();
   EXPECT_EQ(RowsCount(), 1u);
@@ -126,7 +126,7 @@ TEST_F(IngestRefusalsTest, APayloadOfExactlyTheLimitIsTaken) {
   ServeEmpty();
   EXPECT_OK(Send({Begin("c", 1, 1024), Block({1}, std::string(1024, 'x')), Commit()}));
   EXPECT_THAT(Send({Begin("c", 1, 2048), Block({2}, std::string(1025, 'x')), Commit()}),
-              HasCode(kInvalidArgument, HasSubstr("block.payloads[0]: 1025 bytes")));
+              RefusedWith(kInvalidArgument, "block.payloads[0]: 1025 bytes"));
   EXPECT_EQ(RowsCount(), 1u);
 }
 
@@ -144,8 +144,9 @@ TEST_F(IngestRefusalsTest, ABlockIsBoundedToTheByte) {
   EXPECT_OK(Send({Begin("c", 5, 1 << 20), request, Commit()}));
   block.mutable_payloads(4)->push_back('z');
   EXPECT_THAT(Send({Begin("c", 5, 1 << 20), request, Commit()}),
-              HasCode(kInvalidArgument, HasSubstr("block: 65521 bytes, the limit "
-                                                  "upload_block_bytes_max is 65520")));
+              RefusedWith(kInvalidArgument,
+                          "block: 65521 bytes, the limit "
+                          "upload_block_bytes_max is 65520"));
   EXPECT_EQ(RowsCount(), 5u);
 }
 

@@ -3,10 +3,12 @@
 #include <future>
 #include <thread>
 
-#include "tests/server/ingest_fixture.h"
+#include "tests/server/server_fixture.h"
 
 namespace nearfield::server {
 namespace {
+
+class IngestServiceTest : public ServerFixture {};
 
 TEST_F(IngestServiceTest, AnUploadIsAcceptedReportsProgressAndCommitsAsOneEpoch) {
   ServeEmpty();
@@ -48,7 +50,7 @@ TEST_F(IngestServiceTest, AnUploadOfADroppedCollectionIsAborted) {
   ASSERT_OK(Call(&Admin::DropCollection, Named("c")));
   upload.Write(Block({1}));
   upload.Write(Commit());
-  EXPECT_THAT(upload.ReadToEnd(), HasCode(kAborted, HasSubstr("dropped")));
+  EXPECT_THAT(upload.ReadToEnd(), RefusedWith(kAborted, "dropped"));
   AwaitNoUpload();
   EXPECT_EQ(script_->device->bytes_used(), 0);
 }
@@ -57,7 +59,7 @@ TEST_F(IngestServiceTest, ASilentClientIsGivenUp) {
   Set(settings_.upload_idle_ms, "500");
   ServeEmpty();
   UploadCall upload(*ingest_, {Begin("c", 1), Block({1})});
-  EXPECT_THAT(upload.ReadToEnd(), HasCode(kDeadlineExceeded, HasSubstr("upload_idle_ms is 500")));
+  EXPECT_THAT(upload.ReadToEnd(), RefusedWith(kDeadlineExceeded, "upload_idle_ms is 500"));
   AwaitNoUpload();
   EXPECT_EQ(RowsCount(), 0u);
 }
@@ -87,7 +89,7 @@ TEST_F(IngestServiceTest, TooManyUploadsAtOnceAreRefusedWithAHint) {
   ASSERT_TRUE(second.Read());
   grpc::ClientContext context;
   EXPECT_THAT(Send({Begin("c", 1)}, nullptr, &context),
-              HasCode(kResourceExhausted, HasSubstr("uploads_max is 2")));
+              RefusedWith(kResourceExhausted, "uploads_max is 2"));
   EXPECT_TRUE(Trailer(context, "retry-after-ms").has_value());
   first.context.TryCancel();
   EXPECT_THAT(first.Finish(), HasCode(kCancelled));

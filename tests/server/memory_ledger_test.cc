@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/scheduler/retry_hint.h"
-#include "tests/server/fails_with.h"
 #include "tests/server/prelude.h"
 
 namespace nearfield::server {

@@ -3,7 +3,6 @@
 #include "server/config/memory_plan.h"
 
 #include "server/config/load.h"
-#include "tests/server/fails_with.h"
 #include "tests/server/prelude.h"
 
 namespace nearfield::server {

@@ -7,14 +7,12 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "server/collections/catalog.h"
 #include "server/collections/collection_upload.h"
 #include "tests/server/attributes/attribute_rows.h"
 #include "tests/server/attributes/filter_maker.h"
-#include "tests/server/prelude.h"
 #include "tests/server/store/model_store.h"
 #include "tests/testing/answers.h"
 #include "tests/testing/random.h"
@@ -43,19 +41,17 @@ class CatalogModelTest : public ::testing::Test {
   CatalogModelTest() { Start(); }
 
   void Start() {
-    EngineOptions options;
-    options.backend = BackendChoice::kCpu;
-    options.memory_bytes = int64_t{64} << 20;
-    options.host_memory_bytes = int64_t{64} << 20;
-    options.threads = 1;
-    options.k_max = 64;  // pages go beyond it
-    engine_ = *Engine::Create(options);
+    engine_ = *Engine::Create({.backend = BackendChoice::kCpu,
+                               .memory_bytes = int64_t{64} << 20,
+                               .host_memory_bytes = int64_t{64} << 20,
+                               .threads = 1,
+                               .k_max = 64});  // pages go beyond it
     ASSERT_OK_AND_ASSIGN(auto store, store::Store::Open({.dir = dir_ / "data"}));
     catalog_ = std::make_unique<Catalog>(
         Catalog::Base{
             .engine = engine_.get(), .store = std::move(store), .filter_cache_bytes = 20'000},
         /*collections_max=*/4);
-    ASSERT_OK(catalog_->Load([](const Catalog::LoadProgress&) {}, [] { return false; }));
+    ASSERT_OK(catalog_->Load([](const Catalog::LoadProgress&) {}, Never));
     if (!catalog_->Find("c").ok()) {
       ASSERT_OK(catalog_->Create("c", spec_, schema_));
     }
@@ -173,13 +169,12 @@ class CatalogModelTest : public ::testing::Test {
   absl::StatusOr<ChosenRows> Choose(const FilterTree& tree, std::shared_ptr<const PinnedEpoch> at) {
     const auto filter = ValidateFilter(tree, schema_, {});
     EXPECT_OK(filter);
-    return named_->attributes->Choose(*named_->collection, *filter, std::move(at),
-                                      [] { return false; });
+    return named_->attributes->Choose(*named_->collection, *filter, std::move(at), Never);
   }
 
   void Compact() {
     ASSERT_OK(named_->collection->Compact({.dead_share_max = 0, .generations_max = 1}));
-    ASSERT_OK(named_->attributes->Tidy(*named_->collection, [] { return false; }));
+    ASSERT_OK(named_->attributes->Tidy(*named_->collection, Never));
     store::CompactOptions options;
     options.dead_share_max = 0;
     options.small_segments_min = 2;

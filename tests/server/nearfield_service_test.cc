@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -10,7 +11,6 @@
 
 #include "nearfield/engine/engine.h"
 #include "server/calls/nearfield_service.h"
-#include "tests/server/fails_with.h"
 #include "tests/server/in_process_call.h"
 #include "tests/server/server_fixture.h"
 
@@ -55,6 +55,15 @@ class NearfieldServiceTest : public ServerFixture {
     return call.AwaitEnd();
   }
 
+  // Returns the response to a call that must succeed.
+  template <typename Request, typename Response>
+  Response CallInProcessOk(ActiveCallPtr (NearfieldService::*method)(Rpc<Request, Response>),
+                           const std::type_identity_t<Request>& request = {}) {
+    Response response;
+    EXPECT_OK(CallInProcess(method, request, &response).status);
+    return response;
+  }
+
   CallEnd SearchInProcess(const pb::SearchRequest& request, CallFacts facts = {}) {
     pb::SearchResponse response;
     return CallInProcess(&NearfieldService::Search, request, &response, std::move(facts));
@@ -88,9 +97,7 @@ class NearfieldServiceTest : public ServerFixture {
   // Serves the collections "a", made in process, and "b", made over gRPC.
   void ServeBoth() {
     Serve();
-    ASSERT_OK(
-        CallInProcess(&NearfieldService::CreateCollection, CreateRequest("a"), &created_in_process_)
-            .status);
+    created_in_process_ = CallInProcessOk(&NearfieldService::CreateCollection, CreateRequest("a"));
     ASSERT_OK(Call(&Admin::CreateCollection, CreateRequest("b"), &created_over_grpc_));
     ASSERT_OK(UploadInProcess("a", &committed_in_process_));
     std::vector<pb::UploadResponse> responses;
@@ -128,10 +135,8 @@ TEST_F(NearfieldServiceTest, SearchAnswersAsOverGrpc) {
     pb::SearchRequest request = SearchFor(name, {1, -3});
     request.MergeFrom(pb::SearchRequest(FromText(
         "k: 20 with_payload: true with_vectors: true with_digest: true with_cursor: true")));
-    pb::SearchResponse in_process;
-    ASSERT_OK(CallInProcess(&NearfieldService::Search, request, &in_process).status);
-    pb::SearchResponse over_grpc;
-    ASSERT_OK(Search(request, &over_grpc));
+    const auto in_process = CallInProcessOk(&NearfieldService::Search, request);
+    const auto over_grpc = CallOk(&Retrieval::Search, request);
     ASSERT_EQ(in_process.results(0).scores_size(), 20);
     EXPECT_EQ(in_process.result_digest(), over_grpc.result_digest());
     EXPECT_EQ(BytesOf({in_process}), BytesOf({over_grpc})) << name;
@@ -141,13 +146,11 @@ TEST_F(NearfieldServiceTest, SearchAnswersAsOverGrpc) {
 TEST_F(NearfieldServiceTest, CountAndFetchAnswerAsOverGrpc) {
   ServeBoth();
   const pb::CountRequest count = FromText("collection: 'a'");
-  pb::CountResponse counted;
-  ASSERT_OK(CallInProcess(&NearfieldService::Count, count, &counted).status);
+  const auto counted = CallInProcessOk(&NearfieldService::Count, count);
   EXPECT_EQ(counted.rows_count(), static_cast<uint64_t>(kRowsCount));
   EXPECT_EQ(counted.SerializeAsString(), CallOk(&Retrieval::Count, count).SerializeAsString());
   const pb::FetchRequest fetch = FromText("collection: 'a' ids { numbers: [3, 1, 1000] }");
-  pb::FetchResponse fetched;
-  ASSERT_OK(CallInProcess(&NearfieldService::Fetch, fetch, &fetched).status);
+  const auto fetched = CallInProcessOk(&NearfieldService::Fetch, fetch);
   EXPECT_THAT(fetched.missing().numbers(), ElementsAre(1000));
   EXPECT_EQ(fetched.SerializeAsString(), CallOk(&Retrieval::Fetch, fetch).SerializeAsString());
 }
@@ -248,9 +251,7 @@ TEST_F(NearfieldServiceTest, ACallIsLoggedAndCountedWithItsRequestId) {
                                       {.request_id = "chosen-by-the-caller", .peer = "in-process"});
   ASSERT_OK(end.status);
   EXPECT_EQ(end.request_id, "chosen-by-the-caller");
-  pb::GetCountersResponse counters;
-  ASSERT_OK(
-      CallInProcess(&NearfieldService::GetCounters, pb::GetCountersRequest(), &counters).status);
+  const auto counters = CallInProcessOk(&NearfieldService::GetCounters);
   uint64_t searches = 0;
   for (const pb::CallCounter& counter : counters.calls()) {
     if (counter.method() == "Search" && counter.status() == "OK") searches = counter.calls_count();
@@ -258,9 +259,8 @@ TEST_F(NearfieldServiceTest, ACallIsLoggedAndCountedWithItsRequestId) {
   EXPECT_EQ(searches, 1u);
   Drain();
   bool logged = false;
-  for (const std::string& text : LogLines()) {
-    const nlohmann::json line = nlohmann::json::parse(text);
-    if (line["message"] != "request" || line["request_id"] != "chosen-by-the-caller") continue;
+  for (const nlohmann::json& line : LogLinesOf("request")) {
+    if (line["request_id"] != "chosen-by-the-caller") continue;
     logged = true;
     EXPECT_EQ(line["method"], "Search");
     EXPECT_EQ(line["peer"], "in-process");
@@ -273,9 +273,7 @@ TEST_F(NearfieldServiceTest, AServerThatDoesNotServeRefusesCallsWithAHint) {
   const CallEnd end = SearchInProcess(SearchFor("a", {1, 1}));
   EXPECT_THAT(end.status, StatusIs(kUnavailable));
   EXPECT_EQ(end.retry_after_ms, 1000);
-  pb::GetLimitsResponse limits;
-  EXPECT_OK(CallInProcess(&NearfieldService::GetLimits, pb::GetLimitsRequest(), &limits).status);
-  EXPECT_GT(limits.k_max(), 0u);
+  EXPECT_GT(CallInProcessOk(&NearfieldService::GetLimits).k_max(), 0u);
   ASSERT_EQ(server_->Boot(make_engine_), ExitCode::kClean);
 }
 

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <memory>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "tests/server/ordinal_reuse_fixture.h"

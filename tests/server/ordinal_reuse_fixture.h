@@ -32,13 +32,11 @@ class CollectionOrdinalsTest : public ::testing::Test {
   };
 
   void Start(int64_t ordinals_max) {
-    EngineOptions options;
-    options.backend = BackendChoice::kCpu;
-    options.memory_bytes = int64_t{64} << 20;
-    options.host_memory_bytes = int64_t{64} << 20;
-    options.threads = 1;
-    options.ordinals_max = ordinals_max;
-    engine_ = *Engine::Create(options);
+    engine_ = *Engine::Create({.backend = BackendChoice::kCpu,
+                               .memory_bytes = int64_t{64} << 20,
+                               .host_memory_bytes = int64_t{64} << 20,
+                               .threads = 1,
+                               .ordinals_max = ordinals_max});
     catalog_ = std::make_unique<Catalog>(
         Catalog::Base{.engine = engine_.get(), .store = nullptr, .filter_cache_bytes = 100'000},
         /*collections_max=*/1);
@@ -91,9 +89,7 @@ class CollectionOrdinalsTest : public ::testing::Test {
     model_.epoch = deleted->epoch;
   }
 
-  void Tidy() {
-    ASSERT_OK(named_->attributes->Tidy(*named_->collection, [] { return false; }));
-  }
+  void Tidy() { ASSERT_OK(named_->attributes->Tidy(*named_->collection, Never)); }
 
   std::vector<float> DrawVector() {
     return {static_cast<float>(random_.Between(-2, 3)), static_cast<float>(random_.Between(-2, 3))};
@@ -102,8 +98,7 @@ class CollectionOrdinalsTest : public ::testing::Test {
   ChosenRows Choose(const FilterTree& tree, std::shared_ptr<const PinnedEpoch> at) {
     const auto filter = ValidateFilter(tree, schema_, {});
     EXPECT_OK(filter);
-    return *named_->attributes->Choose(*named_->collection, *filter, std::move(at),
-                                       [] { return false; });
+    return *named_->attributes->Choose(*named_->collection, *filter, std::move(at), Never);
   }
 
   // Returns all rows that pass at the state, in order.

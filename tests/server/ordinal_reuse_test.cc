@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "tests/server/fails_with.h"
 #include "tests/server/ordinal_reuse_fixture.h"
 #include "tests/testing/forwarding_collection.h"
 
@@ -18,8 +17,6 @@ namespace {
 using testing::BytesEqual;
 
 constexpr uint64_t kIdsMax = 500;
-
-bool Never() { return false; }
 
 // Calls `looking` before each LiveRows.
 class WatchedCollection final : public testing::ForwardingCollection {

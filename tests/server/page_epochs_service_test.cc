@@ -1,11 +1,10 @@
 // Tests of the state to which the pages of a search belong, and of how long it is kept.
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "server/store/store.h"
 #include "tests/server/pages_fixture.h"
-#include "tests/server/refused_with.h"
+#include "tests/server/server_fixture.h"
 #include "tests/server/store/model_store.h"
 
 namespace nearfield::server {

@@ -1,8 +1,6 @@
 // PagesServiceTest: a server over the engine with a fake device, whose answers are read in pages.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <cstdint>
 #include <numeric>
 #include <optional>
@@ -126,12 +124,6 @@ class PagesServiceTest : public ServerFixture {
     pb::SearchResponse response;
     EXPECT_OK(Search(request, &response));
     return response.results(0).next_cursor();
-  }
-  grpc::Status SearchAs(const std::string& caller, const pb::SearchRequest& request,
-                        pb::SearchResponse* response) {
-    grpc::ClientContext context;
-    context.AddMetadata("nearfield-caller", caller);
-    return retrieval_->Search(&context, request, response);
   }
 
   const uint64_t seed_ = testing::TestSeed();

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tests/server/pages_fixture.h"
-#include "tests/server/refused_with.h"
+#include "tests/server/server_fixture.h"
 
 namespace nearfield::server {
 namespace {
@@ -55,8 +55,7 @@ TEST_F(PagesServiceTest, SearchSaysWhereItsLimitCutsTheOrder) {
   const Pages pages = OneByOne(search);
   EXPECT_THAT(pages.sizes, ElementsAre(16, 16, 8));
   search.set_cursor(All(search, 32).next_cursor);
-  pb::SearchResponse last;
-  ASSERT_OK(Search(search, &last));
+  const auto last = CallOk(&Retrieval::Search, search);
   EXPECT_EQ(last.results(0).scores_size(), 8);
   EXPECT_TRUE(last.results(0).cut());
   EXPECT_FALSE(last.results(0).has_next_cursor());
@@ -76,8 +75,7 @@ TEST_F(PagesServiceTest, SearchIsNotCutWhereTheLimitIsTheLastRow) {
   EXPECT_THAT(OneByOne(search).sizes, ElementsAre(20, 20));
   search.set_with_cursor(true);
   search.set_k(40);
-  pb::SearchResponse response;
-  ASSERT_OK(Search(search, &response));
+  const auto response = CallOk(&Retrieval::Search, search);
   EXPECT_FALSE(response.results(0).cut());
 }
 
@@ -133,8 +131,7 @@ TEST_F(PagesServiceTest, ACursorReadsItsOwnEpoch) {
   search.set_cursor(CursorBehind(search));
   CommitRow(1000);
   search.set_min_epoch(1);
-  pb::SearchResponse response;
-  ASSERT_OK(Search(search, &response));
+  const auto response = CallOk(&Retrieval::Search, search);
   EXPECT_EQ(response.epoch(), 1u);
   search.set_min_epoch(2);
   EXPECT_THAT(Search(search),

@@ -7,7 +7,15 @@
 #include "absl/status/status.h"
 #include "tests/testing/status_matchers.h"
 
-namespace nearfield::server {
+namespace nearfield {
+
+// Matches an absl::Status or absl::StatusOr with this code whose message contains every part.
+template <typename... Parts>
+auto FailsWith(absl::StatusCode code, const Parts&... parts) {
+  return ::absl_testing::StatusIs(code, ::testing::AllOf(::testing::HasSubstr(parts)...));
+}
+
+namespace server {
 
 using ::absl_testing::IsOkAndHolds;
 using ::absl_testing::StatusIs;
@@ -29,5 +37,8 @@ using ::testing::UnorderedElementsAre;
 
 // A gRPC code has the number of the absl::StatusCode of its meaning, so tests of both use these.
 using enum absl::StatusCode;
+// The check of a caller that never cancels.
+inline bool Never() { return false; }
 
-}  // namespace nearfield::server
+}  // namespace server
+}  // namespace nearfield

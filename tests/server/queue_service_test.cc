@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "server/calls/caller_name.h"
-#include "tests/server/refused_with.h"
+#include "tests/server/server_fixture.h"
 
 namespace nearfield::server {
 namespace {
@@ -34,13 +34,6 @@ class QueueServiceTest : public ServerFixture {
     AwaitWaiting(waiting);
     return status;
   }
-  grpc::Status SearchAs(const std::string& caller,
-                        const pb::SearchRequest& request = SearchFor("c", {1, 0})) {
-    grpc::ClientContext context;
-    if (!caller.empty()) context.AddMetadata("nearfield-caller", caller);
-    pb::SearchResponse response;
-    return retrieval_->Search(&context, request, &response);
-  }
   // Uploads a collection "c" with one row of 32 KiB.
   void UploadWideRow() {
     ASSERT_OK(CreateCollection("c", 8192));
@@ -69,8 +62,7 @@ class QueueServiceTest : public ServerFixture {
     pb::FetchRequest request;
     request.set_collection("c");
     request.mutable_ids()->mutable_numbers()->Add(ids.begin(), ids.end());
-    pb::FetchResponse response;
-    const grpc::Status status = retrieval_->Fetch(&context, request, &response);
+    const grpc::Status status = Call(&Retrieval::Fetch, request, nullptr, &context);
     if (hint != nullptr) *hint = Trailer(context, "retry-after-ms");
     return status;
   }
@@ -126,8 +118,7 @@ TEST_F(QueueServiceTest, WhatWouldMissItsDeadlineIsRefusedWithAHint) {
   while (status.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(30));
-    pb::SearchResponse response;
-    status = retrieval_->Search(&context, SearchFor("c", {1, 0}), &response);
+    status = Search(SearchFor("c", {1, 0}), nullptr, &context);
     hint = Trailer(context, "retry-after-ms");
   }
   EXPECT_THAT(status.error_message(), HasSubstr("its deadline is in"));

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tests/server/refused_with.h"
+#include "tests/server/server_fixture.h"
 
 namespace nearfield::server {
 namespace {
@@ -118,16 +118,14 @@ TEST_F(RetrievalServiceTest, FetchAndCountCheckTheirArgumentsBeforeTheyAwaitAnEp
   ServeRows();
   const auto soon = [] { return std::chrono::system_clock::now() + std::chrono::seconds(5); };
   const pb::FetchRequest fetch = FromText("collection: 'c' min_epoch: 1000");
-  pb::FetchResponse fetched;
   grpc::ClientContext fetch_context;
   fetch_context.set_deadline(soon());
-  EXPECT_THAT(retrieval_->Fetch(&fetch_context, fetch, &fetched),
+  EXPECT_THAT(Call(&Retrieval::Fetch, fetch, nullptr, &fetch_context),
               RefusedWith(kInvalidArgument, "ids = 0 ids"));
   const pb::CountRequest count = FromText("collection: 'c' min_epoch: 1000 filter {}");
-  pb::CountResponse counted;
   grpc::ClientContext count_context;
   count_context.set_deadline(soon());
-  EXPECT_THAT(retrieval_->Count(&count_context, count, &counted),
+  EXPECT_THAT(Call(&Retrieval::Count, count, nullptr, &count_context),
               RefusedWith(kInvalidArgument, "filter"));
 }
 
@@ -141,8 +139,7 @@ TEST_F(RetrievalServiceTest, ACallerNameAboveTheLimitIsRefused) {
     return call(&context);
   };
   const auto search = [&](grpc::ClientContext* context) {
-    pb::SearchResponse response;
-    return retrieval_->Search(context, SearchFor("c", {1, 0}), &response);
+    return Search(SearchFor("c", {1, 0}), nullptr, context);
   };
   const auto stream = [&](grpc::ClientContext* context) {
     const auto searches = retrieval_->SearchStream(context);
@@ -265,20 +262,16 @@ TEST_F(RetrievalServiceTest, EveryReplyAndErrorCarriesARequestIdAndOneLogLine) {
        std::vector<std::pair<std::string, std::string>>{{"mine-1", "c"}, {"mine-2", "nope\n"}}) {
     grpc::ClientContext context;
     context.AddMetadata("x-request-id", sent);
-    pb::SearchResponse response;
-    static_cast<void>(retrieval_->Search(&context, SearchFor(collection, {1, 0}), &response).ok());
+    static_cast<void>(Search(SearchFor(collection, {1, 0}), nullptr, &context).ok());
     EXPECT_THAT(Trailer(context, "nearfield-request-id"), Optional(sent));
   }
   grpc::ClientContext context;
   context.AddMetadata("x-request-id", "has a blank");
-  pb::SearchResponse response;
-  EXPECT_OK(retrieval_->Search(&context, SearchFor("c", {1, 0}), &response));
+  EXPECT_OK(Search(SearchFor("c", {1, 0}), nullptr, &context));
   EXPECT_THAT(Trailer(context, "nearfield-request-id"), Optional(MatchesRegex("[0-9a-f]+")));
   Drain();
   int found = 0;
-  for (const std::string& text : LogLines()) {
-    const auto line = nlohmann::json::parse(text);
-    if (line["message"] != "request") continue;
+  for (const nlohmann::json& line : LogLinesOf("request")) {
     if (line["request_id"] == "mine-1") {
       ++found;
       EXPECT_EQ(line["method"], "Search");
@@ -302,11 +295,8 @@ TEST_F(RetrievalServiceTest, EveryReplyAndErrorCarriesARequestIdAndOneLogLine) {
 TEST_F(RetrievalServiceTest, ALostDeviceIsUnavailableWithAHint) {
   ServeRows();
   script_->device->Lose();
-  grpc::ClientContext context;
-  pb::SearchResponse response;
-  EXPECT_THAT(retrieval_->Search(&context, SearchFor("c", {1, 0}), &response),
-              RefusedWith(kUnavailable, "device is lost"));
-  EXPECT_TRUE(Trailer(context, "retry-after-ms").has_value());
+  ExpectRefusedWithHint(&Retrieval::Search, SearchFor("c", {1, 0}),
+                        RefusedWith(kUnavailable, "device is lost"));
 }
 
 }  // namespace

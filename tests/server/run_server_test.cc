@@ -5,7 +5,6 @@
 #include <sstream>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "tests/server/server_process.h"
 

@@ -7,10 +7,9 @@
 #include <thread>
 #include <vector>
 
-#include "tests/server/refused_with.h"
+#include "tests/server/server_fixture.h"
 #include "tests/server/store/model_store.h"
 #include "tests/server/store/older_catalog.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
 namespace {
@@ -46,8 +45,7 @@ class ScanServiceTest : public ServerFixture {
   grpc::Status SearchAs(const std::string& request_id, const std::string& collection) {
     grpc::ClientContext context;
     context.AddMetadata("x-request-id", request_id);
-    pb::SearchResponse response;
-    return retrieval_->Search(&context, SearchFor(collection, {1, 0}), &response);
+    return Search(SearchFor(collection, {1, 0}), nullptr, &context);
   }
 
   // Searches one at a time, so that none share a pass.
@@ -67,9 +65,8 @@ class ScanServiceTest : public ServerFixture {
 
   // Returns the log line of that call. Requires: the server has drained.
   nlohmann::json LineOf(const std::string& request_id) {
-    for (const std::string& text : LogLines()) {
-      nlohmann::json line = nlohmann::json::parse(text);
-      if (line["message"] == "request" && line["request_id"] == request_id) return line;
+    for (const nlohmann::json& line : LogLinesOf("request")) {
+      if (line["request_id"] == request_id) return line;
     }
     ADD_FAILURE() << "no line of " << request_id;
     return {};
@@ -137,15 +134,12 @@ TEST_F(ScanServiceTest, AStoredCollectionOfTheRemovedBf16ScanIsServedWithInt8Cod
   Serve();
   for (const std::string name : {"codes", "plain"}) {
     EXPECT_EQ(Get(name).scan(), pb::SCAN_CHOICE_INT8);
-    pb::SearchResponse response;
-    ASSERT_OK(Search(SearchFor(name, {1, 0}), &response));
+    const auto response = CallOk(&Retrieval::Search, SearchFor(name, {1, 0}));
     EXPECT_EQ(response.cost().scan_precision(), pb::SCAN_PRECISION_INT8);
   }
   Drain();
   std::vector<std::string> told;
-  for (const std::string& text : LogLines()) {
-    const nlohmann::json line = nlohmann::json::parse(text);
-    if (line["message"] != "a collection of scan bf16 is served with int8 codes") continue;
+  for (const auto& line : LogLinesOf("a collection of scan bf16 is served with int8 codes")) {
     told.push_back(line["collection"]);
   }
   EXPECT_THAT(told, ElementsAre("codes", "plain"));
@@ -202,8 +196,7 @@ TEST_F(ScanServiceTest, AReplyTellsThePathItsEscalationsAndTheReadLimit) {
 
 TEST_F(ScanServiceTest, WithoutAKnownBandwidthThereIsNoReadLimit) {
   ServeBoth();
-  pb::SearchResponse response;
-  ASSERT_OK(Search(SearchFor("codes", {1, 0}), &response));
+  const auto response = CallOk(&Retrieval::Search, SearchFor("codes", {1, 0}));
   EXPECT_EQ(response.cost().bytes_read(), 32u);
   EXPECT_EQ(response.cost().read_ns_min(), 0u);
 }

@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/server/refused_with.h"
+#include "tests/server/server_fixture.h"
 
 namespace nearfield::server {
 namespace {
@@ -25,8 +25,7 @@ TEST_F(SearchServiceTest, AnswersTheThreeKindsOfQuery) {
       queries { vector { values: [1, 0] } }
       queries { encoded { dtype: DATA_TYPE_BFLOAT16 data: '\200\277\000\000' } }
       queries { row_id { number: 4 } })");
-  pb::SearchResponse response;
-  ASSERT_OK(Search(request, &response));
+  const auto response = CallOk(&Retrieval::Search, request);
   EXPECT_EQ(response.epoch(), 1u);
   ASSERT_EQ(response.results_size(), 3);
   EXPECT_THAT(response.results(0).ids().numbers(), ElementsAre(4, 3));
@@ -48,8 +47,7 @@ TEST_F(SearchServiceTest, TenNeighborsWhereKIsAbsentAndNothingMoreThanAskedFor) 
   std::vector<uint64_t> more;
   for (uint64_t id = 10; id < 30; ++id) more.push_back(id);
   ASSERT_OK(UploadRows("c", more));
-  pb::SearchResponse response;
-  ASSERT_OK(Search(SearchFor("c", {1, 0}), &response));
+  const auto response = CallOk(&Retrieval::Search, SearchFor("c", {1, 0}));
   EXPECT_EQ(response.results(0).scores_size(), 10);
   EXPECT_EQ(response.results(0).payloads_size(), 0);
   EXPECT_FALSE(response.results(0).has_vectors());
@@ -58,8 +56,7 @@ TEST_F(SearchServiceTest, TenNeighborsWhereKIsAbsentAndNothingMoreThanAskedFor) 
 TEST_F(SearchServiceTest, AnEmptyCollectionGivesEmptyAnswers) {
   Serve();
   ASSERT_OK(CreateCollection("empty"));
-  pb::SearchResponse response;
-  ASSERT_OK(Search(SearchFor("empty", {1, 0}), &response));
+  const auto response = CallOk(&Retrieval::Search, SearchFor("empty", {1, 0}));
   ASSERT_EQ(response.results_size(), 1);
   EXPECT_EQ(response.results(0).scores_size(), 0);
 }
@@ -136,8 +133,7 @@ TEST_F(SearchServiceTest, AFullQueueIsRefusedWithAHint) {
   auto second = SearchLater();
   while (server_->state().core()->queue.waiting() < 1) std::this_thread::yield();
   grpc::ClientContext context;
-  pb::SearchResponse response;
-  EXPECT_THAT(retrieval_->Search(&context, SearchFor("c", {1, 0}), &response),
+  EXPECT_THAT(Search(SearchFor("c", {1, 0}), nullptr, &context),
               RefusedWith(kResourceExhausted, "queue is full"));
   EXPECT_THAT(Trailer(context, "retry-after-ms"), Optional(MatchesRegex("[0-9]+")));
   script_->search_gate.Open();
@@ -161,8 +157,7 @@ TEST_F(SearchServiceTest, AReplyAboveTheLimitIsRefusedWithAdviceAndNoHint) {
   pb::SearchRequest wide = SearchFor("wide", std::vector<float>(8192, 1.0f));
   wide.set_with_vectors(true);
   grpc::ClientContext context;
-  pb::SearchResponse response;
-  EXPECT_THAT(retrieval_->Search(&context, wide, &response),
+  EXPECT_THAT(Search(wide, nullptr, &context),
               RefusedWith(kResourceExhausted, "SearchStream", "65536"));
   EXPECT_EQ(Trailer(context, "retry-after-ms"), std::nullopt);
   EXPECT_EQ(script_->searches, 0) << "known before the device works for it";
@@ -196,9 +191,7 @@ TEST_F(SearchServiceTest, ASearchWhoseDeadlinePassesInTheQueueNeverReachesTheDev
   script_->search_gate.AwaitArrivals(1);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(1000));
-  pb::SearchResponse response;
-  EXPECT_THAT(retrieval_->Search(&context, SearchFor("c", {1, 0}), &response),
-              HasCode(kDeadlineExceeded));
+  EXPECT_THAT(Search(SearchFor("c", {1, 0}), nullptr, &context), HasCode(kDeadlineExceeded));
   // The server measures the deadline from the arrival of the call, slightly later than the client.
   // The client may report the expiry first. Until the server has also dropped the second search, a
   // third one finds the queue full.
@@ -236,9 +229,8 @@ TEST_F(SearchServiceTest, CancellationReachesTheEngine) {
   ServeRows();
   script_->search_gate.Close();
   grpc::ClientContext context;
-  pb::SearchResponse response;
   auto search = std::async(std::launch::async, [&] {
-    return retrieval_->Search(&context, SearchFor("c", {1, 0}), &response);
+    return Search(SearchFor("c", {1, 0}), nullptr, &context);
   });
   script_->search_gate.AwaitArrivals(1);
   context.TryCancel();

@@ -122,8 +122,11 @@ void ServerFixture::ServeRows() {
   ASSERT_OK(UploadRows("c", {1, 2, 3, 4}, "payload"));
 }
 
-grpc::Status ServerFixture::Search(const pb::SearchRequest& request, pb::SearchResponse* response) {
-  return Call(&Retrieval::Search, request, response);
+grpc::Status ServerFixture::SearchAs(const std::string& caller, const pb::SearchRequest& request,
+                                     pb::SearchResponse* response) {
+  grpc::ClientContext context;
+  if (!caller.empty()) context.AddMetadata("nearfield-caller", caller);
+  return Search(request, response, &context);
 }
 
 pb::SearchRequest ServerFixture::SearchFor(const std::string& collection,
@@ -157,12 +160,6 @@ pb::UploadRequest ServerFixture::Block(const std::vector<uint64_t>& ids,
   return request;
 }
 
-pb::UploadRequest ServerFixture::Commit() {
-  pb::UploadRequest request;
-  request.mutable_commit();
-  return request;
-}
-
 std::string ServerFixture::Bytes(const std::vector<float>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
 }
@@ -178,6 +175,15 @@ std::optional<std::string> ServerFixture::Trailer(const grpc::ClientContext& con
 std::vector<std::string> InProcessServer::LogLines() {
   const std::lock_guard lock(log_mutex_);
   return log_lines_;
+}
+
+std::vector<nlohmann::json> InProcessServer::LogLinesOf(const std::string& message) {
+  std::vector<nlohmann::json> lines;
+  for (const std::string& text : LogLines()) {
+    nlohmann::json line = nlohmann::json::parse(text);
+    if (line["message"] == message) lines.push_back(std::move(line));
+  }
+  return lines;
 }
 
 }  // namespace nearfield::server

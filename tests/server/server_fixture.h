@@ -2,14 +2,14 @@
 // fixture that is one.
 #pragma once
 
-#include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
-#include <gtest/gtest.h>
 
 #include <memory>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <thread>
 #include <type_traits>
 #include <vector>
 
@@ -46,9 +46,10 @@ template <typename Code>
 auto HasCode(Code code) {
   return HasCode(code, ::testing::_);
 }
-template <typename Code, typename Message>
-auto HasCodeAndMessage(Code code, Message message) {
-  return HasCode(code, message);
+// As HasCode, for a message that contains every part.
+template <typename... Parts>
+auto RefusedWith(absl::StatusCode code, const Parts&... parts) {
+  return HasCode(code, AllOf(HasSubstr(parts)...));
 }
 
 // The methods of the services, for ServerFixture::Call.
@@ -97,8 +98,6 @@ class InProcessServer {
  public:
   InProcessServer();
   ~InProcessServer();
-  InProcessServer(const InProcessServer&) = delete;
-  InProcessServer& operator=(const InProcessServer&) = delete;
 
   // Call it before Listen.
   void Set(SettingBase& setting, const std::string& value);
@@ -108,6 +107,8 @@ class InProcessServer {
   void Serve();
   void Drain();
   std::vector<std::string> LogLines();
+  // Returns the log lines with this message.
+  std::vector<nlohmann::json> LogLinesOf(const std::string& message);
 
  protected:
   std::shared_ptr<testing::EngineScript> script_ = std::make_shared<testing::EngineScript>();
@@ -176,6 +177,10 @@ class ServerFixture : public ::testing::Test, public InProcessServer {
   // Device memory of such a row: its values, its norm and its rank.
   static constexpr int64_t kDeviceRowBytes = 8 + 8 + 4;
 
+  // Waits until the last upload has released its memory.
+  void AwaitNoUpload() {
+    while (script_->uploads_open > 0) std::this_thread::yield();
+  }
   // Returns the number of rows of a collection.
   uint64_t RowsCount(const std::string& collection = "c") {
     return CallOk(&Retrieval::Count, Of(collection)).rows_count();
@@ -191,14 +196,21 @@ class ServerFixture : public ::testing::Test, public InProcessServer {
   void ServeEmpty();
   // Serves a collection "c" with the rows 1, 2, 3, 4.
   void ServeRows();
-  grpc::Status Search(const pb::SearchRequest& request, pb::SearchResponse* response = nullptr);
+  grpc::Status Search(const pb::SearchRequest& request, pb::SearchResponse* response = nullptr,
+                      grpc::ClientContext* context = nullptr) {
+    return Call(&Retrieval::Search, request, response, context);
+  }
+  // As Search, but with the name of the caller, unless it is empty.
+  grpc::Status SearchAs(const std::string& caller,
+                        const pb::SearchRequest& request = SearchFor("c", {1, 0}),
+                        pb::SearchResponse* response = nullptr);
 
   static pb::SearchRequest SearchFor(const std::string& collection,
                                      const std::vector<float>& vector);
   static pb::UploadRequest Begin(const std::string& collection, uint64_t rows_max,
                                  uint64_t payload_bytes_max = 0);
   static pb::UploadRequest Block(const std::vector<uint64_t>& ids, const std::string& payload = "");
-  static pb::UploadRequest Commit();
+  static pb::UploadRequest Commit() { return FromText("commit {}"); }
   static std::string Bytes(const std::vector<float>& values);
 
   static std::optional<std::string> Trailer(const grpc::ClientContext& context,

@@ -16,10 +16,6 @@ using std::chrono::milliseconds;
 // Long enough that the thread itself never checks; the tests do.
 constexpr milliseconds kLimit(4'000'000);
 
-void Advance(FakeClock* clock, milliseconds time) {
-  clock->Advance(static_cast<double>(time.count()) * 1000);
-}
-
 TEST(UnreadRepliesTest, OnlyWhatIsOverdueIsCancelledAndOnce) {
   FakeClock clock;
   UnreadReplies replies(kLimit, &clock);
@@ -29,12 +25,12 @@ TEST(UnreadRepliesTest, OnlyWhatIsOverdueIsCancelledAndOnce) {
   UnreadReplies::Watch late;
   first.Begin(&replies, [&] { cancelled.push_back(1); });
   taken.Begin(&replies, [&] { cancelled.push_back(2); });
-  Advance(&clock, kLimit - milliseconds(1));
+  clock.Advance(kLimit - milliseconds(1));
   late.Begin(&replies, [&] { cancelled.push_back(3); });
   replies.CancelOverdue();
   EXPECT_THAT(cancelled, ElementsAre());
   taken.End();
-  Advance(&clock, milliseconds(1));
+  clock.Advance(milliseconds(1));
   replies.CancelOverdue();
   replies.CancelOverdue();
   EXPECT_THAT(cancelled, ElementsAre(1));
@@ -46,7 +42,7 @@ TEST(UnreadRepliesTest, TheCancelMayEndTheWatchItself) {
   UnreadReplies replies(kLimit, &clock);
   auto watch = std::make_unique<UnreadReplies::Watch>();
   watch->Begin(&replies, [&] { watch.reset(); });
-  Advance(&clock, kLimit);
+  clock.Advance(kLimit);
   replies.CancelOverdue();
   EXPECT_EQ(watch, nullptr);
   EXPECT_EQ(replies.cancelled_count(), 1);
@@ -65,7 +61,7 @@ TEST(UnreadRepliesTest, TheEndOfAWatchWaitsForItsCancel) {
     go_on.get_future().wait();
     over = true;
   });
-  Advance(&clock, kLimit);
+  clock.Advance(kLimit);
   auto looking = std::async(std::launch::async, [&] { replies.CancelOverdue(); });
   begun.get_future().wait();
   auto ending = std::async(std::launch::async, [&] {

@@ -2,11 +2,9 @@
 #include "server/scheduler/upload_places.h"
 
 #include <chrono>
-#include <memory>
 #include <string>
 
 #include "server/scheduler/retry_hint.h"
-#include "tests/server/fails_with.h"
 #include "tests/server/fake_clock.h"
 #include "tests/server/prelude.h"
 

@@ -11,8 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tests/server/ingest_fixture.h"
-#include "tests/server/refused_with.h"
+#include "tests/server/server_fixture.h"
 #include "tests/server/store/model_store.h"
 
 namespace nearfield::server {
@@ -45,7 +44,7 @@ class HookedClock final : public Clock {
   std::atomic<TimePoint::duration> ahead_{};
 };
 
-class IngestUploadsTest : public IngestServiceTest {
+class IngestUploadsTest : public ServerFixture {
  protected:
   void ServeDurably() {
     Set(settings_.data_dir, dir_ / "data");

@@ -21,8 +21,6 @@ constexpr int32_t SlabShift(int64_t bytes) { return bytes >= (int64_t{1} << 30) 
 class Arena {
  public:
   Arena() = default;
-  Arena(const Arena&) = delete;
-  Arena& operator=(const Arena&) = delete;
   ~Arena();
 
   struct Sizes {

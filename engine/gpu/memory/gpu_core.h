@@ -50,8 +50,6 @@ class GpuCore {
  public:
   static absl::StatusOr<std::shared_ptr<GpuCore>> Create(const GpuOptions& options);
   ~GpuCore();
-  GpuCore(const GpuCore&) = delete;
-  GpuCore& operator=(const GpuCore&) = delete;
 
   // Makes the device current in the calling thread. Call it before any other CUDA call.
   // Returns: OK only while the device is alive.

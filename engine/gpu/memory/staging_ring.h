@@ -26,8 +26,6 @@ class StagingRing {
   };
 
   StagingRing() = default;
-  StagingRing(const StagingRing&) = delete;
-  StagingRing& operator=(const StagingRing&) = delete;
 
   // Call once. The device memory is part of the arena's workspace: buffers_count * buffer_bytes.
   absl::Status Create(DeviceHealth& health, Arena& arena, const Shape& shape);

@@ -17,8 +17,6 @@ namespace nearfield::gpu {
 class DeviceHealth {
  public:
   explicit DeviceHealth(int device) : device_(device) {}
-  DeviceHealth(const DeviceHealth&) = delete;
-  DeviceHealth& operator=(const DeviceHealth&) = delete;
 
   // Returns OK; ResourceExhausted (out of memory during setup; the device remains usable); or
   // Unavailable (the device is lost). `call` names the CUDA function. It must outlive the engine:

@@ -1,9 +1,6 @@
 // Tests of a collection's columns: versions, merged and dropped chunks, concurrent use.
 #include "server/attributes/columns.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -14,15 +11,12 @@
 
 #include "tests/server/attributes/attribute_rows.h"
 #include "tests/server/attributes/filter_maker.h"
+#include "tests/server/prelude.h"
 #include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
 namespace {
 
-using ::absl_testing::StatusIs;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::Random;
 
 const std::vector<AttributeSpec>& Specs() {
@@ -276,7 +270,7 @@ TEST(AttributeColumnsTest, OrdinalsEndAt32Bits) {
   const AttributeSchema schema = *AttributeSchema::Create(Specs(), {});
   AttributeChunkBuilder builder(&schema);
   ASSERT_OK(builder.Append(BlockOf(schema, Numbered(2))));
-  EXPECT_THAT(builder.Build(0xffffffffu), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(builder.Build(0xffffffffu), StatusIs(kResourceExhausted));
   const auto chunks = builder.Build(0xfffffffeu);
   ASSERT_OK(chunks);
   EXPECT_EQ(chunks->front()->last(), 0xffffffffu);
@@ -300,7 +294,7 @@ TEST(AttributeColumnsTest, VersionsNameWhatIsThere) {
   EXPECT_GT(first->version, empty->version);
   EXPECT_TRUE(empty->chunks.empty());
   EXPECT_THAT(columns.Add(ChunksOf(schema, rows, 13)),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("1 ordinals, 13 the first")));
+              FailsWith(kInvalidArgument, "1 ordinals, 13 the first"));
   EXPECT_EQ(columns.Snapshot(), first);
 
   // The half-dropped chunk shrinks in the next merge. The completely dropped chunk is removed

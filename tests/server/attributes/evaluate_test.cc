@@ -2,25 +2,18 @@
 // were uploaded.
 #include "server/attributes/evaluate.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/escaping.h"
 #include "tests/server/attributes/attribute_rows.h"
 #include "tests/server/attributes/filter_maker.h"
+#include "tests/server/prelude.h"
 #include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
 namespace {
 
-using ::absl_testing::StatusIs;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 using testing::Random;
 
 std::vector<uint32_t> Evaluated(const FilterTree& tree, const AttributeColumns& columns,
@@ -212,13 +205,11 @@ TEST_F(EvaluateMissingValuesTest, ErrorsOfIdsAndCancellationEndIt) {
   ASSERT_OK(filter);
   EvaluateOptions options;
   options.resolve_ids = [](const IdColumn&) { return absl::UnavailableError("device lost"); };
-  EXPECT_THAT(Evaluate(*filter, *columns_->Snapshot(), options),
-              StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(Evaluate(*filter, *columns_->Snapshot(), {}), StatusIs(absl::StatusCode::kInternal));
+  EXPECT_THAT(Evaluate(*filter, *columns_->Snapshot(), options), StatusIs(kUnavailable));
+  EXPECT_THAT(Evaluate(*filter, *columns_->Snapshot(), {}), StatusIs(kInternal));
   options = IdsAreOrdinals(3);
   options.cancelled = [] { return true; };
-  EXPECT_THAT(Evaluate(*filter, *columns_->Snapshot(), options),
-              StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(Evaluate(*filter, *columns_->Snapshot(), options), StatusIs(kCancelled));
 }
 
 }  // namespace

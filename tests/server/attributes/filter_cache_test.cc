@@ -2,23 +2,18 @@
 // another state.
 #include "server/attributes/filter_cache.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <memory>
-#include <string>
 #include <thread>
 #include <vector>
 
 #include "tests/server/attributes/attribute_rows.h"
 #include "tests/server/attributes/filter_maker.h"
+#include "tests/server/prelude.h"
 #include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
 namespace {
 
-using ::absl_testing::StatusIs;
 using testing::Random;
 
 std::vector<uint32_t> Chosen(const RowFilter& rows) {
@@ -126,7 +121,7 @@ TEST_F(FilterCacheTest, NothingIsKeptOfErrorsOrWithoutMemory) {
   EvaluateOptions cancelled;
   cancelled.cancelled = [] { return true; };
   EXPECT_THAT(cache.Evaluate(Valid(Exists(specs_[0].name)), *columns_->Snapshot(), cancelled, 0),
-              StatusIs(absl::StatusCode::kCancelled));
+              StatusIs(kCancelled));
   EXPECT_EQ(cache.stats().entries_count, 0);
 }
 

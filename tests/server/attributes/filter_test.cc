@@ -2,9 +2,6 @@
 // paths in errors.
 #include "server/attributes/filter.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -15,16 +12,11 @@
 
 #include "tests/server/attributes/attribute_rows.h"
 #include "tests/server/attributes/filter_maker.h"
+#include "tests/server/prelude.h"
 #include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::server {
 namespace {
-
-using ::absl_testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 AttributeSchema Schema() {
   return *AttributeSchema::Create(
@@ -42,8 +34,7 @@ absl::Status Checked(FilterTree tree, const AttributeLimits& limits = {}) {
 }
 
 auto Refused(const std::string& path, const std::string& part) {
-  return StatusIs(absl::StatusCode::kInvalidArgument,
-                  AllOf(StartsWith(path + ": "), HasSubstr(part)));
+  return StatusIs(kInvalidArgument, AllOf(StartsWith(path + ": "), HasSubstr(part)));
 }
 
 FilterTree Equal(const std::string& name, ValueColumn value) {

@@ -1,14 +1,11 @@
 // Tests of the row encoding: attributes survive it to the bit, and no other bytes are accepted.
 #include "server/attributes/row_encoding.h"
 
-#include <cmath>
-#include <limits>
 #include <string>
 #include <vector>
 
 #include "tests/server/attributes/attribute_rows.h"
 #include "tests/server/attributes/filter_maker.h"
-#include "tests/server/fails_with.h"
 #include "tests/server/prelude.h"
 #include "tests/testing/seed.h"
 

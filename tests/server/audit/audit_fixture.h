@@ -3,42 +3,21 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "server/audit/audit.h"
 #include "server/collections/collection_upload.h"
 #include "tests/server/fake_clock.h"
 #include "tests/server/prelude.h"
+#include "tests/server/store/model_store.h"
 #include "tests/testing/fake_engine.h"
 
 namespace nearfield::server {
-
-class TempPlace {
- public:
-  TempPlace() {
-    std::string name = (std::filesystem::temp_directory_path() / "nearfield-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  TempPlace(const TempPlace&) = delete;
-  TempPlace& operator=(const TempPlace&) = delete;
-  ~TempPlace() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 struct Raised {
   std::string what;
@@ -96,7 +75,7 @@ class AuditFixture : public ::testing::Test {
             .request_id = "request-7"};
   }
 
-  TempPlace place_;
+  store::TempDir place_;
   testing::FakeEngine fake_ = testing::MakeFakeEngine();
   FakeClock clock_;
   std::atomic<int64_t> stops_{0};

@@ -1,6 +1,7 @@
 // Tests of the auditor: the mismatches it finds, the answers it drops, and its limit on CPU time.
 #include "server/audit/auditor.h"
 
+#include <filesystem>
 #include <thread>
 
 #include "tests/server/audit/audit_fixture.h"
@@ -8,10 +9,6 @@
 
 namespace nearfield::server {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 void IgnoreCounts(const AuditCounts& /*counts*/) {}
 

@@ -3,13 +3,12 @@
 
 #include "server/audit/record_folder.h"
 #include "tests/server/audit/audit_fixture.h"
-#include "tests/server/fails_with.h"
 
 namespace nearfield::server {
 namespace {
 
 TEST(RecordFolderTest, TakesABoundedNumberAndNothingTooLarge) {
-  const TempPlace place;
+  const store::TempDir place;
   RecordFolder folder(place / "audit");
   EXPECT_EQ(folder.Count(), 0);
   EXPECT_THAT(folder.Write(std::string(kRecordBytesMax + 1, 'x'), 5),
@@ -32,7 +31,7 @@ TEST(RecordFolderTest, WithoutAPlaceNothingIsKept) {
   RecordFolder none("");
   EXPECT_THAT(none.Write("{}", 1), StatusIs(kFailedPrecondition));
   EXPECT_EQ(none.Count(), 0);
-  const TempPlace place;
+  const store::TempDir place;
   RecordFolder lost(place / "not/there");
   EXPECT_THAT(lost.Write("{}", 1), StatusIs(kNotFound));
 }

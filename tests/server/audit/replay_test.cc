@@ -1,12 +1,12 @@
 // Tests that the command-line client repeats a recorded check without a server, to the bit.
 #include <cmath>
 #include <cstring>
+#include <sstream>
 
 #include "client/cli/audit_record.h"
 #include "client/cli/canonical_score.h"
 #include "engine/oracle/oracle.h"
 #include "tests/server/audit/audit_fixture.h"
-#include "tests/server/fails_with.h"
 #include "tests/testing/corpora.h"
 #include "tests/testing/seed.h"
 

@@ -4,7 +4,6 @@
 #include <thread>
 
 #include "tests/server/audit/audit_fixture.h"
-#include "tests/server/fails_with.h"
 #include "tests/testing/random.h"
 #include "tests/testing/seed.h"
 

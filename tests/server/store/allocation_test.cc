@@ -1,8 +1,5 @@
 // Tests changes of the store while any allocation fails: each change happens as a whole or not at
 // all.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -12,7 +9,6 @@
 #include "server/store/store.h"
 #include "tests/server/store/model_store.h"
 #include "tests/testing/allocation_failure.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::store {
 namespace {

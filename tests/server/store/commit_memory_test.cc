@@ -1,5 +1,4 @@
 // Tests commits when SQLite runs out of memory, and then the error that reports it does too.
-#include <gtest/gtest.h>
 #include <sqlite3.h>
 
 #include <memory>
@@ -10,7 +9,6 @@
 #include "server/store/store.h"
 #include "tests/server/store/model_store.h"
 #include "tests/testing/allocation_failure.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::store {
 namespace {

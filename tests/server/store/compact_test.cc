@@ -1,23 +1,11 @@
 // Tests compaction: the same rows in fewer bytes, also with concurrent changes.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <string>
-
 #include "server/store/store.h"
 #include "tests/server/store/model_store.h"
 #include "tests/testing/random.h"
 #include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::store {
 namespace {
-
-using ::absl_testing::StatusIs;
-
-CompactOptions All() {
-  return {.dead_share_max = 0, .small_bytes_max = int64_t{1} << 40, .small_segments_min = 1};
-}
 
 TEST(StoreCompactTest, RandomCommitsAndCompactionsGiveTheModelsRows) {
   const TempDir dir;
@@ -62,7 +50,7 @@ TEST(StoreCompactTest, OneCompactionOfAllLeavesOnlyLiveRows) {
     ASSERT_OK(tested.Delete("a", number));
   }
   EXPECT_TRUE(tested.store().CompactionDue(id, {}));
-  const auto result = tested.store().Compact(id, All());
+  const auto result = tested.store().Compact(id, AllSegments());
   ASSERT_OK(result);
   const StoredCollection after = tested.store().Collections().front();
   EXPECT_EQ(after.segments_count, 1);
@@ -108,7 +96,7 @@ TEST(StoreCompactTest, AReplaceOrDropMeanwhileAbortsIt) {
   ModelStore tested(dir / "data");
   const int64_t id = tested.Create("a", 1);
   for (int64_t number = 1; number <= 4; ++number) ASSERT_OK(tested.Upload("a", number));
-  CompactOptions options = All();
+  CompactOptions options = AllSegments();
   bool dropped = false;
   options.cancelled = [&] {
     if (!dropped) {
@@ -117,8 +105,8 @@ TEST(StoreCompactTest, AReplaceOrDropMeanwhileAbortsIt) {
     dropped = true;
     return false;
   };
-  EXPECT_THAT(tested.store().Compact(id, options), StatusIs(absl::StatusCode::kAborted));
-  EXPECT_THAT(tested.store().Compact(id, {}), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(tested.store().Compact(id, options), StatusIs(kAborted));
+  EXPECT_THAT(tested.store().Compact(id, {}), StatusIs(kNotFound));
   tested.model().collections.clear();
   EXPECT_TRUE(tested.Same());
   EXPECT_OK(tested.store().Verify());
@@ -136,8 +124,8 @@ TEST(StoreCompactTest, ItLeavesTheFreeBytesThatDeletesNeed) {
   {
     const auto full = Store::Open(options);
     ASSERT_OK(full);
-    EXPECT_THAT((*full)->Compact(id, All()), StatusIs(absl::StatusCode::kResourceExhausted,
-                                                      ::testing::HasSubstr("for deletes")));
+    EXPECT_THAT((*full)->Compact(id, AllSegments()),
+                StatusIs(kResourceExhausted, ::testing::HasSubstr("for deletes")));
     EXPECT_OK((*full)->Verify());
   }
   tested.Reopen();
@@ -149,10 +137,10 @@ TEST(StoreCompactTest, CancelledItLeavesNothing) {
   ModelStore tested(dir / "data");
   const int64_t id = tested.Create("a", 1);
   for (int64_t number = 1; number <= 4; ++number) ASSERT_OK(tested.Upload("a", number));
-  CompactOptions options = All();
+  CompactOptions options = AllSegments();
   int64_t asked = 0;
   options.cancelled = [&asked] { return ++asked > 2; };
-  EXPECT_THAT(tested.store().Compact(id, options), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(tested.store().Compact(id, options), StatusIs(kCancelled));
   EXPECT_TRUE(tested.Same());
   EXPECT_OK(tested.store().Verify());
 }

@@ -1,6 +1,4 @@
 // Tests concurrent uploads into several collections, deletes, loads, compactions and snapshots.
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <string>
 #include <thread>
@@ -8,7 +6,6 @@
 
 #include "server/store/store.h"
 #include "tests/server/store/model_store.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::store {
 namespace {

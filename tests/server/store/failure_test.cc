@@ -1,7 +1,5 @@
 // Tests a store whose system calls fail: which failures end the call, the collection or the
 // process.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sqlite3.h>
 
 #include <algorithm>
@@ -16,23 +14,11 @@
 #include "server/store/store.h"
 #include "tests/server/store/failing_calls.h"
 #include "tests/server/store/model_store.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::store {
 namespace {
 
-using ::absl_testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-
-constexpr absl::StatusCode kResourceExhausted = absl::StatusCode::kResourceExhausted;
-constexpr absl::StatusCode kDataLoss = absl::StatusCode::kDataLoss;
-
 const auto kIgnore = [](const StoredBlock&) { return absl::OkStatus(); };
-
-CompactOptions All() {
-  return {.dead_share_max = 0, .small_bytes_max = int64_t{1} << 40, .small_segments_min = 1};
-}
 
 // Two collections with rows, and an open upload "t" into the first. ModelStore fails the test if
 // the store calls on_fatal.
@@ -91,17 +77,17 @@ TEST_P(StoreNoDescriptorTest, AFailedOpenEndsTheCallAndNotTheProcess) {
       const bool segment = absl::EndsWith(call.path, ".seg");
       return call.kind == FileCall::Kind::kOpen && segment ? GetParam() : 0;
     });
-    const auto exhausted = StatusIs(kResourceExhausted, HasSubstr("open"));
+    const auto exhausted = FailsWith(kResourceExhausted, "open");
     EXPECT_THAT(store().BeginUpload(a_, {}), exhausted);
     EXPECT_THAT(store().BeginUpload(a_, {.token = "u"}), exhausted);
     EXPECT_THAT(store().ResumeUpload("t", kIgnore), exhausted);
-    EXPECT_THAT(store().Compact(a_, All()), exhausted);
+    EXPECT_THAT(store().Compact(a_, AllSegments()), exhausted);
     EXPECT_THAT(store().Load(a_, kIgnore, {}), exhausted);
     EXPECT_OK(tested_.Delete("b", 2));
   }
   EXPECT_EQ(store().ReadFailuresOf(a_).count, 0);
   ASSERT_OK(store().ResumeUpload("t", kIgnore));
-  EXPECT_OK(store().Compact(a_, All()));
+  EXPECT_OK(store().Compact(a_, AllSegments()));
   EXPECT_OK(tested_.Upload("a", 5));
   tested_.Reopen();
   EXPECT_TRUE(tested_.Same());
@@ -138,7 +124,7 @@ TEST_F(StoreFailureTest, ASegmentThatVanishedOrIsForbiddenIsDataLoss) {
       const bool segment = absl::EndsWith(call.path, ".seg");
       return call.kind == FileCall::Kind::kOpen && segment ? error : 0;
     });
-    EXPECT_THAT(store().Load(a_, kIgnore, {}), StatusIs(kDataLoss, HasSubstr(".seg")));
+    EXPECT_THAT(store().Load(a_, kIgnore, {}), FailsWith(kDataLoss, ".seg"));
     EXPECT_THAT(store().ReadFailuresOf(a_).latest, StatusIs(kDataLoss));
     EXPECT_EQ(store().ReadFailuresOf(b_).count, 0);
   }
@@ -161,14 +147,14 @@ TEST_F(StoreFailureTest, AnyReadThatFailsInACompactionEndsOnlyTheCompaction) {
         failed = true;
         return EIO;
       });
-      compacted = store().Compact(a_, All()).status();
+      compacted = store().Compact(a_, AllSegments()).status();
     }
     if (!failed) {
       EXPECT_OK(compacted);
       EXPECT_GT(at, 4);
       break;
     }
-    EXPECT_THAT(compacted, StatusIs(kDataLoss, AllOf(HasSubstr(".seg"), HasSubstr("read"))));
+    EXPECT_THAT(compacted, FailsWith(kDataLoss, ".seg", "read"));
     EXPECT_THAT(store().ReadFailuresOf(a_).latest, StatusIs(kDataLoss));
     EXPECT_EQ(store().ReadFailuresOf(b_).count, 0);
     ASSERT_TRUE(tested_.Same()) << at;
@@ -191,7 +177,7 @@ TEST_F(StoreFailureTest, AnUnreadableHeaderTakesOnlyItsCollectionOut) {
       });
       tested_.Reopen();
     }
-    EXPECT_THAT(store().Load(a_, kIgnore, {}), StatusIs(kDataLoss, HasSubstr(segment)));
+    EXPECT_THAT(store().Load(a_, kIgnore, {}), FailsWith(kDataLoss, segment));
     EXPECT_OK(store().Load(b_, kIgnore, {}));
     EXPECT_OK(tested_.Upload("b", 10 + error));
   }
@@ -212,8 +198,8 @@ TEST_F(StoreFailureTest, AFailedSyncOfASegmentIsFatal) {
   const FailingCalls failing([](const FileCall& call) {
     return call.kind == FileCall::Kind::kSync && absl::EndsWith(call.path, ".seg") ? EIO : 0;
   });
-  EXPECT_THAT((*writer)->Sync(), StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(fatal, StatusIs(absl::StatusCode::kInternal, HasSubstr("fdatasync")));
+  EXPECT_THAT((*writer)->Sync(), StatusIs(kUnavailable));
+  EXPECT_THAT(fatal, FailsWith(kInternal, "fdatasync"));
 }
 
 // Returns the file names of the syncs and writes of `work`, in order.
@@ -287,7 +273,7 @@ TEST_F(StoreFailureTest, OneTokenBegunTwiceAtOnceHasOneWriter) {
     if (other.ok()) inner = *std::move(other);
     return 0;
   });
-  EXPECT_THAT(store().BeginUpload(a_, {.token = "u"}), StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_THAT(store().BeginUpload(a_, {.token = "u"}), StatusIs(kAlreadyExists));
   EXPECT_TRUE(begun);
   EXPECT_OK(inner->Checkpoint());
 }

@@ -1,8 +1,5 @@
 // Tests that rows and tokens survive concurrent operations, and that damage is reported. Each test
 // covers one check of the store that no other test of the store covers.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -17,14 +14,9 @@
 #include "server/store/segment_format.h"
 #include "server/store/store.h"
 #include "tests/server/store/model_store.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::store {
 namespace {
-
-using ::absl_testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 // One block of rows with one element each.
 struct PlainBlock {
@@ -133,7 +125,7 @@ TEST_F(StoreIntegrityTest, OneOfManyStreamsThatBeginATokenTogetherGetsIt) {
           ++begun;
           writers[static_cast<size_t>(i)] = *std::move(writer);
         } else {
-          EXPECT_THAT(writer.status(), StatusIs(absl::StatusCode::kAlreadyExists));
+          EXPECT_THAT(writer.status(), StatusIs(kAlreadyExists));
         }
       });
     }
@@ -159,7 +151,7 @@ TEST_F(StoreIntegrityTest, ASegmentOfACopiedStoreIsNotTheOneThatWasCommitted) {
   std::filesystem::copy_file(OnlySegment(dir_ / "copy"), segment,
                              std::filesystem::copy_options::overwrite_existing);
   Open(dir_ / "data");
-  EXPECT_THAT(Rows(id), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("digest")));
+  EXPECT_THAT(Rows(id), FailsWith(kDataLoss, "digest"));
 }
 
 // Compaction drops the deletion records that no id of a kept segment needs. An id that is misread
@@ -178,9 +170,7 @@ TEST_F(StoreIntegrityTest, ADamagedIdOfAKeptSegmentEndsTheCompaction) {
   file.seekp(kSegmentHeaderBytes + block->PlaneBegin(0) + 7 * 8);
   file.put(static_cast<char>(8));
   file.close();
-  EXPECT_THAT(
-      store_->Compact(id, {}).status(),
-      StatusIs(absl::StatusCode::kDataLoss, AllOf(HasSubstr(segment), HasSubstr("checksum"))));
+  EXPECT_THAT(store_->Compact(id, {}).status(), FailsWith(kDataLoss, segment, "checksum"));
 }
 
 // A row of the last commit is in the compacted segment, and a kept segment still needs the record

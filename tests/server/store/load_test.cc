@@ -1,26 +1,16 @@
 // Tests Load: it returns all live rows, verified, for any number of threads and any block sizes, or
 // an error.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <filesystem>
 #include <fstream>
-#include <map>
-#include <string>
 #include <vector>
 
 #include "server/store/store.h"
 #include "tests/server/store/model_store.h"
 #include "tests/testing/random.h"
 #include "tests/testing/seed.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::store {
 namespace {
-
-using ::absl_testing::StatusIs;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 class StoreLoadTest : public ::testing::Test {
  protected:
@@ -85,13 +75,13 @@ TEST_F(StoreLoadTest, EndsWhenCancelledOrRefused) {
   int64_t asked = 0;
   options.cancelled = [&asked] { return ++asked == 3; };
   std::vector<Id> ids;
-  EXPECT_THAT(LoadIds(options, &ids), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(LoadIds(options, &ids), StatusIs(kCancelled));
   EXPECT_THAT(tested_.store().Load(
                   id_, [](const StoredBlock&) { return absl::OutOfRangeError("enough"); }, {}),
-              StatusIs(absl::StatusCode::kOutOfRange));
+              StatusIs(kOutOfRange));
   EXPECT_THAT(
       tested_.store().Load(id_ + 50, [](const StoredBlock&) { return absl::OkStatus(); }, {}),
-      StatusIs(absl::StatusCode::kNotFound));
+      StatusIs(kNotFound));
 }
 
 TEST_F(StoreLoadTest, ABadByteIsNamedByFileBlockAndPlace) {
@@ -111,11 +101,10 @@ TEST_F(StoreLoadTest, ABadByteIsNamedByFileBlockAndPlace) {
     file.put(static_cast<char>(old ^ 0x10));
     file.flush();
     std::vector<Id> ids;
-    EXPECT_THAT(LoadIds({}, &ids), StatusIs(absl::StatusCode::kDataLoss,
-                                            AllOf(HasSubstr(path.filename().string()),
-                                                  HasSubstr("block"), HasSubstr("bytes ["))))
+    EXPECT_THAT(LoadIds({}, &ids),
+                FailsWith(kDataLoss, path.filename().string(), "block", "bytes ["))
         << "byte " << at;
-    EXPECT_THAT(tested_.store().Verify(), StatusIs(absl::StatusCode::kDataLoss));
+    EXPECT_THAT(tested_.store().Verify(), StatusIs(kDataLoss));
     file.seekp(at);
     file.put(old);
   }
@@ -131,7 +120,7 @@ TEST_F(StoreLoadTest, RowsThatWentWithoutARecordAreMissed) {
   ASSERT_OK(
       tested_.store().CommitDelete(id_, tested_.model().collections.at("a").epoch + 1, twice));
   std::vector<Id> found;
-  EXPECT_THAT(LoadIds({}, &found), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("live rows")));
+  EXPECT_THAT(LoadIds({}, &found), FailsWith(kDataLoss, "live rows"));
 }
 
 TEST_F(StoreLoadTest, ADropDoesNotDisturbALoadThatBegan) {

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "server/store/segment_format.h"
 #include "tests/fault/crash_check.h"

@@ -1,9 +1,6 @@
 // ModelStore: a store in its own directory, with a model of its expected content.
 #pragma once
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cstdint>
 #include <memory>
 #include <set>
@@ -13,8 +10,7 @@
 #include "absl/status/statusor.h"
 #include "server/store/store.h"
 #include "tests/fault/crash_model.h"
-#include "tests/server/fails_with.h"
-#include "tests/testing/status_matchers.h"
+#include "tests/server/prelude.h"
 
 namespace nearfield::store {
 
@@ -45,6 +41,11 @@ class TempDir {
 void FlipByte(const std::string& path, int64_t at);
 // Returns the names of the segment files in a directory.
 std::set<std::string> SegmentsIn(const std::string& dir);
+
+// Returns options of a compaction that rewrites every segment.
+inline CompactOptions AllSegments() {
+  return {.dead_share_max = 0, .small_bytes_max = int64_t{1} << 40, .small_segments_min = 1};
+}
 
 class ModelStore {
  public:

@@ -10,7 +10,6 @@
 #include "server/store/little_endian.h"
 #include "tests/fault/crash_model.h"
 #include "tests/server/store/model_store.h"
-#include "tests/testing/status_matchers.h"
 
 namespace nearfield::store {
 namespace {

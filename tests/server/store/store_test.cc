@@ -2,7 +2,6 @@
 // restart.
 #include "server/store/store.h"
 
-#include <memory>
 #include <string>
 
 #include "server/store/catalog_rows.h"
