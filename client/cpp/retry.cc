@@ -10,8 +10,9 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kRetryAlwaysWithin{10000};
-constexpr milliseconds kRetryAlwaysWaitMin{
-    50};  // independent of the policy: these tries have no other bound
+// Minimum wait before a try after `retry_always`, whatever the policy: tries_max does not limit
+// such tries.
+constexpr milliseconds kRetryAlwaysWaitMin{50};
 
 class SteadyClock final : public Clock {
  public:

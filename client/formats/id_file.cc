@@ -72,9 +72,9 @@ absl::StatusOr<Id> ParseId(std::string_view text, IdType type) {
     return absl::InvalidArgumentError(Cat("id ", QuoteJson(text.substr(0, 60)), " is not UTF-8"));
   }
   if (const auto number = ParseNumber<uint64_t>(text)) return Id(*number);
-  return absl::InvalidArgumentError(
-      Cat("id ", QuoteJson(text.substr(0, 60)),
-          " is no whole number 0 .. 18446744073709551615, as the collection's ids are"));
+  return absl::InvalidArgumentError(Cat(
+      "id ", QuoteJson(text.substr(0, 60)),
+      " is not a whole number from 0 to 18446744073709551615; the collection's ids are numbers"));
 }
 
 absl::StatusOr<IdColumn> ParseIds(const NamedBytes& file, std::optional<IdType> type) {

@@ -115,9 +115,9 @@ struct BackendInfo {
   int32_t batch_max = 0;
   // The scan that kAuto selects for a dimension of at least scan_dim_min; below it, kRows.
   ScanPrecision scan = ScanPrecision::kRows;
+  int32_t scan_dim_min = 1;
   // Peak bandwidth of sequential reads of device memory, measured or derived; 0: unknown.
   double read_bytes_per_second = 0;
-  int32_t scan_dim_min = 1;
 };
 
 // Thread-safe: searches, reservations and fills may run concurrently.

@@ -114,7 +114,8 @@ NEARFIELD_HOST_DEVICE inline double CodeNormUp(float scale, int64_t squares) {
          (1.0 + 8.0 * 0x1p-53);
 }
 
-// Returns S(x, x) or S(q, q), lowered by more than the rounding of a bound's sums.
+// Returns `squared`, an S(x, x) or S(q, q) (S: score.h), lowered by more than the rounding error of
+// the sums of a bound.
 NEARFIELD_HOST_DEVICE inline float SquaredNormLower(double squared) {
   const double squared_norm_lower = squared * (1.0 - 0x1p-19);
   return squared_norm_lower > 0x1p127 ? 0x1p127f : DownToFloat(squared_norm_lower);

@@ -98,7 +98,7 @@ inline void ApplySigns(const double* signs, int64_t size, double* values) {
   for (; i < size; ++i) values[i] *= signs[i];
 }
 
-// Applies Rr or Rq, depending on the shift.
+// Rotates a row (shift: row_shift) or a query (query_shift), by Rr or Rq of rotation.h.
 inline void Rotate(const Rotation& rotation, int shift, double* values) {
   const double scale = std::ldexp(1.0, -shift);
   const int64_t dim = rotation.dimension();

@@ -1,5 +1,5 @@
-// Compaction: copies the live rows of some generations into one, concurrently with searches and
-// changes.
+// Chooses the generations to copy into one, and puts the copy (merge.h) in their place,
+// concurrently with searches and changes.
 #pragma once
 
 #include <memory>

@@ -44,6 +44,7 @@ class CodeQueries {
   bool in_panels() const { return panels_count_ > 0; }
   const CodeKernels& kernels() const { return *kernels_; }
   int32_t panels_count() const { return panels_count_; }
+  // Both codes of a query, packed for CodeKernels::scan_one.
   const std::byte* one(int32_t query) const { return ones_.get() + query * one_bytes_; }
   const std::byte* panel(int32_t panel) const { return panels_.get() + panel * panel_bytes_; }
   const bound::QueryBound& bound(int32_t query) const {
@@ -54,7 +55,9 @@ class CodeQueries {
   const float* of_residual() const { return terms_.get() + width_; }
   const float* of_norm() const { return terms_.get() + 2 * width_; }
   const float* squared_norm_lower() const { return terms_.get() + 3 * width_; }
+  // The query in fp64, [dim_padded], for canonical scores.
   const double* wide(int32_t query) const { return wide_.get() + query * dim_padded_; }
+  // S(q, q) for cosine; 1 for the other metrics.
   double square(int32_t query) const { return squares_[static_cast<size_t>(query)]; }
 
   ScoreFloor& floor(int32_t query) { return states_[static_cast<size_t>(query)].floor; }
@@ -97,9 +100,9 @@ class CodeQueries {
   int64_t width_ = 0;
   int64_t dim_ = 0;
   int64_t dim_padded_ = 0;
-  ScratchBuffer<std::byte> ones_;
-  ScratchBuffer<std::byte> panels_;
-  ScratchBuffer<int8_t> codes_;  // [count][2][dim]
+  ScratchBuffer<std::byte> ones_;    // of single queries: [count][one_bytes]
+  ScratchBuffer<std::byte> panels_;  // [panels_count][panel_bytes]
+  ScratchBuffer<int8_t> codes_;      // [count][2][dim]
   ScratchBuffer<float> terms_;
   ScratchBuffer<double> wide_;
   std::vector<ScratchBuffer<double>> scratch_;  // one per thread

@@ -1,8 +1,8 @@
 // Plans how a search runs on a GPU: which queries and rows are processed together, and on how many
 // blocks. Pure host functions of shapes, device properties and workspace; no CUDA.
 //
-// A tile of queries is copied to the device, scanned and selected, and its answers come back with
-// one synchronization. A tile runs in steps. A step scans whole generations as long as their keys
+// A query tile is copied to the device, scanned and selected, and its answers come back with one
+// synchronization. It runs in steps. A step scans whole generations as long as their keys
 // fit the workspace, and then selects for each of them. A generation that does not fit alone is
 // split into parts, one per step. The k best keys so far (the carry) take part in the selection of
 // the next part.
@@ -33,9 +33,9 @@ struct EngineLimits {
   int32_t scan_rows_per_block = 0;    // rows that a block scores together
   int64_t keys_per_select_block = 0;  // keys that justify a block
   int32_t select_groups_max = 0;      // maximum number of groups of several blocks
-  int64_t keys_max = 0;               // of the workspace, for all queries of a tile
+  int64_t keys_max = 0;               // of the workspace, for all queries of a query tile
   int64_t result_keys_max = 0;        // of the result buffer
-  int32_t queries_max = 0;            // of a tile
+  int32_t queries_max = 0;            // of a query tile
   int32_t k_max = 0;
 };
 
@@ -56,7 +56,7 @@ struct PlanPiece {
   int64_t row_end = 0;
   int64_t key_begin = 0;
   bool takes_carry = false;
-  bool gives_carry = false;  // the answer is not final
+  bool gives_carry = false;  // its k best keys are carried to the next part
   int32_t scan_blocks = 0;
 };
 
@@ -67,7 +67,7 @@ struct PlanStep {
 };
 
 struct SearchPlan {
-  int32_t queries = 0;            // of this tile: the first of the shape's queries
+  int32_t queries = 0;            // of this query tile: the first of the shape's queries
   int32_t queries_per_scan = 0;   // of the chosen variant
   int32_t scan_subtiles = 0;      // ceil(queries / queries_per_scan): number of reads of each row
   int64_t scan_shared_bytes = 0;  // of a block
@@ -80,7 +80,7 @@ struct SearchPlan {
 // Keys of a piece start at multiples of this, so that 16-byte loads are aligned.
 inline constexpr int64_t kKeysAlign = 16;
 
-// Plans the next tile. Requires: the limits of a workspace that passes WorkspaceIsEnough.
+// Plans the next query tile. Requires: the limits of a workspace that passes WorkspaceIsEnough.
 SearchPlan PlanSearch(const SearchShape& shape, const DeviceProperties& device,
                       const EngineLimits& engine);
 

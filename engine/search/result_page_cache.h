@@ -17,7 +17,8 @@ namespace nearfield {
 struct KnownRows {
   int64_t begin = 0;  // rows of the order before hits.front()
   Hits hits;
-  // The first `marked` rows of the order. Rows from `begin` to `marked` are also in `hits`.
+  // Bits of the first `marked` rows of the order. The hits from `marked` on have no bits yet
+  // (MarkAll).
   corpus::RowSet rows;
   int64_t marked = 0;
   bool whole = false;  // no other row follows

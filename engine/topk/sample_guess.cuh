@@ -25,7 +25,8 @@ struct GuessShared {
   uint32_t reached;  // scores in this bin and in greater ones
 };
 
-// Shared: a SortShared with a member `guess`, whose bins are free. All threads call every function.
+// Shared: a SortShared with a member `guess`; its bins are not in use. All threads call every
+// function.
 template <typename Source, typename Shared>
 class SampleGuess {
  public:

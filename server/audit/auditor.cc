@@ -84,7 +84,7 @@ void Auditor::Loop() {
       MutexLock lock(mutex_);
       while (jobs_.empty() && !ending_.load()) arrived_.Wait(lock);
       if (ending_.load()) break;
-      if (Paused()) {  // drop waiting answers: they would hold their epochs for the whole rest
+      if (Paused()) {  // drop waiting answers: they would hold their epochs for the whole pause
         counts_.answers_dropped += static_cast<int64_t>(jobs_.size());
         dropped.swap(jobs_);
         continue;

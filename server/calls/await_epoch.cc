@@ -7,9 +7,9 @@
 namespace nearfield::server {
 namespace {
 
-// Time that is left for the transport of the answer: 1/kWayBackPart of the time, at most
-// kWayBackMax. In addition 1/kRoundingPart for rounding: gRPC may have rounded the caller's
-// deadline up by at most one hundredth, and this is twice that.
+// Time that is left for the transport of the answer: kWayBackMax plus 1/kRoundingPart of the time,
+// but at most 1/kWayBackPart of it. 1/kRoundingPart is for rounding: gRPC may have rounded the
+// caller's deadline up by at most one hundredth, and this is twice that.
 constexpr int kWayBackPart = 4;
 constexpr std::chrono::milliseconds kWayBackMax(100);
 constexpr int kRoundingPart = 50;

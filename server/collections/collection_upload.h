@@ -41,9 +41,9 @@ class CollectionUpload {
  public:
   // Reserves memory and disk space for the whole upload. With the token of an open upload, resumes
   // it.
-  // Errors: those of the engine, the store and `dead`; FailedPrecondition (a token although nothing
-  // is stored; the token belongs to another collection or mode, or is in use); InvalidArgument (the
-  // token has more rows than the reservation).
+  // Errors: those of the engine, the store and `request.check_caller`; FailedPrecondition (a token
+  // although nothing is stored; the token belongs to another collection or mode, or is in use);
+  // InvalidArgument (the token has more rows than the reservation).
   static absl::StatusOr<std::unique_ptr<CollectionUpload>> Begin(NamedCollectionPtr named,
                                                                  const BeginUploadRequest& request);
   ~CollectionUpload();

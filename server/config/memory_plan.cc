@@ -32,10 +32,10 @@ constexpr int64_t kOthersPart = 16;
 constexpr int64_t kScaledMemoryMin = kGiB;
 
 // Shares of what the other parts leave, for settings that are 0: rows, ids and payloads,
-// attributes. Each is at most 1 / most of the memory.
+// attributes. Each is at most 1 / largest_part of the memory.
 struct DataShare {
   int64_t weight;
-  int64_t most;
+  int64_t largest_part;
 };
 constexpr DataShare kRowsShare = {4, 2};
 constexpr DataShare kValuesShare = {2, 4};
@@ -84,7 +84,7 @@ std::vector<MemoryPart> TransientParts(const Settings& settings, const HostMachi
 int64_t Resolve(int64_t asked, DataShare share, int64_t left, int64_t weights, int64_t memory) {
   if (asked > 0) return asked;
   if (weights == 0) return 0;
-  return std::clamp<int64_t>(left / weights * share.weight, 0, memory / share.most);
+  return std::clamp<int64_t>(left / weights * share.weight, 0, memory / share.largest_part);
 }
 
 }  // namespace
@@ -100,7 +100,8 @@ HostMachine ThisMachine() {
 void ScaleDefaults(const HostMachine& machine, Settings* settings) {
   const int64_t given = GivenBytes(*settings, RowsInHostMemory(*settings, machine));
   const int64_t left = machine.memory_bytes - machine.memory_bytes / kOthersPart - given;
-  // The defaults take less than half of a machine with twice the remaining memory.
+  // Scaled to twice what is left: the defaults take less than half of what they are scaled to, so
+  // they fit into what is left.
   const int64_t memory =
       std::min(machine.memory_bytes, std::max<int64_t>(2 * left, kScaledMemoryMin));
   const auto scale = [memory](BytesSetting& setting, int64_t part) {

@@ -21,11 +21,12 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kPauseMin{10};
 constexpr milliseconds kPauseMax{250};
-// Minimum interval between sweeps of a full table, however fast connections arrive.
+// A sweep removes closed connections from the table. This is the minimum interval between sweeps of
+// a full table, however fast connections arrive.
 constexpr milliseconds kSweepInterval{10};
 // Minimum interval between two log lines about refused connections.
 constexpr std::chrono::seconds kTellInterval{10};
-constexpr int kRound = 64;
+constexpr int kAcceptsPerRound = 64;
 
 int AcceptNow(int listen_fd) {
   return accept4(listen_fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -94,8 +95,11 @@ bool Acceptor::Await() {
 
 void Acceptor::AcceptRound(int listen_fd) {
   bool swept = false;
-  for (int i = 0; i < kRound; ++i) {
-    if (!swept && IsFull() && !(swept = Sweep())) return;
+  for (int i = 0; i < kAcceptsPerRound; ++i) {
+    if (!swept && IsFull()) {
+      swept = Sweep();
+      if (!swept) return;
+    }
     const int fd = options_.accept != nullptr ? options_.accept(listen_fd) : AcceptNow(listen_fd);
     if (fd >= 0) {
       Resume();

@@ -48,10 +48,11 @@ class Acceptor {
   void Run();
   // Blocks until a connection waits, a pause ends, or Stop is called. Returns false after Stop.
   bool Await();
-  // Accepts waiting connections, at most kRound of them.
+  // Accepts waiting connections, at most kAcceptsPerRound of them.
   void AcceptRound(int listen_fd);
   bool IsFull() const;
-  // Returns false if the last sweep was too recent: connections wait until the next one.
+  // Removes closed connections from the table. Returns false if the last sweep was too recent:
+  // connections wait until the next one.
   bool Sweep();
   void Take(int fd);
   void Pause(int error);

@@ -106,8 +106,9 @@ absl::StatusOr<int> ListenTcp(const Address& address, std::chrono::milliseconds 
   if (address.family() == AF_INET6) {
     SetOption(fd, IPPROTO_IPV6, IPV6_V6ONLY, IsWildcard(address) ? 0 : 1);
   }
-  if (bind(fd, address.get(), address.size) != 0 || listen(fd, SOMAXCONN) != 0) {
-    const absl::Status status = Failed("bind");
+  const bool bound = bind(fd, address.get(), address.size) == 0;
+  if (!bound || listen(fd, SOMAXCONN) != 0) {
+    const absl::Status status = Failed(bound ? "listen" : "bind");
     close(fd);
     return status;
   }

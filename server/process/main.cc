@@ -12,8 +12,9 @@ const char* malloc_conf = "background_thread:true,dirty_decay_ms:1000,muzzy_deca
 
 namespace {
 
-// The loader calls it before the initializers of the libraries, which make thousands of
-// allocations. NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
+// Installs the exit for lack of memory. The loader calls it before the initializers of the
+// libraries, which make thousands of allocations.
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
 __attribute__((section(".preinit_array"), used)) void (*install_memory_exit)() = [] {
   nearfield::server::InstallMemoryExit();
 };

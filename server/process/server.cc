@@ -34,7 +34,7 @@ constexpr int kMetadataBytesOfConnectionMax = 128 * 1024;
 // this time.
 constexpr int kHandshakeMs = 20000;
 constexpr int kClientPingMsMin = 10000;
-// Time in which cancelled calls may end by themselves, with the same metadata as every other error.
+// Time for cancelled calls to send their own error, before gRPC ends them without our metadata.
 constexpr milliseconds kOwnEndWait{1000};
 // Time to send final messages: replies being sent, the last status of a health watch.
 constexpr milliseconds kLastWordsWait{500};

@@ -6,6 +6,7 @@ void PassCounter::Record(const SearchResult& result) {
   const SearchCost& cost = result.cost;
   const MutexLock lock(mutex_);
   ++counts_.passes;
+  // All of them count for the precision of the pass.
   counts_.queries[cost.precision] += static_cast<int64_t>(result.queries.size());
   counts_.device_us += cost.device_us;
   counts_.candidates += cost.candidates;

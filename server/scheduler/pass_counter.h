@@ -13,7 +13,7 @@ namespace nearfield::server {
 // Sums over the passes that succeeded. Each pass is added once, however many searches shared it.
 struct PassCounts {
   int64_t passes = 0;
-  // By the precision that most queries of the pass scanned.
+  // By precision. All queries of a pass count for the precision that most of them scanned.
   std::map<ScanPrecision, int64_t> queries;
   int64_t device_us = 0;
   int64_t candidates = 0;

@@ -1,5 +1,5 @@
 // Store::Compact: rewrites segments into fewer, fuller ones with the same live rows. For the proof
-// see DESIGN.md.
+// see server/store/DESIGN.md.
 #include <algorithm>
 #include <map>
 #include <utility>

@@ -120,7 +120,7 @@ TEST(FilterText, ErrorsPointAtTheColumn) {
       {"exists(yeer)", 8, "declares no attribute"},
       {"id < 3", 4, "expected == or in"},
       {"id in (1, 'a')", 11, "a whole number"},
-      {"id in (-1)", 8, "no whole number 0 .."},
+      {"id in (-1)", 8, "not a whole number from 0 to"},
       {"(year == 1", 11, "expected )"},
       {"year == 1)", 10, "expected \"and\", \"or\" or the end"},
       {"year == 1 year == 2", 11, "expected \"and\", \"or\" or the end"},

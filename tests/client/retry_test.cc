@@ -59,7 +59,7 @@ TEST(Retry, GivesUpAfterTriesMaxWithTheLastStatus) {
   EXPECT_EQ(script.tries(), 2u);
 }
 
-TEST(Retry, WhatPassesOverTakesNoTryAndIsAwaitedForAWhile) {
+TEST(Retry, RetryAlwaysTriesAreNotCountedAndEndAfterTenSeconds) {
   const Attempt passing = {.status = absl::FailedPreconditionError("in use"), .retry_always = true};
   const RetryPolicy policy = {
       .tries_max = 2, .backoff_first = milliseconds(0), .backoff_max = milliseconds(0)};

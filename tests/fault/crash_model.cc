@@ -37,8 +37,7 @@ std::string Bytes(Random& random, int64_t count) {
   return bytes;
 }
 
-// Appends an empty value if `bytes_max` is 0 (a third of the columns), else one of random length,
-// which may be zero.
+// Appends an empty value if `bytes_max` is 0, else one of random length, which may be zero.
 void AppendValue(Random& random, int64_t bytes_max, BytesColumn* values) {
   values->Append(bytes_max == 0 ? "" : Bytes(random, random.Between(0, bytes_max)));
 }

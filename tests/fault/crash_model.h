@@ -51,8 +51,8 @@ struct Operation {
   int64_t number = 0;      // of the operation: seeds its random choices
   std::string collection;  // its name
   int64_t upload = 0;      // number of an upload
-  int64_t count = 0;
-  uint64_t epoch = 0;  // that a commit or delete makes; 0: the next one
+  int64_t count = 0;       // blocks of a checkpoint; number of an alias
+  uint64_t epoch = 0;      // that a commit or delete makes; 0: the next one
 
   std::string Line() const;
   static Operation Parse(const std::string& line);

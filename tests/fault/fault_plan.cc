@@ -32,6 +32,15 @@ FaultKind KindOf(const std::string& text) {
   return FaultKind::kCount;
 }
 
+const char* NameOf(int error) {
+  switch (error) {
+    case ENOSPC: return "enospc";
+    case EMFILE: return "emfile";
+    case ENFILE: return "enfile";
+    default: return "eio";
+  }
+}
+
 // Returns the index in calls_ of the group with which the call is counted.
 size_t GroupOf(CallKind call) {
   if (call == CallKind::kRead) return 1;
@@ -120,8 +129,7 @@ Step FaultPlan::Next(CallKind call) {
 
 void FaultPlan::LogFailure(const char* call, const std::string& path) const {
   if (log_.empty()) return;
-  const char* const name = error() == ENOSPC ? "enospc" : error() == EIO ? "eio" : "emfile";
-  Put(log_, O_APPEND, std::string("fault ") + name + " " + call + " " + path + "\n");
+  Put(log_, O_APPEND, std::string("fault ") + NameOf(error()) + " " + call + " " + path + "\n");
 }
 
 void FaultPlan::WriteCalls(int64_t allocations) const {

@@ -1,4 +1,4 @@
-// Tests of a server's connections: number, lifetime, callers, and the limits of a call's metadata.
+// Tests of a server's connections: number, lifetime, peers, and the limits of a call's metadata.
 #include <unistd.h>
 
 #include <chrono>

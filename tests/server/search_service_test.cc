@@ -1,4 +1,5 @@
-// Tests of Search over a real channel: every status code of the contract.
+// Tests of Search over a real channel: answers, refusals, limits, queue, deadlines, cancellation
+// and shared passes.
 #include <algorithm>
 #include <future>
 #include <string>

@@ -36,7 +36,8 @@ struct RowModel {
   uint64_t epoch = 0;
   std::map<Id, Row> rows;
 
-  // Returns false if a commit of the upload is refused: an id is twice in it, or already here.
+  // Returns false if a commit of the upload is refused: an id is twice in it (insert, replace), or
+  // already here (insert).
   bool Accepts(UploadMode mode, const Upload& upload) const {
     std::set<Id> seen;
     for (const auto& [id, row] : upload) {

@@ -23,8 +23,8 @@ class DeviceHealth {
   // pass a literal.
   absl::Status Check(cudaError_t error, const char* call);
 
-  // Ends the setup: nothing is allocated from here on. A call that still lacks memory has not done
-  // work that must follow work already enqueued, so it loses the device too.
+  // Ends the setup: nothing is allocated from here on. If a later call runs out of memory, its part
+  // of already enqueued work is missing, so the device counts as lost.
   void EndSetup() { setup_.store(false, std::memory_order_release); }
 
   // Returns OK, or the Unavailable error that lost the device.

@@ -2,6 +2,9 @@
 // into the list when the staging buffer is full. For k <= 512 every warp has its own list in
 // registers; for k <= 2,048 the block has one list in shared memory.
 //
+// Published, and kept for comparison only: the policy in algorithms.cc does not choose it; see the
+// measurement there.
+//
 // Crossover with radix selection. A block that receives s scores of a row in random order stages a
 // = k * (1 + ln(s / k)) of them; in ascending order it stages all s. A warp sorts C keys at a time
 // (k rounded up to a power of two) in s(C) warp instructions (see block_sort). A block sorts 4,352
@@ -10,8 +13,7 @@
 //   x = a / C * s(C) for k <= 512, a / (4,352 - k) * b above.
 // Radix selection reads the row twice and has a fixed cost, so it wins where the second term
 // exceeds twice the first: at x * bandwidth > 8 * multiprocessors * clock * bytes per block. a / s
-// falls as rows get longer, so long rows stay here up to a larger k. The table of the adaptive
-// choice has the measured crossovers.
+// falls as rows get longer, so for longer rows this point is at a larger k.
 #include <cstdint>
 
 #include "engine/topk/algorithm.h"

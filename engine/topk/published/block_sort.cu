@@ -1,6 +1,9 @@
 // Block sort selection: every warp sorts its part of the row tile by tile, and keeps the best keys
 // in registers.
 //
+// Published, and kept for comparison only: the policy in algorithms.cc does not choose it; see the
+// measurement there.
+//
 // Crossover with radix selection. With w warps on a row of n scores and tiles of C keys (k rounded
 // up to a power of two), a warp has T = n / (w * C) tiles. In random order, tile t holds a key for
 // the list with probability min(1, k / t), so k * (1 + ln(T / k)) tiles are sorted if T > k, and
@@ -11,8 +14,7 @@
 //   clock)).
 // Radix selection reads the row twice and has a fixed cost, so it wins where the second term
 // exceeds twice the first. With one tile per warp it never does. For k <= 32 and random scores that
-// point is far away; for k > 128 a warp reaches it after a few tiles. The table of the adaptive
-// choice has the measured crossovers.
+// point is far away; for k > 128 a warp reaches it after a few tiles.
 #include <cstdint>
 
 #include "engine/topk/algorithm.h"

@@ -2,6 +2,9 @@
 // threshold. The other half sorts these into runs, merges the runs pair by pair, and merges the
 // last one with the reigning list, whose k-th key is the next threshold.
 //
+// Published, and kept for comparison only: the policy in algorithms.cc does not choose it; see the
+// measurement there.
+//
 // Crossover with radix selection. A block that receives s scores of a row in random order passes on
 // a = k * (1 + ln(s / k)) of them, in ascending order all s. A tournament takes L = 256 keys (k <=
 // 256) or 1,024 in four rounds of about p = 0.2 us or 0.7 us each, while the producers continue to
@@ -9,7 +12,7 @@
 //   time = max(row bytes / bandwidth, rows per block in sequence * a / L * 4 * p).
 // Radix selection reads the row twice and has a fixed cost, so it wins where the second term
 // exceeds twice the first: at a > L * (bytes of s / a block's share of the bandwidth) / (2 * p). p
-// is an estimate; the table of the adaptive choice has the measured crossovers.
+// is an estimate.
 #include <cstdint>
 
 #include "engine/topk/algorithm.h"

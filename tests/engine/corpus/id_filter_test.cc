@@ -7,7 +7,7 @@
 namespace nearfield::corpus {
 namespace {
 
-TEST(IdFilter, NeverFailsAnIdThatIsThere) {
+TEST(IdFilter, PassesEveryIdThatIsPresent) {
   Random random(TestSeed());
   for (const IdType type : {IdType::kUint64, IdType::kString}) {
     for (const int64_t size : {1, 2, 3, 4, 5, 64, 3000}) {
@@ -21,16 +21,16 @@ TEST(IdFilter, NeverFailsAnIdThatIsThere) {
 
 // The worst numbers for a weak hash: consecutive ones, and ones that differ only in their upper
 // bits.
-TEST(IdFilter, StopsNearlyAllIdsThatAreNotThere) {
+TEST(IdFilter, StopsNearlyAllIdsThatAreAbsent) {
   constexpr uint64_t kCount = 20'000;
   for (const int shift : {0, 20, 44}) {
-    IdColumn there;
+    IdColumn present;
     IdColumn others;
     for (uint64_t i = 0; i < kCount; ++i) {
-      there.AppendNumber(2 * i << shift);
+      present.AppendNumber(2 * i << shift);
       others.AppendNumber((2 * i + 1) << shift);
     }
-    const IdFilter filter(there);
+    const IdFilter filter(present);
     uint64_t passed = 0;
     for (int64_t i = 0; i < others.size(); ++i) passed += filter.MayHold(IdHash(others, i)) ? 1 : 0;
     EXPECT_LT(passed, kCount / 60) << shift;

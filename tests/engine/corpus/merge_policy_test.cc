@@ -57,7 +57,7 @@ TEST(MergePolicy, ABigGenerationIsLeftAloneBySmallCommits) {
   EXPECT_LT(simulation.rows_copied, 12 * 10'000);
 }
 
-// The worst case for "always the two smallest": fifteen equal parts, then one row at a time.
+// The worst case for "always the two smallest": sixteen equal parts, then one row at a time.
 TEST(MergePolicy, EqualBigPartsAreNotCopiedForEachRow) {
   Simulation simulation;
   for (int i = 0; i < 16; ++i) simulation.Commit(1'000'000);
@@ -82,7 +82,7 @@ TEST(MergePolicy, CommitsOfAnySizeCopyLogarithmically) {
   }
 }
 
-TEST(MergePolicy, AnyTwoOrMoreWhateverTheSizes) {
+TEST(MergePolicy, NeverOneAndEmptyOnlyIfNoTwoFit) {
   Random random(TestSeed() + 1);
   for (int round = 0; round < 2000; ++round) {
     std::vector<int64_t> sizes(static_cast<size_t>(random.Between(2, 17)));

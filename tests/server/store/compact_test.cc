@@ -112,7 +112,7 @@ TEST(StoreCompactTest, AReplaceOrDropMeanwhileAbortsIt) {
   EXPECT_OK(tested.store().Verify());
 }
 
-// A compaction left no free space for the records of deletes.
+// Regression: a compaction left no free space for the records of deletes.
 TEST(StoreCompactTest, ItLeavesTheFreeBytesThatDeletesNeed) {
   const TempDir dir;
   ModelStore tested(dir / "data");

@@ -8,7 +8,8 @@
 
 namespace nearfield::store {
 
-// The stored number of a scan of a bf16 copy, which earlier versions had.
+// The number of a scan of a bf16 copy, which earlier versions had, in the store's own numbers, not
+// those of ScanChoice.
 inline constexpr int64_t kStoredScanBf16 = 4;
 
 // Stores `number` as the scan choice of every collection of the closed store in `dir`, with the

@@ -1,6 +1,6 @@
-// Keeps the rows that may reach a threshold, for the scan that holds its queries in registers. A
-// warpgroup's sums are 64 queries x 64 rows here; a thread holds those of two queries and 16 rows
-// of each.
+// Keeps the rows that may reach a threshold, for the scan "rs" (queries in registers, rows in
+// shared memory). A warpgroup's sums are 64 queries x 64 rows here; a thread holds those of two
+// queries and 16 rows of each.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Launches the refine kernels, and prepares all kernels of a batch.
+// Launches the refine kernels: after a stage they score queued rows and raise thresholds, and at
+// the end they write the answers. Prepares all kernels of a batch.
 #include "engine/gpu/kernels/batch/batch_refine_kernel.cuh"
 #include "engine/gpu/kernels/batch/batch_table.h"
 

@@ -1,5 +1,5 @@
-// Copies rows to shared memory for the scan that holds its queries in registers: whole tiles of 64
-// rows, through one ring per block.
+// Copies rows to shared memory for the scan "rs" (queries in registers, rows in shared memory):
+// whole tiles of 64 rows, through one ring per block.
 #pragma once
 
 #include <algorithm>
@@ -31,8 +31,8 @@ inline constexpr int64_t kRsSharedBytesMax = kSharedBytesMax - int64_t{sizeof(Rs
 
 // Layout of the ring: the rows of tiles, then the bounds of tiles. Bounds and SentTile are read
 // after the products, when the rows' stage of the same tile may already be refilled, so they have
-// one stage more. Their stage is refilled by the tile `stages` + 1 later. That tile is sent after
-// each warp has multiplied with the rows of the next tile, and therefore is done with these bounds.
+// one stage more. Their stage is refilled by the tile `stages` + 1 later. By then each warp has
+// multiplied with the next tile, so it no longer reads these bounds.
 struct RsRingShape {
   int stages = 0;
   int rows_bytes = 0;  // of a tile

@@ -1,4 +1,5 @@
-// The scan of codes for a batch of queries that fit in a block's registers.
+// The scan "rs" (queries in registers, rows in shared memory): the scan of codes for a batch of
+// queries that fit in a block's registers.
 #include <cstdint>
 
 #include "engine/gpu/kernels/batch/batch.h"

@@ -67,7 +67,7 @@ class BlockRotation {
     __syncthreads();
   }
 
-  // Transforms elements [first, first + p) and scales them by 2^-shift.
+  // Transforms elements [first, first + shape_.block) and scales them by 2^-shift.
   __device__ void Hadamard(const RotatedVector& v, int first, int shift) const {
     int level = 0;
     for (; level + 3 <= shape_.log2_block; level += 3) {

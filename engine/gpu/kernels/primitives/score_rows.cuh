@@ -10,8 +10,8 @@
 namespace nearfield::gpu {
 
 // Scores rows canonically, by all warps of the block. One lane calls done(i, row_index, score) for
-// each i < count, where row_index = row_index_at(i). If rows are few, a warp processes one at a
-// time, so that each waits once; otherwise four, so that the waits of four overlap.
+// each i < count, where row_index = row_index_at(i). With at most one row per warp, a warp scores
+// one row; otherwise four at a time, so that their loads overlap.
 template <typename Row, int kWarps, typename RowIndexAt, typename Done>
 __device__ __forceinline__ void ScoreRows(const CodedCorpus& corpus, const StagedQuery& query,
                                           uint32_t count, const RowIndexAt& row_index_at,

@@ -28,9 +28,10 @@ enum class ScanPrecision : uint8_t { kRows = 1, kInt8 = 2 };
 // are those of proto/nearfield/v1/common.proto, where 3 is reserved.
 enum class ScanChoice : uint8_t { kAuto = 1, kInt8 = 2, kRows = 4 };
 
-// Where a collection's exact rows are stored. kHost: in host memory, so that the device holds four
-// times the rows: scans read codes, and only candidates cross the link. The CPU backend has no
-// other memory; the GPU backend has EngineOptions::host_rows_bytes. Requires a scan of codes.
+// Where a collection's exact rows are stored. kHost: in host memory, so that the device holds
+// several times as many rows: scans read codes, and only candidates cross the link. The CPU backend
+// has no other memory; the GPU backend has EngineOptions::host_rows_bytes. Requires a scan of
+// codes.
 enum class RowPlacement : uint8_t { kDevice = 1, kHost = 2 };
 
 // Queries whose candidates did not fit into the space reserved for them, by the fallback that was

@@ -248,7 +248,7 @@ struct Limits {
   uint64_t cursor_ms = 0;        // milliseconds for which the epoch of a cursor is kept
   uint64_t page_rows_max = 0;    // rows of one order that pages of Search may reach
   uint32_t epochs_kept_max = 0;  // for the cursors and SearchAll streams of one caller
-  // Maximum percent of the memory for rows that rows visible only in kept epochs may use.
+  // Maximum percent of the row memory for rows that exist only in kept epochs.
   uint32_t epochs_kept_percent = 0;
   uint32_t uploads_max = 0;
   uint32_t verify_max = 0;
