@@ -169,7 +169,11 @@ void AttributeUpload::Finalize(bool visible) noexcept {
   // The commit is already decided. If memory is exhausted, small chunks stay unmerged and invisible
   // rows stay until the next Tidy.
   CatchOutOfMemory([&] {
-    visible ? to_->columns_.MergeSmall() : to_->columns_.Release(rows_);
+    if (visible) {
+      to_->columns_.MergeSmall();
+    } else {
+      to_->columns_.Release(rows_);
+    }
     return absl::OkStatus();
   }).IgnoreError();
   to_->NoteBytes();
