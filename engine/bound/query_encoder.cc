@@ -61,13 +61,14 @@ QueryEncoder::QueryEncoder() : encode_(FastestEncoder()) {}
 QueryBounds QueryEncoder::Encode(const Rotation& rotation, Metric metric,
                                  absl::Span<const float> query, absl::Span<int8_t> first,
                                  absl::Span<int8_t> second) {
+  const auto dim = static_cast<int32_t>(query.size());
   const EncodeQueryArgs args = {.rotation = &rotation,
-                                .dim = static_cast<int32_t>(query.size()),
+                                .dim = dim,
                                 .metric = metric,
                                 .query = query.data(),
                                 .first = first.data(),
                                 .second = second.data(),
-                                .scratch = scratch_.Ensure(EncodeScratchDoubles(args.dim))};
+                                .scratch = scratch_.Ensure(EncodeScratchDoubles(dim))};
   return encode_(args);
 }
 

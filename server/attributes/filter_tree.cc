@@ -87,8 +87,9 @@ template <typename Column>
 int64_t SizeOf(const Column& column) {
   if (!IsText(column)) return 8 * column.size();
   int64_t bytes = 4 * column.size();
-  for (int64_t i = 0; i < column.size(); ++i)
+  for (int64_t i = 0; i < column.size(); ++i) {
     bytes += static_cast<int64_t>(TextAt(column, i).size());
+  }
   return bytes;
 }
 

@@ -16,8 +16,8 @@ double RowSum(const std::byte* row, int32_t dim_padded, SumKind kind, const doub
   double values[kDimStep];
   for (int32_t d = 0; d < dim_padded; d += kDimStep) {
     for (int32_t lane = 0; lane < kDimStep; ++lane) {
-      values[lane] =
-          static_cast<double>(score::ElementAt(kType, row, static_cast<size_t>(d + lane)));
+      const auto index = static_cast<size_t>(d) + static_cast<size_t>(lane);
+      values[lane] = static_cast<double>(score::ElementAt(kType, row, index));
     }
     const double* other = query == nullptr ? values : query + d;
     if (kind == SumKind::kProduct) {
