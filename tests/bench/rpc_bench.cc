@@ -260,8 +260,8 @@ int main(int argc, char** argv) {
   nearfield::bench::Options options;
   app.add_option("--address", options.address, "a running nearfield-server")->capture_default_str();
   size_t echo_bytes = 0;
-  CLI::Option* echo =
-      app.add_option("--echo-server", echo_bytes, "serve echoes of so many bytes until input ends");
+  CLI::Option* echo = app.add_option("--echo-server", echo_bytes,
+                                     "serve echoes of this size in bytes until input ends");
   app.add_option("--collection", options.collection, "searched with a random query");
   app.add_option("-k", options.k, "neighbors")->capture_default_str();
   app.add_option("--runs", options.runs, "calls of each kind")->capture_default_str();

@@ -247,7 +247,7 @@ TEST_F(CliTest, ADrawFollowsItsSeed) {
 
 TEST_F(CliTest, HealthIsAProbe) {
   EXPECT_EQ(Run({"health"}).exit_code, 0);
-  EXPECT_EQ(Run({"health", "--service", "nobody"}).exit_code, 1);
+  EXPECT_EQ(Run({"health", "--service", "unknown"}).exit_code, 1);
   TestServer booting;
   booting.Listen();
   const Outcome outcome = RunPlain({"health", "--address", booting.address()});

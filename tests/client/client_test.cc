@@ -335,7 +335,7 @@ TEST_F(ClientTest, AStreamAnswersInOrderAndEndsWithItsStatus) {
 TEST_F(ClientTest, HealthIsWatchedThroughItsChanges) {
   Client client = MakeTestClient();
   EXPECT_EQ(*client.CheckHealth(), Health::kServing);
-  EXPECT_THAT(client.CheckHealth("nobody"), StatusIs(kNotFound));
+  EXPECT_THAT(client.CheckHealth("unknown"), StatusIs(kNotFound));
   std::vector<Health> seen;
   EXPECT_OK(client.WatchHealth("", [&](Health health) {
     seen.push_back(health);

@@ -192,7 +192,7 @@ TEST_F(PinnedSnapshotCacheTest, AHeldEpochStaysWhateverTheTimeAndTheNumber) {
   kept.DropExpired();
   EXPECT_NE(kept.Find(collection_, 0), nullptr);
   first.reset();
-  EXPECT_NE(kept.Find(collection_, 0), nullptr) << "for the cursor that goes on behind the stream";
+  EXPECT_NE(kept.Find(collection_, 0), nullptr) << "for the cursor that goes on after the stream";
   clock_.Advance(std::chrono::milliseconds(100));
   EXPECT_EQ(kept.Find(collection_, 0), nullptr);
   EXPECT_NE(kept.Find(collection_, 1), nullptr);

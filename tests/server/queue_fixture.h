@@ -20,7 +20,7 @@ namespace nearfield::server {
 
 // One search of a test.
 struct Ask {
-  std::string caller = "somebody";
+  std::string caller = "any caller";
   std::shared_ptr<Collection> collection;
   int queries = 1;
   SearchPriority priority = SearchPriority::kInteractive;

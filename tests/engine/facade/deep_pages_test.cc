@@ -135,7 +135,7 @@ TEST_F(EngineDeepPagesTest, MoreTellsOfRowsOfTheAnswerAlone) {
   EXPECT_TRUE(more(4, 0, std::nullopt));
   EXPECT_TRUE(more(4, 1, std::nullopt));
   EXPECT_FALSE(more(4, 2, std::nullopt)) << "ends with the last row";
-  EXPECT_FALSE(more(4, 9, std::nullopt)) << "behind the last row";
+  EXPECT_FALSE(more(4, 9, std::nullopt)) << "after the last row";
   EXPECT_TRUE(more(3, 0, 4.0f)) << "the row that follows ties with the minimum";
   EXPECT_FALSE(more(4, 0, 4.0f)) << "at k_max: the row that follows takes another scan";
   EXPECT_TRUE(more(4, 0, 2.0f));

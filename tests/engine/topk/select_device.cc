@@ -66,7 +66,8 @@ absl::StatusOr<std::vector<char>> GuardedOutput::Collect(cudaStream_t stream) co
     return absl::DataLossError(absl::StrCat("written ", begin - at, " bytes before an output"));
   }
   if (const int64_t at = FirstWritten(all, end, end + kGuardBytes); at >= 0) {
-    return absl::DataLossError(absl::StrCat("written ", at - end, " bytes behind an output"));
+    return absl::DataLossError(
+        absl::StrCat("written ", at - end, " bytes after the end of an output"));
   }
   return std::vector<char>(all.begin() + begin, all.begin() + end);
 }
@@ -106,8 +107,8 @@ absl::Status GuardedWorkspace::Disarm(cudaStream_t stream) {
     return absl::DataLossError("written before the workspace");
   }
   if (const int64_t at = FirstWritten(behind, 0, kGuardBytes); at >= 0) {
-    return absl::DataLossError(
-        absl::StrCat("written ", at, " bytes behind the workspace of ", bytes_, " bytes"));
+    return absl::DataLossError(absl::StrCat(
+        "written ", at, " bytes after the end of the workspace of ", bytes_, " bytes"));
   }
   return absl::OkStatus();
 }
