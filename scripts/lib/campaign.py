@@ -33,7 +33,7 @@ def parser_of(description: str | None, receipt: str) -> argparse.ArgumentParser:
 
 def add_torch_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--python", default="python3", help="the interpreter that has PyTorch")
-    parser.add_argument("--no-torch", action="store_true", help="omit the PyTorch peer")
+    parser.add_argument("--no-torch", action="store_true", help="omit the peers that need PyTorch")
 
 
 def output_of(*command: str) -> str:
@@ -97,6 +97,12 @@ def run(command: list[str], log: list[str]) -> tuple[int, list[Row]]:
             else:
                 print(line, end="", flush=True)
     return process.returncode, rows
+
+
+def run_search_peer(arguments: argparse.Namespace, peer: str, grid: list[str], log: list[str]) -> list[Row]:
+    """Times a library's exact search over a grid (--n, --dim, --k); none if it is not installed."""
+    script = str(ROOT / "tests/bench/search_peer.py")
+    return run([arguments.python, script, f"--peer={peer}", *grid], log)[1]
 
 
 def cell(value: float | None, width: int, digits: int = 1) -> str:

@@ -22,7 +22,7 @@ PANELS = (
     Panel("one query over rows: 768 dimensions, k = 32", "n", {"dim": 768, "k": 32}),
     Panel("one query over rows: 1,024 dimensions, k = 100", "n", {"dim": 1024, "k": 100}),
 )
-NAMES = {"torch.mv+topk": "PyTorch, same GPU", "cpu_round_trip": "CPU round trip"}
+NAMES = {"torch.mv+topk": "PyTorch, same GPU", "cuvs.brute_force": "cuVS, same GPU", "cpu_round_trip": "CPU round trip"}
 
 
 def lines_of(rows: list[dict[str, Any]], panel: Panel) -> Lines:

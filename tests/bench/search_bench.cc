@@ -52,6 +52,7 @@ struct Side {
 };
 
 absl::Status Fill(Side& side, const RowSource& source, int64_t rows_count) {
+  side.collection.reset();  // gives its memory back before the next one takes any
   const CollectionSpec spec = {.dim = source.dim(), .metric = Metric::kDot};
   ABSL_ASSIGN_OR_RETURN(side.collection, FillCollection(*side.engine, spec, source, rows_count));
   return absl::OkStatus();
@@ -203,8 +204,8 @@ absl::Status RunDim(const Config& config, int32_t dim) {
   absl::StatusOr<std::unique_ptr<RoundTrip>> round_trip = MakeRoundTrip(dim, k_max);
   std::unique_ptr<BlockBubbleBaseline> bubble;
   if (round_trip.ok()) {
-    // Room for the largest corpus, its norms and ranks, and slab rounding.
-    const int64_t memory_bytes = rows_max * (dim * 4 + 64) + (int64_t{1} << 30);
+    // Room for the largest corpus: rows, codes and 128 bytes a row beside them; plus slab rounding.
+    const int64_t memory_bytes = rows_max * (dim * 5 + 128) + (int64_t{2} << 30);
     ABSL_ASSIGN_OR_RETURN(
         gpu.engine, Engine::Create({.backend = BackendChoice::kGpu, .memory_bytes = memory_bytes}));
     if (config.block_bubble) {
