@@ -9,8 +9,8 @@
 
 namespace nearfield::client {
 
-// Checks the answer. If the collection is no longer at its epoch, searches again, replaces the
-// answer, and checks the new one.
+// Checks the answer. If the collection has a newer epoch than the answer, searches again, replaces
+// the answer, and checks the new one.
 absl::StatusOr<VerifyAnswer> CheckAnswer(Client& client, std::string_view collection,
                                          const Query& query, const SearchOptions& options,
                                          QueryAnswer* answer);

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-// Below AVX2 queries are encoded without vectors, as rows are (engine/cpu/kernels).
+// Below AVX2 queries are encoded without SIMD, as rows are (engine/cpu/kernels).
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
 #define HWY_COMPILE_ALL_ATTAINABLE
 #undef HWY_TARGET_INCLUDE

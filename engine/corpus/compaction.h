@@ -1,5 +1,5 @@
-// Chooses the generations to copy into one, and puts the copy (merge.h) in their place,
-// concurrently with searches and changes.
+// Chooses the generations to copy into one, and computes the list of generations with the copy
+// (merge.h) in their place. Searches and changes continue meanwhile.
 #pragma once
 
 #include <memory>
@@ -23,9 +23,9 @@ struct CompactionStep {
   std::vector<size_t> indices;
   std::shared_ptr<const Generation> copy;
 };
-// Returns `current` with `copy` in place of the generations at `indices` of `before`, of which it
-// was made. Rows that were deleted since are deleted in the copy too. Returns nullopt if one of
-// these generations is gone. Errors: ResourceExhausted, Unavailable.
+// Returns the list of `current` with `copy` in place of the generations that it was made from:
+// those at `indices` of `before`. Rows that were deleted since are deleted in the copy too. Returns
+// nullopt if one of these generations is gone. Errors: ResourceExhausted, Unavailable.
 absl::StatusOr<std::optional<std::vector<GenerationState>>> Replace(const Device& device,
                                                                     const CorpusSnapshot& current,
                                                                     const CompactionStep& step);

@@ -1,7 +1,7 @@
 // Ordinals: the ordinals of a generation's rows, by slot. An ordinal is the number by which filters
-// (RowFilter) address a row. An upload takes its ordinals from the lowest free range that is long
-// enough; those of dead rows are reused. They are stored as runs of consecutive ordinals. Runs are
-// long because rows keep their upload order.
+// (RowFilter) address a row. An upload gets the lowest free range that is long enough
+// (ordinal_pool.h), which may be one of dead rows. They are stored as runs of consecutive ordinals.
+// Runs are long because rows keep their upload order.
 #pragma once
 
 #include <cstdint>

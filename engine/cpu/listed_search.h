@@ -1,4 +1,4 @@
-// Searches few listed rows of each generation by slot: scores every one and scans nothing.
+// Searches a short list of rows of each generation by slot: scores each of them and scans nothing.
 #pragma once
 
 #include <cstdint>

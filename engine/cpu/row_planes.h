@@ -75,7 +75,7 @@ class CpuRowPlanes : public backend::RowPlanes {
   const double* squares() const { return reinterpret_cast<const double*>(planes_.squares.data()); }
   const uint32_t* ranks() const { return reinterpret_cast<const uint32_t*>(planes_.ranks.data()); }
 
-  // Returns the canonical score of the row at `slot`. sum: of its products with the query, for L2
+  // Returns the canonical score of the row at `slot`. sum: of its products with the query; for L2,
   // of the squared differences. query_square: S(q,q), read for cosine only.
   float Score(Metric metric, double sum, double query_square, int64_t slot) const {
     if (metric == Metric::kDot) return score::DotScore(sum);

@@ -40,12 +40,13 @@ class GpuTopkEngine : public backend::Backend {
   absl::Status Health() const override { return core_->health().status(); }
 
  private:
-  // Returns true if the search reads codes: by demand of the format, or because that is faster.
+  // Returns true if the search reads codes: because the format requires it, or because that is
+  // faster.
   bool ScansCodes(const SearchJob& job) const;
   // Limits the scan to the listed live rows, if they are few and that takes less time.
   void ChooseListed(SearchJob& job) const;
-  // Answers all queries from codes: together, then one by one, and from the rows those that had too
-  // many candidates.
+  // Answers queries from codes: as a batch, the remaining ones one by one. Those that had too many
+  // candidates are answered from the rows.
   absl::Status SearchCodes(SearchJob& job, SearchOutput& out)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(search_mutex_);
 

@@ -6,7 +6,7 @@
 
 namespace nearfield::plan {
 
-// A stage scans the row tiles whose number is a multiple of `step` but not of `done_step`.
+// A stage scans the row tiles whose index is a multiple of `step` but not of `done_step`.
 // done_step: tiles at its multiples were scanned by earlier stages; 0: no tile was.
 struct ScanStage {
   int64_t step = 1;

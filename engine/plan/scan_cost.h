@@ -11,7 +11,7 @@ struct ScanWork {
   int64_t row_bytes = 0;
   int64_t code_bytes = 0;  // of a row, including its bound
   int64_t queries = 0;
-  int64_t queries_of_pass = 128;  // of a batch: queries that one read of the codes serves
+  int64_t queries_of_pass = 128;  // that share one read of the codes
 };
 
 // Return the approximate time of a search on an H200 in microseconds, accurate enough to compare

@@ -54,7 +54,7 @@ class ScoreMap {
 
 // The bits that distinguish the keys of a row.
 struct KeyBits {
-  int idle_order = 0;  // low bits of an order that never distinguish two scores
+  int idle_order = 0;  // low bits of the ordered score that are equal in all
   int index = 32;      // low bits that distinguish indices
 
   // Returns the key in fewer bits. Packed keys have the same order.

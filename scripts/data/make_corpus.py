@@ -194,7 +194,7 @@ def score(p: Package, named_by: dict[str, int]) -> int:
 def select(candidates: Iterable[Package], named_by: dict[str, int], count: int) -> list[Package]:
     """Pick count packages, one per source, sorted by name.
 
-    Equal scores are ordered by the SHA-256 of the name, so the cut is even and stable.
+    Equal scores are ordered by the SHA-256 of the name, so the selection does not depend on the order of the input.
     """
     best: dict[str, Package] = {}
 

@@ -71,8 +71,8 @@ def bars_table(results: Results) -> list[str]:
 
 
 def spread(rows: list[Row], field: str) -> tuple[float, Row, Row] | None:
-    """Returns the largest slowest-k over fastest-k among the (batch, n) of these rows, with the
-    two rows; k up to n / 8."""
+    """Returns the largest ratio of the slowest to the fastest k of one (batch, n), with the two
+    rows; k up to n / 8."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         if 8 * row["k"] <= row["n"] and field in row:

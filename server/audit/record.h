@@ -12,7 +12,7 @@
 
 namespace nearfield::server {
 
-// Maximum bytes in a record of a filter's bits, and of the rows near the first difference. A larger
+// Maximum bytes of a filter's bits in a record, and of the rows near the first difference. A larger
 // filter is recorded by its digest.
 inline constexpr int64_t kRecordFilterBytesMax = int64_t{1} << 20;
 inline constexpr int64_t kRecordRowsBytesMax = int64_t{1} << 20;

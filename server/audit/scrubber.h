@@ -1,4 +1,5 @@
-// Scrubber: scrubs all collections periodically in the background.
+// Scrubber: scrubs all collections periodically in the background: compares their rows in memory
+// with the stored rows (scrub.h).
 #pragma once
 
 #include <chrono>

@@ -22,8 +22,8 @@ class LiveCalls {
 
   // Adds a call. After Cancel, sets the flag immediately.
   Place Add(CancelFlag cancelled);
-  // `wake` makes a call that waits for its client check the flag and the server's phase. It is
-  // called on any thread, also after Remove.
+  // `wake` interrupts a call's wait for its client: the call then checks the flag and the server's
+  // phase. It is called on any thread, also after Remove.
   void SetWake(Place place, std::function<void()> wake);
   void Remove(Place place);
 

@@ -27,7 +27,7 @@ absl::Status CheckTokenIsOf(const NamedCollection& named, UploadMode mode,
                             const store::UploadInfo& known) {
   if (known.collection_id == named.store_id && known.mode == mode) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      "begin.upload_token: of an upload into another collection, or with another mode");
+      "begin.upload_token: belongs to an upload into another collection, or with another mode");
 }
 
 CollectionUpload::CollectionUpload(NamedCollectionPtr named, const BeginUploadRequest& request)
@@ -100,7 +100,7 @@ absl::Status CollectionUpload::Append(const UploadBlock& block, const AttributeB
     CHECK_EQ(segment_->next_block(), place_.next_block);
     CHECK_EQ(segment_->rows_count(), place_.rows_count);
   }
-  failed_ = true;
+  failed_ = true;  // until the block is complete
   BytesColumn encoded;
   const AttributeSchema& schema = named_->attributes->schema();
   if (schema.size() > 0) {
@@ -143,8 +143,8 @@ absl::StatusOr<CommitResult> CollectionUpload::Commit() {
     ABSL_ASSIGN_OR_RETURN(const uint32_t first, upload_->TakeOrdinals());
     ABSL_RETURN_IF_ERROR(attributes_.Add(first));
   }
-  // A start moves a sealed segment that was not committed to lost/. So seal it after everything
-  // that takes long or may run out of memory.
+  // When the server starts, it moves complete segments that were not committed into the folder
+  // lost/. So this one becomes complete only after everything that takes long or may fail.
   if (segment_ != nullptr) ABSL_RETURN_IF_ERROR(segment_->Sync());
   std::optional<uint64_t> recorded;  // the epoch
   ABSL_ASSIGN_OR_RETURN(const CommitResult result,

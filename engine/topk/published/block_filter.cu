@@ -32,8 +32,8 @@ constexpr int kOffered = 4;  // keys of a lane that are staged together
 
 using SmallStaged = StagedList<kListThreads, 9>;
 using LargeStaged = StagedList<kListThreads, 17>;
-static_assert(kWarpListsKMax * 2 <= SmallStaged::kCapacity, "half of it stages");
-static_assert(kBlockFilterKMax * 2 <= LargeStaged::kCapacity, "half of it stages");
+static_assert(kWarpListsKMax * 2 <= SmallStaged::kCapacity, "half of it is for staged scores");
+static_assert(kBlockFilterKMax * 2 <= LargeStaged::kCapacity, "half of it is for staged scores");
 
 // Thresholds that the warps of a block share without barriers. They only rise, through Raise alone,
 // so a stale value is only a looser lower bound.

@@ -14,7 +14,7 @@ namespace nearfield::gpu {
 
 using ListKernel = void (*)(ListRows);
 
-static_assert(65535 * sizeof(uint32_t) <= kSelectStateBytes, "a ticket a row");
+static_assert(65535 * sizeof(uint32_t) <= kSelectStateBytes, "one counter per row");
 
 // Returns the blocks per row: two blocks per multiprocessor if there are fewer rows than that, each
 // with at least 4,096 scores and four scores for every key of its list.

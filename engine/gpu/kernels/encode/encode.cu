@@ -10,7 +10,7 @@ namespace nearfield::gpu {
 namespace {
 
 constexpr int kThreads = 128;
-// Enough to keep up with the link, and few enough to leave the SMs to a running scan.
+// Enough to keep up with PCIe, and few enough to leave the SMs to a running scan.
 constexpr uint32_t kBlocksMax = 128;
 
 struct Scratch {
@@ -31,11 +31,11 @@ struct Scratch {
   }
 };
 
-// Encodes rows as codes and bounds. Each step makes the same claims as bound/int8_code.h; the
+// Encodes rows as codes and bounds. Each step gives the guarantees of bound/int8_code.h; the
 // codes themselves may differ in their last unit.
 // Grid <= 128 blocks of 128; a block encodes one row at a time. Reads the row twice (the second
 // time from cache), writes code_bytes + 16 B per row. fp64: 4 x D log2 D additions, 16 passes
-// through shared memory at D = 1024: about 2 us per row and block, or 64 M rows/s; the link
+// through shared memory at D = 1024: about 2 us per row and block, or 64 M rows/s; PCIe
 // delivers 13 M rows/s.
 // Requires Scratch::Bytes of dynamic shared memory.
 // Steps: 1 widen, for cosine divide by the norm, 2 rotate, 3 scale and codes, 4 inverse rotation,
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kThreads)
       code_squares += code * code;
     }
     code_squares = sums.Sum(code_squares);  // exact: a sum of integers below 2^53
-    // Rq^T, the inverse of the rotation of rows, scales by the shift of queries.
+    // The inverse of the rotation of rows scales by the shift of queries (bound/rotation.h).
     rotation.BringBack(v, args.rotation.query_shift);
     double residual = 0;
     for (int i = thread; i < dimension; i += kThreads) {

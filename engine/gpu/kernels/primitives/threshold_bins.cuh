@@ -1,7 +1,7 @@
 // Finds a threshold close to the k-th best of many scores that k of them reach.
 //
 // Unlike ThresholdSearch, it visits scores in registers and stops after two rounds, so it needs
-// neither a group of blocks nor an exact end.
+// no group of blocks; its result is close to the k-th best score, not equal to it.
 #pragma once
 
 #include <cstdint>

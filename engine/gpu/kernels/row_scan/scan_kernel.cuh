@@ -30,8 +30,8 @@ __device__ void StageQueries(const ScanArgs& args, int first_query, double* stag
   }
 }
 
-// Adds two of a lane's four dimensions of one block, for all rows and queries. j ascends, so d
-// ascends.
+// Adds two of a lane's four dimensions of one block, for all rows and queries. The
+// dimensions ascend.
 template <typename Row, bool kL2, int kQueries, int kPair>
 __device__ void AccumulatePair(const typename Row::Quad (&quads)[kScanRows], const double2* queries,
                                int query_pitch, double (&sums)[kQueries * kScanRows]) {

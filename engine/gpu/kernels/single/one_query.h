@@ -79,7 +79,7 @@ constexpr int OneQueryUnits(int32_t code_bytes) {
   return code_bytes <= 128 ? 8 : code_bytes <= 256 ? 4 : code_bytes <= 512 ? 2 : 1;
 }
 
-// Returns the number that the rows of a code slab are a multiple of.
+// The number of rows in a code slab is a multiple of the returned number.
 constexpr int64_t CodeSlabAlign(int32_t code_bytes) {
   return OneQueryUnits(code_bytes) > 2 ? 4 * OneQueryUnits(code_bytes) : kSwizzleAtomRows;
 }

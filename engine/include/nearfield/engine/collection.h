@@ -136,7 +136,7 @@ struct CollectionStats {
   ScanPrecision scan = ScanPrecision::kRows;  // what scans read: ScanChoice::kAuto resolved
   // Memory of the device that holds rows (VRAM; host memory on the CPU backend).
   int64_t device_bytes = 0;
-  // Ids, their order and filter, payloads; rows of RowPlacement::kHost on the GPU backend.
+  // Ids, their index and Bloom filter, payloads; rows of RowPlacement::kHost on the GPU backend.
   int64_t host_bytes = 0;
 };
 

@@ -64,8 +64,8 @@ class AttributeValue {
   template <std::floating_point T>
   AttributeValue(T value) : value_(static_cast<double>(value)) {}  // NOLINT
   template <std::same_as<bool> T>
-  AttributeValue(T value) : value_(value) {}                       // NOLINT: no pointer is a bool
-  AttributeValue(std::string value) : value_(std::move(value)) {}  // NOLINT
+  AttributeValue(T value) : value_(value) {}  // NOLINT: a pointer must not convert
+  AttributeValue(std::string value) : value_(std::move(value)) {}         // NOLINT
   AttributeValue(std::string_view value) : value_(std::string(value)) {}  // NOLINT
   AttributeValue(const char* value) : value_(std::string(value)) {}       // NOLINT
   // Finer times are rounded down to the microsecond.

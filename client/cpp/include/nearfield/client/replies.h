@@ -74,7 +74,7 @@ struct Neighbors {
 // Number of queries whose candidates did not fit into the space reserved for them, for each
 // fallback.
 struct ScanEscalations {
-  uint64_t tighter = 0;    // collected again, with a threshold of exact scores
+  uint64_t tighter = 0;    // scanned again, with a threshold made of exact scores
   uint64_t canonical = 0;  // scanned over the exact rows
 };
 
@@ -163,7 +163,7 @@ struct VerifyClaim {
   std::optional<Filter> filter;  // as in the search
   std::string filter_message;    // instead of `filter`: a serialized Filter message
   std::optional<float> score_threshold;
-  uint64_t skip = 0;  // rows of the order before the claim: those of earlier pages
+  uint64_t skip = 0;  // rows that rank before the claim: those of earlier pages
 };
 
 struct VerifyAnswer {
@@ -246,7 +246,7 @@ struct Limits {
   uint32_t collections_max = 0;
   uint32_t queue_requests_max = 0;
   uint64_t cursor_ms = 0;        // milliseconds for which the epoch of a cursor is kept
-  uint64_t page_rows_max = 0;    // rows of one order that pages of Search may reach
+  uint64_t page_rows_max = 0;    // rows of one ranking that pages of Search may reach
   uint32_t epochs_kept_max = 0;  // for the cursors and SearchAll streams of one caller
   // Maximum percent of the row memory for rows that exist only in kept epochs.
   uint32_t epochs_kept_percent = 0;
@@ -301,8 +301,8 @@ struct Counters {
   // Device passes that returned answers. Each adds one, regardless of how many searches shared it.
   struct Passes {
     uint64_t passes_count = 0;
-    // Queries in passes in which most queries scanned rows, and in those in which most scanned
-    // codes.
+    // Queries in passes in which most queries scanned rows; queries in the other passes (int8
+    // codes).
     uint64_t queries_rows_count = 0;
     uint64_t queries_int8_count = 0;
     uint64_t device_us = 0;
