@@ -204,7 +204,7 @@ absl::Status RunDim(const Config& config, int32_t dim) {
   absl::StatusOr<std::unique_ptr<RoundTrip>> round_trip = MakeRoundTrip(dim, k_max);
   std::unique_ptr<BlockBubbleBaseline> bubble;
   if (round_trip.ok()) {
-    // Room for the largest corpus: rows, codes and 128 bytes a row beside them; plus slab rounding.
+    // Room for the largest corpus: rows, codes and 128 bytes per row; plus slab rounding.
     const int64_t memory_bytes = rows_max * (dim * 5 + 128) + (int64_t{2} << 30);
     ABSL_ASSIGN_OR_RETURN(
         gpu.engine, Engine::Create({.backend = BackendChoice::kGpu, .memory_bytes = memory_bytes}));
