@@ -1,5 +1,5 @@
-// Tests of admission by predicted time: which searches are refused, with which hint, and which
-// failures must not block admission.
+// Tests of admission (by predicted time, bounds of the queue, shares of callers): which searches
+// are refused, with which hint, and which failures must not block admission.
 #include "server/scheduler/retry_hint.h"
 #include "tests/server/queue_fixture.h"
 

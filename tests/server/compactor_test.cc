@@ -1,5 +1,5 @@
-// Tests of compaction on demand, over the real engine and store: it frees everything, and no answer
-// changes.
+// Tests of compaction, on demand and in the background, over the real engine and store: it frees
+// the space of deleted rows, and no answer changes.
 #include "server/collections/compactor.h"
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// Tests of valid and invalid filters: every limit exactly and exceeded by one, types, shapes, and
-// paths in errors.
+// Tests of schemas, of valid and invalid filters, and of canonical bytes: every limit exactly and
+// exceeded by one, types, shapes, and paths in errors.
 #include "server/attributes/filter.h"
 
 #include <cmath>
@@ -72,7 +72,7 @@ TEST(FilterTest, LevelsAreBounded) {
   EXPECT_EQ(FilterDepth(tree), 8);
   EXPECT_OK(Checked(tree));
   EXPECT_THAT(Checked(Not(tree)), Refused("filter", "more than 8 levels"));
-  // The recursion depth limits the setting.
+  // Whatever the setting, the depth is at most kFilterDepthMax.
   for (int level = 9; level <= kFilterDepthMax; ++level) tree = Not(tree);
   EXPECT_OK(Checked(tree, {.filter_depth_max = 1000}));
   EXPECT_FALSE(Checked(Not(tree), {.filter_depth_max = 1000}).ok());

@@ -1,5 +1,5 @@
-// AuditFixture: an engine over a fake device and a store, a clock and a pace that tests control,
-// and an alarm that records its calls.
+// AuditFixture: an engine over a fake device, a clock that tests control, and options of an
+// alarm that record its calls.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Tests of records: complete, bounded, and sufficient to repeat the check.
+// Tests of records: complete, bounded, and with all that a repetition of the check needs.
 #include "server/audit/record.h"
 
 #include "server/audit/record_folder.h"

@@ -1,4 +1,4 @@
-// Catalogs as earlier versions wrote them.
+// Changes a catalog to what an earlier version would have written.
 #pragma once
 
 #include <cstdint>
