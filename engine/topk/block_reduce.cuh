@@ -59,7 +59,7 @@ class BlockReduce {
     const uint32_t through = WarpPrefixSum(value);
     if (lane == kWarp - 1) shared.sums[warp] = through;
     __syncthreads();
-    const uint32_t before = __reduce_add_sync(kFullWarp, lane < warp ? shared.sums[lane] : 0);
+    const uint32_t before = WarpSum(lane < warp ? shared.sums[lane] : 0);
     return before + through - value;
   }
 
@@ -67,15 +67,15 @@ class BlockReduce {
   // call.
   __device__ static void JoinEnds(uint32_t* least, uint32_t* greatest, BlockReduceShared& shared) {
     const uint32_t lane = threadIdx.x % kWarp;
-    *least = __reduce_min_sync(kFullWarp, *least);
-    *greatest = __reduce_max_sync(kFullWarp, *greatest);
+    *least = WarpMin(*least);
+    *greatest = WarpMax(*greatest);
     if (lane == 0) {
       shared.least[threadIdx.x / kWarp] = *least;
       shared.greatest[threadIdx.x / kWarp] = *greatest;
     }
     __syncthreads();
-    *least = __reduce_min_sync(kFullWarp, lane < kWarps ? shared.least[lane] : 0xffffffffu);
-    *greatest = __reduce_max_sync(kFullWarp, lane < kWarps ? shared.greatest[lane] : 0);
+    *least = WarpMin(lane < kWarps ? shared.least[lane] : 0xffffffffu);
+    *greatest = WarpMax(lane < kWarps ? shared.greatest[lane] : 0);
   }
 
   // Returns the spread of all threads' scores. A barrier must precede the next call.
@@ -99,8 +99,8 @@ class BlockReduce {
 
  private:
   __device__ static void JoinWarp(ScoreSpread* spread) {
-    spread->least = __reduce_min_sync(kFullWarp, spread->least);
-    spread->greatest = __reduce_max_sync(kFullWarp, spread->greatest);
+    spread->least = WarpMin(spread->least);
+    spread->greatest = WarpMax(spread->greatest);
 #pragma unroll
     for (int step = kWarp / 2; step > 0; step /= 2) {
       spread->sum += __shfl_xor_sync(kFullWarp, spread->sum, step);

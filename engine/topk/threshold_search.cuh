@@ -111,8 +111,8 @@ class ThresholdSearch {
   }
 
   __device__ static void OrIntoShared(uint64_t bits, uint64_t* shared_bits) {
-    const uint32_t high = __reduce_or_sync(kFullWarp, static_cast<uint32_t>(bits >> 32));
-    const uint32_t low = __reduce_or_sync(kFullWarp, static_cast<uint32_t>(bits));
+    const uint32_t high = WarpOr(static_cast<uint32_t>(bits >> 32));
+    const uint32_t low = WarpOr(static_cast<uint32_t>(bits));
     if (threadIdx.x % kWarp != 0 || (high | low) == 0) return;
     atomicOr(reinterpret_cast<unsigned long long*>(shared_bits),
              (static_cast<unsigned long long>(high) << 32) | low);

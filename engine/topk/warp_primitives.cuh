@@ -1,5 +1,5 @@
-// Prefix sum, reservation of slots, rank by counting, and the bin of the k-th item. All lanes of a
-// warp call every function.
+// Reductions, prefix sum, reservation of slots, rank by counting, and the bin of the k-th item. All
+// lanes of a warp call every function.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,43 @@
 #include "engine/topk/warp.h"
 
 namespace nearfield::gpu {
+
+// Reductions over a warp: one instruction from compute capability 8.0 on, five shuffles below it.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+__device__ __forceinline__ uint32_t WarpSum(uint32_t value) {
+  return __reduce_add_sync(kFullWarp, value);
+}
+__device__ __forceinline__ uint32_t WarpMin(uint32_t value) {
+  return __reduce_min_sync(kFullWarp, value);
+}
+__device__ __forceinline__ uint32_t WarpMax(uint32_t value) {
+  return __reduce_max_sync(kFullWarp, value);
+}
+__device__ __forceinline__ uint32_t WarpOr(uint32_t value) {
+  return __reduce_or_sync(kFullWarp, value);
+}
+#else
+template <typename Operation>
+__device__ __forceinline__ uint32_t WarpReduce(uint32_t value, const Operation& operation) {
+#pragma unroll
+  for (int step = kWarp / 2; step > 0; step /= 2) {
+    value = operation(value, __shfl_xor_sync(kFullWarp, value, step));
+  }
+  return value;
+}
+__device__ __forceinline__ uint32_t WarpSum(uint32_t value) {
+  return WarpReduce(value, [](uint32_t a, uint32_t b) { return a + b; });
+}
+__device__ __forceinline__ uint32_t WarpMin(uint32_t value) {
+  return WarpReduce(value, [](uint32_t a, uint32_t b) { return min(a, b); });
+}
+__device__ __forceinline__ uint32_t WarpMax(uint32_t value) {
+  return WarpReduce(value, [](uint32_t a, uint32_t b) { return max(a, b); });
+}
+__device__ __forceinline__ uint32_t WarpOr(uint32_t value) {
+  return WarpReduce(value, [](uint32_t a, uint32_t b) { return a | b; });
+}
+#endif
 
 // Returns the sum of the values of this lane and all lower ones.
 __device__ __forceinline__ uint32_t WarpPrefixSum(uint32_t value) {
