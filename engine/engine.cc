@@ -21,7 +21,8 @@ absl::StatusOr<std::unique_ptr<Engine>> CreateOnGpu(const EngineOptions& options
                                                 .memory_bytes = options.memory_bytes,
                                                 .host_rows_bytes = options.host_rows_bytes,
                                                 .k_max = options.k_max + 1,
-                                                .batch_max = options.batch_max}));
+                                                .batch_max = options.batch_max,
+                                                .capability_max = options.gpu_capability_max}));
   return MakeEngine(std::move(backend), options,
                     absl::StrCat("GPU ", options.device, " is usable"));
 }

@@ -13,6 +13,7 @@ namespace {
 constexpr int32_t kBatchMax = 65'536;
 constexpr int32_t kThreadsMax = 4'096;
 constexpr int32_t kDeviceMax = 1'023;
+constexpr int32_t kCapabilityMax = 999;
 constexpr int64_t kOrdinalsMax = int64_t{1} << 32;  // ordinals are uint32
 
 // 0 stands for the default.
@@ -41,6 +42,8 @@ absl::Status CheckOptions(const EngineOptions& options) {
   ABSL_RETURN_IF_ERROR(CheckBytes("host_rows_bytes", options.host_rows_bytes));
   ABSL_RETURN_IF_ERROR(CheckRange("threads", options.threads, 0, kThreadsMax));
   ABSL_RETURN_IF_ERROR(CheckRange("k_max", options.k_max, 1, kKMax));
+  ABSL_RETURN_IF_ERROR(
+      CheckRange("gpu_capability_max", options.gpu_capability_max, 0, kCapabilityMax));
   ABSL_RETURN_IF_ERROR(CheckRange("ordinals_max", options.ordinals_max, 1, kOrdinalsMax));
   return CheckRange("batch_max", options.batch_max, 1, kBatchMax);
 }

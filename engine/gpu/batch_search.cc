@@ -45,7 +45,7 @@ BatchSearch::Shape BatchSearch::ShapeBatch(const SearchJob& job, int64_t first_q
   const plan::EngineLimits& limits = core_.engine_limits();
   const absl::Span<const int32_t> k = job.queries->k.subspan(static_cast<std::size_t>(first_query));
   Shape shape;
-  if (!core_.has_batch_kernels() || corpus.row_index_end >= kScoredBit) return shape;
+  if (job.format.dim > core_.batch_dim_max() || corpus.row_index_end >= kScoredBit) return shape;
   int64_t queries = std::min<int64_t>(static_cast<int64_t>(k.size()), kBatchQueriesMax);
   shape.k = *std::max_element(k.begin(), k.begin() + queries);
   if (shape.k > kBatchKMax) return shape;
@@ -118,9 +118,8 @@ absl::Status BatchSearch::Run(const SearchJob& job, const BatchArgs& args, const
                               .done_step = static_cast<uint32_t>(one.done_step),
                               .tiles = static_cast<uint32_t>(one.tiles),
                               .last = &one == &stages.back()};
-    ABSL_RETURN_IF_ERROR(
-        health.Check(LaunchBatchScan(args, stage, core_.device_properties().sm_count, stream),
-                     "launching the scan of a batch"));
+    ABSL_RETURN_IF_ERROR(health.Check(LaunchBatchScan(args, stage, core_.batch_device(), stream),
+                                      "launching the scan of a batch"));
     ABSL_RETURN_IF_ERROR(health.Check(LaunchBatchRefine(job.format.row_type, args, stage, stream),
                                       "launching the refinement of a batch"));
   }
@@ -132,8 +131,8 @@ absl::Status BatchSearch::TakeResults(const SearchJob& job, int64_t first_query,
                                       SearchOutput& out, std::vector<int64_t>& left) const {
   SearchWorkspace& workspace = core_.workspace();
   const CodedCorpus& corpus = job.corpus;
-  const int64_t at_once =
-      BatchQueriesAtOnce(static_cast<int>(shape.queries), corpus.generations[0].codes.code_bytes);
+  const int64_t at_once = BatchQueriesAtOnce(core_.batch_device(), static_cast<int>(shape.queries),
+                                             corpus.generations[0].codes.code_bytes);
   for (const CodedGeneration& generation : absl::MakeConstSpan(corpus.generations, corpus.count)) {
     out.cost.bytes_read += CeilDiv(shape.queries, at_once) * generation.rows_count *
                            (generation.codes.code_bytes + int64_t{sizeof(bound::RowBound)});
@@ -173,7 +172,7 @@ absl::Status BatchSearch::Search(const SearchJob& job, SearchOutput& out,
   for (int64_t first = 0; first < queries;) {
     ABSL_RETURN_IF_ERROR(job.CheckCancelled());
     const Shape shape = ShapeBatch(job, first);
-    if (shape.queries == 0 || !plan::PrefersBatch(WorkOf(job, shape.queries))) {
+    if (shape.queries == 0 || !plan::PrefersBatch(WorkOf(core_, job, shape.queries))) {
       left.push_back(first++);
       continue;
     }

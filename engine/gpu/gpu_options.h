@@ -15,6 +15,9 @@ struct GpuOptions {
   int64_t host_rows_bytes = 0;
   int32_t k_max = kKMax + 1;
   int32_t batch_max = 1024;
+  // Use only what every card of this compute capability has: 75 for 7.5, 80, 86, ...; 0: all that
+  // the device has. The answers are the same.
+  int32_t capability_max = 0;
 };
 
 }  // namespace nearfield::gpu

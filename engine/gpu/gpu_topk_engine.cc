@@ -45,7 +45,7 @@ bool GpuTopkEngine::ScansCodes(const SearchJob& job) const {
     return false;
   }
   if (!job.format.may_scan_rows) return true;
-  return plan::PrefersCodes(WorkOf(job, job.queries_count()));
+  return plan::PrefersCodes(WorkOf(*core_, job, job.queries_count()));
 }
 
 void GpuTopkEngine::ChooseListed(SearchJob& job) const {
@@ -57,7 +57,7 @@ void GpuTopkEngine::ChooseListed(SearchJob& job) const {
     if (live.empty()) return;
     listed += live.count;
   }
-  const plan::ScanWork all = WorkOf(job, job.queries_count());
+  const plan::ScanWork all = WorkOf(*core_, job, job.queries_count());
   plan::ScanWork some = all;
   some.rows = listed;
   const double all_time = ScansCodes(job) ? plan::CodeScanTime(all) : plan::RowScanTime(all);

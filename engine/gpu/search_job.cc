@@ -64,14 +64,15 @@ int64_t RowIndexEnd(const SearchJob& job) {
   return end;
 }
 
-plan::ScanWork WorkOf(const SearchJob& job, int64_t queries) {
+plan::ScanWork WorkOf(const GpuCore& core, const SearchJob& job, int64_t queries) {
   const GpuRowPlanes& planes = *job.planes.front();
   const CodesView& codes = planes.codes();
   return {.rows = RowIndexEnd(job),
           .row_bytes = planes.view().row_bytes,
           .code_bytes = codes.code_bytes + static_cast<int64_t>(sizeof(bound::RowBound)),
           .queries = queries,
-          .queries_of_pass = BatchQueriesAtOnce(kBatchQueriesMax, codes.code_bytes)};
+          .queries_of_pass =
+              BatchQueriesAtOnce(core.batch_device(), kBatchQueriesMax, codes.code_bytes)};
 }
 
 CodedCorpus CorpusOf(const SearchJob& job) {

@@ -53,7 +53,7 @@ absl::StatusOr<SearchJob> MakeJob(const GpuCore& core, const backend::BackendInf
 // Returns the end of the global row indices that the generations to scan take in a CodedCorpus.
 int64_t RowIndexEnd(const SearchJob& job);
 // Returns the work of scanning all rows for `queries` queries. Requires: a generation to scan.
-plan::ScanWork WorkOf(const SearchJob& job, int64_t queries);
+plan::ScanWork WorkOf(const GpuCore& core, const SearchJob& job, int64_t queries);
 CodedCorpus CorpusOf(const SearchJob& job);
 
 // Converts the keys that a scan of codes has found for a query into its lists. The keys are in

@@ -41,6 +41,7 @@ struct Config {
   RowPlacement home = RowPlacement::kDevice;  // placement of the rows that have codes
   BackendChoice backend = BackendChoice::kAuto;
   int32_t threads = 0;
+  int32_t gpu_capability_max = 0;
   double read_tb_s = 4.53;  // measured streaming read of the device, for the limit
   bool rows = true;         // also time the scan of exact rows
   Repeats repeats = {.warmups = 3, .runs = 51, .seconds_max = 2};
@@ -200,7 +201,8 @@ absl::Status RunSource(const Config& config, const RowSource& source, const Quer
       Engine::Create({.backend = config.backend,
                       .memory_bytes = rows_max * device_row_bytes + kRounding,
                       .host_rows_bytes = on_host ? rows_max * row_bytes + (kRounding >> 4) : 0,
-                      .threads = config.threads}));
+                      .threads = config.threads,
+                      .gpu_capability_max = config.gpu_capability_max}));
   for (const int64_t rows_count : config.rows_counts) {
     Case one(config, *engine, queries, source);
     ABSL_RETURN_IF_ERROR(one.Run(rows_count));
@@ -245,6 +247,8 @@ void AddOptions(CLI::App& app, Config& config) {
   AddNamed(app, "--dtype", config.row_type, kRowTypeNames);
   AddNamed(app, "--rows", config.home, kHomeNames, "placement of the rows that have codes");
   app.add_option("--threads", config.threads, "of the CPU backend; 0: all cores");
+  app.add_option("--gpu-capability", config.gpu_capability_max,
+                 "use only what a GPU of this compute capability has: 75, 80, ...; 0: everything");
   app.add_option("--read-tb-s", config.read_tb_s,
                  "measured streaming read of the device, for the limit")
       ->capture_default_str();

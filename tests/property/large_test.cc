@@ -15,6 +15,7 @@
 #include "nearfield/engine/engine.h"
 #include "tests/engine/prelude.h"
 #include "tests/testing/engines.h"
+#include "tests/testing/gpu_capability.h"
 
 namespace nearfield::property {
 namespace {
@@ -39,7 +40,8 @@ class EngineLargeCorpusTest : public ::testing::Test {
         Engine::Create({.backend = BackendChoice::kGpu,
                         .memory_bytes = kRows * kDim * 2 + (int64_t{1} << 30),
                         .host_memory_bytes = int64_t{1} << 30,
-                        .batch_max = 16});
+                        .batch_max = 16,
+                        .gpu_capability_max = testing::GpuCapabilityMax()});
     if (absl::IsResourceExhausted(engine.status())) GTEST_SKIP() << engine.status().message();
     ASSERT_OK(engine);
     engine_ = *std::move(engine);

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/gpu/runtime/probe_gpu.h"
+#include "tests/testing/gpu_capability.h"
 
 namespace nearfield::testing {
 namespace {
@@ -23,7 +24,8 @@ absl::StatusOr<std::unique_ptr<Engine>> NewEngine(BackendKind kind) {
        .memory_bytes = kGiB,
        .host_memory_bytes = kGiB,
        .host_rows_bytes = kGiB,
-       .batch_max = 64});
+       .batch_max = 64,
+       .gpu_capability_max = GpuCapabilityMax()});
 }
 
 // Owns the engines and destroys them before main() returns: CUDA is already shut down when static

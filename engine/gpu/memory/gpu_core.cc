@@ -11,7 +11,6 @@
 #include "engine/base/check.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
-#include "engine/gpu/kernels/batch/batch.h"
 #include "engine/gpu/kernels/encode/encode.h"
 #include "engine/gpu/kernels/row_scan/scan.h"
 #include "engine/gpu/memory/layout.h"
@@ -65,6 +64,22 @@ plan::EngineLimits EngineLimitsOf(int32_t k_max, int64_t key_bytes) {
   return limits;
 }
 
+struct SharedMemory {
+  int64_t per_sm = 0;     // bytes
+  int64_t per_block = 0;  // maximum bytes of a block
+};
+
+// Returns what every card of this compute capability has. Source: CUDA C++ Programming Guide,
+// "Technical Specifications per Compute Capability".
+SharedMemory LeastSharedMemory(int32_t capability) {
+  constexpr int64_t kKiB = 1024;
+  const auto of = [](int64_t per_sm) { return SharedMemory{per_sm, per_sm - kKiB}; };
+  if (capability < 80) return {64 * kKiB, 64 * kKiB};
+  if (capability == 80 || capability == 87) return of(164 * kKiB);
+  if (capability < 90 || capability >= 120) return of(100 * kKiB);
+  return of(228 * kKiB);
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<GpuCore>> GpuCore::Create(const GpuOptions& options) {
@@ -86,7 +101,7 @@ absl::Status GpuCore::Bind() {
 
 absl::Status GpuCore::Init(const GpuOptions& options) {
   ABSL_RETURN_IF_ERROR(Bind());
-  ABSL_RETURN_IF_ERROR(ReadDeviceProperties());
+  ABSL_RETURN_IF_ERROR(ReadDeviceProperties(options.capability_max));
   ABSL_RETURN_IF_ERROR(PrepareKernels());
   ABSL_RETURN_IF_ERROR(TakeMemory(options));
   ABSL_RETURN_IF_ERROR(TakeSearchWorkspace());
@@ -100,7 +115,7 @@ absl::Status GpuCore::Init(const GpuOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status GpuCore::ReadDeviceProperties() {
+absl::Status GpuCore::ReadDeviceProperties(int32_t capability_max) {
   cudaDeviceProp properties = {};
   ABSL_RETURN_IF_ERROR(
       health_.Check(cudaGetDeviceProperties(&properties, device_), "cudaGetDeviceProperties"));
@@ -112,11 +127,20 @@ absl::Status GpuCore::ReadDeviceProperties() {
     // Two transfers per clock.
     read_bytes_per_second_ = 0.92 * 2.0 * 1000.0 * clock_khz * (bus_bits / 8.0);
   }
-  has_batch_kernels_ = properties.major == 9 && properties.minor == 0;
-  device_properties_ = {
-      .sm_count = properties.multiProcessorCount,
-      .shared_bytes_per_sm = static_cast<int64_t>(properties.sharedMemPerMultiprocessor),
-      .shared_bytes_per_block_max = static_cast<int64_t>(properties.sharedMemPerBlockOptin)};
+  SharedMemory shared = {.per_sm = static_cast<int64_t>(properties.sharedMemPerMultiprocessor),
+                         .per_block = static_cast<int64_t>(properties.sharedMemPerBlockOptin)};
+  int32_t capability = 10 * properties.major + properties.minor;
+  if (capability_max != 0 && capability_max < capability) {
+    capability = capability_max;
+    shared = LeastSharedMemory(capability);
+  }
+  device_properties_ = {.sm_count = properties.multiProcessorCount,
+                        .shared_bytes_per_sm = shared.per_sm,
+                        .shared_bytes_per_block_max = shared.per_block};
+  batch_device_ = {.sm_count = properties.multiProcessorCount,
+                   .shared_bytes_per_sm = shared.per_sm,
+                   .shared_bytes_per_block_max = shared.per_block,
+                   .wgmma = BuildHasWgmma() && capability == 90};
   return absl::OkStatus();
 }
 
@@ -126,9 +150,8 @@ absl::Status GpuCore::PrepareKernels() {
   const auto shared_bytes = static_cast<int>(device_properties_.shared_bytes_per_block_max);
   ABSL_RETURN_IF_ERROR(health_.Check(PrepareScan(shared_bytes), "loading the scan kernels"));
   ABSL_RETURN_IF_ERROR(health_.Check(PrepareSelect(), "loading the selection kernel"));
-  if (has_batch_kernels_) {
-    ABSL_RETURN_IF_ERROR(health_.Check(PrepareBatch(), "loading the kernels of a batch"));
-  }
+  ABSL_RETURN_IF_ERROR(health_.Check(PrepareBatch(batch_device_, &batch_dim_max_),
+                                     "loading the kernels of a batch"));
   ABSL_RETURN_IF_ERROR(health_.Check(PrepareEncode(kDimMax), "loading the encode kernels"));
   ABSL_RETURN_IF_ERROR(health_.Check(PrepareOneQuery(kDimMax), "loading the certified scan"));
   return health_.Check(PrepareLayout(), "loading the layout kernels");

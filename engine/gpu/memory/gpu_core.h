@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/gpu/gpu_options.h"
+#include "engine/gpu/kernels/batch/batch.h"
 #include "engine/gpu/kernels/single/one_query.h"
 #include "engine/gpu/memory/arena.h"
 #include "engine/gpu/memory/staging_ring.h"
@@ -77,13 +78,15 @@ class GpuCore {
   const plan::EngineLimits& engine_limits() const { return engine_limits_; }
   // Returns the approximate rate of streaming loads: 92% of the memory's peak rate.
   double read_bytes_per_second() const { return read_bytes_per_second_; }
-  bool has_batch_kernels() const { return has_batch_kernels_; }
+  const BatchDevice& batch_device() const { return batch_device_; }
+  // Returns the largest dimension that the kernels of a batch serve on this device.
+  int32_t batch_dim_max() const { return batch_dim_max_; }
   const std::string& device_name() const { return device_name_; }
 
  private:
   explicit GpuCore(int device) : device_(device), health_(device) {}
   absl::Status Init(const GpuOptions& options);
-  absl::Status ReadDeviceProperties();
+  absl::Status ReadDeviceProperties(int32_t capability_max);
   absl::Status PrepareKernels();
   absl::Status TakeMemory(const GpuOptions& options);
   absl::Status TakeSearchWorkspace();
@@ -98,7 +101,8 @@ class GpuCore {
   plan::DeviceProperties device_properties_;
   plan::EngineLimits engine_limits_;
   double read_bytes_per_second_ = 0;
-  bool has_batch_kernels_ = false;  // true on sm_90, the only architecture that they exist for
+  BatchDevice batch_device_;
+  int32_t batch_dim_max_ = 0;
   std::string device_name_;
 };
 

@@ -23,6 +23,7 @@ TEST(EngineOptionsTest, EachOneOutOfRangeIsNamedWithValueAndLimit) {
       {[](auto* o) { o->k_max = 4097; }, "k_max = 4097, must be 1 .. 4096"},
       {[](auto* o) { o->batch_max = 0; }, "batch_max = 0, must be 1 .. 65536"},
       {[](auto* o) { o->batch_max = 65537; }, "batch_max = 65537"},
+      {[](auto* o) { o->gpu_capability_max = -1; }, "gpu_capability_max = -1, must be 0 .. 999"},
       {[](auto* o) { o->ordinals_max = 0; }, "ordinals_max = 0, must be 1 .. 4294967296"},
       {[](auto* o) { o->ordinals_max = 4'294'967'297; }, "ordinals_max = 4294967297"},
       {[](auto* o) { o->threads = -1; }, "threads = -1, must be 0 .. "},

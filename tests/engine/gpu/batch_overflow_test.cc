@@ -98,8 +98,7 @@ TEST_P(BatchOverflowTest, SmokeAQueryThatOverflowedCollectsNoMoreRows) {
   const BatchStage before = {.step = 16, .done_step = 32, .tiles = kTiles / 32};
   ASSERT_EQ(LaunchBatchRefine(RowType::kFloat32, args, before, nullptr), cudaSuccess);
   const BatchStage after = {.step = 1, .done_step = 16, .tiles = kTiles - kTiles / 16};
-  const int sm_count = core_->device_properties().sm_count;
-  ASSERT_EQ(LaunchBatchScan(args, after, sm_count, nullptr), cudaSuccess);
+  ASSERT_EQ(LaunchBatchScan(args, after, core_->batch_device(), nullptr), cudaSuccess);
   ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
 
   states = state.Get();

@@ -13,6 +13,7 @@
 #include "engine/gpu/runtime/probe_gpu.h"
 #include "engine/score/score.h"
 #include "tests/engine/prelude.h"
+#include "tests/testing/gpu_capability.h"
 
 namespace nearfield::gpu {
 
@@ -26,14 +27,16 @@ class GpuTest : public ::testing::Test {
   }
 
   std::unique_ptr<backend::Backend> MakeEngine(int64_t memory_bytes, int64_t host_rows_bytes = 0) {
-    auto made =
-        MakeGpuTopkEngine({.memory_bytes = memory_bytes, .host_rows_bytes = host_rows_bytes});
+    auto made = MakeGpuTopkEngine({.memory_bytes = memory_bytes,
+                                   .host_rows_bytes = host_rows_bytes,
+                                   .capability_max = testing::GpuCapabilityMax()});
     EXPECT_OK(made);
     return made.ok() ? *std::move(made) : nullptr;
   }
 
   std::shared_ptr<GpuCore> MakeCore(int64_t memory_bytes) {
-    auto made = GpuCore::Create({.memory_bytes = memory_bytes});
+    auto made = GpuCore::Create(
+        {.memory_bytes = memory_bytes, .capability_max = testing::GpuCapabilityMax()});
     EXPECT_OK(made);
     return made.ok() ? *std::move(made) : nullptr;
   }

@@ -14,7 +14,8 @@ namespace {
 class GpuLargeTest : public GpuTest {};
 
 TEST_F(GpuLargeTest, MoreThanTwoBillionElements) {
-  auto made = MakeGpuTopkEngine({.memory_bytes = int64_t{6} << 30});
+  auto made = MakeGpuTopkEngine(
+      {.memory_bytes = int64_t{6} << 30, .capability_max = testing::GpuCapabilityMax()});
   if (made.status().code() == kResourceExhausted) GTEST_SKIP() << made.status();
   ASSERT_OK(made);
   backend::Backend& backend = **made;

@@ -81,13 +81,25 @@ struct BatchStage {
   bool last = false;
 };
 
-// Returns the number of queries that one block multiplies together.
-int BatchQueriesAtOnce(int queries, int32_t code_stride);
+// What the kernels need to know of a device.
+struct BatchDevice {
+  int sm_count = 0;
+  int64_t shared_bytes_per_sm = 0;
+  int64_t shared_bytes_per_block_max = 0;
+  bool wgmma = false;  // scan with the kernels for compute capability 9.0
+};
 
-cudaError_t PrepareBatch();
+// Returns true if this build contains the kernels for compute capability 9.0.
+bool BuildHasWgmma();
+
+// Returns the number of queries that one block multiplies together.
+int BatchQueriesAtOnce(const BatchDevice& device, int queries, int32_t code_stride);
+
+// Loads the kernels. Writes the largest dimension for which the device has enough shared memory.
+cudaError_t PrepareBatch(const BatchDevice& device, int32_t* dimension_max);
 cudaError_t LaunchBatchEncode(const BatchArgs& args, cudaStream_t stream);
-cudaError_t LaunchBatchScan(const BatchArgs& args, const BatchStage& stage, int sm_count,
-                            cudaStream_t stream);
+cudaError_t LaunchBatchScan(const BatchArgs& args, const BatchStage& stage,
+                            const BatchDevice& device, cudaStream_t stream);
 cudaError_t LaunchBatchRefine(RowType row, const BatchArgs& args, const BatchStage& stage,
                               cudaStream_t stream);
 

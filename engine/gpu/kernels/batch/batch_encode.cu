@@ -62,9 +62,9 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-cudaError_t PrepareBatchEncode() {
+cudaError_t PrepareBatchEncode(int32_t dimension_max) {
   return cudaFuncSetAttribute(BatchEncodeKernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                              static_cast<int>(EncodeSharedBytes(kBatchDimMax)));
+                              static_cast<int>(EncodeSharedBytes(dimension_max)));
 }
 
 cudaError_t LaunchBatchEncode(const BatchArgs& args, cudaStream_t stream) {

@@ -4,13 +4,12 @@
 #include <cstdint>
 
 #include "engine/gpu/kernels/batch/batch.h"
-#include "engine/gpu/kernels/batch/batch_ring.cuh"
+#include "engine/gpu/kernels/batch/batch_tiles.cuh"
 #include "engine/topk/warp.h"
+#include "engine/topk/warp_primitives.cuh"
 
 namespace nearfield::gpu {
 
-inline constexpr int kBatchThreadsMax = kBatchWarpgroupsMax * kWarpgroup;
-inline constexpr int kBatchColumnsMax = 128;  // queries per block
 // Capacity of a warp's ring: rows with a reserved slot, and those of two calls of Add.
 inline constexpr int kSurvivorsMax = 3 * kWarp;
 
@@ -34,13 +33,6 @@ struct SurvivorRing {
   Survivor rows[kSurvivorsMax];
 };
 
-struct ScanShared {
-  uint64_t arrivals[kBatchWarpgroupsMax][kStagesMax];
-  float squared_norm_lower[kBatchColumnsMax];  // h of each query
-  bool alive[kBatchColumnsMax];                // IsAlive of each query
-  SurvivorRing survivors[kBatchThreadsMax / kWarp];
-};
-
 // Returns whether a stage after the first collects rows for this query of the batch: the query
 // exists and its queue has not overflowed. A threshold cannot say so: +inf is a legal one.
 __device__ __forceinline__ bool IsAlive(const BatchArgs& args, int query) {
@@ -60,6 +52,37 @@ __device__ __forceinline__ QueryTerms TermsOf(const BatchArgs& args, int query) 
 __device__ __forceinline__ float SquaredNormLowerOf(const BatchArgs& args, int query) {
   return query < args.queries ? args.state[query].first_only.squared_norm_lower : 0.0f;
 }
+
+// Some queries of a block, in shared memory.
+struct QueriesView {
+  const QueryTerms* terms;
+  const float* squared_norm_lower;  // h of each query
+  const bool* alive;                // IsAlive of each query
+  int first;                        // index of the first one in the batch
+};
+
+// The queries of a block.
+template <int kQueries>
+struct SharedQueries {
+  QueryTerms terms[kQueries];
+  float squared_norm_lower[kQueries];
+  bool alive[kQueries];
+
+  // Reads the queries from `first_query` of the batch on. All threads of the block call it, and
+  // synchronize before they use the queries.
+  __device__ void Load(const BatchArgs& args, int first_query) {
+    for (int i = static_cast<int>(threadIdx.x); i < kQueries; i += static_cast<int>(blockDim.x)) {
+      terms[i] = TermsOf(args, first_query + i);
+      squared_norm_lower[i] = SquaredNormLowerOf(args, first_query + i);
+      alive[i] = IsAlive(args, first_query + i);
+    }
+  }
+
+  // Returns the queries of the block from `begin` on. first_query: of the block, in the batch.
+  __device__ __forceinline__ QueriesView From(int begin, int first_query) const {
+    return {terms + begin, squared_norm_lower + begin, alive + begin, first_query + begin};
+  }
+};
 
 // Each warp buffers survivors in a ring. Queue slots are reserved for 32 rows at a time; a batch is
 // written only when the next one is reserved, which hides the ~1 us latency of the atomics.
@@ -117,16 +140,17 @@ class SurvivorList {
   uint32_t slot_ = 0;  // the queue slot reserved for this lane's row
 };
 
-// The two rows of a tile whose sums a thread holds: row `index` and row index + 8.
+// The two rows of a tile whose sums a thread holds, among the 16 rows that its warp multiplies
+// together: row `index` and row index + 8.
 struct MyRows {
   const bound::RowBound* first;  // bound of row `index`, in shared memory
   uint32_t index;                // of the first row, in the tile
   bool present[2];
 
-  // absent: TileLocation::Absent().
-  __device__ MyRows(const unsigned char* of_tile, uint64_t absent) {
-    const uint32_t thread = threadIdx.x % kWarpgroup;
-    index = thread / kWarp * 16 + thread % kWarp / 4;
+  // of_tile: bounds of the tile. absent: TileLocation::Absent(). first_of_warp: the first of the 16
+  // rows.
+  __device__ MyRows(const unsigned char* of_tile, uint64_t absent, uint32_t first_of_warp) {
+    index = first_of_warp + threadIdx.x % kWarp / 4;
     first = reinterpret_cast<const bound::RowBound*>(of_tile) + index;
 #pragma unroll
     for (uint32_t i = 0; i < 2; ++i) present[i] = ((absent >> (index + 8 * i)) & 1) == 0;
@@ -158,8 +182,7 @@ __device__ __forceinline__ float WithSquaredNorm(float upper, float squared_norm
 template <int kQueries>
 __device__ __forceinline__ void KeepAll(const BatchArgs& args, const int32_t (&sums)[kQueries / 2],
                                         const MyRows& mine, uint32_t first_row_index,
-                                        const QueryTerms* terms, const float* squared_norm_lower,
-                                        int first_query, int64_t first_place) {
+                                        const QueriesView& queries, int64_t first_place) {
   const bound::RowBound bounds[2] = {mine.Bound(0), mine.Bound(1)};
   const uint32_t row_indices[2] = {
       mine.present[0] ? first_row_index + mine.index : kNoRowIndex,
@@ -167,11 +190,11 @@ __device__ __forceinline__ void KeepAll(const BatchArgs& args, const int32_t (&s
 #pragma unroll
   for (int j = 0; j < kQueries / 2; ++j) {
     const int query = j / 4 * 8 + 2 * (static_cast<int>(threadIdx.x) % 4) + j % 2;
-    if (first_query + query >= args.queries) continue;
+    if (queries.first + query >= args.queries) continue;
     const int which = j / 2 % 2;
-    const float upper =
-        WithSquaredNorm(UpperOf(sums[j], bounds[which], terms[query]), squared_norm_lower[query]);
-    args.queues[static_cast<int64_t>(first_query + query) * args.capacity + first_place +
+    const float upper = WithSquaredNorm(UpperOf(sums[j], bounds[which], queries.terms[query]),
+                                        queries.squared_norm_lower[query]);
+    args.queues[static_cast<int64_t>(queries.first + query) * args.capacity + first_place +
                 mine.index + 8 * which] = QueueEntry{row_indices[which], __float_as_uint(upper)};
   }
 }
@@ -193,16 +216,15 @@ __device__ __forceinline__ void TakeQuad(const int32_t (&sums)[kSums], int at, i
   }
 }
 
-// Adds the rows that may reach their query's threshold to `list`, for the kQueries queries from
-// first_query on. Compares all sums first and sets one mask bit per quad of sums. Few bits are set,
-// so the rest is a loop, which takes no space in the instruction cache.
+// Adds the rows that may reach their query's threshold to `list`, for kQueries queries. Compares
+// all sums first and sets one mask bit per quad of sums. Few bits are set, so the rest is a loop,
+// which takes no space in the instruction cache.
 template <int kQueries>
 __device__ __forceinline__ void KeepSome(const int32_t (&sums)[kQueries / 2], const MyRows& mine,
-                                         uint32_t first_row_index, const QueryTerms* terms,
-                                         const ScanShared& shared, int first_query,
+                                         uint32_t first_row_index, const QueriesView& queries,
                                          SurvivorList& list) {
   const int first_of_mine = 2 * (static_cast<int>(threadIdx.x) % 4);
-  const QueryTerms* const my_terms = terms + first_of_mine;
+  const QueryTerms* const my_terms = queries.terms + first_of_mine;
   // One slack for both rows: at least as large as each row's own.
   const bound::RowBound bounds[2] = {mine.BoundIfPresent(0), mine.BoundIfPresent(1)};
   const float residual = fmaxf(bounds[0].residual, bounds[1].residual);
@@ -227,7 +249,7 @@ __device__ __forceinline__ void KeepSome(const int32_t (&sums)[kQueries / 2], co
     }
     quads |= any ? 1u << j : 0u;
   }
-  quads = __reduce_or_sync(kFullWarp, quads);
+  quads = WarpOr(quads);
 #pragma unroll 1
   for (; quads != 0; quads &= quads - 1) {
     const int j = __ffs(static_cast<int>(quads)) - 1;
@@ -239,7 +261,7 @@ __device__ __forceinline__ void KeepSome(const int32_t (&sums)[kQueries / 2], co
       const QueryTerms& term = my_terms[8 * j + i % 2];
       const float upper = UpperOf(quad[i], mine.Bound(i / 2), term);
       // A row with a bound of +inf also reaches the threshold of a query that is not wanted.
-      const bool present = mine.present[i / 2] && shared.alive[first_of_mine + 8 * j + i % 2];
+      const bool present = mine.present[i / 2] && queries.alive[first_of_mine + 8 * j + i % 2];
       if (!(upper < term.reach) && present) passing |= 1u << i;
     }
     // A lane rarely has two survivors.
@@ -249,10 +271,10 @@ __device__ __forceinline__ void KeepSome(const int32_t (&sums)[kQueries / 2], co
       const int i = __ffs(static_cast<int>(passing)) - 1;
       const int32_t sum = i == 0 ? quad[0] : i == 1 ? quad[1] : i == 2 ? quad[2] : quad[3];
       const int query = first_of_mine + 8 * j + (i & 1);
-      const float upper = UpperOf(sum, mine.Bound(i / 2), terms[query]);
+      const float upper = UpperOf(sum, mine.Bound(i / 2), queries.terms[query]);
       list.Add(lanes, {first_row_index + mine.index + 4u * static_cast<uint32_t>(i & 2),
-                       WithSquaredNorm(upper, shared.squared_norm_lower[query]),
-                       static_cast<uint32_t>(first_query + query)});
+                       WithSquaredNorm(upper, queries.squared_norm_lower[query]),
+                       static_cast<uint32_t>(queries.first + query)});
       passing &= passing - 1;
     }
   }

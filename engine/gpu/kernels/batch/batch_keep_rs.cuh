@@ -58,13 +58,6 @@ struct RsQueries {
   __device__ __forceinline__ bool Has(int i) const { return At(i) < count; }
 };
 
-// Terms of a block's queries in shared memory.
-struct RsQueryTerms {
-  QueryTerms terms[kRsQueries];
-  float squared_norm_lower[kRsQueries];  // h
-  bool alive[kRsQueries];                // IsAlive
-};
-
 // Compares bounds with thresholds for a thread's two queries. All terms are divided by t1, so that
 // a sum is multiplied only once. The result is the sign of
 //   c s + residual (r + ratio m) - of_squared_norm n - reach
@@ -78,7 +71,8 @@ struct ReachTerms {
   float of_squared_norm[2];
   float reach[2];
 
-  __device__ ReachTerms(const RsQueries& queries, const RsQueryTerms& of_block) : ratio(0) {
+  __device__ ReachTerms(const RsQueries& queries, const SharedQueries<kRsQueries>& of_block)
+      : ratio(0) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       Set(i, of_block.terms[queries.InBlock(i)], of_block.alive[queries.InBlock(i)]);
@@ -170,12 +164,13 @@ __device__ __forceinline__ uint32_t QuadsThatReach(const RsSums& sums, const Rea
 // and sets one mask bit per quad of sums. Few bits are set, so the rest is a loop, which takes no
 // space in the instruction cache.
 __device__ __forceinline__ void KeepSomeRows(const RsSums& sums, const ReachTerms& reach,
-                                             const RsQueryTerms& of_block, const RsQueries& queries,
-                                             const RsTile& tile, SurvivorList& list) {
+                                             const SharedQueries<kRsQueries>& of_block,
+                                             const RsQueries& queries, const RsTile& tile,
+                                             SurvivorList& list) {
   const int first_row = 2 * (static_cast<int>(threadIdx.x) % 4);
   uint32_t quads = tile.absent == 0 ? QuadsThatReach<true>(sums, reach, tile, first_row)
                                     : QuadsThatReach<false>(sums, reach, tile, first_row);
-  quads = __reduce_or_sync(kFullWarp, quads);
+  quads = WarpOr(quads);
 #pragma unroll 1
   for (; quads != 0; quads &= quads - 1) {
     const int j = __ffs(static_cast<int>(quads)) - 1;

@@ -1,5 +1,5 @@
 // Launches the refine kernels: after a stage they score queued rows and raise thresholds, and at
-// the end they write the answers. Prepares all kernels of a batch.
+// the end they write the answers.
 #include "engine/gpu/kernels/batch/batch_refine_kernel.cuh"
 #include "engine/gpu/kernels/batch/batch_table.h"
 
@@ -26,18 +26,17 @@ int64_t SharedBytes(int32_t dimension, int32_t code_bytes, bool many) {
 
 }  // namespace
 
-cudaError_t PrepareBatch() {
+cudaError_t PrepareBatchRefine(int32_t dimension_max) {
   for (const RowType row : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
     for (const bool many : {false, true}) {
-      const int64_t bytes = SharedBytes(kBatchDimMax, CodeBytesOf(kBatchDimMax), many);
+      const int64_t bytes = SharedBytes(dimension_max, CodeBytesOf(dimension_max), many);
       const cudaError_t error = cudaFuncSetAttribute(
           reinterpret_cast<const void*>(KernelOf(row, many)),
           cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
       if (error != cudaSuccess) return error;
     }
   }
-  const cudaError_t error = PrepareBatchEncode();
-  return error == cudaSuccess ? PrepareBatchScan() : error;
+  return cudaSuccess;
 }
 
 cudaError_t LaunchBatchRefine(RowType row, const BatchArgs& args, const BatchStage& stage,

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "engine/gpu/kernels/batch/batch.h"
+#include "engine/gpu/kernels/batch/batch_tiles.cuh"
 #include "engine/gpu/kernels/batch/warpgroup_products.cuh"
 
 namespace nearfield::gpu {
@@ -12,10 +13,6 @@ namespace nearfield::gpu {
 // Dynamic and static shared memory per block, without the driver's part.
 inline constexpr int64_t kSharedBytesMax = 232448 - 1024;
 
-// One stage of the ring: a slice of 64 rows.
-inline constexpr int kTileSliceBytes = kProductRows * kSliceBytes;
-inline constexpr int kBoundBytes = static_cast<int>(sizeof(bound::RowBound));
-inline constexpr int kTileBoundsBytes = kProductRows * kBoundBytes;
 inline constexpr int kStagesMax = 6;
 inline constexpr int kStagesMin = 3;
 inline constexpr int kBatchWarpgroupsMax = 3;
@@ -78,61 +75,6 @@ __device__ __forceinline__ void CopyBulk(uint32_t to, const char* from, int byte
       "l"(from), "r"(bytes), "r"(SharedAddress(arrival))
       : "memory");
 }
-
-// Returns the index, over all tiles, of the stage's tile `index`.
-__device__ __forceinline__ uint32_t TileAt(const BatchStage& stage, uint32_t index) {
-  if (stage.done_step == 0) return index * stage.step;
-  const uint32_t ratio = stage.done_step / stage.step;
-  return stage.step * (index / (ratio - 1) * ratio + 1 + index % (ratio - 1));
-}
-
-// Location of a tile's rows. The row indices of a generation begin at a whole tile.
-struct TileLocation {
-  const CodedGeneration* generation;
-  uint32_t slot;     // of the first row
-  uint32_t slab;     // of the first row
-  uint32_t in_slab;  // index of the first row in its slab
-
-  __device__ TileLocation(const CodedCorpus& corpus, uint32_t tile) {
-    const uint32_t row_index = tile * kBatchTileRows;
-    generation = &corpus.Of(row_index);
-    slot = row_index - generation->rows_begin;
-    slab = slot / generation->codes.rows_per_slab;
-    in_slab = slot - slab * generation->codes.rows_per_slab;
-  }
-
-  // The slab of a row and the row's index there. Row() uses the last row if `index` is beyond it.
-  struct RowLocation {
-    char* slab;
-    uint32_t row;
-  };
-  __device__ RowLocation Row(uint32_t index) const {
-    const CodesView& codes = generation->codes;
-    uint32_t row = in_slab + min(index, generation->rows_count - 1 - slot);
-    uint32_t of = slab;
-    for (; row >= codes.rows_per_slab; row -= codes.rows_per_slab) ++of;
-    return {codes.slabs[of], row};
-  }
-  // The group of eight rows that contains row `index`: its first slice and its bounds.
-  struct Group {
-    const char* slices = nullptr;
-    const char* bounds = nullptr;
-  };
-  __device__ Group GroupOf(uint32_t index) const {
-    const CodesView& codes = generation->codes;
-    const RowLocation row = Row(index);
-    const uint32_t first = row.row / kSwizzleAtomRows * kSwizzleAtomRows;
-    return {row.slab + static_cast<int64_t>(first) * codes.code_bytes,
-            row.slab + static_cast<int64_t>(codes.rows_per_slab) * codes.code_bytes +
-                first * kBoundBytes};
-  }
-  // Returns one bit per row of the tile, set if the row does not exist or is deleted.
-  __device__ uint64_t Absent() const {
-    const uint32_t rows = generation->rows_count - slot;
-    const uint64_t beyond = rows < kBatchTileRows ? ~uint64_t{0} << rows : 0;
-    return beyond | generation->tombstones.word(slot / kBatchTileRows);
-  }
-};
 
 // Returns the offset in a ring of the bounds that arrive with the slice in stage `at`.
 __device__ __forceinline__ int BoundsOffset(const RingShape& shape, int at) {

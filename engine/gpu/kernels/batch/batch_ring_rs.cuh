@@ -23,7 +23,7 @@ struct RsShared {
   uint64_t filled[kRsStagesMax];   // barrier: the rows and bounds have arrived
   uint64_t emptied[kRsStagesMax];  // barrier: each warp has multiplied with the rows
   SentTile tiles[kRsStagesMax + 1];
-  RsQueryTerms queries;
+  SharedQueries<kRsQueries> queries;
   SurvivorRing survivors[kRsWarps];
 };
 

@@ -67,12 +67,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
     InitArrival(&shared.filled[threadIdx.x], 1);
     InitArrival(&shared.emptied[threadIdx.x], kRsWarps);
   }
-  for (int query = static_cast<int>(threadIdx.x); query < kRsQueries; query += kBlockThreads) {
-    const int of_batch = queries.first_of_block + query;
-    shared.queries.terms[query] = TermsOf(args, of_batch);
-    shared.queries.squared_norm_lower[query] = SquaredNormLowerOf(args, of_batch);
-    shared.queries.alive[query] = IsAlive(args, of_batch);
-  }
+  shared.queries.Load(args, queries.first_of_block);
   asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
   __syncthreads();
   // The shuffle shows the compiler that the value is the same in all lanes.

@@ -4,20 +4,13 @@
 
 #include <cstdint>
 
-#include "engine/gpu/kernels/primitives/device_views.h"
+#include "engine/gpu/kernels/batch/batch_tiles.cuh"
 
 namespace nearfield::gpu {
 
 inline constexpr int kWarpgroup = 128;    // threads
 inline constexpr int kProductRows = 64;   // rows that a warpgroup multiplies together
 inline constexpr int kProductBytes = 32;  // bytes of a code that one instruction multiplies
-
-// Operands are stored in slices of 128 bytes, one per row or query. Eight contiguous slices form a
-// 1,024-byte swizzle atom: 16-byte chunks are permuted so that the same chunk of eight slices falls
-// into different banks.
-__device__ __forceinline__ uint32_t ChunkOffset(int slice, int chunk) {
-  return static_cast<uint32_t>(slice * kSliceBytes + ((chunk ^ (slice & 7)) << 4));
-}
 
 // Returns the wgmma descriptor of the slices at `address` in shared memory: a multiple of 1,024,
 // plus 32 per step inside the slices. Eight slices are contiguous; the next eight follow `stride`
@@ -26,15 +19,6 @@ __device__ __forceinline__ uint64_t OperandAt(uint32_t address, int stride = 102
   constexpr uint64_t kExchange128 = uint64_t{1} << 62;
   return kExchange128 | static_cast<uint64_t>(stride >> 4) << 32 | (uint64_t{1} << 16) |
          ((address & 0x3ffffu) >> 4);
-}
-
-__device__ __forceinline__ uint32_t SharedAddress(const void* pointer) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
-}
-
-// Returns the first address in shared memory from `bytes` on where slices may begin.
-__device__ __forceinline__ unsigned char* AlignedTo1024(unsigned char* bytes) {
-  return bytes + (0u - SharedAddress(bytes)) % 1024u;
 }
 
 // Call before the first product after other code has accessed the registers of the sums.

@@ -1,4 +1,5 @@
-// The scan of codes for a batch of queries on the tensor cores, with all operands in shared memory.
+// The scan of codes for a batch of queries with wgmma, with all operands in shared memory. For
+// compute capability 9.0.
 #include <cstdint>
 
 #include "engine/gpu/kernels/batch/batch.h"
@@ -16,11 +17,20 @@ struct ScanShape {
   RingShape ring;
 };
 
-// Shared memory of a block without its rings, in bytes: the codes of the queries in slices of 128
-// bytes, and their terms. It begins at a multiple of 1,024 bytes.
+constexpr int kThreadsMax = kBatchWarpgroupsMax * kWarpgroup;
+
+template <int kQueries>
+struct ScanShared {
+  uint64_t arrivals[kBatchWarpgroupsMax][kStagesMax];
+  SharedQueries<kQueries> queries;
+  SurvivorRing survivors[kThreadsMax / kWarp];
+};
+
+// Dynamic shared memory of a block without its rings, in bytes: the codes of the queries in slices
+// of 128 bytes. It begins at a multiple of 1,024 bytes.
 template <int kQueries>
 constexpr int64_t QueriesBytesOf(int32_t code_stride) {
-  return int64_t{kQueries} * (code_stride + int64_t{sizeof(QueryTerms)}) + 1024;
+  return int64_t{kQueries} * code_stride + 1024;
 }
 
 __device__ __forceinline__ void GroupBarrierWait(int group) {
@@ -39,11 +49,11 @@ __device__ __forceinline__ void GroupBarrierWait(int group) {
 // survivors. Source: PTX ISA, "Asynchronous warpgroup level matrix instructions"; CUTLASS,
 // cute/arch/mma_sm90_desc.hpp (layouts).
 template <int kQueries, bool kAll>
-__global__ void __launch_bounds__(kBatchThreadsMax, 1)
+__global__ void __launch_bounds__(kThreadsMax, 1)
     BatchScanKernel(const __grid_constant__ BatchArgs args, const BatchStage stage,
                     const __grid_constant__ ScanShape shape) {
   extern __shared__ unsigned char dynamic_bytes[];
-  __shared__ ScanShared shared;
+  __shared__ ScanShared<kQueries> shared;
   unsigned char* const base = AlignedTo1024(dynamic_bytes);
   const int slices = args.code_stride / kSliceBytes;
   const int group = static_cast<int>(threadIdx.x) / kWarpgroup;
@@ -51,8 +61,6 @@ __global__ void __launch_bounds__(kBatchThreadsMax, 1)
   const RingShape& ring_shape = shape.ring;
   unsigned char* const ring_bytes = base + kQueries * args.code_stride + group * ring_shape.bytes();
   const uint32_t ring = SharedAddress(ring_bytes);
-  auto* const terms = reinterpret_cast<QueryTerms*>(base + kQueries * args.code_stride +
-                                                    ring_shape.warpgroups * ring_shape.bytes());
   const auto threads = static_cast<int>(blockDim.x);
   const auto query_tiles = static_cast<uint32_t>(shape.query_tiles);
   const int first_query = static_cast<int>(blockIdx.x % query_tiles) * kQueries;
@@ -67,12 +75,7 @@ __global__ void __launch_bounds__(kBatchThreadsMax, 1)
     *reinterpret_cast<uint4*>(queries + chunk / 8 * (kQueries * kSliceBytes) +
                               ChunkOffset(query, chunk % 8)) = value;
   }
-  for (int query = static_cast<int>(threadIdx.x); query < kQueries; query += threads) {
-    const int of_batch = first_query + query;
-    terms[query] = TermsOf(args, of_batch);
-    shared.squared_norm_lower[query] = SquaredNormLowerOf(args, of_batch);
-    shared.alive[query] = IsAlive(args, of_batch);
-  }
+  shared.queries.Load(args, first_query);
   if (threadIdx.x < kBatchWarpgroupsMax * kStagesMax) {
     InitArrival(&shared.arrivals[threadIdx.x / kStagesMax][threadIdx.x % kStagesMax], 1);
   }
@@ -125,12 +128,12 @@ __global__ void __launch_bounds__(kBatchThreadsMax, 1)
     }
     WaitProducts<0>();
     // The bounds' stage in the ring is reused only after the whole warpgroup is here again.
-    const MyRows mine(bounds, absent);
+    const MyRows mine(bounds, absent, threadIdx.x % kWarpgroup / kWarp * 16);
+    const QueriesView view = shared.queries.From(0, first_query);
     if constexpr (kAll) {
-      KeepAll<kQueries>(args, sums, mine, first_row_index, terms, shared.squared_norm_lower,
-                        first_query, int64_t{tile} * kBatchTileRows);
+      KeepAll<kQueries>(args, sums, mine, first_row_index, view, int64_t{tile} * kBatchTileRows);
     } else {
-      KeepSome<kQueries>(sums, mine, first_row_index, terms, shared, first_query, list);
+      KeepSome<kQueries>(sums, mine, first_row_index, view, list);
     }
   }
   if constexpr (!kAll) list.Flush();
@@ -144,21 +147,26 @@ struct ScanVariant {
   ScanPointer some;
   RingShape ring;  // for the given code stride, as is shared_bytes
   int64_t shared_bytes;
+  int64_t shared_bytes_max;  // for any code stride
 };
 
 template <int kQueries>
 constexpr RingShape RingFor(int32_t code_stride) {
-  return ShapeRing(
-      kSharedBytesMax - int64_t{sizeof(ScanShared)} - QueriesBytesOf<kQueries>(code_stride),
-      code_stride / kSliceBytes);
+  return ShapeRing(kSharedBytesMax - int64_t{sizeof(ScanShared<kQueries>)} -
+                       QueriesBytesOf<kQueries>(code_stride),
+                   code_stride / kSliceBytes);
 }
 static_assert(RingFor<16>(CodeBytesOf(kBatchDimMax)).warpgroups > 0, "every dimension has a block");
 
 template <int kQueries>
 ScanVariant VariantOf(int32_t code_stride) {
   const RingShape ring = RingFor<kQueries>(code_stride);
-  return {kQueries, BatchScanKernel<kQueries, true>, BatchScanKernel<kQueries, false>, ring,
-          QueriesBytesOf<kQueries>(code_stride) + ring.warpgroups * int64_t{ring.bytes()}};
+  return {kQueries,
+          BatchScanKernel<kQueries, true>,
+          BatchScanKernel<kQueries, false>,
+          ring,
+          QueriesBytesOf<kQueries>(code_stride) + ring.warpgroups * int64_t{ring.bytes()},
+          kSharedBytesMax - int64_t{sizeof(ScanShared<kQueries>)}};
 }
 
 // Returns the narrowest block that takes all queries, or else the widest that fits.
@@ -173,26 +181,25 @@ ScanVariant SelectVariant(int queries, int32_t code_stride) {
 
 }  // namespace
 
-int BatchQueriesAtOnce(int queries, int32_t code_stride) {
+int BatchQueriesAtOnceWgmma(int queries, int32_t code_stride) {
   return SelectVariant(queries, code_stride).queries;
 }
 
-cudaError_t PrepareBatchScan() {
+cudaError_t PrepareBatchScanWgmma() {
   for (const int queries : {16, 32, 64, 128}) {
     const ScanVariant variant = SelectVariant(queries, kSliceBytes);
     for (const ScanPointer kernel : {variant.all, variant.some}) {
-      const cudaError_t error = cudaFuncSetAttribute(
-          reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
-          static_cast<int>(kSharedBytesMax - int64_t{sizeof(ScanShared)}));
+      const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                                     cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                     static_cast<int>(variant.shared_bytes_max));
       if (error != cudaSuccess) return error;
     }
   }
   return PrepareBatchScanRs();
 }
 
-cudaError_t LaunchBatchScan(const BatchArgs& args, const BatchStage& stage, int sm_count,
-                            cudaStream_t stream) {
-  if (stage.tiles == 0) return cudaSuccess;
+cudaError_t LaunchBatchScanWgmma(const BatchArgs& args, const BatchStage& stage, int sm_count,
+                                 cudaStream_t stream) {
   if (stage.done_step != 0 && BatchScanRsServes(args.queries, args.code_stride)) {
     return LaunchBatchScanRs(args, stage, sm_count, stream);
   }
