@@ -72,7 +72,8 @@ plan::ScanWork WorkOf(const GpuCore& core, const SearchJob& job, int64_t queries
           .code_bytes = codes.code_bytes + static_cast<int64_t>(sizeof(bound::RowBound)),
           .queries = queries,
           .queries_of_pass =
-              BatchQueriesAtOnce(core.batch_device(), kBatchQueriesMax, codes.code_bytes)};
+              BatchQueriesAtOnce(core.batch_device(), kBatchQueriesMax, codes.code_bytes),
+          .rates = core.scan_rates()};
 }
 
 CodedCorpus CorpusOf(const SearchJob& job) {

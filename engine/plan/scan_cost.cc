@@ -7,40 +7,70 @@
 namespace nearfield::plan {
 namespace {
 
-// Measured with certified_bench on an H200: fixed costs of a search in microseconds, in addition to
-// reading its bytes, and bytes per microsecond.
-constexpr double kBytesPerUs = 4.4e6;
+// Fixed costs of a search in microseconds, in addition to reading its bytes. Measured with
+// certified_bench on an H200.
 constexpr double kRowsFixed = 24.0;
 constexpr double kRowsOfPass = 2.0;        // one launch
 constexpr int64_t kRowsQueriesOfPass = 8;  // queries scored against a row while it is in registers
-// With eight queries, the multiplications take longer than reading the bytes.
-constexpr double kRowsBytesPerUsOfEight = 3.2e6;
 constexpr double kCodesFixed = 32.0;
 constexpr double kBatchFixed = 100.0;
 constexpr double kBatchOfQuery = 1.2;
-constexpr double kBatchBytesPerUs = 3.2e6;
+
+// Bytes per clock of a multiprocessor, measured in the same way: of rows that are multiplied with
+// eight queries, which takes longer there than to read them; and of codes that are multiplied with
+// 128 queries.
+constexpr double kRowBytesPerClock = 12.2;
+constexpr double kCodeBytesPerClockWgmma = 12.2;
+constexpr double kCodeBytesPerClockMma = 8.5;
 
 double CodeBytes(const ScanWork& work) {
   return static_cast<double>(work.rows) * static_cast<double>(work.code_bytes);
 }
 
 double OneByOneTime(const ScanWork& work) {
-  return static_cast<double>(work.queries) * (kCodesFixed + CodeBytes(work) / kBytesPerUs);
+  return static_cast<double>(work.queries) *
+         (kCodesFixed + CodeBytes(work) / work.rates.read_bytes_per_us);
 }
 
 double BatchTime(const ScanWork& work) {
   const auto passes = static_cast<double>(CeilDiv(work.queries, work.queries_of_pass));
   return kBatchFixed + kBatchOfQuery * static_cast<double>(work.queries) +
-         passes * CodeBytes(work) / kBatchBytesPerUs;
+         passes * CodeBytes(work) / work.rates.code_bytes_per_us;
+}
+
+// Operations per clock of a multiprocessor, relative to compute capability 9.0. Source: CUDA C++
+// Programming Guide, "Throughput of Native Arithmetic Instructions"; NVIDIA's white papers.
+struct Throughput {
+  double int8_products = 1.0;      // of mma instructions
+  double double_multiplies = 1.0;  // exact scores are sums of doubles
+};
+
+Throughput ThroughputOf(int32_t capability) {
+  if (capability == 80) return {.int8_products = 0.8, .double_multiplies = 0.5};
+  const bool data_center = capability >= 90 && capability < 120;
+  return data_center ? Throughput{} : Throughput{.int8_products = 0.4, .double_multiplies = 0.03};
 }
 
 }  // namespace
 
+ScanRates RatesOf(const Device& device) {
+  constexpr double kPerUs = 1e-6;
+  const double read = device.read_bytes_per_second * kPerUs;
+  const double clocks = device.clocks_per_second * kPerUs;
+  const Throughput throughput = ThroughputOf(device.capability);
+  const double codes =
+      device.wgmma ? kCodeBytesPerClockWgmma : kCodeBytesPerClockMma * throughput.int8_products;
+  const double rows = kRowBytesPerClock * throughput.double_multiplies;
+  return {.read_bytes_per_us = read,
+          .float_rows_bytes_per_us = std::min(read, clocks * rows),
+          .code_bytes_per_us = std::min(read, clocks * codes)};
+}
+
 double RowScanTime(const ScanWork& work) {
   const double bytes = static_cast<double>(work.rows) * static_cast<double>(work.row_bytes);
-  if (work.queries == 1) return kRowsFixed + bytes / kBytesPerUs;
+  if (work.queries == 1) return kRowsFixed + bytes / work.rates.read_bytes_per_us;
   const auto passes = static_cast<double>(CeilDiv(work.queries, kRowsQueriesOfPass));
-  return kRowsFixed + passes * (kRowsOfPass + bytes / kRowsBytesPerUsOfEight);
+  return kRowsFixed + passes * (kRowsOfPass + bytes / work.rates.float_rows_bytes_per_us);
 }
 
 double CodeScanTime(const ScanWork& work) { return std::min(OneByOneTime(work), BatchTime(work)); }

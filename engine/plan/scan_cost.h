@@ -6,16 +6,34 @@
 
 namespace nearfield::plan {
 
+// Rates of a device.
+struct ScanRates {
+  double read_bytes_per_us = 0;        // streaming loads
+  double float_rows_bytes_per_us = 0;  // row bytes that are multiplied with eight queries
+  double code_bytes_per_us = 0;        // code bytes that the tensor cores multiply with 128 queries
+};
+
+struct Device {
+  double read_bytes_per_second = 0;  // measured
+  double clocks_per_second = 0;      // of all multiprocessors together
+  int32_t capability = 0;            // 75 for 7.5
+  bool wgmma = false;
+};
+
+// Returns the rates of a device: the measured one, and what its multiprocessors reach according to
+// measurements on an H200.
+ScanRates RatesOf(const Device& device);
+
 struct ScanWork {
   int64_t rows = 0;
   int64_t row_bytes = 0;
   int64_t code_bytes = 0;  // of a row, including its bound
   int64_t queries = 0;
   int64_t queries_of_pass = 128;  // that share one read of the codes
+  ScanRates rates;
 };
 
-// Return the approximate time of a search on an H200 in microseconds, accurate enough to compare
-// the two.
+// Return the approximate time of a search in microseconds, accurate enough to compare the two.
 double RowScanTime(const ScanWork& work);
 double CodeScanTime(const ScanWork& work);
 

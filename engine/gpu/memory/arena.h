@@ -50,6 +50,8 @@ class Arena {
   int64_t slab_bytes() const { return int64_t{1} << slab_shift_; }
   int64_t bytes_total() const { return slabs_count_ << slab_shift_; }  // of all slabs
   int64_t bytes_used() const;
+  // Returns the first slab; all slabs are contiguous.
+  const char* slabs_begin() const { return base_ + workspace_bytes_; }
 
  private:
   absl::Status CheckNew() const;

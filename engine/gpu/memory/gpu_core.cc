@@ -14,6 +14,7 @@
 #include "engine/gpu/kernels/encode/encode.h"
 #include "engine/gpu/kernels/row_scan/scan.h"
 #include "engine/gpu/memory/layout.h"
+#include "engine/gpu/memory/read_rate.h"
 #include "nearfield/engine/types.h"
 
 namespace nearfield::gpu {
@@ -108,6 +109,7 @@ absl::Status GpuCore::Init(const GpuOptions& options) {
   ABSL_RETURN_IF_ERROR(upload_ring_.Create(health_, arena_, kUploadRing));
   ABSL_RETURN_IF_ERROR(read_ring_.Create(health_, arena_, kReadRing));
   arena_.Seal();
+  ABSL_RETURN_IF_ERROR(MeasureRates());
   health_.EndSetup();
   if (!plan::WorkspaceIsEnough(engine_limits_, kGenerationsMax)) {
     return absl::InternalError("the GPU workspace is too small for its own limits");
@@ -141,6 +143,12 @@ absl::Status GpuCore::ReadDeviceProperties(int32_t capability_max) {
                    .shared_bytes_per_sm = shared.per_sm,
                    .shared_bytes_per_block_max = shared.per_block,
                    .wgmma = BuildHasWgmma() && capability == 90};
+  int sm_khz = 0;
+  ABSL_RETURN_IF_ERROR(health_.Check(cudaDeviceGetAttribute(&sm_khz, cudaDevAttrClockRate, device_),
+                                     "cudaDeviceGetAttribute"));
+  cost_device_ = {.clocks_per_second = 1e3 * sm_khz * properties.multiProcessorCount,
+                  .capability = capability,
+                  .wgmma = batch_device_.wgmma};
   return absl::OkStatus();
 }
 
@@ -210,6 +218,24 @@ absl::Status GpuCore::TakeSearchWorkspace() {
   ABSL_RETURN_IF_ERROR(health_.Check(
       cudaMemsetAsync(w.code_state, 0, sizeof(OneQueryState), w.stream.get()), "cudaMemsetAsync"));
   return health_.Check(cudaStreamSynchronize(w.stream.get()), "cudaStreamSynchronize");
+}
+
+absl::Status GpuCore::MeasureRates() {
+  constexpr int64_t kBytesMax = 512 * kMiB;
+  int cache_bytes = 0;
+  ABSL_RETURN_IF_ERROR(
+      health_.Check(cudaDeviceGetAttribute(&cache_bytes, cudaDevAttrL2CacheSize, device_),
+                    "cudaDeviceGetAttribute"));
+  const int64_t bytes = std::min(arena_.bytes_total(), kBytesMax);
+  if (bytes >= 4 * int64_t{cache_bytes}) {
+    ABSL_RETURN_IF_ERROR(
+        health_.Check(MeasureReadRate(arena_.slabs_begin(), bytes, device_properties_.sm_count,
+                                      workspace_.stream.get(), &read_bytes_per_second_),
+                      "measuring the rate of memory"));
+  }
+  cost_device_.read_bytes_per_second = read_bytes_per_second_;
+  scan_rates_ = plan::RatesOf(cost_device_);
+  return absl::OkStatus();
 }
 
 absl::Status GpuCore::WriteExtent(const Extent& extent, const void* data, int64_t bytes) {

@@ -17,6 +17,7 @@
 #include "engine/gpu/memory/staging_ring.h"
 #include "engine/gpu/runtime/cuda_handles.h"
 #include "engine/gpu/runtime/device_health.h"
+#include "engine/plan/scan_cost.h"
 #include "engine/plan/search_plan.h"
 #include "engine/topk/select.h"
 
@@ -76,8 +77,10 @@ class GpuCore {
   SearchWorkspace& workspace() { return workspace_; }
   const plan::DeviceProperties& device_properties() const { return device_properties_; }
   const plan::EngineLimits& engine_limits() const { return engine_limits_; }
-  // Returns the approximate rate of streaming loads: 92% of the memory's peak rate.
+  // Returns the rate of streaming loads, measured; for an arena that the caches hold: 92% of the
+  // memory's peak rate.
   double read_bytes_per_second() const { return read_bytes_per_second_; }
+  const plan::ScanRates& scan_rates() const { return scan_rates_; }
   const BatchDevice& batch_device() const { return batch_device_; }
   // Returns the largest dimension that the kernels of a batch serve on this device.
   int32_t batch_dim_max() const { return batch_dim_max_; }
@@ -90,6 +93,7 @@ class GpuCore {
   absl::Status PrepareKernels();
   absl::Status TakeMemory(const GpuOptions& options);
   absl::Status TakeSearchWorkspace();
+  absl::Status MeasureRates();
 
   const int device_;
   DeviceHealth health_;
@@ -101,6 +105,8 @@ class GpuCore {
   plan::DeviceProperties device_properties_;
   plan::EngineLimits engine_limits_;
   double read_bytes_per_second_ = 0;
+  plan::Device cost_device_;
+  plan::ScanRates scan_rates_;
   BatchDevice batch_device_;
   int32_t batch_dim_max_ = 0;
   std::string device_name_;

@@ -66,9 +66,19 @@ TEST(BatchPlanTest, TheFirstStageGrowsWithK) {
   }
 }
 
+// An H200.
+constexpr Device kLargeDevice = {.read_bytes_per_second = 4.4e12,
+                                 .clocks_per_second = 132 * 1.98e9,
+                                 .capability = 90,
+                                 .wgmma = true};
+
 TEST(ScanChoiceTest, CodesServeGreatCorporaAndRowsSmallOnes) {
   const auto work = [](int64_t rows, int64_t queries) {
-    return ScanWork{.rows = rows, .row_bytes = 4096, .code_bytes = 1040, .queries = queries};
+    return ScanWork{.rows = rows,
+                    .row_bytes = 4096,
+                    .code_bytes = 1040,
+                    .queries = queries,
+                    .rates = RatesOf(kLargeDevice)};
   };
   EXPECT_FALSE(PrefersCodes(work(1'000, 1)));
   EXPECT_TRUE(PrefersCodes(work(1'000'000, 1)));
@@ -78,7 +88,11 @@ TEST(ScanChoiceTest, CodesServeGreatCorporaAndRowsSmallOnes) {
 }
 
 TEST(ScanChoiceTest, ABatchWhoseCodesAreReadOftenIsPreferredLess) {
-  ScanWork work = {.rows = 1'000'000, .row_bytes = 4096, .code_bytes = 2064, .queries = 64};
+  ScanWork work = {.rows = 1'000'000,
+                   .row_bytes = 4096,
+                   .code_bytes = 2064,
+                   .queries = 64,
+                   .rates = RatesOf(kLargeDevice)};
   for (int64_t at_once = 128; at_once > 1; at_once /= 2) {
     work.queries_of_pass = at_once;
     const double more = CodeScanTime(work);
@@ -90,12 +104,43 @@ TEST(ScanChoiceTest, ABatchWhoseCodesAreReadOftenIsPreferredLess) {
 
 TEST(ScanChoiceTest, FewQueriesGoOneByOneAndManyTogether) {
   const auto work = [](int64_t rows, int64_t queries) {
-    return ScanWork{.rows = rows, .row_bytes = 4096, .code_bytes = 1040, .queries = queries};
+    return ScanWork{.rows = rows,
+                    .row_bytes = 4096,
+                    .code_bytes = 1040,
+                    .queries = queries,
+                    .rates = RatesOf(kLargeDevice)};
   };
   EXPECT_FALSE(PrefersBatch(work(1'000'000, 1)));
   EXPECT_FALSE(PrefersBatch(work(10'000, 2)));
   EXPECT_TRUE(PrefersBatch(work(10'000, 32)));
   EXPECT_TRUE(PrefersBatch(work(1'000'000, 4)));
+}
+
+TEST(ScanChoiceTest, ASlowerMemoryFavorsCodesInSmallerCorpora) {
+  // Returns the least corpus, in powers of two, for which one query prefers codes.
+  const auto least = [](double read_bytes_per_second) {
+    Device device = kLargeDevice;
+    device.read_bytes_per_second = read_bytes_per_second;
+    ScanWork work = {
+        .rows = 1, .row_bytes = 4096, .code_bytes = 1040, .queries = 1, .rates = RatesOf(device)};
+    while (!PrefersCodes(work)) work.rows *= 2;
+    return work.rows;
+  };
+  EXPECT_LT(least(1.0e12), least(4.4e12));
+  EXPECT_LT(least(3.0e11), least(1.0e12));
+}
+
+TEST(ScanChoiceTest, NoRateExceedsTheMemory) {
+  for (const int32_t capability : {75, 80, 86, 89, 90, 100, 120}) {
+    const ScanRates rates = RatesOf({.read_bytes_per_second = 3.2e11,
+                                     .clocks_per_second = 40 * 1.59e9,
+                                     .capability = capability});
+    EXPECT_EQ(rates.read_bytes_per_us, 3.2e5);
+    EXPECT_LE(rates.float_rows_bytes_per_us, rates.read_bytes_per_us);
+    EXPECT_LE(rates.code_bytes_per_us, rates.read_bytes_per_us);
+    EXPECT_GT(rates.float_rows_bytes_per_us, 0);
+    EXPECT_GT(rates.code_bytes_per_us, 0);
+  }
 }
 
 }  // namespace
