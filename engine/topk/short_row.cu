@@ -58,6 +58,19 @@ struct ShortRowShared
   __device__ uint64_t* sorted() { return this->keys; }  // the row itself is in registers
 };
 
+// An SM of compute capability 7.5 holds 1,024 threads; that of every newer GPU holds at least
+// 1,536.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr int kThreadsPerSm = 1024;
+#else
+constexpr int kThreadsPerSm = 1536;
+#endif
+
+constexpr int BlocksPerSm(const ShortRowPolicy& policy) {
+  const int fitting = kThreadsPerSm / policy.threads;
+  return policy.blocks_per_sm < fitting ? policy.blocks_per_sm : fitting;
+}
+
 // Selects the k best scores of each row, sorted.
 // Grid rows, block of the policy.
 // Reads each score once (4 or 2 B; neighboring threads read neighboring scores). Writes 8 B (6 B
@@ -70,7 +83,7 @@ struct ShortRowShared
 // bins follow the scores' own range, and the row is read once.
 template <typename Scores, int kPolicy>
 __global__ void __launch_bounds__(kShortRowPolicies[kPolicy].threads,
-                                  kShortRowPolicies[kPolicy].blocks_per_sm)
+                                  BlocksPerSm(kShortRowPolicies[kPolicy]))
     ShortRowKernel(const __grid_constant__ ShortRowArgs args) {
   constexpr ShortRowPolicy kShape = kShortRowPolicies[kPolicy];
   using Shared = ShortRowShared<kPolicy>;
