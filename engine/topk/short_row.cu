@@ -123,18 +123,33 @@ const ShortRowKernels& KernelsOf(RowType type) {
   return kKernels<BFloat16Scores>;
 }
 
-const char* Refuses(const SelectShape& shape, const SelectDevice&) {
+bool Fits(std::size_t policy, const SelectDevice& device) {
+  return static_cast<int64_t>(kSharedBytes[policy]) <= device.shared_bytes_per_block_max;
+}
+
+// Returns the policy for a shape: few rows get a whole SM each.
+std::size_t PolicyOf(const SelectShape& shape, const SelectDevice& device) {
+  const bool fits_small = shape.n <= kShortRowPolicies[0].n_max();
+  const bool prefers_small =
+      shape.batch > device.sm_count || shape.n <= kShortRowPolicies[1].threads || !Fits(1, device);
+  return fits_small && prefers_small ? 0 : 1;
+}
+
+const char* Refuses(const SelectShape& shape, const SelectDevice& device) {
   static_assert(kShortRowPolicies.back().n_max() == 16384, "said below");
-  return shape.n > kShortRowPolicies.back().n_max()
-             ? "n: short_row holds rows of at most 16384 scores"
-             : nullptr;
+  if (shape.n > kShortRowPolicies.back().n_max()) {
+    return "n: short_row holds rows of at most 16384 scores";
+  }
+  if (Fits(PolicyOf(shape, device), device)) return nullptr;
+  return "short_row needs more shared memory than a block has on this device";
 }
 
 int64_t WorkspaceBytes(const SelectShape&, const SelectDevice&) { return kSelectStateBytes; }
 
-cudaError_t Prepare(const SelectDevice&) {
+cudaError_t Prepare(const SelectDevice& device) {
   for (const RowType type : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
     for (std::size_t policy = 0; policy < kShortRowPolicies.size(); ++policy) {
+      if (!Fits(policy, device)) continue;
       const cudaError_t error = cudaFuncSetAttribute(
           reinterpret_cast<const void*>(KernelsOf(type).kernels[policy]),
           cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kSharedBytes[policy]));
@@ -142,14 +157,6 @@ cudaError_t Prepare(const SelectDevice&) {
     }
   }
   return cudaSuccess;
-}
-
-// Returns the policy for a shape: few rows get a whole SM each.
-std::size_t PolicyOf(const SelectShape& shape, const SelectDevice& device) {
-  const bool fits_small = shape.n <= kShortRowPolicies[0].n_max();
-  return fits_small && (shape.batch > device.sm_count || shape.n <= kShortRowPolicies[1].threads)
-             ? 0
-             : 1;
 }
 
 cudaError_t Launch(const SelectCall& call) {
