@@ -19,8 +19,8 @@ def megabytes(size: int) -> str:
 
 
 class Programs(BuiltImage):
-    """Tests of the finished programs, which are stripped. Undefined dynamic symbols tell which checks
-    the compiler made."""
+    """Tests of the finished programs, which are stripped. Their undefined dynamic symbols include the
+    checks that the compiler added."""
 
     def test_they_are_hardened(self) -> None:
         for name in PROGRAMS:

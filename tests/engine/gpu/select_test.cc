@@ -186,6 +186,13 @@ class SelectTest : public GpuTest {
   std::unique_ptr<DeviceArray<GroupState>> groups_;
 };
 
+TEST(SelectShape, FollowsTheSharedMemoryOfABlock) {
+  EXPECT_EQ(SelectShapeFor(227 * 1024), 0);  // compute capability 9.0, 10.0
+  EXPECT_EQ(SelectShapeFor(163 * 1024), 0);  // 8.0
+  EXPECT_EQ(SelectShapeFor(99 * 1024), 1);   // 8.6, 8.9, 12.0
+  EXPECT_EQ(SelectShapeFor(64 * 1024), 2);   // 7.5
+}
+
 TEST_F(SelectTest, SmokeOneAndSeveralBlocks) {
   for (const int blocks : {1, 3}) {
     for (const Keys kind : {Keys::kGaussianScores, Keys::kAllEqualScores}) {
