@@ -1,15 +1,22 @@
-# Container image of nearfield. Both images must belong to the same distribution release, because
-# the server links that release's libraries.
-#   docker build -t nearfield .
-#   docker build -t nearfield --build-arg BUILD_IMAGE=debian:12 \
-#     --build-arg RUNTIME_IMAGE=debian:12 .                       # CPU only
-ARG BUILD_IMAGE=nvidia/cuda:13.0.2-devel-ubuntu24.04
-ARG RUNTIME_IMAGE=nvidia/cuda:13.0.2-base-ubuntu24.04
+# Container image of nearfield: the server and the command on Debian 12. The CUDA runtime is linked
+# statically; the NVIDIA Container Toolkit brings the driver when a container starts.
+#   docker build -t nearfield .                                            # every GPU of CUDA 13
+#   docker build -t nearfield --build-arg NEARFIELD_CUDA_ARCHITECTURES=89 .        # builds faster
+#   docker build -t nearfield:cpu --build-arg NEARFIELD_CUDA=OFF .                 # CPU only
+# Both images must belong to the same distribution release, because the server links that release's
+# libraries.
+ARG BUILD_IMAGE=debian:12-slim
+ARG RUNTIME_IMAGE=debian:12-slim
 
-FROM ${BUILD_IMAGE} AS build
+FROM ${BUILD_IMAGE} AS tools
 WORKDIR /src
 COPY scripts/setup scripts/setup
 RUN scripts/setup --build-only
+
+FROM tools AS build
+# ON: with the GPU backend, built by nvcc from PyPI; OFF: CPU only.
+ARG NEARFIELD_CUDA=ON
+RUN [ "${NEARFIELD_CUDA}" = OFF ] || scripts/setup --build-only --cuda
 COPY CMakeLists.txt CMakePresets.json ./
 COPY scripts/cmake scripts/cmake
 COPY scripts/lib/runtime_packages scripts/lib/runtime_packages
@@ -18,12 +25,10 @@ COPY engine engine
 COPY client client
 COPY server server
 ENV CCACHE_BASEDIR=/src CCACHE_NOHASHDIR=1
-# AUTO builds the GPU backend if the build image has the CUDA toolkit; ON makes its absence an
-# error.
-ARG NEARFIELD_CUDA=AUTO
-ARG NEARFIELD_CUDA_ARCHITECTURES=90
-RUN cmake --preset release -D NEARFIELD_CUDA=${NEARFIELD_CUDA} \
-      -D NEARFIELD_CUDA_ARCHITECTURES=${NEARFIELD_CUDA_ARCHITECTURES} \
+# Empty: every architecture of the preset.
+ARG NEARFIELD_CUDA_ARCHITECTURES=
+RUN cmake --preset release-all-gpus -B build/release -D NEARFIELD_CUDA=${NEARFIELD_CUDA} \
+      ${NEARFIELD_CUDA_ARCHITECTURES:+-D "NEARFIELD_CUDA_ARCHITECTURES=${NEARFIELD_CUDA_ARCHITECTURES}"} \
     && cmake --build build/release --target nearfield-server nearfield \
     && mkdir -p /out/bin \
     && strip -o /out/bin/nearfield-server build/release/bin/nearfield-server \

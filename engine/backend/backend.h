@@ -113,9 +113,11 @@ struct BackendInfo {
   // row too.
   int32_t k_max = 0;
   int32_t batch_max = 0;
-  // The scan that kAuto selects for a dimension of at least scan_dim_min; below it, kRows.
+  // The scan that kAuto selects for dimensions scan_dim_min .. scan_dim_max; outside, kRows.
   ScanPrecision scan = ScanPrecision::kRows;
   int32_t scan_dim_min = 1;
+  // Above it, the device cannot scan codes, and kInt8 means kRows too.
+  int32_t scan_dim_max = kDimMax;
   // Peak bandwidth of sequential reads of device memory, measured or derived; 0: unknown.
   double read_bytes_per_second = 0;
 };

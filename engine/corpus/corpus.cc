@@ -35,6 +35,11 @@ absl::Status CheckSpec(const CollectionSpec& spec, const backend::Backend& backe
         "scan = rows: a collection that keeps its rows on the host needs codes to scan: int8 or "
         "auto");
   }
+  if (spec.rows == RowPlacement::kHost && spec.dim > backend.info().scan_dim_max) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("dim = ", spec.dim, ", must be at most ", backend.info().scan_dim_max,
+                     " on this device for a collection that keeps its rows on the host"));
+  }
   if (spec.rows == RowPlacement::kHost && backend.info().kind == BackendKind::kGpu &&
       backend.host_rows_bytes_total() == 0) {
     return absl::FailedPreconditionError(
@@ -49,10 +54,11 @@ namespace {
 // A collection with its rows on the host can scan only codes.
 ScanPrecision PrecisionOf(const CollectionSpec& spec, const backend::Backend& backend) {
   if (spec.scan == ScanChoice::kRows) return ScanPrecision::kRows;
+  const backend::BackendInfo& info = backend.info();
+  if (spec.dim > info.scan_dim_max) return ScanPrecision::kRows;
   if (spec.scan == ScanChoice::kInt8 || spec.rows == RowPlacement::kHost) {
     return ScanPrecision::kInt8;
   }
-  const backend::BackendInfo& info = backend.info();
   return spec.dim >= info.scan_dim_min ? info.scan : ScanPrecision::kRows;
 }
 

@@ -172,7 +172,9 @@ absl::Status BatchSearch::Search(const SearchJob& job, SearchOutput& out,
   for (int64_t first = 0; first < queries;) {
     ABSL_RETURN_IF_ERROR(job.CheckCancelled());
     const Shape shape = ShapeBatch(job, first);
-    if (shape.queries == 0 || !plan::PrefersBatch(WorkOf(core_, job, shape.queries))) {
+    const bool one_by_one =
+        core_.has_one_query_kernel() && !plan::PrefersBatch(WorkOf(core_, job, shape.queries));
+    if (shape.queries == 0 || one_by_one) {
       left.push_back(first++);
       continue;
     }

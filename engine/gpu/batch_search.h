@@ -18,8 +18,9 @@ class BatchSearch {
  public:
   explicit BatchSearch(GpuCore& core) : core_(core) {}
 
-  // Answers the queries that are faster together. Appends the other queries, and those that had too
-  // many candidates, to `left`. Requires: job.corpus is set. Errors: Cancelled, Unavailable.
+  // Answers the queries that are faster together than one by one, or all if the device cannot
+  // search codes for one query. Appends the other queries, and those that had too many candidates,
+  // to `left`. Requires: job.corpus is set. Errors: Cancelled, Unavailable.
   absl::Status Search(const SearchJob& job, SearchOutput& out, std::vector<int64_t>& left);
 
  private:

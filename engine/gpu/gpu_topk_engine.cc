@@ -20,6 +20,7 @@ GpuTopkEngine::GpuTopkEngine(std::shared_ptr<GpuCore> core, const GpuOptions& op
            .k_max = options.k_max,
            .batch_max = options.batch_max,
            .scan = ScanPrecision::kInt8,
+           .scan_dim_max = core_->codes_dim_max(),
            .read_bytes_per_second = core_->read_bytes_per_second()};
 }
 
@@ -74,7 +75,11 @@ absl::Status GpuTopkEngine::SearchCodes(SearchJob& job, SearchOutput& out) {
   ABSL_RETURN_IF_ERROR(batch_search_.Search(job, out, singles));
   if (singles.empty()) return absl::OkStatus();
   std::vector<int64_t> left;
-  ABSL_RETURN_IF_ERROR(single_search_.Search(job, singles, out, left));
+  if (core_->has_one_query_kernel()) {
+    ABSL_RETURN_IF_ERROR(single_search_.Search(job, singles, out, left));
+  } else {
+    left = std::move(singles);
+  }
   for (const int64_t query : left) ABSL_RETURN_IF_ERROR(row_search_.Search(job, query, 1, out));
   return absl::OkStatus();
 }

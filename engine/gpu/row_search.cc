@@ -90,8 +90,9 @@ absl::Status RowSearch::EnqueueSelect(const plan::SearchPlan& plan, const plan::
   args.results_pitch = static_cast<int32_t>(plan.results_pitch);
   args.counts = reinterpret_cast<SelectCount*>(workspace.counts.device());
   args.carry_keys = static_cast<int32_t>(plan.carry_keys);
-  return core_.health().Check(LaunchSelect(step.select_groups, args, workspace.stream.get()),
-                              "launching a selection");
+  return core_.health().Check(
+      LaunchSelect(core_.select_shape(), step.select_groups, args, workspace.stream.get()),
+      "launching a selection");
 }
 
 namespace {

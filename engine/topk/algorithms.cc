@@ -36,6 +36,9 @@ constexpr std::array kPolicy = {
         .n_max = 16384, .many_rows = false, .k_max = INT64_MAX, .algorithm = &kShortRow},
     SelectPolicyEntry{
         .n_max = INT64_MAX, .many_rows = true, .k_max = 6144, .algorithm = &kSampledThreshold},
+    // On a device without the shared memory for the entry above.
+    SelectPolicyEntry{
+        .n_max = INT64_MAX, .many_rows = true, .k_max = 6144, .algorithm = &kRadixSelect},
     SelectPolicyEntry{
         .n_max = INT64_MAX, .many_rows = true, .k_max = INT64_MAX, .algorithm = &kRadixSort},
 };

@@ -32,6 +32,7 @@ struct SortShared : Space {
   static constexpr int kBinBits = kBinBitsOf;
   static constexpr uint32_t kBins = 1u << kBinBits;
   static constexpr uint32_t kBinsOfThread = kBins / kThreads;
+  static constexpr bool kMerges = false;  // if true, nothing is written to sorted()
   static_assert(kKeys % kThreads == 0 && kBinsOfThread % 4 == 0, "whole keys, and vectors of bins");
   using Merge = cub::BlockMergeSort<uint64_t, kThreads, kKeys / kThreads>;
 
@@ -116,8 +117,10 @@ class BucketSort {
       RankAll(shared, count, k, emit);
       return;
     }
-    using Entries = SharedEntries<Source, kThreads, kItemsMax>;
-    if (TrySort<Entries>({shared.keys, count}, k, bits, shared, emit)) return;
+    if constexpr (!Shared::kMerges) {
+      using Entries = SharedEntries<Source, kThreads, kItemsMax>;
+      if (TrySort<Entries>({shared.keys, count}, k, bits, shared, emit)) return;
+    }
     for (uint32_t i = threadIdx.x; i < count; i += kThreads) {
       shared.keys[i] = Source::KeyOfEntry(shared.keys[i]);
     }

@@ -46,7 +46,7 @@ struct RingSpace<kBins, kSorted, Ring, false> {
 
 template <SelectorShape kShape>
 using RingSpaceOf =
-    RingSpace<1u << kShape.bin_bits, kShape.k_max + kBucketKeysMax,
+    RingSpace<1u << kShape.bin_bits, kShape.merges ? 1 : kShape.k_max + kBucketKeysMax,
               RowRing<kShape.threads, kShape.vectors, kShape.stages>, kShape.grouped>;
 
 // Shared memory of a block.
@@ -54,6 +54,7 @@ template <SelectorShape kShape>
 struct RowShared
     : SortShared<kShape.threads, kShape.capacity, kShape.bin_bits, RingSpaceOf<kShape>> {
   using Ring = RowRing<kShape.threads, kShape.vectors, kShape.stages>;
+  static constexpr bool kMerges = kShape.merges;
 
   SearchShared search;
   GuessShared guess;

@@ -44,9 +44,17 @@ SampledGrid GridOf(const SelectShape& shape, const SelectDevice& device) {
   return grid;
 }
 
-const char* Refuses(const SelectShape& shape, const SelectDevice&) {
+bool Fits(std::size_t policy, const SelectDevice& device) {
+  // The same for every type.
+  const std::size_t bytes = SampledFloat32().shared_bytes[policy];
+  return static_cast<int64_t>(bytes) <= device.shared_bytes_per_block_max;
+}
+
+const char* Refuses(const SelectShape& shape, const SelectDevice& device) {
   static_assert(kSampledKMax == 6144, "said below");
-  return shape.k > kSampledKMax ? "k: sampled_threshold keeps at most 6144 results" : nullptr;
+  if (shape.k > kSampledKMax) return "k: sampled_threshold keeps at most 6144 results";
+  if (Fits(GridOf(shape, device).policy, device)) return nullptr;
+  return "sampled_threshold needs more shared memory than a block has on this device";
 }
 
 int64_t WorkspaceBytes(const SelectShape& shape, const SelectDevice& device) {
@@ -56,10 +64,11 @@ int64_t WorkspaceBytes(const SelectShape& shape, const SelectDevice& device) {
          grid.rows_at_once * 2 * kSampledCapacityMax * int64_t{sizeof(uint64_t)};
 }
 
-cudaError_t Prepare(const SelectDevice&) {
+cudaError_t Prepare(const SelectDevice& device) {
   for (const RowType type : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
     const SampledTable table = TableOf(type);
     for (std::size_t policy = 0; policy < kSampledPolicies.size(); ++policy) {
+      if (!Fits(policy, device)) continue;
       const cudaError_t error =
           cudaFuncSetAttribute(reinterpret_cast<const void*>(table.kernels[policy]),
                                cudaFuncAttributeMaxDynamicSharedMemorySize,

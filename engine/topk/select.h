@@ -48,12 +48,16 @@ struct SelectArgs {
 inline constexpr int64_t kSelectGroupBytes = kGroupsMax * int64_t{sizeof(GroupState)};
 inline constexpr int64_t kSelectCandidateBytes = int64_t{kGroupsMax} * 2 * kSelectCapacity * 8;
 
-// Loads the kernel. Fails if an SM of the device cannot hold one block of it.
-cudaError_t PrepareSelect();
+// Returns the index in kSelectShapes of the variant for a device whose blocks may use this many
+// bytes of shared memory.
+int SelectShapeFor(int64_t shared_bytes_per_block_max);
+
+// Loads a variant of the kernel. Fails if an SM of the device cannot hold one block of it.
+cudaError_t PrepareSelect(int shape);
 
 // Enqueues the selection with `groups` groups of args.blocks_per_group blocks. Asynchronous. If
 // there are several blocks per group, all blocks must be resident concurrently (one per
-// multiprocessor always is), and groups <= kGroupsMax.
-cudaError_t LaunchSelect(int groups, const SelectArgs& args, cudaStream_t stream);
+// multiprocessor always is), and groups <= kGroupsMax. Requires: `shape` is prepared.
+cudaError_t LaunchSelect(int shape, int groups, const SelectArgs& args, cudaStream_t stream);
 
 }  // namespace nearfield::gpu

@@ -11,6 +11,8 @@ struct SelectorShape {
   int vectors;   // of the ring: see RowRing
   int stages;    // of the ring
   bool grouped;  // several blocks may work on a row
+  // Sorts by merging, which is slower but needs no memory for a second copy of the keys.
+  bool merges = false;
 };
 
 }  // namespace nearfield::gpu

@@ -58,6 +58,19 @@ struct ShortRowShared
   __device__ uint64_t* sorted() { return this->keys; }  // the row itself is in registers
 };
 
+// An SM of compute capability 7.5 holds 1,024 threads; that of every newer GPU holds at least
+// 1,536.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr int kThreadsPerSm = 1024;
+#else
+constexpr int kThreadsPerSm = 1536;
+#endif
+
+constexpr int BlocksPerSm(const ShortRowPolicy& policy) {
+  const int fitting = kThreadsPerSm / policy.threads;
+  return policy.blocks_per_sm < fitting ? policy.blocks_per_sm : fitting;
+}
+
 // Selects the k best scores of each row, sorted.
 // Grid rows, block of the policy.
 // Reads each score once (4 or 2 B; neighboring threads read neighboring scores). Writes 8 B (6 B
@@ -70,7 +83,7 @@ struct ShortRowShared
 // bins follow the scores' own range, and the row is read once.
 template <typename Scores, int kPolicy>
 __global__ void __launch_bounds__(kShortRowPolicies[kPolicy].threads,
-                                  kShortRowPolicies[kPolicy].blocks_per_sm)
+                                  BlocksPerSm(kShortRowPolicies[kPolicy]))
     ShortRowKernel(const __grid_constant__ ShortRowArgs args) {
   constexpr ShortRowPolicy kShape = kShortRowPolicies[kPolicy];
   using Shared = ShortRowShared<kPolicy>;
@@ -110,18 +123,33 @@ const ShortRowKernels& KernelsOf(RowType type) {
   return kKernels<BFloat16Scores>;
 }
 
-const char* Refuses(const SelectShape& shape, const SelectDevice&) {
+bool Fits(std::size_t policy, const SelectDevice& device) {
+  return static_cast<int64_t>(kSharedBytes[policy]) <= device.shared_bytes_per_block_max;
+}
+
+// Returns the policy for a shape: few rows get a whole SM each.
+std::size_t PolicyOf(const SelectShape& shape, const SelectDevice& device) {
+  const bool fits_small = shape.n <= kShortRowPolicies[0].n_max();
+  const bool prefers_small =
+      shape.batch > device.sm_count || shape.n <= kShortRowPolicies[1].threads || !Fits(1, device);
+  return fits_small && prefers_small ? 0 : 1;
+}
+
+const char* Refuses(const SelectShape& shape, const SelectDevice& device) {
   static_assert(kShortRowPolicies.back().n_max() == 16384, "said below");
-  return shape.n > kShortRowPolicies.back().n_max()
-             ? "n: short_row holds rows of at most 16384 scores"
-             : nullptr;
+  if (shape.n > kShortRowPolicies.back().n_max()) {
+    return "n: short_row holds rows of at most 16384 scores";
+  }
+  if (Fits(PolicyOf(shape, device), device)) return nullptr;
+  return "short_row needs more shared memory than a block has on this device";
 }
 
 int64_t WorkspaceBytes(const SelectShape&, const SelectDevice&) { return kSelectStateBytes; }
 
-cudaError_t Prepare(const SelectDevice&) {
+cudaError_t Prepare(const SelectDevice& device) {
   for (const RowType type : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
     for (std::size_t policy = 0; policy < kShortRowPolicies.size(); ++policy) {
+      if (!Fits(policy, device)) continue;
       const cudaError_t error = cudaFuncSetAttribute(
           reinterpret_cast<const void*>(KernelsOf(type).kernels[policy]),
           cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kSharedBytes[policy]));
@@ -129,14 +157,6 @@ cudaError_t Prepare(const SelectDevice&) {
     }
   }
   return cudaSuccess;
-}
-
-// Returns the policy for a shape: few rows get a whole SM each.
-std::size_t PolicyOf(const SelectShape& shape, const SelectDevice& device) {
-  const bool fits_small = shape.n <= kShortRowPolicies[0].n_max();
-  return fits_small && (shape.batch > device.sm_count || shape.n <= kShortRowPolicies[1].threads)
-             ? 0
-             : 1;
 }
 
 cudaError_t Launch(const SelectCall& call) {

@@ -44,6 +44,15 @@ else()
   message(STATUS "nearfield: NEARFIELD_CUDA=OFF: CPU-only build (same answers, the CPU backend serves them)")
 endif()
 
+# Release builds are hardened: canaries in stack frames, checked calls of the C library, programs that
+# are loaded at a random address, and address tables that are read-only once a program runs.
+# tests/container reads this from the finished programs.
+add_compile_options(
+  "$<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-fstack-protector-strong;-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=3>"
+  "$<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CUDA>>:-Xcompiler=-fstack-protector-strong>")
+add_link_options($<$<CONFIG:Release>:LINKER:-z,relro,-z,now,-z,noexecstack>
+  $<$<AND:$<CONFIG:Release>,$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>>:-pie>)
+
 find_package(absl REQUIRED)
 find_package(Threads REQUIRED)
 include(GoogleTest)

@@ -1,9 +1,5 @@
-"""Tests of the image that scripts/container built: its configuration, and its root file system when
-it is started.
-
-Reads NEARFIELD_IMAGE_ROOT (the mounted root file system) and NEARFIELD_IMAGE_CONFIG (the output of
-`buildah inspect`).
-"""
+"""Tests of the images that scripts/container built: their configuration, and their root file systems
+when they are started."""
 
 from __future__ import annotations
 
@@ -16,31 +12,24 @@ import sys
 import tempfile
 import time
 import unittest
-from typing import Any
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from images import ROOT, BuiltImage, variants
+
 sys.path.insert(0, str(ROOT / "scripts" / "lib"))
 
 from server import ServerProcess  # noqa: E402
 
-IMAGE_ROOT = os.environ.get("NEARFIELD_IMAGE_ROOT", "")
-IMAGE_CONFIG = os.environ.get("NEARFIELD_IMAGE_CONFIG", "")
 VOLUME = "/var/lib/nearfield"
 DRAIN_SECONDS_MAX = 40
+# Why the server serves from the CPU.
+NOTES = {
+    "cpu": "no usable GPU: built without CUDA",
+    "cuda": "no usable GPU: no NVIDIA driver found, or one too old for this build",
+}
 
 
-def image_config() -> dict[str, Any]:
-    inspected = json.loads(pathlib.Path(IMAGE_CONFIG).read_text(encoding="utf-8"))
-    config = inspected["Docker"]["config"]
-    assert isinstance(config, dict)
-    return config
-
-
-class Configuration(unittest.TestCase):
+class Configuration(BuiltImage):
     """Tests of the configuration that a container engine reads."""
-
-    def setUp(self) -> None:
-        self.config = image_config()
 
     def test_the_user_is_numeric_and_not_root(self) -> None:
         self.assertEqual(self.config["User"], "65532:65532")
@@ -72,40 +61,41 @@ class Configuration(unittest.TestCase):
         self.assertEqual(labels["org.opencontainers.image.licenses"], "Apache-2.0")
 
     def test_nothing_of_the_build_host_stayed(self) -> None:
-        root = pathlib.Path(IMAGE_ROOT)
         # The build mounts these from its host. Only an empty mount point may remain.
-        for mounted in ("usr/local/cuda", "root/.cache/ccache"):
-            self.assertEqual(list((root / mounted).glob("*")), [], mounted)
-        self.assertFalse((root / "etc/apt/apt.conf.d/99build-host").read_bytes())
-        self.assertFalse((root / "src").exists())
-        self.assertFalse((root / "usr/bin/cmake").exists())
-        self.assertEqual(list((root / "var/lib/apt/lists").glob("*_Packages*")), [])
+        self.assertEqual(list((self.root / "root/.cache/ccache").glob("*")), [])
+        self.assertFalse((self.root / "etc/apt/apt.conf.d/99build-host").read_bytes())
+        for path in ("src/CMakeLists.txt", "src/build/cuda/bin", "usr/bin/cmake", "usr/local/cuda"):
+            self.assertFalse((self.root / path).exists(), path)
+        self.assertEqual(list((self.root / "var/lib/apt/lists").glob("*_Packages*")), [])
         self.assertFalse([entry for entry in self.config["Env"] if "proxy" in entry.lower()])
 
     def test_the_volume_belongs_to_the_user(self) -> None:
-        owner = (pathlib.Path(IMAGE_ROOT) / VOLUME.lstrip("/")).stat()
+        owner = (self.root / VOLUME.lstrip("/")).stat()
         self.assertEqual((owner.st_uid, owner.st_gid), (65532, 65532))
 
+    def test_the_toolkit_is_asked_for_the_driver(self) -> None:
+        self.assertIn("NVIDIA_DRIVER_CAPABILITIES=compute,utility", self.config["Env"])
 
-class Life(unittest.TestCase):
+
+class Life(BuiltImage):
     """Tests of one server from start to drain, in the image's read-only root file system, as its
     user."""
 
     def setUp(self) -> None:
+        super().setUp()
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.volume = pathlib.Path(folder.name) / "volume"
         self.volume.mkdir()
         os.chown(self.volume, 65532, 65532)
         self.log = pathlib.Path(folder.name) / "log"
-        config = image_config()
-        self.user = str(config["User"])
-        self.environment = dict(entry.split("=", 1) for entry in config["Env"])
+        self.user = str(self.config["User"])
+        self.environment = dict(entry.split("=", 1) for entry in self.config["Env"])
         self.port = ""
 
     def line(self, *arguments: str) -> list[str]:
         enter = str(ROOT / "tests/container/enter")
-        return [enter, IMAGE_ROOT, self.user, str(self.volume), VOLUME, str(ROOT / "scripts/data"), *arguments]
+        return [enter, str(self.root), self.user, str(self.volume), VOLUME, str(ROOT / "scripts/data"), *arguments]
 
     def start(self) -> ServerProcess:
         # The image listens on all addresses, and so does this server, on a free port. Tests connect
@@ -141,6 +131,8 @@ class Life(unittest.TestCase):
         server = self.start()
         self.await_health(server)
         self.assertEqual(os.stat(f"/proc/{server.process.pid}").st_uid, 65532, "the server runs as another user")
+        (ready,) = [entry for entry in map(json.loads, self.log.read_text().splitlines()) if entry["message"] == "engine ready"]
+        self.assertEqual((ready["backend"], ready["note"]), ("cpu", NOTES[self.variant]))
 
         self.checked(
             "upload",
@@ -178,6 +170,8 @@ class Life(unittest.TestCase):
         self.assertEqual(ran.returncode, 2, ran.stderr)
         self.assertIn("batch", ran.stderr)
 
+
+load_tests = variants(Configuration, Life)
 
 if __name__ == "__main__":
     unittest.main()

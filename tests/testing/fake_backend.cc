@@ -260,6 +260,7 @@ class FakeBackend final : public backend::Backend {
     info_.device_name = "a fake";
     info_.k_max = device_->options_.k_max;
     info_.batch_max = device_->options_.batch_max;
+    info_.scan_dim_max = device_->options_.scan_dim_max;
     info_.read_bytes_per_second = device_->options_.read_bytes_per_second;
   }
 

@@ -25,6 +25,7 @@ struct FakeDeviceOptions {
   int64_t host_rows_bytes_used = 0;  // reported; no row lies there
   int32_t k_max = kKMax + 1;
   int32_t batch_max = 1024;
+  int32_t scan_dim_max = kDimMax;
   double read_bytes_per_second = 0;
   int64_t search_us = 1;  // reported for each call of Search
 };

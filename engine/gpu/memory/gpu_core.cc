@@ -153,15 +153,18 @@ absl::Status GpuCore::ReadDeviceProperties(int32_t capability_max) {
 }
 
 absl::Status GpuCore::PrepareKernels() {
-  // The kernels of this build are planned for this minimum of shared memory. Every device from
-  // compute capability 9.0 on has it.
-  const auto shared_bytes = static_cast<int>(device_properties_.shared_bytes_per_block_max);
-  ABSL_RETURN_IF_ERROR(health_.Check(PrepareScan(shared_bytes), "loading the scan kernels"));
-  ABSL_RETURN_IF_ERROR(health_.Check(PrepareSelect(), "loading the selection kernel"));
+  const int64_t shared_bytes = device_properties_.shared_bytes_per_block_max;
+  ABSL_RETURN_IF_ERROR(
+      health_.Check(PrepareScan(static_cast<int>(shared_bytes)), "loading the scan kernels"));
+  select_shape_ = SelectShapeFor(shared_bytes);
+  ABSL_RETURN_IF_ERROR(health_.Check(PrepareSelect(select_shape_), "loading the selection kernel"));
   ABSL_RETURN_IF_ERROR(health_.Check(PrepareBatch(batch_device_, &batch_dim_max_),
                                      "loading the kernels of a batch"));
-  ABSL_RETURN_IF_ERROR(health_.Check(PrepareEncode(kDimMax), "loading the encode kernels"));
-  ABSL_RETURN_IF_ERROR(health_.Check(PrepareOneQuery(kDimMax), "loading the certified scan"));
+  ABSL_RETURN_IF_ERROR(
+      health_.Check(PrepareEncode(shared_bytes, &codes_dim_max_), "loading the encode kernels"));
+  ABSL_RETURN_IF_ERROR(health_.Check(PrepareOneQuery(kDimMax, shared_bytes, &has_one_query_kernel_),
+                                     "loading the certified scan"));
+  if (!has_one_query_kernel_) codes_dim_max_ = std::min(codes_dim_max_, batch_dim_max_);
   return health_.Check(PrepareLayout(), "loading the layout kernels");
 }
 

@@ -84,6 +84,12 @@ class GpuCore {
   const BatchDevice& batch_device() const { return batch_device_; }
   // Returns the largest dimension that the kernels of a batch serve on this device.
   int32_t batch_dim_max() const { return batch_dim_max_; }
+  // Returns true if the device has the shared memory for the search of one query from codes.
+  bool has_one_query_kernel() const { return has_one_query_kernel_; }
+  // Returns the largest dimension for which this device searches codes.
+  int32_t codes_dim_max() const { return codes_dim_max_; }
+  // Returns the variant of the selection kernel for this device.
+  int select_shape() const { return select_shape_; }
   const std::string& device_name() const { return device_name_; }
 
  private:
@@ -109,6 +115,9 @@ class GpuCore {
   plan::ScanRates scan_rates_;
   BatchDevice batch_device_;
   int32_t batch_dim_max_ = 0;
+  bool has_one_query_kernel_ = false;
+  int32_t codes_dim_max_ = kDimMax;
+  int select_shape_ = 0;
   std::string device_name_;
 };
 

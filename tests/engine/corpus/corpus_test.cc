@@ -212,5 +212,20 @@ TEST(CorpusHostRowsTest, NeedMemoryThereWhereTheDeviceHasItsOwn) {
   EXPECT_EQ(with.engine->GetCapacity().host_rows_bytes_total, 1 << 20);
 }
 
+// Some GPUs have too little shared memory to scan codes of a large dimension.
+TEST(CorpusScanTest, AboveTheDeviceSLimitTheRowsAreScanned) {
+  const FakeEngine fake = MakeFakeEngine({.device = {.scan_dim_max = 64}});
+  for (const ScanChoice scan : {ScanChoice::kInt8, ScanChoice::kAuto}) {
+    const CollectionSpec spec = {.dim = 65, .scan = scan};
+    ASSERT_OK_AND_ASSIGN(const auto above, fake.engine->CreateCollection(spec));
+    EXPECT_EQ(above->Stats().scan, ScanPrecision::kRows);
+  }
+  ASSERT_OK_AND_ASSIGN(const auto at,
+                       fake.engine->CreateCollection({.dim = 64, .scan = ScanChoice::kInt8}));
+  EXPECT_EQ(at->Stats().scan, ScanPrecision::kInt8);
+  EXPECT_THAT(fake.engine->CreateCollection({.dim = 65, .rows = RowPlacement::kHost}),
+              StatusIs(kFailedPrecondition, HasSubstr("dim = 65, must be at most 64")));
+}
+
 }  // namespace
 }  // namespace nearfield::testing

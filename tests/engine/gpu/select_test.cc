@@ -90,11 +90,18 @@ class SelectTest : public GpuTest {
   void SetUp() override {
     GpuTest::SetUp();
     if (IsSkipped()) return;
-    ASSERT_EQ(PrepareSelect(), cudaSuccess);
+    int shared_bytes = 0;
+    ASSERT_EQ(cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0),
+              cudaSuccess);
+    first_shape_ = SelectShapeFor(shared_bytes);
+    for (int shape = first_shape_; shape < kShapes; ++shape) {
+      ASSERT_EQ(PrepareSelect(shape), cudaSuccess) << "shape " << shape;
+    }
     candidates_ = std::make_unique<DeviceArray<uint64_t>>(kSelectCandidateBytes / 8);
     groups_ = std::make_unique<DeviceArray<GroupState>>(kGroupsMax);
   }
 
+  // Checks every shape that the device has the shared memory for.
   void ExpectSorted(const Launch& launch) {
     const auto queries = static_cast<int64_t>(launch.k.size());
     const auto pieces = static_cast<int64_t>(launch.piece_keys.size());
@@ -128,8 +135,6 @@ class SelectTest : public GpuTest {
     DeviceArray<int32_t> device_k(queries);
     device_k.Set(launch.k);
     DeviceArray<uint64_t> results(pieces * queries * results_pitch);
-    results.Set(
-        std::vector<uint64_t>(static_cast<size_t>(pieces * queries * results_pitch), kPoison));
     DeviceArray<SelectCount> counts(pieces * queries);
     args.keys = device_keys.data();
     args.keys_pitch = pitch;
@@ -142,16 +147,28 @@ class SelectTest : public GpuTest {
     args.results = results.data();
     args.results_pitch = static_cast<int32_t>(results_pitch);
     args.counts = counts.data();
-    ASSERT_EQ(LaunchSelect(launch.groups, args, nullptr), cudaSuccess);
-    ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-    const std::vector<uint64_t> got = results.Get();
-    const std::vector<SelectCount> got_counts = counts.Get();
+    for (int shape = first_shape_; shape < kShapes; ++shape) {
+      SCOPED_TRACE(::testing::Message() << "shape " << shape);
+      results.Set(
+          std::vector<uint64_t>(static_cast<size_t>(pieces * queries * results_pitch), kPoison));
+      ASSERT_EQ(LaunchSelect(shape, launch.groups, args, nullptr), cudaSuccess);
+      ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+      ExpectResults(expected, results.Get(), counts.Get(), shape);
+      if (HasFatalFailure()) return;
+    }
+  }
+
+  void ExpectResults(const std::vector<std::vector<uint64_t>>& expected,
+                     const std::vector<uint64_t>& got, const std::vector<SelectCount>& got_counts,
+                     int shape) {
+    const auto results_pitch = static_cast<int64_t>(got.size() / expected.size());
     for (size_t list = 0; list < expected.size(); ++list) {
       const auto first = got.begin() + static_cast<int64_t>(list) * results_pitch;
       const auto kept = static_cast<int64_t>(expected[list].size());
       ASSERT_EQ(got_counts[list].kept, kept) << "list " << list;
       ASSERT_GE(got_counts[list].candidates, got_counts[list].kept);
-      ASSERT_LE(got_counts[list].candidates, static_cast<uint32_t>(kSelectCapacity));
+      ASSERT_LE(got_counts[list].candidates,
+                static_cast<uint32_t>(kSelectShapes[static_cast<size_t>(shape)].capacity));
       ASSERT_EQ(std::vector<uint64_t>(first, first + kept), expected[list]) << "list " << list;
       ASSERT_EQ(std::count(first + kept, first + results_pitch, kPoison), results_pitch - kept)
           << "written past the end of list " << list;
@@ -163,9 +180,18 @@ class SelectTest : public GpuTest {
     }
   }
 
+  static constexpr int kShapes = static_cast<int>(kSelectShapes.size());
+  int first_shape_ = 0;
   std::unique_ptr<DeviceArray<uint64_t>> candidates_;
   std::unique_ptr<DeviceArray<GroupState>> groups_;
 };
+
+TEST(SelectShape, FollowsTheSharedMemoryOfABlock) {
+  EXPECT_EQ(SelectShapeFor(227 * 1024), 0);  // compute capability 9.0, 10.0
+  EXPECT_EQ(SelectShapeFor(163 * 1024), 0);  // 8.0
+  EXPECT_EQ(SelectShapeFor(99 * 1024), 1);   // 8.6, 8.9, 12.0
+  EXPECT_EQ(SelectShapeFor(64 * 1024), 2);   // 7.5
+}
 
 TEST_F(SelectTest, SmokeOneAndSeveralBlocks) {
   for (const int blocks : {1, 3}) {

@@ -11,9 +11,10 @@
 
 namespace nearfield::gpu {
 
-// Loads the kernels and allows them the shared memory that `dim_max` needs. Call once, before the
+// Loads the kernels. Lowers *dim_max to the largest dimension for which `shared_bytes_max`, the
+// maximum of a block, is enough, and allows the kernels what that needs. Call once, before the
 // first launch.
-cudaError_t PrepareEncode(int32_t dim_max);
+cudaError_t PrepareEncode(int64_t shared_bytes_max, int32_t* dim_max);
 
 struct EncodeRowsArgs {
   CodesView codes;

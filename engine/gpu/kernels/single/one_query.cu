@@ -21,9 +21,11 @@ int64_t OneQuerySharedBytes(int32_t dimension, int32_t code_bytes) {
   return OneQueryLayout(dimension, code_bytes).bytes;
 }
 
-cudaError_t PrepareOneQuery(int32_t dim_max) {
+cudaError_t PrepareOneQuery(int32_t dim_max, int64_t shared_bytes_max, bool* fits) {
+  const int64_t bytes = OneQuerySharedBytes(dim_max, CodeBytesOf(dim_max));
+  *fits = bytes + int64_t{sizeof(OneQueryShared)} <= shared_bytes_max;
+  if (!*fits) return cudaSuccess;
   for (const RowType row : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
-    const int64_t bytes = OneQuerySharedBytes(dim_max, CodeBytesOf(dim_max));
     const cudaError_t error =
         cudaFuncSetAttribute(reinterpret_cast<const void*>(KernelOf(row)),
                              cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));

@@ -86,8 +86,9 @@ constexpr int64_t CodeSlabAlign(int32_t code_bytes) {
 
 int64_t OneQuerySharedBytes(int32_t dimension, int32_t code_bytes);
 
-// Loads the kernels and allows them the shared memory that `dim_max` needs. Call once.
-cudaError_t PrepareOneQuery(int32_t dim_max);
+// Loads the kernels and allows them the shared memory that `dim_max` needs. Writes false, and loads
+// nothing, if that is more than `shared_bytes_max`, the maximum of a block. Call once.
+cudaError_t PrepareOneQuery(int32_t dim_max, int64_t shared_bytes_max, bool* fits);
 
 // Launches the search, asynchronously and cooperatively. `blocks`: one per SM.
 cudaError_t LaunchOneQuery(RowType row, int blocks, const OneQueryArgs& args, cudaStream_t stream);
