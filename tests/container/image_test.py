@@ -1,5 +1,5 @@
-"""Tests of the image that scripts/container built: its configuration, and its root file system when
-it is started.
+"""Tests of the image that scripts/container built: its configuration and files, and a server that
+runs in its root file system.
 
 Reads NEARFIELD_IMAGE_ROOT (the mounted root file system) and NEARFIELD_IMAGE_CONFIG (the output of
 `buildah inspect`).
@@ -37,7 +37,7 @@ def image_config() -> dict[str, Any]:
 
 
 class Configuration(unittest.TestCase):
-    """Tests of the configuration that a container engine reads."""
+    """Tests of the configuration that a container engine reads, and of the files."""
 
     def setUp(self) -> None:
         self.config = image_config()
@@ -88,7 +88,7 @@ class Configuration(unittest.TestCase):
 
 
 class Life(unittest.TestCase):
-    """Tests of one server from start to drain, in the image's read-only root file system, as its
+    """Tests of the server, from start to end, in the image's read-only root file system and as its
     user."""
 
     def setUp(self) -> None:
