@@ -69,7 +69,7 @@ absl::StatusOr<std::shared_ptr<const Generation>> Seal(GenerationParts parts,
   if (const std::optional<uint32_t> slot = FindDouble(parts.ids, slot_by_rank)) {
     if (duplicates == DuplicatePolicy::kRefused) {
       return absl::AlreadyExistsError(
-          absl::StrCat("id ", IdText(parts.ids.at(*slot)), " is twice in the upload"));
+          absl::StrCat("id ", IdText(parts.ids.at(*slot)), " occurs twice in the upload"));
     }
     named = PutSupersededLast(parts.ids, slot_by_rank);
   }

@@ -10,8 +10,8 @@
 
 namespace nearfield::server {
 
-// Returns the collection with all its rows, at its epoch. Adds their attributes to `attributes`,
-// which must be empty.
+// Returns the collection with all its rows, at its stored epoch. Adds their attributes to
+// `attributes`, which must be empty.
 // Errors: FailedPrecondition (it does not fit; reports needed and free bytes), DataLoss (names the
 // file and the bytes), Cancelled, Unavailable.
 absl::StatusOr<std::shared_ptr<Collection>> LoadCollection(Engine& engine, const store::Store& from,

@@ -26,12 +26,13 @@ struct MemoryPart {
 };
 
 struct MemoryPlan {
-  // The resolved values of settings that are 0: shares of what all other parts leave.
-  int64_t memory_bytes = 0;  // rows on the CPU backend; 0: rows are in GPU memory
+  // The values of these settings. A setting of 0 (automatic) is replaced by a share of what all
+  // other parts leave.
+  int64_t memory_bytes = 0;  // 0 if the rows are in GPU memory
   int64_t host_memory_bytes = 0;
   int64_t attribute_memory_bytes = 0;
 
-  // True if the other parts leave almost nothing for settings that are 0.
+  // True if the other parts leave almost nothing for the automatic values.
   bool starved = false;
 
   std::vector<MemoryPart> parts;

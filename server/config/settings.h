@@ -1,6 +1,6 @@
 // All settings of the server. Each is declared once, with default, unit, limits and help on the
-// member. --help and the table in server/DESIGN.md show these texts: after a change, rewrite the
-// table (tests/server/settings_table_test.cc).
+// member; the first choice of a ChoiceSetting is its default. --help and the table in
+// server/DESIGN.md show these texts. tests/server/settings_table_test.cc rewrites the table.
 #pragma once
 
 #include <cstdint>
@@ -48,10 +48,11 @@ struct Settings : SettingList {
                         "Device that computes. auto uses the GPU if one is usable, else the CPU. "
                         "Both return the same answers."};
   NumberSetting device{*this, "device", 0, Between(0, 255), "CUDA ordinal of the GPU."};
-  BytesSetting memory_bytes{
-      *this, "memory_bytes", 0, Between(0, kMemoryMax),
-      "Device memory for rows, allocated at start. 0: 85% of the free memory of a GPU; on the CPU "
-      "backend a share of what other settings leave, at most half of the physical memory."};
+  BytesSetting memory_bytes{*this, "memory_bytes", 0, Between(0, kMemoryMax),
+                            "Memory for rows, allocated at start: of the GPU, or host memory on "
+                            "the CPU backend. 0: 85% of the free memory of the GPU; on the CPU "
+                            "backend a share of what other settings leave, at most half of the "
+                            "physical memory."};
   BytesSetting host_memory_bytes{*this, "host_memory_bytes", 0, Between(0, kMemoryMax),
                                  "Host memory for ids and payloads. 0: a share of what other "
                                  "settings leave, at most a quarter of the physical memory."};
@@ -101,7 +102,7 @@ struct Settings : SettingList {
                           "use. Until then its rows keep their memory, even if they are deleted."};
   NumberSetting page_rows_max{
       *this, "page_rows_max", 100000, Between(1, kRowsMax),
-      "Maximum rows of one order that pages of Search can reach. SearchAll has no such limit."};
+      "Maximum rows that all pages of one query return together. SearchAll has no such limit."};
 
   // Limits on concurrent work and held resources.
   NumberSetting epochs_kept_max{
@@ -127,8 +128,9 @@ struct Settings : SettingList {
                              "deadline. Applies only with admission."};
   NumberSetting caller_share_percent{
       *this, "caller_share_percent", 80, Between(1, 100),
-      "Maximum percent that one caller may hold of the search queue, of request bytes and reply "
-      "bytes (less while other callers hold some), of uploads_max and of upload_tokens_max."};
+      "Maximum percent that one caller may hold of uploads_max, of upload_tokens_max and, while no "
+      "other caller holds any, of the search queue, request bytes and reply bytes. Holds of other "
+      "callers lower the last three limits."};
   NumberSetting batch_share_percent{
       *this, "batch_share_percent", 10, Between(1, 90),
       "Percent of device time that searches of priority BATCH get while others wait."};
@@ -165,7 +167,7 @@ struct Settings : SettingList {
   NumberSetting verify_max{*this, "verify_max", 2, Between(1, 256),
                            "Maximum concurrent verifications; each uses one core."};
   NumberSetting streams_max{*this, "streams_max", 128, Between(1, 100000),
-                            "Maximum concurrent calls on one connection."};
+                            "Maximum concurrent calls (HTTP/2 streams) on one connection."};
 
   // Audit of answers and rows in production.
   NumberSetting audit_one_in{*this, "audit_one_in", 100, Between(0, 1000000000),
@@ -180,11 +182,11 @@ struct Settings : SettingList {
                         "records if data_dir is none."};
   NumberSetting scrub_interval_s{
       *this, "scrub_interval_s", 24 * 3600, Between(0, 365 * 24 * 3600),
-      "Seconds from the start of the server to the first comparison of all resident rows with "
-      "data_dir, and from the start of one comparison to the next. 0: no comparison."};
-  BytesSetting scrub_bytes_per_second{
-      *this, "scrub_bytes_per_second", 32 * kMiB, Between(64 * kKiB, kMemoryMax),
-      "Maximum bytes of rows that this comparison reads per second."};
+      "Seconds from the start of the server to the first scrub, which compares all resident rows "
+      "with data_dir, and from the start of one scrub to the next. 0: no scrub."};
+  BytesSetting scrub_bytes_per_second{*this, "scrub_bytes_per_second", 32 * kMiB,
+                                      Between(64 * kKiB, kMemoryMax),
+                                      "Maximum bytes of rows that a scrub reads per second."};
 
   // Connections, shutdown and logging.
   NumberSetting keepalive_ms{*this, "keepalive_ms", 60000, Between(1000, kDayMs),
@@ -207,16 +209,17 @@ struct Settings : SettingList {
   ChoiceSetting log_format{*this, "log_format", "text|json", "Format of the log lines on stderr."};
   ChoiceSetting log_level{
       *this, "log_level", "info|debug|warning|error",
-      "Minimum level of the lines that are logged. Requests have level info. Reloaded on SIGHUP."};
+      "Minimum level of the lines that are logged. Requests have level info; those that fail by a "
+      "fault of the server have level error. Reloaded on SIGHUP."};
   ChoiceSetting log_requests{*this, "log_requests", "some|all",
                              "Calls that are logged. some: calls that failed, slow calls and a "
                              "sample of the others. Reloaded on SIGHUP."};
   NumberSetting log_slow_ms{
       *this, "log_slow_ms", 1000, Between(0, kDayMs),
       "A call that takes this many milliseconds or more is slow. Reloaded on SIGHUP."};
-  NumberSetting log_sample{
-      *this, "log_sample", 100, Between(0, 1000000000),
-      "Log one in every N of the other calls; 0 logs none of them. Reloaded on SIGHUP."};
+  NumberSetting log_sample{*this, "log_sample", 100, Between(0, 1000000000),
+                           "Log one in every N calls that neither failed nor were slow; 0 logs "
+                           "none of them. Reloaded on SIGHUP."};
 
   // Checks rules that involve several settings. Errors: InvalidArgument.
   absl::Status Validate() const;

@@ -12,10 +12,11 @@ namespace nearfield::server {
 
 // Returns an upper bound on the memory in use at any moment while `wire` is decoded into a message
 // of the type of `message`. Allocated memory that is never written does not count. An empty text
-// takes two bytes on the wire and fifty in memory, so the size on the wire is no bound. Stops when
-// the sum exceeds `bytes_max`, and returns that sum. Cost: tens of nanoseconds for each field
-// outside of packed lists, texts and bytes. Errors: InvalidArgument (the bytes are not such a
-// message). The decoder may still refuse an accepted message, for a text that is not UTF-8.
+// takes two bytes on the wire and fifty in memory, so the size on the wire is no bound. If the
+// bound exceeds `bytes_max`, returns a value above `bytes_max` without reading the rest. Cost: tens
+// of nanoseconds for each field outside of packed lists, texts and bytes. Errors: InvalidArgument
+// (the bytes that were read are not such a message). The decoder may still refuse an accepted
+// message, for a text that is not UTF-8.
 absl::StatusOr<int64_t> DecodedBytesMax(const google::protobuf::Message& message,
                                         google::protobuf::io::ZeroCopyInputStream* wire,
                                         int64_t bytes_max);

@@ -22,8 +22,8 @@ std::vector<sockaddr_storage> DistinctAddresses(const addrinfo* found);
 class ListenSockets {
  public:
   // Binds and listens on `listen`: "HOST:PORT", "[IPV6]:PORT" or "unix:PATH". A host name may have
-  // several addresses: each one that this machine has gets a socket. Both wildcards, 0.0.0.0 and
-  // [::], take connections of IPv4 and IPv6. Port 0 takes a free port. The sockets do not block.
+  // several addresses: binds those that belong to this machine. Each wildcard, 0.0.0.0 or [::],
+  // accepts both IPv4 and IPv6. Port 0 takes a free port. The sockets do not block.
   //   user_timeout: TCP_USER_TIMEOUT of the connections: data may stay unacknowledged for this
   //   time.
   // Errors: InvalidArgument (names the address and why it cannot be bound).

@@ -70,7 +70,7 @@ void OnGrpcMessage(gpr_log_func_args* args) {
   log->Write(LogLevel::kWarning, "grpc", {{"error", args->message}});
 }
 
-// Clients cause these messages by sending texts that are not UTF-8, so log them at debug level.
+// Logs at debug level, because clients can cause these messages with texts that are not UTF-8.
 void OnProtobufMessage(google::protobuf::LogLevel /*level*/, const char* /*file*/, int /*line*/,
                        const std::string& message) {
   Log* log = library_log.load();
@@ -93,10 +93,10 @@ void LogSettings(const Settings& settings, const std::vector<std::string>& unkno
                {{"variables", absl::StrJoin(unknown_variables, " ")}});
   }
   if (!IsLoopback(settings.listen.value())) {
-    log->Write(
-        LogLevel::kWarning,
-        "listening beyond loopback without TLS or keys: put a proxy that authenticates in front",
-        {{"listen", settings.listen.value()}});
+    log->Write(LogLevel::kWarning,
+               "listening beyond loopback, but the server has no TLS and no authentication: put a "
+               "proxy that has them in front",
+               {{"listen", settings.listen.value()}});
   }
 }
 
@@ -117,13 +117,14 @@ ExitCode Drain(Server* server, Log* log) {
     log->Write(LogLevel::kInfo, "drained");
     return code;
   }
-  if (code == ExitCode::kFailure) log->Write(LogLevel::kError, "calls would not end: leaving them");
+  if (code == ExitCode::kFailure)
+    log->Write(LogLevel::kError, "calls would not end: exiting without them");
   LeaveAtOnce(log, code);
 }
 
 [[noreturn]] void LeaveLostDevice(Server* server, Log* log) {
   server->Fail();
-  log->Write(LogLevel::kError, "leaving: start the process again");
+  log->Write(LogLevel::kError, "exiting: restart the process");
   LeaveAtOnce(log, ExitCode::kDeviceLost);
 }
 
@@ -159,7 +160,7 @@ ExitCode Serve(const EngineFactory& make_engine, Server* server, Events* events,
     if (boot.joinable()) {
       if (server->state().Drain() == ServerState::Phase::kStarting) {
         // The engine's start cannot be interrupted, and there is nothing to lose yet.
-        log->Write(LogLevel::kInfo, "leaving before the start was complete");
+        log->Write(LogLevel::kInfo, "exiting before the start was complete");
         LeaveAtOnce(log, ExitCode::kClean);
       }
       boot.join();  // it serves already: wait for its last steps
@@ -241,7 +242,7 @@ ExitCode RunLogged(const Settings& settings, const std::vector<std::string>& unk
   return code;
 }
 
-// As RunServer.
+// Implements RunServer.
 ExitCode Run(int argc, char** argv, const EngineFactory& make_engine) {
   BlockSignals();
   Settings settings;

@@ -1,4 +1,4 @@
-// The gRPC services of nearfield.v1: adapters of a NearfieldService.
+// The gRPC services of nearfield.v1. They pass decoded requests to a NearfieldService.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class RetrievalService final : public DecodingService<nearfield::v1::Retrieval::
 
 class IngestService final : public DecodingService<nearfield::v1::Ingest::Service> {
  public:
-  // `request_bytes_max`: maximum bytes of a message.
+  // `request_bytes_max`: maximum bytes of a message of an upload.
   IngestService(const ServiceBase& base, int64_t request_bytes_max);
 };
 

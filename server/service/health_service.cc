@@ -23,14 +23,14 @@ constexpr std::array kServices = {"", "nearfield.v1.Retrieval", "nearfield.v1.In
                                   "nearfield.v1.Admin"};
 
 // Maximum memory of one decoded request, which holds the name of a service.
-constexpr int64_t kRequestBytesMax = 64 * 1024;
+constexpr int64_t kDecodedBytesMax = 64 * 1024;
 
-// Returns the service that the request names. Errors: those of a refused argument.
+// Returns the service that the request names. Errors: those of DecodeWithin.
 absl::StatusOr<std::string> ServiceIn(const grpc::ByteBuffer* bytes) {
   hv::HealthCheckRequest request;
   // gRPC keeps the bytes until the end of the call, but never reads them again.
   auto* const taken = const_cast<grpc::ByteBuffer*>(bytes);
-  const absl::Status status = DecodeWithin(kRequestBytesMax, taken, &request);
+  const absl::Status status = DecodeWithin(kDecodedBytesMax, taken, &request);
   taken->Clear();
   if (!status.ok()) return status;
   return request.service();
@@ -50,11 +50,11 @@ class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckRespons
   // Call it before the first status.
   void Start() { self_ = shared_from_this(); }
 
-  // Sets the status. `look`: number of the look-up that found it. A later one may arrive first.
-  void Tell(hv::HealthCheckResponse::ServingStatus status, uint64_t look) {
+  // Sets the status. Ignores it if the result of a later look-up has arrived already.
+  void Tell(hv::HealthCheckResponse::ServingStatus status, uint64_t lookup) {
     const MutexLock lock(mutex_);
-    if (look < told_look_) return;
-    told_look_ = look;
+    if (lookup < told_lookup_) return;
+    told_lookup_ = lookup;
     wanted_ = status;
     Advance();
   }
@@ -107,7 +107,7 @@ class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckRespons
       hv::HealthCheckResponse::UNKNOWN;
   hv::HealthCheckResponse::ServingStatus sent_ ABSL_GUARDED_BY(mutex_) =
       hv::HealthCheckResponse::UNKNOWN;
-  uint64_t told_look_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t told_lookup_ ABSL_GUARDED_BY(mutex_) = 0;
   grpc::Status end_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
@@ -153,12 +153,12 @@ void HealthService::Refresh() {
 }
 
 void HealthService::Tell(HealthWatch* watch) {
-  uint64_t look = 0;
+  uint64_t lookup = 0;
   {
     const MutexLock lock(mutex_);
-    look = ++looks_count_;
+    lookup = ++lookups_count_;
   }
-  watch->Tell(StatusOf(watch->name()), look);
+  watch->Tell(StatusOf(watch->name()), lookup);
 }
 
 hv::HealthCheckResponse::ServingStatus HealthService::StatusOf(const std::string& service) {

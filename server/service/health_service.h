@@ -57,7 +57,7 @@ class HealthService final : public grpc::health::v1::Health::Service {
   bool serving_ ABSL_GUARDED_BY(mutex_) = false;
   bool withdrawn_ ABSL_GUARDED_BY(mutex_) = false;
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t looks_count_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t lookups_count_ ABSL_GUARDED_BY(mutex_) = 0;
   std::set<std::shared_ptr<HealthWatch>> watches_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -17,7 +17,8 @@
 namespace nearfield::store {
 namespace {
 
-// Memory for one read, kept for the next one, because fresh pages cost as much as reading.
+// Memory for one read, kept for the next one, because page faults on new memory cost as much as the
+// read.
 struct ReadBuffer {
   std::unique_ptr<uint8_t[]> bytes;
   size_t capacity = 0;
@@ -123,7 +124,7 @@ class ReadAhead {
         --jobs_planned_;
         planned_all_ = true;
       }
-      // An error ends the stream. The consumer gets it in order.
+      // An error here ends the planning. The consumer gets it in order.
       if (!job.status.ok()) planned_all_ = true;
       const bool read = job.status.ok() && job.reader != nullptr;
       const bool deliver = job.reader != nullptr || !job.status.ok();
@@ -184,7 +185,7 @@ class ReadAhead {
   std::shared_ptr<SegmentReader> reader_ ABSL_GUARDED_BY(mutex_);  // of sources_[source_]
   size_t source_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t jobs_planned_ ABSL_GUARDED_BY(mutex_) = 0;
-  int64_t jobs_taken_ ABSL_GUARDED_BY(mutex_) = 0;  // jobs taken and given back
+  int64_t jobs_taken_ ABSL_GUARDED_BY(mutex_) = 0;  // jobs that the consumer gave back
   bool planned_all_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   // By number modulo jobs_max_, the maximum in flight.
@@ -192,7 +193,7 @@ class ReadAhead {
   std::vector<ReadBuffer> buffers_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Counts the rows and blocks of one source as they are delivered.
+// The size and the digest of one source, summed up as its blocks are delivered.
 struct SourceTotals {
   SegmentExtent extent;
   Sha256 digest;
@@ -205,12 +206,13 @@ absl::Status CheckEnd(const StreamSource& source, const SourceTotals& found,
                     found.extent.bytes == source.extent.bytes;
   if (!same) {
     return absl::DataLossError(absl::StrCat(path, ": ", found.extent.rows, " rows in ",
-                                            found.extent.blocks, " blocks; the catalog says ",
-                                            source.extent.rows, " in ", source.extent.blocks));
+                                            found.extent.blocks, " blocks, ", found.extent.bytes,
+                                            " bytes; the catalog says ", source.extent.rows, " in ",
+                                            source.extent.blocks, ", ", source.extent.bytes));
   }
   if (!source.digest.empty() && DigestBytes(found.digest.Value()) != source.digest) {
     return absl::DataLossError(
-        absl::StrCat(path, ": differs from the digest in the catalog: not the file committed"));
+        absl::StrCat(path, ": its digest is not the one in the catalog: not the committed file"));
   }
   return absl::OkStatus();
 }

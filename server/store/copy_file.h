@@ -1,4 +1,4 @@
-// Reads whole files into a digest, or copies them to another file.
+// ReadFile and CopyFile: compute the size and SHA-256 of a file; CopyFile also copies it.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,16 @@ struct FileInfo {
 // Polled between pieces of a few MiB; true ends the call with Cancelled.
 using CancelCheck = std::function<bool()>;
 
+// Reads the whole file and returns its size and digest.
 absl::StatusOr<FileInfo> ReadFile(const Directory& directory, const std::string& name,
                                   const CancelCheck& cancelled = nullptr);
 
-// Copies a file to the new file `to`, which must not exist. The bytes are on the disk when this
-// returns OK; the name is durable after a sync of the directory.
 struct CopyTarget {
   const Directory& directory;
   std::string name;
 };
+// Copies a file to the new file `to`, which must not exist. The bytes are on the disk when this
+// returns OK; the name is durable after a sync of the directory.
 absl::StatusOr<FileInfo> CopyFile(const Directory& from, const std::string& name,
                                   const CopyTarget& to, const CancelCheck& cancelled = nullptr);
 

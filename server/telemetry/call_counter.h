@@ -1,4 +1,4 @@
-// CallCounter: counts the calls of a server by method and status.
+// CallCounter: counts the calls of a server by method and status, and sums their rows and times.
 #pragma once
 
 #include <cstdint>

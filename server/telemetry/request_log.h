@@ -1,5 +1,5 @@
 // RequestLog: writes one line for each request that its policy selects, with the peer's address,
-// the status and times. Never logs vectors, ids or payloads.
+// the status and times. Never logs vectors, ids of rows or payloads.
 #pragma once
 
 #include <atomic>
@@ -23,9 +23,9 @@ struct RequestRecord {
   int64_t queue_us = 0;
   int64_t device_us = 0;
   int64_t total_us = 0;
-  // The rows or codes that the passes of its searches read: "rows", "int8"; "mixed" in a stream
-  // with both; empty without a search. The escalations are the queries of those passes that needed
-  // a slower path.
+  // The data that its searches scanned: "rows", "int8" (codes), or "mixed" in a stream with both;
+  // empty without a search. The escalations are the queries of its passes that needed a slower path
+  // (ScanEscalations).
   std::string scan;
   int64_t escalations_tighter = 0;
   int64_t escalations_canonical = 0;

@@ -1,11 +1,12 @@
-"""Times the usual alternative on a CPU: FAISS's exact search (IndexFlatIP, fp32) with the same
-rows, queries and threads.
+"""Times the usual alternative on a CPU: FAISS's exact search (IndexFlatIP, fp32) with the rows,
+queries and threads of cpu_scan_bench.
 
     python3 tests/bench/faiss_peer.py --folder DIR --shape 200000x384 --threads 2
 
 DIR holds the output of `cpu_scan_bench --dump=DIR`. Prints one line "NEARFIELD_BENCH_JSON {...}"
-per configuration and setting: FAISS with its defaults, and with its threshold set so that every
-batch uses matrix multiplication. Without FAISS (PyPI faiss-cpu) it reports that and exits with 3.
+per configuration: FAISS with its defaults and, for batches, also with its threshold set so that
+every batch uses matrix multiplication. Without FAISS (PyPI faiss-cpu) or NumPy it reports that and
+exits with 3.
 Only benchmarks use this peer; no test needs it.
 """
 
@@ -20,7 +21,7 @@ from pathlib import Path
 
 
 def parse() -> argparse.Namespace:
-    """Parses the grid, with the options of cpu_scan_bench."""
+    """Parses the command line, which has the options of cpu_scan_bench."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     numbers = lambda text: [int(part) for part in text.split(",")]  # noqa: E731
     parser.add_argument("--folder", type=Path, required=True)
@@ -29,7 +30,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--k", type=int, default=10)
     parser.add_argument("--runs", type=int, default=51)
-    parser.add_argument("--seconds", type=float, default=4, help="a case, at most, after eleven runs")
+    parser.add_argument("--seconds", type=float, default=4, help="maximum seconds of a case that has run eleven times")
     return parser.parse_args()
 
 

@@ -109,7 +109,7 @@ absl::StatusOr<std::unique_ptr<SelectCertificate>> SelectCertificate::Create(int
 
 absl::Status SelectCertificate::Check(const select::Shape& shape, const select::Buffers& buffers) {
   if (shape.batch > counts_.bytes() / 8)
-    return absl::InternalError("the certificate has no memory for this batch");
+    return absl::InternalError("SelectCertificate: the batch is larger than batch_max");
   auto* const fault = word_.as<unsigned long long>();
   auto* const counts = counts_.as<unsigned long long>();
   auto* const last_keys = last_keys_.as<uint64_t>();
@@ -131,18 +131,18 @@ absl::Status SelectCertificate::Check(const select::Shape& shape, const select::
     CountKernel<<<dim3(batch, static_cast<unsigned>(chunks)), kThreads, 0, stream_>>>(
         scores, shape.n, last_keys, counts);
   });
-  ABSL_RETURN_IF_ERROR(CheckCuda(cudaGetLastError(), "launching the certificate"));
+  ABSL_RETURN_IF_ERROR(CheckCuda(cudaGetLastError(), "launching the check of the results"));
   ABSL_ASSIGN_OR_RETURN(const std::vector<unsigned long long> found, Download(fault, 1, stream_));
   if (found[0] != kNoFault) {
-    return absl::DataLossError(absl::StrCat("wrong index, value or order first in row ",
+    return absl::DataLossError(absl::StrCat("first wrong index, value or order: row ",
                                             found[0] >> 32, ", place ", found[0] & 0xffffffffu));
   }
-  ABSL_ASSIGN_OR_RETURN(const std::vector<unsigned long long> greater,
+  ABSL_ASSIGN_OR_RETURN(const std::vector<unsigned long long> reaching,
                         Download(counts, shape.batch, stream_));
-  for (size_t row = 0; row < greater.size(); ++row) {
-    if (greater[row] == static_cast<unsigned long long>(shape.k)) continue;
-    return absl::DataLossError(absl::StrCat("row ", row, ": ", greater[row],
-                                            " keys as great as the last result, not ", shape.k));
+  for (size_t row = 0; row < reaching.size(); ++row) {
+    if (reaching[row] == static_cast<unsigned long long>(shape.k)) continue;
+    return absl::DataLossError(absl::StrCat("row ", row, ": ", reaching[row],
+                                            " keys are at least the last result's, not ", shape.k));
   }
   return absl::OkStatus();
 }

@@ -1,4 +1,4 @@
-// Exhaustive tests of the conversions between fp32 and the narrow types.
+// Tests of the conversions between fp32 and the types of vectors, with every fp16 and bf16 value.
 
 #include <bit>
 #include <cmath>
@@ -64,7 +64,7 @@ TEST(Encoding, RoundsToNearestEvenBetweenAllNeighbors) {
       const double low = static_cast<double>(Widened(dtype, bits));
       const double high = static_cast<double>(Widened(dtype, next));
       const auto middle = static_cast<float>((low + high) / 2);
-      if (static_cast<double>(middle) != (low + high) / 2) continue;  // below fp32's denormals
+      if (static_cast<double>(middle) != (low + high) / 2) continue;  // fp32 cannot represent it
       const uint16_t even = (bits & 1) == 0 ? bits : next;
       ASSERT_EQ(Narrowed(dtype, middle), even) << bits;
       const float below = std::nextafter(middle, 0.0f);

@@ -107,7 +107,7 @@ class Proxy : public grpc::Service {
     server_ = builder.BuildAndStart();
     return "127.0.0.1:" + std::to_string(port);
   }
-  // Requires: all calls end without it.
+  // Blocks until all calls have ended. Requires: they end by themselves.
   void Stop() {
     if (server_ != nullptr) server_->Shutdown();
   }
@@ -154,7 +154,7 @@ class Proxy : public grpc::Service {
       open = server->Write(request) && (!pairs || PassReply(name, server.get(), client, &end));
     }
     if (context->IsCancelled()) to_server->TryCancel();
-    // A call that a test ends also ends at the server, and with all that the server has to do.
+    // If the test ends the call, the server still completes it; the other replies are discarded.
     server->WritesDone();
     while (!end && PassReply(name, server.get(), client, &end)) {
     }
@@ -222,7 +222,7 @@ class Proxy : public grpc::Service {
 }  // namespace
 
 struct TestServer::Impl : Proxy {
-  // The end of the server ends all calls through the proxy.
+  // Ends the server first, which ends all calls through the proxy.
   ~Impl() {
     ended.Notify();
     server.End();

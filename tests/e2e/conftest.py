@@ -1,4 +1,5 @@
-"""Fixtures: stubs generated from proto/, server processes on free loopback ports, the random seed."""
+"""Options, fixtures and helpers: stubs generated from proto/, server processes on free loopback
+ports, the command, short forms of calls, the random seed."""
 
 from __future__ import annotations
 
@@ -32,8 +33,8 @@ DEADLINE_S = 60
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--server", required=True, help="the nearfield-server program")
     parser.addoption("--cli", required=True, help="the nearfield command")
-    parser.addoption("--fault-library", help="tests/fault, preloaded: processes die and lose power at chosen calls")
-    parser.addoption("--crash-points", type=int, default=50, help="deaths in test_crash.py, failed allocations in test_out_of_memory.py")
+    parser.addoption("--fault-library", help="library of tests/fault to preload: simulates crashes and power losses at chosen calls")
+    parser.addoption("--crash-points", type=int, default=50, help="number of deaths in test_crash.py and of failed allocations in test_out_of_memory.py")
     parser.addoption("--seed", type=int, default=int(os.environ.get("NEARFIELD_TEST_SEED", random.randrange(2**32))))
 
 
@@ -43,7 +44,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
-    """Random numbers from this run's seed."""
+    """A new generator with this run's seed for each test."""
     return np.random.default_rng(request.config.getoption("--seed"))
 
 
@@ -102,7 +103,7 @@ class Server(ServerProcess):
 
 @pytest.fixture
 def start(request: pytest.FixtureRequest, pb: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory):
-    """start(*arguments) -> a Server that serves. All servers are stopped at the end of the test."""
+    """start(*arguments) -> a Server that serves. All servers are killed at the end of the test."""
     servers: list[Server] = []
 
     def start_one(*arguments: str) -> Server:
@@ -142,7 +143,7 @@ def nearfield(request: pytest.FixtureRequest, tmp_path: Path):
 
 @pytest.fixture
 def offline(request: pytest.FixtureRequest):
-    """offline(*arguments) -> the finished process of the server program."""
+    """offline(*arguments) -> the finished process of the server program, which must end by itself."""
     def run(*arguments) -> subprocess.CompletedProcess:
         return subprocess.run([request.config.getoption("--server"), *map(str, arguments)], capture_output=True, text=True,
                               timeout=DEADLINE_S, check=False)

@@ -1,5 +1,5 @@
-"""Filters, waits for an epoch, and pages, as a client sees them, compared with a model in Python
-and the contract in numpy."""
+"""Tests of filters, of waiting for an epoch and of pages, compared with a model in Python and the
+reference ranking in canonical.py."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Library:
         return self.rng.integers(-3, 4, DIM).astype(np.float32)
 
     def check(self, searches: int) -> None:
-        """Random filtered searches and counts equal the model's, and the oracle agrees."""
+        """Random filtered searches and counts equal the model's. Verify confirms the last search."""
         retrieval, admin = self.client.server.retrieval, self.client.server.admin
         for _ in range(searches):
             tree = attributes.draw_filter(self.draw, list(self.vectors) + [10**9])
@@ -217,7 +217,6 @@ def test_pages_are_one_order_whatever_is_committed_meanwhile(start, library):
     for _ in range(3):
         query, tree = books.query(), attributes.draw_filter(books.draw, list(books.vectors))
         whole = books.best(query, sorted(books.vectors), len(books.vectors))
-        chosen = books.best(query, books.passing(tree), len(books.vectors))
         found, epochs = pages(books, query, 41)
         assert found == whole and len(set(epochs)) == 1 and len(epochs) >= len(whole) // 41
         books.check(3)

@@ -34,7 +34,7 @@ using testing::TestSeed;
 
 using enum absl::StatusCode;
 
-// The values of the enums of a collection, for tests of each.
+// All metrics and row types, for tests that loop over them.
 inline constexpr Metric kMetrics[] = {Metric::kDot, Metric::kCosine, Metric::kL2};
 inline constexpr RowType kRowTypes[] = {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16};
 

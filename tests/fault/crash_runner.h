@@ -1,4 +1,5 @@
-// Starts the worker repeatedly in one directory, with a fault in each life.
+// CrashRunner: runs crash_worker repeatedly in one directory, with a planned fault in each life
+// (run), and counts what the store lost.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@ namespace nearfield::fault {
 struct RunnerOptions {
   std::string worker;   // path of crash_worker
   std::string library;  // path of the fault library
-  std::string dir;      // an existing directory of this runner, best in memory
+  std::string dir;      // of this runner alone; preferably on a file system in memory
 };
 
 // One life of the worker.
@@ -22,7 +23,7 @@ struct Life {
   uint64_t seed = 0;
   int64_t steps = 0;  // per thread
   int64_t threads = 1;
-  std::vector<std::pair<std::string, std::string>> environment;  // of a control
+  std::vector<std::pair<std::string, std::string>> environment;  // plants a bug (Control)
 };
 
 struct FlipOptions {
@@ -32,11 +33,12 @@ struct FlipOptions {
   bool quiet = false;
 };
 
+// How a life ended.
 struct Death {
   bool killed = false;  // by the fault, as intended
   int code = 0;         // else the exit code
-  // The calls that changed, read and opened files, and the store's allocations, if the worker ended
-  // by itself.
+  // Counts of the calls that changed, read and opened files, and of the store's allocations; 0 if
+  // the worker was killed.
   int64_t calls = 0;
   int64_t reads = 0;
   int64_t opens = 0;
@@ -44,9 +46,9 @@ struct Death {
 };
 
 struct Tally {
-  int64_t points = 0;
-  int64_t acked = 0;  // operations that the store acknowledged
-  int64_t lost = 0;
+  int64_t points = 0;  // faults that happened
+  int64_t acked = 0;   // operations that the store acknowledged
+  int64_t lost = 0;    // this and the next two: see Findings (crash_check.h)
   int64_t half = 0;
   int64_t wrong = 0;
   std::string first;  // first finding, in words
@@ -59,7 +61,7 @@ class CrashRunner {
  public:
   explicit CrashRunner(RunnerOptions options) : options_(std::move(options)) {}
 
-  // Makes an empty directory and log.
+  // Empties the directory, log included.
   void Reset();
   Death Run(const Life& life) const;
   // Runs the worker's `flips` (crash_flips.h) and returns its exit code.

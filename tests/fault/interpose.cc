@@ -1,5 +1,6 @@
-// Replaces libc's system calls that open, read and change files when this library is preloaded. It
-// works for any program that calls libc for them, but not for stdio, which calls inside libc.
+// Injects faults (fault_plan.h) into libc's functions that open, read and change files, if this
+// library is preloaded. It works for any program that calls them, but not for stdio, which calls
+// inside libc.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -22,8 +23,8 @@
 namespace nearfield::fault {
 namespace {
 
-// State of the library: one fault per process. Every covered call runs under the lock, so that no
-// file changes while the process dies.
+// State of the library: one plan per process. Every call that changes a covered file runs under the
+// lock, so that no file changes while the process dies.
 struct Shim {
   FaultPlan plan = FaultPlan::FromEnvironment();
   DiskModel disk{plan.stash()};
@@ -150,6 +151,7 @@ long WriteParts(int fd, const iovec* parts, int count, int64_t offset, const cha
       kNothing);
 }
 
+// Does not sync a covered file: the disk model decides which of its data is durable.
 int Sync(int fd, long number, const char* name) {
   const std::string path = Covered(fd);
   if (path.empty()) return SystemCall(number, fd);
@@ -275,7 +277,7 @@ int MakeDirectory(int directory, const char* name, mode_t mode) {
                  [&](int) { shim.disk.AfterMakeDirectory(path); });
 }
 
-// Called when the process ends by itself: removes the data that failed syncs dropped.
+// Called when the process ends by itself: undoes the changes whose sync failed.
 void End() {
   Shim& shim = Shim::Get();
   if (!shim.plan.active()) return;

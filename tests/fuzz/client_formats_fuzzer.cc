@@ -1,6 +1,6 @@
 // Feeds arbitrary bytes to every reader of the client. The first byte chooses the reader; the rest
-// is its file. Accepted input must keep the reader's promises: rows lie inside the file, columns
-// agree, text stays JSON.
+// is its file. No reader may read out of bounds. Accepted input must have its stated size; JSON
+// must stay JSON, and filters and times must be printed and parsed back unchanged.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -50,7 +50,7 @@ void ReadText(std::string_view text) {
     if (TrimJson(text).front() == '{') Require(JsonMembers(text).ok());
     if (TrimJson(text).front() == '[') Require(JsonElements(text).ok());
   }
-  // Even without the check, the cutters must stay in bounds.
+  // Text that is not JSON must not lead these functions out of bounds.
   static_cast<void>(JsonMembers(text).ok());
   static_cast<void>(JsonElements(text).ok());
   static_cast<void>(JsonFloats(text).ok());
@@ -107,7 +107,6 @@ void ReadCsv(std::string_view text) {
 
 }  // namespace
 
-// Runs one input: its first byte chooses the reader.
 static void Run(std::string_view input) {
   if (input.empty()) return;
   const std::string_view bytes = input.substr(1);

@@ -1,6 +1,6 @@
-// Takes arbitrary bytes as a filter: as a message, or as instructions that build one, so that
-// inputs get past the parser. The filter must be refused with a printable message, or pass the same
-// rows as the slow filter, independent of the chunks that hold the rows.
+// Takes arbitrary bytes as a filter: as a protobuf message, or as instructions that build one, so
+// that inputs get past the parser. The filter must be refused with a printable error, or pass the
+// same rows as the slow reference PassingRows.
 #include <google/protobuf/stubs/logging.h>
 
 #include <algorithm>
@@ -49,7 +49,7 @@ const Rows& TheRows() {
   return *rows;
 }
 
-// Takes small numbers off the input; returns zeros after its end.
+// Takes numbers and texts off the input; returns zeros after its end.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : left_(bytes) {}
@@ -125,7 +125,7 @@ void TakeValues(Reader& reader, pb::ValueCondition* condition) {
   }
 }
 
-// The level limit bounds this recursion; it is one more than the server's limit.
+// `levels` bounds this recursion. Run passes one more than the server's limit.
 void TakeFilter(int levels, Reader& reader, pb::Filter* filter) {
   const uint64_t kind = reader.Take(1) % (levels > 1 ? 9 : 6);
   const auto take_list = [&](pb::FilterList* list) {

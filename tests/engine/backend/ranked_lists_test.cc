@@ -1,4 +1,5 @@
-// Tests RankedLists: lists that share a block do not touch each other, and the block is reused.
+// Tests RankedLists: lists that share a block do not touch each other, order keys become rows, and
+// the block is reused.
 #include "engine/backend/ranked_lists.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +44,7 @@ TEST(RankedListsTest, FullListsDoNotTouchTheirNeighbors) {
   EXPECT_EQ(lists.list(2, 0).size(), 3u);
 }
 
-TEST(RankedListsTest, AssignsTheRowsOfOrderKeys) {
+TEST(RankedListsTest, ConvertsOrderKeysToRows) {
   RankedLists lists;
   lists.Reset({2}, 1);
   const std::vector<uint64_t> keys = {score::OrderKey(2.5f, 7), score::OrderKey(-1.0f, 0)};
@@ -53,7 +54,7 @@ TEST(RankedListsTest, AssignsTheRowsOfOrderKeys) {
   EXPECT_EQ(lists.list(0, 0)[1].score, -1.0f);
 }
 
-// A caller that searches in tiles pays for memory once.
+// A caller that searches repeatedly allocates memory once.
 TEST(RankedListsTest, ASmallerSearchReusesTheBlockAndStartsEmpty) {
   RankedLists lists;
   lists.Reset({4, 4}, 2);

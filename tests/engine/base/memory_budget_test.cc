@@ -36,7 +36,7 @@ TEST(MemoryBudget, MovedAndShrunkReservationsGiveBackOnce) {
   EXPECT_EQ(budget->bytes_used(), 0);
 }
 
-TEST(MemoryBudget, AReservationGrowsByWhatIsFree) {
+TEST(MemoryBudget, AReservationGrowsOnlyIntoFreeBytes) {
   const std::shared_ptr<MemoryBudget> budget = MemoryBudget::Make(100, "test memory");
   {
     MemoryReservation held = *budget->Reserve(50);
@@ -49,7 +49,7 @@ TEST(MemoryBudget, AReservationGrowsByWhatIsFree) {
   EXPECT_EQ(budget->bytes_used(), 0);
 }
 
-TEST(MemoryBudget, OutlivesItsOwnerWhereAReservationIsHeld) {
+TEST(MemoryBudget, OutlivesItsOwnerWhileAReservationIsHeld) {
   std::shared_ptr<MemoryBudget> budget = MemoryBudget::Make(10, "test memory");
   MemoryReservation held = *budget->Reserve(10);
   budget.reset();

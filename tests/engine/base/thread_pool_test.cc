@@ -52,7 +52,7 @@ TEST(ThreadPoolTest, ParticipantsRunAtTheSameTime) {
 // A worker that finishes long after the caller went to sleep must still wake it.
 TEST(ThreadPoolTest, AnIdleCallerIsWoken) {
   ThreadPool pool(2);
-  const auto hold = std::chrono::milliseconds(2);  // much longer than the spinning
+  const auto hold = std::chrono::milliseconds(2);  // much longer than a waiting thread spins
   for (int round = 0; round < 20; ++round) {
     const auto end = std::chrono::steady_clock::now() + hold;
     bool done = false;
@@ -65,9 +65,9 @@ TEST(ThreadPoolTest, AnIdleCallerIsWoken) {
   }
 }
 
-// Regression: a body that ran out of memory on a worker ended the process. On the caller's thread
-// the exception left Run while other workers still used the body, and the next Run started with a
-// wrong number of running workers.
+// Fixed: a body that ran out of memory on a worker ended the process; on the caller's thread, the
+// exception left Run while other workers still used the body, and the next Run started with a wrong
+// number of running workers.
 TEST(ThreadPoolTest, ABodyThatThrowsIsReportedAfterAllHaveReturnedAndTheNextRunWorks) {
   constexpr int32_t kThreads = 4;
   ThreadPool pool(kThreads);

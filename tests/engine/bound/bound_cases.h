@@ -1,4 +1,5 @@
-// Test vectors for bounds, and the canonical scores that the bounds must not be below.
+// Random vectors for tests of bounds, and the canonical scores (score.h): no bound may be below
+// them.
 #pragma once
 
 #include <algorithm>
@@ -40,9 +41,9 @@ inline bool IsZero(const Vector& vector) {
   return std::all_of(vector.begin(), vector.end(), [](float value) { return value == 0.0f; });
 }
 
-enum class Kind { kGaussian, kOutliers, kSparse, kConstant, kSmall, kGreat, kWild };
+enum class Kind { kGaussian, kOutliers, kSparse, kConstant, kSmall, kLarge, kWild };
 inline constexpr std::array kKinds = {Kind::kGaussian, Kind::kOutliers, Kind::kSparse,
-                                      Kind::kConstant, Kind::kSmall,    Kind::kGreat,
+                                      Kind::kConstant, Kind::kSmall,    Kind::kLarge,
                                       Kind::kWild};
 
 inline Vector AnyVector(Random& random, int64_t dimension, Kind kind) {
@@ -60,7 +61,7 @@ inline Vector AnyVector(Random& random, int64_t dimension, Kind kind) {
         break;
       case Kind::kConstant: value = constant; break;
       case Kind::kSmall: value = std::ldexp(value, -140); break;
-      case Kind::kGreat: value = std::ldexp(value, 120); break;
+      case Kind::kLarge: value = std::ldexp(value, 120); break;
       case Kind::kWild:
         value = std::ldexp(value, static_cast<int>(random.Between(-145, 124)));
         break;

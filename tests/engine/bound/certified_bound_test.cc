@@ -1,5 +1,5 @@
-// Tests of the formulas of the certified bounds, term by term. Each term that makes a bound safe
-// must be present, although few corpora would reveal a missing one.
+// Tests of the formulas of the certified bounds, term by term, because few corpora would reveal a
+// missing term.
 #include "engine/bound/certified_bound.h"
 
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@ namespace {
 
 constexpr int64_t kDimension = 1024;
 
-// The sums of an L2 bound round by up to 2^-20 of S(x, x): the subtracted square must be lowered by
-// that.
+// The sums of an L2 bound have errors of up to 2^-20 of S(x, x) (score.h): the subtracted square
+// must be lowered by more than that.
 TEST(SquaredNormLower, LiesBelowTheSquareByTheRoundingOfItsSums) {
   for (const double squared : {0x1p-100, 0.7, 1.0, 3.0e5, 0x1.fffffep99}) {
     const auto squared_norm_lower = static_cast<double>(SquaredNormLower(squared));
@@ -24,7 +24,7 @@ TEST(SquaredNormLower, LiesBelowTheSquareByTheRoundingOfItsSums) {
       << "never infinite: infinity less infinity is no bound";
 }
 
-// A code represents the row that the inverse rotation returns, with an error relative to its norm.
+// The inverse rotation of a code has an error relative to the norm of the code.
 TEST(RowBound, TheResidualCountsTheErrorOfTheRotation) {
   const RowBound exact = MakeRowBound(1.0f, 4.0, 8.0, 0.0, 0.0, kDimension);
   const RowBound rotated = MakeRowBound(1.0f, 4.0, 8.0, 0.25, 0.0, kDimension);

@@ -1,4 +1,4 @@
-// Tests one collection: duplicates, deletions, rows by id, and the release of memory.
+// Tests one collection: its spec, commits, deletions, rows by id, and the release of memory.
 
 #include <cstdint>
 #include <cstring>
@@ -62,7 +62,7 @@ TEST_F(CorpusTest, ACommitShowsAllItsRowsAtOnceAndNoneBefore) {
 
 TEST_F(CorpusTest, AnIdTwiceInTheUploadIsNamedAndNothingIsCommitted) {
   EXPECT_THAT(UploadAll(*collection_, PlainRows({4, 9, 5, 9}, {1, 2, 3, 4})),
-              StatusIs(kAlreadyExists, HasSubstr("id 9 is twice in the upload")));
+              StatusIs(kAlreadyExists, HasSubstr("id 9 occurs twice in the upload")));
   EXPECT_EQ(collection_->Stats().epoch, 0u);
   EXPECT_EQ(fake_.device->bytes_used(), 0);
 }
@@ -199,7 +199,7 @@ TEST_F(CorpusTest, ACollectionOutlivesItsEngine) {
   EXPECT_EQ(fake_.device->bytes_used(), 0);
 }
 
-TEST(CorpusHostRowsTest, NeedMemoryThereWhereTheDeviceHasItsOwn) {
+TEST(CorpusHostRowsTest, NeedHostRowsBytesOnADeviceWithItsOwnMemory) {
   const CollectionSpec spec = {.dim = 2, .rows = RowPlacement::kHost};
   EXPECT_OK(MakeFakeEngine().engine->CreateCollection(spec));
   const FakeEngine without = MakeFakeEngine({.device = {.kind = BackendKind::kGpu}});

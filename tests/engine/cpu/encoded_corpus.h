@@ -1,4 +1,5 @@
-// EncodedCorpus: a corpus encoded by the kernels of one instruction set, without a backend.
+// EncodedCorpus: the codes and bounds of a corpus, computed by the kernels of one instruction set
+// without a backend.
 #pragma once
 
 #include <algorithm>

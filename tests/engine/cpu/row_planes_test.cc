@@ -63,7 +63,7 @@ TEST(RowPlanesTest, RowsComeBackAsAppendedHoweverTheyWereCut) {
   }
 }
 
-TEST(RowPlanesTest, SquaresAreTheScoresOwnWhoeverComputedThem) {
+TEST(RowPlanesTest, SquaresEqualTheReferenceWhoeverComputedThem) {
   Random random(TestSeed());
   const auto backend = MakeBackend("", 3);
   const Corpus corpus = RandomCorpus(40, RowType::kFloat16, 20'000, random);

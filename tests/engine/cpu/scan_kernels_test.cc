@@ -1,5 +1,5 @@
-// Compares the sums of every instruction set of this machine and of the portable fallback with
-// engine/score, bit for bit.
+// Tests the scan kernels of every instruction set of this machine, and the portable fallback: their
+// sums equal those of engine/score bit for bit, and their filter drops no row that can be a result.
 #include "engine/cpu/kernels/scan_kernels.h"
 
 #include <algorithm>
@@ -124,7 +124,7 @@ class ScanKernelsTest : public ::testing::TestWithParam<const ScanKernels*> {
   }
 };
 
-TEST_P(ScanKernelsTest, SumsOfOneQueryAreTheScoresOwnInEveryDimension) {
+TEST_P(ScanKernelsTest, SumsOfOneQueryEqualTheReference) {
   std::vector<int32_t> dims = {255, 256, 257, 384, 767, 768, 1000, 1024, 1537, 4096, kDimMax};
   for (int32_t dim = 1; dim <= 200; ++dim) dims.push_back(dim);
   for (const int32_t dim : dims) {
@@ -137,7 +137,7 @@ TEST_P(ScanKernelsTest, SumsOfOneQueryAreTheScoresOwnInEveryDimension) {
   }
 }
 
-TEST_P(ScanKernelsTest, SumsOfManyQueriesAreTheScoresOwnInEveryDimension) {
+TEST_P(ScanKernelsTest, SumsOfManyQueriesEqualTheReference) {
   std::vector<int32_t> dims = {255, 257, 384, 768, 1000, 4096};
   for (int32_t dim = 1; dim <= 200; dim += dim < 70 ? 1 : 7) dims.push_back(dim);
   for (const int32_t dim : dims) {
@@ -160,8 +160,8 @@ TEST_P(ScanKernelsTest, EveryShapeOfTileAndGroupIsServed) {
   }
 }
 
-// The filter may keep a doubtful row but never drops one that reaches the threshold. For dot it is
-// exact.
+// The filter of rows by score may keep a doubtful row but never drops one that reaches the
+// threshold. For dot it is exact.
 TEST_P(ScanKernelsTest, FilterKeepsEveryRowThatReachesTheThreshold) {
   const float infinity = -score::MinusInfinity();
   for (const Metric metric : {Metric::kDot, Metric::kCosine, Metric::kL2}) {
@@ -185,7 +185,8 @@ TEST_P(ScanKernelsTest, FilterKeepsEveryRowThatReachesTheThreshold) {
       std::vector<float> thresholds = {score::MinusInfinity(), infinity, 0.0f, 1.0f};
       thresholds.insert(thresholds.end(), scores.begin(), scores.end());
       for (const float score_min : thresholds) {
-        if (metric == Metric::kCosine && score_min <= -1.0f) continue;  // the caller passes -inf
+        if (metric == Metric::kCosine && score_min <= -1.0f)
+          continue;  // the caller passes -inf instead
         std::vector<int32_t> surviving(sums.size(), -1);
         const int32_t count = kernels().filter({.metric = metric,
                                                 .sums = sums.data(),

@@ -1,4 +1,4 @@
-// Tests that every call returns Unavailable once the backend has returned it.
+// Tests that calls return Unavailable after the device is lost.
 
 #include <cstdint>
 #include <memory>
@@ -42,7 +42,7 @@ class EngineDeviceLostTest : public ::testing::Test {
   const std::vector<float> vector_ = {1, 0};
 };
 
-TEST_F(EngineDeviceLostTest, ALossDuringASearchStays) {
+TEST_F(EngineDeviceLostTest, ALossDuringASearchIsPermanent) {
   auto upload = *collection_->BeginUpload({.rows_max = 1});
   EXPECT_OK(fake_.engine->Health());
   fake_.device->FailAt(FakeCall::kSearch, 1, absl::UnavailableError("scripted"));
@@ -56,7 +56,7 @@ TEST_F(EngineDeviceLostTest, ALossBetweenCallsIsSeen) {
   ExpectEverythingUnavailable(*upload);
 }
 
-TEST_F(EngineDeviceLostTest, ALossWhileRowsAreReadStays) {
+TEST_F(EngineDeviceLostTest, ALossWhileRowsAreReadIsPermanent) {
   auto upload = *collection_->BeginUpload({.rows_max = 1});
   fake_.device->FailAt(FakeCall::kRead, 1, absl::UnavailableError("scripted"));
   EXPECT_THAT(collection_->Fetch(Ids({1}), {.vectors = true, .payloads = false}),
@@ -64,7 +64,7 @@ TEST_F(EngineDeviceLostTest, ALossWhileRowsAreReadStays) {
   ExpectEverythingUnavailable(*upload);
 }
 
-TEST_F(EngineDeviceLostTest, ACommitOfALostDeviceShowsNothing) {
+TEST_F(EngineDeviceLostTest, ACommitOnALostDevicePublishesNothing) {
   const Corpus rows = PlainRows({7}, {7});
   auto upload = *collection_->BeginUpload({.rows_max = 1});
   ASSERT_OK(upload->Append({.ids = &rows.ids, .rows = rows.rows}));

@@ -1,5 +1,5 @@
-// Tests of searches: refused queries, merged generations, and the data returned in addition to ids
-// and scores.
+// Tests of searches: refused queries, merged generations, split batches, returned vectors and
+// payloads, cancellation, and impossible answers of a backend.
 
 #include <algorithm>
 #include <cmath>
@@ -142,7 +142,7 @@ TEST_F(EngineSearchTest, AnyCutIntoGenerationsGivesTheSameBytes) {
   }
 }
 
-TEST(EngineBatches, ABatchBeyondTheBackendsIsSplitAndAnsweredTheSame) {
+TEST(EngineBatches, ABatchBeyondTheLimitOfTheBackendIsSplitAndAnsweredTheSame) {
   Random random(TestSeed());
   FakeEngineOptions options;
   options.device.batch_max = 3;
@@ -197,7 +197,7 @@ TEST_F(EngineSearchTest, VectorsAndPayloadsBelongToTheirNeighbors) {
   EXPECT_EQ(bare.queries[0].payloads.size(), 0);
 }
 
-TEST_F(EngineSearchTest, CancellationIsAskedForBeforeAndDuringTheScan) {
+TEST_F(EngineSearchTest, CancellationIsPolledBeforeAndDuringTheScan) {
   const auto collection = Make(kPlainSpec);
   ASSERT_OK(UploadAll(*collection, PlainRows({1}, {1})));
   const std::vector<float> query = {1, 0};
@@ -210,8 +210,7 @@ TEST_F(EngineSearchTest, CancellationIsAskedForBeforeAndDuringTheScan) {
   }
 }
 
-// Answers of a backend with rows that do not exist are detected.
-TEST_F(EngineSearchTest, AnswersThatCannotBeAreInternalErrors) {
+TEST_F(EngineSearchTest, ImpossibleAnswersOfABackendAreInternalErrors) {
   const auto collection = Make(kPlainSpec);
   ASSERT_OK(UploadAll(*collection, PlainRows({1, 2}, {1, 2})));
   const std::vector<float> query = {1, 0};

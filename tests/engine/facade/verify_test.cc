@@ -141,7 +141,7 @@ TEST_F(VerifyTest, APinnedEpochIsCheckedWhateverCameLater) {
               StatusIs(kInvalidArgument, HasSubstr("another collection")));
 }
 
-TEST_F(VerifyTest, CancellationIsAskedFor) {
+TEST_F(VerifyTest, CancellationIsPolled) {
   EXPECT_THAT(fake_.engine->Verify(*collection_, {.query = query_, .neighbors = right_, .epoch = 3},
                                    [] { return true; }),
               StatusIs(kCancelled));

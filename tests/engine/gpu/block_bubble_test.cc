@@ -1,5 +1,5 @@
-// Checks that the benchmark's baseline returns the oracle's answers: otherwise its times are not
-// comparable.
+// Checks that BlockBubbleSearch, the baseline of the benchmark, returns the oracle's answers:
+// otherwise its times could not be compared with the engine's.
 #include <cuda_runtime_api.h>
 
 #include <vector>

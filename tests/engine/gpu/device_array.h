@@ -1,4 +1,4 @@
-// DeviceArray: device memory of a test; the engine's own memory comes from its arena.
+// DeviceArray: device memory for tests; the engine's own memory comes from its arena.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,7 +10,7 @@
 
 namespace nearfield::gpu {
 
-// Filled with zeros.
+// Filled with zeros at construction.
 template <typename T>
 class DeviceArray {
  public:

@@ -1,5 +1,5 @@
-// Tests of the formula itself, against scores from a script that shares no code with it
-// (tests/golden/make_golden.py). The file is tests/golden/scores.txt, or the file named by
+// Compares sums and scores with those of a script that shares no code with the engine
+// (tests/golden/make_golden.py). Reads them from tests/golden/scores.txt, or from the file named by
 // NEARFIELD_GOLDEN.
 #include <gtest/gtest.h>
 
@@ -23,8 +23,8 @@ namespace {
 struct GoldenCase {
   std::string name;
   RowType row_type = RowType::kFloat32;
-  uint64_t s = 0;
-  uint64_t t = 0;
+  uint64_t s = 0;  // bits of the sum of products
+  uint64_t t = 0;  // bits of the sum of squared differences
   uint32_t dot = 0;
   std::string cosine;  // "-": no score, because the query is all zeros
   uint32_t l2 = 0;

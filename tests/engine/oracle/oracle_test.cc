@@ -1,5 +1,4 @@
-// Tests that the oracle's order is the contract's: for each row, counts the rows that come before
-// it.
+// Tests of the oracle: the order of rows, the number of results, and merged answers of chunks.
 #include "engine/oracle/oracle.h"
 
 #include <algorithm>
@@ -32,7 +31,7 @@ bool IdLess(const IdColumn& ids, int64_t a, int64_t b) {
   });
 }
 
-// Returns the number of rows that come before `row`, as defined by the contract.
+// Returns the number of rows that come before `row`: higher score, then smaller id.
 int64_t PlaceOf(const Corpus& corpus, const std::vector<float>& scores, int64_t row) {
   int64_t before = 0;
   for (int64_t other = 0; other < corpus.rows_count(); ++other) {
@@ -86,7 +85,7 @@ TEST(Oracle, GivesNoMoreThanKAndNoMoreThanThereAre) {
   EXPECT_EQ(OracleAnswer(testing::Select(corpus, {}), query, 3).ids.size(), 0);
 }
 
-// A corpus that is too large for one call is split into chunks.
+// Large corpora are searched in chunks.
 TEST(Oracle, AnswersOfChunksMergeIntoTheAnswerOfAll) {
   Random random(TestSeed());
   for (const CorpusFamily family : testing::kCorpusFamilies) {

@@ -1,5 +1,5 @@
-// Tests of the stages of a batch: together they scan every tile once, and the first fits the
-// queues.
+// Tests of the stages of a batch (together they scan every tile once, and the first fits the
+// queues), and of the choice between codes and rows.
 #include "engine/plan/batch_plan.h"
 
 #include <algorithm>
@@ -51,8 +51,8 @@ TEST(BatchPlanTest, TheFirstStageHasRowsForK) {
   }
 }
 
-// The first stage has at least 4096 rows, at least 8 rows per neighbor, and up to 8192 rows 64 per
-// neighbor. A corpus of that size needs no second stage, and one with one more tile does.
+// The first stage has max(4096, 8 k, min(64 k, 8192)) rows. A corpus of that size needs no second
+// stage, and one with one more tile does.
 TEST(BatchPlanTest, TheFirstStageGrowsWithK) {
   struct Case {
     int32_t k;
@@ -72,7 +72,7 @@ constexpr Device kLargeDevice = {.read_bytes_per_second = 4.4e12,
                                  .capability = 90,
                                  .wgmma = true};
 
-TEST(ScanChoiceTest, CodesServeGreatCorporaAndRowsSmallOnes) {
+TEST(ScanChoiceTest, CodesServeLargeCorporaAndRowsSmallOnes) {
   const auto work = [](int64_t rows, int64_t queries) {
     return ScanWork{.rows = rows,
                     .row_bytes = 4096,
@@ -87,7 +87,7 @@ TEST(ScanChoiceTest, CodesServeGreatCorporaAndRowsSmallOnes) {
   EXPECT_TRUE(PrefersCodes(work(100'000, 1024)));
 }
 
-TEST(ScanChoiceTest, ABatchWhoseCodesAreReadOftenIsPreferredLess) {
+TEST(ScanChoiceTest, ABatchThatReadsTheCodesMoreOftenCostsMore) {
   ScanWork work = {.rows = 1'000'000,
                    .row_bytes = 4096,
                    .code_bytes = 2064,

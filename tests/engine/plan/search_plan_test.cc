@@ -1,5 +1,5 @@
-// Tests of search plans: every row is scanned once for every query, within the workspace, for any
-// shape.
+// Tests of search plans: for any shape, a plan scans every row once for each of its queries, and
+// fits the workspace.
 #include "engine/plan/search_plan.h"
 
 #include <algorithm>
@@ -110,7 +110,7 @@ TEST(SearchPlanTest, AnyShapeIsScannedOnceWithinTheWorkspace) {
   }
 }
 
-TEST(SearchPlanTest, EveryVariantIsReachedByTheQueriesItIsFor) {
+TEST(SearchPlanTest, EveryVariantIsChosenForItsNumberOfQueries) {
   const EngineLimits engine = Engine(1 << 20);
   const std::vector<int64_t> rows = {10'000};
   for (const gpu::ScanPolicy& policy : gpu::kScanPolicies) {
@@ -152,7 +152,7 @@ TEST(SearchPlanTest, NothingToScanIsAPlanWithoutSteps) {
   EXPECT_EQ(plan.queries, 3);
 }
 
-TEST(SearchPlanTest, ATooSmallWorkspaceIsSeen) {
+TEST(SearchPlanTest, LimitsThatAreTooSmallAreRejected) {
   EngineLimits engine = Engine(1 << 20);
   engine.keys_max = 8 * 4097;
   EXPECT_FALSE(WorkspaceIsEnough(engine, kGenerations));

@@ -1,4 +1,4 @@
-// Tests of the total order: as keys inside a generation, and as a comparator between lists.
+// Tests of the total order of results: integer keys, and a comparator of scored ids.
 #include "engine/score/order.h"
 
 #include <cmath>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Returns every kind of score and many random ones; never NaN, never -0.
+// Returns boundary values and many random scores; never NaN, never -0.
 std::vector<float> Scores() {
   constexpr float kMax = std::numeric_limits<float>::max();
   constexpr float kMin = std::numeric_limits<float>::min();
@@ -75,7 +75,7 @@ TEST(OrderKey, GivesScoreAndRankBack) {
   }
 }
 
-// -inf is a legal score: even the worst row of the largest rank must rank above "no row".
+// -inf is a legal score: even with the largest rank its key must be greater than "no row".
 TEST(OrderKey, OfAnyRowIsGreaterThanNoRow) {
   EXPECT_GT(OrderKey(-kInfinity, static_cast<uint32_t>(kRankMax - 1)), kNoKey);
   EXPECT_GT(OrderKey(-kInfinity, 0), kNoKey);

@@ -1,4 +1,5 @@
-// Tests of the canonical score: the contract beyond the golden values, and the arithmetic it needs.
+// Tests of the canonical score: properties that the golden values (tests/golden) do not cover, and
+// the arithmetic it needs.
 #include "engine/score/score.h"
 
 #include <gtest/gtest.h>
@@ -149,7 +150,8 @@ TEST(CosineScore, OfAZeroRowIsMinusInfinity) {
 TEST(CosineScore, StaysWithinOne) {
   EXPECT_EQ(CosineScore(1.001, 1.0, 1.0), 1.0f);
   EXPECT_EQ(CosineScore(-1.001, 1.0, 1.0), -1.0f);
-  EXPECT_EQ(CosineScore(0x1p-298, 0x1p-298, 0x1p-298), 1.0f) << "the least squares there are";
+  EXPECT_EQ(CosineScore(0x1p-298, 0x1p-298, 0x1p-298), 1.0f)
+      << "the square of the smallest denormal";
 }
 
 }  // namespace

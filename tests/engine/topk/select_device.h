@@ -1,4 +1,4 @@
-// Device side of the selection tests: calls on one stream, with guard bytes around their buffers.
+// Calls of selectors by the tests: on one stream, with guard bytes around their buffers.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,8 +17,8 @@
 
 namespace nearfield::select {
 
-// A poisoned output between guards, so that a score never written and a write out of bounds are
-// noticed.
+// A poisoned output between guard bytes. Shows outputs that were never written and writes out of
+// bounds.
 class GuardedOutput {
  public:
   absl::Status Arm(int64_t bytes, int64_t offset, cudaStream_t stream);
@@ -66,13 +66,13 @@ class CallSite {
     return workspace_.Reserve(selector_, bytes, stream_);
   }
   absl::Status Upload(const HostScores& scores);
-  // Instead of Upload: allocates scores to be made on the device, from a 256-byte boundary on.
+  // Instead of Upload: allocates scores to be made on the device, aligned to 256 bytes.
   absl::StatusOr<char*> AllocateScores(int64_t bytes);
   // Errors: DataLoss (the scores on the device are no longer these).
   absl::Status CheckScores(const HostScores& scores) const;
 
-  // Returns the buffers of a call, with poisoned outputs and a poisoned surrounding of the
-  // workspace. They are the same for the same problem.
+  // Returns the buffers of a call: poisoned outputs, and a workspace between guard bytes. Repeated
+  // calls for one problem return the same addresses.
   absl::StatusOr<Buffers> Arm(const SelectCase& problem, std::string_view algorithm);
   // Blocks until the stream is done. A kernel that hangs cannot be stopped: after the deadline this
   // prints the name of the call and ends the process.

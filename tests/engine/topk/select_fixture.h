@@ -2,12 +2,11 @@
 // comparisons.
 //
 // Environment variables:
-//   NEARFIELD_SELECT_ALGORITHMS=a,b      only these
+//   NEARFIELD_SELECT_ALGORITHMS=a,b      runs only these
 //   NEARFIELD_SELECT_CASES=N             number of sampled cases
 //   NEARFIELD_SELECT_VERBOSE=1           prints each call before it runs, to find one that crashes
 //   NEARFIELD_SELECT_HANG_SECONDS=N      time limit of a call; the process then names it and ends
-// A device that hangs beyond that (in the driver, for example) hangs the process: run it under
-// `timeout`.
+// If the driver hangs, the process cannot end itself: run it under `timeout`.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -52,8 +51,8 @@ class SelectorTest : public gpu::GpuTest {
   void SetUp() override;
   void TearDown() override;
 
-  // Returns true if the algorithm can select the shape. Fails the test if it refuses without a
-  // valid reason.
+  // Returns true if the algorithm can select the shape. Fails the test if it refuses with another
+  // status than Unimplemented, or must support every shape.
   bool Supports(const Shape& shape, const std::string& algorithm);
   // Makes the workspace large enough for all of these cases.
   absl::Status ReserveFor(const std::vector<SelectCase>& cases);

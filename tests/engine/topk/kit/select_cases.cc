@@ -131,7 +131,7 @@ class RowMaker {
       case Input::kOneOutlier: return i == special_ ? FromRank(greatest) : OneBin();
       case Input::kBestTogether: return best_from(begin_);
       case Input::kBestAtTheEnd: return best_from(shape_.n - shape_.k);
-      case Input::kBestAtTheBegin: return best_from(0);
+      case Input::kBestAtTheStart: return best_from(0);
       default:  // kClustered
         if (i % 32 == 0) level_ = random_.Gaussian();
         return Encode(level_ + 1e-3f * random_.Gaussian());
@@ -142,7 +142,7 @@ class RowMaker {
   const Input input_;
   const ScoreFormat format_;
   Random random_;
-  const int64_t share_;    // one score in share_ is of the rare kind
+  const int64_t share_;    // in inputs of two kinds: one score in share_ is of the second
   const int64_t special_;  // a place in the row
   const int64_t begin_;    // first of the k best, if they are contiguous
   float level_ = 0.0f;
@@ -191,7 +191,8 @@ HostScores MakeScores(const SelectCase& problem) {
 
 namespace {
 
-// Gives the case a seed, and buffers that begin anywhere or a dense batch at a boundary.
+// Returns a case with a random seed. Two of three have random offsets, and may have gaps between
+// rows.
 SelectCase Placed(Shape shape, RowType type, Input input, Random& random) {
   shape.type = type;
   shape.k = std::min(shape.k, shape.n);
@@ -257,15 +258,15 @@ std::vector<SelectCase> SampledCases(int count, Random& random) {
   constexpr int64_t kLengths[] = {1,    2,      31,     32,     33,      127,
                                   1000, 1024,   3072,   4095,   4096,    4097,
                                   8192, 16'384, 16'385, 50'000, 131'072, 1'000'003};
-  // Ranks that are not above 0 are relative to n.
-  constexpr int64_t kRanks[] = {1,   2,   8,    31,   32,   33,   64,   100,  128,  129, 256,
-                                512, 513, 1000, 1024, 1025, 2048, 2049, 4096, 4097, -1,  0};
+  // Values of k. Those that are not above 0 are relative to n.
+  constexpr int64_t kValues[] = {1,   2,   8,    31,   32,   33,   64,   100,  128,  129, 256,
+                                 512, 513, 1000, 1024, 1025, 2048, 2049, 4096, 4097, -1,  0};
   std::vector<SelectCase> cases;
   while (cases.size() < static_cast<size_t>(count)) {
     const int64_t n = random.OneOf<int64_t>(kLengths);
     const int64_t batch = random.OneOf<int64_t>(kBatches);
-    const int64_t rank = random.OneOf<int64_t>(kRanks);
-    const int64_t k = std::clamp<int64_t>(rank > 0 ? rank : n + rank, 1, n);
+    const int64_t value = random.OneOf<int64_t>(kValues);
+    const int64_t k = std::clamp<int64_t>(value > 0 ? value : n + value, 1, n);
     if (batch * n > kSampledScoresMax) continue;
     cases.push_back(PlacedAtRandom({.batch = batch, .n = n, .k = k}, random));
   }

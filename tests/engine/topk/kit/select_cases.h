@@ -35,7 +35,7 @@ enum class Input : uint8_t {
   kHeavyTailed,  // e to the power of a normal variable
   kBestTogether,
   kBestAtTheEnd,
-  kBestAtTheBegin,
+  kBestAtTheStart,
   kPeriod32,
   kPeriod64,
   kPeriod4096,
@@ -69,7 +69,7 @@ inline constexpr NamedInput kInputs[] = {
     {Input::kHeavyTailed, "heavy_tailed"},
     {Input::kBestTogether, "best_together"},
     {Input::kBestAtTheEnd, "best_at_the_end"},
-    {Input::kBestAtTheBegin, "best_at_the_begin"},
+    {Input::kBestAtTheStart, "best_at_the_start"},
     {Input::kPeriod32, "period_32"},
     {Input::kPeriod64, "period_64"},
     {Input::kPeriod4096, "period_4096"},

@@ -20,7 +20,7 @@ namespace nearfield::select {
 inline absl::Status CheckCuda(cudaError_t error, std::string_view call) {
   if (error == cudaSuccess) return absl::OkStatus();
   const std::string message = absl::StrCat(std::string(call), ": ", cudaGetErrorString(error));
-  cudaGetLastError();  // a sticky error comes back with the next call
+  cudaGetLastError();  // clears the error, unless it is sticky
   return error == cudaErrorMemoryAllocation ? absl::ResourceExhaustedError(message)
                                             : absl::InternalError(message);
 }
@@ -93,8 +93,8 @@ class TimedStream {
     return CheckCuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   }
 
-  // Returns the microseconds on the device between two events around the work that enqueue()
-  // enqueues.
+  // Returns the device time of the work that enqueue() enqueues, in microseconds. Blocks until it
+  // is done.
   template <typename Enqueue>
   absl::StatusOr<double> Time(Enqueue enqueue) const {
     ABSL_RETURN_IF_ERROR(CheckCuda(cudaEventRecord(begin_, stream_), "cudaEventRecord"));
