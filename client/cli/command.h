@@ -58,6 +58,7 @@ void AddRowCommands(CLI::App& app, const GlobalOptions& global,
 void AddVerifyCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddAdminCommands(CLI::App& app, const GlobalOptions& global,
                       Action* action);  // alias, snapshot, compact
+void AddDemoCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddCountersCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddServerCommands(CLI::App& app, const GlobalOptions& global,
                        Action* action);  // health, limits, capacity

@@ -18,6 +18,7 @@ constexpr char kDescription[] =
 constexpr char kFooter[] =
     "First steps:\n"
     "  nearfield health                                    is the server ready?\n"
+    "  nearfield demo                                      a corpus, and searches to try\n"
     "  nearfield upload docs docs.npy --create --metric cosine --payloads docs.jsonl\n"
     "  nearfield search docs --queries q.npy --row 0 -k 5 --fields title --verify\n"
     "  nearfield COMMAND --help                            more about one command\n"
@@ -95,6 +96,7 @@ int Run(int argc, char** argv) {
   AddAdminCommands(app, global, &action);
   AddServerCommands(app, global, &action);
   AddCountersCommand(app, global, &action);
+  AddDemoCommand(app, global, &action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::RequiredError& error) {

@@ -16,10 +16,19 @@ if(NEARFIELD_CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${NEARFIELD_CCACHE})
 endif()
 
-# Searches for nvcc on PATH and in the folders where the toolkit's packages install it.
+# Accepts an nvcc of CUDA 13 or newer.
+function(nearfield_check_nvcc VALID NVCC)
+  execute_process(COMMAND ${NVCC} --version OUTPUT_VARIABLE text ERROR_QUIET)
+  if(NOT text MATCHES "release (1[3-9]|[2-9][0-9])[.]")
+    set(${VALID} FALSE PARENT_SCOPE)
+  endif()
+endfunction()
+
+# Searches for nvcc where scripts/setup installs it, where the toolkit's packages do, and on PATH.
 set(NEARFIELD_WITH_CUDA OFF)
 if(NOT NEARFIELD_CUDA STREQUAL "OFF")
-  find_program(NEARFIELD_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin /usr/local/cuda/bin)
+  find_program(NEARFIELD_NVCC nvcc VALIDATOR nearfield_check_nvcc
+    HINTS ${CMAKE_SOURCE_DIR}/build/cuda/bin $ENV{CUDA_HOME}/bin /usr/local/cuda/bin)
   if(NEARFIELD_NVCC)
     set(CMAKE_CUDA_COMPILER ${NEARFIELD_NVCC})
     set(CMAKE_CUDA_ARCHITECTURES ${NEARFIELD_CUDA_ARCHITECTURES})
@@ -36,9 +45,10 @@ if(NOT NEARFIELD_CUDA STREQUAL "OFF")
     set(NEARFIELD_WITH_CUDA ON)
     message(STATUS "nearfield: GPU backend for sm_${NEARFIELD_CUDA_ARCHITECTURES}, CUDA ${CUDAToolkit_VERSION}")
   elseif(NEARFIELD_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "NEARFIELD_CUDA=ON, but no nvcc on PATH, in CUDA_HOME or in /usr/local/cuda")
+    message(FATAL_ERROR "NEARFIELD_CUDA=ON, but no nvcc of CUDA 13 or newer in build/cuda, CUDA_HOME, /usr/local/cuda or PATH; "
+      "scripts/setup --cuda installs one")
   else()
-    message(STATUS "nearfield: no CUDA toolkit found: CPU-only build (same answers, the CPU backend serves them)")
+    message(STATUS "nearfield: no nvcc of CUDA 13 or newer: CPU-only build (same answers, the CPU backend serves them)")
   endif()
 else()
   message(STATUS "nearfield: NEARFIELD_CUDA=OFF: CPU-only build (same answers, the CPU backend serves them)")

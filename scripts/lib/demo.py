@@ -104,10 +104,10 @@ def device(command: Command) -> str:
     return f"{capacity['backend']} backend on {capacity['device_name']}"
 
 
-def upload(command: Command) -> str:
-    """Sends the corpus; returns the last line that the command printed, a summary of the upload."""
-    return command.run("upload", COLLECTION, str(DATA / "packages.fp16.npy"), "--create", "--metric", "cosine",
-                       "--payloads", str(DATA / "packages.jsonl"), "--id-field", "id").splitlines()[-1]
+def load(command: Command) -> tuple[str, str]:
+    """Loads the corpus. Returns the line that reports it, and the searches to try."""
+    summary, _, searches = command.run("demo").partition("\n")
+    return summary, searches
 
 
 def show(paint: Paint, question: str, answer: Answer) -> None:
@@ -144,7 +144,8 @@ def main() -> int:
     try:
         with running_server(arguments.programs, arguments.backend, arguments.keep) as (command, pid):
             print(f"server on {command.target}: self-test passed, {device(command)}")
-            print(upload(command))
+            summary, searches = load(command)
+            print(summary)
             answers = ask_all(paint, command, arguments.all)
     except DemoError as error:
         print(f"demo: {error}", file=sys.stderr)
@@ -156,12 +157,7 @@ def main() -> int:
         f"{answers[0].backend.upper()}, median {median_ms:.2f} ms in the server"
     )
     if arguments.keep:
-        print(
-            f"\nThe server is still running (process {pid}). To search it, and to stop it:\n  export NEARFIELD_ADDRESS={command.target}"
-        )
-        print(
-            f"  {arguments.programs}/nearfield search {COLLECTION} --id gimp -k 5 --fields summary --verify\n  kill {pid}"
-        )
+        print(f"{searches}\nThe server is still running. To stop it:\n  kill {pid}")
     return 0 if verified == len(answers) else 1
 
 

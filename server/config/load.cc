@@ -39,6 +39,7 @@ struct CommandLine {
   bool check_config = false;
   bool check_data_dir = false;
   std::string restore_from;
+  bool demo = false;
   bool version = false;
   std::map<std::string, std::string> flags;  // by setting name
 };
@@ -89,6 +90,9 @@ absl::StatusOr<std::optional<std::string>> ParseCommandLine(int argc, const char
                  "Make data_dir, which must not be there yet, from this snapshot, check every byte "
                  "of it and exit; nothing is served")
       ->type_name("SNAPSHOT");
+  app.add_flag("--demo", line->demo,
+               "Once the server serves, run `nearfield demo`: it loads a demo corpus, if it is not "
+               "there, and prints three searches to try");
   app.add_flag("--version", line->version, "Print the version and exit");
   std::map<std::string, CLI::Option*> options;
   AddFlags(settings, &app, &options);
@@ -207,7 +211,8 @@ absl::StatusOr<LoadOutcome> LoadSettings(int argc, const char* const* argv,
   }
   ABSL_RETURN_IF_ERROR(Resolve(file, environment, line, settings));
   ABSL_ASSIGN_OR_RETURN(const MemoryPlan plan, FinalizeSettings(machine, settings));
-  LoadOutcome outcome = {.snapshot_dir = line.restore_from,
+  LoadOutcome outcome = {.demo = line.demo,
+                         .snapshot_dir = line.restore_from,
                          .unknown_variables = UnknownVariables(environment, *settings)};
   if (line.check_config) {
     outcome.action = Action::kPrint;

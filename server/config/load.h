@@ -19,6 +19,7 @@ struct LoadOutcome {
   // The action that the command line requests.
   enum class Action { kServe, kPrint, kCheckDataDir, kRestore };
   Action action = Action::kServe;
+  bool demo = false;         // kServe: load the demo corpus
   std::string output;        // kPrint: text for stdout; then exit 0
   std::string snapshot_dir;  // kRestore: directory of the snapshot
   // Environment variables that match no setting. They are ignored, and most likely misspelled.

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <deque>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -22,6 +23,7 @@
 #include "server/config/load.h"
 #include "server/config/reload.h"
 #include "server/edge/descriptor_limit.h"
+#include "server/process/demo.h"
 #include "server/process/device_monitor.h"
 #include "server/process/memory_exit.h"
 #include "server/process/offline.h"
@@ -128,8 +130,17 @@ ExitCode Drain(Server* server, Log* log) {
   LeaveAtOnce(log, ExitCode::kDeviceLost);
 }
 
-// Runs the server from its boot to its end. The monitor ends before the engine does.
-ExitCode Serve(const EngineFactory& make_engine, Server* server, Events* events, Log* log) {
+void LoadDemo(const std::string& address, Log* log) {
+  const absl::Status started = StartDemo(address);
+  if (started.ok()) return;
+  log->Write(LogLevel::kError, "the demo corpus is not loaded",
+             {{"error", std::string(started.message())}});
+}
+
+// Runs the server from its boot to its end, and `on_serving` once it serves. The monitor ends
+// before the engine does.
+ExitCode Serve(const EngineFactory& make_engine, const std::function<void()>& on_serving,
+               Server* server, Events* events, Log* log) {
   std::thread boot([&] {
     const ExitCode code = server->Boot(make_engine);
     events->Post({.kind = Event::Kind::kBooted, .boot_code = code});
@@ -155,6 +166,7 @@ ExitCode Serve(const EngineFactory& make_engine, Server* server, Events* events,
         if (const auto held = weak.lock(); held != nullptr) held->LookNow();
       });
       log->Write(LogLevel::kInfo, absl::StrCat("serving on ", server->address()));
+      on_serving();
       continue;
     }
     if (boot.joinable()) {
@@ -197,8 +209,8 @@ std::vector<Reloader::Part> ReloadableParts(Server* server, Log* log) {
        }}};
 }
 
-ExitCode RunWith(const Settings& settings, Reloader::Load load, const EngineFactory& make_engine,
-                 Log* log) {
+ExitCode RunWith(const Settings& settings, bool demo, Reloader::Load load,
+                 const EngineFactory& make_engine, Log* log) {
   Events events;
   const SteadyClock clock;
   Server server(&settings, log, &clock);
@@ -216,7 +228,10 @@ ExitCode RunWith(const Settings& settings, Reloader::Load load, const EngineFact
     log->Write(LogLevel::kInfo, absl::StrCat("listening on ", server.address()));
     if (!settings.port_file.value().empty())
       status = WritePortFile(settings.port_file.value(), server.port());
-    if (status.ok()) return Serve(make_engine, &server, &events, log);
+    const auto on_serving = [&] {
+      if (demo) LoadDemo(server.address(), log);
+    };
+    if (status.ok()) return Serve(make_engine, on_serving, &server, &events, log);
     server.Drain();
   }
   log->Write(LogLevel::kError, "configuration error", {{"error", std::string(status.message())}});
@@ -224,18 +239,18 @@ ExitCode RunWith(const Settings& settings, Reloader::Load load, const EngineFact
 }
 
 // Runs the server with a log on stderr.
-ExitCode RunLogged(const Settings& settings, const std::vector<std::string>& unknown_variables,
-                   Reloader::Load load, const EngineFactory& make_engine) {
+ExitCode RunLogged(const Settings& settings, const LoadOutcome& outcome, Reloader::Load load,
+                   const EngineFactory& make_engine) {
   const LogFormat format =
       settings.log_format.value() == "json" ? LogFormat::kJson : LogFormat::kText;
   Log log(format, LogLevelFromName(settings.log_level.value()));
   library_log.store(&log);
   gpr_set_log_function(OnGrpcMessage);
   google::protobuf::SetLogHandler(OnProtobufMessage);
-  LogSettings(settings, unknown_variables, &log);
+  LogSettings(settings, outcome.unknown_variables, &log);
   RaiseDescriptorLimit();
   log.Write(LogLevel::kInfo, "descriptor limit", {{"descriptors", DescriptorLimit()}});
-  const ExitCode code = RunWith(settings, std::move(load), make_engine, &log);
+  const ExitCode code = RunWith(settings, outcome.demo, std::move(load), make_engine, &log);
   log.Write(LogLevel::kInfo, "end",
             {{"exit_code", static_cast<int64_t>(code)}, {"log_lines_dropped", log.dropped()}});
   library_log.store(nullptr);
@@ -256,7 +271,7 @@ ExitCode Run(int argc, char** argv, const EngineFactory& make_engine) {
     const auto load = [&](Settings* fresh) {
       return LoadSettings(argc, argv, environment, fresh).status();
     };
-    return RunLogged(settings, outcome->unknown_variables, load, make_engine);
+    return RunLogged(settings, *outcome, load, make_engine);
   }
   UnblockSignals();
   if (outcome->action == LoadOutcome::Action::kPrint) {

@@ -26,7 +26,7 @@ TEST_F(CliTest, HelpTeaches) {
                               HasSubstr("NEARFIELD_ADDRESS")));
   for (const std::string command :
        {"collections", "upload", "search", "fetch", "delete", "count", "verify", "health", "limits",
-        "capacity", "counters", "alias", "snapshot", "compact", "uploads"}) {
+        "capacity", "counters", "demo", "alias", "snapshot", "compact", "uploads"}) {
     EXPECT_THAT(help.out, HasSubstr("\n  " + command));
     EXPECT_THAT(RunPlain({command, "--help"}), Prints(HasSubstr("nearfield " + command)))
         << command;

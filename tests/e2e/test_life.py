@@ -194,6 +194,16 @@ def test_a_configuration_error_exits_with_2(offline, arguments, word):
     assert word in (done.stderr + done.stdout).replace("_", "-")
 
 
+def test_the_demo_is_loaded_once_the_server_serves(start, nearfield, tmp_path):
+    """--demo runs the command next to the server. Over data that has the corpus it loads nothing."""
+    for loaded in ("uploaded 5,000 rows", "packages is loaded: 5,000 rows"):
+        server = start("--demo", "--data-dir", str(tmp_path / "data"))
+        server.wait_for(lambda: "Three searches to try" in server.log.read_text() or None)
+        assert loaded in server.log.read_text()
+        assert nearfield(server, "count", "packages").out == "5000\n"
+        assert server.terminate() == 0
+
+
 def test_the_command_finds_and_verifies(start, nearfield, tmp_path, rng):
     server = start()
     rows = rng.standard_normal((300, 48), dtype=np.float32)

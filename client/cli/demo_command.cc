@@ -1,0 +1,171 @@
+// nearfield demo: loads the demo corpus, and searches with the questions that ship with it.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "client/cli/command.h"
+#include "client/cli/text_output.h"
+#include "client/formats/json_text.h"
+#include "client/formats/mapped_file.h"
+#include "client/formats/status_macros.h"
+#include "client/formats/text.h"
+
+namespace nearfield::client {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kCollection[] = "packages";
+constexpr uint32_t kDim = 384;
+
+struct DemoArguments {
+  std::string folder;  // empty: the one that ships with this program
+  std::vector<std::string> words;
+};
+
+fs::path ThisProgram() {
+  std::error_code error;
+  return fs::read_symlink("/proc/self/exe", error);
+}
+
+// Returns the file of the demo. An installation and a build folder have it at the same place, seen
+// from the program.
+std::string File(const DemoArguments& arguments, const char* name) {
+  const fs::path folder = arguments.folder.empty()
+                              ? ThisProgram().parent_path().parent_path() / "share/nearfield/demo"
+                              : fs::path(arguments.folder);
+  return (folder / name).string();
+}
+
+// Returns how a shell starts this program: by its name if it is on PATH, else by its path.
+std::string ProgramWord() {
+  const char* const path = std::getenv("PATH");
+  const fs::path program = ThisProgram();
+  std::error_code error;
+  for (const auto folder : absl::StrSplit(path == nullptr ? "" : path, ':')) {
+    const fs::path found = fs::path(std::string(folder)) / "nearfield";
+    if (fs::exists(found, error)) {
+      return fs::equivalent(found, program, error) ? "nearfield" : program.string();
+    }
+  }
+  return program.string();
+}
+
+// Runs `nearfield WORDS...` with the same global options.
+absl::StatusOr<int> RunCommand(const GlobalOptions& global, std::vector<std::string> words) {
+  CLI::App app;
+  Action action;
+  AddUploadCommand(app, global, &action);
+  AddSearchCommand(app, global, &action);
+  std::reverse(words.begin(), words.end());
+  app.parse(words);
+  return action();
+}
+
+// Creates the collection and uploads the corpus. A second call only checks that it is there.
+absl::StatusOr<int> Load(const GlobalOptions& global, const DemoArguments& arguments) {
+  NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
+  const auto info = client.GetCollection(kCollection);
+  if (info.ok() && info->spec.dim != kDim) {
+    return absl::InvalidArgumentError(Cat("collection ", kCollection, " has dim ", info->spec.dim,
+                                          ", the demo's has ", kDim,
+                                          ": it is another one; drop it, or start another server"));
+  }
+  if (info.ok() && info->rows_count > 0) {
+    if (!global.json) Print(Cat(kCollection, " is loaded: ", Grouped(info->rows_count), " rows\n"));
+    return kExitOk;
+  }
+  const std::string rows = File(arguments, "packages.jsonl");
+  std::vector<std::string> words = {
+      "upload",     kCollection,    File(arguments, "packages.fp16.npy"),
+      "--payloads", rows,           "--id-field",
+      "id",         "--attributes", rows};
+  if (absl::IsNotFound(info.status())) {
+    words.insert(words.end(), {"--create", "--metric", "dot", "--attribute", "section:keyword"});
+  } else if (!info.ok()) {
+    return info.status();
+  }
+  return RunCommand(global, std::move(words));
+}
+
+void PrintSearches(const GlobalOptions& global, const DemoArguments& arguments) {
+  const std::string program = global.address == ClientOptions().address
+                                  ? ProgramWord()
+                                  : Cat(ProgramWord(), " -a ", global.address);
+  Print(Cat("\nThree searches to try:\n", "\nwith words of the 40 questions in ",
+            File(arguments, "queries.json"), "\n  ", program, " demo play chess\n",
+            "\nwith a vector, the embedding of one of these questions\n  ", program, " search ",
+            kCollection, " --queries ", File(arguments, "queries.f32.npy"),
+            " --row 8 -k 5 --fields summary\n",
+            "\nwith a stored id, and an answer that is verified\n  ", program, " search ",
+            kCollection, " --id gimp -k 5 --fields summary --verify\n"));
+}
+
+struct Question {
+  size_t row = 0;  // of its embedding
+  std::string text;
+};
+
+// Returns the first question that has all words.
+absl::StatusOr<Question> FindQuestion(const DemoArguments& arguments) {
+  const std::string path = File(arguments, "queries.json");
+  NF_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+  NF_RETURN_IF_ERROR(CheckJson(file.bytes().bytes));
+  NF_ASSIGN_OR_RETURN(const auto questions, JsonElements(file.bytes().bytes));
+  for (size_t row = 0; row < questions.size(); ++row) {
+    const std::string question = JsonString(questions[row]).value_or("");
+    if (std::all_of(arguments.words.begin(), arguments.words.end(), [&](const std::string& word) {
+          return absl::StrContains(absl::AsciiStrToLower(question), absl::AsciiStrToLower(word));
+        })) {
+      return Question{.row = row, .text = question};
+    }
+  }
+  return absl::InvalidArgumentError(
+      Cat("no question has all of the words ",
+          Joined(arguments.words, " ", [](const std::string& word) { return word; }),
+          "; the server takes vectors, and only the questions in ", path, " have one"));
+}
+
+absl::StatusOr<int> RunDemo(const GlobalOptions& global, const DemoArguments& arguments) {
+  if (arguments.words.empty()) {
+    NF_ASSIGN_OR_RETURN(const int exit_code, Load(global, arguments));
+    if (exit_code == kExitOk && !global.json) PrintSearches(global, arguments);
+    return exit_code;
+  }
+  NF_ASSIGN_OR_RETURN(const Question question, AsBadInput(FindQuestion(arguments)));
+  if (!global.json) Print(Cat(question.text, "\n"));
+  return RunCommand(
+      global, {"search", kCollection, "--queries", File(arguments, "queries.f32.npy"), "--row",
+               Cat(question.row), "-k", "5", "--fields", "summary", "--verify"});
+}
+
+}  // namespace
+
+void AddDemoCommand(CLI::App& app, const GlobalOptions& global, Action* action) {
+  auto arguments = std::make_shared<DemoArguments>();
+  CLI::App* command = app.add_subcommand("demo", "Load a demo corpus, and search it in words");
+  command->add_option("words", arguments->words, "Words of one of the demo's 40 questions");
+  command->add_option("--data", arguments->folder, "Folder of the corpus [that of this program]");
+  command->footer(
+      "Without words: uploads 5,000 descriptions of Debian packages, with embeddings of a real\n"
+      "sentence model, to the collection packages, and prints three searches to try. If the "
+      "collection\n"
+      "is there, it is not changed.\n"
+      "With words: searches with the embedding of the first question that has them all, and "
+      "verifies the\n"
+      "answer. A server takes vectors; the questions were embedded when the corpus was made.\n"
+      "\n"
+      "Examples:\n"
+      "  nearfield demo\n"
+      "  nearfield demo play chess");
+  OnChosen(command, action, [&global, arguments] { return RunDemo(global, *arguments); });
+}
+
+}  // namespace nearfield::client
