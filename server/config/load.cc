@@ -17,6 +17,7 @@
 #include "engine/base/status_macros.h"
 #include "server/config/exit_code.h"
 #include "server/config/file.h"
+#include "server/config/paths.h"
 
 namespace nearfield::server {
 namespace {
@@ -56,8 +57,9 @@ void AddFlags(const Settings& settings, CLI::App* app,
               std::map<std::string, CLI::Option*>* options) {
   for (const SettingBase* setting : settings.all()) {
     const std::string text = setting->Text();
-    const std::string help = absl::StrCat(setting->help(), " [", text.empty() ? "none" : text, "; ",
-                                          setting->Allowed(), "; ", setting->environment(), "]");
+    const std::string help =
+        absl::StrCat(setting->help(), " [", text.empty() ? "empty" : text, "; ", setting->Allowed(),
+                     "; ", setting->environment(), "]");
     CLI::Option* option = setting->is_switch() ? app->add_flag(setting->flag(), help)
                                                : app->add_option(setting->flag(), help);
     (*options)[setting->name()] = option;
@@ -155,6 +157,7 @@ absl::Status Resolve(const std::map<std::string, std::string>& file, const Envir
 // Adapts the defaults to the machine and checks rules that involve several settings.
 absl::StatusOr<MemoryPlan> FinalizeSettings(const HostMachine& machine, Settings* settings) {
   ScaleDefaults(machine, settings);
+  ABSL_RETURN_IF_ERROR(ResolvePaths(ThisUser(), settings));
   ABSL_RETURN_IF_ERROR(settings->Validate());
   MemoryPlan plan = PlanMemory(*settings, machine);
   ABSL_RETURN_IF_ERROR(CheckFits(plan));

@@ -116,6 +116,12 @@ class TextSetting : public SettingBase {
   TextSetting(SettingList& list, std::string name, std::string value, std::string help)
       : SettingBase(list, std::move(name), std::move(help)), value_(std::move(value)) {}
   const std::string& value() const { return value_; }
+  // Sets a default that is known only at run time. A value that was set explicitly does not change.
+  void SetDefault(std::string value) {
+    if (source() == SettingSource::kDefault) value_ = std::move(value);
+  }
+  // Replaces the value by an equivalent one of the same source.
+  void Replace(std::string value) { value_ = std::move(value); }
   std::string Text() const override { return value_; }
   std::string Allowed() const override {
     return "text without quotes, backslashes and control characters";

@@ -20,6 +20,7 @@
 #include "engine/base/mutex.h"
 #include "server/config/exit_code.h"
 #include "server/config/load.h"
+#include "server/config/paths.h"
 #include "server/config/reload.h"
 #include "server/edge/descriptor_limit.h"
 #include "server/process/device_monitor.h"
@@ -264,6 +265,7 @@ ExitCode Run(int argc, char** argv, const EngineFactory& make_engine) {
   }
   const std::string& data_dir = settings.data_dir.value();
   const bool checks = outcome->action == LoadOutcome::Action::kCheckDataDir;
+  if (!checks) MakeDefaultParent(settings);
   return checks ? CheckDataDir(data_dir) : RestoreDataDir(outcome->snapshot_dir, data_dir);
 }
 
