@@ -88,17 +88,24 @@ ExitCode Server::OpenStore(std::unique_ptr<store::Store>* opened) {
 }
 
 absl::Status Server::LoadCollections(Core* core) {
+  state_.boot_progress().Begin(BootProgress::Step::kLoading);
   const TimePoint begin = clock_->Now();
   TimePoint told = begin;
   int64_t rows = 0;
   absl::Status loaded = core->catalog.Load(
       [&](const Catalog::LoadProgress& progress) {
+        state_.boot_progress().Report({.collections_loaded = progress.collections_loaded,
+                                       .collections_count = progress.collections_count,
+                                       .bytes_read = progress.bytes_read,
+                                       .bytes_total = progress.bytes_total});
         if (MicrosBetween(told, clock_->Now()) < kProgressUs) return;
         told = clock_->Now();
         log_->Write(LogLevel::kInfo, "loading",
                     {{"collection", progress.collection},
-                     {"bytes", progress.of_collection.bytes_read},
-                     {"bytes_total", progress.of_collection.bytes_total}});
+                     {"collections_loaded", progress.collections_loaded},
+                     {"collections", progress.collections_count},
+                     {"bytes", progress.bytes_read},
+                     {"bytes_total", progress.bytes_total}});
       },
       [this] { return state_.phase() != ServerState::Phase::kStarting; });
   if (!loaded.ok()) return loaded;
@@ -137,6 +144,7 @@ ExitCode Server::MakeEngine(const EngineFactory& make_engine, std::unique_ptr<En
                {"note", info.note},
                {"device_bytes", (*engine)->GetCapacity().device_bytes_total},
                {"read_bytes_per_second", static_cast<int64_t>(info.read_bytes_per_second)}});
+  state_.boot_progress().Begin(BootProgress::Step::kSelfTest);
   const TimePoint begin = clock_->Now();
   const absl::Status tested =
       (*engine)->SelfTest(static_cast<uint64_t>(settings_->self_test_seed.value()));
