@@ -346,14 +346,5 @@ TEST_F(CliTest, ExplainShowsThePathAndTheReadLimit) {
                               HasSubstr("\"read_limit_share\":0.25")));
 }
 
-TEST_F(CliTest, AFailedUploadSaysWhatIsLeft) {
-  const float infinite = std::numeric_limits<float>::infinity();
-  const std::string rows = folder_.Write("r.fbin", Fbin(1, 1, {infinite}));
-  EXPECT_THAT(Run({"upload", "new", rows, "--create", "--metric", "dot"}),
-              Fails(3, AllOf(HasSubstr("row 0 (id 0) is not finite in dimension 0"),
-                             HasSubstr("collection new was made, and is empty"))));
-  EXPECT_THAT(Run({"upload", "none", rows}), Fails(1, HasSubstr("--create")));
-}
-
 }  // namespace
 }  // namespace nearfield::client
