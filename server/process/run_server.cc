@@ -219,7 +219,7 @@ ExitCode RunWith(const Settings& settings, Reloader::Load load, const EngineFact
     if (status.ok()) return Serve(make_engine, &server, &events, log);
     server.Drain();
   }
-  log->Write(LogLevel::kError, "configuration error", {{"error", std::string(status.message())}});
+  log->Write(LogLevel::kError, "the server cannot start", {{"error", std::string(status.message())}});
   return ExitCode::kConfiguration;
 }
 
