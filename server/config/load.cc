@@ -14,6 +14,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "client/command_line/suggest.h"
 #include "engine/base/status_macros.h"
 #include "server/config/exit_code.h"
 #include "server/config/file.h"
@@ -60,8 +61,9 @@ void AddFlags(const Settings& settings, CLI::App* app,
     const std::string help =
         absl::StrCat(setting->help(), " [", text.empty() ? "empty" : text, "; ", setting->Allowed(),
                      "; ", setting->environment(), "]");
-    CLI::Option* option = setting->is_switch() ? app->add_flag(setting->flag(), help)
-                                               : app->add_option(setting->flag(), help);
+    CLI::Option* option = setting->is_switch()
+                              ? app->add_flag(setting->flag(), help)
+                              : app->add_option(setting->flag(), help)->type_name(setting->Kind());
     (*options)[setting->name()] = option;
   }
 }
@@ -98,11 +100,12 @@ absl::StatusOr<std::optional<std::string>> ParseCommandLine(int argc, const char
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     return app.help();
-  } catch (const CLI::Error& error) {
+  } catch (const CLI::ParseError& error) {
     for (int i = 1; i < argc; ++i) {
       ABSL_RETURN_IF_ERROR(CheckNotRenamedFrom("command line", argv[i], "--"));
     }
-    return absl::InvalidArgumentError(absl::StrCat("command line: ", error.what()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("command line: ", UnknownArgument(app).value_or(error.what())));
   }
   for (const auto& [name, option] : options) {
     if (option->count() == 0) continue;

@@ -260,6 +260,15 @@ TEST_F(ConfigTest, HelpNamesEverySettingItsVariableAndTheExitCodes) {
   EXPECT_THAT(Load({"--version"})->output, HasSubstr("nearfield-server "));
 }
 
+TEST_F(ConfigTest, AMisspelledNameIsAnsweredWithTheRightOne) {
+  EXPECT_THAT(Load({"--lisen", "127.0.0.1:1"}),
+              FailsWith(kInvalidArgument, "--lisen: no such option; did you mean --listen?"));
+  EXPECT_THAT(Load({"--k-mx=3"}), FailsWith(kInvalidArgument, "did you mean --k-max?"));
+  EXPECT_THAT(Load({"serve"}), FailsWith(kInvalidArgument, "serve: an argument too many"));
+  EXPECT_THAT(Load({"--config", File("listn = \"x\"\n")}),
+              FailsWith(kInvalidArgument, "unknown setting 'listn'; did you mean listen?"));
+}
+
 TEST_F(ConfigTest, EverySettingHasItsOwnName) {
   std::set<std::string> names;
   for (const SettingBase* setting : settings_.all())
