@@ -77,6 +77,7 @@ int Run(int argc, char** argv) {
   AddAdminCommands(app, global, &action);
   AddServerCommands(app, global, &action);
   AddCountersCommand(app, global, &action);
+  AddCompletionCommand(app, &action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

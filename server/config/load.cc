@@ -14,6 +14,8 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "client/command_line/completion.h"
+#include "client/command_line/man_page.h"
 #include "client/command_line/suggest.h"
 #include "engine/base/status_macros.h"
 #include "server/config/exit_code.h"
@@ -42,6 +44,8 @@ struct CommandLine {
   bool check_data_dir = false;
   std::string restore_from;
   bool version = false;
+  std::string completion;
+  bool man_page = false;
   std::map<std::string, std::string> flags;  // by setting name
 };
 
@@ -94,6 +98,10 @@ absl::StatusOr<std::optional<std::string>> ParseCommandLine(int argc, const char
                  "of it and exit; nothing is served")
       ->type_name("SNAPSHOT");
   app.add_flag("--version", line->version, "Print the version and exit");
+  app.add_option("--completion", line->completion,
+                 "Print the completion script of a shell and exit")
+      ->check(CLI::IsMember(std::vector<std::string>(kShells.begin(), kShells.end())));
+  app.add_flag("--man-page", line->man_page)->group("");  // for the build: the page is installed
   std::map<std::string, CLI::Option*> options;
   AddFlags(settings, &app, &options);
   try {
@@ -106,6 +114,10 @@ absl::StatusOr<std::optional<std::string>> ParseCommandLine(int argc, const char
     }
     return absl::InvalidArgumentError(
         absl::StrCat("command line: ", UnknownArgument(app).value_or(error.what())));
+  }
+  if (!line->completion.empty()) return CompletionScript(app, line->completion);
+  if (line->man_page) {
+    return ManPage(app, {.section = 8, .version = NEARFIELD_VERSION, .see_also = "nearfield(1)"});
   }
   for (const auto& [name, option] : options) {
     if (option->count() == 0) continue;

@@ -5,12 +5,17 @@
 #include <CLI/CLI.hpp>
 
 #include "client/command_line/command_tree.h"
+#include "client/command_line/completion.h"
+#include "client/command_line/man_page.h"
 #include "client/command_line/suggest.h"
 
 namespace nearfield {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(Suggest, TheClosestWordWithinAThirdOfTheLetters) {
   const std::vector<std::string> known = {"list", "listen", "show", "search", "k-max"};
@@ -88,6 +93,27 @@ TEST_F(Program, AnUnknownArgumentIsNamedAtItsCommand) {
   EXPECT_EQ(unknown("things make a b"), "b: an argument too many; see my-tool things make --help");
   EXPECT_EQ(unknown("things make --color green"), "none");
   EXPECT_EQ(unknown("things make a"), "accepted");
+}
+
+TEST_F(Program, CompletionsNameWordsAndChoices) {
+  for (const std::string_view shell : kShells) {
+    const std::string script = CompletionScript(app_, shell);
+    EXPECT_THAT(script, AllOf(HasSubstr("my-tool"), HasSubstr("things"), HasSubstr("red blue"),
+                              Not(HasSubstr("secret"))))
+        << shell;
+  }
+}
+
+TEST_F(Program, TheManualPageHasEverySection) {
+  const std::string page = ManPage(app_, {.section = 1, .version = "9", .see_also = "other(8)"});
+  EXPECT_THAT(page, HasSubstr(".TH MY\\-TOOL 1 \"\" \"nearfield 9\""));
+  EXPECT_THAT(page, HasSubstr(".SS my\\-tool things make\n"));
+  EXPECT_THAT(page, HasSubstr("\\fB\\-\\-color\\fR \\fIred|blue\\fR\nIts color\n"));
+  EXPECT_THAT(page, HasSubstr(".br\nEnvironment: \\fBMY_ADDRESS\\fR\n"));
+  EXPECT_THAT(page, HasSubstr("\\&.dots and \\(aqquotes\\(aq\n")) << "not a macro";
+  EXPECT_THAT(page, HasSubstr(".SH EXIT CODES\n.EX\n  0  done\n  1  not\n.EE\n"));
+  EXPECT_THAT(page, HasSubstr(".SH SEE ALSO\nother(8)\n"));
+  EXPECT_THAT(page, Not(HasSubstr("secret")));
 }
 
 }  // namespace
