@@ -62,6 +62,7 @@ void AddDemoCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddCountersCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddServerCommands(CLI::App& app, const GlobalOptions& global,
                        Action* action);  // health, limits, capacity
+void AddCompletionCommand(CLI::App& app, Action* action);
 
 // Returns a client of the server at the global address. Errors: InvalidArgument (a bad address).
 absl::StatusOr<Client> ConnectTo(const GlobalOptions& global);

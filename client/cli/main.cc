@@ -3,10 +3,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <optional>
 #include <string>
-#include <vector>
 
 #include "client/cli/command.h"
+#include "client/command_line/suggest.h"
 #include "client/formats/text.h"
 
 namespace nearfield::client {
@@ -41,25 +42,6 @@ std::string CheckTimeout(const std::string& given) {
   const bool whole = !given.empty() && *end == '\0';
   if (whole && seconds >= kTimeoutMin && seconds <= kTimeoutMax) return "";
   return Cat(given, ", must be ", kTimeoutMin, " .. ", kTimeoutMax, " seconds");
-}
-
-// Returns the innermost command group on the command line that lacks a command: `uploads`, or the
-// program itself.
-CLI::App& InnermostGroup(CLI::App& app) {
-  const std::vector<CLI::App*> given = app.get_subcommands();
-  return given.empty() ? app : InnermostGroup(*given.back());
-}
-
-// Reports the word that is not a command, instead of "A subcommand is required".
-bool TellUnknownCommand(CLI::App& app) {
-  CLI::App& group = InnermostGroup(app);
-  const std::vector<std::string> left = app.remaining(/*recurse=*/true);
-  if (left.empty() || group.get_require_subcommand_min() == 0) return false;
-  const std::string names = Joined(group.get_subcommands([](CLI::App*) { return true; }), ", ",
-                                   [](const CLI::App* command) { return command->get_name(); });
-  PrintError(Cat(left.front(), ": ", left.front()[0] == '-' ? "no such option" : "no such command",
-                 "; the commands of ", group.get_name(), ": ", names));
-  return true;
 }
 
 void AddGlobalOptions(CLI::App& app, GlobalOptions* global) {
@@ -97,13 +79,15 @@ int Run(int argc, char** argv) {
   AddServerCommands(app, global, &action);
   AddCountersCommand(app, global, &action);
   AddDemoCommand(app, global, &action);
+  AddCompletionCommand(app, &action);
   try {
     app.parse(argc, argv);
-  } catch (const CLI::RequiredError& error) {
-    if (!TellUnknownCommand(app)) app.exit(error);
-    return kExitUsage;
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kExitOk : kExitUsage;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    const std::optional<std::string> unknown = UnknownArgument(app);
+    if (unknown) PrintError(*unknown);
+    if (!unknown) app.exit(error);
+    return kExitUsage;
   }
   const absl::StatusOr<int> done = action();
   const int exit_code = done.ok() ? *done : ReportError(global, done.status());

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "client/cli/command.h"
@@ -15,11 +16,27 @@ namespace {
 
 constexpr std::chrono::milliseconds kHealthTimeout{5000};
 
-void PrintHealth(const GlobalOptions& global, const std::string& service, Health health) {
+void AddState(const ServerState& state, JsonObject* json) {
+  json->Add("phase", Name(state.phase)).Add("reason", state.reason);
+  if (!state.loading) return;
+  json->Add("collections_loaded", state.loading->collections_loaded)
+      .Add("collections_count", state.loading->collections_count)
+      .Add("bytes_read", state.loading->bytes_read)
+      .Add("bytes_total", state.loading->bytes_total);
+  if (state.loading->seconds_left) json->Add("seconds_left", *state.loading->seconds_left);
+}
+
+// `state`: why the server does not serve; absent: not asked, or an older server.
+void PrintHealth(const GlobalOptions& global, const std::string& service, Health health,
+                 const std::optional<ServerState>& state = std::nullopt) {
   if (global.json) {
-    Print(JsonObject().Add("service", service).Add("status", Name(health)));
+    JsonObject json;
+    json.Add("service", service).Add("status", Name(health));
+    if (state) AddState(*state, &json);
+    Print(json);
   } else {
-    Print(Cat(Name(health), "\n"));
+    Print(state && !state->reason.empty() ? Cat(Name(health), ": ", Printable(state->reason), "\n")
+                                          : Cat(Name(health), "\n"));
   }
   std::fflush(stdout);  // a watching program reads each line as it arrives
 }
@@ -46,8 +63,14 @@ absl::StatusOr<int> Check(const GlobalOptions& global, const std::string& servic
     ReportError(global, health.status());
     return kExitNegative;
   }
-  PrintHealth(global, service, *health);
-  return *health == Health::kServing ? kExitOk : kExitNegative;
+  if (*health == Health::kServing) {
+    PrintHealth(global, service, *health);
+    return kExitOk;
+  }
+  const auto state = client.GetServerState({.deadline = global.timeout().value_or(kHealthTimeout)});
+  PrintHealth(global, service, *health,
+              state.ok() ? std::optional<ServerState>(*state) : std::nullopt);
+  return kExitNegative;
 }
 
 absl::StatusOr<int> ShowLimits(const GlobalOptions& global) {
@@ -107,6 +130,7 @@ void AddServerCommands(CLI::App& app, const GlobalOptions& global, Action* actio
   health->footer(
       "Exits with 0 where the status is SERVING, else with 1; waits 5 s unless --timeout says "
       "otherwise.\n"
+      "A server that starts reports how much of its collections it has loaded.\n"
       "As a container's probe:\n"
       "  HEALTHCHECK CMD [\"nearfield\", \"health\"]");
   OnChosen(health, action, [&global, service, watch] {

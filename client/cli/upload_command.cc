@@ -4,10 +4,10 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
-#include <utility>
-#include <vector>
+#include <system_error>
 
 #include "client/cli/command.h"
 #include "client/cli/json_output.h"
@@ -15,6 +15,7 @@
 #include "client/cli/progress.h"
 #include "client/cli/text_output.h"
 #include "client/cli/upload_resume.h"
+#include "client/cli/upload_target.h"
 #include "client/formats/row_source.h"
 #include "client/formats/status_macros.h"
 #include "client/formats/text.h"
@@ -25,50 +26,17 @@ namespace {
 struct UploadArguments {
   std::string collection;
   RowSourceOptions source;
-  bool create = false;
-  std::optional<Metric> metric;
-  std::optional<ScanChoice> scan;
-  std::optional<RowPlacement> rows;
-  std::vector<AttributeSpec> attributes;  // with --create
+  TargetOptions target;
   UploadMode mode = UploadMode::kInsert;
   std::string token;
   uint64_t block_bytes_max = UploadOptions().block_bytes_max;
 };
 
 absl::Status CheckArguments(const UploadArguments& arguments) {
-  if (arguments.create && !arguments.metric) {
-    return absl::InvalidArgumentError("--create needs --metric dot, cosine or l2");
-  }
-  if (!arguments.create && arguments.metric) {
-    return absl::InvalidArgumentError("--metric is fixed when a collection is made: add --create");
-  }
-  if (!arguments.create && (arguments.scan || arguments.rows)) {
-    return absl::InvalidArgumentError(
-        "--scan and --rows are fixed when a collection is made: add --create");
-  }
-  if (!arguments.create && !arguments.attributes.empty()) {
-    return absl::InvalidArgumentError(
-        "--attribute declares what is fixed when a collection is made: add --create");
-  }
+  NF_RETURN_IF_ERROR(CheckTargetOptions(arguments.target));
   if (arguments.source.id_field.empty()) return absl::OkStatus();
   if (arguments.source.payloads_path.empty() || !arguments.source.ids_path.empty()) {
     return absl::InvalidArgumentError("--id-field needs --payloads FILE, and no --ids");
-  }
-  return absl::OkStatus();
-}
-
-// Checks that the files match the properties that are fixed for the collection.
-absl::Status CheckAgainst(const CollectionInfo& info, const RowSource::Shape& shape) {
-  const std::string name = Cat("collection ", info.spec.name);
-  if (shape.dim != info.spec.dim) {
-    return absl::InvalidArgumentError(
-        Cat("the file's vectors have dim ", shape.dim, ", ", name, " has dim ", info.spec.dim));
-  }
-  if (shape.dtype != info.spec.dtype) {
-    return absl::InvalidArgumentError(
-        Cat("the file holds ", Name(shape.dtype), ", ", name, " stores ", Name(info.spec.dtype),
-            "; rows are stored as they come: convert the file, or make a collection with --dtype ",
-            Name(shape.dtype)));
   }
   return absl::OkStatus();
 }
@@ -113,16 +81,12 @@ Sent SendRows(Client& client, const UploadArguments& arguments, RowSource& sourc
     sent.result = status.ok() ? upload->Commit() : absl::StatusOr<UploadResult>(status);
     return sent;
   }
-  bool first = true;
   sent.result = client.UploadWithToken(options, [&](Upload& upload) -> absl::Status {
     sent.was_committed = upload.was_committed();
     absl::Status fits = TellResumed(upload, options.mode, source.shape().rows_count);
     if (!fits.ok() || upload.was_committed()) return fits;
-    if (std::exchange(first, false)) return WriteRows(source, options, upload, &sent.bad_input);
-    // A source can be read only once: each retry opens a new one.
-    auto again = OpenRowSource(arguments.source);
-    sent.bad_input = again.status();
-    return again.ok() ? WriteRows(**again, options, upload, &sent.bad_input) : again.status();
+    source.Rewind();
+    return WriteRows(source, options, upload, &sent.bad_input);
   });
   return sent;
 }
@@ -158,8 +122,9 @@ void PrintResult(const GlobalOptions& global, const UploadArguments& arguments, 
             result.epoch, "\n"));
 }
 
+// Sends the rows and prints the result. `*may_go_on`: the same command may continue the upload.
 absl::StatusOr<int> Send(const GlobalOptions& global, const UploadArguments& arguments,
-                         Client& client, RowSource& source) {
+                         Client& client, RowSource& source, bool* may_go_on) {
   const RowSource::Shape& shape = source.shape();
   ProgressPrinter printer(
       {.rows_total = shape.rows_count,
@@ -183,12 +148,9 @@ absl::StatusOr<int> Send(const GlobalOptions& global, const UploadArguments& arg
   NF_RETURN_IF_ERROR(AsBadInput(sent.bad_input));
   if (!sent.result.ok()) {
     const int exit_code = ReportError(global, sent.result.status());
-    if (!arguments.token.empty()) {
-      if (MayGoOn(sent.result.status(), last)) {
-        PrintError("repeat the same command to go on: rows that the server has are skipped");
-      }
-    } else if (arguments.create) {
-      PrintError(Cat("collection ", arguments.collection, " was made, and is empty"));
+    *may_go_on = !arguments.token.empty() && MayGoOn(sent.result.status(), last);
+    if (*may_go_on) {
+      PrintError("repeat the same command to go on: rows that the server has are skipped");
     }
     return exit_code;
   }
@@ -204,31 +166,30 @@ void TellUnused(const UploadArguments& arguments, const RowSource::Shape& shape)
   }
 }
 
-// Creates the collection. A collection that an earlier try of this upload created is accepted.
-absl::Status MakeCollection(Client& client, const UploadArguments& arguments,
-                            const RowSource::Shape& shape) {
-  const CollectionSpec spec;  // the defaults
-  const auto created = client.CreateCollection({.name = arguments.collection,
-                                                .dim = shape.dim,
-                                                .metric = *arguments.metric,
-                                                .dtype = shape.dtype,
-                                                .id_type = shape.id_type,
-                                                .scan = arguments.scan.value_or(spec.scan),
-                                                .rows = arguments.rows.value_or(spec.rows),
-                                                .attributes = arguments.attributes});
-  if (!absl::IsAlreadyExists(created.status()) || arguments.token.empty()) return created.status();
-  NF_ASSIGN_OR_RETURN(const CollectionInfo info, client.GetCollection(arguments.collection));
-  const bool same = info.spec.metric == *arguments.metric && info.spec.id_type == shape.id_type &&
-                    info.spec.attributes == arguments.attributes;
-  return same ? CheckAgainst(info, shape) : created.status();
+// Warns about rows that are legal, and probably a mistake: they never come first in an answer.
+void WarnOfZeroRows(const UploadArguments& arguments, Metric metric,
+                    const RowSource::Shape& shape) {
+  if (metric != Metric::kCosine || shape.zero_rows_count == 0) return;
+  PrintError(Cat(arguments.source.path, ": ", Grouped(shape.zero_rows_count),
+                 " rows have only zeros: with metric cosine they score -inf"));
+}
+
+// Reports that a file is checked if that takes some time.
+void ReportCheck(const std::string& path) {
+  constexpr uint64_t kSlowBytes = uint64_t{1} << 30;
+  std::error_code error;
+  const uint64_t bytes = std::filesystem::file_size(path, error);
+  if (error || bytes < kSlowBytes) return;
+  PrintError(Cat("checking ", path, ", ", HumanBytes(static_cast<double>(bytes)),
+                 ", before the first row is sent"));
 }
 
 absl::StatusOr<int> RunUpload(const GlobalOptions& global, UploadArguments& arguments) {
   NF_RETURN_IF_ERROR(CheckArguments(arguments));
   NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
   std::optional<CollectionInfo> info;
-  arguments.source.attributes = arguments.attributes;
-  if (!arguments.create) {
+  arguments.source.attributes = arguments.target.attributes;
+  if (!arguments.target.create) {
     auto found = client.GetCollection(arguments.collection);
     if (!found.ok()) {
       const int exit_code = ReportError(global, found.status());
@@ -251,15 +212,26 @@ absl::StatusOr<int> RunUpload(const GlobalOptions& global, UploadArguments& argu
         Cat("--attributes: ", arguments.collection,
             " declares none; they are declared when a collection is made (--attribute)"));
   }
+  ReportCheck(arguments.source.path);
   NF_ASSIGN_OR_RETURN(const auto source, AsBadInput(OpenRowSource(arguments.source)));
   const RowSource::Shape& shape = source->shape();
+  std::optional<CollectionInfo> created;
   if (info) {
     NF_RETURN_IF_ERROR(CheckAgainst(*info, shape));
   } else {
-    NF_RETURN_IF_ERROR(MakeCollection(client, arguments, shape));
+    // An earlier try of an upload with a token may have created it.
+    const bool may_exist = arguments.target.if_missing || !arguments.token.empty();
+    NF_ASSIGN_OR_RETURN(
+        created, MakeTarget(client, arguments.collection, arguments.target, shape, may_exist));
   }
   TellUnused(arguments, shape);
-  return Send(global, arguments, client, *source);
+  WarnOfZeroRows(arguments, info ? info->spec.metric : *arguments.target.metric, shape);
+  bool may_go_on = false;
+  absl::StatusOr<int> done = Send(global, arguments, client, *source, &may_go_on);
+  if (created && !may_go_on && done.value_or(kExitUsage) != kExitOk) {
+    DropTarget(global, client, *created);
+  }
+  return done;
 }
 
 void AddModeOptions(CLI::App& command, UploadArguments* arguments) {
@@ -283,12 +255,15 @@ void AddModeOptions(CLI::App& command, UploadArguments* arguments) {
 }
 
 void AddCreateOptions(CLI::App& command, UploadArguments* arguments) {
-  command.add_flag("--create", arguments->create,
+  TargetOptions& target = arguments->target;
+  command.add_flag("--create", target.create,
                    "Make the collection first, with the file's dimension and type");
-  AddMetricOption(command, &arguments->metric);
-  AddScanOption(command, &arguments->scan, "With --create: what scans read [auto]");
-  AddRowPlacementOption(command, &arguments->rows, "With --create: where the rows lie [device]");
-  AddAttributeOption(command, &arguments->attributes, "With --create: ");
+  command.add_flag("--if-missing", target.if_missing,
+                   "With --create: use the collection if it exists with the same declaration");
+  AddMetricOption(command, &target.metric);
+  AddScanOption(command, &target.scan, "With --create: what scans read [auto]");
+  AddRowPlacementOption(command, &target.rows, "With --create: where the rows lie [device]");
+  AddAttributeOption(command, &target.attributes, "With --create: ");
 }
 
 }  // namespace
@@ -298,7 +273,9 @@ void AddUploadCommand(CLI::App& app, const GlobalOptions& global, Action* action
   RowSourceOptions& source = arguments->source;
   CLI::App* command = app.add_subcommand("upload", "Add the rows of a file to a collection");
   command->add_option("collection", arguments->collection, "The collection")->required();
-  command->add_option("file", source.path, "The vectors: .npy, .fbin, .fvecs or .jsonl")
+  command
+      ->add_option("file", source.path,
+                   "The vectors: .npy, .fbin, .fvecs or .jsonl; - for standard input")
       ->required();
   AddFormatOption(*command, &source.format);
   AddDataTypeOption(*command, &source.dtype,
@@ -329,11 +306,13 @@ void AddUploadCommand(CLI::App& app, const GlobalOptions& global, Action* action
       "All rows become visible at once, at the end; of an upload that fails or is interrupted no "
       "row "
       "stays, except\n"
-      "those that a --token keeps for the next try. A collection that --create has made stays, "
-      "empty.\n"
-      "Text files are checked from end to end before the first byte is sent. Files are read as "
-      "they are sent, so\n"
-      "they may be larger than memory; do not change them meanwhile.\n"
+      "those that a --token keeps for the next try. If it fails, a collection that --create made "
+      "is dropped again.\n"
+      "Files are checked from end to end before the first byte is sent, and read again as they are "
+      "sent, so they\n"
+      "may be larger than memory; do not change them meanwhile. A pipe, or - for standard input, "
+      "is copied to\n"
+      "TMPDIR first; its rows are .jsonl unless --format says otherwise.\n"
       "\n"
       "Formats:\n"
       "  .npy    a 2-D array, C order, <f4 or <f2; bfloat16 as <u2 with --dtype bfloat16\n"
@@ -350,6 +329,8 @@ void AddUploadCommand(CLI::App& app, const GlobalOptions& global, Action* action
       "  nearfield upload docs docs.npy --create --metric cosine --payloads docs.jsonl --id-field "
       "id\n"
       "  nearfield upload docs more.jsonl --mode upsert --token monday\n"
+      "  zcat docs.jsonl.gz | nearfield upload docs - --create --if-missing --metric dot --mode "
+      "upsert\n"
       "  nearfield upload books books.npy --create --metric dot --attribute year:int64 "
       "--attributes "
       "books.csv\n"

@@ -220,7 +220,7 @@ void AddVerifyCommand(CLI::App& app, const GlobalOptions& global, Action* action
       "  nearfield verify docs --sample 100 --seed 7\n"
       "  nearfield search docs --queries q.npy --record replies.jsonl; nearfield verify --replies "
       "replies.jsonl\n"
-      "  nearfield verify --replay nearfield-data/audit/audit-1700000000-1.json");
+      "  nearfield verify --replay /var/lib/nearfield/audit/audit-1700000000-1.json");
   OnChosen(command, action, [&global, arguments] { return RunVerify(global, *arguments); });
 }
 

@@ -28,6 +28,12 @@ std::string_view Name(AttributeType type) {
   return i < kTypeNames.size() ? kTypeNames[i] : kTypeNames[0];
 }
 
+std::string WithArticle(AttributeType type) {
+  const std::string_view name = Name(type);
+  const bool vowel = name.find_first_of("aeiou") == 0;
+  return Cat(vowel ? "an " : "a ", name);
+}
+
 std::optional<AttributeType> ParseAttributeType(std::string_view name) {
   for (size_t i = 1; i < kTypeNames.size(); ++i) {
     if (kTypeNames[i] == name) return static_cast<AttributeType>(i);
@@ -80,7 +86,7 @@ AttributeColumnBuilder::AttributeColumnBuilder(AttributeSpec spec) : spec_(std::
 absl::Status AttributeColumnBuilder::CheckValue(const AttributeValue& value) const {
   if (value.type() == spec_.type) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      Cat(spec_.name, ": a ", Name(value.type()), ", expected a ", Name(spec_.type)));
+      Cat(spec_.name, ": ", WithArticle(value.type()), ", expected ", WithArticle(spec_.type)));
 }
 
 absl::Status AttributeColumnBuilder::Add(const AttributeValue& value) {

@@ -53,6 +53,10 @@ absl::Status CheckAddress(std::string_view address) {
   if (address.empty()) {
     return absl::InvalidArgumentError("address: empty; give host:port, such as 127.0.0.1:50051");
   }
+  if (address.find_first_not_of("0123456789") == std::string_view::npos) {
+    return absl::InvalidArgumentError(
+        Cat("address: ", address, " has no host; give host:port, such as 127.0.0.1:", address));
+  }
   for (std::string_view hosts = HostsOf(address); !hosts.empty();) {
     const size_t comma = std::min(hosts.find(','), hosts.size());
     const std::string_view port = PortOf(hosts.substr(0, comma));

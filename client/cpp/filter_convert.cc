@@ -67,7 +67,7 @@ absl::Status ValuesToProto(const Filter& filter, const std::string& path,
     const std::string place = Cat(path, ".values[", i, "]");
     if (value.type() != first.type()) {
       return absl::InvalidArgumentError(
-          Cat(place, ": a ", Name(value.type()), " among ", Name(first.type()), " values"));
+          Cat(place, ": ", WithArticle(value.type()), " among ", Name(first.type()), " values"));
     }
     if (const auto* keyword = std::get_if<std::string>(&value.variant())) {
       NF_RETURN_IF_ERROR(CheckText(place, *keyword));

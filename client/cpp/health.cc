@@ -23,7 +23,45 @@ Health FromProto(const health_v1::HealthCheckResponse& response) {
   }
 }
 
+ServerPhase FromProto(v1::ServerPhase phase) {
+  switch (phase) {
+    case v1::SERVER_PHASE_STARTING: return ServerPhase::kStarting;
+    case v1::SERVER_PHASE_SERVING: return ServerPhase::kServing;
+    case v1::SERVER_PHASE_DRAINING: return ServerPhase::kDraining;
+    case v1::SERVER_PHASE_LOST: return ServerPhase::kLost;
+    default: return ServerPhase::kUnknown;
+  }
+}
+
+ServerState FromProto(const v1::GetServerStateResponse& proto) {
+  ServerState state{.phase = FromProto(proto.phase()), .reason = proto.reason()};
+  if (!proto.has_loading()) return state;
+  const v1::LoadProgress& loading = proto.loading();
+  state.loading = {.collections_loaded = loading.collections_loaded(),
+                   .collections_count = loading.collections_count(),
+                   .bytes_read = loading.bytes_read(),
+                   .bytes_total = loading.bytes_total()};
+  if (loading.has_seconds_left()) state.loading->seconds_left = loading.seconds_left();
+  return state;
+}
+
 }  // namespace
+
+std::string_view Name(ServerPhase phase) {
+  switch (phase) {
+    case ServerPhase::kStarting: return "starting";
+    case ServerPhase::kServing: return "serving";
+    case ServerPhase::kDraining: return "draining";
+    case ServerPhase::kLost: return "lost";
+    case ServerPhase::kUnknown: break;
+  }
+  return "unknown";
+}
+
+absl::StatusOr<ServerState> Client::GetServerState(const CallOptions& options) {
+  NF_ASSIGN_OR_RETURN(auto response, core_->Call(&AdminStub::GetServerState, {}, Once(options)));
+  return FromProto(response);
+}
 
 std::string_view Name(Health health) {
   switch (health) {

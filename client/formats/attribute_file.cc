@@ -3,20 +3,31 @@
 #include <utility>
 
 #include "client/formats/json_text.h"
+#include "client/formats/spool.h"
 #include "client/formats/status_macros.h"
 #include "client/formats/text.h"
 
 namespace nearfield::client {
 
+namespace {
+
+// Returns true for CSV. A pipe has JSON lines if its first line begins an object.
+bool IsCsv(const NamedBytes& file) {
+  if (!IsPipeName(file.name)) return file.name.ends_with(".csv");
+  std::string_view line;
+  return !LineReader(file.bytes).Next(&line) || !TrimJson(line).starts_with('{');
+}
+
+}  // namespace
+
 AttributeFile::AttributeFile(MappedFile file, const std::vector<AttributeSpec>& specs)
     : file_(std::move(file)), reader_(specs), lines_(file_.bytes().bytes) {
-  const std::string_view name = file_.bytes().name;
-  if (name.ends_with(".csv")) csv_.emplace(file_.bytes().bytes);
+  if (IsCsv(file_.bytes())) csv_.emplace(file_.bytes().bytes);
 }
 
 absl::StatusOr<AttributeFile> AttributeFile::Open(const std::string& path,
                                                   const std::vector<AttributeSpec>& specs) {
-  if (!path.ends_with(".jsonl") && !path.ends_with(".csv")) {
+  if (!IsPipeName(path) && !path.ends_with(".jsonl") && !path.ends_with(".csv")) {
     return absl::InvalidArgumentError(Cat(path, ": a file of attributes ends in .jsonl or .csv"));
   }
   NF_ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));

@@ -1,5 +1,6 @@
 // AttributeFile: attributes in a file separate from the vectors: .jsonl with one JSON object per
-// row, or .csv with the names in its first line.
+// row, or .csv with the names in its first line. The first line of a pipe shows which of them it
+// is.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +28,8 @@ class AttributeFile {
   // For each attribute, the number of rows with a value.
   const std::vector<uint64_t>& rows_with_value() const { return rows_with_value_; }
 
+  // Begins again with the first row.
+  void Rewind();
   // Returns the next rows. Requires: at least rows_count rows are left.
   std::vector<AttributeColumn> Next(uint64_t rows_count);
 
@@ -36,7 +39,6 @@ class AttributeFile {
   absl::Status ReadHeader(const std::vector<AttributeSpec>& specs);
   // Returns false at the end.
   absl::StatusOr<bool> ReadRow(AttributeReader* reader);
-  void Rewind();
   std::string place() const { return csv_ ? csv_->place() : lines_.place(); }
 
   MappedFile file_;

@@ -17,12 +17,12 @@ absl::StatusOr<AttributeValue> JsonValue(std::string_view json, AttributeType ty
   const bool bracket = !json.empty() && (json.front() == '[' || json.front() == '{');
   if (bracket || json == "null") {
     return absl::InvalidArgumentError(
-        Cat(json.substr(0, 40), " is no single value, but a ", Name(type), " is wanted"));
+        Cat(json.substr(0, 40), " is not a single value; expected ", WithArticle(type)));
   }
   if (!text) {
     if (type != AttributeType::kKeyword) return ParseValue(json, type);
     return absl::InvalidArgumentError(
-        Cat(json.substr(0, 40), " is no string, as a keyword must be"));
+        Cat(json.substr(0, 40), " is not a string, as a keyword must be"));
   }
   const bool infinity = type == AttributeType::kDouble && (*text == "inf" || *text == "-inf");
   if (type == AttributeType::kKeyword || infinity) return ParseValue(*text, type);
@@ -31,7 +31,7 @@ absl::StatusOr<AttributeValue> JsonValue(std::string_view json, AttributeType ty
     return AttributeValue(time);
   }
   return absl::InvalidArgumentError(
-      Cat(json.substr(0, 40), " is a string, but a ", Name(type), " is wanted"));
+      Cat(json.substr(0, 40), " is a string; expected ", WithArticle(type)));
 }
 
 absl::Status AddJson(std::string_view json, AttributeColumnBuilder* builder) {

@@ -196,7 +196,7 @@ class Parser {
   absl::StatusOr<Filter> TakeMembership(const AttributeSpec& spec, const Operator& op) {
     if (spec.is_list != (op.kind != Kind::kIn)) {
       return Bad(spec.is_list ? Cat(spec.name, " is a list: ask with any or all")
-                              : Cat(spec.name, " is no list: ask with in"));
+                              : Cat(spec.name, " is not a list: ask with in"));
     }
     Advance();
     NF_RETURN_IF_ERROR(TakeSymbol("("));

@@ -46,10 +46,10 @@ absl::StatusOr<AttributeValue> ParseValue(std::string_view text, AttributeType t
   switch (type) {
     case AttributeType::kInt64:
       if (const auto number = ParseNumber<int64_t>(text)) return AttributeValue(*number);
-      return NotA(text, "no whole number -9223372036854775808 .. 9223372036854775807");
+      return NotA(text, "not a whole number -9223372036854775808 .. 9223372036854775807");
     case AttributeType::kDouble:
       if (const auto number = Decimal(text)) return AttributeValue(*number);
-      return NotA(text, "no number that a double can hold, nor inf or -inf");
+      return NotA(text, "not a number that a double can hold, nor inf or -inf");
     case AttributeType::kBool:
       if (text == "true" || text == "false") return AttributeValue(text == "true");
       return NotA(text, "neither true nor false");
@@ -87,7 +87,7 @@ absl::StatusOr<AttributeValue> ValueOf(const FilterToken& token, const Attribute
                                    : type == AttributeType::kUnknown ? ", unknown to this client"
                                                                      : ", such as 2020";
   return absl::InvalidArgumentError(
-      Cat("expected a value of ", spec.name, ", a ", Name(type), example));
+      Cat("expected a value of ", spec.name, ", ", WithArticle(type), example));
 }
 
 absl::StatusOr<Id> IdOf(const FilterToken& token, IdType type) {

@@ -78,8 +78,9 @@ absl::StatusOr<Id> ParseId(std::string_view text, IdType type) {
 }
 
 absl::StatusOr<IdColumn> ParseIds(const NamedBytes& file, std::optional<IdType> type) {
-  NF_ASSIGN_OR_RETURN(IdColumn ids,
-                      file.name.ends_with(".npy") ? NpyIds(file) : LineIds(file, type));
+  NF_ASSIGN_OR_RETURN(IdColumn ids, file.name.ends_with(".npy") || IsNpy(file.bytes)
+                                        ? NpyIds(file)
+                                        : LineIds(file, type));
   if (type && TypeOf(ids) != *type) {
     return BadFile(file.name, "ids", "are ", Name(TypeOf(ids)), ", but the collection's are ",
                    Name(*type));

@@ -16,7 +16,7 @@ namespace nearfield::client {
 absl::StatusOr<Id> ParseId(std::string_view text, IdType type);
 
 // Reads all ids of a file into memory, in order (8 bytes per number).
-//   .npy    a 1-D array of <u8, or <i8 without negatives: numbers
+//   .npy    a 1-D array of <u8, or <i8 without negatives: numbers; also if only the bytes say so
 //   .jsonl  a JSON string or integer per line
 //   others  a text, one id per line: of `type`, or strings if `type` is absent
 // Errors: NotFound; InvalidArgument (names file, line and reason; also if the ids are not of

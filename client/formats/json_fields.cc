@@ -60,14 +60,14 @@ absl::StatusOr<JsonFields> JsonFields::Object(std::string_view name) const {
 absl::StatusOr<std::string> JsonFields::Text(std::string_view name) const {
   NF_ASSIGN_OR_RETURN(const std::string_view value, Get(name));
   std::optional<std::string> text = JsonString(value);
-  if (!text) return Bad(name, "no string");
+  if (!text) return Bad(name, "not a string");
   return *std::move(text);
 }
 
 absl::StatusOr<uint64_t> JsonFields::Number(std::string_view name) const {
   NF_ASSIGN_OR_RETURN(const std::string_view value, Get(name));
   const absl::StatusOr<Id> number = JsonId(value);
-  if (!number.ok() || TypeOf(*number) != IdType::kUint64) return Bad(name, "no whole number");
+  if (!number.ok() || TypeOf(*number) != IdType::kUint64) return Bad(name, "not a whole number");
   return std::get<uint64_t>(*number);
 }
 
@@ -80,7 +80,7 @@ absl::StatusOr<std::string> JsonFields::Hex(std::string_view name) const {
 absl::StatusOr<Id> JsonFields::OneId(std::string_view name) const {
   NF_ASSIGN_OR_RETURN(const std::string_view value, Get(name));
   absl::StatusOr<Id> id = JsonId(value);
-  if (!id.ok()) return Bad(name, "no id");
+  if (!id.ok()) return Bad(name, "not an id");
   return id;
 }
 
@@ -90,7 +90,7 @@ absl::StatusOr<IdColumn> JsonFields::Ids(std::string_view name) const {
   IdColumn ids;
   for (size_t i = 0; i < elements.size(); ++i) {
     const absl::StatusOr<Id> id = JsonId(elements[i]);
-    if (!id.ok()) return Bad(name, Cat("element ", i, " is no id"));
+    if (!id.ok()) return Bad(name, Cat("element ", i, " is not an id"));
     if (i == 0) ids = EmptyIds(TypeOf(*id));
     if (TypeOf(*id) != TypeOf(ids)) return Bad(name, "ids of two types");
     Append(*id, &ids);

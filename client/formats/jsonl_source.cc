@@ -6,6 +6,8 @@
 #include "client/formats/jsonl.h"
 #include "client/formats/lines.h"
 #include "client/formats/mapped_file.h"
+#include "client/formats/npy.h"
+#include "client/formats/row_check.h"
 #include "client/formats/status_macros.h"
 
 namespace nearfield::client {
@@ -23,7 +25,15 @@ class JsonlSource final : public RowSource {
 
   const Shape& shape() const override { return shape_; }
 
+  void Rewind() override {
+    lines_ = LineReader(file_.bytes().bytes);
+    static_cast<void>(attributes_.Take());
+  }
+
   absl::Status Scan() {
+    if (IsNpy(file_.bytes().bytes)) {
+      return BadFile(file_.bytes().name, "byte 0", "these are not JSON lines; give --format npy");
+    }
     LineReader lines(file_.bytes().bytes);
     std::string encoded;
     AttributeReader attributes(specs_);
@@ -81,6 +91,7 @@ class JsonlSource final : public RowSource {
       return absl::InvalidArgumentError(
           Cat("vector: a value is too large for ", Name(shape_.dtype)));
     }
+    shape_.zero_rows_count += CheckRow(shape_.dtype, *encoded).is_zero ? 1 : 0;
     shape_.payload_bytes += row.payload.size();
     ++shape_.rows_count;
     return absl::OkStatus();

@@ -10,33 +10,57 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "client/formats/spool.h"
+#include "client/formats/status_macros.h"
 
 namespace nearfield::client {
 
-absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
-  // O_NONBLOCK: opening a named pipe must not wait for a writer; the check below refuses it.
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return absl::ErrnoToStatus(errno, Cat("cannot open ", path));
-  struct stat info = {};
-  if (fstat(fd, &info) != 0) {
-    const int error = errno;
-    close(fd);
-    return absl::ErrnoToStatus(error, Cat("cannot read ", path));
+namespace {
+
+// A file descriptor that closes itself.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() { Reset(-1); }
+
+  int get() const { return fd_; }
+  void Reset(int fd) {
+    if (fd_ >= 0) close(fd_);
+    fd_ = fd;
   }
-  if (!S_ISREG(info.st_mode)) {
-    close(fd);
-    return absl::InvalidArgumentError(
-        Cat(path, ": not a regular file; its size must be known, so save a pipe to a file first"));
+
+ private:
+  int fd_;
+};
+
+int OpenToRead(const std::string& path) {
+  return path == kStandardInput ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+                                : open(path.c_str(), O_RDONLY | O_CLOEXEC);
+}
+
+}  // namespace
+
+absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
+  Descriptor file(OpenToRead(path));
+  if (file.get() < 0) return absl::ErrnoToStatus(errno, Cat("cannot open ", path));
+  struct stat info = {};
+  if (fstat(file.get(), &info) != 0) return absl::ErrnoToStatus(errno, Cat("cannot read ", path));
+  const bool pipe = S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode) || isatty(file.get()) != 0;
+  if (!S_ISREG(info.st_mode) && !pipe) {
+    return absl::InvalidArgumentError(Cat(path, ": neither a regular file nor a pipe"));
+  }
+  // Of a file on standard input, another program may have read the beginning.
+  if (pipe || lseek(file.get(), 0, SEEK_CUR) > 0) {
+    NF_ASSIGN_OR_RETURN(const int spooled, Spool(file.get(), path));
+    file.Reset(spooled);
+    if (fstat(spooled, &info) != 0) return absl::ErrnoToStatus(errno, Cat("cannot read ", path));
   }
   const size_t size = static_cast<size_t>(info.st_size);
-  if (size == 0) {
-    close(fd);
-    return MappedFile(path, nullptr, 0);
-  }
-  void* data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
-  const int error = errno;
-  close(fd);
-  if (data == MAP_FAILED) return absl::ErrnoToStatus(error, Cat("cannot map ", path));
+  if (size == 0) return MappedFile(path, nullptr, 0);
+  void* data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  if (data == MAP_FAILED) return absl::ErrnoToStatus(errno, Cat("cannot map ", path));
   madvise(data, size, MADV_SEQUENTIAL);  // only a hint: ignore failure
   return MappedFile(path, static_cast<const char*>(data), size);
 }
@@ -59,7 +83,10 @@ void MappedFile::Forget(uint64_t end) {
   constexpr size_t kStepBytes = size_t{16}
                                 << 20;  // a multiple of any page size; avoids a call for each block
   const size_t until = std::min<size_t>(end, size_) / kStepBytes * kStepBytes;
-  if (until <= forgotten_) return;
+  if (until <= forgotten_) {
+    forgotten_ = until;
+    return;
+  }
   madvise(const_cast<char*>(data_) + forgotten_, until - forgotten_, MADV_DONTNEED);
   forgotten_ = until;
 }

@@ -15,7 +15,9 @@ namespace nearfield::client {
 // would end the process (SIGBUS).
 class MappedFile {
  public:
-  // Errors, each with the path: NotFound, PermissionDenied, InvalidArgument (not a regular file).
+  // Opens a file. A pipe, or "-" for standard input, is read to its end and kept in a temporary
+  // file (spool.h). Errors, each with the path: NotFound, PermissionDenied, InvalidArgument
+  // (neither a regular file nor a pipe), ResourceExhausted (no room for the temporary file).
   static absl::StatusOr<MappedFile> Open(const std::string& path);
 
   MappedFile(MappedFile&& other) noexcept;
@@ -23,7 +25,7 @@ class MappedFile {
   ~MappedFile();
 
   // Releases the pages of the first `end` bytes, which will not be read again soon. A later access
-  // reads them again.
+  // reads them again. A smaller `end` than before, such as 0, begins a second reading.
   void Forget(uint64_t end);
 
   NamedBytes bytes() const { return {.name = path_, .bytes = {data_, size_}}; }

@@ -127,9 +127,11 @@ uint32_t LittleEndian(std::string_view bytes) {
 
 }  // namespace
 
+bool IsNpy(std::string_view bytes) { return bytes.starts_with(kMagic); }
+
 absl::StatusOr<NpyHeader> ParseNpyHeader(const NamedBytes& file) {
   const std::string_view bytes = file.bytes;
-  if (bytes.substr(0, kMagic.size()) != kMagic) {
+  if (!IsNpy(bytes)) {
     return BadFile(file.name, "byte 0", "not a .npy file: it must begin with \\x93NUMPY");
   }
   const size_t length_at = kMagic.size() + 2;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -16,6 +17,9 @@ struct NpyHeader {
   std::vector<uint64_t> shape;
   uint64_t data_offset = 0;
 };
+
+// Returns true if the bytes begin as a .npy file does.
+bool IsNpy(std::string_view bytes);
 
 // Parses the header only. Errors: InvalidArgument (names the byte and what was expected there).
 absl::StatusOr<NpyHeader> ParseNpyHeader(const NamedBytes& file);

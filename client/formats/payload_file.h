@@ -26,6 +26,8 @@ class PayloadFile {
   uint64_t payload_bytes() const { return payload_bytes_; }
   const IdColumn& ids() const { return ids_; }  // empty without an id_field
 
+  // Begins again with the first row.
+  void Rewind() { lines_ = LineReader(file_.bytes().bytes); }
   // Returns the next row's payload. Requires: rows are left.
   std::string Next();
 

@@ -25,8 +25,8 @@ IdColumn Slice(const IdColumn& ids, uint64_t begin, uint64_t end) {
 
 class BinarySource final : public RowSource {
  public:
-  BinarySource(VectorFile vectors, std::optional<IdColumn> ids, std::optional<PayloadFile> payloads,
-               std::optional<AttributeFile> attributes)
+  BinarySource(VectorFile vectors, uint64_t zero_rows_count, std::optional<IdColumn> ids,
+               std::optional<PayloadFile> payloads, std::optional<AttributeFile> attributes)
       : vectors_(std::move(vectors)),
         ids_(std::move(ids)),
         payloads_(std::move(payloads)),
@@ -37,11 +37,19 @@ class BinarySource final : public RowSource {
               .dim = layout.dim,
               .dtype = layout.dtype,
               .id_type = ids_ ? TypeOf(*ids_) : IdType::kUint64,
+              .zero_rows_count = zero_rows_count,
               .rows_with_attribute =
                   attributes_ ? attributes_->rows_with_value() : std::vector<uint64_t>()};
   }
 
   const Shape& shape() const override { return shape_; }
+
+  void Rewind() override {
+    next_ = 0;
+    vectors_.Forget(0);
+    if (payloads_) payloads_->Rewind();
+    if (attributes_) attributes_->Rewind();
+  }
 
   absl::Status Next(uint64_t bytes_max, RowBatch* batch) override {
     *batch = RowBatch();
@@ -110,8 +118,9 @@ absl::StatusOr<std::unique_ptr<RowSource>> OpenBinary(const RowSourceOptions& op
     NF_RETURN_IF_ERROR(
         CheckCount(options.attributes_path, attributes->rows_count(), options, rows_count));
   }
-  return std::make_unique<BinarySource>(std::move(vectors), std::move(ids), std::move(payloads),
-                                        std::move(attributes));
+  NF_ASSIGN_OR_RETURN(const uint64_t zero_rows, vectors.CheckRows());
+  return std::make_unique<BinarySource>(std::move(vectors), zero_rows, std::move(ids),
+                                        std::move(payloads), std::move(attributes));
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ class RowSource {
     uint32_t dim = 0;
     DataType dtype = DataType::kFloat32;
     IdType id_type = IdType::kUint64;
+    uint64_t zero_rows_count = 0;  // all of their values are 0
     // For each attribute of the options, the number of rows with a value; empty if none are read.
     std::vector<uint64_t> rows_with_attribute;
   };
@@ -40,6 +41,8 @@ class RowSource {
   virtual ~RowSource() = default;
   virtual const Shape& shape() const = 0;
 
+  // Begins again with the first row, also after an error.
+  virtual void Rewind() = 0;
   // Replaces `batch` by the next rows: at least one, and no more after they have reached bytes_max;
   // no row at the end.
   virtual absl::Status Next(uint64_t bytes_max, RowBatch* batch) = 0;
@@ -58,7 +61,7 @@ struct RowSourceOptions {
   std::string attributes_path;  // .jsonl or .csv, for a binary file; a .jsonl file has its own
 };
 
-// Opens the files, and reads text files completely once, so that a bad line is found before
+// Opens the files, and reads each completely once, so that a bad line or row is found before
 // anything is sent. Vectors of binary files stay on disk until their batch; ids are held in memory.
 // Rows without ids get 0, 1, 2, ... Errors: NotFound; InvalidArgument (names file, place and
 // reason).

@@ -1,4 +1,4 @@
-// Timestamps as text: ISO 8601, UTC, with microseconds.
+// Timestamps as text: RFC 3339, with microseconds.
 #pragma once
 
 #include <string>
@@ -9,9 +9,10 @@
 
 namespace nearfield::client {
 
-// Parses "2024-05-17", "2024-05-17T09:30Z", "2024-05-17T09:30:00Z", "2024-05-17T09:30:00.25Z":
-// years 0000 to 9999 of the Gregorian calendar, at most six digits after the decimal point, no leap
-// second. A time of day must end in "Z" (UTC). Errors: InvalidArgument.
+// Parses "2024-05-17" (UTC), "2024-05-17T09:30Z", "2024-05-17T09:30:00.25Z",
+// "2024-05-17T11:30:00+02:00": years 0000 to 9999 of the Gregorian calendar, no finer than a
+// microsecond, no leap second. A time of day must have an offset from UTC: Z, or +02:00. Errors:
+// InvalidArgument.
 absl::StatusOr<Timestamp> ParseTimestamp(std::string_view text);
 
 // Returns "2024-05-17T09:30:00Z", with six digits after the decimal point if there is a fraction;

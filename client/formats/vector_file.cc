@@ -1,5 +1,6 @@
 #include "client/formats/vector_file.h"
 
+#include <array>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -7,6 +8,8 @@
 #include <utility>
 
 #include "client/formats/npy.h"
+#include "client/formats/row_check.h"
+#include "client/formats/spool.h"
 #include "client/formats/status_macros.h"
 #include "client/formats/text.h"
 
@@ -15,6 +18,27 @@ namespace {
 
 constexpr uint64_t kInt32Bytes = 4;
 constexpr std::string_view kFormats = ".npy, .fbin, .fvecs or .jsonl";
+
+// Formats that are not read, and how to get from them to one that is.
+struct Conversion {
+  std::string_view ending;
+  std::string_view advice;
+};
+constexpr std::string_view kFromParquet =
+    "in Python: numpy.save('x.npy', numpy.stack(pandas.read_parquet('x.parquet')['vector'])"
+    ".astype('<f4')), and .to_json('x.jsonl', orient='records', lines=True) of the other columns "
+    "for --payloads";
+constexpr std::string_view kFromHdf5 =
+    "in Python: numpy.save('x.npy', h5py.File('x.hdf5')['train'][:].astype('<f4'))";
+constexpr std::array kConversions = {
+    Conversion{".parquet", kFromParquet},
+    Conversion{".hdf5", kFromHdf5},
+    Conversion{".h5", kFromHdf5},
+    Conversion{".npz", "in Python: numpy.save('x.npy', numpy.load('x.npz')['NAME'].astype('<f4'))"},
+    Conversion{".csv",
+               "in Python: numpy.save('x.npy', numpy.loadtxt('x.csv', delimiter=',')"
+               ".astype('<f4')); a .csv file of attributes is given with --attributes"},
+    Conversion{".json", "one JSON object a line, in a name that ends in .jsonl, is read"}};
 
 // Requires: at + 4 <= file.bytes.size().
 int32_t Int32At(const NamedBytes& file, uint64_t at) {
@@ -128,7 +152,7 @@ absl::StatusOr<VectorLayout> FvecsLayout(const NamedBytes& file) {
   layout.stride = kInt32Bytes + layout.row_bytes();
   if (file.bytes.size() % layout.stride != 0) {
     return BadFile(file.name, "byte 0", "dim = ", dim, " makes rows of ", layout.stride,
-                   " bytes, and ", file.bytes.size(), " bytes are no whole number of them",
+                   " bytes, and ", file.bytes.size(), " bytes are not a whole number of them",
                    EndianHint(dim));
   }
   layout.rows_count = file.bytes.size() / layout.stride;
@@ -146,8 +170,14 @@ absl::StatusOr<FileFormat> FormatOf(const std::string& path, std::optional<FileF
                                        std::pair(std::string_view(".jsonl"), FileFormat::kJsonl)}) {
     if (name.ends_with(ending)) return format;
   }
+  if (IsPipeName(name)) return FileFormat::kJsonl;
+  for (const auto& [ending, advice] : kConversions) {
+    if (name.ends_with(ending)) {
+      return absl::InvalidArgumentError(Cat(path, ": ", ending, " files are not read; ", advice));
+    }
+  }
   return absl::InvalidArgumentError(
-      Cat(path, ": the name must end in ", kFormats, ", or say --format"));
+      Cat(path, ": the name must end in ", kFormats, "; for another name give --format"));
 }
 
 absl::StatusOr<VectorLayout> ParseLayout(const NamedBytes& file, FileFormat format,
@@ -161,6 +191,17 @@ absl::StatusOr<VectorLayout> ParseLayout(const NamedBytes& file, FileFormat form
   return BadFile(file.name, "format", "not a binary vector file");
 }
 
+namespace {
+
+absl::Status CheckDim(const NamedBytes& file, const VectorLayout& layout, uint64_t row) {
+  if (!layout.dim_before_row) return absl::OkStatus();
+  const int32_t dim = Int32At(file, layout.offset + row * layout.stride - kInt32Bytes);
+  if (dim == static_cast<int32_t>(layout.dim)) return absl::OkStatus();
+  return BadFile(file.name, Cat("row ", row), "dim = ", dim, ", but row 0 has ", layout.dim);
+}
+
+}  // namespace
+
 absl::Status AppendRows(const NamedBytes& file, const VectorLayout& layout, uint64_t begin,
                         uint64_t end, std::string* out) {
   const uint64_t row_bytes = layout.row_bytes();
@@ -170,14 +211,27 @@ absl::Status AppendRows(const NamedBytes& file, const VectorLayout& layout, uint
     return absl::OkStatus();
   }
   for (uint64_t row = begin; row < end; ++row) {
-    const uint64_t at = layout.offset + row * layout.stride;
-    const int32_t dim = Int32At(file, at - kInt32Bytes);
-    if (layout.dim_before_row && dim != static_cast<int32_t>(layout.dim)) {
-      return BadFile(file.name, Cat("row ", row), "dim = ", dim, ", but row 0 has ", layout.dim);
-    }
-    out->append(file.bytes.substr(at, row_bytes));
+    NF_RETURN_IF_ERROR(CheckDim(file, layout, row));
+    out->append(file.bytes.substr(layout.offset + row * layout.stride, row_bytes));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> VectorFile::CheckRows() const {
+  const NamedBytes file = file_.bytes();
+  uint64_t zero_rows = 0;
+  for (uint64_t row = 0; row < layout_.rows_count; ++row) {
+    NF_RETURN_IF_ERROR(CheckDim(file, layout_, row));
+    const std::string_view bytes =
+        file.bytes.substr(layout_.offset + row * layout_.stride, layout_.row_bytes());
+    const RowCheck check = CheckRow(layout_.dtype, bytes);
+    if (check.non_finite) {
+      return BadFile(file.name, Cat("row ", row), "element ", *check.non_finite,
+                     " is infinite or NaN; vectors must be finite");
+    }
+    zero_rows += check.is_zero ? 1 : 0;
+  }
+  return zero_rows;
 }
 
 absl::StatusOr<VectorFile> VectorFile::Open(const std::string& path, FileFormat format,

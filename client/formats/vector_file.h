@@ -15,8 +15,8 @@ namespace nearfield::client {
 
 enum class FileFormat : uint8_t { kNpy, kFbin, kFvecs, kJsonl };
 
-// Returns the given format, or else that of the ending of the name: .npy, .fbin, .fvecs, .jsonl.
-// Errors: InvalidArgument (lists the endings).
+// Returns the given format, or else that of the ending of the name: .npy, .fbin, .fvecs, .jsonl. A
+// pipe (IsPipeName) has .jsonl. Errors: InvalidArgument (lists the endings, or how to convert).
 absl::StatusOr<FileFormat> FormatOf(const std::string& path,
                                     std::optional<FileFormat> given = std::nullopt);
 
@@ -57,7 +57,10 @@ class VectorFile {
   absl::Status AppendRows(uint64_t begin, uint64_t end, std::string* out) const {
     return client::AppendRows(file_.bytes(), layout_, begin, end, out);
   }
-  // Releases the rows before `end`, which will not be read again soon.
+  // Checks all rows; returns the number of zero rows. Errors: InvalidArgument (names the row: a
+  // value that is infinite or NaN, or an .fvecs row of another dimension).
+  absl::StatusOr<uint64_t> CheckRows() const;
+  // Releases the rows before `end`, which will not be read again soon; 0 begins a second reading.
   void Forget(uint64_t end) { file_.Forget(layout_.offset + end * layout_.stride); }
 
  private:

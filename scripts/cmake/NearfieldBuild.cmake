@@ -135,3 +135,23 @@ function(nearfield_command_test NAME)
   add_test(NAME ${prefix}${NAME} COMMAND ${ENTRY_COMMAND})
   set_tests_properties(${prefix}${NAME} PROPERTIES ${properties})
 endfunction()
+
+# nearfield_program_docs(PROGRAM SECTION MAN arguments... COMPLETION arguments...): lets the program
+# write its manual page and its shell completions into doc/ of the build folder, as it declares them.
+# MAN makes it print the page, COMPLETION and the name of a shell the script for it. Target PROGRAM_docs.
+function(nearfield_program_docs PROGRAM SECTION)
+  cmake_parse_arguments(ARG "" "" "MAN;COMPLETION" ${ARGN})
+  set(folder ${CMAKE_BINARY_DIR}/doc)
+  set(page ${folder}/man/${PROGRAM}.${SECTION})
+  set(bash ${folder}/bash-completion/${PROGRAM})
+  set(zsh ${folder}/zsh/_${PROGRAM})
+  set(fish ${folder}/fish/${PROGRAM}.fish)
+  add_custom_command(OUTPUT ${page} ${bash} ${zsh} ${fish}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${folder}/man ${folder}/bash-completion ${folder}/zsh ${folder}/fish
+    COMMAND ${PROGRAM} ${ARG_MAN} > ${page}
+    COMMAND ${PROGRAM} ${ARG_COMPLETION} bash > ${bash}
+    COMMAND ${PROGRAM} ${ARG_COMPLETION} zsh > ${zsh}
+    COMMAND ${PROGRAM} ${ARG_COMPLETION} fish > ${fish}
+    DEPENDS ${PROGRAM} COMMENT "Writing the manual page and the completions of ${PROGRAM}" VERBATIM)
+  add_custom_target(${PROGRAM}_docs ALL DEPENDS ${page} ${bash} ${zsh} ${fish})
+endfunction()

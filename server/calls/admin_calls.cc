@@ -4,6 +4,7 @@
 
 #include "absl/time/time.h"
 #include "engine/base/status_macros.h"
+#include "server/calls/direct_call.h"
 #include "server/calls/unary_call.h"
 #include "server/calls/verify_call.h"
 #include "server/collections/snapshots.h"
@@ -40,6 +41,26 @@ SnapshotPlace PlaceOf(const Core& core, const Call& call) {
 // Returns the status of a call that stopped: if it was cancelled, the deadline or the cancellation.
 absl::Status Ended(const Call& call, const absl::Status& status) {
   return absl::IsCancelled(status) && call.Dead() ? call.DeadStatus() : status;
+}
+
+pb::ServerPhase ToProto(ServerState::Phase phase) {
+  switch (phase) {
+    case ServerState::Phase::kStarting: return pb::SERVER_PHASE_STARTING;
+    case ServerState::Phase::kServing: return pb::SERVER_PHASE_SERVING;
+    case ServerState::Phase::kDraining: return pb::SERVER_PHASE_DRAINING;
+    case ServerState::Phase::kLost: return pb::SERVER_PHASE_LOST;
+  }
+  return pb::SERVER_PHASE_UNSPECIFIED;
+}
+
+void ToProto(const BootProgress::View& view, pb::LoadProgress* progress) {
+  progress->set_collections_loaded(static_cast<uint64_t>(view.loading.collections_loaded));
+  progress->set_collections_count(static_cast<uint64_t>(view.loading.collections_count));
+  progress->set_bytes_read(static_cast<uint64_t>(view.loading.bytes_read));
+  progress->set_bytes_total(static_cast<uint64_t>(view.loading.bytes_total));
+  if (view.seconds_left.has_value()) {
+    progress->set_seconds_left(static_cast<uint64_t>(*view.seconds_left));
+  }
 }
 
 }  // namespace
@@ -127,6 +148,21 @@ ActiveCallPtr LocalService::GetCounters(Rpc<pb::GetCountersRequest, pb::GetCount
     response->set_log_lines_dropped_count(static_cast<uint64_t>(state.log()->dropped()));
     return absl::OkStatus();
   });
+}
+
+ActiveCallPtr LocalService::GetServerState(
+    Rpc<pb::GetServerStateRequest, pb::GetServerStateResponse> rpc) {
+  // Answered in every phase, on this thread.
+  auto ended = std::make_shared<DirectCall>(state_, rpc.context, "GetServerState");
+  const ServerState::Phase phase = state_->phase();
+  rpc.response->set_phase(ToProto(phase));
+  rpc.response->set_reason(state_->WhyNotServing());
+  const BootProgress::View view = state_->boot_progress().Get();
+  if (phase == ServerState::Phase::kStarting && view.step == BootProgress::Step::kLoading) {
+    ToProto(view, rpc.response->mutable_loading());
+  }
+  ended->call.Finish(absl::OkStatus());
+  return ended;
 }
 
 ActiveCallPtr LocalService::Verify(Rpc<pb::VerifyRequest, pb::VerifyResponse> rpc) {

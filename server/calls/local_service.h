@@ -43,6 +43,7 @@ class LocalService final : public NearfieldService {
       Rpc<pb::ListCollectionsRequest, pb::ListCollectionsResponse>) override;
   ActiveCallPtr GetCapacity(Rpc<pb::GetCapacityRequest, pb::GetCapacityResponse>) override;
   ActiveCallPtr GetCounters(Rpc<pb::GetCountersRequest, pb::GetCountersResponse>) override;
+  ActiveCallPtr GetServerState(Rpc<pb::GetServerStateRequest, pb::GetServerStateResponse>) override;
   ActiveCallPtr Verify(Rpc<pb::VerifyRequest, pb::VerifyResponse>) override;
   ActiveCallPtr SetAlias(Rpc<pb::SetAliasRequest, pb::SetAliasResponse>) override;
   ActiveCallPtr DropAlias(Rpc<pb::DropAliasRequest, pb::DropAliasResponse>) override;

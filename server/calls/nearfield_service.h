@@ -61,6 +61,8 @@ class NearfieldService {
       Rpc<pb::ListCollectionsRequest, pb::ListCollectionsResponse>) = 0;
   virtual ActiveCallPtr GetCapacity(Rpc<pb::GetCapacityRequest, pb::GetCapacityResponse>) = 0;
   virtual ActiveCallPtr GetCounters(Rpc<pb::GetCountersRequest, pb::GetCountersResponse>) = 0;
+  virtual ActiveCallPtr GetServerState(
+      Rpc<pb::GetServerStateRequest, pb::GetServerStateResponse>) = 0;
   virtual ActiveCallPtr Verify(Rpc<pb::VerifyRequest, pb::VerifyResponse>) = 0;
   virtual ActiveCallPtr SetAlias(Rpc<pb::SetAliasRequest, pb::SetAliasResponse>) = 0;
   virtual ActiveCallPtr DropAlias(Rpc<pb::DropAliasRequest, pb::DropAliasResponse>) = 0;

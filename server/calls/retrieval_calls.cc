@@ -1,3 +1,4 @@
+#include "server/calls/direct_call.h"
 #include "server/calls/local_service.h"
 
 #include <cstdint>
@@ -17,16 +18,6 @@
 
 namespace nearfield::server {
 namespace {
-
-// A call without work on a worker.
-class DirectCall final : public ActiveCall {
- public:
-  DirectCall(ServerState* state, CallContext* context, const char* method)
-      : call(state, context, method) {}
-  void OnCancel() override { call.cancelled()->store(true); }
-
-  Call call;
-};
 
 void StartSingleSearch(const pb::SearchRequest& request, pb::SearchResponse* response, Call* call) {
   call->record.collection = request.collection();

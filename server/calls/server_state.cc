@@ -138,6 +138,7 @@ ServerState::ServerState(const Settings* settings, Log* log, const Clock* clock)
       log_(log),
       clock_(clock),
       limits_(LimitsOf(*settings)),
+      boot_progress_(clock),
       request_log_(log, RequestLogPolicyOf(*settings)),
       upload_places_(UploadLimitsOf(*settings), clock),
       ledger_({.replies_bytes_max = settings->replies_bytes_max.value(),
@@ -181,23 +182,27 @@ absl::Status ServerState::DistrustStatus() {
       kUnavailableRetryMs);
 }
 
+std::string ServerState::WhyNotServing() const {
+  switch (phase()) {
+    case Phase::kServing: return distrusted() ? std::string(DistrustStatus().message()) : "";
+    case Phase::kStarting: return "the server is starting: " + boot_progress_.Text();
+    case Phase::kDraining:
+      return "the server is draining: it ends when the calls in flight have ended";
+    case Phase::kLost: return "the device is lost: the server ends, to be started again";
+  }
+  return "";
+}
+
 absl::StatusOr<Core*> ServerState::Enter(Purpose purpose) {
   if (distrusted() && purpose != Purpose::kInspection) return DistrustStatus();
-  const char* why = "";
   {
     const MutexLock lock(mutex_);
-    switch (phase_) {
-      case Phase::kServing: ++in_flight_; return core_.get();
-      case Phase::kStarting:
-        why = "the server is starting: its self-test has not passed yet";
-        break;
-      case Phase::kDraining:
-        why = "the server is draining: it ends when the calls in flight have ended";
-        break;
-      case Phase::kLost: why = "the device is lost: the server ends, to be started again"; break;
+    if (phase_ == Phase::kServing) {
+      ++in_flight_;
+      return core_.get();
     }
   }
-  return WithRetryAfter(absl::UnavailableError(why), kUnavailableRetryMs);
+  return WithRetryAfter(absl::UnavailableError(WhyNotServing()), kUnavailableRetryMs);
 }
 
 void ServerState::Leave() {

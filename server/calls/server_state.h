@@ -14,6 +14,7 @@
 #include "engine/base/mutex.h"
 #include "nearfield/engine/engine.h"
 #include "server/audit/audit.h"
+#include "server/calls/boot_progress.h"
 #include "server/calls/live_calls.h"
 #include "server/collections/catalog.h"
 #include "server/collections/compactor.h"
@@ -84,6 +85,8 @@ class ServerState {
   Timers& timers() { return timers_; }
   std::chrono::system_clock::time_point started() const { return started_; }
 
+  BootProgress& boot_progress() { return boot_progress_; }
+
   // Stores the core. Changes the phase from starting to serving; other phases stay.
   void Serve(std::unique_ptr<Core> core);
   // Refuses new calls. Calls in flight continue, except those that wait for an epoch. Uploads may
@@ -91,6 +94,8 @@ class ServerState {
   Phase Drain();
   void Lose();
   Phase phase() const;
+  // Returns why the server does not serve, in the words of the refusal of a call; empty: it serves.
+  std::string WhyNotServing() const;
 
   // Marks the server as not trusted, permanently, after an answer or a resident row was proven
   // wrong. It then answers only calls for inspection.
@@ -129,6 +134,7 @@ class ServerState {
   Log* const log_;
   const Clock* const clock_;
   const RequestLimits limits_;
+  BootProgress boot_progress_;
   const std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
   CallCounter call_counter_;
   RequestLog request_log_;

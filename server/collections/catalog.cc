@@ -109,16 +109,28 @@ absl::StatusOr<NamedCollectionPtr> Catalog::LoadOne(const store::StoredCollectio
 absl::Status Catalog::Load(const std::function<void(const LoadProgress&)>& progress,
                            const std::function<bool()>& cancelled) {
   if (base_.store == nullptr) return absl::OkStatus();
-  for (const store::StoredCollection& stored : base_.store->Collections()) {
+  const std::vector<store::StoredCollection> collections = base_.store->Collections();
+  int64_t bytes_total = 0;
+  for (const store::StoredCollection& stored : collections) bytes_total += stored.bytes;
+  int64_t loaded = 0;
+  int64_t bytes_loaded = 0;
+  for (const store::StoredCollection& stored : collections) {
     store::LoadOptions options;
     options.cancelled = cancelled;
     options.progress = [&](const store::LoadProgress& now) {
-      progress({.collection = stored.name, .of_collection = now});
+      progress({.collection = stored.name,
+                .collections_loaded = loaded,
+                .collections_count = static_cast<int64_t>(collections.size()),
+                .bytes_read = bytes_loaded + std::min(now.bytes_read, stored.bytes),
+                .bytes_total = bytes_total});
     };
+    options.progress({});
     ABSL_ASSIGN_OR_RETURN(NamedCollectionPtr named, LoadOne(stored, options));
     const MutexLock lock(mutex_);
     for (const std::string& alias : stored.aliases) aliases_[alias] = named;
     collections_[stored.name] = std::move(named);
+    ++loaded;
+    bytes_loaded += stored.bytes;
   }
   return absl::OkStatus();
 }

@@ -70,8 +70,11 @@ class Catalog {
   Catalog(Base base, int64_t collections_max);
 
   struct LoadProgress {
-    const std::string& collection;
-    store::LoadProgress of_collection;
+    const std::string& collection;  // that is being loaded
+    int64_t collections_loaded = 0;
+    int64_t collections_count = 0;
+    int64_t bytes_read = 0;  // of the files of all collections
+    int64_t bytes_total = 0;
   };
   // Loads all collections of the store. A collection that cannot be loaded is listed with its
   // error. `progress` is called at intervals.

@@ -9,6 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "client/command_line/suggest.h"
 #include "engine/base/status_macros.h"
 
 namespace nearfield::server {
@@ -33,9 +34,10 @@ std::optional<std::string> ParseValue(absl::string_view text) {
   return std::string(text.substr(1, end - 1));
 }
 
-bool IsKnown(const std::string& name, const SettingList& settings) {
-  return std::any_of(settings.all().begin(), settings.all().end(),
-                     [&name](const SettingBase* setting) { return setting->name() == name; });
+std::vector<std::string> NamesOf(const SettingList& settings) {
+  std::vector<std::string> names;
+  for (const SettingBase* setting : settings.all()) names.push_back(setting->name());
+  return names;
 }
 
 }  // namespace
@@ -58,10 +60,11 @@ absl::StatusOr<std::map<std::string, std::string>> ParseConfigFile(const std::st
           place, ": '", absl::CHexEscape(line.substr(0, 100)), "' is not 'name = value'"));
     }
     ABSL_RETURN_IF_ERROR(CheckNotRenamed(place, name));
-    if (!IsKnown(name, settings)) {
-      return absl::InvalidArgumentError(absl::StrCat(place, ": unknown setting '",
-                                                     absl::CHexEscape(name.substr(0, 100)),
-                                                     "'; --help lists all"));
+    const std::vector<std::string> known = NamesOf(settings);
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(place, ": unknown setting '", absl::CHexEscape(name.substr(0, 100)), "'",
+                       DidYouMean(name.substr(0, 100), known), "; --help lists all"));
     }
     if (!values.emplace(name, *std::move(value)).second) {
       return absl::InvalidArgumentError(absl::StrCat(place, ": ", name, " is given twice"));

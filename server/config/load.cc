@@ -14,9 +14,13 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "client/command_line/completion.h"
+#include "client/command_line/man_page.h"
+#include "client/command_line/suggest.h"
 #include "engine/base/status_macros.h"
 #include "server/config/exit_code.h"
 #include "server/config/file.h"
+#include "server/config/paths.h"
 
 namespace nearfield::server {
 namespace {
@@ -41,6 +45,8 @@ struct CommandLine {
   std::string restore_from;
   bool demo = false;
   bool version = false;
+  std::string completion;
+  bool man_page = false;
   std::map<std::string, std::string> flags;  // by setting name
 };
 
@@ -57,10 +63,12 @@ void AddFlags(const Settings& settings, CLI::App* app,
               std::map<std::string, CLI::Option*>* options) {
   for (const SettingBase* setting : settings.all()) {
     const std::string text = setting->Text();
-    const std::string help = absl::StrCat(setting->help(), " [", text.empty() ? "none" : text, "; ",
-                                          setting->Allowed(), "; ", setting->environment(), "]");
-    CLI::Option* option = setting->is_switch() ? app->add_flag(setting->flag(), help)
-                                               : app->add_option(setting->flag(), help);
+    const std::string help =
+        absl::StrCat(setting->help(), " [", text.empty() ? "empty" : text, "; ", setting->Allowed(),
+                     "; ", setting->environment(), "]");
+    CLI::Option* option = setting->is_switch()
+                              ? app->add_flag(setting->flag(), help)
+                              : app->add_option(setting->flag(), help)->type_name(setting->Kind());
     (*options)[setting->name()] = option;
   }
 }
@@ -94,17 +102,26 @@ absl::StatusOr<std::optional<std::string>> ParseCommandLine(int argc, const char
                "Once the server serves, run `nearfield demo`: it loads a demo corpus, if it is not "
                "there, and prints three searches to try");
   app.add_flag("--version", line->version, "Print the version and exit");
+  app.add_option("--completion", line->completion,
+                 "Print the completion script of a shell and exit")
+      ->check(CLI::IsMember(std::vector<std::string>(kShells.begin(), kShells.end())));
+  app.add_flag("--man-page", line->man_page)->group("");  // for the build: the page is installed
   std::map<std::string, CLI::Option*> options;
   AddFlags(settings, &app, &options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     return app.help();
-  } catch (const CLI::Error& error) {
+  } catch (const CLI::ParseError& error) {
     for (int i = 1; i < argc; ++i) {
       ABSL_RETURN_IF_ERROR(CheckNotRenamedFrom("command line", argv[i], "--"));
     }
-    return absl::InvalidArgumentError(absl::StrCat("command line: ", error.what()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("command line: ", UnknownArgument(app).value_or(error.what())));
+  }
+  if (!line->completion.empty()) return CompletionScript(app, line->completion);
+  if (line->man_page) {
+    return ManPage(app, {.section = 8, .version = NEARFIELD_VERSION, .see_also = "nearfield(1)"});
   }
   for (const auto& [name, option] : options) {
     if (option->count() == 0) continue;
@@ -159,6 +176,7 @@ absl::Status Resolve(const std::map<std::string, std::string>& file, const Envir
 // Adapts the defaults to the machine and checks rules that involve several settings.
 absl::StatusOr<MemoryPlan> FinalizeSettings(const HostMachine& machine, Settings* settings) {
   ScaleDefaults(machine, settings);
+  ABSL_RETURN_IF_ERROR(ResolvePaths(ThisUser(), settings));
   ABSL_RETURN_IF_ERROR(settings->Validate());
   MemoryPlan plan = PlanMemory(*settings, machine);
   ABSL_RETURN_IF_ERROR(CheckFits(plan));

@@ -59,6 +59,8 @@ class SettingBase {
   virtual std::string Text() const = 0;
   // Returns the allowed values: "1 .. 4096", "auto|cpu|gpu".
   virtual std::string Allowed() const = 0;
+  // Returns the kind of value for --help: "NUMBER", or the choices.
+  virtual std::string Kind() const { return "NUMBER"; }
   virtual bool is_switch() const { return false; }
 
  protected:
@@ -102,6 +104,7 @@ class BytesSetting : public NumberSetting {
   using NumberSetting::NumberSetting;
   std::string Text() const override;
   std::string Allowed() const override;
+  std::string Kind() const override { return "BYTES"; }
   // If the default is in force and larger, lowers it to `bytes` or to the smallest allowed value. A
   // value that was set explicitly does not change.
   void LowerDefault(int64_t bytes);
@@ -116,10 +119,17 @@ class TextSetting : public SettingBase {
   TextSetting(SettingList& list, std::string name, std::string value, std::string help)
       : SettingBase(list, std::move(name), std::move(help)), value_(std::move(value)) {}
   const std::string& value() const { return value_; }
+  // Sets a default that is known only at run time. A value that was set explicitly does not change.
+  void SetDefault(std::string value) {
+    if (source() == SettingSource::kDefault) value_ = std::move(value);
+  }
+  // Replaces the value by an equivalent one of the same source.
+  void Replace(std::string value) { value_ = std::move(value); }
   std::string Text() const override { return value_; }
   std::string Allowed() const override {
     return "text without quotes, backslashes and control characters";
   }
+  std::string Kind() const override { return "TEXT"; }
 
  protected:
   bool Parse(std::string_view text) override;
@@ -139,6 +149,7 @@ class ChoiceSetting : public SettingBase {
   const std::string& value() const { return value_; }
   std::string Text() const override { return value_; }
   std::string Allowed() const override { return choices_; }
+  std::string Kind() const override { return choices_; }
 
  protected:
   bool Parse(std::string_view text) override;

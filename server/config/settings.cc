@@ -77,7 +77,7 @@ absl::Status Settings::Validate() const {
   }
   if (data_dir.value().empty()) {
     return Refused(data_dir,
-                   "must be a directory, or none for collections that live in memory alone");
+                   "must be a directory, or none for collections that are in memory only");
   }
   if (!snapshot_dir.value().empty() && keeps_data() &&
       Holds(data_dir.value(), snapshot_dir.value())) {

@@ -33,9 +33,11 @@ struct Settings : SettingList {
                         "atomically. Empty: none. Must be empty if listen is unix:PATH."};
 
   // Storage.
-  TextSetting data_dir{*this, "data_dir", "nearfield-data",
-                       "Directory that stores the collections. Created if it does not exist; used "
-                       "by one server at a time. none: the collections are in memory only."};
+  TextSetting data_dir{
+      *this, "data_dir", "",
+      "Directory that stores the collections. Created if it does not exist; used by one server at "
+      "a time. Default: /var/lib/nearfield for root, else nearfield in $XDG_DATA_HOME or "
+      "~/.local/share. none: the collections are in memory only."};
   TextSetting snapshot_dir{*this, "snapshot_dir", "",
                            "Directory for snapshots, outside data_dir. Created if it does not "
                            "exist. On the file system of data_dir, a snapshot shares its files and "

@@ -222,8 +222,10 @@ absl::StatusOr<std::unique_ptr<ListenSockets>> ListenSockets::Bind(
     bound = sockets->BindTcp(host, listen.substr(colon + 1), user_timeout);
   }
   if (bound.ok()) return sockets;
-  return absl::InvalidArgumentError(
-      absl::StrCat("listen = \"", listen, "\": cannot be bound: ", std::string(bound.message())));
+  const char* const advice =
+      absl::IsAlreadyExists(bound) ? "; another process, perhaps a server, listens there" : "";
+  return absl::InvalidArgumentError(absl::StrCat(
+      "listen = \"", listen, "\": cannot be bound: ", std::string(bound.message()), advice));
 }
 
 ListenSockets::~ListenSockets() {

@@ -21,6 +21,7 @@
 #include "engine/base/mutex.h"
 #include "server/config/exit_code.h"
 #include "server/config/load.h"
+#include "server/config/paths.h"
 #include "server/config/reload.h"
 #include "server/edge/descriptor_limit.h"
 #include "server/process/demo.h"
@@ -234,7 +235,7 @@ ExitCode RunWith(const Settings& settings, bool demo, Reloader::Load load,
     if (status.ok()) return Serve(make_engine, on_serving, &server, &events, log);
     server.Drain();
   }
-  log->Write(LogLevel::kError, "configuration error", {{"error", std::string(status.message())}});
+  log->Write(LogLevel::kError, "the server cannot start", {{"error", std::string(status.message())}});
   return ExitCode::kConfiguration;
 }
 
@@ -280,6 +281,7 @@ ExitCode Run(int argc, char** argv, const EngineFactory& make_engine) {
   }
   const std::string& data_dir = settings.data_dir.value();
   const bool checks = outcome->action == LoadOutcome::Action::kCheckDataDir;
+  if (!checks) MakeDefaultParent(settings);
   return checks ? CheckDataDir(data_dir) : RestoreDataDir(outcome->snapshot_dir, data_dir);
 }
 

@@ -14,10 +14,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "server/config/memory_plan.h"
 #include "server/edge/descriptor_limit.h"
 #include "server/edge/listen_sockets.h"
-#include "server/process/start_audit.h"
 
 namespace nearfield::server {
 namespace {
@@ -46,9 +44,6 @@ constexpr milliseconds kCancelledCallsWaitMin{1500};
 constexpr milliseconds kCancelledCallsWaitMax{10000};
 // Time in which callers are informed that the device is lost.
 constexpr milliseconds kLostWait{500};
-// Interval between two log lines about loading.
-constexpr int64_t kProgressUs = 2'000'000;
-
 // Removes the reflection plugin. Linking the reflection library enables reflection in every server.
 class WithoutReflection final : public grpc::ServerBuilderOption {
  public:
@@ -92,43 +87,6 @@ void SetLimits(const Settings& settings, grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                               kClientPingMsMin);
-}
-
-// Returns true if the collection was loaded and no data of it was found unreadable since.
-bool IsReadable(const NamedCollection& named) {
-  return named.load_status.ok() &&
-         (named.store == nullptr || named.store->ReadFailuresOf(named.store_id).count == 0);
-}
-
-// Logs which segment files the store's catalog did not name, and what happened to them.
-void TellOrphans(const store::OrphanReport& report, const std::string& dir, Log* log) {
-  if (report.unfinished_count > 0) {
-    log->Write(LogLevel::kInfo, "files of uploads that never ended were removed",
-               {{"files", report.unfinished_count}, {"bytes", report.unfinished_bytes}});
-  }
-  for (const auto& [path, bytes] : report.set_aside) {
-    log->Write(LogLevel::kWarning, "a segment that the catalog does not name was set aside",
-               {{"path", path}, {"bytes", bytes}});
-  }
-  for (const auto& [path, bytes] : report.left) {
-    log->Write(LogLevel::kWarning,
-               "a segment that the catalog does not name stays: the disk is full",
-               {{"path", path}, {"bytes", bytes}});
-  }
-  if (report.lost_count > 0) {
-    log->Write(LogLevel::kWarning,
-               "segments were set aside in lost/: look whether rows are missed, then remove them",
-               {{"data_dir", dir}, {"files", report.lost_count}, {"bytes", report.lost_bytes}});
-  }
-}
-
-// Logs which collections were created with a scan choice that was removed.
-void LogRemovedScans(const std::vector<store::StoredCollection>& collections, Log* log) {
-  for (const store::StoredCollection& stored : collections) {
-    if (!stored.scan_removed) continue;
-    log->Write(LogLevel::kWarning, "a collection of scan bf16 is served with int8 codes",
-               {{"collection", stored.name}});
-  }
 }
 
 }  // namespace
@@ -194,129 +152,6 @@ std::string Server::address() const {
   const std::string& listen = settings_->listen.value();
   if (absl::StartsWith(listen, "unix:")) return listen;
   return absl::StrCat(listen.substr(0, listen.rfind(':')), ":", port_);
-}
-
-absl::StatusOr<std::unique_ptr<store::Store>> Server::OpenStore() {
-  const std::string& dir = settings_->data_dir.value();
-  if (!settings_->keeps_data()) {
-    log_->Write(LogLevel::kWarning,
-                "data_dir is none: collections live in memory alone, and end with the process");
-    return nullptr;
-  }
-  store::StoreOptions options;
-  options.dir = dir;
-  options.uploads_open_max = settings_->upload_tokens_max.value();
-  options.uploads_open_per_caller_max =
-      CallerShareOf(settings_->upload_tokens_max.value(), settings_->caller_share_percent.value());
-  options.upload_idle_s_max = settings_->upload_token_s.value();
-  options.on_fatal = [log = log_](const absl::Status& status) {
-    log->Write(LogLevel::kError, "the data directory failed: the process ends, nothing is lost",
-               {{"error", status.ToString()}});
-    log->Flush();
-    _exit(static_cast<int>(ExitCode::kStorage));
-  };
-  auto opened = store::Store::Open(std::move(options));
-  if (opened.ok()) {
-    TellOrphans((*opened)->orphans(), dir, log_);
-    LogRemovedScans((*opened)->Collections(), log_);
-  }
-  return opened;
-}
-
-absl::Status Server::LoadCollections(Core* core) {
-  const TimePoint begin = clock_->Now();
-  TimePoint told = begin;
-  int64_t rows = 0;
-  absl::Status loaded = core->catalog.Load(
-      [&](const Catalog::LoadProgress& progress) {
-        if (MicrosBetween(told, clock_->Now()) < kProgressUs) return;
-        told = clock_->Now();
-        log_->Write(LogLevel::kInfo, "loading",
-                    {{"collection", progress.collection},
-                     {"bytes", progress.of_collection.bytes_read},
-                     {"bytes_total", progress.of_collection.bytes_total}});
-      },
-      [this] { return state_.phase() != ServerState::Phase::kStarting; });
-  if (!loaded.ok()) return loaded;
-  const auto collections = core->catalog.List();
-  for (const auto& named : collections) {
-    rows += named->collection->Stats().rows_count;
-    if (named->load_status.ok()) continue;
-    log_->Write(LogLevel::kError, "a collection is not served",
-                {{"collection", named->name}, {"error", named->load_status.ToString()}});
-  }
-  log_->Write(LogLevel::kInfo, "collections loaded",
-              {{"collections", static_cast<int64_t>(collections.size())},
-               {"rows", rows},
-               {"total_us", MicrosBetween(begin, clock_->Now())}});
-  return absl::OkStatus();
-}
-
-ExitCode Server::Boot(const EngineFactory& make_engine) {
-  absl::StatusOr<std::unique_ptr<store::Store>> kept = OpenStore();
-  if (!kept.ok()) {
-    log_->Write(LogLevel::kError, "the data directory cannot be opened",
-                {{"data_dir", settings_->data_dir.value()}, {"error", kept.status().ToString()}});
-    const bool wrong = absl::IsFailedPrecondition(kept.status()) ||
-                       absl::IsNotFound(kept.status()) || absl::IsInvalidArgument(kept.status()) ||
-                       absl::IsResourceExhausted(kept.status());
-    return wrong ? ExitCode::kConfiguration : ExitCode::kStorage;
-  }
-  absl::StatusOr<std::unique_ptr<Engine>> engine =
-      MakePlannedEngine(*settings_, ThisMachine(), make_engine);
-  if (!engine.ok()) {
-    log_->Write(LogLevel::kError, "the engine cannot be created",
-                {{"error", engine.status().ToString()}});
-    switch (engine.status().code()) {
-      case absl::StatusCode::kInvalidArgument:
-      case absl::StatusCode::kFailedPrecondition:
-      case absl::StatusCode::kResourceExhausted: return ExitCode::kConfiguration;
-      case absl::StatusCode::kUnavailable: return ExitCode::kDeviceLost;
-      default: return ExitCode::kFailure;
-    }
-  }
-  const EngineInfo info = (*engine)->Info();
-  log_->Write(LogLevel::kInfo, "engine ready",
-              {{"backend", info.backend == BackendKind::kGpu ? "gpu" : "cpu"},
-               {"device", info.device_name},
-               {"note", info.note},
-               {"device_bytes", (*engine)->GetCapacity().device_bytes_total},
-               {"read_bytes_per_second", static_cast<int64_t>(info.read_bytes_per_second)}});
-  const TimePoint begin = clock_->Now();
-  const absl::Status tested =
-      (*engine)->SelfTest(static_cast<uint64_t>(settings_->self_test_seed.value()));
-  if (absl::IsResourceExhausted(tested)) {
-    log_->Write(LogLevel::kError, "too little memory: nothing is served",
-                {{"error", tested.ToString()},
-                 {"memory_bytes", (*engine)->GetCapacity().device_bytes_total},
-                 {"host_memory_bytes", (*engine)->GetCapacity().host_bytes_total}});
-    return ExitCode::kConfiguration;
-  }
-  if (!tested.ok()) {
-    log_->Write(LogLevel::kError, "the self-test failed: nothing is served",
-                {{"error", tested.ToString()}});
-    return absl::IsUnavailable(tested) ? ExitCode::kDeviceLost : ExitCode::kSelfTest;
-  }
-  log_->Write(LogLevel::kInfo, "self-test passed",
-              {{"total_us", MicrosBetween(begin, clock_->Now())}});
-  auto core =
-      std::make_unique<Core>(*std::move(engine), *std::move(kept), *settings_, clock_, log_);
-  const absl::Status loaded = LoadCollections(core.get());
-  if (!loaded.ok() && !absl::IsCancelled(loaded)) {
-    log_->Write(LogLevel::kError, "loading failed", {{"error", loaded.ToString()}});
-    if (absl::IsResourceExhausted(loaded)) return ExitCode::kConfiguration;
-    return absl::IsUnavailable(loaded) ? ExitCode::kDeviceLost : ExitCode::kFailure;
-  }
-  core->audit = StartAudit(core.get(), &state_, &health_);
-  health_.SetCollections([catalog = &core->catalog](const std::string& name) {
-    const auto named = catalog->FindAny(name);
-    if (!named.ok()) return HealthService::CollectionState::kUnknown;
-    return IsReadable(**named) ? HealthService::CollectionState::kGood
-                               : HealthService::CollectionState::kDamaged;
-  });
-  state_.Serve(std::move(core));
-  if (state_.phase() == ServerState::Phase::kServing) health_.SetServing(true);
-  return ExitCode::kClean;
 }
 
 bool Server::StopGrpc(milliseconds wait) {

@@ -61,8 +61,9 @@ class Server {
 
  private:
   ServiceBase GrpcBase() { return {.service = &service_, .requests = &state_.ledger().requests}; }
-  // Returns null if no data is stored.
-  absl::StatusOr<std::unique_ptr<store::Store>> OpenStore();
+  // These return kClean, or log the reason why the process must end.
+  ExitCode OpenStore(std::unique_ptr<store::Store>* opened);
+  ExitCode MakeEngine(const EngineFactory& make_engine, std::unique_ptr<Engine>* made);
   absl::Status LoadCollections(Core* core);
   // Accepts connections from now on and passes them to gRPC.
   void StartAccepting(std::unique_ptr<ListenSockets> sockets);

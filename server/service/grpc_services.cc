@@ -36,6 +36,7 @@ AdminService::AdminService(const ServiceBase& base) : DecodingService(base) {
   Register("nearfield.v1.Admin.ListCollections", &NearfieldService::ListCollections);
   Register("nearfield.v1.Admin.GetCapacity", &NearfieldService::GetCapacity);
   Register("nearfield.v1.Admin.GetCounters", &NearfieldService::GetCounters);
+  Register("nearfield.v1.Admin.GetServerState", &NearfieldService::GetServerState);
   Register("nearfield.v1.Admin.Verify", &NearfieldService::Verify);
   Register("nearfield.v1.Admin.SetAlias", &NearfieldService::SetAlias);
   Register("nearfield.v1.Admin.DropAlias", &NearfieldService::DropAlias);

@@ -56,7 +56,7 @@ TEST(Attributes, ABuilderMakesColumns) {
   AttributeColumnBuilder years(kSpecs[0]);
   EXPECT_OK(years.Add(2020));
   years.AddMissing();
-  EXPECT_THAT(years.Add(2.5), StatusIs(kInvalidArgument, "year: a double, expected a int64"));
+  EXPECT_THAT(years.Add(2.5), StatusIs(kInvalidArgument, "year: a double, expected an int64"));
   EXPECT_THAT(years.AddList({2020}),
               StatusIs(kInvalidArgument, HasSubstr("a list, expected one value")));
   EXPECT_EQ(years.rows_count(), 2u);
@@ -73,7 +73,7 @@ TEST(Attributes, ABuilderMakesColumns) {
 
   AttributeColumnBuilder tags(kSpecs[5]);
   EXPECT_OK(tags.AddList({"a", "b"}));
-  EXPECT_THAT(tags.AddList({"a", 1}), StatusIs(kInvalidArgument, HasSubstr("a int64")));
+  EXPECT_THAT(tags.AddList({"a", 1}), StatusIs(kInvalidArgument, HasSubstr("an int64")));
   EXPECT_THAT(tags.Add("a"), StatusIs(kInvalidArgument, HasSubstr("expected a list")));
   EXPECT_OK(tags.AddList({}));
   column = tags.Take();
@@ -139,14 +139,14 @@ TEST_F(AttributeFiles, Csv) {
 
 TEST_F(AttributeFiles, ErrorsNameFileLineAndAttribute) {
   const std::tuple<std::string, std::string, std::string> cases[] = {
-      {"a.jsonl", "{}\n{\"year\":2.5}\n", "line 2: year: \"2.5\" is no whole number"},
-      {"a.jsonl", "{\"year\":\"2\"}\n", "line 1: year: \"2\" is a string, but a int64 is wanted"},
-      {"a.jsonl", "{\"year\":[2]}\n", "line 1: year: [2] is no single value"},
+      {"a.jsonl", "{}\n{\"year\":2.5}\n", "line 2: year: \"2.5\" is not a whole number"},
+      {"a.jsonl", "{\"year\":\"2\"}\n", "line 1: year: \"2\" is a string; expected an int64"},
+      {"a.jsonl", "{\"year\":[2]}\n", "line 1: year: [2] is not a single value"},
       {"a.jsonl", "{\"year\":1,\"year\":2}\n", "line 1: year: given twice"},
-      {"a.jsonl", "{\"language\":7}\n", "line 1: language: 7 is no string"},
+      {"a.jsonl", "{\"language\":7}\n", "line 1: language: 7 is not a string"},
       {"a.jsonl", "{\"tags\":\"a\"}\n", "line 1: tags: expected a JSON array"},
-      {"a.jsonl", "{\"tags\":[\"a\",null]}\n", "line 1: tags: null is no single value"},
-      {"a.jsonl", "{\"made\":\"today\"}\n", "line 1: made: \"today\" is no time in UTC"},
+      {"a.jsonl", "{\"tags\":[\"a\",null]}\n", "line 1: tags: null is not a single value"},
+      {"a.jsonl", "{\"made\":\"today\"}\n", "line 1: made: \"today\" is not a time"},
       {"a.jsonl", "[1]\n", "line 1: expected a JSON object"},
       {"a.csv", "", "line 0: expected the names"},
       {"a.csv", "year,year\n", "line 1: two columns year"},

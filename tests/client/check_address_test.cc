@@ -23,6 +23,13 @@ TEST(CheckAddress, APortBeyondTheLimitIsRefusedAndNotWrapped) {
   EXPECT_THAT(CheckAddress(""), StatusIs(kInvalidArgument));
 }
 
+// Regression: gRPC looked for a host called 52200, and the advice was to listen on it.
+TEST(CheckAddress, APortAloneIsNotAnAddress) {
+  EXPECT_THAT(CheckAddress("52200"),
+              StatusIs(kInvalidArgument,
+                       "address: 52200 has no host; give host:port, such as 127.0.0.1:52200"));
+}
+
 TEST(CheckAddress, EveryOtherFormIsLeftToGrpc) {
   for (const std::string address : {"127.0.0.1:1",
                                     "127.0.0.1:50051",

@@ -85,7 +85,7 @@ TEST_F(CliOptionsTest, AttributesStandBesideBinaryFiles) {
   EXPECT_EQ(LastBegin(server_).mode(), v1::UPLOAD_MODE_UPSERT);
   const std::string bad = folder_.Write("bad.csv", "year\n5\nfive\n");
   EXPECT_THAT(Run({"upload", "c", vectors, "--attributes", bad}),
-              Fails(2, HasSubstr("bad.csv: line 3: year: \"five\" is no whole number")));
+              Fails(2, HasSubstr("bad.csv: line 3: year: \"five\" is not a whole number")));
   ASSERT_EQ(Run({"collections", "create", "d", "--dim", "1", "--metric", "dot"}).exit_code, 0);
   EXPECT_THAT(Run({"upload", "d", vectors, "--attributes", csv}),
               Fails(2, HasSubstr("d declares none")));

@@ -89,15 +89,15 @@ TEST(FilterText, ErrorsPointAtTheColumn) {
       {"  ", 3, "a filter is expected"},
       {"yeer == 2020", 1, "declares no attribute \"yeer\"; it declares year:int64"},
       {"year = 2020", 6, "write =="},
-      {"year == ", 9, "expected a value of year, a int64, such as 2020"},
-      {"year == \"2020\"", 9, "a int64"},
-      {"year == 20.5", 9, "\"20.5\" is no whole number"},
-      {"year == 9223372036854775808", 9, "no whole number"},
-      {"year == 20x", 9, "no whole number"},
-      {"year == +7", 9, "no whole number"},
-      {"price == nan", 10, "no number that a double can hold"},
-      {"price == 1e999", 10, "no number that a double can hold"},
-      {"price == 0x10", 10, "no number that a double can hold"},
+      {"year == ", 9, "expected a value of year, an int64, such as 2020"},
+      {"year == \"2020\"", 9, "an int64"},
+      {"year == 20.5", 9, "\"20.5\" is not a whole number"},
+      {"year == 9223372036854775808", 9, "not a whole number"},
+      {"year == 20x", 9, "not a whole number"},
+      {"year == +7", 9, "not a whole number"},
+      {"price == nan", 10, "not a number that a double can hold"},
+      {"price == 1e999", 10, "not a number that a double can hold"},
+      {"price == 0x10", 10, "not a number that a double can hold"},
       {"good > true", 6, "bools have no order"},
       {"good == yes", 9, "neither true nor false"},
       {"language == de", 13, "such as \"de\""},
@@ -105,14 +105,14 @@ TEST(FilterText, ErrorsPointAtTheColumn) {
       {"language == \"\\x\"", 13, "as JSON spells it"},
       {"language == \"\xff\"", 13, "UTF-8"},
       {"language == \"\u00e9\u00e9\" or year", 25, "expected =="},
-      {"made < \"17.5.2024\"", 8, "no time in UTC"},
-      {"made < \"2024-05-17T09:30:00\"", 8, "no time in UTC"},
-      {"made < \"2024-02-30\"", 8, "no time in UTC"},
-      {"made < \"123\"", 8, "no time in UTC"},
+      {"made < \"17.5.2024\"", 8, "is not a time"},
+      {"made < \"2024-05-17T09:30:00\"", 8, "has no offset from UTC: append Z"},
+      {"made < \"2024-02-30\"", 8, "is not a time"},
+      {"made < \"123\"", 8, "is not a time"},
       {"tags == \"a\"", 6, "tags is a list"},
       {"tags in (\"a\")", 6, "tags is a list"},
       {"tags", 5, "any or all"},
-      {"language any (\"a\")", 10, "language is no list"},
+      {"language any (\"a\")", 10, "language is not a list"},
       {"year in ()", 10, "expected a value"},
       {"year in (1 2)", 12, "expected )"},
       {"year in 1", 9, "expected ("},
@@ -218,12 +218,40 @@ TEST(TimestampText, FormsAndRefusals) {
   EXPECT_EQ(*ParseTimestamp("2024-05-17T09:30:00.000001Z"), half_past_nine + 1us);
   EXPECT_EQ(*ParseTimestamp("2024-05-17T09:30:00.5Z"), half_past_nine + 500ms);
   EXPECT_EQ(*ParseTimestamp("2024-02-29"), Timestamp(sys_days(2024y / 2 / 29)));
-  for (const std::string_view text :
-       {"", "2024", "2024-5-17", "2023-02-29", "2024-00-10", "2024-13-01", "2024-05-17T",
-        "2024-05-17T09:30", "2024-05-17T09Z", "2024-05-17T24:00Z", "2024-05-17T09:60Z",
-        "2024-05-17T23:59:60Z", "2024-05-17T09:30:00.Z", "2024-05-17T09:30:00.1234567Z",
-        "2024-05-17T09:30:00+02:00", "2024-05-17 09:30:00Z", "2024-05-17Z", "-2024-05-17"}) {
-    EXPECT_THAT(ParseTimestamp(text), StatusIs(kInvalidArgument, HasSubstr("no time in UTC")))
+  for (const std::string_view same :
+       {"2024-05-17T11:30:00+02:00", "2024-05-17T11:30+02:00", "2024-05-16T23:30:00.000-10:00",
+        "2024-05-17t15:15:00.0+05:45", "2024-05-17T09:30:00+00:00", "2024-05-17T09:30:00z"}) {
+    EXPECT_THAT(ParseTimestamp(same), IsOkAndHolds(half_past_nine)) << same;
+  }
+  EXPECT_THAT(ParseTimestamp("2024-05-17T09:30:00.1234567Z"),
+              StatusIs(kInvalidArgument, HasSubstr("finer than a microsecond")));
+  for (const std::string_view local : {"2024-05-17T09:30:00", "2024-05-17T09:30:00.123456"}) {
+    EXPECT_THAT(ParseTimestamp(local), StatusIs(kInvalidArgument, HasSubstr("no offset from UTC")));
+  }
+  for (const std::string_view text : {"",
+                                      "2024",
+                                      "2024-5-17",
+                                      "2023-02-29",
+                                      "2024-00-10",
+                                      "2024-13-01",
+                                      "2024-05-17T",
+                                      "2024-05-17T09Z",
+                                      "2024-05-17T24:00Z",
+                                      "2024-05-17T09:60Z",
+                                      "2024-05-17T23:59:60Z",
+                                      "2024-05-17T23:59:60+01:00",
+                                      "2024-05-17T09:30:00.Z",
+                                      "2024-05-17 09:30:00Z",
+                                      "2024-05-17Z",
+                                      "-2024-05-17",
+                                      " 2024-05-17",
+                                      "2024-05-17 ",
+                                      "2024-05-17T09:30:00Z ",
+                                      "+024-05-17",
+                                      "2024-05-17T9:30:00Z",
+                                      "2024-05-17T09:30:00+25:00",
+                                      "infinite-future"}) {
+    EXPECT_THAT(ParseTimestamp(text), StatusIs(kInvalidArgument, HasSubstr("is not a time")))
         << text;
   }
 }

@@ -1,5 +1,10 @@
 #include "client/formats/row_source.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+
 #include "client/formats/id_file.h"
 #include "client/formats/query_set.h"
 #include "tests/client/prelude.h"
@@ -25,6 +30,25 @@ RowBatch ReadAll(RowSource& source, uint64_t bytes_max) {
     all.payloads.insert(all.payloads.end(), batch.payloads.begin(), batch.payloads.end());
   }
 }
+
+// A pipe that already holds its text.
+class FilledPipe {
+ public:
+  explicit FilledPipe(std::string_view text) {
+    EXPECT_EQ(pipe2(ends_.data(), O_CLOEXEC), 0);
+    EXPECT_EQ(write(ends_[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    close(ends_[1]);
+  }
+  FilledPipe(const FilledPipe&) = delete;
+  FilledPipe& operator=(const FilledPipe&) = delete;
+  ~FilledPipe() { close(ends_[0]); }
+
+  // Returns its name, in the form of bash's <(command).
+  std::string path() const { return Cat("/dev/fd/", ends_[0]); }
+
+ private:
+  std::array<int, 2> ends_ = {};
+};
 
 uint64_t TotalBytes(const std::vector<std::string>& texts) {
   uint64_t total = 0;
@@ -62,6 +86,52 @@ TEST_F(RowSources, AnyBatchSizeGivesTheSameRows) {
       EXPECT_EQ(TotalBytes(all.payloads), source->shape().payload_bytes);
     }
   }
+}
+
+TEST_F(RowSources, RewindBeginsAgain) {
+  const std::string payloads = folder_.Write("p.jsonl", "{\"id\":7}\n{\"id\":8}\n{\"id\":9}\n");
+  const std::string rows = folder_.Write("r.jsonl", "{\"vector\":[1]}\n{\"vector\":[2]}\n");
+  for (const RowSourceOptions& options :
+       {RowSourceOptions{.path = vectors_, .payloads_path = payloads, .id_field = "id"},
+        RowSourceOptions{.path = rows}}) {
+    ASSERT_OK_AND_ASSIGN(const auto source, OpenRowSource(options));
+    const RowBatch first = ReadAll(*source, 1);
+    source->Rewind();
+    RowBatch part;
+    ASSERT_OK(source->Next(1, &part));
+    source->Rewind();
+    const RowBatch again = ReadAll(*source, 1);
+    EXPECT_EQ(again.ids, first.ids);
+    EXPECT_EQ(again.vectors, first.vectors);
+    EXPECT_EQ(again.payloads, first.payloads);
+  }
+}
+
+TEST_F(RowSources, EveryFileMayBeAPipe) {
+  const std::string attributes_csv = "year\n1\n\n3\n";
+  const std::string attributes_json = "{\"year\":1}\n{}\n{\"year\":3}\n";
+  for (const std::string& attributes : {attributes_csv, attributes_json}) {
+    const FilledPipe vectors(Npy(NpyHeaderText("<f4", "(3, 2)"), Bytes(values_)));
+    const FilledPipe ids("7\n8\n9\n");
+    const FilledPipe payloads("{\"a\":1}\n{}\n{\"a\":3}\n");
+    const FilledPipe years(attributes);
+    ASSERT_OK_AND_ASSIGN(const auto source,
+                         OpenRowSource({.path = vectors.path(),
+                                        .format = FileFormat::kNpy,
+                                        .id_type = IdType::kUint64,
+                                        .ids_path = ids.path(),
+                                        .payloads_path = payloads.path(),
+                                        .attributes = {{"year", AttributeType::kInt64}},
+                                        .attributes_path = years.path()}));
+    EXPECT_THAT(source->shape().rows_with_attribute, ElementsAre(2));
+    const RowBatch all = ReadAll(*source, 1000);
+    EXPECT_EQ(all.ids, IdColumn(std::vector<uint64_t>{7, 8, 9}));
+    EXPECT_EQ(all.vectors, Bytes(values_));
+    EXPECT_THAT(all.payloads, ElementsAre("{\"a\":1}", "{}", "{\"a\":3}"));
+  }
+  const FilledPipe ids(Npy(NpyHeaderText("<u8", "(2,)"), Bytes(std::vector<uint64_t>{5, 6})));
+  EXPECT_THAT(ReadIds(ids.path(), IdType::kUint64),
+              IsOkAndHolds(IdColumn(std::vector<uint64_t>{5, 6})));
 }
 
 TEST_F(RowSources, RowsWithoutIdsAreNumberedFromZero) {

@@ -189,9 +189,46 @@ TEST(VectorFile, OpensFilesAndNamesWhatItCannotOpen) {
   EXPECT_THAT(VectorFile::Open(folder.path() + "/none.npy", FileFormat::kNpy, std::nullopt),
               StatusIs(kNotFound, HasSubstr("none.npy")));
   EXPECT_THAT(VectorFile::Open(folder.path(), FileFormat::kNpy, std::nullopt),
-              StatusIs(kInvalidArgument, HasSubstr("not a regular file")));
+              StatusIs(kInvalidArgument, HasSubstr("neither a regular file nor a pipe")));
   EXPECT_FALSE(
       VectorFile::Open(folder.Write("empty.npy", ""), FileFormat::kNpy, std::nullopt).ok());
+}
+
+TEST(VectorFile, EveryNonFiniteElementIsFound) {
+  const TempFolder folder;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const float bad : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
+    for (size_t at = 0; at < 6; ++at) {
+      std::vector<float> values = {1, -2, 3.4e38F, 0, -1e-45F, 6};
+      values[at] = bad;
+      const std::string fvecs = Fvecs({{values[0], values[1], values[2]},  //
+                                       {values[3], values[4], values[5]}});
+      for (const auto& [name, bytes] :
+           {std::pair("a.fbin", Fbin(2, 3, values)), std::pair("a.fvecs", fvecs)}) {
+        const std::string path = folder.Write(name, bytes);
+        ASSERT_OK_AND_ASSIGN(const auto file,
+                             VectorFile::Open(path, *FormatOf(path), std::nullopt));
+        const std::string place = Cat("row ", at / 3, ": element ", at % 3, " is infinite or NaN");
+        EXPECT_THAT(file.CheckRows(), StatusIs(kInvalidArgument, HasSubstr(place)));
+      }
+    }
+  }
+}
+
+TEST(VectorFile, HalvesAreCheckedAndZeroRowsCounted) {
+  const TempFolder folder;
+  const auto check = [&](DataType dtype, const std::vector<uint16_t>& words) {
+    const std::string descr = dtype == DataType::kFloat16 ? "<f2" : "<u2";
+    const std::string path = folder.Write(
+        "a.npy", Npy(NpyHeaderText(descr, Cat("(", words.size() / 2, ", 2)")), Bytes(words)));
+    return VectorFile::Open(path, FileFormat::kNpy, dtype)->CheckRows();
+  };
+  EXPECT_THAT(check(DataType::kFloat16, {0, 0x8000, 0x7bff, 0xfbff, 0, 1}), IsOkAndHolds(1u));
+  EXPECT_THAT(check(DataType::kBFloat16, {0, 0, 0x7c00, 0x7f7f, 0x8000, 0}), IsOkAndHolds(2u));
+  EXPECT_THAT(check(DataType::kFloat16, {0, 0, 0, 0x7c00}),
+              StatusIs(kInvalidArgument, HasSubstr("row 1: element 1")));
+  EXPECT_THAT(check(DataType::kBFloat16, {0xff80, 0}),
+              StatusIs(kInvalidArgument, HasSubstr("row 0: element 0")));
 }
 
 TEST(VectorFile, TheFormatFollowsFromTheName) {
@@ -199,7 +236,10 @@ TEST(VectorFile, TheFormatFollowsFromTheName) {
   EXPECT_EQ(*FormatOf("b.fbin"), FileFormat::kFbin);
   EXPECT_EQ(*FormatOf("b.fvecs"), FileFormat::kFvecs);
   EXPECT_EQ(*FormatOf("b.jsonl"), FileFormat::kJsonl);
-  EXPECT_THAT(FormatOf("b.csv"), StatusIs(kInvalidArgument, HasSubstr("--format")));
+  EXPECT_EQ(*FormatOf("-"), FileFormat::kJsonl);
+  EXPECT_EQ(*FormatOf("/dev/fd/63"), FileFormat::kJsonl);
+  EXPECT_EQ(*FormatOf("-", FileFormat::kNpy), FileFormat::kNpy);
+  EXPECT_THAT(FormatOf("b.bin"), StatusIs(kInvalidArgument, HasSubstr("--format")));
 }
 
 }  // namespace

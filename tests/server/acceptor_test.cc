@@ -217,9 +217,10 @@ TEST_F(AcceptorTest, StopEndsAPauseAtOnce) {
 TEST(ListenSocketsTest, ASecondListenerOnAnAddressIsAnErrorThatNamesIt) {
   const auto first = Bind("127.0.0.1:0");
   const std::string address = absl::StrCat("127.0.0.1:", first->port());
-  EXPECT_THAT(
-      std::string(ListenSockets::Bind(address, kUserTimeout).status().message()),
-      HasSubstr(absl::StrCat("listen = \"", address, "\": cannot be bound: bind: Address")));
+  EXPECT_THAT(std::string(ListenSockets::Bind(address, kUserTimeout).status().message()),
+              HasSubstr(absl::StrCat(
+                  "listen = \"", address,
+                  "\": cannot be bound: bind: Address already in use; another process")));
   EXPECT_FALSE(ListenSockets::Bind(absl::StrCat("0.0.0.0:", first->port()), kUserTimeout).ok());
   EXPECT_FALSE(ListenSockets::Bind("256.0.0.1:0", kUserTimeout).ok());
 }

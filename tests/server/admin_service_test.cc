@@ -1,8 +1,10 @@
 // Tests of Admin and health over a real channel, and of the server's life as callers see it.
+#include <filesystem>
 #include <future>
 #include <thread>
 
 #include "tests/server/server_fixture.h"
+#include "tests/server/store/model_store.h"
 
 namespace nearfield::server {
 namespace {
@@ -189,6 +191,23 @@ TEST_F(AdminServiceTest, AnEngineThatCannotBeMadeHasItsExitCode) {
                                 -> absl::StatusOr<std::unique_ptr<Engine>> { return e; }),
               code);
   }
+}
+
+// Regression: a start that failed left a new data directory, which the next start found empty.
+TEST_F(AdminServiceTest, AStartThatFailsLeavesNoDataDirectory) {
+  const store::TempDir dir;
+  Set(settings_.data_dir, dir / "data");
+  Listen();
+  const auto no_engine = [](const EngineOptions&) -> absl::StatusOr<std::unique_ptr<Engine>> {
+    return absl::ResourceExhaustedError("memory");
+  };
+  EXPECT_EQ(server_->Boot(no_engine), ExitCode::kConfiguration);
+  script_->self_test_differs = true;
+  EXPECT_EQ(Boot(), ExitCode::kSelfTest);
+  EXPECT_FALSE(std::filesystem::exists(settings_.data_dir.value()));
+  script_->self_test_differs = false;
+  EXPECT_EQ(Boot(), ExitCode::kClean);
+  EXPECT_TRUE(store::Store::IsIn(settings_.data_dir.value()));
 }
 
 // Regression: on a machine with a device node but no usable GPU, rows took half of the memory,

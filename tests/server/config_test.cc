@@ -3,12 +3,14 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "server/config/load.h"
+#include "server/config/paths.h"
 
 #include "tests/server/prelude.h"
 
@@ -216,6 +218,32 @@ TEST_F(ConfigTest, TheProcessHasTheVariablesOfTheServerAlone) {
   EXPECT_EQ(environment.count("NEARBY"), 0u);
 }
 
+TEST_F(ConfigTest, TheDefaultDataDirectoryDependsOnTheUserAlone) {
+  EXPECT_EQ(DefaultDataDir({.is_root = true, .xdg_data_home = "/x", .home = "/root"}),
+            "/var/lib/nearfield");
+  EXPECT_EQ(DefaultDataDir({.xdg_data_home = "/x/share", .home = "/home/a"}), "/x/share/nearfield");
+  EXPECT_EQ(DefaultDataDir({.home = "/home/a"}), "/home/a/.local/share/nearfield");
+  EXPECT_EQ(DefaultDataDir({.xdg_data_home = "share", .home = "/home/a"}),
+            "/home/a/.local/share/nearfield")
+      << "a relative XDG_DATA_HOME counts as absent";
+  ASSERT_OK(Load({}));
+  EXPECT_EQ(settings_.data_dir.value(), DefaultDataDir(ThisUser()));
+  EXPECT_EQ(settings_.data_dir.source(), SettingSource::kDefault);
+  Settings homeless;
+  ASSERT_OK(ResolvePaths({}, &homeless));
+  EXPECT_THAT(homeless.Validate(), FailsWith(kInvalidArgument, "data_dir = \"\""));
+}
+
+TEST_F(ConfigTest, RelativePathsBecomeAbsolute) {
+  ASSERT_OK(Load({"--data-dir", "rows", "--snapshot-dir", "../snapshots", "--audit-dir", "/a",
+                  "--port-file", "none"}));
+  const std::string here = std::filesystem::current_path().string();
+  EXPECT_EQ(settings_.data_dir.value(), here + "/rows");
+  EXPECT_EQ(settings_.snapshot_dir.value(), here + "/../snapshots");
+  EXPECT_EQ(settings_.audit_dir.value(), "/a");
+  EXPECT_EQ(settings_.port_file.value(), here + "/none");
+}
+
 TEST_F(ConfigTest, AnEmptyDataDirectoryIsRefused) {
   EXPECT_THAT(Load({"--data-dir", ""}), FailsWith(kInvalidArgument, "data_dir = \"\""));
   EXPECT_OK(Load({"--data-dir", "none"}));
@@ -230,6 +258,15 @@ TEST_F(ConfigTest, HelpNamesEverySettingItsVariableAndTheExitCodes) {
   }
   EXPECT_THAT(help.output, HasSubstr("Exit codes:"));
   EXPECT_THAT(Load({"--version"})->output, HasSubstr("nearfield-server "));
+}
+
+TEST_F(ConfigTest, AMisspelledNameIsAnsweredWithTheRightOne) {
+  EXPECT_THAT(Load({"--lisen", "127.0.0.1:1"}),
+              FailsWith(kInvalidArgument, "--lisen: no such option; did you mean --listen?"));
+  EXPECT_THAT(Load({"--k-mx=3"}), FailsWith(kInvalidArgument, "did you mean --k-max?"));
+  EXPECT_THAT(Load({"serve"}), FailsWith(kInvalidArgument, "serve: an argument too many"));
+  EXPECT_THAT(Load({"--config", File("listn = \"x\"\n")}),
+              FailsWith(kInvalidArgument, "unknown setting 'listn'; did you mean listen?"));
 }
 
 TEST_F(ConfigTest, EverySettingHasItsOwnName) {

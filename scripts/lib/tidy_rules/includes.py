@@ -34,7 +34,7 @@ LAYERS: dict[str, frozenset[str]] = {
         "engine/search": "engine/oracle engine/backend engine/corpus engine/bound engine/score engine/base engine/include",
         "engine": "engine/search engine/cpu engine/gpu engine/gpu/runtime engine/oracle engine/backend engine/corpus engine/plan engine/score engine/base "
         "engine/include",
-        "server/config": "engine/include engine/base",
+        "server/config": "engine/include engine/base client/command_line",
         "server/convert": "engine/include engine/base server/attributes server/audit server/collections server/scheduler/search_request.h server/scheduler/retry_hint.h "
         "server/scheduler/pass_counter.h server/edge/accept_counts.h proto",
         "server/scheduler": "engine/include engine/base server/telemetry",
@@ -51,11 +51,12 @@ LAYERS: dict[str, frozenset[str]] = {
         "server/collections server/store server/calls server/service server/edge server/telemetry proto",
         "client/cpp": "client/formats/text.h client/formats/utf8.h client/formats/status_macros.h proto",
         "client/formats": "client/cpp",
-        "client/cli": "client/cpp client/formats proto",
+        "client/command_line": "",
+        "client/cli": "client/cpp client/formats client/command_line proto",
         "tests": "engine engine/include engine/base engine/score engine/bound engine/backend engine/corpus engine/search "
         "engine/plan engine/cpu engine/oracle engine/topk engine/gpu engine/gpu/memory engine/gpu/runtime engine/gpu/kernels "
         "server/config server/convert server/scheduler server/store server/attributes server/audit server/collections "
-        "server/process server/edge server/telemetry server/calls server/service client/cpp client/formats client/cli proto",
+        "server/process server/edge server/telemetry server/calls server/service client/cpp client/formats client/command_line client/cli proto",
     }.items()
 }
 

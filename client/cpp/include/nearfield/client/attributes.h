@@ -29,6 +29,7 @@ enum class AttributeType : uint8_t {
 
 // "int64", "double", "bool", "keyword", "timestamp".
 std::string_view Name(AttributeType type);
+std::string WithArticle(AttributeType type);  // "an int64", "a keyword"
 std::optional<AttributeType> ParseAttributeType(std::string_view name);
 
 // An attribute that a collection declares; fixed when the collection is created.

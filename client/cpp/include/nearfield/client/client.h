@@ -129,6 +129,10 @@ class Client {
   absl::StatusOr<Capacity> GetCapacity(const CallOptions& options = {});
   absl::StatusOr<Counters> GetCounters(const CallOptions& options = {});
 
+  // Returns whether the server serves and how far its start is. Answered in every phase. Not
+  // retried.
+  absl::StatusOr<ServerState> GetServerState(const CallOptions& options = {});
+
   // Returns the health (grpc.health.v1) of a service by its full name; empty: of the server. Not
   // retried.
   absl::StatusOr<Health> CheckHealth(std::string_view service = "",

@@ -333,6 +333,30 @@ struct Counters {
   uint64_t log_lines_dropped_count = 0;  // because the reader of the log was too slow
 };
 
+// The phase of a server, and how far its start is. kLost: the device is lost, the process ends.
+enum class ServerPhase : uint8_t {
+  kUnknown = 0,
+  kStarting = 1,
+  kServing = 2,
+  kDraining = 3,
+  kLost = 4
+};
+std::string_view Name(ServerPhase phase);  // "starting"
+
+struct ServerState {
+  // The loading of stored collections at the start.
+  struct Loading {
+    uint64_t collections_loaded = 0;
+    uint64_t collections_count = 0;
+    uint64_t bytes_read = 0;  // of their files
+    uint64_t bytes_total = 0;
+    std::optional<uint64_t> seconds_left;  // an estimate; absent: too early
+  };
+  ServerPhase phase = ServerPhase::kUnknown;
+  std::string reason;              // why it does not serve; empty: it serves
+  std::optional<Loading> loading;  // present during the loading
+};
+
 enum class Health : uint8_t { kUnknown = 0, kServing = 1, kNotServing = 2, kServiceUnknown = 3 };
 
 // "SERVING", "NOT_SERVING", ...
