@@ -172,9 +172,7 @@ absl::Status BatchSearch::Search(const SearchJob& job, SearchOutput& out,
   for (int64_t first = 0; first < queries;) {
     ABSL_RETURN_IF_ERROR(job.CheckCancelled());
     const Shape shape = ShapeBatch(job, first);
-    const bool one_by_one =
-        core_.has_one_query_kernel() && !plan::PrefersBatch(WorkOf(core_, job, shape.queries));
-    if (shape.queries == 0 || one_by_one) {
+    if (shape.queries == 0 || !plan::PrefersBatch(WorkOf(core_, job, shape.queries))) {
       left.push_back(first++);
       continue;
     }

@@ -73,6 +73,7 @@ plan::ScanWork WorkOf(const GpuCore& core, const SearchJob& job, int64_t queries
           .queries = queries,
           .queries_of_pass =
               BatchQueriesAtOnce(core.batch_device(), kBatchQueriesMax, codes.code_bytes),
+          .one_by_one = core.has_one_query_kernel(),
           .rates = core.scan_rates()};
 }
 

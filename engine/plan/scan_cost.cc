@@ -73,8 +73,12 @@ double RowScanTime(const ScanWork& work) {
   return kRowsFixed + passes * (kRowsOfPass + bytes / work.rates.float_rows_bytes_per_us);
 }
 
-double CodeScanTime(const ScanWork& work) { return std::min(OneByOneTime(work), BatchTime(work)); }
+double CodeScanTime(const ScanWork& work) {
+  return PrefersBatch(work) ? BatchTime(work) : OneByOneTime(work);
+}
 
-bool PrefersBatch(const ScanWork& work) { return BatchTime(work) < OneByOneTime(work); }
+bool PrefersBatch(const ScanWork& work) {
+  return !work.one_by_one || BatchTime(work) < OneByOneTime(work);
+}
 
 }  // namespace nearfield::plan

@@ -30,6 +30,7 @@ struct ScanWork {
   int64_t code_bytes = 0;  // of a row, including its bound
   int64_t queries = 0;
   int64_t queries_of_pass = 128;  // that share one read of the codes
+  bool one_by_one = true;         // the device can search codes for one query
   ScanRates rates;
 };
 

@@ -117,8 +117,8 @@ TEST(ScanChoiceTest, FewQueriesGoOneByOneAndManyTogether) {
 }
 
 TEST(ScanChoiceTest, ASlowerMemoryFavorsCodesInSmallerCorpora) {
-  // Returns the least corpus, in powers of two, for which one query prefers codes.
-  const auto least = [](double read_bytes_per_second) {
+  // Returns the smallest corpus, in powers of two, for which one query prefers codes.
+  const auto smallest = [](double read_bytes_per_second) {
     Device device = kLargeDevice;
     device.read_bytes_per_second = read_bytes_per_second;
     ScanWork work = {
@@ -126,8 +126,8 @@ TEST(ScanChoiceTest, ASlowerMemoryFavorsCodesInSmallerCorpora) {
     while (!PrefersCodes(work)) work.rows *= 2;
     return work.rows;
   };
-  EXPECT_LT(least(1.0e12), least(4.4e12));
-  EXPECT_LT(least(3.0e11), least(1.0e12));
+  EXPECT_LT(smallest(1.0e12), smallest(4.4e12));
+  EXPECT_LT(smallest(3.0e11), smallest(1.0e12));
 }
 
 TEST(ScanChoiceTest, NoRateExceedsTheMemory) {

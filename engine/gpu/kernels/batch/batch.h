@@ -81,7 +81,7 @@ struct BatchStage {
   bool last = false;
 };
 
-// What the kernels need to know of a device.
+// Properties of a device that decide how its kernels run.
 struct BatchDevice {
   int sm_count = 0;
   int64_t shared_bytes_per_sm = 0;

@@ -41,8 +41,8 @@ struct EngineOptions {
   int32_t k_max = kKMax;
   // Maximum queries of a batch; determines the GPU workspace. 1 .. 65,536.
   int32_t batch_max = 1024;
-  // Use only what every GPU of this compute capability has: 75 for 7.5, 80, 86, ...; 0: all that the
-  // device has. The answers are the same; a lower value is for tests.
+  // Use only what every GPU of this compute capability has: 75 for 7.5, 80, 86, ...; 0: all that
+  // the device has. The answers are the same; a lower value is for tests.
   int32_t gpu_capability_max = 0;
   // Maximum ordinals of a collection, in use by live rows and by deleted rows whose ordinals are
   // not released yet (row_filter.h). 1 .. 2^32; smaller values are for tests.
