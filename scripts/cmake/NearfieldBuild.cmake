@@ -141,7 +141,7 @@ endfunction()
 # MAN makes it print the page, COMPLETION and the name of a shell the script for it. Target PROGRAM_docs.
 function(nearfield_program_docs PROGRAM SECTION)
   cmake_parse_arguments(ARG "" "" "MAN;COMPLETION" ${ARGN})
-  set(folder ${CMAKE_BINARY_DIR}/doc)
+  set(folder ${PROJECT_BINARY_DIR}/doc)
   set(page ${folder}/man/${PROGRAM}.${SECTION})
   set(bash ${folder}/bash-completion/${PROGRAM})
   set(zsh ${folder}/zsh/_${PROGRAM})

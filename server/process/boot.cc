@@ -11,6 +11,8 @@
 namespace nearfield::server {
 namespace {
 
+// The default of data_dir in earlier versions: relative to the working directory.
+constexpr char kDefaultDirBefore[] = "nearfield-data";
 // Interval between two log lines about loading.
 constexpr int64_t kProgressUs = 2'000'000;
 
@@ -81,6 +83,13 @@ ExitCode Server::OpenStore(std::unique_ptr<store::Store>* opened) {
   log_->Write(
       LogLevel::kInfo, is_new ? "data directory created" : "data directory opened",
       {{"data_dir", dir}, {"collections", static_cast<int64_t>((*store)->Collections().size())}});
+  if (is_new && settings_->data_dir.source() == SettingSource::kDefault &&
+      store::Store::IsIn(kDefaultDirBefore)) {
+    log_->Write(LogLevel::kWarning,
+                "the working directory has a data directory that is not served: it was the default "
+                "of earlier versions",
+                {{"data_dir", kDefaultDirBefore}});
+  }
   TellOrphans((*store)->orphans(), dir, log_);
   LogRemovedScans((*store)->Collections(), log_);
   *opened = *std::move(store);

@@ -66,5 +66,29 @@ TEST_F(CliTest, SnapshotsAndCompactionTellWhatTheServerSaid) {
               Fails(3, HasSubstr("snapshot_dir is not set")));
 }
 
+TEST_F(CliTest, HealthOfAServerThatStartsReportsItsProgress) {
+  server_.Listen();
+  EXPECT_THAT(Run({"health"}),
+              FailsPrinting(1, HasSubstr("NOT_SERVING: the server is starting: ")));
+  server_.OnReply<v1::GetServerStateResponse>("GetServerState", [](auto* response) {
+    response->set_reason("loading");
+    v1::LoadProgress* loading = response->mutable_loading();
+    loading->set_collections_loaded(3);
+    loading->set_collections_count(7);
+    loading->set_bytes_read(41);
+    loading->set_bytes_total(100);
+    loading->set_seconds_left(20);
+  });
+  EXPECT_THAT(Run({"health", "--json"}),
+              FailsPrinting(1,
+                            "{\"service\":\"\",\"status\":\"NOT_SERVING\",\"phase\":\"starting\","
+                            "\"reason\":\"loading\",\"collections_loaded\":3,"
+                            "\"collections_count\":7,\"bytes_read\":41,\"bytes_total\":100,"
+                            "\"seconds_left\":20}\n"));
+  // An older server does not know the call.
+  server_.Refuse("GetServerState", {{absl::UnimplementedError("unknown")}});
+  EXPECT_THAT(Run({"health"}), FailsPrinting(1, "NOT_SERVING\n"));
+}
+
 }  // namespace
 }  // namespace nearfield::client

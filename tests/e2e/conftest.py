@@ -143,10 +143,13 @@ def nearfield(request: pytest.FixtureRequest, tmp_path: Path):
 
 @pytest.fixture
 def offline(request: pytest.FixtureRequest):
-    """offline(*arguments) -> the finished process of the server program, which must end by itself."""
-    def run(*arguments) -> subprocess.CompletedProcess:
-        return subprocess.run([request.config.getoption("--server"), *map(str, arguments)], capture_output=True, text=True,
-                              timeout=DEADLINE_S, check=False)
+    """offline(*arguments, cwd=None) -> the finished process of the server program, which must end by
+    itself."""
+    program = Path(request.config.getoption("--server")).resolve()
+
+    def run(*arguments, cwd: Path | None = None) -> subprocess.CompletedProcess:
+        return subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=DEADLINE_S, check=False,
+                              cwd=cwd)
     return run
 
 

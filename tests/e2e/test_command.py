@@ -6,8 +6,10 @@ from __future__ import annotations
 import json
 import random
 import socket
+import subprocess
 import threading
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from types import SimpleNamespace
 
 import attributes
@@ -346,3 +348,38 @@ def test_counters_tell_what_was_done(start, nearfield, books):
     assert passes["bytes_read"] > 0 and passes["candidates"] >= 21
     assert set(counters["audit"].values()) == {0}
     assert "escalations  none\n" in nearfield(server, "counters").out
+
+
+def test_pipes_are_files(request, start, nearfield, tmp_path):
+    """Vectors, ids, payloads and queries through bash's <(command), and the README's upload twice."""
+    server = start("--data-dir", "none")
+    np.save(tmp_path / "v.npy", np.eye(3, DIM, dtype=np.float32))
+    program = Path(request.config.getoption("--cli")).resolve()
+
+    def in_bash(line: str) -> str:
+        done = subprocess.run(["bash", "-c", line.replace("nearfield", f"'{program}' -a {server.address}", 1)], cwd=tmp_path,
+                              capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    upload = ("nearfield upload docs <(cat v.npy) --format npy --create --if-missing --mode upsert --metric dot "
+              "--ids <(seq 7 9) --payloads <(printf '{\"n\": %s}\\n' 1 2 3) --attribute n:int64 "
+              "--attributes <(printf 'n\\n1\\n\\n3\\n') --json")
+    assert json.loads(in_bash(upload))["rows_replaced"] == 0
+    assert json.loads(in_bash(upload))["rows_replaced"] == 3
+    assert nearfield(server, "count", "docs", "--filter", "n >= 1 and id in (7, 9)").out == "2\n"
+    found = json.loads(in_bash("nearfield search docs --queries <(echo '[0, 1, 0, 0]') -k 1 --json"))
+    assert [each["id"] for each in found["neighbors"]] == [8]
+
+
+def test_times_of_rfc_3339_are_the_same_in_rows_and_filters(start, nearfield, tmp_path):
+    server = start("--data-dir", "none")
+    noon = datetime(2024, 5, 17, 12, tzinfo=timezone(timedelta(hours=2)))
+    rows = tmp_path / "r.jsonl"
+    rows.write_text("".join(json.dumps({"id": number, "vector": [1], "made": (noon + timedelta(hours=number)).isoformat()}) + "\n"
+                            for number in range(3)))
+    nearfield(server, "upload", "c", rows, "--create", "--metric", "dot", "--attribute", "made:timestamp")
+    assert nearfield(server, "count", "c", "--filter", 'made >= "2024-05-17T11:00:00Z"').out == "2\n"
+    assert nearfield(server, "count", "c", "--filter", f'made == "{noon.isoformat()}"').out == "1\n"
+    refused = nearfield(server, "count", "c", "--filter", f'made == "{noon.replace(tzinfo=None).isoformat()}"', code=2)
+    assert "has no offset from UTC" in refused.err

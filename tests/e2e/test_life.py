@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from pathlib import Path
 
@@ -223,3 +224,26 @@ def test_the_command_finds_and_verifies(start, nearfield, tmp_path, rng):
     assert (cost["scan_precision"], cost["escalations"]) == ("rows", {"tighter": 0, "canonical": 0})
     assert (cost["read_limit_share"] is None) == (cost["read_ns_min"] == 0 or cost["device_us"] == 0)
     nearfield(server, "search", "nowhere", "--id", "1", code=1)
+
+
+def test_the_default_data_directory_does_not_depend_on_the_working_directory(offline, tmp_path):
+    share = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+    expected = "/var/lib/nearfield" if os.geteuid() == 0 else f"{share}/nearfield"
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        done = offline("--check-config", "--snapshot-dir", "s", cwd=tmp_path / name)
+        assert f'data_dir = "{expected}"  # default\n' in done.stdout, done.stderr
+        assert f'snapshot_dir = "{tmp_path / name / "s"}"  # flag\n' in done.stdout
+
+
+@pytest.mark.parametrize(("arguments", "word"), [(["--memory-bytes", "16TiB"], "memory_bytes"), (["--listen", "{used}"], "in use")])
+def test_a_start_that_fails_leaves_nothing(shared, offline, tmp_path, arguments, word):
+    done = offline("--data-dir", "data", *(each.format(used=shared.address) for each in arguments), cwd=tmp_path)
+    assert done.returncode == 2 and word in done.stderr, done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_state_of_a_server_that_serves(shared, nearfield):
+    state = shared.admin.GetServerState(shared.pb.GetServerStateRequest(), timeout=60)
+    assert (state.phase, state.reason, state.HasField("loading")) == (shared.pb.SERVER_PHASE_SERVING, "", False)
+    assert nearfield(shared, "health", "--json").json == [{"service": "", "status": "SERVING"}]

@@ -82,7 +82,9 @@ def test_the_manual_page_has_no_warnings(programs, tmp_path, name, section, part
     file = tmp_path / f"{name}.{section}"
     file.write_text(output(program, *page))
     if shutil.which("mandoc"):
-        output("mandoc", "-Tlint", "-Wwarning", file)
+        lint = subprocess.run(["mandoc", "-Tlint", "-Wwarning", file], capture_output=True, text=True, check=False).stdout
+        # A date would differ from build to build.
+        assert [line for line in lint.splitlines() if "missing date" not in line] == []
     formatter = shutil.which("man") or shutil.which("groff")
     if formatter is None:
         pytest.skip("neither man nor groff is installed")

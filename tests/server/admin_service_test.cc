@@ -159,7 +159,8 @@ TEST_F(AdminServiceTest, NothingServesBeforeTheSelfTestHasPassed) {
   script_->self_test_gate.AwaitArrivals(1);
   ExpectHealth(hv::HealthCheckResponse::NOT_SERVING);
   ExpectRefusedWithHint(&Retrieval::Search, SearchFor("c", {1, 0}),
-                        RefusedWith(kUnavailable, "starting"));
+                        RefusedWith(kUnavailable, "starting: running the self-test"));
+  EXPECT_EQ(CallOk(&Admin::GetServerState).phase(), pb::SERVER_PHASE_STARTING);
   EXPECT_THAT(CreateCollection("c"), HasCode(kUnavailable));
   EXPECT_THAT(UploadRows("c", {1}), HasCode(kUnavailable));
   SearchStreamCall stream(*retrieval_, {SearchFor("c", {1, 0})});
@@ -169,6 +170,35 @@ TEST_F(AdminServiceTest, NothingServesBeforeTheSelfTestHasPassed) {
   EXPECT_EQ(boot.get(), ExitCode::kClean);
   ExpectHealth(hv::HealthCheckResponse::SERVING);
   EXPECT_OK(CreateCollection("c"));
+}
+
+// Regression: while collections were loaded, the error was that the self-test had not passed yet.
+TEST_F(AdminServiceTest, ALoadingServerReportsHowFarItIs) {
+  const store::TempDir dir;
+  Set(settings_.data_dir, dir / "data");
+  ServeThreeRows();
+  EXPECT_OK(CreateCollection("d"));
+  EXPECT_EQ(CallOk(&Admin::GetServerState).phase(), pb::SERVER_PHASE_SERVING);
+  Drain();
+  Listen();
+  script_->append_gate.Close();
+  auto boot = std::async(std::launch::async, [&] { return Boot(); });
+  script_->append_gate.AwaitArrivals(1);
+  const auto state = CallOk(&Admin::GetServerState);
+  EXPECT_EQ(state.phase(), pb::SERVER_PHASE_STARTING);
+  EXPECT_EQ(state.loading().collections_loaded(), 0u);
+  EXPECT_EQ(state.loading().collections_count(), 2u);
+  EXPECT_GT(state.loading().bytes_total(), 0u);
+  EXPECT_LE(state.loading().bytes_read(), state.loading().bytes_total());
+  EXPECT_THAT(state.reason(), HasSubstr("the server is starting: loading collections: 0 of 2, "));
+  EXPECT_THAT(Call(&Retrieval::Search, SearchFor("c", {1, 0})),
+              RefusedWith(kUnavailable, "loading collections: 0 of 2"));
+  script_->append_gate.Open();
+  EXPECT_EQ(boot.get(), ExitCode::kClean);
+  const auto serving = CallOk(&Admin::GetServerState);
+  EXPECT_EQ(serving.phase(), pb::SERVER_PHASE_SERVING);
+  EXPECT_EQ(serving.reason(), "");
+  EXPECT_FALSE(serving.has_loading());
 }
 
 TEST_F(AdminServiceTest, AFailedSelfTestNeverServes) {
