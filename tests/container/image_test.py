@@ -1,14 +1,5 @@
-<<<<<<< HEAD
-"""Tests of the images that scripts/container built: their configuration, and their root file systems
-when they are started."""
-=======
-"""Tests of the image that scripts/container built: its configuration and files, and a server that
-runs in its root file system.
-
-Reads NEARFIELD_IMAGE_ROOT (the mounted root file system) and NEARFIELD_IMAGE_CONFIG (the output of
-`buildah inspect`).
-"""
->>>>>>> wording
+"""Tests of the images that scripts/container built: their configuration and files, and a server that
+runs in their root file systems."""
 
 from __future__ import annotations
 
@@ -37,20 +28,8 @@ NOTES = {
 }
 
 
-<<<<<<< HEAD
 class Configuration(BuiltImage):
-    """Tests of the configuration that a container engine reads."""
-=======
-def image_config() -> dict[str, Any]:
-    inspected = json.loads(pathlib.Path(IMAGE_CONFIG).read_text(encoding="utf-8"))
-    config = inspected["Docker"]["config"]
-    assert isinstance(config, dict)
-    return config
-
-
-class Configuration(unittest.TestCase):
     """Tests of the configuration that a container engine reads, and of the files."""
->>>>>>> wording
 
     def test_the_user_is_numeric_and_not_root(self) -> None:
         self.assertEqual(self.config["User"], "65532:65532")
@@ -97,14 +76,9 @@ class Configuration(unittest.TestCase):
     def test_the_toolkit_is_asked_for_the_driver(self) -> None:
         self.assertIn("NVIDIA_DRIVER_CAPABILITIES=compute,utility", self.config["Env"])
 
-<<<<<<< HEAD
 
 class Life(BuiltImage):
-    """Tests of one server from start to drain, in the image's read-only root file system, as its
-=======
-class Life(unittest.TestCase):
     """Tests of the server, from start to end, in the image's read-only root file system and as its
->>>>>>> wording
     user."""
 
     def setUp(self) -> None:
