@@ -1,5 +1,5 @@
 """Tests of the images that scripts/container built: their configuration and files, and a server that
-runs in each root file system."""
+runs in their root file systems."""
 
 from __future__ import annotations
 

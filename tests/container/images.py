@@ -42,7 +42,7 @@ def variants(*cases: type[BuiltImage]) -> LoadTests:
         suite = unittest.TestSuite()
         for variant in ("cpu", "cuda"):
             for case in cases:
-                of_variant = type(f"{case.__name__}Of{variant.capitalize()}", (case,), {"variant": variant})
+                of_variant = type(f"{case.__name__}Of{variant.capitalize()}", (case,), {"variant": variant, "__module__": case.__module__})
                 suite.addTests(loader.loadTestsFromTestCase(of_variant))
         return suite
 

@@ -57,6 +57,10 @@ class Deploy(unittest.TestCase):
         self.assertTrue(all(port.startswith("127.0.0.1:") for port in self.service["ports"]))
         self.assertIn(f"USER {self.service['user']}", self.dockerfile)
 
+    def test_it_is_built_and_runs_on_the_same_release(self) -> None:
+        bases = re.findall(r"^ARG (?:BUILD|RUNTIME)_IMAGE=(.*)$", self.dockerfile, re.MULTILINE)
+        self.assertEqual(bases, ["debian:12-slim"] * 2)
+
     def test_it_reserves_an_nvidia_gpu(self) -> None:
         (device,) = self.service["deploy"]["resources"]["reservations"]["devices"]
         self.assertEqual((device["driver"], device["capabilities"]), ("nvidia", ["gpu"]))
