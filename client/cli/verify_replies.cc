@@ -16,7 +16,7 @@
 namespace nearfield::client {
 namespace {
 
-struct Tally {
+struct RepliesTally {
   uint64_t checked = 0;
   uint64_t mismatches = 0;
   uint64_t damaged = 0;
@@ -124,7 +124,7 @@ class ReplyLog {
   const GlobalOptions& global_;
   Client& client_;
   std::map<std::string, CollectionSpec> specs_;
-  Tally tally_;
+  RepliesTally tally_;
 };
 
 }  // namespace
