@@ -39,6 +39,7 @@ class EngineCore final : public Engine {
             .note = note_,
             .k_max = limits_.k_max,
             .batch_max = limits_.batch_max,
+            .scan_dim_max = info.scan_dim_max,
             .read_bytes_per_second = info.read_bytes_per_second};
   }
 

@@ -120,8 +120,9 @@ absl::Status BatchSearch::Run(const SearchJob& job, const BatchArgs& args, const
                               .last = &one == &stages.back()};
     ABSL_RETURN_IF_ERROR(health.Check(LaunchBatchScan(args, stage, core_.batch_device(), stream),
                                       "launching the scan of a batch"));
-    ABSL_RETURN_IF_ERROR(health.Check(LaunchBatchRefine(job.format.row_type, args, stage, stream),
-                                      "launching the refinement of a batch"));
+    ABSL_RETURN_IF_ERROR(health.Check(
+        LaunchBatchRefine(job.format.row_type, args, stage, core_.batch_device(), stream),
+        "launching the refinement of a batch"));
   }
   return health.Check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
 }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "engine/base/check_range.h"
 #include "engine/base/status_macros.h"
 #include "engine/gpu/memory/gpu_row_planes.h"
 #include "engine/gpu/memory/gpu_tombstones.h"
@@ -26,6 +27,8 @@ GpuTopkEngine::GpuTopkEngine(std::shared_ptr<GpuCore> core, const GpuOptions& op
 
 absl::StatusOr<std::unique_ptr<backend::RowPlanes>> GpuTopkEngine::Reserve(
     const backend::RowFormat& format, int64_t rows_max) {
+  const int32_t dim_max = format.scan == ScanPrecision::kRows ? kDimMax : info_.scan_dim_max;
+  ABSL_RETURN_IF_ERROR(CheckRange("dim", format.dim, 1, dim_max));
   ABSL_ASSIGN_OR_RETURN(std::unique_ptr<GpuRowPlanes> planes,
                         GpuRowPlanes::Reserve(core_, format, rows_max));
   return std::unique_ptr<backend::RowPlanes>(std::move(planes));
@@ -79,6 +82,7 @@ absl::Status GpuTopkEngine::SearchCodes(SearchJob& job, SearchOutput& out) {
     ABSL_RETURN_IF_ERROR(single_search_.Search(job, singles, out, left));
   } else {
     left = std::move(singles);
+    out.cost.escalations.canonical += static_cast<int64_t>(left.size());
   }
   for (const int64_t query : left) ABSL_RETURN_IF_ERROR(row_search_.Search(job, query, 1, out));
   return absl::OkStatus();

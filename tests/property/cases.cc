@@ -43,7 +43,8 @@ Query QueryOf(const Case& c, size_t query) {
 Case DrawCase(Random& random, const CaseWish& wish) {
   // Values that `wish` fixes are used as they are; the other sizes share the remaining work.
   const int64_t batch_wished = wish.batch.value_or(1);
-  const int64_t dim_max = wish.work_max / (wish.rows_count.value_or(1) * batch_wished);
+  const int64_t dim_max =
+      std::min<int64_t>(wish.dim_max, wish.work_max / (wish.rows_count.value_or(1) * batch_wished));
   const int32_t dim = wish.dim.value_or(BorderUpTo(random, kDimBorders, dim_max));
   const int64_t rows_max = wish.work_max / (dim * batch_wished);
   const int64_t rows_count = wish.rows_count.value_or(BorderUpTo(random, kRowsBorders, rows_max));

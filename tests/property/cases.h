@@ -31,6 +31,7 @@ struct CaseWish {
   std::optional<int32_t> dim;
   std::optional<int32_t> batch;
   std::optional<int32_t> k;       // a value of kKBorders
+  int32_t dim_max = kDimMax;      // of a dimension that is drawn
   int64_t work_max = 16'000'000;  // maximum of rows * dim * batch, for the oracle
 };
 

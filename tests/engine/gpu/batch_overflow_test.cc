@@ -96,7 +96,8 @@ TEST_P(BatchOverflowTest, SmokeAQueryThatOverflowedCollectsNoMoreRows) {
   for (size_t i = 0; i < states.size(); i += 3) states[i].listed = kCapacity + 1;
   state.Set(states);
   const BatchStage before = {.step = 16, .done_step = 32, .tiles = kTiles / 32};
-  ASSERT_EQ(LaunchBatchRefine(RowType::kFloat32, args, before, nullptr), cudaSuccess);
+  ASSERT_EQ(LaunchBatchRefine(RowType::kFloat32, args, before, core_->batch_device(), nullptr),
+            cudaSuccess);
   const BatchStage after = {.step = 1, .done_step = 16, .tiles = kTiles - kTiles / 16};
   ASSERT_EQ(LaunchBatchScan(args, after, core_->batch_device(), nullptr), cudaSuccess);
   ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);

@@ -15,13 +15,10 @@ int BatchQueriesAtOnce(const BatchDevice& device, int queries, int32_t code_stri
 }
 
 cudaError_t PrepareBatch(const BatchDevice& device, int32_t* dimension_max) {
-  for (*dimension_max = kBatchDimMax; *dimension_max > 0; *dimension_max -= kSliceBytes) {
-    cudaError_t error = PrepareBatchEncode(*dimension_max);
-    if (error == cudaSuccess) error = PrepareBatchRefine(*dimension_max);
-    if (error == cudaSuccess) break;
-    if (error != cudaErrorInvalidValue) return error;
-    cudaGetLastError();  // too much shared memory for this device
-  }
+  *dimension_max = kBatchDimMax;
+  cudaError_t error = PrepareBatchEncode(device, dimension_max);
+  if (error == cudaSuccess) error = PrepareBatchRefine(device, dimension_max);
+  if (error != cudaSuccess) return error;
 #if NEARFIELD_WGMMA
   if (device.wgmma) return PrepareBatchScanWgmma();
 #endif

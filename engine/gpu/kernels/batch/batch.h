@@ -101,6 +101,6 @@ cudaError_t LaunchBatchEncode(const BatchArgs& args, cudaStream_t stream);
 cudaError_t LaunchBatchScan(const BatchArgs& args, const BatchStage& stage,
                             const BatchDevice& device, cudaStream_t stream);
 cudaError_t LaunchBatchRefine(RowType row, const BatchArgs& args, const BatchStage& stage,
-                              cudaStream_t stream);
+                              const BatchDevice& device, cudaStream_t stream);
 
 }  // namespace nearfield::gpu

@@ -1,4 +1,5 @@
 // Encodes a batch of queries: codes and bounds.
+#include <algorithm>
 #include <cstdint>
 
 #include "engine/gpu/kernels/batch/batch.h"
@@ -62,9 +63,13 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-cudaError_t PrepareBatchEncode(int32_t dimension_max) {
+cudaError_t PrepareBatchEncode(const BatchDevice& device, int32_t* dimension_max) {
+  const int32_t largest = LargestDimension(device, [](int32_t dimension) {
+    return EncodeSharedBytes(dimension) + int64_t{sizeof(BlockSumsShared)};
+  });
+  *dimension_max = std::min(*dimension_max, largest);
   return cudaFuncSetAttribute(BatchEncodeKernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                              static_cast<int>(EncodeSharedBytes(dimension_max)));
+                              static_cast<int>(EncodeSharedBytes(largest)));
 }
 
 cudaError_t LaunchBatchEncode(const BatchArgs& args, cudaStream_t stream) {

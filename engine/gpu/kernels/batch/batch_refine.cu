@@ -1,56 +1,83 @@
 // Launches the refine kernels: after a stage they score queued rows and raise thresholds, and at
 // the end they write the answers.
+#include <algorithm>
+#include <array>
+
 #include "engine/gpu/kernels/batch/batch_refine_kernel.cuh"
-#include "engine/gpu/kernels/batch/batch_table.h"
 
 namespace nearfield::gpu {
 namespace {
 
-BatchRefinePointer KernelOf(RowType row, bool many) {
+constexpr std::array kVariants = {RefineVariant::kMany, RefineVariant::kFew, RefineVariant::kSmall};
+
+BatchRefinePointer KernelOf(RowType row, RefineVariant variant) {
   switch (row) {
-    case RowType::kFloat32: return BatchRefineFloat32(many);
-    case RowType::kFloat16: return BatchRefineFloat16(many);
+    case RowType::kFloat32: return BatchRefineFloat32(variant);
+    case RowType::kFloat16: return BatchRefineFloat16(variant);
     case RowType::kBFloat16: break;
   }
-  return BatchRefineBFloat16(many);
+  return BatchRefineBFloat16(variant);
 }
 
 // Up to one query per SM of an H100 or H200 (132), a block of kRefineMany threads per query is
 // faster. With more queries, two blocks of kRefineFew threads per SM are.
 constexpr int kManyThreadsQueriesMax = 132;
 
-int64_t SharedBytes(int32_t dimension, int32_t code_bytes, bool many) {
-  return many ? RefineSharedBytes<kRefineMany>(dimension, code_bytes)
-              : RefineSharedBytes<kRefineFew>(dimension, code_bytes);
+// Returns the dynamic shared memory of a block.
+int64_t SharedBytes(RefineVariant variant, int32_t dimension) {
+  const int32_t code_bytes = CodeBytesOf(dimension);
+  switch (variant) {
+    case RefineVariant::kMany: return RefineSharedBytes<kRefineMany, false>(dimension, code_bytes);
+    case RefineVariant::kFew: return RefineSharedBytes<kRefineFew, false>(dimension, code_bytes);
+    case RefineVariant::kSmall: break;
+  }
+  return RefineSharedBytes<kRefineFew, true>(dimension, code_bytes);
+}
+
+bool Fits(RefineVariant variant, int32_t dimension, const BatchDevice& device) {
+  return SharedBytes(variant, dimension) + int64_t{sizeof(RefineShared)} <=
+         device.shared_bytes_per_block_max;
+}
+
+RefineVariant VariantFor(const BatchArgs& args, const BatchDevice& device) {
+  const RefineVariant variant =
+      args.queries <= kManyThreadsQueriesMax ? RefineVariant::kMany : RefineVariant::kFew;
+  return Fits(variant, args.rotation.dimension, device) ? variant : RefineVariant::kSmall;
 }
 
 }  // namespace
 
-cudaError_t PrepareBatchRefine(int32_t dimension_max) {
-  for (const RowType row : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
-    for (const bool many : {false, true}) {
-      const int64_t bytes = SharedBytes(dimension_max, CodeBytesOf(dimension_max), many);
-      const cudaError_t error = cudaFuncSetAttribute(
-          reinterpret_cast<const void*>(KernelOf(row, many)),
-          cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+cudaError_t PrepareBatchRefine(const BatchDevice& device, int32_t* dimension_max) {
+  int32_t largest = 0;
+  for (const RefineVariant variant : kVariants) {
+    const int32_t served = LargestDimension(device, [variant](int32_t dimension) {
+      return SharedBytes(variant, dimension) + int64_t{sizeof(RefineShared)};
+    });
+    if (served == 0) continue;
+    largest = std::max(largest, served);
+    for (const RowType row : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
+      const cudaError_t error =
+          cudaFuncSetAttribute(reinterpret_cast<const void*>(KernelOf(row, variant)),
+                               cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(SharedBytes(variant, served)));
       if (error != cudaSuccess) return error;
     }
   }
+  *dimension_max = std::min(*dimension_max, largest);
   return cudaSuccess;
 }
 
 cudaError_t LaunchBatchRefine(RowType row, const BatchArgs& args, const BatchStage& stage,
-                              cudaStream_t stream) {
-  const bool many = args.queries <= kManyThreadsQueriesMax;
+                              const BatchDevice& device, cudaStream_t stream) {
+  const RefineVariant variant = VariantFor(args, device);
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(args.queries));
-  config.blockDim = dim3(many ? kRefineMany : kRefineFew);
-  config.dynamicSmemBytes =
-      static_cast<size_t>(SharedBytes(args.rotation.dimension, args.code_stride, many));
+  config.blockDim = dim3(variant == RefineVariant::kMany ? kRefineMany : kRefineFew);
+  config.dynamicSmemBytes = static_cast<size_t>(SharedBytes(variant, args.rotation.dimension));
   config.stream = stream;
   BatchStage copy = stage;
   void* parameters[] = {const_cast<BatchArgs*>(&args), &copy};
-  return cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(KernelOf(row, many)),
+  return cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(KernelOf(row, variant)),
                              parameters);
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "engine/gpu/kernels/batch/batch.h"
+#include "engine/gpu/kernels/batch/batch_table.h"
 #include "engine/gpu/kernels/primitives/code_products.cuh"
 #include "engine/gpu/kernels/primitives/final_sort.cuh"
 #include "engine/gpu/kernels/primitives/score_rows.cuh"
@@ -27,15 +28,16 @@ struct RefineShared {
   uint32_t kept;
   uint32_t finals;
 };
-template <int kThreads>
-using RefineFinal = FinalSort<kThreads, static_cast<int>(kBatchKeysMax), 11>;
+template <int kThreads, bool kMerges>
+using RefineFinal = FinalSort<kThreads, static_cast<int>(kBatchKeysMax), 11, kMerges>;
 
 // Refines the queue of one query, by one block.
-template <typename Row, int kThreads>
+template <typename Row, int kThreads, bool kMerges>
 class Refinement {
  public:
-  __device__ Refinement(const BatchArgs& args, RefineShared& shared, RefineFinal<kThreads>& final,
-                        double* staged)
+  using Final = RefineFinal<kThreads, kMerges>;
+
+  __device__ Refinement(const BatchArgs& args, RefineShared& shared, Final& final, double* staged)
       : args_(args),
         shared_(shared),
         final_(final),
@@ -220,7 +222,7 @@ class Refinement {
 
   const BatchArgs& args_;
   RefineShared& shared_;
-  RefineFinal<kThreads>& final_;
+  Final& final_;
   BatchQuery& state_;
   QueueEntry* const queue_;
   const StagedQuery query_;
@@ -228,10 +230,10 @@ class Refinement {
   SharedCodes codes_;
 };
 
-template <int kThreads>
+template <int kThreads, bool kMerges>
 __host__ __device__ inline int64_t RefineSharedBytes(int32_t dimension, int32_t code_bytes) {
-  return int64_t{sizeof(RefineFinal<kThreads>)} + int64_t{8} * RowShapeOf(dimension).padded +
-         int64_t{2} * code_bytes;
+  return int64_t{sizeof(RefineFinal<kThreads, kMerges>)} +
+         int64_t{8} * RowShapeOf(dimension).padded + int64_t{2} * code_bytes;
 }
 
 // Raises a query's threshold and shortens its queue, or answers the query.
@@ -242,15 +244,15 @@ __host__ __device__ inline int64_t RefineSharedBytes(int32_t dimension, int32_t 
 // 4 drop the entries below it; after the last stage: 5 bound the remaining entries with both codes,
 // 6 canonical scores, 7 sort.
 // Source: engine/DESIGN.md, "Certified bound".
-template <typename Row, int kThreads>
+template <typename Row, int kThreads, bool kMerges>
 __global__ void __launch_bounds__(kThreads, 512 / kThreads)
     BatchRefineKernel(const __grid_constant__ BatchArgs args, const BatchStage stage) {
   extern __shared__ __align__(16) unsigned char dynamic_bytes[];
   __shared__ RefineShared shared;
-  auto& final = *reinterpret_cast<RefineFinal<kThreads>*>(dynamic_bytes);
-  Refinement<Row, kThreads> refinement(
-      args, shared, final,
-      reinterpret_cast<double*>(dynamic_bytes + sizeof(RefineFinal<kThreads>)));
+  using Final = RefineFinal<kThreads, kMerges>;
+  auto& final = *reinterpret_cast<Final*>(dynamic_bytes);
+  Refinement<Row, kThreads, kMerges> refinement(
+      args, shared, final, reinterpret_cast<double*>(dynamic_bytes + sizeof(Final)));
   BatchQuery& state = args.state[blockIdx.x];
   const bool whole = stage.done_step == 0;
   const uint32_t count = whole ? stage.tiles * kBatchTileRows : state.listed;
@@ -272,6 +274,17 @@ __global__ void __launch_bounds__(kThreads, 512 / kThreads)
   if (threadIdx.x != 0) return;
   state.listed = kept;
   state.threshold = score::ScoreFromOrderedBits(threshold);
+}
+
+// Returns the kernel of a variant.
+template <typename Row>
+BatchRefinePointer BatchRefineOf(RefineVariant variant) {
+  switch (variant) {
+    case RefineVariant::kMany: return BatchRefineKernel<Row, kRefineMany, false>;
+    case RefineVariant::kFew: return BatchRefineKernel<Row, kRefineFew, false>;
+    case RefineVariant::kSmall: break;
+  }
+  return BatchRefineKernel<Row, kRefineFew, true>;
 }
 
 }  // namespace nearfield::gpu

@@ -5,14 +5,30 @@
 
 namespace nearfield::gpu {
 
-// many: kRefineMany threads per block instead of kRefineFew.
+enum class RefineVariant : uint8_t {
+  kMany,   // kRefineMany threads per block, for few queries
+  kFew,    // kRefineFew threads per block
+  kSmall,  // the same, with a slower sort, for blocks with less shared memory
+};
 using BatchRefinePointer = void (*)(BatchArgs, BatchStage);
-BatchRefinePointer BatchRefineFloat32(bool many);
-BatchRefinePointer BatchRefineFloat16(bool many);
-BatchRefinePointer BatchRefineBFloat16(bool many);
+BatchRefinePointer BatchRefineFloat32(RefineVariant variant);
+BatchRefinePointer BatchRefineFloat16(RefineVariant variant);
+BatchRefinePointer BatchRefineBFloat16(RefineVariant variant);
 
-cudaError_t PrepareBatchEncode(int32_t dimension_max);
-cudaError_t PrepareBatchRefine(int32_t dimension_max);
+// Returns the largest multiple of kSliceBytes up to kBatchDimMax for which a block has the shared
+// memory, bytes(dimension); 0 if there is none.
+template <typename Bytes>
+int32_t LargestDimension(const BatchDevice& device, const Bytes& bytes) {
+  int32_t dimension = kBatchDimMax;
+  while (dimension > 0 && bytes(dimension) > device.shared_bytes_per_block_max) {
+    dimension -= kSliceBytes;
+  }
+  return dimension;
+}
+
+// Load the kernels. Lower *dimension_max to the largest dimension that they serve on the device.
+cudaError_t PrepareBatchEncode(const BatchDevice& device, int32_t* dimension_max);
+cudaError_t PrepareBatchRefine(const BatchDevice& device, int32_t* dimension_max);
 
 // The scan for every supported card, with mma.
 int BatchQueriesAtOnceMma(const BatchDevice& device, int queries);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "engine/topk/bucket_sort.cuh"
 #include "engine/topk/select_sources.cuh"
@@ -16,9 +17,17 @@ struct FinalSpace {
   __device__ uint64_t* sorted() { return keys_in_order; }
 };
 
-// Shared memory of the block that sorts.
-template <int kThreadsOf, int kKeysMax, int kBinBitsOf>
-struct FinalSort : SortShared<kThreadsOf, kKeysMax, kBinBitsOf, FinalSpace<kKeysMax, kBinBitsOf>> {
+// Space of a sort by merging, which needs no second copy of the keys.
+struct alignas(16) MergingSpace {};
+
+// Shared memory of the block that sorts. kMergesOf: sort by merging, which is slower but takes less
+// than half of the memory.
+template <int kThreadsOf, int kKeysMax, int kBinBitsOf, bool kMergesOf = false>
+struct FinalSort
+    : SortShared<kThreadsOf, kKeysMax, kBinBitsOf,
+                 std::conditional_t<kMergesOf, MergingSpace, FinalSpace<kKeysMax, kBinBitsOf>>> {
+  static constexpr bool kMerges = kMergesOf;
+
   // Writes the min(k, count) largest of keys[0, count) to `to` in descending order. Requires: all
   // threads of the block call.
   __device__ void Sort(uint32_t count, uint32_t k, uint64_t* to) {

@@ -55,6 +55,8 @@ struct EngineInfo {
   std::string note;         // why this backend: "no CUDA driver found", "built without CUDA", ...
   int32_t k_max = 0;
   int32_t batch_max = 0;
+  // Maximum dimension of a scan of codes on this device; collections above it scan their rows.
+  int32_t scan_dim_max = 0;
   // Maximum rate at which the device streams its memory; 0: unknown. SearchCost::bytes_read divided
   // by it is the minimum time of a scan whose bytes are in no cache.
   double read_bytes_per_second = 0;
