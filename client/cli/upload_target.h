@@ -12,7 +12,7 @@
 
 namespace nearfield::client {
 
-// What the options of the command declare; absent: not given.
+// The options of the command that declare the collection; absent: not given.
 struct TargetOptions {
   bool create = false;
   bool if_missing = false;

@@ -51,7 +51,7 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   if (!S_ISREG(info.st_mode) && !pipe) {
     return absl::InvalidArgumentError(Cat(path, ": neither a regular file nor a pipe"));
   }
-  // Of a file on standard input, another program may have read the beginning.
+  // Another program may have read the beginning of a file on standard input.
   if (pipe || lseek(file.get(), 0, SEEK_CUR) > 0) {
     NF_ASSIGN_OR_RETURN(const int spooled, Spool(file.get(), path));
     file.Reset(spooled);

@@ -27,7 +27,7 @@ class BootProgress {
   struct View {
     Step step = Step::kEngine;
     Loading loading;                      // all 0 before kLoading
-    std::optional<int64_t> seconds_left;  // of the loading; absent: too early to tell
+    std::optional<int64_t> seconds_left;  // of the loading; absent: too early
   };
 
   // `clock` outlives this object.

@@ -235,7 +235,8 @@ ExitCode RunWith(const Settings& settings, bool demo, Reloader::Load load,
     if (status.ok()) return Serve(make_engine, on_serving, &server, &events, log);
     server.Drain();
   }
-  log->Write(LogLevel::kError, "the server cannot start", {{"error", std::string(status.message())}});
+  log->Write(LogLevel::kError, "the server cannot start",
+             {{"error", std::string(status.message())}});
   return ExitCode::kConfiguration;
 }
 

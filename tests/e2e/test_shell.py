@@ -1,4 +1,4 @@
-"""What users meet in a shell: completions in the shells themselves, and manual pages."""
+"""Tests of the programs in a shell: completions in the shells themselves, and manual pages."""
 
 from __future__ import annotations
 
