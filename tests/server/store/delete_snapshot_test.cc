@@ -157,7 +157,9 @@ TEST_F(StoreDeleteSnapshotTest, WithoutDescriptorsNoListedSnapshotIsIncomplete) 
     EXPECT_THAT(Listed(), ElementsAre("two"));
     EXPECT_OK(Store::FinishSnapshotDeletions(snapshots_));
     EXPECT_FALSE(std::filesystem::exists(Path(".deleted-one")));
-    if (!status.ok()) ASSERT_OK(tested_.store().Snapshot(Path("one")));
+    if (!status.ok()) {
+      ASSERT_OK(tested_.store().Snapshot(Path("one")));
+    }
   }
   EXPECT_OK(Restore("two"));
 }
