@@ -13,7 +13,6 @@ from pathlib import Path
 import grpc
 import pytest
 import version_data
-from conftest import ServerEnded
 
 ARCHIVES = sorted((Path(__file__).parent / "data").glob("*.tar.xz"))
 
@@ -106,12 +105,10 @@ def test_a_data_directory_of_a_later_version_is_refused_with_both_formats(start,
         catalog.execute(f"PRAGMA user_version={own + 1}")
     kept = {path.name: path.read_bytes() for path in data.iterdir() if path.is_file()}
     wanted = [f"catalog format {own + 1}", f"reads formats {max(1, own - 1)} .. {own}", "restore a snapshot"]
-    with pytest.raises(ServerEnded) as ended:
-        start("--data-dir", str(data))
-    checked = offline("--check-data-dir", "--data-dir", data)
-    assert "ended with 2" in str(ended.value) and checked.returncode == 2
-    for text in (str(ended.value), checked.stderr):
-        assert all(part in text for part in wanted), text
+    for arguments in (["--listen", "127.0.0.1:0"], ["--check-data-dir"]):
+        refused = offline(*arguments, "--data-dir", data)
+        assert refused.returncode == 2
+        assert all(part in refused.stderr for part in wanted), refused.stderr
     # The refusal changed nothing: the later version continues with it.
     assert kept.items() <= {path.name: path.read_bytes() for path in data.iterdir() if path.is_file()}.items()
 
