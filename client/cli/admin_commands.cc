@@ -1,8 +1,6 @@
-// nearfield alias set | drop, nearfield snapshot create | list, nearfield compact
+// nearfield alias set | drop, nearfield compact
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <memory>
-#include <span>
 #include <string>
 
 #include "client/cli/command.h"
@@ -13,13 +11,6 @@
 
 namespace nearfield::client {
 namespace {
-
-// Deadline of calls whose work grows with the rows, without --timeout: one day.
-constexpr std::chrono::hours kLongWork{24};
-
-CallOptions LongWork(const GlobalOptions& global) {
-  return {.deadline = global.timeout().value_or(kLongWork)};
-}
 
 absl::StatusOr<int> SetAlias(const GlobalOptions& global, const std::string& alias,
                              const std::string& collection) {
@@ -48,34 +39,6 @@ absl::StatusOr<int> DropAlias(const GlobalOptions& global, const std::string& al
   } else {
     Print(Cat("dropped the alias ", Printable(alias), " of ", Printable(collection), "\n"));
   }
-  return kExitOk;
-}
-
-void PrintSnapshots(const GlobalOptions& global, std::span<const SnapshotInfo> snapshots) {
-  if (global.json) {
-    for (const SnapshotInfo& info : snapshots) Print(ToJson(info));
-    return;
-  }
-  Table table(
-      {{"name"}, {"created (UTC)"}, Table::Right("files"), Table::Right("bytes"), {"error"}});
-  for (const SnapshotInfo& info : snapshots) {
-    table.Add({info.name, TimeText(info.created_unix_s), Grouped(info.files_count),
-               HumanBytes(static_cast<double>(info.bytes)), info.error});
-  }
-  Print(table.ToString());
-}
-
-absl::StatusOr<int> CreateSnapshot(const GlobalOptions& global, const std::string& name) {
-  NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
-  NF_ASSIGN_OR_RETURN(const auto info, client.CreateSnapshot(name, LongWork(global)));
-  PrintSnapshots(global, std::span(&info, 1));
-  return kExitOk;
-}
-
-absl::StatusOr<int> ListSnapshots(const GlobalOptions& global) {
-  NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
-  NF_ASSIGN_OR_RETURN(const auto snapshots, client.ListSnapshots());
-  PrintSnapshots(global, snapshots);
   return kExitOk;
 }
 
@@ -118,23 +81,6 @@ void AddAliasCommand(CLI::App& app, const GlobalOptions& global, Action* action)
   OnChosen(drop, action, [&global, alias] { return DropAlias(global, *alias); });
 }
 
-void AddSnapshotCommand(CLI::App& app, const GlobalOptions& global, Action* action) {
-  CLI::App* group = app.add_subcommand("snapshot", "Copy all collections as they are, online");
-  group->require_subcommand(1);
-  group->footer(
-      "A snapshot lies on the server's machine, where its operator keeps them (setting "
-      "snapshot_dir), and is restored there:\n"
-      "  nearfield-server --restore-from SNAPSHOT --data-dir NEW\n"
-      "Example:\n"
-      "  nearfield snapshot create monday");
-  auto name = std::make_shared<std::string>();
-  CLI::App* create = group->add_subcommand("create", "Make a snapshot; no time limit of its own");
-  create->add_option("name", *name, "Its name: letters, digits, '_', '.' and '-'")->required();
-  OnChosen(create, action, [&global, name] { return CreateSnapshot(global, *name); });
-  CLI::App* list = group->add_subcommand("list", "All snapshots, ordered by name");
-  OnChosen(list, action, [&global] { return ListSnapshots(global); });
-}
-
 void AddCompactCommand(CLI::App& app, const GlobalOptions& global, Action* action) {
   auto collection = std::make_shared<std::string>();
   CLI::App* compact = app.add_subcommand(
@@ -152,7 +98,6 @@ void AddCompactCommand(CLI::App& app, const GlobalOptions& global, Action* actio
 
 void AddAdminCommands(CLI::App& app, const GlobalOptions& global, Action* action) {
   AddAliasCommand(app, global, action);
-  AddSnapshotCommand(app, global, action);
   AddCompactCommand(app, global, action);
 }
 

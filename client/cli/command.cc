@@ -1,6 +1,7 @@
 #include "client/cli/command.h"
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdio>
 #include <utility>
 
@@ -11,6 +12,11 @@
 #include "client/formats/text.h"
 
 namespace nearfield::client {
+namespace {
+
+constexpr std::chrono::hours kLongWork{24};
+
+}  // namespace
 
 void OnChosen(CLI::App* command, Action* action, Action work) {
   command->callback([action, work = std::move(work)] { *action = work; });
@@ -22,6 +28,10 @@ absl::StatusOr<Client> ConnectTo(const GlobalOptions& global) {
   options.caller = global.caller;
   options.deadline = global.timeout().value_or(options.deadline);
   return Client::Connect(options);
+}
+
+CallOptions LongWork(const GlobalOptions& global) {
+  return {.deadline = global.timeout().value_or(kLongWork)};
 }
 
 void Print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }

@@ -57,7 +57,8 @@ void AddRowCommands(CLI::App& app, const GlobalOptions& global,
                     Action* action);  // fetch, delete, count
 void AddVerifyCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddAdminCommands(CLI::App& app, const GlobalOptions& global,
-                      Action* action);  // alias, snapshot, compact
+                      Action* action);  // alias, compact
+void AddSnapshotCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddDemoCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddCountersCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddServerCommands(CLI::App& app, const GlobalOptions& global,
@@ -66,6 +67,10 @@ void AddCompletionCommand(CLI::App& app, Action* action);
 
 // Returns a client of the server at the global address. Errors: InvalidArgument (a bad address).
 absl::StatusOr<Client> ConnectTo(const GlobalOptions& global);
+
+// Returns the options of a call whose work grows with the rows: without --timeout, it may take a
+// day.
+CallOptions LongWork(const GlobalOptions& global);
 
 void Print(std::string_view text);       // to standard output
 void Print(const JsonObject& json);      // to standard output, as one line

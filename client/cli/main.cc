@@ -76,6 +76,7 @@ int Run(int argc, char** argv) {
   AddRowCommands(app, global, &action);
   AddVerifyCommand(app, global, &action);
   AddAdminCommands(app, global, &action);
+  AddSnapshotCommand(app, global, &action);
   AddServerCommands(app, global, &action);
   AddCountersCommand(app, global, &action);
   AddDemoCommand(app, global, &action);

@@ -39,6 +39,16 @@ absl::StatusOr<SnapshotInfo> Client::CreateSnapshot(std::string_view name,
   return FromProto(response.mutable_snapshot());
 }
 
+absl::StatusOr<SnapshotInfo> Client::DeleteSnapshot(std::string_view name,
+                                                    const CallOptions& options) {
+  NF_RETURN_IF_ERROR(CheckText("name", name));
+  v1::DeleteSnapshotRequest request;
+  request.set_name(std::string(name));
+  NF_ASSIGN_OR_RETURN(auto response,
+                      core_->Call(&AdminStub::DeleteSnapshot, request, Once(options)));
+  return FromProto(response.mutable_snapshot());
+}
+
 absl::StatusOr<std::vector<SnapshotInfo>> Client::ListSnapshots(const CallOptions& options) {
   NF_ASSIGN_OR_RETURN(auto response, core_->Call(&AdminStub::ListSnapshots, {}, Retried(options)));
   std::vector<SnapshotInfo> snapshots;

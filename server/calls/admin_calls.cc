@@ -214,6 +214,20 @@ ActiveCallPtr LocalService::CreateSnapshot(
              });
 }
 
+ActiveCallPtr LocalService::DeleteSnapshot(
+    Rpc<pb::DeleteSnapshotRequest, pb::DeleteSnapshotResponse> rpc) {
+  return Run(
+      "DeleteSnapshot", &Core::snapshots, rpc, [rpc](Core& core, Call& call) -> absl::Status {
+        ABSL_ASSIGN_OR_RETURN(const SnapshotInfo deleted,
+                              server::DeleteSnapshot(PlaceOf(core, call), rpc.request->name()));
+        ToProto(deleted, rpc.response->mutable_snapshot());
+        call.state()->log()->Write(
+            LogLevel::kInfo, "snapshot deleted",
+            {{"name", deleted.name}, {"files", deleted.files}, {"bytes", deleted.bytes}});
+        return absl::OkStatus();
+      });
+}
+
 ActiveCallPtr LocalService::ListSnapshots(
     Rpc<pb::ListSnapshotsRequest, pb::ListSnapshotsResponse> rpc) {
   return RunAndReserve("ListSnapshots", &Core::reads, rpc,

@@ -48,6 +48,7 @@ class LocalService final : public NearfieldService {
   ActiveCallPtr SetAlias(Rpc<pb::SetAliasRequest, pb::SetAliasResponse>) override;
   ActiveCallPtr DropAlias(Rpc<pb::DropAliasRequest, pb::DropAliasResponse>) override;
   ActiveCallPtr CreateSnapshot(Rpc<pb::CreateSnapshotRequest, pb::CreateSnapshotResponse>) override;
+  ActiveCallPtr DeleteSnapshot(Rpc<pb::DeleteSnapshotRequest, pb::DeleteSnapshotResponse>) override;
   ActiveCallPtr ListSnapshots(Rpc<pb::ListSnapshotsRequest, pb::ListSnapshotsResponse>) override;
   ActiveCallPtr Compact(Rpc<pb::CompactRequest, pb::CompactResponse>) override;
 

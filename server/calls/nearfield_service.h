@@ -68,6 +68,8 @@ class NearfieldService {
   virtual ActiveCallPtr DropAlias(Rpc<pb::DropAliasRequest, pb::DropAliasResponse>) = 0;
   virtual ActiveCallPtr CreateSnapshot(
       Rpc<pb::CreateSnapshotRequest, pb::CreateSnapshotResponse>) = 0;
+  virtual ActiveCallPtr DeleteSnapshot(
+      Rpc<pb::DeleteSnapshotRequest, pb::DeleteSnapshotResponse>) = 0;
   virtual ActiveCallPtr ListSnapshots(Rpc<pb::ListSnapshotsRequest, pb::ListSnapshotsResponse>) = 0;
   virtual ActiveCallPtr Compact(Rpc<pb::CompactRequest, pb::CompactResponse>) = 0;
 

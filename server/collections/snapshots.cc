@@ -20,6 +20,12 @@ absl::Status AlreadyThere(const std::string& name) {
   return absl::AlreadyExistsError(absl::StrCat("name: a snapshot \"", name, "\" exists already"));
 }
 
+std::vector<SnapshotInfo>::const_iterator Find(const std::vector<SnapshotInfo>& snapshots,
+                                               const std::string& name) {
+  return std::find_if(snapshots.begin(), snapshots.end(),
+                      [&name](const SnapshotInfo& info) { return info.name == name; });
+}
+
 }  // namespace
 
 absl::Status ValidateSnapshotName(std::string_view name) {
@@ -41,21 +47,32 @@ absl::StatusOr<SnapshotInfo> CreateSnapshot(const SnapshotPlace& place, const st
         "this server keeps nothing on a disk (data_dir is none), so that there is nothing to copy");
   }
   ABSL_ASSIGN_OR_RETURN(const auto before, store::Store::ListSnapshots(place.dir));
-  const auto same = [&name](const SnapshotInfo& info) { return info.name == name; };
-  if (std::any_of(before.begin(), before.end(), same)) return AlreadyThere(name);
+  if (Find(before, name) != before.end()) return AlreadyThere(name);
   if (static_cast<int64_t>(before.size()) >= place.snapshots_max) {
     return absl::ResourceExhaustedError(absl::StrCat("there are ", before.size(),
                                                      " snapshots, the limit snapshots_max is ",
-                                                     place.snapshots_max));
+                                                     place.snapshots_max, ": delete one first"));
   }
   const absl::Status written =
       place.store->Snapshot(absl::StrCat(place.dir, "/", name), {.cancelled = cancelled});
   if (absl::IsAlreadyExists(written)) return AlreadyThere(name);
   ABSL_RETURN_IF_ERROR(written);
   ABSL_ASSIGN_OR_RETURN(const auto after, store::Store::ListSnapshots(place.dir));
-  const auto found = std::find_if(after.begin(), after.end(), same);
+  const auto found = Find(after, name);
   if (found != after.end()) return *found;
   return absl::InternalError("the snapshot was removed as soon as it was made");
+}
+
+absl::StatusOr<SnapshotInfo> DeleteSnapshot(const SnapshotPlace& place, const std::string& name) {
+  ABSL_RETURN_IF_ERROR(ValidateSnapshotName(name));
+  ABSL_RETURN_IF_ERROR(CheckPlace(place));
+  ABSL_ASSIGN_OR_RETURN(const auto snapshots, store::Store::ListSnapshots(place.dir));
+  const auto found = Find(snapshots, name);
+  if (found == snapshots.end()) {
+    return absl::NotFoundError(absl::StrCat("name: there is no snapshot \"", name, "\""));
+  }
+  ABSL_RETURN_IF_ERROR(store::Store::DeleteSnapshot(place.dir, name));
+  return *found;
 }
 
 absl::StatusOr<std::vector<SnapshotInfo>> ListSnapshots(const SnapshotPlace& place) {

@@ -32,6 +32,12 @@ absl::Status ValidateSnapshotName(std::string_view name);
 absl::StatusOr<SnapshotInfo> CreateSnapshot(const SnapshotPlace& place, const std::string& name,
                                             const std::function<bool()>& cancelled);
 
+// Deletes the snapshot `name` of the place, durably. Returns what it was. Requires: as
+// CreateSnapshot, with which it shares the one caller.
+// Errors: InvalidArgument (name), FailedPrecondition (no dir; a restore reads the snapshot),
+// NotFound, and those of store::Store::DeleteSnapshot.
+absl::StatusOr<SnapshotInfo> DeleteSnapshot(const SnapshotPlace& place, const std::string& name);
+
 // Ordered by name. Errors: FailedPrecondition (no dir).
 absl::StatusOr<std::vector<SnapshotInfo>> ListSnapshots(const SnapshotPlace& place);
 

@@ -53,6 +53,19 @@ void LogRemovedScans(const std::vector<store::StoredCollection>& collections, Lo
   }
 }
 
+// Removes what the deletions of an earlier process left. Its failure costs only disk space.
+void FinishSnapshotDeletions(const std::string& dir, Log* log) {
+  if (dir.empty()) return;
+  const absl::StatusOr<int64_t> finished = store::Store::FinishSnapshotDeletions(dir);
+  if (!finished.ok()) {
+    log->Write(LogLevel::kWarning, "files of deleted snapshots remain",
+               {{"snapshot_dir", dir}, {"error", finished.status().ToString()}});
+  } else if (*finished > 0) {
+    log->Write(LogLevel::kInfo, "interrupted deletions of snapshots were finished",
+               {{"snapshot_dir", dir}, {"snapshots", *finished}});
+  }
+}
+
 }  // namespace
 
 ExitCode Server::OpenStore(std::unique_ptr<store::Store>* opened) {
@@ -189,6 +202,7 @@ ExitCode Server::Boot(const EngineFactory& make_engine) {
   if (code == ExitCode::kClean) code = MakeEngine(make_engine, &engine);
   if (code == ExitCode::kClean && settings_->keeps_data() && !has_data) code = OpenStore(&kept);
   if (code != ExitCode::kClean) return code;
+  FinishSnapshotDeletions(settings_->snapshot_dir.value(), log_);
   auto core = std::make_unique<Core>(std::move(engine), std::move(kept), *settings_, clock_, log_);
   const absl::Status loaded = LoadCollections(core.get());
   if (!loaded.ok() && !absl::IsCancelled(loaded)) {

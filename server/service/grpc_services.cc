@@ -41,6 +41,7 @@ AdminService::AdminService(const ServiceBase& base) : DecodingService(base) {
   Register("nearfield.v1.Admin.SetAlias", &NearfieldService::SetAlias);
   Register("nearfield.v1.Admin.DropAlias", &NearfieldService::DropAlias);
   Register("nearfield.v1.Admin.CreateSnapshot", &NearfieldService::CreateSnapshot);
+  Register("nearfield.v1.Admin.DeleteSnapshot", &NearfieldService::DeleteSnapshot);
   Register("nearfield.v1.Admin.ListSnapshots", &NearfieldService::ListSnapshots);
   Register("nearfield.v1.Admin.Compact", &NearfieldService::Compact);
 }

@@ -9,6 +9,7 @@
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/store/copy_file.h"
+#include "server/store/format.h"
 #include "server/store/segment_format.h"
 
 namespace nearfield::store {
@@ -46,12 +47,6 @@ absl::Status Rolled(Database* database, absl::Status status) {
   return rolled.ok() ? status : rolled;
 }
 
-absl::Status NewerFormat(const std::string& path, int64_t format) {
-  return absl::FailedPreconditionError(
-      absl::StrCat(path, ": format ", format, "; this build reads formats up to ", kFormatVersion,
-                   ": use the build that wrote it, or a newer one"));
-}
-
 }  // namespace
 
 void Transaction::PutDeletion(DeletionRow row, std::string ids) {
@@ -86,13 +81,13 @@ absl::Status Catalog::Create(const Directory& directory, int64_t created_unix_s)
         CreateTable(CommitRow::kTable, CommitRow::kColumns)}) {
     ABSL_RETURN_IF_ERROR(database->Run(sql));
   }
-  const int64_t format = kFormatVersion;
+  const int64_t format = kCatalogFormat.written;
   ABSL_RETURN_IF_ERROR(
       Insert(database.get(), "facts", {kStoreFact, format, store_id, created_unix_s}));
   ABSL_RETURN_IF_ERROR(
       Insert(database.get(), "facts", {kIncarnationFact, format, incarnation, created_unix_s}));
   ABSL_RETURN_IF_ERROR(Insert(database.get(), CommitRow::kTable, ValuesOf(link)));
-  ABSL_RETURN_IF_ERROR(database->Run(absl::StrCat("PRAGMA user_version=", kFormatVersion)));
+  ABSL_RETURN_IF_ERROR(database->Run(absl::StrCat("PRAGMA user_version=", kCatalogFormat.written)));
   ABSL_RETURN_IF_ERROR(database->Run("COMMIT"));
   ABSL_RETURN_IF_ERROR(database->UseLog());
   ABSL_RETURN_IF_ERROR(database->Close());
@@ -151,7 +146,7 @@ absl::Status Catalog::DrawIncarnation() {
   ABSL_ASSIGN_OR_RETURN(incarnation_, DrawRandomId("incarnation"));
   const absl::Status written =
       Insert(database_.get(), "facts",
-             {kIncarnationFact, int64_t{kFormatVersion}, incarnation_, int64_t{0}});
+             {kIncarnationFact, int64_t{kCatalogFormat.written}, incarnation_, int64_t{0}});
   return absl::IsResourceExhausted(written) ? absl::OkStatus() : written;
 }
 
@@ -167,7 +162,7 @@ absl::Status Catalog::ReadFacts() {
         if (const int64_t* const value = absl::get_if<int64_t>(&row[0])) format = *value;
         return absl::OkStatus();
       }));
-  if (format > kFormatVersion) return NewerFormat(path, format);
+  ABSL_RETURN_IF_ERROR(CheckReadable(kCatalogFormat, format, path));
   ABSL_RETURN_IF_ERROR(database_->Query(
       "SELECT id, format, store FROM facts", {}, [&](const std::vector<Value>& row) {
         const int64_t* const id = absl::get_if<int64_t>(&row[0]);
@@ -178,7 +173,7 @@ absl::Status Catalog::ReadFacts() {
         if (*id == kIncarnationFact) incarnation_ = *store;
         return absl::OkStatus();
       }));
-  if (format < 1 || store_id_.size() != static_cast<size_t>(kStoreIdBytes)) {
+  if (store_id_.size() != static_cast<size_t>(kStoreIdBytes)) {
     return absl::DataLossError(absl::StrCat(path, ": the table of facts is damaged"));
   }
   format_ = format;
@@ -187,18 +182,18 @@ absl::Status Catalog::ReadFacts() {
 
 // Adds the table that format 2 has in addition. It is empty, so the sum over all rows stays.
 absl::Status Catalog::Upgrade() {
-  if (format_ == kFormatVersion) return absl::OkStatus();
+  if (format_ == kCatalogFormat.written) return absl::OkStatus();
   absl::Status upgraded = CatchOutOfMemory([&]() -> absl::Status {
     for (const std::string& sql : {std::string("BEGIN IMMEDIATE"),
                                    CreateTable(UploadResultRow::kTable, UploadResultRow::kColumns),
-                                   absl::StrCat("UPDATE facts SET format=", kFormatVersion),
-                                   absl::StrCat("PRAGMA user_version=", kFormatVersion)}) {
+                                   absl::StrCat("UPDATE facts SET format=", kCatalogFormat.written),
+                                   absl::StrCat("PRAGMA user_version=", kCatalogFormat.written)}) {
       ABSL_RETURN_IF_ERROR(database_->Run(sql));
     }
     return database_->Commit();
   });
   if (!upgraded.ok()) return Rolled(database_.get(), std::move(upgraded));
-  format_ = kFormatVersion;
+  format_ = kCatalogFormat.written;
   return absl::OkStatus();
 }
 

@@ -225,11 +225,14 @@ absl::Status Directory::Sync() const {
   return absl::OkStatus();
 }
 
-absl::Status Directory::Lock() const {
-  if (::flock(file_.fd(), LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
+absl::Status Directory::Lock() const { return LockAs(LOCK_EX); }
+absl::Status Directory::LockShared() const { return LockAs(LOCK_SH); }
+
+absl::Status Directory::LockAs(int operation) const {
+  if (::flock(file_.fd(), operation | LOCK_NB) == 0) return absl::OkStatus();
   if (errno != EWOULDBLOCK) return SystemError(errno, "flock", path());
   return absl::FailedPreconditionError(
-      absl::StrCat("the data directory ", path(), " is in use by another process"));
+      absl::StrCat("the directory ", path(), " is in use by another process"));
 }
 
 absl::StatusOr<int64_t> Directory::FreeBytes() const {

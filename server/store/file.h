@@ -94,15 +94,17 @@ class Directory {
   absl::Status LinkTo(const std::string& name, const Directory& to) const;
   // Makes new, renamed and removed names durable.
   absl::Status Sync() const;
-  // Locks the directory for this process until it is closed. Errors: FailedPrecondition (locked by
-  // another process).
+  // Locks the directory until it is closed: for this process alone, or shared by readers. Errors:
+  // FailedPrecondition (another process holds a lock that excludes this one).
   absl::Status Lock() const;
+  absl::Status LockShared() const;
   absl::StatusOr<int64_t> FreeBytes() const;
   // Returns the disk space of a file, including reserved space; 0 if it does not exist.
   int64_t AllocatedBytes(const std::string& name) const;
 
  private:
   explicit Directory(File file) : file_(std::move(file)) {}
+  absl::Status LockAs(int operation) const;  // of flock(2)
 
   File file_;
 };

@@ -6,8 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "engine/base/status_macros.h"
 #include "server/store/catalog.h"
 #include "server/store/checksum.h"
+#include "server/store/format.h"
 #include "server/store/segment_format.h"
 
 namespace nearfield::store {
@@ -17,8 +19,8 @@ constexpr char kTitle[] = "nearfield snapshot ";
 constexpr char kSum[] = "sha256 ";
 constexpr size_t kHexDigits = 64;
 
-absl::Status Damaged(const std::string& what) {
-  return absl::DataLossError(absl::StrCat(kManifestName, ": ", what));
+absl::Status Damaged(const std::string& path, const std::string& what) {
+  return absl::DataLossError(absl::StrCat(path, ": ", what));
 }
 
 bool LegalName(const std::string& name) {
@@ -28,7 +30,7 @@ bool LegalName(const std::string& name) {
 }  // namespace
 
 std::string EncodeManifest(const std::vector<ManifestFile>& files) {
-  std::string text = absl::StrCat(kTitle, kFormatVersion, "\n");
+  std::string text = absl::StrCat(kTitle, kManifestFormat.written, "\n");
   for (const ManifestFile& file : files) {
     absl::StrAppend(&text, "file ", file.sha256, " ", file.bytes, " ", file.name, "\n");
   }
@@ -36,31 +38,29 @@ std::string EncodeManifest(const std::vector<ManifestFile>& files) {
   return text;
 }
 
-absl::StatusOr<std::vector<ManifestFile>> ParseManifest(const std::string& text) {
+absl::StatusOr<std::vector<ManifestFile>> ParseManifest(const std::string& text,
+                                                        const std::string& path) {
   const size_t sum_bytes = sizeof(kSum) - 1 + kHexDigits + 1;
-  if (text.size() < sum_bytes) return Damaged("too short");
+  if (text.size() < sum_bytes) return Damaged(path, "too short");
   const std::string listed = text.substr(0, text.size() - sum_bytes);
   if (text.substr(listed.size()) !=
       absl::StrCat(kSum, DigestHex(Sha256().Add(listed).Value()), "\n")) {
-    return Damaged("differs from its own digest");
+    return Damaged(path, "differs from its own digest");
   }
   const std::vector<std::string> lines = absl::StrSplit(absl::StripSuffix(listed, "\n"), '\n');
   absl::string_view title = lines.front();
   int64_t format = 0;
   if (!absl::ConsumePrefix(&title, kTitle) || !absl::SimpleAtoi(title, &format)) {
-    return Damaged("is no manifest");
+    return Damaged(path, "is no manifest");
   }
-  if (format > kFormatVersion) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        kManifestName, ": format ", format, "; this build reads formats up to ", kFormatVersion));
-  }
+  ABSL_RETURN_IF_ERROR(CheckReadable(kManifestFormat, format, path));
   std::vector<ManifestFile> files;
   for (size_t i = 1; i < lines.size(); ++i) {
     const std::vector<std::string> words = absl::StrSplit(lines[i], ' ');
     ManifestFile file;
     if (words.size() != 4 || words[0] != "file" || !absl::SimpleAtoi(words[2], &file.bytes) ||
         !LegalName(words[3])) {
-      return Damaged(absl::StrCat("line ", i + 1, " cannot be"));
+      return Damaged(path, absl::StrCat("line ", i + 1, " cannot be"));
     }
     file.sha256 = words[1];
     file.name = words[3];

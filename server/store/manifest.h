@@ -19,8 +19,9 @@ struct ManifestFile {
 
 // Returns the manifest as text: one line for each file; the last line is the digest of all others.
 std::string EncodeManifest(const std::vector<ManifestFile>& files);
-// Parses and checks a manifest. Errors: DataLoss (damaged, or a name that is not a file of a
-// snapshot), FailedPrecondition (a newer format).
-absl::StatusOr<std::vector<ManifestFile>> ParseManifest(const std::string& text);
+// Parses and checks a manifest; `path` is for messages. Errors: DataLoss (damaged, or a name that
+// is not a file of a snapshot), FailedPrecondition (a newer format).
+absl::StatusOr<std::vector<ManifestFile>> ParseManifest(const std::string& text,
+                                                        const std::string& path);
 
 }  // namespace nearfield::store

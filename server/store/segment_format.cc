@@ -6,6 +6,7 @@
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
 #include "server/store/checksum.h"
+#include "server/store/format.h"
 #include "server/store/little_endian.h"
 #include "server/store/stored_types.h"
 
@@ -74,7 +75,7 @@ std::optional<int64_t> SegmentOfFileName(std::string_view name) {
 SegmentHeaderBytes EncodeSegmentHeader(const SegmentIdentity& identity, const SegmentStage& stage) {
   SegmentHeaderBytes bytes = {};
   std::copy(kSegmentMagic.begin(), kSegmentMagic.end(), bytes.begin());
-  PutUint32(static_cast<uint32_t>(kSegmentFormatVersion), bytes.data() + kVersionAt);
+  PutUint32(static_cast<uint32_t>(kSegmentFormat.written), bytes.data() + kVersionAt);
   PutUint32(static_cast<uint32_t>(identity.dim), bytes.data() + 12);
   std::copy_n(identity.store.begin(),
               std::min(identity.store.size(), static_cast<size_t>(kStoreIdBytes)),
@@ -97,12 +98,7 @@ SegmentHeaderBytes SealedHeader(const SegmentHeaderBytes& bytes) {
 
 absl::Status CheckSegmentVersion(absl::Span<const uint8_t> bytes, const std::string& path) {
   if (!HeaderIntact(bytes)) return absl::OkStatus();
-  const uint32_t version = GetUint32(bytes.data() + kVersionAt);
-  if (version <= static_cast<uint32_t>(kSegmentFormatVersion)) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(path, ": a newer nearfield wrote it, in format ", version,
-                   "; this build reads formats up to ", kSegmentFormatVersion,
-                   ": use the build that wrote it, or a newer one"));
+  return CheckReadable(kSegmentFormat, GetUint32(bytes.data() + kVersionAt), path);
 }
 
 absl::Status CheckSegmentHeader(absl::Span<const uint8_t> bytes, const SegmentIdentity& identity,
@@ -129,10 +125,7 @@ absl::Status CheckSegmentHeader(absl::Span<const uint8_t> bytes, const SegmentId
 }
 
 std::optional<SegmentInfo> ParseSegmentHeader(absl::Span<const uint8_t> bytes) {
-  if (!HeaderIntact(bytes) ||
-      GetUint32(bytes.data() + kVersionAt) > static_cast<uint32_t>(kSegmentFormatVersion)) {
-    return std::nullopt;
-  }
+  if (!HeaderIntact(bytes) || !CheckSegmentVersion(bytes, "").ok()) return std::nullopt;
   return SegmentInfo{
       .store = std::string(bytes.begin() + 16, bytes.begin() + 16 + kStoreIdBytes),
       .stage = {.sealed = bytes[kStageAt] != kOpenStage,

@@ -16,12 +16,6 @@
 
 namespace nearfield::store {
 
-// Format of the catalog. Increased if an older build could misread data of a newer one. 2 has the
-// table of upload results.
-inline constexpr int32_t kFormatVersion = 2;
-// Format of segments. 2 has a SegmentStage in the header; 1 is treated as sealed after 0 commits.
-inline constexpr int32_t kSegmentFormatVersion = 2;
-
 inline constexpr int64_t kSegmentHeaderBytes = 4096;
 inline constexpr int64_t kBlockHeaderBytes = 128;
 inline constexpr int64_t kPieceBytes = int64_t{1} << 20;  // covered by one CRC32C

@@ -53,7 +53,7 @@ absl::StatusOr<std::vector<ManifestFile>> ReadManifest(const Directory& director
   std::string text(static_cast<size_t>(size), '\0');
   ABSL_RETURN_IF_ERROR(
       file.ReadAt(0, absl::MakeSpan(reinterpret_cast<uint8_t*>(text.data()), text.size())));
-  return ParseManifest(text);
+  return ParseManifest(text, file.path());
 }
 
 // Removes the state of the running store from the copied catalog: open uploads, whose files are
@@ -200,7 +200,7 @@ absl::StatusOr<std::vector<SnapshotInfo>> Store::ListSnapshots(const std::string
   ABSL_RETURN_IF_ERROR(parent.status());
   ABSL_ASSIGN_OR_RETURN(const std::vector<std::string> names, (*parent)->Names());
   for (const std::string& name : names) {
-    if (IsUnfinishedSnapshot(name)) continue;
+    if (IsUnfinishedSnapshot(name) || IsDeletedSnapshot(name)) continue;
     const auto directory = Directory::Open((*parent)->PathOf(name));
     if (!directory.ok() || !(*directory)->Has(kManifestName)) continue;
     snapshots.push_back(InfoOf(**directory, name));
@@ -211,6 +211,10 @@ absl::StatusOr<std::vector<SnapshotInfo>> Store::ListSnapshots(const std::string
 absl::Status Store::Restore(const std::string& from, const std::string& to) {
   if (Exists(to)) return absl::AlreadyExistsError(absl::StrCat(to, ": exists already"));
   ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> source, Directory::Open(from));
+  // Keeps DeleteSnapshot away. A file system without locks, or a read-only one, is read without it.
+  if (absl::IsFailedPrecondition(source->LockShared())) {
+    return absl::FailedPreconditionError(absl::StrCat(from, ": the snapshot is being deleted"));
+  }
   const std::string name = WithoutTrailingSlashes(to);
   const std::string fresh = name + ".restoring";
   ABSL_RETURN_IF_ERROR(RemoveDirectory(fresh));  // left by an interrupted restore

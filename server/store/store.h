@@ -200,9 +200,18 @@ class Store {
   // Returns the snapshots in a directory, by name. Skips everything that is not a complete
   // snapshot. Empty if the directory does not exist.
   static absl::StatusOr<std::vector<SnapshotInfo>> ListSnapshots(const std::string& dir);
+  // Deletes the complete snapshot `dir`/`name`: its name, durably, then its files. A crash leaves
+  // it complete, or as a directory that FinishSnapshotDeletions removes. Errors: NotFound (no
+  // complete snapshot), FailedPrecondition (a restore reads it; a symbolic link; permissions),
+  // Internal (the message tells if only files remain).
+  static absl::Status DeleteSnapshot(const std::string& dir, const std::string& name);
+  // Removes what interrupted deletions left in `dir`. Returns the number of these snapshots; 0 if
+  // the directory does not exist.
+  static absl::StatusOr<int64_t> FinishSnapshotDeletions(const std::string& dir);
   // Makes the data directory `to` from a snapshot: copies the files, checks every file against the
   // manifest and every checksum in it, and then renames the directory to `to`. Errors:
-  // AlreadyExists (`to`), DataLoss.
+  // AlreadyExists (`to`), DataLoss, FailedPrecondition (a newer format; the snapshot is being
+  // deleted).
   static absl::Status Restore(const std::string& from, const std::string& to);
 
   // Reads everything. Checks every checksum, digest and count, the chain of commits, and that every
@@ -231,5 +240,7 @@ int64_t UploadBytes(const CollectionSpec& spec, int64_t rows, int64_t value_byte
 // Returns whether `name` is reserved for the directory of an unfinished snapshot. No snapshot may
 // have such a name.
 bool IsUnfinishedSnapshot(const std::string& name);
+// Returns whether `name` is the directory of a snapshot whose deletion has begun.
+bool IsDeletedSnapshot(const std::string& name);
 
 }  // namespace nearfield::store

@@ -35,6 +35,10 @@ TEST(ClientAdminTest, AliasesSnapshotsAndCompactionGiveWhatTheServerSaid) {
   EXPECT_EQ(snapshots.front().files_count, 3u);
   EXPECT_EQ(snapshots.front().bytes, 12345u);
   EXPECT_EQ(snapshots.front().created_unix_s, 1715938200);
+  ASSERT_OK_AND_ASSIGN(const auto deleted, client.DeleteSnapshot("monday"));
+  EXPECT_EQ(deleted.name, "monday");
+  EXPECT_GT(deleted.bytes, 0u);
+  EXPECT_THAT(client.DeleteSnapshot("monday"), StatusIs(kNotFound));
   server.OnReply<v1::CompactResponse>("Compact", GiveBackSome);
   ASSERT_OK_AND_ASSIGN(const auto given, client.Compact("c"));
   EXPECT_EQ(given.rows_given_back, 1234u);

@@ -1,4 +1,11 @@
 // Tests of nearfield alias, snapshot and compact.
+#include <cstdint>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "nearfield/v1/admin.pb.h"
 #include "tests/client/cli_fixture.h"
@@ -88,6 +95,103 @@ TEST_F(CliTest, HealthOfAServerThatStartsReportsItsProgress) {
   // An older server does not know the call.
   server_.Refuse("GetServerState", {{absl::UnimplementedError("unknown")}});
   EXPECT_THAT(Run({"health"}), FailsPrinting(1, "NOT_SERVING\n"));
+}
+
+TEST_F(CliTest, ASnapshotIsDeletedOnce) {
+  server_.KeepData();
+  Fill();
+  ASSERT_EQ(Run({"snapshot", "create", "monday"}).exit_code, 0);
+  EXPECT_THAT(Run({"snapshot", "delete", "monday"}),
+              Prints(StartsWith("deleted monday, created 20")));
+  EXPECT_THAT(Run({"snapshot", "delete", "monday"}), Fails(1, HasSubstr("no snapshot \"monday\"")));
+  EXPECT_GT(server_.deadlines_ms("DeleteSnapshot").front(), 23 * 3600 * 1000);
+}
+
+// Makes ListSnapshots return the snapshots of this server with these times, by name.
+class CliSnapshotKeepTest : public CliTest {
+ protected:
+  CliSnapshotKeepTest() {
+    server_.KeepData();
+    server_.OnReply<v1::ListSnapshotsResponse>("ListSnapshots", [this](auto* reply) {
+      for (v1::SnapshotInfo& info : *reply->mutable_snapshots()) {
+        info.set_created_unix_s(times_.at(info.name()));
+        if (info.name() == damaged_) info.set_error("MANIFEST: differs from its own digest");
+      }
+    });
+  }
+  void Create(const std::string& name, int64_t time) {
+    times_[name] = time;
+    ASSERT_EQ(Run({"snapshot", "create", name}).exit_code, 0);
+  }
+  // Returns the names that the server lists.
+  std::vector<std::string> Left() {
+    std::vector<std::string> names;
+    std::istringstream lines(Run({"snapshot", "list", "--json"}).out);
+    for (std::string line; std::getline(lines, line);) {
+      names.push_back(nlohmann::json::parse(line)["name"]);
+    }
+    return names;
+  }
+
+  std::map<std::string, int64_t> times_;
+  std::string damaged_;
+};
+
+TEST_F(CliSnapshotKeepTest, TheOldestAreDeletedAndNamed) {
+  Fill();
+  Create("c", 100);
+  Create("a", 300);
+  Create("b", 200);
+  times_["d"] = 400;
+  EXPECT_THAT(Run({"snapshot", "create", "d", "--keep", "2"}),
+              Prints(AllOf(HasSubstr("\ndeleted c, created 1970-01-01 00:01:40\ndeleted b, "),
+                           Not(HasSubstr("deleted a")), Not(HasSubstr("deleted d")))));
+  EXPECT_THAT(Left(), ElementsAre("a", "d"));
+  times_["e"] = 500;
+  EXPECT_THAT(Run({"snapshot", "create", "e", "--keep", "7"}).out, Not(HasSubstr("deleted")));
+  EXPECT_THAT(Left(), ElementsAre("a", "d", "e"));
+}
+
+// A clock that was set back would make the new snapshot the oldest one.
+TEST_F(CliSnapshotKeepTest, TheNewSnapshotIsKeptWhateverItsTime) {
+  Fill();
+  Create("a", 300);
+  times_["b"] = 100;
+  ASSERT_EQ(Run({"snapshot", "create", "b", "--keep", "1"}).exit_code, 0);
+  EXPECT_THAT(Left(), ElementsAre("b"));
+}
+
+TEST_F(CliSnapshotKeepTest, NothingIsDeletedIfTheNewSnapshotFailed) {
+  Fill();
+  Create("a", 100);
+  Create("b", 200);
+  EXPECT_THAT(Run({"snapshot", "create", "b", "--keep", "1"}), Fails(3, HasSubstr("ALREADY")));
+  EXPECT_THAT(Left(), ElementsAre("a", "b"));
+  EXPECT_EQ(server_.calls("DeleteSnapshot"), 0);
+}
+
+// An older snapshot may hold the last good copy of these rows.
+TEST_F(CliSnapshotKeepTest, NothingIsDeletedWhileStoredRowsCannotBeRead) {
+  Fill();
+  Create("a", 100);
+  times_["b"] = 200;
+  server_.OnReply<v1::ListCollectionsResponse>("ListCollections", [](auto* reply) {
+    reply->mutable_collections(0)->set_read_failures_count(1);
+  });
+  EXPECT_THAT(Run({"snapshot", "create", "b", "--keep", "1"}),
+              Fails(3, HasSubstr("deleted no snapshot: stored rows of the collection \"docs\"")));
+  EXPECT_THAT(Left(), ElementsAre("a", "b"));
+}
+
+TEST_F(CliSnapshotKeepTest, APrefixProtectsOtherSnapshotsAndDamagedOnesNeverCount) {
+  Fill();
+  Create("before-upgrade", 50);
+  for (int64_t day = 1; day <= 3; ++day) Create("n-" + std::to_string(day), 100 * day);
+  times_["n-4"] = 400;
+  damaged_ = "n-3";
+  EXPECT_THAT(Run({"snapshot", "create", "n-4", "--keep", "2", "--keep-prefix", "n-", "--json"}),
+              Prints(HasSubstr("\"deleted\":true")));
+  EXPECT_THAT(Left(), ElementsAre("before-upgrade", "n-2", "n-3", "n-4"));
 }
 
 }  // namespace

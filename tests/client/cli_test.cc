@@ -56,6 +56,10 @@ TEST_F(CliTest, WrongUsageExitsWithTwo) {
            {"alias"},
            {"alias", "set", "live"},
            {"snapshot", "create"},
+           {"snapshot", "delete"},
+           {"snapshot", "create", "monday", "--keep", "0"},
+           {"snapshot", "create", "monday", "--keep-prefix", "m"},
+           {"snapshot", "create", "monday", "--keep", "2", "--keep-prefix", "nightly-"},
            {"compact"},
            {"collections", "drop", "docs"}}) {
     EXPECT_THAT(Run(args), Fails(2, Not(IsEmpty()))) << ::testing::PrintToString(args);
@@ -139,7 +143,9 @@ TEST_F(CliTest, JsonIsOneObjectALine) {
            {"alias", "set", "live", "docs"},
            {"alias", "drop", "live"},
            {"snapshot", "create", "monday"},
+           {"snapshot", "create", "tuesday", "--keep", "1"},
            {"snapshot", "list"},
+           {"snapshot", "delete", "tuesday"},
            {"compact", "docs"},
            {"delete", "docs", "a"},
            {"collections", "drop", "docs", "--yes"}}) {

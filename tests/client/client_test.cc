@@ -148,8 +148,8 @@ TEST_F(ClientTest, TransientRefusalsAreRepeatedWhereThatIsSafe) {
 
 TEST_F(ClientTest, MakingAndDroppingAreNeverRepeated) {
   Client client = MakeTestClient();
-  for (const std::string method :
-       {"CreateCollection", "DropCollection", "Check", "SetAlias", "DropAlias", "CreateSnapshot"}) {
+  for (const std::string method : {"CreateCollection", "DropCollection", "Check", "SetAlias",
+                                   "DropAlias", "CreateSnapshot", "DeleteSnapshot"}) {
     server_.Refuse(method, {{absl::UnavailableError("starting"), "1"}});
   }
   EXPECT_THAT(client.CreateCollection({.name = "c", .dim = 2}), StatusIs(kUnavailable));
@@ -157,6 +157,7 @@ TEST_F(ClientTest, MakingAndDroppingAreNeverRepeated) {
   EXPECT_THAT(client.SetAlias("a", "c"), StatusIs(kUnavailable));
   EXPECT_THAT(client.DropAlias("a"), StatusIs(kUnavailable));
   EXPECT_THAT(client.CreateSnapshot("s"), StatusIs(kUnavailable));
+  EXPECT_THAT(client.DeleteSnapshot("s"), StatusIs(kUnavailable));
   EXPECT_THAT(client.CheckHealth(), StatusIs(kUnavailable));
   EXPECT_TRUE(clock_.sleeps().empty());
 }
@@ -233,6 +234,7 @@ TEST_F(ClientTest, TextThatIsNotUtf8IsNotSent) {
       {"collection", client.SetAlias("a", bad).status()},
       {"alias", client.DropAlias(bad).status()},
       {"name", client.CreateSnapshot(bad).status()},
+      {"name", client.DeleteSnapshot(bad).status()},
       {"collection", client.Compact(bad).status()},
       {"name", client.GetCollection(bad).status()},
       {"collection", client.BeginUpload({.collection = bad, .rows_max = 1}).status()},

@@ -48,10 +48,8 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     return np.random.default_rng(request.config.getoption("--seed"))
 
 
-@pytest.fixture(scope="session")
-def pb(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
-    """Messages and stubs of nearfield.v1."""
-    out = tmp_path_factory.mktemp("stubs")
+def make_stubs(out: Path) -> SimpleNamespace:
+    """Generates the messages and stubs of nearfield.v1 in the folder, and imports them."""
     names = ["common", "retrieval", "ingest", "admin"]
     files = [f"nearfield/v1/{name}.proto" for name in names]
     code = protoc.main(["protoc", f"-I{ROOT}/proto", f"--python_out={out}", f"--grpc_python_out={out}", *files])
@@ -63,6 +61,12 @@ def pb(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
             module = importlib.import_module(f"nearfield.v1.{name}{suffix}")
             found.update({key: value for key, value in vars(module).items() if not key.startswith("_")})
     return SimpleNamespace(**found)
+
+
+@pytest.fixture(scope="session")
+def pb(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    """Messages and stubs of nearfield.v1."""
+    return make_stubs(tmp_path_factory.mktemp("stubs"))
 
 
 class Server(ServerProcess):
@@ -201,7 +205,9 @@ class Api:
         return list(self.server.ingest.Upload(iter(requests), timeout=DEADLINE_S))
 
     def block(self, ids: list, rows: np.ndarray, payloads: list[bytes] | None = None):
-        dtype = {np.dtype("<f4"): self.pb.DATA_TYPE_FLOAT32, np.dtype("<f2"): self.pb.DATA_TYPE_FLOAT16}[rows.dtype]
+        # bfloat16 rows are given as their bits.
+        dtype = {np.dtype("<f4"): self.pb.DATA_TYPE_FLOAT32, np.dtype("<f2"): self.pb.DATA_TYPE_FLOAT16,
+                 np.dtype("<u2"): self.pb.DATA_TYPE_BFLOAT16}[rows.dtype]
         return self.pb.UploadRequest(block=self.pb.UploadBlock(
             ids=self.ids(ids), vectors=self.pb.VectorBlock(dtype=dtype, data=rows.tobytes()), payloads=payloads or []))
 

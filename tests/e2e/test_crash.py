@@ -137,6 +137,7 @@ class Maintainer:
         # name -> collection -> range of epochs that it may hold
         self.snapshots: dict[str, dict[str, tuple[int, int]]] = {}
         self.pending: tuple[str, dict[str, int]] | None = None
+        self.deleting: str | None = None
         self.calls, self.acked = 0, 0
 
     def step(self, api: Api) -> None:
@@ -175,14 +176,21 @@ class Maintainer:
         if self.pending and self.pending[0] in listed:
             self.settle_snapshot()
         self.pending = None
+        if self.deleting and self.deleting not in listed:
+            del self.snapshots[self.deleting]
+        self.deleting = None
+        if rest := [entry.name for entry in self.folder.glob(".deleted-*")]:
+            raise Finding("half", f"a start left {rest}")
         if set(listed) != set(self.snapshots) or any(listed.values()):
             raise Finding("lost", f"snapshots {listed}, acknowledged were {sorted(self.snapshots)}")
 
-    def prune(self) -> None:
-        """Keeps the latest two snapshots and removes unfinished ones, as an operator does."""
+    def prune(self, api: Api) -> None:
+        """Keeps the latest two snapshots."""
         for name in list(self.snapshots)[:-2]:
-            shutil.rmtree(self.folder / name)
+            self.deleting = name
+            api.server.admin.DeleteSnapshot(api.pb.DeleteSnapshotRequest(name=name), timeout=WAIT_S)
             del self.snapshots[name]
+            self.deleting = None
 
 
 class Campaign:
@@ -244,7 +252,7 @@ class Campaign:
         try:
             with self.until_death(api):
                 self.check(api)
-                self.maintainer.prune()
+                self.maintainer.prune(api)
                 self.drive(api, kill_after_s)
         finally:
             self.end(api)

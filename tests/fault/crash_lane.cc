@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "server/store/file.h"
 
 namespace nearfield::fault {
 namespace {
@@ -13,7 +12,6 @@ namespace {
 constexpr int64_t kCollectionsMax = 3;
 constexpr int64_t kRowsMax = 1500;  // per collection; above it, deletes are more frequent
 constexpr size_t kUploadsMax = 3;
-constexpr size_t kSnapshotsMax = 2;
 constexpr int64_t kAliases = 4;       // per lane
 constexpr char kShared[] = "shared";  // the collection that all lanes change
 
@@ -44,10 +42,6 @@ CrashLane::CrashLane(const SessionOptions& options, int64_t lane, store::Store* 
       gate_(gate),
       random_(lane == 0 ? options.seed
                         : testing::Scramble(options.seed + static_cast<uint64_t>(lane))) {}
-
-std::string CrashLane::SnapshotDir(int64_t number) const {
-  return absl::StrCat(options_.root, "/snapshot-", number);
-}
 
 int64_t CrashLane::IdOf(const std::string& collection) const {
   for (const store::StoredCollection& stored : store_->Collections()) {
@@ -308,43 +302,9 @@ absl::Status CrashLane::Compact() {
   return Excused(compacted);
 }
 
-absl::Status CrashLane::Snapshot() {
-  if (log_->snapshots().size() >= kSnapshotsMax) return CheckSnapshot();
-  const std::unique_lock gate(*gate_);
-  const int64_t number = log_->NextNumber(lane_);
-  // A snapshot that was complete but not logged when its process died may have the same number.
-  ABSL_RETURN_IF_ERROR(Excused(store::RemoveDirectory(SnapshotDir(number))));
-  const absl::Status taken =
-      Counted([&, path = SnapshotDir(number)] { return store_->Snapshot(path); });
-  if (taken.ok()) log_->AddSnapshot(number);
-  // If SQLite cannot open its copy for writing, it opens it for reading.
-  if (options_.calls_may_fail && absl::IsFailedPrecondition(taken)) return absl::OkStatus();
-  return Excused(taken);
-}
-
 absl::Status CrashLane::Excused(const absl::Status& status) const {
   const bool failed = absl::IsInternal(status) || absl::IsDataLoss(status);
   return options_.calls_may_fail && failed ? absl::OkStatus() : OkIfFull(status);
-}
-
-absl::Status CrashLane::CheckSnapshot() {
-  if (log_->snapshots().empty()) return absl::OkStatus();
-  const auto [number, hash] = *log_->snapshots().begin();
-  const std::string restored = options_.root + "/restored";
-  const auto restore = [&, source = SnapshotDir(number)]() -> absl::StatusOr<Model> {
-    ABSL_RETURN_IF_ERROR(store::RemoveDirectory(restored));
-    ABSL_RETURN_IF_ERROR(Counted([&] { return store::Store::Restore(source, restored); }));
-    store::StoreOptions options = OptionsFor(restored);
-    options.on_fatal = [](const absl::Status&) {};
-    ABSL_ASSIGN_OR_RETURN(const std::unique_ptr<store::Store> copy, store::Store::Open(options));
-    return Read(*copy, Model{});
-  };
-  const absl::StatusOr<Model> found = restore();
-  if (!found.ok()) return Excused(found.status());
-  if (HashOf(*found) != hash) return absl::DataLossError("a snapshot holds other rows");
-  log_->RemoveSnapshot(number);
-  ABSL_RETURN_IF_ERROR(Excused(store::RemoveDirectory(restored)));
-  return Excused(store::RemoveDirectory(SnapshotDir(number)));
 }
 
 absl::Status CrashLane::Step() {

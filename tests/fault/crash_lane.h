@@ -54,6 +54,9 @@ class CrashLane {
 
   // Continues an open upload of an earlier life. Errors: those of the store.
   absl::Status Resume(const ModelUpload& upload, Findings* findings);
+  // Finishes the deletions of snapshots, then checks that every snapshot that is listed is
+  // complete, and that no deleted one is. Errors: those of the store.
+  absl::Status CheckSnapshots(Findings* findings);
   // Runs one random operation. Errors: the store broke its contract.
   absl::Status Step();
   // Ends the uploads.
@@ -73,6 +76,7 @@ class CrashLane {
     std::string large;  // one with many rows
   };
 
+  static std::string SnapshotName(int64_t number);
   std::string SnapshotDir(int64_t number) const;
   int64_t IdOf(const std::string& collection) const;
   Choice Choose() const;
@@ -96,7 +100,9 @@ class CrashLane {
   absl::Status Alias();
   absl::Status Compact();
   absl::Status Snapshot();
+  absl::StatusOr<Model> Restore(int64_t number);
   absl::Status CheckSnapshot();
+  absl::Status DeleteSnapshot(int64_t number);  // OK if there is none
   absl::Status Excused(const absl::Status& status) const;
 
   const SessionOptions& options_;

@@ -40,6 +40,8 @@ void CrashLog::Take(const std::string& line) {
     words >> snapshots_[number];
   } else if (word == "unsnap") {
     snapshots_.erase(number);
+  } else if (word == "gone") {
+    deleted_snapshots_.insert(number);
   } else {
     return;
   }
@@ -87,6 +89,11 @@ void CrashLog::AddSnapshot(int64_t number) {
 void CrashLog::RemoveSnapshot(int64_t number) {
   const std::lock_guard lock(mutex_);
   Add("unsnap " + std::to_string(number));
+}
+
+void CrashLog::AcknowledgeDeletion(int64_t number) {
+  const std::lock_guard lock(mutex_);
+  Add("gone " + std::to_string(number));
 }
 
 }  // namespace nearfield::fault

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,7 @@ class CrashLog {
   std::vector<Operation> InFlight() const;
   // Only for the lane that takes snapshots.
   const std::map<int64_t, uint64_t>& snapshots() const { return snapshots_; }
+  const std::set<int64_t>& deleted_snapshots() const { return deleted_snapshots_; }
   int64_t NextNumber(int64_t lane);
 
   void Try(const Operation& operation);
@@ -47,6 +49,7 @@ class CrashLog {
   // Requires: no operation is in flight.
   void AddSnapshot(int64_t number);
   void RemoveSnapshot(int64_t number);
+  void AcknowledgeDeletion(int64_t number);
 
  private:
   // The members below require the mutex.
@@ -59,6 +62,7 @@ class CrashLog {
   Model model_;
   std::map<int64_t, Operation> in_flight_;  // by number
   std::map<int64_t, uint64_t> snapshots_;
+  std::set<int64_t> deleted_snapshots_;
   std::vector<int64_t> last_numbers_;  // by lane
 };
 

@@ -49,6 +49,9 @@ Findings CrashSession::Check() {
   if (const absl::Status resumed = ResumeAll(&findings); !resumed.ok()) {
     findings.Add(&findings.lost, 1, absl::StrCat("resume: ", resumed.ToString()));
   }
+  if (const absl::Status checked = lanes_.front()->CheckSnapshots(&findings); !checked.ok()) {
+    findings.Add(&findings.lost, 1, absl::StrCat("snapshots: ", checked.ToString()));
+  }
   return findings;
 }
 

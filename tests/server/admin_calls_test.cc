@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <string>
 
+#include "server/store/file.h"
 #include "tests/server/server_fixture.h"
 #include "tests/server/store/model_store.h"
 
@@ -35,6 +36,10 @@ class AdminCallsTest : public ServerFixture {
   grpc::Status CreateSnapshot(const std::string& name,
                               pb::CreateSnapshotResponse* response = nullptr) {
     return Call(&Admin::CreateSnapshot, Named(name), response);
+  }
+  grpc::Status DeleteSnapshot(const std::string& name,
+                              pb::DeleteSnapshotResponse* response = nullptr) {
+    return Call(&Admin::DeleteSnapshot, Named(name), response);
   }
   grpc::Status Compact(const std::string& collection, pb::CompactResponse* response = nullptr) {
     return Call(&Admin::Compact, Of(collection), response);
@@ -128,11 +133,76 @@ TEST_F(AdminCallsTest, SnapshotsAreMadeAndListed) {
   EXPECT_EQ(list.snapshots(1).error(), "");
 }
 
+TEST_F(AdminCallsTest, ASnapshotIsDeletedOnceAndItsPlaceIsFree) {
+  ServeDurably();
+  ASSERT_OK(CreateCollection("c"));
+  ASSERT_OK(UploadRows("c", {1, 2, 3}));
+  for (const char* const name : {"a", "b"}) ASSERT_OK(CreateSnapshot(name));
+  EXPECT_THAT(CreateSnapshot("c"), RefusedWith(kResourceExhausted, "delete one first"));
+  pb::DeleteSnapshotResponse deleted;
+  ASSERT_OK(DeleteSnapshot("a", &deleted));
+  EXPECT_EQ(deleted.snapshot().name(), "a");
+  EXPECT_EQ(deleted.snapshot().files_count(), 2u);
+  EXPECT_GT(deleted.snapshot().bytes(), 0u);
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "snapshots/a"));
+  EXPECT_THAT(LogLines(), Contains(HasSubstr("\"snapshot deleted\",\"name\":\"a\"")));
+  EXPECT_THAT(DeleteSnapshot("a"), RefusedWith(kNotFound, "there is no snapshot \"a\""));
+  ASSERT_OK(CreateSnapshot("c"));
+  const auto list = CallOk(&Admin::ListSnapshots);
+  ASSERT_EQ(list.snapshots_size(), 2);
+  EXPECT_EQ(list.snapshots(0).name(), "b");
+  EXPECT_EQ(RowsCount("c"), 3u);
+}
+
+// A name of a client never becomes a path, and never names what is no snapshot.
+TEST_F(AdminCallsTest, OnlyASnapshotIsDeletedAndOnlyByItsName) {
+  ServeDurably();
+  ASSERT_OK(CreateCollection("c"));
+  ASSERT_OK(CreateSnapshot("a"));
+  std::filesystem::create_directory(dir_ / "snapshots/mine");
+  std::filesystem::create_directory(dir_ / "snapshots/a.partial");
+  for (const std::string name :
+       {"../data", "..", ".", "", "/tmp", "a/", "x.partial", ".deleted-a"}) {
+    EXPECT_THAT(DeleteSnapshot(name), HasCode(kInvalidArgument)) << name;
+  }
+  EXPECT_THAT(DeleteSnapshot("mine"), HasCode(kNotFound));
+  EXPECT_TRUE(std::filesystem::exists(dir_ / "snapshots/mine"));
+  EXPECT_TRUE(std::filesystem::exists(dir_ / "snapshots/a/MANIFEST"));
+  {
+    const auto restore = store::Directory::Open(dir_ / "snapshots/a");
+    ASSERT_OK(restore);
+    ASSERT_OK((*restore)->LockShared());
+    EXPECT_THAT(DeleteSnapshot("a"), RefusedWith(kFailedPrecondition, "restoring"));
+  }
+  EXPECT_OK(DeleteSnapshot("a"));
+}
+
+// A damaged list of files must not keep a snapshot's place for ever.
+TEST_F(AdminCallsTest, ADamagedSnapshotCanBeDeleted) {
+  ServeDurably();
+  ASSERT_OK(CreateCollection("c"));
+  ASSERT_OK(CreateSnapshot("a"));
+  store::FlipByte(dir_ / "snapshots/a/MANIFEST", 3);
+  ASSERT_NE(CallOk(&Admin::ListSnapshots).snapshots(0).error(), "");
+  EXPECT_OK(DeleteSnapshot("a"));
+  EXPECT_THAT(CallOk(&Admin::ListSnapshots).snapshots(), IsEmpty());
+}
+
+TEST_F(AdminCallsTest, AStartFinishesTheDeletionOfASnapshot) {
+  std::filesystem::create_directories(dir_ / "snapshots/.deleted-a");
+  std::filesystem::create_directory(dir_ / "snapshots/b");
+  ServeDurably();
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "snapshots/.deleted-a"));
+  EXPECT_TRUE(std::filesystem::exists(dir_ / "snapshots/b"));
+  EXPECT_THAT(LogLines(), Contains(HasSubstr("interrupted deletions of snapshots")));
+}
+
 TEST_F(AdminCallsTest, WithoutAPlaceNoSnapshotAndTheMessageNamesTheSetting) {
   Set(settings_.data_dir, dir_ / "data");
   Serve();
   EXPECT_THAT(CreateSnapshot("a"), RefusedWith(kFailedPrecondition, "snapshot_dir"));
   EXPECT_THAT(Call(&Admin::ListSnapshots, {}), RefusedWith(kFailedPrecondition, "snapshot_dir"));
+  EXPECT_THAT(DeleteSnapshot("a"), RefusedWith(kFailedPrecondition, "snapshot_dir"));
 }
 
 TEST_F(AdminCallsTest, NothingKeptIsNothingToCopy) {

@@ -13,6 +13,7 @@
 #include "server/calls/nearfield_service.h"
 #include "tests/server/in_process_call.h"
 #include "tests/server/server_fixture.h"
+#include "tests/server/store/model_store.h"
 
 namespace nearfield::server {
 namespace {
@@ -226,6 +227,37 @@ TEST_F(NearfieldServiceTest, ErrorsAreThoseOverGrpc) {
   const CallEnd refused = SearchInProcess(
       SearchFor("a", {1, 1}), {.status = absl::ResourceExhaustedError("of the transport")});
   EXPECT_THAT(refused.status, StatusIs(kResourceExhausted, "of the transport"));
+}
+
+TEST_F(NearfieldServiceTest, SnapshotsAreListedAndDeletedAsOverGrpc) {
+  const store::TempDir dir;
+  Set(settings_.data_dir, dir / "data");
+  Set(settings_.snapshot_dir, dir / "snapshots");
+  ServeBoth();
+  pb::CreateSnapshotRequest create;
+  for (const char* const name : {"x", "y"}) {
+    create.set_name(name);
+    CallInProcessOk(&NearfieldService::CreateSnapshot, create);
+  }
+  const auto listed = CallOk(&Admin::ListSnapshots);
+  EXPECT_EQ(CallInProcessOk(&NearfieldService::ListSnapshots).SerializeAsString(),
+            listed.SerializeAsString());
+  ASSERT_EQ(listed.snapshots_size(), 2);
+  const auto request = [](const char* name) -> pb::DeleteSnapshotRequest {
+    return FromText(std::string("name: '") + name + "'");
+  };
+  const auto in_process = CallInProcessOk(&NearfieldService::DeleteSnapshot, request("x"));
+  EXPECT_EQ(in_process.snapshot().SerializeAsString(), listed.snapshots(0).SerializeAsString());
+  const auto over_grpc = CallOk(&Admin::DeleteSnapshot, request("y"));
+  EXPECT_EQ(over_grpc.snapshot().SerializeAsString(), listed.snapshots(1).SerializeAsString());
+  for (const char* const name : {"x", "a/b"}) {
+    pb::DeleteSnapshotResponse response;
+    const CallEnd end = CallInProcess(&NearfieldService::DeleteSnapshot, request(name), &response);
+    const grpc::Status status = Call(&Admin::DeleteSnapshot, request(name));
+    EXPECT_FALSE(status.ok());
+    EXPECT_EQ(static_cast<int>(end.status.code()), static_cast<int>(status.error_code()));
+    EXPECT_EQ(std::string(end.status.message()), status.error_message());
+  }
 }
 
 TEST_F(NearfieldServiceTest, CancelAndDeadlineEndACallThatWaits) {

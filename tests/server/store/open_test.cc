@@ -71,7 +71,7 @@ TEST_F(StoreOpenTest, OneProcessAtATime) {
 
 TEST_F(StoreOpenTest, ANewerFormatIsRefusedWithBothVersions) {
   Sql("PRAGMA user_version=3");
-  EXPECT_THAT(OpenStatus(), FailsWith(kFailedPrecondition, "format 3", "up to 2"));
+  EXPECT_THAT(OpenStatus(), FailsWith(kFailedPrecondition, "catalog format 3", "formats 1 .. 2"));
 }
 
 TEST_F(StoreOpenTest, ADirectoryOfFormat1IsBroughtUpToDate) {

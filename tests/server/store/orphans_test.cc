@@ -122,7 +122,7 @@ TEST_F(StoreOrphansTest, ASegmentThatANewerBuildWroteIsRefusedAndNothingIsTouche
     fs::copy(dir_ / "copy", dir_ / "data");
     MakeNewer(Data(name));
     EXPECT_THAT(OpenStatus(),
-                FailsWith(kFailedPrecondition, name, "newer nearfield", "format 9", "up to 2"));
+                FailsWith(kFailedPrecondition, name, "format 9", "formats 1 .. 2", "newer"));
     EXPECT_EQ(Segments(), segments);
     EXPECT_FALSE(fs::exists(Data("lost")));
   }

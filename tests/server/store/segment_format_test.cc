@@ -89,7 +89,7 @@ TEST(SegmentFormatTest, ANewerFormatIsRefusedWithBothVersions) {
   PutUint32(Crc32c(absl::MakeConstSpan(bytes.data(), bytes.size() - 4)),
             bytes.data() + bytes.size() - 4);
   EXPECT_THAT(CheckSegmentHeader(bytes, kIdentity, "p"),
-              FailsWith(kFailedPrecondition, "format 9", "up to 2"));
+              FailsWith(kFailedPrecondition, "segment format 9", "formats 1 .. 2"));
 }
 
 // Returns the bytes of a block as in the file.

@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "server/store/checksum.h"
 #include "server/store/manifest.h"
 #include "server/store/sqlite.h"
 #include "server/store/store.h"
@@ -130,16 +131,23 @@ TEST_F(StoreSnapshotTest, AMissingFileStopsARestore) {
 
 TEST(ManifestTest, HoldsOnlyNamesOfAStore) {
   const ManifestFile file = {.name = "catalog.db", .bytes = 7, .sha256 = std::string(64, 'a')};
-  ASSERT_OK_AND_ASSIGN(const auto parsed, ParseManifest(EncodeManifest({file})));
+  ASSERT_OK_AND_ASSIGN(const auto parsed, ParseManifest(EncodeManifest({file}), "p"));
   ASSERT_EQ(parsed.size(), 1u);
   EXPECT_EQ(parsed.front().bytes, 7);
   for (const char* const name :
        {"../catalog.db", "/etc/passwd", "1.seg", "000000000000000x.seg", "MANIFEST"}) {
     ManifestFile bad = file;
     bad.name = name;
-    EXPECT_THAT(ParseManifest(EncodeManifest({bad})), StatusIs(kDataLoss)) << name;
+    EXPECT_THAT(ParseManifest(EncodeManifest({bad}), "p"), StatusIs(kDataLoss)) << name;
   }
-  EXPECT_THAT(ParseManifest(""), StatusIs(kDataLoss));
+  EXPECT_THAT(ParseManifest("", "p"), StatusIs(kDataLoss));
+}
+
+TEST(ManifestTest, ANewerFormatIsRefusedWithBothVersionsAndThePath) {
+  std::string text = "nearfield snapshot 3\n";
+  text += "sha256 " + DigestHex(Sha256().Add(text).Value()) + "\n";
+  EXPECT_THAT(ParseManifest(text, "/snapshots/a/MANIFEST"),
+              FailsWith(kFailedPrecondition, "/snapshots/a/MANIFEST: snapshot format 3", "1 .. 2"));
 }
 
 }  // namespace

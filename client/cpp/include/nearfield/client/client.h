@@ -117,6 +117,10 @@ class Client {
   // Takes time: set a deadline that fits.
   absl::StatusOr<SnapshotInfo> CreateSnapshot(std::string_view name,
                                               const CallOptions& options = {});
+  // Deletes a snapshot, durably. Returns what it was. Errors: NotFound, FailedPrecondition (it is
+  // being restored).
+  absl::StatusOr<SnapshotInfo> DeleteSnapshot(std::string_view name,
+                                              const CallOptions& options = {});
   absl::StatusOr<std::vector<SnapshotInfo>> ListSnapshots(const CallOptions& options = {});
 
   // Releases the memory and the disk space of deleted rows now, without waiting until there are
