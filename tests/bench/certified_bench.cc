@@ -162,17 +162,17 @@ class Case {
         static_cast<double>(rows_count_) * code_bytes / (config_.read_tb_s * 1e6);
     std::printf(
         "NEARFIELD_BENCH_JSON "
-        R"({"bench":"search","backend":"%s","path":"%s","metric":"%s","dtype":"%s","rows":"%s","batch":%d,"n":%d,"dim":%d,"k":%d,)"
+        R"({"bench":"search","backend":"%s","gpu_capability":%d,"path":"%s","metric":"%s","dtype":"%s","rows":"%s","batch":%d,"n":%d,"dim":%d,"k":%d,)"
         R"("data":"%s","us":%.1f,"p99_us":%.1f,"queries_per_s":%.0f,"limit_us":%.1f,"share_of_limit":%.3f,)"
         R"("candidates":%d,"tighter":%d,"canonical":%d,"rows_us":%.1f,"checked_by":"%s","matches_oracle":true})"
         "\n",
-        engine_.Info().backend == BackendKind::kGpu ? "gpu" : "cpu", Name(cost.precision),
-        Name(config_.metric), Name(config_.row_type), NameIn(kHomeNames, config_.home), batch,
-        static_cast<int>(rows_count_), dim_, k, queries_.data, codes.median_us, codes.p99_us,
-        batch * 1e6 / codes.median_us, limit_us, limit_us / codes.median_us,
-        static_cast<int>(cost.candidates), static_cast<int>(cost.escalations.tighter),
-        static_cast<int>(cost.escalations.canonical), exact.median_us,
-        rows_count_ > kOracleRowsMax ? "a scan of the exact rows" : "the oracle");
+        engine_.Info().backend == BackendKind::kGpu ? "gpu" : "cpu", config_.gpu_capability_max,
+        Name(cost.precision), Name(config_.metric), Name(config_.row_type),
+        NameIn(kHomeNames, config_.home), batch, static_cast<int>(rows_count_), dim_, k,
+        queries_.data, codes.median_us, codes.p99_us, batch * 1e6 / codes.median_us, limit_us,
+        limit_us / codes.median_us, static_cast<int>(cost.candidates),
+        static_cast<int>(cost.escalations.tighter), static_cast<int>(cost.escalations.canonical),
+        exact.median_us, rows_count_ > kOracleRowsMax ? "a scan of the exact rows" : "the oracle");
     std::fflush(stdout);
     return absl::OkStatus();
   }

@@ -56,10 +56,10 @@ cudaError_t PrepareBatchRefine(const BatchDevice& device, int32_t* dimension_max
     if (served == 0) continue;
     largest = std::max(largest, served);
     for (const RowType row : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
-      const cudaError_t error =
-          cudaFuncSetAttribute(reinterpret_cast<const void*>(KernelOf(row, variant)),
-                               cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(SharedBytes(variant, served)));
+      const cudaError_t error = cudaFuncSetAttribute(
+          reinterpret_cast<const void*>(KernelOf(row, variant)),
+          cudaFuncAttributeMaxDynamicSharedMemorySize,
+          static_cast<int>(device.shared_bytes_per_block_max - int64_t{sizeof(RefineShared)}));
       if (error != cudaSuccess) return error;
     }
   }
