@@ -10,7 +10,7 @@
 namespace nearfield::client {
 namespace {
 
-std::string AttributesText(const std::vector<AttributeSpec>& attributes) {
+std::string DeclaredText(const std::vector<AttributeSpec>& attributes) {
   if (attributes.empty()) return "none";
   return Joined(attributes, ", ", [](const AttributeSpec& spec) { return ToString(spec); });
 }
@@ -27,8 +27,8 @@ absl::Status CheckSame(const CollectionSpec& found, const CollectionSpec& declar
                        const TargetOptions& options) {
   NF_RETURN_IF_ERROR(Same(found, "metric", Name(found.metric), Name(declared.metric)));
   NF_RETURN_IF_ERROR(Same(found, "ids", Name(found.id_type), Name(declared.id_type)));
-  NF_RETURN_IF_ERROR(Same(found, "attributes", AttributesText(found.attributes),
-                          AttributesText(declared.attributes)));
+  NF_RETURN_IF_ERROR(
+      Same(found, "attributes", DeclaredText(found.attributes), DeclaredText(declared.attributes)));
   if (options.scan) NF_RETURN_IF_ERROR(Same(found, "scan", Name(found.scan), Name(declared.scan)));
   if (options.rows) NF_RETURN_IF_ERROR(Same(found, "rows", Name(found.rows), Name(declared.rows)));
   return absl::OkStatus();

@@ -105,8 +105,9 @@ std::string Synopsis(const CLI::App& program, const CommandNode& node) {
 
 std::string ManPage(const CLI::App& program, const ManPageFacts& facts) {
   const std::vector<CommandNode> nodes = CommandsOf(program);
-  const std::string description = DescriptionOf(program);
-  std::string summary = description.substr(0, description.find_first_of(".\n"));
+  std::string description = DescriptionOf(program);
+  const std::string summary = description.substr(0, description.find_first_of(".\n"));
+  description.replace(0, 1, Upper(description.substr(0, 1)));
   std::string page = ".\\\" Written by the program itself; not to be edited.\n.TH " +
                      Upper(Escaped(program.get_name())) + " " + std::to_string(facts.section) +
                      " \"\" \"nearfield " + std::string(facts.version) + "\"\n";
@@ -120,8 +121,9 @@ std::string ManPage(const CLI::App& program, const ManPageFacts& facts) {
     page += ".SS " + Escaped(program.get_name() + " " + node.path) + "\n" +
             Synopsis(program, node) + ".PP\n" + Lines(node.app->get_description() + ".") +
             OptionsOf(node);
-    const std::string footer = node.app->get_footer();
-    if (!footer.empty()) page += ".PP\n" + Literal(footer);
+    const std::string footer = node.app->get_footer();  // inherited if it has none of its own
+    if (!footer.empty() && footer != node.app->get_parent()->get_footer())
+      page += ".PP\n" + Literal(footer);
   }
   page += Sections(program.get_footer());
   if (!facts.see_also.empty()) page += ".SH SEE ALSO\n" + Escaped(facts.see_also) + "\n";

@@ -43,7 +43,7 @@ absl::Status Ended(const Call& call, const absl::Status& status) {
   return absl::IsCancelled(status) && call.Dead() ? call.DeadStatus() : status;
 }
 
-pb::ServerPhase ToProto(ServerState::Phase phase) {
+pb::ServerPhase PhaseOf(ServerState::Phase phase) {
   switch (phase) {
     case ServerState::Phase::kStarting: return pb::SERVER_PHASE_STARTING;
     case ServerState::Phase::kServing: return pb::SERVER_PHASE_SERVING;
@@ -53,7 +53,7 @@ pb::ServerPhase ToProto(ServerState::Phase phase) {
   return pb::SERVER_PHASE_UNSPECIFIED;
 }
 
-void ToProto(const BootProgress::View& view, pb::LoadProgress* progress) {
+void Describe(const BootProgress::View& view, pb::LoadProgress* progress) {
   progress->set_collections_loaded(static_cast<uint64_t>(view.loading.collections_loaded));
   progress->set_collections_count(static_cast<uint64_t>(view.loading.collections_count));
   progress->set_bytes_read(static_cast<uint64_t>(view.loading.bytes_read));
@@ -155,11 +155,11 @@ ActiveCallPtr LocalService::GetServerState(
   // Answered in every phase, on this thread.
   auto ended = std::make_shared<DirectCall>(state_, rpc.context, "GetServerState");
   const ServerState::Phase phase = state_->phase();
-  rpc.response->set_phase(ToProto(phase));
+  rpc.response->set_phase(PhaseOf(phase));
   rpc.response->set_reason(state_->WhyNotServing());
   const BootProgress::View view = state_->boot_progress().Get();
   if (phase == ServerState::Phase::kStarting && view.step == BootProgress::Step::kLoading) {
-    ToProto(view, rpc.response->mutable_loading());
+    Describe(view, rpc.response->mutable_loading());
   }
   ended->call.Finish(absl::OkStatus());
   return ended;

@@ -17,7 +17,7 @@ constexpr int64_t kHelperThreadsMax = 8;  // that make replies or evaluate filte
 constexpr int64_t kRepliesMax = 4096;
 constexpr int64_t kDeletesMax = 1024;  // maximum waiting deletes
 constexpr int64_t kCompactionsMax = 16;
-constexpr int64_t kUnavailableRetryMs = 1000;
+constexpr int64_t kNotServingRetryMs = 1000;
 
 // Returns the number of threads of a pool that helps the engine thread: half of the cores.
 int64_t HelperThreads() {
@@ -179,7 +179,7 @@ absl::Status ServerState::DistrustStatus() {
   return WithRetryAfter(
       absl::UnavailableError("an answer or a row of this server was found to be wrong: it answers "
                              "no more; see its log and its audit records"),
-      kUnavailableRetryMs);
+      kNotServingRetryMs);
 }
 
 std::string ServerState::WhyNotServing() const {
@@ -202,7 +202,7 @@ absl::StatusOr<Core*> ServerState::Enter(Purpose purpose) {
       return core_.get();
     }
   }
-  return WithRetryAfter(absl::UnavailableError(WhyNotServing()), kUnavailableRetryMs);
+  return WithRetryAfter(absl::UnavailableError(WhyNotServing()), kNotServingRetryMs);
 }
 
 void ServerState::Leave() {

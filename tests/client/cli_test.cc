@@ -32,7 +32,7 @@ TEST_F(CliTest, HelpTeaches) {
         << command;
   }
   EXPECT_THAT(RunPlain({"upload", "--help"}).out,
-              HasSubstr("A collection that --create has made stays, empty.\n"));
+              HasSubstr("a collection that --create made is dropped again.\n"));
   EXPECT_THAT(RunPlain({"--version"}).out, StartsWith("nearfield "));
 }
 
@@ -265,7 +265,7 @@ TEST_F(CliTest, HealthIsAProbe) {
   booting.Listen();
   const Outcome outcome = RunPlain({"health", "--address", booting.address()});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_EQ(outcome.out, "NOT_SERVING\n");
+  EXPECT_EQ(outcome.out, "NOT_SERVING: the server is starting: creating the engine\n");
 }
 
 TEST_F(CliTest, RefusalsShowTheStatusAndItsRequest) {

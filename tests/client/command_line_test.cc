@@ -107,6 +107,9 @@ TEST_F(Program, CompletionsNameWordsAndChoices) {
 TEST_F(Program, TheManualPageHasEverySection) {
   const std::string page = ManPage(app_, {.section = 1, .version = "9", .see_also = "other(8)"});
   EXPECT_THAT(page, HasSubstr(".TH MY\\-TOOL 1 \"\" \"nearfield 9\""));
+  EXPECT_THAT(page, HasSubstr("my\\-tool \\- tool: does things\n"));
+  EXPECT_THAT(page, HasSubstr(".SH DESCRIPTION\nTool: does things.\nAnd more of them.\n"));
+  EXPECT_EQ(page.find("Exit codes"), std::string::npos) << "commands inherit the footer";
   EXPECT_THAT(page, HasSubstr(".SS my\\-tool things make\n"));
   EXPECT_THAT(page, HasSubstr("\\fB\\-\\-color\\fR \\fIred|blue\\fR\nIts color\n"));
   EXPECT_THAT(page, HasSubstr(".br\nEnvironment: \\fBMY_ADDRESS\\fR\n"));

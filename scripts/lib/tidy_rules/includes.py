@@ -11,7 +11,8 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
 
 # The most specific folder decides. A layer may include layers or single headers; "proto" is the
 # code generated from proto/. engine/base (status macros, checked arithmetic) does not depend on the
-# engine, so the server uses it too.
+# engine, and client/command_line (suggestions, completions, manual pages) only on CLI11, so the
+# server uses them too.
 LAYERS: dict[str, frozenset[str]] = {
     layer: frozenset(may.split())
     for layer, may in {
