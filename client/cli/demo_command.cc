@@ -99,13 +99,15 @@ void PrintSearches(const GlobalOptions& global, const DemoArguments& arguments) 
   const std::string program = global.address == ClientOptions().address
                                   ? ProgramWord()
                                   : Cat(ProgramWord(), " -a ", global.address);
-  Print(Cat("\nThree searches to try:\n", "\nwith words of the 40 questions in ",
-            File(arguments, "queries.json"), "\n  ", program, " demo play chess\n",
-            "\nwith a vector, the embedding of one of these questions\n  ", program, " search ",
-            kCollection, " --queries ", File(arguments, "queries.f32.npy"),
+  const std::string search = Cat("\n  ", program, " search ", kCollection);
+  Print(Cat("\nThree searches to try:\n",
+            "\nwith a vector, the embedding of \"convert a scanned PDF into searchable text\"",
+            search, " --queries ", File(arguments, "queries.f32.npy"),
             " --row 8 -k 5 --fields summary\n",
-            "\nwith a stored id, and an answer that is verified\n  ", program, " search ",
-            kCollection, " --id gimp -k 5 --fields summary --verify\n"));
+            "\nwith a stored id, for packages like gimp, verified against the oracle", search,
+            " --id gimp -k 5 --fields summary --verify\n",  //
+            "\nwith words of one of the 40 questions in ", File(arguments, "queries.json"), "\n  ",
+            program, " demo play chess\n"));
 }
 
 struct Question {
