@@ -203,7 +203,7 @@ class Store {
   // Deletes the complete snapshot `dir`/`name`: its name, durably, then its files. A crash leaves
   // it complete, or as a directory that FinishSnapshotDeletions removes. Errors: NotFound (no
   // complete snapshot), FailedPrecondition (a restore reads it; a symbolic link; permissions),
-  // Internal (the message tells if only files remain).
+  // Internal (the message says so if only files remain).
   static absl::Status DeleteSnapshot(const std::string& dir, const std::string& name);
   // Removes what interrupted deletions left in `dir`. Returns the number of these snapshots; 0 if
   // the directory does not exist.
