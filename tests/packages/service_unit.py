@@ -1,0 +1,38 @@
+"""The parts of a systemd unit that a test needs to run its service without systemd."""
+
+from __future__ import annotations
+
+import pathlib
+import shlex
+
+
+class ServiceUnit:
+    """A unit file: the values of each key, in order. An empty value clears the earlier ones."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self.values: dict[str, list[str]] = {}
+        for line in path.read_text(encoding="utf-8").splitlines():
+            key, equals, value = line.partition("=")
+            if equals and not line.startswith("#"):
+                self.values.setdefault(key, []).append(value)
+                if not value:
+                    self.values[key] = []
+
+    def one(self, key: str) -> str:
+        (value,) = self.values[key]
+        return value
+
+    def state_directory(self) -> str:
+        return f"/var/lib/{self.one('StateDirectory')}"
+
+    def command(self) -> list[str]:
+        """Returns ExecStart, run as the unit's user, with its file mode and descriptor limit and
+        without any capability."""
+        assert self.one("NoNewPrivileges") == "yes" and self.values["CapabilityBoundingSet"] == []
+        files = self.one("LimitNOFILE")
+        return [
+            "prlimit", f"--nofile={files}:{files}",
+            "setpriv", "--reuid", self.one("User"), "--regid", self.one("Group"), "--clear-groups", "--no-new-privs",
+            "--bounding-set=-all", "--inh-caps=-all",
+            "sh", "-c", 'umask "$1"; shift; exec "$@"', "sh", self.one("UMask"), *shlex.split(self.one("ExecStart")),
+        ]  # fmt: skip
