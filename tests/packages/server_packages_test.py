@@ -22,8 +22,8 @@ UNIT = "usr/lib/systemd/system/nearfield-server.service"
 STATE = "/var/lib/nearfield"
 NOBODY = "65534:65534"
 CHANGED = '\nlisten = "127.0.0.1:0"\nmemory_bytes = 256MiB\n'
-# systemd-analyze rates a unit from 0 (confined) to 100. What remains: CUDA needs devices and
-# executable memory, and the server needs the network.
+# systemd-analyze rates a unit from 0 (confined) to 100. CUDA needs devices and the server the network,
+# so it is not 0.
 EXPOSURE_MAX = 15
 
 
@@ -120,7 +120,7 @@ class Life(unittest.TestCase):
         unit = ServiceUnit(self.root.path / UNIT)
         self.assertEqual(unit.state_directory(), STATE)
         log = self.folder / "log"
-        server = ServerProcess(self.inside("0:0", *unit.command()), log)
+        server = ServerProcess([*unit.outer_command(), *self.inside("0:0", *unit.command())], log)
         self.addCleanup(server.kill)
         self.address = server.wait_ready()
         status = pathlib.Path(f"/proc/{server.process.pid}/status").read_text(encoding="utf-8")

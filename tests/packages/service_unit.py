@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import pathlib
 import shlex
+import sys
+
+# prctl(PR_SET_MDWE): no memory that is writable and executable, as MemoryDenyWriteExecute. A kernel
+# before 6.3 does not know it and changes nothing.
+DENY_WRITE_EXECUTE = "import ctypes, os, sys; ctypes.CDLL(None).prctl(65, 1, 0, 0, 0); os.execvp(sys.argv[1], sys.argv[1:])"
 
 
 class ServiceUnit:
@@ -25,9 +30,14 @@ class ServiceUnit:
     def state_directory(self) -> str:
         return f"/var/lib/{self.one('StateDirectory')}"
 
+    def outer_command(self) -> list[str]:
+        """Returns the begin of a line that runs a command without executable, writable memory."""
+        assert self.one("MemoryDenyWriteExecute") == "yes"
+        return [sys.executable, "-c", DENY_WRITE_EXECUTE]
+
     def command(self) -> list[str]:
-        """Returns ExecStart, run as the unit's user, with its file mode and descriptor limit and
-        without any capability."""
+        """Returns ExecStart, run by root as the unit's user, with its file mode and descriptor
+        limit and without any capability."""
         assert self.one("NoNewPrivileges") == "yes" and self.values["CapabilityBoundingSet"] == []
         files = self.one("LimitNOFILE")
         return [
