@@ -3,17 +3,23 @@
 # defines say and fail, and its working folder is the root of the repository.
 
 readonly debian_cache=$PWD/.cache/container
-readonly debian_tar=$debian_cache/debian-bookworm.tar
+readonly debian_tar=$debian_cache/debian-bookworm-slim.tar
 
-# Makes $debian_tar with debootstrap, if it does not exist. WORK is a folder for its temporary files.
+# Makes $debian_tar with debootstrap, if it does not exist: like the image debian:12-slim, without
+# documentation and translations. WORK is a folder for temporary files.
 make_debian_tar() {
   local work=$1 mirror=${NEARFIELD_DEBIAN_MIRROR:-http://deb.debian.org/debian}
+  local folder left_out=(/usr/share/doc /usr/share/info /usr/share/locale /usr/share/man)
   [ ! -f "$debian_tar" ] || return 0
   say "making a Debian 12 root file system from $mirror"
-  debootstrap --variant=minbase --include=ca-certificates bookworm "$work/base" "$mirror" >"$work/debootstrap.log" 2>&1 || {
+  debootstrap --variant=minbase bookworm "$work/base" "$mirror" >"$work/debootstrap.log" 2>&1 || {
     tail -n 20 "$work/debootstrap.log" >&2
     fail "debootstrap failed"
   }
+  for folder in "${left_out[@]}"; do
+    rm -rf "$work/base$folder"/*
+    printf 'path-exclude %s/*\n' "$folder" >>"$work/base/etc/dpkg/dpkg.cfg.d/slim"
+  done
   rm -rf "$work/base/var/cache/apt/archives"/*.deb "$work/base/var/lib/apt/lists"/*
   tar -C "$work/base" -cf "$debian_tar.new" .
   mv "$debian_tar.new" "$debian_tar"
