@@ -12,12 +12,26 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 OF_THE_SERVER = ("SQLite3", "roaring", "spdlog", "GTest")
 
 
+# A project that contains this one.
+PARENT = f"""
+cmake_minimum_required(VERSION 3.25)
+project(parent LANGUAGES CXX)
+set(NEARFIELD_SERVER OFF)
+add_subdirectory({ROOT} nearfield)
+add_executable(app app.cc)
+target_link_libraries(app PRIVATE nearfield::client nearfield::engine nearfield::topk)
+"""
+
+
 class WithoutTheServer(unittest.TestCase):
-    def configure(self, *absent: str) -> str:
+    def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def configure(self, *absent: str, source: pathlib.Path = ROOT) -> str:
         options = ["NEARFIELD_SERVER=OFF", "NEARFIELD_TESTS=OFF", *(f"CMAKE_DISABLE_FIND_PACKAGE_{each}=ON" for each in absent)]
-        line = ["cmake", "-G", "Ninja", "-S", str(ROOT), "-B", folder.name, *(f"-D{each}" for each in options)]
+        line = ["cmake", "-G", "Ninja", "-S", str(source), "-B", str(self.folder / "build"), *(f"-D{each}" for each in options)]
         configured = subprocess.run(line, check=False, capture_output=True, text=True)
         self.assertEqual(configured.returncode, 0, configured.stdout + configured.stderr)
         self.assertNotIn("libisal", configured.stdout)
@@ -30,6 +44,11 @@ class WithoutTheServer(unittest.TestCase):
         output = self.configure(*OF_THE_SERVER, "hwy")
         self.assertIn("without the engine", output)
         self.assertNotIn("CUDA", output)
+
+    def test_another_project_can_contain_it(self) -> None:
+        (self.folder / "CMakeLists.txt").write_text(PARENT, encoding="utf-8")
+        (self.folder / "app.cc").write_text("int main() {}\n", encoding="utf-8")
+        self.configure(*OF_THE_SERVER, source=self.folder)
 
 
 if __name__ == "__main__":
