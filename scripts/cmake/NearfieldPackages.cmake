@@ -74,7 +74,7 @@ add_custom_target(packages
   COMMAND ${CMAKE_COMMAND} -E rm -rf ${CPACK_PACKAGE_DIRECTORY}
   COMMAND ${CMAKE_CPACK_COMMAND} --config ${PROJECT_BINARY_DIR}/CPackConfig.cmake
   WORKING_DIRECTORY ${PROJECT_BINARY_DIR} USES_TERMINAL VERBATIM)
-foreach(target IN LISTS components ITEMS nearfield nearfield-server)
+foreach(target IN LISTS components ITEMS nearfield nearfield_docs nearfield-server nearfield-server_docs)
   if(TARGET ${target})
     add_dependencies(packages ${target})
   endif()

@@ -74,10 +74,12 @@ class Contents(unittest.TestCase):
 
     def test_the_files_are_where_debian_expects_them(self) -> None:
         server = self.files("nearfield-server")
-        for expected in ("usr/bin/nearfield-server", UNIT, CONFIG):
+        for expected in ("usr/bin/nearfield-server", "usr/share/man/man8/nearfield-server.8", UNIT, CONFIG):
             self.assertIn(expected, server)
-        self.assertIn("usr/bin/nearfield", self.files("nearfield"))
-        self.assertIn("usr/share/nearfield/demo/packages.fp16.npy", self.files("nearfield"))
+        command = self.files("nearfield")
+        for expected in ("usr/bin/nearfield", "usr/share/bash-completion/completions/nearfield",
+                         "usr/share/man/man1/nearfield.1", "usr/share/nearfield/demo/packages.fp16.npy"):  # fmt: skip
+            self.assertIn(expected, command)
         for name in ("nearfield-server", "nearfield", "libnearfield-dev"):
             outside = [each for each in self.files(name) if not each.startswith("usr/") and each != CONFIG]
             self.assertEqual(outside, [], name)
