@@ -62,10 +62,11 @@ if(TARGET nearfield)
   set(CPACK_DEBIAN_NEARFIELD_PACKAGE_SHLIBDEPS ON)
 endif()
 # Static libraries: a program that links them needs the development packages of their dependencies.
+# Debian's CMake package of gRPC needs protobuf-compiler-grpc.
 nearfield_package(libnearfield-dev COMPONENTS development SECTION libdevel
   SUMMARY "exact vector retrieval: C++ libraries"
   TEXT "Static libraries and headers of the client, the engine and the selection library, with a CMake package and pkg-config files. With CUDA they need the CUDA toolkit to link.")
-set(CPACK_DEBIAN_LIBNEARFIELD-DEV_PACKAGE_DEPENDS "libabsl-dev, libgrpc++-dev, libhwy-dev, libprotobuf-dev, libssl-dev")
+set(CPACK_DEBIAN_LIBNEARFIELD-DEV_PACKAGE_DEPENDS "libabsl-dev, libgrpc++-dev, libhwy-dev, libprotobuf-dev, libssl-dev, protobuf-compiler-grpc")
 
 include(CPack)
 get_property(components GLOBAL PROPERTY NEARFIELD_COMPONENTS)

@@ -36,12 +36,10 @@ class ServiceUnit:
         return [sys.executable, "-c", DENY_WRITE_EXECUTE]
 
     def command(self) -> list[str]:
-        """Returns ExecStart, run by root as the unit's user, with its file mode and descriptor
-        limit and without any capability."""
+        """Returns ExecStart, run by root as the unit's user, with its file mode and without any
+        capability."""
         assert self.one("NoNewPrivileges") == "yes" and self.values["CapabilityBoundingSet"] == []
-        files = self.one("LimitNOFILE")
         return [
-            "prlimit", f"--nofile={files}:{files}",
             "setpriv", "--reuid", self.one("User"), "--regid", self.one("Group"), "--clear-groups", "--no-new-privs",
             "--bounding-set=-all", "--inh-caps=-all",
             "sh", "-c", 'umask "$1"; shift; exec "$@"', "sh", self.one("UMask"), *shlex.split(self.one("ExecStart")),
