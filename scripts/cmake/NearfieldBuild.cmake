@@ -16,6 +16,19 @@ if(NEARFIELD_CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${NEARFIELD_CCACHE})
 endif()
 
+# The CPU backend of the engine needs Highway.
+set(NEARFIELD_WITH_ENGINE OFF)
+if(NEARFIELD_SERVER OR NEARFIELD_ENGINE STREQUAL "ON")
+  find_package(hwy REQUIRED)
+  set(NEARFIELD_WITH_ENGINE ON)
+elseif(NEARFIELD_ENGINE STREQUAL "AUTO")
+  find_package(hwy QUIET)
+  set(NEARFIELD_WITH_ENGINE ${hwy_FOUND})
+endif()
+if(NOT NEARFIELD_WITH_ENGINE)
+  message(STATUS "nearfield: without the engine: NEARFIELD_SERVER=OFF, and NEARFIELD_ENGINE=OFF or Highway is not installed")
+endif()
+
 # Accepts an nvcc of CUDA 13 or newer.
 function(nearfield_check_nvcc VALID NVCC)
   execute_process(COMMAND ${NVCC} --version OUTPUT_VARIABLE text ERROR_QUIET)
@@ -26,9 +39,11 @@ endfunction()
 
 # Searches for nvcc where scripts/setup installs it, where the toolkit's packages do, and on PATH.
 set(NEARFIELD_WITH_CUDA OFF)
-if(NOT NEARFIELD_CUDA STREQUAL "OFF")
+if(NOT NEARFIELD_WITH_ENGINE)
+  # Only the engine uses CUDA.
+elseif(NOT NEARFIELD_CUDA STREQUAL "OFF")
   find_program(NEARFIELD_NVCC nvcc VALIDATOR nearfield_check_nvcc
-    HINTS ${CMAKE_SOURCE_DIR}/build/cuda/bin $ENV{CUDA_HOME}/bin /usr/local/cuda/bin)
+    HINTS ${PROJECT_SOURCE_DIR}/build/cuda/bin $ENV{CUDA_HOME}/bin /usr/local/cuda/bin)
   if(NEARFIELD_NVCC)
     set(CMAKE_CUDA_COMPILER ${NEARFIELD_NVCC})
     set(CMAKE_CUDA_ARCHITECTURES ${NEARFIELD_CUDA_ARCHITECTURES})
@@ -65,11 +80,12 @@ add_link_options($<$<CONFIG:Release>:LINKER:-z,relro,-z,now,-z,noexecstack>
 
 find_package(absl REQUIRED)
 find_package(Threads REQUIRED)
+include(GNUInstallDirs)
 include(GoogleTest)
 
 # Scores are bit-exact by contract (engine/score): no flag here may relax IEEE arithmetic.
 add_library(nearfield_flags INTERFACE)
-target_include_directories(nearfield_flags INTERFACE ${CMAKE_SOURCE_DIR})
+target_include_directories(nearfield_flags INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(nearfield_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wconversion -Wno-missing-field-initializers -Werror -fno-fast-math -ffp-contract=off>
   $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings -ftz=false -prec-div=true -prec-sqrt=true --expt-relaxed-constexpr
@@ -97,7 +113,7 @@ endfunction()
 # one the time limit is four times as long.
 function(nearfield_ctest_entries PREFIX_VAR PROPERTIES_VAR)
   cmake_parse_arguments(ARG "" "TIMEOUT;COST;RESOURCE_LOCK;RUN_SERIAL" "SOURCES;DEPS;COMMAND;LABELS;ENVIRONMENT" ${ARGN})
-  file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR}/tests ${CMAKE_CURRENT_SOURCE_DIR})
+  file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR}/tests ${CMAKE_CURRENT_SOURCE_DIR})
   string(REGEX REPLACE "/.*" "" folder ${folder})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
@@ -136,11 +152,12 @@ function(nearfield_command_test NAME)
   set_tests_properties(${prefix}${NAME} PROPERTIES ${properties})
 endfunction()
 
-# nearfield_program_docs(PROGRAM SECTION MAN arguments... COMPLETION arguments...): lets the program
-# write its manual page and its shell completions into doc/ of the build folder, as it declares them.
-# MAN makes it print the page, COMPLETION and the name of a shell the script for it. Target PROGRAM_docs.
+# nearfield_program_docs(PROGRAM SECTION COMPONENT component MAN arguments... COMPLETION arguments...):
+# lets the program write its manual page and its shell completions into doc/ of the build folder, as
+# it declares them, and installs them. MAN makes it print the page, COMPLETION and the name of a shell
+# the script for it. Target PROGRAM_docs.
 function(nearfield_program_docs PROGRAM SECTION)
-  cmake_parse_arguments(ARG "" "" "MAN;COMPLETION" ${ARGN})
+  cmake_parse_arguments(ARG "" "COMPONENT" "MAN;COMPLETION" ${ARGN})
   set(folder ${PROJECT_BINARY_DIR}/doc)
   set(page ${folder}/man/${PROGRAM}.${SECTION})
   set(bash ${folder}/bash-completion/${PROGRAM})
@@ -154,4 +171,8 @@ function(nearfield_program_docs PROGRAM SECTION)
     COMMAND ${PROGRAM} ${ARG_COMPLETION} fish > ${fish}
     DEPENDS ${PROGRAM} COMMENT "Writing the manual page and the completions of ${PROGRAM}" VERBATIM)
   add_custom_target(${PROGRAM}_docs ALL DEPENDS ${page} ${bash} ${zsh} ${fish})
+  install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${SECTION} COMPONENT ${ARG_COMPONENT})
+  install(FILES ${bash} DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT ${ARG_COMPONENT})
+  install(FILES ${zsh} DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions COMPONENT ${ARG_COMPONENT})
+  install(FILES ${fish} DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT ${ARG_COMPONENT})
 endfunction()

@@ -1,13 +1,17 @@
-// Compares the table of settings in server/DESIGN.md with the declarations in
-// server/config/settings.h. If the variable NEARFIELD_WRITE_SETTINGS is set, rewrites the table.
+// Compares the table of settings in server/DESIGN.md and the configuration file of the package with
+// the declarations in server/config/settings.h. If the variable NEARFIELD_WRITE_SETTINGS is set,
+// rewrites both.
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "server/config/settings.h"
 #include "tests/server/prelude.h"
 
@@ -35,12 +39,63 @@ std::string Table(const Settings& settings) {
   return table;
 }
 
+constexpr char kConfigHead[] =
+    "# Settings of the service nearfield-server. A line \"#name = value\" shows a default; remove "
+    "the\n"
+    "# \"#\" to change it. To check this file, and to apply it:\n"
+    "#   nearfield-server --config /etc/nearfield/server.conf --check-config\n"
+    "#   systemctl restart nearfield-server\n";
+
+// The settings that the package sets. The service may write only in its state directory.
+const std::map<std::string, std::string>& PackageValues() {
+  static const auto* const values = new std::map<std::string, std::string>{
+      {"data_dir", "/var/lib/nearfield/data"}, {"snapshot_dir", "/var/lib/nearfield/snapshots"}};
+  return *values;
+}
+
+// Returns `text` as comment lines of at most 100 characters.
+std::string Comment(const std::string& text) {
+  std::string lines;
+  std::string line = "#";
+  for (const absl::string_view word : absl::StrSplit(text, ' ')) {
+    if (line.size() + 1 + word.size() > 100) {
+      absl::StrAppend(&lines, line, "\n");
+      line = "#";
+    }
+    absl::StrAppend(&line, " ", word);
+  }
+  return absl::StrCat(lines, line, "\n");
+}
+
+std::string ConfigFile(const Settings& settings) {
+  std::string file = kConfigHead;
+  for (const SettingBase* setting : settings.all()) {
+    const bool quoted = dynamic_cast<const TextSetting*>(setting) != nullptr;
+    const auto line = [&](const std::string& value) {
+      return absl::StrCat(setting->name(), " = ", quoted ? absl::StrCat("\"", value, "\"") : value,
+                          "\n");
+    };
+    absl::StrAppend(&file, "\n", Comment(setting->help()));
+    if (!quoted) absl::StrAppend(&file, Comment(absl::StrCat("Allowed: ", AllowedText(*setting))));
+    const auto found = PackageValues().find(setting->name());
+    absl::StrAppend(
+        &file, found != PackageValues().end() ? line(found->second) : "#" + line(setting->Text()));
+  }
+  return file;
+}
+
 std::string Read(const std::string& path) {
   std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();
   EXPECT_TRUE(file.good()) << path << ": cannot be read";
   return text.str();
+}
+
+// Returns true if the generated texts are to be written instead of compared.
+bool Writing() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): single thread
+  return std::getenv("NEARFIELD_WRITE_SETTINGS") != nullptr;
 }
 
 TEST(SettingsTable, EqualsTheDeclarations) {
@@ -52,9 +107,7 @@ TEST(SettingsTable, EqualsTheDeclarations) {
   const size_t end = text.find(kEnd, begin);
   ASSERT_NE(end, std::string::npos) << path << " has no line " << kEnd;
   const std::string expected = Table(Settings());
-  const char* write =
-      std::getenv("NEARFIELD_WRITE_SETTINGS");  // NOLINT(concurrency-mt-unsafe): single thread
-  if (write != nullptr) {
+  if (Writing()) {
     std::ofstream(path) << text.substr(0, begin) << expected << text.substr(end);
     return;
   }
@@ -62,6 +115,18 @@ TEST(SettingsTable, EqualsTheDeclarations) {
       << path << ": the table is not that of the declarations, which follows. Set "
       << "NEARFIELD_WRITE_SETTINGS=1 to write it.\n"
       << expected;
+}
+
+TEST(SettingsTable, TheConfigurationFileOfThePackageEqualsTheDeclarations) {
+  const std::string path = NEARFIELD_SERVER_CONFIG;
+  const std::string expected = ConfigFile(Settings());
+  if (Writing()) {
+    std::ofstream(path) << expected;
+    return;
+  }
+  EXPECT_TRUE(Read(path) == expected)
+      << path
+      << " does not show the declared settings. Set NEARFIELD_WRITE_SETTINGS=1 to write it.";
 }
 
 // The help is printed in a Markdown cell and after the flag.
