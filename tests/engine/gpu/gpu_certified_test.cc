@@ -106,6 +106,25 @@ TEST_F(GpuCertifiedTest, SmokeGreatBatchesEqualTheReferenceOnEveryFamily) {
   }
 }
 
+// The kernels of a lesser GPU, in every width of a block: 16, 32, 64 and 128 queries.
+TEST_F(GpuCertifiedTest, BatchesOfLesserGpusEqualTheReference) {
+  for (const int32_t capability : {75, 80, 86}) {
+    backend_.reset();
+    backend_ = MakeEngine(1024 * kMiB, 1024 * kMiB, capability);
+    ASSERT_NE(backend_, nullptr);
+    for (const int64_t queries : {5, 17, 40, 130}) {
+      SCOPED_TRACE(::testing::Message() << capability << ", " << queries << " queries");
+      Scenario scenario = {.spec = AnyCodesSpec(600)};
+      AddRows(scenario, CorpusFamily::kGaussian, random_.Between(4'500, 9'000), true);
+      AddRows(scenario, CorpusFamily::kClustered, random_.Between(1, 1'500));
+      scenario.AddQueries(queries, static_cast<int32_t>(random_.Between(1, 50)),
+                          QueryFamily::kGaussian, random_);
+      ExpectReferenceAnswers(*backend_, scenario);
+      if (HasFailure()) return;
+    }
+  }
+}
+
 // Dimensions at the limits of slices, groups, steps, and of queries passed as kernel parameters.
 TEST_F(GpuCertifiedTest, EqualsTheReferenceOnEveryDimension) {
   for (const int32_t dim : {1, 127, 128, 129, 256, 257, 384, 511, 513, 640, 768, 896, 1024, 1025,

@@ -26,10 +26,12 @@ class GpuTest : public ::testing::Test {
     if (!probed.ok()) GTEST_SKIP() << probed;
   }
 
-  std::unique_ptr<backend::Backend> MakeEngine(int64_t memory_bytes, int64_t host_rows_bytes = 0) {
+  std::unique_ptr<backend::Backend> MakeEngine(
+      int64_t memory_bytes, int64_t host_rows_bytes = 0,
+      int32_t capability_max = testing::GpuCapabilityMax()) {
     auto made = MakeGpuTopkEngine({.memory_bytes = memory_bytes,
                                    .host_rows_bytes = host_rows_bytes,
-                                   .capability_max = testing::GpuCapabilityMax()});
+                                   .capability_max = capability_max});
     EXPECT_OK(made);
     return made.ok() ? *std::move(made) : nullptr;
   }
