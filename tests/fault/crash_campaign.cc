@@ -231,7 +231,6 @@ std::vector<Control> Controls(const CampaignOptions& options) {
       patch("records_dropped_early"),
       patch("late_epoch"),
       patch("undurable_checkpoint"),
-      patch("snapshot_files_before_name"),
       patch("sync_error_ignored", Provoke::kErrors),
       patch("checksums_unverified", Provoke::kFlips),
   };
