@@ -231,6 +231,7 @@ std::vector<Control> Controls(const CampaignOptions& options) {
       patch("records_dropped_early"),
       patch("late_epoch"),
       patch("undurable_checkpoint"),
+      patch("snapshot_deleted_in_place"),
       patch("sync_error_ignored", Provoke::kErrors),
       patch("checksums_unverified", Provoke::kFlips),
   };
