@@ -34,15 +34,18 @@ int64_t SharedBytes(RefineVariant variant, int32_t dimension) {
   return RefineSharedBytes<kRefineFew, true>(dimension, code_bytes);
 }
 
-bool Fits(RefineVariant variant, int32_t dimension, const BatchDevice& device) {
-  return SharedBytes(variant, dimension) + int64_t{sizeof(RefineShared)} <=
-         device.shared_bytes_per_block_max;
+// Returns the largest dimension, in whole slices, that the variant serves on this device.
+int32_t ServedDimension(RefineVariant variant, const BatchDevice& device) {
+  return LargestDimension(device, [variant](int32_t dimension) {
+    return SharedBytes(variant, dimension) + int64_t{sizeof(RefineShared)};
+  });
 }
 
 RefineVariant VariantFor(const BatchArgs& args, const BatchDevice& device) {
   const RefineVariant variant =
       args.queries <= kManyThreadsQueriesMax ? RefineVariant::kMany : RefineVariant::kFew;
-  return Fits(variant, args.rotation.dimension, device) ? variant : RefineVariant::kSmall;
+  return args.rotation.dimension <= ServedDimension(variant, device) ? variant
+                                                                     : RefineVariant::kSmall;
 }
 
 }  // namespace
@@ -50,16 +53,14 @@ RefineVariant VariantFor(const BatchArgs& args, const BatchDevice& device) {
 cudaError_t PrepareBatchRefine(const BatchDevice& device, int32_t* dimension_max) {
   int32_t largest = 0;
   for (const RefineVariant variant : kVariants) {
-    const int32_t served = LargestDimension(device, [variant](int32_t dimension) {
-      return SharedBytes(variant, dimension) + int64_t{sizeof(RefineShared)};
-    });
+    const int32_t served = ServedDimension(variant, device);
     if (served == 0) continue;
     largest = std::max(largest, served);
     for (const RowType row : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
-      const cudaError_t error = cudaFuncSetAttribute(
-          reinterpret_cast<const void*>(KernelOf(row, variant)),
-          cudaFuncAttributeMaxDynamicSharedMemorySize,
-          static_cast<int>(device.shared_bytes_per_block_max - int64_t{sizeof(RefineShared)}));
+      const cudaError_t error =
+          cudaFuncSetAttribute(reinterpret_cast<const void*>(KernelOf(row, variant)),
+                               cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(SharedBytes(variant, served)));
       if (error != cudaSuccess) return error;
     }
   }
