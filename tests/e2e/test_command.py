@@ -363,7 +363,7 @@ def test_pipes_are_files(request, start, nearfield, tmp_path):
         return done.stdout
 
     upload = ("nearfield upload docs <(cat v.npy) --format npy --create --if-missing --mode upsert --metric dot "
-              "--ids <(seq 7 9) --payloads <(printf '{\"n\": %s}\\n' 1 2 3) --attribute n:int64 "
+              "--ids <(seq 7 9) --id-type uint64 --payloads <(printf '{\"n\": %s}\\n' 1 2 3) --attribute n:int64 "
               "--attributes <(printf 'n\\n1\\n\\n3\\n') --json")
     assert json.loads(in_bash(upload))["rows_replaced"] == 0
     assert json.loads(in_bash(upload))["rows_replaced"] == 3
