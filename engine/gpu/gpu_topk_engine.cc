@@ -49,6 +49,9 @@ bool GpuTopkEngine::ScansCodes(const SearchJob& job) const {
     return false;
   }
   if (!job.format.may_scan_rows) return true;
+  const absl::Span<const int32_t> k = job.queries->k;
+  const bool in_batches = k.empty() || *std::max_element(k.begin(), k.end()) <= kBatchKMax;
+  if (!core_->has_one_query_kernel() && !in_batches) return false;
   return plan::PrefersCodes(WorkOf(*core_, job, job.queries_count()));
 }
 

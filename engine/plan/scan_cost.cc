@@ -55,8 +55,11 @@ Throughput ThroughputOf(int32_t capability) {
 
 ScanRates RatesOf(const Device& device) {
   constexpr double kPerUs = 1e-6;
-  const double read = device.read_bytes_per_second * kPerUs;
-  const double clocks = device.clocks_per_second * kPerUs;
+  constexpr double kReadH200 = 4.4e12;
+  constexpr double kClocksH200 = 132 * 1.98e9;
+  const auto known = [](double value, double of_h200) { return value > 0 ? value : of_h200; };
+  const double read = known(device.read_bytes_per_second, kReadH200) * kPerUs;
+  const double clocks = known(device.clocks_per_second, kClocksH200) * kPerUs;
   const Throughput throughput = ThroughputOf(device.capability);
   const double codes =
       device.wgmma ? kCodeBytesPerClockWgmma : kCodeBytesPerClockMma * throughput.int8_products;

@@ -21,7 +21,7 @@ struct Device {
 };
 
 // Returns the rates of a device: the measured one, and what its multiprocessors reach according to
-// measurements on an H200.
+// measurements on an H200. What the driver does not report (0) is taken from an H200.
 ScanRates RatesOf(const Device& device);
 
 struct ScanWork {

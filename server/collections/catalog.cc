@@ -96,8 +96,11 @@ absl::StatusOr<NamedCollectionPtr> Catalog::LoadOne(const store::StoredCollectio
       return Stored(stored, Make(stored.name, *std::move(loaded), std::move(attributes)));
     }
   }
+  // This device may refuse the placement of the rows. Without rows it does not matter.
+  CollectionSpec spec = stored.spec;
+  spec.rows = RowPlacement::kDevice;
   ABSL_ASSIGN_OR_RETURN(std::shared_ptr<Collection> empty,
-                        base_.engine->CreateCollection(stored.spec, stored.epoch));
+                        base_.engine->CreateCollection(spec, stored.epoch));
   NamedCollectionPtr named =
       Make(stored.name, std::move(empty),
            std::make_unique<CollectionAttributes>(

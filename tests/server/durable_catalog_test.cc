@@ -8,6 +8,7 @@
 #include "tests/server/attributes/filter_maker.h"
 #include "tests/server/durable_rows.h"
 #include "tests/server/store/older_catalog.h"
+#include "tests/testing/fake_engine.h"
 #include "tests/testing/seed.h"
 
 namespace nearfield::server {
@@ -64,6 +65,21 @@ TEST_F(DurableCatalogTest, ACollectionOfTheRemovedBf16ScanIsSearchedByInt8Codes)
                       {.query = query, .neighbors = result.queries.front(), .epoch = result.epoch},
                       nullptr));
   EXPECT_TRUE(verdict.equal) << verdict.explanation;
+}
+
+// Rows on the host need codes, which some GPUs cannot scan in large dimensions. The other
+// collections are served.
+TEST_F(DurableCatalogTest, ACollectionThatTheDeviceRefusesIsListedWithItsError) {
+  Upload(*catalog_->Create("host", {.dim = kDim, .rows = RowPlacement::kHost}), 0, 10, seed_);
+  Upload(Make("rows"), 0, 10, seed_);
+  catalog_ = nullptr;
+  testing::FakeEngine lesser = testing::MakeFakeEngine({.device = {.scan_dim_max = kDim - 1}});
+  ASSERT_OK_AND_ASSIGN(auto kept, store::Store::Open({.dir = dir_ / "data"}));
+  Catalog catalog(Catalog::Base{.engine = lesser.engine.get(), .store = std::move(kept)},
+                  /*collections_max=*/16);
+  ASSERT_OK(catalog.Load([](const Catalog::LoadProgress&) {}, nullptr));
+  EXPECT_THAT(catalog.Find("host"), FailsWith(kFailedPrecondition, "dim = "));
+  EXPECT_EQ((*catalog.Find("rows"))->collection->Stats().rows_count, 10);
 }
 
 // If a token were resumed with another mode or collection, the commit would contain other rows than

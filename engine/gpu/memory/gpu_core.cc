@@ -224,13 +224,13 @@ absl::Status GpuCore::TakeSearchWorkspace() {
 }
 
 absl::Status GpuCore::MeasureRates() {
-  constexpr int64_t kBytesMax = 512 * kMiB;
   int cache_bytes = 0;
   ABSL_RETURN_IF_ERROR(
       health_.Check(cudaDeviceGetAttribute(&cache_bytes, cudaDevAttrL2CacheSize, device_),
                     "cudaDeviceGetAttribute"));
-  const int64_t bytes = std::min(arena_.bytes_total(), kBytesMax);
-  if (bytes >= 4 * int64_t{cache_bytes}) {
+  const int64_t bytes_min = 4 * int64_t{cache_bytes};
+  const int64_t bytes = std::min(arena_.bytes_total(), std::max(512 * kMiB, bytes_min));
+  if (bytes >= bytes_min) {
     ABSL_RETURN_IF_ERROR(
         health_.Check(MeasureReadRate(arena_.slabs_begin(), bytes, device_properties_.sm_count,
                                       workspace_.stream.get(), &read_bytes_per_second_),

@@ -11,8 +11,8 @@ constexpr int kBlocksPerSm = 2;
 constexpr int kLoads = 8;  // in flight per thread
 constexpr int kPasses = 5;
 
-// Reads `vectors` vectors of 16 bytes. Grid (any), block kThreads. Writes only if all bits of what
-// a thread read cancel out to a value that no sum has, so that the loads are not removed.
+// Reads `vectors` vectors of 16 bytes. Grid (any), block kThreads. The write, which never happens,
+// keeps the loads: `never` is null.
 __global__ void __launch_bounds__(kThreads)
     ReadKernel(const uint4* memory, int64_t vectors, uint32_t* never) {
   const auto step = static_cast<int64_t>(gridDim.x) * kThreads;
@@ -41,13 +41,16 @@ cudaError_t MeasureReadRate(const char* memory, int64_t bytes, int sm_count, cud
   if (error == cudaSuccess) error = cudaEventCreate(&end);
   float best_ms = 0;
   for (int pass = 0; pass < kPasses && error == cudaSuccess; ++pass) {
-    cudaEventRecord(begin, stream);
+    error = cudaEventRecord(begin, stream);
+    if (error != cudaSuccess) break;
     ReadKernel<<<static_cast<unsigned>(kBlocksPerSm * sm_count), kThreads, 0, stream>>>(
         reinterpret_cast<const uint4*>(memory), bytes / 16, nullptr);
-    cudaEventRecord(end, stream);
-    error = cudaEventSynchronize(end);
+    error = cudaGetLastError();  // of the launch
+    if (error == cudaSuccess) error = cudaEventRecord(end, stream);
+    if (error == cudaSuccess) error = cudaEventSynchronize(end);
     float ms = 0;
     if (error == cudaSuccess) error = cudaEventElapsedTime(&ms, begin, end);
+    // The first pass also loads the kernel.
     if (pass > 0) best_ms = best_ms == 0 ? ms : std::min(best_ms, ms);
   }
   if (begin != nullptr) cudaEventDestroy(begin);

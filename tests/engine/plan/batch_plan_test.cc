@@ -130,6 +130,14 @@ TEST(ScanChoiceTest, ASlowerMemoryFavorsCodesInSmallerCorpora) {
   EXPECT_LT(smallest(3.0e11), smallest(1.0e12));
 }
 
+TEST(ScanChoiceTest, WhatTheDriverDoesNotReportIsTakenFromALargeDevice) {
+  const ScanRates unknown = RatesOf({.capability = 90, .wgmma = true});
+  const ScanRates known = RatesOf(kLargeDevice);
+  EXPECT_EQ(unknown.read_bytes_per_us, known.read_bytes_per_us);
+  EXPECT_EQ(unknown.code_bytes_per_us, known.code_bytes_per_us);
+  EXPECT_EQ(unknown.float_rows_bytes_per_us, known.float_rows_bytes_per_us);
+}
+
 TEST(ScanChoiceTest, NoRateExceedsTheMemory) {
   for (const int32_t capability : {75, 80, 86, 89, 90, 100, 120}) {
     const ScanRates rates = RatesOf({.read_bytes_per_second = 3.2e11,

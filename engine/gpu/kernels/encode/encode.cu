@@ -151,7 +151,10 @@ cudaError_t Launch(const void* kernel, uint32_t blocks, int64_t shared_bytes, vo
 }  // namespace
 
 cudaError_t PrepareEncode(int64_t shared_bytes_max, int32_t* dim_max) {
-  while (Scratch::Bytes(*dim_max) + int64_t{sizeof(BlockSumsShared)} > shared_bytes_max) --*dim_max;
+  const auto bytes = [](int32_t dim) {
+    return Scratch::Bytes(dim) + int64_t{sizeof(BlockSumsShared)};
+  };
+  while (*dim_max > 0 && bytes(*dim_max) > shared_bytes_max) --*dim_max;
   for (const RowType row : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
     const cudaError_t error =
         cudaFuncSetAttribute(EncodeKernelOf(row), cudaFuncAttributeMaxDynamicSharedMemorySize,
