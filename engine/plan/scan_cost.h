@@ -20,8 +20,9 @@ struct Device {
   bool wgmma = false;
 };
 
-// Returns the rates of a device: the measured one, and what its multiprocessors reach according to
-// measurements on an H200. What the driver does not report (0) is taken from an H200.
+// Returns the rates of a device: the measured one, and those of its multiprocessors according to
+// measurements on an H200. A property that is 0, because the driver does not report it, is that of
+// an H200.
 ScanRates RatesOf(const Device& device);
 
 struct ScanWork {
