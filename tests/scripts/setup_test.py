@@ -77,14 +77,17 @@ class Setup(unittest.TestCase):
     def test_an_installed_nvcc_is_used_without_pypi(self) -> None:
         requirements = re.search("cuda_requirements='(.*?)'", (ROOT / "scripts/setup").read_text(encoding="utf-8"), re.DOTALL)
         assert requirements is not None
-        (self.cuda / "bin").mkdir(parents=True)
-        (self.cuda / "requirements.txt").write_text(requirements.group(1), encoding="utf-8")
-        nvcc = self.cuda / "bin/nvcc"
-        nvcc.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 13.0, V13.0.88'\n", encoding="utf-8")
-        nvcc.chmod(0o755)
-        ran = self.run_setup("--build-only", "--cuda")
-        self.assertEqual(ran.returncode, 0, ran.stderr)
-        self.assertIn("CUDA 13.0 in build/cuda: the GPU backend will be built", ran.stdout)
+        other = self.folder / "other"
+        for options, folder, name in ((["--cuda"], self.cuda, "build/cuda"), (["--cuda-dir", str(other)], other, str(other))):
+            (folder / "bin").mkdir(parents=True)
+            (folder / "requirements.txt").write_text(requirements.group(1), encoding="utf-8")
+            nvcc = folder / "bin/nvcc"
+            nvcc.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 13.0, V13.0.88'\n", encoding="utf-8")
+            nvcc.chmod(0o755)
+            ran = self.run_setup("--build-only", *options)
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            self.assertIn(f"CUDA 13.0 in {name}: the GPU backend will be built", ran.stdout)
+            shutil.rmtree(folder)
 
 
 if __name__ == "__main__":
