@@ -181,10 +181,14 @@ class Life(unittest.TestCase):
         self.assertIn("5000", self.rows())
         self.stop(server)
 
-        # A purge deletes both, and the links of the unit. The user stays.
+        # A purge deletes both, and the links of the unit. The user stays, and so does the catalog of a
+        # server that root started by hand.
+        (state / "catalog.db").touch()
         self.root.run(*APT, "purge", "nearfield-server")
-        for gone in (state, self.root.path / "etc/nearfield", enabled):
+        for gone in (self.root.path / "etc/nearfield", enabled):
             self.assertFalse(gone.exists() or gone.is_symlink(), str(gone))
+        self.assertEqual([each.name for each in state.iterdir()], ["catalog.db"])
+        (state / "catalog.db").unlink()
         self.root.run("getent", "passwd", "nearfield")
         self.root.run("nearfield", "--version")
 
@@ -192,6 +196,9 @@ class Life(unittest.TestCase):
         self.root.install(package("nearfield-server"))
         self.root.install(newer(package("nearfield-server"), self.folder / "again", "99.0-1"))
         self.assertIn("newer version", self.config())
+
+        self.root.run(*APT, "purge", "nearfield-server")
+        self.assertFalse(state.exists())
 
 
 if __name__ == "__main__":
