@@ -4,11 +4,13 @@ the unit themselves."""
 
 from __future__ import annotations
 
+import io
 import json
 import pathlib
 import re
 import stat
 import subprocess
+import tarfile
 import tempfile
 import unittest
 
@@ -55,10 +57,18 @@ class Contents(unittest.TestCase):
         shown = subprocess.run(["dpkg-deb", "--field", str(package(name)), field], check=True, capture_output=True, text=True)
         return shown.stdout.strip()
 
-    def files(self, name: str) -> list[str]:
+    def entries(self, name: str) -> list[tarfile.TarInfo]:
         listed = subprocess.run(["dpkg-deb", "--fsys-tarfile", str(package(name))], check=True, capture_output=True)
-        names = subprocess.run(["tar", "-t"], input=listed.stdout, check=True, capture_output=True).stdout.decode()
-        return [each.removeprefix("./") for each in names.splitlines() if not each.endswith("/")]
+        with tarfile.open(fileobj=io.BytesIO(listed.stdout)) as opened:
+            return opened.getmembers()
+
+    def files(self, name: str) -> list[str]:
+        return [each.name.removeprefix("./") for each in self.entries(name) if not each.isdir()]
+
+    def test_every_user_can_read_the_files(self) -> None:
+        for name in ("nearfield-server", "nearfield", "libnearfield-dev"):
+            for each in self.entries(name):
+                self.assertEqual(each.mode, 0o755 if each.isdir() or "/bin/" in each.name else 0o644, each.name)
 
     def test_every_package_has_the_version_and_the_licence(self) -> None:
         for name in ("nearfield-server", "nearfield", "libnearfield-dev"):
