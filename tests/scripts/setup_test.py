@@ -29,8 +29,11 @@ class Setup(unittest.TestCase):
         self.have_driver("", code=127)
 
     def have_driver(self, output: str, code: int = 0) -> None:
-        program = self.folder / "bin/nvidia-smi"
-        program.write_text(f"#!/bin/sh\ncat <<'END'\n{output}\nEND\nexit {code}\n", encoding="utf-8")
+        self.have_program("nvidia-smi", f"cat <<'END'\n{output}\nEND\nexit {code}")
+
+    def have_program(self, name: str, script: str) -> None:
+        program = self.folder / "bin" / name
+        program.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
         program.chmod(0o755)
 
     def run_setup(self, *arguments: str, before: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
@@ -62,16 +65,35 @@ class Setup(unittest.TestCase):
     def test_the_option_cuda_fails_without_pypi(self) -> None:
         ran = self.run_setup("--build-only", "--cuda")
         self.assertEqual(ran.returncode, 1)
-        self.assertIn("PyPI did not deliver nvcc", ran.stderr)
+        self.assertIn("nvcc was not installed", ran.stderr)
         self.assertEqual(list((self.folder / "build").iterdir()), [])
+
+    def test_a_step_that_fails_after_the_download_keeps_the_old_nvcc(self) -> None:
+        # pip delivers nothing, so the toolkit that the next steps need is not there.
+        self.have_program("python3", "exit 0")
+        script = self.folder / "scripts/setup"
+        script.write_text(script.read_text(encoding="utf-8").replace("/usr/bin/python3", "python3"), encoding="utf-8")
+        self.cuda.mkdir(parents=True)
+        (self.cuda / "old").touch()
+        ran = self.run_setup("--build-only", "--cuda")
+        self.assertEqual(ran.returncode, 1, ran.stdout)
+        self.assertIn("nvcc was not installed", ran.stderr)
+        self.assertEqual([each.name for each in self.cuda.parent.rglob("*")], ["cuda", "old"])
 
     @unittest.skipUnless(os.geteuid() == 0, "hiding this machine's toolkit needs root")
     def test_a_gpu_without_pypi_leads_to_a_build_for_the_cpu(self) -> None:
         self.have_driver("580.95.05, 9.0")
+        self.check_cpu_only()
+        # The same without the package that has pip, and without a Debian mirror.
+        self.have_program("dpkg-query", "/usr/bin/dpkg-query \"$@\" | grep -v ' python3-pip$'")
+        self.have_program("apt-get", "exit 100")
+        self.check_cpu_only()
+
+    def check_cpu_only(self) -> None:
         hidden = ("unshare", "--mount", "--propagation", "private", "sh", "-c", HIDE_TOOLKIT, "sh")
         ran = self.run_setup("--build-only", before=hidden)
         self.assertEqual(ran.returncode, 0, ran.stderr)
-        self.assertIn("PyPI did not deliver nvcc", ran.stdout)
+        self.assertIn("nvcc was not installed", ran.stdout)
         self.assertIn("the build will be CPU-only", ran.stdout)
 
     def test_an_installed_nvcc_is_used_without_pypi(self) -> None:
