@@ -42,6 +42,10 @@ set(NEARFIELD_WITH_CUDA OFF)
 if(NOT NEARFIELD_WITH_ENGINE)
   # Only the engine uses CUDA.
 elseif(NOT NEARFIELD_CUDA STREQUAL "OFF")
+  # CMake cannot change the compiler of a build folder.
+  if(NEARFIELD_NVCC AND NOT EXISTS ${NEARFIELD_NVCC})
+    message(FATAL_ERROR "the nvcc of this build folder, ${NEARFIELD_NVCC}, is gone: configure again with cmake --fresh")
+  endif()
   find_program(NEARFIELD_NVCC nvcc VALIDATOR nearfield_check_nvcc
     HINTS ${PROJECT_SOURCE_DIR}/build/cuda/bin $ENV{CUDA_HOME}/bin /usr/local/cuda/bin)
   if(NEARFIELD_NVCC)
