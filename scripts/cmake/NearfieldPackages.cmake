@@ -6,7 +6,7 @@
 include_guard(GLOBAL)
 
 # Files outside the prefix belong to the Debian package only; "cmake --install" leaves them out.
-install(FILES deploy/systemd/nearfield-server.service DESTINATION /usr/lib/systemd/system
+install(FILES deploy/systemd/nearfield-server.service deploy/systemd/nearfield-gpu.service DESTINATION /usr/lib/systemd/system
   COMPONENT service EXCLUDE_FROM_ALL)
 install(FILES deploy/systemd/server.conf DESTINATION /etc/nearfield COMPONENT service EXCLUDE_FROM_ALL)
 install(FILES deploy/README.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/nearfield-server COMPONENT server)

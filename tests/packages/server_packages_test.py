@@ -84,7 +84,8 @@ class Contents(unittest.TestCase):
 
     def test_the_files_are_where_debian_expects_them(self) -> None:
         server = self.files("nearfield-server")
-        for expected in ("usr/bin/nearfield-server", "usr/share/man/man8/nearfield-server.8", UNIT, CONFIG):
+        for expected in ("usr/bin/nearfield-server", "usr/share/man/man8/nearfield-server.8", UNIT,
+                         "usr/lib/systemd/system/nearfield-gpu.service", CONFIG):  # fmt: skip
             self.assertIn(expected, server)
         command = self.files("nearfield")
         for expected in ("usr/bin/nearfield", "usr/share/bash-completion/completions/nearfield",
