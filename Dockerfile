@@ -43,6 +43,9 @@ RUN apt-get -qq update \
     && rm -rf /var/lib/apt/lists/* /var/log/* /var/cache/* \
     && mkdir -p /var/lib/nearfield && chown 65532:65532 /var/lib/nearfield
 COPY --from=build /out/bin/ /usr/local/bin/
+# The corpus of nearfield demo, which the command finds at ../share/nearfield/demo.
+COPY scripts/data/packages.fp16.npy scripts/data/packages.jsonl scripts/data/queries.f32.npy scripts/data/queries.json \
+     /usr/local/share/nearfield/demo/
 COPY LICENSE /usr/share/nearfield/LICENSE
 
 ARG VERSION=0.1.0

@@ -6,7 +6,7 @@
 include_guard(GLOBAL)
 
 # Files outside the prefix belong to the Debian package only; "cmake --install" leaves them out.
-install(FILES deploy/systemd/nearfield-server.service DESTINATION /usr/lib/systemd/system
+install(FILES deploy/systemd/nearfield-server.service deploy/systemd/nearfield-gpu.service DESTINATION /usr/lib/systemd/system
   COMPONENT service EXCLUDE_FROM_ALL)
 install(FILES deploy/systemd/server.conf DESTINATION /etc/nearfield COMPONENT service EXCLUDE_FROM_ALL)
 install(FILES deploy/README.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/nearfield-server COMPONENT server)
@@ -71,9 +71,10 @@ set(CPACK_DEBIAN_LIBNEARFIELD-DEV_PACKAGE_DEPENDS "libabsl-dev, libgrpc++-dev, l
 include(CPack)
 get_property(components GLOBAL PROPERTY NEARFIELD_COMPONENTS)
 list(TRANSFORM components PREPEND nearfield_component_)
+# CPack makes the folders of a package with the umask of its caller.
 add_custom_target(packages
   COMMAND ${CMAKE_COMMAND} -E rm -rf ${CPACK_PACKAGE_DIRECTORY}
-  COMMAND ${CMAKE_CPACK_COMMAND} --config ${PROJECT_BINARY_DIR}/CPackConfig.cmake
+  COMMAND sh -c "umask 022; exec \"$@\"" sh ${CMAKE_CPACK_COMMAND} --config ${PROJECT_BINARY_DIR}/CPackConfig.cmake
   WORKING_DIRECTORY ${PROJECT_BINARY_DIR} USES_TERMINAL VERBATIM)
 foreach(target IN LISTS components ITEMS nearfield nearfield_docs nearfield-server nearfield-server_docs)
   if(TARGET ${target})

@@ -134,18 +134,9 @@ class Life(BuiltImage):
         (ready,) = [entry for entry in map(json.loads, self.log.read_text().splitlines()) if entry["message"] == "engine ready"]
         self.assertEqual((ready["backend"], ready["note"]), ("cpu", NOTES[self.variant]))
 
-        self.checked(
-            "upload",
-            "packages",
-            "/mnt/packages.fp16.npy",
-            "--create",
-            "--metric",
-            "cosine",
-            "--payloads",
-            "/mnt/packages.jsonl",
-            "--id-field",
-            "id",
-        )
+        # The demo needs the corpus in the image.
+        self.checked("demo")
+        self.assertIn("chess", self.checked("demo", "play", "chess"))
         self.assertIn("5000", self.checked("count", "packages").replace(",", ""))
         answer = json.loads(
             self.checked("search", "packages", "--id", "gimp", "-k", "5", "--payload", "--verify", "--json")

@@ -9,6 +9,9 @@ import unittest
 
 from images import PROGRAMS, BuiltImage, variants
 
+# The CPU image has 117 MB. The size of the other depends on its GPU architectures.
+CPU_BYTES_MAX = 130_000_000
+
 
 def readelf(program: pathlib.Path, *options: str) -> str:
     return subprocess.run(["readelf", "--wide", *options, str(program)], capture_output=True, text=True, check=True).stdout
@@ -56,8 +59,8 @@ class Programs(BuiltImage):
         programs = {name: self.program(name).stat().st_size for name in PROGRAMS}
         print(f"\nimage {self.variant}: {megabytes(unpacked)}, {megabytes(packed)} compressed;", end=" ")
         print(", ".join(f"{name} {megabytes(size)}" for name, size in programs.items()))
-        self.assertLess(sum(programs.values()), unpacked)
-        self.assertLess(packed, unpacked)
+        if self.variant == "cpu":
+            self.assertLess(unpacked, CPU_BYTES_MAX)
 
 
 load_tests = variants(Programs)

@@ -32,7 +32,7 @@ class ServiceUnit:
 
     def outer_command(self) -> list[str]:
         """Returns the begin of a line that runs a command without executable, writable memory."""
-        assert self.one("MemoryDenyWriteExecute") == "yes"
+        assert self.one("MemoryDenyWriteExecute") == "yes" and self.one("ProtectSystem") == "strict"
         return [sys.executable, "-c", DENY_WRITE_EXECUTE]
 
     def command(self) -> list[str]:

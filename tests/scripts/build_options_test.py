@@ -29,10 +29,13 @@ class WithoutTheServer(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def configure(self, *absent: str, source: pathlib.Path = ROOT) -> str:
-        options = ["NEARFIELD_SERVER=OFF", "NEARFIELD_TESTS=OFF", *(f"CMAKE_DISABLE_FIND_PACKAGE_{each}=ON" for each in absent)]
+    def run_cmake(self, *settings: str, source: pathlib.Path = ROOT) -> subprocess.CompletedProcess[str]:
+        options = ["NEARFIELD_SERVER=OFF", *settings]
         line = ["cmake", "-G", "Ninja", "-S", str(source), "-B", str(self.folder / "build"), *(f"-D{each}" for each in options)]
-        configured = subprocess.run(line, check=False, capture_output=True, text=True)
+        return subprocess.run(line, check=False, capture_output=True, text=True)
+
+    def configure(self, *absent: str, settings: tuple[str, ...] = (), source: pathlib.Path = ROOT) -> str:
+        configured = self.run_cmake(*settings, *(f"CMAKE_DISABLE_FIND_PACKAGE_{each}=ON" for each in absent), source=source)
         self.assertEqual(configured.returncode, 0, configured.stdout + configured.stderr)
         self.assertNotIn("libisal", configured.stdout)
         return configured.stdout
@@ -44,6 +47,14 @@ class WithoutTheServer(unittest.TestCase):
         output = self.configure(*OF_THE_SERVER, "hwy")
         self.assertIn("without the engine", output)
         self.assertNotIn("CUDA", output)
+
+    def test_the_engine_can_be_left_out(self) -> None:
+        self.assertIn("without the engine", self.configure(*OF_THE_SERVER, "hwy", settings=("NEARFIELD_ENGINE=OFF",)))
+
+    def test_an_option_of_three_values_has_no_other(self) -> None:
+        configured = self.run_cmake("NEARFIELD_ENGINE=1")
+        self.assertNotEqual(configured.returncode, 0)
+        self.assertIn("NEARFIELD_ENGINE=1: must be AUTO, ON or OFF", configured.stderr)
 
     def test_another_project_can_contain_it(self) -> None:
         (self.folder / "CMakeLists.txt").write_text(PARENT, encoding="utf-8")

@@ -306,8 +306,9 @@ class Tools(PlantedTree):
     def test_shell_scripts_are_strict_and_clean(self) -> None:
         strict = "#!/usr/bin/env bash\nset -euo pipefail\n"
         planted = self.plant({"scripts/loose": "#!/usr/bin/env bash\ntrue\n", "scripts/bad": strict + "cd $1 || exit\n",
-                              "scripts/good": strict + "true\n"})
-        self.assert_finds(shell.check(planted), "scripts/loose:1:", "scripts/bad:3:")
+                              "scripts/good": strict + "true\n", "deploy/loose": "#!/bin/sh\ntrue\n",
+                              "deploy/bad": "#!/bin/sh\nset -e\ncd $1 || exit\n"})
+        self.assert_finds(shell.check(planted), "deploy/loose:1:", "scripts/loose:1:", "deploy/bad:3:", "scripts/bad:3:")
 
 
 class Command(PlantedTree):

@@ -11,12 +11,15 @@ COMPLAINT = re.compile(r"^(.+?):(\d+):\d+: (?:error|warning|note|style): (.*)$",
 
 
 def check(tree: Tree) -> list[Finding]:
-    scripts = [path for path in tree.files if path.endswith(".sh") or "bash" in tree.shebang(path)]
+    of_sh = [path for path in tree.files if tree.shebang(path) == "#!/bin/sh"]
+    of_bash = [path for path in tree.files if path.endswith(".sh") or "bash" in tree.shebang(path)]
     findings = [
-        Finding(path, 1, "shell", "no 'set -euo pipefail' (only files in scripts/lib may lack it)")
-        for path in scripts
-        if not path.startswith("scripts/lib/") and "set -euo pipefail" not in tree.text(path)
+        Finding(path, 1, "shell", f"no '{mode}' (only files in scripts/lib may lack it)")
+        for mode, paths in (("set -e", of_sh), ("set -euo pipefail", of_bash))
+        for path in paths
+        if not path.startswith("scripts/lib/") and mode not in tree.text(path)
     ]
+    scripts = of_sh + of_bash
     if not scripts:
         return findings
     if shutil.which("shellcheck") is None:
