@@ -56,7 +56,13 @@ void LogRemovedScans(const std::vector<store::StoredCollection>& collections, Lo
 // Removes what the deletions of an earlier process left. Its failure costs only disk space.
 void FinishSnapshotDeletions(const std::string& dir, Log* log) {
   if (dir.empty()) return;
-  const absl::StatusOr<int64_t> finished = store::Store::FinishSnapshotDeletions(dir);
+  std::vector<std::string> left;
+  const absl::StatusOr<int64_t> finished = store::Store::FinishSnapshotDeletions(dir, &left);
+  for (const std::string& path : left) {
+    log->Write(LogLevel::kWarning,
+               "a path with the name of a deleted snapshot stays: it is not a snapshot",
+               {{"path", path}});
+  }
   if (!finished.ok()) {
     log->Write(LogLevel::kWarning, "files of deleted snapshots remain",
                {{"snapshot_dir", dir}, {"error", finished.status().ToString()}});
