@@ -1,10 +1,12 @@
 // Server::Boot: from a listening server to one that serves.
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "server/config/memory_plan.h"
-#include "server/config/paths.h"
+#include "server/process/offline.h"
 #include "server/process/server.h"
 #include "server/process/start_audit.h"
 
@@ -77,7 +79,11 @@ void FinishSnapshotDeletions(const std::string& dir, Log* log) {
 ExitCode Server::OpenStore(std::unique_ptr<store::Store>* opened) {
   const std::string& dir = settings_->data_dir.value();
   const bool is_new = !store::Store::IsIn(dir);
-  MakeDefaultParent(*settings_);
+  if (const absl::Status made = MakeDefaultParent(*settings_); !made.ok()) {
+    log_->Write(LogLevel::kError, "the default data directory cannot be made",
+                {{"data_dir", dir}, {"error", made.ToString()}});
+    return absl::IsInternal(made) ? ExitCode::kStorage : ExitCode::kConfiguration;
+  }
   store::StoreOptions options;
   options.dir = dir;
   options.uploads_open_max = settings_->upload_tokens_max.value();
