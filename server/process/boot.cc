@@ -108,12 +108,13 @@ ExitCode Server::OpenStore(std::unique_ptr<store::Store>* opened) {
   log_->Write(
       LogLevel::kInfo, is_new ? "data directory created" : "data directory opened",
       {{"data_dir", dir}, {"collections", static_cast<int64_t>((*store)->Collections().size())}});
-  if (is_new && settings_->data_dir.source() == SettingSource::kDefault &&
+  if ((*store)->Collections().empty() && settings_->data_dir.source() == SettingSource::kDefault &&
       store::Store::IsIn(kDefaultDirBefore)) {
+    std::error_code error;
     log_->Write(LogLevel::kWarning,
                 "the working directory has a data directory that is not served: it was the default "
                 "of earlier versions",
-                {{"data_dir", kDefaultDirBefore}});
+                {{"data_dir", std::filesystem::absolute(kDefaultDirBefore, error).string()}});
   }
   TellOrphans((*store)->orphans(), dir, log_);
   LogRemovedScans((*store)->Collections(), log_);
