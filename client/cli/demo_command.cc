@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr char kCollection[] = "packages";
 constexpr uint32_t kDim = 384;
+constexpr uint64_t kRowsCount = 5000;
 
 struct DemoArguments {
   std::string folder;  // empty: the one that ships with this program
@@ -69,15 +70,32 @@ absl::StatusOr<int> RunCommand(const GlobalOptions& global, std::vector<std::str
   return action();
 }
 
+// Checks that an existing collection is that of the demo, complete or empty. Errors:
+// InvalidArgument (names what differs).
+absl::Status CheckIsDemo(const CollectionInfo& info) {
+  const auto refused = [](const auto&... difference) {
+    return absl::InvalidArgumentError(Cat("collection ", kCollection, " has ", difference...,
+                                          ": it is another one; drop it, or start another server"));
+  };
+  const CollectionSpec& spec = info.spec;
+  if (spec.dim != kDim) return refused("dim ", spec.dim, ", the demo's has ", kDim);
+  if (spec.metric != Metric::kDot) {
+    return refused("metric ", Name(spec.metric), ", the demo's has dot");
+  }
+  if (spec.attributes.size() != 1 || spec.attributes.front().name != "section") {
+    return refused("not the one attribute of the demo's, section");
+  }
+  if (info.rows_count != 0 && info.rows_count != kRowsCount) {
+    return refused(Grouped(info.rows_count), " rows, the demo's has ", Grouped(kRowsCount));
+  }
+  return absl::OkStatus();
+}
+
 // Creates the collection and uploads the corpus. A second call only checks that it is there.
 absl::StatusOr<int> Load(const GlobalOptions& global, const DemoArguments& arguments) {
   NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
   const auto info = client.GetCollection(kCollection);
-  if (info.ok() && info->spec.dim != kDim) {
-    return absl::InvalidArgumentError(Cat("collection ", kCollection, " has dim ", info->spec.dim,
-                                          ", the demo's has ", kDim,
-                                          ": it is another one; drop it, or start another server"));
-  }
+  if (info.ok()) NF_RETURN_IF_ERROR(CheckIsDemo(*info));
   if (info.ok() && info->rows_count > 0) {
     if (!global.json) Print(Cat(kCollection, " is loaded: ", Grouped(info->rows_count), " rows\n"));
     return kExitOk;
@@ -159,7 +177,7 @@ void AddDemoCommand(CLI::App& app, const GlobalOptions& global, Action* action) 
       "Without words: uploads 5,000 descriptions of Debian packages, with embeddings of a real\n"
       "sentence model, to the collection packages, and prints three searches to try. If the "
       "collection\n"
-      "is there, it is not changed.\n"
+      "is there, it is not changed, unless it is empty; one that is not the demo's is an error.\n"
       "With words: searches with the embedding of the first question that has them all, and "
       "verifies the\n"
       "answer. A server takes vectors; the questions were embedded when the corpus was made.\n"

@@ -1,6 +1,7 @@
 #include "client/formats/row_source.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "client/formats/id_file.h"
 #include "client/formats/jsonl_source.h"
 #include "client/formats/payload_file.h"
+#include "client/formats/spool.h"
 #include "client/formats/status_macros.h"
 
 namespace nearfield::client {
@@ -128,6 +130,13 @@ absl::StatusOr<std::unique_ptr<RowSource>> OpenBinary(const RowSourceOptions& op
 absl::StatusOr<std::unique_ptr<RowSource>> OpenRowSource(const RowSourceOptions& options) {
   if (!options.id_field.empty() && (options.payloads_path.empty() || !options.ids_path.empty())) {
     return absl::InvalidArgumentError("an id field needs a file of payloads, and no file of ids");
+  }
+  const std::array paths = {&options.path, &options.ids_path, &options.payloads_path,
+                            &options.attributes_path};
+  if (std::count_if(paths.begin(), paths.end(),
+                    [](const std::string* path) { return IsStandardInput(*path); }) > 1) {
+    return absl::InvalidArgumentError(
+        "standard input is given for two files: it can be read only once");
   }
   NF_ASSIGN_OR_RETURN(const FileFormat format, FormatOf(options.path, options.format));
   std::unique_ptr<RowSource> source;

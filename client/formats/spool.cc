@@ -51,8 +51,14 @@ absl::Status CopyAll(int from, int to, const std::string& path, const std::strin
 
 }  // namespace
 
+bool IsStandardInput(std::string_view path) {
+  return path == kStandardInput || path == "/dev/stdin" || path == "/dev/fd/0" ||
+         path == "/proc/self/fd/0";
+}
+
 bool IsPipeName(std::string_view path) {
-  return path == kStandardInput || path.starts_with("/dev/") || path.starts_with("/proc/");
+  return IsStandardInput(path) || path.starts_with("/dev/fd/") ||
+         path.starts_with("/proc/self/fd/");
 }
 
 absl::StatusOr<int> Spool(int fd, const std::string& path) {

@@ -10,9 +10,9 @@
 namespace nearfield::client {
 
 // Parses "2024-05-17" (UTC), "2024-05-17T09:30Z", "2024-05-17T09:30:00.25Z",
-// "2024-05-17T11:30:00+02:00": years 0000 to 9999 of the Gregorian calendar, no finer than a
-// microsecond, no leap second. A time of day must have an offset from UTC: Z, or +02:00. Errors:
-// InvalidArgument.
+// "2024-05-17T11:30:00+02:00": years 0000 to 9999 of the Gregorian calendar in UTC, no finer
+// than a microsecond, no leap second. A time of day must have an offset from UTC: Z, or +02:00.
+// Errors: InvalidArgument.
 absl::StatusOr<Timestamp> ParseTimestamp(std::string_view text);
 
 // Returns "2024-05-17T09:30:00Z", with six digits after the decimal point if there is a fraction;

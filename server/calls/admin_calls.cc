@@ -156,7 +156,7 @@ ActiveCallPtr LocalService::GetServerState(
   auto ended = std::make_shared<DirectCall>(state_, rpc.context, "GetServerState");
   const ServerState::Phase phase = state_->phase();
   rpc.response->set_phase(PhaseOf(phase));
-  rpc.response->set_reason(state_->WhyNotServing());
+  rpc.response->set_reason(state_->WhyNotServing(phase));
   const BootProgress::View view = state_->boot_progress().Get();
   if (phase == ServerState::Phase::kStarting && view.step == BootProgress::Step::kLoading) {
     Describe(view, rpc.response->mutable_loading());

@@ -182,8 +182,8 @@ absl::Status ServerState::DistrustStatus() {
       kNotServingRetryMs);
 }
 
-std::string ServerState::WhyNotServing() const {
-  switch (phase()) {
+std::string ServerState::WhyNotServing(Phase phase) const {
+  switch (phase) {
     case Phase::kServing: return distrusted() ? std::string(DistrustStatus().message()) : "";
     case Phase::kStarting: return "the server is starting: " + boot_progress_.Text();
     case Phase::kDraining:
@@ -195,14 +195,16 @@ std::string ServerState::WhyNotServing() const {
 
 absl::StatusOr<Core*> ServerState::Enter(Purpose purpose) {
   if (distrusted() && purpose != Purpose::kInspection) return DistrustStatus();
+  Phase phase = Phase::kStarting;
   {
     const MutexLock lock(mutex_);
-    if (phase_ == Phase::kServing) {
+    phase = phase_;
+    if (phase == Phase::kServing) {
       ++in_flight_;
       return core_.get();
     }
   }
-  return WithRetryAfter(absl::UnavailableError(WhyNotServing()), kNotServingRetryMs);
+  return WithRetryAfter(absl::UnavailableError(WhyNotServing(phase)), kNotServingRetryMs);
 }
 
 void ServerState::Leave() {

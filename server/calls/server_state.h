@@ -94,8 +94,9 @@ class ServerState {
   Phase Drain();
   void Lose();
   Phase phase() const;
-  // Returns why the server does not serve, in the words of the refusal of a call; empty: it serves.
-  std::string WhyNotServing() const;
+  // Returns why a server in this phase does not serve, in the words of the refusal of a call;
+  // empty: it serves.
+  std::string WhyNotServing(Phase phase) const;
 
   // Marks the server as not trusted, permanently, after an answer or a resident row was proven
   // wrong. It then answers only calls for inspection.

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -13,8 +14,10 @@
 namespace nearfield::server {
 namespace {
 
+constexpr size_t kPasswordEntryBytesMax = size_t{16} << 10;
+
 std::string Variable(const char* name) {
-  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): before any thread
+  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing sets one
   return value == nullptr ? "" : value;
 }
 
@@ -25,8 +28,12 @@ DataDirOwner ThisUser() {
                         .xdg_data_home = Variable("XDG_DATA_HOME"),
                         .home = Variable("HOME")};
   if (owner.home.empty()) {
-    const passwd* entry = getpwuid(geteuid());  // NOLINT(concurrency-mt-unsafe): before any thread
-    if (entry != nullptr) owner.home = entry->pw_dir;
+    // A reload of the settings runs on a thread of its own, where getpwuid would not be safe.
+    std::vector<char> text(kPasswordEntryBytesMax);
+    passwd entry = {};
+    passwd* found = nullptr;
+    getpwuid_r(geteuid(), &entry, text.data(), text.size(), &found);
+    if (found != nullptr) owner.home = found->pw_dir;
   }
   return owner;
 }
@@ -53,13 +60,6 @@ absl::Status ResolvePaths(const DataDirOwner& owner, Settings* settings) {
     path->Replace(absolute.string());
   }
   return absl::OkStatus();
-}
-
-void MakeDefaultParent(const Settings& settings) {
-  if (settings.data_dir.source() != SettingSource::kDefault) return;
-  std::error_code ignored;  // opening the data directory reports the error
-  std::filesystem::create_directories(
-      std::filesystem::path(settings.data_dir.value()).parent_path(), ignored);
 }
 
 }  // namespace nearfield::server

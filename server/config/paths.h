@@ -24,12 +24,8 @@ DataDirOwner ThisUser();
 // the user has no home directory.
 std::string DefaultDataDir(const DataDirOwner& owner);
 
-// Puts the default of data_dir in force, and makes relative paths absolute: a path keeps its
-// meaning in the log and in messages. Errors: InvalidArgument (there is no working directory).
+// Sets data_dir to its default if it was not given, and makes relative paths absolute: a path keeps
+// its meaning in the log and in messages. Errors: InvalidArgument (there is no working directory).
 absl::Status ResolvePaths(const DataDirOwner& owner, Settings* settings);
-
-// Makes the directories above the default data directory, such as ~/.local/share. A directory that
-// the operator names must have its parent.
-void MakeDefaultParent(const Settings& settings);
 
 }  // namespace nearfield::server

@@ -1,10 +1,12 @@
 // Server::Boot: from a listening server to one that serves.
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "server/config/memory_plan.h"
-#include "server/config/paths.h"
+#include "server/process/offline.h"
 #include "server/process/server.h"
 #include "server/process/start_audit.h"
 
@@ -56,7 +58,13 @@ void LogRemovedScans(const std::vector<store::StoredCollection>& collections, Lo
 // Removes what the deletions of an earlier process left. Its failure costs only disk space.
 void FinishSnapshotDeletions(const std::string& dir, Log* log) {
   if (dir.empty()) return;
-  const absl::StatusOr<int64_t> finished = store::Store::FinishSnapshotDeletions(dir);
+  std::vector<std::string> left;
+  const absl::StatusOr<int64_t> finished = store::Store::FinishSnapshotDeletions(dir, &left);
+  for (const std::string& path : left) {
+    log->Write(LogLevel::kWarning,
+               "a path with the name of a deleted snapshot stays: it is not a snapshot",
+               {{"path", path}});
+  }
   if (!finished.ok()) {
     log->Write(LogLevel::kWarning, "files of deleted snapshots remain",
                {{"snapshot_dir", dir}, {"error", finished.status().ToString()}});
@@ -71,7 +79,11 @@ void FinishSnapshotDeletions(const std::string& dir, Log* log) {
 ExitCode Server::OpenStore(std::unique_ptr<store::Store>* opened) {
   const std::string& dir = settings_->data_dir.value();
   const bool is_new = !store::Store::IsIn(dir);
-  MakeDefaultParent(*settings_);
+  if (const absl::Status made = MakeDefaultParent(*settings_); !made.ok()) {
+    log_->Write(LogLevel::kError, "the default data directory cannot be made",
+                {{"data_dir", dir}, {"error", made.ToString()}});
+    return absl::IsInternal(made) ? ExitCode::kStorage : ExitCode::kConfiguration;
+  }
   store::StoreOptions options;
   options.dir = dir;
   options.uploads_open_max = settings_->upload_tokens_max.value();
@@ -96,12 +108,13 @@ ExitCode Server::OpenStore(std::unique_ptr<store::Store>* opened) {
   log_->Write(
       LogLevel::kInfo, is_new ? "data directory created" : "data directory opened",
       {{"data_dir", dir}, {"collections", static_cast<int64_t>((*store)->Collections().size())}});
-  if (is_new && settings_->data_dir.source() == SettingSource::kDefault &&
+  if ((*store)->Collections().empty() && settings_->data_dir.source() == SettingSource::kDefault &&
       store::Store::IsIn(kDefaultDirBefore)) {
+    std::error_code error;
     log_->Write(LogLevel::kWarning,
                 "the working directory has a data directory that is not served: it was the default "
                 "of earlier versions",
-                {{"data_dir", kDefaultDirBefore}});
+                {{"data_dir", std::filesystem::absolute(kDefaultDirBefore, error).string()}});
   }
   TellOrphans((*store)->orphans(), dir, log_);
   LogRemovedScans((*store)->Collections(), log_);

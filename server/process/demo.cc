@@ -15,6 +15,7 @@ namespace nearfield::server {
 absl::Status StartDemo(const std::string& address) {
   std::error_code error;
   const std::filesystem::path server = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return absl::NotFoundError(absl::StrCat("/proc/self/exe: ", error.message()));
   std::string program = server.parent_path() / "nearfield";
   std::string target = address;
   std::array<char*, 5> arguments = {program.data(), const_cast<char*>("--address"), target.data(),

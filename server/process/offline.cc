@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "server/store/file.h"
 #include "server/store/store.h"
 
 namespace nearfield::server {
@@ -64,6 +65,11 @@ absl::Status Describe(const std::string& dir, bool verify) {
 }
 
 }  // namespace
+
+absl::Status MakeDefaultParent(const Settings& settings) {
+  if (settings.data_dir.source() != SettingSource::kDefault) return absl::OkStatus();
+  return store::MakeParents(settings.data_dir.value());
+}
 
 ExitCode CheckDataDir(const std::string& dir) {
   const absl::Status checked = Describe(dir, /*verify=*/true);

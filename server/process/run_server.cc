@@ -21,7 +21,6 @@
 #include "engine/base/mutex.h"
 #include "server/config/exit_code.h"
 #include "server/config/load.h"
-#include "server/config/paths.h"
 #include "server/config/reload.h"
 #include "server/edge/descriptor_limit.h"
 #include "server/process/demo.h"
@@ -282,8 +281,12 @@ ExitCode Run(int argc, char** argv, const EngineFactory& make_engine) {
   }
   const std::string& data_dir = settings.data_dir.value();
   const bool checks = outcome->action == LoadOutcome::Action::kCheckDataDir;
-  if (!checks) MakeDefaultParent(settings);
-  return checks ? CheckDataDir(data_dir) : RestoreDataDir(outcome->snapshot_dir, data_dir);
+  if (checks) return CheckDataDir(data_dir);
+  if (const absl::Status made = MakeDefaultParent(settings); !made.ok()) {
+    std::fprintf(stderr, "nearfield-server: %s\n", std::string(made.message()).c_str());
+    return ExitCode::kConfiguration;
+  }
+  return RestoreDataDir(outcome->snapshot_dir, data_dir);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Deletion of snapshots. A snapshot gets a name that no snapshot can have before its first file is
 // removed. So after any crash it is complete under its own name, or not listed.
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -10,8 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
+#include "server/store/catalog.h"
 #include "server/store/file.h"
 #include "server/store/manifest.h"
+#include "server/store/segment_format.h"
 #include "server/store/store.h"
 
 namespace nearfield::store {
@@ -27,6 +30,19 @@ absl::Status RemoveDeleted(const std::string& path) {
   return {removed.code(), absl::StrCat("the snapshot is deleted, but files of it remain until the "
                                        "next start of the server: ",
                                        removed.message())};
+}
+
+// Returns true for a directory that holds a manifest, or only files that a snapshot has.
+absl::StatusOr<bool> IsRestOfSnapshot(const std::string& path) {
+  std::error_code error;
+  const auto kind = std::filesystem::symlink_status(path, error).type();
+  if (kind != std::filesystem::file_type::directory) return false;
+  ABSL_ASSIGN_OR_RETURN(const auto directory, Directory::Open(path));
+  if (directory->Has(kManifestName)) return true;
+  ABSL_ASSIGN_OR_RETURN(const std::vector<std::string> names, directory->Names());
+  return std::all_of(names.begin(), names.end(), [](const std::string& name) {
+    return name == kCatalogName || SegmentOfFileName(name).has_value();
+  });
 }
 
 // Checks that `path` is a complete snapshot, and locks it.
@@ -65,7 +81,8 @@ absl::Status Store::DeleteSnapshot(const std::string& dir, const std::string& na
   });
 }
 
-absl::StatusOr<int64_t> Store::FinishSnapshotDeletions(const std::string& dir) {
+absl::StatusOr<int64_t> Store::FinishSnapshotDeletions(const std::string& dir,
+                                                       std::vector<std::string>* left) {
   int64_t finished = 0;
   const absl::Status status = CatchOutOfMemory([&]() -> absl::Status {
     const absl::StatusOr<std::shared_ptr<const Directory>> parent = Directory::Open(dir);
@@ -76,7 +93,15 @@ absl::StatusOr<int64_t> Store::FinishSnapshotDeletions(const std::string& dir) {
     if (names.empty()) return absl::OkStatus();
     ABSL_RETURN_IF_ERROR((*parent)->Sync());  // as in DeleteSnapshot
     for (const std::string& name : names) {
-      ABSL_RETURN_IF_ERROR(RemoveDeleted((*parent)->PathOf(name)));
+      const std::string path = (*parent)->PathOf(name);
+      const absl::StatusOr<bool> is_rest = IsRestOfSnapshot(path);
+      if (absl::IsNotFound(is_rest.status())) continue;  // another process removed it
+      ABSL_RETURN_IF_ERROR(is_rest.status());
+      if (!*is_rest) {
+        if (left != nullptr) left->push_back(path);
+        continue;
+      }
+      ABSL_RETURN_IF_ERROR(RemoveDeleted(path));
       ++finished;
     }
     return absl::OkStatus();

@@ -253,6 +253,15 @@ absl::Status MakeDirectory(const std::string& path) {
   return SyncParent(path);
 }
 
+absl::Status MakeParents(const std::string& path) {
+  const std::string parent = ParentOf(path);
+  if (::access(parent.c_str(), F_OK) == 0) return absl::OkStatus();
+  if (errno != ENOENT) return SystemError(errno, "access", parent);
+  ABSL_RETURN_IF_ERROR(MakeParents(parent));
+  const absl::Status made = MakeDirectory(parent);
+  return absl::IsAlreadyExists(made) ? absl::OkStatus() : made;
+}
+
 absl::Status RemoveDirectory(const std::string& path) {
   absl::StatusOr<std::shared_ptr<const Directory>> directory = Directory::Open(path);
   if (absl::IsNotFound(directory.status())) return absl::OkStatus();

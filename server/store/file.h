@@ -111,6 +111,8 @@ class Directory {
 
 // Makes a new directory, and makes its name durable. Errors: AlreadyExists.
 absl::Status MakeDirectory(const std::string& path);
+// Makes the missing directories above `path`, each as MakeDirectory does.
+absl::Status MakeParents(const std::string& path);
 // Removes a directory and the files in it; directories in it are an error. OK if it does not exist.
 absl::Status RemoveDirectory(const std::string& path);
 // Renames a directory within its parent. Errors: AlreadyExists (`to` is not empty).

@@ -206,8 +206,10 @@ class Store {
   // Internal (the message says so if only files remain).
   static absl::Status DeleteSnapshot(const std::string& dir, const std::string& name);
   // Removes what interrupted deletions left in `dir`. Returns the number of these snapshots; 0 if
-  // the directory does not exist.
-  static absl::StatusOr<int64_t> FinishSnapshotDeletions(const std::string& dir);
+  // the directory does not exist. Leaves what has the name of a deleted snapshot but is none, and
+  // adds its path to `left`.
+  static absl::StatusOr<int64_t> FinishSnapshotDeletions(const std::string& dir,
+                                                         std::vector<std::string>* left = nullptr);
   // Makes the data directory `to` from a snapshot: copies the files, checks every file against the
   // manifest and every checksum in it, and then renames the directory to `to`. Errors:
   // AlreadyExists (`to`), DataLoss, FailedPrecondition (a newer format; the snapshot is being

@@ -51,6 +51,13 @@ TEST_F(CliTest, TheDemoFillsAnEmptyCollectionAndLeavesAnother) {
               Fails(2, HasSubstr("collection packages has dim 3, the demo's has 384")));
 }
 
+TEST_F(CliTest, TheDemoRefusesACollectionOfTheSameDimThatIsNotItsOwn) {
+  ASSERT_EQ(Run({"collections", "create", "packages", "--dim", "384", "--metric", "dot"}).exit_code,
+            0);
+  EXPECT_THAT(Run({"demo"}), Fails(2, HasSubstr("has not the one attribute of the demo's")));
+  EXPECT_EQ(Run({"count", "packages"}).out, "0\n");
+}
+
 TEST_F(CliTest, ADemoWithoutItsFilesNamesTheOneThatIsMissing) {
   EXPECT_THAT(Run({"demo", "--data", "/nowhere"}), Fails(2, HasSubstr("/nowhere/packages")));
   EXPECT_THAT(Run({"demo", "--data", "/nowhere", "chess"}),

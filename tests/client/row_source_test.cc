@@ -107,6 +107,11 @@ TEST_F(RowSources, RewindBeginsAgain) {
   }
 }
 
+TEST_F(RowSources, StandardInputIsReadForOneFileOnly) {
+  EXPECT_THAT(OpenRowSource({.path = "-", .payloads_path = "/dev/stdin"}),
+              StatusIs(kInvalidArgument, HasSubstr("standard input is given for two files")));
+}
+
 TEST_F(RowSources, EveryFileMayBeAPipe) {
   const std::string attributes_csv = "year\n1\n\n3\n";
   const std::string attributes_json = "{\"year\":1}\n{}\n{\"year\":3}\n";

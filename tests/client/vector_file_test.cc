@@ -238,6 +238,7 @@ TEST(VectorFile, TheFormatFollowsFromTheName) {
   EXPECT_EQ(*FormatOf("b.jsonl"), FileFormat::kJsonl);
   EXPECT_EQ(*FormatOf("-"), FileFormat::kJsonl);
   EXPECT_EQ(*FormatOf("/dev/fd/63"), FileFormat::kJsonl);
+  EXPECT_THAT(FormatOf("/dev/shm/x.parquet"), StatusIs(kInvalidArgument, HasSubstr(".parquet")));
   EXPECT_EQ(*FormatOf("-", FileFormat::kNpy), FileFormat::kNpy);
   EXPECT_THAT(FormatOf("b.bin"), StatusIs(kInvalidArgument, HasSubstr("--format")));
 }

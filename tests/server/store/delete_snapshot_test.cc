@@ -98,6 +98,18 @@ TEST_F(StoreDeleteSnapshotTest, AStartFinishesADeletion) {
   EXPECT_THAT(Store::FinishSnapshotDeletions(dir_ / "none"), ::absl_testing::IsOkAndHolds(0));
 }
 
+// The directory of snapshots may be one that other programs also use.
+TEST_F(StoreDeleteSnapshotTest, AStartLeavesWhatIsNoSnapshot) {
+  std::filesystem::create_directory(Path(".deleted-other"));
+  std::ofstream(Path(".deleted-other/notes")) << "kept";
+  std::filesystem::create_directory_symlink(Path("two"), Path(".deleted-link"));
+  std::vector<std::string> left;
+  EXPECT_THAT(Store::FinishSnapshotDeletions(snapshots_, &left), ::absl_testing::IsOkAndHolds(0));
+  EXPECT_THAT(left, ElementsAre(Path(".deleted-link"), Path(".deleted-other")));
+  EXPECT_TRUE(std::filesystem::exists(Path(".deleted-other/notes")));
+  EXPECT_THAT(Listed(), ElementsAre("one", "two"));
+}
+
 TEST_F(StoreDeleteSnapshotTest, ADeletionReplacesTheRestOfAnEarlierOne) {
   std::filesystem::copy(Path("two"), Path(".deleted-one"));
   ASSERT_OK(Delete("one"));
