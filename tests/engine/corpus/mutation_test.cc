@@ -185,7 +185,7 @@ TEST_F(CorpusChangeTest, UpsertTakesTheLastOfAnIdAndTellsTheHookWhatGoes) {
 TEST_F(CorpusChangeTest, ReplaceRefusesDoublesAndMayEmptyTheCollection) {
   ASSERT_OK(Send(*collection_, PlainRows({1, 2}, {1, 2}), UploadMode::kInsert));
   EXPECT_THAT(Send(*collection_, PlainRows({5, 5}, {1, 2}), UploadMode::kReplace),
-              StatusIs(kAlreadyExists, HasSubstr("id 5 is twice")));
+              StatusIs(kAlreadyExists, HasSubstr("id 5 occurs twice")));
   Told told;
   ASSERT_OK(Send(*collection_, PlainRows({2, 5}, {7, 8}), UploadMode::kReplace, told.Hook()));
   EXPECT_TRUE(told.removes_all);
