@@ -1,7 +1,9 @@
 #include "client/cli/upload_target.h"
 
+#include <chrono>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "client/cli/text_output.h"
 #include "client/formats/status_macros.h"
@@ -94,17 +96,37 @@ absl::StatusOr<std::optional<CollectionInfo>> MakeTarget(Client& client, const s
   return std::nullopt;
 }
 
+namespace {
+
+// Drops the collection if it is empty. Waits a short time for the end of open uploads: the server
+// may not have noticed yet that this one has ended.
+absl::Status DropIfEmpty(Client& client, const CollectionInfo& created) {
+  constexpr int kTries = 20;
+  constexpr std::chrono::milliseconds kWait(50);
+  absl::Status dropped;
+  for (int i = 0; i < kTries; ++i) {
+    if (i > 0) std::this_thread::sleep_for(kWait);
+    dropped = client.DropCollectionIfEmpty(created.spec.name, created.incarnation);
+    if (!absl::IsFailedPrecondition(dropped)) return dropped;
+    const absl::StatusOr<CollectionInfo> found = client.GetCollection(created.spec.name);
+    if (!found.ok() || found->incarnation != created.incarnation || found->rows_count > 0) break;
+  }
+  return dropped;
+}
+
+}  // namespace
+
 void DropTarget(const GlobalOptions& global, Client& client, const CollectionInfo& created) {
   const std::string name = Cat("collection ", Printable(created.spec.name));
-  const absl::StatusOr<CollectionInfo> found = client.GetCollection(created.spec.name);
-  if (absl::IsNotFound(found.status())) return;
-  if (found.ok() && (found->incarnation != created.incarnation || found->epoch != created.epoch)) {
-    return;  // there was a commit after all, or it is another collection
-  }
-  const absl::Status dropped =
-      found.ok() ? client.DropCollection(created.spec.name).status() : found.status();
+  const absl::Status dropped = DropIfEmpty(client, created);
+  if (absl::IsNotFound(dropped)) return;
   if (dropped.ok()) {
     PrintError(Cat(name, ", which this upload created, is dropped again"));
+    return;
+  }
+  if (absl::IsFailedPrecondition(dropped)) {
+    PrintError(Cat(
+        name, ", which this upload created, stays: ", Printable(std::string(dropped.message()))));
     return;
   }
   ReportError(global, dropped);

@@ -36,8 +36,8 @@ absl::StatusOr<std::optional<CollectionInfo>> MakeTarget(Client& client, const s
                                                          const RowSource::Shape& shape,
                                                          bool may_exist);
 
-// Drops the collection that a failed upload created, if nothing was committed to it since, and
-// reports what happened to it.
+// Drops the collection that a failed upload created, if it has no row and no open upload of another
+// client, and reports what happened to it.
 void DropTarget(const GlobalOptions& global, Client& client, const CollectionInfo& created);
 
 }  // namespace nearfield::client

@@ -178,6 +178,17 @@ absl::StatusOr<uint64_t> Client::DropCollection(std::string_view name, const Cal
   return response.rows_count();
 }
 
+absl::Status Client::DropCollectionIfEmpty(std::string_view name,
+                                           std::optional<uint64_t> incarnation,
+                                           const CallOptions& options) {
+  NF_RETURN_IF_ERROR(CheckText("name", name));
+  v1::DropCollectionRequest request;
+  request.set_name(std::string(name));
+  request.set_only_if_empty(true);
+  if (incarnation) request.set_incarnation(*incarnation);
+  return core_->Call(&AdminStub::DropCollection, request, Once(options)).status();
+}
+
 absl::StatusOr<CollectionInfo> Client::GetCollection(std::string_view name,
                                                      const CallOptions& options) {
   NF_RETURN_IF_ERROR(CheckText("name", name));

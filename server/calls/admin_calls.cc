@@ -84,16 +84,21 @@ ActiveCallPtr LocalService::CreateCollection(
 
 ActiveCallPtr LocalService::DropCollection(
     Rpc<pb::DropCollectionRequest, pb::DropCollectionResponse> rpc) {
-  return Run("DropCollection", &Core::reads, rpc,
-             [this, rpc](Core& core, Call& call) -> absl::Status {
-               call.record.collection = rpc.request->name();
-               ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.Drop(rpc.request->name()));
-               names_changed_();
-               core.pinned_snapshots.Forget(named->collection.get());
-               call.record.rows = named->collection->Stats().rows_count;
-               rpc.response->set_rows_count(static_cast<uint64_t>(call.record.rows));
-               return absl::OkStatus();
-             });
+  return Run(
+      "DropCollection", &Core::reads, rpc, [this, rpc](Core& core, Call& call) -> absl::Status {
+        call.record.collection = rpc.request->name();
+        DropCondition condition = {.only_if_empty = rpc.request->only_if_empty(),
+                                   .incarnation = std::nullopt};
+        if (rpc.request->has_incarnation()) {
+          condition.incarnation = rpc.request->incarnation();
+        }
+        ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.Drop(rpc.request->name(), condition));
+        names_changed_();
+        core.pinned_snapshots.Forget(named->collection.get());
+        call.record.rows = named->collection->Stats().rows_count;
+        rpc.response->set_rows_count(static_cast<uint64_t>(call.record.rows));
+        return absl::OkStatus();
+      });
 }
 
 ActiveCallPtr LocalService::GetCollection(

@@ -203,7 +203,26 @@ absl::StatusOr<NamedCollectionPtr> Catalog::Find(const std::string& name) const 
   return named;
 }
 
-absl::StatusOr<NamedCollectionPtr> Catalog::Drop(const std::string& name) {
+absl::Status Catalog::CheckEmpty(const NamedCollection& named) const {
+  const auto refused = [&named](const auto&... why) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("only_if_empty: the collection ", Shown(named.name), " ", why...));
+  };
+  if (!named.load_status.ok()) return refused("could not be loaded, and may have rows");
+  const int64_t rows = named.collection->Stats().rows_count;
+  if (rows > 0) return refused("has ", rows, " rows");
+  int64_t uploads = named.uploads_open;
+  if (named.store != nullptr) {
+    for (const store::OpenUpload& upload : named.store->OpenUploads()) {
+      uploads += upload.collection_id == named.store_id ? 1 : 0;
+    }
+  }
+  if (uploads > 0) return refused("has an open upload");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<NamedCollectionPtr> Catalog::Drop(const std::string& name,
+                                                 const DropCondition& condition) {
   return CatchOutOfMemory([&]() -> absl::StatusOr<NamedCollectionPtr> {
     const MutexLock creation_lock(creation_mutex_);
     ABSL_ASSIGN_OR_RETURN(NamedCollectionPtr named, FindAny(name));
@@ -212,10 +231,15 @@ absl::StatusOr<NamedCollectionPtr> Catalog::Drop(const std::string& name) {
           absl::StrCat("name: ", Shown(name), " is an alias of the collection ", Shown(named->name),
                        ": name the collection itself, or drop the alias alone"));
     }
-    if (named->store != nullptr) {
-      ABSL_RETURN_IF_ERROR(named->store->DropCollection(named->store_id));
+    ABSL_RETURN_IF_ERROR(CheckIncarnation(*named, condition.incarnation));
+    {
+      const MutexLock uploads_lock(named->uploads_mutex);
+      if (condition.only_if_empty) ABSL_RETURN_IF_ERROR(CheckEmpty(*named));
+      if (named->store != nullptr) {
+        ABSL_RETURN_IF_ERROR(named->store->DropCollection(named->store_id));
+      }
+      named->dropped.store(true);
     }
-    named->dropped.store(true);
     const MutexLock lock(mutex_);
     CHECK_EQ(collections_.erase(name), size_t{1});
     for (auto it = aliases_.begin(); it != aliases_.end();) {

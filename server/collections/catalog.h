@@ -40,7 +40,10 @@ struct NamedCollection {
   // Not OK if the rows could not be loaded. Then `collection` is empty, and only a drop is allowed.
   absl::Status load_status;
   std::function<void()> changed;  // called after each commit and deletion
-  std::atomic<bool> dropped{false};
+  // A drop holds it, so that no upload begins between the checks of a drop and the drop.
+  Mutex uploads_mutex;
+  int64_t uploads_open ABSL_GUARDED_BY(uploads_mutex) = 0;  // that a stream is sending
+  std::atomic<bool> dropped{false};                         // becomes true with uploads_mutex held
 };
 
 using NamedCollectionPtr = std::shared_ptr<NamedCollection>;
@@ -55,6 +58,12 @@ absl::Status ValidateName(std::string_view field, std::string_view name);
 inline absl::Status ValidateCollectionName(std::string_view name) {
   return ValidateName("name", name);
 }
+
+// Condition of a drop; the default always holds.
+struct DropCondition {
+  bool only_if_empty = false;  // no live row, no open upload, and it could be loaded
+  std::optional<uint64_t> incarnation;
+};
 
 // Thread-safe.
 class Catalog {
@@ -95,8 +104,10 @@ class Catalog {
   absl::StatusOr<NamedCollectionPtr> FindAny(const std::string& name) const;
 
   // Frees the name and its aliases immediately and returns the collection.
-  // Errors: NotFound, FailedPrecondition (an alias; names its collection), and those of the store.
-  absl::StatusOr<NamedCollectionPtr> Drop(const std::string& name);
+  // Errors: NotFound, FailedPrecondition (an alias; names its collection; the condition does not
+  // hold), and those of the store.
+  absl::StatusOr<NamedCollectionPtr> Drop(const std::string& name,
+                                          const DropCondition& condition = {});
 
   struct AliasChange {
     NamedCollectionPtr now;
@@ -141,6 +152,9 @@ class Catalog {
                           std::unique_ptr<CollectionAttributes> attributes) const;
   // Returns `named` with the id and incarnation of the stored collection.
   NamedCollectionPtr Stored(const store::StoredCollection& stored, NamedCollectionPtr named) const;
+  // Checks that the collection has no row and no open upload. Errors: FailedPrecondition.
+  absl::Status CheckEmpty(const NamedCollection& named) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(named.uploads_mutex);
   // Finds a collection by its name or an alias; null if there is none.
   NamedCollectionPtr LookUp(const std::string& name) const;
   // Loads one collection. If that fails, returns it empty with its error as state. Errors:

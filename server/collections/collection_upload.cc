@@ -38,6 +38,20 @@ CollectionUpload::CollectionUpload(NamedCollectionPtr named, const BeginUploadRe
 CollectionUpload::~CollectionUpload() {
   // A client that reconnects finds the blocks that it sent, except a failed one.
   if (segment_ != nullptr && resumable_ && !failed_) segment_->Checkpoint().IgnoreError();
+  if (!counted_) return;
+  const MutexLock lock(named_->uploads_mutex);
+  --named_->uploads_open;
+}
+
+absl::Status CollectionUpload::Count() {
+  const MutexLock lock(named_->uploads_mutex);
+  if (named_->dropped.load()) {
+    return absl::NotFoundError(
+        absl::StrCat("begin.collection: the collection \"", named_->name, "\" was dropped"));
+  }
+  ++named_->uploads_open;
+  counted_ = true;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<CollectionUpload>> CollectionUpload::Begin(
@@ -49,6 +63,7 @@ absl::StatusOr<std::unique_ptr<CollectionUpload>> CollectionUpload::Begin(
         "begin.upload_token: this server keeps nothing on a disk (data_dir is none), so that no "
         "upload can be resumed");
   }
+  ABSL_RETURN_IF_ERROR(upload->Count());
   ABSL_ASSIGN_OR_RETURN(upload->upload_, to.collection->BeginUpload(request.reservation));
   if (to.store != nullptr) ABSL_RETURN_IF_ERROR(upload->OpenSegment(request));
   return upload;

@@ -62,6 +62,8 @@ class CollectionUpload {
 
  private:
   CollectionUpload(NamedCollectionPtr named, const BeginUploadRequest& request);
+  // Counts this upload among those of the collection. Errors: NotFound (it was dropped meanwhile).
+  absl::Status Count();
   absl::Status OpenSegment(const BeginUploadRequest& request);
   absl::Status Resume(const BeginUploadRequest& request);
   // Makes the commit durable.
@@ -75,6 +77,7 @@ class CollectionUpload {
   UploadPlace place_;
   int64_t bytes_since_checkpoint_ = 0;
   bool failed_ = false;
+  bool counted_ = false;
 };
 
 }  // namespace nearfield::server

@@ -1,8 +1,10 @@
 // Tests of `nearfield upload`: the collection that it creates, checks before the first row, pipes.
 #include <array>
 #include <limits>
+#include <optional>
 #include <utility>
 
+#include "nearfield/client/client.h"
 #include "nearfield/v1/admin.pb.h"
 #include "nearfield/v1/ingest.pb.h"
 #include "tests/client/cli_fixture.h"
@@ -59,6 +61,21 @@ TEST_F(CliUploadTest, ACollectionThatHasACommitIsNotDropped) {
       });
   EXPECT_EQ(Create(two_rows_).exit_code, 3);
   EXPECT_EQ(Run({"count", "c"}).out, "2\n");
+}
+
+// A second client is still sending its rows to the collection while the first one gives up.
+TEST_F(CliUploadTest, ACollectionWithAnOpenUploadIsNotDropped) {
+  std::optional<Client> other;
+  std::optional<Upload> upload;
+  server_.OnReply<v1::UploadResponse>("Upload", [&](const auto*) -> std::optional<Refusal> {
+    if (other) return std::nullopt;
+    other = *Client::Connect({.address = server_.address()});
+    upload = other->BeginUpload({.collection = "c", .rows_max = 1}).value();
+    return Refusal{absl::ResourceExhaustedError("full")};
+  });
+  EXPECT_THAT(Create(two_rows_),
+              Fails(3, AllOf(HasSubstr("full"), HasSubstr("has an open upload"))));
+  EXPECT_TRUE(Exists("c"));
 }
 
 TEST_F(CliUploadTest, AnUploadWithATokenThatMayGoOnKeepsItsCollection) {

@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "server/collections/collection_upload.h"
 #include "tests/server/prelude.h"
 #include "tests/testing/scripted_engine.h"
 
@@ -49,6 +50,22 @@ TEST_F(CatalogTest, CreatesFindsListsAndDrops) {
   EXPECT_THAT(catalog_.Find("b"), StatusIs(kNotFound));
   EXPECT_THAT(catalog_.Drop("b"), FailsWith(kNotFound, "\"b\""));
   EXPECT_OK(catalog_.Create("c", spec_));
+}
+
+// Regression: a client that had created the collection looked whether it was empty, and then
+// dropped the rows of a second client.
+TEST_F(CatalogTest, ADropIfEmptySparesOpenUploadsRowsAndOtherIncarnations) {
+  const NamedCollectionPtr a = *catalog_.Create("a", spec_);
+  const DropCondition if_empty = {.only_if_empty = true, .incarnation = a->incarnation};
+  EXPECT_THAT(catalog_.Drop("a", {.incarnation = a->incarnation + 1}),
+              FailsWith(kFailedPrecondition, "incarnation"));
+  {
+    auto upload = *CollectionUpload::Begin(a, {.reservation = {.rows_max = 1}});
+    EXPECT_THAT(catalog_.Drop("a", if_empty), FailsWith(kFailedPrecondition, "an open upload"));
+  }
+  ASSERT_OK(catalog_.Drop("a", if_empty));
+  EXPECT_THAT(CollectionUpload::Begin(a, {.reservation = {.rows_max = 1}}).status(),
+              FailsWith(kNotFound, "was dropped"));
 }
 
 TEST_F(CatalogTest, ADroppedCollectionLivesAsLongAsItsLastUser) {

@@ -77,6 +77,33 @@ class IngestUploadsTest : public ServerFixture {
   const store::TempDir dir_;
 };
 
+// Regression: a client that had created the collection looked whether it was empty, and then
+// dropped the rows of a second client.
+TEST_F(IngestUploadsTest, ADropIfEmptySparesRowsUploadsAndOtherIncarnations) {
+  ServeDurably();
+  const auto incarnation = CallOk(&Admin::GetCollection, Named("c")).collection().incarnation();
+  const auto drop = [&](uint64_t of) {
+    return Call(&Admin::DropCollection,
+                FromText("name: 'c' only_if_empty: true incarnation: " + std::to_string(of)));
+  };
+  EXPECT_THAT(drop(incarnation + 1), RefusedWith(kFailedPrecondition, "incarnation"));
+  {
+    UploadCall upload(*ingest_, {Begin("c", 1)});
+    ASSERT_TRUE(upload.Read());
+    EXPECT_THAT(drop(incarnation), RefusedWith(kFailedPrecondition, "has an open upload"));
+    upload.Write(Block({1}));
+    upload.Write(Commit());
+    ASSERT_OK(upload.ReadToEnd());
+  }
+  EXPECT_THAT(drop(incarnation), RefusedWith(kFailedPrecondition, "has 1 rows"));
+  ASSERT_OK(Call(&Ingest::Delete, FromText("collection: 'c' ids { numbers: 1 }")));
+  EXPECT_THAT(Send({BeginToken("t"), Block({1})}), HasCode(kInvalidArgument));
+  EXPECT_THAT(drop(incarnation), RefusedWith(kFailedPrecondition, "has an open upload"));
+  ASSERT_OK(Call(&Ingest::DropUpload, FromText("upload_token: 't'")));
+  ASSERT_OK(drop(incarnation));
+  EXPECT_THAT(Call(&Admin::GetCollection, Named("c")), HasCode(kNotFound));
+}
+
 TEST_F(IngestUploadsTest, OpenUploadsAreListedWithWhatTheyHold) {
   ServeDurably();
   EXPECT_EQ(List().uploads_count(), 0u);

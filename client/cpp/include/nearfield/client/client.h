@@ -102,6 +102,11 @@ class Client {
                                                   const CallOptions& options = {});
   // Returns the number of rows that were dropped.
   absl::StatusOr<uint64_t> DropCollection(std::string_view name, const CallOptions& options = {});
+  // As DropCollection, if the collection has no row and no open upload, and if it is of this
+  // incarnation (absent: of any). Errors: FailedPrecondition; then nothing was dropped.
+  absl::Status DropCollectionIfEmpty(std::string_view name,
+                                     std::optional<uint64_t> incarnation = {},
+                                     const CallOptions& options = {});
   absl::StatusOr<CollectionInfo> GetCollection(std::string_view name,
                                                const CallOptions& options = {});
   absl::StatusOr<std::vector<CollectionInfo>> ListCollections(const CallOptions& options = {});
