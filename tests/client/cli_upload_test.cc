@@ -63,7 +63,7 @@ TEST_F(CliUploadTest, ACollectionThatHasACommitIsNotDropped) {
   EXPECT_EQ(Run({"count", "c"}).out, "2\n");
 }
 
-// A second client is still sending its rows to the collection while the first one gives up.
+// A second client is still sending its rows to the collection while the first one fails.
 TEST_F(CliUploadTest, ACollectionWithAnOpenUploadIsNotDropped) {
   std::optional<Client> other;
   std::optional<Upload> upload;
