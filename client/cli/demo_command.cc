@@ -47,6 +47,7 @@ std::string File(const DemoArguments& arguments, const char* name) {
 
 // Returns how a shell starts this program: by its name if it is on PATH, else by its path.
 std::string ProgramWord() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing changes the environment
   const char* const path = std::getenv("PATH");
   const fs::path program = ThisProgram();
   std::error_code error;

@@ -131,8 +131,8 @@ std::string Zsh(const CLI::App& program, const std::vector<CommandNode>& nodes) 
         options += Described(name, Summary(option.description));
       }
     }
-    words += "    '" + ChainOf(node.path) + "')\n      commands=(" + commands +
-             ")\n      options=(" + options + ") ;;\n";
+    words.append("    '" + ChainOf(node.path) + "')\n      commands=(").append(commands);
+    words.append(")\n      options=(").append(options).append(") ;;\n");
   }
   return "#compdef " + program.get_name() + "\n" + function + R"(() {
   local chain='' i
@@ -189,7 +189,8 @@ end
     const std::string begin =
         "complete -c " + program.get_name() + " -n '" + at + " \"" + ChainOf(node.path) + "\"'";
     for (const std::string& each : node.commands) {
-      script += begin + " -f -a " + each + " -d " + FishQuoted(SummaryOf(node, each)) + "\n";
+      script.append(begin).append(" -f -a ").append(each);
+      script.append(" -d ").append(FishQuoted(SummaryOf(node, each))).append("\n");
     }
     for (const OptionNode& option : node.options) {
       script += begin;

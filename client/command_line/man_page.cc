@@ -64,10 +64,8 @@ std::string OptionsOf(const CommandNode& node) {
     for (const std::string& name : option.names) {
       names += (names.empty() ? "\\fB" : ", \\fB") + Escaped(name) + "\\fR";
     }
-    std::string value = option.value;
-    for (const std::string& choice : option.choices) {
-      value = (&choice == &option.choices.front() ? "" : value + "|") + choice;
-    }
+    std::string value = option.choices.empty() ? option.value : option.choices.front();
+    for (size_t j = 1; j < option.choices.size(); ++j) value.append("|").append(option.choices[j]);
     if (!value.empty()) names += " \\fI" + Escaped(value) + "\\fR";
     text += ".TP\n" + names + "\n" + Lines(option.description);
     if (!option.environment.empty()) {
@@ -122,8 +120,9 @@ std::string ManPage(const CLI::App& program, const ManPageFacts& facts) {
             Synopsis(program, node) + ".PP\n" + Lines(node.app->get_description() + ".") +
             OptionsOf(node);
     const std::string footer = node.app->get_footer();  // inherited if it has none of its own
-    if (!footer.empty() && footer != node.app->get_parent()->get_footer())
+    if (!footer.empty() && footer != node.app->get_parent()->get_footer()) {
       page += ".PP\n" + Literal(footer);
+    }
   }
   page += Sections(program.get_footer());
   if (!facts.see_also.empty()) page += ".SH SEE ALSO\n" + Escaped(facts.see_also) + "\n";

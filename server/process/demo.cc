@@ -5,7 +5,6 @@
 
 #include <array>
 #include <csignal>
-#include <cstring>
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
@@ -37,7 +36,7 @@ absl::Status StartDemo(const std::string& address) {
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
   if (failed == 0) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat(program, ": ", std::strerror(failed)));
+  return absl::ErrnoToStatus(failed, program);
 }
 
 }  // namespace nearfield::server
