@@ -1,5 +1,6 @@
 // nearfield health | limits | capacity
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -57,8 +58,9 @@ absl::StatusOr<int> Watch(const GlobalOptions& global, const std::string& servic
 // A probe has two outcomes: anything except SERVING, including an unreachable server, is 1.
 absl::StatusOr<int> Check(const GlobalOptions& global, const std::string& service) {
   NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
-  const auto health =
-      client.CheckHealth(service, {.deadline = global.timeout().value_or(kHealthTimeout)});
+  const std::chrono::milliseconds timeout = global.timeout().value_or(kHealthTimeout);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto health = client.CheckHealth(service, {.deadline = timeout});
   if (!health.ok()) {
     ReportError(global, health.status());
     return kExitNegative;
@@ -67,7 +69,9 @@ absl::StatusOr<int> Check(const GlobalOptions& global, const std::string& servic
     PrintHealth(global, service, *health);
     return kExitOk;
   }
-  const auto state = client.GetServerState({.deadline = global.timeout().value_or(kHealthTimeout)});
+  const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::steady_clock::now() - begin);
+  const auto state = client.GetServerState({.deadline = timeout - spent});  // one limit for both
   PrintHealth(global, service, *health,
               state.ok() ? std::optional<ServerState>(*state) : std::nullopt);
   return kExitNegative;

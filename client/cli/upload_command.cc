@@ -3,13 +3,16 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <system_error>
 
 #include "client/cli/command.h"
+#include "client/cli/interrupt_watch.h"
 #include "client/cli/json_output.h"
 #include "client/cli/options.h"
 #include "client/cli/progress.h"
@@ -46,6 +49,31 @@ size_t TerminalWidth() {
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+// Cancels an upload at the first Ctrl-C, so that the command can drop the collection that it made.
+class UploadInterrupt {
+ public:
+  UploadInterrupt() : watch_([this] { Cancel(); }) {}
+
+  int signal_number() const { return watch_.signal_number(); }
+
+  // Names the upload to cancel; null: none. Errors: Cancelled (the signal came before).
+  absl::Status Watch(Upload* upload) {
+    const std::lock_guard lock(mutex_);
+    upload_ = upload;
+    return signal_number() != 0 ? absl::CancelledError("interrupted") : absl::OkStatus();
+  }
+
+ private:
+  void Cancel() {
+    const std::lock_guard lock(mutex_);
+    if (upload_ != nullptr) upload_->Cancel();
+  }
+
+  std::mutex mutex_;
+  Upload* upload_ = nullptr;  // guarded by mutex_
+  InterruptWatch watch_;
+};
+
 // Writes all rows of the source.
 absl::Status WriteRows(RowSource& source, const UploadOptions& options, Upload& upload,
                        absl::Status* bad_input) {
@@ -70,15 +98,18 @@ struct Sent {
   bool was_committed = false;
 };
 
-// Sends the rows of the source in one upload; with a token, retries as often as needed.
+// Sends the rows of the source in one upload; with a token, retries as often as needed. `interrupt`
+// may be null; it is not used with a token.
 Sent SendRows(Client& client, const UploadArguments& arguments, RowSource& source,
-              const UploadOptions& options) {
+              const UploadOptions& options, UploadInterrupt* interrupt) {
   Sent sent;
   if (arguments.token.empty()) {
     absl::StatusOr<Upload> upload = client.BeginUpload(options);
     absl::Status status = upload.status();
+    if (status.ok() && interrupt != nullptr) status = interrupt->Watch(&*upload);
     if (status.ok()) status = WriteRows(source, options, *upload, &sent.bad_input);
     sent.result = status.ok() ? upload->Commit() : absl::StatusOr<UploadResult>(status);
+    if (interrupt != nullptr) interrupt->Watch(nullptr).IgnoreError();
     return sent;
   }
   sent.result = client.UploadWithToken(options, [&](Upload& upload) -> absl::Status {
@@ -122,9 +153,14 @@ void PrintResult(const GlobalOptions& global, const UploadArguments& arguments, 
             result.epoch, "\n"));
 }
 
-// Sends the rows and prints the result. `*may_go_on`: the same command may continue the upload.
-absl::StatusOr<int> Send(const GlobalOptions& global, const UploadArguments& arguments,
-                         Client& client, RowSource& source, bool* may_go_on) {
+struct SendOutcome {
+  absl::StatusOr<int> exit_code = kExitOk;
+  bool may_go_on = false;  // the same command may continue the upload
+};
+
+// Sends the rows and prints the result. `interrupt` may be null.
+SendOutcome Send(const GlobalOptions& global, const UploadArguments& arguments, Client& client,
+                 RowSource& source, UploadInterrupt* interrupt) {
   const RowSource::Shape& shape = source.shape();
   ProgressPrinter printer(
       {.rows_total = shape.rows_count,
@@ -143,19 +179,24 @@ absl::StatusOr<int> Send(const GlobalOptions& global, const UploadArguments& arg
                           last = progress;
                           printer.Show(progress);
                         }};
-  const Sent sent = SendRows(client, arguments, source, options);
+  const Sent sent = SendRows(client, arguments, source, options, interrupt);
   printer.Finish();
-  NF_RETURN_IF_ERROR(AsBadInput(sent.bad_input));
-  if (!sent.result.ok()) {
-    const int exit_code = ReportError(global, sent.result.status());
-    *may_go_on = !arguments.token.empty() && MayGoOn(sent.result.status(), last);
-    if (*may_go_on) {
-      PrintError("repeat the same command to go on: rows that the server has are skipped");
-    }
-    return exit_code;
+  if (!sent.bad_input.ok()) return {.exit_code = AsBadInput(sent.bad_input)};
+  if (sent.result.ok()) {
+    PrintResult(global, arguments, sent, last);
+    return {};
   }
-  PrintResult(global, arguments, sent, last);
-  return kExitOk;
+  if (interrupt != nullptr && interrupt->signal_number() != 0) {
+    PrintError("interrupted: the upload was not committed");
+    return {.exit_code = kExitRefused};
+  }
+  SendOutcome outcome = {
+      .exit_code = ReportError(global, sent.result.status()),
+      .may_go_on = !arguments.token.empty() && MayGoOn(sent.result.status(), last)};
+  if (outcome.may_go_on) {
+    PrintError("repeat the same command to go on: rows that the server has are skipped");
+  }
+  return outcome;
 }
 
 // Warns about attributes that no row has a value of: their name may be misspelled in the file.
@@ -216,6 +257,8 @@ absl::StatusOr<int> RunUpload(const GlobalOptions& global, UploadArguments& argu
   NF_ASSIGN_OR_RETURN(const auto source, AsBadInput(OpenRowSource(arguments.source)));
   const RowSource::Shape& shape = source->shape();
   std::optional<CollectionInfo> created;
+  std::optional<UploadInterrupt> interrupt;  // a collection with a token's upload is not dropped
+  if (arguments.target.create && arguments.token.empty()) interrupt.emplace();
   if (info) {
     NF_RETURN_IF_ERROR(CheckAgainst(*info, shape));
   } else {
@@ -226,12 +269,16 @@ absl::StatusOr<int> RunUpload(const GlobalOptions& global, UploadArguments& argu
   }
   TellUnused(arguments, shape);
   WarnOfZeroRows(arguments, info ? info->spec.metric : *arguments.target.metric, shape);
-  bool may_go_on = false;
-  absl::StatusOr<int> done = Send(global, arguments, client, *source, &may_go_on);
-  if (created && !may_go_on && done.value_or(kExitUsage) != kExitOk) {
-    DropTarget(global, client, *created);
+  const SendOutcome outcome =
+      Send(global, arguments, client, *source, interrupt ? &*interrupt : nullptr);
+  if (outcome.exit_code.value_or(kExitUsage) == kExitOk) return kExitOk;
+  if (created && !outcome.may_go_on) DropTarget(global, client, *created);
+  if (interrupt && interrupt->signal_number() != 0) {
+    const int signal_number = interrupt->signal_number();
+    interrupt.reset();
+    std::raise(signal_number);  // the shell learns why the command ended
   }
-  return done;
+  return outcome.exit_code;
 }
 
 void AddModeOptions(CLI::App& command, UploadArguments* arguments) {
@@ -306,8 +353,8 @@ void AddUploadCommand(CLI::App& app, const GlobalOptions& global, Action* action
       "All rows become visible at once, at the end; of an upload that fails or is interrupted no "
       "row "
       "stays, except\n"
-      "those that a --token keeps for the next try. If it fails, a collection that --create made "
-      "is dropped again.\n"
+      "those that a --token keeps for the next try. A collection that --create made is then "
+      "dropped again.\n"
       "Files are checked from end to end before the first byte is sent, and read again as they are "
       "sent, so they\n"
       "may be larger than memory; do not change them meanwhile. A pipe, or - for standard input, "

@@ -30,7 +30,8 @@ struct Settings : SettingList {
                      "loopback is safe without a proxy that authenticates."};
   TextSetting port_file{*this, "port_file", "",
                         "File that receives the bound port once the server listens; written "
-                        "atomically. Empty: none. Must be empty if listen is unix:PATH."};
+                        "atomically, removed after a drain and after a failed start. Empty: none. "
+                        "Must be empty if listen is unix:PATH."};
 
   // Storage.
   TextSetting data_dir{

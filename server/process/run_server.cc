@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/mutex.h"
@@ -226,8 +227,11 @@ ExitCode RunWith(const Settings& settings, bool demo, Reloader::Load load,
   absl::Status status = server.Listen();
   if (status.ok()) {
     log->Write(LogLevel::kInfo, absl::StrCat("listening on ", server.address()));
-    if (!settings.port_file.value().empty())
-      status = WritePortFile(settings.port_file.value(), server.port());
+    const std::string& port_file = settings.port_file.value();
+    if (!port_file.empty()) status = WritePortFile(port_file, server.port());
+    const absl::Cleanup remove_port_file = [&, written = status.ok() && !port_file.empty()] {
+      if (written) std::remove(port_file.c_str());
+    };
     const auto on_serving = [&] {
       if (demo) LoadDemo(server.address(), log);
     };

@@ -6,10 +6,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/client/prelude.h"
@@ -80,10 +83,21 @@ class CliTest : public ::testing::Test {
     pid_t pid = 0;
     EXPECT_EQ(posix_spawn(&pid, NEARFIELD_BINARY, &actions, nullptr, argv.data(), environ), 0);
     posix_spawn_file_actions_destroy(&actions);
+    pid_ = pid;
     int status = 0;
     EXPECT_EQ(waitpid(pid, &status, 0), pid);
-    EXPECT_TRUE(WIFEXITED(status));
-    return {.exit_code = WEXITSTATUS(status), .out = ReadAll(out), .err = ReadAll(err)};
+    pid_ = 0;
+    const int exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    return {.exit_code = exit_code, .out = ReadAll(out), .err = ReadAll(err)};
+  }
+
+  // Sends a signal to the running command, and returns once the command has caught it. A hook of
+  // the server calls it.
+  void Interrupt(int signal_number) {
+    while (pid_ == 0) std::this_thread::yield();
+    EXPECT_TRUE(Catches(signal_number));
+    EXPECT_EQ(kill(pid_, signal_number), 0);
+    while (Catches(signal_number)) std::this_thread::yield();
   }
 
   // Creates collection "docs" of three rows of dim 2 with string ids a, b, c and payloads.
@@ -103,6 +117,19 @@ class CliTest : public ::testing::Test {
 
   TestServer server_;
   TempFolder folder_;
+
+ private:
+  // Returns whether the running command has a handler of the signal.
+  bool Catches(int signal_number) const {
+    std::istringstream status(ReadAll("/proc/" + std::to_string(pid_) + "/status"));
+    for (std::string line; std::getline(status, line);) {
+      if (!line.starts_with("SigCgt:")) continue;
+      return (std::stoull(line.substr(7), nullptr, 16) >> (signal_number - 1) & 1) != 0;
+    }
+    return false;
+  }
+
+  std::atomic<pid_t> pid_ = 0;  // of the running command
 };
 
 }  // namespace nearfield::client

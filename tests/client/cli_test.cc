@@ -32,7 +32,7 @@ TEST_F(CliTest, HelpTeaches) {
         << command;
   }
   EXPECT_THAT(RunPlain({"upload", "--help"}).out,
-              HasSubstr("a collection that --create made is dropped again.\n"));
+              HasSubstr("A collection that --create made is then dropped again.\n"));
   EXPECT_THAT(RunPlain({"--version"}).out, StartsWith("nearfield "));
 }
 

@@ -43,6 +43,22 @@ TEST_F(CliUploadTest, ACollectionThatAFailedUploadCreatedIsDroppedAgain) {
   EXPECT_THAT(Create(two_rows_), Prints(HasSubstr("uploaded 2 rows")));
 }
 
+// Regression: Ctrl-C left an empty collection, which blocked the next try.
+TEST_F(CliUploadTest, ACollectionThatAnInterruptedUploadCreatedIsDroppedAgain) {
+  const auto interrupt_once = [this, first = true](const auto*) mutable {
+    if (std::exchange(first, false)) Interrupt(SIGTERM);
+  };
+  const auto is_dropped =
+      Fails(128 + SIGTERM, AllOf(HasSubstr("interrupted"), HasSubstr("dropped again")));
+  server_.OnReply<v1::CreateCollectionResponse>("CreateCollection", interrupt_once);
+  EXPECT_THAT(Create(two_rows_), is_dropped);
+  EXPECT_FALSE(Exists("c"));
+  server_.OnReply<v1::UploadResponse>("Upload", interrupt_once);
+  EXPECT_THAT(Create(two_rows_), is_dropped);
+  EXPECT_FALSE(Exists("c"));
+  EXPECT_THAT(Create(two_rows_), Prints(HasSubstr("uploaded 2 rows")));
+}
+
 TEST_F(CliUploadTest, ACollectionOfAnotherUploadIsNotDropped) {
   ASSERT_EQ(Create(two_rows_).exit_code, 0);
   server_.Refuse("Upload", {{absl::ResourceExhaustedError("full")}});

@@ -89,6 +89,7 @@ TEST(RunServerTest, AFailedSelfTestIsExit4) {
   Process process("self_test", AnyPort());
   EXPECT_EQ(process.Wait(), 4);
   EXPECT_THAT(process.Text("/stderr"), HasSubstr("self-test failed"));
+  EXPECT_EQ(process.Text("/port"), "") << "the file of the port is left";
 }
 
 TEST(RunServerTest, ConfigurationErrorsAreExit2) {
