@@ -1,7 +1,7 @@
 #include "nearfield/client/client.h"
 
-#include "client/cpp/check_address.h"
 #include "client/cpp/attribute_convert.h"
+#include "client/cpp/check_address.h"
 #include "client/cpp/check_text.h"
 #include "client/cpp/convert.h"
 #include "client/cpp/core.h"

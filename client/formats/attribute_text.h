@@ -15,8 +15,8 @@ namespace nearfield::client {
 // Requires: a column of `rows_count` rows whose counts match.
 std::vector<std::string> AttributeJson(const AttributeColumn& column, size_t rows_count);
 
-// Returns the same for people: a single keyword or time is not quoted, and a row without a value has
-// an empty text.
+// Returns the same for people: a single keyword or time is not quoted, and a row without a value
+// has an empty text.
 std::vector<std::string> AttributeCells(const AttributeColumn& column, size_t rows_count);
 
 }  // namespace nearfield::client

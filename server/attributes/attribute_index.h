@@ -41,8 +41,8 @@ class AttributeIndex {
  public:
   // Cost: one sort of the numbers, or of the distinct keywords.
   static AttributeIndex Build(const AttributeSpec& spec, const AttributeEntries& entries);
-  // Returns an upper limit of the bytes of host memory that the result of Build holds. Requires: the
-  // ordinals of a chunk.
+  // Returns an upper limit of the bytes of host memory that the result of Build holds. Requires:
+  // the ordinals of a chunk.
   static int64_t BuiltBytesMax(const AttributeSpec& spec, const AttributeEntries& entries);
   // Returns the index over the rows of all `parts`, which have no row in common, without `dead`.
   // Cost: a few passes over the distinct values and the rows if the rows of each part come after

@@ -16,10 +16,9 @@ class PackedInts {
  public:
   PackedInts() = default;
   explicit PackedInts(absl::Span<const uint32_t> values)
-      : bits_(values.empty()
-                  ? 0
-                  : static_cast<uint32_t>(
-                        std::bit_width(*std::max_element(values.begin(), values.end())))),
+      : bits_(values.empty() ? 0
+                             : static_cast<uint32_t>(std::bit_width(
+                                   *std::max_element(values.begin(), values.end())))),
         words_((values.size() * bits_ + 63) / 64) {
     if (bits_ == 0) return;
     uint64_t bit = 0;

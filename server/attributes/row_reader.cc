@@ -12,9 +12,9 @@ namespace {
 
 // Returns the chunk that has the row; null if none has it. The ordinals of chunks may overlap.
 const AttributeChunk* ChunkOf(const AttributeChunks& chunks, uint32_t ordinal) {
-  auto next = std::upper_bound(
-      chunks.begin(), chunks.end(), ordinal,
-      [](uint32_t wanted, const auto& chunk) { return wanted < chunk->first(); });
+  auto next =
+      std::upper_bound(chunks.begin(), chunks.end(), ordinal,
+                       [](uint32_t wanted, const auto& chunk) { return wanted < chunk->first(); });
   while (next != chunks.begin()) {
     const AttributeChunk& chunk = **--next;
     if (int64_t{ordinal} - chunk.first() >= AttributeChunk::kSpanMax) break;

@@ -27,8 +27,7 @@ class NeighborAttributes {
 
   // Finds the rows of the reply, and grows `hold` by their attributes. Errors: ResourceExhausted
   // (more than a reply may have, or the hold cannot grow).
-  absl::Status Find(const SearchReply& reply, const RequestLimits& limits,
-                    ByteAccount::Hold* hold);
+  absl::Status Find(const SearchReply& reply, const RequestLimits& limits, ByteAccount::Hold* hold);
 
   // Adds the attributes of the rows that were found.
   void ToProto(nearfield::v1::SearchResponse* response) const;

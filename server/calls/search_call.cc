@@ -120,8 +120,7 @@ absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending
   }
   SearchTicket& ticket = pending->ticket;
   ABSL_ASSIGN_OR_RETURN(ticket.request, FromProto(request, named.collection, limits));
-  ABSL_RETURN_IF_ERROR(
-      pending->attributes.Begin(request, named.attributes.get(), &ticket.request));
+  ABSL_RETURN_IF_ERROR(pending->attributes.Begin(request, named.attributes.get(), &ticket.request));
   ABSL_ASSIGN_OR_RETURN(pending->output.holds->request, call.state()->ledger().requests.Reserve(
                                                             call.caller(), ticket.request.bytes()));
   ABSL_ASSIGN_OR_RETURN(ticket.priority, PriorityFromProto(request));
@@ -274,8 +273,8 @@ void Reply(Pending* pending, SearchReply reply) {
   NoteReply(reply, &pending->facts);
   const int64_t bytes_read = reply.result.cost.bytes_read;
   pb::SearchResponse* const response = pending->output.response;
-  absl::Status found = pending->attributes.Find(reply, pending->state->limits(),
-                                                &pending->output.holds->reply);
+  absl::Status found =
+      pending->attributes.Find(reply, pending->state->limits(), &pending->output.holds->reply);
   if (!found.ok()) return Fail(pending, std::move(found));
   std::vector<ResultFacts> facts = FactsOf(*pending, reply);
   if (absl::Status kept = KeepEpoch(*pending, facts, reply); !kept.ok()) {

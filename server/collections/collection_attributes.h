@@ -75,8 +75,8 @@ class CollectionAttributes {
   std::optional<ChosenRows> FindKept(const Collection& collection, const Filter& filter,
                                      std::shared_ptr<const PinnedEpoch> at);
 
-  // Finds the rows with these ordinals, which the state `held` shows. Requires: the caller holds the
-  // state during the call; afterwards the reader does not need it. Errors: Internal (a row is
+  // Finds the rows with these ordinals, which the state `held` shows. Requires: the caller holds
+  // the state during the call; afterwards the reader does not need it. Errors: Internal (a row is
   // missing).
   absl::StatusOr<RowReader> FindRows(const PinnedEpoch& held,
                                      absl::Span<const uint32_t> ordinals) const;

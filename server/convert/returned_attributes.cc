@@ -112,8 +112,8 @@ MessageBytes ColumnBytes(const RowReader& rows, const WantedAttributes& wanted) 
   MessageBytes bytes;
   for (const int32_t attribute : wanted) {
     const auto name_bytes = static_cast<int64_t>(rows.schema().at(attribute).name.size());
-    bytes += {.wire = name_bytes,
-              .held = name_bytes + kColumnBytes + CeilDiv(rows.rows_count(), 8)};
+    bytes +=
+        {.wire = name_bytes, .held = name_bytes + kColumnBytes + CeilDiv(rows.rows_count(), 8)};
   }
   for (int64_t row = 0; row < rows.rows_count(); ++row) bytes += rows.BytesOf(row, wanted);
   return bytes;
