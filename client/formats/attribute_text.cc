@@ -18,6 +18,7 @@ std::string ValueJson(bool value) { return value ? "true" : "false"; }
 std::string ValueJson(const std::string& value) { return QuoteJson(value); }
 std::string ValueJson(double value) {
   if (std::isinf(value)) return value > 0 ? "\"inf\"" : "\"-inf\"";
+  if (value == 0 && std::signbit(value)) return "-0.0";  // "-0" would be read as an integer
   return absl::StrFormat("%.17g", value);
 }
 std::string ValueJson(Timestamp value) {

@@ -136,12 +136,10 @@ void PostingLists::AppendRows(uint32_t code, std::vector<uint32_t>* ordinals) co
 }
 
 int64_t PostingLists::BytesMax(bool one_value_a_row, int64_t entries, int64_t span) {
-  // One end for each value, and a row each; a bitmap is smaller than the list that it replaces,
-  // except for what every bitmap has. The vectors of bitmaps may have twice the room that they use.
-  const int64_t heavy_max = entries / kHeavyRows;
+  // The number of rows up to each value, and the rows. A bitmap is smaller than the list that it
+  // replaces. The vectors of bitmaps may have twice the room that they use.
   int64_t bytes = static_cast<int64_t>(sizeof(PostingLists)) + 8 * entries +
-                  heavy_max * (2 * static_cast<int64_t>(sizeof(HeavyRows)) +
-                               OrdinalSet::BytesMax(kHeavyRows, span) - 4 * kHeavyRows);
+                  entries / kHeavyRows * 2 * static_cast<int64_t>(sizeof(HeavyRows));
   if (one_value_a_row && entries > kCutRangeRows) {
     bytes += (entries / kCutRows + 2) *
              (2 * static_cast<int64_t>(sizeof(Cut)) + OrdinalSet::BytesMax(entries, span));
