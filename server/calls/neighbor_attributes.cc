@@ -29,10 +29,11 @@ int64_t NeighborAttributes::BytesExpected(const SearchReply& reply) const {
 }
 
 absl::Status NeighborAttributes::Find(const SearchReply& reply, const RequestLimits& limits,
-                                      ByteAccount::Hold* hold) {
+                                      StillWanted still_wanted, ByteAccount::Hold* hold) {
   if (wanted_.empty()) return absl::OkStatus();
   MessageBytes bytes;
   for (const Neighbors& neighbors : reply.result.queries) {
+    ABSL_RETURN_IF_ERROR(still_wanted());
     ABSL_ASSIGN_OR_RETURN(RowReader rows, attributes_->FindRows(*reply.at, neighbors.ordinals));
     bytes += ColumnBytes(rows, wanted_);
     ABSL_RETURN_IF_ERROR(CheckReplyBytes(bytes.wire, limits, kSearchAdvice));
@@ -42,12 +43,15 @@ absl::Status NeighborAttributes::Find(const SearchReply& reply, const RequestLim
   return hold->Grow(held);
 }
 
-void NeighborAttributes::ToProto(pb::SearchResponse* response) const {
+absl::Status NeighborAttributes::ToProto(StillWanted still_wanted,
+                                         pb::SearchResponse* response) const {
   for (size_t query = 0; query < readers_.size(); ++query) {
+    ABSL_RETURN_IF_ERROR(still_wanted());
     const RowReader& rows = readers_[query];
     server::ToProto(rows, rows.rows_count(), wanted_,
                     response->mutable_results(static_cast<int>(query))->mutable_attributes());
   }
+  return absl::OkStatus();
 }
 
 }  // namespace nearfield::server

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "nearfield/v1/retrieval.pb.h"
 #include "server/attributes/row_reader.h"
@@ -25,12 +26,17 @@ class NeighborAttributes {
   // Returns the expected bytes of the attributes in this reply.
   int64_t BytesExpected(const SearchReply& reply) const;
 
+  // The two functions below take up to seconds for an answer of maximum size. They poll
+  // `still_wanted` after each query, and return its error.
+  using StillWanted = absl::FunctionRef<absl::Status()>;
+
   // Finds the rows of the reply, and grows `hold` by their attributes. Errors: ResourceExhausted
   // (more than a reply may have, or the hold cannot grow).
-  absl::Status Find(const SearchReply& reply, const RequestLimits& limits, ByteAccount::Hold* hold);
+  absl::Status Find(const SearchReply& reply, const RequestLimits& limits, StillWanted still_wanted,
+                    ByteAccount::Hold* hold);
 
   // Adds the attributes of the rows that were found.
-  void ToProto(nearfield::v1::SearchResponse* response) const;
+  absl::Status ToProto(StillWanted still_wanted, nearfield::v1::SearchResponse* response) const;
 
  private:
   const CollectionAttributes* attributes_ = nullptr;

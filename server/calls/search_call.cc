@@ -39,6 +39,8 @@ struct Pending {
   int32_t k = 0;                       // requested from the engine
   RowParts parts;
   NeighborAttributes attributes;
+  std::optional<TimePoint> deadline;
+  CancelFlag cancelled;
   SearchFacts facts;
   TimePoint begin;
   std::string caller;
@@ -131,8 +133,8 @@ absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending
   }
   ABSL_RETURN_IF_ERROR(SetPage(request, limits, pending));
   ticket.caller = call.caller();
-  ticket.deadline = AnswerBy(call, pending->begin);
-  ticket.cancelled = call.cancelled();
+  ticket.deadline = pending->deadline = AnswerBy(call, pending->begin);
+  ticket.cancelled = pending->cancelled = call.cancelled();
   pending->parts = ticket.request.parts;
   pending->k = ticket.request.queries.front().k;
   pending->facts.queries = static_cast<int64_t>(ticket.request.queries.size());
@@ -269,19 +271,33 @@ void Fail(Pending* pending, absl::Status status) {
   pending->done(std::move(status), pending->facts);
 }
 
+// Returns an error if the caller no longer waits for the reply.
+absl::Status CheckWanted(const Pending& pending) {
+  if (pending.deadline.has_value() && pending.state->clock().Now() >= *pending.deadline) {
+    return absl::DeadlineExceededError("the deadline passed while the attributes were read");
+  }
+  if (pending.cancelled->load()) return absl::CancelledError("the caller cancelled the search");
+  return absl::OkStatus();
+}
+
 void Reply(Pending* pending, SearchReply reply) {
   NoteReply(reply, &pending->facts);
   const int64_t bytes_read = reply.result.cost.bytes_read;
   pb::SearchResponse* const response = pending->output.response;
-  absl::Status found =
-      pending->attributes.Find(reply, pending->state->limits(), &pending->output.holds->reply);
-  if (!found.ok()) return Fail(pending, std::move(found));
+  const auto still_wanted = [pending] { return CheckWanted(*pending); };
+  absl::Status read = pending->attributes.Find(reply, pending->state->limits(), still_wanted,
+                                               &pending->output.holds->reply);
+  if (!read.ok()) return Fail(pending, std::move(read));
   std::vector<ResultFacts> facts = FactsOf(*pending, reply);
   if (absl::Status kept = KeepEpoch(*pending, facts, reply); !kept.ok()) {
     return Fail(pending, std::move(kept));
   }
   ToProto(pending->named->collection->spec(), pending->parts, std::move(reply), response);
-  pending->attributes.ToProto(response);
+  read = pending->attributes.ToProto(still_wanted, response);
+  if (!read.ok()) {
+    response->Clear();
+    return Fail(pending, std::move(read));
+  }
   SetFacts(*pending, std::move(facts), response);
   response->set_incarnation(pending->named->incarnation);
   if (pending->with_digest) response->set_result_digest(ResultDigest(*response));

@@ -1,5 +1,5 @@
-// Tests of the conversion of returned attributes: the columns of a reply have the uploaded values to
-// the bit, and their bytes are known before they are made.
+// Tests of the conversion of returned attributes: the columns of a reply have the uploaded values
+// to the bit, and their bytes are known before they are made.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -41,8 +41,8 @@ TEST(ReturnedAttributesLaws, ColumnsComeBackAndTheirBytesAreBounded) {
     Columns messages;
     ToProto(reader, count, all, &messages);
     ASSERT_OK_AND_ASSIGN(const auto back, FromProto(messages, schema, count, AttributeLimits()));
-    ExpectSameBits(back, BlockOf(schema, absl::MakeConstSpan(rows).first(
-                                             static_cast<size_t>(count))));
+    ExpectSameBits(back,
+                   BlockOf(schema, absl::MakeConstSpan(rows).first(static_cast<size_t>(count))));
 
     Columns whole;
     ToProto(reader, reader.rows_count(), all, &whole);
@@ -76,8 +76,8 @@ TEST(ReturnedAttributesTest, WrongNamesAreRefused) {
     const ArgumentFacts given = ArgumentFactsOf(status);
     return std::vector<std::string>{given.field, given.value, given.limit};
   };
-  EXPECT_THAT(facts({"a", "x"}), ElementsAre("attributes[1]", "\"x\"",
-                                             "an attribute that the collection declares"));
+  EXPECT_THAT(facts({"a", "x"}),
+              ElementsAre("attributes[1]", "\"x\"", "an attribute that the collection declares"));
   EXPECT_THAT(facts({""}), ElementsAre("attributes[0]", "\"\"", _));
   EXPECT_THAT(facts({"b", "a", "b"}), ElementsAre("attributes[2]", "\"b\"", "once"));
   EXPECT_THAT(facts({"a", "*"}), ElementsAre("attributes[1]", "\"*\"", "the only one"));

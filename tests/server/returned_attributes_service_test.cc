@@ -77,16 +77,15 @@ class ReturnedAttributesTest : public ServerFixture {
     for (const uint64_t id : ids.numbers()) {
       PlainRow& row = expected.emplace_back();
       for (size_t i = 0; i < specs_.size(); ++i) {
-        const bool is_chosen =
-            std::find(chosen.begin(), chosen.end(), specs_[i]) != chosen.end();
+        const bool is_chosen = std::find(chosen.begin(), chosen.end(), specs_[i]) != chosen.end();
         if (is_chosen) row.attributes.push_back(rows.at(id).attributes[i]);
       }
     }
     for (size_t i = 0; i < chosen.size(); ++i) {
       EXPECT_EQ(columns[static_cast<int>(i)].attribute(), chosen[i].name);
     }
-    ASSERT_OK_AND_ASSIGN(const auto block, FromProto(columns, Schema(chosen), ids.numbers_size(),
-                                                     AttributeLimits()));
+    ASSERT_OK_AND_ASSIGN(const auto block,
+                         FromProto(columns, Schema(chosen), ids.numbers_size(), AttributeLimits()));
     ExpectSameBits(block, BlockOf(Schema(chosen), expected));
   }
   void ExpectResults(const pb::SearchResponse& response, const std::vector<AttributeSpec>& chosen,
@@ -189,8 +188,8 @@ TEST_F(ReturnedAttributesTest, SearchesOfOnePassGetTheirOwnAttributes) {
   std::vector<pb::SearchResponse> responses(kSearches);
   std::vector<std::future<grpc::Status>> searches;
   for (size_t i = 0; i < kSearches; ++i) {
-    const auto drawn = i == 0 ? std::pair(std::vector<std::string>(), std::vector<AttributeSpec>())
-                              : Draw();
+    const auto drawn =
+        i == 0 ? std::pair(std::vector<std::string>(), std::vector<AttributeSpec>()) : Draw();
     chosen.push_back(drawn.second);
     searches.push_back(std::async(std::launch::async, [&, i, names = drawn.first] {
       return Search(Wanting(names, 5), &responses[i]);
@@ -221,8 +220,8 @@ TEST_F(ReturnedAttributesTest, WrongNamesAreRefusedBeforeTheWaitForAnEpoch) {
     EXPECT_THAT(Call(&Retrieval::Fetch, FromText(names + "ids { numbers: 1 }")),
                 RefusedWith(kInvalidArgument, error));
     grpc::ClientContext context;
-    const auto stream = retrieval_->SearchAll(
-        &context, FromText(absl::StrCat("search { ", names, query, " }")));
+    const auto stream =
+        retrieval_->SearchAll(&context, FromText(absl::StrCat("search { ", names, query, " }")));
     pb::SearchResponse none;
     EXPECT_FALSE(stream->Read(&none));
     EXPECT_THAT(stream->Finish(), RefusedWith(kInvalidArgument, "search." + error));

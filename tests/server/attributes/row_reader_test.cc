@@ -1,5 +1,5 @@
-// Tests of the values of rows: what is read equals what was uploaded, to the bit, whatever was merged,
-// dropped and given to other rows.
+// Tests of the values of rows: what is read equals what was uploaded, to the bit, whatever was
+// merged, dropped and given to other rows.
 #include "server/attributes/row_reader.h"
 
 #include <algorithm>
@@ -88,7 +88,8 @@ TEST(RowReaderLaws, ReadsWhatWasUploaded) {
     for (size_t row = 0; row < rows.size(); ++row) {
       expected.emplace(static_cast<uint32_t>(row), rows[row]);
     }
-    const std::vector<int64_t> sizes = {std::min<int64_t>(random.Between(1, 100), std::ssize(rows))};
+    const std::vector<int64_t> sizes = {
+        std::min<int64_t>(random.Between(1, 100), std::ssize(rows))};
     const auto columns = ColumnsOf(schema, rows, sizes);
     ExpectRead(random, columns->Snapshot(), expected);
     while (columns->MergeStep()) {
