@@ -125,7 +125,9 @@ TEST_F(ReturnedAttributesTest, EveryCallReturnsTheUploadedValues) {
     const auto begin = static_cast<uint64_t>(random_.Between(0, 60));
     Upload(begin, begin + 40,
            random_.OneOf<pb::UploadMode>({pb::UPLOAD_MODE_UPSERT, pb::UPLOAD_MODE_REPLACE}), &rows);
-    if (round % 2 == 1) ASSERT_OK(Call(&Admin::Compact, Of("c")));
+    if (round % 2 == 1) {
+      ASSERT_OK(Call(&Admin::Compact, Of("c")));
+    }
     const auto [names, chosen] = Draw();
     const pb::SearchRequest search = Wanting(names, 1 + round * 10);
     ExpectResults(CallOk(&Retrieval::Search, search), chosen, rows);
@@ -244,6 +246,7 @@ TEST_F(ReturnedAttributesTest, TheDigestDoesNotIncludeThem) {
 // A reply that is too large is refused before it is made, also if the engine's answer is small.
 TEST_F(ReturnedAttributesTest, ALargeReplyIsRefused) {
   Set(settings_.response_bytes_max, "64KiB");
+  Set(settings_.payload_bytes_max, "1KiB");
   ServeWith({{.name = "tag", .type = AttributeType::kKeyword}, {.name = "year"}});
   const std::vector<PlainRow> rows(
       100, {.attributes = {std::vector<PlainValue>{std::string(1000, 'x')}, std::nullopt}});
