@@ -191,8 +191,9 @@ absl::StatusOr<CommitResult> Corpus::Publish(std::shared_ptr<const Generation> g
   return result;
 }
 
-absl::StatusOr<FetchResult> Corpus::Fetch(const IdColumn& ids, RowParts parts) const {
-  return CatchOutOfMemory([&] { return FetchRows(ids, parts); });
+absl::StatusOr<FetchResult> Corpus::Fetch(const PinnedEpoch* at, const IdColumn& ids,
+                                          RowParts parts) const {
+  return CatchOutOfMemory([&] { return FetchRows(at, ids, parts); });
 }
 
 absl::StatusOr<DeleteResult> Corpus::Delete(const IdColumn& ids, const CommitHook& before_visible) {
@@ -288,10 +289,11 @@ absl::StatusOr<CompactionResult> Corpus::CompactOnce(const CompactionOptions& op
   return result;
 }
 
-absl::StatusOr<FetchResult> Corpus::FetchRows(const IdColumn& ids, const RowParts& parts) const {
+absl::StatusOr<FetchResult> Corpus::FetchRows(const PinnedEpoch* at, const IdColumn& ids,
+                                              const RowParts& parts) const {
   ABSL_RETURN_IF_ERROR(device_->Check());
   ABSL_RETURN_IF_ERROR(CheckIdType(ids));
-  const std::shared_ptr<const CorpusSnapshot> snapshot = Pin();
+  ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const CorpusSnapshot> snapshot, At(at));
   FetchResult result;
   result.epoch = snapshot->epoch;
   result.ids = IdColumn(spec_.id_type);
@@ -308,6 +310,7 @@ absl::StatusOr<FetchResult> Corpus::FetchRows(const IdColumn& ids, const RowPart
     copies.push_back({.row = *ref});
     result.ids.AppendFrom(generation.ids, ref->slot);
     if (parts.payloads) result.payloads.Append(generation.payload(ref->slot));
+    if (parts.ordinals) result.ordinals.push_back(generation.ordinals.at(ref->slot));
   }
   if (parts.vectors) {
     const auto row_size = static_cast<size_t>(row_bytes());

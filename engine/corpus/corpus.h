@@ -46,7 +46,9 @@ class Corpus final : public Collection, public std::enable_shared_from_this<Corp
   absl::StatusOr<RowFilter> RowsWithIds(const PinnedEpoch* at, const IdColumn& ids) const override;
   absl::StatusOr<int64_t> CountRows(const PinnedEpoch* at, const RowFilter& rows) const override;
   absl::StatusOr<CompactionResult> Compact(const CompactionOptions& options) override;
-  absl::StatusOr<FetchResult> Fetch(const IdColumn& ids, RowParts parts) const override;
+  using Collection::Fetch;
+  absl::StatusOr<FetchResult> Fetch(const PinnedEpoch* at, const IdColumn& ids,
+                                    RowParts parts) const override;
 
   const std::shared_ptr<Device>& device() const { return device_; }
   backend::RowFormat format() const;
@@ -88,7 +90,8 @@ class Corpus final : public Collection, public std::enable_shared_from_this<Corp
   using Reduction = absl::FunctionRef<absl::StatusOr<Remainder>(const CorpusSnapshot& snapshot)>;
   absl::StatusOr<DeleteResult> Reduce(Reduction without, const CommitHook& before_visible);
   absl::StatusOr<CompactionResult> CompactOnce(const CompactionOptions& options);
-  absl::StatusOr<FetchResult> FetchRows(const IdColumn& ids, const RowParts& parts) const;
+  absl::StatusOr<FetchResult> FetchRows(const PinnedEpoch* at, const IdColumn& ids,
+                                        const RowParts& parts) const;
   // Makes `change` and `generations` visible after the hook has succeeded.
   absl::Status Show(std::vector<GenerationState> generations, const PendingChange& change,
                     const CommitHook& before_visible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_mutex_);

@@ -117,12 +117,16 @@ struct FetchResult {
   IdColumn ids;
   std::vector<uint8_t> rows;  // [ids.size(), dim] in the row type, as stored, if requested
   BytesColumn payloads;       // one value per row, if requested
+  // If requested, the ordinal of each row (row_filter.h). It names that row for as long as the
+  // state that was read is held.
+  std::vector<uint32_t> ordinals;
 };
 
 // Data to copy in addition to ids and scores.
 struct RowParts {
   bool vectors = false;
   bool payloads = false;
+  bool ordinals = false;
   // Maximum bytes of vectors and payloads that one call may copy, over all its queries:
   // ResourceExhausted above that, before anything is copied. 0: no limit.
   int64_t bytes_max = 0;
@@ -240,8 +244,13 @@ class Collection {
   // the copy in addition to the rows), Cancelled, Unavailable (device lost).
   virtual absl::StatusOr<CompactionResult> Compact(const CompactionOptions& options) = 0;
 
-  // Returns rows by id. Errors: InvalidArgument (id type), Unavailable (device lost).
-  virtual absl::StatusOr<FetchResult> Fetch(const IdColumn& ids, RowParts parts) const = 0;
+  // Returns rows of `at` (null: the current state) by id. Errors: InvalidArgument (an epoch of
+  // another collection, or the type of the ids), Unavailable (device lost).
+  virtual absl::StatusOr<FetchResult> Fetch(const PinnedEpoch* at, const IdColumn& ids,
+                                            RowParts parts) const = 0;
+  absl::StatusOr<FetchResult> Fetch(const IdColumn& ids, RowParts parts) const {
+    return Fetch(nullptr, ids, parts);
+  }
 };
 
 }  // namespace nearfield
