@@ -312,12 +312,12 @@ absl::StatusOr<FilterTree> ParseFilterText(std::string_view text, IdType id_type
 int64_t FilterTextMemoryMax(std::string_view text, const AttributeLimits& limits) {
   const auto size = static_cast<int64_t>(text.size());
   if (size > limits.filter_text_bytes_max) return 0;  // refused at once
-  // A condition takes at least 4 bytes of text ("not "), a value 2 ("1,"). Arrays and texts that
-  // grow count three times: once in the old memory, twice in the new one.
-  constexpr int64_t kBytesPerCondition = 3 * sizeof(Condition) + 200;
-  constexpr int64_t kBytesPerValue = 160;
-  constexpr int64_t kBytesPerByte = 20;
-  constexpr int64_t kBytes = 4096;
+  // A condition takes at least 4 bytes of text ("not "), a value 2 ("1,"). The bound is about
+  // twice the maximum that tests/server/attributes/filter_text_memory_test.cc measures.
+  constexpr int64_t kBytesPerCondition = 520;
+  constexpr int64_t kBytesPerValue = 64;
+  constexpr int64_t kBytesPerByte = 12;
+  constexpr int64_t kBytes = 2048;
   const int64_t conditions = std::min(size / 4 + 1, limits.filter_conditions_max);
   const int64_t values = std::min(size / 2, limits.filter_bytes_max / 4);
   return conditions * kBytesPerCondition + values * kBytesPerValue + size * kBytesPerByte + kBytes;

@@ -31,7 +31,7 @@ absl::Status NotA(std::string_view text, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(QuoteText(text), " ", what));
 }
 
-absl::Status AppendNumber(const std::string& text, AttributeType type, ValueColumn* values) {
+absl::Status AppendUnquoted(const std::string& text, AttributeType type, ValueColumn* values) {
   if (type == AttributeType::kInt64) {
     const auto number = ParseInteger<int64_t>(text);
     if (!number.has_value()) {
@@ -82,11 +82,11 @@ absl::Status AppendValue(const FilterToken& token, const AttributeSpec& spec, Va
   const bool word = token.kind == Kind::kWord;
   switch (spec.type) {
     case AttributeType::kInt64:
-      if (number) return AppendNumber(token.text, spec.type, values);
+      if (number) return AppendUnquoted(token.text, spec.type, values);
       break;
     case AttributeType::kDouble:
     case AttributeType::kBool:
-      if (number || word) return AppendNumber(token.text, spec.type, values);
+      if (number || word) return AppendUnquoted(token.text, spec.type, values);
       break;
     case AttributeType::kKeyword:
       if (token.kind != Kind::kString) break;

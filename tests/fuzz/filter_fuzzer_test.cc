@@ -29,9 +29,8 @@ std::vector<uint8_t> DrawText(testing::Random& random) {
         if (at < text.size()) text[at] = static_cast<char>(random.Bits());
     }
   }
-  std::vector<uint8_t> input = {1};
-  input.insert(input.end(), text.begin(), text.end());
-  return input;
+  text.insert(0, 1, '\x01');
+  return {text.begin(), text.end()};
 }
 
 TEST(FilterFuzz, AnyTextIsRefusedOrFiltersAsTheSlowFilter) { RunBounded(40'000, DrawText); }

@@ -82,6 +82,15 @@ void ExpectWithinBound(const std::string& text, const AttributeSchema& schema) {
       << text.size() << " bytes: " << text.substr(0, 100);
 }
 
+// Returns `bytes` of different numbers, between the texts.
+std::string Numbers(const std::string& before, const std::string& after, size_t bytes) {
+  std::string text;
+  for (int64_t number = 0; text.size() < bytes; ++number) {
+    text += before + std::to_string(number) + after;
+  }
+  return text;
+}
+
 std::string Repeated(const std::string& part, size_t bytes) {
   std::string text;
   while (text.size() < bytes) text += part;
@@ -94,12 +103,17 @@ TEST(FilterTextMemory, NoTextTakesMoreThanTheBound) {
                                 {.name = "k", .type = AttributeType::kKeyword},
                                 {.name = "ks", .type = AttributeType::kKeyword, .is_list = true}},
                                {});
-  for (const size_t bytes : {size_t{0}, size_t{100}, size_t{1000}, size_t{8000}, size_t{8190},
-                             size_t{12000}, size_t{30000}, size_t{65000}}) {
+  for (const size_t bytes :
+       {size_t{0}, size_t{100}, size_t{500}, size_t{1000}, size_t{1700}, size_t{8000}, size_t{8190},
+        size_t{12000}, size_t{30000}, size_t{65000}}) {
     ExpectWithinBound(Repeated("n<1 or ", bytes) + "n<1", schema);
-    ExpectWithinBound(Repeated("not not n<1and ", bytes) + "n<1", schema);
-    ExpectWithinBound(Repeated("not(not(n<1and n<2or n<3)or n<4)and ", bytes) + "n<1", schema);
+    ExpectWithinBound(Repeated("not not not not not n<1 or ", bytes) + "n<1", schema);
+    ExpectWithinBound(Repeated("not not n<1 and ", bytes) + "n<1", schema);
+    ExpectWithinBound(Repeated("not(not(n<1 and n<2 or n<3)or n<4)and ", bytes) + "n<1", schema);
     ExpectWithinBound("n in(" + Repeated("1,", bytes) + "1)", schema);
+    ExpectWithinBound("n in(" + Numbers("", ",", bytes) + "1)", schema);
+    ExpectWithinBound("k in(" + Numbers("'", "',", bytes) + "'')", schema);
+    ExpectWithinBound("id in(" + Numbers("", ",", bytes) + "1)", schema);
     ExpectWithinBound("k in(" + Repeated("'',", bytes) + "'')", schema);
     ExpectWithinBound("k in(" + Repeated("'0123456789abcdef',", bytes) + "'')", schema);
     ExpectWithinBound("id in(" + Repeated("1,", bytes) + "1)", schema);
