@@ -51,8 +51,12 @@ absl::Status ParseNarrowing(const JsonFields& fields, AuditRecord* record) {
   record->filtered = fields.Find("filter").has_value();
   if (!record->filtered) return absl::OkStatus();
   NF_ASSIGN_OR_RETURN(const JsonFields filter, fields.Object("filter"));
-  if (!filter.Find("message")) return absl::OkStatus();
-  NF_ASSIGN_OR_RETURN(record->filter_message, filter.Hex("message"));
+  if (filter.Find("message")) {
+    NF_ASSIGN_OR_RETURN(record->filter_message, filter.Hex("message"));
+  }
+  if (filter.Find("text")) {
+    NF_ASSIGN_OR_RETURN(record->filter_text, filter.Text("text"));
+  }
   return absl::OkStatus();
 }
 

@@ -29,7 +29,9 @@ struct AuditRecord {
   Neighbors expected;
   uint64_t skip = 0;  // rows of the order before the answer
   bool filtered = false;
-  std::string filter_message;                      // may be empty even if there was a filter
+  // The filter as it was sent, in one of two forms. Both may be empty even if there was a filter.
+  std::string filter_message;
+  std::string filter_text;
   std::map<Id, bool> passes;                       // of `rows`, if there was a filter
   std::map<Id, std::vector<float>> rows;           // as they were in memory; may be incomplete
   std::optional<std::vector<float>> query_vector;  // absent: a row that is not in the record

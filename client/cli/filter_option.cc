@@ -1,11 +1,6 @@
 #include "client/cli/filter_option.h"
 
 #include <CLI/CLI.hpp>
-#include <utility>
-
-#include "client/formats/filter_text.h"
-#include "client/formats/status_macros.h"
-#include "client/formats/text.h"
 
 namespace nearfield::client {
 
@@ -21,23 +16,14 @@ const char kFilterHelp[] =
     "microseconds since 1970.\n"
     "Attributes named like a word of the grammar stand in backquotes: `id` == 7.\n";
 
-CLI::Option* AddFilterOption(CLI::App& app, std::string* text, const std::string& description) {
+CLI::Option* AddFilterOption(CLI::App& app, std::optional<std::string>* text,
+                             const std::string& description) {
   return app.add_option("--filter", *text, description)
       ->check(CLI::Validator(
           [](const std::string& given) {
             return given.empty() ? std::string("an empty filter") : std::string();
           },
           "FILTER"));
-}
-
-absl::StatusOr<std::optional<Filter>> ResolveFilter(Client& client, std::string_view collection,
-                                                    const std::string& text) {
-  if (text.empty()) return std::nullopt;
-  NF_ASSIGN_OR_RETURN(const CollectionInfo info, client.GetCollection(collection));
-  absl::StatusOr<Filter> parsed =
-      ParseFilter(text, {.attributes = info.spec.attributes, .id_type = info.spec.id_type});
-  if (parsed.ok()) return *std::move(parsed);
-  return absl::InvalidArgumentError(Cat("--filter: ", parsed.status().message()));
 }
 
 }  // namespace nearfield::client

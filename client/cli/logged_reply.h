@@ -25,7 +25,7 @@ struct LoggedReply {
   uint64_t epoch = 0;
   uint32_t k = 10;
   LoggedQuery query;
-  std::string filter;  // as text (filter_text.h); empty: none
+  std::string filter;  // as text, as it was sent; empty: none
   std::optional<float> score_threshold;
   Neighbors neighbors;  // ids and scores
 };

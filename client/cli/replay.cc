@@ -36,7 +36,7 @@ std::string Sentence(ReplayVerdict verdict) {
 
 // Asks the server's oracle about the recorded answer.
 absl::Status AskServer(const GlobalOptions& global, const AuditRecord& record, Replay* replay) {
-  if (record.filtered && record.filter_message.empty()) {
+  if (record.filtered && record.filter_message.empty() && record.filter_text.empty()) {
     replay->findings.push_back("the record does not say what the filter was");
     return absl::OkStatus();
   }
@@ -44,6 +44,7 @@ absl::Status AskServer(const GlobalOptions& global, const AuditRecord& record, R
   VerifyClaim claim = {
       .k = record.answer.k, .epoch = record.epoch, .neighbors = &record.answer.neighbors};
   claim.filter_message = record.filter_message;
+  if (!record.filter_text.empty()) claim.filter_text = record.filter_text;
   claim.score_threshold = record.answer.score_threshold;
   claim.skip = record.skip;
   const absl::StatusOr<VerifyAnswer> check =

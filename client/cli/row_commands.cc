@@ -27,12 +27,11 @@ struct RowOptions {
   std::vector<std::string> fields;
   std::vector<std::string> attributes;  // fetch
   std::optional<uint64_t> min_epoch;
-  std::string filter;  // delete
+  std::optional<std::string> filter;  // delete
 };
 
 struct CountArguments {
   std::string collection;
-  std::string filter;
   CountOptions options;
 };
 
@@ -123,15 +122,15 @@ absl::StatusOr<int> DeleteByFilter(const GlobalOptions& global, const RowOptions
   if (!options.ids.ids.empty() || !options.ids.path.empty()) {
     return absl::InvalidArgumentError("give either ids or --filter");
   }
-  NF_ASSIGN_OR_RETURN(const auto filter, ResolveFilter(client, options.collection, options.filter));
-  NF_ASSIGN_OR_RETURN(const auto answer, client.Delete(options.collection, *filter));
+  NF_ASSIGN_OR_RETURN(const auto answer,
+                      client.DeleteByFilterText(options.collection, *options.filter));
   PrintDeleted(global, answer, " rows that pass");
   return kExitOk;
 }
 
 absl::StatusOr<int> Delete(const GlobalOptions& global, const RowOptions& options) {
   NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
-  if (!options.filter.empty()) return DeleteByFilter(global, options, client);
+  if (options.filter) return DeleteByFilter(global, options, client);
   NF_ASSIGN_OR_RETURN(const IdColumn ids, ResolveIds(client, options.collection, options.ids));
   NF_ASSIGN_OR_RETURN(const auto limits, client.GetLimits());
   const size_t step = std::max<size_t>(limits.fetch_ids_max, 1);
@@ -154,10 +153,7 @@ absl::StatusOr<int> Delete(const GlobalOptions& global, const RowOptions& option
 
 absl::StatusOr<int> CountRows(const GlobalOptions& global, const CountArguments& arguments) {
   NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
-  CountOptions options = arguments.options;
-  NF_ASSIGN_OR_RETURN(options.filter,
-                      ResolveFilter(client, arguments.collection, arguments.filter));
-  NF_ASSIGN_OR_RETURN(const auto answer, client.Count(arguments.collection, options));
+  NF_ASSIGN_OR_RETURN(const auto answer, client.Count(arguments.collection, arguments.options));
   if (global.json) {
     Print(JsonObject().Add("rows_count", answer.rows_count).Add("epoch", answer.epoch));
   } else {
@@ -215,7 +211,7 @@ void AddRowCommands(CLI::App& app, const GlobalOptions& global, Action* action) 
   auto counted = std::make_shared<CountArguments>();
   CLI::App* count = app.add_subcommand("count", "Count the live rows of a collection");
   count->add_option("collection", counted->collection, "The collection")->required();
-  AddFilterOption(*count, &counted->filter, "Only rows that pass, as written below");
+  AddFilterOption(*count, &counted->options.filter_text, "Only rows that pass, as written below");
   AddMinEpochOption(*count, &counted->options.min_epoch);
   count->footer(std::string(kFilterHelp) +
                 "\n"

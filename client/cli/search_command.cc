@@ -17,7 +17,6 @@
 #include "client/cli/options.h"
 #include "client/cli/search_all.h"
 #include "client/cli/search_output.h"
-#include "client/formats/filter_text.h"
 #include "client/formats/query_set.h"
 #include "client/formats/status_macros.h"
 #include "client/formats/text.h"
@@ -36,9 +35,8 @@ struct SearchArguments {
   SearchOptions options;
   SearchOutputOptions output;
   bool verify = false;
-  std::string record;  // file for the replies; empty: none
-  uint32_t batch = 0;  // queries per request; 0: the server's maximum
-  std::string filter;
+  std::string record;                 // file for the replies; empty: none
+  uint32_t batch = 0;                 // queries per request; 0: the server's maximum
   std::optional<std::string> cursor;  // as printed
   bool all = false;
   std::optional<uint64_t> results_max;
@@ -88,8 +86,7 @@ size_t BatchEnd(const QueryList& list, size_t begin, const SearchArguments& argu
                 const Limits& limits) {
   const size_t count_max = std::max<size_t>(
       arguments.batch == 0 ? limits.queries_max : std::min(arguments.batch, limits.queries_max), 1);
-  // A filter message is no larger than its text, except for the ids and numbers in it.
-  uint64_t bytes = kRequestSpareBytes + 8 * arguments.filter.size();
+  uint64_t bytes = kRequestSpareBytes + arguments.options.filter_text.value_or("").size();
   size_t end = begin;
   while (end < list.queries.size() && end - begin < count_max) {
     bytes += kQueryOverheadBytes + (list.set.vectors.empty() ? 0 : list.set.vectors[end].size());
@@ -128,10 +125,6 @@ struct Outcome {
   int exit_code = kExitOk;
 };
 
-std::string FilterTextOf(const SearchOptions& options) {
-  return options.filter ? FilterText(*options.filter) : "";
-}
-
 // Prints the answers of one request. Records whether the oracle disagrees.
 absl::Status SearchBatch(Client& client, const SearchArguments& arguments, const QueryList& list,
                          std::pair<size_t, size_t> range, Outcome* outcome) {
@@ -156,7 +149,7 @@ absl::Status SearchBatch(Client& client, const SearchArguments& arguments, const
                              .epoch = one.epoch,
                              .k = arguments.options.k,
                              .query = Own(queries[i]),
-                             .filter = FilterTextOf(arguments.options),
+                             .filter = arguments.options.filter_text.value_or(""),
                              .score_threshold = arguments.options.score_threshold,
                              .neighbors = one.neighbors}));
     }
@@ -188,15 +181,13 @@ absl::Status CheckPaging(const SearchArguments& arguments) {
   return absl::OkStatus();
 }
 
-// Resolves the options for pages and filters into arguments of the calls.
-absl::Status ResolvePaging(Client& client, SearchArguments& arguments) {
+// Resolves the options for pages into arguments of the calls.
+absl::Status ResolvePaging(SearchArguments& arguments) {
   if (arguments.cursor) {
     NF_ASSIGN_OR_RETURN(arguments.options.cursor, ParseCursor(*arguments.cursor));
   }
   arguments.output.with_cursor =
       !arguments.all && (arguments.options.with_cursor || arguments.cursor);
-  NF_ASSIGN_OR_RETURN(arguments.options.filter,
-                      ResolveFilter(client, arguments.collection, arguments.filter));
   return absl::OkStatus();
 }
 
@@ -237,7 +228,7 @@ absl::StatusOr<int> RunSearch(const GlobalOptions& global, SearchArguments& argu
     return absl::InvalidArgumentError(
         Cat("--cursor goes with its own query alone, not with ", list.queries.size()));
   }
-  NF_RETURN_IF_ERROR(ResolvePaging(client, arguments));
+  NF_RETURN_IF_ERROR(ResolvePaging(arguments));
   if (arguments.all) return SearchAllQueries(client, global, arguments, list);
   Limits limits{.queries_max = 1};
   if (list.queries.size() > 1) {
@@ -260,7 +251,8 @@ absl::StatusOr<int> RunSearch(const GlobalOptions& global, SearchArguments& argu
 
 // Adds the options that choose the rows, the epoch, and the number of rows.
 void AddChoiceOptions(CLI::App& command, SearchArguments* arguments) {
-  AddFilterOption(command, &arguments->filter, "Only rows that pass, as written below");
+  AddFilterOption(command, &arguments->options.filter_text,
+                  "Only rows that pass, as written below");
   AddScoreThresholdOption(command, &arguments->options.score_threshold);
   AddMinEpochOption(command, &arguments->options.min_epoch);
   AddNamedOption<SearchPriority>(

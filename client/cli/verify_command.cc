@@ -34,7 +34,6 @@ struct VerifyArguments {
   uint32_t sample = 20;
   uint64_t seed = 1;
   SearchOptions options;
-  std::string filter;
 };
 
 struct Tally {
@@ -132,8 +131,10 @@ absl::Status VerifySample(Client& client, const VerifyArguments& arguments, Veri
   NF_ASSIGN_OR_RETURN(const CollectionInfo info, client.GetCollection(arguments.collection));
   if (info.rows_count == 0) {
     // rows_count is also 0 if the rows could not be loaded: then Count fails and reports the
-    // reason.
-    NF_ASSIGN_OR_RETURN(const CountAnswer counted, client.Count(arguments.collection));
+    // reason. It also refuses a bad filter.
+    NF_ASSIGN_OR_RETURN(
+        const CountAnswer counted,
+        client.Count(arguments.collection, {.filter_text = arguments.options.filter_text}));
     if (counted.rows_count == 0) return absl::OkStatus();
   }
   NF_ASSIGN_OR_RETURN(const Limits limits, client.GetLimits());
@@ -161,8 +162,6 @@ absl::StatusOr<int> RunVerify(const GlobalOptions& global, VerifyArguments& argu
   if (!arguments.replies.empty()) return VerifyReplies(global, arguments.replies);
   if (!arguments.replay.empty()) return ReplayRecord(global, arguments.replay);
   NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
-  NF_ASSIGN_OR_RETURN(arguments.options.filter,
-                      ResolveFilter(client, arguments.collection, arguments.filter));
   Verifier verifier(global, arguments, client);
   if (arguments.file.path.empty()) {
     NF_RETURN_IF_ERROR(VerifySample(client, arguments, &verifier));
@@ -199,7 +198,7 @@ void AddVerifyCommand(CLI::App& app, const GlobalOptions& global, Action* action
                     "Type of the file's elements: needed for bfloat16");
   AddCountOption(*command, "-k", &arguments->options.k, "Neighbors of each answer")
       ->capture_default_str();
-  AddFilterOption(*command, &arguments->filter,
+  AddFilterOption(*command, &arguments->options.filter_text,
                   "Only rows that pass are in the answers (nearfield search --help)");
   AddScoreThresholdOption(*command, &arguments->options.score_threshold);
   command->footer(

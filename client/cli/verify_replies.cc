@@ -1,13 +1,11 @@
 #include "client/cli/verify_replies.h"
 
-#include <map>
 #include <utility>
 
 #include "client/cli/json_output.h"
 #include "client/cli/logged_reply.h"
 #include "client/cli/search_output.h"
 #include "client/cli/text_output.h"
-#include "client/formats/filter_text.h"
 #include "client/formats/lines.h"
 #include "client/formats/mapped_file.h"
 #include "client/formats/status_macros.h"
@@ -74,24 +72,8 @@ class ReplyLog {
   absl::StatusOr<VerifyAnswer> Check(const LoggedReply& reply) {
     VerifyClaim claim = {.k = reply.k, .epoch = reply.epoch, .neighbors = &reply.neighbors};
     claim.score_threshold = reply.score_threshold;
-    if (!reply.filter.empty()) {
-      NF_ASSIGN_OR_RETURN(const CollectionSpec* spec, SpecOf(reply.collection));
-      absl::StatusOr<Filter> filter =
-          ParseFilter(reply.filter, {.attributes = spec->attributes, .id_type = spec->id_type});
-      if (!filter.ok()) {
-        return absl::InvalidArgumentError(Cat("member \"filter\": ", filter.status().message()));
-      }
-      claim.filter = *std::move(filter);
-    }
+    if (!reply.filter.empty()) claim.filter_text = reply.filter;
     return client_.Verify(reply.collection, View(reply.query), claim);
-  }
-
-  // Returns the collection's spec, requested from the server once.
-  absl::StatusOr<const CollectionSpec*> SpecOf(const std::string& collection) {
-    const auto found = specs_.find(collection);
-    if (found != specs_.end()) return &found->second;
-    NF_ASSIGN_OR_RETURN(CollectionInfo info, client_.GetCollection(collection));
-    return &specs_.emplace(collection, std::move(info.spec)).first->second;
   }
 
   void PrintFinding(const std::string& place, std::string_view what,
@@ -123,9 +105,17 @@ class ReplyLog {
 
   const GlobalOptions& global_;
   Client& client_;
-  std::map<std::string, CollectionSpec> specs_;
   RepliesTally tally_;
 };
+
+// Returns an error of the server with the line that it is about.
+absl::Status AtLine(const std::string& path, const std::string& place, const absl::Status& status) {
+  absl::Status placed(status.code(), Cat(path, ": ", place, ": ", status.message()));
+  status.ForEachPayload([&placed](absl::string_view type, const absl::Cord& payload) {
+    placed.SetPayload(type, payload);
+  });
+  return placed;
+}
 
 }  // namespace
 
@@ -139,7 +129,8 @@ absl::StatusOr<int> VerifyReplies(const GlobalOptions& global, const std::string
     const absl::Status status = log.CheckLine(lines.place(), line);
     if (status.ok()) continue;
     const bool own = RequestIdOf(status).empty() && absl::IsInvalidArgument(status);
-    return own ? BadFile(path, lines.place(), status.message()) : status;
+    return own ? BadFile(path, lines.place(), status.message())
+               : AtLine(path, lines.place(), status);
   }
   return log.Summary();
 }

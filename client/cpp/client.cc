@@ -101,7 +101,7 @@ absl::StatusOr<FetchAnswer> Client::Fetch(std::string_view collection, const IdC
 absl::StatusOr<CountAnswer> Client::Count(std::string_view collection,
                                           const CountOptions& options) {
   NF_ASSIGN_OR_RETURN(auto request, RequestFor<v1::CountRequest>(collection));
-  if (options.filter) NF_RETURN_IF_ERROR(ToProto(*options.filter, request.mutable_filter()));
+  NF_RETURN_IF_ERROR(SetFilter(options, &request));
   if (options.min_epoch) request.set_min_epoch(*options.min_epoch);
   if (options.incarnation) request.set_incarnation(*options.incarnation);
   NF_ASSIGN_OR_RETURN(auto response, core_->Call(&RetrievalStub::Count, request, Retried(options)));
@@ -129,6 +129,16 @@ absl::StatusOr<DeleteAnswer> Client::Delete(std::string_view collection, const F
   return FromProto(response);
 }
 
+absl::StatusOr<DeleteAnswer> Client::DeleteByFilterText(std::string_view collection,
+                                                        std::string_view filter_text,
+                                                        const CallOptions& options) {
+  NF_ASSIGN_OR_RETURN(auto request, RequestFor<v1::DeleteRequest>(collection));
+  NF_RETURN_IF_ERROR(CheckText("filter_text", filter_text));
+  request.set_filter_text(std::string(filter_text));
+  NF_ASSIGN_OR_RETURN(auto response, core_->Call(&IngestStub::Delete, request, Retried(options)));
+  return FromProto(response);
+}
+
 absl::StatusOr<VerifyAnswer> Client::Verify(std::string_view collection, const Query& query,
                                             const VerifyClaim& claim, const CallOptions& options) {
   NF_RETURN_IF_ERROR(CheckText(collection, std::span<const Query>(&query, 1)));
@@ -137,7 +147,7 @@ absl::StatusOr<VerifyAnswer> Client::Verify(std::string_view collection, const Q
   ToProto(query, request.mutable_query());
   request.set_k(claim.k);
   if (claim.epoch) request.set_epoch(*claim.epoch);
-  if (claim.filter) NF_RETURN_IF_ERROR(ToProto(*claim.filter, request.mutable_filter()));
+  NF_RETURN_IF_ERROR(SetFilter(claim, &request));
   if (!claim.filter_message.empty() &&
       !request.mutable_filter()->ParseFromString(claim.filter_message)) {
     return absl::InvalidArgumentError("filter_message: not a Filter message");

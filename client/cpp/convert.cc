@@ -164,7 +164,7 @@ absl::Status ToProto(std::string_view collection, std::span<const Query> queries
   if (options.with_payload) request->set_with_payload(true);
   if (options.with_vectors) request->set_with_vectors(true);
   NF_RETURN_IF_ERROR(AddNames(options.attributes, request->mutable_attributes()));
-  if (options.filter) NF_RETURN_IF_ERROR(ToProto(*options.filter, request->mutable_filter()));
+  NF_RETURN_IF_ERROR(SetFilter(options, request));
   if (options.score_threshold) request->set_score_threshold(*options.score_threshold);
   if (options.min_epoch) request->set_min_epoch(*options.min_epoch);
   if (options.incarnation) request->set_incarnation(*options.incarnation);

@@ -3,13 +3,51 @@
 #include <algorithm>
 #include <utility>
 
-#include "client/formats/filter_values.h"
 #include "client/formats/status_macros.h"
 #include "client/formats/text.h"
-#include "client/formats/timestamp_text.h"
+#include "client/value_text/decimal_text.h"
+#include "client/value_text/timestamp_text.h"
 
 namespace nearfield::client {
 namespace {
+
+constexpr size_t kShownBytesMax = 60;
+
+absl::Status NotA(std::string_view text, std::string_view what) {
+  return absl::InvalidArgumentError(Cat(QuoteJson(text.substr(0, kShownBytesMax)), " ", what));
+}
+
+absl::StatusOr<AttributeValue> ParseTime(std::string_view text) {
+  const absl::StatusOr<Timestamp> time = ParseTimestamp(text);
+  if (time.ok()) return AttributeValue(*time);
+  return NotA(text, std::string(time.status().message()));
+}
+
+// Parses a value of that type, written without quotes: an integer, a decimal, true or false; for
+// timestamps the form of ParseTimestamp or microseconds; a keyword is the text itself. Errors:
+// InvalidArgument (names the text and what is expected).
+absl::StatusOr<AttributeValue> ParseValue(std::string_view text, AttributeType type) {
+  switch (type) {
+    case AttributeType::kInt64:
+      if (const auto number = ParseNumber<int64_t>(text)) return AttributeValue(*number);
+      return NotA(text, "is not a whole number -9223372036854775808 .. 9223372036854775807");
+    case AttributeType::kDouble:
+      if (const auto number = ParseDecimal(text)) return AttributeValue(*number);
+      return NotA(text, "is not a number that a double can hold, nor inf or -inf");
+    case AttributeType::kBool:
+      if (text == "true" || text == "false") return AttributeValue(text == "true");
+      return NotA(text, "is neither true nor false");
+    case AttributeType::kKeyword:
+      if (IsUtf8(text)) return AttributeValue(text);
+      return NotA(text, "is not UTF-8");
+    case AttributeType::kTimestamp:
+      if (const auto us = ParseNumber<int64_t>(text)) {
+        return AttributeValue(Timestamp(std::chrono::microseconds(*us)));
+      }
+      return ParseTime(text);
+    default: return absl::InvalidArgumentError("its type is unknown to this client");
+  }
+}
 
 // Parses one JSON value that is not null.
 absl::StatusOr<AttributeValue> JsonValue(std::string_view json, AttributeType type) {
@@ -26,10 +64,7 @@ absl::StatusOr<AttributeValue> JsonValue(std::string_view json, AttributeType ty
   }
   const bool infinity = type == AttributeType::kDouble && (*text == "inf" || *text == "-inf");
   if (type == AttributeType::kKeyword || infinity) return ParseValue(*text, type);
-  if (type == AttributeType::kTimestamp) {
-    NF_ASSIGN_OR_RETURN(const Timestamp time, ParseTimestamp(*text));
-    return AttributeValue(time);
-  }
+  if (type == AttributeType::kTimestamp) return ParseTime(*text);
   return absl::InvalidArgumentError(
       Cat(json.substr(0, 40), " is a string; expected ", WithArticle(type)));
 }

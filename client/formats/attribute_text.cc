@@ -6,7 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "client/formats/json_text.h"
 #include "client/formats/text.h"
-#include "client/formats/timestamp_text.h"
+#include "client/value_text/timestamp_text.h"
 
 namespace nearfield::client {
 namespace {

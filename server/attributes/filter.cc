@@ -98,6 +98,16 @@ absl::Status CheckShape(const FilterTree& tree, const AttributeLimits& limits) {
 
 }  // namespace
 
+int64_t Filter::bytes() const {
+  size_t bytes = tree_.conditions.capacity() * sizeof(Condition) +
+                 attributes_.capacity() * sizeof(int32_t) + canonical_.capacity();
+  for (const Condition& condition : tree_.conditions) {
+    bytes += condition.children.capacity() * sizeof(int32_t) + condition.attribute.capacity() +
+             static_cast<size_t>(condition.values.bytes() + condition.ids.bytes());
+  }
+  return static_cast<int64_t>(bytes);
+}
+
 absl::StatusOr<Filter> ValidateFilter(FilterTree tree, const AttributeSchema& schema,
                                       const AttributeLimits& limits) {
   ABSL_RETURN_IF_ERROR(CheckShape(tree, limits));

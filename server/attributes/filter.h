@@ -23,6 +23,8 @@ class Filter {
   // Returns the filter's cache key: CanonicalBytes().
   const std::string& canonical() const { return canonical_; }
   bool has_ids() const { return has_ids_; }
+  // Returns the bytes of host memory that the filter holds.
+  int64_t bytes() const;
 
  private:
   friend absl::StatusOr<Filter> ValidateFilter(FilterTree tree, const AttributeSchema& schema,

@@ -132,11 +132,13 @@ int64_t FilterDepth(const FilterTree& tree) {
 
 int64_t FilterBytes(const FilterTree& tree) {
   int64_t bytes = 0;
-  for (const Condition& condition : tree.conditions) {
-    bytes += 8 + static_cast<int64_t>(condition.attribute.size()) + SizeOf(condition.values) +
-             SizeOf(condition.ids);
-  }
+  for (const Condition& condition : tree.conditions) bytes += FilterBytes(condition);
   return bytes;
+}
+
+int64_t FilterBytes(const Condition& condition) {
+  return 8 + static_cast<int64_t>(condition.attribute.size()) + SizeOf(condition.values) +
+         SizeOf(condition.ids);
 }
 
 std::string PathOf(const FilterTree& tree, int32_t condition) {

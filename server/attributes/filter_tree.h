@@ -56,6 +56,7 @@ int64_t FilterDepth(const FilterTree& tree);
 // Returns the size that filter_bytes_max limits: for a condition, 8 bytes plus its attribute's
 // name; for a number 8 bytes; for a keyword or string id, its bytes plus 4.
 int64_t FilterBytes(const FilterTree& tree);
+int64_t FilterBytes(const Condition& condition);  // of one condition, without its children
 
 // Returns the path of a condition in the message: "filter.and[1].not.comparison". Requires:
 // IsTree().

@@ -7,14 +7,15 @@ namespace nearfield::server {
 
 // proto/nearfield/v1/common.proto promises these defaults.
 struct AttributeLimits {
-  int64_t attributes_max = 64;          // declared attributes of a collection
-  int64_t keyword_bytes_max = 1024;     // one keyword of a row
-  int64_t list_values_max = 1024;       // one list of a row
-  int64_t row_bytes_max = 64 << 10;     // all attributes of a row, encoded (row_encoding.h)
-  int64_t filter_depth_max = 8;         // levels of a filter; the root is the first
-  int64_t filter_conditions_max = 256;  // conditions (nodes) of a filter
-  int64_t filter_values_max = 4096;     // values, or ids, of one condition
-  int64_t filter_bytes_max = 64 << 10;  // a filter (FilterBytes() in filter_tree.h)
+  int64_t attributes_max = 64;               // declared attributes of a collection
+  int64_t keyword_bytes_max = 1024;          // one keyword of a row
+  int64_t list_values_max = 1024;            // one list of a row
+  int64_t row_bytes_max = 64 << 10;          // all attributes of a row, encoded (row_encoding.h)
+  int64_t filter_depth_max = 8;              // levels of a filter; the root is the first
+  int64_t filter_conditions_max = 256;       // conditions (nodes) of a filter
+  int64_t filter_values_max = 4096;          // values, or ids, of one condition
+  int64_t filter_bytes_max = 64 << 10;       // a filter (FilterBytes() in filter_tree.h)
+  int64_t filter_text_bytes_max = 64 << 10;  // a filter as text
 };
 
 // Upper limit for filter_depth_max: filters are evaluated by recursion over their levels.

@@ -31,6 +31,12 @@ class OwnedQuery {
   Query query_;  // without its vector
 };
 
+// A filter as the client sent it; both members are empty if there was none.
+struct SentFilter {
+  std::string message;  // the bytes of the Filter message
+  std::string text;
+};
+
 struct AuditedAnswer {
   std::string collection_name;
   std::shared_ptr<const Collection> collection;
@@ -39,7 +45,7 @@ struct AuditedAnswer {
   Neighbors answer;  // ids and scores
   ScanPrecision precision = ScanPrecision::kRows;
   std::string request_id;
-  std::string filter_message;  // the bytes of the filter as the client sent it; empty: none
+  SentFilter filter;
 };
 
 // Returns the ids and scores only: a check needs nothing else.

@@ -217,8 +217,9 @@ std::string EncodeRecord(const RecordContext& context, const AnswerMismatch& mis
   }
   if (query.filter != nullptr) {
     json["filter"] = FilterJson(*query.filter);
-    const std::string& message = audited.filter_message;
+    const auto& [message, text] = audited.filter;
     if (!message.empty()) json["filter"]["message"] = Hex(message.data(), message.size());
+    if (!text.empty()) json["filter"]["text"] = text;
   }
   json["answer"] = NeighborsJson(audited.answer);
   json["expected"] = NeighborsJson(mismatch.verdict.expected);

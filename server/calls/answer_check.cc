@@ -23,7 +23,7 @@ void AuditDraw::Reserve(const SearchRequest& request, const AnswerOrigin& origin
   query_ = DrawOne(request.queries.size());
   audited_.collection_name = origin.collection_name;
   audited_.request_id = origin.request_id;
-  audited_.filter_message = origin.filter;
+  audited_.filter = origin.filter;
   audited_.collection = request.collection;
   audited_.query = OwnedQuery(request.queries[query_]);
 }
@@ -51,7 +51,7 @@ absl::Status ReplyCheck::Run(Engine& engine, Alarm* alarm, const SearchReply& re
                                    .answer = WithoutParts(reply.result.queries[i]),
                                    .precision = reply.result.cost.precision,
                                    .request_id = origin_.request_id,
-                                   .filter_message = origin_.filter};
+                                   .filter = origin_.filter};
     ABSL_ASSIGN_OR_RETURN(const VerifyResult verdict, AskOracle(engine, audited, cancelled));
     if (verdict.equal) continue;
     alarm->Raise(AnswerMismatch{.found_by = "verify", .audited = audited, .verdict = verdict});

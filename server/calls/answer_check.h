@@ -18,7 +18,7 @@ namespace nearfield::server {
 struct AnswerOrigin {
   std::string collection_name;
   std::string request_id;
-  std::string filter;  // the Filter message, if the answer is checked; empty: no filter
+  SentFilter filter;  // only if the answer is checked
 };
 
 // A search that the audit has chosen, and one of its queries. Empty for all other searches.

@@ -1,25 +1,44 @@
 #include "server/calls/choose_rows.h"
 
+#include <cstdint>
+
 #include "engine/base/status_macros.h"
-#include "server/convert/filter.h"
 
 namespace nearfield::server {
+namespace {
 
-absl::Status CheckFilter(const NamedCollection& named, const pb::Filter& filter) {
-  return ValidFilterFromProto(filter, named.collection->spec().id_type, named.attributes->schema())
-      .status();
+absl::StatusOr<ByteAccount::Hold> HoldOf(const Call& call, int64_t bytes) {
+  return call.state()->ledger().requests.Reserve(call.caller(), bytes);
 }
 
-absl::StatusOr<ChosenRows> ChooseRows(const NamedCollection& named, const pb::Filter& filter,
+}  // namespace
+
+absl::StatusOr<Filter> HeldFilter(const NamedCollection& named, const GivenFilter& given,
+                                  ByteAccount::Hold* hold) {
+  const int64_t before = hold->bytes();
+  ABSL_RETURN_IF_ERROR(hold->Grow(before + FilterMemoryMax(given)));
+  absl::StatusOr<Filter> filter =
+      ValidFilter(given, named.collection->spec().id_type, named.attributes->schema());
+  absl::Status status = filter.status();
+  if (status.ok()) status = hold->Grow(before + filter->bytes());  // for a message
+  hold->Resize(status.ok() ? before + filter->bytes() : before);
+  if (!status.ok()) return status;
+  return filter;
+}
+
+absl::Status CheckFilter(const NamedCollection& named, const GivenFilter& given, const Call& call) {
+  ABSL_ASSIGN_OR_RETURN(ByteAccount::Hold hold, HoldOf(call, 0));
+  return HeldFilter(named, given, &hold).status();
+}
+
+absl::StatusOr<ChosenRows> ChooseRows(const NamedCollection& named, const GivenFilter& given,
                                       Call& call) {
-  ABSL_ASSIGN_OR_RETURN(
-      const Filter valid,
-      ValidFilterFromProto(filter, named.collection->spec().id_type, named.attributes->schema()));
   const int64_t bits_bytes = (named.collection->PinEpoch()->rows_count() + 7) / 8;
-  ABSL_ASSIGN_OR_RETURN(call.holds.request,
-                        call.state()->ledger().requests.Reserve(call.caller(), bits_bytes));
+  ABSL_ASSIGN_OR_RETURN(call.holds.request, HoldOf(call, bits_bytes));
+  ABSL_ASSIGN_OR_RETURN(const Filter filter, HeldFilter(named, given, &call.holds.request));
   absl::StatusOr<ChosenRows> chosen =
-      named.attributes->Choose(*named.collection, valid, nullptr, [&call] { return call.Dead(); });
+      named.attributes->Choose(*named.collection, filter, nullptr, [&call] { return call.Dead(); });
+  call.holds.request.Resize(bits_bytes);
   if (absl::IsCancelled(chosen.status())) ABSL_RETURN_IF_ERROR(call.DeadStatus());
   return chosen;
 }

@@ -1,20 +1,28 @@
-// Evaluates the filter of a request to the rows that pass it.
+// Checks the filter of a request, and evaluates it to the rows that pass it.
 #pragma once
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "nearfield/v1/common.pb.h"
+#include "server/attributes/filter.h"
 #include "server/calls/call.h"
 #include "server/collections/catalog.h"
+#include "server/convert/filter.h"
+#include "server/scheduler/memory_ledger.h"
 
 namespace nearfield::server {
 
-// Checks a filter. Errors: InvalidArgument (the filter).
-absl::Status CheckFilter(const NamedCollection& named, const nearfield::v1::Filter& filter);
+// Returns the filter of a request, and adds its memory to `hold`, which holds bytes of the ledger's
+// requests. Requires: given.given(). Errors: InvalidArgument (the filter), ResourceExhausted
+// (requests_bytes_max); then `hold` is as before.
+absl::StatusOr<Filter> HeldFilter(const NamedCollection& named, const GivenFilter& given,
+                                  ByteAccount::Hold* hold);
+
+// Checks a filter. Requires: given.given(). Errors: as HeldFilter.
+absl::Status CheckFilter(const NamedCollection& named, const GivenFilter& given, const Call& call);
 
 // Returns the rows that pass in the collection's current state. Reserves one bit for each row with
-// the call's request. Errors: InvalidArgument (the filter), Cancelled, ResourceExhausted
-// (requests_bytes_max).
-absl::StatusOr<ChosenRows> ChooseRows(const NamedCollection& named,
-                                      const nearfield::v1::Filter& filter, Call& call);
+// the call's request. Requires: given.given(). Errors: as HeldFilter; Cancelled.
+absl::StatusOr<ChosenRows> ChooseRows(const NamedCollection& named, const GivenFilter& given,
+                                      Call& call);
 
 }  // namespace nearfield::server

@@ -23,7 +23,7 @@ absl::Status ChooseDoomed(const Core& core, Call& call, const pb::DeleteRequest&
                           DeleteSteps* steps) {
   ABSL_RETURN_IF_ERROR(CheckOneOfIdsAndFilter(request));
   ABSL_ASSIGN_OR_RETURN(steps->named, core.catalog.Find(request.collection()));
-  ABSL_ASSIGN_OR_RETURN(steps->chosen, ChooseRows(*steps->named, request.filter(), call));
+  ABSL_ASSIGN_OR_RETURN(steps->chosen, ChooseRows(*steps->named, FilterOf(request), call));
   return absl::OkStatus();
 }
 
@@ -51,7 +51,7 @@ ActiveCallPtr LocalService::Delete(Rpc<pb::DeleteRequest, pb::DeleteResponse> rp
   UnaryCall::Options options = {
       .state = state_, .context = rpc.context, .method = "Delete", .pool = &Core::deletes};
   const auto steps = std::make_shared<DeleteSteps>();
-  if (rpc.request->has_filter()) {
+  if (FilterOf(*rpc.request).given()) {
     options.choose = [request = rpc.request, steps](Core& core, Call& call) {
       call.record.collection = request->collection();
       return ChooseDoomed(core, call, *request, steps.get());

@@ -85,8 +85,8 @@ absl::Status CountRows(const Core& core, Call& call, const pb::CountRequest& req
   ABSL_ASSIGN_OR_RETURN(const auto named, Find(core, call, request.collection()));
   std::shared_ptr<const PinnedEpoch> at;
   int64_t rows_count = 0;
-  if (request.has_filter()) {
-    ABSL_ASSIGN_OR_RETURN(const ChosenRows chosen, ChooseRows(*named, request.filter(), call));
+  if (const GivenFilter filter = FilterOf(request); filter.given()) {
+    ABSL_ASSIGN_OR_RETURN(const ChosenRows chosen, ChooseRows(*named, filter, call));
     at = chosen.at;
     ABSL_ASSIGN_OR_RETURN(rows_count, named->collection->CountRows(at.get(), *chosen.rows));
   } else {
@@ -161,7 +161,8 @@ ActiveCallPtr LocalService::SearchAll(SearchReplies* context,
 
 ActiveCallPtr LocalService::Fetch(Rpc<pb::FetchRequest, pb::FetchResponse> rpc) {
   UnaryCall::Options options = ReadOf(rpc, "Fetch");
-  options.check = [this, request = rpc.request](const NamedCollection& named) {
+  options.check = [this, request = rpc.request](const NamedCollection& named,
+                                                const Call& /*call*/) {
     ABSL_RETURN_IF_ERROR(IdsOf(*request, named, state_->limits()).status());
     return WantedFromProto(request->attributes(), named.attributes->schema()).status();
   };
@@ -179,10 +180,10 @@ ActiveCallPtr LocalService::Fetch(Rpc<pb::FetchRequest, pb::FetchResponse> rpc) 
 
 ActiveCallPtr LocalService::Count(Rpc<pb::CountRequest, pb::CountResponse> rpc) {
   UnaryCall::Options options = ReadOf(rpc, "Count");
-  if (rpc.request->has_filter()) {
+  if (FilterOf(*rpc.request).given()) {
     options.pool = &Core::filters;
-    options.check = [request = rpc.request](const NamedCollection& named) {
-      return CheckFilter(named, request->filter());
+    options.check = [request = rpc.request](const NamedCollection& named, const Call& call) {
+      return CheckFilter(named, FilterOf(*request), call);
     };
   }
   return UnaryCall::Run(options, [rpc](Core& core, Call& call) {

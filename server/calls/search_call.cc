@@ -12,6 +12,7 @@
 #include "engine/base/status_macros.h"
 #include "server/calls/answer_check.h"
 #include "server/calls/await_epoch.h"
+#include "server/calls/choose_rows.h"
 #include "server/calls/neighbor_attributes.h"
 #include "server/convert/cursor.h"
 #include "server/convert/digest.h"
@@ -126,10 +127,10 @@ absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending
   ABSL_ASSIGN_OR_RETURN(pending->output.holds->request, call.state()->ledger().requests.Reserve(
                                                             call.caller(), ticket.request.bytes()));
   ABSL_ASSIGN_OR_RETURN(ticket.priority, PriorityFromProto(request));
-  if (request.has_filter()) {
+  const GivenFilter filter = FilterOf(request);
+  if (filter.given()) {
     ABSL_ASSIGN_OR_RETURN(pending->filter,
-                          ValidFilterFromProto(request.filter(), named.collection->spec().id_type,
-                                               named.attributes->schema()));
+                          HeldFilter(named, filter, &pending->output.holds->request));
   }
   ABSL_RETURN_IF_ERROR(SetPage(request, limits, pending));
   ticket.caller = call.caller();
@@ -144,9 +145,7 @@ absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending
   pending->with_digest = request.with_digest();
   pending->verify = request.verify();
   if (!pending->verify) pending->audit = AuditDraw(&pending->core->audit->auditor);
-  if (request.has_filter() && (pending->verify || pending->audit.sampled())) {
-    pending->origin.filter = request.filter().SerializeAsString();
-  }
+  if (pending->verify || pending->audit.sampled()) pending->origin.filter = ToSent(filter);
   return absl::OkStatus();
 }
 
@@ -197,12 +196,13 @@ absl::Status CheckReplyFits(Pending* pending) {
   return CheckReplyBytes(search.reply_bytes_min, limits, kSearchAdvice);
 }
 
-// Reserves the memory that the search holds from now on: its queries, the rows of its filter, and
-// its reply.
+// Reserves the memory that the search holds from now on: its queries, its filter and the rows of
+// it, and its reply.
 absl::Status ReserveMemory(Pending* pending) {
   SearchTicket& ticket = pending->ticket;
   MemoryHolds* const holds = pending->output.holds;
-  ABSL_RETURN_IF_ERROR(holds->request.Grow(ticket.request.bytes()));
+  const int64_t filter_bytes = pending->filter.has_value() ? pending->filter->bytes() : 0;
+  ABSL_RETURN_IF_ERROR(holds->request.Grow(ticket.request.bytes() + filter_bytes));
   ABSL_ASSIGN_OR_RETURN(
       holds->reply,
       pending->state->ledger().replies.Reserve(

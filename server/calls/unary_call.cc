@@ -22,7 +22,7 @@ absl::Status UnaryCall::Start(const Options& options, Work work) {
   ABSL_ASSIGN_OR_RETURN(call_.named, core->catalog.Find(options.collection));
   ABSL_RETURN_IF_ERROR(CheckIncarnation(*call_.named, options.incarnation));
   if (!options.min_epoch.has_value()) return Post(core, options, std::move(work));
-  if (options.check != nullptr) ABSL_RETURN_IF_ERROR(options.check(*call_.named));
+  if (options.check != nullptr) ABSL_RETURN_IF_ERROR(options.check(*call_.named, call_));
   AwaitEpoch(core, call_, call_.named, *options.min_epoch,
              [this, core, options, work = std::move(work)](absl::Status status) {
                if (status.ok()) status = Post(core, options, work);

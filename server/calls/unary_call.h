@@ -37,7 +37,7 @@ class UnaryCall final : public ActiveCall {
     // The incarnation of min_epoch; checked first.
     std::optional<uint64_t> incarnation = {};
     // Checks the arguments before that wait, so that a call that can never succeed does not wait.
-    std::function<absl::Status(const NamedCollection& named)> check = nullptr;
+    std::function<absl::Status(const NamedCollection& named, const Call& call)> check = nullptr;
   };
   // Starts a call. Refuses it if the server does not serve or the pool is full.
   static ActiveCallPtr Run(const Options& options, Work work);

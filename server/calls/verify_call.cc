@@ -7,6 +7,7 @@
 #include "engine/base/status_macros.h"
 #include "server/calls/choose_rows.h"
 #include "server/convert/admin.h"
+#include "server/convert/filter.h"
 #include "server/convert/retrieval.h"
 
 namespace nearfield::server {
@@ -42,7 +43,7 @@ void RaiseAlarm(Core& core, const Call& call, const VerifyTask& task, const Neig
                                  .query = OwnedQuery(task.search.queries.front()),
                                  .answer = WithoutParts(found),
                                  .request_id = call.record.request_id,
-                                 .filter_message = task.filter_message};
+                                 .filter = task.filter};
   core.audit->alarm.Raise(
       AnswerMismatch{.found_by = "verify", .audited = audited, .verdict = verdict});
 }
@@ -87,12 +88,12 @@ absl::Status VerifyAnswer(Core& core, Call& call, const pb::VerifyRequest& reque
   }
   ABSL_ASSIGN_OR_RETURN(VerifyTask task,
                         FromProto(request, named->collection, call.state()->limits()));
-  if (request.has_filter()) {
-    ABSL_ASSIGN_OR_RETURN(const ChosenRows chosen, ChooseRows(*named, request.filter(), call));
+  if (const GivenFilter filter = FilterOf(request); filter.given()) {
+    ABSL_ASSIGN_OR_RETURN(const ChosenRows chosen, ChooseRows(*named, filter, call));
     task.search.at = chosen.at;
     task.search.queries.front().filter = chosen.rows;
     task.search.few_rows = IsFewRows(chosen);
-    task.filter_message = request.filter().SerializeAsString();
+    task.filter = ToSent(filter);
   } else {
     task.search.at = named->collection->PinEpoch();
   }

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "nearfield/engine/engine.h"
 #include "nearfield/v1/admin.pb.h"
+#include "server/audit/audited_answer.h"
 #include "server/audit/auditor.h"
 #include "server/collections/compactor.h"
 #include "server/collections/snapshots.h"
@@ -40,7 +41,7 @@ struct VerifyTask {
   SearchRequest search;  // exactly one query
   std::optional<uint64_t> epoch;
   std::optional<Neighbors> claim;
-  std::string filter_message;  // the filter as it was sent; empty: none
+  SentFilter filter;
 };
 absl::StatusOr<VerifyTask> FromProto(const pb::VerifyRequest& request,
                                      std::shared_ptr<const Collection> collection,

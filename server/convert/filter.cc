@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"
+#include "server/attributes/filter_text.h"
 #include "server/convert/attributes.h"
 #include "server/convert/enum_table.h"
 
@@ -184,11 +185,27 @@ absl::StatusOr<FilterTree> FromProto(const pb::Filter& filter, IdType id_type,
   return TreeMaker(id_type, limits).Run(filter);
 }
 
-absl::StatusOr<Filter> ValidFilterFromProto(const pb::Filter& filter, IdType id_type,
-                                            const AttributeSchema& schema) {
+SentFilter ToSent(const GivenFilter& given) {
+  SentFilter sent;
+  if (given.message != nullptr) sent.message = given.message->SerializeAsString();
+  if (given.text != nullptr) sent.text = *given.text;
+  return sent;
+}
+
+absl::StatusOr<Filter> ValidFilter(const GivenFilter& given, IdType id_type,
+                                   const AttributeSchema& schema) {
   const AttributeLimits limits;
-  ABSL_ASSIGN_OR_RETURN(FilterTree tree, FromProto(filter, id_type, limits));
+  if (given.message != nullptr && given.text != nullptr) {
+    return ArgumentError(kFilterTextField, "given with filter, must be one of the two");
+  }
+  ABSL_ASSIGN_OR_RETURN(FilterTree tree, given.text != nullptr
+                                             ? ParseFilterText(*given.text, id_type, schema, limits)
+                                             : FromProto(*given.message, id_type, limits));
   return ValidateFilter(std::move(tree), schema, limits);
+}
+
+int64_t FilterMemoryMax(const GivenFilter& given) {
+  return given.text == nullptr ? 0 : FilterTextMemoryMax(*given.text, AttributeLimits());
 }
 
 }  // namespace nearfield::server

@@ -8,7 +8,9 @@
 #include "engine/base/check_range.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
+#include "server/attributes/filter_text.h"
 #include "server/convert/enum_table.h"
+#include "server/convert/filter.h"
 
 namespace nearfield::server {
 namespace {
@@ -162,8 +164,8 @@ absl::Status CheckCommit(const pb::UploadCommit& commit, const UploadTotals& tot
 
 absl::Status CheckOneOfIdsAndFilter(const pb::DeleteRequest& request) {
   const int64_t ids = int64_t{request.ids().numbers_size()} + request.ids().texts_size();
-  if (request.has_filter() && ids > 0) {
-    return ArgumentError("filter",
+  if (ids > 0 && FilterOf(request).given()) {
+    return ArgumentError(request.has_filter() ? "filter" : kFilterTextField,
                          absl::StrCat("given with ", ids, " ids, must be one of the two"));
   }
   return absl::OkStatus();

@@ -1,4 +1,8 @@
 // Tests of filters, attributes, pages, modes and tokens on the command line.
+#include <fstream>
+#include <iterator>
+#include <string>
+
 #include "nearfield/client/client.h"
 #include "nearfield/v1/admin.pb.h"
 #include "nearfield/v1/ingest.pb.h"
@@ -112,44 +116,57 @@ TEST_F(CliOptionsTest, AttributesAreShown) {
 TEST_F(CliOptionsTest, AFilterReachesEachCommandThatTakesOne) {
   FillBooks();
   const std::string filter = "year >= 2000 and not tags any ('x') or id in (7)";
-  const auto expect_sent = [](const v1::Filter& sent) {
-    EXPECT_EQ(sent.or_().filters(0).and_().filters(0).comparison().value().int64_value(), 2000);
-    EXPECT_EQ(sent.or_().filters(1).has_id().numbers(0), 7u);
-  };
   EXPECT_THAT(Run({"search", "books", "--id", "1", "--filter", filter}),
               Prints(HasSubstr("1 neighbors of 1 rows that pass")));
-  expect_sent(server_.last<v1::SearchRequest>("Search").filter());
+  EXPECT_EQ(server_.last<v1::SearchRequest>("Search").filter_text(), filter);
   EXPECT_THAT(Run({"search", "books", "--id", "1", "--filter", filter, "--json"}).out,
               HasSubstr("\"matched_rows\":1"));
   EXPECT_EQ(Run({"search", "books", "--id", "1", "--filter", filter, "--all"}).exit_code, 0);
-  expect_sent(server_.last<v1::SearchAllRequest>("SearchAll").search().filter());
+  EXPECT_EQ(server_.last<v1::SearchAllRequest>("SearchAll").search().filter_text(), filter);
   EXPECT_EQ(Run({"count", "books", "--filter", filter, "--min-epoch", "1"}).exit_code, 0);
-  expect_sent(server_.last<v1::CountRequest>("Count").filter());
+  EXPECT_EQ(server_.last<v1::CountRequest>("Count").filter_text(), filter);
   EXPECT_EQ(server_.last<v1::CountRequest>("Count").min_epoch(), 1u);
   EXPECT_EQ(Run({"verify", "books", "--sample", "1", "--filter", filter}).exit_code, 0);
-  expect_sent(server_.last<v1::VerifyRequest>("Verify").filter());
+  EXPECT_EQ(server_.last<v1::VerifyRequest>("Verify").filter_text(), filter);
   EXPECT_THAT(Run({"delete", "books", "--filter", filter}),
               Prints(HasSubstr("rows that pass; epoch")));
-  expect_sent(server_.last<v1::DeleteRequest>("Delete").filter());
+  EXPECT_EQ(server_.last<v1::DeleteRequest>("Delete").filter_text(), filter);
 }
 
-TEST_F(CliOptionsTest, ABadFilterPointsAtTheColumnAndSendsNothing) {
+TEST_F(CliOptionsTest, TheServerRefusesABadFilterWithTheColumn) {
   FillBooks();
   for (const Arguments& command : std::vector<Arguments>{{"search", "books", "--id", "1"},
+                                                         {"search", "books", "--id", "1", "--all"},
                                                          {"count", "books"},
                                                          {"delete", "books"},
                                                          {"verify", "books"}}) {
     const Outcome outcome = Run(Plus(command, {"--filter", "year >= 2000 and yeer == 1"}));
-    EXPECT_EQ(outcome.exit_code, 2);
-    EXPECT_THAT(outcome.err, HasSubstr("--filter: column 18: the collection declares no attribute "
-                                       "\"yeer\"; it declares year:int64, tags:keyword[]"));
+    EXPECT_EQ(outcome.exit_code, 3);
+    EXPECT_THAT(outcome.err, HasSubstr("filter_text: column 18: the collection declares no "
+                                       "attribute \"yeer\"; it declares year:int64, "
+                                       "tags:keyword[]"));
     EXPECT_THAT(outcome.out, IsEmpty());
     // An empty filter is an error; it does not select all rows.
     EXPECT_EQ(Run(Plus(command, {"--filter", ""})).exit_code, 2);
   }
-  EXPECT_EQ(server_.calls("Search") + server_.calls("Count") + server_.calls("Delete"), 0);
+  EXPECT_THAT(Run({"count", "books"}), Prints(HasSubstr("3\n")));
   EXPECT_EQ(Run({"delete", "books", "1", "--filter", "year == 1"}).exit_code, 2);
   EXPECT_EQ(Run({"count", "gone", "--filter", "year == 1"}).exit_code, 1);
+}
+
+TEST_F(CliOptionsTest, ALogWithABadFilterIsRefusedWithItsLine) {
+  FillBooks();
+  const std::string log = folder_.path() + "/replies.jsonl";
+  const Arguments search = {"search", "books", "--id", "1", "--record", log};
+  ASSERT_EQ(Run(search).exit_code, 0);
+  ASSERT_EQ(Run(Plus(search, {"--filter", "year in (2020) or made < \"2000-01-01\""})).exit_code,
+            0);
+  EXPECT_THAT(Run({"verify", "--replies", log}), Prints(HasSubstr("verified: 2 of 2 answers")));
+  std::ifstream file(log);
+  std::string lines((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  lines.replace(lines.find("year in"), 4, "yeer");
+  EXPECT_THAT(Run({"verify", "--replies", folder_.Write("bad.jsonl", lines)}),
+              Fails(3, HasSubstr("bad.jsonl: line 2: filter_text: column 1: ")));
 }
 
 TEST_F(CliOptionsTest, ASearchSaysWhatItWantsBesides) {
@@ -209,7 +226,7 @@ TEST_F(CliOptionsTest, ARecordedAnswerIsCheckedWithItsFilterAndThreshold) {
   const Outcome checked = Run({"verify", "--replies", log});
   EXPECT_EQ(checked.exit_code, 0) << checked.err;
   const auto request = server_.last<v1::VerifyRequest>("Verify");
-  EXPECT_EQ(request.filter().or_().filters_size(), 2);
+  EXPECT_EQ(request.filter_text(), "year >= 2000 or not exists(year)");
   EXPECT_EQ(request.score_threshold(), 0.5f);
   for (const Arguments& page : std::vector<Arguments>{{"--all"}, {"--cursor", "Mg=="}}) {
     const Arguments command = {"search", "books", "--id", "1", "--record", log};

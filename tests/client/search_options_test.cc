@@ -132,6 +132,33 @@ TEST_F(SearchOptionsTest, ASearchAsksForWhatItsOptionsSay) {
                request.has_priority() || request.has_with_cursor());
 }
 
+TEST_F(SearchOptionsTest, EveryCallSendsAFilterAsText) {
+  const std::string text = "year == 2020 and not tags any ('x')";
+  const SearchOptions options{.k = 2, .filter_text = text};
+  ASSERT_OK_AND_ASSIGN(const auto answer, client_.Search("c", query_, options));
+  EXPECT_EQ(answer.results[0].matched_rows, kRows);
+  EXPECT_EQ(server_.last<v1::SearchRequest>("Search").filter_text(), text);
+  EXPECT_FALSE(server_.last<v1::SearchRequest>("Search").has_filter());
+  ASSERT_OK_AND_ASSIGN(auto pages,
+                       client_.SearchAll("c", std::span<const float>(query_), {.search = options}));
+  ASSERT_OK(pages.Next());
+  EXPECT_EQ(server_.last<v1::SearchAllRequest>("SearchAll").search().filter_text(), text);
+  ASSERT_OK_AND_ASSIGN(const auto count, client_.Count("c", {.filter_text = text}));
+  EXPECT_EQ(count.rows_count, kRows);
+  ASSERT_OK_AND_ASSIGN(const auto verified,
+                       client_.Verify("c", std::span<const float>(query_), {.filter_text = text}));
+  EXPECT_TRUE(verified.equal);
+  EXPECT_EQ(server_.last<v1::VerifyRequest>("Verify").filter_text(), text);
+  EXPECT_THAT(client_.Count("c", {.filter_text = "yeer == 1"}),
+              StatusIs(kInvalidArgument, HasSubstr("filter_text: column 1: ")));
+  EXPECT_THAT(client_.Count("c", {.filter = filter_, .filter_text = text}),
+              StatusIs(kInvalidArgument, HasSubstr("filter_text: given with filter")));
+  // Unlike an absent text, an empty one does not select all rows.
+  EXPECT_THAT(client_.Count("c", {.filter_text = ""}), StatusIs(kInvalidArgument));
+  ASSERT_OK_AND_ASSIGN(const auto deleted, client_.DeleteByFilterText("c", text));
+  EXPECT_EQ(deleted.rows_deleted, kRows);
+}
+
 TEST_F(SearchOptionsTest, EveryOtherCallAsksForWhatItsOptionsSay) {
   ASSERT_OK(client_.Count("c", {.filter = filter_, .min_epoch = 1}));
   const auto count = server_.last<v1::CountRequest>("Count");
@@ -193,6 +220,9 @@ TEST_F(SearchOptionsTest, AFilterThatCannotBeSentIsRefusedBeforeAnythingIs) {
               StatusIs(kInvalidArgument));
   EXPECT_THAT(client_.SearchAll("c", std::span<const float>(query_), {.search = options}),
               StatusIs(kInvalidArgument));
+  EXPECT_THAT(client_.Count("c", {.filter_text = "\xff"}),
+              StatusIs(kInvalidArgument, HasSubstr("filter_text: \"\\xff\" is not UTF-8")));
+  EXPECT_THAT(client_.DeleteByFilterText("c", "\xff"), StatusIs(kInvalidArgument));
   ASSERT_OK_AND_ASSIGN(auto stream, client_.OpenSearchStream("c", options));
   const Query query = std::span<const float>(query_);
   EXPECT_FALSE(stream.Send(std::span<const Query>(&query, 1)));

@@ -3,7 +3,9 @@ proto/nearfield/v1/common.proto. It shares no code with the server."""
 
 from __future__ import annotations
 
+import json
 import random
+from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
 
 TYPES = {"year": "INT64", "price": "DOUBLE", "good": "BOOL", "language": "KEYWORD", "made": "TIMESTAMP", "tags": "KEYWORD"}
@@ -13,6 +15,9 @@ ORDERS = {
     "EQUAL": lambda a, b: a == b, "NOT_EQUAL": lambda a, b: a != b, "LESS": lambda a, b: a < b,
     "LESS_EQUAL": lambda a, b: a <= b, "GREATER": lambda a, b: a > b, "GREATER_EQUAL": lambda a, b: a >= b,
 }
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+OPERATORS = {"EQUAL": "==", "NOT_EQUAL": "!=", "LESS": "<", "LESS_EQUAL": "<=", "GREATER": ">", "GREATER_EQUAL": ">="}
 
 
 def specs(pb: SimpleNamespace) -> list:
@@ -71,7 +76,7 @@ def rows_of(columns, count: int) -> list[dict]:
 
 
 def draw_filter(draw: random.Random, ids: list[int], depth: int = 3) -> tuple:
-    """Draws a filter as nested tuples, which to_proto and passes read."""
+    """Draws a filter as nested tuples, which to_proto, to_text and passes read."""
     if depth > 1 and draw.random() < 0.6:
         kind = draw.choice(["and", "or", "not"])
         return (kind, [draw_filter(draw, ids, depth - 1) for _ in range(1 if kind == "not" else draw.randint(1, 3))])
@@ -104,6 +109,36 @@ def to_proto(pb: SimpleNamespace, tree: tuple):
             value=pb.AttributeValue(**{f"{member}_value": tree[3]})))
     values = pb.ValueCondition(attribute=tree[1], values=pb.AttributeValues(**{f"{member}_values": tree[2]}))
     return pb.Filter(**{{"in": "in_"}.get(kind, kind): values})
+
+
+def time_text(microseconds: int) -> str:
+    return (EPOCH + timedelta(microseconds=microseconds)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def value_text(name: str, value) -> str:
+    kind = TYPES[name]
+    if kind == "TIMESTAMP":
+        return f'"{time_text(value)}"' if value % 2 else str(value)
+    return json.dumps(value) if kind in ("KEYWORD", "BOOL") else repr(value)
+
+
+def to_text(tree: tuple) -> str:
+    """Returns the filter as text. An `and` or `or` of one operand, which no text has, is printed with
+    that operand twice: repeated operands do not change a filter, nor its cursors."""
+    kind = tree[0]
+    if kind in ("and", "or"):
+        operands = tree[1] * 2 if len(tree[1]) == 1 else tree[1]
+        return "(" + f" {kind} ".join(to_text(each) for each in operands) + ")"
+    if kind == "not":
+        return f"not {to_text(tree[1][0])}"
+    if kind == "exists":
+        return f"exists({tree[1]})"
+    if kind == "has_id":
+        return f"id in ({', '.join(map(str, tree[1]))})"
+    if kind == "comparison":
+        return f"{tree[1]} {OPERATORS[tree[2]]} {value_text(tree[1], tree[3])}"
+    word = {"in": "in", "list_any": "any", "list_all": "all"}[kind]
+    return f"{tree[1]} {word} ({', '.join(value_text(tree[1], each) for each in tree[2])})"
 
 
 def passes(tree: tuple, row: dict, identity: int) -> bool:

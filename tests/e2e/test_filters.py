@@ -48,6 +48,12 @@ class Library:
     def passing(self, tree: tuple) -> list[int]:
         return sorted(identity for identity, row in self.rows.items() if attributes.passes(tree, row, identity))
 
+    def filter(self, tree: tuple) -> dict:
+        """Returns the fields of a request with this filter: a message or a text."""
+        if self.draw.random() < 0.5:
+            return {"filter": attributes.to_proto(self.pb, tree)}
+        return {"filter_text": attributes.to_text(tree)}
+
     def best(self, query: np.ndarray, ids: list[int], k: int) -> list[tuple[object, int]]:
         if not ids:
             return []
@@ -62,15 +68,14 @@ class Library:
         for _ in range(searches):
             tree = attributes.draw_filter(self.draw, list(self.vectors) + [10**9])
             ids, query, k = self.passing(tree), self.query(), self.draw.randint(1, 40)
-            proto = attributes.to_proto(self.pb, tree)
-            reply = self.client.search(self.name, query, k, filter=proto, attributes=["*"])
+            reply = self.client.search(self.name, query, k, **self.filter(tree), attributes=["*"])
             assert self.client.answer(reply.results[0]) == self.best(query, ids, k), tree
             self.check_attributes(reply.results[0].ids.numbers, reply.results[0].attributes)
             assert reply.results[0].matched_rows == len(ids)
-            count = retrieval.Count(self.pb.CountRequest(collection=self.name, filter=proto), timeout=60)
+            count = retrieval.Count(self.pb.CountRequest(collection=self.name, **self.filter(tree)), timeout=60)
             assert (count.rows_count, count.epoch) == (len(ids), reply.epoch)
         verdict = admin.Verify(self.pb.VerifyRequest(
-            collection=self.name, query=self.client.query(query), k=k, filter=proto, epoch=reply.epoch,
+            collection=self.name, query=self.client.query(query), k=k, **self.filter(tree), epoch=reply.epoch,
             claim=self.pb.QueryResult(ids=reply.results[0].ids, scores=reply.results[0].scores)), timeout=60)
         assert verdict.equal and verdict.rows_checked == len(ids)
 
@@ -87,7 +92,7 @@ class Library:
     def delete(self, tree: tuple) -> None:
         ids = self.passing(tree)
         reply = self.client.server.ingest.Delete(
-            self.pb.DeleteRequest(collection=self.name, filter=attributes.to_proto(self.pb, tree)), timeout=60)
+            self.pb.DeleteRequest(collection=self.name, **self.filter(tree)), timeout=60)
         assert reply.rows_deleted == len(ids)
         for identity in ids:
             del self.rows[identity], self.vectors[identity]
@@ -166,6 +171,8 @@ def test_bad_attributes_and_filters_are_named(start, library, refused):
     proto = attributes.to_proto(pb, tree)
     proto.and_.filters[1].not_.comparison.attribute = "yeer"
     refused(INVALID, lambda: client.search(books.name, np.ones(DIM), filter=proto), "filter.and[1].not.comparison.attribute", "yeer")
+    refused(INVALID, lambda: client.search(books.name, np.ones(DIM), filter_text="exists(year) and yeer == 1"), "filter_text: column 18", "yeer")
+    refused(INVALID, lambda: client.search(books.name, np.ones(DIM), filter=proto, filter_text="id == 1"), "filter_text: given with filter")
     count = client.server.retrieval.Count(pb.CountRequest(collection=books.name), timeout=60)
     assert count.rows_count == 2, "what was refused left nothing"
     refused(INVALID, lambda: client.create("twice", 4, attributes=[attributes.specs(pb)[0]] * 2), "attributes[1].name")
@@ -223,11 +230,12 @@ def in_time(call):
     raise AssertionError("never in time")
 
 
-def pages(books: Library, query: np.ndarray, k: int, **more) -> tuple[list, list[int]]:
+def pages(books: Library, query: np.ndarray, k: int, tree: tuple | None = None) -> tuple[list, list[int]]:
     """Returns all pages joined, and their epochs. Commits happen between the pages."""
     found, epochs, cursor = [], [], None
     while True:
-        reply = books.client.search(books.name, query, k, **({"cursor": cursor} if cursor else {"with_cursor": True}), **more)
+        reply = books.client.search(books.name, query, k, **({"cursor": cursor} if cursor else {"with_cursor": True}),
+                                    **(books.filter(tree) if tree else {}))
         result = reply.results[0]
         found += books.client.answer(result)
         epochs.append(reply.epoch)
@@ -248,7 +256,7 @@ def test_pages_are_one_order_whatever_is_committed_meanwhile(start, library):
         assert found == whole and len(set(epochs)) == 1 and len(epochs) >= len(whole) // 41
         books.check(3)
         chosen = books.best(query, books.passing(tree), len(books.vectors))
-        found, epochs = pages(books, query, 17, filter=attributes.to_proto(books.pb, tree))
+        found, epochs = pages(books, query, 17, tree)
         assert found == chosen and len(set(epochs)) == 1
 
 
@@ -298,7 +306,7 @@ def test_all_rows_above_a_score_arrive_in_pages(start, library, refused):
     least = float(np.array([whole[200][1]], dtype=np.uint32).view(np.float32)[0])
     assert everything(score_threshold=least) == [
         found for found in whole if np.array([found[1]], dtype=np.uint32).view(np.float32)[0] >= least]
-    assert everything(filter=attributes.to_proto(pb, tree)) == books.best(query, books.passing(tree), 700)
+    assert everything(**books.filter(tree)) == books.best(query, books.passing(tree), 700)
     refused(INVALID, lambda: everything(results_max=0), "results_max = 0, must be at least 1")
     two = pb.SearchRequest(collection=books.name, queries=[client.query(query)] * 2)
     refused(INVALID, lambda: list(retrieval.SearchAll(pb.SearchAllRequest(search=two))), "search.queries = 2")

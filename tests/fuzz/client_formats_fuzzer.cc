@@ -1,7 +1,6 @@
 // Feeds arbitrary bytes to every reader of the client. The first byte chooses the reader; the rest
 // is its file. No reader may read out of bounds. Accepted input must have its stated size; JSON
-// must stay JSON, and filters and times must be printed and parsed back unchanged.
-#include <algorithm>
+// must stay JSON, and times must be printed and parsed back unchanged.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,13 +10,12 @@
 #include "client/cli/payload_columns.h"
 #include "client/formats/attribute_reader.h"
 #include "client/formats/csv.h"
-#include "client/formats/filter_text.h"
 #include "client/formats/id_file.h"
 #include "client/formats/json_text.h"
 #include "client/formats/jsonl.h"
 #include "client/formats/query_set.h"
-#include "client/formats/timestamp_text.h"
 #include "client/formats/vector_file.h"
+#include "client/value_text/timestamp_text.h"
 #include "tests/fuzz/require.h"
 
 namespace nearfield::client {
@@ -66,27 +64,6 @@ const std::vector<AttributeSpec>& Attributes() {
   return attributes;
 }
 
-size_t LevelsOf(const Filter& filter) {
-  size_t levels = 0;
-  for (const Filter& operand : filter.operands()) levels = std::max(levels, LevelsOf(operand));
-  return levels + 1;
-}
-
-// An accepted filter must print as text that parses to the same filter.
-void ReadFilter(std::string_view text) {
-  for (const IdType id_type : {IdType::kUint64, IdType::kString}) {
-    const FilterSchema schema = {.attributes = Attributes(), .id_type = id_type};
-    const auto filter = ParseFilter(text, schema);
-    if (!filter.ok()) {
-      Require(filter.status().message().substr(0, 7) == "column ");
-      continue;
-    }
-    Require(LevelsOf(*filter) <= kFilterLevelsMax);
-    const auto again = ParseFilter(FilterText(*filter), schema);
-    Require(again.ok() && *again == *filter);
-  }
-}
-
 void ReadCsv(std::string_view text) {
   CsvReader reader(text);
   std::vector<CsvCell> cells;
@@ -110,7 +87,7 @@ void ReadCsv(std::string_view text) {
 static void Run(std::string_view input) {
   if (input.empty()) return;
   const std::string_view bytes = input.substr(1);
-  switch (static_cast<uint8_t>(input[0]) % 9) {
+  switch (static_cast<uint8_t>(input[0]) % 8) {
     case 0: ReadVectors(bytes, FileFormat::kNpy, std::nullopt); break;
     case 1: ReadVectors(bytes, FileFormat::kNpy, DataType::kBFloat16); break;
     case 2: ReadVectors(bytes, FileFormat::kFbin, std::nullopt); break;
@@ -121,8 +98,7 @@ static void Run(std::string_view input) {
         static_cast<void>(ParseIds({.name = name, .bytes = bytes}, IdType::kUint64).ok());
       }
       break;
-    case 7: ReadFilter(bytes); break;
-    case 8: ReadCsv(bytes); break;
+    case 7: ReadCsv(bytes); break;
     default: ReadText(bytes);
   }
 }

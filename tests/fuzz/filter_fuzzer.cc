@@ -1,6 +1,7 @@
-// Takes arbitrary bytes as a filter: as a protobuf message, or as instructions that build one, so
-// that inputs get past the parser. The filter must be refused with a printable error, or pass the
-// same rows as the slow reference PassingRows.
+// Takes arbitrary bytes as a filter: as a text, as a protobuf message, or as instructions that
+// build a message, so that inputs get past the parser. The filter must be refused with a printable
+// error, or pass the same rows as the slow reference PassingRows. An accepted text must be printed
+// and parsed back unchanged.
 #include <google/protobuf/stubs/logging.h>
 
 #include <algorithm>
@@ -13,9 +14,11 @@
 
 #include "nearfield/v1/common.pb.h"
 #include "server/attributes/evaluate.h"
+#include "server/attributes/filter_text.h"
 #include "server/convert/filter.h"
 #include "tests/fuzz/require.h"
 #include "tests/server/attributes/attribute_rows.h"
+#include "tests/server/attributes/filter_printer.h"
 
 namespace nearfield::server {
 namespace {
@@ -158,8 +161,38 @@ void RequireReadable(const absl::Status& status) {
   for (const char c : std::string(status.message())) Require(c >= ' ' && c < 0x7f);
 }
 
+void RunFilter(const absl::StatusOr<FilterTree>& tree) {
+  if (!tree.ok()) return RequireReadable(tree.status());
+  const Rows& rows = TheRows();
+  const auto filter = ValidateFilter(*tree, rows.columns->schema(), {});
+  if (!filter.ok()) return RequireReadable(filter.status());
+  const auto passing =
+      Evaluate(*filter, *rows.columns->Snapshot(), IdsAreOrdinals(std::ssize(rows.plain)));
+  Require(passing.ok() && passing->ToVector() == PassingRows(*tree, Specs(), rows.plain));
+}
+
+void RunText(std::string_view text) {
+  const AttributeSchema& schema = TheRows().columns->schema();
+  for (const IdType id_type : {IdType::kString, IdType::kUint64}) {
+    const auto tree = ParseFilterText(text, id_type, schema, {});
+    if (id_type == IdType::kUint64) RunFilter(tree);
+    if (!tree.ok()) {
+      RequireReadable(tree.status());
+      continue;
+    }
+    Require(IsTree(*tree) && ValidateFilter(*tree, schema, {}).ok());
+    const std::string printed = TextOf(*tree);
+    // A printed time may be longer than the number in the text.
+    if (static_cast<int64_t>(printed.size()) > AttributeLimits().filter_text_bytes_max) continue;
+    const auto again = ParseFilterText(printed, id_type, schema, {});
+    Require(again.ok() && CanonicalBytes(*again) == CanonicalBytes(*tree));
+    Require(TextOf(*again) == printed);
+  }
+}
+
 void Run(std::string_view input) {
   if (input.empty()) return;
+  if (input[0] % 4 == 1) return RunText(input.substr(1));
   pb::Filter message;
   if (input[0] % 4 == 0) {
     google::protobuf::SetLogHandler(nullptr);  // texts that are not UTF-8 are expected here
@@ -168,14 +201,7 @@ void Run(std::string_view input) {
     Reader reader(input.substr(1));
     TakeFilter(9, reader, &message);
   }
-  const auto tree = FromProto(message, IdType::kUint64, {});
-  if (!tree.ok()) return RequireReadable(tree.status());
-  const Rows& rows = TheRows();
-  const auto filter = ValidateFilter(*tree, rows.columns->schema(), {});
-  if (!filter.ok()) return RequireReadable(filter.status());
-  const auto passing =
-      Evaluate(*filter, *rows.columns->Snapshot(), IdsAreOrdinals(std::ssize(rows.plain)));
-  Require(passing.ok() && passing->ToVector() == PassingRows(*tree, Specs(), rows.plain));
+  RunFilter(FromProto(message, IdType::kUint64, {}));
 }
 
 }  // namespace

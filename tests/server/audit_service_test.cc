@@ -163,6 +163,33 @@ TEST_F(AuditServiceTest, AWrongScoreInLiveTrafficIsFoundAndEndsTheServing) {
   while (RecordsCount() == 0) std::this_thread::yield();  // written after serving has stopped
 }
 
+// The calls that may find a wrong answer.
+class AuditedFilterTest : public AuditServiceTest, public ::testing::WithParamInterface<int> {};
+INSTANTIATE_TEST_SUITE_P(FoundBy, AuditedFilterTest, ::testing::Values(0, 1, 2));
+
+TEST_P(AuditedFilterTest, ARecordHasTheTextOfTheFilterAsItWasSent) {
+  const std::string text = "id in (1, 2,  3)";
+  Set(settings_.audit_one_in, "1");
+  ServeRows();
+  FlipAScoreBit();
+  pb::SearchRequest search = GetParam() == 0 ? Verified() : SearchFor("c", {1, 0});
+  search.set_filter_text(text);
+  pb::VerifyRequest verify = FromText(kVerify);
+  verify.set_filter_text(text);
+  if (GetParam() == 2) {
+    EXPECT_FALSE(CallOk(&Admin::Verify, verify).equal());
+  } else {
+    EXPECT_THAT(Search(search), HasCode(GetParam() == 0 ? kDataLoss : kOk));
+  }
+  while (RecordsCount() == 0) std::this_thread::yield();
+  std::ifstream file(std::filesystem::directory_iterator(dir_ / "audit")->path());
+  const auto record = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  ASSERT_TRUE(record.is_object());
+  EXPECT_EQ(record["found_by"], GetParam() == 1 ? "audit" : "verify");
+  EXPECT_EQ(record["filter"].value("text", ""), text);
+  EXPECT_FALSE(record["filter"].contains("message"));
+}
+
 TEST_F(AuditServiceTest, AWrongIdInAStreamIsFound) {
   Set(settings_.audit_one_in, "1");
   ServeRows();

@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/argument_error.h"
+#include "nearfield/v1/retrieval.pb.h"
 #include "server/attributes/filter.h"
 #include "server/attributes/row_encoding.h"
 #include "server/convert/attributes.h"
@@ -11,6 +13,7 @@
 #include "tests/server/attributes/attribute_rows.h"
 #include "tests/server/attributes/filter_maker.h"
 #include "tests/server/attributes/filter_messages.h"
+#include "tests/server/attributes/filter_printer.h"
 #include "tests/server/prelude.h"
 #include "tests/testing/seed.h"
 #include "tests/testing/text_message.h"
@@ -48,6 +51,49 @@ TEST(FilterConvertLaws, ATreeComesBack) {
     ToMessage(back, 0, &again);
     ASSERT_EQ(again.SerializeAsString(), message.SerializeAsString());
   }
+}
+
+TEST(FilterConvertLaws, ATextAndTheEqualMessageAreTheSameFilter) {
+  Random random(testing::TestSeed());
+  for (int compared = 0; compared < 500;) {
+    const std::vector<AttributeSpec> specs = RandomSpecs(random);
+    const AttributeSchema schema = *AttributeSchema::Create(specs, {});
+    const FilterTree tree = RandomFilter(random, specs, 4, 20);
+    if (!FitsAsText(tree)) continue;
+    pb::CountRequest by_message;
+    ToMessage(tree, 0, by_message.mutable_filter());
+    pb::CountRequest by_text;
+    by_text.set_filter_text(TextOf(tree));
+    const auto canonical = [&](const pb::CountRequest& request) {
+      const auto filter = ValidFilter(FilterOf(request), IdType::kUint64, schema);
+      EXPECT_OK(filter);
+      return filter.ok() ? filter->canonical() : "";
+    };
+    ASSERT_EQ(canonical(by_text), canonical(by_message)) << by_text.filter_text();
+    ++compared;
+  }
+}
+
+TEST(FilterConvertTest, ARequestHasAFilterOrATextOrNeither) {
+  const AttributeSchema schema = *AttributeSchema::Create({{.name = "x"}}, {});
+  pb::CountRequest request;
+  EXPECT_FALSE(FilterOf(request).given());
+  EXPECT_EQ(FilterMemoryMax(FilterOf(request)), 0);
+  request.set_filter_text("exists(x)");
+  EXPECT_OK(ValidFilter(FilterOf(request), IdType::kUint64, schema));
+  EXPECT_EQ(ToSent(FilterOf(request)).text, "exists(x)");
+  EXPECT_GT(FilterMemoryMax(FilterOf(request)), 0);
+  request.set_filter_text("");
+  EXPECT_TRUE(FilterOf(request).given());
+  EXPECT_THAT(ValidFilter(FilterOf(request), IdType::kUint64, schema),
+              Refused("filter_text", "column 1: a filter is expected"));
+  request.mutable_filter()->mutable_exists()->set_attribute("x");
+  const auto both = ValidFilter(FilterOf(request), IdType::kUint64, schema);
+  EXPECT_THAT(both, Refused("filter_text", "given with filter, must be one of the two"));
+  EXPECT_EQ(ArgumentFactsOf(both.status()).field, "filter_text");
+  request.clear_filter_text();
+  EXPECT_OK(ValidFilter(FilterOf(request), IdType::kUint64, schema));
+  EXPECT_EQ(ToSent(FilterOf(request)).message, request.filter().SerializeAsString());
 }
 
 TEST(FilterConvertTest, NothingSetIsRefusedWithItsPath) {

@@ -9,10 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "server/attributes/filter_text.h"
 #include "server/collections/catalog.h"
 #include "server/collections/collection_upload.h"
 #include "tests/server/attributes/attribute_rows.h"
 #include "tests/server/attributes/filter_maker.h"
+#include "tests/server/attributes/filter_printer.h"
 #include "tests/server/store/model_store.h"
 #include "tests/testing/answers.h"
 #include "tests/testing/random.h"
@@ -166,8 +168,14 @@ class CatalogModelTest : public ::testing::Test {
     EXPECT_EQ(result->epoch, model_.epoch);
   }
 
+  // Evaluates the tree, or at random the text that is printed from it.
   absl::StatusOr<ChosenRows> Choose(const FilterTree& tree, std::shared_ptr<const PinnedEpoch> at) {
-    const auto filter = ValidateFilter(tree, schema_, {});
+    absl::StatusOr<FilterTree> sent = tree;
+    if (FitsAsText(tree) && random_.OneIn(2)) {
+      sent = ParseFilterText(TextOf(tree), spec_.id_type, schema_, {});
+    }
+    EXPECT_OK(sent);
+    const auto filter = ValidateFilter(*sent, schema_, {});
     EXPECT_OK(filter);
     return named_->attributes->Choose(*named_->collection, *filter, std::move(at), Never);
   }

@@ -11,8 +11,8 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
 
 # The most specific folder decides. A layer may include layers or single headers; "proto" is the
 # code generated from proto/. engine/base (status macros, checked arithmetic) does not depend on the
-# engine, and client/command_line (suggestions, completions, manual pages) only on CLI11, so the
-# server uses them too.
+# engine, client/command_line (suggestions, completions, manual pages) depends only on CLI11, and
+# client/value_text (times and decimals) only on Abseil, so the server uses them too.
 LAYERS: dict[str, frozenset[str]] = {
     layer: frozenset(may.split())
     for layer, may in {
@@ -40,7 +40,7 @@ LAYERS: dict[str, frozenset[str]] = {
         "server/scheduler/pass_counter.h server/edge/accept_counts.h proto",
         "server/scheduler": "engine/include engine/base server/telemetry",
         "server/store": "engine/include engine/base",
-        "server/attributes": "engine/include engine/base",
+        "server/attributes": "engine/include engine/base client/value_text",
         "server/collections": "engine/include engine/base server/attributes server/store server/scheduler/clock.h",
         "server/audit": "engine/include engine/base server/attributes server/collections server/store server/scheduler/clock.h",
         "server/edge": "engine/include engine/base server/telemetry",
@@ -51,13 +51,14 @@ LAYERS: dict[str, frozenset[str]] = {
         "server/process": "engine/include engine/base server/attributes server/audit server/config server/convert server/scheduler "
         "server/collections server/store server/calls server/service server/edge server/telemetry proto",
         "client/cpp": "client/formats/text.h client/formats/utf8.h client/formats/status_macros.h proto",
-        "client/formats": "client/cpp",
+        "client/formats": "client/cpp client/value_text",
         "client/command_line": "",
+        "client/value_text": "",
         "client/cli": "client/cpp client/formats client/command_line proto",
         "tests": "engine engine/include engine/base engine/score engine/bound engine/backend engine/corpus engine/search "
         "engine/plan engine/cpu engine/oracle engine/topk engine/gpu engine/gpu/memory engine/gpu/runtime engine/gpu/kernels "
         "server/config server/convert server/scheduler server/store server/attributes server/audit server/collections "
-        "server/process server/edge server/telemetry server/calls server/service client/cpp client/formats client/command_line client/cli proto",
+        "server/process server/edge server/telemetry server/calls server/service client/cpp client/formats client/command_line client/value_text client/cli proto",
     }.items()
 }
 

@@ -140,12 +140,13 @@ class NarrowedReplayTest : public ReplayTest {
     query.vector = vector;
     query.k = 2;
     AuditedAnswer answer = AnswerOf(collection_, query, ids, {ids.begin(), ids.end()});
-    if (query.filter != nullptr) answer.filter_message = "bytes";
+    if (query.filter != nullptr) answer.filter = sent_;
     last_ = RaiseAndReplay(answer);
     return last_.verdict;
   }
   std::shared_ptr<Collection> collection_;
   std::shared_ptr<const RowFilter> odd_;
+  SentFilter sent_ = {.message = "bytes"};  // of a filtered answer
   client::Replay last_;
 };
 
@@ -178,6 +179,14 @@ TEST_F(NarrowedReplayTest, TheRecordHoldsWhatWasAsked) {
   EXPECT_EQ(record.answer.score_threshold, 1.5f);
   EXPECT_TRUE(record.filtered);
   EXPECT_EQ(record.filter_message, "bytes");
+  EXPECT_EQ(record.filter_text, "");
+
+  sent_ = {.text = "name == \"\u00e9\\n\""};
+  Verdict({.filter = odd_}, {5, 3});
+  ASSERT_OK_AND_ASSIGN(const auto with_text, ParseLast());
+  EXPECT_TRUE(with_text.filtered);
+  EXPECT_EQ(with_text.filter_message, "");
+  EXPECT_EQ(with_text.filter_text, sent_.text);
 }
 
 TEST_F(ReplayTest, WithoutRowsTheRecordSaysSo) {

@@ -37,7 +37,10 @@ struct SearchOptions {
   bool with_vectors = false;
   // Names of declared attributes to return, each at most once; or only "*" for all of them.
   std::vector<std::string> attributes = {};
-  std::optional<Filter> filter;          // only rows that pass are in the answer
+  std::optional<Filter> filter;  // only rows that pass are in the answer
+  // Instead of `filter`: the filter as text, which the server parses (common.proto, "Filters as
+  // text"). Errors: InvalidArgument, with the column.
+  std::optional<std::string> filter_text;
   std::optional<float> score_threshold;  // only neighbors with at least this score; not NaN
   // Wait for this epoch of the collection: read your writes. Errors: FailedPrecondition (not
   // reached within the deadline).
@@ -144,9 +147,10 @@ struct FetchAnswer {
 };
 
 struct CountOptions {
-  std::optional<Filter> filter;         // count only rows that pass
-  std::optional<uint64_t> min_epoch;    // as in a search
-  std::optional<uint64_t> incarnation;  // as in a search
+  std::optional<Filter> filter;            // count only rows that pass
+  std::optional<std::string> filter_text;  // as in a search
+  std::optional<uint64_t> min_epoch;       // as in a search
+  std::optional<uint64_t> incarnation;     // as in a search
   std::optional<std::chrono::milliseconds> deadline;
 };
 
@@ -168,7 +172,8 @@ struct VerifyClaim {
   const Neighbors* neighbors =
       nullptr;                   // ids and scores to check; null: the server runs the search
   std::optional<Filter> filter;  // as in the search
-  std::string filter_message;    // instead of `filter`: a serialized Filter message
+  std::optional<std::string> filter_text;  // as in the search
+  std::string filter_message;              // instead of these: a serialized Filter message
   std::optional<float> score_threshold;
   uint64_t skip = 0;  // rows that rank before the claim: those of earlier pages
 };

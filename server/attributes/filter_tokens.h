@@ -1,15 +1,14 @@
-// Tokens of a filter's text.
+// Tokens of a filter as text.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "absl/status/status.h"
-
-namespace nearfield::client {
+namespace nearfield::server {
 
 // Attributes with these names are written in backquotes.
 inline constexpr std::array<std::string_view, 10> kFilterWords = {
@@ -20,7 +19,7 @@ inline bool IsFilterWord(std::string_view text) {
 }
 
 struct FilterToken {
-  enum class Kind {
+  enum class Kind : uint8_t {
     kEnd,
     kWord,    // and, or, exists, year: `text` as written
     kName,    // `id`: `text` without the backquotes
@@ -44,7 +43,4 @@ struct FilterToken {
 // Returns the token at byte `at`, or after white space there. `*end` is the byte after the token.
 FilterToken NextFilterToken(std::string_view text, size_t at, size_t* end);
 
-// Returns InvalidArgument "column 14: REASON", for byte `at` of `text`.
-absl::Status BadFilter(std::string_view text, size_t at, std::string_view reason);
-
-}  // namespace nearfield::client
+}  // namespace nearfield::server

@@ -1,15 +1,15 @@
-#include "client/formats/timestamp_text.h"
+#include "client/value_text/timestamp_text.h"
 
 #include <algorithm>
 #include <cstdint>
 
+#include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/civil_time.h"
 #include "absl/time/time.h"
-#include "client/formats/json_text.h"
-#include "client/formats/text.h"
 
-namespace nearfield::client {
+namespace nearfield {
 namespace {
 
 constexpr int kYearMax = 9999;
@@ -57,47 +57,44 @@ bool Parse(std::string_view text, absl::Time* time) {
          absl::ParseTime("%Y-%m-%d", given, time, nullptr);
 }
 
-absl::Status Refused(std::string_view text, std::string_view reason) {
-  return absl::InvalidArgumentError(Cat(QuoteJson(text.substr(0, 60)), reason));
-}
-
 }  // namespace
 
-absl::StatusOr<Timestamp> ParseTimestamp(std::string_view text) {
+absl::StatusOr<Microseconds> ParseTimestamp(std::string_view text) {
   absl::Time time;
   if (!Parse(text, &time)) {
-    if (text.size() > kDateBytes && Parse(Cat(text, "Z"), &time)) {
-      return Refused(text,
-                     " has no offset from UTC: append Z for UTC, or an offset such as +02:00; in "
-                     "Python, datetime.now(timezone.utc).isoformat() has one");
+    if (text.size() > kDateBytes && Parse(std::string(text) + "Z", &time)) {
+      return absl::InvalidArgumentError(
+          "has no offset from UTC: append Z for UTC, or an offset such as +02:00; in "
+          "Python, datetime.now(timezone.utc).isoformat() has one");
     }
-    return Refused(text,
-                   " is not a time; write it as 2024-05-17 (UTC), 2024-05-17T09:30:00Z or "
-                   "2024-05-17T11:30:00.123456+02:00");
+    return absl::InvalidArgumentError(
+        "is not a time; write it as 2024-05-17 (UTC), 2024-05-17T09:30:00Z or "
+        "2024-05-17T11:30:00.123456+02:00");
   }
   const std::string_view fraction = Fraction(text);
   if (fraction.find_first_not_of('0', std::min(fraction.size(), kFractionDigitsMax)) !=
       std::string_view::npos) {
-    return Refused(text, " is finer than a microsecond: write at most six digits of a second");
+    return absl::InvalidArgumentError(
+        "is finer than a microsecond: write at most six digits of a second");
   }
-  const Timestamp timestamp{std::chrono::microseconds(absl::ToUnixMicros(time))};
+  const Microseconds timestamp{std::chrono::microseconds(absl::ToUnixMicros(time))};
   if (!HasTimestampText(timestamp)) {
-    return Refused(text, " is not in the years 0000 to 9999 of UTC");
+    return absl::InvalidArgumentError("is not in the years 0000 to 9999 of UTC");
   }
   return timestamp;
 }
 
-bool HasTimestampText(Timestamp time) {
+bool HasTimestampText(Microseconds time) {
   const absl::Time instant = absl::FromUnixMicros(time.time_since_epoch().count());
   const absl::civil_year_t year = absl::ToCivilYear(instant, absl::UTCTimeZone()).year();
   return year >= 0 && year <= kYearMax;
 }
 
-std::string TimestampText(Timestamp time) {
+std::string TimestampText(Microseconds time) {
   const int64_t us = time.time_since_epoch().count();
   if (!HasTimestampText(time)) return std::to_string(us);
   const char* format = us % kSecondUs == 0 ? "%E4Y-%m-%dT%H:%M:%SZ" : "%E4Y-%m-%dT%H:%M:%E6SZ";
   return absl::FormatTime(format, absl::FromUnixMicros(us), absl::UTCTimeZone());
 }
 
-}  // namespace nearfield::client
+}  // namespace nearfield

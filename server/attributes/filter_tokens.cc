@@ -1,9 +1,12 @@
-#include "client/formats/filter_words.h"
+#include "server/attributes/filter_tokens.h"
 
-#include "client/formats/json_text.h"
-#include "client/formats/text.h"
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
-namespace nearfield::client {
+#include "server/attributes/schema.h"
+
+namespace nearfield::server {
 namespace {
 
 using Kind = FilterToken::Kind;
@@ -51,33 +54,43 @@ std::string WithDoubleQuotes(std::string_view quoted) {
   return json + "\"";
 }
 
+// Decodes a JSON string. Returns nullopt for any other text, and for bytes that are not UTF-8.
+std::optional<std::string> DecodeJsonString(std::string_view quoted) {
+  nlohmann::json value = nlohmann::json::parse(quoted.begin(), quoted.end(), /*cb=*/nullptr,
+                                               /*allow_exceptions=*/false);
+  if (!value.is_string()) return std::nullopt;
+  return std::move(value.get_ref<std::string&>());
+}
+
+FilterToken Bad(size_t at, std::string reason) {
+  return {.kind = Kind::kBad, .text = std::move(reason), .at = at};
+}
+
 FilterToken Quoted(std::string_view text, size_t at, size_t* end) {
   *end = QuotedEnd(text, at);
   if (*end == std::string_view::npos) {
     *end = text.size();
-    return {.kind = Kind::kBad, .text = "this quote is not closed", .at = at};
+    return Bad(at, "this quote is not closed");
   }
   const std::string_view quoted = text.substr(at, *end - at);
-  const std::string json = quoted.front() == '"' ? std::string(quoted) : WithDoubleQuotes(quoted);
-  if (const absl::Status status = CheckJson(json); !status.ok()) {
-    return {.kind = Kind::kBad,
-            .text = "not a text as JSON spells it, UTF-8 and with escapes such as \\\" and \\n",
-            .at = at};
-  }
-  return {.kind = Kind::kString, .text = JsonString(json).value_or(""), .at = at};
+  std::optional<std::string> decoded =
+      quoted.front() == '"' ? DecodeJsonString(quoted) : DecodeJsonString(WithDoubleQuotes(quoted));
+  if (decoded.has_value()) return {.kind = Kind::kString, .text = *std::move(decoded), .at = at};
+  return Bad(at, R"(not a text as JSON spells it, UTF-8 and with escapes such as \" and \n)");
 }
 
-FilterToken Sign(std::string_view text, size_t at, size_t* end) {
+FilterToken Symbol(std::string_view text, size_t at, size_t* end) {
   for (const std::string_view symbol : {"==", "!=", "<=", ">=", "<", ">", "(", ")", ","}) {
     if (text.substr(at, symbol.size()) != symbol) continue;
     *end = at + symbol.size();
     return {.kind = Kind::kSymbol, .text = std::string(symbol), .at = at};
   }
   *end = at + 1;
-  if (text[at] == '=') return {.kind = Kind::kBad, .text = "write ==", .at = at};
-  const size_t length = std::max<size_t>(Utf8Length(text.substr(at)), 1);
-  return {
-      .kind = Kind::kBad, .text = Cat("unexpected ", QuoteJson(text.substr(at, length))), .at = at};
+  if (text[at] == '=') return Bad(at, "write ==");
+  if (static_cast<uint8_t>(text[at]) >= 0x80) {
+    return Bad(at, "a character that is not ASCII: it may stand only in quotes, which are \" or '");
+  }
+  return Bad(at, "unexpected " + QuoteText(text.substr(at, 1)));
 }
 
 }  // namespace
@@ -88,36 +101,25 @@ FilterToken NextFilterToken(std::string_view text, size_t at, size_t* end) {
   if (at == text.size()) return {.kind = Kind::kEnd, .text = {}, .at = at};
   const char c = text[at];
   if (c == '"' || c == '\'') return Quoted(text, at, end);
-  if (c == '`') {
-    *end = QuotedEnd(text, at);
-    if (*end != std::string_view::npos) {
-      return {
-          .kind = Kind::kName, .text = std::string(text.substr(at + 1, *end - at - 2)), .at = at};
-    }
-    *end = text.size();
-    return {.kind = Kind::kBad, .text = "this backquote is not closed", .at = at};
-  }
   const auto token = [&](Kind kind) {
     return FilterToken{.kind = kind, .text = std::string(text.substr(at, *end - at)), .at = at};
   };
+  if (c == '`') {
+    const size_t closing = text.find('`', at + 1);
+    *end = closing == std::string_view::npos ? text.size() : closing + 1;
+    if (closing == std::string_view::npos) return Bad(at, "this backquote is not closed");
+    return {
+        .kind = Kind::kName, .text = std::string(text.substr(at + 1, closing - at - 1)), .at = at};
+  }
   if (IsLetter(c)) {
     while (*end < text.size() && IsWordCharacter(text[*end])) ++*end;
     return token(Kind::kWord);
   }
-  if (!IsDigit(c) && c != '-' && c != '+' && c != '.') return Sign(text, at, end);
+  if (!IsDigit(c) && c != '-' && c != '+' && c != '.') return Symbol(text, at, end);
   do {
     ++*end;
   } while (*end < text.size() && IsNumberCharacter(text[*end], text[*end - 1]));
   return token(Kind::kNumber);
 }
 
-absl::Status BadFilter(std::string_view text, size_t at, std::string_view reason) {
-  const auto characters =
-      std::count_if(text.begin(), text.begin() + static_cast<ptrdiff_t>(at), [](char c) {
-        // not a continuation byte of UTF-8
-        return (static_cast<uint8_t>(c) & 0xc0) != 0x80;
-      });
-  return absl::InvalidArgumentError(Cat("column ", characters + 1, ": ", reason));
-}
-
-}  // namespace nearfield::client
+}  // namespace nearfield::server
