@@ -251,8 +251,8 @@ class CatalogModelTest : public ::testing::Test {
 
   void Fetch() {
     const bool earlier = !held_.empty() && random_.OneIn(2);
-    const Held state = earlier ? held_.front()
-                               : Held{.at = named_->collection->PinEpoch(), .model = model_};
+    const Held state =
+        earlier ? held_.front() : Held{.at = named_->collection->PinEpoch(), .model = model_};
     IdColumn ids;
     for (int i = 0; i < 20; ++i)
       ids.AppendNumber(static_cast<uint64_t>(random_.Between(0, kIdsMax)));
