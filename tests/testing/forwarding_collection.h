@@ -53,6 +53,9 @@ class ForwardingCollection : public Collection {
   absl::StatusOr<FetchResult> Fetch(const IdColumn& ids, RowParts parts) const override {
     return target_->Fetch(ids, parts);
   }
+  absl::StatusOr<OrderedRows> ReadInOrder(const OrderedRead& read) const override {
+    return target_->ReadInOrder(read);
+  }
 
  private:
   const std::shared_ptr<Collection> target_;
