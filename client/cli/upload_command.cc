@@ -1,9 +1,5 @@
 // nearfield upload
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -39,11 +35,6 @@ absl::Status CheckArguments(const UploadArguments& arguments) {
     return absl::InvalidArgumentError("--id-field needs --payloads FILE, and no --ids");
   }
   return absl::OkStatus();
-}
-
-size_t TerminalWidth() {
-  winsize size = {};
-  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 // Writes all rows of the source.
@@ -126,11 +117,7 @@ void PrintResult(const GlobalOptions& global, const UploadArguments& arguments, 
 absl::StatusOr<int> Send(const GlobalOptions& global, const UploadArguments& arguments,
                          Client& client, RowSource& source, bool* may_go_on) {
   const RowSource::Shape& shape = source.shape();
-  ProgressPrinter printer(
-      {.rows_total = shape.rows_count,
-       .terminal = isatty(STDERR_FILENO) != 0,
-       .width = TerminalWidth(),
-       .write = [](std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }});
+  ProgressPrinter printer = ProgressOnStderr(shape.rows_count);
   UploadProgress last;
   UploadOptions options{.collection = arguments.collection,
                         .rows_max = shape.rows_count,
