@@ -4,6 +4,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
+#include "client/formats/attribute_text.h"
 #include "client/formats/json_text.h"
 #include "client/formats/text.h"
 
@@ -272,6 +273,7 @@ JsonObject ToJson(const VerifyAnswer& answer) {
 
 std::string ToJson(const Neighbors& neighbors) {
   const size_t count = Count(neighbors.ids);
+  const std::vector<std::string> attributes = ToJson(neighbors.attributes, count);
   std::string json = "[";
   for (size_t i = 0; i < count; ++i) {
     JsonObject neighbor;
@@ -280,10 +282,23 @@ std::string ToJson(const Neighbors& neighbors) {
     if (!neighbors.vectors.bytes.empty()) {
       neighbor.AddJson("vector", VectorJson(neighbors.vectors, i, count));
     }
+    if (!neighbors.attributes.empty()) neighbor.AddJson("attributes", attributes[i]);
     if (i > 0) json += ',';
     json += neighbor.ToString();
   }
   return json + "]";
+}
+
+std::vector<std::string> ToJson(std::span<const AttributeColumn> columns, size_t rows_count) {
+  std::vector<JsonObject> rows(rows_count);
+  for (const AttributeColumn& column : columns) {
+    const std::vector<std::string> json = AttributeJson(column, rows_count);
+    for (size_t row = 0; row < rows_count; ++row) rows[row].AddJson(column.attribute, json[row]);
+  }
+  std::vector<std::string> texts;
+  texts.reserve(rows_count);
+  for (const JsonObject& row : rows) texts.push_back(row.ToString());
+  return texts;
 }
 
 }  // namespace nearfield::client

@@ -73,7 +73,10 @@ JsonObject ToJson(const ScanEscalations& escalations);
 JsonObject ToJson(const Counters& counters);
 JsonObject ToJson(const SearchCost& cost);
 JsonObject ToJson(const VerifyAnswer& answer);
-// [{"id":...,"score":...,"payload":...,"vector":[...]},...]
+// [{"id":...,"score":...,"payload":...,"vector":[...],"attributes":{...}},...]
 std::string ToJson(const Neighbors& neighbors);
+// Returns, for each of `rows_count` rows, an object with a member for each attribute. Requires:
+// columns of that many rows.
+std::vector<std::string> ToJson(std::span<const AttributeColumn> columns, size_t rows_count);
 
 }  // namespace nearfield::client

@@ -115,6 +115,14 @@ inline CLI::Option* AddAttributeOption(CLI::App& app, std::vector<AttributeSpec>
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
+// Adds an option for the attributes to return.
+inline CLI::Option* AddWithAttributesOption(CLI::App& app, std::vector<std::string>* target) {
+  return app
+      .add_option("--with-attributes", *target,
+                  "Attributes to show, such as year,tags; '*' shows all of them")
+      ->delimiter(',');
+}
+
 inline CLI::Option* AddMinEpochOption(CLI::App& app, std::optional<uint64_t>* target) {
   return app.add_option("--min-epoch", *target,
                         "Wait until the collection has reached this epoch, such as the one that an "

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "client/cli/attribute_columns.h"
 #include "client/cli/command.h"
 #include "client/cli/filter_option.h"
 #include "client/cli/json_output.h"
@@ -24,6 +25,7 @@ struct RowOptions {
   bool with_vectors = false;
   bool without_payload = false;
   std::vector<std::string> fields;
+  std::vector<std::string> attributes;  // fetch
   std::optional<uint64_t> min_epoch;
   std::string filter;  // delete
 };
@@ -40,34 +42,49 @@ IdColumn Part(const IdColumn& ids, size_t begin, size_t end) {
   return part;
 }
 
-void PrintRows(const GlobalOptions& global, const RowOptions& options, const FetchAnswer& answer) {
+void PrintRowsAsJson(const RowOptions& options, const FetchAnswer& answer) {
+  const size_t count = Count(answer.ids);
+  const std::vector<std::string> attributes = ToJson(answer.attributes, count);
+  for (size_t i = 0; i < count; ++i) {
+    JsonObject json;
+    json.Add("id", At(answer.ids, i)).Add("epoch", answer.epoch);
+    if (!options.without_payload)
+      json.AddPayload(answer.payloads.empty() ? "" : answer.payloads[i]);
+    if (options.with_vectors) json.AddJson("vector", VectorJson(answer.vectors, i, count));
+    if (!answer.attributes.empty()) json.AddJson("attributes", attributes[i]);
+    Print(json);
+  }
+}
+
+void PrintRowsAsTable(const RowOptions& options, const FetchAnswer& answer) {
+  const size_t count = Count(answer.ids);
   std::vector<Table::Column> columns = {"id"};
   if (!options.without_payload) {
     for (const std::string& name : PayloadColumnNames(options.fields)) columns.emplace_back(name);
   }
+  const AttributeColumns attributes(answer.attributes, count);
+  attributes.AddNames(&columns);
   if (options.with_vectors) columns.emplace_back("vector");
   Table table(columns);
-  for (size_t i = 0; i < Count(answer.ids); ++i) {
-    const std::string payload = answer.payloads.empty() ? "" : answer.payloads[i];
-    const std::string vector = VectorJson(answer.vectors, i, Count(answer.ids));
-    if (global.json) {
-      JsonObject json;
-      json.Add("id", At(answer.ids, i)).Add("epoch", answer.epoch);
-      if (!options.without_payload) json.AddPayload(payload);
-      if (options.with_vectors) json.AddJson("vector", vector);
-      Print(json);
-      continue;
-    }
+  for (size_t i = 0; i < count; ++i) {
     std::vector<std::string> cells = {ToString(At(answer.ids, i))};
     if (!options.without_payload) {
+      const std::string payload = answer.payloads.empty() ? "" : answer.payloads[i];
       for (std::string& cell : PayloadCells(payload, options.fields)) {
         cells.push_back(std::move(cell));
       }
     }
-    if (options.with_vectors) cells.push_back(Shortened(vector, kVectorWidthMax));
+    attributes.AddCells(i, &cells);
+    if (options.with_vectors) {
+      cells.push_back(Shortened(VectorJson(answer.vectors, i, count), kVectorWidthMax));
+    }
     table.Add(cells);
   }
-  if (!global.json) Print(table.ToString());
+  Print(table.ToString());
+}
+
+void PrintRows(const GlobalOptions& global, const RowOptions& options, const FetchAnswer& answer) {
+  return global.json ? PrintRowsAsJson(options, answer) : PrintRowsAsTable(options, answer);
 }
 
 absl::StatusOr<int> Fetch(const GlobalOptions& global, const RowOptions& options) {
@@ -82,6 +99,7 @@ absl::StatusOr<int> Fetch(const GlobalOptions& global, const RowOptions& options
         client.Fetch(options.collection, Part(ids, begin, std::min(begin + step, Count(ids))),
                      {.with_payload = !options.without_payload,
                       .with_vectors = options.with_vectors,
+                      .attributes = options.attributes,
                       .min_epoch = options.min_epoch}));
     if (Count(answer.ids) > 0) PrintRows(global, options, answer);
     for (size_t i = 0; i < Count(answer.missing); ++i) {
@@ -174,6 +192,7 @@ void AddRowCommands(CLI::App& app, const GlobalOptions& global, Action* action) 
       "Examples:\n"
       "  nearfield fetch docs 17 42 --fields title\n"
       "  nearfield fetch docs 17 --vectors --json");
+  AddWithAttributesOption(*fetch, &fetched->attributes);
   OnChosen(fetch, action, [&global, fetched] { return Fetch(global, *fetched); });
 
   auto deleted = std::make_shared<RowOptions>();

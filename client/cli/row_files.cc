@@ -51,15 +51,14 @@ class JsonlRows final : public RowFiles {
   explicit JsonlRows(OutputFile file) : file_(std::move(file)) {}
 
   absl::Status Write(const ScanPage& page) override {
-    AttributeTexts attributes(page.attributes);
+    const std::vector<std::string> attributes = AttributeMembers(page.attributes, Count(page.ids));
     for (size_t row = 0; row < Count(page.ids); ++row) {
       std::string line =
           Cat("{\"id\":", ToJson(At(page.ids, row)),
               ",\"vector\":", ShortestVectorJson(page.vectors.dtype, RowBytes(page, row)));
       const std::string_view payload = PayloadOf(page, row);
       if (!payload.empty()) line += Cat(",\"payload\":", PayloadJson(payload));
-      const std::string members = attributes.Next();
-      if (!members.empty()) line += Cat(",", members);
+      if (!attributes[row].empty()) line += Cat(",", attributes[row]);
       line += "}\n";
       NF_RETURN_IF_ERROR(file_.Write(line));
     }
@@ -104,7 +103,7 @@ class NpyRows final : public RowFiles {
 
   absl::Status Write(const ScanPage& page) override {
     NF_RETURN_IF_ERROR(vectors_->Write(page.vectors.bytes));
-    AttributeTexts attributes(page.attributes);
+    const std::vector<std::string> attributes = AttributeMembers(page.attributes, Count(page.ids));
     for (size_t row = 0; row < Count(page.ids); ++row) {
       if (ids_) NF_RETURN_IF_ERROR(WriteId(At(page.ids, row)));
       if (payloads_) {
@@ -112,7 +111,7 @@ class NpyRows final : public RowFiles {
         NF_RETURN_IF_ERROR(
             payloads_->Write(payload.empty() ? "null\n" : Cat(PayloadJson(payload), "\n")));
       }
-      if (attributes_) NF_RETURN_IF_ERROR(attributes_->Write(Cat("{", attributes.Next(), "}\n")));
+      if (attributes_) NF_RETURN_IF_ERROR(attributes_->Write(Cat("{", attributes[row], "}\n")));
     }
     return absl::OkStatus();
   }

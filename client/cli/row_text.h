@@ -14,24 +14,9 @@ namespace nearfield::client {
 // Returns the values of a stored row as a JSON array of shortest decimals. Requires: finite values.
 std::string ShortestVectorJson(DataType dtype, std::string_view row);
 
-// Reads the columns of a page row by row.
-class AttributeTexts {
- public:
-  // The columns outlive this object.
-  explicit AttributeTexts(const std::vector<AttributeColumn>& columns);
-
-  // Returns the members of the next row's object: "year":2020,"tags":["a","b"]. Empty if it has no
-  // attribute. Values in the form of AttributeReader. Requires: a row is left.
-  std::string Next();
-
- private:
-  struct Place {
-    const AttributeColumn* column = nullptr;
-    size_t present = 0;  // rows with a value so far
-    size_t value = 0;    // values so far
-  };
-  std::vector<Place> places_;
-  size_t row_ = 0;
-};
+// Returns, for each of `rows_count` rows, the members of its attributes: "year":2020,"tags":["a"].
+// Empty if it has none. Requires: columns of that many rows.
+std::vector<std::string> AttributeMembers(const std::vector<AttributeColumn>& columns,
+                                          size_t rows_count);
 
 }  // namespace nearfield::client

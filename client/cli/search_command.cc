@@ -301,6 +301,7 @@ void AddSearchCommand(CLI::App& app, const GlobalOptions& global, Action* action
       ->delimiter(',');
   command->add_flag("--vectors", arguments->options.with_vectors,
                     "Return the vectors; whole ones with --json");
+  AddWithAttributesOption(*command, &arguments->options.attributes);
   command->add_flag("--verify", arguments->verify,
                     "Have the server's oracle check every answer; exit with 1 on a difference");
   command->add_option("--record", arguments->record,

@@ -2,6 +2,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
+#include "client/cli/attribute_columns.h"
 #include "client/cli/json_output.h"
 #include "client/cli/payload_columns.h"
 #include "client/cli/text_output.h"
@@ -44,9 +45,11 @@ std::string NeighborTable(const SearchReport& report, const SearchOutputOptions&
   if (options.with_payload) {
     for (const std::string& name : PayloadColumnNames(options.fields)) columns.emplace_back(name);
   }
+  const size_t count = Count(neighbors.ids);
+  const AttributeColumns attributes(neighbors.attributes, count);
+  attributes.AddNames(&columns);
   if (options.with_vectors) columns.emplace_back("vector");
   Table table(columns);
-  const size_t count = Count(neighbors.ids);
   for (size_t i = 0; i < count; ++i) {
     std::vector<std::string> cells = {std::to_string(report.first_place + i + 1),
                                       ToString(At(neighbors.ids, i)),
@@ -57,6 +60,7 @@ std::string NeighborTable(const SearchReport& report, const SearchOutputOptions&
         cells.push_back(std::move(cell));
       }
     }
+    attributes.AddCells(i, &cells);
     if (options.with_vectors) {
       cells.push_back(Shortened(VectorJson(neighbors.vectors, i, count), kVectorWidthMax));
     }

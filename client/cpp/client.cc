@@ -1,5 +1,6 @@
 #include "nearfield/client/client.h"
 
+#include "client/cpp/attribute_convert.h"
 #include "client/cpp/check_address.h"
 #include "client/cpp/check_text.h"
 #include "client/cpp/convert.h"
@@ -89,6 +90,7 @@ absl::StatusOr<FetchAnswer> Client::Fetch(std::string_view collection, const IdC
   ToProto(ids, 0, client::Count(ids), request.mutable_ids());
   request.set_with_payload(options.with_payload);
   request.set_with_vectors(options.with_vectors);
+  NF_RETURN_IF_ERROR(AddNames(options.attributes, request.mutable_attributes()));
   if (options.min_epoch) request.set_min_epoch(*options.min_epoch);
   if (options.incarnation) request.set_incarnation(*options.incarnation);
   NF_RETURN_IF_ERROR(core_->CheckRequestBytes(request.ByteSizeLong(), spec));

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "client/cpp/attribute_convert.h"
 #include "client/cpp/filter_convert.h"
 #include "client/formats/status_macros.h"
 #include "client/formats/text.h"
@@ -85,6 +86,7 @@ absl::StatusOr<Neighbors> TakeNeighbors(v1::QueryResult* proto) {
   neighbors.scores.assign(proto->scores().begin(), proto->scores().end());
   NF_ASSIGN_OR_RETURN(neighbors.payloads, TakePayloads(proto->mutable_payloads(), count));
   NF_ASSIGN_OR_RETURN(neighbors.vectors, TakeVectors(proto->mutable_vectors(), count));
+  NF_ASSIGN_OR_RETURN(neighbors.attributes, TakeColumns(proto->mutable_attributes(), count));
   neighbors.next_cursor = std::move(*proto->mutable_next_cursor());
   neighbors.cut = proto->cut();
   if (proto->has_matched_rows()) neighbors.matched_rows = proto->matched_rows();
@@ -161,6 +163,7 @@ absl::Status ToProto(std::string_view collection, std::span<const Query> queries
   request->set_k(options.k);
   if (options.with_payload) request->set_with_payload(true);
   if (options.with_vectors) request->set_with_vectors(true);
+  NF_RETURN_IF_ERROR(AddNames(options.attributes, request->mutable_attributes()));
   if (options.filter) NF_RETURN_IF_ERROR(ToProto(*options.filter, request->mutable_filter()));
   if (options.score_threshold) request->set_score_threshold(*options.score_threshold);
   if (options.min_epoch) request->set_min_epoch(*options.min_epoch);
@@ -344,6 +347,7 @@ absl::StatusOr<FetchAnswer> FromProto(v1::FetchResponse* proto) {
   const size_t count = Count(answer.ids);
   NF_ASSIGN_OR_RETURN(answer.vectors, TakeVectors(proto->mutable_vectors(), count));
   NF_ASSIGN_OR_RETURN(answer.payloads, TakePayloads(proto->mutable_payloads(), count));
+  NF_ASSIGN_OR_RETURN(answer.attributes, TakeColumns(proto->mutable_attributes(), count));
   return answer;
 }
 
@@ -355,6 +359,7 @@ absl::StatusOr<ScanPage> FromProto(v1::ScanResponse* proto) {
   const size_t count = Count(page.ids);
   NF_ASSIGN_OR_RETURN(page.vectors, TakeVectors(proto->mutable_vectors(), count));
   NF_ASSIGN_OR_RETURN(page.payloads, TakePayloads(proto->mutable_payloads(), count));
+  NF_ASSIGN_OR_RETURN(page.attributes, TakeColumns(proto->mutable_attributes(), count));
   page.next_cursor = std::move(*proto->mutable_next_cursor());
   page.rows_count = proto->rows_count();
   return page;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/cpp/attribute_convert.h"
 #include "client/cpp/check_text.h"
 #include "client/cpp/convert.h"
 #include "client/cpp/core.h"
@@ -21,10 +22,7 @@ class ScanPages::Impl {
     request_.set_collection(std::string(collection));
     request_.set_with_payload(options.with_payload);
     request_.set_with_vectors(options.with_vectors);
-    for (const std::string& attribute : options.attributes) {
-      NF_RETURN_IF_ERROR(CheckText("attributes", attribute));
-      request_.add_attributes(attribute);
-    }
+    NF_RETURN_IF_ERROR(AddNames(options.attributes, request_.mutable_attributes()));
     if (options.filter) {
       NF_RETURN_IF_ERROR(ToProto(*options.filter, request_.mutable_filter()));
     }

@@ -46,7 +46,9 @@ class Corpus final : public Collection, public std::enable_shared_from_this<Corp
   absl::StatusOr<RowFilter> RowsWithIds(const PinnedEpoch* at, const IdColumn& ids) const override;
   absl::StatusOr<int64_t> CountRows(const PinnedEpoch* at, const RowFilter& rows) const override;
   absl::StatusOr<CompactionResult> Compact(const CompactionOptions& options) override;
-  absl::StatusOr<FetchResult> Fetch(const IdColumn& ids, RowParts parts) const override;
+  using Collection::Fetch;
+  absl::StatusOr<FetchResult> Fetch(const PinnedEpoch* at, const IdColumn& ids,
+                                    RowParts parts) const override;
   absl::StatusOr<OrderedRows> ReadInOrder(const OrderedRead& read) const override;
 
   const std::shared_ptr<Device>& device() const { return device_; }
@@ -89,7 +91,8 @@ class Corpus final : public Collection, public std::enable_shared_from_this<Corp
   using Reduction = absl::FunctionRef<absl::StatusOr<Remainder>(const CorpusSnapshot& snapshot)>;
   absl::StatusOr<DeleteResult> Reduce(Reduction without, const CommitHook& before_visible);
   absl::StatusOr<CompactionResult> CompactOnce(const CompactionOptions& options);
-  absl::StatusOr<FetchResult> FetchRows(const IdColumn& ids, const RowParts& parts) const;
+  absl::StatusOr<FetchResult> FetchRows(const PinnedEpoch* at, const IdColumn& ids,
+                                        const RowParts& parts) const;
   absl::StatusOr<OrderedRows> ReadRowsInOrder(const OrderedRead& read) const;
   // Makes `change` and `generations` visible after the hook has succeeded.
   absl::Status Show(std::vector<GenerationState> generations, const PendingChange& change,

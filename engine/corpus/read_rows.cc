@@ -65,14 +65,16 @@ absl::Status CheckRead(const OrderedRead& read, IdType type) {
 
 }  // namespace
 
-absl::StatusOr<FetchResult> Corpus::Fetch(const IdColumn& ids, RowParts parts) const {
-  return CatchOutOfMemory([&] { return FetchRows(ids, parts); });
+absl::StatusOr<FetchResult> Corpus::Fetch(const PinnedEpoch* at, const IdColumn& ids,
+                                          RowParts parts) const {
+  return CatchOutOfMemory([&] { return FetchRows(at, ids, parts); });
 }
 
-absl::StatusOr<FetchResult> Corpus::FetchRows(const IdColumn& ids, const RowParts& parts) const {
+absl::StatusOr<FetchResult> Corpus::FetchRows(const PinnedEpoch* at, const IdColumn& ids,
+                                              const RowParts& parts) const {
   ABSL_RETURN_IF_ERROR(device_->Check());
   ABSL_RETURN_IF_ERROR(CheckIdType(ids));
-  const std::shared_ptr<const CorpusSnapshot> snapshot = Pin();
+  ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const CorpusSnapshot> snapshot, At(at));
   std::vector<RowRef> rows;
   int64_t bytes = 0;
   for (const std::optional<RowRef>& row : Locate(*snapshot, ids)) {

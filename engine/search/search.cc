@@ -261,7 +261,7 @@ absl::Status CheckResultBytes(const Corpus& corpus, const CorpusSnapshot& snapsh
   return corpus::CheckPartBytes(bytes, parts);
 }
 
-// Copies ids, scores and payloads of one answer.
+// Copies ids, scores, payloads and ordinals of one answer.
 void GatherOne(const Corpus& corpus, const CorpusSnapshot& snapshot, const Hits& hits,
                const RowParts& parts, Neighbors* neighbors) {
   neighbors->ids = IdColumn(corpus.spec().id_type);
@@ -277,6 +277,7 @@ void GatherOne(const Corpus& corpus, const CorpusSnapshot& snapshot, const Hits&
     neighbors->ids.AppendFrom(generation.ids, row.slot);
     neighbors->scores.push_back(hits[i].score);
     if (parts.payloads) neighbors->payloads.Append(generation.payload(row.slot));
+    if (parts.ordinals) neighbors->ordinals.push_back(generation.ordinals.at(row.slot));
   }
 }
 

@@ -21,12 +21,16 @@ struct AttributeBlock {
   std::vector<AttributeColumn> columns;  // one for each attribute of the schema, in its order
 };
 
+// Returns a column without rows.
+inline AttributeColumn EmptyColumn(const AttributeSpec& spec) {
+  return {.present = {}, .list_sizes = {}, .values = ValueColumn(spec.type)};
+}
+
 // Returns a block without rows, with a column for each attribute.
 inline AttributeBlock EmptyBlock(const AttributeSchema& schema) {
   AttributeBlock block;
   for (int32_t attribute = 0; attribute < schema.size(); ++attribute) {
-    block.columns.push_back(
-        {.present = {}, .list_sizes = {}, .values = ValueColumn(schema.at(attribute).type)});
+    block.columns.push_back(EmptyColumn(schema.at(attribute)));
   }
   return block;
 }

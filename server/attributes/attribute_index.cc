@@ -1,8 +1,10 @@
 #include "server/attributes/attribute_index.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <unordered_map>
+#include <utility>
 
 #include "absl/hash/hash.h"
 
@@ -12,6 +14,7 @@ namespace {
 struct KeyedRow {
   int64_t key = 0;
   uint32_t ordinal = 0;
+  uint32_t entry = 0;  // place in AttributeEntries
 };
 
 // Adds the rows of one value, without duplicates: a list may contain a value twice. Requires:
@@ -22,10 +25,14 @@ void AddRows(std::vector<uint32_t>* rows, PostingListsBuilder* builder) {
   rows->clear();
 }
 
-std::vector<int64_t> BuildNumbers(const AttributeEntries& entries, PostingListsBuilder* builder) {
+// Returns the distinct numbers, and stores the code of each entry in *codes.
+std::vector<int64_t> BuildNumbers(const AttributeEntries& entries, PostingListsBuilder* builder,
+                                  std::vector<uint32_t>* codes) {
   std::vector<KeyedRow> sorted(entries.ordinals.size());
   for (size_t i = 0; i < sorted.size(); ++i) {
-    sorted[i] = {entries.values.key(static_cast<int64_t>(i)), entries.ordinals[i]};
+    sorted[i] = {.key = entries.values.key(static_cast<int64_t>(i)),
+                 .ordinal = entries.ordinals[i],
+                 .entry = static_cast<uint32_t>(i)};
   }
   std::sort(sorted.begin(), sorted.end(), [](const KeyedRow& a, const KeyedRow& b) {
     return a.key != b.key ? a.key < b.key : a.ordinal < b.ordinal;
@@ -34,6 +41,7 @@ std::vector<int64_t> BuildNumbers(const AttributeEntries& entries, PostingListsB
   std::vector<uint32_t> rows;
   for (size_t i = 0; i < sorted.size(); ++i) {
     rows.push_back(sorted[i].ordinal);
+    (*codes)[sorted[i].entry] = static_cast<uint32_t>(keys.size());
     if (i + 1 < sorted.size() && sorted[i + 1].key == sorted[i].key) continue;
     keys.push_back(sorted[i].key);
     AddRows(&rows, builder);
@@ -42,7 +50,9 @@ std::vector<int64_t> BuildNumbers(const AttributeEntries& entries, PostingListsB
   return keys;
 }
 
-BytesColumn BuildKeywords(const AttributeEntries& entries, PostingListsBuilder* builder) {
+// Returns the distinct keywords, and stores the code of each entry in *codes.
+BytesColumn BuildKeywords(const AttributeEntries& entries, PostingListsBuilder* builder,
+                          std::vector<uint32_t>* codes) {
   // Number the distinct keywords by first occurrence, group the rows by number, then sort the
   // keywords.
   std::unordered_map<std::string_view, uint32_t, absl::Hash<std::string_view>> numbers;
@@ -72,14 +82,35 @@ BytesColumn BuildKeywords(const AttributeEntries& entries, PostingListsBuilder* 
   std::sort(order.begin(), order.end(),
             [&](uint32_t a, uint32_t b) { return distinct[a] < distinct[b]; });
   BytesColumn keywords;
+  int64_t keyword_bytes = 0;
+  for (const std::string_view keyword : distinct) {
+    keyword_bytes += static_cast<int64_t>(keyword.size());
+  }
+  keywords.Reserve(static_cast<int64_t>(distinct.size()), keyword_bytes);
   std::vector<uint32_t> rows;
+  std::vector<uint32_t> code_of(order.size());  // by number
   for (const uint32_t number : order) {
+    code_of[number] = static_cast<uint32_t>(keywords.size());
     keywords.Append(distinct[number]);
     rows.assign(rows_by_number.begin() + static_cast<ptrdiff_t>(begins[number]),
                 rows_by_number.begin() + static_cast<ptrdiff_t>(begins[number + 1]));
     AddRows(&rows, builder);
   }
+  for (size_t i = 0; i < number_of.size(); ++i) (*codes)[i] = code_of[number_of[i]];
   return keywords;
+}
+
+// Returns the number of values of each present row.
+std::vector<uint32_t> ListSizes(const AttributeEntries& entries) {
+  std::vector<uint32_t> sizes;
+  sizes.reserve(entries.present.size());
+  size_t next = 0;
+  for (const uint32_t ordinal : entries.present) {
+    const size_t begin = next;
+    while (next < entries.ordinals.size() && entries.ordinals[next] == ordinal) ++next;
+    sizes.push_back(static_cast<uint32_t>(next - begin));
+  }
+  return sizes;
 }
 
 // Returns the first code in [from, end) that is not below the wanted value, or `end`. Uses a
@@ -105,20 +136,50 @@ uint32_t FirstNotBelow(uint32_t from, uint32_t end, IsBelow is_below) {
   return begin;
 }
 
+// Returns the bytes of a number as a varint.
+int64_t VarintBytes(uint64_t number) { return (std::bit_width(number | 1) + 6) / 7; }
+
 }  // namespace
 
 AttributeIndex AttributeIndex::Build(const AttributeSpec& spec, const AttributeEntries& entries) {
   AttributeIndex index;
   PostingListsBuilder builder;
+  RowCodes rows;
+  rows.codes.resize(entries.ordinals.size());
   if (spec.type == AttributeType::kKeyword) {
-    index.keywords_ = BuildKeywords(entries, &builder);
+    index.keywords_ = BuildKeywords(entries, &builder, &rows.codes);
   } else {
-    index.keys_ = BuildNumbers(entries, &builder);
+    index.keys_ = BuildNumbers(entries, &builder, &rows.codes);
   }
   index.rows_ = builder.Build(!spec.is_list);
-  index.present_ = OrdinalSet::FromSorted(entries.present);
-  index.present_.Compact();
+  if (spec.type == AttributeType::kDouble) {
+    for (size_t i = 0; i < rows.codes.size(); ++i) {
+      const bool negative_zero = entries.values.is_negative_zero(static_cast<int64_t>(i));
+      if (negative_zero) rows.codes[i] = index.negative_zero_code();
+    }
+  }
+  if (spec.is_list) rows.list_sizes = ListSizes(entries);
+  index.values_ = RowValues(spec.is_list, rows);
+  index.SetPresent(OrdinalSet::FromSorted(entries.present));
   return index;
+}
+
+int64_t AttributeIndex::BuiltBytesMax(const AttributeSpec& spec, const AttributeEntries& entries) {
+  const auto values = static_cast<int64_t>(entries.ordinals.size());
+  const auto rows = static_cast<int64_t>(entries.present.size());
+  const int64_t span = rows == 0 ? 0 : int64_t{entries.present.back()} - entries.present[0] + 1;
+  // Like bytes(), this counts the members' own sizes twice.
+  return static_cast<int64_t>(sizeof(AttributeIndex)) + entries.values.bytes() +
+         OrdinalSet::BytesMax(rows, span) + PostingLists::BytesMax(!spec.is_list, values, span) +
+         RowValues::BytesMax(spec.is_list, values, rows);
+}
+
+void AttributeIndex::SetPresent(OrdinalSet present) {
+  present_ = std::move(present);
+  present_.Compact();
+  if (present_.empty()) return;
+  first_present_ = present_.first();
+  present_is_range_ = int64_t{present_.last()} - first_present_ + 1 == present_.size();
 }
 
 uint32_t AttributeIndex::LowerBound(const ValueColumn& values, int64_t index, uint32_t from) const {
@@ -151,91 +212,60 @@ CodeRange AttributeIndex::Find(Comparison comparison, const ValueColumn& values,
   return {};
 }
 
-int64_t AttributeIndex::bytes() const {
-  return static_cast<int64_t>(sizeof *this + 8 * keys_.capacity()) + keywords_.bytes() +
-         present_.bytes() + rows_.bytes();
+void AttributeIndex::AppendRow(uint32_t ordinal, AttributeColumn* column) const {
+  const bool present = present_.Contains(ordinal);
+  column->present.push_back(present);
+  if (!present) return;
+  const CodePlaces places = values_.PlacesOf(PlaceOf(ordinal));
+  if (values_.is_list()) {
+    column->list_sizes.push_back(static_cast<uint32_t>(places.end - places.begin));
+  }
+  for (int64_t place = places.begin; place < places.end; ++place) {
+    const uint32_t code = values_.code(place);
+    if (column->values.is_keyword()) {
+      column->values.AppendKeyword(keywords_.at(code));
+    } else if (code == negative_zero_code()) {
+      column->values.AppendDouble(-0.0);
+    } else {
+      column->values.AppendKey(keys_[code]);
+    }
+  }
 }
 
-// Merges parts in one pass over the distinct values of all parts, in order.
-class IndexMerger {
- public:
-  IndexMerger(bool is_keyword, absl::Span<const AttributeIndex* const> parts)
-      : is_keyword_(is_keyword), parts_(parts), next_(parts.size(), 0) {}
-
-  AttributeIndex Run(bool is_list, const OrdinalSet& dead) {
-    AttributeIndex merged;
-    std::vector<const OrdinalSet*> present;
-    for (const AttributeIndex* part : parts_) present.push_back(&part->present_);
-    merged.present_ = OrdinalSet::Union(present);
-    merged.present_.Subtract(dead);
-    merged.present_.Compact();
-    const bool any_dead = !dead.empty();
-    PostingListsBuilder builder;
-    std::vector<uint32_t> rows;
-    while (FindLeast()) {
-      TakeRows(&rows);
-      if (any_dead) {
-        rows.erase(std::remove_if(rows.begin(), rows.end(),
-                                  [&](uint32_t ordinal) { return dead.Contains(ordinal); }),
-                   rows.end());
-      }
-      if (!rows.empty()) {
-        AppendLeast(&merged);
-        builder.AddCode(rows);
-      }
-      rows.clear();
+MessageBytes AttributeIndex::BytesOfValue(uint32_t code, AttributeType type) const {
+  constexpr int64_t kNumberBytes = sizeof(int64_t);
+  switch (type) {
+    case AttributeType::kBool: return {.wire = 1, .held = 1};
+    case AttributeType::kDouble: return {.wire = kNumberBytes, .held = kNumberBytes};
+    case AttributeType::kKeyword: {
+      const auto size = static_cast<int64_t>(keywords_.at(code).size());
+      const int64_t wire = 1 + VarintBytes(static_cast<uint64_t>(size)) + size;
+      return {.wire = wire, .held = wire};
     }
-    merged.keys_.shrink_to_fit();
-    merged.rows_ = builder.Build(!is_list);
-    return merged;
+    default: break;
   }
+  const auto key = static_cast<uint64_t>(keys_[code]);
+  const int64_t wire = VarintBytes(key << 1 ^ (keys_[code] < 0 ? ~uint64_t{0} : 0));  // sint64
+  return {.wire = wire, .held = std::max(wire, kNumberBytes)};
+}
 
- private:
-  // Returns false if no value is left; else stores the smallest one.
-  bool FindLeast() {
-    bool found = false;
-    for (size_t p = 0; p < parts_.size(); ++p) {
-      if (next_[p] >= parts_[p]->rows_.codes_count()) continue;
-      if (is_keyword_) {
-        const std::string_view keyword = parts_[p]->keywords_.at(next_[p]);
-        if (!found || keyword < keyword_) keyword_ = keyword;
-      } else {
-        const int64_t key = parts_[p]->keys_[next_[p]];
-        if (!found || key < key_) key_ = key;
-      }
-      found = true;
-    }
-    return found;
+MessageBytes AttributeIndex::BytesOfRow(uint32_t ordinal, AttributeType type) const {
+  MessageBytes bytes;
+  if (!present_.Contains(ordinal)) return bytes;
+  const CodePlaces places = values_.PlacesOf(PlaceOf(ordinal));
+  if (values_.is_list()) {
+    bytes.wire = VarintBytes(static_cast<uint64_t>(places.end - places.begin));
+    bytes.held = std::max<int64_t>(bytes.wire, sizeof(uint32_t));
   }
-  void AppendLeast(AttributeIndex* merged) const {
-    if (is_keyword_) {
-      merged->keywords_.Append(keyword_);
-    } else {
-      merged->keys_.push_back(key_);
-    }
+  for (int64_t place = places.begin; place < places.end; ++place) {
+    bytes += BytesOfValue(values_.code(place), type);
   }
-  // Collects the rows of the stored value part by part. They are usually in order already.
-  void TakeRows(std::vector<uint32_t>* rows) {
-    for (size_t p = 0; p < parts_.size(); ++p) {
-      if (next_[p] >= parts_[p]->rows_.codes_count()) continue;
-      const bool same = is_keyword_ ? parts_[p]->keywords_.at(next_[p]) == keyword_
-                                    : parts_[p]->keys_[next_[p]] == key_;
-      if (same) parts_[p]->rows_.AppendRows(next_[p]++, rows);
-    }
-    if (!std::is_sorted(rows->begin(), rows->end())) std::sort(rows->begin(), rows->end());
-  }
+  return bytes;
+}
 
-  const bool is_keyword_;
-  const absl::Span<const AttributeIndex* const> parts_;
-  std::vector<uint32_t> next_;  // next code of each part
-  int64_t key_ = 0;
-  std::string_view keyword_;
-};
-
-AttributeIndex AttributeIndex::Merge(const AttributeSpec& spec,
-                                     absl::Span<const AttributeIndex* const> parts,
-                                     const OrdinalSet& dead) {
-  return IndexMerger(spec.type == AttributeType::kKeyword, parts).Run(spec.is_list, dead);
+int64_t AttributeIndex::bytes() const {
+  return static_cast<int64_t>(sizeof *this + 8 * keys_.capacity()) + keywords_.bytes() +
+         present_.bytes() + rows_.bytes() + values_.bytes();
 }
 
 }  // namespace nearfield::server

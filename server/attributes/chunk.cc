@@ -101,6 +101,20 @@ int64_t AttributeChunkBuilder::bytes() const {
   return bytes;
 }
 
+int64_t AttributeChunkBuilder::built_bytes_max() const {
+  int64_t bytes = 0;
+  for (const Part& part : parts_) {
+    // The set of the rows is a range.
+    bytes += static_cast<int64_t>(sizeof(AttributeChunk)) +
+             OrdinalSet::BytesMax(1, part.rows_count) * (part.rows_count / (1 << 16) + 2);
+    for (int32_t attribute = 0; attribute < schema_->size(); ++attribute) {
+      bytes += AttributeIndex::BuiltBytesMax(schema_->at(attribute),
+                                             part.entries[static_cast<size_t>(attribute)]);
+    }
+  }
+  return bytes;
+}
+
 absl::StatusOr<AttributeChunks> AttributeChunkBuilder::Build(uint32_t first_ordinal) {
   if (rows_count_ > kOrdinalsCount - int64_t{first_ordinal}) {
     return TooManyRows(first_ordinal, rows_count_);

@@ -63,9 +63,10 @@ class AttributeChunkBuilder {
   // only be destroyed.
   absl::Status Append(const AttributeBlock& block);
   int64_t rows_count() const { return rows_count_; }
-  // Returns the bytes of host memory that the builder holds. The result of Build() takes about as
-  // much again.
+  // Returns the bytes of host memory that the builder holds.
   int64_t bytes() const;
+  // Returns an upper limit of the bytes of host memory that the result of Build() holds.
+  int64_t built_bytes_max() const;
 
   // Returns the chunks of the rows. They get the ordinals first_ordinal, first_ordinal + 1, ... in
   // the order of Append. The builder has no rows afterwards.

@@ -1,5 +1,6 @@
 #include "server/attributes/ordinal_set.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <utility>
@@ -10,6 +11,10 @@ namespace {
 // Bytes of a container in addition to its serialized form: its header, its entries in three arrays,
 // and the heap's overhead for both.
 constexpr int64_t kContainerBytes = 72;
+// Bytes of its serialized form besides its ordinals: key, size and place, and the number of runs.
+constexpr int64_t kContainerHeaderBytes = 16;
+constexpr int64_t kContainerOrdinals = 65536;
+constexpr int64_t kOrdinalBytes = 2;  // a sparse container has a list; all others are smaller
 
 roaring_bitmap_t* Checked(roaring_bitmap_t* bitmap) {
   if (bitmap == nullptr) std::abort();
@@ -57,11 +62,23 @@ int64_t OrdinalSet::IntersectionSize(const OrdinalSet& other) const {
   return static_cast<int64_t>(roaring_bitmap_and_cardinality(bitmap_, other.bitmap_));
 }
 
+int64_t OrdinalSet::CountBelow(uint32_t ordinal) const {
+  if (ordinal == 0) return 0;
+  return static_cast<int64_t>(roaring_bitmap_rank(bitmap_, ordinal - 1));
+}
+
 int64_t OrdinalSet::bytes() const {
   const int64_t containers = bitmap_->high_low_container.size;
   return static_cast<int64_t>(sizeof(OrdinalSet) + sizeof(roaring_bitmap_t)) +
          containers * kContainerBytes +
          static_cast<int64_t>(roaring_bitmap_portable_size_in_bytes(bitmap_));
+}
+
+int64_t OrdinalSet::BytesMax(int64_t count, int64_t span) {
+  const int64_t containers = std::min(count, span / kContainerOrdinals + 2);
+  return static_cast<int64_t>(sizeof(OrdinalSet) + sizeof(roaring_bitmap_t)) +
+         kContainerHeaderBytes + containers * (kContainerBytes + kContainerHeaderBytes) +
+         std::min(kOrdinalBytes * count, containers * kContainerOrdinals / 8);
 }
 
 void OrdinalSet::IntersectWith(const OrdinalSet& other) {

@@ -43,8 +43,14 @@ class OrdinalSet {
   uint32_t first() const;
   uint32_t last() const;
   int64_t IntersectionSize(const OrdinalSet& other) const;
+  // Returns the number of ordinals in the set that are smaller. Cost: one step for each 65536
+  // ordinals before it, and a search.
+  int64_t CountBelow(uint32_t ordinal) const;
   // Returns the bytes of host memory that the set holds, with an error of a few percent.
   int64_t bytes() const;
+  // Returns an upper limit of bytes() for a compact set of `count` ordinals that span at most
+  // `span`.
+  static int64_t BytesMax(int64_t count, int64_t span);
 
   // Change this set in place. Requires: `other` is a different object.
   void IntersectWith(const OrdinalSet& other);

@@ -135,6 +135,18 @@ void PostingLists::AppendRows(uint32_t code, std::vector<uint32_t>* ordinals) co
   ordinals->insert(ordinals->end(), begin, begin + (EntriesBelow(code + 1) - EntriesBelow(code)));
 }
 
+int64_t PostingLists::BytesMax(bool one_value_a_row, int64_t entries, int64_t span) {
+  // The number of rows up to each value, and the rows. A bitmap is smaller than the list that it
+  // replaces. The vectors of bitmaps may have twice the room that they use.
+  int64_t bytes = static_cast<int64_t>(sizeof(PostingLists)) + 8 * entries +
+                  entries / kHeavyRows * 2 * static_cast<int64_t>(sizeof(HeavyRows));
+  if (one_value_a_row && entries > kCutRangeRows) {
+    bytes += (entries / kCutRows + 2) *
+             (2 * static_cast<int64_t>(sizeof(Cut)) + OrdinalSet::BytesMax(entries, span));
+  }
+  return bytes;
+}
+
 int64_t PostingLists::bytes() const {
   int64_t bytes =
       static_cast<int64_t>(sizeof *this + 4 * (ends_.capacity() + light_rows_.capacity()));

@@ -67,6 +67,9 @@ class PostingLists {
   OrdinalSet Union(absl::Span<const CodeRange> ranges, OrdinalBits* scratch) const;
   // Appends the rows of a code, ascending.
   void AppendRows(uint32_t code, std::vector<uint32_t>* ordinals) const;
+  // Returns an upper limit of bytes() for `entries` rows, each counted once for each of its values,
+  // whose ordinals span at most `span`.
+  static int64_t BytesMax(bool one_value_a_row, int64_t entries, int64_t span);
   int64_t bytes() const;
 
  private:

@@ -48,19 +48,32 @@ class ValueColumn {
   double number(int64_t index) const { return std::bit_cast<double>(bits(index)); }  // kDouble
   std::string_view keyword(int64_t index) const { return keywords_.at(index); }
 
+  // Requires: not kKeyword.
+  bool is_negative_zero(int64_t index) const {
+    return type_ == AttributeType::kDouble && bits(index) == std::bit_cast<int64_t>(-0.0);
+  }
+
   // Returns an integer that orders as the value does. Equal values have equal keys: -0 and +0 have
   // the same key. Requires: not kKeyword.
   int64_t key(int64_t index) const {
     return type_ == AttributeType::kDouble ? KeyOf(number(index)) : bits(index);
   }
 
+  // Appends the value with this key: +0 for the key of the zeros. Requires: not kKeyword.
+  void AppendKey(int64_t key) {
+    numbers_.push_back(type_ == AttributeType::kDouble ? BitsOf(key) : key);
+  }
+
   // Sorts the values and removes duplicates.
   void SortDistinct();
 
  private:
+  // Turns a number that is ordered by its bits into one that is ordered by its value, and back.
+  static int64_t BitsOf(int64_t key) {
+    return key < 0 ? key ^ std::numeric_limits<int64_t>::max() : key;
+  }
   static int64_t KeyOf(double value) {
-    const auto bits = std::bit_cast<int64_t>(value + 0.0);  // -0 becomes +0
-    return bits < 0 ? bits ^ std::numeric_limits<int64_t>::max() : bits;
+    return BitsOf(std::bit_cast<int64_t>(value + 0.0));  // -0 becomes +0
   }
 
   AttributeType type_ = AttributeType::kInt64;

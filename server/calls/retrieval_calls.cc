@@ -16,6 +16,7 @@
 #include "server/config/settings.h"
 #include "server/convert/ingest.h"
 #include "server/convert/retrieval.h"
+#include "server/convert/returned_attributes.h"
 
 namespace nearfield::server {
 namespace {
@@ -49,14 +50,26 @@ absl::Status FetchRows(const Core& core, Call& call, const pb::FetchRequest& req
   ABSL_ASSIGN_OR_RETURN(const auto named, Find(core, call, request.collection()));
   const CollectionSpec& spec = named->collection->spec();
   ABSL_ASSIGN_OR_RETURN(const IdColumn ids, IdsOf(request, *named, limits));
-  const RowParts parts = PartsFromProto(request, limits);
-  ABSL_ASSIGN_OR_RETURN(call.holds.reply,
-                        call.state()->ledger().replies.Reserve(
-                            call.caller(), ReplyBytesMax(spec, parts, ids, limits)));
-  const absl::StatusOr<FetchResult> fetched = named->collection->Fetch(ids, parts);
+  const AttributeSchema& schema = named->attributes->schema();
+  ABSL_ASSIGN_OR_RETURN(const WantedAttributes wanted,
+                        WantedFromProto(request.attributes(), schema));
+  RowParts parts = PartsFromProto(request, limits);
+  parts.ordinals = !wanted.empty();
+  ABSL_ASSIGN_OR_RETURN(
+      call.holds.reply,
+      call.state()->ledger().replies.Reserve(
+          call.caller(),
+          ReplyBytesMax(spec, parts, ids, AttributeBytesLimit(schema, wanted), limits)));
+  const std::shared_ptr<const PinnedEpoch> at = named->collection->PinEpoch();
+  const absl::StatusOr<FetchResult> fetched = named->collection->Fetch(at.get(), ids, parts);
   ABSL_RETURN_IF_ERROR(WithAdvice(fetched.status(), kFetchAdvice));
   const FetchResult& found = *fetched;
   ABSL_RETURN_IF_ERROR(CheckReplyBytes(ReplyBytesMin(found), limits, kFetchAdvice));
+  if (!wanted.empty()) {
+    ABSL_ASSIGN_OR_RETURN(const RowReader rows, named->attributes->FindRows(*at, found.ordinals));
+    ABSL_RETURN_IF_ERROR(CheckReplyBytes(ColumnBytes(rows, wanted).wire, limits, kFetchAdvice));
+    ToProto(rows, rows.rows_count(), wanted, response->mutable_attributes());
+  }
   ToProto(spec, parts, ids, found, response);
   response->set_incarnation(named->incarnation);
   const auto bytes = static_cast<int64_t>(response->ByteSizeLong());
@@ -146,7 +159,8 @@ ActiveCallPtr LocalService::SearchAll(SearchReplies* context,
 ActiveCallPtr LocalService::Fetch(Rpc<pb::FetchRequest, pb::FetchResponse> rpc) {
   UnaryCall::Options options = ReadOf(rpc, "Fetch");
   options.check = [this, request = rpc.request](const NamedCollection& named) {
-    return IdsOf(*request, named, state_->limits()).status();
+    ABSL_RETURN_IF_ERROR(IdsOf(*request, named, state_->limits()).status());
+    return WantedFromProto(request->attributes(), named.attributes->schema()).status();
   };
   return UnaryCall::Run(options, [rpc](Core& core, Call& call) {
     call.record.collection = rpc.request->collection();

@@ -11,6 +11,7 @@
 #include "engine/base/status_macros.h"
 #include "server/calls/await_epoch.h"
 #include "server/calls/choose_rows.h"
+#include "server/calls/scan_rows.h"
 #include "server/calls/streams.h"
 #include "server/convert/cursor.h"
 #include "server/convert/filter.h"
@@ -22,8 +23,6 @@ namespace {
 // Size of a reply. Larger ones would not be faster, and each is held twice until it is written.
 constexpr int64_t kReplyBytesMax = 1 << 20;
 constexpr int64_t kLargerReply = 4;  // times the one that was too small for its first row
-// Part of a reply in addition to its rows: the cursor with a text id, tags, lengths.
-constexpr int64_t kFrameBytes = 1024;
 // Rows that one turn on the read pool looks at, so that a scan that skips many rows does not keep
 // a thread: about 20 ms.
 constexpr int64_t kRowsExaminedMax = 1 << 20;
@@ -57,11 +56,8 @@ class Scan final : public ActiveCall {
     }
     if (request_->has_rows_max()) left_ = request_->rows_max();
     if (left_ < 1) return MustBe("rows_max", "0", "at least 1");
-    parts_ = PartsFromProto(*request_, call_.state()->limits());
+    ABSL_RETURN_IF_ERROR(rows_.Begin(*request_, named_.get(), call_.state()->limits()));
     ABSL_RETURN_IF_ERROR(SetFilter());
-    if (request_->attributes_size() > 0) {
-      return absl::UnimplementedError("attributes: not returned by a scan yet");
-    }
     if (request_->has_cursor()) ABSL_RETURN_IF_ERROR(BeginAtCursor());
     // The epoch of a cursor was reached already, and a larger min_epoch was refused.
     if (!request_->has_min_epoch() || request_->has_cursor()) return Begin();
@@ -132,8 +128,8 @@ class Scan final : public ActiveCall {
     rows_count_ = at_->rows_count();
     if (filter_.has_value()) {
       ABSL_ASSIGN_OR_RETURN(const ChosenRows chosen, ChooseRows(*named_, *filter_, at_, call_));
-      rows_ = chosen.rows;
-      ABSL_ASSIGN_OR_RETURN(rows_count_, named_->collection->CountRows(at_.get(), *rows_));
+      chosen_ = chosen.rows;
+      ABSL_ASSIGN_OR_RETURN(rows_count_, named_->collection->CountRows(at_.get(), *chosen_));
     }
     if (!after_.has_value() || position_ < rows_count_) return absl::OkStatus();
     return ArgumentError("cursor",
@@ -180,8 +176,7 @@ class Scan final : public ActiveCall {
   absl::StatusOr<OrderedRows> ReadRows(const PinnedEpoch& at) {
     OrderedRead read = {.at = &at,
                         .after = after_,
-                        .filter = rows_.get(),
-                        .parts = parts_,
+                        .filter = chosen_.get(),
                         .rows_max = static_cast<int64_t>(std::min<uint64_t>(left_, kRowsMax)),
                         .rows_examined_max = kRowsExaminedMax};
     const int64_t bytes_max = call_.state()->limits().response_bytes_max;
@@ -190,8 +185,7 @@ class Scan final : public ActiveCall {
       call_.holds.reply = {};
       ABSL_ASSIGN_OR_RETURN(call_.holds.reply,
                             call_.state()->ledger().replies.Reserve(call_.caller(), bytes));
-      read.parts.bytes_max = bytes - kFrameBytes;
-      absl::StatusOr<OrderedRows> rows = named_->collection->ReadInOrder(read);
+      absl::StatusOr<OrderedRows> rows = rows_.Read(read, bytes);
       if (!absl::IsResourceExhausted(rows.status()) || bytes == bytes_max) return rows;
       read.rows_max = 1;
       bytes = std::min(kLargerReply * bytes, bytes_max);
@@ -206,7 +200,7 @@ class Scan final : public ActiveCall {
     left_ -= static_cast<uint64_t>(count);
     const bool follows = !rows.ended && position_ < rows_count_;
     ended_ = !follows || left_ == 0;
-    ToProto(named_->collection->spec(), parts_, rows.found, &response_);
+    rows_.ToProto(rows, &response_);
     response_.set_incarnation(named_->incarnation);
     response_.set_rows_count(static_cast<uint64_t>(rows_count_));
     if (follows) {
@@ -241,12 +235,12 @@ class Scan final : public ActiveCall {
   std::shared_ptr<NamedCollection> named_;
   std::optional<Filter> filter_;
   uint64_t fingerprint_ = 0;
-  RowParts parts_;
+  ScanRows rows_;
   std::optional<uint64_t> epoch_;
-  std::shared_ptr<const PinnedEpoch> at_;  // until the first turn
-  std::shared_ptr<const RowFilter> rows_;  // of filter_; null: all
-  int64_t rows_count_ = 0;                 // of the whole scan
-  int64_t position_ = 0;                   // rows of the scan that were read
+  std::shared_ptr<const PinnedEpoch> at_;    // until the first turn
+  std::shared_ptr<const RowFilter> chosen_;  // by filter_; null: all
+  int64_t rows_count_ = 0;                   // of the whole scan
+  int64_t position_ = 0;                     // rows of the scan that were read
   std::optional<Id> after_;
   uint64_t left_ = UINT64_MAX;  // maximum rows to send
   EpochHold hold_;

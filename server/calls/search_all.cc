@@ -94,6 +94,7 @@ class SearchAll final : public ActiveCall {
       request.set_k(static_cast<uint32_t>(std::min(rows_to_skip_, k_max)));
       request.clear_with_payload();
       request.clear_with_vectors();
+      request.clear_attributes();
       request.clear_with_digest();
       request.clear_verify();
     } else if (left_ < request.k()) {

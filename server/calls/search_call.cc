@@ -12,6 +12,7 @@
 #include "engine/base/status_macros.h"
 #include "server/calls/answer_check.h"
 #include "server/calls/await_epoch.h"
+#include "server/calls/neighbor_attributes.h"
 #include "server/convert/cursor.h"
 #include "server/convert/digest.h"
 #include "server/convert/filter.h"
@@ -37,6 +38,9 @@ struct Pending {
   int64_t position = 0;                // rows of the order before the answer
   int32_t k = 0;                       // requested from the engine
   RowParts parts;
+  NeighborAttributes attributes;
+  std::optional<TimePoint> deadline;
+  CancelFlag cancelled;
   SearchFacts facts;
   TimePoint begin;
   std::string caller;
@@ -118,6 +122,7 @@ absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending
   }
   SearchTicket& ticket = pending->ticket;
   ABSL_ASSIGN_OR_RETURN(ticket.request, FromProto(request, named.collection, limits));
+  ABSL_RETURN_IF_ERROR(pending->attributes.Begin(request, named.attributes.get(), &ticket.request));
   ABSL_ASSIGN_OR_RETURN(pending->output.holds->request, call.state()->ledger().requests.Reserve(
                                                             call.caller(), ticket.request.bytes()));
   ABSL_ASSIGN_OR_RETURN(ticket.priority, PriorityFromProto(request));
@@ -128,8 +133,8 @@ absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending
   }
   ABSL_RETURN_IF_ERROR(SetPage(request, limits, pending));
   ticket.caller = call.caller();
-  ticket.deadline = AnswerBy(call, pending->begin);
-  ticket.cancelled = call.cancelled();
+  ticket.deadline = pending->deadline = AnswerBy(call, pending->begin);
+  ticket.cancelled = pending->cancelled = call.cancelled();
   pending->parts = ticket.request.parts;
   pending->k = ticket.request.queries.front().k;
   pending->facts.queries = static_cast<int64_t>(ticket.request.queries.size());
@@ -258,16 +263,41 @@ void SetFacts(const Pending& pending, std::vector<ResultFacts> facts,
   }
 }
 
+// Releases the audit slot before calling `done`: the slot belongs to Core, which may be gone after
+// the call ends.
+void Fail(Pending* pending, absl::Status status) {
+  pending->audit = AuditDraw();
+  pending->output.holds->reply.Resize(0);
+  pending->done(std::move(status), pending->facts);
+}
+
+// Returns an error if the caller no longer waits for the reply.
+absl::Status CheckWanted(const Pending& pending) {
+  if (pending.deadline.has_value() && pending.state->clock().Now() >= *pending.deadline) {
+    return absl::DeadlineExceededError("the deadline passed while the attributes were read");
+  }
+  if (pending.cancelled->load()) return absl::CancelledError("the caller cancelled the search");
+  return absl::OkStatus();
+}
+
 void Reply(Pending* pending, SearchReply reply) {
   NoteReply(reply, &pending->facts);
   const int64_t bytes_read = reply.result.cost.bytes_read;
   pb::SearchResponse* const response = pending->output.response;
+  const auto still_wanted = [pending] { return CheckWanted(*pending); };
+  absl::Status read = pending->attributes.Find(reply, pending->state->limits(), still_wanted,
+                                               &pending->output.holds->reply);
+  if (!read.ok()) return Fail(pending, std::move(read));
   std::vector<ResultFacts> facts = FactsOf(*pending, reply);
   if (absl::Status kept = KeepEpoch(*pending, facts, reply); !kept.ok()) {
-    pending->output.holds->reply.Resize(0);
-    return pending->done(std::move(kept), pending->facts);
+    return Fail(pending, std::move(kept));
   }
   ToProto(pending->named->collection->spec(), pending->parts, std::move(reply), response);
+  read = pending->attributes.ToProto(still_wanted, response);
+  if (!read.ok()) {
+    response->Clear();
+    return Fail(pending, std::move(read));
+  }
   SetFacts(*pending, std::move(facts), response);
   response->set_incarnation(pending->named->incarnation);
   if (pending->with_digest) response->set_result_digest(ResultDigest(*response));
@@ -282,14 +312,6 @@ void Reply(Pending* pending, SearchReply reply) {
   pending->done(std::move(status), pending->facts);
 }
 
-// Releases the audit slot before calling `done`: the slot belongs to Core, which may be gone after
-// the call ends.
-void Fail(Pending* pending, absl::Status status) {
-  pending->audit = AuditDraw();
-  pending->output.holds->reply.Resize(0);
-  pending->done(std::move(status), pending->facts);
-}
-
 // Runs on the thread that answers the pass. Sends a single small answer immediately; the answers of
 // a shared pass are sent by workers.
 void OnAnswer(const std::shared_ptr<Pending>& pending, absl::StatusOr<SearchReply> answer) {
@@ -298,7 +320,7 @@ void OnAnswer(const std::shared_ptr<Pending>& pending, absl::StatusOr<SearchRepl
   pending->audit.Submit(*answer);
   const bool shared =
       answer->timing.batch_size > static_cast<int32_t>(answer->result.queries.size());
-  const int64_t bytes = NativeBytes(*answer);
+  const int64_t bytes = NativeBytes(*answer) + pending->attributes.BytesExpected(*answer);
   pending->output.holds->reply.Resize(bytes);
   if (!shared && bytes <= kInlineReplyBytesMax) return Reply(pending.get(), *std::move(answer));
   auto kept = std::make_shared<SearchReply>(*std::move(answer));

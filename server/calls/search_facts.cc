@@ -32,7 +32,8 @@ int64_t NativeBytes(const SearchReply& reply) {
   int64_t bytes = 0;
   for (const Neighbors& neighbors : reply.result.queries) {
     bytes += neighbors.ids.bytes() + static_cast<int64_t>(neighbors.scores.size() * sizeof(float)) +
-             static_cast<int64_t>(neighbors.rows.size()) + neighbors.payloads.value_bytes();
+             static_cast<int64_t>(neighbors.rows.size()) + neighbors.payloads.value_bytes() +
+             static_cast<int64_t>(neighbors.ordinals.size() * sizeof(uint32_t));
   }
   return bytes;
 }

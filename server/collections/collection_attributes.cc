@@ -59,6 +59,12 @@ absl::StatusOr<ChosenRows> CollectionAttributes::Choose(const Collection& collec
   return ChosenRows{.at = std::move(at), .rows = rows, .rows_count_max = rows->rows_count};
 }
 
+absl::StatusOr<RowReader> CollectionAttributes::FindRows(
+    const PinnedEpoch& /*held*/, absl::Span<const uint32_t> ordinals) const {
+  // The snapshot is later than the state, and so has every row of it, as long as it is held.
+  return RowReader::Find(columns_.Snapshot(), ordinals);
+}
+
 std::optional<ChosenRows> CollectionAttributes::FindKept(const Collection& collection,
                                                          const Filter& filter,
                                                          std::shared_ptr<const PinnedEpoch> at) {
@@ -130,7 +136,7 @@ absl::Status AttributeUpload::Append(const AttributeBlock& block) {
   ABSL_RETURN_IF_ERROR(builder_.Append(block));
   if (to_->schema().size() == 0) return absl::OkStatus();
   AttributeShared& shared = *to_->shared_;
-  const int64_t grown = 2 * builder_.bytes() - bytes_noted_;
+  const int64_t grown = builder_.bytes() + builder_.built_bytes_max() - bytes_noted_;
   const int64_t used = shared.memory_bytes += grown;
   bytes_noted_ += grown;
   if (used <= shared.memory_bytes_max || limit_ == AttributeLimit::kNotes) return absl::OkStatus();

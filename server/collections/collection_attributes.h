@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "engine/base/mutex.h"
 #include "nearfield/engine/bytes_column.h"
 #include "nearfield/engine/collection.h"
@@ -20,6 +21,7 @@
 #include "server/attributes/filter.h"
 #include "server/attributes/filter_cache.h"
 #include "server/attributes/ordinal_set.h"
+#include "server/attributes/row_reader.h"
 #include "server/attributes/schema.h"
 
 namespace nearfield::server {
@@ -72,6 +74,12 @@ class CollectionAttributes {
   // Returns the result of Choose if it is cached, else nullopt. Takes microseconds.
   std::optional<ChosenRows> FindKept(const Collection& collection, const Filter& filter,
                                      std::shared_ptr<const PinnedEpoch> at);
+
+  // Finds the rows with these ordinals, which the state `held` shows. Requires: the caller holds
+  // the state during the call; afterwards the reader does not need it. Errors: Internal (a row is
+  // missing).
+  absl::StatusOr<RowReader> FindRows(const PinnedEpoch& held,
+                                     absl::Span<const uint32_t> ordinals) const;
 
   // Merges the small chunks of uploads, and releases the memory and the ordinals of rows that no
   // held state shows any more. Runs in the background; polls `cancelled` between steps.

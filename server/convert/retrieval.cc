@@ -72,9 +72,8 @@ absl::Status AppendEncoded(const std::string& field, const pb::VectorBlock& bloc
 
 const char kSearchAdvice[] =
     "send fewer queries a request (SearchStream answers each by itself), or ask for a smaller k or "
-    "without vectors and "
-    "payloads";
-const char kFetchAdvice[] = "ask for fewer ids, or without vectors or payloads";
+    "without vectors, payloads and attributes";
+const char kFetchAdvice[] = "ask for fewer ids, or without vectors, payloads or attributes";
 const char kScanAdvice[] = "ask without vectors, payloads or attributes";
 
 absl::StatusOr<int32_t> KFromProto(bool present, uint32_t k, const RequestLimits& limits) {
@@ -202,6 +201,7 @@ int64_t ReplyBytesExpected(const SearchRequest& request, const RequestLimits& li
     const int64_t rows = std::max<int64_t>(1, stats.rows_count + stats.rows_deleted);
     neighbor_bytes += 2 * (stats.host_bytes / rows + 4);
   }
+  neighbor_bytes += request.attribute_bytes;
   const int64_t rows_bytes =
       CheckedMul(NeighborsMax(request, stats.rows_count), neighbor_bytes).value_or(INT64_MAX / 2);
   const auto results = static_cast<int64_t>(request.queries.size());
@@ -328,8 +328,8 @@ void ToProto(const CollectionSpec& spec, RowParts parts, const IdColumn& asked,
 }
 
 int64_t ReplyBytesMax(const CollectionSpec& spec, RowParts parts, const IdColumn& ids,
-                      const RequestLimits& limits) {
-  int64_t row_bytes = 4;
+                      int64_t attribute_bytes, const RequestLimits& limits) {
+  int64_t row_bytes = 4 + attribute_bytes;
   if (parts.vectors) row_bytes += int64_t{spec.dim} * BytesPerElement(spec.row_type);
   if (parts.payloads) row_bytes += limits.payload_bytes_max;
   const int64_t rows_bytes = CheckedMul(ids.size(), row_bytes).value_or(INT64_MAX / 2);

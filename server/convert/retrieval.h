@@ -37,7 +37,7 @@ absl::StatusOr<SearchRequest> FromProto(const pb::SearchRequest& request,
 // Returns the minimum bytes of the reply to `request` while the collection has `rows_count` rows.
 int64_t ReplyBytesMin(const SearchRequest& request, int64_t rows_count);
 // Returns the bytes to reserve for that reply: its maximum, but at most response_bytes_max. Text
-// ids and payloads are estimated as twice the collection's mean.
+// ids and payloads are estimated as twice the collection's mean, attributes by their types.
 int64_t ReplyBytesExpected(const SearchRequest& request, const RequestLimits& limits);
 // Returns ResourceExhausted with `advice` if a reply of `bytes` exceeds the limit.
 absl::Status CheckReplyBytes(int64_t bytes, const RequestLimits& limits, const std::string& advice);
@@ -70,8 +70,9 @@ void ToProto(const CollectionSpec& spec, RowParts parts, const FetchResult& foun
              pb::ScanResponse* response);
 // Returns the minimum bytes of the reply with these rows.
 int64_t ReplyBytesMin(const FetchResult& found);
-// Returns the maximum bytes of the reply to a fetch of `ids`.
+// Returns the maximum bytes of the reply to a fetch of `ids`. `attribute_bytes`: the maximum of one
+// row's attributes.
 int64_t ReplyBytesMax(const CollectionSpec& spec, RowParts parts, const IdColumn& ids,
-                      const RequestLimits& limits);
+                      int64_t attribute_bytes, const RequestLimits& limits);
 
 }  // namespace nearfield::server

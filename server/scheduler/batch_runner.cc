@@ -77,6 +77,7 @@ Pass RunPass(const PassBase& base, SearchTickets tickets) {
   for (const auto& ticket : pass.tickets) {
     const std::vector<Query>& queries = ticket->request.queries;
     batch.queries.insert(batch.queries.end(), queries.begin(), queries.end());
+    batch.parts.ordinals |= ticket->request.parts.ordinals;
   }
   batch.cancelled = [&base, &pass] { return NobodyWaits(*base.clock, pass.tickets); };
   const size_t queries_count = batch.queries.size();

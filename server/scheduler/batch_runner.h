@@ -26,7 +26,8 @@ struct PassBase {
 };
 
 // Searches for all tickets with one Engine::Search.
-// Requires: at least one ticket; all of the same collection, epoch and parts.
+// Requires: at least one ticket; all of the same collection, epoch and parts. Ordinals may differ:
+// all tickets get them if one of them needs them.
 Pass RunPass(const PassBase& base, SearchTickets tickets);
 
 // Returns true if the pass failed and a single ticket may be the cause. Then call RunHalves.

@@ -45,6 +45,7 @@ struct SearchRequest {
   std::vector<float> values;   // storage of all query vectors
   std::vector<Query> queries;  // their vectors are spans of `values`
   RowParts parts;
+  int64_t attribute_bytes = 0;  // expected bytes of the attributes of one neighbor in its reply
   int64_t reply_bytes_min = 0;  // minimum bytes of its reply
   bool few_rows = false;        // its filter matches so few rows that only these are scanned
 };

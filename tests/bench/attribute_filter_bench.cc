@@ -1,6 +1,7 @@
 // Measures filters over the attributes of many rows, on one core: the time for each kind of
-// condition, the time to build and merge the indexes, and the memory that these take. Compares each
-// answer with the slow filter, on a sample of blocks, before it times it.
+// condition, the time to read the attributes of rows, the time to build and merge the indexes, and
+// the memory that these take. Compares each answer with the slow filter or with the uploaded rows,
+// on a sample of blocks, before it times it.
 //   attribute_filter_bench [--tiny] [--rows=N] [--case=PART]
 #include <algorithm>
 #include <chrono>
@@ -19,6 +20,7 @@
 #include "server/attributes/evaluate.h"
 #include "server/attributes/filter_cache.h"
 #include "server/attributes/row_encoding.h"
+#include "server/attributes/row_reader.h"
 #include "tests/bench/fail.h"
 #include "tests/bench/options.h"
 #include "tests/bench/timing.h"
@@ -167,6 +169,7 @@ class Corpus {
         rows.push_back(DrawRow(random, row, options_.rows_count));
       if (IsChecked(begin)) Expect(rows, begin);
       const server::AttributeBlock block = server::BlockOf(schema_, rows);
+      if (IsChecked(begin)) checked_.emplace_back(begin, Encoded(block));
       auto start = std::chrono::steady_clock::now();
       if (!builder.Append(block).ok()) Fail("append");
       append_s += SecondsSince(start);
@@ -205,6 +208,29 @@ class Corpus {
         if (OrFail(server::Evaluate(filter, *snapshot, {})).size() != rows.size()) Fail(each.name);
       });
       Print(each.name, rows.size(), timing);
+    }
+  }
+
+  // Times the reading of all attributes of a few rows, and of many.
+  void RunReading() {
+    CheckValues(columns_);
+    const auto snapshot = columns_.Snapshot();
+    testing::Random random(4);
+    for (const int64_t count : {10, 1000}) {
+      std::vector<uint32_t> ordinals;
+      for (int64_t i = 0; i < count; ++i) {
+        ordinals.push_back(static_cast<uint32_t>(random.Between(0, options_.rows_count)));
+      }
+      int64_t values = 0;
+      const Timing timing = MedianOf(options_.repeats, [&](int) {
+        const server::RowReader rows = OrFail(server::RowReader::Find(snapshot, ordinals));
+        values = 0;
+        for (int32_t attribute = 0; attribute < schema_.size(); ++attribute) {
+          values += rows.Read(attribute, count).values.size();
+        }
+      });
+      if (values < count) Fail("read");
+      Print(absl::StrCat("all attributes of ", count), count, timing);
     }
   }
 
@@ -270,9 +296,30 @@ class Corpus {
       const server::Filter filter = OrFail(server::ValidateFilter(each.filter, schema_, {}));
       Check(each, OrFail(server::Evaluate(filter, *columns.Snapshot(), {})));
     }
+    CheckValues(columns);
   }
 
  private:
+  server::AttributeBlock ReadBlock(const server::AttributeColumns& columns, int64_t begin,
+                                   int64_t count) const {
+    std::vector<uint32_t> ordinals;
+    for (int64_t row = begin; row < begin + count; ++row)
+      ordinals.push_back(static_cast<uint32_t>(row));
+    return server::ReadAll(OrFail(server::RowReader::Find(columns.Snapshot(), ordinals)));
+  }
+  BytesColumn Encoded(const server::AttributeBlock& block) const {
+    return OrFail(server::EncodeRowAttributes(schema_, block, {}));
+  }
+  // Fails unless the rows of the checked blocks are those that were uploaded.
+  void CheckValues(const server::AttributeColumns& columns) const {
+    for (const auto& [begin, uploaded] : checked_) {
+      const BytesColumn read = Encoded(ReadBlock(columns, begin, uploaded.size()));
+      for (int64_t row = 0; row < uploaded.size(); ++row) {
+        if (read.at(row) != uploaded.at(row)) Fail("a row is not the one that was uploaded");
+      }
+    }
+  }
+
   static void Print(const std::string& name, int64_t rows, const Timing& timing) {
     std::printf("%-30s %12lld %10.1f %10.1f\n", name.c_str(), static_cast<long long>(rows),
                 timing.median_us, timing.p99_us);
@@ -300,6 +347,7 @@ class Corpus {
   const Options options_;
   const server::AttributeSchema schema_;
   std::vector<Case> cases_;
+  std::vector<std::pair<int64_t, BytesColumn>> checked_;  // first row and encoded rows of blocks
   server::AttributeColumns columns_{schema_};
 };
 
@@ -319,6 +367,7 @@ int main(int argc, char** argv) {
   nearfield::bench::Corpus corpus(options);
   corpus.Build();
   corpus.RunCases();
+  corpus.RunReading();
   corpus.RunScan();
   corpus.RunServing();
   corpus.RunMerges();

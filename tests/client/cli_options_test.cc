@@ -91,6 +91,24 @@ TEST_F(CliOptionsTest, AttributesStandBesideBinaryFiles) {
               Fails(2, HasSubstr("d declares none")));
 }
 
+TEST_F(CliOptionsTest, AttributesAreShown) {
+  FillBooks();
+  EXPECT_THAT(Run({"fetch", "books", "1", "2", "--no-payload", "--with-attributes",
+                   "made,year,tags", "--json"})
+                  .out,
+              AllOf(HasSubstr("\"attributes\":{\"year\":1999,\"tags\":[\"a\"],\"made\":null}}"),
+                    HasSubstr("\"attributes\":{\"year\":2020,\"tags\":null,"
+                              "\"made\":\"2024-05-17T09:30:00Z\"}}")));
+  EXPECT_THAT(server_.last<v1::FetchRequest>("Fetch").attributes(),
+              ElementsAre("made", "year", "tags"));
+  EXPECT_THAT(Run({"fetch", "books", "3", "--no-payload", "--with-attributes", "*"}).out,
+              AllOf(HasSubstr("id  year  tags  made  good\n"), HasSubstr("3         []")));
+  EXPECT_THAT(Run({"search", "books", "--id", "1", "--all", "--with-attributes", "year", "--json"}),
+              Prints(HasSubstr("\"attributes\":{\"year\":2020}")));
+  EXPECT_THAT(Run({"search", "books", "--id", "1", "--with-attributes", "year,*"}),
+              Fails(3, HasSubstr("attributes[1]")));
+}
+
 TEST_F(CliOptionsTest, AFilterReachesEachCommandThatTakesOne) {
   FillBooks();
   const std::string filter = "year >= 2000 and not tags any ('x') or id in (7)";

@@ -295,6 +295,14 @@ TEST_F(ClientTest, MalformedRepliesAreErrors) {
       [](auto* reply) { reply->mutable_results(0)->mutable_ids()->add_texts("x"); },
       [](auto* reply) { reply->mutable_results(0)->add_payloads("x"); },
       [](auto* reply) { reply->mutable_results(0)->mutable_vectors()->set_data("abc"); },
+      [](auto* reply) { reply->mutable_results(0)->add_attributes(); },  // no values
+      [](auto* reply) { reply->mutable_results(0)->add_attributes()->set_presence("abc"); },
+      [](auto* reply) { reply->mutable_results(0)->add_attributes()->add_list_sizes(0); },
+      [](auto* reply) {
+        v1::AttributeColumn* column = reply->mutable_results(0)->add_attributes();
+        column->set_presence(std::string(1, '\0'));
+        column->mutable_values()->add_int64_values(1);
+      },
       [](auto* reply) {
         reply->mutable_results(0)->mutable_vectors()->set_dtype(v1::DATA_TYPE_FLOAT32);
         reply->mutable_results(0)->mutable_vectors()->set_data("abc");

@@ -74,6 +74,25 @@ TEST(SearchOutput, AJsonLineIsOneJsonValue) {
   EXPECT_THAT(line, HasSubstr("\"verified\":false"));
 }
 
+TEST(SearchOutput, AttributesAreShown) {
+  QueryAnswer answer{.epoch = 7, .neighbors = TwoNeighbors()};
+  answer.neighbors.attributes = {
+      {.attribute = "year", .values = std::vector<int64_t>{1999}, .presence = {false, true}},
+      {.attribute = "tags",
+       .values = std::vector<std::string>{"b", "a\x1b"},
+       .presence = {},
+       .list_sizes = {2, 0}}};
+  const SearchCost cost;
+  const SearchReport report = {.label = "query 0", .answer = &answer, .cost = &cost};
+  EXPECT_THAT(FormatReport(report, {.json = true}),
+              AllOf(HasSubstr("\"attributes\":{\"year\":null,\"tags\":[\"b\",\"a\\u001b\"]}}"),
+                    HasSubstr("\"attributes\":{\"year\":1999,\"tags\":[]}}")));
+  const std::string text = FormatReport(report, {});
+  EXPECT_THAT(text, HasSubstr("#  id   score  year  tags"));
+  EXPECT_THAT(text, HasSubstr("1  a\"b    0.5        [\"b\",\"a\\u001b\"]"));
+  EXPECT_THAT(text, HasSubstr("2  c     -inf  1999  []"));
+}
+
 TEST(SearchOutput, AnExplanationNamesThePathAndTheShareOfTheReadLimit) {
   SearchCost cost{.queue_us = 5,
                   .device_us = 250,

@@ -153,6 +153,34 @@ TEST_F(SearchOptionsTest, EveryOtherCallAsksForWhatItsOptionsSay) {
   EXPECT_FALSE(remove.has_ids());
 }
 
+TEST_F(SearchOptionsTest, AttributesComeBack) {
+  const auto expect_years = [](const std::vector<AttributeColumn>& columns, size_t count) {
+    ASSERT_THAT(columns, SizeIs(2));
+    EXPECT_EQ(columns[0].attribute, "year");
+    EXPECT_EQ(columns[0].values, AttributeValues(std::vector<int64_t>(count, 2020)));
+    EXPECT_THAT(columns[0].presence, IsEmpty());
+    EXPECT_EQ(columns[1].attribute, "tags");
+    EXPECT_EQ(Count(columns[1].values), 0u);
+    EXPECT_EQ(columns[1].presence, std::vector<bool>(count, false));
+  };
+  ASSERT_OK_AND_ASSIGN(const auto answer,
+                       client_.Search("c", query_, {.k = 3, .attributes = {"tags", "year"}}));
+  expect_years(answer.results[0].attributes, 3);
+  ASSERT_OK_AND_ASSIGN(const auto none, client_.Search("c", query_, {.k = 3}));
+  EXPECT_THAT(none.results[0].attributes, IsEmpty());
+  ASSERT_OK_AND_ASSIGN(const auto fetched,
+                       client_.Fetch("c", std::vector<uint64_t>{1, 99, 2}, {.attributes = {"*"}}));
+  expect_years(fetched.attributes, 2);
+  ASSERT_OK_AND_ASSIGN(auto pages,
+                       client_.SearchAll("c", query_, {.search = {.k = 4, .attributes = {"*"}}}));
+  for (const size_t rows : {4, 4, 1}) {
+    ASSERT_OK_AND_ASSIGN(const auto page, pages.Next());
+    expect_years(page->results[0].attributes, rows);
+  }
+  EXPECT_THAT(client_.Search("c", query_, {.attributes = {"\xff"}}),
+              StatusIs(kInvalidArgument, HasSubstr("attributes")));
+}
+
 TEST_F(SearchOptionsTest, AFilterThatCannotBeSentIsRefusedBeforeAnythingIs) {
   const Filter bad = Filter::Equal("year", "\xff");
   SearchOptions options;

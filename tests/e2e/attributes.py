@@ -53,6 +53,23 @@ def columns(pb: SimpleNamespace, rows: list[dict]) -> list:
     return result
 
 
+def rows_of(columns, count: int) -> list[dict]:
+    """Returns the rows of returned columns: the inverse of columns()."""
+    rows: list[dict] = [{} for _ in range(count)]
+    for column in columns:
+        name, bits = column.attribute, column.presence
+        if column.HasField("presence"):
+            assert len(bits) == -(-count // 8) and int.from_bytes(bits, "little") >> count == 0
+        values = iter(getattr(column.values, f"{MEMBER[TYPES[name]]}_values"))
+        sizes = iter(column.list_sizes)
+        for place, row in enumerate(rows):
+            if column.HasField("presence") and not bits[place // 8] >> place % 8 & 1:
+                continue
+            row[name] = [next(values) for _ in range(next(sizes))] if name in LISTS else next(values)
+        assert next(values, None) is None and next(sizes, None) is None
+    return rows
+
+
 def draw_filter(draw: random.Random, ids: list[int], depth: int = 3) -> tuple:
     """Draws a filter as nested tuples, which to_proto and passes read."""
     if depth > 1 and draw.random() < 0.6:

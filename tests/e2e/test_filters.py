@@ -63,8 +63,9 @@ class Library:
             tree = attributes.draw_filter(self.draw, list(self.vectors) + [10**9])
             ids, query, k = self.passing(tree), self.query(), self.draw.randint(1, 40)
             proto = attributes.to_proto(self.pb, tree)
-            reply = self.client.search(self.name, query, k, filter=proto)
+            reply = self.client.search(self.name, query, k, filter=proto, attributes=["*"])
             assert self.client.answer(reply.results[0]) == self.best(query, ids, k), tree
+            self.check_attributes(reply.results[0].ids.numbers, reply.results[0].attributes)
             assert reply.results[0].matched_rows == len(ids)
             count = retrieval.Count(self.pb.CountRequest(collection=self.name, filter=proto), timeout=60)
             assert (count.rows_count, count.epoch) == (len(ids), reply.epoch)
@@ -72,6 +73,16 @@ class Library:
             collection=self.name, query=self.client.query(query), k=k, filter=proto, epoch=reply.epoch,
             claim=self.pb.QueryResult(ids=reply.results[0].ids, scores=reply.results[0].scores)), timeout=60)
         assert verdict.equal and verdict.rows_checked == len(ids)
+
+    def check_attributes(self, ids, columns, names=tuple(attributes.TYPES)) -> None:
+        """The returned values are the uploaded ones: repr distinguishes -0 from 0, too."""
+        assert [each.attribute for each in columns] == list(names)
+        expected = [{name: self.rows[each][name] for name in names if name in self.rows[each]} for each in ids]
+        assert repr(attributes.rows_of(columns, len(ids))) == repr(expected)
+
+    def fetch(self, ids: list[int], names: list[str]):
+        return self.client.server.retrieval.Fetch(self.pb.FetchRequest(
+            collection=self.name, ids=self.client.ids(ids), attributes=names), timeout=60)
 
     def delete(self, tree: tuple) -> None:
         ids = self.passing(tree)
@@ -119,6 +130,22 @@ def test_attributes_survive_a_kill(start, library, api, tmp_path):
     books.check(30)
     books.upload(list(range(340, 400)))
     books.check(10)
+
+
+def test_rows_come_back_with_their_attributes(start, library, api, refused, tmp_path):
+    kept = str(tmp_path / "kept")
+    server = start("--data-dir", kept)
+    books = library(server)
+    books.upload(list(range(300)))
+    books.upload(list(range(100, 200)))
+    found = books.fetch([150, 7, 1000, 299], ["tags", "price"])
+    books.check_attributes(list(found.ids.numbers), found.attributes, ("price", "tags"))
+    assert list(found.ids.numbers) == [150, 7, 299] and not books.fetch([7], []).attributes
+    refused(INVALID, lambda: books.fetch([7], ["price", "colour"]), "attributes[1]", "colour")
+    server.kill()
+    books.client = api(start("--data-dir", kept))
+    found = books.fetch(list(range(300)), ["*"])
+    books.check_attributes(list(found.ids.numbers), found.attributes)
 
 
 def test_bad_attributes_and_filters_are_named(start, library, refused):

@@ -1,8 +1,9 @@
 // Takes arbitrary bytes as the stored attributes of a row, preceded by bytes that define the
 // schema. They must be refused, or equal the encoder's output for the values that they hold, and
-// those values can be indexed.
+// those values can be indexed and read back.
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/attributes/chunk.h"
 #include "server/attributes/row_encoding.h"
+#include "server/attributes/row_reader.h"
 #include "tests/fuzz/require.h"
 
 namespace nearfield::server {
@@ -46,6 +48,17 @@ void Run(std::string_view input) {
   Require(builder.Append(*block).ok());
   const auto chunks = builder.Build(0);
   Require(chunks.ok() && chunks->size() == 1 && (*chunks)[0]->rows_count() == 1);
+  AttributeSnapshot snapshot = {.schema = std::make_shared<AttributeSchema>(schema),
+                                .chunks = *chunks};
+  const auto found =
+      RowReader::Find(std::make_shared<AttributeSnapshot>(std::move(snapshot)), {0});
+  Require(found.ok());
+  AttributeBlock read = {.rows_count = 1, .columns = {}};
+  for (int32_t attribute = 0; attribute < schema.size(); ++attribute) {
+    read.columns.push_back(found->Read(attribute, 1));
+  }
+  const auto again = EncodeRowAttributes(schema, read, {.row_bytes_max = 1 << 30});
+  Require(again.ok() && again->at(0) == row);
 }
 
 }  // namespace

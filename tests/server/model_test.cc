@@ -214,28 +214,49 @@ class CatalogModelTest : public ::testing::Test {
       EXPECT_EQ(*named_->collection->CountRows(at.get(), *chosen.rows),
                 static_cast<int64_t>(passing.size()));
     }
+    if (at == nullptr) at = named_->collection->PinEpoch();
     SearchBatch batch;
     batch.queries = {query};
     batch.at = at;
+    batch.parts.ordinals = true;
     ASSERT_OK_AND_ASSIGN(const auto result, engine_->Search(*named_->collection, batch));
     EXPECT_EQ(result.epoch, state.model.epoch);
     const bool passes_itself =
         query.row_id && std::find(passing.begin(), passing.end(), *query.row_id) != passing.end();
     EXPECT_EQ(result.queries[0].matched_rows,
               static_cast<int64_t>(passing.size()) - (passes_itself ? 1 : 0));
-    ASSERT_THAT(result.queries[0], BytesEqual(state.model.Answer(passing, query)));
+    const Neighbors& neighbors = result.queries[0];
+    ASSERT_THAT(neighbors, BytesEqual(state.model.Answer(passing, query)));
+    ExpectAttributes(*at, neighbors.ids, neighbors.ordinals, state.model);
+  }
+
+  // Expects the attributes that the model has for these rows.
+  void ExpectAttributes(const PinnedEpoch& at, const IdColumn& ids,
+                        const std::vector<uint32_t>& ordinals, const RowModel& model) {
+    std::vector<PlainRow> expected;
+    for (int64_t i = 0; i < ids.size(); ++i) {
+      expected.push_back(model.rows.at(ids.at(i)).attributes);
+    }
+    ASSERT_OK_AND_ASSIGN(const RowReader rows, named_->attributes->FindRows(at, ordinals));
+    ExpectSameBits(ReadAll(rows), BlockOf(schema_, expected));
   }
 
   void Fetch() {
+    const bool earlier = !held_.empty() && random_.OneIn(2);
+    const Held state =
+        earlier ? held_.front() : Held{.at = named_->collection->PinEpoch(), .model = model_};
     IdColumn ids;
     for (int i = 0; i < 20; ++i)
       ids.AppendNumber(static_cast<uint64_t>(random_.Between(0, kIdsMax)));
-    ASSERT_OK_AND_ASSIGN(const auto found,
-                         named_->collection->Fetch(ids, {.vectors = true, .payloads = true}));
+    ASSERT_OK_AND_ASSIGN(
+        const auto found,
+        named_->collection->Fetch(state.at.get(), ids,
+                                  {.vectors = true, .payloads = true, .ordinals = true}));
+    EXPECT_EQ(found.epoch, state.model.epoch);
     int64_t place = 0;
     for (int64_t i = 0; i < ids.size(); ++i) {
-      const auto row = model_.rows.find(ids.at(i));
-      if (row == model_.rows.end()) continue;
+      const auto row = state.model.rows.find(ids.at(i));
+      if (row == state.model.rows.end()) continue;
       ASSERT_LT(place, found.ids.size());
       EXPECT_EQ(found.ids.Compare(place, ids, i), 0);
       EXPECT_EQ(found.payloads.at(place), row->second.payload);
@@ -245,6 +266,7 @@ class CatalogModelTest : public ::testing::Test {
       ++place;
     }
     EXPECT_EQ(place, found.ids.size());
+    ExpectAttributes(*state.at, found.ids, found.ordinals, state.model);
   }
 
   // Reads a state in the order of the ids, in pieces of random sizes.
@@ -253,7 +275,8 @@ class CatalogModelTest : public ::testing::Test {
     const Held state =
         earlier ? held_[static_cast<size_t>(random_.Between(0, static_cast<int64_t>(held_.size())))]
                 : Held{.at = named_->collection->PinEpoch(), .model = model_};
-    OrderedRead read = {.at = state.at.get(), .parts = {.vectors = true, .payloads = true}};
+    OrderedRead read = {.at = state.at.get(),
+                        .parts = {.vectors = true, .payloads = true, .ordinals = true}};
     std::vector<Id> passing = state.model.Ids();
     std::shared_ptr<const RowFilter> filter;
     if (random_.OneIn(2)) {
@@ -278,6 +301,7 @@ class CatalogModelTest : public ::testing::Test {
                               kDim * sizeof(float)),
                   0);
       }
+      ExpectAttributes(*state.at, piece.found.ids, piece.found.ordinals, state.model);
       read.after = piece.last;
       ended = piece.ended;
     }

@@ -50,8 +50,10 @@ class ForwardingCollection : public Collection {
   absl::StatusOr<CompactionResult> Compact(const CompactionOptions& options) override {
     return target_->Compact(options);
   }
-  absl::StatusOr<FetchResult> Fetch(const IdColumn& ids, RowParts parts) const override {
-    return target_->Fetch(ids, parts);
+  using Collection::Fetch;
+  absl::StatusOr<FetchResult> Fetch(const PinnedEpoch* at, const IdColumn& ids,
+                                    RowParts parts) const override {
+    return target_->Fetch(at, ids, parts);
   }
   absl::StatusOr<OrderedRows> ReadInOrder(const OrderedRead& read) const override {
     return target_->ReadInOrder(read);

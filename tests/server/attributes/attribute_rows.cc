@@ -139,6 +139,33 @@ AttributeBlock BlockOf(const AttributeSchema& schema, absl::Span<const PlainRow>
   return block;
 }
 
+void ExpectSameBits(const AttributeBlock& a, const AttributeBlock& b) {
+  ASSERT_EQ(a.rows_count, b.rows_count);
+  ASSERT_EQ(a.columns.size(), b.columns.size());
+  for (size_t i = 0; i < a.columns.size(); ++i) {
+    const ValueColumn& values = a.columns[i].values;
+    EXPECT_EQ(a.columns[i].present, b.columns[i].present);
+    EXPECT_EQ(a.columns[i].list_sizes, b.columns[i].list_sizes);
+    ASSERT_EQ(values.size(), b.columns[i].values.size());
+    ASSERT_EQ(values.type(), b.columns[i].values.type());
+    for (int64_t value = 0; value < values.size(); ++value) {
+      if (values.is_keyword()) {
+        EXPECT_EQ(values.keyword(value), b.columns[i].values.keyword(value));
+      } else {
+        EXPECT_EQ(values.bits(value), b.columns[i].values.bits(value));
+      }
+    }
+  }
+}
+
+AttributeBlock ReadAll(const RowReader& rows) {
+  AttributeBlock block = {.rows_count = rows.rows_count(), .columns = {}};
+  for (int32_t attribute = 0; attribute < rows.schema().size(); ++attribute) {
+    block.columns.push_back(rows.Read(attribute, rows.rows_count()));
+  }
+  return block;
+}
+
 bool Passes(const FilterTree& filter, const std::vector<AttributeSpec>& specs, const PlainRow& row,
             uint64_t id) {
   return RowCheck{filter, specs, row, id}.Passes(0);

@@ -13,6 +13,7 @@
 #include "server/attributes/columns.h"
 #include "server/attributes/evaluate.h"
 #include "server/attributes/filter_tree.h"
+#include "server/attributes/row_reader.h"
 #include "tests/testing/random.h"
 #include "tests/testing/row_model.h"
 
@@ -32,6 +33,12 @@ std::vector<PlainRow> RandomRows(testing::Random& random, const std::vector<Attr
 
 // Returns the rows as a block.
 AttributeBlock BlockOf(const AttributeSchema& schema, absl::Span<const PlainRow> rows);
+
+// Expects that the blocks have the same values, to the bit.
+void ExpectSameBits(const AttributeBlock& a, const AttributeBlock& b);
+
+// Returns all attributes of the reader's rows.
+AttributeBlock ReadAll(const RowReader& rows);
 
 // Returns true if the row with this id passes. Evaluates every value, as the contract defines it.
 bool Passes(const FilterTree& filter, const std::vector<AttributeSpec>& specs, const PlainRow& row,

@@ -265,8 +265,13 @@ class Collection {
   // the copy in addition to the rows), Cancelled, Unavailable (device lost).
   virtual absl::StatusOr<CompactionResult> Compact(const CompactionOptions& options) = 0;
 
-  // Returns rows by id. Errors: InvalidArgument (id type), Unavailable (device lost).
-  virtual absl::StatusOr<FetchResult> Fetch(const IdColumn& ids, RowParts parts) const = 0;
+  // Returns rows of `at` (null: the current state) by id. Errors: InvalidArgument (an epoch of
+  // another collection, or the type of the ids), Unavailable (device lost).
+  virtual absl::StatusOr<FetchResult> Fetch(const PinnedEpoch* at, const IdColumn& ids,
+                                            RowParts parts) const = 0;
+  absl::StatusOr<FetchResult> Fetch(const IdColumn& ids, RowParts parts) const {
+    return Fetch(nullptr, ids, parts);
+  }
 
   // Returns the live rows of one state that follow an id. Reads with `last` of the read before
   // return every row once. Cost: a binary search in each generation, then one step for each row

@@ -121,8 +121,9 @@ struct SearchBatch {
 struct Neighbors {
   IdColumn ids;
   std::vector<float> scores;
-  std::vector<uint8_t> rows;  // [scores.size(), dim] in the row type, if requested
-  BytesColumn payloads;       // one value per neighbor, if requested
+  std::vector<uint8_t> rows;       // [scores.size(), dim] in the row type, if requested
+  BytesColumn payloads;            // one value per neighbor, if requested
+  std::vector<uint32_t> ordinals;  // one per neighbor, if requested: see FetchResult
   // Rows that would be in the answer with unlimited k and without score_threshold: those that the
   // filter chose (without a filter, all live rows), except the row of a query by id.
   int64_t matched_rows = 0;

@@ -35,6 +35,8 @@ struct SearchOptions {
   uint32_t k = 10;
   bool with_payload = false;
   bool with_vectors = false;
+  // Names of declared attributes to return, each at most once; or only "*" for all of them.
+  std::vector<std::string> attributes = {};
   std::optional<Filter> filter;          // only rows that pass are in the answer
   std::optional<float> score_threshold;  // only neighbors with at least this score; not NaN
   // Wait for this epoch of the collection: read your writes. Errors: FailedPrecondition (not
@@ -62,7 +64,10 @@ struct Neighbors {
   IdColumn ids;
   std::vector<float> scores;          // higher is better; infinities are legal
   std::vector<std::string> payloads;  // with_payload: one per neighbor, empty if the row has none
-  EncodedVectors vectors;   // with_vectors: one row per neighbor, in the collection's dtype
+  EncodedVectors vectors;  // with_vectors: one row per neighbor, in the collection's dtype
+  // SearchOptions::attributes: a column for each, in the order of the collection's declaration,
+  // with one row per neighbor. A column without any value has integers, whatever its type is.
+  std::vector<AttributeColumn> attributes;
   std::string next_cursor;  // if requested; empty: no row follows, or `cut` is set
   // Rows follow, but beyond Limits::page_rows_max, so Search returns no cursor to them: use
   // SearchAll.
@@ -121,8 +126,9 @@ struct SearchAllOptions {
 struct FetchOptions {
   bool with_payload = true;
   bool with_vectors = true;
-  std::optional<uint64_t> min_epoch;    // as in a search
-  std::optional<uint64_t> incarnation;  // as in a search
+  std::vector<std::string> attributes = {};  // as in a search
+  std::optional<uint64_t> min_epoch;         // as in a search
+  std::optional<uint64_t> incarnation;       // as in a search
   std::optional<std::chrono::milliseconds> deadline;
 };
 
@@ -131,8 +137,9 @@ struct FetchAnswer {
   uint64_t epoch = 0;
   uint64_t incarnation = 0;  // of the epoch
   IdColumn ids;
-  EncodedVectors vectors;             // with_vectors: one per row
-  std::vector<std::string> payloads;  // with_payload: one per row
+  EncodedVectors vectors;                   // with_vectors: one per row
+  std::vector<std::string> payloads;        // with_payload: one per row
+  std::vector<AttributeColumn> attributes;  // as in Neighbors, with one row per row found
   IdColumn missing;
 };
 
@@ -140,13 +147,12 @@ struct FetchAnswer {
 struct ScanOptions {
   bool with_payload = true;
   bool with_vectors = true;
-  // Names of declared attributes to return with each row; or only "*": all of them.
-  std::vector<std::string> attributes;
-  std::optional<Filter> filter;         // only rows that pass
-  std::optional<uint64_t> min_epoch;    // as in a search
-  std::optional<uint64_t> incarnation;  // as in a search
-  std::string cursor;                   // ScanPage::next_cursor; empty: start at the first row
-  std::optional<uint64_t> rows_max;     // at least 1; absent: all
+  std::vector<std::string> attributes = {};  // as in a search
+  std::optional<Filter> filter;              // only rows that pass
+  std::optional<uint64_t> min_epoch;         // as in a search
+  std::optional<uint64_t> incarnation;       // as in a search
+  std::string cursor;                        // ScanPage::next_cursor; empty: start at the first row
+  std::optional<uint64_t> rows_max;          // at least 1; absent: all
   std::optional<std::chrono::milliseconds> deadline;  // of the whole scan; absent: none
 };
 
@@ -157,7 +163,7 @@ struct ScanPage {
   IdColumn ids;
   EncodedVectors vectors;                   // with_vectors: one per row, in the collection's dtype
   std::vector<std::string> payloads;        // with_payload: one per row, empty if the row has none
-  std::vector<AttributeColumn> attributes;  // that were asked for
+  std::vector<AttributeColumn> attributes;  // as in Neighbors, with one row per row of the page
   std::string next_cursor;                  // empty: no row follows
   uint64_t rows_count = 0;                  // of the whole scan
 };

@@ -1,0 +1,27 @@
+// Conversion of returned attributes from proto.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "nearfield/client/attributes.h"
+#include "nearfield/v1/common.pb.h"
+
+namespace nearfield::client {
+
+using AttributeColumnProtos = google::protobuf::RepeatedPtrField<v1::AttributeColumn>;
+
+// Moves the columns of `rows_count` rows out of the messages. Errors: Internal (the counts of a
+// column do not match).
+absl::StatusOr<std::vector<AttributeColumn>> TakeColumns(AttributeColumnProtos* protos,
+                                                         size_t rows_count);
+
+// Adds the names of the attributes that a request wants. Errors: InvalidArgument (not UTF-8).
+absl::Status AddNames(std::span<const std::string> attributes,
+                      google::protobuf::RepeatedPtrField<std::string>* names);
+
+}  // namespace nearfield::client
