@@ -272,8 +272,7 @@ void AddUploadCommand(CLI::App& app, const GlobalOptions& global, Action* action
   command->add_option(
       "--ids", source.ids_path,
       "Ids, one a row: a text with one a line, .jsonl, or .npy of uint64 [0, 1, 2, ...]");
-  command->add_option("--payloads", source.payloads_path,
-                      "Payloads: .jsonl, one JSON object a row");
+  command->add_option("--payloads", source.payloads_path, "Payloads: .jsonl, one JSON value a row");
   command->add_option("--id-field", source.id_field,
                       "Take the ids from this member of the payloads");
   command->add_option("--attributes", source.attributes_path,
@@ -307,8 +306,10 @@ void AddUploadCommand(CLI::App& app, const GlobalOptions& global, Action* action
       "  .fvecs  rows of int32 dim and float32 values\n"
       "  .jsonl  {\"id\": 7, \"vector\": [0.1, ...], \"payload\": {\"title\": \"...\"}} a line; id "
       "and payload may be\n"
-      "          absent; a payload that is a string is stored as its text, any other as compact "
-      "JSON;\n"
+      "          absent; a payload that is a string is stored as its text, {\"$base64\": \"...\"} "
+      "as "
+      "the bytes\n"
+      "          that it encodes, any other as compact JSON;\n"
       "          attributes are next to them: {..., \"year\": 2020, \"tags\": [\"a\"], \"made\": "
       "\"2024-05-17T09:30:00Z\"}\n"
       "\n"

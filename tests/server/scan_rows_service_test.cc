@@ -135,6 +135,13 @@ class ScanRowsServiceTest : public PagesServiceTest {
         server_->service().Scan(call.get(), std::make_shared<const pb::ScanRequest>(request)));
     return call;
   }
+  // Windows that grow with the link would accept every reply.
+  std::unique_ptr<pb::Retrieval::Stub> StubWithFixedWindows() {
+    grpc::ChannelArguments fixed_windows;
+    fixed_windows.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+    return pb::Retrieval::NewStub(grpc::CreateCustomChannel(
+        server_->address(), grpc::InsecureChannelCredentials(), fixed_windows));
+  }
   ByteAccount& replies() { return server_->state().ledger().replies; }
   void AwaitNothingHeld() {
     const MemoryLedger& ledger = server_->state().ledger();
@@ -343,7 +350,7 @@ TEST_F(ScanRowsServiceTest, WrongRequestsAreRefused) {
   pb::ScanRequest later = After(Scan().replies[0]);
   later.set_min_epoch(99);
   EXPECT_THAT(Scan(later).status,
-              RefusedWith(kInvalidArgument, "min_epoch = 99", "the cursor is of epoch"));
+              RefusedWith(kInvalidArgument, "min_epoch: 99", "the cursor is of epoch"));
   later.set_min_epoch(1);
   EXPECT_OK(Scan(later).status);
   AwaitNothingHeld();
@@ -401,7 +408,7 @@ TEST_F(ScanRowsServiceTest, ARowLargerThanAReplyGetsALargerReply) {
   ASSERT_OK(CreateCollection("c", 1));
   const std::string payload(3 << 20, 'x');
   ASSERT_OK(UploadRange(0, 2, payload));
-  ASSERT_OK(UploadRange(2, 3, "small"));
+  ASSERT_OK(UploadRange(2, 1, "small"));
   const Scanned scanned = Scan();
   ASSERT_OK(scanned.status);
   ASSERT_EQ(scanned.rows().size(), 3u);
@@ -512,10 +519,7 @@ TEST_F(ScanRowsServiceTest, ACancelledScanHoldsNothing) {
 TEST_F(ScanRowsServiceTest, AScanThatNobodyReadsIsCancelled) {
   Set(settings_.reply_unread_ms, "50");
   ServeRange(3000);
-  grpc::ChannelArguments fixed_windows;  // windows that grow would accept every reply
-  fixed_windows.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  const auto unread = pb::Retrieval::NewStub(grpc::CreateCustomChannel(
-      server_->address(), grpc::InsecureChannelCredentials(), fixed_windows));
+  const auto unread = StubWithFixedWindows();
   grpc::ClientContext context;
   const auto stream = unread->Scan(&context, Of("c"));
   while (server_->state().unread_replies().cancelled_count() == 0) std::this_thread::yield();
@@ -528,9 +532,10 @@ TEST_F(ScanRowsServiceTest, AScanThatNobodyReadsIsCancelled) {
 
 TEST_F(ScanRowsServiceTest, TheDrainEndsAScan) {
   Set(settings_.drain_ms, "20");
-  ServeRange(1500);
+  ServeRange(3000);
+  const auto unread = StubWithFixedWindows();
   grpc::ClientContext context;
-  const auto stream = retrieval_->Scan(&context, Of("c"));
+  const auto stream = unread->Scan(&context, Of("c"));
   pb::ScanResponse reply;
   ASSERT_TRUE(stream->Read(&reply));
   auto here = ScanHere();  // its second reply is not taken before the drain is over
