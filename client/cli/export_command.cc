@@ -27,7 +27,7 @@ struct ExportArguments {
   std::optional<uint64_t> min_epoch;
 };
 
-// What an export has written.
+// The result of an export.
 struct Exported {
   uint64_t epoch = 0;
   uint64_t rows_count = 0;

@@ -192,7 +192,7 @@ class Scan final : public ActiveCall {
     }
   }
 
-  // Moves behind `rows` and makes the message of them.
+  // Moves past `rows` and makes the message of them.
   absl::Status SetReply(const OrderedRows& rows) {
     const int64_t count = rows.found.ids.size();
     if (rows.last.has_value()) after_ = rows.last;
