@@ -1,6 +1,7 @@
 #include "server/calls/direct_call.h"
 #include "server/calls/local_service.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -67,7 +68,10 @@ absl::Status FetchRows(const Core& core, Call& call, const pb::FetchRequest& req
   ABSL_RETURN_IF_ERROR(CheckReplyBytes(ReplyBytesMin(found), limits, kFetchAdvice));
   if (!wanted.empty()) {
     ABSL_ASSIGN_OR_RETURN(const RowReader rows, named->attributes->FindRows(*at, found.ordinals));
-    ABSL_RETURN_IF_ERROR(CheckReplyBytes(ColumnBytes(rows, wanted).wire, limits, kFetchAdvice));
+    const MessageBytes columns = ColumnBytes(rows, wanted);
+    ABSL_RETURN_IF_ERROR(CheckReplyBytes(columns.wire, limits, kFetchAdvice));
+    ABSL_RETURN_IF_ERROR(call.holds.reply.Grow(
+        std::min(limits.response_bytes_max, ReplyBytesMin(found) + columns.held)));
     ToProto(rows, rows.rows_count(), wanted, response->mutable_attributes());
   }
   ToProto(spec, parts, ids, found, response);

@@ -50,8 +50,7 @@ void Run(std::string_view input) {
   Require(chunks.ok() && chunks->size() == 1 && (*chunks)[0]->rows_count() == 1);
   AttributeSnapshot snapshot = {.schema = std::make_shared<AttributeSchema>(schema),
                                 .chunks = *chunks};
-  const auto found =
-      RowReader::Find(std::make_shared<AttributeSnapshot>(std::move(snapshot)), {0});
+  const auto found = RowReader::Find(std::make_shared<AttributeSnapshot>(std::move(snapshot)), {0});
   Require(found.ok());
   AttributeBlock read = {.rows_count = 1, .columns = {}};
   for (int32_t attribute = 0; attribute < schema.size(); ++attribute) {

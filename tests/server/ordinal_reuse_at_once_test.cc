@@ -43,7 +43,8 @@ class CollectionOrdinalsConcurrencyTest : public CollectionOrdinalsTest {
     }
   }
 
-  // Checks that each row of the state passes the filter of its own n, and no other.
+  // Checks that each row of the state passes the filter of its own n, and no other, and that its
+  // attribute is n.
   void ExpectEachRowOnce(const std::shared_ptr<const PinnedEpoch>& at) {
     int64_t rows_count = 0;
     for (int64_t n = 0; n < kValues; ++n) {
@@ -53,10 +54,14 @@ class CollectionOrdinalsConcurrencyTest : public CollectionOrdinalsTest {
       query.filter = chosen.rows;
       batch.queries = {query};
       batch.at = at;
-      batch.parts.vectors = true;
+      batch.parts = {.vectors = true, .ordinals = true};
       ASSERT_OK_AND_ASSIGN(const auto result, engine_->Search(*named_->collection, batch));
       const Neighbors& found = result.queries[0];
       rows_count += found.ids.size();
+      ASSERT_OK_AND_ASSIGN(const RowReader rows, named_->attributes->FindRows(*at, found.ordinals));
+      const AttributeColumn column = rows.Read(0, found.ids.size());
+      ASSERT_EQ(column.values.size(), found.ids.size());
+      for (int64_t row = 0; row < found.ids.size(); ++row) ASSERT_EQ(column.values.bits(row), n);
       for (size_t row = 0; row < found.scores.size(); ++row) {
         float value = -1;
         std::memcpy(&value, found.rows.data() + row * 2 * sizeof(float), sizeof value);
