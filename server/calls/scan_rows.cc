@@ -97,10 +97,11 @@ absl::Status ScanRows::AddAttributes(const OrderedRead& read, OrderedRows* rows)
   return absl::OkStatus();
 }
 
-void ScanRows::ToProto(const OrderedRows& rows, pb::ScanResponse* response) const {
+void ScanRows::ToProto(const OrderedRows& rows, pb::ScanResponse* response) {
   server::ToProto(named_->collection->spec(), parts_, rows.found, response);
   if (wanted_.empty()) return;
   server::ToProto(*attributes_, rows.found.ids.size(), wanted_, response->mutable_attributes());
+  attributes_.reset();  // holds a snapshot, which must not wait for the reader of the reply
 }
 
 }  // namespace nearfield::server

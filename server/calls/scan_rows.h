@@ -25,8 +25,8 @@ class ScanRows {
   // Collection::ReadInOrder.
   absl::StatusOr<OrderedRows> Read(OrderedRead read, int64_t bytes_max);
 
-  // Adds the rows of the last Read.
-  void ToProto(const OrderedRows& rows, nearfield::v1::ScanResponse* response) const;
+  // Adds the rows of the last Read to the reply, and releases what was read with them.
+  void ToProto(const OrderedRows& rows, nearfield::v1::ScanResponse* response);
 
  private:
   // Finds the attributes of the rows, and drops the rows at the end that do not fit with them.
@@ -36,9 +36,9 @@ class ScanRows {
   const NamedCollection* named_ = nullptr;
   RowParts parts_;
   WantedAttributes wanted_;
-  int64_t frame_bytes_ = 0;          // of a message in addition to its rows
-  int64_t attribute_row_bytes_ = 0;  // of one row: expected, then the mean of the last reply
-  std::optional<RowReader> attributes_;
+  int64_t frame_bytes_ = 0;              // of a message in addition to its rows
+  int64_t attribute_row_bytes_ = 0;      // of one row: expected, then the mean of the last reply
+  std::optional<RowReader> attributes_;  // of the last Read
 };
 
 }  // namespace nearfield::server
