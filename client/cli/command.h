@@ -51,6 +51,7 @@ void OnChosen(CLI::App* command, Action* action, Action work);
 // Each function adds its commands to the app.
 void AddCollectionsCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddUploadCommand(CLI::App& app, const GlobalOptions& global, Action* action);
+void AddExportCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddUploadsCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddSearchCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddRowCommands(CLI::App& app, const GlobalOptions& global,

@@ -71,6 +71,7 @@ int Run(int argc, char** argv) {
   AddGlobalOptions(app, &global);
   AddCollectionsCommand(app, global, &action);
   AddUploadCommand(app, global, &action);
+  AddExportCommand(app, global, &action);
   AddUploadsCommand(app, global, &action);
   AddSearchCommand(app, global, &action);
   AddRowCommands(app, global, &action);

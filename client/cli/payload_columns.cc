@@ -25,7 +25,7 @@ std::vector<std::string> PayloadCells(std::string_view payload,
   for (size_t i = 0; i < fields.size(); ++i) {
     for (const JsonMember& member : *members) {
       if (member.key == fields[i]) {
-        cells[i] = Shortened(Printable(PayloadBytes(member.value)), kCellWidthMax);
+        cells[i] = Shortened(Printable(JsonText(member.value)), kCellWidthMax);
       }
     }
   }

@@ -1,6 +1,10 @@
 #include "client/cli/progress.h"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdio>
 
 #include "absl/strings/str_format.h"
 #include "client/cli/text_output.h"
@@ -54,6 +58,16 @@ void ProgressPrinter::Show(const UploadProgress& progress) {
 void ProgressPrinter::Finish() {
   if (line_open_) options_.write("\n");
   line_open_ = false;
+}
+
+ProgressPrinter ProgressOnStderr(uint64_t rows_total) {
+  winsize size = {};
+  const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return ProgressPrinter(
+      {.rows_total = rows_total,
+       .terminal = isatty(STDERR_FILENO) != 0,
+       .width = known ? size.ws_col : size_t{80},
+       .write = [](std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }});
 }
 
 }  // namespace nearfield::client

@@ -1,4 +1,5 @@
-// Upload progress: a bar that is redrawn on a terminal, or periodic lines elsewhere.
+// Progress of an upload or an export: a bar that is redrawn on a terminal, or periodic lines
+// elsewhere.
 #pragma once
 
 #include <chrono>
@@ -38,5 +39,8 @@ class ProgressPrinter {
   bool line_open_ = false;
   bool complete_ = false;
 };
+
+// Returns a printer for standard error.
+ProgressPrinter ProgressOnStderr(uint64_t rows_total);
 
 }  // namespace nearfield::client

@@ -1,10 +1,6 @@
 // nearfield upload
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <csignal>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <mutex>
@@ -42,11 +38,6 @@ absl::Status CheckArguments(const UploadArguments& arguments) {
     return absl::InvalidArgumentError("--id-field needs --payloads FILE, and no --ids");
   }
   return absl::OkStatus();
-}
-
-size_t TerminalWidth() {
-  winsize size = {};
-  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 // Cancels an upload at the first Ctrl-C, so that the command can drop the collection that it made.
@@ -162,11 +153,7 @@ struct SendOutcome {
 SendOutcome Send(const GlobalOptions& global, const UploadArguments& arguments, Client& client,
                  RowSource& source, UploadInterrupt* interrupt) {
   const RowSource::Shape& shape = source.shape();
-  ProgressPrinter printer(
-      {.rows_total = shape.rows_count,
-       .terminal = isatty(STDERR_FILENO) != 0,
-       .width = TerminalWidth(),
-       .write = [](std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }});
+  ProgressPrinter printer = ProgressOnStderr(shape.rows_count);
   UploadProgress last;
   UploadOptions options{.collection = arguments.collection,
                         .rows_max = shape.rows_count,
@@ -332,8 +319,7 @@ void AddUploadCommand(CLI::App& app, const GlobalOptions& global, Action* action
   command->add_option(
       "--ids", source.ids_path,
       "Ids, one a row: a text with one a line, .jsonl, or .npy of uint64 [0, 1, 2, ...]");
-  command->add_option("--payloads", source.payloads_path,
-                      "Payloads: .jsonl, one JSON object a row");
+  command->add_option("--payloads", source.payloads_path, "Payloads: .jsonl, one JSON value a row");
   command->add_option("--id-field", source.id_field,
                       "Take the ids from this member of the payloads");
   command->add_option("--attributes", source.attributes_path,
@@ -367,8 +353,10 @@ void AddUploadCommand(CLI::App& app, const GlobalOptions& global, Action* action
       "  .fvecs  rows of int32 dim and float32 values\n"
       "  .jsonl  {\"id\": 7, \"vector\": [0.1, ...], \"payload\": {\"title\": \"...\"}} a line; id "
       "and payload may be\n"
-      "          absent; a payload that is a string is stored as its text, any other as compact "
-      "JSON;\n"
+      "          absent; a payload that is a string is stored as its text, {\"$base64\": \"...\"} "
+      "as "
+      "the bytes\n"
+      "          that it encodes, any other as compact JSON;\n"
       "          attributes are next to them: {..., \"year\": 2020, \"tags\": [\"a\"], \"made\": "
       "\"2024-05-17T09:30:00Z\"}\n"
       "\n"

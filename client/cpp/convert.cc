@@ -351,6 +351,20 @@ absl::StatusOr<FetchAnswer> FromProto(v1::FetchResponse* proto) {
   return answer;
 }
 
+absl::StatusOr<ScanPage> FromProto(v1::ScanResponse* proto) {
+  ScanPage page;
+  page.epoch = proto->epoch();
+  page.incarnation = proto->incarnation();
+  NF_ASSIGN_OR_RETURN(page.ids, TakeIds(proto->mutable_ids()));
+  const size_t count = Count(page.ids);
+  NF_ASSIGN_OR_RETURN(page.vectors, TakeVectors(proto->mutable_vectors(), count));
+  NF_ASSIGN_OR_RETURN(page.payloads, TakePayloads(proto->mutable_payloads(), count));
+  NF_ASSIGN_OR_RETURN(page.attributes, TakeColumns(proto->mutable_attributes(), count));
+  page.next_cursor = std::move(*proto->mutable_next_cursor());
+  page.rows_count = proto->rows_count();
+  return page;
+}
+
 absl::StatusOr<VerifyAnswer> FromProto(v1::VerifyResponse* proto) {
   VerifyAnswer answer;
   answer.equal = proto->equal();

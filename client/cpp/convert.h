@@ -41,6 +41,7 @@ absl::StatusOr<SearchAnswer> FromProto(v1::SearchResponse* proto);
 // bounds. Errors: Internal.
 absl::Status CheckResults(const SearchAnswer& answer, size_t queries_count);
 absl::StatusOr<FetchAnswer> FromProto(v1::FetchResponse* proto);
+absl::StatusOr<ScanPage> FromProto(v1::ScanResponse* proto);
 absl::StatusOr<VerifyAnswer> FromProto(v1::VerifyResponse* proto);
 
 }  // namespace nearfield::client

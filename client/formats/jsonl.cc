@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "client/formats/attribute_reader.h"
 #include "client/formats/status_macros.h"
 #include "client/formats/text.h"
@@ -9,6 +10,8 @@
 namespace nearfield::client {
 
 namespace {
+
+constexpr std::string_view kBase64Begin = "{\"$base64\":";
 
 std::string Names(std::span<const AttributeSpec> attributes) {
   std::string names;
@@ -18,11 +21,37 @@ std::string Names(std::span<const AttributeSpec> attributes) {
 
 }  // namespace
 
-std::string PayloadBytes(std::string_view json) {
+std::string JsonText(std::string_view json) {
   const std::string_view trimmed = TrimJson(json);
   if (trimmed == "null") return "";
   if (std::optional<std::string> text = JsonString(trimmed)) return *std::move(text);
   return CompactJson(trimmed);
+}
+
+absl::StatusOr<std::string> PayloadBytes(std::string_view json) {
+  std::string text = JsonText(json);
+  const bool is_string = TrimJson(json).starts_with('"');
+  if (is_string || !text.starts_with(kBase64Begin)) return text;
+  NF_ASSIGN_OR_RETURN(const std::vector<JsonMember> members, JsonMembers(text));
+  if (members.size() != 1) return text;
+  const std::optional<std::string> encoded = JsonString(members[0].value);
+  if (!encoded) return text;
+  std::string bytes;
+  if (absl::Base64Unescape(*encoded, &bytes)) return bytes;
+  return absl::InvalidArgumentError(
+      Cat("payload: ", QuoteJson(encoded->substr(0, 40)), " is not base64"));
+}
+
+std::string PayloadJson(std::string_view bytes) {
+  // nlohmann accepts a byte order mark before a value, where a line would lose it.
+  const bool value = !bytes.empty() && static_cast<uint8_t>(bytes.front()) < 0x80;
+  if (value && CheckJson(bytes).ok()) {
+    const absl::StatusOr<std::string> stored = PayloadBytes(bytes);
+    if (stored.ok() && *stored == bytes) return std::string(bytes);
+  }
+  if (IsUtf8(bytes)) return QuoteJson(bytes);
+  return Cat(kBase64Begin,
+             QuoteJson(absl::Base64Escape(absl::string_view(bytes.data(), bytes.size()))), "}");
 }
 
 absl::StatusOr<JsonRow> ParseJsonRow(std::string_view line,
@@ -45,7 +74,7 @@ absl::StatusOr<JsonRow> ParseJsonRow(std::string_view line,
       }
       row.vector = *std::move(values);
     } else if (member.key == "payload") {
-      row.payload = PayloadBytes(member.value);
+      NF_ASSIGN_OR_RETURN(row.payload, PayloadBytes(member.value));
     } else if (member.key == "id") {
       NF_ASSIGN_OR_RETURN(row.id, JsonId(member.value));
     } else if (Declares(attributes, member.key)) {

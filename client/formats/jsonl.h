@@ -27,9 +27,18 @@ struct JsonRow {
 absl::StatusOr<JsonRow> ParseJsonRow(std::string_view line,
                                      std::span<const AttributeSpec> attributes = {});
 
-// Returns the bytes to store for a JSON value: the text of a string; empty for null; else the value
-// as compact JSON, with its numbers and the order of its members as written. Requires: a text that
-// CheckJson accepts.
-std::string PayloadBytes(std::string_view json);
+// Returns the text of a JSON value: that of a string; empty for null; else the value as compact
+// JSON, with its numbers and the order of its members as written. Requires: a text that CheckJson
+// accepts.
+std::string JsonText(std::string_view json);
+
+// Returns the bytes to store for a JSON value: its JsonText. Only an object with the one member
+// "$base64" and a string stands for the bytes that the string encodes. Requires: as JsonText.
+// Errors: InvalidArgument (not base64).
+absl::StatusOr<std::string> PayloadBytes(std::string_view json);
+
+// Returns the JSON value whose PayloadBytes are `bytes`: the bytes themselves if they are compact
+// JSON that is stored as it is, else a string, or {"$base64":"..."} if they are not UTF-8.
+std::string PayloadJson(std::string_view bytes);
 
 }  // namespace nearfield::client

@@ -4,17 +4,15 @@
 
 #include "client/formats/id_file.h"
 #include "client/formats/json_text.h"
+#include "client/formats/jsonl.h"
 #include "client/formats/status_macros.h"
 
 namespace nearfield::client {
 namespace {
 
-absl::Status CheckObject(std::string_view line) {
+absl::StatusOr<std::string> CheckedBytes(std::string_view line) {
   NF_RETURN_IF_ERROR(CheckJson(line));
-  if (TrimJson(line).front() != '{') {
-    return absl::InvalidArgumentError("a payload must be a JSON object");
-  }
-  return absl::OkStatus();
+  return PayloadBytes(line);
 }
 
 }  // namespace
@@ -32,11 +30,10 @@ absl::Status PayloadFile::Scan(const std::string& id_field, std::optional<IdType
   LineReader lines(file.bytes);
   ids_ = EmptyIds(id_type.value_or(IdType::kUint64));
   for (std::string_view line; lines.Next(&line);) {
-    if (const absl::Status status = CheckObject(line); !status.ok()) {
-      return BadFile(file.name, lines.place(), status.message());
-    }
+    const absl::StatusOr<std::string> bytes = CheckedBytes(line);
+    if (!bytes.ok()) return BadFile(file.name, lines.place(), bytes.status().message());
     ++rows_count_;
-    payload_bytes_ += CompactJson(line).size();
+    payload_bytes_ += bytes->size();
     if (id_field.empty()) continue;
     const absl::StatusOr<Id> id = IdInPayload(line, id_field);
     if (!id.ok()) return BadFile(file.name, lines.place(), id.status().message());
@@ -53,7 +50,7 @@ absl::Status PayloadFile::Scan(const std::string& id_field, std::optional<IdType
 std::string PayloadFile::Next() {
   std::string_view line;
   lines_.Next(&line);
-  return CompactJson(line);
+  return PayloadBytes(line).value_or("");  // Scan has checked it
 }
 
 }  // namespace nearfield::client

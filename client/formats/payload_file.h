@@ -1,5 +1,5 @@
-// PayloadFile: a .jsonl file of payloads, one JSON object per row. Scan checks and counts all
-// lines; Next then returns them one by one.
+// PayloadFile: a .jsonl file of payloads, one JSON value per row, stored as PayloadBytes (jsonl.h).
+// Scan checks and counts all lines; Next then returns them one by one.
 #pragma once
 
 #include <cstdint>

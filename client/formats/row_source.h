@@ -55,8 +55,8 @@ struct RowSourceOptions {
       dtype;  // binary: see ParseLayout. .jsonl: the type to round to; absent: float32
   std::optional<IdType> id_type;          // of the collection; absent: the type in the files
   std::string ids_path;                   // a separate file of ids (id_file.h)
-  std::string payloads_path;              // .jsonl, one object per row
-  std::string id_field;                   // the member of those objects that holds the id
+  std::string payloads_path;              // .jsonl, one JSON value per row
+  std::string id_field;                   // the member of those values that holds the id
   std::vector<AttributeSpec> attributes;  // declared by the collection; rows may have them
   std::string attributes_path;  // .jsonl or .csv, for a binary file; a .jsonl file has its own
 };

@@ -191,11 +191,6 @@ absl::StatusOr<CommitResult> Corpus::Publish(std::shared_ptr<const Generation> g
   return result;
 }
 
-absl::StatusOr<FetchResult> Corpus::Fetch(const PinnedEpoch* at, const IdColumn& ids,
-                                          RowParts parts) const {
-  return CatchOutOfMemory([&] { return FetchRows(at, ids, parts); });
-}
-
 absl::StatusOr<DeleteResult> Corpus::Delete(const IdColumn& ids, const CommitHook& before_visible) {
   ABSL_RETURN_IF_ERROR(CheckIdType(ids));
   return CatchOutOfMemory([&] {
@@ -286,38 +281,6 @@ absl::StatusOr<CompactionResult> Corpus::CompactOnce(const CompactionOptions& op
   next->Check();
   PrepareSwap();
   Swap(std::move(next));
-  return result;
-}
-
-absl::StatusOr<FetchResult> Corpus::FetchRows(const PinnedEpoch* at, const IdColumn& ids,
-                                              const RowParts& parts) const {
-  ABSL_RETURN_IF_ERROR(device_->Check());
-  ABSL_RETURN_IF_ERROR(CheckIdType(ids));
-  ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const CorpusSnapshot> snapshot, At(at));
-  FetchResult result;
-  result.epoch = snapshot->epoch;
-  result.ids = IdColumn(spec_.id_type);
-  std::vector<RowCopy> copies;
-  const std::vector<std::optional<RowRef>> rows = Locate(*snapshot, ids);
-  int64_t bytes = 0;
-  for (const std::optional<RowRef>& ref : rows) {
-    if (ref) bytes += PartBytes(*snapshot, *ref, row_bytes(), parts);
-  }
-  ABSL_RETURN_IF_ERROR(CheckPartBytes(bytes, parts));
-  for (const std::optional<RowRef>& ref : rows) {
-    if (!ref) continue;
-    const Generation& generation = *snapshot->generations[ref->generation].generation;
-    copies.push_back({.row = *ref});
-    result.ids.AppendFrom(generation.ids, ref->slot);
-    if (parts.payloads) result.payloads.Append(generation.payload(ref->slot));
-    if (parts.ordinals) result.ordinals.push_back(generation.ordinals.at(ref->slot));
-  }
-  if (parts.vectors) {
-    const auto row_size = static_cast<size_t>(row_bytes());
-    result.rows.resize(copies.size() * row_size);
-    for (size_t i = 0; i < copies.size(); ++i) copies[i].to = result.rows.data() + i * row_size;
-    ABSL_RETURN_IF_ERROR(ReadRows(*snapshot, copies, row_bytes()));
-  }
   return result;
 }
 

@@ -49,6 +49,7 @@ class Corpus final : public Collection, public std::enable_shared_from_this<Corp
   using Collection::Fetch;
   absl::StatusOr<FetchResult> Fetch(const PinnedEpoch* at, const IdColumn& ids,
                                     RowParts parts) const override;
+  absl::StatusOr<OrderedRows> ReadInOrder(const OrderedRead& read) const override;
 
   const std::shared_ptr<Device>& device() const { return device_; }
   backend::RowFormat format() const;
@@ -92,6 +93,7 @@ class Corpus final : public Collection, public std::enable_shared_from_this<Corp
   absl::StatusOr<CompactionResult> CompactOnce(const CompactionOptions& options);
   absl::StatusOr<FetchResult> FetchRows(const PinnedEpoch* at, const IdColumn& ids,
                                         const RowParts& parts) const;
+  absl::StatusOr<OrderedRows> ReadRowsInOrder(const OrderedRead& read) const;
   // Makes `change` and `generations` visible after the hook has succeeded.
   absl::Status Show(std::vector<GenerationState> generations, const PendingChange& change,
                     const CommitHook& before_visible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_mutex_);

@@ -1,6 +1,7 @@
 #include "server/calls/choose_rows.h"
 
 #include <cstdint>
+#include <utility>
 
 #include "engine/base/status_macros.h"
 
@@ -31,16 +32,21 @@ absl::Status CheckFilter(const NamedCollection& named, const GivenFilter& given,
   return HeldFilter(named, given, &hold).status();
 }
 
-absl::StatusOr<ChosenRows> ChooseRows(const NamedCollection& named, const GivenFilter& given,
-                                      Call& call) {
-  const int64_t bits_bytes = (named.collection->PinEpoch()->rows_count() + 7) / 8;
-  ABSL_ASSIGN_OR_RETURN(call.holds.request, HoldOf(call, bits_bytes));
-  ABSL_ASSIGN_OR_RETURN(const Filter filter, HeldFilter(named, given, &call.holds.request));
-  absl::StatusOr<ChosenRows> chosen =
-      named.attributes->Choose(*named.collection, filter, nullptr, [&call] { return call.Dead(); });
-  call.holds.request.Resize(bits_bytes);
+absl::StatusOr<ChosenRows> ChooseRows(const NamedCollection& named, const Filter& filter,
+                                      std::shared_ptr<const PinnedEpoch> at, Call& call) {
+  if (at == nullptr) at = named.collection->PinEpoch();
+  ABSL_ASSIGN_OR_RETURN(call.holds.request, HoldOf(call, (at->rows_count() + 7) / 8));
+  absl::StatusOr<ChosenRows> chosen = named.attributes->Choose(
+      *named.collection, filter, std::move(at), [&call] { return call.Dead(); });
   if (absl::IsCancelled(chosen.status())) ABSL_RETURN_IF_ERROR(call.DeadStatus());
   return chosen;
+}
+
+absl::StatusOr<ChosenRows> ChooseRows(const NamedCollection& named, const GivenFilter& given,
+                                      Call& call) {
+  ABSL_ASSIGN_OR_RETURN(ByteAccount::Hold hold, HoldOf(call, 0));
+  ABSL_ASSIGN_OR_RETURN(const Filter filter, HeldFilter(named, given, &hold));
+  return ChooseRows(named, filter, nullptr, call);
 }
 
 }  // namespace nearfield::server

@@ -1,6 +1,8 @@
 // Checks the filter of a request, and evaluates it to the rows that pass it.
 #pragma once
 
+#include <memory>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/attributes/filter.h"
@@ -20,8 +22,13 @@ absl::StatusOr<Filter> HeldFilter(const NamedCollection& named, const GivenFilte
 // Checks a filter. Requires: given.given(). Errors: as HeldFilter.
 absl::Status CheckFilter(const NamedCollection& named, const GivenFilter& given, const Call& call);
 
-// Returns the rows that pass in the collection's current state. Reserves one bit for each row with
-// the call's request. Requires: given.given(). Errors: as HeldFilter; Cancelled.
+// Returns the rows that pass at `at` (null: the collection's current state). Reserves one bit for
+// each row with the call's request. Errors: Cancelled, ResourceExhausted (requests_bytes_max).
+absl::StatusOr<ChosenRows> ChooseRows(const NamedCollection& named, const Filter& filter,
+                                      std::shared_ptr<const PinnedEpoch> at, Call& call);
+
+// As above, for the filter of a request, in the current state. Requires: given.given(). Errors:
+// also those of HeldFilter.
 absl::StatusOr<ChosenRows> ChooseRows(const NamedCollection& named, const GivenFilter& given,
                                       Call& call);
 

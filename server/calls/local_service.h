@@ -24,6 +24,7 @@ class LocalService final : public NearfieldService {
   ActiveCallPtr SearchAll(SearchReplies* context,
                           std::shared_ptr<const pb::SearchAllRequest> request) override;
   ActiveCallPtr Fetch(Rpc<pb::FetchRequest, pb::FetchResponse>) override;
+  ActiveCallPtr Scan(ScanReplies* context, std::shared_ptr<const pb::ScanRequest> request) override;
   ActiveCallPtr Count(Rpc<pb::CountRequest, pb::CountResponse>) override;
   ActiveCallPtr GetLimits(Rpc<pb::GetLimitsRequest, pb::GetLimitsResponse>) override;
 

@@ -25,6 +25,7 @@ struct Rpc {
 
 using SearchMessages = MessageStream<pb::SearchRequest, pb::SearchResponse>;
 using SearchReplies = ReplyStream<pb::SearchResponse>;
+using ScanReplies = ReplyStream<pb::ScanResponse>;
 using UploadMessages = MessageStream<pb::UploadRequest, pb::UploadResponse>;
 
 // Each method starts a call and returns without waiting for it. The caller holds the returned call
@@ -41,6 +42,8 @@ class NearfieldService {
   virtual ActiveCallPtr SearchAll(SearchReplies* context,
                                   std::shared_ptr<const pb::SearchAllRequest> request) = 0;
   virtual ActiveCallPtr Fetch(Rpc<pb::FetchRequest, pb::FetchResponse>) = 0;
+  virtual ActiveCallPtr Scan(ScanReplies* context,
+                             std::shared_ptr<const pb::ScanRequest> request) = 0;
   virtual ActiveCallPtr Count(Rpc<pb::CountRequest, pb::CountResponse>) = 0;
   virtual ActiveCallPtr GetLimits(Rpc<pb::GetLimitsRequest, pb::GetLimitsResponse>) = 0;
 

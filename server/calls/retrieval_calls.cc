@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "engine/base/status_macros.h"
 #include "server/attributes/limits.h"
@@ -176,6 +177,11 @@ ActiveCallPtr LocalService::Fetch(Rpc<pb::FetchRequest, pb::FetchResponse> rpc) 
     call.record.rows = rpc.response->ids().numbers_size() + rpc.response->ids().texts_size();
     return status;
   });
+}
+
+ActiveCallPtr LocalService::Scan(ScanReplies* context,
+                                 std::shared_ptr<const pb::ScanRequest> request) {
+  return StartScan(state_, context, std::move(request));
 }
 
 ActiveCallPtr LocalService::Count(Rpc<pb::CountRequest, pb::CountResponse> rpc) {

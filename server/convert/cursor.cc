@@ -10,7 +10,8 @@
 namespace nearfield::server {
 namespace {
 
-constexpr char kVersion = 1;
+constexpr char kVersion = 1;      // of a search
+constexpr char kScanVersion = 2;  // of a scan
 constexpr size_t kNumbersCount = 3;
 constexpr size_t kBytes = 1 + kNumbersCount * sizeof(uint64_t);
 
@@ -44,6 +45,9 @@ std::string EncodeCursor(const Cursor& cursor) {
 
 absl::StatusOr<Cursor> DecodeCursor(std::string_view bytes) {
   uint64_t numbers[kNumbersCount] = {};
+  if (!bytes.empty() && bytes.front() == kScanVersion) {
+    return ArgumentError("cursor", "of a scan, not of a search: ScanResponse.next_cursor");
+  }
   if (bytes.size() != kBytes || bytes.front() != kVersion) {
     return ArgumentError("cursor",
                          absl::StrCat(bytes.size(),
@@ -57,6 +61,55 @@ absl::StatusOr<Cursor> DecodeCursor(std::string_view bytes) {
                          .search_fingerprint = numbers[2]};
   if (cursor.position >= 0) return cursor;
   return ArgumentError("cursor", "damaged: its place is negative");
+}
+
+std::string EncodeScanCursor(const ScanCursor& cursor) {
+  const uint64_t numbers[kNumbersCount] = {cursor.epoch, static_cast<uint64_t>(cursor.position),
+                                           cursor.scan_fingerprint};
+  std::string bytes(kBytes, kScanVersion);
+  std::memcpy(bytes.data() + 1, numbers, sizeof numbers);
+  if (const auto* const text = std::get_if<std::string>(&cursor.last)) return bytes + *text;
+  const uint64_t number = *std::get_if<uint64_t>(&cursor.last);
+  bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
+  return bytes;
+}
+
+absl::StatusOr<ScanCursor> DecodeScanCursor(std::string_view bytes, IdType id_type) {
+  if (!bytes.empty() && bytes.front() == kVersion) {
+    return ArgumentError("cursor", "of a search, not of a scan: QueryResult.next_cursor");
+  }
+  const size_t id_bytes = bytes.size() < kBytes ? 0 : bytes.size() - kBytes;
+  const bool fits = id_type == IdType::kUint64 ? id_bytes == sizeof(uint64_t)
+                                               : id_bytes >= 1 && id_bytes <= size_t{kIdBytesMax};
+  if (!fits || bytes.front() != kScanVersion) {
+    return ArgumentError("cursor",
+                         absl::StrCat(bytes.size(),
+                                      " bytes that are no cursor of this collection: "
+                                      "ScanResponse.next_cursor"),
+                         absl::StrCat(bytes.size(), " bytes"));
+  }
+  uint64_t numbers[kNumbersCount] = {};
+  std::memcpy(numbers, bytes.data() + 1, sizeof numbers);
+  ScanCursor cursor = {.epoch = numbers[0],
+                       .position = static_cast<int64_t>(numbers[1]),
+                       .scan_fingerprint = numbers[2]};
+  const std::string_view last = bytes.substr(kBytes);
+  if (id_type == IdType::kString) {
+    cursor.last = std::string(last);
+  } else {
+    uint64_t number = 0;
+    std::memcpy(&number, last.data(), sizeof number);
+    cursor.last = number;
+  }
+  if (cursor.position >= 0) return cursor;
+  return ArgumentError("cursor", "damaged: its place is negative");
+}
+
+uint64_t ScanFingerprint(uint64_t incarnation, std::string_view filter) {
+  Hash hash;
+  hash.AddNumber(incarnation);
+  hash.AddText(filter);
+  return hash.value();
 }
 
 uint64_t SearchFingerprint(uint64_t incarnation, const Query& query, std::string_view filter) {

@@ -74,6 +74,7 @@ const char kSearchAdvice[] =
     "send fewer queries a request (SearchStream answers each by itself), or ask for a smaller k or "
     "without vectors, payloads and attributes";
 const char kFetchAdvice[] = "ask for fewer ids, or without vectors, payloads or attributes";
+const char kScanAdvice[] = "ask without vectors, payloads or attributes";
 
 absl::StatusOr<int32_t> KFromProto(bool present, uint32_t k, const RequestLimits& limits) {
   if (!present) return static_cast<int32_t>(std::min<int64_t>(kDefaultK, limits.k_max));
@@ -282,10 +283,31 @@ void ToProto(const CollectionSpec& spec, RowParts parts, SearchReply reply,
   cost->mutable_escalations()->set_canonical(static_cast<uint64_t>(native.escalations.canonical));
 }
 
-RowParts PartsFromProto(const pb::FetchRequest& request, const RequestLimits& limits) {
+namespace {
+
+// For requests whose rows have vectors and payloads unless they ask for fewer parts.
+template <typename Request>
+RowParts AllPartsUnlessAsked(const Request& request, const RequestLimits& limits) {
   return {.vectors = !request.has_with_vectors() || request.with_vectors(),
           .payloads = !request.has_with_payload() || request.with_payload(),
           .bytes_max = limits.response_bytes_max};
+}
+
+}  // namespace
+
+RowParts PartsFromProto(const pb::FetchRequest& request, const RequestLimits& limits) {
+  return AllPartsUnlessAsked(request, limits);
+}
+
+RowParts PartsFromProto(const pb::ScanRequest& request, const RequestLimits& limits) {
+  return AllPartsUnlessAsked(request, limits);
+}
+
+void ToProto(const CollectionSpec& spec, RowParts parts, const FetchResult& found,
+             pb::ScanResponse* response) {
+  response->set_epoch(found.epoch);
+  IdsToProto(found.ids, response->mutable_ids());
+  PartsToProto(spec, parts, found, response);
 }
 
 void ToProto(const CollectionSpec& spec, RowParts parts, const IdColumn& asked,

@@ -46,6 +46,7 @@ absl::Status CheckReplyBytes(int64_t bytes, const RequestLimits& limits, const s
 absl::Status WithAdvice(const absl::Status& status, const std::string& advice);
 extern const char kSearchAdvice[];
 extern const char kFetchAdvice[];
+extern const char kScanAdvice[];
 
 // Returns the minimum time to read `bytes`, rounded up; 0 if the rate is 0 (not known).
 uint64_t ReadNsMin(int64_t bytes, double bytes_per_second);
@@ -60,9 +61,13 @@ absl::StatusOr<Neighbors> NeighborsFromProto(const std::string& field,
                                              const RequestLimits& limits);
 
 RowParts PartsFromProto(const pb::FetchRequest& request, const RequestLimits& limits);
+RowParts PartsFromProto(const pb::ScanRequest& request, const RequestLimits& limits);
 // `asked`: the ids of the request. Ids that were not found are listed as missing.
 void ToProto(const CollectionSpec& spec, RowParts parts, const IdColumn& asked,
              const FetchResult& found, pb::FetchResponse* response);
+// Appends rows to the reply of a scan, except the epoch's rows_count and the cursor.
+void ToProto(const CollectionSpec& spec, RowParts parts, const FetchResult& found,
+             pb::ScanResponse* response);
 // Returns the minimum bytes of the reply with these rows.
 int64_t ReplyBytesMin(const FetchResult& found);
 // Returns the maximum bytes of the reply to a fetch of `ids`. `attribute_bytes`: the maximum of one

@@ -15,6 +15,7 @@ RetrievalService::RetrievalService(const ServiceBase& base) : DecodingService(ba
   Register("nearfield.v1.Retrieval.SearchStream", &NearfieldService::SearchStream);
   Register("nearfield.v1.Retrieval.SearchAll", &NearfieldService::SearchAll);
   Register("nearfield.v1.Retrieval.Fetch", &NearfieldService::Fetch);
+  Register("nearfield.v1.Retrieval.Scan", &NearfieldService::Scan);
   Register("nearfield.v1.Retrieval.Count", &NearfieldService::Count);
   Register("nearfield.v1.Retrieval.GetLimits", &NearfieldService::GetLimits);
 }

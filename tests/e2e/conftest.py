@@ -35,6 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--cli", required=True, help="the nearfield command")
     parser.addoption("--fault-library", help="library of tests/fault to preload: simulates crashes and power losses at chosen calls")
     parser.addoption("--crash-points", type=int, default=50, help="number of deaths in test_crash.py and of failed allocations in test_out_of_memory.py")
+    parser.addoption("--export-rows", type=int, default=20_000, help="number of rows of the timed run in test_export.py")
     parser.addoption("--seed", type=int, default=int(os.environ.get("NEARFIELD_TEST_SEED", random.randrange(2**32))))
 
 
@@ -132,12 +133,12 @@ def shared(request: pytest.FixtureRequest, pb: SimpleNamespace, tmp_path_factory
 
 @pytest.fixture
 def nearfield(request: pytest.FixtureRequest, tmp_path: Path):
-    """nearfield(server, *arguments, code=0) -> the output of the command, which must end with that
+    """nearfield(server, *arguments, code=0, timeout=120) -> the output of the command, which must end with that
     exit code; `json` has its lines if --json is given."""
     program = Path(request.config.getoption("--cli")).resolve()
 
-    def run(server, *arguments, code: int = 0) -> SimpleNamespace:
-        done = subprocess.run([program, "--address", server.address, *map(str, arguments)], timeout=120,
+    def run(server, *arguments, code: int = 0, timeout: float = 120) -> SimpleNamespace:
+        done = subprocess.run([program, "--address", server.address, *map(str, arguments)], timeout=timeout,
                               capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, cwd=tmp_path)
         assert done.returncode == code, done.stdout + done.stderr
         return SimpleNamespace(out=done.stdout, err=done.stderr,

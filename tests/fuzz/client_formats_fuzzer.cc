@@ -40,6 +40,9 @@ void ReadText(std::string_view text) {
   Require(CheckJson(QuoteJson(text)).ok());
   Require(CheckJson(JsonObject().AddPayload(text).ToString()).ok());
   PayloadCells(text, {"a", "id"});
+  const std::string payload = PayloadJson(text);
+  Require(CheckJson(payload).ok() && payload.find('\n') == std::string::npos);
+  Require(PayloadBytes(payload).value_or("not base64") == text);
   const bool json = CheckJson(text).ok();
   const std::string compact = CompactJson(text);
   Require(compact.size() <= text.size());

@@ -296,5 +296,37 @@ TEST(CursorTest, ComesBackAsItWasOrIsRefused) {
               refused);
 }
 
+TEST(CursorTest, AScanCursorComesBackAsItWasOrIsRefused) {
+  const auto refused = FailsWith(kInvalidArgument, "cursor: ");
+  const std::string of_search = EncodeCursor({.epoch = 3, .position = 40, .search_fingerprint = 5});
+  for (const Id& last :
+       {Id(uint64_t{1} << 63), Id(std::string("a\0b", 3)), Id(std::string(kIdBytesMax, 'x'))}) {
+    const bool text = std::holds_alternative<std::string>(last);
+    const IdType type = text ? IdType::kString : IdType::kUint64;
+    ScanCursor sent = {.epoch = 3, .position = 40, .scan_fingerprint = 5, .last = last};
+    const std::string bytes = EncodeScanCursor(sent);
+    ASSERT_OK_AND_ASSIGN(const auto cursor, DecodeScanCursor(bytes, type));
+    EXPECT_EQ(cursor.epoch, 3u);
+    EXPECT_EQ(cursor.position, 40);
+    EXPECT_EQ(cursor.scan_fingerprint, 5u);
+    EXPECT_EQ(cursor.last, last);
+    EXPECT_THAT(DecodeCursor(bytes), FailsWith(kInvalidArgument, "cursor: of a scan"));
+    EXPECT_THAT(DecodeScanCursor(bytes.substr(1), type), refused);
+    EXPECT_THAT(DecodeScanCursor(bytes.substr(0, 25), type), refused);
+    EXPECT_THAT(DecodeScanCursor("", type), refused);
+    EXPECT_THAT(DecodeScanCursor(of_search, type),
+                FailsWith(kInvalidArgument, "cursor: of a search"));
+    if (text) {
+      EXPECT_THAT(DecodeScanCursor(bytes + std::string(kIdBytesMax, 'x'), type), refused);
+    } else {
+      EXPECT_THAT(DecodeScanCursor(bytes + "x", type), refused);
+    }
+    sent.position = -1;
+    EXPECT_THAT(DecodeScanCursor(EncodeScanCursor(sent), type), refused);
+  }
+  EXPECT_NE(ScanFingerprint(1, ""), ScanFingerprint(2, ""));
+  EXPECT_NE(ScanFingerprint(1, ""), ScanFingerprint(1, "filter"));
+}
+
 }  // namespace
 }  // namespace nearfield::server

@@ -277,6 +277,45 @@ class CatalogModelTest : public ::testing::Test {
     ExpectAttributes(*state.at, found.ids, found.ordinals, state.model);
   }
 
+  // Reads a state in the order of the ids, in pieces of random sizes.
+  void Scan() {
+    const bool earlier = !held_.empty() && random_.OneIn(2);
+    const Held state =
+        earlier ? held_[static_cast<size_t>(random_.Between(0, static_cast<int64_t>(held_.size())))]
+                : Held{.at = named_->collection->PinEpoch(), .model = model_};
+    OrderedRead read = {.at = state.at.get(),
+                        .parts = {.vectors = true, .payloads = true, .ordinals = true}};
+    std::vector<Id> passing = state.model.Ids();
+    std::shared_ptr<const RowFilter> filter;
+    if (random_.OneIn(2)) {
+      const FilterTree tree = DrawFilter();
+      ASSERT_OK_AND_ASSIGN(const auto chosen, Choose(tree, state.at));
+      filter = chosen.rows;
+      read.filter = filter.get();
+      passing = PassingIds(tree, specs_, state.model);
+    }
+    std::vector<Id> got;
+    for (bool ended = false; !ended;) {
+      read.rows_max = random_.Between(1, 100);
+      read.rows_examined_max = random_.Between(1, 200);
+      ASSERT_OK_AND_ASSIGN(const auto piece, named_->collection->ReadInOrder(read));
+      EXPECT_EQ(piece.found.epoch, state.model.epoch);
+      for (int64_t i = 0; i < piece.found.ids.size(); ++i) {
+        const Id id = piece.found.ids.at(i);
+        got.push_back(id);
+        const RowModel::Row& row = state.model.rows.at(id);
+        EXPECT_EQ(piece.found.payloads.at(i), row.payload);
+        EXPECT_EQ(std::memcmp(piece.found.rows.data() + i * kDim * 4, row.vector.data(),
+                              kDim * sizeof(float)),
+                  0);
+      }
+      ExpectAttributes(*state.at, piece.found.ids, piece.found.ordinals, state.model);
+      read.after = piece.last;
+      ended = piece.ended;
+    }
+    ASSERT_EQ(got, passing);
+  }
+
   void Step() {
     const int64_t draw = random_.Between(0, 1000);
     if (draw < 150) return Upload();
@@ -286,6 +325,7 @@ class CatalogModelTest : public ::testing::Test {
     if (draw < 400) return Hold();
     if (draw < 402) return Restart();
     if (draw < 460) return Fetch();
+    if (draw < 500) return Scan();
     return Search();
   }
 

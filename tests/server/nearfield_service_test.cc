@@ -21,6 +21,7 @@ namespace {
 constexpr int kRowsCount = 300;
 
 using SearchAllInProcess = InProcessReplies<ReplyStream<pb::SearchResponse>, pb::SearchResponse>;
+using ScanInProcess = InProcessReplies<ReplyStream<pb::ScanResponse>, pb::ScanResponse>;
 using SearchStreamInProcess = InProcessMessages<pb::SearchRequest, pb::SearchResponse>;
 
 // Returns the bytes of the replies without their times, which no two calls have in common.
@@ -175,6 +176,27 @@ TEST_F(NearfieldServiceTest, SearchAllSendsThePagesThatItSendsOverGrpc) {
   EXPECT_OK(reader->Finish());
   EXPECT_THAT(in_process, SizeIs(5));  // 300 rows, 70 at a time
   EXPECT_EQ(BytesOf(in_process), BytesOf(over_grpc));
+}
+
+TEST_F(NearfieldServiceTest, ScanSendsTheRepliesThatItSendsOverGrpc) {
+  ServeBoth();
+  const pb::ScanRequest request = FromText("collection: 'a' rows_max: 200");
+  std::vector<std::string> in_process;
+  {
+    ScanInProcess call;
+    call.Bind(service().Scan(&call, std::make_shared<const pb::ScanRequest>(request)));
+    for (pb::ScanResponse reply; call.Next(&reply);)
+      in_process.push_back(reply.SerializeAsString());
+    EXPECT_OK(call.AwaitEnd().status);
+  }
+  std::vector<std::string> over_grpc;
+  grpc::ClientContext context;
+  const auto reader = retrieval_->Scan(&context, request);
+  for (pb::ScanResponse reply; reader->Read(&reply);)
+    over_grpc.push_back(reply.SerializeAsString());
+  EXPECT_OK(reader->Finish());
+  EXPECT_THAT(in_process, SizeIs(1));
+  EXPECT_EQ(in_process, over_grpc);
 }
 
 TEST_F(NearfieldServiceTest, SearchStreamAnswersInOrderAsOverGrpc) {

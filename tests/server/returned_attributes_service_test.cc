@@ -283,5 +283,77 @@ TEST_F(ReturnedAttributesTest, ALargeReplyIsRefused) {
   AwaitNoReply();
 }
 
+class ScannedAttributesTest : public ReturnedAttributesTest {
+ protected:
+  std::vector<pb::ScanResponse> Scan(const std::vector<std::string>& names,
+                                     const std::string& cursor = "") {
+    pb::ScanRequest request = FromText("collection: 'c'");
+    for (const std::string& name : names) request.add_attributes(name);
+    if (!cursor.empty()) request.set_cursor(cursor);
+    grpc::ClientContext context;
+    const auto stream = retrieval_->Scan(&context, request);
+    std::vector<pb::ScanResponse> replies;
+    for (pb::ScanResponse reply; stream->Read(&reply);) replies.push_back(reply);
+    EXPECT_OK(stream->Finish());
+    return replies;
+  }
+};
+
+TEST_F(ScannedAttributesTest, AScanReturnsTheValuesOfItsEpoch) {
+  ServeWith(RandomSpecs(random_));
+  Rows rows;
+  Upload(0, 200, pb::UPLOAD_MODE_INSERT, &rows);
+  Upload(50, 90, pb::UPLOAD_MODE_UPSERT, &rows);
+  for (int round = 0; round < 10; ++round) {
+    const auto [names, chosen] = Draw();
+    const auto replies = Scan(names);
+    ASSERT_EQ(replies.size(), 1u);
+    ASSERT_EQ(replies[0].ids().numbers_size(), 200);
+    ExpectColumns(replies[0].attributes(), chosen, replies[0].ids(), rows);
+  }
+  grpc::ClientContext context;
+  const auto refused =
+      retrieval_->Scan(&context, FromText("collection: 'c' attributes: 'absent' min_epoch: 1000"));
+  pb::ScanResponse none;
+  EXPECT_FALSE(refused->Read(&none));
+  EXPECT_THAT(refused->Finish(), RefusedWith(kInvalidArgument, "attributes[0]: \"absent\""));
+}
+
+// Attributes count towards the size of a reply, in memory too; a cursor reads those of its epoch.
+TEST_F(ScannedAttributesTest, LargeAttributesMakeMoreReplies) {
+  ServeWith({{.name = "tags", .type = AttributeType::kKeyword, .is_list = true},
+             {.name = "year", .type = AttributeType::kInt64}});
+  Rows rows;
+  std::vector<PlainRow> drawn;
+  for (uint64_t id = 0; id < 400; ++id) {
+    // 60 KB in one value, many small values, or none.
+    const bool small = random_.OneIn(2);
+    std::vector<PlainValue> tags(small ? 500 : 50, std::string(small ? 1 : 1000, 'x'));
+    drawn.push_back({.attributes = {random_.OneIn(3) ? PlainAttribute() : PlainAttribute(tags),
+                                    std::vector<PlainValue>{static_cast<int64_t>(id)}}});
+    rows[id] = drawn.back();
+  }
+  UploadThese(0, drawn, pb::UPLOAD_MODE_INSERT);
+  const auto replies = Scan({"*"});
+  ASSERT_GT(replies.size(), 5u);
+  uint64_t next = 0;
+  for (const pb::ScanResponse& reply : replies) {
+    EXPECT_LE(reply.SpaceUsedLong(), size_t{5} << 18);  // 1 MiB, and what vectors hold unused
+    EXPECT_EQ(reply.ids().numbers(0), next);
+    next += static_cast<uint64_t>(reply.ids().numbers_size());
+    ExpectColumns(reply.attributes(), specs_, reply.ids(), rows);
+  }
+  EXPECT_EQ(next, 400u);
+  Rows other = rows;
+  Upload(0, 400, pb::UPLOAD_MODE_REPLACE, &other);
+  ASSERT_OK(Call(&Admin::Compact, Of("c")));
+  const auto rest = Scan({"*"}, replies[2].next_cursor());
+  ASSERT_EQ(rest.size() + 3, replies.size());
+  for (const pb::ScanResponse& reply : rest) {
+    ExpectColumns(reply.attributes(), specs_, reply.ids(), rows);
+  }
+  EXPECT_EQ(server_->state().ledger().replies.bytes(), 0);
+}
+
 }  // namespace
 }  // namespace nearfield::server

@@ -55,6 +55,9 @@ class ForwardingCollection : public Collection {
                                     RowParts parts) const override {
     return target_->Fetch(at, ids, parts);
   }
+  absl::StatusOr<OrderedRows> ReadInOrder(const OrderedRead& read) const override {
+    return target_->ReadInOrder(read);
+  }
 
  private:
   const std::shared_ptr<Collection> target_;

@@ -168,6 +168,27 @@ class PinnedEpoch {
 
 using PinnedEpochs = std::vector<std::shared_ptr<const PinnedEpoch>>;
 
+// Selects the next rows of one state in the order of their ids.
+struct OrderedRead {
+  const PinnedEpoch* at = nullptr;    // null: the current state
+  std::optional<Id> after;            // only rows with a larger id; absent: from the first row on
+  const RowFilter* filter = nullptr;  // only rows that it chooses; null: all
+  // The read ends before the row that would exceed bytes_max, which here also covers ids and
+  // lengths.
+  RowParts parts;
+  int64_t rows_max = 0;  // at least 1
+  // Maximum number of rows to look at, deleted and excluded ones included: bounds the time of the
+  // read. At least 1.
+  int64_t rows_examined_max = kRowsMax;
+};
+
+// May have no row before the end: then the read examined rows_examined_max rows.
+struct OrderedRows {
+  FetchResult found;       // in the order of the ids
+  std::optional<Id> last;  // OrderedRead::after of the next read; absent: no row was examined
+  bool ended = false;      // no row follows
+};
+
 // Bytes of memory by location.
 struct HeldBytes {
   int64_t device = 0;     // rows, codes and their bounds, norms, ranks
@@ -251,6 +272,13 @@ class Collection {
   absl::StatusOr<FetchResult> Fetch(const IdColumn& ids, RowParts parts) const {
     return Fetch(nullptr, ids, parts);
   }
+
+  // Returns the live rows of one state that follow an id. Reads with `last` of the read before
+  // return every row once. Cost: a binary search in each generation, then one step for each row
+  // examined; one gather from each generation. Errors: InvalidArgument (a limit out of range, the
+  // type of the id, an epoch of another collection), ResourceExhausted (the next row alone exceeds
+  // bytes_max), Unavailable (device lost).
+  virtual absl::StatusOr<OrderedRows> ReadInOrder(const OrderedRead& read) const = 0;
 };
 
 }  // namespace nearfield

@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "nearfield/client/options.h"
 #include "nearfield/client/replies.h"
+#include "nearfield/client/scan_pages.h"
 #include "nearfield/client/search_pages.h"
 #include "nearfield/client/search_stream.h"
 #include "nearfield/client/types.h"
@@ -57,6 +58,10 @@ class Client {
   // Returns stored rows by id. At most Limits.fetch_ids_max ids.
   absl::StatusOr<FetchAnswer> Fetch(std::string_view collection, const IdColumn& ids,
                                     const FetchOptions& options = {});
+
+  // Returns every row of one epoch in the order of the ids, in pages, until options.rows_max rows
+  // were received or no row follows.
+  absl::StatusOr<ScanPages> Scan(std::string_view collection, const ScanOptions& options = {});
 
   absl::StatusOr<CountAnswer> Count(std::string_view collection, const CountOptions& options = {});
 

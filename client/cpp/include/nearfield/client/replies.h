@@ -146,6 +146,32 @@ struct FetchAnswer {
   IdColumn missing;
 };
 
+// Options of a scan, which returns rows in the order of their ids.
+struct ScanOptions {
+  bool with_payload = true;
+  bool with_vectors = true;
+  std::vector<std::string> attributes = {};  // as in a search
+  std::optional<Filter> filter;              // only rows that pass
+  std::optional<std::string> filter_text;    // as in a search
+  std::optional<uint64_t> min_epoch;         // as in a search
+  std::optional<uint64_t> incarnation;       // as in a search
+  std::string cursor;                        // ScanPage::next_cursor; empty: start at the first row
+  std::optional<uint64_t> rows_max;          // at least 1; absent: all
+  std::optional<std::chrono::milliseconds> deadline;  // of the whole scan; absent: none
+};
+
+// Rows that follow one another in the order of the ids: element i of each column belongs to row i.
+struct ScanPage {
+  uint64_t epoch = 0;
+  uint64_t incarnation = 0;  // of the epoch
+  IdColumn ids;
+  EncodedVectors vectors;                   // with_vectors: one per row, in the collection's dtype
+  std::vector<std::string> payloads;        // with_payload: one per row, empty if the row has none
+  std::vector<AttributeColumn> attributes;  // as in Neighbors, with one row per row of the page
+  std::string next_cursor;                  // empty: no row follows
+  uint64_t rows_count = 0;                  // of the whole scan
+};
+
 struct CountOptions {
   std::optional<Filter> filter;            // count only rows that pass
   std::optional<std::string> filter_text;  // as in a search
