@@ -178,6 +178,15 @@ class TreeMaker {
   std::vector<Waiting> waiting_;
 };
 
+absl::StatusOr<FilterTree> TreeOf(const GivenFilter& given, IdType id_type,
+                                  const AttributeSchema& schema, const AttributeLimits& limits) {
+  if (given.text == nullptr) return FromProto(*given.message, id_type, limits);
+  if (given.message != nullptr) {
+    return ArgumentError(kFilterTextField, "given with filter, must be one of the two");
+  }
+  return ParseFilterText(*given.text, id_type, schema, limits);
+}
+
 }  // namespace
 
 absl::StatusOr<FilterTree> FromProto(const pb::Filter& filter, IdType id_type,
@@ -195,12 +204,7 @@ SentFilter ToSent(const GivenFilter& given) {
 absl::StatusOr<Filter> ValidFilter(const GivenFilter& given, IdType id_type,
                                    const AttributeSchema& schema) {
   const AttributeLimits limits;
-  if (given.message != nullptr && given.text != nullptr) {
-    return ArgumentError(kFilterTextField, "given with filter, must be one of the two");
-  }
-  ABSL_ASSIGN_OR_RETURN(FilterTree tree, given.text != nullptr
-                                             ? ParseFilterText(*given.text, id_type, schema, limits)
-                                             : FromProto(*given.message, id_type, limits));
+  ABSL_ASSIGN_OR_RETURN(FilterTree tree, TreeOf(given, id_type, schema, limits));
   return ValidateFilter(std::move(tree), schema, limits);
 }
 
