@@ -124,7 +124,8 @@ absl::StatusOr<int> RunExport(const GlobalOptions& global, ExportArguments& argu
   if (arguments.files.format == FileFormat::kNpy && arguments.files.ids_path.empty()) {
     PrintError("without --ids the file has no ids: an upload of it numbers the rows 0, 1, 2, ...");
   }
-  NF_ASSIGN_OR_RETURN(ScanPages pages, client.Scan(arguments.collection, OptionsOf(global, arguments, info)));
+  NF_ASSIGN_OR_RETURN(ScanPages pages,
+                      client.Scan(arguments.collection, OptionsOf(global, arguments, info)));
   const absl::StatusOr<Exported> done = WritePages(pages, arguments, info.spec);
   if (!done.ok()) {
     const int exit_code = ReportError(global, done.status());

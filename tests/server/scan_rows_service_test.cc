@@ -6,6 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tests/server/scan_rows_fixture.h"
 
 namespace nearfield::server {
@@ -115,6 +117,31 @@ TEST_F(ScanRowsServiceTest, AFilterChoosesTheRowsAndTheirNumber) {
   ASSERT_OK(none.status);
   EXPECT_EQ(none.replies.size(), 1u);
   EXPECT_EQ(none.replies[0].rows_count(), 0u);
+  AwaitNothingHeld();
+}
+
+// The law of filters as text: the same rows and the same cursors as the message.
+TEST_F(ScanRowsServiceTest, AFilterAsTextIsTheSameScan) {
+  ServeRange(1000);
+  pb::ScanRequest message = Of("c");
+  std::vector<std::string> numbers;
+  for (uint64_t id = 0; id < 1000; id += 2) {
+    message.mutable_filter()->mutable_has_id()->add_numbers(id);
+    numbers.push_back(absl::StrCat(id));
+  }
+  pb::ScanRequest text = Of("c");
+  text.set_filter_text(absl::StrCat("id in (", absl::StrJoin(numbers, ", "), ")"));
+  const Scanned scanned = Scan(message);
+  ASSERT_OK(scanned.status);
+  EXPECT_EQ(Scan(text).rows(), scanned.rows());
+  ASSERT_GT(scanned.replies.size(), 1u);
+  message.set_cursor(scanned.replies[0].next_cursor());
+  text.set_cursor(scanned.replies[0].next_cursor());
+  EXPECT_EQ(Scan(text).rows(), Scan(message).rows());
+  EXPECT_THAT(Scan(With("filter_text: 'id ='")).status,
+              RefusedWith(kInvalidArgument, "filter_text: column "));
+  EXPECT_THAT(Scan(With("filter {} filter_text: 'id == 1'")).status,
+              RefusedWith(kInvalidArgument, "filter_text"));
   AwaitNothingHeld();
 }
 
