@@ -35,6 +35,14 @@ struct Exported {
   double seconds = 0;
 };
 
+absl::StatusOr<FileFormat> FormatToWrite(const ExportArguments& arguments) {
+  const auto format = FormatOf(arguments.files.path, arguments.format);
+  if (format.ok()) return format;
+  return absl::InvalidArgumentError(
+      Cat(arguments.files.path,
+          ": the name must end in .jsonl or .npy; for another name give --format"));
+}
+
 // Requests the parts of rows that the files need.
 ScanOptions OptionsOf(const GlobalOptions& global, const ExportArguments& arguments,
                       const CollectionInfo& info) {
@@ -117,7 +125,7 @@ void PrintExported(const GlobalOptions& global, const ExportArguments& arguments
 }
 
 absl::StatusOr<int> RunExport(const GlobalOptions& global, ExportArguments& arguments) {
-  NF_ASSIGN_OR_RETURN(arguments.files.format, FormatOf(arguments.files.path, arguments.format));
+  NF_ASSIGN_OR_RETURN(arguments.files.format, FormatToWrite(arguments));
   NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
   NF_ASSIGN_OR_RETURN(const CollectionInfo info, client.GetCollection(arguments.collection));
   NF_RETURN_IF_ERROR(CheckRowFiles(arguments.files, info.spec));

@@ -117,12 +117,29 @@ class IndexMerger {
     if (!std::is_sorted(rows->begin(), rows->end())) std::sort(rows->begin(), rows->end());
   }
 
+  // Returns true if the rows of each part come after those of the previous parts.
+  bool RowsFollow() const {
+    int64_t last = -1;
+    for (const AttributeIndex* part : parts_) {
+      if (part->present_.empty()) continue;
+      if (part->present_.first() <= last) return false;
+      last = part->present_.last();
+    }
+    return true;
+  }
+
   // Returns the values of the live rows of all parts, with their new codes.
   RowValues MergeValues(bool is_list, uint32_t negative_zero_code, const OrdinalSet& dead) {
+    const bool whole = dead.empty() && RowsFollow();
     std::vector<Piece> pieces;
     for (size_t p = 0; p < parts_.size(); ++p) {
       new_codes_[p].back() = negative_zero_code;
-      AppendPieces(parts_[p]->present_, dead, p, &pieces);
+      const OrdinalSet& present = parts_[p]->present_;
+      if (!whole) {
+        AppendPieces(present, dead, p, &pieces);
+      } else if (!present.empty()) {
+        pieces.push_back({.first = present.first(), .part = p, .count = present.size()});
+      }
     }
     const auto by_first = [](const Piece& a, const Piece& b) { return a.first < b.first; };
     if (!std::is_sorted(pieces.begin(), pieces.end(), by_first)) {

@@ -26,10 +26,11 @@ CodePlaces RowValues::PlacesOf(int64_t row) const {
 void RowValues::AppendTo(int64_t first, int64_t count, absl::Span<const uint32_t> new_codes,
                          RowCodes* to) const {
   if (count == 0) return;
-  const CodePlaces places = {.begin = PlacesOf(first).begin,
-                             .end = PlacesOf(first + count - 1).end};
+  CodePlaces places = {.begin = PlacesOf(first).begin, .end = first + count};
+  if (is_list_) places.end = places.begin;
   for (int64_t row = first; is_list_ && row < first + count; ++row) {
     to->list_sizes.push_back(list_sizes_.at(row));
+    places.end += to->list_sizes.back();
   }
   for (int64_t place = places.begin; place < places.end; ++place) {
     to->codes.push_back(new_codes[codes_.at(place)]);

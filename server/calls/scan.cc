@@ -209,7 +209,7 @@ class Scan final : public ActiveCall {
     }
     rows_sent_ = count;
     const auto bytes = static_cast<int64_t>(response_.ByteSizeLong());
-    call_.holds.reply.Resize(bytes);
+    call_.holds.reply.Resize(std::max(bytes, rows_.held_bytes()));
     return CheckReplyBytes(bytes, call_.state()->limits(), kScanAdvice);
   }
 

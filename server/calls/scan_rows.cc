@@ -71,6 +71,7 @@ absl::Status ScanRows::AddAttributes(const OrderedRead& read, OrderedRows* rows)
   FetchResult& found = rows->found;
   ABSL_ASSIGN_OR_RETURN(attributes_, named_->attributes->FindRows(*read.at, found.ordinals));
   const int64_t count = found.ids.size();
+  held_bytes_ = 0;
   int64_t bytes = 0;
   int64_t attribute_bytes = 0;
   int64_t fit = 0;
@@ -79,6 +80,7 @@ absl::Status ScanRows::AddAttributes(const OrderedRead& read, OrderedRows* rows)
     bytes += BytesOf(found, fit) + held;
     if (bytes > read.parts.bytes_max) break;
     attribute_bytes += held;
+    held_bytes_ = bytes + frame_bytes_;
   }
   if (fit == count) {
     if (count > 0) attribute_row_bytes_ = std::max<int64_t>(1, attribute_bytes / count);

@@ -25,6 +25,10 @@ class ScanRows {
   // Collection::ReadInOrder.
   absl::StatusOr<OrderedRows> Read(OrderedRead read, int64_t bytes_max);
 
+  // Returns the bytes that the rows of the last Read take as a message in memory; 0 without
+  // attributes: about those of the encoded message.
+  int64_t held_bytes() const { return held_bytes_; }
+
   // Adds the rows of the last Read to the reply, and releases what was read with them.
   void ToProto(const OrderedRows& rows, nearfield::v1::ScanResponse* response);
 
@@ -36,7 +40,8 @@ class ScanRows {
   const NamedCollection* named_ = nullptr;
   RowParts parts_;
   WantedAttributes wanted_;
-  int64_t frame_bytes_ = 0;              // of a message in addition to its rows
+  int64_t frame_bytes_ = 0;  // of a message in addition to its rows
+  int64_t held_bytes_ = 0;
   int64_t attribute_row_bytes_ = 0;      // of one row: expected, then the mean of the last reply
   std::optional<RowReader> attributes_;  // of the last Read
 };

@@ -91,24 +91,24 @@ class CliExportPagesTest : public CliExportTest {
 TEST_F(CliExportPagesTest, AnExportGoesOnAfterALostConnectionInTheSameEpoch) {
   FillWide();
   const std::string whole = Run({"export", "wide", "-"}).out;
-  int pages = 0;
-  server_.OnReply<v1::ScanResponse>("Scan", [&](const auto*) -> std::optional<Refusal> {
-    if (++pages == 2) return Refusal{absl::UnavailableError("broken"), std::nullopt, true};
-    return std::nullopt;
-  });
+  server_.OnReply<v1::ScanResponse>(
+      "Scan", [pages = 0](const auto*) mutable -> std::optional<Refusal> {
+        if (++pages == 2) return Refusal{absl::UnavailableError("broken"), std::nullopt, true};
+        return std::nullopt;
+      });
   EXPECT_THAT(Run({"export", "wide", Path("out.jsonl")}), Prints(HasSubstr("exported 60 rows")));
-  EXPECT_GT(pages, 3);
+  EXPECT_EQ(server_.calls("Scan"), 3);  // with that of `whole`
   EXPECT_EQ(ReadAll(Path("out.jsonl")), whole);
 }
 
 TEST_F(CliExportPagesTest, AnExportWhoseEpochIsGoneLeavesTheOldFile) {
   FillWide();
   const std::string file = folder_.Write("out.jsonl", "old");
-  int pages = 0;
-  server_.OnReply<v1::ScanResponse>("Scan", [&](const auto*) -> std::optional<Refusal> {
-    if (++pages < 2) return std::nullopt;
-    return Refusal{absl::FailedPreconditionError("epoch 1 of the scan is kept no longer")};
-  });
+  server_.OnReply<v1::ScanResponse>(
+      "Scan", [pages = 0](const auto*) mutable -> std::optional<Refusal> {
+        if (++pages < 2) return std::nullopt;
+        return Refusal{absl::FailedPreconditionError("epoch 1 of the scan is kept no longer")};
+      });
   const Outcome failed = Run({"export", "wide", file});
   EXPECT_THAT(failed, Fails(3, AllOf(HasSubstr("epoch 1 of the scan is kept no longer"),
                                      HasSubstr("no file was written"))));
