@@ -1,4 +1,5 @@
-"""The connection of AsyncClient, over grpc.aio. Thread safety: one event loop."""
+"""The connection of AsyncClient: grpc.aio, and a second connection for the calls that send and
+receive many messages (_duplex.py says why). Thread safety: one event loop."""
 
 from __future__ import annotations
 
@@ -9,9 +10,11 @@ from typing import Any, Generic, TypeVar
 import grpc
 import grpc.aio
 
+from nearfield._blocking_transport import BlockingTransport
+from nearfield._duplex import AsyncDuplex
 from nearfield._methods import Method, Request, Response
 from nearfield._retry import AsyncClock, Clock
-from nearfield._transport import End, Inbox, Metadata, channel_options, request_id_in
+from nearfield._transport import Metadata, channel_options, request_id_in
 
 T = TypeVar("T")
 
@@ -28,66 +31,12 @@ class AsyncReadStream(Generic[Response]):
         self._call.cancel()
 
 
-class AsyncDuplex(Inbox[Response], Generic[Request, Response]):
-    def __init__(self, call: Any) -> None:
-        super().__init__()
-        self._call = call
-        self._inbox: asyncio.Queue[Response | End] = asyncio.Queue()
-        self._request_id: str | None = None
-        self._receiver = asyncio.ensure_future(self._receive())
-
-    async def _receive(self) -> None:
-        error: grpc.RpcError | None = None
-        try:
-            while (message := await self._call.read()) is not grpc.aio.EOF:
-                self._inbox.put_nowait(message)
-            self._request_id = request_id_in(await self._call.trailing_metadata())
-        except grpc.RpcError as raised:
-            error = raised
-        except asyncio.CancelledError:
-            error = grpc.aio.AioRpcError(
-                grpc.StatusCode.CANCELLED, grpc.aio.Metadata(), grpc.aio.Metadata(), "cancelled"
-            )
-        finally:
-            self._inbox.put_nowait(End(error))
-
-    def _poll(self) -> Response | End | None:
-        return None if self._inbox.empty() else self._inbox.get_nowait()
-
-    async def write(self, message: Request) -> bool:
-        if self._call.done():
-            return False
-        try:
-            await self._call.write(message)
-        except (grpc.RpcError, asyncio.InvalidStateError):
-            return False
-        return True
-
-    async def finish_writing(self) -> None:
-        if not self._call.done():
-            await self._call.done_writing()
-
-    async def read(self, timeout: float | None = None) -> Response | None:
-        if self._end is not None:
-            self._end.result()
-            return None
-        try:
-            return self._take(await asyncio.wait_for(self._inbox.get(), timeout))
-        except asyncio.TimeoutError:  # until Python 3.11 not the built-in one
-            raise TimeoutError from None
-
-    def request_id(self) -> str | None:
-        return self._request_id
-
-    def cancel(self) -> None:
-        self._call.cancel()
-
-
 class AsyncTransport:
     def __init__(self, address: str, clock: Clock | None = None) -> None:
         self.clock: Clock = clock or AsyncClock()
         self._address = address
         self._channel: Any = None
+        self._blocking: BlockingTransport | None = None
         self._calls: dict[str, Any] = {}
 
     def _multi(self, kind: str, method: Method[Any, Any]) -> Any:
@@ -128,8 +77,9 @@ class AsyncTransport:
     def duplex(
         self, method: Method[Request, Response], timeout: float | None, metadata: Metadata
     ) -> AsyncDuplex[Request, Response]:
-        call = self._multi("stream_stream", method)
-        return AsyncDuplex(call(timeout=timeout, metadata=metadata))
+        if self._blocking is None:
+            self._blocking = BlockingTransport(self._address)
+        return AsyncDuplex(self._blocking.open_duplex(method, timeout, metadata))
 
     async def compute(self, function: Callable[[], T]) -> T:
         return await asyncio.to_thread(function)
@@ -137,3 +87,5 @@ class AsyncTransport:
     async def close(self) -> None:
         if self._channel is not None:
             await self._channel.close()
+        if self._blocking is not None:
+            await self._blocking.close()

@@ -8,10 +8,7 @@ coroutines run to their end at the first step (_blocking.py).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
-
-import grpc
+from typing import Any, Protocol, TypeVar
 
 from nearfield._methods import Method, Request, Response
 from nearfield._retry import Clock
@@ -20,7 +17,6 @@ T = TypeVar("T")
 Message = TypeVar("Message", contravariant=True)
 Reply = TypeVar("Reply")
 Covariant = TypeVar("Covariant", covariant=True)
-Item = TypeVar("Item")
 Metadata = tuple[tuple[str, str], ...]
 
 # Keepalive of a connection with a call in progress: detects within 50 s that a server disappeared
@@ -113,42 +109,3 @@ def request_id_in(metadata: Any) -> str | None:
         if key == "nearfield-request-id":
             return str(value)
     return None
-
-
-@dataclass(frozen=True)
-class End:
-    """The end of the replies of a call, and the error that it ended with."""
-
-    error: grpc.RpcError | None
-
-    def result(self) -> None:
-        """Raises the error, if there is one."""
-        if self.error is not None:
-            raise self.error
-
-
-class Inbox(Generic[Item]):
-    """The part of a Duplex that both transports share: the replies that have arrived."""
-
-    def __init__(self) -> None:
-        self._end: End | None = None
-
-    def _poll(self) -> Item | End | None:
-        """Returns the next reply or the end if one has arrived, without waiting."""
-        raise NotImplementedError
-
-    def _take(self, item: Item | End) -> Item | None:
-        if isinstance(item, End):
-            self._end = item
-            item.result()
-            return None
-        return item
-
-    def received(self) -> list[Item]:
-        messages: list[Item] = []
-        while self._end is None and (item := self._poll()) is not None:
-            if isinstance(item, End):
-                self._end = item
-            else:
-                messages.append(item)
-        return messages

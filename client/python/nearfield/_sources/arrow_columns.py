@@ -42,7 +42,8 @@ def _values(attribute: Attribute, array: pa.Array, name: str) -> Any:
     if pa.types.is_dictionary(kind):
         array, kind = array.dictionary_decode(), kind.value_type
     accepted, wire = {
-        "int64": (pa.types.is_integer(kind), pa.int64()),
+        # pandas holds integers as floats if some are missing: exact ones are accepted.
+        "int64": (pa.types.is_integer(kind) or pa.types.is_floating(kind), pa.int64()),
         "double": (pa.types.is_floating(kind) or pa.types.is_integer(kind), pa.float64()),
         "bool": (pa.types.is_boolean(kind), pa.bool_()),
         "keyword": (pa.types.is_string(kind) or pa.types.is_large_string(kind), None),
