@@ -144,12 +144,19 @@ def test_hits_have_what_was_requested(client, name):
     assert [hit.score for hit in found] == [2, 1]
     plain = docs.search([2, 1])
     assert (plain.payloads, plain.vectors, plain[0].payload) == ([], None, None)
-    table = found.to_arrow()
-    assert table.column_names == ["id", "score", "vector", "payload"]
-    assert table.column("vector").to_pylist() == [[1, 0], [0, 1]]
-    both = docs.search([[2, 1], [1, 2]]).to_arrow()
-    assert both.column("query").to_pylist() == [0, 0, 1, 1]
     with pytest.raises(ValueError, match="of 2 queries"):
         _ = docs.search([[2, 1], [1, 2]]).ids
     words = docs.explain([2, 1])
     assert words.startswith("epoch 1; path ") and "batch of 1" in words
+
+
+def test_answers_become_arrow_tables(client, name):
+    pytest.importorskip("pyarrow")
+    docs = client.create_collection(name, 2, metric="dot")
+    docs.upload([[1, 0], [0, 1]], payloads=[{"a": 1}, None])
+    table = docs.search([2, 1], payload=True, vectors=True).to_arrow()
+    assert table.column_names == ["id", "score", "vector", "payload"]
+    assert table.column("vector").to_pylist() == [[1, 0], [0, 1]]
+    both = docs.search([[2, 1], [1, 2]]).to_arrow()
+    assert both.column("query").to_pylist() == [0, 0, 1, 1]
+    assert both.column("id").to_pylist() == [0, 1, 1, 0]

@@ -71,7 +71,7 @@ PAID = {"payloads": ["title", "n", "none"]}
 
 
 def contents(docs: Any, data: Data) -> Any:
-    """Returns what tells two collections apart: digests of ordered answers under filters that use
+    """Returns what distinguishes two collections: digests of ordered answers under filters that use
     every attribute, and every payload and vector."""
     queries = data.vectors[:3]
     filters = [None, F.year >= 2000, F.price < 100, F.good == True, F.language.isin(["de", ""]),  # noqa: E712

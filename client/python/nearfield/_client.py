@@ -202,7 +202,7 @@ def connect(
     timeout           seconds of one call including its retries; each call can change it
     caller            by this name the server shares its device fairly
     retry             how often calls that can be repeated safely are tried again
-    read_your_writes  reads wait for this client's own writes, also behind a set of servers
+    read_your_writes  reads wait for this client's own writes
     """
     transport = BlockingTransport(check_address(address), _clock)
     return Client(

@@ -21,7 +21,7 @@ RowPlacement = Literal["device", "host"]
 
 @dataclass(frozen=True)
 class Declaration:
-    """What is fixed when a collection is created."""
+    """The properties that are fixed when a collection is created."""
 
     name: str
     dim: int
@@ -65,7 +65,7 @@ class Declaration:
 
 @dataclass(frozen=True)
 class Inferred:
-    """What data shows about the collection that can hold it."""
+    """The properties of a collection that can hold some data."""
 
     dim: int
     dtype: str

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from nearfield._proto import error_details_pb2, status_pb2
 
@@ -162,6 +163,6 @@ def _details(serialized: Any) -> tuple[dict[str, str], float | None]:
             elif name == "google.rpc.RetryInfo":
                 delay = error_details_pb2.RetryInfo.FromString(detail.value).retry_delay
                 retry_after = delay.seconds + delay.nanos / 1e9
-    except ValueError:  # protobuf's DecodeError
+    except DecodeError:
         return {}, None
     return facts, retry_after

@@ -1,4 +1,4 @@
-"""What the handles of a collection share."""
+"""The part that all calls of a collection share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the server reports about collections, limits, memory and its work."""
+"""Records of a server: collections, limits, memory, and what it has done."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class CallCounter:
 
 @dataclass(frozen=True)
 class Counters:
-    """What a server has done since its start: admin.proto, GetCountersResponse. `passes`, `audit`
+    """The work of a server since its start: admin.proto, GetCountersResponse. `passes`, `audit`
     and `connections` are the numbers of those messages by name."""
 
     started: dt.datetime
@@ -190,7 +190,7 @@ def _numbers(message: Any, prefix: str = "") -> dict[str, int]:
 
 @dataclass(frozen=True)
 class ServerState:
-    """Whether a server serves, and how far its start is."""
+    """The phase of a server, and how far its start is."""
 
     phase: str  # starting, serving, draining or lost
     reason: str  # why it does not serve, else empty
@@ -222,7 +222,7 @@ def read_snapshot(message: admin.SnapshotInfo) -> Snapshot:
 
 @dataclass(frozen=True)
 class Compacted:
-    """What a compaction has released."""
+    """The memory and disk space that a compaction has released."""
 
     rows_given_back: int
     device_bytes_given_back: int

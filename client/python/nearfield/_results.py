@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Hit:
-    """One row of an answer. What was not requested is None or empty."""
+    """One row of an answer. Parts that were not requested are None or empty."""
 
     id: Id
     score: float
@@ -214,7 +214,7 @@ class Deleted:
 
 @dataclass(frozen=True)
 class Verified:
-    """Whether an answer is the oracle's, to the bit.
+    """The comparison of an answer with the oracle's, to the bit.
 
     first_difference  place of the first wrong row; None if equal
     expected          the oracle's answer: ids and scores

@@ -1,4 +1,4 @@
-"""What the shared core needs from a connection. _blocking_transport.py and _async_transport.py
+"""The connection as the shared core sees it. _blocking_transport.py and _async_transport.py
 implement it over gRPC's two Python APIs.
 
 The core is written with async and await for both. A blocking transport never suspends, so its

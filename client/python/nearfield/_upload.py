@@ -32,7 +32,7 @@ from nearfield._upload_progress import Progress
 
 @dataclass(frozen=True)
 class Plan:
-    """What one upload sends.
+    """The parts of one upload.
 
     deadline         of the whole upload, by the clock; None: there is none
     opening_timeout  seconds in which the server must accept an upload without a token. One with a
