@@ -72,7 +72,6 @@ def pytest_score(client: nearfield.Client, row: int) -> float:
     ["mypy", "--no-incremental"], ["ruff", "check", "--no-cache"], ["ruff", "format", "--check", "--no-cache"],
 ])
 def test_types_and_style(command):
-    """The sources of the checkout, with the generated messages of the installed package."""
     done = subprocess.run([sys.executable, "-m", *command, *([] if command[0] == "mypy" else ["."])],
                           cwd=PACKAGE, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

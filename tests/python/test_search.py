@@ -109,6 +109,7 @@ def test_reads_wait_for_own_writes(shared, connect, name, rng):
     other.drop_collection(name)
     again = other.create_collection(name, 4, metric="dot")
     again.upload(quantized(rng, (3, 4)))
+    assert [each.epoch for each in docs.search_stream([[1, 2, 3, 4]] * 3)] == [1, 1, 1]
     assert docs.count().rows_count == 3
     assert docs.search([1, 2, 3, 4]).epoch == 1
     with pytest.raises(nearfield.FailedPrecondition, match="min_epoch"):

@@ -86,6 +86,11 @@ class SearchCalls(Handle):
         check_options(options)
         deadline = self._core.deadline(options.get("timeout"), math.inf)
         template, declared = await self._search_request([], options, deadline)
+        if self._core.pin(self.name, retrieval.CountRequest()):
+            # Requests of a stream cannot be repeated, so a unary call first finds out whether the
+            # name still belongs to the collection that this client has written to.
+            request = retrieval.CountRequest(collection=self.name)
+            await self._core.read(methods.COUNT, self.name, request, deadline)
         self._core.pin(self.name, template)
         clock = self._core.transport.clock
         timeout = None if deadline is None else max(0.0, deadline - clock.now())
