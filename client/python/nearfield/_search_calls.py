@@ -89,8 +89,8 @@ class SearchCalls(Handle):
         if self._core.pin(self.name, retrieval.CountRequest()):
             # Requests of a stream cannot be repeated, so a unary call first finds out whether the
             # name still belongs to the collection that this client has written to.
-            request = retrieval.CountRequest(collection=self.name)
-            await self._core.read(methods.COUNT, self.name, request, deadline)
+            count = retrieval.CountRequest(collection=self.name)
+            await self._core.read(methods.COUNT, self.name, count, deadline)
         self._core.pin(self.name, template)
         clock = self._core.transport.clock
         timeout = None if deadline is None else max(0.0, deadline - clock.now())
