@@ -200,6 +200,8 @@ def test_mistakes_in_data_name_their_place(client, name, data, tmp_path):
         (data.vectors[:, :3], {"ids": data.ids}, f"needs \\[rows, {DIM}\\]"),
         (data.vectors, {}, "ids of type string"),
         (data.vectors, {"ids": data.ids, "attributes": {"year": [1]}}, "1 values for 3000 vectors"),
+        (good, {"ids": ["a", "b", "c"]}, "ids: these rows have members"),
+        (tmp_path / "bad.jsonl", {"payloads": "payload"}, "payloads: these rows have members"),
         (tmp_path / "x.csv", {}, "must end as in"),
         (7, {}, "data: int"),
     ):

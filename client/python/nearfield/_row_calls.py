@@ -139,12 +139,13 @@ class RowCalls(Handle):
         timeout     seconds of the whole upload; without one there is none
 
         Iterables and files .jsonl are first read into a temporary file, because the server
-        reserves the memory when the upload begins. Rows without a vector of the collection's
-        dtype are rounded to nearest even. Cost: a few blocks of memory."""
+        reserves the memory when the upload begins. Vectors of another type than the collection's
+        are rounded to nearest even. Cost: a few blocks of memory."""
         core = self._core
         clock = core.transport.clock
         deadline = core.deadline(timeout, math.inf)
         opening = deadline if deadline is not None else clock.now() + core.options.timeout
+        wire_mode = enum_value("UPLOAD_MODE_", ingest.UploadMode, mode, "mode")
         limits = await core.limits(opening)
         info = await core.info(self.name, opening, fresh=True)
         spec = Spec(info, ids, vectors, attributes, payloads)
@@ -153,7 +154,7 @@ class RowCalls(Handle):
         plan = Plan(
             collection=self.name,
             dtype=info.dtype,
-            mode=enum_value("UPLOAD_MODE_", ingest.UploadMode, mode, "mode"),
+            mode=wire_mode,
             source=source,
             token=None if token is None else token.encode(),
             block_bytes=min(block_bytes, limits.upload_block_bytes_max),

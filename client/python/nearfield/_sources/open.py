@@ -38,10 +38,18 @@ def open_source(spec: Spec, data: Any) -> Source:
     if isinstance(data, Mapping):
         if not is_column_batch(data):
             raise TypeError(f"data: one row; give {KINDS}")
+        _check_alone(spec)
         return spooled([column_batch(spec, data)])
     if not isinstance(data, Iterable):
         raise TypeError(f"data: {type(data).__name__}; give {KINDS}")
     return _iterable_source(spec, data)
+
+
+def _check_alone(spec: Spec) -> None:
+    """Refuses arguments about rows that have members: nothing may be ignored."""
+    for name in ("ids", "vectors", "attributes", "payloads"):
+        if getattr(spec, name) is not None:
+            raise TypeError(f"{name}: these rows have members: id, vector, payload, attributes")
 
 
 def _is_table(data: Any) -> bool:
@@ -69,6 +77,8 @@ def _iterable_source(spec: Spec, data: Iterable[Any]) -> Source:
     except StopIteration:
         return Source(0, 0, lambda: iter(()))
     items = chain([first], following)
+    if isinstance(first, Mapping):
+        _check_alone(spec)
     if is_column_batch(first):
         return spooled(column_batch(spec, each) for each in items)
     if isinstance(first, Mapping):
@@ -85,6 +95,7 @@ def _iterable_source(spec: Spec, data: Iterable[Any]) -> Source:
 def _file_source(spec: Spec, path: Path) -> Source:
     suffix = (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
     if suffix in (".jsonl", ".ndjson"):
+        _check_alone(spec)
         return spooled(_named(path, row_batches(spec, files.read_jsonl(path))))
     if suffix == ".npy":
         return array_source(spec, files.open_npy(path))
