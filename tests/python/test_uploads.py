@@ -228,8 +228,9 @@ def test_an_upload_reports_its_progress(client, name, data):
     docs = create(client, name)
     seen: list[nearfield.Progress] = []
     docs.upload(data.vectors, ids=data.ids, progress=seen.append, block_bytes=30_000)
-    assert len(seen) > 5 and seen[-1].rows_sent == ROWS == seen[-1].rows_max
-    assert [each.rows_sent for each in seen] == sorted({each.rows_sent for each in seen})
+    assert len(seen) > 5 and seen[-1].rows_sent == seen[-1].rows_received == seen[-1].rows_max == ROWS
+    sent = [each.rows_sent for each in seen[:-1]]
+    assert sent[0] == 0 and sent == sorted(set(sent)) and sent[-1] == ROWS
     docs.upload(data.vectors, ids=data.ids, progress=True, mode="replace")
 
 
@@ -306,6 +307,8 @@ def test_a_killed_process_is_continued(client, shared, name, big, tmp_path):
     deadline = time.monotonic() + 30
     while [each for each in client.list_uploads() if each.token == name and each.is_live]:
         assert time.monotonic() < deadline, "the server has not noticed the end of the process"
+    with pytest.raises(nearfield.InvalidArgument, match="rows_max: 100"):  # not the data of this token
+        docs.upload(big[:100], token=name)
     done = docs.upload(path, token=name)
     assert done.rows_count == BIG and done.rows_resumed >= 5000
     check_big(docs, big)

@@ -106,6 +106,8 @@ class _Stream:
         self._plan = plan
         self._opening = opening
         self._commit_sent = False
+        self._rows_sent = 0
+        self._bytes_sent = 0
         self._received = 0
         self.accepted = False
         self.rows_resumed = 0
@@ -156,15 +158,15 @@ class _Stream:
         self, duplex: Duplex[ingest.UploadRequest, ingest.UploadResponse]
     ) -> int:
         """Sends all rows that the server does not have; returns the number of all rows."""
-        plan, rows_sent, bytes_sent = self._plan, 0, 0
+        plan = self._plan
         blocks = cut(
             plan.source.batches(), plan.dtype, plan.block_bytes, rows_skipped=self.rows_resumed
         )
-        self._report(0, 0)
+        self._report()
         while True:
             item = await self._core.transport.compute(lambda: next(blocks, None))
             if item is None:
-                return self.rows_resumed + rows_sent
+                return self.rows_resumed + self._rows_sent
             rows, request = item
             if plan.token:
                 request.block.block_number = self._next_block
@@ -174,11 +176,11 @@ class _Stream:
                 while await duplex.read() is not None:
                     pass
                 raise Internal("malformed reply: the upload ended early")
-            rows_sent += rows
-            bytes_sent += request.ByteSize()
+            self._rows_sent += rows
+            self._bytes_sent += request.ByteSize()
             for reply in duplex.received():
                 self._received = max(self._received, reply.progress.rows_received)
-            self._report(rows_sent, bytes_sent)
+            self._report()
 
     async def _finish(
         self,
@@ -197,6 +199,7 @@ class _Stream:
             raise Internal("malformed reply: the upload ended without its commit")
         if not was_committed:
             self._received = committed.rows_count
+            self._report()
         self._core.wrote(self._plan.collection, committed.incarnation, committed.epoch)
         return Uploaded(
             committed.epoch,
@@ -214,9 +217,14 @@ class _Stream:
             error.message += f"; the commit had been sent, so the rows may be there: {what}"
         return error
 
-    def _report(self, rows_sent: int, bytes_sent: int) -> None:
-        if self._plan.on_progress is not None:
-            rows_max = self._plan.source.rows
-            self._plan.on_progress(
-                Progress(rows_sent, self.rows_resumed, self._received, rows_max, bytes_sent)
-            )
+    def _report(self) -> None:
+        if self._plan.on_progress is None:
+            return
+        now = Progress(
+            rows_sent=self._rows_sent,
+            rows_skipped=self.rows_resumed,
+            rows_received=self._received,
+            rows_max=self._plan.source.rows,
+            bytes_sent=self._bytes_sent,
+        )
+        self._plan.on_progress(now)
