@@ -1,0 +1,81 @@
+"""Generates the messages of proto/ into nearfield/_proto, and reads the version of the project.
+
+The protos are compiled under other file and package names, so that this package neither installs
+nor registers anything named google.*, grpc.* or nearfield.v1: programs may use the packages
+googleapis-common-protos and grpcio-health-checking, and their own stubs of nearfield, next to it.
+The wire format contains no package names. The names of the calls are in nearfield/_methods.py.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+HERE = Path(__file__).resolve().parent
+# The proto of each module, and the package that its messages get.
+SOURCES = {
+    "common": ("nearfield/v1/common.proto", "nearfield_python.v1"),
+    "retrieval": ("nearfield/v1/retrieval.proto", "nearfield_python.v1"),
+    "ingest": ("nearfield/v1/ingest.proto", "nearfield_python.v1"),
+    "admin": ("nearfield/v1/admin.proto", "nearfield_python.v1"),
+    "health": ("grpc/health/v1/health.proto", "nearfield_python.health"),
+    "status": ("google/rpc/status.proto", "nearfield_python.rpc"),
+    "error_details": ("google/rpc/error_details.proto", "nearfield_python.rpc"),
+}
+
+
+def version() -> str:
+    """Returns the version of the project: of the CMake project in a checkout, else of PKG-INFO."""
+    for path, pattern in (
+        (HERE / "PKG-INFO", r"^Version: (\S+)"),
+        (HERE.parents[1] / "CMakeLists.txt", r"project\(nearfield VERSION (\S+)"),
+    ):
+        if path.is_file() and (found := re.search(pattern, path.read_text("utf-8"), re.MULTILINE)):
+            return found[1]
+    raise FileNotFoundError(f"{HERE}: neither PKG-INFO nor the CMakeLists.txt of the project")
+
+
+def proto_folder() -> Path:
+    inside = HERE / "proto"
+    return inside if inside.is_dir() else HERE.parents[1] / "proto"
+
+
+def generate(out: Path) -> None:
+    """Writes the modules NAME_pb2.py and NAME_pb2.pyi to the folder nearfield/_proto of `out`."""
+    import grpc_tools
+    from grpc_tools import protoc
+
+    package = out / "nearfield" / "_proto"
+    with tempfile.TemporaryDirectory() as scratch:
+        renamed = Path(scratch, "nearfield", "_proto")
+        renamed.mkdir(parents=True)
+        for name, (source, proto_package) in SOURCES.items():
+            text = (proto_folder() / source).read_text("utf-8")
+            text = re.sub(r"^package .*;", f"package {proto_package};", text, flags=re.MULTILINE)
+            text = re.sub(r'^import "nearfield/v1/', 'import "nearfield/_proto/', text, flags=re.M)
+            (renamed / f"{name}.proto").write_text(text, "utf-8")
+        shutil.rmtree(package, ignore_errors=True)
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text('"""Generated from proto/ by hatch_build.py."""\n')
+        well_known = Path(grpc_tools.__file__).parent / "_proto"
+        options = [f"-I{scratch}", f"-I{well_known}", f"--python_out={out}", f"--pyi_out={out}"]
+        files = [f"nearfield/_proto/{name}.proto" for name in SOURCES]
+        if protoc.main(["protoc", *options, *files]) != 0:
+            raise RuntimeError("protoc failed; its errors are above")
+
+
+class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
+    """Runs before every build: source distribution, wheel and editable installation."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        generate(HERE)
+        build_data["pure_python"] = True
+
+
+if __name__ == "__main__":
+    generate(HERE)

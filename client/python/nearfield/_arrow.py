@@ -1,0 +1,68 @@
+"""Answers and exported rows as Arrow tables. Imported only if pyarrow is used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from nearfield._attributes import Attribute
+from nearfield._columns import ReadColumn
+from nearfield._results import Rows
+
+_TYPES = {
+    "int64": pa.int64(),
+    "double": pa.float64(),
+    "bool": pa.bool_(),
+    "keyword": pa.string(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+}
+RESERVED = ("id", "score", "vector", "payload", "query")
+
+
+def arrow_type(attribute: Attribute) -> pa.DataType:
+    inner = _TYPES[attribute.type]
+    return pa.list_(inner) if attribute.is_list else inner
+
+
+def column_name(attribute: Attribute) -> str:
+    """Returns the name of an attribute's column: one that is called like a part of the row gets
+    the prefix "attribute_"."""
+    return f"attribute_{attribute.name}" if attribute.name in RESERVED else attribute.name
+
+
+def column_of(column: ReadColumn) -> pa.Array:
+    return pa.array(column.raw(), type=arrow_type(column.attribute))
+
+
+def vectors_of(vectors: Any) -> pa.Array:
+    """Returns vectors [n, D] as a list of D float32 or float16 per row."""
+    flat = pa.array(np.ascontiguousarray(vectors).reshape(-1))
+    dim = vectors.shape[1] if vectors.ndim == 2 else 0
+    return pa.FixedSizeListArray.from_arrays(flat, max(dim, 1))
+
+
+def table_of(rows: Rows, scores: Any = None) -> pa.Table:
+    ids = rows.ids
+    columns: dict[str, Any] = {
+        "id": pa.array(ids, pa.string()) if isinstance(ids, list) else pa.array(ids)
+    }
+    if scores is not None:
+        columns["score"] = pa.array(scores)
+    if rows.vectors is not None:
+        columns["vector"] = vectors_of(rows.vectors)
+    if rows.payloads:
+        columns["payload"] = pa.array(rows.payloads, pa.binary())
+    for column in rows.columns:
+        columns[column_name(column.attribute)] = column_of(column)
+    return pa.table(columns)
+
+
+def stack(tables: list[pa.Table]) -> pa.Table:
+    """Puts the answers to several queries below each other."""
+    numbered = [
+        table.add_column(0, "query", pa.array(np.full(len(table), i, np.uint32)))
+        for i, table in enumerate(tables)
+    ]
+    return pa.concat_tables(numbered)

@@ -1,0 +1,216 @@
+"""The clients: AsyncClient has the implementation, Client blocks."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+from nearfield import _methods as methods
+from nearfield._async_transport import AsyncTransport
+from nearfield._attributes import AttributesLike, declare
+from nearfield._blocking import blocking, blocking_as
+from nearfield._blocking_transport import BlockingTransport
+from nearfield._collection import AsyncCollection, Collection
+from nearfield._core import Core, Options, check_address
+from nearfield._declaration import Declaration, RowPlacement, ScanChoice, infer
+from nearfield._errors import AlreadyExists
+from nearfield._proto import admin_pb2 as admin
+from nearfield._records import CollectionInfo, read_collection
+from nearfield._retry import Clock, RetryPolicy
+from nearfield._server_calls import ServerCalls
+from nearfield._transport import Transport
+from nearfield._values import DType, IdType, Metric
+
+DEFAULT_ADDRESS = "127.0.0.1:50051"
+
+
+class AsyncClient(ServerCalls):
+    """A connection to a server, for asyncio. Its parameters are those of connect(). The first call
+    connects. Thread safety: one event loop."""
+
+    def __init__(
+        self,
+        address: str = DEFAULT_ADDRESS,
+        *,
+        timeout: float = 30.0,
+        caller: str = "",
+        retry: RetryPolicy | None = None,
+        read_your_writes: bool = True,
+        _clock: Clock | None = None,
+        _transport: Transport | None = None,
+    ) -> None:
+        options = Options(timeout, caller, retry or RetryPolicy(), read_your_writes)
+        transport = _transport or AsyncTransport(check_address(address), _clock)
+        super().__init__(Core(transport, options))
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Ends the connection. Calls in progress fail with Cancelled."""
+        await self._core.transport.close()
+
+    def collection(self, name: str) -> AsyncCollection:
+        """Returns a handle of a collection, by its name or an alias. Calls nothing."""
+        return AsyncCollection(self._core, name)
+
+    async def create_collection(
+        self,
+        name: str,
+        dim: int | None = None,
+        *,
+        metric: Metric,
+        dtype: DType | None = None,
+        id_type: IdType | None = None,
+        attributes: AttributesLike | None = None,
+        scan: ScanChoice = "auto",
+        rows: RowPlacement = "device",
+        like: Any = None,
+        ids: Any = None,
+        vectors: str | None = None,
+        if_missing: bool = False,
+        timeout: float | None = None,
+    ) -> AsyncCollection:
+        """Creates an empty collection; returns its handle.
+
+        dim, metric, dtype, id_type, attributes  what it holds; float32 and uint64 by default.
+                    attributes: {"year": "int64", "tags": "keyword[]"}, or Python types
+        scan, rows  what its scans read, and where its rows are: speed and memory only
+        like        data that upload() will get: what is not given is taken from it
+        ids, vectors  as in upload(), for `like`
+        if_missing  use a collection that exists with the same declaration
+        Not retried. Raises AlreadyExists if the name is taken."""
+        seen = None if like is None else infer(like, ids, vectors)
+        if dim is None and seen is None:
+            raise TypeError("give dim, or like= the data")
+        declaration = Declaration(
+            name,
+            dim if dim is not None else seen.dim if seen else 0,
+            metric,
+            dtype or (seen.dtype if seen else "float32"),
+            id_type or (seen.id_type if seen else "uint64"),
+            tuple(declare(attributes))
+            if attributes is not None
+            else seen.attributes
+            if seen
+            else (),
+            scan,
+            rows,
+        )
+        deadline = self._core.deadline(timeout)
+        try:
+            reply, _ = await self._core.call(
+                methods.CREATE_COLLECTION, declaration.request(), deadline
+            )
+        except AlreadyExists:
+            if not if_missing:
+                raise
+            declaration.check_same(await self._core.info(name, deadline, fresh=True))
+            return self.collection(name)
+        self._core.forget(name)
+        self._core.remember(name, read_collection(reply.collection))
+        return self.collection(name)
+
+    async def get_collection(self, name: str, *, timeout: float | None = None) -> CollectionInfo:
+        """Returns a collection. Raises NotFound if there is none."""
+        return await self._core.info(name, self._core.deadline(timeout), fresh=True)
+
+    async def list_collections(self, *, timeout: float | None = None) -> list[CollectionInfo]:
+        """Returns all collections, ordered by name."""
+        request = admin.ListCollectionsRequest()
+        reply = await self._core.reply(methods.LIST_COLLECTIONS, request, timeout)
+        return [read_collection(each) for each in reply.collections]
+
+    async def drop_collection(
+        self,
+        name: str,
+        *,
+        only_if_empty: bool = False,
+        incarnation: int | None = None,
+        timeout: float | None = None,
+    ) -> int:
+        """Drops a collection by its own name; returns the number of its rows. Not retried.
+
+        only_if_empty  refuse (FailedPrecondition) if it has a row or an open upload
+        incarnation    refuse if the name belongs to another collection by now"""
+        request = admin.DropCollectionRequest(
+            name=name, only_if_empty=only_if_empty, incarnation=incarnation
+        )
+        reply = await self._core.reply(methods.DROP_COLLECTION, request, timeout)
+        self._core.forget(name)
+        return reply.rows_count
+
+
+class Client:
+    """A connection to a server: the methods of AsyncClient, which block. Made by connect(). Thread
+    safety: any number of threads."""
+
+    def __init__(self, inner: AsyncClient) -> None:
+        self._inner = inner
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def collection(self, name: str) -> Collection:
+        """Returns a handle of a collection, by its name or an alias. Calls nothing."""
+        return Collection(self._inner.collection(name))
+
+    close = blocking(AsyncClient.close)
+    create_collection = blocking_as(Collection, AsyncClient.create_collection)
+    get_collection = blocking(AsyncClient.get_collection)
+    list_collections = blocking(AsyncClient.list_collections)
+    drop_collection = blocking(AsyncClient.drop_collection)
+    set_alias = blocking(AsyncClient.set_alias)
+    drop_alias = blocking(AsyncClient.drop_alias)
+    create_snapshot = blocking(AsyncClient.create_snapshot)
+    delete_snapshot = blocking(AsyncClient.delete_snapshot)
+    list_snapshots = blocking(AsyncClient.list_snapshots)
+    limits = blocking(AsyncClient.limits)
+    capacity = blocking(AsyncClient.capacity)
+    counters = blocking(AsyncClient.counters)
+    state = blocking(AsyncClient.state)
+    health = blocking(AsyncClient.health)
+    get_upload = blocking(AsyncClient.get_upload)
+    list_uploads = blocking(AsyncClient.list_uploads)
+    drop_upload = blocking(AsyncClient.drop_upload)
+
+
+def connect(
+    address: str = DEFAULT_ADDRESS,
+    *,
+    timeout: float = 30.0,
+    caller: str = "",
+    retry: RetryPolicy | None = None,
+    read_your_writes: bool = True,
+    _clock: Clock | None = None,
+) -> Client:
+    """Returns a blocking client. The first call connects. The connection is plaintext: across
+    hosts, use a proxy that terminates TLS and authenticates.
+
+    address           host:port or unix:/path
+    timeout           seconds of one call including its retries; each call can change it
+    caller            by this name the server shares its device fairly
+    retry             how often calls that can be repeated safely are tried again
+    read_your_writes  reads wait for this client's own writes
+    """
+    transport = BlockingTransport(check_address(address), _clock)
+    return Client(
+        AsyncClient(
+            timeout=timeout,
+            caller=caller,
+            retry=retry,
+            read_your_writes=read_your_writes,
+            _transport=transport,
+        )
+    )

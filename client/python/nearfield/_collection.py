@@ -1,0 +1,55 @@
+"""The handles of a collection: AsyncCollection has the implementation, Collection blocks."""
+
+from __future__ import annotations
+
+from nearfield import _methods as methods
+from nearfield._blocking import blocking, blocking_iterator
+from nearfield._proto import admin_pb2 as admin
+from nearfield._records import CollectionInfo, Compacted, read_plain
+from nearfield._row_calls import RowCalls
+from nearfield._search_calls import SearchCalls
+
+
+class AsyncCollection(SearchCalls, RowCalls):
+    """One collection of an AsyncClient.
+
+    Every call raises nearfield.Error with the codes that proto/nearfield/v1 lists for it, and
+    ValueError or TypeError for arguments that cannot be sent."""
+
+    async def info(self, *, timeout: float | None = None) -> CollectionInfo:
+        """Returns the collection as it is now."""
+        return await self._core.info(self.name, self._core.deadline(timeout), fresh=True)
+
+    async def compact(self, *, timeout: float | None = None) -> Compacted:
+        """Releases the memory and disk space of deleted rows now. Takes time that grows with the
+        rows: set a timeout that fits."""
+        request = admin.CompactRequest(collection=self.name)
+        return read_plain(Compacted, await self._core.reply(methods.COMPACT, request, timeout))
+
+
+class Collection:
+    """One collection of a Client: the methods of AsyncCollection, which block."""
+
+    def __init__(self, inner: AsyncCollection) -> None:
+        self._inner = inner
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    search = blocking(AsyncCollection.search)
+    explain = blocking(AsyncCollection.explain)
+    search_stream = blocking_iterator(AsyncCollection.search_stream)
+    search_all = blocking_iterator(AsyncCollection.search_all)
+    verify = blocking(AsyncCollection.verify)
+    fetch = blocking(AsyncCollection.fetch)
+    count = blocking(AsyncCollection.count)
+    delete = blocking(AsyncCollection.delete)
+    upload = blocking(AsyncCollection.upload)
+    scan = blocking_iterator(AsyncCollection.scan)
+    export = blocking(AsyncCollection.export)
+    info = blocking(AsyncCollection.info)
+    compact = blocking(AsyncCollection.compact)

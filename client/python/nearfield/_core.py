@@ -1,0 +1,223 @@
+"""The connection of a client: deadlines, retries, the limits of the server, and what the client
+remembers about collections. Thread safety: a lock guards the memory."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import grpc
+
+from nearfield import _methods as methods
+from nearfield._errors import Error, FailedPrecondition, InvalidArgument, from_rpc_error
+from nearfield._methods import Method, Request, Response
+from nearfield._proto import admin_pb2 as admin
+from nearfield._proto import retrieval_pb2 as retrieval
+from nearfield._records import CollectionInfo, Limits, read_collection, read_plain
+from nearfield._retry import Retries, RetryPolicy
+from nearfield._transport import Metadata, Transport
+
+T = TypeVar("T")
+CALLER_BYTES_MAX = 128
+# Smaller requests are not worth a request for the limits.
+UNCHECKED_REQUEST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Options:
+    """timeout           seconds of one call including its retries; an upload has none by default
+    caller            by this name the server shares its device fairly; empty: the address
+    retry             how often calls that can be repeated safely are tried again
+    read_your_writes  reads wait for the epoch of this client's own writes
+    """
+
+    timeout: float = 30.0
+    caller: str = ""
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    read_your_writes: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.timeout > 0:
+            raise ValueError(f"timeout: {self.timeout}; it must be above 0 seconds")
+        if len(self.caller) > CALLER_BYTES_MAX:
+            raise ValueError(
+                f"caller: {len(self.caller)} characters, must be at most {CALLER_BYTES_MAX}"
+            )
+        if not all(" " <= c <= "~" for c in self.caller):
+            raise ValueError("caller: only printable ASCII characters can be sent")
+
+
+def check_address(address: str) -> str:
+    """Returns the address. Raises ValueError for one that gRPC would misunderstand."""
+    if not address:
+        raise ValueError("address: empty; give host:port, such as 127.0.0.1:50051")
+    if address.isdecimal():
+        raise ValueError(
+            f"address: {address} has no host; give host:port, such as 127.0.0.1:{address}"
+        )
+    if address.startswith(("unix:", "unix-abstract:", "vsock:")):
+        return address
+    _, colon, port = address.rpartition(":")
+    if colon and not port.endswith("]") and port.isdecimal() and not 1 <= int(port) <= 65535:
+        raise ValueError(f"address: port {port}, must be from 1 to 65535")
+    return address
+
+
+class Core:
+    """Shared by a client and its collection handles."""
+
+    def __init__(self, transport: Transport, options: Options) -> None:
+        self.transport = transport
+        self.options = options
+        self.metadata: Metadata = (("nearfield-caller", options.caller),) if options.caller else ()
+        self._lock = threading.Lock()
+        self._limits: Limits | None = None
+        self._infos: dict[str, CollectionInfo] = {}
+        # By the name that the writes used: the incarnation and epoch of the last own write.
+        self._written: dict[str, tuple[int, int]] = {}
+
+    def deadline(self, timeout: float | None, default: float | None = None) -> float | None:
+        """Returns the time by the clock at which a call that begins now must have ended; None if
+        there is none. timeout: seconds; None: `default`, or the client's; math.inf: no limit."""
+        seconds = timeout if timeout is not None else default or self.options.timeout
+        if not seconds > 0:
+            raise ValueError(f"timeout: {seconds}; it must be above 0 seconds")
+        return None if math.isinf(seconds) else self.transport.clock.now() + seconds
+
+    async def call(
+        self, method: Method[Request, Response], request: Request, deadline: float | None
+    ) -> tuple[Response, str | None]:
+        """Makes a call with retries; returns the reply and the server's id of it."""
+        await self._check_size(request, deadline)
+        retries = Retries(self.options.retry, self.transport.clock, deadline)
+        while True:
+            try:
+                return await self.transport.unary(
+                    method, request, retries.time_left(), self.metadata
+                )
+            except grpc.RpcError as raised:
+                error = from_rpc_error(raised)
+            wait = retries.wait_after(error) if method.repeatable else None
+            if wait is None:
+                raise error
+            await self.transport.clock.sleep(wait)
+
+    async def reply(
+        self, method: Method[Request, Response], request: Request, timeout: float | None
+    ) -> Response:
+        reply, _ = await self.call(method, request, self.deadline(timeout))
+        return reply
+
+    async def read(
+        self,
+        method: Method[Request, Response],
+        name: str,
+        request: Request,
+        deadline: float | None,
+    ) -> tuple[Response, str | None]:
+        """Makes a call that reads a collection, after this client's own writes."""
+        pinned = self.pin(name, request)
+        try:
+            return await self.call(method, request, deadline)
+        except FailedPrecondition as error:
+            if not pinned or not self.unpin(name, request, error):
+                raise
+        return await self.call(method, request, deadline)
+
+    def pin(self, name: str, request: Any) -> bool:
+        """Lets a request wait for this client's last write, unless it names an epoch itself.
+        Returns True if it now does."""
+        with self._lock:
+            written = self._written.get(name)
+        if written is None or not self.options.read_your_writes:
+            return False
+        if request.HasField("min_epoch") or request.HasField("incarnation"):
+            return False
+        # A cursor reads its own epoch.
+        if "cursor" in request.DESCRIPTOR.fields_by_name and request.HasField("cursor"):
+            return False
+        request.incarnation, request.min_epoch = written
+        return True
+
+    def unpin(self, name: str, request: Any, error: Error) -> bool:
+        """Forgets the writes to a collection that was created again, or whose alias was moved.
+        Returns True if this was the error, and the request can be repeated without an epoch."""
+        if not error.message.startswith("incarnation:"):
+            return False
+        self.forget(name)
+        request.ClearField("min_epoch")
+        request.ClearField("incarnation")
+        return True
+
+    def wrote(self, name: str, incarnation: int, epoch: int) -> None:
+        """Remembers a write. Concurrent writes may report in any order."""
+        with self._lock:
+            before = self._written.get(name, (incarnation, 0))
+            if before[0] == incarnation:
+                epoch = max(epoch, before[1])
+            self._written[name] = (incarnation, epoch)
+
+    def forget(self, name: str) -> None:
+        with self._lock:
+            self._written.pop(name, None)
+            self._infos.pop(name, None)
+
+    def remember(self, name: str, info: CollectionInfo) -> None:
+        with self._lock:
+            self._infos[name] = info
+
+    async def info(
+        self, name: str, deadline: float | None, *, fresh: bool = False
+    ) -> CollectionInfo:
+        """Returns a collection; with fresh=False perhaps as it was earlier: its declaration never
+        changes, but another collection may have the name now."""
+        with self._lock:
+            known = self._infos.get(name)
+        if known is not None and not fresh:
+            return known
+        reply, _ = await self.call(
+            methods.GET_COLLECTION, admin.GetCollectionRequest(name=name), deadline
+        )
+        info = read_collection(reply.collection)
+        self.remember(name, info)
+        return info
+
+    async def with_info(
+        self, name: str, deadline: float | None, use: Callable[[CollectionInfo], T]
+    ) -> T:
+        """Returns use(info). If it raises for what was remembered, asks the server once, because
+        the collection may have been created again."""
+        with self._lock:
+            remembered = name in self._infos
+        try:
+            return use(await self.info(name, deadline))
+        except (TypeError, ValueError) as error:
+            if not remembered or isinstance(error, InvalidArgument):
+                raise
+        return use(await self.info(name, deadline, fresh=True))
+
+    async def limits(self, deadline: float | None) -> Limits:
+        with self._lock:
+            known = self._limits
+        if known is None:
+            request = retrieval.GetLimitsRequest()
+            reply, _ = await self.call(methods.GET_LIMITS, request, deadline)
+            known = read_plain(Limits, reply)
+            with self._lock:
+                self._limits = known
+        return known
+
+    async def _check_size(self, request: Any, deadline: float | None) -> None:
+        """Refuses a request that exceeds the server's limit, with a better message than gRPC's."""
+        size = request.ByteSize()
+        if size <= UNCHECKED_REQUEST_BYTES:
+            return
+        limits = await self.limits(deadline)
+        if size > limits.request_bytes_max:
+            raise InvalidArgument(
+                f"the request takes {size} bytes, the server accepts {limits.request_bytes_max} in"
+                " one message"
+            )

@@ -1,0 +1,34 @@
+"""The part that all calls of a collection share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nearfield._attributes import Attribute
+from nearfield._core import Core
+from nearfield._filter import Filter, FilterLike, set_filter
+
+
+class Handle:
+    """A collection by its name, which may be an alias. Making a handle calls nothing."""
+
+    def __init__(self, core: Core, name: str) -> None:
+        self._core = core
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<collection {self.name!r}>"
+
+    async def _declared(self, deadline: float | None) -> Mapping[str, Attribute]:
+        return (await self._core.info(self.name, deadline)).declared
+
+    async def _set_filter(
+        self, request: Any, value: FilterLike | None, deadline: float | None
+    ) -> None:
+        if not isinstance(value, Filter):
+            set_filter(request, value, None)
+            return
+        await self._core.with_info(
+            self.name, deadline, lambda info: set_filter(request, value, info.declared)
+        )

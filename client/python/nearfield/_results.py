@@ -1,0 +1,295 @@
+"""Answers: the hits of searches, fetched rows, and the outcomes of other calls."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearfield._attributes import Attribute
+from nearfield._columns import ReadColumn
+from nearfield._cost import Cost, read_cost
+from nearfield._proto import common_pb2 as common
+from nearfield._proto import retrieval_pb2 as retrieval
+from nearfield._values import Id, Ids, decode, read_ids
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One row of an answer. Parts that were not requested are None or empty."""
+
+    id: Id
+    score: float
+    payload: bytes | None = None
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    vector: NDArray[Any] | None = None
+
+    def json(self) -> Any:
+        """Parses the payload as JSON; None if it is empty or was not requested."""
+        return json.loads(self.payload) if self.payload else None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows as columns of the same length.
+
+    ids         uint64 [n] or n texts
+    payloads    n bytes; empty if they were not requested
+    vectors     [n, dim] as stored: float32, float16, or bfloat16 widened exactly to float32;
+                None if they were not requested
+    """
+
+    ids: Ids
+    payloads: list[bytes]
+    vectors: NDArray[Any] | None
+    columns: tuple[ReadColumn, ...] = field(default=(), repr=False)
+
+    @cached_property
+    def attributes(self) -> dict[str, list[Any]]:
+        """The requested attributes by name: n values each, None where a row has none. Times are
+        datetimes in UTC."""
+        return {column.attribute.name: column.python() for column in self.columns}
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def _id(self, i: int) -> Id:
+        return self.ids[i] if isinstance(self.ids, list) else int(self.ids[i])
+
+    def to_arrow(self) -> pa.Table:
+        """Returns an Arrow table with the columns id, vector, payload and the attributes, as far as
+        they were requested. Needs pyarrow."""
+        from nearfield._arrow import table_of
+
+        return table_of(self)
+
+
+@dataclass(frozen=True)
+class Hits(Rows):
+    """The answer to one query: rows by descending score, equal scores by id.
+
+    scores        float32 [n]
+    matched_rows  with a filter: rows of the collection that pass it, else None
+    next_cursor   where the next page begins, if it was requested and a row follows
+    cut           rows follow beyond Limits.page_rows_max: use search_all
+    """
+
+    scores: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
+    matched_rows: int | None = None
+    next_cursor: bytes | None = None
+    cut: bool = False
+
+    def __getitem__(self, i: int) -> Hit:
+        return Hit(
+            self._id(i),
+            float(self.scores[i]),
+            self.payloads[i] if self.payloads else None,
+            {name: values[i] for name, values in self.attributes.items()},
+            None if self.vectors is None else self.vectors[i],
+        )
+
+    def __iter__(self) -> Iterator[Hit]:
+        return (self[i] for i in range(len(self)))
+
+    def to_arrow(self) -> pa.Table:
+        """As Rows.to_arrow, with the scores in the column score."""
+        from nearfield._arrow import table_of
+
+        return table_of(self, scores=self.scores)
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The answer to a search: of one epoch, to one or several queries.
+
+    With one query its hits are here: ids, scores, payloads, attributes, iteration, len(). With
+    several they are in `queries`, in the order of the request.
+
+    epoch        the state of the collection that the answer shows
+    incarnation  of the epoch
+    cost         where the time went
+    digest       with_digest: SHA-256 of the answer, which the client has recomputed
+    """
+
+    queries: tuple[Hits, ...]
+    epoch: int
+    incarnation: int
+    cost: Cost
+    digest: bytes | None = None
+    request_id: str | None = None
+
+    @property
+    def hits(self) -> Hits:
+        """The hits of the only query. Raises ValueError if there were several."""
+        if len(self.queries) != 1:
+            raise ValueError(f"the answer is of {len(self.queries)} queries: see .queries")
+        return self.queries[0]
+
+    @property
+    def ids(self) -> Ids:
+        return self.hits.ids
+
+    @property
+    def scores(self) -> NDArray[np.float32]:
+        return self.hits.scores
+
+    @property
+    def payloads(self) -> list[bytes]:
+        return self.hits.payloads
+
+    @property
+    def vectors(self) -> NDArray[Any] | None:
+        return self.hits.vectors
+
+    @property
+    def attributes(self) -> dict[str, list[Any]]:
+        return self.hits.attributes
+
+    @property
+    def matched_rows(self) -> int | None:
+        return self.hits.matched_rows
+
+    @property
+    def next_cursor(self) -> bytes | None:
+        return self.hits.next_cursor
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __getitem__(self, i: int) -> Hit:
+        return self.hits[i]
+
+    def to_arrow(self) -> pa.Table:
+        """Returns the hits as an Arrow table; with several queries also the column query, the
+        number of the query from 0. Needs pyarrow."""
+        from nearfield._arrow import stack
+
+        if len(self.queries) == 1:
+            return self.hits.to_arrow()
+        return stack([hits.to_arrow() for hits in self.queries])
+
+    def explain(self) -> str:
+        """Returns how the search was run, in the words of `nearfield search --explain`."""
+        return self.cost.explain(self.epoch)
+
+
+@dataclass(frozen=True)
+class FetchResult(Rows):
+    """Rows by id, in the order of the request.
+
+    missing  the ids that name no row
+    """
+
+    missing: Ids = field(default_factory=list)
+    epoch: int = 0
+    incarnation: int = 0
+
+
+@dataclass(frozen=True)
+class Counted:
+    rows_count: int
+    epoch: int
+    incarnation: int
+
+
+@dataclass(frozen=True)
+class Deleted:
+    """rows_deleted: ids that name no row are not counted. epoch: the first without the rows."""
+
+    rows_deleted: int
+    epoch: int
+    incarnation: int
+
+
+@dataclass(frozen=True)
+class Verified:
+    """The comparison of an answer with the oracle's, to the bit.
+
+    first_difference  place of the first wrong row; None if equal
+    expected          the oracle's answer: ids and scores
+    """
+
+    equal: bool
+    epoch: int
+    incarnation: int
+    rows_checked: int
+    first_difference: int | None
+    explanation: str
+    expected: Hits
+    oracle_us: int
+
+
+@dataclass(frozen=True)
+class Uploaded:
+    """A committed upload.
+
+    epoch          the first epoch that shows the rows
+    rows_count     rows that the upload added
+    rows_replaced  rows of earlier epochs that were replaced
+    rows_resumed   rows that the server already had when this call began
+    """
+
+    epoch: int
+    incarnation: int
+    rows_count: int
+    rows_replaced: int
+    rows_resumed: int
+    request_id: str | None
+
+
+def read_columns(
+    columns: Sequence[common.AttributeColumn], rows: int, declared: Mapping[str, Attribute]
+) -> tuple[ReadColumn, ...]:
+    return tuple(
+        ReadColumn(column, rows, declared.get(column.attribute) or _guess(column))
+        for column in columns
+    )
+
+
+def _guess(column: common.AttributeColumn) -> Attribute:
+    """Returns the type that the values of a column have, if its declaration is not known."""
+    for attribute_type in ("int64", "double", "bool", "keyword"):
+        if getattr(column.values, f"{attribute_type}_values"):
+            return Attribute(column.attribute, attribute_type, bool(column.list_sizes))
+    return Attribute(column.attribute, "timestamp", bool(column.list_sizes))
+
+
+def read_hits(message: retrieval.QueryResult, declared: Mapping[str, Attribute]) -> Hits:
+    ids = read_ids(message.ids)
+    has_vectors = message.HasField("vectors")
+    return Hits(
+        ids,
+        list(message.payloads),
+        decode(message.vectors, len(ids)) if has_vectors else None,
+        read_columns(message.attributes, len(ids), declared),
+        np.array(message.scores, np.float32),
+        message.matched_rows if message.HasField("matched_rows") else None,
+        message.next_cursor or None,
+        message.cut,
+    )
+
+
+def read_search(
+    message: retrieval.SearchResponse,
+    request_id: str | None,
+    declared: Mapping[str, Attribute],
+) -> SearchResult:
+    return SearchResult(
+        tuple(read_hits(each, declared) for each in message.results),
+        message.epoch,
+        message.incarnation,
+        read_cost(message.cost),
+        message.result_digest or None,
+        request_id,
+    )

@@ -1,0 +1,105 @@
+"""When a failed call is tried again, and after how long. Independent of gRPC's two APIs."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+from nearfield._errors import Error, ResourceExhausted, Unavailable
+
+# For this long after the first of them, tries with `always` do not use up `tries_max`.
+ALWAYS_WITHIN_S = 10.0
+ALWAYS_WAIT_MIN_S = 0.05
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """How often and after how long calls that can be repeated safely are tried again.
+
+    tries_max      tries in all, at least 1; 1: no retry
+    backoff_first  seconds before the second try; doubles with each try
+    backoff_max    seconds; the maximum of the doubled wait
+    """
+
+    tries_max: int = 4
+    backoff_first: float = 0.05
+    backoff_max: float = 2.0
+
+    def __post_init__(self) -> None:
+        if self.tries_max < 1:
+            raise ValueError(f"retry.tries_max: {self.tries_max}; it must be at least 1")
+
+
+class Clock(Protocol):
+    """The clock of deadlines and waits; tests replace it."""
+
+    def now(self) -> float: ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class BlockingClock:
+    """The steady clock; a wait blocks the thread."""
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+class AsyncClock(BlockingClock):
+    """The steady clock; a wait suspends the task."""
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class Retries:
+    """The tries of one call.
+
+    Retried: UNAVAILABLE, RESOURCE_EXHAUSTED with a hint of the server, and tries with `always`.
+    The wait doubles from try to try, is drawn at random from its upper half, and is never shorter
+    than the hint. A wait that would exceed the deadline is not begun.
+    Source: the rules of client/cpp/retry.cc.
+    """
+
+    def __init__(self, policy: RetryPolicy, clock: Clock, deadline: float | None) -> None:
+        self._policy = policy
+        self._clock = clock
+        self._deadline = deadline
+        self._backoff = policy.backoff_first
+        self._tries = 0
+        self._always_until: float | None = None
+
+    def time_left(self) -> float | None:
+        """Returns the seconds until the deadline, at least 0; None if there is none."""
+        return None if self._deadline is None else max(0.0, self._deadline - self._clock.now())
+
+    def wait_after(self, error: Error, *, always: bool = False) -> float | None:
+        """Returns the seconds to wait before the next try, or None if the call has failed."""
+        hinted = isinstance(error, ResourceExhausted) and error.retry_after is not None
+        if not always and not isinstance(error, Unavailable) and not hinted:
+            return None
+        wait_min = error.retry_after or 0.0
+        if always:
+            now = self._clock.now()
+            if self._always_until is None:
+                self._always_until = now + ALWAYS_WITHIN_S
+            if now >= self._always_until:
+                return None
+            wait_min = max(wait_min, ALWAYS_WAIT_MIN_S)
+        else:
+            self._tries += 1
+            if self._tries >= self._policy.tries_max:
+                return None
+        # Random, so that many clients that were refused together do not retry together.
+        wait = max(random.uniform(self._backoff / 2, self._backoff), wait_min)
+        left = self.time_left()
+        if left is not None and wait >= left:
+            return None
+        self._backoff = min(self._backoff * 2, self._policy.backoff_max)
+        return wait

@@ -1,0 +1,226 @@
+"""The calls of a collection that read and change rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from nearfield import _methods as methods
+from nearfield._blocks import BLOCK_BYTES
+from nearfield._export import Exported, Layout, write_export
+from nearfield._filter import FilterLike
+from nearfield._handle import Handle
+from nearfield._pages import ScanPage, scan_pages
+from nearfield._proto import ingest_pb2 as ingest
+from nearfield._proto import retrieval_pb2 as retrieval
+from nearfield._results import Counted, Deleted, FetchResult, Uploaded, read_columns
+from nearfield._search import attribute_names
+from nearfield._sources.open import open_source
+from nearfield._sources.source import Spec
+from nearfield._upload import Plan, run_upload
+from nearfield._upload_progress import Progress, progress_of
+from nearfield._values import IdsLike, decode, enum_value, id_list, read_ids, to_ids
+
+UploadMode = Literal["insert", "upsert", "replace"]
+Names = Sequence[str] | Literal["*"]
+
+
+class RowCalls(Handle):
+    """Reads, uploads and deletes of one collection."""
+
+    async def fetch(
+        self,
+        ids: IdsLike,
+        *,
+        payload: bool = True,
+        vectors: bool = True,
+        attributes: Names = (),
+        min_epoch: int | None = None,
+        incarnation: int | None = None,
+        timeout: float | None = None,
+    ) -> FetchResult:
+        """Returns rows by id, at most Limits.fetch_ids_max: vectors bit for bit, payloads,
+        attributes. Ids that name no row are in `missing`."""
+        deadline = self._core.deadline(timeout)
+        declared = await self._declared(deadline) if attributes else {}
+        request = retrieval.FetchRequest(
+            collection=self.name,
+            ids=id_list(to_ids(ids)),
+            with_payload=payload,
+            with_vectors=vectors,
+            min_epoch=min_epoch,
+            incarnation=incarnation,
+            attributes=attribute_names(attributes),
+        )
+        reply, _ = await self._core.read(methods.FETCH, self.name, request, deadline)
+        found = read_ids(reply.ids)
+        return FetchResult(
+            found,
+            list(reply.payloads),
+            decode(reply.vectors, len(found)) if vectors else None,
+            read_columns(reply.attributes, len(found), declared),
+            read_ids(reply.missing),
+            reply.epoch,
+            reply.incarnation,
+        )
+
+    async def count(
+        self,
+        filter: FilterLike | None = None,
+        *,
+        min_epoch: int | None = None,
+        incarnation: int | None = None,
+        timeout: float | None = None,
+    ) -> Counted:
+        """Returns the number of rows; with a filter, of those that pass it."""
+        deadline = self._core.deadline(timeout)
+        request = retrieval.CountRequest(
+            collection=self.name, min_epoch=min_epoch, incarnation=incarnation
+        )
+        await self._set_filter(request, filter, deadline)
+        reply, _ = await self._core.read(methods.COUNT, self.name, request, deadline)
+        return Counted(reply.rows_count, reply.epoch, reply.incarnation)
+
+    async def delete(
+        self,
+        ids: IdsLike | None = None,
+        *,
+        filter: FilterLike | None = None,
+        timeout: float | None = None,
+    ) -> Deleted:
+        """Deletes rows by id, at most Limits.fetch_ids_max, or by a filter: atomically, as one
+        epoch. Ids that name no row are ignored."""
+        if (ids is None) == (filter is None):
+            raise TypeError("give either ids or filter=")
+        deadline = self._core.deadline(timeout)
+        request = ingest.DeleteRequest(collection=self.name)
+        if ids is not None:
+            request.ids.CopyFrom(id_list(to_ids(ids)))
+        await self._set_filter(request, filter, deadline)
+        reply, _ = await self._core.call(methods.DELETE, request, deadline)
+        self._core.wrote(self.name, reply.incarnation, reply.epoch)
+        return Deleted(reply.rows_deleted, reply.epoch, reply.incarnation)
+
+    async def upload(
+        self,
+        data: Any,
+        *,
+        ids: Any = None,
+        vectors: str | None = None,
+        attributes: Mapping[str, Any] | Sequence[str] | None = None,
+        payloads: Any = None,
+        mode: UploadMode = "insert",
+        token: str | None = None,
+        progress: bool | Callable[[Progress], None] = False,
+        block_bytes: int = BLOCK_BYTES,
+        timeout: float | None = None,
+    ) -> Uploaded:
+        """Uploads rows as one atomic, durable commit: all are visible afterwards, or none.
+
+        data        a NumPy array [rows, dim]; an Arrow table, record batch or reader; a DataFrame;
+                    a file .parquet, .npy, .fbin, .fvecs, .hdf5 (the dataset "train") or .jsonl; or
+                    an iterable of rows {"id": 7, "vector": [...], "payload": {...}, "year": 2020},
+                    of batches of columns with the same names, or of Arrow or pandas batches
+        ids         with an array or binary file: the ids, by default 0, 1, 2, ...; with a table:
+                    the name of their column, by default "id"
+        vectors     with a table: the name of the column, by default "vector"; HDF5: the dataset
+        attributes  with an array: {"year": column}, None where a row has none; with a table: names
+                    of columns, or {attribute: column}; by default every declared attribute that
+                    has a column
+        payloads    with an array: one value per row: bytes, text, or anything that JSON can hold;
+                    with a table: a column, or several as a JSON object
+        mode        what happens to ids that exist: insert refuses, upsert replaces the row, replace
+                    replaces the collection
+        token       makes the upload resumable: after a broken connection it continues by itself;
+                    after the end of the process, repeat it with the same token and data
+        progress    True: a bar (tqdm); or a function that gets a Progress after each block
+        timeout     seconds of the whole upload; without one there is none
+
+        Iterables and files .jsonl are first read into a temporary file, because the server
+        reserves the memory when the upload begins. Vectors of another type than the collection's
+        are rounded to nearest even. Cost: a few blocks of memory."""
+        core = self._core
+        clock = core.transport.clock
+        deadline = core.deadline(timeout, math.inf)
+        opening = deadline if deadline is not None else clock.now() + core.options.timeout
+        wire_mode = enum_value("UPLOAD_MODE_", ingest.UploadMode, mode, "mode")
+        limits = await core.limits(opening)
+        info = await core.info(self.name, opening, fresh=True)
+        spec = Spec(info, ids, vectors, attributes, payloads)
+        source = await core.transport.compute(lambda: open_source(spec, data))
+        on_progress, close_progress = progress_of(progress)
+        plan = Plan(
+            collection=self.name,
+            dtype=info.dtype,
+            mode=wire_mode,
+            source=source,
+            token=None if token is None else token.encode(),
+            block_bytes=min(block_bytes, limits.upload_block_bytes_max),
+            deadline=deadline,
+            opening_timeout=core.options.timeout,
+            on_progress=on_progress,
+        )
+        try:
+            return await run_upload(core, plan)
+        finally:
+            close_progress()
+            source.close()
+
+    async def scan(
+        self,
+        *,
+        filter: FilterLike | None = None,
+        payload: bool = True,
+        vectors: bool = True,
+        attributes: Names = "*",
+        rows_max: int | None = None,
+        min_epoch: int | None = None,
+        incarnation: int | None = None,
+        timeout: float | None = None,
+    ) -> AsyncGenerator[ScanPage, None]:
+        """Yields every row of one epoch in the order of the ids, in pages; continues after the last
+        one if the connection is lost. page.to_arrow() is a table."""
+        deadline = self._core.deadline(timeout, math.inf)
+        request = retrieval.ScanRequest(
+            collection=self.name,
+            with_payload=payload,
+            with_vectors=vectors,
+            attributes=attribute_names(attributes),
+            min_epoch=min_epoch,
+            incarnation=incarnation,
+            rows_max=rows_max,
+        )
+        await self._set_filter(request, filter, deadline)
+        declared = await self._declared(deadline) if attributes else {}
+        async for page in scan_pages(self._core, request, declared, deadline):
+            yield page
+
+    async def export(
+        self,
+        path: str | Path,
+        *,
+        filter: FilterLike | None = None,
+        payload: bool = True,
+        vectors: bool = True,
+        attributes: Names = "*",
+        rows_max: int | None = None,
+        timeout: float | None = None,
+    ) -> Exported:
+        """Writes every row of one epoch to a Parquet file in the order of the ids: the columns id,
+        vector, payload and the attributes. upload() reads it. Needs pyarrow."""
+        info = await self._core.info(self.name, self._core.deadline(timeout), fresh=True)
+        chosen = info.attributes
+        if not isinstance(attributes, str):
+            chosen = tuple(each for each in chosen if each.name in attributes)
+        pages = self.scan(
+            filter=filter,
+            payload=payload,
+            vectors=vectors,
+            attributes=attributes,
+            rows_max=rows_max,
+            timeout=timeout,
+        )
+        layout = Layout(info, vectors, payload, chosen)
+        return await write_export(self._core.transport, Path(path), layout, pages)

@@ -1,0 +1,216 @@
+"""The calls of a collection that search it, and the check of their answers."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from numpy.typing import ArrayLike
+
+from nearfield import _methods as methods
+from nearfield._attributes import Attribute
+from nearfield._errors import Internal, from_rpc_error
+from nearfield._filter import FilterLike
+from nearfield._handle import Handle
+from nearfield._pages import search_pages
+from nearfield._proto import admin_pb2 as admin
+from nearfield._proto import retrieval_pb2 as retrieval
+from nearfield._results import SearchResult, Verified, read_hits
+from nearfield._search import (
+    SearchOptions,
+    check_options,
+    needs_declaration,
+    queries_of,
+    read_answer,
+    search_request,
+    stream_queries,
+)
+from nearfield._values import Id, IdsLike, id_list
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+# Searches of a stream that wait for their answers.
+STREAM_WINDOW = 8
+
+
+class SearchCalls(Handle):
+    """Searches of one collection."""
+
+    async def search(
+        self,
+        vector: ArrayLike | None = None,
+        *,
+        id: Id | None = None,
+        ids: IdsLike | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> SearchResult:
+        """Returns the k best rows for each query: exactly, and ordered by (score, id).
+
+        vector  one query [dim], or several [queries, dim]; rounded once to fp32
+        id      instead: the stored row with this id, which the answer excludes
+        ids     instead: several stored rows
+        The other options are those of SearchOptions."""
+        check_options(options)
+        deadline = self._core.deadline(options.get("timeout"))
+        queries = queries_of(vector, id, ids)
+        request, declared = await self._search_request(queries, options, deadline)
+        reply, request_id = await self._core.read(methods.SEARCH, self.name, request, deadline)
+        return read_answer(reply, request_id, len(queries), declared)
+
+    async def explain(
+        self,
+        vector: ArrayLike | None = None,
+        *,
+        id: Id | None = None,
+        ids: IdsLike | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> str:
+        """Runs a search; returns how it was run, in the words of `nearfield search --explain`."""
+        return (await self.search(vector, id=id, ids=ids, **options)).explain()
+
+    async def search_stream(
+        self,
+        queries: Iterable[Any] | AsyncIterable[Any],
+        **options: Unpack[SearchOptions],
+    ) -> AsyncGenerator[SearchResult, None]:
+        """Runs many searches over one stream; yields one answer for each item, in their order.
+
+        queries  each item is one search: a vector [dim], vectors [queries, dim], or a stored id;
+                 an array [searches, dim] is one search per row
+        A failed search ends the stream. A timeout is of the whole stream; without one there is
+        none. Not retried: answers that were yielded stay valid."""
+        check_options(options)
+        deadline = self._core.deadline(options.get("timeout"), math.inf)
+        template, declared = await self._search_request([], options, deadline)
+        if self._core.pin(self.name, retrieval.CountRequest()):
+            # Requests of a stream cannot be repeated, so a unary call first finds out whether the
+            # name still belongs to the collection that this client has written to.
+            count = retrieval.CountRequest(collection=self.name)
+            await self._core.read(methods.COUNT, self.name, count, deadline)
+        self._core.pin(self.name, template)
+        clock = self._core.transport.clock
+        timeout = None if deadline is None else max(0.0, deadline - clock.now())
+        duplex = self._core.transport.duplex(methods.SEARCH_STREAM, timeout, self._core.metadata)
+        unanswered: deque[int] = deque()
+
+        async def answer() -> SearchResult:
+            reply = await duplex.read()
+            if reply is None:
+                raise Internal(
+                    f"malformed reply: the stream ended with {len(unanswered)} searches unanswered"
+                )
+            return read_answer(reply, None, unanswered.popleft(), declared)
+
+        try:
+            async for item in _each(queries):
+                request = retrieval.SearchRequest()
+                request.CopyFrom(template)
+                request.queries.extend(stream_queries(item))
+                unanswered.append(len(request.queries))
+                if not await duplex.write(request):
+                    break  # the reason is the status of the stream, after the answers
+                if len(unanswered) >= STREAM_WINDOW:
+                    yield await answer()
+            await duplex.finish_writing()
+            while unanswered:
+                yield await answer()
+        except grpc.RpcError as raised:
+            raise from_rpc_error(raised) from None
+        finally:
+            duplex.cancel()
+
+    async def search_all(
+        self,
+        vector: ArrayLike | None = None,
+        *,
+        id: Id | None = None,
+        results_max: int | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> AsyncGenerator[SearchResult, None]:
+        """Runs one search whose answer may be larger than a message; yields its pages, all of one
+        epoch, and continues after the last one if the connection is lost.
+
+        results_max  maximum number of rows; by default all, or with a score_threshold all that
+                     reach it. If more rows follow, the last page has a next_cursor.
+        k            rows per page. A timeout is of all pages; without one there is none."""
+        check_options(options)
+        deadline = self._core.deadline(options.get("timeout"), math.inf)
+        search, declared = await self._search_request(queries_of(vector, id), options, deadline)
+        request = retrieval.SearchAllRequest(search=search, results_max=results_max)
+        async for page in search_pages(self._core, request, declared, deadline):
+            yield page
+
+    async def verify(
+        self,
+        vector: ArrayLike | None = None,
+        *,
+        id: Id | None = None,
+        claim: SearchResult | None = None,
+        k: int | None = None,
+        filter: FilterLike | None = None,
+        score_threshold: float | None = None,
+        skip: int | None = None,
+        timeout: float | None = None,
+    ) -> Verified:
+        """Lets the server's oracle score every row again, and compares ids and score bits.
+
+        claim  the answer to check, to this query at its epoch; without it the server searches
+        k, filter, score_threshold  as in the search; k is by default that of the claim
+        skip   rows that rank before the claim: for a page, those of the earlier pages"""
+        deadline = self._core.deadline(timeout)
+        queries = queries_of(vector, id)
+        if len(queries) != 1:
+            raise ValueError(f"vector: {len(queries)} queries; one is checked at a time")
+        request = admin.VerifyRequest(
+            collection=self.name, query=queries[0], score_threshold=score_threshold, skip=skip
+        )
+        if claim is not None:
+            request.epoch, request.incarnation = claim.epoch, claim.incarnation
+            request.claim.ids.CopyFrom(id_list(claim.ids))
+            request.claim.scores.extend(claim.scores.tolist())
+            k = k if k is not None else max(1, len(claim))
+        if k is not None:
+            request.k = k
+        await self._set_filter(request, filter, deadline)
+        reply, _ = await self._core.call(methods.VERIFY, request, deadline)
+        return Verified(
+            reply.equal,
+            reply.epoch,
+            reply.incarnation,
+            reply.rows_checked,
+            None if reply.equal else reply.first_difference,
+            reply.explanation,
+            read_hits(reply.expected, {}),
+            reply.oracle_us,
+        )
+
+    async def _search_request(
+        self,
+        queries: Sequence[retrieval.Query],
+        options: SearchOptions,
+        deadline: float | None,
+    ) -> tuple[retrieval.SearchRequest, Mapping[str, Attribute]]:
+        """Returns the request, and the declaration that reading its reply needs."""
+        if not needs_declaration(options):
+            return search_request(self.name, queries, options, {}), {}
+        return await self._core.with_info(
+            self.name,
+            deadline,
+            lambda info: (
+                search_request(self.name, queries, options, info.declared),
+                info.declared,
+            ),
+        )
+
+
+async def _each(items: Iterable[Any] | AsyncIterable[Any]) -> AsyncGenerator[Any, None]:
+    if isinstance(items, AsyncIterable):
+        async for item in items:
+            yield item
+    else:
+        for item in items:
+            yield item

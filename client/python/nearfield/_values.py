@@ -1,0 +1,136 @@
+"""Enum names, ids and vectors: between Python and NumPy values and messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nearfield._proto import common_pb2 as common
+
+Metric = Literal["dot", "cosine", "l2"]
+DType = Literal["float32", "float16", "bfloat16"]
+IdType = Literal["uint64", "string"]
+
+#: One id: a number below 2**64, or a text of at most 512 bytes of UTF-8.
+Id: TypeAlias = int | str
+#: Ids as requests accept them: numbers, texts, or a NumPy array of either.
+IdsLike: TypeAlias = Sequence[int] | Sequence[str] | NDArray[Any]
+#: Ids as replies hold them: uint64 [n], or a list of n texts.
+Ids: TypeAlias = NDArray[np.uint64] | list[str]
+
+UINT64_MAX = 2**64 - 1
+# The element type of each dtype on the wire; a bfloat16 is the upper half of a binary32.
+WIRE: dict[str, np.dtype[Any]] = {
+    "float32": np.dtype("<f4"),
+    "float16": np.dtype("<f2"),
+    "bfloat16": np.dtype("<u2"),
+}
+
+
+def enum_value(prefix: str, enum: Any, name: str, field: str) -> Any:
+    """Returns the number of an enum's value, given its name without the prefix in lower case."""
+    names = [key[len(prefix) :].lower() for key in enum.keys() if not key.endswith("_UNSPECIFIED")]
+    if name not in names:
+        raise ValueError(f"{field}: {name!r}; one of {', '.join(names)}")
+    return enum.Value(prefix + name.upper())
+
+
+def enum_name(prefix: str, enum: Any, number: int) -> str:
+    """Returns the name of an enum's value; "unknown" for one of a later server."""
+    if number not in enum.values():
+        return "unknown"
+    return str(enum.Name(number)[len(prefix) :]).lower()
+
+
+def to_ids(ids: Any, field: str = "ids") -> Ids:
+    """Returns ids as uint64 [n] or as a list of texts. Raises TypeError for anything else."""
+    if isinstance(ids, (int, str, np.integer)):
+        raise TypeError(f"{field}: one id; give a list")
+    if hasattr(ids, "to_pylist"):  # an Arrow array
+        ids = ids.to_pylist()
+    elif hasattr(ids, "to_numpy"):  # a column of pandas
+        ids = ids.to_numpy()
+    if isinstance(ids, np.ndarray):
+        if ids.ndim != 1:
+            raise ValueError(f"{field}: shape {list(ids.shape)}; it must have one dimension")
+        if ids.dtype.kind == "u":
+            return ids.astype(np.uint64, copy=False)
+        if ids.dtype.kind == "i":
+            if ids.size and int(ids.min()) < 0:
+                raise ValueError(f"{field}: {int(ids.min())}; a number must not be negative")
+            return ids.astype(np.uint64)
+        ids = ids.tolist()
+    ids = list(ids)
+    if all(type(each) is str for each in ids):
+        return [] if not ids else list(ids)
+    for i, each in enumerate(ids):
+        if isinstance(each, (bool, np.bool_)) or not isinstance(each, (int, np.integer)):
+            raise TypeError(f"{field}[{i}]: {each!r}; ids are all int or all str")
+        if not 0 <= int(each) <= UINT64_MAX:
+            raise ValueError(f"{field}[{i}]: {each}; a number must be from 0 to 2**64 - 1")
+    return np.array([int(each) for each in ids], dtype=np.uint64)
+
+
+def id_message(value: Any) -> common.Id:
+    ids = to_ids([value], "id")
+    return common.Id(text=ids[0]) if isinstance(ids, list) else common.Id(number=int(ids[0]))
+
+
+def id_list(ids: Ids) -> common.IdList:
+    return (
+        common.IdList(texts=ids) if isinstance(ids, list) else common.IdList(numbers=ids.tolist())
+    )
+
+
+def read_ids(message: common.IdList) -> Ids:
+    if message.texts:
+        return list(message.texts)
+    return np.fromiter(message.numbers, dtype=np.uint64, count=len(message.numbers))
+
+
+def query_messages(vectors: ArrayLike) -> list[bytes]:
+    """Returns the fp32 bytes of each query. vectors: [D] or [B, D]; rounded once to fp32."""
+    array = np.asarray(vectors)
+    if array.dtype.kind not in "fiu" or array.ndim not in (1, 2) or array.size == 0:
+        raise ValueError(
+            f"vector: {array.dtype} of shape {list(array.shape)}; numbers of shape [dim], or"
+            " [queries, dim]"
+        )
+    return [row.tobytes() for row in np.atleast_2d(array).astype("<f4", copy=False)]
+
+
+def encode(vectors: NDArray[Any], dtype: str) -> NDArray[Any]:
+    """Returns rows [n, D] in the wire type of a collection, C order. Values are rounded to nearest
+    even, once to fp32, and a second time for a narrower type. Rows that have the type already keep
+    their bits; uint16 rows are the bits of bfloat16."""
+    wire = WIRE[dtype]
+    if vectors.dtype == wire:
+        return np.ascontiguousarray(vectors)
+    if vectors.dtype.kind not in "fiu" or (vectors.dtype.kind == "u" and dtype == "bfloat16"):
+        raise TypeError(f"vectors: {vectors.dtype}; the collection stores {dtype}")
+    with np.errstate(over="ignore"):  # an infinite value is refused, with its row
+        single = np.ascontiguousarray(vectors, dtype="<f4")
+        if dtype != "bfloat16":
+            return single.astype(wire, copy=False)
+    bits = single.view("<u4")
+    rounded = (bits + (0x7FFF + (bits >> 16 & 1)).astype("<u4")) >> 16
+    # The rounding could carry a NaN into a finite value: keep one that is refused.
+    return np.where(np.isnan(single), 0x7FC0, rounded).astype(wire)
+
+
+def decode(block: common.VectorBlock, rows: int) -> NDArray[Any]:
+    """Returns stored rows [rows, D] bit for bit: float32, float16, or bfloat16 widened to float32,
+    which is exact."""
+    name = enum_name("DATA_TYPE_", common.DataType, block.dtype)
+    wire = WIRE.get(name, WIRE["float32"])
+    array = np.frombuffer(block.data, dtype=wire).reshape(rows, -1 if rows else 0)
+    if name == "bfloat16":
+        return (array.astype("<u4") << 16).view("<f4")
+    return array
+
+
+def dtype_value(name: str) -> common.DataType:
+    return enum_value("DATA_TYPE_", common.DataType, name, "dtype")  # type: ignore[no-any-return]

@@ -1,0 +1,194 @@
+"""Fixtures of the tests of the Python client: servers, clients of both kinds, names, the seed."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import itertools
+import os
+import random
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import nearfield
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "scripts" / "lib"), str(ROOT / "tests" / "e2e")]
+
+from server import ServerProcess  # noqa: E402
+
+KINDS = ["blocking", "asyncio"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--server", required=True, help="the nearfield-server program")
+    parser.addoption(
+        "--seed",
+        type=int,
+        default=int(os.environ.get("NEARFIELD_TEST_SEED", random.randrange(2**32))),
+    )
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"random seed {config.getoption('--seed')} (repeat with --seed)"
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> np.random.Generator:
+    """A new generator with this run's seed for each test."""
+    return np.random.default_rng(request.config.getoption("--seed"))
+
+
+@pytest.fixture
+def draw(request: pytest.FixtureRequest) -> random.Random:
+    return random.Random(request.config.getoption("--seed"))
+
+
+class Server(ServerProcess):
+    """A running nearfield-server."""
+
+    def __init__(self, program: str, folder: Path, arguments: list[str]) -> None:
+        if "--data-dir" not in arguments:
+            arguments = [*arguments, "--data-dir", str(folder / "data")]
+        if "--listen" not in arguments:
+            arguments = [*arguments, "--listen", "127.0.0.1:0"]
+        super().__init__([program, *arguments], folder / "server.log")
+        self.address = self.wait_for(self._address)
+
+    def _address(self) -> str | None:
+        """Returns the address, host:port or unix:/path, once the server serves."""
+        found = re.search(r"serving on (\S+)\n", self.log.read_text("utf-8"))
+        return found[1] if found else None
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.kill()
+
+
+@pytest.fixture
+def start(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
+    """start(*arguments) -> a Server that serves. All are killed at the end of the test."""
+    servers: list[Server] = []
+
+    def start_one(*arguments: str) -> Server:
+        folder = tmp_path_factory.mktemp("server")
+        servers.append(Server(request.config.getoption("--server"), folder, list(arguments)))
+        return servers[-1]
+
+    yield start_one
+    for server in servers:
+        server.close()
+
+
+@pytest.fixture(scope="session")
+def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
+    """One server for those tests that do not disturb each other."""
+    folder = tmp_path_factory.mktemp("server")
+    snapshots = folder / "snapshots"
+    snapshots.mkdir()
+    server = Server(
+        request.config.getoption("--server"), folder, ["--snapshot-dir", str(snapshots)]
+    )
+    yield server
+    server.close()
+
+
+class Waiting:
+    """An AsyncClient, or a handle of one, used like its blocking twin: calls run on `loop`."""
+
+    def __init__(self, inner: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._inner = inner
+        self._loop = loop
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        if not callable(found):
+            return found
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = found(*args, **kwargs)
+            if inspect.isasyncgen(result):
+                return self._iterate(result)
+            return self._wrap(self._wait(result) if inspect.isawaitable(result) else result)
+
+        return call
+
+    def _wait(self, awaitable: Any) -> Any:
+        async def run() -> Any:
+            return await awaitable
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(120)
+
+    def _wrap(self, value: Any) -> Any:
+        is_handle = isinstance(value, nearfield.AsyncCollection)
+        return Waiting(value, self._loop) if is_handle else value
+
+    def _iterate(self, generator: Any) -> Iterator[Any]:
+        try:
+            while True:
+                try:
+                    item = self._wait(generator.__anext__())
+                except StopAsyncIteration:
+                    return
+                yield item
+        finally:
+            self._wait(generator.aclose())
+
+
+@pytest.fixture(scope="session")
+def loop():
+    """An event loop on a thread of its own."""
+    running = asyncio.new_event_loop()
+    thread = threading.Thread(target=running.run_forever, daemon=True)
+    thread.start()
+    yield running
+    running.call_soon_threadsafe(running.stop)
+    thread.join()
+    running.close()
+
+
+@pytest.fixture(params=KINDS)
+def connect(request: pytest.FixtureRequest, loop: asyncio.AbstractEventLoop):
+    """connect(address, **options) -> a client of each kind in turn, used in the same way."""
+    clients: list[Any] = []
+
+    def make(address: str, **options: Any) -> Any:
+        if request.param == "blocking":
+            client: Any = nearfield.connect(address, **options)
+        else:
+            client = Waiting(nearfield.AsyncClient(address, **options), loop)
+        clients.append(client)
+        return client
+
+    yield make
+    for client in clients:
+        client.close()
+
+
+@pytest.fixture
+def client(connect: Callable[..., Any], shared: Server) -> Any:
+    return connect(shared.address)
+
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def name() -> str:
+    """A new name of a collection."""
+    return f"docs-{next(_numbers)}"
+
+
+def bits(scores: Any) -> list[int]:
+    return np.asarray(scores, np.float32).view(np.uint32).tolist()
+
+
+def answer(hits: Any) -> list[tuple[Any, int]]:
+    """Returns the (id, score bits) of an answer."""
+    return list(zip(list(hits.ids), bits(hits.scores), strict=True))

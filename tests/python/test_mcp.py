@@ -1,0 +1,110 @@
+"""The MCP server over standard input and output and over HTTP, with the official client."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+
+import mcp.client
+import nearfield
+import pytest
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+EMBED = """
+def letters(text):
+    return [text.count(letter) + 0.5 for letter in "abc"]
+"""
+
+
+@pytest.fixture
+def docs(shared, name):
+    with nearfield.connect(shared.address) as client:
+        made = client.create_collection(
+            name, 3, metric="cosine", id_type="string", attributes={"year": int, "made": "timestamp"})
+        made.upload([
+            {"id": "a", "vector": [2, 0, 0], "payload": {"text": "aa"}, "year": 2020},
+            {"id": "b", "vector": [0, 2, 0], "payload": "plain", "year": 2024},
+            {"id": "ab", "vector": [1, 1, 0]},
+        ])
+        client.create_collection(f"{name}-hidden", 3, metric="dot")
+        yield made
+
+
+@contextlib.asynccontextmanager
+async def agent(kind: str, shared, tmp_path, *arguments: str) -> AsyncIterator[mcp.client.Client]:
+    """Starts the server as a program, and connects to it."""
+    (tmp_path / "embed_letters.py").write_text(EMBED)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = ["-m", "nearfield.mcp", *arguments, "--address", shared.address]
+    if kind == "stdio":
+        parameters = StdioServerParameters(command=sys.executable, args=command, env=environment)
+        async with mcp.client.Client(stdio_client(parameters)) as client:
+            yield client
+        return
+    with subprocess.Popen([sys.executable, *command, "--http", "127.0.0.1:0"], env=environment, text=True,
+                          stderr=subprocess.PIPE) as process:
+        try:
+            lines = iter(process.stderr.readline, "")
+            url = next(found[1] for line in lines if (found := re.search(r"running on (http://\S+)", line)))
+            async with mcp.client.Client(f"{url}/mcp") as client:
+                yield client
+        finally:
+            process.terminate()
+
+
+def value(result):
+    assert not result.is_error, result.content[0].text
+    return result.structured_content
+
+
+@pytest.mark.parametrize("kind", ["stdio", "http"])
+async def test_an_agent_reads(shared, docs, tmp_path, kind):
+    async with agent(kind, shared, tmp_path, docs.name) as client:
+        tools = {tool.name for tool in (await client.list_tools()).tools}
+        assert tools == {"search", "fetch", "count", "list_collections"}
+        (listed,) = value(await client.call_tool("list_collections", {}))["result"]
+        assert (listed["name"], listed["rows"], listed["attributes"]) == (docs.name, 3, {"year": "int64", "made": "timestamp"})
+        found = value(await client.call_tool("search", {
+            "collection": docs.name, "vector": [1, 0.1, 0], "k": 2, "filter": "year >= 2020"}))
+        assert [(row["id"], row["payload"], row["attributes"]) for row in found["rows"]] == [
+            ("a", {"text": "aa"}, {"year": 2020}), ("b", "plain", {"year": 2024})]
+        assert found["matched_rows"] == 2 and found["rows"][0]["score"] > 0.9
+        by_id = value(await client.call_tool("search", {"collection": docs.name, "id": "a", "k": 1}))
+        assert [row["id"] for row in by_id["rows"]] == ["ab"]
+        assert value(await client.call_tool("count", {"collection": docs.name}))["result"] == 3
+        fetched = value(await client.call_tool("fetch", {"collection": docs.name, "ids": ["b", "zz"]}))
+        assert (fetched["rows"][0]["id"], fetched["missing"]) == ("b", ["zz"])
+
+
+@pytest.mark.parametrize("kind", ["stdio", "http"])
+async def test_an_agent_writes_only_if_it_may(shared, docs, tmp_path, kind):
+    async with agent(kind, shared, tmp_path, docs.name, "--write", "--embed", "embed_letters:letters") as client:
+        stored = value(await client.call_tool("store", {
+            "collection": docs.name, "id": "new", "text": "ccc", "payload": {"text": "ccc"},
+            "attributes": {"year": 2025, "made": "2024-05-17T11:30:00+02:00"}}))
+        assert stored == {"epoch": 2, "replaced": 0}
+        found = value(await client.call_tool("search", {"collection": docs.name, "text": "cc", "k": 1}))["rows"]
+        assert (found[0]["id"], found[0]["attributes"]["made"]) == ("new", "2024-05-17T09:30:00+00:00")
+        assert value(await client.call_tool("delete", {"collection": docs.name, "ids": ["new", "zz"]}))["result"] == 1
+    async with agent(kind, shared, tmp_path, docs.name) as client:
+        refused = await client.call_tool("delete", {"collection": docs.name, "ids": ["a"]})
+        assert refused.is_error and docs.count().rows_count == 3
+
+
+async def test_mistakes_of_an_agent_are_explained(shared, docs, tmp_path):
+    async with agent("stdio", shared, tmp_path, docs.name) as client:
+        for tool, arguments, words in (
+            ("search", {"collection": f"{docs.name}-hidden", "vector": [1, 0, 0]}, f"one of {docs.name}"),
+            ("search", {"collection": docs.name, "vector": [1, 0, 0], "k": 101}, "from 1 to 100"),
+            ("search", {"collection": docs.name, "vector": [1.0]}, "the collection has dim 3"),
+            ("search", {"collection": docs.name, "text": "aa"}, "no embedding"),
+            ("search", {"collection": docs.name, "id": "zz"}, "NOT_FOUND"),
+            ("search", {"collection": docs.name}, "give one of"),
+            ("count", {"collection": docs.name, "filter": "yaer == 1"}, "yaer"),
+        ):
+            result = await client.call_tool(tool, arguments)
+            assert result.is_error and words in result.content[0].text, result.content
