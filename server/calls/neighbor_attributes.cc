@@ -12,13 +12,16 @@
 namespace nearfield::server {
 
 absl::Status NeighborAttributes::Begin(const pb::SearchRequest& request,
-                                       const CollectionAttributes* attributes,
-                                       SearchRequest* search) {
+                                       const CollectionAttributes* attributes, const Clock* clock,
+                                       SearchTicket* ticket) {
   attributes_ = attributes;
   ABSL_ASSIGN_OR_RETURN(wanted_, WantedFromProto(request.attributes(), attributes->schema()));
   row_bytes_ = AttributeBytesExpected(attributes->schema(), wanted_);
-  search->parts.ordinals = !wanted_.empty();
-  search->attribute_bytes = row_bytes_;
+  clock_ = clock;
+  deadline_ = ticket->deadline;
+  cancelled_ = ticket->cancelled;
+  ticket->request.parts.ordinals = !wanted_.empty();
+  ticket->request.attribute_bytes = row_bytes_;
   return absl::OkStatus();
 }
 
@@ -29,11 +32,11 @@ int64_t NeighborAttributes::BytesExpected(const SearchReply& reply) const {
 }
 
 absl::Status NeighborAttributes::Find(const SearchReply& reply, const RequestLimits& limits,
-                                      StillWanted still_wanted, ByteAccount::Hold* hold) {
+                                      ByteAccount::Hold* hold) {
   if (wanted_.empty()) return absl::OkStatus();
   MessageBytes bytes;
   for (const Neighbors& neighbors : reply.result.queries) {
-    ABSL_RETURN_IF_ERROR(still_wanted());
+    ABSL_RETURN_IF_ERROR(CheckWanted());
     ABSL_ASSIGN_OR_RETURN(RowReader rows, attributes_->FindRows(*reply.at, neighbors.ordinals));
     bytes += ColumnBytes(rows, wanted_);
     ABSL_RETURN_IF_ERROR(CheckReplyBytes(bytes.wire, limits, kSearchAdvice));
@@ -43,10 +46,20 @@ absl::Status NeighborAttributes::Find(const SearchReply& reply, const RequestLim
   return hold->Grow(held);
 }
 
-absl::Status NeighborAttributes::ToProto(StillWanted still_wanted,
-                                         pb::SearchResponse* response) const {
+absl::Status NeighborAttributes::CheckWanted() const {
+  if (deadline_.has_value() && clock_->Now() >= *deadline_) {
+    return absl::DeadlineExceededError("the deadline passed while the attributes were read");
+  }
+  if (cancelled_->load()) return absl::CancelledError("the caller cancelled the search");
+  return absl::OkStatus();
+}
+
+absl::Status NeighborAttributes::ToProto(pb::SearchResponse* response) const {
   for (size_t query = 0; query < readers_.size(); ++query) {
-    ABSL_RETURN_IF_ERROR(still_wanted());
+    if (absl::Status wanted = CheckWanted(); !wanted.ok()) {
+      response->Clear();
+      return wanted;
+    }
     const RowReader& rows = readers_[query];
     server::ToProto(rows, rows.rows_count(), wanted_,
                     response->mutable_results(static_cast<int>(query))->mutable_attributes());

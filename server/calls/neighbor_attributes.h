@@ -2,15 +2,15 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "nearfield/v1/retrieval.pb.h"
 #include "server/attributes/row_reader.h"
 #include "server/collections/collection_attributes.h"
 #include "server/convert/limits.h"
+#include "server/scheduler/clock.h"
 #include "server/scheduler/memory_ledger.h"
 #include "server/scheduler/search_request.h"
 
@@ -18,30 +18,33 @@ namespace nearfield::server {
 
 class NeighborAttributes {
  public:
-  // Takes the attributes that `request` asks for, and makes `search` return what is needed to read
-  // them. `attributes` outlives this object. Errors: InvalidArgument.
+  // Takes the attributes that `request` asks for, and makes the search of `ticket` return what is
+  // needed to read them. `attributes` and `clock` outlive this object. Errors: InvalidArgument.
   absl::Status Begin(const nearfield::v1::SearchRequest& request,
-                     const CollectionAttributes* attributes, SearchRequest* search);
+                     const CollectionAttributes* attributes, const Clock* clock,
+                     SearchTicket* ticket);
 
   // Returns the expected bytes of the attributes in this reply.
   int64_t BytesExpected(const SearchReply& reply) const;
 
-  // The two functions below take up to seconds for an answer of maximum size. They poll
-  // `still_wanted` after each query, and return its error.
-  using StillWanted = absl::FunctionRef<absl::Status()>;
-
   // Finds the rows of the reply, and grows `hold` by their attributes. Errors: ResourceExhausted
-  // (more than a reply may have, or the hold cannot grow).
-  absl::Status Find(const SearchReply& reply, const RequestLimits& limits, StillWanted still_wanted,
-                    ByteAccount::Hold* hold);
+  // (more than a reply may have, or the hold cannot grow), and those of ToProto.
+  absl::Status Find(const SearchReply& reply, const RequestLimits& limits, ByteAccount::Hold* hold);
 
-  // Adds the attributes of the rows that were found.
-  absl::Status ToProto(StillWanted still_wanted, nearfield::v1::SearchResponse* response) const;
+  // Adds the attributes of the rows that were found. Takes up to seconds for an answer of maximum
+  // size. Errors: DeadlineExceeded, Cancelled; `response` is empty then.
+  absl::Status ToProto(nearfield::v1::SearchResponse* response) const;
 
  private:
+  // Returns an error if the caller no longer waits for the reply.
+  absl::Status CheckWanted() const;
+
   const CollectionAttributes* attributes_ = nullptr;
   WantedAttributes wanted_;
-  int64_t row_bytes_ = 0;           // expected for one row
+  int64_t row_bytes_ = 0;  // expected for one row
+  const Clock* clock_ = nullptr;
+  std::optional<TimePoint> deadline_;
+  CancelFlag cancelled_;
   std::vector<RowReader> readers_;  // one for each query
 };
 

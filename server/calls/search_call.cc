@@ -40,8 +40,6 @@ struct Pending {
   int32_t k = 0;                       // requested from the engine
   RowParts parts;
   NeighborAttributes attributes;
-  std::optional<TimePoint> deadline;
-  CancelFlag cancelled;
   SearchFacts facts;
   TimePoint begin;
   std::string caller;
@@ -123,7 +121,6 @@ absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending
   }
   SearchTicket& ticket = pending->ticket;
   ABSL_ASSIGN_OR_RETURN(ticket.request, FromProto(request, named.collection, limits));
-  ABSL_RETURN_IF_ERROR(pending->attributes.Begin(request, named.attributes.get(), &ticket.request));
   ABSL_ASSIGN_OR_RETURN(pending->output.holds->request, call.state()->ledger().requests.Reserve(
                                                             call.caller(), ticket.request.bytes()));
   ABSL_ASSIGN_OR_RETURN(ticket.priority, PriorityFromProto(request));
@@ -134,8 +131,10 @@ absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending
   }
   ABSL_RETURN_IF_ERROR(SetPage(request, limits, pending));
   ticket.caller = call.caller();
-  ticket.deadline = pending->deadline = AnswerBy(call, pending->begin);
-  ticket.cancelled = pending->cancelled = call.cancelled();
+  ticket.deadline = AnswerBy(call, pending->begin);
+  ticket.cancelled = call.cancelled();
+  ABSL_RETURN_IF_ERROR(
+      pending->attributes.Begin(request, named.attributes.get(), &call.state()->clock(), &ticket));
   pending->parts = ticket.request.parts;
   pending->k = ticket.request.queries.front().k;
   pending->facts.queries = static_cast<int64_t>(ticket.request.queries.size());
@@ -271,33 +270,18 @@ void Fail(Pending* pending, absl::Status status) {
   pending->done(std::move(status), pending->facts);
 }
 
-// Returns an error if the caller no longer waits for the reply.
-absl::Status CheckWanted(const Pending& pending) {
-  if (pending.deadline.has_value() && pending.state->clock().Now() >= *pending.deadline) {
-    return absl::DeadlineExceededError("the deadline passed while the attributes were read");
-  }
-  if (pending.cancelled->load()) return absl::CancelledError("the caller cancelled the search");
-  return absl::OkStatus();
-}
-
 void Reply(Pending* pending, SearchReply reply) {
   NoteReply(reply, &pending->facts);
   const int64_t bytes_read = reply.result.cost.bytes_read;
   pb::SearchResponse* const response = pending->output.response;
-  const auto still_wanted = [pending] { return CheckWanted(*pending); };
-  absl::Status read = pending->attributes.Find(reply, pending->state->limits(), still_wanted,
-                                               &pending->output.holds->reply);
-  if (!read.ok()) return Fail(pending, std::move(read));
+  absl::Status status =
+      pending->attributes.Find(reply, pending->state->limits(), &pending->output.holds->reply);
   std::vector<ResultFacts> facts = FactsOf(*pending, reply);
-  if (absl::Status kept = KeepEpoch(*pending, facts, reply); !kept.ok()) {
-    return Fail(pending, std::move(kept));
-  }
+  if (status.ok()) status = KeepEpoch(*pending, facts, reply);
+  if (!status.ok()) return Fail(pending, std::move(status));
   ToProto(pending->named->collection->spec(), pending->parts, std::move(reply), response);
-  read = pending->attributes.ToProto(still_wanted, response);
-  if (!read.ok()) {
-    response->Clear();
-    return Fail(pending, std::move(read));
-  }
+  status = pending->attributes.ToProto(response);
+  if (!status.ok()) return Fail(pending, std::move(status));
   SetFacts(*pending, std::move(facts), response);
   response->set_incarnation(pending->named->incarnation);
   if (pending->with_digest) response->set_result_digest(ResultDigest(*response));
@@ -306,7 +290,7 @@ void Reply(Pending* pending, SearchReply reply) {
   cost->set_total_us(static_cast<uint64_t>(total_us));
   cost->set_read_ns_min(ReadNsMin(bytes_read, pending->core->read_bytes_per_second));
   const auto bytes = static_cast<int64_t>(response->ByteSizeLong());
-  absl::Status status = CheckReplyBytes(bytes, pending->state->limits(), kSearchAdvice);
+  status = CheckReplyBytes(bytes, pending->state->limits(), kSearchAdvice);
   if (!status.ok()) response->Clear();
   pending->output.holds->reply.Resize(status.ok() ? bytes : 0);
   pending->done(std::move(status), pending->facts);

@@ -112,7 +112,7 @@ def to_proto(pb: SimpleNamespace, tree: tuple):
 
 
 def time_text(microseconds: int) -> str:
-    return (EPOCH + timedelta(microseconds=microseconds)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return (EPOCH + timedelta(microseconds=microseconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def value_text(name: str, value) -> str:
