@@ -137,7 +137,9 @@ uint32_t FirstNotBelow(uint32_t from, uint32_t end, IsBelow is_below) {
 }
 
 // Returns the bytes of a number as a varint.
-int64_t VarintBytes(uint64_t number) { return (std::bit_width(number | 1) + 6) / 7; }
+int64_t VarintBytes(uint64_t number) {
+  return (static_cast<int64_t>(std::bit_width(number | 1)) + 6) / 7;
+}
 
 }  // namespace
 

@@ -41,7 +41,8 @@ class PackedInts {
   }
   // Returns an upper limit of bytes() for `count` values of at most `value_max`.
   static int64_t BytesMax(int64_t count, int64_t value_max) {
-    return (count * std::bit_width(static_cast<uint64_t>(value_max)) + 63) / 64 * 8;
+    const auto bits = static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(value_max)));
+    return (count * bits + 63) / 64 * 8;
   }
   int64_t bytes() const { return static_cast<int64_t>(words_.capacity() * sizeof(uint64_t)); }
 
