@@ -36,7 +36,7 @@ struct Exported {
 };
 
 absl::StatusOr<FileFormat> FormatToWrite(const ExportArguments& arguments) {
-  const auto format = FormatOf(arguments.files.path, arguments.format);
+  auto format = FormatOf(arguments.files.path, arguments.format);
   if (format.ok()) return format;
   return absl::InvalidArgumentError(
       Cat(arguments.files.path,

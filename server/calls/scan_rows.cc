@@ -93,7 +93,8 @@ absl::Status ScanRows::AddAttributes(const OrderedRead& read, OrderedRows* rows)
   }
   attribute_row_bytes_ = std::max<int64_t>(1, attribute_bytes / fit);
   const CollectionSpec& spec = named_->collection->spec();
-  KeepFirst(fit, static_cast<size_t>(spec.dim * BytesPerElement(spec.row_type)), &found);
+  const int64_t row_bytes = int64_t{spec.dim} * BytesPerElement(spec.row_type);
+  KeepFirst(fit, static_cast<size_t>(row_bytes), &found);
   rows->last = found.ids.at(fit - 1);
   rows->ended = false;
   return absl::OkStatus();
