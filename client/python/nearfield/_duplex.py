@@ -13,13 +13,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 import grpc
 
 from nearfield._methods import Request, Response
+from nearfield._transport import request_id_in
 
-Item = TypeVar("Item")
 # Messages that wait to be sent while the next one is made.
 WAITING_MAX = 2
 OpenCall = Callable[[Iterator[Any]], Any]
@@ -131,8 +131,7 @@ class _ThreadedCall(Generic[Request, Response]):
         self._outbox.finish()
 
     def request_id(self) -> str | None:
-        found = dict(self._call.trailing_metadata() or ())
-        return found.get("nearfield-request-id")
+        return request_id_in(self._call.trailing_metadata())
 
     def cancel(self) -> None:
         self._call.cancel()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
+from nearfield._errors import REQUEST_ID_KEY
 from nearfield._methods import Method, Request, Response
 from nearfield._retry import Clock
 
@@ -106,6 +107,6 @@ class Transport(Protocol):
 
 def request_id_in(metadata: Any) -> str | None:
     for key, value in metadata or ():
-        if key == "nearfield-request-id":
+        if key == REQUEST_ID_KEY:
             return str(value)
     return None
