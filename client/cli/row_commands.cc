@@ -47,8 +47,9 @@ void PrintRowsAsJson(const RowOptions& options, const FetchAnswer& answer) {
   for (size_t i = 0; i < count; ++i) {
     JsonObject json;
     json.Add("id", At(answer.ids, i)).Add("epoch", answer.epoch);
-    if (!options.without_payload)
+    if (!options.without_payload) {
       json.AddPayload(answer.payloads.empty() ? "" : answer.payloads[i]);
+    }
     if (options.with_vectors) json.AddJson("vector", VectorJson(answer.vectors, i, count));
     if (!answer.attributes.empty()) json.AddJson("attributes", attributes[i]);
     Print(json);
