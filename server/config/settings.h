@@ -110,7 +110,7 @@ struct Settings : SettingList {
   // Limits on concurrent work and held resources.
   NumberSetting epochs_kept_max{
       *this, "epochs_kept_max", 64, Between(1, 100000),
-      "Maximum epochs kept for the cursors and SearchAll streams of one caller."};
+      "Maximum epochs kept for the cursors, SearchAll and Scan streams of one caller."};
   NumberSetting epochs_kept_percent{
       *this, "epochs_kept_percent", 10, Between(0, 100),
       "Maximum percent of each memory for rows that kept epochs may pin in addition to the current "

@@ -38,8 +38,7 @@ struct SearchOptions {
   // Names of declared attributes to return, each at most once; or only "*" for all of them.
   std::vector<std::string> attributes = {};
   std::optional<Filter> filter;  // only rows that pass are in the answer
-  // Instead of `filter`: the filter as text, which the server parses (common.proto, "Filters as
-  // text"). Errors: InvalidArgument, with the column.
+  // Instead of `filter`: a text that the server parses (common.proto, "Filters as text").
   std::optional<std::string> filter_text;
   std::optional<float> score_threshold;  // only neighbors with at least this score; not NaN
   // Wait for this epoch of the collection: read your writes. Errors: FailedPrecondition (not
@@ -56,8 +55,7 @@ struct SearchOptions {
   // Request the digest of the answer. The client computes it again; an answer that does not match
   // its digest is DataLoss.
   bool with_digest = false;
-  // Let the server's oracle check the answer before it is sent. Slow. Errors: DataLoss (the answer
-  // is wrong).
+  // Let the server's oracle check the answer before it is sent: slow. Errors: DataLoss.
   bool verify = false;
   std::optional<std::chrono::milliseconds> deadline;  // absent: the client's deadline
 };
@@ -194,10 +192,9 @@ struct DeleteAnswer {
 
 struct VerifyClaim {
   uint32_t k = 10;
-  std::optional<uint64_t> epoch;  // absent: the current one
-  const Neighbors* neighbors =
-      nullptr;                   // ids and scores to check; null: the server runs the search
-  std::optional<Filter> filter;  // as in the search
+  std::optional<uint64_t> epoch;           // absent: the current one
+  const Neighbors* neighbors = nullptr;    // ids and scores; null: the server runs the search
+  std::optional<Filter> filter;            // as in the search
   std::optional<std::string> filter_text;  // as in the search
   std::string filter_message;              // instead of these: a serialized Filter message
   std::optional<float> score_threshold;
