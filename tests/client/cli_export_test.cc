@@ -75,7 +75,7 @@ TEST_F(CliExportTest, WrongUseWritesNothing) {
   EXPECT_THAT(Run({"export", "absent", Path("out.jsonl")}), Fails(1, HasSubstr("absent")));
   EXPECT_THAT(Run({"export", "docs", Path("absent/out.jsonl")}), Fails(2, HasSubstr("absent/out")));
   EXPECT_THAT(Run({"export", "docs", Path("out.jsonl"), "--filter", "year =="}),
-              Fails(2, HasSubstr("filter")));
+              Fails(3, HasSubstr("filter_text: column 1")));
   EXPECT_FALSE(HasPartialFile());
   EXPECT_FALSE(std::filesystem::exists(Path("out.jsonl")));
 }
