@@ -12,7 +12,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts" / "lib"))
 
-from tidy_rules import budget, formatting, headers, includes, registration, shell, sizes, text, tree  # noqa: E402
+from tidy_rules import budget, formatting, headers, includes, receipts, registration, shell, sizes, text, tree  # noqa: E402
 
 
 def header(body: str) -> str:
@@ -250,6 +250,26 @@ class Registration(PlantedTree):
         planted = self.plant({"tests/CMakeLists.txt": "SOURCES big_scan_test.cc\n", "tests/big_scan_test.cc": "",
                               "tests/scan_test.cc": ""})
         self.assert_finds(registration.check(planted), "tests/scan_test.cc:1:")
+
+
+class Receipts(PlantedTree):
+    def git(self, *command: str) -> str:
+        author = ("-c", "user.name=t", "-c", "user.email=t@example.com")
+        return subprocess.run(["git", "-C", str(self.root), *author, *command], check=True, capture_output=True, text=True).stdout.strip()
+
+    def test_a_receipt_names_commits_of_the_history(self) -> None:
+        self.git("commit", "--quiet", "--allow-empty", "--message", "measured")
+        measured = self.git("rev-parse", "HEAD")
+        self.git("checkout", "--quiet", "--orphan", "other")
+        self.git("commit", "--quiet", "--allow-empty", "--message", "another history")
+        kept = self.git("rev-parse", "HEAD")
+        receipt = '{{\n "commit": "{}",\n "rows": []\n}}\n'
+        folder = "tests/bench/receipts/"
+        planted = self.plant({folder + "a.json": receipt.format(kept), folder + "b.json": receipt.format(measured),
+                              folder + "c.json": receipt.format("unknown"), folder + "d.json": receipt.format(f"{kept[:7]}; k = 10: {measured[:9]}"),
+                              "tests/other.json": receipt.format(measured)})
+        self.assert_finds(receipts.check(planted), f"b.json:2: commit {measured} is not", "c.json:2: 'unknown' names no commit",
+                          f"d.json:2: commit {measured[:9]} is not")
 
 
 class Headers(PlantedTree):

@@ -1,0 +1,36 @@
+"""Checks that receipts of measurements name commits of the history, so that a reader finds the code
+that was measured."""
+
+from __future__ import annotations
+
+import re
+
+from tidy_rules.tree import Finding, Tree, run_tool
+
+FOLDER = "tests/bench/receipts/"
+NAMED = re.compile(r'"commit": "([^"]*)"')
+COMMIT = re.compile(r"\b[0-9a-f]{7,40}\b")
+
+
+def in_history(tree: Tree, commit: str) -> bool:
+    return run_tool("git", "-C", str(tree.root), "merge-base", "--is-ancestor", commit, "HEAD").returncode == 0
+
+
+def check(tree: Tree) -> list[Finding]:
+    """Finds receipts whose commit is missing; in a shallow clone, only those that name no commit."""
+    shallow = run_tool("git", "-C", str(tree.root), "rev-parse", "--is-shallow-repository").stdout.strip() == "true"
+    findings = []
+    for path in tree.files:
+        if not path.startswith(FOLDER):
+            continue
+        for number, line in enumerate(tree.lines(path), 1):
+            for text in NAMED.findall(line):
+                commits = COMMIT.findall(text)
+                if not commits:
+                    findings.append(Finding(path, number, "receipts", f"'{text}' names no commit"))
+                findings += [
+                    Finding(path, number, "receipts", f"commit {commit} is not in the history: measure again")
+                    for commit in commits
+                    if not shallow and not in_history(tree, commit)
+                ]
+    return findings
