@@ -201,9 +201,13 @@ absl::StatusOr<std::vector<SnapshotInfo>> Store::ListSnapshots(const std::string
   ABSL_ASSIGN_OR_RETURN(const std::vector<std::string> names, (*parent)->Names());
   for (const std::string& name : names) {
     if (IsUnfinishedSnapshot(name) || IsDeletedSnapshot(name)) continue;
-    const auto directory = Directory::Open((*parent)->PathOf(name));
+    const std::string path = (*parent)->PathOf(name);
+    const auto directory = Directory::Open(path);
     if (!directory.ok() || !(*directory)->Has(kManifestName)) continue;
-    snapshots.push_back(InfoOf(**directory, name));
+    SnapshotInfo info = InfoOf(**directory, name);
+    // Not damaged but deleted meanwhile: a deletion renames a snapshot before it removes its files.
+    if (!info.state.ok() && !Exists(path)) continue;
+    snapshots.push_back(std::move(info));
   }
   return snapshots;
 }

@@ -1,11 +1,13 @@
 // Tests the deletion of snapshots, also one that a failed call or the end of the process cuts
 // short.
+#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -59,6 +61,24 @@ TEST_F(StoreDeleteSnapshotTest, OnlyThatSnapshotIsGone) {
   EXPECT_TRUE(tested_.Same());
   EXPECT_THAT(Delete("one"), StatusIs(kNotFound));
   EXPECT_OK(tested_.store().Snapshot(Path("one"))) << "the name is free again";
+}
+
+TEST_F(StoreDeleteSnapshotTest, AListDuringADeletionNamesNoDamage) {
+  std::atomic<bool> ended = false;
+  std::thread deleter([&] {
+    for (int round = 0; round < 200; ++round) {
+      EXPECT_OK(Delete("one"));
+      EXPECT_OK(tested_.store().Snapshot(Path("one")));
+    }
+    ended = true;
+  });
+  while (!ended) {
+    const auto listed = Store::ListSnapshots(snapshots_);
+    EXPECT_OK(listed);
+    for (const SnapshotInfo& info : *listed) EXPECT_OK(info.state) << info.name;
+  }
+  deleter.join();
+  EXPECT_THAT(Listed(), ElementsAre("one", "two"));
 }
 
 TEST_F(StoreDeleteSnapshotTest, ADirectoryThatIsNoSnapshotStays) {
