@@ -213,9 +213,9 @@ class Backend {
 
  private:
   absl::Status NoDeviceMemory() const {
-    return absl::UnimplementedError(
-        absl::StrCat("queries on the device: the ", info().kind == BackendKind::kCpu ? "CPU" : "GPU",
-                     " backend (", info().device_name, ") has no device memory; use Search"));
+    return absl::UnimplementedError(absl::StrCat(
+        "queries on the device: the ", info().kind == BackendKind::kCpu ? "CPU" : "GPU",
+        " backend (", info().device_name, ") has no device memory; use Search"));
   }
 };
 

@@ -17,8 +17,8 @@ absl::StatusOr<const backend::DeviceIds*> DeviceIdsOnce::Get(const Generation& g
       ids[i] = generation.ids.number(slot);
     }
   };
-  ABSL_ASSIGN_OR_RETURN(
-      ids_, generation.device->backend().MakeDeviceIds(generation.rows_count(), fill));
+  ABSL_ASSIGN_OR_RETURN(ids_,
+                        generation.device->backend().MakeDeviceIds(generation.rows_count(), fill));
   device_bytes_.store(ids_->device_bytes(), std::memory_order_relaxed);
   return ids_.get();
 }

@@ -111,11 +111,11 @@ absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, int64_t first
   args.queues = reinterpret_cast<QueueEntry*>(workspace.keys);
   args.capacity = static_cast<uint32_t>(shape.capacity);
   const bool stays = job.device != nullptr;
-  args.keys = stays ? workspace.device_results
-                    : reinterpret_cast<uint64_t*>(workspace.results.device());
+  args.keys =
+      stays ? workspace.device_results : reinterpret_cast<uint64_t*>(workspace.results.device());
   args.keys_pitch = static_cast<uint32_t>(shape.keys_pitch);
-  args.outcomes = reinterpret_cast<BatchOutcome*>(
-      stays ? workspace.device_counts : workspace.batch_outcomes.device());
+  args.outcomes = reinterpret_cast<BatchOutcome*>(stays ? workspace.device_counts
+                                                        : workspace.batch_outcomes.device());
   return args;
 }
 

@@ -113,8 +113,7 @@ absl::Status EnqueueWiden(GpuCore& core, const SearchJob& job, const QueryRange&
 }
 
 absl::Status CheckFaults(GpuCore& core, const SearchJob& job, const QueryRange& range) {
-  const auto* const faults =
-      reinterpret_cast<const int32_t*>(core.workspace().query_faults.host());
+  const auto* const faults = reinterpret_cast<const int32_t*>(core.workspace().query_faults.host());
   for (int64_t i = 0; i < range.count; ++i) {
     const int32_t fault = __atomic_load_n(faults + i, __ATOMIC_ACQUIRE);
     if (fault == kNoFault) continue;

@@ -61,11 +61,11 @@ absl::StatusOr<RowSearch::QueryBlock> RowSearch::StageQueries(const SearchJob& j
       std::memcpy(host + 8 * query, &squared, sizeof(squared));
     }
   }
-  ABSL_RETURN_IF_ERROR(core_.health().Check(
-      cudaMemcpyAsync(workspace.queries + copied_from, host + copied_from,
-                      static_cast<std::size_t>(copied_to - copied_from), cudaMemcpyHostToDevice,
-                      workspace.stream.get()),
-      "cudaMemcpyAsync"));
+  ABSL_RETURN_IF_ERROR(
+      core_.health().Check(cudaMemcpyAsync(workspace.queries + copied_from, host + copied_from,
+                                           static_cast<std::size_t>(copied_to - copied_from),
+                                           cudaMemcpyHostToDevice, workspace.stream.get()),
+                           "cudaMemcpyAsync"));
   return block;
 }
 
@@ -114,11 +114,11 @@ absl::Status RowSearch::EnqueueSelect(const SearchJob& job, const plan::SearchPl
   args.blocks_per_group = step.select_blocks_per_group;
   args.groups = workspace.groups;
   args.candidates = workspace.candidates;
-  args.results = stays ? workspace.device_results
-                       : reinterpret_cast<uint64_t*>(workspace.results.device());
+  args.results =
+      stays ? workspace.device_results : reinterpret_cast<uint64_t*>(workspace.results.device());
   args.results_pitch = static_cast<int32_t>(plan.results_pitch);
-  args.counts = reinterpret_cast<SelectCount*>(stays ? workspace.device_counts
-                                                     : workspace.counts.device());
+  args.counts =
+      reinterpret_cast<SelectCount*>(stays ? workspace.device_counts : workspace.counts.device());
   args.carry_keys = static_cast<int32_t>(plan.carry_keys);
   return core_.health().Check(
       LaunchSelect(core_.select_shape(), step.select_groups, args, workspace.stream.get()),
@@ -158,8 +158,8 @@ absl::Status RowSearch::RunTile(const SearchJob& job, const plan::SearchPlan& pl
     ABSL_RETURN_IF_ERROR(EnqueueSelect(job, plan, step, block));
   }
   if (stays) ABSL_RETURN_IF_ERROR(EnqueueAnswers(job, plan, first_query));
-  ABSL_RETURN_IF_ERROR(core_.health().Check(cudaStreamSynchronize(workspace.stream.get()),
-                                            "cudaStreamSynchronize"));
+  ABSL_RETURN_IF_ERROR(
+      core_.health().Check(cudaStreamSynchronize(workspace.stream.get()), "cudaStreamSynchronize"));
   if (!stays) return absl::OkStatus();
   return CheckFaults(core_, job, {.first = first_query, .count = plan.queries});
 }

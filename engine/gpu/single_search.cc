@@ -89,8 +89,7 @@ absl::Status SingleSearch::StageOnDevice(const SearchJob& job, int64_t query, On
   args.query = workspace.queries;
   args.device_bound = &state->both;
   args.device_squared = &state->squared;
-  return core_.health().Check(LaunchBatchEncode(batch, workspace.stream.get()),
-                              "encoding queries");
+  return core_.health().Check(LaunchBatchEncode(batch, workspace.stream.get()), "encoding queries");
 }
 
 absl::StatusOr<uint64_t> SingleSearch::KeyAt(const SearchJob& job, uint32_t place) {

@@ -363,10 +363,9 @@ absl::StatusOr<SearchResult> SearchCorpus(const Corpus& corpus, const SearchLimi
     result.queries[q].matched_rows = answers.matched_rows[q];
     result.queries[q].more = answers.more[q];
   }
-  result.cost = CostOf(corpus, *snapshot,
-                       {.scan = cost,
-                        .queries_count = static_cast<int64_t>(batch.queries.size()),
-                        .begin = begin});
+  result.cost = CostOf(
+      corpus, *snapshot,
+      {.scan = cost, .queries_count = static_cast<int64_t>(batch.queries.size()), .begin = begin});
   return result;
 }
 

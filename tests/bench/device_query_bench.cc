@@ -159,8 +159,7 @@ class Case {
       : config_(config), engine_(engine), collection_(collection), dim_(dim) {}
 
   absl::Status Run(int64_t batch, int32_t k) {
-    const std::vector<float> queries =
-        MakeRows(DataKind::kGaussian, batch, dim_, 1'000'003);
+    const std::vector<float> queries = MakeRows(DataKind::kGaussian, batch, dim_, 1'000'003);
     Buffers buffers(batch, dim_, k);
     ABSL_RETURN_IF_ERROR(buffers.Init(queries));
     ABSL_RETURN_IF_ERROR(Compare(buffers, queries, batch, k));
@@ -194,19 +193,18 @@ class Case {
     ABSL_ASSIGN_OR_RETURN(const std::vector<uint8_t> want, buffers.Answers());
     const std::vector<uint8_t> nothing(want.size(), 0);
     const DeviceSearch search = buffers.Search(batch, dim_, k);
-    ABSL_RETURN_IF_ERROR(
-        CheckCuda(cudaMemset(search.ids, 0, nothing.size()), "cudaMemset"));
+    ABSL_RETURN_IF_ERROR(CheckCuda(cudaMemset(search.ids, 0, nothing.size()), "cudaMemset"));
     ABSL_RETURN_IF_ERROR(engine_.SearchOnDevice(collection_, search).status());
     ABSL_ASSIGN_OR_RETURN(const std::vector<uint8_t> got, buffers.Answers());
     if (got != want) return absl::DataLossError("the paths differ");
     const SearchBatch first = BatchOf(queries.data(), 1, dim_, k);
     ABSL_ASSIGN_OR_RETURN(const SearchResult answer, engine_.Search(collection_, first));
-    ABSL_ASSIGN_OR_RETURN(const VerifyResult verdict,
-                          engine_.Verify(collection_,
-                                         {.query = first.queries[0],
-                                          .neighbors = answer.queries[0],
-                                          .epoch = answer.epoch},
-                                         nullptr));
+    ABSL_ASSIGN_OR_RETURN(
+        const VerifyResult verdict,
+        engine_.Verify(
+            collection_,
+            {.query = first.queries[0], .neighbors = answer.queries[0], .epoch = answer.epoch},
+            nullptr));
     return verdict.equal ? absl::OkStatus() : absl::DataLossError(verdict.explanation);
   }
 
@@ -229,9 +227,8 @@ class Case {
                             }));
       ABSL_ASSIGN_OR_RETURN(const double round_trip_us,
                             us_of([&] { return RoundTrip(buffers, batch, k); }));
-      ABSL_ASSIGN_OR_RETURN(const double search_us, us_of([&] {
-                              return engine_.Search(collection_, on_host).status();
-                            }));
+      ABSL_ASSIGN_OR_RETURN(const double search_us,
+                            us_of([&] { return engine_.Search(collection_, on_host).status(); }));
       if (i < config_.repeats.warmups) continue;
       device.push_back(device_us);
       round_trip.push_back(round_trip_us);

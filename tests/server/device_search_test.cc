@@ -92,8 +92,7 @@ TEST_F(DeviceSearchCallTest, MemoryIsTakenFromTheEngine) {
   EXPECT_EQ(script_->device->bytes_used(), before + 4096);
   memory.reset();
   EXPECT_EQ(script_->device->bytes_used(), before);
-  EXPECT_THAT(TakeDeviceMemory(&server_->state(), int64_t{1} << 40),
-              StatusIs(kResourceExhausted));
+  EXPECT_THAT(TakeDeviceMemory(&server_->state(), int64_t{1} << 40), StatusIs(kResourceExhausted));
 }
 
 }  // namespace

@@ -60,9 +60,8 @@ DeviceBuffers::DeviceBuffers(const DeviceQueries& queries, DeviceCopy copy)
     : asked_(queries), copy_(std::move(copy)) {
   const auto count = static_cast<size_t>(queries.count);
   const size_t places = count * static_cast<size_t>(queries.k);
-  for (const size_t bytes :
-       {queries.elements.size(), places * sizeof(float), places * sizeof(uint64_t),
-        count * sizeof(int32_t)}) {
+  for (const size_t bytes : {queries.elements.size(), places * sizeof(float),
+                             places * sizeof(uint64_t), count * sizeof(int32_t)}) {
     const size_t at = bytes_ + kGuardBytes;
     parts_.push_back({.at = at, .bytes = bytes});
     bytes_ = (at + bytes + kGuardBytes + 255) / 256 * 256;

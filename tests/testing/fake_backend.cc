@@ -1,7 +1,6 @@
 #include "tests/testing/fake_backend.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "engine/corpus/tombstone_words.h"
 #include "engine/oracle/oracle.h"
 #include "engine/score/element.h"
+#include "tests/testing/fake_device_answers.h"
 
 namespace nearfield::testing {
 
@@ -232,43 +232,7 @@ class FakeTombstones final : public Tombstones {
   const std::vector<uint64_t> words_;
 };
 
-class FakeDeviceIds final : public backend::DeviceIds {
- public:
-  FakeDeviceIds(std::shared_ptr<FakeDevice> device, std::vector<uint64_t> ids)
-      : device_(std::move(device)), ids_(std::move(ids)) {}
-  ~FakeDeviceIds() override { device_->GiveBack(device_bytes()); }
-  int64_t device_bytes() const override { return static_cast<int64_t>(ids_.size() * 8); }
-  uint64_t id(uint32_t rank) const { return ids_[rank]; }
-
- private:
-  const std::shared_ptr<FakeDevice> device_;
-  const std::vector<uint64_t> ids_;
-};
-
-class FakeDeviceMemory final : public DeviceMemory {
- public:
-  FakeDeviceMemory(std::shared_ptr<FakeDevice> device, int64_t bytes)
-      : device_(std::move(device)), bytes_(static_cast<size_t>(bytes)) {}
-  ~FakeDeviceMemory() override { device_->GiveBack(bytes()); }
-  char* data() const override { return bytes_.data(); }
-  int64_t bytes() const override { return static_cast<int64_t>(bytes_.size()); }
-
- private:
-  const std::shared_ptr<FakeDevice> device_;
-  mutable std::vector<char> bytes_;
-};
-
 namespace {
-
-// Returns the fault of a query: see backend::QueryFault.
-std::optional<int32_t> FaultOf(Metric metric, absl::Span<const float> query) {
-  for (size_t d = 0; d < query.size(); ++d) {
-    if (!std::isfinite(query[d])) return static_cast<int32_t>(d);
-  }
-  const auto zero = [](float value) { return value == 0.0f; };
-  if (metric == Metric::kCosine && std::all_of(query.begin(), query.end(), zero)) return -1;
-  return std::nullopt;
-}
 
 // Scores every live row, sorts all of them, keeps k.
 std::vector<RankedScore> SearchGeneration(const RowFormat& format, const GenerationView& view,
@@ -380,9 +344,9 @@ class FakeBackend final : public backend::Backend {
     }
     RankedLists lists;
     const std::vector<int32_t> k(static_cast<size_t>(tile.queries_count), tile.k);
-    ABSL_RETURN_IF_ERROR(Search(
-        format, generations, {.queries = vectors.data(), .k = k, .cancelled = tile.cancelled},
-        &lists, cost));
+    ABSL_RETURN_IF_ERROR(Search(format, generations,
+                                {.queries = vectors.data(), .k = k, .cancelled = tile.cancelled},
+                                &lists, cost));
     for (size_t q = 0; q < k.size(); ++q) WriteAnswer(generations, lists, q, tile);
     return absl::OkStatus();
   }
@@ -394,30 +358,6 @@ class FakeBackend final : public backend::Backend {
   absl::Status Health() const override { return device_->Health(); }
 
  private:
-  // Sorts the rows of all lists of a query by (score, id) and writes the first k.
-  static void WriteAnswer(absl::Span<const GenerationView> generations, const RankedLists& lists,
-                          size_t query, const backend::DeviceTile& tile) {
-    std::vector<std::pair<float, uint64_t>> rows;
-    for (size_t g = 0; g < generations.size(); ++g) {
-      for (const RankedScore& row : lists.list(query, g)) {
-        if (row.score < tile.score_min) continue;
-        rows.emplace_back(row.score,
-                          static_cast<const FakeDeviceIds&>(*generations[g].ids).id(row.rank));
-      }
-    }
-    std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
-      return a.first != b.first ? a.first > b.first : a.second < b.second;
-    });
-    const auto k = static_cast<size_t>(tile.k);
-    rows.resize(std::min(rows.size(), k));
-    tile.counts[query] = static_cast<int32_t>(rows.size());
-    for (size_t i = 0; i < k; ++i) {
-      const bool known = i < rows.size();
-      tile.scores[query * k + i] = known ? rows[i].first : std::nanf("");
-      tile.ids[query * k + i] = known ? rows[i].second : ~uint64_t{0};
-    }
-  }
-
   const std::shared_ptr<FakeDevice> device_;
   backend::BackendInfo info_;
 };

@@ -75,7 +75,7 @@ _STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 @dataclass(frozen=True)
 class DeviceResult:
-    """What a search says in addition to its answers, which are on the device."""
+    """The facts about a search whose answers are on the device."""
 
     epoch: int
     matched_rows: int

@@ -97,9 +97,9 @@ absl::StatusOr<char*> Arena::TakeWorkspace(int64_t bytes) {
 void Arena::Seal() { sealed_ = true; }
 
 absl::Status Arena::NotFree(int64_t count) const {
-  return absl::ResourceExhaustedError(absl::StrCat(
-      on_host_ ? "host memory of rows: " : "device memory: ", count << slab_shift_,
-      " bytes needed, ", free_.size() << slab_shift_, " of ", bytes_total(), " free"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat(on_host_ ? "host memory of rows: " : "device memory: ", count << slab_shift_,
+                   " bytes needed, ", free_.size() << slab_shift_, " of ", bytes_total(), " free"));
 }
 
 absl::StatusOr<std::vector<char*>> Arena::TakeSlabs(int64_t count) {

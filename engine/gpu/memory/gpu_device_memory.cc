@@ -21,8 +21,8 @@ absl::StatusOr<std::unique_ptr<GpuDeviceMemory>> GpuDeviceMemory::Take(
 
 GpuDeviceMemory::~GpuDeviceMemory() {
   const CurrentDevice restored;
-  // A kernel of the caller may still read the memory. An error is remembered: the device is lost,
-  // and nobody takes the slabs any more.
+  // A kernel of the caller may still read the memory. After an error the device is lost, and no
+  // slab is taken again.
   if (core_->Bind().ok()) {
     core_->health().Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize").IgnoreError();
   }

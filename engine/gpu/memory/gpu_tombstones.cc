@@ -36,9 +36,8 @@ absl::StatusOr<std::unique_ptr<GpuTombstones>> GpuTombstones::Make(std::shared_p
   const std::vector<uint32_t> live = FewLiveSlots(made->words_);
   const auto live_bytes = static_cast<int64_t>(live.size() * sizeof(uint32_t));
   ABSL_RETURN_IF_ERROR(range.Take(words_bytes + live_bytes));
-  made->view_ = {.bits = range.view(),
-                 .words_offset = range.offset(),
-                 .words_count = words_bytes / 8};
+  made->view_ = {
+      .bits = range.view(), .words_offset = range.offset(), .words_count = words_bytes / 8};
   made->live_slots_ = {.extent = range.view(),
                        .offset = range.offset() + words_bytes,
                        .count = static_cast<int64_t>(live.size())};

@@ -29,8 +29,7 @@ class DeviceSearchTest : public ::testing::Test {
   void ExpectHostAnswers(const Collection& collection, const DeviceQueries& queries) {
     ASSERT_OK_AND_ASSIGN(const SearchResult want,
                          fake_.engine->Search(collection, queries.Batch()));
-    ASSERT_OK_AND_ASSIGN(const auto got,
-                         SearchOnDevice(*fake_.engine, collection, queries, kCopy));
+    ASSERT_OK_AND_ASSIGN(const auto got, SearchOnDevice(*fake_.engine, collection, queries, kCopy));
     ASSERT_EQ(got.size(), want.queries.size());
     for (size_t q = 0; q < got.size(); ++q) {
       EXPECT_THAT(got[q], BytesEqual(want.queries[q])) << "query " << q;
@@ -108,8 +107,9 @@ TEST_F(DeviceSearchTest, EachWrongArgumentIsNamed) {
   const auto dot = Make({.dim = 2});
   const auto cosine = Make({.dim = 2, .metric = Metric::kCosine});
   const float infinity = std::numeric_limits<float>::infinity();
-  EXPECT_THAT(StatusOf(*dot, MakeDeviceQueries({1, 0, 2, infinity}, 2, RowType::kFloat32)),
-              StatusIs(kInvalidArgument, HasSubstr("queries[1].vector is not finite in dimension 1")));
+  EXPECT_THAT(
+      StatusOf(*dot, MakeDeviceQueries({1, 0, 2, infinity}, 2, RowType::kFloat32)),
+      StatusIs(kInvalidArgument, HasSubstr("queries[1].vector is not finite in dimension 1")));
   EXPECT_THAT(StatusOf(*cosine, One({0.0f, -0.0f})),
               StatusIs(kInvalidArgument, HasSubstr("queries[0].vector is all zeros")));
   EXPECT_OK(StatusOf(*dot, One({0, 0})));
@@ -125,8 +125,7 @@ TEST_F(DeviceSearchTest, EachWrongArgumentIsNamed) {
               StatusIs(kInvalidArgument, HasSubstr("k = 0, must be 1 .. 100")));
   DeviceQueries queries = One({1, 0});
   queries.score_threshold = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_THAT(StatusOf(*dot, queries),
-              StatusIs(kInvalidArgument, HasSubstr("score_threshold")));
+  EXPECT_THAT(StatusOf(*dot, queries), StatusIs(kInvalidArgument, HasSubstr("score_threshold")));
   const auto strings = Make({.dim = 2, .id_type = IdType::kString});
   EXPECT_THAT(StatusOf(*strings, One({1, 0})),
               StatusIs(kFailedPrecondition, HasSubstr("string ids")));
@@ -177,8 +176,7 @@ TEST_F(DeviceSearchTest, ASearchOfAnEarlierStateAndItsCost) {
   const std::shared_ptr<const PinnedEpoch> at = collection->PinEpoch();
   ASSERT_OK(UploadAll(*collection, PlainRows({3}, {3})));
   const DeviceQueries queries = One({1, 0}, 5);
-  ASSERT_OK_AND_ASSIGN(const auto buffers,
-                       DeviceBuffers::Make(*fake_.engine, queries, kCopy));
+  ASSERT_OK_AND_ASSIGN(const auto buffers, DeviceBuffers::Make(*fake_.engine, queries, kCopy));
   DeviceSearch search = buffers->Search();
   search.at = at;
   ASSERT_OK_AND_ASSIGN(const DeviceSearchResult result,

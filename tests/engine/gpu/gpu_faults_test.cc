@@ -68,8 +68,7 @@ class GpuFaultsTest : public GpuTest {
                                       .scores = reinterpret_cast<float*>(base + (16 << 10)),
                                       .ids = reinterpret_cast<uint64_t*>(base + (32 << 10)),
                                       .counts = reinterpret_cast<int32_t*>(base + (48 << 10))};
-    const backend::GenerationView view = {
-        .planes = &planes, .rows_live = kRows, .ids = ids.get()};
+    const backend::GenerationView view = {.planes = &planes, .rows_live = kRows, .ids = ids.get()};
     backend::QueryFault fault;
     return backend.SearchOnDevice(format, {&view, 1}, tile, &fault, nullptr);
   }
@@ -150,7 +149,8 @@ TEST_F(GpuFaultsTest, ALostDeviceIsUnavailableForSearchesOnTheDevice) {
       const int64_t calls = CudaFaultableCalls() - before;
       ASSERT_GT(calls, 4);
       for (int64_t nth = 1; nth <= calls; ++nth) {
-        SCOPED_TRACE(::testing::Message() << "precision " << static_cast<int>(scan) << ", call " << nth << " of " << calls);
+        SCOPED_TRACE(::testing::Message() << "precision " << static_cast<int>(scan) << ", call "
+                                          << nth << " of " << calls);
         const auto faulty = MakeEngine(64 * kMiB);
         ASSERT_NE(faulty, nullptr);
         ASSERT_OK_AND_ASSIGN(const auto rows, Load(*faulty, format));

@@ -61,12 +61,12 @@ __device__ uint32_t CountBefore(const KeyLists& lists, const List& list, int fir
                              ? list.count
                              : FirstNot(list, at, list.count,
                                         comes_before(key_at(lists.sources[s + 1].ranks_begin)));
-    before += FirstNot(list, at, end,
-                       [&](uint64_t key) {
-                         return static_cast<uint32_t>(key >> 32) == score_bits &&
-                                IdOf(source, key) < id;
-                       }) -
-              at;
+    before +=
+        FirstNot(list, at, end,
+                 [&](uint64_t key) {
+                   return static_cast<uint32_t>(key >> 32) == score_bits && IdOf(source, key) < id;
+                 }) -
+        at;
     at = end;
   }
   return before;
@@ -134,9 +134,9 @@ cudaError_t LaunchGather(const GatherArgs& args, cudaStream_t stream) {
   const int64_t keys = int64_t{args.k} * (args.lists.lists > 1 ? args.lists.lists : 1);
   const int64_t blocks = (keys + kGatherThreads - 1) / kGatherThreads;
   cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(args.queries),
-                        static_cast<unsigned>(blocks < kBlocksOfQueryMax ? blocks
-                                                                         : kBlocksOfQueryMax));
+  config.gridDim =
+      dim3(static_cast<unsigned>(args.queries),
+           static_cast<unsigned>(blocks < kBlocksOfQueryMax ? blocks : kBlocksOfQueryMax));
   config.blockDim = dim3(kGatherThreads);
   config.stream = stream;
   void* parameters[] = {const_cast<GatherArgs*>(&args)};

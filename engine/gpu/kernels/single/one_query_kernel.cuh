@@ -224,8 +224,7 @@ __global__ void __launch_bounds__(kOneQueryThreads, 1)
   uint32_t threshold = args.threshold;
   if (threshold == 0) {
     const SharedCodes both = {codes, codes + code_vectors};
-    const bound::QueryBound bound =
-        args.device_bound != nullptr ? *args.device_bound : args.bound;
+    const bound::QueryBound bound = args.device_bound != nullptr ? *args.device_bound : args.bound;
     const int units = OneQueryUnits(code_bytes);
     const BestRow best = units == 8   ? ScanCodes<8>(args, both, bound)
                          : units == 4 ? ScanCodes<4>(args, both, bound)
