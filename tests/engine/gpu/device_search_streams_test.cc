@@ -73,6 +73,12 @@ TEST_F(GpuDeviceStreamsTest, ASearchWaitsForItsStreamAndForNoOther) {
     early.elements.assign(late.elements.size(), 0);
     early.stream = busy.get();
     ASSERT_OK_AND_ASSIGN(const auto buffers, DeviceBuffers::Make(*engine_, early, kCopy));
+    DeviceQueries others = Draw(corpus, 3, 10);
+    others.stream = free.get();
+    ASSERT_OK_AND_ASSIGN(const auto other_buffers, DeviceBuffers::Make(*engine_, others, kCopy));
+    // CUDA loads a kernel when it is first launched, and may then wait for all work of the GPU.
+    ASSERT_OK(engine_->SearchOnDevice(*collection, source->Search()));
+    ASSERT_OK(engine_->SearchOnDevice(*collection, other_buffers->Search()));
     Gate gate;
     gate.Block(busy.get());
     ASSERT_EQ(cudaMemcpyAsync(const_cast<void*>(buffers->queries()), source->queries(),
@@ -85,9 +91,6 @@ TEST_F(GpuDeviceStreamsTest, ASearchWaitsForItsStreamAndForNoOther) {
       searched = engine_->SearchOnDevice(*collection, buffers->Search()).status();
     });
     while (!calling.load()) std::this_thread::yield();
-    DeviceQueries others = Draw(corpus, 3, 10);
-    others.stream = free.get();
-    ASSERT_OK_AND_ASSIGN(const auto other_buffers, DeviceBuffers::Make(*engine_, others, kCopy));
     for (int i = 0; i < 20; ++i) {
       EXPECT_OK(engine_->SearchOnDevice(*collection, other_buffers->Search()));
     }
