@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -85,6 +86,9 @@ class GpuDeviceSearchTest : public ::testing::Test {
           MakeQuery(corpus, random_.OneOf<QueryFamily>(kQueryFamilies), random_);
       // A narrow type may turn the smallest numbers into zero, which cosine refuses.
       if (type != RowType::kFloat32) query[0] += 1.0f;
+      if (std::all_of(query.begin(), query.end(), [](float value) { return value == 0; })) {
+        query[0] = 1.0f;
+      }
       vectors.insert(vectors.end(), query.begin(), query.end());
     }
     DeviceQueries queries = MakeDeviceQueries(vectors, count, type);
