@@ -12,6 +12,7 @@
 #include "engine/corpus/device.h"
 #include "engine/options.h"
 #include "engine/score/arithmetic_mode.h"
+#include "engine/search/device_search.h"
 #include "engine/search/search.h"
 #include "engine/search/self_test.h"
 #include "engine/search/verify.h"
@@ -66,6 +67,17 @@ class EngineCore final : public Engine {
                                       const SearchBatch& batch) override {
     ABSL_ASSIGN_OR_RETURN(const Corpus* corpus, Ready(collection));
     return CatchOutOfMemory([&] { return SearchCorpus(*corpus, limits_, batch); });
+  }
+
+  absl::StatusOr<DeviceSearchResult> SearchOnDevice(const Collection& collection,
+                                                    const DeviceSearch& search) override {
+    ABSL_ASSIGN_OR_RETURN(const Corpus* corpus, Ready(collection));
+    return CatchOutOfMemory([&] { return SearchCorpusOnDevice(*corpus, limits_, search); });
+  }
+
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> TakeDeviceMemory(int64_t bytes) override {
+    ABSL_RETURN_IF_ERROR(device_->Check());
+    return device_->backend().TakeDeviceMemory(bytes);
   }
 
   absl::StatusOr<VerifyResult> Verify(const Collection& collection, const Claim& claim,

@@ -5,15 +5,19 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "engine/backend/ranked_lists.h"
 #include "engine/base/host_work.h"
+#include "nearfield/engine/device_search.h"
 #include "nearfield/engine/types.h"
 
 namespace nearfield::backend {
@@ -71,6 +75,16 @@ class Tombstones {
   virtual absl::Span<const uint64_t> words() const = 0;
 };
 
+// The ids of a generation on the device, by rank. Immutable.
+class DeviceIds {
+ public:
+  virtual ~DeviceIds() = default;
+  virtual int64_t device_bytes() const = 0;
+};
+
+// Writes the ids of ranks [begin, begin + ids.size()).
+using FillIds = absl::FunctionRef<void(int64_t begin, absl::Span<uint64_t> ids)>;
+
 // One generation as a search sees it.
 struct GenerationView {
   const RowPlanes* planes = nullptr;       // sealed
@@ -79,6 +93,7 @@ struct GenerationView {
   // The slots that are not deleted, ascending, if they are few; else empty. A hint with the same
   // content as tombstones: a backend may score only these slots instead of scanning.
   absl::Span<const uint32_t> live_slots;
+  const DeviceIds* ids = nullptr;  // of all rows; needed by SearchOnDevice if rows_live > 0
 };
 
 struct QueryTile {
@@ -87,6 +102,26 @@ struct QueryTile {
   absl::Span<const int32_t> k;                // neighbors of each query, 1 .. BackendInfo::k_max
   std::function<bool()> cancelled = nullptr;  // may be empty; true: return Cancelled between steps
   HostWork* host_work = nullptr;              // for the host's part; null: only the caller's thread
+};
+
+// Queries and the destination of their answers, as in DeviceSearch.
+struct DeviceTile {
+  const void* queries = nullptr;
+  RowType query_type = RowType::kFloat32;
+  int64_t queries_count = 0;  // 1 .. BackendInfo::batch_max
+  int32_t k = 0;              // 1 .. BackendInfo::k_max
+  void* stream = nullptr;
+  float score_min = -std::numeric_limits<float>::infinity();
+  std::function<bool()> cancelled = nullptr;
+  float* scores = nullptr;
+  uint64_t* ids = nullptr;
+  int32_t* counts = nullptr;
+};
+
+// An invalid query that SearchOnDevice found.
+struct QueryFault {
+  int64_t query = -1;      // -1: none was found
+  int32_t dimension = -1;  // the first one that is not finite; -1: all zeros, with cosine
 };
 
 struct ScanCost {
@@ -144,6 +179,28 @@ class Backend {
   virtual absl::Status Search(const RowFormat& format, absl::Span<const GenerationView> generations,
                               const QueryTile& tile, RankedLists* best, ScanCost* cost) = 0;
 
+  // Device memory for answers, see Engine::TakeDeviceMemory.
+  virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> TakeDeviceMemory(int64_t /*bytes*/) {
+    return NoDeviceMemory();
+  }
+
+  // Copies the ids of a generation of `rows_count` rows to the device. Errors: ResourceExhausted.
+  virtual absl::StatusOr<std::unique_ptr<DeviceIds>> MakeDeviceIds(int64_t /*rows_count*/,
+                                                                   FillIds /*fill*/) {
+    return NoDeviceMemory();
+  }
+
+  // Writes the exact top-k of all generations to the destination of the tile. Blocks until the
+  // answers are there. Errors: InvalidArgument (*fault is set: a query is not valid; or a pointer
+  // is not to memory of this device), FailedPrecondition (the stream is being captured), Cancelled,
+  // Unavailable (device lost).
+  virtual absl::Status SearchOnDevice(const RowFormat& /*format*/,
+                                      absl::Span<const GenerationView> /*generations*/,
+                                      const DeviceTile& /*tile*/, QueryFault* /*fault*/,
+                                      ScanCost* /*cost*/) {
+    return NoDeviceMemory();
+  }
+
   virtual int64_t device_bytes_total() const = 0;
   virtual int64_t device_bytes_used() const = 0;
   // Return the host memory for rows of formats with RowPlacement::kHost. 0 if the device has no
@@ -153,6 +210,13 @@ class Backend {
 
   // Returns OK, or Unavailable with the sticky error.
   virtual absl::Status Health() const = 0;
+
+ private:
+  absl::Status NoDeviceMemory() const {
+    return absl::UnimplementedError(absl::StrCat(
+        "queries on the device: the ", info().kind == BackendKind::kCpu ? "CPU" : "GPU",
+        " backend (", info().device_name, ") has no device memory; use Search"));
+  }
 };
 
 }  // namespace nearfield::backend

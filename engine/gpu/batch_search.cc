@@ -10,6 +10,7 @@
 #include "engine/base/checked_math.h"
 #include "engine/base/host_work.h"
 #include "engine/base/status_macros.h"
+#include "engine/gpu/device_io.h"
 #include "engine/plan/batch_plan.h"
 #include "engine/plan/scan_cost.h"
 
@@ -74,23 +75,32 @@ absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, int64_t first
   args.metric = job.format.metric;
   args.queries = static_cast<int32_t>(queries);
   args.code_stride = job.corpus.generations[0].codes.code_bytes;
-  // Vectors and k are copied to the device together; codes and states are computed there.
+  // Vectors and k are copied to the device together; codes and states are computed there. Vectors
+  // that are on the device are converted there.
   const int64_t k_at = RoundUp(4 * dim * queries, kAlign);
   const int64_t first_at = RoundUp(k_at + 4 * queries, kAlign);
   const int64_t second_at = RoundUp(first_at + args.code_stride * queries, kAlign);
   const int64_t state_at = RoundUp(second_at + args.code_stride * queries, kAlign);
   char* const device = workspace.batch;
   char* const host = workspace.batch_host.host();
-  ABSL_RETURN_IF_ERROR(
-      ParallelForOnHost(job.queries->host_work, queries, 4 * dim * queries, [&](int64_t i) {
-        std::memcpy(host + 4 * dim * i, job.queries->queries + (first_query + i) * dim,
-                    static_cast<std::size_t>(4 * dim));
-        return absl::OkStatus();
-      }));
+  int64_t copied_from = 0;
+  if (job.device != nullptr) {
+    copied_from = k_at;
+    ABSL_RETURN_IF_ERROR(EnqueueWiden(core_, job, {.first = first_query, .count = queries},
+                                      reinterpret_cast<float*>(device), nullptr));
+  } else {
+    ABSL_RETURN_IF_ERROR(
+        ParallelForOnHost(job.queries->host_work, queries, 4 * dim * queries, [&](int64_t i) {
+          std::memcpy(host + 4 * dim * i, job.queries->queries + (first_query + i) * dim,
+                      static_cast<std::size_t>(4 * dim));
+          return absl::OkStatus();
+        }));
+  }
   std::memcpy(host + k_at, job.queries->k.data() + first_query,
               static_cast<std::size_t>(4 * queries));
   ABSL_RETURN_IF_ERROR(core_.health().Check(
-      cudaMemcpyAsync(device, host, static_cast<std::size_t>(k_at + 4 * queries),
+      cudaMemcpyAsync(device + copied_from, host + copied_from,
+                      static_cast<std::size_t>(k_at + 4 * queries - copied_from),
                       cudaMemcpyHostToDevice, workspace.stream.get()),
       "cudaMemcpyAsync"));
   args.vectors = reinterpret_cast<const float*>(device);
@@ -100,13 +110,37 @@ absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, int64_t first
   args.state = reinterpret_cast<BatchQuery*>(device + state_at);
   args.queues = reinterpret_cast<QueueEntry*>(workspace.keys);
   args.capacity = static_cast<uint32_t>(shape.capacity);
-  args.keys = reinterpret_cast<uint64_t*>(workspace.results.device());
+  const bool stays = job.device != nullptr;
+  args.keys =
+      stays ? workspace.device_results : reinterpret_cast<uint64_t*>(workspace.results.device());
   args.keys_pitch = static_cast<uint32_t>(shape.keys_pitch);
-  args.outcomes = reinterpret_cast<BatchOutcome*>(workspace.batch_outcomes.device());
+  args.outcomes = reinterpret_cast<BatchOutcome*>(stays ? workspace.device_counts
+                                                        : workspace.batch_outcomes.device());
   return args;
 }
 
-absl::Status BatchSearch::Run(const SearchJob& job, const BatchArgs& args, const Shape& shape) {
+// Enqueues the merge of the keys into the answers on the device, and the copy of the outcomes.
+absl::Status BatchSearch::EnqueueAnswers(const SearchJob& job, int64_t first_query,
+                                         const BatchArgs& args) {
+  static_assert(sizeof(BatchOutcome) == 4 * sizeof(uint32_t));
+  SearchWorkspace& workspace = core_.workspace();
+  KeyLists lists = MixedLists(job);
+  lists.pitch = args.keys_pitch;
+  lists.counts = &args.outcomes->reached;
+  lists.overflows = &args.outcomes->overflow;
+  lists.counts_stride = 4;
+  lists.count_max = args.keys_pitch;
+  ABSL_RETURN_IF_ERROR(
+      EnqueueGather(core_, job, {.first = first_query, .count = args.queries}, lists));
+  return core_.health().Check(
+      cudaMemcpyAsync(workspace.batch_outcomes.host(), args.outcomes,
+                      static_cast<std::size_t>(args.queries) * sizeof(BatchOutcome),
+                      cudaMemcpyDeviceToHost, workspace.stream.get()),
+      "cudaMemcpyAsync");
+}
+
+absl::Status BatchSearch::Run(const SearchJob& job, int64_t first_query, const BatchArgs& args,
+                              const Shape& shape) {
   SearchWorkspace& workspace = core_.workspace();
   DeviceHealth& health = core_.health();
   cudaStream_t stream = workspace.stream.get();
@@ -124,6 +158,7 @@ absl::Status BatchSearch::Run(const SearchJob& job, const BatchArgs& args, const
         LaunchBatchRefine(job.format.row_type, args, stage, core_.batch_device(), stream),
         "launching the refinement of a batch"));
   }
+  if (job.device != nullptr) ABSL_RETURN_IF_ERROR(EnqueueAnswers(job, first_query, args));
   return health.Check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
 }
 
@@ -131,6 +166,9 @@ absl::Status BatchSearch::Run(const SearchJob& job, const BatchArgs& args, const
 absl::Status BatchSearch::TakeResults(const SearchJob& job, int64_t first_query, const Shape& shape,
                                       SearchOutput& out, std::vector<int64_t>& left) const {
   SearchWorkspace& workspace = core_.workspace();
+  if (job.device != nullptr) {
+    ABSL_RETURN_IF_ERROR(CheckFaults(core_, job, {.first = first_query, .count = shape.queries}));
+  }
   const CodedCorpus& corpus = job.corpus;
   const int64_t at_once = BatchQueriesAtOnce(core_.batch_device(), static_cast<int>(shape.queries),
                                              corpus.generations[0].codes.code_bytes);
@@ -156,6 +194,7 @@ absl::Status BatchSearch::TakeResults(const SearchJob& job, int64_t first_query,
       keys_bytes += int64_t{8} * outcome.reached;
     }
   }
+  if (job.device != nullptr) return absl::OkStatus();
   return ParallelForOnHost(job.queries->host_work, shape.queries, 4 * keys_bytes, [&](int64_t i) {
     const BatchOutcome& outcome = outcomes[i];
     const auto count =
@@ -178,7 +217,7 @@ absl::Status BatchSearch::Search(const SearchJob& job, SearchOutput& out,
       continue;
     }
     ABSL_ASSIGN_OR_RETURN(const BatchArgs args, Stage(job, first, shape));
-    ABSL_RETURN_IF_ERROR(Run(job, args, shape));
+    ABSL_RETURN_IF_ERROR(Run(job, first, args, shape));
     ABSL_RETURN_IF_ERROR(TakeResults(job, first, shape, out, left));
     first += shape.queries;
   }

@@ -34,7 +34,9 @@ class BatchSearch {
 
   Shape ShapeBatch(const SearchJob& job, int64_t first_query) const;
   absl::StatusOr<BatchArgs> Stage(const SearchJob& job, int64_t first_query, const Shape& shape);
-  absl::Status Run(const SearchJob& job, const BatchArgs& args, const Shape& shape);
+  absl::Status EnqueueAnswers(const SearchJob& job, int64_t first_query, const BatchArgs& args);
+  absl::Status Run(const SearchJob& job, int64_t first_query, const BatchArgs& args,
+                   const Shape& shape);
   absl::Status TakeResults(const SearchJob& job, int64_t first_query, const Shape& shape,
                            SearchOutput& out, std::vector<int64_t>& left) const;
 

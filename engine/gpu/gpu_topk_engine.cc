@@ -1,5 +1,7 @@
 #include "engine/gpu/gpu_topk_engine.h"
 
+#include <cuda_runtime_api.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -7,8 +9,12 @@
 
 #include "engine/base/check_range.h"
 #include "engine/base/status_macros.h"
+#include "engine/gpu/device_io.h"
+#include "engine/gpu/memory/gpu_device_ids.h"
+#include "engine/gpu/memory/gpu_device_memory.h"
 #include "engine/gpu/memory/gpu_row_planes.h"
 #include "engine/gpu/memory/gpu_tombstones.h"
+#include "engine/gpu/runtime/cuda_handles.h"
 #include "engine/plan/scan_cost.h"
 #include "nearfield/engine/types.h"
 
@@ -91,26 +97,68 @@ absl::Status GpuTopkEngine::SearchCodes(SearchJob& job, SearchOutput& out) {
   return absl::OkStatus();
 }
 
+absl::Status GpuTopkEngine::Run(SearchJob& job, backend::RankedLists& best,
+                                backend::ScanCost* cost) {
+  ChooseListed(job);
+  SearchOutput out = {.best = best, .cost = {}};
+  const MutexLock lock(search_mutex_);
+  ABSL_RETURN_IF_ERROR(core_->Bind());
+  const auto begin = std::chrono::steady_clock::now();
+  absl::Status status = !job.listed && ScansCodes(job)
+                            ? SearchCodes(job, out)
+                            : row_search_.Search(job, 0, job.queries_count(), out);
+  if (job.device != nullptr) {
+    // Also after an error: the caller may free its memory then.
+    status.Update(core_->health().Check(cudaStreamSynchronize(core_->workspace().stream.get()),
+                                        "cudaStreamSynchronize"));
+  }
+  ABSL_RETURN_IF_ERROR(status);
+  const auto taken = std::chrono::steady_clock::now() - begin;
+  out.cost.device_us = std::chrono::duration_cast<std::chrono::microseconds>(taken).count();
+  if (cost != nullptr) *cost = out.cost;
+  return absl::OkStatus();
+}
+
 absl::Status GpuTopkEngine::Search(const backend::RowFormat& format,
                                    absl::Span<const backend::GenerationView> generations,
                                    const backend::QueryTile& tile, backend::RankedLists* best,
                                    backend::ScanCost* cost) {
   ABSL_ASSIGN_OR_RETURN(SearchJob job, MakeJob(*core_, info_, {format, generations, tile}));
-  ChooseListed(job);
   best->Reset(tile.k, generations.size());
-  SearchOutput out = {.best = *best, .cost = {}};
-  const MutexLock lock(search_mutex_);
+  return Run(job, *best, cost);
+}
+
+absl::Status GpuTopkEngine::SearchOnDevice(const backend::RowFormat& format,
+                                           absl::Span<const backend::GenerationView> generations,
+                                           const backend::DeviceTile& tile,
+                                           backend::QueryFault* fault, backend::ScanCost* cost) {
+  ABSL_RETURN_IF_ERROR(CheckRange("queries_count", tile.queries_count, 1, info_.batch_max));
+  const std::vector<int32_t> k(static_cast<std::size_t>(tile.queries_count), tile.k);
+  const backend::QueryTile queries = {.k = k, .cancelled = tile.cancelled};
+  ABSL_ASSIGN_OR_RETURN(SearchJob job, MakeJob(*core_, info_, {format, generations, queries}));
+  job.device = &tile;
+  job.fault = fault;
+  ABSL_RETURN_IF_ERROR(AddIds(*core_, generations, job));
+  const CurrentDevice restored;
   ABSL_RETURN_IF_ERROR(core_->Bind());
-  const auto begin = std::chrono::steady_clock::now();
-  if (!job.listed && ScansCodes(job)) {
-    ABSL_RETURN_IF_ERROR(SearchCodes(job, out));
-  } else {
-    ABSL_RETURN_IF_ERROR(row_search_.Search(job, 0, job.queries_count(), out));
-  }
-  const auto taken = std::chrono::steady_clock::now() - begin;
-  out.cost.device_us = std::chrono::duration_cast<std::chrono::microseconds>(taken).count();
-  if (cost != nullptr) *cost = out.cost;
-  return absl::OkStatus();
+  ABSL_RETURN_IF_ERROR(BeginOnDevice(*core_, tile));
+  backend::RankedLists none;
+  return Run(job, none, cost);
+}
+
+absl::StatusOr<std::unique_ptr<DeviceMemory>> GpuTopkEngine::TakeDeviceMemory(int64_t bytes) {
+  ABSL_RETURN_IF_ERROR(core_->health().status());
+  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<GpuDeviceMemory> taken,
+                        GpuDeviceMemory::Take(core_, bytes));
+  return std::unique_ptr<DeviceMemory>(std::move(taken));
+}
+
+absl::StatusOr<std::unique_ptr<backend::DeviceIds>> GpuTopkEngine::MakeDeviceIds(
+    int64_t rows_count, backend::FillIds fill) {
+  const CurrentDevice restored;
+  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<GpuDeviceIds> made,
+                        GpuDeviceIds::Make(core_, rows_count, fill));
+  return std::unique_ptr<backend::DeviceIds>(std::move(made));
 }
 
 }  // namespace nearfield::gpu

@@ -33,6 +33,13 @@ class GpuTopkEngine : public backend::Backend {
                       absl::Span<const backend::GenerationView> generations,
                       const backend::QueryTile& tile, backend::RankedLists* best,
                       backend::ScanCost* cost) override;
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> TakeDeviceMemory(int64_t bytes) override;
+  absl::StatusOr<std::unique_ptr<backend::DeviceIds>> MakeDeviceIds(int64_t rows_count,
+                                                                    backend::FillIds fill) override;
+  absl::Status SearchOnDevice(const backend::RowFormat& format,
+                              absl::Span<const backend::GenerationView> generations,
+                              const backend::DeviceTile& tile, backend::QueryFault* fault,
+                              backend::ScanCost* cost) override;
   int64_t device_bytes_total() const override { return core_->arena().bytes_total(); }
   int64_t device_bytes_used() const override { return core_->arena().bytes_used(); }
   int64_t host_rows_bytes_total() const override { return core_->host_rows().bytes_total(); }
@@ -45,6 +52,8 @@ class GpuTopkEngine : public backend::Backend {
   bool ScansCodes(const SearchJob& job) const;
   // Limits the scan to the listed live rows, if they are few and that takes less time.
   void ChooseListed(SearchJob& job) const;
+  // Answers the queries of a job. `cost` may be null.
+  absl::Status Run(SearchJob& job, backend::RankedLists& best, backend::ScanCost* cost);
   // Answers queries from codes: as a batch, the remaining ones one by one. Those that had too many
   // candidates are answered from the rows.
   absl::Status SearchCodes(SearchJob& job, SearchOutput& out)

@@ -11,6 +11,7 @@
 #include "engine/base/check.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
+#include "engine/gpu/device_io.h"
 #include "engine/gpu/kernels/row_scan/scan.h"
 #include "engine/score/squared_norm.h"
 #include "engine/topk/select.h"
@@ -20,26 +21,51 @@ namespace {
 
 constexpr int64_t kBlockAlign = 256;
 
+// Returns the result list of each generation: its index among the scanned generations, or -1.
+std::vector<int32_t> ResultSlots(const std::vector<int64_t>& rows) {
+  std::vector<int32_t> slots(rows.size(), -1);
+  int32_t next = 0;
+  for (std::size_t generation = 0; generation < rows.size(); ++generation) {
+    if (rows[generation] > 0) slots[generation] = next++;
+  }
+  return slots;
+}
+
 }  // namespace
 
-RowSearch::QueryBlock RowSearch::StageQueries(const SearchJob& job, const plan::SearchPlan& plan,
-                                              int64_t first_query) {
+absl::StatusOr<RowSearch::QueryBlock> RowSearch::StageQueries(const SearchJob& job,
+                                                              const plan::SearchPlan& plan,
+                                                              int64_t first_query) {
+  SearchWorkspace& workspace = core_.workspace();
   const int64_t dim = job.format.dim;
   QueryBlock block;
   block.k_at = RoundUp(int64_t{8} * plan.queries, kBlockAlign);
   block.queries_at = RoundUp(block.k_at + int64_t{4} * plan.queries, kBlockAlign);
-  block.bytes = block.queries_at + 4 * dim * plan.queries;
-  char* const host = core_.workspace().queries_host.host();
-  const float* const queries = job.queries->queries + first_query * dim;
+  char* const host = workspace.queries_host.host();
   std::memcpy(host + block.k_at, job.queries->k.data() + first_query,
               std::size_t{4} * static_cast<std::size_t>(plan.queries));
-  std::memcpy(host + block.queries_at, queries, static_cast<std::size_t>(4 * dim * plan.queries));
-  if (job.format.metric == Metric::kCosine) {
-    for (int64_t query = 0; query < plan.queries; ++query) {
+  int64_t copied_from = 0;
+  int64_t copied_to = block.queries_at + 4 * dim * plan.queries;
+  if (job.device != nullptr) {
+    copied_from = block.k_at;
+    copied_to = block.queries_at;
+    ABSL_RETURN_IF_ERROR(
+        EnqueueWiden(core_, job, {.first = first_query, .count = plan.queries},
+                     reinterpret_cast<float*>(workspace.queries + block.queries_at),
+                     reinterpret_cast<double*>(workspace.queries)));
+  } else {
+    const float* const queries = job.queries->queries + first_query * dim;
+    std::memcpy(host + block.queries_at, queries, static_cast<std::size_t>(4 * dim * plan.queries));
+    for (int64_t query = 0; query < plan.queries && job.format.metric == Metric::kCosine; ++query) {
       const double squared = score::SquaredNorm(queries + query * dim, job.format.dim);
       std::memcpy(host + 8 * query, &squared, sizeof(squared));
     }
   }
+  ABSL_RETURN_IF_ERROR(
+      core_.health().Check(cudaMemcpyAsync(workspace.queries + copied_from, host + copied_from,
+                                           static_cast<std::size_t>(copied_to - copied_from),
+                                           cudaMemcpyHostToDevice, workspace.stream.get()),
+                           "cudaMemcpyAsync"));
   return block;
 }
 
@@ -66,9 +92,11 @@ absl::Status RowSearch::EnqueueScan(const SearchJob& job, const plan::SearchPlan
   return core_.health().Check(LaunchScan(launch, args, workspace.stream.get()), "launching a scan");
 }
 
-absl::Status RowSearch::EnqueueSelect(const plan::SearchPlan& plan, const plan::PlanStep& step,
-                                      const std::vector<int32_t>& slots, const QueryBlock& block) {
+absl::Status RowSearch::EnqueueSelect(const SearchJob& job, const plan::SearchPlan& plan,
+                                      const plan::PlanStep& step, const QueryBlock& block) {
   SearchWorkspace& workspace = core_.workspace();
+  const std::vector<int32_t> slots = ResultSlots(job.rows);
+  const bool stays = job.device != nullptr;
   SelectArgs args;
   args.keys = workspace.keys;
   args.keys_pitch = plan.keys_pitch;
@@ -86,48 +114,54 @@ absl::Status RowSearch::EnqueueSelect(const plan::SearchPlan& plan, const plan::
   args.blocks_per_group = step.select_blocks_per_group;
   args.groups = workspace.groups;
   args.candidates = workspace.candidates;
-  args.results = reinterpret_cast<uint64_t*>(workspace.results.device());
+  args.results =
+      stays ? workspace.device_results : reinterpret_cast<uint64_t*>(workspace.results.device());
   args.results_pitch = static_cast<int32_t>(plan.results_pitch);
-  args.counts = reinterpret_cast<SelectCount*>(workspace.counts.device());
+  args.counts =
+      reinterpret_cast<SelectCount*>(stays ? workspace.device_counts : workspace.counts.device());
   args.carry_keys = static_cast<int32_t>(plan.carry_keys);
   return core_.health().Check(
       LaunchSelect(core_.select_shape(), step.select_groups, args, workspace.stream.get()),
       "launching a selection");
 }
 
-namespace {
-
-// Returns the result list of each generation: its index among the scanned generations, or -1.
-std::vector<int32_t> ResultSlots(const std::vector<int64_t>& rows) {
-  std::vector<int32_t> slots(rows.size(), -1);
-  int32_t next = 0;
-  for (std::size_t generation = 0; generation < rows.size(); ++generation) {
-    if (rows[generation] > 0) slots[generation] = next++;
-  }
-  return slots;
+// Enqueues the merge of the lists into the answers on the device, and the copy of their counts.
+absl::Status RowSearch::EnqueueAnswers(const SearchJob& job, const plan::SearchPlan& plan,
+                                       int64_t first_query) {
+  static_assert(sizeof(SelectCount) == 2 * sizeof(uint32_t));
+  SearchWorkspace& workspace = core_.workspace();
+  const auto* const counts = reinterpret_cast<const SelectCount*>(workspace.device_counts);
+  KeyLists lists = ListsByGeneration(job);
+  lists.pitch = plan.results_pitch;
+  lists.counts = &counts->kept;
+  lists.counts_stride = 2;
+  lists.count_max = static_cast<uint32_t>(plan.results_pitch);
+  ABSL_RETURN_IF_ERROR(
+      EnqueueGather(core_, job, {.first = first_query, .count = plan.queries}, lists));
+  const auto lists_count = static_cast<std::size_t>(lists.lists * plan.queries);
+  return core_.health().Check(
+      cudaMemcpyAsync(workspace.counts.host(), counts, lists_count * sizeof(SelectCount),
+                      cudaMemcpyDeviceToHost, workspace.stream.get()),
+      "cudaMemcpyAsync");
 }
-
-}  // namespace
 
 absl::Status RowSearch::RunTile(const SearchJob& job, const plan::SearchPlan& plan,
                                 int64_t first_query) {
-  if (plan.steps.empty()) return absl::OkStatus();
+  const bool stays = job.device != nullptr;
+  if (plan.steps.empty() && !stays) return absl::OkStatus();
   SearchWorkspace& workspace = core_.workspace();
-  DeviceHealth& health = core_.health();
-  const QueryBlock block = StageQueries(job, plan, first_query);
-  const std::vector<int32_t> slots = ResultSlots(job.rows);
-  ABSL_RETURN_IF_ERROR(
-      health.Check(cudaMemcpyAsync(workspace.queries, workspace.queries_host.host(),
-                                   static_cast<std::size_t>(block.bytes), cudaMemcpyHostToDevice,
-                                   workspace.stream.get()),
-                   "cudaMemcpyAsync"));
+  ABSL_ASSIGN_OR_RETURN(const QueryBlock block, StageQueries(job, plan, first_query));
   for (const plan::PlanStep& step : plan.steps) {
     for (const plan::PlanPiece& piece : step.pieces) {
       ABSL_RETURN_IF_ERROR(EnqueueScan(job, plan, piece, block));
     }
-    ABSL_RETURN_IF_ERROR(EnqueueSelect(plan, step, slots, block));
+    ABSL_RETURN_IF_ERROR(EnqueueSelect(job, plan, step, block));
   }
-  return health.Check(cudaStreamSynchronize(workspace.stream.get()), "cudaStreamSynchronize");
+  if (stays) ABSL_RETURN_IF_ERROR(EnqueueAnswers(job, plan, first_query));
+  ABSL_RETURN_IF_ERROR(
+      core_.health().Check(cudaStreamSynchronize(workspace.stream.get()), "cudaStreamSynchronize"));
+  if (!stays) return absl::OkStatus();
+  return CheckFaults(core_, job, {.first = first_query, .count = plan.queries});
 }
 
 void RowSearch::TakeResults(const SearchJob& job, const plan::SearchPlan& plan, int64_t first_query,
@@ -145,6 +179,7 @@ void RowSearch::TakeResults(const SearchJob& job, const plan::SearchPlan& plan, 
       const uint64_t* const list_keys = keys + list * plan.results_pitch;
       CHECK_LE(int64_t{counts[list].kept}, plan.results_pitch);
       out.cost.candidates += counts[list].candidates;
+      if (job.device != nullptr) continue;
       out.best.Assign(static_cast<std::size_t>(first_query + query), generation,
                       {list_keys, counts[list].kept});
     }

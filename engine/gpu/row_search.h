@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "engine/gpu/memory/gpu_core.h"
 #include "engine/gpu/search_job.h"
 #include "engine/plan/search_plan.h"
@@ -21,20 +21,23 @@ class RowSearch {
                       SearchOutput& out);
 
  private:
-  // Offsets of the parts in the query block of one tile, and its size, in bytes.
+  // Offsets of the parts in the query block of one tile, in bytes.
   struct QueryBlock {
     int64_t k_at = 0;
     int64_t queries_at = 0;
-    int64_t bytes = 0;
   };
 
   // Plans a tile that starts with queries [first_query, first_query + queries).
   plan::SearchPlan PlanTile(const SearchJob& job, int64_t first_query, int64_t queries) const;
-  QueryBlock StageQueries(const SearchJob& job, const plan::SearchPlan& plan, int64_t first_query);
+  // Enqueues the copies that fill the query block.
+  absl::StatusOr<QueryBlock> StageQueries(const SearchJob& job, const plan::SearchPlan& plan,
+                                          int64_t first_query);
   absl::Status EnqueueScan(const SearchJob& job, const plan::SearchPlan& plan,
                            const plan::PlanPiece& piece, const QueryBlock& block);
-  absl::Status EnqueueSelect(const plan::SearchPlan& plan, const plan::PlanStep& step,
-                             const std::vector<int32_t>& slots, const QueryBlock& block);
+  absl::Status EnqueueSelect(const SearchJob& job, const plan::SearchPlan& plan,
+                             const plan::PlanStep& step, const QueryBlock& block);
+  absl::Status EnqueueAnswers(const SearchJob& job, const plan::SearchPlan& plan,
+                              int64_t first_query);
   absl::Status RunTile(const SearchJob& job, const plan::SearchPlan& plan, int64_t first_query);
   // Moves the lists of the tile into the output and adds the tile's cost.
   void TakeResults(const SearchJob& job, const plan::SearchPlan& plan, int64_t first_query,

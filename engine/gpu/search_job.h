@@ -12,6 +12,7 @@
 #include "engine/gpu/kernels/primitives/coded_corpus.h"
 #include "engine/gpu/kernels/primitives/device_views.h"
 #include "engine/gpu/memory/gpu_core.h"
+#include "engine/gpu/memory/gpu_device_ids.h"
 #include "engine/gpu/memory/gpu_row_planes.h"
 #include "engine/plan/scan_cost.h"
 
@@ -26,7 +27,12 @@ struct SearchJob {
   bool listed = false;                      // only the listed slots are scanned
   std::vector<int64_t> rows;                // rows to scan per generation: 0 if no row is live
   std::vector<int64_t> scanned;             // indexes of the generations with rows to scan
+  // Their vectors are null if the queries are on the device.
   const backend::QueryTile* queries = nullptr;
+  // Not null: queries and answers are on the device (device_io.h).
+  const backend::DeviceTile* device = nullptr;
+  std::vector<const GpuDeviceIds*> ids;  // one per generation; null if not scanned
+  backend::QueryFault* fault = nullptr;
   CodedCorpus corpus;  // the generations to scan; set if the codes are scanned
 
   int64_t queries_count() const { return static_cast<int64_t>(queries->k.size()); }

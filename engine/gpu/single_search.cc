@@ -9,6 +9,9 @@
 #include "engine/base/check.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
+#include "engine/bound/rotation_shape.h"
+#include "engine/gpu/device_io.h"
+#include "engine/gpu/kernels/batch/batch.h"
 #include "engine/score/squared_norm.h"
 
 namespace nearfield::gpu {
@@ -36,7 +39,8 @@ OneQueryArgs SingleSearch::SharedArgs(const SearchJob& job) const {
   args.samples = workspace.samples;
   args.candidates = workspace.code_candidates;
   args.state = workspace.code_state;
-  args.keys = reinterpret_cast<uint64_t*>(workspace.results.device());
+  args.keys = job.device != nullptr ? workspace.device_results
+                                    : reinterpret_cast<uint64_t*>(workspace.results.device());
   args.outcome = reinterpret_cast<OneQueryOutcome*>(workspace.code_outcome.device());
   return args;
 }
@@ -64,6 +68,55 @@ absl::Status SingleSearch::StageCodes(const SearchJob& job, const float* vector,
       cudaMemcpyAsync(workspace.queries, bytes, static_cast<std::size_t>(query_bytes),
                       cudaMemcpyHostToDevice, workspace.stream.get()),
       "cudaMemcpyAsync");
+}
+
+absl::Status SingleSearch::StageOnDevice(const SearchJob& job, int64_t query, OneQueryArgs& args) {
+  SearchWorkspace& workspace = core_.workspace();
+  const int32_t code_bytes = args.corpus.generations[0].codes.code_bytes;
+  auto* const vector = reinterpret_cast<float*>(workspace.queries + int64_t{2} * code_bytes);
+  ABSL_RETURN_IF_ERROR(EnqueueWiden(core_, job, {.first = query, .count = 1}, vector, nullptr));
+  // The memory of a batch is free: it holds the state of a batch of one.
+  auto* const state = reinterpret_cast<BatchQuery*>(workspace.batch);
+  BatchArgs batch;
+  batch.rotation = bound::RotationShapeOf(job.format.dim, job.format.seed);
+  batch.metric = job.format.metric;
+  batch.queries = 1;
+  batch.code_stride = code_bytes;
+  batch.vectors = vector;
+  batch.first = workspace.queries;
+  batch.second = workspace.queries + code_bytes;
+  batch.state = state;
+  args.query = workspace.queries;
+  args.device_bound = &state->both;
+  args.device_squared = &state->squared;
+  return core_.health().Check(LaunchBatchEncode(batch, workspace.stream.get()), "encoding queries");
+}
+
+absl::StatusOr<uint64_t> SingleSearch::KeyAt(const SearchJob& job, uint32_t place) {
+  SearchWorkspace& workspace = core_.workspace();
+  auto* const keys = reinterpret_cast<uint64_t*>(workspace.results.host());
+  if (job.device == nullptr) return keys[place];
+  cudaStream_t stream = workspace.stream.get();
+  ABSL_RETURN_IF_ERROR(
+      core_.health().Check(cudaMemcpyAsync(keys, workspace.device_results + place, sizeof(*keys),
+                                           cudaMemcpyDeviceToHost, stream),
+                           "cudaMemcpyAsync"));
+  ABSL_RETURN_IF_ERROR(
+      core_.health().Check(cudaStreamSynchronize(stream), "cudaStreamSynchronize"));
+  return *keys;
+}
+
+absl::Status SingleSearch::GiveAnswer(const SearchJob& job, int64_t query, uint32_t keys_count,
+                                      SearchOutput& out) {
+  if (job.device != nullptr) {
+    KeyLists lists = MixedLists(job);
+    lists.count = keys_count;
+    lists.count_max = keys_count;
+    return EnqueueGather(core_, job, {.first = query, .count = 1}, lists);
+  }
+  const auto* const keys = reinterpret_cast<const uint64_t*>(core_.workspace().results.host());
+  TakeKeys(job, query, {keys, keys_count}, out.best);
+  return absl::OkStatus();
 }
 
 const bound::Rotation& SingleSearch::Rotation(const backend::RowFormat& format) {
@@ -108,19 +161,24 @@ absl::StatusOr<OneQueryOutcome> SingleSearch::Run(const SearchJob& job, OneQuery
 
 absl::StatusOr<bool> SingleSearch::SearchOne(const SearchJob& job, int64_t query,
                                              OneQueryArgs& args, SearchOutput& out) {
-  SearchWorkspace& workspace = core_.workspace();
   const int32_t dim = job.format.dim;
-  const float* const vector = job.queries->queries + query * dim;
   args.k = static_cast<uint32_t>(job.queries->k[static_cast<std::size_t>(query)]);
   args.samples_per_block =
       SamplesPerBlock(static_cast<int32_t>(args.k), core_.device_properties().sm_count);
   // Ranks of different generations do not compare, so all ties of the k-th best are needed then.
   args.keys_max = args.corpus.count == 1 ? args.k : kCandidatesMax;
   args.threshold = 0;
-  if (job.format.metric == Metric::kCosine) args.query_squared = score::SquaredNorm(vector, dim);
-  ABSL_RETURN_IF_ERROR(StageCodes(job, vector, args));
+  if (job.device != nullptr) {
+    ABSL_RETURN_IF_ERROR(StageOnDevice(job, query, args));
+  } else {
+    const float* const vector = job.queries->queries + query * dim;
+    if (job.format.metric == Metric::kCosine) args.query_squared = score::SquaredNorm(vector, dim);
+    ABSL_RETURN_IF_ERROR(StageCodes(job, vector, args));
+  }
   ABSL_ASSIGN_OR_RETURN(OneQueryOutcome outcome, Run(job, args));
-  const auto* const keys = reinterpret_cast<const uint64_t*>(workspace.results.host());
+  if (job.device != nullptr) {
+    ABSL_RETURN_IF_ERROR(CheckFaults(core_, job, {.first = query, .count = 1}));
+  }
   const auto row_bytes = job.planes.front()->view().row_bytes;
   for (int32_t g = 0; g < args.corpus.count; ++g) {
     const CodesView& codes = args.corpus.generations[g].codes;
@@ -131,7 +189,8 @@ absl::StatusOr<bool> SingleSearch::SearchOne(const SearchJob& job, int64_t query
   out.cost.bytes_read += outcome.rescored * row_bytes;
   if (outcome.overflow != 0 && outcome.reached >= args.k) {
     // The k-th best of the scored rows is a score that k rows are known to reach.
-    const auto tighter = static_cast<uint32_t>(keys[args.k - 1] >> 32);
+    ABSL_ASSIGN_OR_RETURN(const uint64_t kth, KeyAt(job, args.k - 1));
+    const auto tighter = static_cast<uint32_t>(kth >> 32);
     if (tighter > outcome.threshold) {
       args.threshold = tighter;
       ++out.cost.escalations.tighter;
@@ -143,7 +202,7 @@ absl::StatusOr<bool> SingleSearch::SearchOne(const SearchJob& job, int64_t query
   if (outcome.overflow != 0) return false;
   CHECK_LE(outcome.reached, kCandidatesMax);
   ++out.cost.queries_of_codes;
-  TakeKeys(job, query, {keys, std::min(outcome.reached, args.keys_max)}, out.best);
+  ABSL_RETURN_IF_ERROR(GiveAnswer(job, query, std::min(outcome.reached, args.keys_max), out));
   return true;
 }
 

@@ -36,6 +36,13 @@ class SingleSearch {
                                  SearchOutput& out);
   // Stores the codes and the vector of a query where the kernel reads them.
   absl::Status StageCodes(const SearchJob& job, const float* vector, OneQueryArgs& args);
+  // As StageCodes, for a query that is on the device: encodes it there.
+  absl::Status StageOnDevice(const SearchJob& job, int64_t query, OneQueryArgs& args);
+  // Returns one of the keys that the last launch found.
+  absl::StatusOr<uint64_t> KeyAt(const SearchJob& job, uint32_t place);
+  // Converts the first keys that the last launch found into the answer.
+  absl::Status GiveAnswer(const SearchJob& job, int64_t query, uint32_t keys_count,
+                          SearchOutput& out);
   // Returns the rotation of this format. Caches the last one.
   const bound::Rotation& Rotation(const backend::RowFormat& format);
   absl::StatusOr<OneQueryOutcome> Run(const SearchJob& job, OneQueryArgs& args);

@@ -49,12 +49,10 @@ absl::Status CheckVector(const CollectionSpec& spec, absl::Span<const float> vec
   if (!AllFinite(vector)) {
     const auto first = std::find_if(vector.begin(), vector.end(),
                                     [](float value) { return !std::isfinite(value); });
-    return absl::InvalidArgumentError(absl::StrCat(
-        Name(query, "vector"), " is not finite in dimension ", first - vector.begin()));
+    return VectorError(static_cast<int64_t>(query), first - vector.begin());
   }
   if (spec.metric == Metric::kCosine && AllZero(vector)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(Name(query, "vector"), " is all zeros, which has no direction for cosine"));
+    return VectorError(static_cast<int64_t>(query), -1);
   }
   return absl::OkStatus();
 }
@@ -131,6 +129,13 @@ bool LieTogether(absl::Span<const Query> queries, size_t dim) {
 }
 
 }  // namespace
+
+absl::Status VectorError(int64_t query, int64_t dimension) {
+  const std::string name = Name(static_cast<size_t>(query), "vector");
+  return absl::InvalidArgumentError(
+      dimension < 0 ? absl::StrCat(name, " is all zeros, which has no direction for cosine")
+                    : absl::StrCat(name, " is not finite in dimension ", dimension));
+}
 
 absl::StatusOr<ResolvedQueries> ResolveQueries(const corpus::Corpus& corpus,
                                                const corpus::CorpusSnapshot& snapshot,

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/corpus/corpus.h"
@@ -20,6 +21,10 @@ struct ResolvedQueries {
   std::vector<int32_t> k;                           // requested neighbors
   std::vector<std::optional<corpus::RowRef>> self;  // the excluded row of a query by id
 };
+
+// Returns the error of a query that is not finite in this dimension, or, if it is negative, that is
+// all zeros with cosine.
+absl::Status VectorError(int64_t query, int64_t dimension);
 
 // Errors: InvalidArgument (names the query, the field, its value and the limit), NotFound (row_id),
 // Unavailable.

@@ -326,6 +326,21 @@ std::shared_ptr<ResultPageCache> MakeResultPageCache(int64_t rows_max) {
   return std::make_shared<ResultPageCacheImpl>(rows_max);
 }
 
+SearchCost CostOf(const Corpus& corpus, const CorpusSnapshot& snapshot,
+                  const FinishedBatch& batch) {
+  const ScanCost& scan = batch.scan;
+  const auto elapsed = std::chrono::steady_clock::now() - batch.begin;
+  return {.device_us = scan.device_us,
+          .total_us = std::chrono::duration_cast<std::chrono::microseconds>(elapsed).count(),
+          .rows_scanned = snapshot.rows_live(),
+          .candidates = scan.candidates,
+          .bytes_read = scan.bytes_read,
+          .backend = corpus.device()->backend().info().kind,
+          .precision = 2 * scan.queries_of_codes > batch.queries_count ? corpus.format().scan
+                                                                       : ScanPrecision::kRows,
+          .escalations = scan.escalations};
+}
+
 absl::StatusOr<SearchResult> SearchCorpus(const Corpus& corpus, const SearchLimits& limits,
                                           const SearchBatch& batch) {
   const auto begin = std::chrono::steady_clock::now();
@@ -348,17 +363,9 @@ absl::StatusOr<SearchResult> SearchCorpus(const Corpus& corpus, const SearchLimi
     result.queries[q].matched_rows = answers.matched_rows[q];
     result.queries[q].more = answers.more[q];
   }
-  const auto elapsed = std::chrono::steady_clock::now() - begin;
-  result.cost = {.device_us = cost.device_us,
-                 .total_us = std::chrono::duration_cast<std::chrono::microseconds>(elapsed).count(),
-                 .rows_scanned = snapshot->rows_live(),
-                 .candidates = cost.candidates,
-                 .bytes_read = cost.bytes_read,
-                 .backend = corpus.device()->backend().info().kind,
-                 .precision = 2 * cost.queries_of_codes > static_cast<int64_t>(batch.queries.size())
-                                  ? corpus.format().scan
-                                  : ScanPrecision::kRows,
-                 .escalations = cost.escalations};
+  result.cost = CostOf(
+      corpus, *snapshot,
+      {.scan = cost, .queries_count = static_cast<int64_t>(batch.queries.size()), .begin = begin});
   return result;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,8 @@
 #include "engine/base/status_macros.h"
 #include "engine/corpus/tombstone_words.h"
 #include "engine/oracle/oracle.h"
+#include "engine/score/element.h"
+#include "tests/testing/fake_device_answers.h"
 
 namespace nearfield::testing {
 
@@ -303,6 +306,48 @@ class FakeBackend final : public backend::Backend {
       cost->queries_of_codes += static_cast<int64_t>(tile.k.size());
     }
     device_->Call(device_->corrupt_, best);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> TakeDeviceMemory(int64_t bytes) override {
+    ABSL_RETURN_IF_ERROR(device_->Take(bytes));
+    return std::unique_ptr<DeviceMemory>(new FakeDeviceMemory(device_, bytes));
+  }
+
+  absl::StatusOr<std::unique_ptr<backend::DeviceIds>> MakeDeviceIds(
+      int64_t rows_count, backend::FillIds fill) override {
+    ABSL_RETURN_IF_ERROR(device_->Enter(FakeCall::kMakeDeviceIds));
+    ABSL_RETURN_IF_ERROR(device_->Take(rows_count * 8));
+    std::vector<uint64_t> ids(static_cast<size_t>(rows_count));
+    // Two parts: ids are filled piece by piece.
+    const auto half = ids.size() / 2;
+    fill(0, absl::MakeSpan(ids).first(half));
+    fill(static_cast<int64_t>(half), absl::MakeSpan(ids).subspan(half));
+    return std::unique_ptr<backend::DeviceIds>(new FakeDeviceIds(device_, std::move(ids)));
+  }
+
+  absl::Status SearchOnDevice(const RowFormat& format, absl::Span<const GenerationView> generations,
+                              const backend::DeviceTile& tile, backend::QueryFault* fault,
+                              ScanCost* cost) override {
+    ABSL_RETURN_IF_ERROR(device_->Enter(FakeCall::kSearchOnDevice));
+    std::vector<float> vectors;
+    const auto dim = static_cast<size_t>(format.dim);
+    for (size_t i = 0; i < static_cast<size_t>(tile.queries_count) * dim; ++i) {
+      vectors.push_back(score::ElementAt(tile.query_type, tile.queries, i));
+    }
+    for (int64_t q = 0; q < tile.queries_count; ++q) {
+      const absl::Span<const float> query(vectors.data() + static_cast<size_t>(q) * dim, dim);
+      if (const std::optional<int32_t> dimension = FaultOf(format.metric, query)) {
+        *fault = {.query = q, .dimension = *dimension};
+        return absl::InvalidArgumentError("a query is not valid");
+      }
+    }
+    RankedLists lists;
+    const std::vector<int32_t> k(static_cast<size_t>(tile.queries_count), tile.k);
+    ABSL_RETURN_IF_ERROR(Search(format, generations,
+                                {.queries = vectors.data(), .k = k, .cancelled = tile.cancelled},
+                                &lists, cost));
+    for (size_t q = 0; q < k.size(); ++q) WriteAnswer(generations, lists, q, tile);
     return absl::OkStatus();
   }
 

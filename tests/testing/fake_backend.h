@@ -1,6 +1,6 @@
 // A backend for tests of the code that uses backends. It keeps rows in vectors, computes exact
 // scores with engine/score and sorts all of them. A test can script faults and block a search in a
-// hook.
+// hook. The memory of its device is host memory, also for searches on the device.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +38,8 @@ enum class FakeCall : uint8_t {
   kRead,  // Read and ReadRange
   kMakeTombstones,
   kSearch,
+  kMakeDeviceIds,
+  kSearchOnDevice,
 };
 
 // The device of a FakeBackend: its memory and its faults. It outlives the backend if a test keeps a
@@ -72,6 +74,8 @@ class FakeDevice {
 
  private:
   friend class FakeBackend;
+  friend class FakeDeviceIds;
+  friend class FakeDeviceMemory;
   friend class FakeRowPlanes;
   friend class FakeTombstones;
 

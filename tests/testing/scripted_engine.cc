@@ -100,6 +100,14 @@ class ScriptedEngine final : public Engine {
     return result;
   }
 
+  absl::StatusOr<DeviceSearchResult> SearchOnDevice(const Collection& collection,
+                                                    const DeviceSearch& search) override {
+    return engine_->SearchOnDevice(Unwrapped(collection), search);
+  }
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> TakeDeviceMemory(int64_t bytes) override {
+    return engine_->TakeDeviceMemory(bytes);
+  }
+
   absl::StatusOr<VerifyResult> Verify(const Collection& collection, const Claim& claim,
                                       const std::function<bool()>& cancelled) override {
     script_->verify_gate.Pass(cancelled);

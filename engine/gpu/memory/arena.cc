@@ -2,7 +2,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <functional>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
@@ -94,18 +96,42 @@ absl::StatusOr<char*> Arena::TakeWorkspace(int64_t bytes) {
 
 void Arena::Seal() { sealed_ = true; }
 
+absl::Status Arena::NotFree(int64_t count) const {
+  return absl::ResourceExhaustedError(
+      absl::StrCat(on_host_ ? "host memory of rows: " : "device memory: ", count << slab_shift_,
+                   " bytes needed, ", free_.size() << slab_shift_, " of ", bytes_total(), " free"));
+}
+
 absl::StatusOr<std::vector<char*>> Arena::TakeSlabs(int64_t count) {
   const MutexLock lock(mutex_);
   CHECK_GE(count, 0);
   const auto available = static_cast<int64_t>(free_.size());
-  if (count > available) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(on_host_ ? "host memory of rows: " : "device memory: ", count << slab_shift_,
-                     " bytes needed, ", available << slab_shift_, " of ", bytes_total(), " free"));
-  }
+  if (count > available) return NotFree(count);
   std::vector<char*> slabs(free_.rbegin(), free_.rbegin() + count);
   free_.resize(static_cast<std::size_t>(available - count));
   return slabs;
+}
+
+absl::StatusOr<std::vector<char*>> Arena::TakeAdjacentSlabs(int64_t count) {
+  if (count == 1) return TakeSlabs(1);
+  const MutexLock lock(mutex_);
+  const auto available = static_cast<int64_t>(free_.size());
+  if (count > available) return NotFree(count);
+  // The free slabs are taken from the back, so the lowest addresses come last.
+  std::sort(free_.begin(), free_.end(), std::greater<>());
+  int64_t adjacent = 1;  // slabs that lie one after another, the last one at free_[end]
+  for (int64_t end = available - 1; end > 0 && adjacent < count; --end) {
+    const auto i = static_cast<std::size_t>(end);
+    adjacent = free_[i - 1] - free_[i] == slab_bytes() ? adjacent + 1 : 1;
+    if (adjacent < count) continue;
+    const auto begin = free_.begin() + (end - 1);
+    std::vector<char*> slabs(begin, begin + count);
+    std::reverse(slabs.begin(), slabs.end());
+    free_.erase(begin, begin + count);
+    return slabs;
+  }
+  absl::Status status = NotFree(count);
+  return absl::Status(status.code(), absl::StrCat(status.message(), ", but not one after another"));
 }
 
 void Arena::Release(const std::vector<char*>& slabs) {

@@ -44,6 +44,9 @@ class Arena {
   // Returns `count` slabs, lowest addresses first, or none. Errors: ResourceExhausted (with the
   // needed and the free bytes). Thread safety: this and all functions below are thread-safe.
   absl::StatusOr<std::vector<char*>> TakeSlabs(int64_t count);
+  // As TakeSlabs, but the slabs lie one after another. Errors: ResourceExhausted (also if no free
+  // slabs of that number do). Cost: sorts the free slabs if count is more than 1.
+  absl::StatusOr<std::vector<char*>> TakeAdjacentSlabs(int64_t count);
   void Release(const std::vector<char*>& slabs);
 
   int32_t slab_shift() const { return slab_shift_; }
@@ -56,6 +59,7 @@ class Arena {
  private:
   absl::Status CheckNew() const;
   void CutSlabs();
+  absl::Status NotFree(int64_t count) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   bool on_host_ = false;
   char* base_ = nullptr;

@@ -45,6 +45,10 @@ struct SearchWorkspace {
   char* batch = nullptr;        // kBatchBytes: vectors, k, codes and states of a batch
   PinnedMemory batch_host;      // vectors and k before their copy to the device
   PinnedMemory batch_outcomes;  // mapped: [kBatchQueriesMax] BatchOutcome
+  // Of searches on the device: lists of keys, their counts or outcomes, and the faults of queries.
+  uint64_t* device_results = nullptr;
+  char* device_counts = nullptr;
+  PinnedMemory query_faults;  // mapped: [kBatchQueriesMax] int32_t
   Stream stream;
 };
 
@@ -68,6 +72,7 @@ class GpuCore {
   // Blocks until all work enqueued on the upload ring is done.
   absl::Status DrainUploads();
 
+  int device() const { return device_; }  // CUDA ordinal
   DeviceHealth& health() { return health_; }
   Arena& arena() { return arena_; }
   // Page-locked host memory for the rows of collections that keep them on the host.

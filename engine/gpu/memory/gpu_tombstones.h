@@ -10,6 +10,7 @@
 #include "engine/backend/backend.h"
 #include "engine/gpu/kernels/primitives/device_views.h"
 #include "engine/gpu/memory/gpu_core.h"
+#include "engine/gpu/memory/slab_range.h"
 
 namespace nearfield::gpu {
 
@@ -18,13 +19,10 @@ class GpuTombstones : public backend::Tombstones {
   // Copies the bits to the device and blocks until they are there.
   static absl::StatusOr<std::unique_ptr<GpuTombstones>> Make(std::shared_ptr<GpuCore> core,
                                                              std::vector<uint64_t> words);
-  ~GpuTombstones() override;
-  GpuTombstones(const GpuTombstones&) = delete;
-  GpuTombstones& operator=(const GpuTombstones&) = delete;
 
   absl::Span<const uint64_t> words() const override { return words_; }
 
-  const GpuCore* core() const { return core_.get(); }
+  const GpuCore* core() const { return range_.core().get(); }
   const TombstoneView& view() const { return view_; }
   // Returns the slots that are not deleted, if they are few; else an empty list. The words do not
   // say how many rows exist, so the list may end with slots after the last row.
@@ -33,9 +31,8 @@ class GpuTombstones : public backend::Tombstones {
  private:
   GpuTombstones(std::shared_ptr<GpuCore> core, std::vector<uint64_t> words);
 
-  const std::shared_ptr<GpuCore> core_;
+  SlabRange range_;
   const std::vector<uint64_t> words_;
-  std::vector<char*> slabs_;
   TombstoneView view_;
   SlotList live_slots_;
 };

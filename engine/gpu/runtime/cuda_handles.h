@@ -1,5 +1,5 @@
 // Owners of CUDA objects: a stream, an event, pinned host memory. Create makes the object, the
-// destructor releases it.
+// destructor releases it. And CurrentDevice.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,6 +11,22 @@
 #include "engine/gpu/runtime/device_health.h"
 
 namespace nearfield::gpu {
+
+// Restores the current device of the calling thread when it is destroyed. For calls from a thread
+// that uses CUDA itself.
+class CurrentDevice {
+ public:
+  CurrentDevice() : known_(cudaGetDevice(&device_) == cudaSuccess) {}
+  ~CurrentDevice() {
+    if (known_) cudaSetDevice(device_);
+  }
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+
+ private:
+  int device_ = 0;
+  const bool known_;
+};
 
 // A stream that does not wait for the legacy default stream.
 class Stream {

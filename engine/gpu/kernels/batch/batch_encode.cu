@@ -5,7 +5,7 @@
 #include "engine/gpu/kernels/batch/batch.h"
 #include "engine/gpu/kernels/batch/batch_table.h"
 #include "engine/gpu/kernels/encode/encode_query.cuh"
-#include "engine/gpu/kernels/primitives/warp_tree.cuh"
+#include "engine/gpu/kernels/primitives/warp_squared_norm.cuh"
 #include "engine/score/score.h"
 
 namespace nearfield::gpu {
@@ -17,21 +17,11 @@ __host__ __device__ constexpr int64_t EncodeSharedBytes(int32_t dimension) {
   return RotatedVector::Bytes(dimension) + 8 * SignWords(dimension);
 }
 
-// Returns S(q, q), computed by one warp.
-__device__ double SquaredNormOf(const float* vector, int dimension) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  double sums[1] = {0.0};
-  for (int d = lane; d < dimension; d += kWarp) {
-    sums[0] = score::DotStep(vector[d], vector[d], sums[0]);
-  }
-  return WarpTree(sums, lane);
-}
-
 // Initializes the state of a query, by the first warp: S(q, q), no threshold, an empty queue.
 __device__ void BeginState(const BatchArgs& args, const float* vector, BatchQuery& state) {
   if (threadIdx.x >= kWarp) return;
   const double squared =
-      args.metric == Metric::kCosine ? SquaredNormOf(vector, args.rotation.dimension) : 1.0;
+      args.metric == Metric::kCosine ? WarpSquaredNorm(vector, args.rotation.dimension) : 1.0;
   if (threadIdx.x != 0) return;
   state.threshold = score::MinusInfinity();
   state.squared = squared;

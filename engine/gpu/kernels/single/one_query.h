@@ -69,6 +69,9 @@ struct OneQueryArgs {
   OneQueryOutcome* outcome = nullptr;
   uint32_t launch = 0;      // differs from the launch number of the previous outcome
   bound::QueryBound bound;  // of both codes
+  // Not null: the query was encoded on the device, where its bound and S(q, q) are.
+  const bound::QueryBound* device_bound = nullptr;
+  const double* device_squared = nullptr;
   int32_t dim = 0;
   const char* query = nullptr;  // QueryBytes, device; null: inline_query
   alignas(16) char inline_query[kInlineQueryBytes];

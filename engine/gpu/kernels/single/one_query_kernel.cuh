@@ -212,7 +212,9 @@ __global__ void __launch_bounds__(kOneQueryThreads, 1)
   for (int i = thread; i < 2 * code_vectors; i += kOneQueryThreads) {
     codes[i] = reinterpret_cast<const uint4*>(vectors)[i];
   }
-  const StagedQuery query = {staged, args.query_squared, args.metric};
+  const StagedQuery query = {
+      staged, args.device_squared != nullptr ? *args.device_squared : args.query_squared,
+      args.metric};
   StageQuery(args.corpus.generations[0].rows.shape,
              reinterpret_cast<const float*>(vectors + 2 * code_bytes), staged, thread,
              kOneQueryThreads);
@@ -222,7 +224,7 @@ __global__ void __launch_bounds__(kOneQueryThreads, 1)
   uint32_t threshold = args.threshold;
   if (threshold == 0) {
     const SharedCodes both = {codes, codes + code_vectors};
-    const bound::QueryBound bound = args.bound;
+    const bound::QueryBound bound = args.device_bound != nullptr ? *args.device_bound : args.bound;
     const int units = OneQueryUnits(code_bytes);
     const BestRow best = units == 8   ? ScanCodes<8>(args, both, bound)
                          : units == 4 ? ScanCodes<4>(args, both, bound)

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nearfield/engine/collection.h"
+#include "nearfield/engine/device_search.h"
 #include "nearfield/engine/row_filter.h"
 #include "nearfield/engine/types.h"
 
@@ -150,6 +151,12 @@ struct SearchResult {
   SearchCost cost;
 };
 
+struct DeviceSearchResult {
+  uint64_t epoch = 0;
+  int64_t matched_rows = 0;  // rows that the filter chose; without a filter, all live rows
+  SearchCost cost;
+};
+
 // An answer to check, with its query. Borrowed for the call.
 struct Claim {
   const Query& query;
@@ -202,6 +209,26 @@ class Engine {
   // (row_id), Cancelled, Unavailable (device lost).
   virtual absl::StatusOr<SearchResult> Search(const Collection& collection,
                                               const SearchBatch& batch) = 0;
+
+  // As Search, for queries and answers in the memory of the engine's GPU: the same ids and score
+  // bits. Neither queries nor answers are copied to the host. The calling thread blocks until the
+  // work that search.stream has now is done, and then until the answers are in device memory: work
+  // that is enqueued later on any stream finds them there. The first search of a generation copies
+  // its ids to the device, 8 bytes per row of device memory, which are counted until the generation
+  // is dropped. Errors: as Search; Unimplemented (the backend has no device memory),
+  // FailedPrecondition (string ids; a stream that is being captured into a graph),
+  // ResourceExhausted (no device memory for the ids).
+  virtual absl::StatusOr<DeviceSearchResult> SearchOnDevice(const Collection& /*collection*/,
+                                                            const DeviceSearch& /*search*/) {
+    return absl::UnimplementedError("this engine has no searches on the device");
+  }
+
+  // Takes device memory for answers from the memory of the rows, in whole slabs (2 MiB, or 256 KiB
+  // if memory_bytes is below 1 GiB). Errors: InvalidArgument (bytes below 1), ResourceExhausted
+  // (reports needed and free bytes), Unimplemented (the backend has no device memory).
+  virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> TakeDeviceMemory(int64_t /*bytes*/) {
+    return absl::UnimplementedError("this engine has no device memory");
+  }
 
   // Checks an answer against the oracle, which reads every exact row back from the device and sorts
   // all of them. The query's filter, score_threshold and skip apply as in a search. Slow by design:

@@ -1,0 +1,159 @@
+#include "engine/gpu/device_io.h"
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/base/argument_error.h"
+#include "engine/base/check.h"
+#include "engine/base/status_macros.h"
+
+namespace nearfield::gpu {
+namespace {
+
+// A pointer of a tile.
+struct Place {
+  const char* name = "";
+  const void* at = nullptr;
+  int64_t align = 0;  // bytes of an element
+};
+
+absl::Status CheckPlace(GpuCore& core, const Place& place) {
+  const std::string value = absl::StrFormat("%p", place.at);
+  const std::string limit = absl::StrCat("memory of GPU ", core.device());
+  if (place.at == nullptr) return MustBe(place.name, "null", limit);
+  if (reinterpret_cast<uintptr_t>(place.at) % static_cast<uintptr_t>(place.align) != 0) {
+    return MustBe(place.name, value, absl::StrCat("a multiple of ", place.align));
+  }
+  cudaPointerAttributes attributes = {};
+  const cudaError_t error = cudaPointerGetAttributes(&attributes, place.at);
+  if (error == cudaErrorInvalidValue) {  // memory that CUDA does not know
+    cudaGetLastError();
+    return MustBe(place.name, value, limit);
+  }
+  ABSL_RETURN_IF_ERROR(core.health().Check(error, "cudaPointerGetAttributes"));
+  if (attributes.type == cudaMemoryTypeDevice && attributes.device == core.device()) {
+    return absl::OkStatus();
+  }
+  return MustBe(place.name,
+                attributes.type == cudaMemoryTypeDevice
+                    ? absl::StrCat("memory of GPU ", attributes.device)
+                    : absl::StrCat(value, ", which is host or managed memory"),
+                limit);
+}
+
+// Blocks on the host. The search uses the engine's stream, and would otherwise hold the engine
+// while the caller's work runs.
+absl::Status AwaitStream(GpuCore& core, cudaStream_t stream) {
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  const cudaError_t error = cudaStreamIsCapturing(stream, &capture);
+  if (error == cudaErrorStreamCaptureImplicit || capture != cudaStreamCaptureStatusNone) {
+    cudaGetLastError();
+    return absl::FailedPreconditionError(
+        "stream: it is being captured into a graph, and a search waits for its stream");
+  }
+  if (error == cudaErrorInvalidResourceHandle || error == cudaErrorInvalidValue ||
+      error == cudaErrorContextIsDestroyed) {
+    cudaGetLastError();
+    return MustBe("stream", absl::StrFormat("%p", static_cast<void*>(stream)), "a CUDA stream");
+  }
+  ABSL_RETURN_IF_ERROR(core.health().Check(error, "cudaStreamIsCapturing"));
+  return core.health().Check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+}
+
+IdSource SourceOf(const GpuDeviceIds& ids, uint32_t ranks_begin) {
+  return {.ids = ids.range().view(), .offset = ids.range().offset(), .ranks_begin = ranks_begin};
+}
+
+}  // namespace
+
+absl::Status BeginOnDevice(GpuCore& core, const backend::DeviceTile& tile) {
+  const Place places[] = {{"queries", tile.queries, BytesPerElement(tile.query_type)},
+                          {"scores", tile.scores, sizeof(float)},
+                          {"ids", tile.ids, sizeof(uint64_t)},
+                          {"counts", tile.counts, sizeof(int32_t)}};
+  for (const Place& place : places) ABSL_RETURN_IF_ERROR(CheckPlace(core, place));
+  return AwaitStream(core, static_cast<cudaStream_t>(tile.stream));
+}
+
+absl::Status AddIds(const GpuCore& core, absl::Span<const backend::GenerationView> generations,
+                    SearchJob& job) {
+  job.ids.assign(generations.size(), nullptr);
+  for (const int64_t g : job.scanned) {
+    const auto place = static_cast<std::size_t>(g);
+    const auto* const ids = dynamic_cast<const GpuDeviceIds*>(generations[place].ids);
+    if (ids == nullptr || ids->core() != &core ||
+        ids->rows_count() != job.planes[place]->rows_count()) {
+      return absl::InvalidArgumentError("a generation without ids, or with those of another one");
+    }
+    job.ids[place] = ids;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EnqueueWiden(GpuCore& core, const SearchJob& job, const QueryRange& range,
+                          float* vectors, double* squared) {
+  CHECK_LE(range.count, int64_t{kBatchQueriesMax});
+  SearchWorkspace& workspace = core.workspace();
+  const backend::DeviceTile& tile = *job.device;
+  const int64_t query_bytes = int64_t{job.format.dim} * BytesPerElement(tile.query_type);
+  const WidenArgs args = {
+      .queries = static_cast<const char*>(tile.queries) + range.first * query_bytes,
+      .type = tile.query_type,
+      .metric = job.format.metric,
+      .dimension = job.format.dim,
+      .count = static_cast<int32_t>(range.count),
+      .vectors = vectors,
+      .squared = job.format.metric == Metric::kCosine ? squared : nullptr,
+      .faults = reinterpret_cast<int32_t*>(workspace.query_faults.device())};
+  return core.health().Check(LaunchWiden(args, workspace.stream.get()), "converting queries");
+}
+
+absl::Status CheckFaults(GpuCore& core, const SearchJob& job, const QueryRange& range) {
+  const auto* const faults = reinterpret_cast<const int32_t*>(core.workspace().query_faults.host());
+  for (int64_t i = 0; i < range.count; ++i) {
+    const int32_t fault = __atomic_load_n(faults + i, __ATOMIC_ACQUIRE);
+    if (fault == kNoFault) continue;
+    *job.fault = {.query = range.first + i, .dimension = fault == kAllZeroFault ? -1 : fault};
+    return absl::InvalidArgumentError("a query is not valid");
+  }
+  return absl::OkStatus();
+}
+
+KeyLists ListsByGeneration(const SearchJob& job) {
+  KeyLists lists = {.keys = nullptr};
+  for (const int64_t g : job.scanned) {
+    lists.sources[lists.sources_count++] = SourceOf(*job.ids[static_cast<std::size_t>(g)], 0);
+  }
+  lists.lists = lists.sources_count;
+  return lists;
+}
+
+KeyLists MixedLists(const SearchJob& job) {
+  KeyLists lists = ListsByGeneration(job);
+  lists.lists = 1;
+  for (int32_t s = 0; s < lists.sources_count; ++s) {
+    lists.sources[s].ranks_begin = job.corpus.generations[s].rows_begin;
+  }
+  return lists;
+}
+
+absl::Status EnqueueGather(GpuCore& core, const SearchJob& job, const QueryRange& range,
+                           KeyLists lists) {
+  SearchWorkspace& workspace = core.workspace();
+  const backend::DeviceTile& tile = *job.device;
+  lists.keys = workspace.device_results;
+  const GatherArgs args = {.lists = lists,
+                           .queries = static_cast<int32_t>(range.count),
+                           .k = tile.k,
+                           .score_min = tile.score_min,
+                           .scores = tile.scores + range.first * tile.k,
+                           .ids = tile.ids + range.first * tile.k,
+                           .counts = tile.counts + range.first};
+  return core.health().Check(LaunchGather(args, workspace.stream.get()), "merging answers");
+}
+
+}  // namespace nearfield::gpu

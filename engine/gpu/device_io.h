@@ -1,0 +1,49 @@
+// Functions for searches whose queries and answers are in device memory: the strategies call them
+// in place of their copies from and to the host. Requires: job.device is not null.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "engine/backend/backend.h"
+#include "engine/gpu/kernels/device_tile/device_tile.h"
+#include "engine/gpu/memory/gpu_core.h"
+#include "engine/gpu/search_job.h"
+
+namespace nearfield::gpu {
+
+// Queries [first, first + count) of a job; at most kBatchQueriesMax.
+struct QueryRange {
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
+// Checks the pointers of a tile, and blocks until the work that its stream has now is done. Errors:
+// InvalidArgument, FailedPrecondition (the stream is being captured), Unavailable.
+absl::Status BeginOnDevice(GpuCore& core, const backend::DeviceTile& tile);
+
+// Sets the ids of the generations to scan. Errors: InvalidArgument (ids of another backend or
+// generation).
+absl::Status AddIds(const GpuCore& core, absl::Span<const backend::GenerationView> generations,
+                    SearchJob& job);
+
+// Enqueues the conversion of queries to fp32 `vectors`, and for cosine of S(q, q) if `squared` is
+// not null.
+absl::Status EnqueueWiden(GpuCore& core, const SearchJob& job, const QueryRange& range,
+                          float* vectors, double* squared);
+
+// Returns InvalidArgument and sets *job.fault if one of the queries is not valid. Requires: the
+// last EnqueueWiden was for these queries, and it is done.
+absl::Status CheckFaults(GpuCore& core, const SearchJob& job, const QueryRange& range);
+
+// Return the lists of workspace.device_results, without keys and counts: one list per generation
+// that is scanned, or one with the keys of all.
+KeyLists ListsByGeneration(const SearchJob& job);
+KeyLists MixedLists(const SearchJob& job);
+
+// Enqueues the merge of the lists of these queries into their answers.
+absl::Status EnqueueGather(GpuCore& core, const SearchJob& job, const QueryRange& range,
+                           KeyLists lists);
+
+}  // namespace nearfield::gpu

@@ -1,0 +1,70 @@
+// Queries that are in device memory, and answers that stay there, host side. All launches are
+// asynchronous.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "engine/gpu/kernels/primitives/coded_corpus.h"
+#include "engine/gpu/kernels/primitives/device_views.h"
+#include "nearfield/engine/types.h"
+
+namespace nearfield::gpu {
+
+// The fault of a query: the first dimension that is not finite, or one of these.
+inline constexpr int32_t kNoFault = -1;
+inline constexpr int32_t kAllZeroFault = -2;  // for cosine only
+
+struct WidenArgs {
+  const void* queries = nullptr;  // [count, dimension] in `type`
+  RowType type = RowType::kFloat32;
+  Metric metric = Metric::kDot;
+  int32_t dimension = 0;
+  int32_t count = 0;
+  float* vectors = nullptr;   // [count, dimension]
+  double* squared = nullptr;  // [count]: S(q, q); null: not computed
+  int32_t* faults = nullptr;  // [count], mapped host memory
+};
+
+// Converts queries to fp32, which is exact, and checks them. A query with a fault becomes a valid
+// one, so that the search needs no other case; its answer must be ignored.
+cudaError_t LaunchWiden(const WidenArgs& args, cudaStream_t stream);
+
+// The ids of one generation, by rank. A key of the generation holds `ranks_begin` + its rank.
+struct IdSource {
+  ExtentView ids;
+  int64_t offset = 0;  // bytes into ids; [rows] uint64
+  uint32_t ranks_begin = 0;
+};
+
+// Sorted lists of keys, best first. There is one for each source, or one with the keys of all
+// sources, which then have ascending ranks_begin. List l of query q has number l * queries + q.
+struct KeyLists {
+  IdSource sources[kCodedGenerationsMax];
+  int32_t sources_count = 0;
+  int32_t lists = 0;  // 0, 1 or sources_count
+  const uint64_t* keys = nullptr;
+  int64_t pitch = 0;  // keys from a list to the next
+  // Device memory: the keys of list i are number counts[i * counts_stride]. Null: all have `count`.
+  const uint32_t* counts = nullptr;
+  int32_t counts_stride = 0;
+  uint32_t count = 0;
+  uint32_t count_max = 0;               // of each list; limits what `counts` says
+  const uint32_t* overflows = nullptr;  // as `counts`: not 0 if the query has no answer yet
+};
+
+struct GatherArgs {
+  KeyLists lists;
+  int32_t queries = 0;
+  int32_t k = 0;
+  float score_min = 0;
+  float* scores = nullptr;    // [queries, k]
+  uint64_t* ids = nullptr;    // [queries, k]
+  int32_t* counts = nullptr;  // [queries]
+};
+
+// Merges the lists of each query by (score, id) and writes the first k rows.
+cudaError_t LaunchGather(const GatherArgs& args, cudaStream_t stream);
+
+}  // namespace nearfield::gpu

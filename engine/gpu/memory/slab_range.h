@@ -1,0 +1,47 @@
+// SlabRange: a linear range of bytes in slabs of the arena, with the table through which kernels
+// find the slabs.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/gpu/kernels/primitives/device_views.h"
+#include "engine/gpu/memory/gpu_core.h"
+
+namespace nearfield::gpu {
+
+// Thread safety: not thread-safe.
+class SlabRange {
+ public:
+  explicit SlabRange(std::shared_ptr<GpuCore> core) : core_(std::move(core)) {}
+  ~SlabRange() { core_->arena().Release(slabs_); }
+  SlabRange(const SlabRange&) = delete;
+  SlabRange& operator=(const SlabRange&) = delete;
+
+  // Takes slabs for `bytes` bytes. Call once, before Write. Requires: bytes > 0. Errors:
+  // ResourceExhausted.
+  absl::Status Take(int64_t bytes);
+
+  // Copies `bytes` bytes of host memory to the range, from byte `at` on. Reads `data` before it
+  // returns; core()->DrainUploads() waits for the copy.
+  absl::Status Write(int64_t at, const void* data, int64_t bytes);
+
+  const std::shared_ptr<GpuCore>& core() const { return core_; }
+  // Returns a view of the slabs, in which the range begins at byte offset().
+  const ExtentView& view() const { return view_; }
+  int64_t offset() const { return offset_; }
+  int64_t device_bytes() const {
+    return static_cast<int64_t>(slabs_.size()) * core_->arena().slab_bytes();
+  }
+
+ private:
+  const std::shared_ptr<GpuCore> core_;
+  std::vector<char*> slabs_;
+  ExtentView view_;
+  int64_t offset_ = 0;
+};
+
+}  // namespace nearfield::gpu
