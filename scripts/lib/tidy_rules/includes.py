@@ -36,7 +36,7 @@ LAYERS: dict[str, frozenset[str]] = {
         "engine": "engine/search engine/cpu engine/gpu engine/gpu/runtime engine/oracle engine/backend engine/corpus engine/plan engine/score engine/base "
         "engine/include",
         "server/config": "engine/include engine/base client/command_line",
-        "server/convert": "engine/include engine/base server/attributes server/audit server/collections server/scheduler/search_request.h server/scheduler/retry_hint.h "
+        "server/convert": "engine/include engine/base server/attributes server/audit server/collections server/scheduler/search_request.h server/scheduler/memory_ledger.h server/scheduler/retry_hint.h "
         "server/scheduler/pass_counter.h server/edge/accept_counts.h proto",
         "server/scheduler": "engine/include engine/base server/telemetry",
         "server/store": "engine/include engine/base",
@@ -69,7 +69,8 @@ CUDA = re.compile(
     r"^(cuda|cub/|thrust/|cooperative_groups|mma\.h|nvml|nvtx|device_launch|curand|cublas|sm_\d|nv/target)"
 )
 RPC = re.compile(r"^(grpc|google/protobuf/|google/rpc/)|\.pb\.h$")
-GRPC = re.compile(r"^(grpc|grpcpp)/|\.grpc\.pb\.h$")
+# The messages of the health protocol need no gRPC.
+GRPC = re.compile(r"^(grpc/(?!health/v1/health\.pb\.h)|grpcpp/)|\.grpc\.pb\.h$")
 # Folders that may include CUDA headers, and folders that must not include those of gRPC and
 # protobuf (generated ones included).
 CUDA_FOLDERS = ("engine/gpu/", "engine/topk/", "tests/")
