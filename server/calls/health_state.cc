@@ -61,8 +61,7 @@ HealthState::ServingStatus HealthState::StatusOf(const std::string& service) {
   }
 }
 
-absl::Status HealthState::Answer(const HealthCheckRequest& request,
-                                 HealthCheckResponse* response) {
+absl::Status HealthState::Answer(const HealthCheckRequest& request, HealthCheckResponse* response) {
   const ServingStatus status = StatusOf(request.service());
   if (status == HealthCheckResponse::SERVICE_UNKNOWN) {
     return absl::NotFoundError(absl::StrCat("service: no service ", Quote(request.service())));

@@ -43,7 +43,7 @@ class HealthState {
   ServingStatus StatusOf(const std::string& service);
   // Answers Health.Check. Errors: NotFound.
   absl::Status Answer(const grpc::health::v1::HealthCheckRequest& request,
-                     grpc::health::v1::HealthCheckResponse* response);
+                      grpc::health::v1::HealthCheckResponse* response);
 
  private:
   Mutex mutex_;

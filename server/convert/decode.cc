@@ -22,9 +22,9 @@ absl::StatusOr<int64_t> BytesNeeded(EncodedMessage* bytes, int64_t bytes_max,
   const absl::StatusOr<int64_t> needed = DecodedBytesMax(message, reader.get(), bytes_max);
   if (!needed.ok()) return CannotDecode(message);
   if (*needed <= bytes_max) return needed;
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "message: ", bytes->size(), " bytes; decoded, it may take more than ", bytes_max,
-      " bytes of memory, the limit", limit_name, ": send smaller messages"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("message: ", bytes->size(), " bytes; decoded, it may take more than ", bytes_max,
+                   " bytes of memory, the limit", limit_name, ": send smaller messages"));
 }
 
 absl::Status Parse(EncodedMessage* bytes, google::protobuf::Message* message) {

@@ -80,6 +80,7 @@ ExitCode Instance::OpenStore(std::unique_ptr<store::Store>* opened) {
   const std::string& dir = settings_->data_dir.value();
   const bool is_new = !store::Store::IsIn(dir);
   if (const absl::Status made = MakeDefaultParent(*settings_); !made.ok()) {
+    failure_ = made;
     log_->Write(LogLevel::kError, "the default data directory cannot be made",
                 {{"data_dir", dir}, {"error", made.ToString()}});
     return absl::IsInternal(made) ? ExitCode::kStorage : ExitCode::kConfiguration;
@@ -93,6 +94,7 @@ ExitCode Instance::OpenStore(std::unique_ptr<store::Store>* opened) {
   options.on_fatal = base_.on_store_failure;
   auto store = store::Store::Open(std::move(options));
   if (!store.ok()) {
+    failure_ = store.status();
     log_->Write(LogLevel::kError, "the data directory cannot be opened",
                 {{"data_dir", dir}, {"error", store.status().ToString()}});
     const bool wrong =
@@ -157,6 +159,7 @@ ExitCode Instance::MakeEngine(const EngineFactory& make_engine, std::unique_ptr<
   absl::StatusOr<std::unique_ptr<Engine>> engine =
       MakePlannedEngine(*settings_, ThisMachine(), make_engine);
   if (!engine.ok()) {
+    failure_ = engine.status();
     log_->Write(LogLevel::kError, "the engine cannot be created",
                 {{"error", engine.status().ToString()}});
     switch (engine.status().code()) {
@@ -178,6 +181,7 @@ ExitCode Instance::MakeEngine(const EngineFactory& make_engine, std::unique_ptr<
   const TimePoint begin = clock_->Now();
   const absl::Status tested =
       (*engine)->SelfTest(static_cast<uint64_t>(settings_->self_test_seed.value()));
+  failure_ = tested;
   if (absl::IsResourceExhausted(tested)) {
     log_->Write(LogLevel::kError, "too little memory: nothing is served",
                 {{"error", tested.ToString()},
@@ -214,6 +218,7 @@ ExitCode Instance::Boot(const EngineFactory& make_engine) {
   auto core = std::make_unique<Core>(std::move(engine), std::move(kept), *settings_, clock_, log_);
   const absl::Status loaded = LoadCollections(core.get());
   if (!loaded.ok() && !absl::IsCancelled(loaded)) {
+    failure_ = loaded;
     log_->Write(LogLevel::kError, "loading failed", {{"error", loaded.ToString()}});
     if (absl::IsResourceExhausted(loaded)) return ExitCode::kConfiguration;
     return absl::IsUnavailable(loaded) ? ExitCode::kDeviceLost : ExitCode::kFailure;

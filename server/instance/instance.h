@@ -22,7 +22,7 @@ struct InstanceBase {
   const Settings* settings = nullptr;
   Log* log = nullptr;
   const Clock* clock = nullptr;
-  HealthState* health = nullptr;  // is told what the instance serves
+  HealthState* health = nullptr;  // receives the states that the instance serves
   // Called once, on any thread, when the data directory fails: nothing that was committed is lost,
   // but nothing more can be. Must end the process, or refuse all calls from then on.
   std::function<void(const absl::Status&)> on_store_failure;
@@ -35,6 +35,8 @@ class Instance {
   // Creates the engine, checks it against the oracle, loads the collections, and serves. Returns
   // kClean, or the reason why the instance cannot serve, which is logged. Call it once.
   ExitCode Boot(const EngineFactory& make_engine);
+  // Returns the error for which Boot did not return kClean.
+  const absl::Status& failure() const { return failure_; }
 
   ServerState& state() { return state_; }
   NearfieldService& service() { return service_; }
@@ -58,6 +60,7 @@ class Instance {
   const Clock* const clock_;
   ServerState state_;
   LocalService service_;
+  absl::Status failure_;
   std::shared_ptr<DeviceMonitor> monitor_;
 };
 

@@ -102,11 +102,12 @@ Server::Server(const Settings* settings, Log* log, const Clock* clock)
     : settings_(settings),
       log_(log),
       clock_(clock),
-      instance_({.settings = settings,
-                 .log = log,
-                 .clock = clock,
-                 .health = &health_,
-                 .on_store_failure = [log](const absl::Status& status) { LeaveStore(status, log); }}),
+      instance_(
+          {.settings = settings,
+           .log = log,
+           .clock = clock,
+           .health = &health_,
+           .on_store_failure = [log](const absl::Status& status) { LeaveStore(status, log); }}),
       retrieval_(GrpcBase()),
       ingest_(GrpcBase(), settings->request_bytes_max.value()),
       admin_(GrpcBase()) {}

@@ -57,9 +57,7 @@ class Server {
   NearfieldService& service() { return instance_.service(); }
 
  private:
-  ServiceBase GrpcBase() {
-    return {.service = &service(), .requests = &state().ledger().requests};
-  }
+  ServiceBase GrpcBase() { return {.service = &service(), .requests = &state().ledger().requests}; }
   // Accepts connections from now on and passes them to gRPC.
   void StartAccepting(std::unique_ptr<ListenSockets> sockets);
   // Returns false if calls did not end within `wait` after they were cancelled.

@@ -166,8 +166,7 @@ grpc::ServerUnaryReactor* HealthService::AnswerCheck(grpc::CallbackServerContext
     return reactor;
   }
   const absl::Status status = Answer(*request, response);
-  reactor->Finish(
-      {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())});
+  reactor->Finish({static_cast<grpc::StatusCode>(status.code()), std::string(status.message())});
   return reactor;
 }
 

@@ -48,7 +48,10 @@ LAYERS: dict[str, frozenset[str]] = {
         "server/calls": "engine/include engine/base server/convert server/scheduler server/attributes server/audit server/collections server/config "
         "server/telemetry server/edge/accept_counts.h proto",
         "server/service": "engine/base server/calls server/convert server/scheduler/memory_ledger.h proto",
-        "server/process": "engine/include engine/base server/attributes server/audit server/config server/convert server/scheduler "
+        "server/instance": "engine/include engine/base server/audit server/calls server/collections server/config server/scheduler "
+        "server/store server/telemetry",
+        "server/library": "engine/include engine/base server/calls server/config server/convert server/instance server/telemetry proto",
+        "server/process": "engine/include engine/base server/attributes server/audit server/config server/convert server/instance server/scheduler "
         "server/collections server/store server/calls server/service server/edge server/telemetry proto",
         "client/cpp": "client/formats/text.h client/formats/utf8.h client/formats/status_macros.h proto",
         "client/formats": "client/cpp client/value_text",
@@ -58,7 +61,7 @@ LAYERS: dict[str, frozenset[str]] = {
         "tests": "engine engine/include engine/base engine/score engine/bound engine/backend engine/corpus engine/search "
         "engine/plan engine/cpu engine/oracle engine/topk engine/gpu engine/gpu/memory engine/gpu/runtime engine/gpu/kernels "
         "server/config server/convert server/scheduler server/store server/attributes server/audit server/collections "
-        "server/process server/edge server/telemetry server/calls server/service client/cpp client/formats client/command_line client/value_text client/cli proto",
+        "server/instance server/library server/process server/edge server/telemetry server/calls server/service client/cpp client/formats client/command_line client/value_text client/cli proto",
     }.items()
 }
 
@@ -78,7 +81,7 @@ RPC_FREE_FOLDERS = (
     "engine/", "server/config/", "server/scheduler/", "server/attributes/", "server/collections/", "server/audit/", "server/store/"
 )
 # Folders that use the messages but know no transport.
-GRPC_FREE_FOLDERS = ("server/calls/", "server/convert/")
+GRPC_FREE_FOLDERS = ("server/calls/", "server/convert/", "server/instance/", "server/library/")
 
 
 def layer_of(path: str) -> str | None:

@@ -1,0 +1,208 @@
+// The functions of nearfield.h.
+#include <google/protobuf/stubs/logging.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/convert/error_details.h"
+#include "server/library/folder.h"
+#include "server/library/handles.h"
+#include "server/library/methods.h"
+#include "server/library/nearfield.h"
+
+namespace nearfield::server {
+namespace {
+
+// A stream and the folder that it uses.
+struct OpenStream {
+  std::shared_ptr<Folder> folder;
+  std::shared_ptr<Stream> stream;
+};
+
+// The bytes of a reply.
+struct ReplyBytes {
+  std::string data;
+  ErrorDetails error;
+  std::string request_id;
+};
+
+// They live as long as the process: other threads may still call while it exits.
+Handles<Folder>& Folders() {
+  static auto* const folders = new Handles<Folder>;
+  return *folders;
+}
+Handles<OpenStream>& Streams() {
+  static auto* const streams = new Handles<OpenStream>;
+  return *streams;
+}
+
+// Fills the reply with the end of a call of `folder`, which may be null. Returns its code.
+int32_t SetReply(const Folder* folder, CallEnd end, std::string data, nf_reply* reply) {
+  // For callers of a server that ends, the service reports that they may try again.
+  if (absl::IsUnavailable(end.status) && folder != nullptr && folder->closing()) {
+    end.status = absl::CancelledError("the data directory was closed during the call");
+    end.retry_after_ms.reset();
+  }
+  auto* const bytes = new ReplyBytes{.data = std::move(data),
+                                     .error = DetailsOf(end.status, end.retry_after_ms),
+                                     .request_id = std::move(end.request_id)};
+  *reply = {.code = static_cast<int32_t>(end.status.code()),
+            .has_message = 0,
+            .data = bytes->data.data(),
+            .size = bytes->data.size(),
+            .message = bytes->error.message.c_str(),
+            .details = bytes->error.details.data(),
+            .details_size = bytes->error.details.size(),
+            .request_id = bytes->request_id.c_str(),
+            .retry_after_ms = end.retry_after_ms.value_or(-1),
+            .owner = bytes};
+  return reply->code;
+}
+
+int32_t SetError(absl::Status status, nf_reply* reply) {
+  return SetReply(nullptr, {.status = std::move(status), .request_id = {}, .retry_after_ms = {}},
+                  "", reply);
+}
+
+CallFacts FactsOf(const nf_options* options, bool waits) {
+  CallFacts facts;
+  facts.peer = "in-process";
+  facts.waits = waits;
+  if (options == nullptr) return facts;
+  if (options->caller != nullptr) facts.caller_name = options->caller;
+  if (options->request_id != nullptr) facts.request_id = options->request_id;
+  if (options->timeout_us > 0) {
+    facts.deadline =
+        std::chrono::system_clock::now() + std::chrono::microseconds(options->timeout_us);
+  }
+  return facts;
+}
+
+// A call that was found by its handle and name.
+struct Target {
+  std::shared_ptr<Folder> folder;
+  const Method* method = nullptr;
+};
+
+// Errors: Cancelled (no such handle), FailedPrecondition (a forked process), Unimplemented.
+absl::Status Find(uint64_t handle, const char* path, bool unary, Target* target) {
+  target->folder = Folders().Find(handle);
+  if (target->folder == nullptr) return absl::CancelledError("the data directory is not open");
+  if (target->folder->forked()) {
+    return absl::FailedPreconditionError(
+        "this process was forked after the data directory was opened: open it after the fork, in "
+        "one process");
+  }
+  target->method = FindMethod(path);
+  if (target->method != nullptr && unary == (target->method->call != nullptr)) {
+    return absl::OkStatus();
+  }
+  return absl::UnimplementedError(
+      absl::StrCat("method: no ", unary ? "unary method " : "method with streams ", path));
+}
+
+}  // namespace
+}  // namespace nearfield::server
+
+using nearfield::server::CallEnd;
+using nearfield::server::Folder;
+using nearfield::server::Folders;
+using nearfield::server::OpenStream;
+using nearfield::server::Stream;
+using nearfield::server::Streams;
+using nearfield::server::Target;
+
+uint32_t nf_abi_version() { return NF_ABI_VERSION; }
+
+const char* nf_version() { return NEARFIELD_VERSION; }
+
+int32_t nf_open(const char* settings, nf_server* server, nf_reply* reply) {
+  // Clients can cause these messages with texts that are not UTF-8.
+  google::protobuf::SetLogHandler(nullptr);
+  *server = 0;
+  auto folder = Folder::Open(settings);
+  if (!folder.ok()) return nearfield::server::SetError(folder.status(), reply);
+  *server = Folders().Add(*std::move(folder));
+  return nearfield::server::SetError(absl::OkStatus(), reply);
+}
+
+void nf_close(nf_server server) {
+  const std::shared_ptr<Folder> folder = Folders().Take(server);
+  if (folder == nullptr) return;
+  if (folder->forked()) {
+    // Its threads are those of the other process: they cannot be joined here.
+    new std::shared_ptr<Folder>(folder);
+    return;
+  }
+  folder->Close();
+}
+
+int32_t nf_call(nf_server server, const char* method, const void* request, size_t size,
+                const nf_options* options, nf_reply* reply) {
+  Target target;
+  const absl::Status found = nearfield::server::Find(server, method, /*unary=*/true, &target);
+  if (!found.ok()) return nearfield::server::SetError(found, reply);
+  std::string response;
+  CallEnd end = target.method->call(target.folder.get(), {request, size},
+                                    nearfield::server::FactsOf(options, /*waits=*/true), &response);
+  return nearfield::server::SetReply(target.folder.get(), std::move(end), std::move(response),
+                                     reply);
+}
+
+int32_t nf_begin(nf_server server, const char* method, const void* request, size_t size,
+                 const nf_options* options, nf_stream* stream, nf_reply* reply) {
+  *stream = 0;
+  Target target;
+  absl::Status status = nearfield::server::Find(server, method, /*unary=*/false, &target);
+  if (!status.ok()) return nearfield::server::SetError(status, reply);
+  const std::shared_ptr<Stream> made = target.method->make_stream(
+      target.folder.get(), nearfield::server::FactsOf(options, /*waits=*/false));
+  status = target.folder->Enter(made);
+  if (!status.ok()) return nearfield::server::SetError(status, reply);
+  target.method->start(target.folder.get(), {request, size}, made.get());
+  if (target.folder->closing()) made->Release();  // Close came before the start
+  *stream = Streams().Add(
+      std::make_shared<OpenStream>(OpenStream{.folder = std::move(target.folder), .stream = made}));
+  return nearfield::server::SetError(absl::OkStatus(), reply);
+}
+
+int32_t nf_send(nf_stream stream, const void* request, size_t size) {
+  const std::shared_ptr<OpenStream> open = Streams().Find(stream);
+  return open != nullptr && open->stream->Send(request, size) ? 1 : 0;
+}
+
+int32_t nf_receive(nf_stream stream, nf_reply* reply) {
+  const std::shared_ptr<OpenStream> open = Streams().Find(stream);
+  if (open == nullptr) {
+    nearfield::server::SetError(absl::CancelledError("the stream is not open"), reply);
+    return 0;
+  }
+  std::string message;
+  const bool received = open->stream->Receive(&message);
+  CallEnd end;
+  if (!received) end = open->stream->AwaitEnd();
+  nearfield::server::SetReply(open->folder.get(), std::move(end), std::move(message), reply);
+  reply->has_message = received ? 1 : 0;
+  return reply->has_message;
+}
+
+void nf_cancel(nf_stream stream) {
+  const std::shared_ptr<OpenStream> open = Streams().Find(stream);
+  if (open != nullptr) open->stream->Cancel();
+}
+
+void nf_end(nf_stream stream) {
+  const std::shared_ptr<OpenStream> open = Streams().Take(stream);
+  if (open == nullptr || open->folder->forked()) return;
+  open->stream->Cancel();
+  open->stream->Release();
+  open->folder->Leave(open->stream);
+}
+
+void nf_free(nf_reply* reply) {
+  delete static_cast<nearfield::server::ReplyBytes*>(reply->owner);
+  *reply = {};
+}
