@@ -89,7 +89,7 @@ def open_lancedb(rows: np.ndarray, folder: Path) -> Search:
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(rows.reshape(-1)), rows.shape[1])
     data = pa.table({"id": pa.array(np.arange(len(rows))), "vector": vectors})
     table = lancedb.connect(str(folder / "lance")).create_table("docs", data)
-    return lambda query: table.search(query).metric("dot").limit(K).select(["id"]).to_arrow()["id"].to_numpy()
+    return lambda query: table.search(query).metric("dot").limit(K).select(["id", "_distance"]).to_arrow()["id"].to_numpy()
 
 
 def open_chroma(rows: np.ndarray, folder: Path) -> Search:
