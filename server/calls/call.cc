@@ -38,6 +38,7 @@ Call::Call(ServerState* state, CallContext* context, const char* method)
   record.peer = facts.peer;
   if (refusal_.ok()) refusal_ = CheckCallerName(facts.caller_name);
   caller_ = CallerOf(facts);
+  if (facts.waits) waiting_thread_ = std::this_thread::get_id();
   if (facts.deadline.has_value()) {
     const auto left = *facts.deadline - std::chrono::system_clock::now();
     if (left <= kDeadlineMax) deadline_ = begin_ + left;

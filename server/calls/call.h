@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -41,6 +42,8 @@ class Call {
   std::optional<TimePoint> deadline() const { return deadline_; }
   // Returns the name under which the call gets its share of the device.
   const std::string& caller() const { return caller_; }
+  // Returns the thread that waits for the end of the call (CallFacts::waits); else no thread.
+  std::thread::id waiting_thread() const { return waiting_thread_; }
   const CancelFlag& cancelled() const { return cancelled_; }
   // Returns whether the call was cancelled or its deadline has passed.
   bool Dead() const;
@@ -63,6 +66,7 @@ class Call {
   const TimePoint begin_;
   std::optional<TimePoint> deadline_;
   std::string caller_;
+  std::thread::id waiting_thread_;
   const CancelFlag cancelled_ = MakeCancelFlag();
   const LiveCalls::Place live_;
   absl::Status refusal_;

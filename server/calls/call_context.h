@@ -20,6 +20,9 @@ struct CallFacts {
   std::string caller_name;  // as the caller sent it; may be empty
   std::string peer;         // address of the caller: "ipv4:127.0.0.1:51234"
   std::optional<std::chrono::system_clock::time_point> deadline;
+  // The thread that begins the call does nothing else until the call ends, so a search may use it
+  // for its pass.
+  bool waits = false;
   // Not OK: the transport refuses the call, which then only ends with it. GetLimits is answered.
   absl::Status status;
 };

@@ -133,6 +133,7 @@ absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending
   ticket.caller = call.caller();
   ticket.deadline = AnswerBy(call, pending->begin);
   ticket.cancelled = call.cancelled();
+  ticket.waiting_thread = call.waiting_thread();
   ABSL_RETURN_IF_ERROR(
       pending->attributes.Begin(request, named.attributes.get(), &call.state()->clock(), &ticket));
   pending->parts = ticket.request.parts;
@@ -345,7 +346,7 @@ absl::Status Start(const std::shared_ptr<Pending>& pending) {
   ticket.done = [pending](absl::StatusOr<SearchReply> answer) {
     OnAnswer(pending, std::move(answer));
   };
-  return pending->core->queue.Push(std::move(ticket));
+  return pending->core->engine_thread.Push(std::move(ticket));
 }
 
 // Continues after the rows to search are known. `status`: the error if they are not.

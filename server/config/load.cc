@@ -254,4 +254,11 @@ absl::StatusOr<LoadOutcome> LoadSettings(int argc, const char* const* argv,
   return outcome;
 }
 
+absl::Status LoadSettingsText(const std::string& place, const std::string& text, Settings* settings,
+                              const HostMachine& machine) {
+  ABSL_ASSIGN_OR_RETURN(const auto values, ParseConfigFile(place, text, *settings));
+  ABSL_RETURN_IF_ERROR(Resolve(values, {}, {}, settings));
+  return FinalizeSettings(machine, settings).status();
+}
+
 }  // namespace nearfield::server

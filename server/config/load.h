@@ -33,4 +33,9 @@ absl::StatusOr<LoadOutcome> LoadSettings(int argc, const char* const* argv,
                                          const Environment& environment, Settings* settings,
                                          const HostMachine& machine = ThisMachine());
 
+// Fills `settings` from `text`, lines as in a configuration file, which messages call `place`.
+// Reads neither the environment nor a file. Called once. Errors: InvalidArgument, as LoadSettings.
+absl::Status LoadSettingsText(const std::string& place, const std::string& text, Settings* settings,
+                              const HostMachine& machine = ThisMachine());
+
 }  // namespace nearfield::server

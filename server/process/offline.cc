@@ -66,11 +66,6 @@ absl::Status Describe(const std::string& dir, bool verify) {
 
 }  // namespace
 
-absl::Status MakeDefaultParent(const Settings& settings) {
-  if (settings.data_dir.source() != SettingSource::kDefault) return absl::OkStatus();
-  return store::MakeParents(settings.data_dir.value());
-}
-
 ExitCode CheckDataDir(const std::string& dir) {
   const absl::Status checked = Describe(dir, /*verify=*/true);
   return checked.ok() ? ExitCode::kClean : Failed("the check failed", checked);

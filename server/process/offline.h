@@ -4,15 +4,9 @@
 
 #include <string>
 
-#include "absl/status/status.h"
 #include "server/config/exit_code.h"
-#include "server/config/settings.h"
 
 namespace nearfield::server {
-
-// Makes the directories above the default data directory, such as ~/.local/share, durably. A
-// directory that the operator names must have its parent.
-absl::Status MakeDefaultParent(const Settings& settings);
 
 // Reads and checks everything in the directory, and prints its contents. Like every start, removes
 // data that was never committed.

@@ -24,8 +24,8 @@
 #include "server/config/load.h"
 #include "server/config/reload.h"
 #include "server/edge/descriptor_limit.h"
+#include "server/instance/default_parent.h"
 #include "server/process/demo.h"
-#include "server/process/device_monitor.h"
 #include "server/process/memory_exit.h"
 #include "server/process/offline.h"
 #include "server/process/server.h"
@@ -146,7 +146,6 @@ ExitCode Serve(const EngineFactory& make_engine, const std::function<void()>& on
     const ExitCode code = server->Boot(make_engine);
     events->Post({.kind = Event::Kind::kBooted, .boot_code = code});
   });
-  std::shared_ptr<DeviceMonitor> monitor;
   while (true) {
     const Event event = events->Wait();
     if (event.kind == Event::Kind::kLost) LeaveLostDevice(server, log);
@@ -158,14 +157,8 @@ ExitCode Serve(const EngineFactory& make_engine, const std::function<void()>& on
         return event.boot_code;
       }
       ServingBegins();
-      monitor = std::make_shared<DeviceMonitor>(
-          server->state().core()->engine.get(), [events, log](const absl::Status& why) {
-            log->Write(LogLevel::kError, "the device is lost", {{"error", why.ToString()}});
-            events->Post({.kind = Event::Kind::kLost});
-          });
-      server->state().SetSuspicionListener([weak = std::weak_ptr(monitor)] {
-        if (const auto held = weak.lock(); held != nullptr) held->LookNow();
-      });
+      server->instance().WatchDevice(
+          [events](const absl::Status& /*why*/) { events->Post({.kind = Event::Kind::kLost}); });
       log->Write(LogLevel::kInfo, absl::StrCat("serving on ", server->address()));
       on_serving();
       continue;
@@ -178,8 +171,7 @@ ExitCode Serve(const EngineFactory& make_engine, const std::function<void()>& on
       }
       boot.join();  // it serves already: wait for its last steps
     }
-    server->state().SetSuspicionListener(nullptr);
-    monitor = nullptr;
+    server->instance().StopWatching();
     return Drain(server, log);
   }
 }

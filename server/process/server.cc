@@ -89,14 +89,25 @@ void SetLimits(const Settings& settings, grpc::ServerBuilder* builder) {
                               kClientPingMsMin);
 }
 
+[[noreturn]] void LeaveStore(const absl::Status& status, Log* log) {
+  log->Write(LogLevel::kError, "the data directory failed: the process ends, nothing is lost",
+             {{"error", status.ToString()}});
+  log->Flush();
+  _exit(static_cast<int>(ExitCode::kStorage));
+}
+
 }  // namespace
 
 Server::Server(const Settings* settings, Log* log, const Clock* clock)
     : settings_(settings),
       log_(log),
       clock_(clock),
-      state_(settings, log, clock),
-      service_(&state_, [this] { health_.Refresh(); }),
+      instance_(
+          {.settings = settings,
+           .log = log,
+           .clock = clock,
+           .health = &health_,
+           .on_store_failure = [log](const absl::Status& status) { LeaveStore(status, log); }}),
       retrieval_(GrpcBase()),
       ingest_(GrpcBase(), settings->request_bytes_max.value()),
       admin_(GrpcBase()) {}
@@ -145,7 +156,7 @@ void Server::StartAccepting(std::unique_ptr<ListenSockets> sockets) {
     handover->HandleNewConnection(&connection);
   };
   acceptor_ = std::make_unique<Acceptor>(std::move(sockets), std::move(options), log_);
-  state_.SetConnectionCounts([this] { return acceptor_->counts(); });
+  state().SetConnectionCounts([this] { return acceptor_->counts(); });
 }
 
 std::string Server::address() const {
@@ -172,25 +183,16 @@ bool Server::StopGrpc(milliseconds wait) {
   return true;
 }
 
-bool Server::DeviceLost() {
-  const Core* core = state_.core();
-  if (core == nullptr) return false;
-  const absl::Status health = core->engine->Health();
-  if (health.ok()) return false;
-  log_->Write(LogLevel::kError, "the device is lost", {{"error", health.ToString()}});
-  return true;
-}
-
 ExitCode Server::Drain() {
   health_.SetServing(false);
   const TimePoint begin = clock_->Now();
   acceptor_->Stop();
-  state_.Drain();
-  const bool idle = state_.WaitIdle(milliseconds(settings_->drain_ms.value()));
+  state().Drain();
+  const bool idle = state().WaitIdle(milliseconds(settings_->drain_ms.value()));
   if (!idle) log_->Write(LogLevel::kWarning, "calls still in flight after drain_ms are cancelled");
-  state_.live_calls().Cancel();
-  state_.WaitIdle(kOwnEndWait);
-  if (DeviceLost()) {
+  state().live_calls().Cancel();
+  state().WaitIdle(kOwnEndWait);
+  if (instance_.DeviceLost()) {
     Fail();
     return ExitCode::kDeviceLost;
   }
@@ -201,23 +203,23 @@ ExitCode Server::Drain() {
   const auto wait = [&] {
     return std::chrono::duration_cast<milliseconds>(latest - clock_->Now());
   };
-  const bool ended = StopGrpc(wait() - kLastWordsWait) && state_.WaitIdle(wait());
-  if (DeviceLost()) {
-    state_.AbandonCore();
+  const bool ended = StopGrpc(wait() - kLastWordsWait) && state().WaitIdle(wait());
+  if (instance_.DeviceLost()) {
+    state().AbandonCore();
     return ExitCode::kDeviceLost;
   }
   if (!ended) return ExitCode::kFailure;
-  state_.DestroyCore();
-  return state_.distrusted() ? ExitCode::kSelfTest : ExitCode::kClean;
+  state().DestroyCore();
+  return state().distrusted() ? ExitCode::kSelfTest : ExitCode::kClean;
 }
 
 void Server::Fail() {
   health_.SetServing(false);
   acceptor_->Stop();
-  state_.Lose();
-  state_.WaitIdle(kLostWait);
+  state().Lose();
+  state().WaitIdle(kLostWait);
   StopGrpc(kLostWait);
-  state_.AbandonCore();
+  state().AbandonCore();
 }
 
 }  // namespace nearfield::server

@@ -8,13 +8,10 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "server/calls/local_service.h"
-#include "server/calls/server_state.h"
 #include "server/config/exit_code.h"
 #include "server/config/settings.h"
 #include "server/edge/acceptor.h"
-#include "server/process/engine_factory.h"
+#include "server/instance/instance.h"
 #include "server/service/grpc_services.h"
 #include "server/service/health_service.h"
 #include "server/telemetry/log.h"
@@ -39,9 +36,8 @@ class Server {
   int port() const { return port_; }
   AcceptCounts connections() const { return acceptor_->counts(); }
 
-  // Creates the engine, checks it against the oracle, loads the collections, and serves. Returns
-  // kClean, or the reason why the process must end.
-  ExitCode Boot(const EngineFactory& make_engine);
+  // Boots the instance. Returns kClean, or the reason why the process must end.
+  ExitCode Boot(const EngineFactory& make_engine) { return instance_.Boot(make_engine); }
 
   // Ends the server. Reports NOT_SERVING, then refuses new connections and calls, then waits up to
   // drain_ms for calls in flight and cancels the rest. With the default drain_ms all of this takes
@@ -55,29 +51,22 @@ class Server {
   // calls in flight a short time to end with an error. Does not use the engine.
   void Fail();
 
-  ServerState& state() { return state_; }
+  Instance& instance() { return instance_; }
+  ServerState& state() { return instance_.state(); }
   // Returns the service that the port adapts, for callers in this process.
-  NearfieldService& service() { return service_; }
+  NearfieldService& service() { return instance_.service(); }
 
  private:
-  ServiceBase GrpcBase() { return {.service = &service_, .requests = &state_.ledger().requests}; }
-  // These return kClean, or log the reason why the process must end.
-  ExitCode OpenStore(std::unique_ptr<store::Store>* opened);
-  ExitCode MakeEngine(const EngineFactory& make_engine, std::unique_ptr<Engine>* made);
-  absl::Status LoadCollections(Core* core);
+  ServiceBase GrpcBase() { return {.service = &service(), .requests = &state().ledger().requests}; }
   // Accepts connections from now on and passes them to gRPC.
   void StartAccepting(std::unique_ptr<ListenSockets> sockets);
   // Returns false if calls did not end within `wait` after they were cancelled.
   bool StopGrpc(std::chrono::milliseconds wait);
-  // Returns true if the engine exists and reports that its device is lost.
-  bool DeviceLost();
-
   const Settings* const settings_;
   Log* const log_;
   const Clock* const clock_;
-  ServerState state_;
   HealthService health_;
-  LocalService service_;
+  Instance instance_;
   RetrievalService retrieval_;
   IngestService ingest_;
   AdminService admin_;

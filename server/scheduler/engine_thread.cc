@@ -4,6 +4,8 @@
 #include <memory>
 #include <utility>
 
+#include "engine/base/status_macros.h"
+
 namespace nearfield::server {
 namespace {
 
@@ -31,6 +33,16 @@ EngineThread::~EngineThread() {
   queue_->Close();
   thread_.join();
   watcher_.join();
+}
+
+absl::Status EngineThread::Push(SearchTicket ticket) {
+  if (ticket.waiting_thread != std::this_thread::get_id()) return queue_->Push(std::move(ticket));
+  ABSL_ASSIGN_OR_RETURN(SearchTickets batch, queue_->PushOrTake(std::move(ticket)));
+  if (batch.empty()) return absl::OkStatus();  // queued
+  Pass pass = RunPass(base_, std::move(batch));
+  queue_->RecordPass(ExactMicrosBetween(pass.begin, pass.end), pass.result.ok());
+  AnswerPass(*base_.clock, std::move(pass));
+  return absl::OkStatus();
 }
 
 void EngineThread::Loop() {

@@ -3,13 +3,14 @@
 
 #include <thread>
 
+#include "absl/status/status.h"
 #include "server/scheduler/batch_runner.h"
 #include "server/scheduler/search_queue.h"
 #include "server/scheduler/worker_pool.h"
 
 namespace nearfield::server {
 
-// Runs the passes of one engine on three threads.
+// Runs the passes of one engine on three threads, and on those of callers that wait (Push).
 // The engine thread takes batches and runs them. It answers a small pass, or one after which
 // nothing waits, by itself, which saves a thread switch. While more searches wait, a second thread
 // answers large passes, so that the engine thread takes the next batch immediately. A third thread
@@ -20,6 +21,12 @@ class EngineThread {
   EngineThread(const PassBase& base, SearchQueue* queue);
   // Closes the queue and waits for the running pass and its answers.
   ~EngineThread();
+
+  // Queues the ticket, as SearchQueue::Push. If this is the waiting thread of the ticket, the
+  // engine is idle and no search waits, this thread runs the pass, which saves two thread switches,
+  // and has called `done` when it returns. Admission, limits and the learned times are the same.
+  // Requires: this object lives until Push returns.
+  absl::Status Push(SearchTicket ticket);
 
  private:
   void Loop();

@@ -82,13 +82,23 @@ SearchQueue::SearchQueue(const SearchQueueLimits& limits, const Clock* clock)
 
 SearchQueue::~SearchQueue() { Close(); }
 
-absl::Status SearchQueue::Push(SearchTicket ticket) {
+absl::Status SearchQueue::Push(SearchTicket ticket) { return Add(std::move(ticket), nullptr); }
+
+absl::StatusOr<SearchTickets> SearchQueue::PushOrTake(SearchTicket ticket) {
+  SearchTickets taken;
+  ABSL_RETURN_IF_ERROR(Add(std::move(ticket), &taken));
+  return taken;
+}
+
+absl::Status SearchQueue::Add(SearchTicket ticket, SearchTickets* taken) {
   ticket.queued = clock_->Now();
   ABSL_RETURN_IF_ERROR(CheckAlive(ticket, ticket.queued));
   PendingSearch entry = EntryOf(std::move(ticket));
   const std::shared_ptr<const Collection>& collection = entry.ticket->request.collection;
   SearchTickets dead;
+  SearchTickets expired;
   absl::Status status;
+  bool wake_taker = false;
   bool wake_watcher = false;
   {
     MutexLock lock(mutex_);
@@ -104,11 +114,18 @@ absl::Status SearchQueue::Push(SearchTicket ticket) {
     }
     if (closed_) return Closed();
     status = Insert(&entry, latency, &dead);
+    wake_taker = status.ok();
     wake_watcher = status.ok() && watcher_asleep_ && running_.has_value();
+    if (status.ok() && taken != nullptr && !running_.has_value() && pending_.requests() == 1) {
+      *taken = TakeFormed(&expired);
+      caller_runs_ = !taken->empty();
+      wake_taker = false;
+    }
   }
-  if (status.ok()) arrived_.NotifyOne();
+  if (wake_taker) arrived_.NotifyOne();
   if (wake_watcher) overdue_.NotifyOne();
   if (!dead.empty()) Answer(dead);
+  if (!expired.empty()) Answer(expired);
   return status;
 }
 
@@ -198,10 +215,8 @@ SearchTickets SearchQueue::Take() {
     bool wake_watcher = false;
     {
       MutexLock lock(mutex_);
-      if (!closed_ && pending_.empty()) {
-        EndPass(std::nullopt, false);
-        while (!closed_ && pending_.empty()) arrived_.Wait(lock);
-      }
+      if (!closed_ && pending_.empty() && !caller_runs_) EndPass(std::nullopt, false);
+      while (!closed_ && (pending_.empty() || caller_runs_)) arrived_.Wait(lock);
       if (closed_) return {};
       tickets = TakeFormed(&dead);
       wake_watcher = watcher_asleep_ && !pending_.empty();
@@ -224,8 +239,13 @@ SearchTickets SearchQueue::TryTake() {
 }
 
 void SearchQueue::RecordPass(double pass_us, bool complete) {
-  const MutexLock lock(mutex_);
-  EndPass(pass_us, complete);
+  bool wake_taker = false;
+  {
+    const MutexLock lock(mutex_);
+    EndPass(pass_us, complete);
+    wake_taker = std::exchange(caller_runs_, false) && !pending_.empty();
+  }
+  if (wake_taker) arrived_.NotifyOne();
 }
 
 // Learns from the time of a pass. If its searches have scans of their own, the scan that they share

@@ -7,6 +7,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "engine/base/mutex.h"
 #include "server/scheduler/batch_former.h"
 #include "server/scheduler/clock.h"
@@ -49,6 +50,11 @@ class SearchQueue {
   // missed), DeadlineExceeded or Cancelled (already expired or cancelled), Unavailable (closed).
   absl::Status Push(SearchTicket ticket);
 
+  // As Push, but if no pass runs and no other search waits, returns the ticket instead of queueing
+  // it: the caller runs its pass, then calls RecordPass. Until then Take blocks. Returns no tickets
+  // if the ticket was queued.
+  absl::StatusOr<SearchTickets> PushOrTake(SearchTicket ticket);
+
   // Returns tickets that can share one device pass, chosen by BatchFormer. Their pass runs until
   // RecordPass or the next Take. Dead tickets found on the way are answered and dropped. Blocks
   // until a ticket waits, but never waits for a fuller batch. Returns no tickets if the queue is
@@ -72,6 +78,8 @@ class SearchQueue {
   int64_t waiting_bytes() const;
 
  private:
+  // Push, if `taken` is null, or PushOrTake.
+  absl::Status Add(SearchTicket ticket, SearchTickets* taken);
   // Moves the entry to the waiting ones, unless it is refused. Tickets found dead on the way move
   // to `dead`.
   absl::Status Insert(PendingSearch* entry, const std::shared_ptr<LatencyModel>& latency,
@@ -107,6 +115,7 @@ class SearchQueue {
   BatchFormer former_ ABSL_GUARDED_BY(mutex_);
   FormedBatch formed_ ABSL_GUARDED_BY(mutex_);  // the running batch, without its tickets
   std::optional<RunningPass> running_ ABSL_GUARDED_BY(mutex_);
+  bool caller_runs_ ABSL_GUARDED_BY(mutex_) = false;  // the running pass is one of PushOrTake
   TimePoint swept_ ABSL_GUARDED_BY(mutex_);
   bool watcher_asleep_ ABSL_GUARDED_BY(mutex_) = false;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;

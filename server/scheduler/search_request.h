@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -79,6 +80,8 @@ struct SearchTicket {
   SearchPriority priority = SearchPriority::kInteractive;
   std::optional<TimePoint> deadline;
   CancelFlag cancelled;
+  // The thread that waits for the answer and may run the pass; usually none.
+  std::thread::id waiting_thread;
   std::function<void(absl::StatusOr<SearchReply>)> done;
   // Bytes reserved for the reply; lives until `done` is called. Null: none are reserved.
   ByteAccount::Hold* reply = nullptr;

@@ -11,7 +11,8 @@
 #include <utility>
 
 #include "server/calls/nearfield_service.h"
-#include "server/service/decode.h"
+#include "server/convert/decode.h"
+#include "server/service/grpc_bytes.h"
 #include "server/service/grpc_call.h"
 
 namespace nearfield::server {
@@ -20,6 +21,8 @@ namespace nearfield::server {
 struct ServiceBase {
   NearfieldService* service = nullptr;  // answers the calls
   ByteAccount* requests = nullptr;      // reserves the memory of requests
+  // A message of a stream of requests that takes at most this is not reserved.
+  int64_t unreserved_bytes_max = 0;
 };
 
 // `Base` is a generated service. The derived service's constructor calls Register for each method.
@@ -64,14 +67,12 @@ class DecodingService : public Base {
         new grpc::internal::CallbackServerStreamingHandler<grpc::ByteBuffer, Response>(start));
   }
 
-  // As above, for a method with streams in both directions. A request that takes at most
-  // `unreserved_bytes_max` is not reserved.
+  // As above, for a method with streams in both directions.
   template <typename Request, typename Response>
   void Register(const char* name,
-                ActiveCallPtr (NearfieldService::*call)(MessageStream<Request, Response>*),
-                int64_t unreserved_bytes_max = 0) {
+                ActiveCallPtr (NearfieldService::*call)(MessageStream<Request, Response>*)) {
     const DecodeLimits limits = {.account = base_.requests,
-                                 .unreserved_bytes_max = unreserved_bytes_max};
+                                 .unreserved_bytes_max = base_.unreserved_bytes_max};
     this->MarkMethodRawCallback(Find(name).index(),
                                 new grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, Response>(
                                     [this, call, limits](grpc::CallbackServerContext* context) {
@@ -93,10 +94,10 @@ class DecodingService : public Base {
                    const Start& start) {
     auto* const reactor = new Reactor(context);
     // gRPC keeps the bytes until the end of the call, but never reads them again.
-    auto* const taken = const_cast<grpc::ByteBuffer*>(bytes);
+    GrpcBytes taken(const_cast<grpc::ByteBuffer*>(bytes));
     auto request =
-        DecodeHeld<Request>(taken, {.account = base_.requests}, CallerOf(reactor->facts()));
-    taken->Clear();
+        DecodeHeld<Request>(&taken, {.account = base_.requests}, CallerOf(reactor->facts()));
+    taken.Clear();
     reactor->Bind(request.ok()
                       ? start(reactor, *std::move(request))
                       : base_.service->Refuse(reactor, method.name().c_str(), request.status()));

@@ -9,7 +9,8 @@
 
 #include "server/calls/call_context.h"
 #include "server/calls/caller_name.h"
-#include "server/service/decode.h"
+#include "server/convert/decode.h"
+#include "server/service/grpc_bytes.h"
 
 namespace nearfield::server {
 
@@ -85,8 +86,9 @@ class GrpcMessageStream final
     auto bytes = std::make_shared<grpc::ByteBuffer>();
     bytes->Swap(&incoming_);
     return [bytes = std::move(bytes), limits = limits_, caller = CallerOf(this->facts_)] {
-      auto request = DecodeHeld<Request>(bytes.get(), limits, caller);
-      bytes->Clear();
+      GrpcBytes encoded(bytes.get());
+      auto request = DecodeHeld<Request>(&encoded, limits, caller);
+      encoded.Clear();
       return request;
     };
   }

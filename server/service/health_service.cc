@@ -1,16 +1,11 @@
 #include "server/service/health_service.h"
 
-#include <array>
-#include <cstring>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "server/convert/text.h"
-#include "server/service/decode.h"
+#include "server/service/grpc_bytes.h"
 #include "server/service/status_details.h"
 
 namespace nearfield::server {
@@ -19,21 +14,18 @@ namespace hv = ::grpc::health::v1;
 
 namespace {
 
-constexpr std::array kServices = {"", "nearfield.v1.Retrieval", "nearfield.v1.Ingest",
-                                  "nearfield.v1.Admin"};
-
 // Maximum memory of one decoded request, which holds the name of a service.
 constexpr int64_t kDecodedBytesMax = 64 * 1024;
 
-// Returns the service that the request names. Errors: those of DecodeWithin.
-absl::StatusOr<std::string> ServiceIn(const grpc::ByteBuffer* bytes) {
+// Returns the decoded request. Errors: those of DecodeWithin.
+absl::StatusOr<hv::HealthCheckRequest> RequestIn(const grpc::ByteBuffer* bytes) {
   hv::HealthCheckRequest request;
   // gRPC keeps the bytes until the end of the call, but never reads them again.
-  auto* const taken = const_cast<grpc::ByteBuffer*>(bytes);
-  const absl::Status status = DecodeWithin(kDecodedBytesMax, taken, &request);
-  taken->Clear();
+  GrpcBytes taken(const_cast<grpc::ByteBuffer*>(bytes));
+  const absl::Status status = DecodeWithin(kDecodedBytesMax, &taken, &request);
+  taken.Clear();
   if (!status.ok()) return status;
-  return request.service();
+  return request;
 }
 
 }  // namespace
@@ -129,20 +121,6 @@ HealthService::HealthService() {
 
 HealthService::~HealthService() = default;
 
-void HealthService::SetServing(bool serving) {
-  {
-    const MutexLock lock(mutex_);
-    if (shut_down_) return;
-    serving_ = serving && !withdrawn_;
-  }
-  Refresh();
-}
-
-void HealthService::SetCollections(std::function<CollectionState(const std::string& name)> look) {
-  const MutexLock lock(mutex_);
-  look_ = std::move(look);
-}
-
 void HealthService::Refresh() {
   std::vector<std::shared_ptr<HealthWatch>> watches;
   {
@@ -161,35 +139,8 @@ void HealthService::Tell(HealthWatch* watch) {
   watch->Tell(StatusOf(watch->name()), lookup);
 }
 
-hv::HealthCheckResponse::ServingStatus HealthService::StatusOf(const std::string& service) {
-  const bool of_collection = absl::StartsWith(service, kCollectionHealthPrefix);
-  if (!of_collection && !absl::c_linear_search(kServices, service))
-    return hv::HealthCheckResponse::SERVICE_UNKNOWN;
-  std::function<CollectionState(const std::string&)> look;
-  {
-    const MutexLock lock(mutex_);
-    if (!serving_) return hv::HealthCheckResponse::NOT_SERVING;
-    look = look_;
-  }
-  if (!of_collection) return hv::HealthCheckResponse::SERVING;
-  const std::string name = service.substr(std::strlen(kCollectionHealthPrefix));
-  switch (look ? look(name) : CollectionState::kUnknown) {
-    case CollectionState::kGood: return hv::HealthCheckResponse::SERVING;
-    case CollectionState::kDamaged: return hv::HealthCheckResponse::NOT_SERVING;
-    default: return hv::HealthCheckResponse::SERVICE_UNKNOWN;
-  }
-}
-
-void HealthService::Withdraw() {
-  {
-    const MutexLock lock(mutex_);
-    withdrawn_ = true;
-  }
-  SetServing(false);
-}
-
 void HealthService::Shutdown() {
-  SetServing(false);
+  Withdraw();
   std::vector<std::shared_ptr<HealthWatch>> watches;
   {
     const MutexLock lock(mutex_);
@@ -209,29 +160,23 @@ grpc::ServerUnaryReactor* HealthService::AnswerCheck(grpc::CallbackServerContext
                                                      const grpc::ByteBuffer* bytes,
                                                      hv::HealthCheckResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const absl::StatusOr<std::string> service = ServiceIn(bytes);
-  if (!service.ok()) {
-    reactor->Finish(WithDetails(service.status(), std::nullopt));
+  const absl::StatusOr<hv::HealthCheckRequest> request = RequestIn(bytes);
+  if (!request.ok()) {
+    reactor->Finish(WithDetails(request.status(), std::nullopt));
     return reactor;
   }
-  const hv::HealthCheckResponse::ServingStatus status = StatusOf(*service);
-  if (status == hv::HealthCheckResponse::SERVICE_UNKNOWN) {
-    reactor->Finish(
-        {grpc::StatusCode::NOT_FOUND, absl::StrCat("service: no service ", Quote(*service))});
-    return reactor;
-  }
-  response->set_status(status);
-  reactor->Finish(grpc::Status::OK);
+  const absl::Status status = Answer(*request, response);
+  reactor->Finish({static_cast<grpc::StatusCode>(status.code()), std::string(status.message())});
   return reactor;
 }
 
 grpc::ServerWriteReactor<hv::HealthCheckResponse>* HealthService::BeginWatch(
     const grpc::ByteBuffer* bytes) {
-  const absl::StatusOr<std::string> service = ServiceIn(bytes);
-  auto watch = std::make_shared<HealthWatch>(this, service.value_or(""));
+  const absl::StatusOr<hv::HealthCheckRequest> request = RequestIn(bytes);
+  auto watch = std::make_shared<HealthWatch>(this, request.ok() ? request->service() : "");
   watch->Start();
-  if (!service.ok()) {
-    watch->End(WithDetails(service.status(), std::nullopt));
+  if (!request.ok()) {
+    watch->End(WithDetails(request.status(), std::nullopt));
     return watch.get();
   }
   bool shut_down = false;

@@ -10,9 +10,7 @@
 
 namespace nearfield::server {
 
-// Returns the status with the details of common.proto, "Error details". The message is UTF-8 and is
-// truncated to fit a header. The details hold the same message, as libraries that decode them
-// require.
+// Returns the status with the message and the details of DetailsOf.
 grpc::Status WithDetails(const absl::Status& status, std::optional<int64_t> retry_after_ms);
 
 }  // namespace nearfield::server

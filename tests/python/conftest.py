@@ -35,6 +35,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """The library of nearfield.open is that of the build folder of the server."""
+    folder = Path(config.getoption("--server")).resolve().parents[1]
+    os.environ.setdefault("NEARFIELD_LIBRARY", str(folder / "lib" / "libnearfield.so"))
+
+
 def pytest_report_header(config: pytest.Config) -> str:
     return f"random seed {config.getoption('--seed')} (repeat with --seed)"
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -294,6 +295,64 @@ TEST_F(SearchQueueBatchingTest, TheEngineThreadTakesWhatGatheredDuringThePassBef
     for (auto& answer : answers) EXPECT_OK(answer.get());
   }
   EXPECT_THAT(script_->batch_sizes(), ElementsAre(1, 5));
+}
+
+// A search by a thread that waits runs on that thread if the device is idle. Searches that arrive
+// during its pass wait for the engine thread, which runs them as one pass.
+TEST_F(SearchQueueBatchingTest, AWaitingThreadRunsThePassOfAnIdleEngine) {
+  SteadyClock clock;
+  SearchQueue queue({}, &clock);
+  script_->search_gate.Close();
+  std::vector<std::promise<std::thread::id>> answered(6);
+  const auto ticket_of = [&](size_t number) {
+    SearchTicket ticket = Ticket("", a_);
+    ticket.done = [&answered, number](const absl::StatusOr<SearchReply>& reply) {
+      EXPECT_OK(reply.status());
+      answered[number].set_value(std::this_thread::get_id());
+    };
+    return ticket;
+  };
+  EngineThread thread(Base(clock), &queue);
+  const auto push = [&](size_t number) {
+    SearchTicket ticket = ticket_of(number);
+    ticket.waiting_thread = std::this_thread::get_id();
+    EXPECT_OK(thread.Push(std::move(ticket)));
+  };
+  std::thread caller([&] { push(0); });
+  const std::thread::id caller_id = caller.get_id();
+  script_->search_gate.AwaitArrivals(1);
+  for (size_t i = 1; i < answered.size(); ++i) push(i);
+  EXPECT_EQ(queue.waiting(), 5);
+  script_->search_gate.Open();
+  caller.join();
+  EXPECT_EQ(answered[0].get_future().get(), caller_id);
+  for (size_t i = 1; i < answered.size(); ++i) {
+    const std::thread::id id = answered[i].get_future().get();
+    EXPECT_NE(id, caller_id);
+    EXPECT_NE(id, std::this_thread::get_id());
+  }
+  EXPECT_THAT(script_->batch_sizes(), ElementsAre(1, 5));
+}
+
+TEST_F(SearchQueueBatchingTest, AWaitingThreadIsRefusedAsAnyOther) {
+  SearchQueue queue({.requests_max = 1}, &clock_);
+  SearchTicket cancelled = Ticket("cancelled", a_);
+  cancelled.cancelled->store(true);
+  EXPECT_THAT(queue.PushOrTake(std::move(cancelled)).status(), StatusIs(kCancelled));
+  ASSERT_OK(queue.Push(Ticket("first", a_)));
+  EXPECT_THAT(queue.PushOrTake(Ticket("second", a_)).status(), StatusIs(kResourceExhausted));
+  RunOne(&queue);
+  queue.RecordPass(1000);
+  const absl::StatusOr<SearchTickets> taken = queue.PushOrTake(Ticket("third", a_));
+  ASSERT_OK(taken.status());
+  EXPECT_THAT(*taken, SizeIs(1));
+  const absl::StatusOr<SearchTickets> queued = queue.PushOrTake(Ticket("fourth", a_));
+  ASSERT_OK(queued.status());
+  EXPECT_THAT(*queued, IsEmpty());
+  queue.RecordPass(1000);
+  EXPECT_EQ(queue.waiting(), 1);
+  queue.Close();
+  EXPECT_THAT(queue.PushOrTake(Ticket("fifth", a_)).status(), StatusIs(kUnavailable));
 }
 
 TEST(WorkerPoolTest, RefusesBeyondItsBoundAndRunsTheRest) {

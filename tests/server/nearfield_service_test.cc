@@ -11,7 +11,7 @@
 
 #include "nearfield/engine/engine.h"
 #include "server/calls/nearfield_service.h"
-#include "tests/server/in_process_call.h"
+#include "server/calls/waiting_call.h"
 #include "tests/server/server_fixture.h"
 #include "tests/server/store/model_store.h"
 
@@ -20,9 +20,9 @@ namespace {
 
 constexpr int kRowsCount = 300;
 
-using SearchAllInProcess = InProcessReplies<ReplyStream<pb::SearchResponse>, pb::SearchResponse>;
-using ScanInProcess = InProcessReplies<ReplyStream<pb::ScanResponse>, pb::ScanResponse>;
-using SearchStreamInProcess = InProcessMessages<pb::SearchRequest, pb::SearchResponse>;
+using SearchAllInProcess = WaitingReplies<ReplyStream<pb::SearchResponse>, pb::SearchResponse>;
+using ScanInProcess = WaitingReplies<ReplyStream<pb::ScanResponse>, pb::ScanResponse>;
+using SearchStreamInProcess = WaitingMessages<pb::SearchRequest, pb::SearchResponse>;
 
 // Returns the bytes of the replies without their times, which no two calls have in common.
 std::vector<std::string> BytesOf(std::vector<pb::SearchResponse> replies) {
@@ -35,6 +35,14 @@ std::vector<std::string> BytesOf(std::vector<pb::SearchResponse> replies) {
     bytes.push_back(reply.SerializeAsString());
   }
   return bytes;
+}
+
+// Returns the request as a transport passes it on.
+template <typename Request>
+Incoming<Request> Decoded(const Request& request) {
+  return [shared = std::make_shared<const Request>(request)] {
+    return absl::StatusOr<std::shared_ptr<const Request>>(shared);
+  };
 }
 
 class NearfieldServiceTest : public ServerFixture {
@@ -52,7 +60,7 @@ class NearfieldServiceTest : public ServerFixture {
   template <typename Request, typename Response>
   CallEnd CallInProcess(ActiveCallPtr (NearfieldService::*method)(Rpc<Request, Response>),
                         const Request& request, Response* response, CallFacts facts = {}) {
-    InProcessUnary call(std::move(facts));
+    WaitingUnary call(std::move(facts));
     call.Bind((service().*method)({&call, std::make_shared<const Request>(request), response}));
     return call.AwaitEnd();
   }
@@ -88,9 +96,9 @@ class NearfieldServiceTest : public ServerFixture {
 
   // Uploads in process. Sets `response` to the last response.
   absl::Status UploadInProcess(const std::string& name, pb::UploadResponse* response) {
-    InProcessMessages<pb::UploadRequest, pb::UploadResponse> call;
+    WaitingMessages<pb::UploadRequest, pb::UploadResponse> call;
     call.Bind(service().Upload(&call));
-    for (const pb::UploadRequest& request : Upload(name)) call.Send(&request);
+    for (const pb::UploadRequest& request : Upload(name)) call.Send(Decoded(request));
     while (call.Next(response)) {
     }
     return call.AwaitEnd().status;
@@ -213,7 +221,7 @@ TEST_F(NearfieldServiceTest, SearchStreamAnswersInOrderAsOverGrpc) {
     call.Bind(service().SearchStream(&call));
     pb::SearchResponse reply;
     for (const pb::SearchRequest& request : requests) {
-      ASSERT_TRUE(call.Send(&request));
+      ASSERT_TRUE(call.Send(Decoded(request)));
       ASSERT_TRUE(call.Next(&reply));
       in_process.push_back(reply);
     }
@@ -288,7 +296,7 @@ TEST_F(NearfieldServiceTest, CancelAndDeadlineEndACallThatWaits) {
   request.set_min_epoch(1000);
   pb::SearchResponse response;
   {
-    InProcessUnary call;
+    WaitingUnary call;
     call.Bind(
         service().Search({&call, std::make_shared<const pb::SearchRequest>(request), &response}));
     call.Cancel();

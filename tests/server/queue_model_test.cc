@@ -224,7 +224,7 @@ TEST_F(SearchQueueModelTest, ThreadsThatPushAtOnceAreAllAnsweredWhileTheEngineRu
   std::atomic<int> refused{0};
   {
     SearchQueue queue({.requests_max = 64, .batch_max = 8}, &clock);
-    const EngineThread engine_thread(Base(clock), &queue);
+    EngineThread engine_thread(Base(clock), &queue);
     std::vector<std::thread> threads;
     for (int t = 0; t < kThreads; ++t) {
       threads.emplace_back([&, t] {
@@ -233,7 +233,8 @@ TEST_F(SearchQueueModelTest, ThreadsThatPushAtOnceAreAllAnsweredWhileTheEngineRu
           ticket.caller = std::to_string(t);
           if (i % 3 == 0) ticket.deadline = clock.Now() + std::chrono::microseconds(200);
           ticket.done = [&](const absl::StatusOr<SearchReply>&) { ++answered; };
-          if (!queue.Push(std::move(ticket)).ok()) ++refused;
+          if (i % 2 == 0) ticket.waiting_thread = std::this_thread::get_id();
+          if (!engine_thread.Push(std::move(ticket)).ok()) ++refused;
         }
       });
     }

@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "tests/server/in_process_call.h"
+#include "server/calls/waiting_call.h"
 #include "tests/server/pages_fixture.h"
 
 namespace nearfield::server {
 
-using ScanInProcess = InProcessReplies<ReplyStream<pb::ScanResponse>, pb::ScanResponse>;
+using ScanInProcess = WaitingReplies<ReplyStream<pb::ScanResponse>, pb::ScanResponse>;
 
 inline constexpr size_t kPayloadBytes = 4000;  // about 260 rows in a reply
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -14,6 +15,7 @@ from nearfield._collection import AsyncCollection, Collection
 from nearfield._core import Core, Options, check_address
 from nearfield._declaration import Declaration, RowPlacement, ScanChoice, infer
 from nearfield._errors import AlreadyExists
+from nearfield._local_transport import LocalTransport
 from nearfield._proto import admin_pb2 as admin
 from nearfield._records import CollectionInfo, read_collection
 from nearfield._retry import Clock, RetryPolicy
@@ -205,6 +207,42 @@ def connect(
     read_your_writes  reads wait for this client's own writes
     """
     transport = BlockingTransport(check_address(address), _clock)
+    return _client_over(transport, timeout, caller, retry, read_your_writes)
+
+
+def open(
+    folder: str | Path | None,
+    *,
+    timeout: float = 30.0,
+    caller: str = "",
+    retry: RetryPolicy | None = None,
+    read_your_writes: bool = True,
+    _clock: Clock | None = None,
+    **settings: Any,
+) -> Client:
+    """Opens a data directory in this process, without a server; creates it if it does not exist.
+    Returns the same client as connect(), with the same answers to the bit. Needs the package
+    nearfield-native: pip install 'nearfield[local]'.
+
+    One process at a time can open a directory: a second open, or a server that uses it, fails with
+    FailedPrecondition. close() the client to release it. A client is not usable after a fork.
+
+    folder    of the data; None: in memory only
+    settings  of the server (nearfield-server --help), such as memory_bytes="1GiB", threads=8,
+              backend="cpu", snapshot_dir="..."; those of the network have no effect
+    timeout, caller, retry, read_your_writes  as in connect()
+    """
+    transport = LocalTransport(folder, settings, _clock)
+    return _client_over(transport, timeout, caller, retry, read_your_writes)
+
+
+def _client_over(
+    transport: Transport,
+    timeout: float,
+    caller: str,
+    retry: RetryPolicy | None,
+    read_your_writes: bool,
+) -> Client:
     return Client(
         AsyncClient(
             timeout=timeout,

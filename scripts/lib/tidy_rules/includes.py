@@ -36,7 +36,7 @@ LAYERS: dict[str, frozenset[str]] = {
         "engine": "engine/search engine/cpu engine/gpu engine/gpu/runtime engine/oracle engine/backend engine/corpus engine/plan engine/score engine/base "
         "engine/include",
         "server/config": "engine/include engine/base client/command_line",
-        "server/convert": "engine/include engine/base server/attributes server/audit server/collections server/scheduler/search_request.h server/scheduler/retry_hint.h "
+        "server/convert": "engine/include engine/base server/attributes server/audit server/collections server/scheduler/search_request.h server/scheduler/memory_ledger.h server/scheduler/retry_hint.h "
         "server/scheduler/pass_counter.h server/edge/accept_counts.h proto",
         "server/scheduler": "engine/include engine/base server/telemetry",
         "server/store": "engine/include engine/base",
@@ -48,7 +48,10 @@ LAYERS: dict[str, frozenset[str]] = {
         "server/calls": "engine/include engine/base server/convert server/scheduler server/attributes server/audit server/collections server/config "
         "server/telemetry server/edge/accept_counts.h proto",
         "server/service": "engine/base server/calls server/convert server/scheduler/memory_ledger.h proto",
-        "server/process": "engine/include engine/base server/attributes server/audit server/config server/convert server/scheduler "
+        "server/instance": "engine/include engine/base server/audit server/calls server/collections server/config server/scheduler "
+        "server/store server/telemetry",
+        "server/library": "engine/include engine/base server/calls server/config server/convert server/instance server/telemetry proto",
+        "server/process": "engine/include engine/base server/attributes server/audit server/config server/convert server/instance server/scheduler "
         "server/collections server/store server/calls server/service server/edge server/telemetry proto",
         "client/cpp": "client/formats/text.h client/formats/utf8.h client/formats/status_macros.h proto",
         "client/formats": "client/cpp client/value_text",
@@ -58,7 +61,7 @@ LAYERS: dict[str, frozenset[str]] = {
         "tests": "engine engine/include engine/base engine/score engine/bound engine/backend engine/corpus engine/search "
         "engine/plan engine/cpu engine/oracle engine/topk engine/gpu engine/gpu/memory engine/gpu/runtime engine/gpu/kernels "
         "server/config server/convert server/scheduler server/store server/attributes server/audit server/collections "
-        "server/process server/edge server/telemetry server/calls server/service client/cpp client/formats client/command_line client/value_text client/cli proto",
+        "server/instance server/library server/process server/edge server/telemetry server/calls server/service client/cpp client/formats client/command_line client/value_text client/cli proto",
     }.items()
 }
 
@@ -69,7 +72,8 @@ CUDA = re.compile(
     r"^(cuda|cub/|thrust/|cooperative_groups|mma\.h|nvml|nvtx|device_launch|curand|cublas|sm_\d|nv/target)"
 )
 RPC = re.compile(r"^(grpc|google/protobuf/|google/rpc/)|\.pb\.h$")
-GRPC = re.compile(r"^(grpc|grpcpp)/|\.grpc\.pb\.h$")
+# The messages of the health protocol need no gRPC.
+GRPC = re.compile(r"^(grpc/(?!health/v1/health\.pb\.h)|grpcpp/)|\.grpc\.pb\.h$")
 # Folders that may include CUDA headers, and folders that must not include those of gRPC and
 # protobuf (generated ones included).
 CUDA_FOLDERS = ("engine/gpu/", "engine/topk/", "tests/")
@@ -77,7 +81,7 @@ RPC_FREE_FOLDERS = (
     "engine/", "server/config/", "server/scheduler/", "server/attributes/", "server/collections/", "server/audit/", "server/store/"
 )
 # Folders that use the messages but know no transport.
-GRPC_FREE_FOLDERS = ("server/calls/", "server/convert/")
+GRPC_FREE_FOLDERS = ("server/calls/", "server/convert/", "server/instance/", "server/library/")
 
 
 def layer_of(path: str) -> str | None:

@@ -1,6 +1,4 @@
-#include "server/service/decode.h"
-
-#include <grpcpp/support/proto_buffer_reader.h>
+#include "server/convert/decode.h"
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
@@ -16,24 +14,24 @@ absl::Status CannotDecode(const google::protobuf::Message& message) {
 }
 
 // Returns the maximum memory of decoding `bytes`. Errors: InvalidArgument, ResourceExhausted.
-absl::StatusOr<int64_t> BytesNeeded(grpc::ByteBuffer* bytes, int64_t bytes_max,
+absl::StatusOr<int64_t> BytesNeeded(EncodedMessage* bytes, int64_t bytes_max,
                                     const char* limit_name,
                                     const google::protobuf::Message& message) {
-  grpc::ProtoBufferReader reader(bytes);
-  if (!reader.status().ok()) return CannotDecode(message);
-  const absl::StatusOr<int64_t> needed = DecodedBytesMax(message, &reader, bytes_max);
+  const auto reader = bytes->NewReader();
+  if (reader == nullptr) return CannotDecode(message);
+  const absl::StatusOr<int64_t> needed = DecodedBytesMax(message, reader.get(), bytes_max);
   if (!needed.ok()) return CannotDecode(message);
   if (*needed <= bytes_max) return needed;
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "message: ", bytes->Length(), " bytes; decoded, it may take more than ", bytes_max,
-      " bytes of memory, the limit", limit_name, ": send smaller messages"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("message: ", bytes->size(), " bytes; decoded, it may take more than ", bytes_max,
+                   " bytes of memory, the limit", limit_name, ": send smaller messages"));
 }
 
-absl::Status Parse(grpc::ByteBuffer* bytes, google::protobuf::Message* message) {
+absl::Status Parse(EncodedMessage* bytes, google::protobuf::Message* message) {
   bool decoded = false;
   {
-    grpc::ProtoBufferReader reader(bytes);
-    decoded = reader.status().ok() && message->ParseFromZeroCopyStream(&reader);
+    const auto reader = bytes->NewReader();
+    decoded = reader != nullptr && message->ParseFromZeroCopyStream(reader.get());
   }
   bytes->Clear();
   if (decoded) return absl::OkStatus();
@@ -43,7 +41,7 @@ absl::Status Parse(grpc::ByteBuffer* bytes, google::protobuf::Message* message) 
 
 }  // namespace
 
-absl::StatusOr<ByteAccount::Hold> Decode(grpc::ByteBuffer* bytes, ByteAccount* account,
+absl::StatusOr<ByteAccount::Hold> Decode(EncodedMessage* bytes, ByteAccount* account,
                                          const std::string& caller,
                                          google::protobuf::Message* message) {
   ABSL_ASSIGN_OR_RETURN(const int64_t needed,
@@ -54,7 +52,7 @@ absl::StatusOr<ByteAccount::Hold> Decode(grpc::ByteBuffer* bytes, ByteAccount* a
   return hold;
 }
 
-absl::Status DecodeWithin(int64_t bytes_max, grpc::ByteBuffer* bytes,
+absl::Status DecodeWithin(int64_t bytes_max, EncodedMessage* bytes,
                           google::protobuf::Message* message) {
   ABSL_RETURN_IF_ERROR(BytesNeeded(bytes, bytes_max, "", *message).status());
   return Parse(bytes, message);

@@ -1,4 +1,4 @@
-// Server::Boot: from a listening server to one that serves.
+// Instance::Boot: from the settings to an instance that serves.
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "server/config/memory_plan.h"
-#include "server/process/offline.h"
-#include "server/process/server.h"
-#include "server/process/start_audit.h"
+#include "server/instance/default_parent.h"
+#include "server/instance/instance.h"
+#include "server/instance/start_audit.h"
 
 namespace nearfield::server {
 namespace {
@@ -76,10 +76,11 @@ void FinishSnapshotDeletions(const std::string& dir, Log* log) {
 
 }  // namespace
 
-ExitCode Server::OpenStore(std::unique_ptr<store::Store>* opened) {
+ExitCode Instance::OpenStore(std::unique_ptr<store::Store>* opened) {
   const std::string& dir = settings_->data_dir.value();
   const bool is_new = !store::Store::IsIn(dir);
   if (const absl::Status made = MakeDefaultParent(*settings_); !made.ok()) {
+    failure_ = made;
     log_->Write(LogLevel::kError, "the default data directory cannot be made",
                 {{"data_dir", dir}, {"error", made.ToString()}});
     return absl::IsInternal(made) ? ExitCode::kStorage : ExitCode::kConfiguration;
@@ -90,14 +91,10 @@ ExitCode Server::OpenStore(std::unique_ptr<store::Store>* opened) {
   options.uploads_open_per_caller_max =
       CallerShareOf(settings_->upload_tokens_max.value(), settings_->caller_share_percent.value());
   options.upload_idle_s_max = settings_->upload_token_s.value();
-  options.on_fatal = [log = log_](const absl::Status& status) {
-    log->Write(LogLevel::kError, "the data directory failed: the process ends, nothing is lost",
-               {{"error", status.ToString()}});
-    log->Flush();
-    _exit(static_cast<int>(ExitCode::kStorage));
-  };
+  options.on_fatal = base_.on_store_failure;
   auto store = store::Store::Open(std::move(options));
   if (!store.ok()) {
+    failure_ = store.status();
     log_->Write(LogLevel::kError, "the data directory cannot be opened",
                 {{"data_dir", dir}, {"error", store.status().ToString()}});
     const bool wrong =
@@ -122,7 +119,7 @@ ExitCode Server::OpenStore(std::unique_ptr<store::Store>* opened) {
   return ExitCode::kClean;
 }
 
-absl::Status Server::LoadCollections(Core* core) {
+absl::Status Instance::LoadCollections(Core* core) {
   state_.boot_progress().Begin(BootProgress::Step::kLoading);
   const TimePoint begin = clock_->Now();
   TimePoint told = begin;
@@ -158,10 +155,11 @@ absl::Status Server::LoadCollections(Core* core) {
   return absl::OkStatus();
 }
 
-ExitCode Server::MakeEngine(const EngineFactory& make_engine, std::unique_ptr<Engine>* made) {
+ExitCode Instance::MakeEngine(const EngineFactory& make_engine, std::unique_ptr<Engine>* made) {
   absl::StatusOr<std::unique_ptr<Engine>> engine =
       MakePlannedEngine(*settings_, ThisMachine(), make_engine);
   if (!engine.ok()) {
+    failure_ = engine.status();
     log_->Write(LogLevel::kError, "the engine cannot be created",
                 {{"error", engine.status().ToString()}});
     switch (engine.status().code()) {
@@ -183,6 +181,7 @@ ExitCode Server::MakeEngine(const EngineFactory& make_engine, std::unique_ptr<En
   const TimePoint begin = clock_->Now();
   const absl::Status tested =
       (*engine)->SelfTest(static_cast<uint64_t>(settings_->self_test_seed.value()));
+  failure_ = tested;
   if (absl::IsResourceExhausted(tested)) {
     log_->Write(LogLevel::kError, "too little memory: nothing is served",
                 {{"error", tested.ToString()},
@@ -201,7 +200,7 @@ ExitCode Server::MakeEngine(const EngineFactory& make_engine, std::unique_ptr<En
   return ExitCode::kClean;
 }
 
-ExitCode Server::Boot(const EngineFactory& make_engine) {
+ExitCode Instance::Boot(const EngineFactory& make_engine) {
   std::unique_ptr<store::Store> kept;
   // A directory with data is opened first, which is quick and may refuse the start. A new one is
   // made last, so that a start that fails leaves nothing.
@@ -219,19 +218,20 @@ ExitCode Server::Boot(const EngineFactory& make_engine) {
   auto core = std::make_unique<Core>(std::move(engine), std::move(kept), *settings_, clock_, log_);
   const absl::Status loaded = LoadCollections(core.get());
   if (!loaded.ok() && !absl::IsCancelled(loaded)) {
+    failure_ = loaded;
     log_->Write(LogLevel::kError, "loading failed", {{"error", loaded.ToString()}});
     if (absl::IsResourceExhausted(loaded)) return ExitCode::kConfiguration;
     return absl::IsUnavailable(loaded) ? ExitCode::kDeviceLost : ExitCode::kFailure;
   }
-  core->audit = StartAudit(core.get(), &state_, &health_);
-  health_.SetCollections([catalog = &core->catalog](const std::string& name) {
+  core->audit = StartAudit(core.get(), &state_, base_.health);
+  base_.health->SetCollections([catalog = &core->catalog](const std::string& name) {
     const auto named = catalog->FindAny(name);
-    if (!named.ok()) return HealthService::CollectionState::kUnknown;
-    return IsReadable(**named) ? HealthService::CollectionState::kGood
-                               : HealthService::CollectionState::kDamaged;
+    if (!named.ok()) return HealthState::CollectionState::kUnknown;
+    return IsReadable(**named) ? HealthState::CollectionState::kGood
+                               : HealthState::CollectionState::kDamaged;
   });
   state_.Serve(std::move(core));
-  if (state_.phase() == ServerState::Phase::kServing) health_.SetServing(true);
+  if (state_.phase() == ServerState::Phase::kServing) base_.health->SetServing(true);
   return ExitCode::kClean;
 }
 

@@ -4,12 +4,12 @@
 #include <memory>
 
 #include "server/audit/audit.h"
+#include "server/calls/health_state.h"
 #include "server/calls/server_state.h"
-#include "server/service/health_service.h"
 
 namespace nearfield::server {
 
 // Starts the audit with the settings of `state`. All arguments outlive the audit.
-std::unique_ptr<Audit> StartAudit(Core* core, ServerState* state, HealthService* health);
+std::unique_ptr<Audit> StartAudit(Core* core, ServerState* state, HealthState* health);
 
 }  // namespace nearfield::server

@@ -1,4 +1,4 @@
-#include "server/process/device_monitor.h"
+#include "server/instance/device_monitor.h"
 
 #include <chrono>
 #include <utility>

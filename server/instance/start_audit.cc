@@ -1,4 +1,4 @@
-#include "server/process/start_audit.h"
+#include "server/instance/start_audit.h"
 
 #include <chrono>
 #include <string>
@@ -14,7 +14,7 @@ AuditOptions OptionsOf(const Settings& settings) {
                        .bytes_per_second = settings.scrub_bytes_per_second.value()}};
 }
 
-Alarm::Options AlarmOptionsOf(const Core& core, ServerState* state, HealthService* health) {
+Alarm::Options AlarmOptionsOf(const Core& core, ServerState* state, HealthState* health) {
   Alarm::Options options;
   options.server_version = NEARFIELD_VERSION;
   options.engine = core.engine->Info();
@@ -56,7 +56,7 @@ void LogScrub(Log* log, const ScrubCounts& counts) {
 
 }  // namespace
 
-std::unique_ptr<Audit> StartAudit(Core* core, ServerState* state, HealthService* health) {
+std::unique_ptr<Audit> StartAudit(Core* core, ServerState* state, HealthState* health) {
   Log* const log = state->log();
   AuditBase base;
   base.engine = core->engine.get();

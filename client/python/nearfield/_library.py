@@ -1,0 +1,153 @@
+"""libnearfield.so by ctypes: the C ABI of server/library/nearfield.h.
+
+The library comes with the package nearfield-native (pip install 'nearfield[local]'), or from a
+build folder: the environment variable NEARFIELD_LIBRARY names the file."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import grpc
+
+from nearfield._errors import DETAILS_KEY, REQUEST_ID_KEY, RETRY_AFTER_KEY
+
+ABI_VERSION = 1
+LIBRARY_VARIABLE = "NEARFIELD_LIBRARY"
+_CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
+
+
+class LibraryError(grpc.RpcError):  # type: ignore[misc]
+    """The end of a call that failed, with the methods of an error of gRPC."""
+
+    def __init__(
+        self, code: grpc.StatusCode, message: str, metadata: tuple[tuple[str, Any], ...] = ()
+    ) -> None:
+        super().__init__(message)
+        self._code = code
+        self._message = message
+        self._metadata = metadata
+
+    def code(self) -> grpc.StatusCode:
+        return self._code
+
+    def details(self) -> str:
+        return self._message
+
+    def initial_metadata(self) -> tuple[tuple[str, Any], ...]:
+        return ()
+
+    def trailing_metadata(self) -> tuple[tuple[str, Any], ...]:
+        return self._metadata
+
+
+class Reply(ctypes.Structure):
+    """nf_reply."""
+
+    _fields_ = [
+        ("code", ctypes.c_int32),
+        ("has_message", ctypes.c_int32),
+        ("data", ctypes.c_void_p),
+        ("size", ctypes.c_size_t),
+        ("message", ctypes.c_char_p),
+        ("details", ctypes.c_void_p),
+        ("details_size", ctypes.c_size_t),
+        ("request_id", ctypes.c_char_p),
+        ("retry_after_ms", ctypes.c_int64),
+        ("owner", ctypes.c_void_p),
+    ]
+
+    def bytes(self) -> bytes:
+        return ctypes.string_at(self.data, self.size)
+
+    def own_request_id(self) -> str | None:
+        return self.request_id.decode() if self.request_id else None
+
+    def metadata(self) -> tuple[tuple[str, Any], ...]:
+        """Returns the trailing metadata that the server would send."""
+        found: list[tuple[str, Any]] = []
+        if self.request_id:
+            found.append((REQUEST_ID_KEY, self.request_id.decode()))
+        if self.retry_after_ms >= 0:
+            found.append((RETRY_AFTER_KEY, str(self.retry_after_ms)))
+        if self.details_size:
+            found.append((DETAILS_KEY, ctypes.string_at(self.details, self.details_size)))
+        return tuple(found)
+
+    def error(self) -> LibraryError:
+        code = _CODES.get(self.code, grpc.StatusCode.UNKNOWN)
+        message = self.message.decode("utf-8", "replace") if self.message else ""
+        return LibraryError(code, message, self.metadata())
+
+
+class CallOptions(ctypes.Structure):
+    """nf_options."""
+
+    _fields_ = [
+        ("timeout_us", ctypes.c_int64),
+        ("caller", ctypes.c_char_p),
+        ("request_id", ctypes.c_char_p),
+    ]
+
+
+def _find() -> str:
+    named = os.environ.get(LIBRARY_VARIABLE)
+    if named:
+        return named
+    try:
+        native = importlib.import_module("nearfield_native")
+    except ImportError:
+        raise ImportError(
+            "nearfield.open() needs the package nearfield-native: pip install 'nearfield[local]'"
+        ) from None
+    return str(native.library())
+
+
+@functools.lru_cache(maxsize=1)
+def load() -> Any:
+    """Returns the library, with the types of its functions."""
+    path = _find()
+    library = ctypes.CDLL(path)
+    version = library.nf_abi_version()
+    if version != ABI_VERSION:
+        raise ImportError(
+            f"{path}: its ABI version is {version}, this package needs {ABI_VERSION}: install the"
+            " same version of nearfield and nearfield-native"
+        )
+    handle, handle_out, reply = (
+        ctypes.c_uint64,
+        ctypes.POINTER(ctypes.c_uint64),
+        ctypes.POINTER(Reply),
+    )
+    text, options = ctypes.c_char_p, ctypes.POINTER(CallOptions)
+    # c_char_p passes a bytes object without a copy, and None as null.
+    request = [text, ctypes.c_size_t]
+    for name, result, arguments in (
+        ("nf_open", ctypes.c_int32, [text, handle_out, reply]),
+        ("nf_close", None, [handle]),
+        ("nf_call", ctypes.c_int32, [handle, text, *request, options, reply]),
+        ("nf_begin", ctypes.c_int32, [handle, text, *request, options, handle_out, reply]),
+        ("nf_send", ctypes.c_int32, [handle, *request]),
+        ("nf_receive", ctypes.c_int32, [handle, reply]),
+        ("nf_cancel", None, [handle]),
+        ("nf_end", None, [handle]),
+        ("nf_free", None, [reply]),
+    ):
+        function = getattr(library, name)
+        function.restype = result
+        function.argtypes = arguments
+    return library
+
+
+@contextmanager
+def freed(library: Any, reply: Reply) -> Iterator[Reply]:
+    """Frees the bytes of a reply at the end of the block."""
+    try:
+        yield reply
+    finally:
+        library.nf_free(ctypes.byref(reply))

@@ -1,0 +1,197 @@
+"""The connection of a client that opened a data directory in this process. Thread safety: any
+number of threads."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from nearfield._blocking_transport import BlockingReadStream
+from nearfield._duplex import BlockingDuplex
+from nearfield._errors import from_rpc_error
+from nearfield._library import CallOptions, Reply, freed, load
+from nearfield._methods import Method, Request, Response
+from nearfield._retry import BlockingClock, Clock
+from nearfield._transport import Metadata
+
+T = TypeVar("T")
+
+
+def settings_text(folder: str | Path | None, settings: Mapping[str, Any]) -> str:
+    """Returns the settings in the form of the server's configuration file."""
+    lines = []
+    for name, value in {"data_dir": "none" if folder is None else str(folder), **settings}.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if any(c in text for c in '"\n\r'):
+            raise ValueError(f"{name}: {text!r} cannot hold a quote or the end of a line")
+        lines.append(f'{name} = "{text}"')
+    return "\n".join(lines) + "\n"
+
+
+class LocalCall:
+    """A call with a stream of messages, with the methods of a call of gRPC."""
+
+    def __init__(self, library: Any, stream: int, parse: Callable[[bytes], Any]) -> None:
+        self._library = library
+        self._stream = stream
+        self._parse = parse
+        self._metadata: Metadata = ()
+        self._done = False
+        self._lock = threading.Lock()
+        self._callbacks: list[Callable[[], None]] = []
+        self._end = weakref.finalize(self, library.nf_end, stream)
+
+    def send_all(self, messages: Iterator[Any], serialize: Callable[[Any], bytes]) -> None:
+        """Sends the messages on a thread of its own."""
+        # The thread must not keep the call alive.
+        send, stream = self._library.nf_send, self._stream
+
+        def run() -> None:
+            for message in messages:
+                data = serialize(message)
+                if not send(stream, data, len(data)):
+                    return
+            send(stream, None, 0)
+
+        threading.Thread(target=run, name="nearfield-send", daemon=True).start()
+
+    def __iter__(self) -> LocalCall:
+        return self
+
+    def __next__(self) -> Any:
+        reply = Reply()
+        received = self._library.nf_receive(self._stream, ctypes.byref(reply))
+        with freed(self._library, reply):
+            if received:
+                return self._parse(reply.bytes())
+            self._metadata = reply.metadata()
+            error = reply.error() if reply.code else None
+        self._finish()
+        if error is not None:
+            raise error
+        raise StopIteration
+
+    def _finish(self) -> None:
+        with self._lock:
+            self._done = True
+            callbacks, self._callbacks = self._callbacks, []
+        self._end()
+        for callback in callbacks:
+            callback()
+
+    def add_callback(self, callback: Callable[[], None]) -> bool:
+        """Returns False if the call has ended: the callback is not called."""
+        with self._lock:
+            if not self._done:
+                self._callbacks.append(callback)
+            return not self._done
+
+    def trailing_metadata(self) -> Metadata:
+        return self._metadata
+
+    def cancel(self) -> None:
+        self._library.nf_cancel(self._stream)
+
+
+class LocalTransport:
+    def __init__(
+        self, folder: str | Path | None, settings: Mapping[str, Any], clock: Clock | None = None
+    ) -> None:
+        self.clock: Clock = clock or BlockingClock()
+        self._library = load()
+        handle, reply = ctypes.c_uint64(), Reply()
+        code = self._library.nf_open(
+            settings_text(folder, settings).encode(), ctypes.byref(handle), ctypes.byref(reply)
+        )
+        with freed(self._library, reply):
+            if code:
+                raise from_rpc_error(reply.error())
+        self._handle = handle.value
+        # Also at the exit of the interpreter, before the library is gone.
+        self._close = weakref.finalize(self, self._library.nf_close, self._handle)
+        self._paths: dict[str, bytes] = {}
+
+    def _options(self, timeout: float | None, metadata: Metadata) -> CallOptions:
+        options = CallOptions()
+        if timeout is not None:
+            options.timeout_us = max(1, int(timeout * 1e6))
+        for key, value in metadata:
+            if key == "nearfield-caller":
+                options.caller = value.encode()
+        return options
+
+    async def unary(
+        self,
+        method: Method[Request, Response],
+        request: Request,
+        timeout: float | None,
+        metadata: Metadata,
+    ) -> tuple[Response, str | None]:
+        data = method.serialize(request)
+        reply = Reply()
+        code = self._library.nf_call(
+            self._handle,
+            method.path.encode(),
+            data,
+            len(data),
+            ctypes.byref(self._options(timeout, metadata)),
+            ctypes.byref(reply),
+        )
+        try:
+            if code:
+                raise reply.error()
+            return method.parse(reply.bytes()), reply.own_request_id()
+        finally:
+            self._library.nf_free(ctypes.byref(reply))
+
+    def _begin(
+        self,
+        method: Method[Any, Any],
+        data: bytes | None,
+        timeout: float | None,
+        metadata: Metadata,
+    ) -> LocalCall:
+        stream, reply = ctypes.c_uint64(), Reply()
+        code = self._library.nf_begin(
+            self._handle,
+            method.path.encode(),
+            data,
+            len(data or b""),
+            ctypes.byref(self._options(timeout, metadata)),
+            ctypes.byref(stream),
+            ctypes.byref(reply),
+        )
+        with freed(self._library, reply):
+            if code:
+                raise reply.error()
+        return LocalCall(self._library, stream.value, method.parse)
+
+    def stream(
+        self,
+        method: Method[Request, Response],
+        request: Request,
+        timeout: float | None,
+        metadata: Metadata,
+    ) -> BlockingReadStream[Response]:
+        data = method.serialize(request)
+        return BlockingReadStream(self._begin(method, data, timeout, metadata))
+
+    def duplex(
+        self, method: Method[Request, Response], timeout: float | None, metadata: Metadata
+    ) -> BlockingDuplex[Request, Response]:
+        def open_call(messages: Iterator[Request]) -> LocalCall:
+            call = self._begin(method, None, timeout, metadata)
+            call.send_all(messages, method.serialize)
+            return call
+
+        return BlockingDuplex(open_call)
+
+    async def compute(self, function: Callable[[], T]) -> T:
+        return function()
+
+    async def close(self) -> None:
+        self._close()

@@ -1,0 +1,55 @@
+// HealthState: what the standard health protocol says about this server. It knows no transport.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "engine/base/mutex.h"
+#include "grpc/health/v1/health.pb.h"
+
+namespace nearfield::server {
+
+// The health service of a collection is this prefix and its name. It is NOT_SERVING if the
+// collection is not loaded, or if a read of its stored rows has failed since: searches continue
+// from memory, but a restart may fail to load it. The whole server stays SERVING.
+inline constexpr char kCollectionHealthPrefix[] = "nearfield.v1.Collection/";
+
+// Knows "" (the whole server), the three services of nearfield.v1 and every collection.
+// Thread-safe.
+class HealthState {
+ public:
+  using ServingStatus = grpc::health::v1::HealthCheckResponse::ServingStatus;
+
+  HealthState() = default;
+  virtual ~HealthState() = default;
+  HealthState(const HealthState&) = delete;
+  HealthState& operator=(const HealthState&) = delete;
+
+  // State of a collection by name. `look` outlives the last call, and is called without a lock.
+  enum class CollectionState : uint8_t { kUnknown, kGood, kDamaged };
+  void SetCollections(std::function<CollectionState(const std::string& name)> look);
+  // Reports that the status of a service may have changed.
+  virtual void Refresh() {}
+
+  // Sets the status of all services, which share one engine.
+  void SetServing(bool serving);
+  // Sets NOT_SERVING permanently.
+  void Withdraw();
+
+  // Returns SERVICE_UNKNOWN for a service that this server does not have.
+  ServingStatus StatusOf(const std::string& service);
+  // Answers Health.Check. Errors: NotFound.
+  absl::Status Answer(const grpc::health::v1::HealthCheckRequest& request,
+                      grpc::health::v1::HealthCheckResponse* response);
+
+ private:
+  Mutex mutex_;
+  std::function<CollectionState(const std::string& name)> look_ ABSL_GUARDED_BY(mutex_);
+  bool serving_ ABSL_GUARDED_BY(mutex_) = false;
+  bool withdrawn_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace nearfield::server

@@ -1,0 +1,277 @@
+// The functions of nearfield.h and nearfield_device.h.
+#include <google/protobuf/stubs/logging.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/check_range.h"
+#include "engine/base/status_macros.h"
+#include "nearfield/engine/device_search.h"
+#include "server/calls/device_search_call.h"
+#include "server/convert/error_details.h"
+#include "server/library/folder.h"
+#include "server/library/handles.h"
+#include "server/library/methods.h"
+#include "server/library/nearfield.h"
+#include "server/library/nearfield_device.h"
+
+namespace nearfield::server {
+namespace {
+
+// A stream and the folder that it uses.
+struct OpenStream {
+  std::shared_ptr<Folder> folder;
+  std::shared_ptr<Stream> stream;
+};
+
+// The bytes of a reply.
+struct ReplyBytes {
+  std::string data;
+  ErrorDetails error;
+  std::string request_id;
+};
+
+// They live as long as the process: other threads may still call while it exits.
+Handles<Folder>& Folders() {
+  static auto* const folders = new Handles<Folder>;
+  return *folders;
+}
+Handles<OpenStream>& Streams() {
+  static auto* const streams = new Handles<OpenStream>;
+  return *streams;
+}
+
+Handles<DeviceMemory>& Memories() {
+  static auto* const memories = new Handles<DeviceMemory>;
+  return *memories;
+}
+
+// Fills the reply with the end of a call of `folder`, which may be null. Returns its code.
+int32_t SetReply(const Folder* folder, CallEnd end, std::string data, nf_reply* reply) {
+  // For callers of a server that ends, the service reports that they may try again.
+  if (absl::IsUnavailable(end.status) && folder != nullptr && folder->closing()) {
+    end.status = absl::CancelledError("the data directory was closed during the call");
+    end.retry_after_ms.reset();
+  }
+  auto* const bytes = new ReplyBytes{.data = std::move(data),
+                                     .error = DetailsOf(end.status, end.retry_after_ms),
+                                     .request_id = std::move(end.request_id)};
+  *reply = {.code = static_cast<int32_t>(end.status.code()),
+            .has_message = 0,
+            .data = bytes->data.data(),
+            .size = bytes->data.size(),
+            .message = bytes->error.message.c_str(),
+            .details = bytes->error.details.data(),
+            .details_size = bytes->error.details.size(),
+            .request_id = bytes->request_id.c_str(),
+            .retry_after_ms = end.retry_after_ms.value_or(-1),
+            .owner = bytes};
+  return reply->code;
+}
+
+int32_t SetError(absl::Status status, nf_reply* reply) {
+  return SetReply(nullptr, {.status = std::move(status), .request_id = {}, .retry_after_ms = {}},
+                  "", reply);
+}
+
+CallFacts FactsOf(const nf_options* options, bool waits) {
+  CallFacts facts;
+  facts.peer = "in-process";
+  facts.waits = waits;
+  if (options == nullptr) return facts;
+  if (options->caller != nullptr) facts.caller_name = options->caller;
+  if (options->request_id != nullptr) facts.request_id = options->request_id;
+  if (options->timeout_us > 0) {
+    facts.deadline =
+        std::chrono::system_clock::now() + std::chrono::microseconds(options->timeout_us);
+  }
+  return facts;
+}
+
+// A call that was found by its handle and name.
+struct Target {
+  std::shared_ptr<Folder> folder;
+  const Method* method = nullptr;
+};
+
+// Errors: Cancelled (no such handle), FailedPrecondition (a forked process).
+absl::StatusOr<std::shared_ptr<Folder>> FindFolder(uint64_t handle) {
+  std::shared_ptr<Folder> folder = Folders().Find(handle);
+  if (folder == nullptr) return absl::CancelledError("the data directory is not open");
+  if (!folder->forked()) return folder;
+  return absl::FailedPreconditionError(
+      "this process was forked after the data directory was opened: open it after the fork, in "
+      "one process");
+}
+
+// Errors: as FindFolder, Unimplemented.
+absl::Status Find(uint64_t handle, const char* path, bool unary, Target* target) {
+  ABSL_ASSIGN_OR_RETURN(target->folder, FindFolder(handle));
+  target->method = FindMethod(path);
+  if (target->method != nullptr && unary == (target->method->call != nullptr)) {
+    return absl::OkStatus();
+  }
+  return absl::UnimplementedError(
+      absl::StrCat("method: no ", unary ? "unary method " : "method with streams ", path));
+}
+
+absl::StatusOr<DeviceSearchRequest> FromC(const nf_device_search& from) {
+  // The numbers of nearfield.v1.DataType are those of RowType.
+  ABSL_RETURN_IF_ERROR(CheckRange("query_dtype", from.query_dtype, 1, 3));
+  DeviceSearchRequest request;
+  request.collection = from.collection;
+  if (from.filter_text != nullptr) request.filter_text = from.filter_text;
+  DeviceSearch& search = request.search;
+  search.queries = from.queries;
+  search.query_type = static_cast<RowType>(from.query_dtype);
+  search.queries_count = from.queries_count;
+  search.dim = from.dim;
+  search.k = from.k;
+  search.stream = from.stream;
+  if (from.has_score_threshold != 0) search.score_threshold = from.score_threshold;
+  search.scores = from.scores;
+  search.ids = from.ids;
+  search.counts = from.counts;
+  return request;
+}
+
+}  // namespace
+}  // namespace nearfield::server
+
+using nearfield::server::CallEnd;
+using nearfield::server::Folder;
+using nearfield::server::Folders;
+using nearfield::server::OpenStream;
+using nearfield::server::Stream;
+using nearfield::server::Streams;
+using nearfield::server::Target;
+
+uint32_t nf_abi_version() { return NF_ABI_VERSION; }
+
+const char* nf_version() { return NEARFIELD_VERSION; }
+
+int32_t nf_open(const char* settings, nf_server* server, nf_reply* reply) {
+  // Clients can cause these messages with texts that are not UTF-8.
+  google::protobuf::SetLogHandler(nullptr);
+  *server = 0;
+  auto folder = Folder::Open(settings);
+  if (!folder.ok()) return nearfield::server::SetError(folder.status(), reply);
+  *server = Folders().Add(*std::move(folder));
+  return nearfield::server::SetError(absl::OkStatus(), reply);
+}
+
+void nf_close(nf_server server) {
+  const std::shared_ptr<Folder> folder = Folders().Take(server);
+  if (folder == nullptr) return;
+  if (folder->forked()) {
+    // Its threads are those of the other process: they cannot be joined here.
+    new std::shared_ptr<Folder>(folder);
+    return;
+  }
+  folder->Close();
+}
+
+int32_t nf_call(nf_server server, const char* method, const void* request, size_t size,
+                const nf_options* options, nf_reply* reply) {
+  Target target;
+  const absl::Status found = nearfield::server::Find(server, method, /*unary=*/true, &target);
+  if (!found.ok()) return nearfield::server::SetError(found, reply);
+  std::string response;
+  CallEnd end = target.method->call(target.folder.get(), {request, size},
+                                    nearfield::server::FactsOf(options, /*waits=*/true), &response);
+  return nearfield::server::SetReply(target.folder.get(), std::move(end), std::move(response),
+                                     reply);
+}
+
+int32_t nf_begin(nf_server server, const char* method, const void* request, size_t size,
+                 const nf_options* options, nf_stream* stream, nf_reply* reply) {
+  *stream = 0;
+  Target target;
+  absl::Status status = nearfield::server::Find(server, method, /*unary=*/false, &target);
+  if (!status.ok()) return nearfield::server::SetError(status, reply);
+  const std::shared_ptr<Stream> made = target.method->make_stream(
+      target.folder.get(), nearfield::server::FactsOf(options, /*waits=*/false));
+  status = target.folder->Enter(made);
+  if (!status.ok()) return nearfield::server::SetError(status, reply);
+  target.method->start(target.folder.get(), {request, size}, made.get());
+  if (target.folder->closing()) made->Release();  // Close came before the start
+  *stream = Streams().Add(
+      std::make_shared<OpenStream>(OpenStream{.folder = std::move(target.folder), .stream = made}));
+  return nearfield::server::SetError(absl::OkStatus(), reply);
+}
+
+int32_t nf_send(nf_stream stream, const void* request, size_t size) {
+  const std::shared_ptr<OpenStream> open = Streams().Find(stream);
+  return open != nullptr && open->stream->Send(request, size) ? 1 : 0;
+}
+
+int32_t nf_receive(nf_stream stream, nf_reply* reply) {
+  const std::shared_ptr<OpenStream> open = Streams().Find(stream);
+  if (open == nullptr) {
+    nearfield::server::SetError(absl::CancelledError("the stream is not open"), reply);
+    return 0;
+  }
+  std::string message;
+  const bool received = open->stream->Receive(&message);
+  CallEnd end;
+  if (!received) end = open->stream->AwaitEnd();
+  nearfield::server::SetReply(open->folder.get(), std::move(end), std::move(message), reply);
+  reply->has_message = received ? 1 : 0;
+  return reply->has_message;
+}
+
+void nf_cancel(nf_stream stream) {
+  const std::shared_ptr<OpenStream> open = Streams().Find(stream);
+  if (open != nullptr) open->stream->Cancel();
+}
+
+void nf_end(nf_stream stream) {
+  const std::shared_ptr<OpenStream> open = Streams().Take(stream);
+  if (open == nullptr || open->folder->forked()) return;
+  open->stream->Cancel();
+  open->stream->Release();
+  open->folder->Leave(open->stream);
+}
+
+int32_t nf_search_device(nf_server server, const nf_device_search* search,
+                         const nf_options* options, nf_device_result* result, nf_reply* reply) {
+  *result = {};
+  const auto folder = nearfield::server::FindFolder(server);
+  if (!folder.ok()) return nearfield::server::SetError(folder.status(), reply);
+  const auto request = nearfield::server::FromC(*search);
+  if (!request.ok()) return nearfield::server::SetError(request.status(), reply);
+  const auto found = nearfield::server::SearchOnDevice(
+      &(*folder)->state(), nearfield::server::FactsOf(options, /*waits=*/false), *request);
+  if (found.ok()) {
+    *result = {.epoch = found->epoch,
+               .matched_rows = found->matched_rows,
+               .device_us = found->cost.device_us,
+               .total_us = found->cost.total_us};
+  }
+  return nearfield::server::SetReply(
+      folder->get(), {.status = found.status(), .request_id = {}, .retry_after_ms = {}}, "", reply);
+}
+
+int32_t nf_take_device_memory(nf_server server, int64_t bytes, nf_memory* memory, void** address,
+                              nf_reply* reply) {
+  *memory = 0;
+  *address = nullptr;
+  const auto folder = nearfield::server::FindFolder(server);
+  if (!folder.ok()) return nearfield::server::SetError(folder.status(), reply);
+  auto taken = nearfield::server::TakeDeviceMemory(&(*folder)->state(), bytes);
+  if (!taken.ok()) return nearfield::server::SetError(taken.status(), reply);
+  *address = (*taken)->data();
+  *memory = nearfield::server::Memories().Add(*std::move(taken));
+  return nearfield::server::SetError(absl::OkStatus(), reply);
+}
+
+void nf_give_device_memory(nf_memory memory) { nearfield::server::Memories().Take(memory); }
+
+void nf_free(nf_reply* reply) {
+  delete static_cast<nearfield::server::ReplyBytes*>(reply->owner);
+  *reply = {};
+}
