@@ -38,6 +38,7 @@ class Collection:
 
     @property
     def name(self) -> str:
+        """The name, or the alias, that the handle was made with."""
         return self._inner.name
 
     search = blocking(AsyncCollection.search)
