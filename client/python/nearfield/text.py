@@ -61,8 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with connect(options.address, timeout=options.timeout, caller=options.caller) as client:
             return _run(client, options)
-    except (TextError, ValueError) as error:
-        # A refused request is a ValueError, too.
+    except (TextError, ValueError, OSError) as error:
+        # Refused requests are ValueErrors, and expired ones OSErrors, too.
         return _fail(error, EXIT_REFUSED if isinstance(error, Error) else EXIT_USAGE)
     except Error as error:
         if error.unreachable:

@@ -38,10 +38,11 @@ class _Bert:
     def __init__(self, folder: Path, name: str) -> None:
         try:
             self._encoder = BertEncoder(folder)
+            self._encoder.encode(["text"])
         except ImportError as error:
             raise TextError(f"{error.name} is not installed: {INSTALL_EXTRA}") from error
-        except ValueError as error:
-            raise TextError(f"--model: {error}") from error
+        except Exception as error:  # each reader of a damaged file has its own
+            raise TextError(f"--model: {folder}: {type(error).__name__}: {error}") from error
         self.name = name
         self.dim = self._encoder.dim
         self.fingerprint = fingerprint_of(folder)
