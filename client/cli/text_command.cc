@@ -4,11 +4,12 @@
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "client/cli/command.h"
 #include "client/formats/text.h"
 
@@ -29,7 +30,7 @@ int RunTextProgram(std::vector<std::string> words) {
   ::execv(neighbor.c_str(), arguments.data());
   ::execvp(kTextProgram, arguments.data());
   if (errno != ENOENT) {
-    PrintError(Cat("cannot run ", kTextProgram, ": ", std::strerror(errno)));
+    PrintError(Cat(absl::ErrnoToStatus(errno, Cat("cannot run ", kTextProgram)).message()));
     return kExitUsage;
   }
   PrintError(Cat(kTextProgram, " is not installed: it is part of the Python package. Install it ",
