@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "client/cli/json_output.h"
@@ -32,6 +34,11 @@ absl::StatusOr<Client> ConnectTo(const GlobalOptions& global) {
 
 CallOptions LongWork(const GlobalOptions& global) {
   return {.deadline = global.timeout().value_or(kLongWork)};
+}
+
+std::string ThisProgram() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).string();
 }
 
 void Print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }

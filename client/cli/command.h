@@ -60,6 +60,7 @@ void AddVerifyCommand(CLI::App& app, const GlobalOptions& global, Action* action
 void AddAdminCommands(CLI::App& app, const GlobalOptions& global,
                       Action* action);  // alias, compact
 void AddSnapshotCommand(CLI::App& app, const GlobalOptions& global, Action* action);
+void AddTextCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddDemoCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddCountersCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddServerCommands(CLI::App& app, const GlobalOptions& global,
@@ -72,6 +73,9 @@ absl::StatusOr<Client> ConnectTo(const GlobalOptions& global);
 // Returns the options of a call whose work grows with the rows: without --timeout, it may take a
 // day.
 CallOptions LongWork(const GlobalOptions& global);
+
+// Returns the path of the running program.
+std::string ThisProgram();
 
 void Print(std::string_view text);       // to standard output
 void Print(const JsonObject& json);      // to standard output, as one line

@@ -31,17 +31,13 @@ struct DemoArguments {
   std::vector<std::string> words;
 };
 
-fs::path ThisProgram() {
-  std::error_code error;
-  return fs::read_symlink("/proc/self/exe", error);
-}
-
 // Returns the file of the demo. An installation and a build folder have it at the same place, seen
 // from the program.
 std::string File(const DemoArguments& arguments, const char* name) {
-  const fs::path folder = arguments.folder.empty()
-                              ? ThisProgram().parent_path().parent_path() / "share/nearfield/demo"
-                              : fs::path(arguments.folder);
+  const fs::path folder =
+      arguments.folder.empty()
+          ? fs::path(ThisProgram()).parent_path().parent_path() / "share/nearfield/demo"
+          : fs::path(arguments.folder);
   return (folder / name).string();
 }
 
@@ -151,7 +147,8 @@ absl::StatusOr<Question> FindQuestion(const DemoArguments& arguments) {
   return absl::InvalidArgumentError(
       Cat("no question has all of the words ",
           Joined(arguments.words, " ", [](const std::string& word) { return word; }),
-          "; the server takes vectors, and only the questions in ", path, " have one"));
+          "; the server takes vectors, and only the questions in ", path, " have one. With the ",
+          "Python package, ask anything: nearfield text --collection ", kCollection));
 }
 
 absl::StatusOr<int> RunDemo(const GlobalOptions& global, const DemoArguments& arguments) {
@@ -181,7 +178,9 @@ void AddDemoCommand(CLI::App& app, const GlobalOptions& global, Action* action) 
       "is there, it is not changed, unless it is empty; one that is not the demo's is an error.\n"
       "With words: searches with the embedding of the first question that has them all, and "
       "verifies the\n"
-      "answer. A server takes vectors; the questions were embedded when the corpus was made.\n"
+      "answer. A server takes vectors; the questions were embedded when the corpus was made. With "
+      "the\n"
+      "Python package and a model, `nearfield text --collection packages` asks anything.\n"
       "\n"
       "Examples:\n"
       "  nearfield demo\n"

@@ -102,7 +102,7 @@ absl::StatusOr<Exported> WritePages(ScanPages& pages, const ExportArguments& arg
 // With rows on standard output, the result goes to standard error.
 void PrintExported(const GlobalOptions& global, const ExportArguments& arguments,
                    const CollectionSpec& spec, const Exported& done) {
-  const std::string command = UploadCommandText(arguments.files, spec);
+  const std::string command = CommandToMakeAgain(arguments.files, spec, done.rows_count);
   std::string text;
   if (global.json) {
     text = JsonObject()

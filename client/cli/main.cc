@@ -80,6 +80,7 @@ int Run(int argc, char** argv) {
   AddSnapshotCommand(app, global, &action);
   AddServerCommands(app, global, &action);
   AddCountersCommand(app, global, &action);
+  AddTextCommand(app, global, &action);
   AddDemoCommand(app, global, &action);
   AddCompletionCommand(app, &action);
   try {

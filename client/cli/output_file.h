@@ -10,9 +10,10 @@
 
 namespace nearfield::client {
 
-// Is written under the name PATH.partial-PID in the same directory. Removed there if it is
-// destroyed before Publish. The path "-" is standard output, which has no name to get. Errors of
-// all calls: those of the file system, as errno (names the path).
+// Has no name until Publish, so that nothing remains of it if the process ends before. If the file
+// system cannot do that, it is written under the name PATH.partial-PID in the same directory, and
+// removed there if it is destroyed before Publish. The path "-" is standard output, which has no
+// name to get. Errors of all calls: those of the file system, as errno (names the path).
 class OutputFile {
  public:
   // Errors: also InvalidArgument (the path names something that is not a regular file).
@@ -32,13 +33,14 @@ class OutputFile {
   uint64_t bytes() const { return bytes_; }
 
  private:
-  OutputFile(std::string path, std::string partial, int fd);
+  OutputFile(std::string path, std::string partial, bool has_name, int fd);
   absl::Status Flush();
   absl::Status Failed(int error) const;
 
   std::string path_;
-  std::string partial_;  // empty: standard output, or the file has its name
-  int fd_ = -1;          // -1: moved from, or closed
+  std::string partial_;    // empty: standard output, or the file has its name
+  bool has_name_ = false;  // partial_ exists
+  int fd_ = -1;            // -1: moved from, or closed
   std::string buffer_;
   uint64_t bytes_ = 0;
 };

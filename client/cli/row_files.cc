@@ -231,18 +231,26 @@ absl::StatusOr<std::unique_ptr<RowFiles>> CreateRowFiles(const RowFilesOptions& 
   return std::make_unique<JsonlRows>(std::move(file));
 }
 
-std::string UploadCommandText(const RowFilesOptions& options, const CollectionSpec& spec) {
-  std::string text = Cat("nearfield upload ", ShellWord(spec.name), " ", ShellWord(options.path));
+std::string CommandToMakeAgain(const RowFilesOptions& options, const CollectionSpec& spec,
+                               uint64_t rows_count) {
+  const bool empty = rows_count == 0;  // files without rows have no dimension
+  std::string text =
+      Cat("nearfield ", empty ? "collections create " : "upload ", ShellWord(spec.name));
   const auto add = [&text](std::string_view flag, std::string_view value) {
     if (!value.empty()) text += Cat(" ", flag, " ", ShellWord(value));
   };
-  add("--ids", options.ids_path);
-  add("--payloads", options.payloads_path);
-  add("--attributes", options.attributes_path);
-  text += " --create";
+  if (empty) {
+    add("--dim", Cat(spec.dim));
+  } else {
+    text += Cat(" ", ShellWord(options.path));
+    add("--ids", options.ids_path);
+    add("--payloads", options.payloads_path);
+    add("--attributes", options.attributes_path);
+    text += " --create";
+  }
   add("--metric", Name(spec.metric));
   add("--dtype", Name(spec.dtype));
-  if (!options.ids_path.empty()) add("--id-type", Name(spec.id_type));
+  if (empty || !options.ids_path.empty()) add("--id-type", Name(spec.id_type));
   if (spec.scan != ScanChoice::kUnknown) add("--scan", Name(spec.scan));
   if (spec.rows != RowPlacement::kUnknown) add("--rows", Name(spec.rows));
   for (const AttributeSpec& attribute : spec.attributes) add("--attribute", ToString(attribute));

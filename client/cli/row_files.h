@@ -43,7 +43,9 @@ absl::StatusOr<std::unique_ptr<RowFiles>> CreateRowFiles(const RowFilesOptions& 
                                                          const CollectionSpec& spec,
                                                          uint64_t rows_count);
 
-// Returns the command that uploads the files into a new collection with the declaration of `spec`.
-std::string UploadCommandText(const RowFilesOptions& options, const CollectionSpec& spec);
+// Returns the command that makes a collection with the declaration of `spec` and these rows: an
+// upload of the files; without rows, the creation of the collection.
+std::string CommandToMakeAgain(const RowFilesOptions& options, const CollectionSpec& spec,
+                               uint64_t rows_count);
 
 }  // namespace nearfield::client

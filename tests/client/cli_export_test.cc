@@ -59,10 +59,17 @@ TEST_F(CliExportTest, StandardOutputHasOnlyRows) {
   EXPECT_THAT(exported.err, HasSubstr("\"rows_count\":1,\"epoch\":1"));
 }
 
-TEST_F(CliExportTest, AnEmptyCollectionIsAnEmptyFile) {
-  ASSERT_THAT(Run({"collections", "create", "empty", "--dim", "2", "--metric", "dot"}),
-              Prints(HasSubstr("empty")));
-  EXPECT_THAT(Run({"export", "empty", Path("out.jsonl")}), Prints(HasSubstr("exported 0 rows")));
+// The command that makes it again was an upload of the file, which has no dimension.
+TEST_F(CliExportTest, AnEmptyCollectionIsAnEmptyFileAndIsMadeAgainByItsDeclaration) {
+  const Arguments create = {"collections", "create",    "empty",   "--dim",   "2",
+                            "--metric",    "dot",       "--dtype", "float16", "--id-type",
+                            "string",      "--scan",    "auto",    "--rows",  "device",
+                            "--attribute", "year:int64"};
+  ASSERT_THAT(Run(create), Prints(HasSubstr("empty")));
+  std::string command = "nearfield";
+  for (const std::string& word : create) command += " " + word;
+  EXPECT_THAT(Run({"export", "empty", Path("out.jsonl")}),
+              Prints(AllOf(HasSubstr("exported 0 rows"), HasSubstr("again: " + command + "\n"))));
   EXPECT_EQ(ReadAll(Path("out.jsonl")), "");
 }
 

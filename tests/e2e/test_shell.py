@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 
@@ -93,3 +94,49 @@ def test_the_manual_page_has_no_warnings(programs, tmp_path, name, section, part
     text = "".join(line for line in shown)
     for word in ("NAME", "SYNOPSIS", "OPTIONS", "EXIT CODES", part):
         assert word in text, word
+
+
+@pytest.fixture
+def text(programs, tmp_path):
+    """text(*arguments) -> the finished `nearfield ARGUMENTS`, where nearfield-text is only what `install`
+    has put into the folder of the program or into one on PATH."""
+    home = tmp_path / "bin"
+    home.mkdir()
+    shutil.copy2(programs["nearfield"][0], home / "nearfield")
+    on_path = tmp_path / "path"
+    on_path.mkdir()
+
+    def install(folder: str, mark: str) -> None:
+        path = tmp_path / folder / "nearfield-text"
+        path.write_text(f'#!/bin/sh\nprintf "%s\\n" {mark} "$@"\nexit 7\n')
+        path.chmod(0o755)
+
+    def run(*arguments: str) -> subprocess.CompletedProcess:
+        environment = {**os.environ, "PATH": f"{on_path}:/usr/bin:/bin"}
+        return subprocess.run([home / "nearfield", *arguments], capture_output=True, text=True, check=False, timeout=60,
+                              env=environment)
+    run.install = install
+    return run
+
+
+@pytest.mark.parametrize(("given", "passed"), [
+    (["text", "notes"], ["--address", "127.0.0.1:50051", "notes"]),
+    (["-a", "x:1", "--json", "--timeout", "2.5", "--caller", "me", "text", "notes", "--ask", "why?"],
+     ["--address", "x:1", "--timeout", "2.5", "--caller", "me", "--json", "notes", "--ask", "why?"]),
+    # Words that are commands or options of nearfield, too.
+    (["text", "--collection", "demo", "--ask", "search"], ["--address", "127.0.0.1:50051", "--collection", "demo", "--ask", "search"]),
+    (["text", "search", "--json", "-a", "y:2"], ["--address", "127.0.0.1:50051", "search", "--json", "-a", "y:2"]),
+    (["text", "--help"], ["--address", "127.0.0.1:50051", "--help"]),
+])
+def test_the_command_text_runs_the_program_of_the_python_package(text, given, passed):
+    text.install("path", "PATH")
+    done = text(*given)
+    assert (done.stdout.split("\n")[:-1], done.stderr, done.returncode) == (["PATH", *passed], "", 7)
+    text.install("bin", "NEIGHBOR")  # of the same environment
+    assert text(*given).stdout.split("\n")[:-1] == ["NEIGHBOR", *passed]
+
+
+def test_without_the_python_package_the_command_text_names_it(text):
+    done = text("text", "notes")
+    assert (done.stdout, done.returncode) == ("", 2)
+    assert "pip install 'nearfield[text]'" in done.stderr

@@ -36,7 +36,6 @@ from nearfield._errors import (
 )
 from nearfield._export import Exported
 from nearfield._filter import F, Filter
-from nearfield._pages import ScanPage
 from nearfield._records import (
     Capacity,
     CollectionInfo,
@@ -54,6 +53,7 @@ from nearfield._results import (
     FetchResult,
     Hit,
     Hits,
+    ScanPage,
     SearchResult,
     Uploaded,
     Verified,

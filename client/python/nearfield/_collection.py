@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from nearfield import _methods as methods
 from nearfield._blocking import blocking, blocking_iterator
+from nearfield._dlpack import SupportsDLPack
+from nearfield._local_transport import LocalTransport
 from nearfield._proto import admin_pb2 as admin
 from nearfield._records import CollectionInfo, Compacted, read_plain
 from nearfield._row_calls import RowCalls
 from nearfield._search_calls import SearchCalls
+from nearfield.device_tensors import DeviceHits, search_device
 
 
 class AsyncCollection(SearchCalls, RowCalls):
@@ -38,6 +41,7 @@ class Collection:
 
     @property
     def name(self) -> str:
+        """The name, or the alias, that the handle was made with."""
         return self._inner.name
 
     search = blocking(AsyncCollection.search)
@@ -53,3 +57,37 @@ class Collection:
     export = blocking(AsyncCollection.export)
     info = blocking(AsyncCollection.info)
     compact = blocking(AsyncCollection.compact)
+
+    def search_device(
+        self,
+        queries: SupportsDLPack,
+        k: int = 10,
+        *,
+        filter_text: str | None = None,
+        score_threshold: float | None = None,
+        stream: int | None = None,
+        out: tuple[SupportsDLPack, SupportsDLPack, SupportsDLPack] | None = None,
+        timeout: float | None = None,
+    ) -> DeviceHits:
+        """Searches with tensors that are on the GPU, and leaves the answers there: see
+        nearfield.device_tensors.search_device. Raises TypeError unless nearfield.open made the
+        client: a server in another process cannot read the tensors."""
+        transport = self._inner._core.transport
+        if not isinstance(transport, LocalTransport):
+            raise TypeError(
+                "search_device: this client is connected to a server; it needs one of"
+                " nearfield.open()"
+            )
+        library, server = transport.device()
+        return search_device(
+            library,
+            server,
+            self.name,
+            queries,
+            k,
+            filter_text=filter_text,
+            score_threshold=score_threshold,
+            stream=stream,
+            out=out,
+            timeout=timeout,
+        )

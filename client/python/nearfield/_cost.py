@@ -37,6 +37,7 @@ class Cost:
         return self.read_ns_min / (self.device_us * 1000)
 
     def explain(self, epoch: int) -> str:
+        """Returns the cost in the words of `nearfield search --explain`."""
         tighter, canonical = self.escalations_tighter, self.escalations_canonical
         escalations = f"{tighter:,} tighter, {canonical:,} canonical" if tighter + canonical else ""
         share = self.read_limit_share

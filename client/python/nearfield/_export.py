@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from nearfield._attributes import Attribute
-from nearfield._pages import ScanPage
 from nearfield._records import CollectionInfo
+from nearfield._results import ScanPage
 from nearfield._transport import Transport
 
 
 @dataclass(frozen=True)
 class Exported:
-    """rows_count: rows that were written; epoch: the state of the collection that they show."""
+    """rows_count: rows that were written; epoch: the state of the collection that they show;
+    incarnation: of the epoch."""
 
     rows_count: int
     epoch: int

@@ -232,6 +232,7 @@ class Fields:
 
 
 F = Fields()
+"""Makes filters of attributes: F.year >= 2020, F["id"] for an attribute called id."""
 
 
 def set_filter(request: Any, value: FilterLike | None, declared: Declared | None) -> None:

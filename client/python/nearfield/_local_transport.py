@@ -15,6 +15,7 @@ from nearfield._duplex import BlockingDuplex
 from nearfield._errors import from_rpc_error
 from nearfield._library import CallOptions, Reply, freed, load
 from nearfield._methods import Method, Request, Response
+from nearfield._native_device import DeviceLibrary
 from nearfield._retry import BlockingClock, Clock
 from nearfield._transport import Metadata
 
@@ -114,6 +115,10 @@ class LocalTransport:
         # Also at the exit of the interpreter, before the library is gone.
         self._close = weakref.finalize(self, self._library.nf_close, self._handle)
         self._paths: dict[str, bytes] = {}
+
+    def device(self) -> tuple[DeviceLibrary, int]:
+        """Returns the functions for searches on the device, and the open directory."""
+        return DeviceLibrary(self._library), self._handle
 
     def _options(self, timeout: float | None, metadata: Metadata) -> CallOptions:
         options = CallOptions()

@@ -15,24 +15,11 @@ from nearfield._core import Core
 from nearfield._errors import Internal, from_rpc_error
 from nearfield._methods import Method
 from nearfield._proto import retrieval_pb2 as retrieval
-from nearfield._results import Rows, SearchResult, read_columns
+from nearfield._results import ScanPage, SearchResult, read_columns
 from nearfield._retry import Retries
 from nearfield._search import read_answer
 from nearfield._transport import ReadStream
 from nearfield._values import decode, read_ids
-
-
-@dataclass(frozen=True)
-class ScanPage(Rows):
-    """Rows that follow one another in the order of the ids.
-
-    epoch       the state of the collection; the same for all pages
-    rows_count  rows of the whole scan
-    """
-
-    epoch: int = 0
-    incarnation: int = 0
-    rows_count: int = 0
 
 
 def _advance_search(request: retrieval.SearchAllRequest, reply: Any) -> bool:

@@ -92,6 +92,7 @@ class CollectionInfo:
 
     @property
     def declared(self) -> dict[str, Attribute]:
+        """The attributes by name."""
         return {attribute.name: attribute for attribute in self.attributes}
 
 
@@ -206,7 +207,7 @@ def read_state(message: admin.GetServerStateResponse) -> ServerState:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A complete snapshot of all collections."""
+    """A complete snapshot of all collections: admin.proto, SnapshotInfo."""
 
     name: str
     files_count: int
@@ -222,7 +223,7 @@ def read_snapshot(message: admin.SnapshotInfo) -> Snapshot:
 
 @dataclass(frozen=True)
 class Compacted:
-    """The memory and disk space that a compaction has released."""
+    """The memory and disk space that a compaction has released: admin.proto, CompactResponse."""
 
     rows_given_back: int
     device_bytes_given_back: int
@@ -233,7 +234,7 @@ class Compacted:
 
 @dataclass(frozen=True)
 class OpenUpload:
-    """An upload with a token that is neither committed nor dropped."""
+    """An upload with a token that is neither committed nor dropped: ingest.proto, OpenUpload."""
 
     token: str
     collection: str
@@ -258,7 +259,7 @@ def read_open_upload(message: ingest.OpenUpload) -> OpenUpload:
 
 @dataclass(frozen=True)
 class UploadState:
-    """How far an upload with a token got."""
+    """How far an upload with a token got: ingest.proto, GetUploadResponse."""
 
     committed: bool
     next_block: int

@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Hit:
-    """One row of an answer. Parts that were not requested are None or empty."""
+    """One row of an answer: id, score, payload, attributes and vector. Parts that were not
+    requested are None or empty."""
 
     id: Id
-    score: float
+    score: float  # higher is better, with every metric
     payload: bytes | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
     vector: NDArray[Any] | None = None
@@ -110,13 +111,15 @@ class Hits(Rows):
 class SearchResult:
     """The answer to a search: of one epoch, to one or several queries.
 
-    With one query its hits are here: ids, scores, payloads, attributes, iteration, len(). With
-    several they are in `queries`, in the order of the request.
+    With one query its hits are here, as in Hits: ids, scores, payloads, vectors, attributes,
+    matched_rows, next_cursor, iteration, len(). With several they are in `queries`, in the order of
+    the request.
 
     epoch        the state of the collection that the answer shows
     incarnation  of the epoch
     cost         where the time went
     digest       with_digest: SHA-256 of the answer, which the client has recomputed
+    request_id   the id of the call in the server's log
     """
 
     queries: tuple[Hits, ...]
@@ -188,7 +191,9 @@ class SearchResult:
 class FetchResult(Rows):
     """Rows by id, in the order of the request.
 
-    missing  the ids that name no row
+    missing      the ids that name no row
+    epoch        the state of the collection that the rows show
+    incarnation  of the epoch
     """
 
     missing: Ids = field(default_factory=list)
@@ -197,7 +202,23 @@ class FetchResult(Rows):
 
 
 @dataclass(frozen=True)
+class ScanPage(Rows):
+    """Rows that follow one another in the order of the ids.
+
+    epoch        the state of the collection; the same for all pages
+    incarnation  of the epoch
+    rows_count   rows of the whole scan
+    """
+
+    epoch: int = 0
+    incarnation: int = 0
+    rows_count: int = 0
+
+
+@dataclass(frozen=True)
 class Counted:
+    """rows_count: rows of the collection that pass the filter, at this epoch and incarnation."""
+
     rows_count: int
     epoch: int
     incarnation: int
@@ -205,7 +226,8 @@ class Counted:
 
 @dataclass(frozen=True)
 class Deleted:
-    """rows_deleted: ids that name no row are not counted. epoch: the first without the rows."""
+    """rows_deleted: ids that name no row are not counted. epoch: the first without the rows;
+    incarnation: of the epoch."""
 
     rows_deleted: int
     epoch: int
@@ -216,8 +238,13 @@ class Deleted:
 class Verified:
     """The comparison of an answer with the oracle's, to the bit.
 
+    equal             ids and score bits are the oracle's
+    epoch             of both answers, and its incarnation
+    rows_checked      rows that the oracle has scored
     first_difference  place of the first wrong row; None if equal
+    explanation       of a difference; empty if equal
     expected          the oracle's answer: ids and scores
+    oracle_us         microseconds of the oracle
     """
 
     equal: bool
@@ -234,10 +261,11 @@ class Verified:
 class Uploaded:
     """A committed upload.
 
-    epoch          the first epoch that shows the rows
+    epoch          the first epoch that shows the rows, and its incarnation
     rows_count     rows that the upload added
     rows_replaced  rows of earlier epochs that were replaced
     rows_resumed   rows that the server already had when this call began
+    request_id     the id of the call in the server's log
     """
 
     epoch: int

@@ -12,10 +12,10 @@ from nearfield._blocks import BLOCK_BYTES
 from nearfield._export import Exported, Layout, write_export
 from nearfield._filter import FilterLike
 from nearfield._handle import Handle
-from nearfield._pages import ScanPage, scan_pages
+from nearfield._pages import scan_pages
 from nearfield._proto import ingest_pb2 as ingest
 from nearfield._proto import retrieval_pb2 as retrieval
-from nearfield._results import Counted, Deleted, FetchResult, Uploaded, read_columns
+from nearfield._results import Counted, Deleted, FetchResult, ScanPage, Uploaded, read_columns
 from nearfield._search import attribute_names
 from nearfield._sources.open import open_source
 from nearfield._sources.source import Spec

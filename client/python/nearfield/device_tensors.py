@@ -1,7 +1,8 @@
 """Searches with query tensors that are on the GPU, by an engine in this process.
 
-    hits = search_device(library, server, "docs", queries, k=10)   # queries: torch, CuPy, JAX
-    scores = torch.from_dlpack(hits.scores)                        # [queries, k], no copy
+    docs = nearfield.open("folder").collection("docs")
+    hits = docs.search_device(queries, k=10)         # queries: torch, CuPy, JAX
+    scores = torch.from_dlpack(hits.scores)          # [queries, k], no copy
     ids = torch.from_dlpack(hits.ids_int64)
 
 Neither queries nor answers are copied to the host. The call blocks until the answers are in device

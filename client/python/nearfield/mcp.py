@@ -231,6 +231,7 @@ def _load(name: str) -> Embed:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command."""
     parser = argparse.ArgumentParser(
         "nearfield-mcp", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,0 +1,61 @@
+// nearfield text: runs nearfield-text, a program of the Python package.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "client/cli/command.h"
+#include "client/formats/text.h"
+
+namespace nearfield::client {
+namespace {
+
+constexpr char kTextProgram[] = "nearfield-text";
+
+// Replaces this process by nearfield-text: the one in the folder of this program, which is that of
+// the same Python environment, else the one on PATH. Returns only if there is none.
+int RunTextProgram(std::vector<std::string> words) {
+  std::fflush(stdout);
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  const std::string neighbor =
+      (std::filesystem::path(ThisProgram()).parent_path() / kTextProgram).string();
+  ::execv(neighbor.c_str(), arguments.data());
+  ::execvp(kTextProgram, arguments.data());
+  if (errno != ENOENT) {
+    PrintError(Cat(absl::ErrnoToStatus(errno, Cat("cannot run ", kTextProgram)).message()));
+    return kExitUsage;
+  }
+  PrintError(Cat(kTextProgram, " is not installed: it is part of the Python package. Install it ",
+                 "with: pip install 'nearfield[text]'"));
+  return kExitUsage;
+}
+
+}  // namespace
+
+void AddTextCommand(CLI::App& app, const GlobalOptions& global, Action* action) {
+  CLI::App* command = app.add_subcommand(
+      "text", "Index a folder of texts, and answer questions about it; needs the Python package");
+  // All words after `text` are for the other program, --help included.
+  command->set_help_flag();
+  command->fallthrough(false);
+  command->prefix_command();
+  OnChosen(command, action, [&global, command] {
+    std::vector<std::string> words = {kTextProgram, "--address", global.address};
+    if (global.timeout_s) words.insert(words.end(), {"--timeout", Cat(*global.timeout_s)});
+    if (!global.caller.empty()) words.insert(words.end(), {"--caller", global.caller});
+    if (global.json) words.emplace_back("--json");
+    const std::vector<std::string> rest = command->remaining();
+    words.insert(words.end(), rest.begin(), rest.end());
+    return RunTextProgram(std::move(words));
+  });
+}
+
+}  // namespace nearfield::client

