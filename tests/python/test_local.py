@@ -23,6 +23,7 @@ from nearfield import F
 from nearfield import _methods as methods
 from nearfield._blocking import run
 from nearfield._core import Core
+from nearfield._dlpack import DeviceArray
 from nearfield._errors import from_rpc_error
 from nearfield._library import LIBRARY_VARIABLE
 from nearfield._proto import admin_pb2 as admin
@@ -327,12 +328,31 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 7
 
 
+def test_a_search_on_the_device_needs_a_gpu_and_an_engine_in_this_process(start, rng):
+    queries = DeviceArray(None, 4096, (1, DIM), "float32", 0)
+    with nearfield.open(None, **SMALL) as client:
+        fill(client, rng)
+        docs = client.collection("docs")
+        out = tuple(DeviceArray(None, 4096, *form, 0) for form in (((1, 3), "float32"), ((1, 3), "uint64"), ((1,), "int32")))
+        for given in (None, out):
+            with pytest.raises(nearfield.Unimplemented, match="CPU backend"):
+                docs.search_device(queries, 3, out=given)
+        with pytest.raises(nearfield.InvalidArgument, match="filter_text"):
+            docs.search_device(queries, 3, out=out, filter_text="year ==")
+        with pytest.raises(nearfield.NotFound, match="none"):
+            client.collection("none").search_device(queries, 3, out=out)
+    with pytest.raises(nearfield.Cancelled, match="not open"):
+        docs.search_device(queries, 3, out=out)
+    with nearfield.connect(start().address) as client, pytest.raises(TypeError, match="connected to a server"):
+        client.collection("docs").search_device(queries)
+
+
 def test_only_the_functions_of_the_header_are_exported():
     library = Path(os.environ[LIBRARY_VARIABLE])
     symbols = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
     exported = {line.split()[-1] for line in symbols.splitlines()}
-    header = (Path(__file__).parents[2] / "server" / "library" / "nearfield.h").read_text()
-    assert exported == set(re.findall(r"NF_API .*?(nf_\w+)\(", header))
+    headers = [path.read_text() for path in (Path(__file__).parents[2] / "server" / "library").glob("nearfield*.h")]
+    assert exported == {name for header in headers for name in re.findall(r"NF_API .*?(nf_\w+)\(", header)}
     linked = subprocess.run(["ldd", library], capture_output=True, text=True, check=True).stdout
     assert "grpc" not in linked and "libprotobuf" in linked
 
