@@ -23,6 +23,7 @@ constexpr char kTextProgram[] = "nearfield-text";
 int RunTextProgram(std::vector<std::string> words) {
   std::fflush(stdout);
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   const std::string neighbor =

@@ -138,9 +138,10 @@ absl::Status RowSearch::EnqueueAnswers(const SearchJob& job, const plan::SearchP
   lists.count_max = static_cast<uint32_t>(plan.results_pitch);
   ABSL_RETURN_IF_ERROR(
       EnqueueGather(core_, job, {.first = first_query, .count = plan.queries}, lists));
-  const auto lists_count = static_cast<std::size_t>(lists.lists * plan.queries);
+  const int64_t lists_count = int64_t{lists.lists} * plan.queries;
   return core_.health().Check(
-      cudaMemcpyAsync(workspace.counts.host(), counts, lists_count * sizeof(SelectCount),
+      cudaMemcpyAsync(workspace.counts.host(), counts,
+                      static_cast<std::size_t>(lists_count) * sizeof(SelectCount),
                       cudaMemcpyDeviceToHost, workspace.stream.get()),
       "cudaMemcpyAsync");
 }
