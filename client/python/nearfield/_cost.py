@@ -51,18 +51,23 @@ class Cost:
         )
 
 
+# The fields that Cost has from the message as they are.
+_PLAIN = tuple(
+    each.name
+    for each in fields(Cost)
+    if not each.name.startswith("escalations") and each.name not in ("backend", "scan_precision")
+)
+
+
 def read_cost(message: retrieval.SearchCost) -> Cost:
-    found: dict[str, Any] = {
-        each.name: getattr(message, each.name)
-        for each in fields(Cost)
-        if not each.name.startswith("escalations")
-    }
-    found["backend"] = enum_name("BACKEND_", common.Backend, message.backend)
-    precision = enum_name("SCAN_PRECISION_", common.ScanPrecision, message.scan_precision)
-    found["scan_precision"] = precision
-    found["escalations_tighter"] = message.escalations.tighter
-    found["escalations_canonical"] = message.escalations.canonical
-    return Cost(**found)
+    found: dict[str, Any] = {name: getattr(message, name) for name in _PLAIN}
+    return Cost(
+        backend=enum_name("BACKEND_", common.Backend, message.backend),
+        scan_precision=enum_name("SCAN_PRECISION_", common.ScanPrecision, message.scan_precision),
+        escalations_tighter=message.escalations.tighter,
+        escalations_canonical=message.escalations.canonical,
+        **found,
+    )
 
 
 def _seconds(microseconds: int) -> str:

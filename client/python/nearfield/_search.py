@@ -18,7 +18,6 @@ from nearfield._results import SearchResult, read_search
 from nearfield._values import (
     Id,
     IdsLike,
-    dtype_value,
     enum_value,
     id_message,
     query_messages,
@@ -98,9 +97,8 @@ def queries_of(
         found = to_ids(ids)
         values = found if isinstance(found, list) else found.tolist()
         return [retrieval.Query(row_id=id_message(each)) for each in values]
-    dtype = dtype_value("float32")
     return [
-        retrieval.Query(encoded=common.VectorBlock(dtype=dtype, data=data))
+        retrieval.Query(encoded=common.VectorBlock(dtype=common.DATA_TYPE_FLOAT32, data=data))
         for data in query_messages(vector)  # type: ignore[arg-type]
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -38,6 +39,7 @@ def enum_value(prefix: str, enum: Any, name: str, field: str) -> Any:
     return enum.Value(prefix + name.upper())
 
 
+@functools.lru_cache(maxsize=256)
 def enum_name(prefix: str, enum: Any, number: int) -> str:
     """Returns the name of an enum's value; "unknown" for one of a later server."""
     if number not in enum.values():
