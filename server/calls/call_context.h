@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/security/access_control.h"
 
 namespace nearfield::server {
 
@@ -20,7 +21,10 @@ struct CallFacts {
   std::string caller_name;  // as the caller sent it; may be empty
   std::string peer;         // address of the caller: "ipv4:127.0.0.1:51234"
   std::optional<std::chrono::system_clock::time_point> deadline;
-  // Not OK: the transport refuses the call, which then only ends with it. GetLimits is answered.
+  // The key that the call was made with; null: the call may do everything.
+  KeyPtr key;
+  bool audited = false;  // the call gets an access line in the log
+  // Not OK: the transport refuses the call, which then only ends with it.
   absl::Status status;
 };
 

@@ -15,6 +15,7 @@
 #include "server/config/settings.h"
 #include "server/edge/acceptor.h"
 #include "server/process/engine_factory.h"
+#include "server/security/access_control.h"
 #include "server/service/grpc_services.h"
 #include "server/service/health_service.h"
 #include "server/telemetry/log.h"
@@ -31,8 +32,11 @@ class Server {
   ~Server();
 
   // Binds and answers: health reports NOT_SERVING, and calls are refused with Unavailable.
-  // Errors: InvalidArgument (names the address and why it cannot be bound).
+  // Errors: InvalidArgument (names the address and why it cannot be bound, or the file of a
+  // certificate or of keys).
   absl::Status Listen();
+  // Reads the key file again. If that fails, the keys in force stay, and the log has the reason.
+  void ReloadKeys();
   // Returns the bound address: "127.0.0.1:50051".
   std::string address() const;
   // Returns 0 for a unix socket.
@@ -60,7 +64,11 @@ class Server {
   NearfieldService& service() { return service_; }
 
  private:
-  ServiceBase GrpcBase() { return {.service = &service_, .requests = &state_.ledger().requests}; }
+  ServiceBase GrpcBase() {
+    return {.service = &service_, .requests = &state_.ledger().requests, .control = &control_};
+  }
+  // Reads the key file, if there is one. Returns the number of its keys. Errors: InvalidArgument.
+  absl::StatusOr<size_t> LoadKeys();
   // These return kClean, or log the reason why the process must end.
   ExitCode OpenStore(std::unique_ptr<store::Store>* opened);
   ExitCode MakeEngine(const EngineFactory& make_engine, std::unique_ptr<Engine>* made);
@@ -76,6 +84,7 @@ class Server {
   Log* const log_;
   const Clock* const clock_;
   ServerState state_;
+  AccessControl control_;
   HealthService health_;
   LocalService service_;
   RetrievalService retrieval_;

@@ -9,8 +9,10 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
 #include "server/convert/text.h"
 #include "server/service/decode.h"
+#include "server/service/grpc_call.h"
 #include "server/service/status_details.h"
 
 namespace nearfield::server {
@@ -24,17 +26,6 @@ constexpr std::array kServices = {"", "nearfield.v1.Retrieval", "nearfield.v1.In
 
 // Maximum memory of one decoded request, which holds the name of a service.
 constexpr int64_t kDecodedBytesMax = 64 * 1024;
-
-// Returns the service that the request names. Errors: those of DecodeWithin.
-absl::StatusOr<std::string> ServiceIn(const grpc::ByteBuffer* bytes) {
-  hv::HealthCheckRequest request;
-  // gRPC keeps the bytes until the end of the call, but never reads them again.
-  auto* const taken = const_cast<grpc::ByteBuffer*>(bytes);
-  const absl::Status status = DecodeWithin(kDecodedBytesMax, taken, &request);
-  taken->Clear();
-  if (!status.ok()) return status;
-  return request.service();
-}
 
 }  // namespace
 
@@ -115,7 +106,7 @@ class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckRespons
 };
 
 // Takes requests as bytes, because gRPC would decode them without a limit on their memory.
-HealthService::HealthService() {
+HealthService::HealthService(const AccessControl* control) : control_(control) {
   MarkMethodRawCallback(
       0, new grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, hv::HealthCheckResponse>(
              [this](auto* context, auto* bytes, auto* response) {
@@ -124,10 +115,26 @@ HealthService::HealthService() {
   MarkMethodRawCallback(
       1,
       new grpc::internal::CallbackServerStreamingHandler<grpc::ByteBuffer, hv::HealthCheckResponse>(
-          [this](auto* /*context*/, auto* bytes) { return BeginWatch(bytes); }));
+          [this](auto* context, auto* bytes) { return BeginWatch(*context, bytes); }));
 }
 
 HealthService::~HealthService() = default;
+
+absl::StatusOr<std::string> HealthService::ServiceIn(const grpc::CallbackServerContext& context,
+                                                     const grpc::ByteBuffer* bytes) const {
+  hv::HealthCheckRequest request;
+  // gRPC keeps the bytes until the end of the call, but never reads them again.
+  auto* const taken = const_cast<grpc::ByteBuffer*>(bytes);
+  const absl::Status status = DecodeWithin(kDecodedBytesMax, taken, &request);
+  taken->Clear();
+  if (!status.ok()) return status;
+  const std::string& service = request.service();
+  if (control_ == nullptr || !absl::StartsWith(service, kCollectionHealthPrefix)) return service;
+  ABSL_ASSIGN_OR_RETURN(const KeyPtr key, KeyIn(context, *control_));
+  ABSL_RETURN_IF_ERROR(
+      CheckCollection(key, "service", service.substr(std::strlen(kCollectionHealthPrefix))));
+  return service;
+}
 
 void HealthService::SetServing(bool serving) {
   {
@@ -209,7 +216,7 @@ grpc::ServerUnaryReactor* HealthService::AnswerCheck(grpc::CallbackServerContext
                                                      const grpc::ByteBuffer* bytes,
                                                      hv::HealthCheckResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const absl::StatusOr<std::string> service = ServiceIn(bytes);
+  const absl::StatusOr<std::string> service = ServiceIn(*context, bytes);
   if (!service.ok()) {
     reactor->Finish(WithDetails(service.status(), std::nullopt));
     return reactor;
@@ -226,8 +233,8 @@ grpc::ServerUnaryReactor* HealthService::AnswerCheck(grpc::CallbackServerContext
 }
 
 grpc::ServerWriteReactor<hv::HealthCheckResponse>* HealthService::BeginWatch(
-    const grpc::ByteBuffer* bytes) {
-  const absl::StatusOr<std::string> service = ServiceIn(bytes);
+    const grpc::CallbackServerContext& context, const grpc::ByteBuffer* bytes) {
+  const absl::StatusOr<std::string> service = ServiceIn(context, bytes);
   auto watch = std::make_shared<HealthWatch>(this, service.value_or(""));
   watch->Start();
   if (!service.ok()) {

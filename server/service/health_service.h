@@ -9,8 +9,10 @@
 #include <string>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
 #include "engine/base/mutex.h"
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "server/security/access_control.h"
 
 namespace nearfield::server {
 
@@ -25,7 +27,9 @@ inline constexpr char kCollectionHealthPrefix[] = "nearfield.v1.Collection/";
 // Thread-safe.
 class HealthService final : public grpc::health::v1::Health::Service {
  public:
-  HealthService();
+  // `control`: the keys of the server, which outlive the service; null: it has none. The state of a
+  // collection needs a key that covers it; other states need none.
+  explicit HealthService(const AccessControl* control = nullptr);
   ~HealthService() override;
 
   // State of a collection by name. `look` outlives the last call, and is called without a lock.
@@ -46,12 +50,17 @@ class HealthService final : public grpc::health::v1::Health::Service {
                                         const grpc::ByteBuffer* bytes,
                                         grpc::health::v1::HealthCheckResponse* response);
   grpc::ServerWriteReactor<grpc::health::v1::HealthCheckResponse>* BeginWatch(
-      const grpc::ByteBuffer* bytes);
+      const grpc::CallbackServerContext& context, const grpc::ByteBuffer* bytes);
+  // Returns the service that the request names. Errors: those of DecodeWithin, Unauthenticated,
+  // PermissionDenied.
+  absl::StatusOr<std::string> ServiceIn(const grpc::CallbackServerContext& context,
+                                        const grpc::ByteBuffer* bytes) const;
   friend class HealthWatch;
   void Forget(const std::shared_ptr<HealthWatch>& watch);
   grpc::health::v1::HealthCheckResponse::ServingStatus StatusOf(const std::string& service);
   void Tell(HealthWatch* watch);
 
+  const AccessControl* const control_;
   Mutex mutex_;
   std::function<CollectionState(const std::string& name)> look_ ABSL_GUARDED_BY(mutex_);
   bool serving_ ABSL_GUARDED_BY(mutex_) = false;
