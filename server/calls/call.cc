@@ -6,6 +6,7 @@
 
 #include "absl/algorithm/container.h"
 #include "server/calls/caller_name.h"
+#include "server/calls/find_collection.h"
 #include "server/scheduler/retry_hint.h"
 
 namespace nearfield::server {
@@ -30,12 +31,18 @@ Call::Call(ServerState* state, CallContext* context, const char* method)
     : state_(state),
       context_(context),
       begin_(state->clock().Now()),
+      key_(context->facts().key),
       live_(state->live_calls().Add(cancelled_)),
       refusal_(context->facts().status) {
   const CallFacts& facts = context->facts();
   record.method = method;
   record.request_id = RequestId(facts.request_id);
   record.peer = facts.peer;
+  record.audited = facts.audited;
+  if (key_ != nullptr) {
+    record.principal = key_->principal;
+    record.key_id = key_->id;
+  }
   if (refusal_.ok()) refusal_ = CheckCallerName(facts.caller_name);
   caller_ = CallerOf(facts);
   if (facts.waits) waiting_thread_ = std::this_thread::get_id();
@@ -50,6 +57,10 @@ Call::~Call() {
   state_->request_log().Record(record, status_);
   state_->live_calls().Remove(live_);
   if (entered_) state_->Leave();
+}
+
+absl::StatusOr<NamedCollectionPtr> Call::Find(const Core& core, const std::string& name) const {
+  return FindCollection(core.catalog, key_, name);
 }
 
 void Call::SetWake(std::function<void()> wake) {

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/security/access_control.h"
 
 namespace nearfield::server {
 
@@ -23,7 +24,10 @@ struct CallFacts {
   // The thread that begins the call does nothing else until the call ends, so a search may use it
   // for its pass.
   bool waits = false;
-  // Not OK: the transport refuses the call, which then only ends with it. GetLimits is answered.
+  // The key that the call was made with; null: the call may do everything.
+  KeyPtr key;
+  bool audited = false;  // the call gets an access line in the log
+  // Not OK: the transport refuses the call, which then only ends with it.
   absl::Status status;
 };
 

@@ -87,7 +87,7 @@ class UploadStream final : public ActiveCall, public std::enable_shared_from_thi
                                               });
     if (!place.ok()) return place.status();
     place_ = *std::move(place);
-    session_.emplace(&core_->catalog, &state_->limits(), call_.caller());
+    session_.emplace(&core_->catalog, &state_->limits(), call_.caller(), call_.key());
     return absl::OkStatus();
   }
 

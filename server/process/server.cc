@@ -16,6 +16,7 @@
 #include "engine/base/status_macros.h"
 #include "server/edge/descriptor_limit.h"
 #include "server/edge/listen_sockets.h"
+#include "server/process/credentials.h"
 
 namespace nearfield::server {
 namespace {
@@ -102,6 +103,7 @@ Server::Server(const Settings* settings, Log* log, const Clock* clock)
     : settings_(settings),
       log_(log),
       clock_(clock),
+      health_(&control_),
       instance_(
           {.settings = settings,
            .log = log,
@@ -114,7 +116,34 @@ Server::Server(const Settings* settings, Log* log, const Clock* clock)
 
 Server::~Server() = default;
 
+absl::StatusOr<size_t> Server::LoadKeys() {
+  const std::string& path = settings_->key_file.value();
+  if (path.empty()) return 0;
+  const absl::StatusOr<size_t> keys_count = control_.Load(path);
+  if (!keys_count.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("key_file: ", keys_count.status().message()));
+  }
+  log_->Write(LogLevel::kInfo, "keys loaded",
+              {{"key_file", path}, {"keys", static_cast<int64_t>(*keys_count)}});
+  return keys_count;
+}
+
+void Server::ReloadKeys() {
+  const absl::Status loaded = LoadKeys().status();
+  if (loaded.ok()) return;
+  log_->Write(LogLevel::kError, "the keys are not reloaded: those in force stay",
+              {{"error", std::string(loaded.message())}});
+}
+
 absl::Status Server::Listen() {
+  ABSL_ASSIGN_OR_RETURN(const size_t keys_count, LoadKeys());
+  if (keys_count == 0 && !IsLoopback(settings_->listen.value()) &&
+      !settings_->allow_insecure.value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("key_file = \"", settings_->key_file.value(),
+                     "\": has no key; create one with the command nearfield keys"));
+  }
+  ABSL_ASSIGN_OR_RETURN(const auto credentials, ServerCredentialsOf(*settings_));
   ABSL_ASSIGN_OR_RETURN(auto sockets,
                         ListenSockets::Bind(settings_->listen.value(),
                                             milliseconds(settings_->keepalive_timeout_ms.value())));
@@ -125,8 +154,7 @@ absl::Status Server::Listen() {
   // gRPC 1.51 closes its listener after one accept without a free descriptor. Our Acceptor does
   // not.
   handover_ = builder.experimental().AddExternalConnectionAcceptor(
-      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-      grpc::InsecureServerCredentials());
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
   builder.RegisterService(&health_);
   builder.RegisterService(&retrieval_);
   builder.RegisterService(&ingest_);

@@ -12,6 +12,7 @@
 #include "server/config/settings.h"
 #include "server/edge/acceptor.h"
 #include "server/instance/instance.h"
+#include "server/security/access_control.h"
 #include "server/service/grpc_services.h"
 #include "server/service/health_service.h"
 #include "server/telemetry/log.h"
@@ -28,8 +29,11 @@ class Server {
   ~Server();
 
   // Binds and answers: health reports NOT_SERVING, and calls are refused with Unavailable.
-  // Errors: InvalidArgument (names the address and why it cannot be bound).
+  // Errors: InvalidArgument (names the address and why it cannot be bound, or the file of a
+  // certificate or of keys).
   absl::Status Listen();
+  // Reads the key file again. If that fails, the keys in force stay, and the log has the reason.
+  void ReloadKeys();
   // Returns the bound address: "127.0.0.1:50051".
   std::string address() const;
   // Returns 0 for a unix socket.
@@ -57,7 +61,11 @@ class Server {
   NearfieldService& service() { return instance_.service(); }
 
  private:
-  ServiceBase GrpcBase() { return {.service = &service(), .requests = &state().ledger().requests}; }
+  ServiceBase GrpcBase() {
+    return {.service = &service(), .requests = &state().ledger().requests, .control = &control_};
+  }
+  // Reads the key file, if there is one. Returns the number of its keys. Errors: InvalidArgument.
+  absl::StatusOr<size_t> LoadKeys();
   // Accepts connections from now on and passes them to gRPC.
   void StartAccepting(std::unique_ptr<ListenSockets> sockets);
   // Returns false if calls did not end within `wait` after they were cancelled.
@@ -65,6 +73,7 @@ class Server {
   const Settings* const settings_;
   Log* const log_;
   const Clock* const clock_;
+  AccessControl control_;
   HealthService health_;
   Instance instance_;
   RetrievalService retrieval_;

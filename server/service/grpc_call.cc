@@ -11,6 +11,7 @@ namespace {
 
 constexpr char kClientRequestId[] = "x-request-id";
 constexpr char kClientCaller[] = "nearfield-caller";
+constexpr char kAuthorization[] = "authorization";
 constexpr char kRequestIdKey[] = "nearfield-request-id";
 constexpr char kRetryAfterKey[] = "retry-after-ms";
 constexpr char kPushbackKey[] = "grpc-retry-pushback-ms";  // gRPC's own key for the same
@@ -35,12 +36,28 @@ absl::Status CheckMetadata(const grpc::CallbackServerContext& context) {
 
 }  // namespace
 
-CallFacts FactsOf(const grpc::CallbackServerContext& context) {
-  return {.request_id = std::string(Metadata(context, kClientRequestId)),
-          .caller_name = std::string(Metadata(context, kClientCaller)),
-          .peer = context.peer(),
-          .deadline = context.deadline(),
-          .status = CheckMetadata(context)};
+absl::StatusOr<KeyPtr> KeyIn(const grpc::CallbackServerContext& context,
+                             const AccessControl& control) {
+  if (control.requires_keys() && context.client_metadata().count(kAuthorization) > 1) {
+    return absl::UnauthenticatedError("authorization: given more than once");
+  }
+  return control.Authenticate(Metadata(context, kAuthorization));
+}
+
+CallFacts FactsOf(const grpc::CallbackServerContext& context, const CallGuard& guard) {
+  CallFacts facts = {.request_id = std::string(Metadata(context, kClientRequestId)),
+                     .caller_name = std::string(Metadata(context, kClientCaller)),
+                     .peer = context.peer(),
+                     .deadline = context.deadline()};
+  facts.audited = guard.method->scopes == static_cast<uint8_t>(Scope::kAdmin);
+  absl::StatusOr<KeyPtr> key = KeyIn(context, *guard.control);
+  facts.status = key.status();
+  if (key.ok()) {
+    facts.key = *std::move(key);
+    facts.status = CheckMethod(facts.key, *guard.method);
+  }
+  facts.status.Update(CheckMetadata(context));
+  return facts;
 }
 
 grpc::Status StatusOf(const CallEnd& end, grpc::CallbackServerContext* context) {
