@@ -75,6 +75,10 @@ absl::Status Settings::Validate() const {
     return Refused(port_file,
                    absl::StrCat("listen = \"", listen.value(), "\" has no port to write"));
   }
+  if (has_ops_port() &&
+      (!IsAddress(ops_listen.value()) || absl::StartsWith(ops_listen.value(), kUnix))) {
+    return Refused(ops_listen, "must be HOST:PORT with a port of 0 .. 65535, or none");
+  }
   if (data_dir.value().empty()) {
     return Refused(data_dir,
                    "must be a directory, or none for collections that are in memory only");

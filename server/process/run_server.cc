@@ -101,6 +101,12 @@ void LogSettings(const Settings& settings, const std::vector<std::string>& unkno
                "proxy that has them in front",
                {{"listen", settings.listen.value()}});
   }
+  if (settings.has_ops_port() && !IsLoopback(settings.ops_listen.value())) {
+    log->Write(LogLevel::kWarning,
+               "the operations port listens beyond loopback, without authentication: only the "
+               "monitoring should reach it",
+               {{"ops_listen", settings.ops_listen.value()}});
+  }
 }
 
 // Writes the file atomically: to a temporary name, then renamed.

@@ -14,6 +14,7 @@
 #include "server/config/exit_code.h"
 #include "server/config/settings.h"
 #include "server/edge/acceptor.h"
+#include "server/operations/operations_port.h"
 #include "server/process/engine_factory.h"
 #include "server/service/grpc_services.h"
 #include "server/service/health_service.h"
@@ -37,6 +38,8 @@ class Server {
   std::string address() const;
   // Returns 0 for a unix socket.
   int port() const { return port_; }
+  // Returns the bound address of the operations port; empty: there is none.
+  std::string ops_address() const;
   AcceptCounts connections() const { return acceptor_->counts(); }
 
   // Creates the engine, checks it against the oracle, loads the collections, and serves. Returns
@@ -65,6 +68,9 @@ class Server {
   ExitCode OpenStore(std::unique_ptr<store::Store>* opened);
   ExitCode MakeEngine(const EngineFactory& make_engine, std::unique_ptr<Engine>* made);
   absl::Status LoadCollections(Core* core);
+  // Binds the operations port. A default address that is in use is logged, and the server goes on
+  // without the port. Errors: InvalidArgument.
+  absl::Status ListenForOperations();
   // Accepts connections from now on and passes them to gRPC.
   void StartAccepting(std::unique_ptr<ListenSockets> sockets);
   // Returns false if calls did not end within `wait` after they were cancelled.
@@ -84,6 +90,7 @@ class Server {
   std::unique_ptr<grpc::Server> grpc_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> handover_;
   std::unique_ptr<Acceptor> acceptor_;
+  std::unique_ptr<OperationsPort> operations_;
   int port_ = 0;
 };
 
