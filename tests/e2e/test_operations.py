@@ -48,7 +48,7 @@ class Prometheus:
         rules = re.sub(r"\n +for: .*", "", (DEPLOY / "prometheus" / "alerts.yaml").read_text())
         (folder / "alerts.yaml").write_text(rules)
         config = (DEPLOY / "prometheus" / "prometheus.yaml").read_text()
-        config = config.replace("127.0.0.1:50052", target).replace("15s", "1s")
+        config = config.replace("127.0.0.1:9464", target).replace("15s", "1s")
         (folder / "prometheus.yaml").write_text(config)
         self.url = f"http://127.0.0.1:{free_port()}"
         self.database = folder / "tsdb" / "wal"
