@@ -76,7 +76,7 @@ CASES: dict[str, tuple[list[tuple[str, str]], list[tuple[str, str]]]] = {
         [('nearfield_memory_bytes{memory="device"}', flat(91)), ('nearfield_memory_bytes_max{memory="device"}', flat(100))],
         [('nearfield_memory_bytes{memory="filter_cache"}', flat(100)), ('nearfield_memory_bytes_max{memory="filter_cache"}', flat(100)),
          ('nearfield_memory_bytes{memory="host"}', flat(89)), ('nearfield_memory_bytes_max{memory="host"}', flat(100))],
-    ),  # fmt: skip
+    ),
     "NearfieldDiskFull": (
         [('nearfield_disk_free_bytes{dir="data"}', flat(9)), ('nearfield_disk_bytes{dir="data"}', flat(100))],
         [('nearfield_disk_free_bytes{dir="data"}', flat(11)), ('nearfield_disk_bytes{dir="data"}', flat(100))],
