@@ -150,9 +150,9 @@ ActiveCallPtr LocalService::GetCounters(Rpc<pb::GetCountersRequest, pb::GetCount
       pb::CallCounter* const counter = response->add_calls();
       counter->set_method(key.first);
       counter->set_status(key.second);
-      counter->set_calls_count(static_cast<uint64_t>(count.calls));
+      counter->set_calls_count(static_cast<uint64_t>(count.total_us.count()));
       counter->set_rows_count(static_cast<uint64_t>(count.rows));
-      counter->set_total_us(static_cast<uint64_t>(count.total_us));
+      counter->set_total_us(static_cast<uint64_t>(count.total_us.sum()));
     }
     ToProto(core.pass_counter.counts(), response->mutable_passes());
     ToProto(core.audit->auditor.counts(), response->mutable_audit());

@@ -8,6 +8,8 @@
 #include "server/calls/caller_name.h"
 #include "server/calls/find_collection.h"
 #include "server/scheduler/retry_hint.h"
+#include "server/telemetry/refusal_reason.h"
+#include "server/telemetry/trace_context.h"
 
 namespace nearfield::server {
 namespace {
@@ -37,6 +39,7 @@ Call::Call(ServerState* state, CallContext* context, const char* method)
   const CallFacts& facts = context->facts();
   record.method = method;
   record.request_id = RequestId(facts.request_id);
+  record.trace = ParseTraceParent(facts.trace_parent);
   record.peer = facts.peer;
   record.audited = facts.audited;
   if (key_ != nullptr) {
@@ -77,8 +80,10 @@ absl::StatusOr<Core*> Call::Enter() {
 CallEnd Call::Close(const absl::Status& given) {
   // The end of the drain cancels calls whose callers still wait.
   const bool ended = absl::IsCancelled(given) && state_->live_calls().cancelled();
-  status_ = ended ? WithRetryAfter(absl::UnavailableError("the server ended before the call did"),
-                                   kUnavailableRetryMs)
+  status_ = ended ? WithReason(WithRetryAfter(
+                                   absl::UnavailableError("the server ended before the call did"),
+                                   kUnavailableRetryMs),
+                               "draining")
                   : given;
   record.total_us = MicrosBetween(begin_, state_->clock().Now());
   state_->call_counter().Record(record, status_);  // before the client receives the status

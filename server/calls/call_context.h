@@ -17,9 +17,10 @@ namespace nearfield::server {
 
 // The facts about a call that its transport knows when it begins.
 struct CallFacts {
-  std::string request_id;   // as the caller sent it; empty or invalid: the service draws one
-  std::string caller_name;  // as the caller sent it; may be empty
-  std::string peer;         // address of the caller: "ipv4:127.0.0.1:51234"
+  std::string request_id;    // as the caller sent it; empty or invalid: the service draws one
+  std::string caller_name;   // as the caller sent it; may be empty
+  std::string trace_parent;  // W3C traceparent as the caller sent it; may be empty
+  std::string peer;          // address of the caller: "ipv4:127.0.0.1:51234"
   std::optional<std::chrono::system_clock::time_point> deadline;
   // The thread that begins the call does nothing else until the call ends, so a search may use it
   // for its pass.

@@ -83,6 +83,10 @@ absl::Status Settings::Validate() const {
   if (!tls_client_ca.value().empty() && tls_cert.value().empty()) {
     return Refused(tls_client_ca, "needs tls_cert and tls_key as well");
   }
+  if (has_ops_port() &&
+      (!IsAddress(ops_listen.value()) || absl::StartsWith(ops_listen.value(), kUnix))) {
+    return Refused(ops_listen, "must be HOST:PORT with a port of 0 .. 65535, or none");
+  }
   if (data_dir.value().empty()) {
     return Refused(data_dir,
                    "must be a directory, or none for collections that are in memory only");

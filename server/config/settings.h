@@ -34,6 +34,11 @@ struct Settings : SettingList {
                         "File that receives the bound port once the server listens; written "
                         "atomically, removed after a drain and after a failed start. Empty: none. "
                         "Must be empty if listen is unix:PATH."};
+  TextSetting ops_listen{*this, "ops_listen", "127.0.0.1:9464",
+                         "Address of the operations port, which serves /metrics, /livez and "
+                         "/readyz over HTTP: HOST:PORT. Port 0 takes a free port. It has no "
+                         "authentication: beyond loopback, only the monitoring should reach it. "
+                         "none: no such port."};
 
   // Identity.
   TextSetting tls_cert{*this, "tls_cert", "",
@@ -255,6 +260,8 @@ struct Settings : SettingList {
   EngineOptions ToEngineOptions() const;
   // Returns the directory for records of wrong answers; empty: none are written.
   std::string AuditDir() const;
+  // Returns true if there is an operations port.
+  bool has_ops_port() const { return ops_listen.value() != "none"; }
   // Returns true if the collections are stored in a data directory.
   bool keeps_data() const { return data_dir.value() != "none"; }
   // Returns the maximum bytes of an UploadBlock as a serialized message.

@@ -102,6 +102,12 @@ void LogSettings(const Settings& settings, const std::vector<std::string>& unkno
                 {"tls", settings.tls_cert.value().empty() ? "no" : "yes"},
                 {"keys", settings.key_file.value().empty() ? "no" : "yes"}});
   }
+  if (settings.has_ops_port() && !IsLoopback(settings.ops_listen.value())) {
+    log->Write(LogLevel::kWarning,
+               "the operations port listens beyond loopback, without authentication: only the "
+               "monitoring should reach it",
+               {{"ops_listen", settings.ops_listen.value()}});
+  }
 }
 
 // Writes the file atomically: to a temporary name, then renamed.

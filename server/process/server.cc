@@ -147,6 +147,7 @@ absl::Status Server::Listen() {
   ABSL_ASSIGN_OR_RETURN(auto sockets,
                         ListenSockets::Bind(settings_->listen.value(),
                                             milliseconds(settings_->keepalive_timeout_ms.value())));
+  ABSL_RETURN_IF_ERROR(ListenForOperations());
   if (settings_->reflection.value()) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   SetLimits(*settings_, &builder);
@@ -164,6 +165,34 @@ absl::Status Server::Listen() {
   port_ = sockets->port();
   StartAccepting(std::move(sockets));
   return absl::OkStatus();
+}
+
+absl::Status Server::ListenForOperations() {
+  if (!settings_->has_ops_port()) return absl::OkStatus();
+  std::unique_ptr<GpuMonitor> gpu;
+  if (settings_->backend.value() != "cpu") {
+    gpu = GpuMonitor::Start({.device = static_cast<int>(settings_->device.value())});
+  }
+  const std::string& listen = settings_->ops_listen.value();
+  absl::StatusOr<std::unique_ptr<OperationsPort>> started =
+      OperationsPort::Start(listen, &state(), std::move(gpu));
+  if (started.ok()) {
+    operations_ = *std::move(started);
+    log_->Write(LogLevel::kInfo, "operations port", {{"address", ops_address()}});
+    return absl::OkStatus();
+  }
+  if (settings_->ops_listen.source() != SettingSource::kDefault) return started.status();
+  log_->Write(LogLevel::kWarning,
+              "there is no operations port: its default address cannot be bound; set ops_listen to "
+              "another one or to none",
+              {{"ops_listen", listen}, {"error", std::string(started.status().message())}});
+  return absl::OkStatus();
+}
+
+std::string Server::ops_address() const {
+  if (operations_ == nullptr) return "";
+  const std::string& listen = settings_->ops_listen.value();
+  return absl::StrCat(listen.substr(0, listen.rfind(':')), ":", operations_->port());
 }
 
 void Server::StartAccepting(std::unique_ptr<ListenSockets> sockets) {
@@ -237,6 +266,7 @@ ExitCode Server::Drain() {
     return ExitCode::kDeviceLost;
   }
   if (!ended) return ExitCode::kFailure;
+  operations_ = nullptr;  // it reads the core
   state().DestroyCore();
   return state().distrusted() ? ExitCode::kSelfTest : ExitCode::kClean;
 }

@@ -12,6 +12,7 @@
 #include "server/config/settings.h"
 #include "server/edge/acceptor.h"
 #include "server/instance/instance.h"
+#include "server/operations/operations_port.h"
 #include "server/security/access_control.h"
 #include "server/service/grpc_services.h"
 #include "server/service/health_service.h"
@@ -38,6 +39,8 @@ class Server {
   std::string address() const;
   // Returns 0 for a unix socket.
   int port() const { return port_; }
+  // Returns the bound address of the operations port; empty: there is none.
+  std::string ops_address() const;
   AcceptCounts connections() const { return acceptor_->counts(); }
 
   // Boots the instance. Returns kClean, or the reason why the process must end.
@@ -66,6 +69,9 @@ class Server {
   }
   // Reads the key file, if there is one. Returns the number of its keys. Errors: InvalidArgument.
   absl::StatusOr<size_t> LoadKeys();
+  // Binds the operations port. A default address that is in use is logged, and the server goes on
+  // without the port. Errors: InvalidArgument.
+  absl::Status ListenForOperations();
   // Accepts connections from now on and passes them to gRPC.
   void StartAccepting(std::unique_ptr<ListenSockets> sockets);
   // Returns false if calls did not end within `wait` after they were cancelled.
@@ -82,6 +88,7 @@ class Server {
   std::unique_ptr<grpc::Server> grpc_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> handover_;
   std::unique_ptr<Acceptor> acceptor_;
+  std::unique_ptr<OperationsPort> operations_;
   int port_ = 0;
 };
 

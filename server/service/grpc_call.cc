@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/service/status_details.h"
+#include "server/telemetry/refusal_reason.h"
 
 namespace nearfield::server {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 constexpr char kClientRequestId[] = "x-request-id";
 constexpr char kClientCaller[] = "nearfield-caller";
 constexpr char kAuthorization[] = "authorization";
+constexpr char kTraceParent[] = "traceparent";
 constexpr char kRequestIdKey[] = "nearfield-request-id";
 constexpr char kRetryAfterKey[] = "retry-after-ms";
 constexpr char kPushbackKey[] = "grpc-retry-pushback-ms";  // gRPC's own key for the same
@@ -30,8 +32,9 @@ absl::Status CheckMetadata(const grpc::CallbackServerContext& context) {
     bytes += key.size() + value.size() + kEntryBytes;
   }
   if (bytes <= kMetadataBytesMax) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("metadata: ", bytes, " bytes, the limit is ", kMetadataBytesMax));
+  return WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                        "metadata: ", bytes, " bytes, the limit is ", kMetadataBytesMax)),
+                    "metadata");
 }
 
 }  // namespace
@@ -47,6 +50,7 @@ absl::StatusOr<KeyPtr> KeyIn(const grpc::CallbackServerContext& context,
 CallFacts FactsOf(const grpc::CallbackServerContext& context, const CallGuard& guard) {
   CallFacts facts = {.request_id = std::string(Metadata(context, kClientRequestId)),
                      .caller_name = std::string(Metadata(context, kClientCaller)),
+                     .trace_parent = std::string(Metadata(context, kTraceParent)),
                      .peer = context.peer(),
                      .deadline = context.deadline()};
   facts.audited = guard.method->scopes == static_cast<uint8_t>(Scope::kAdmin);

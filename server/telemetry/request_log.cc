@@ -48,6 +48,10 @@ void LogRequest(Log* log, const RequestRecord& record, const absl::Status& statu
                                   {"escalations_tighter", record.escalations_tighter},
                                   {"escalations_canonical", record.escalations_canonical},
                                   {"peer", Cut(record.peer)}};
+  if (!record.trace.trace_id.empty()) {
+    fields.push_back({"trace_id", record.trace.trace_id});
+    fields.push_back({"parent_span_id", record.trace.span_id});
+  }
   if (!record.principal.empty()) {
     fields.push_back({"principal", record.principal});
     fields.push_back({"key", record.key_id});

@@ -9,11 +9,13 @@
 
 #include "absl/status/status.h"
 #include "server/telemetry/log.h"
+#include "server/telemetry/trace_context.h"
 
 namespace nearfield::server {
 
 struct RequestRecord {
   std::string request_id;
+  TraceContext trace;      // of the caller
   std::string method;      // "Search"
   std::string collection;  // as the client named it
   std::string peer;

@@ -48,7 +48,7 @@ def test_keys_are_made_used_denied_and_revoked(request, tmp_path, command):
     for wrong in (["--scopes", "all"], ["--scopes", "read", "--collections", "a*b"], ["--scopes", "read", "--expires", "2000-01-01"]):
         command("keys", "create", "x", *wrong, KEY_FILE=keys, code=2)
 
-    server = ServerProcess([request.config.getoption("--server"), "--listen", "127.0.0.1:0", "--data-dir", "none",
+    server = ServerProcess([request.config.getoption("--server"), "--listen", "127.0.0.1:0", "--ops-listen", "none", "--data-dir", "none",
                             "--tls-cert", str(tmp_path / "server.pem"), "--tls-key", str(tmp_path / "server.key"),
                             "--tls-client-ca", str(tmp_path / "ca.pem"), "--key-file", str(keys)], tmp_path / "server.log")
     try:
