@@ -19,7 +19,8 @@ namespace {
 
 constexpr char kTextProgram[] = "nearfield-text";
 
-// Passes on the credentials: nearfield-text takes them from the environment, as every Python client.
+// Passes on the credentials: nearfield-text takes them from the environment, as every Python
+// client.
 void ExportIdentity(const ClientOptions& identity) {
   std::string metadata;
   for (const auto& [name, value] : identity.metadata) {

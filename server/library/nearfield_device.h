@@ -13,8 +13,8 @@ extern "C" {
 /* Device memory for answers; 0: none. */
 typedef uint64_t nf_memory;
 
-/* All addresses except the texts are in the memory of the engine's GPU, contiguous. Borrowed for the
- * call. Zero what is not set. */
+/* All addresses except the texts are in the memory of the engine's GPU, contiguous. Borrowed for
+ * the call. Zero what is not set. */
 typedef struct nf_device_search {
   const char* collection;
   const char* filter_text; /* as SearchRequest.filter_text; null: all rows */
@@ -41,12 +41,12 @@ typedef struct nf_device_result {
   int64_t total_us;
 } nf_device_result;
 
-/* Searches on this thread. Blocks until the work that the stream has now is done, and then until the
- * answers are in device memory, where work that is enqueued later on any stream finds them. Neither
- * queries nor answers are copied to the host. The first search of uploaded rows copies their ids to
- * the device, 8 bytes per row. options: may be null. Returns the code of `reply`: as Search; also
- * FAILED_PRECONDITION (string ids; a stream that is being captured), RESOURCE_EXHAUSTED (device
- * memory for the ids), UNIMPLEMENTED (the engine runs on the CPU). */
+/* Searches on this thread. Blocks until the work that the stream has now is done, and then until
+ * the answers are in device memory, where work that is enqueued later on any stream finds them.
+ * Neither queries nor answers are copied to the host. The first search of uploaded rows copies
+ * their ids to the device, 8 bytes per row. options: may be null. Returns the code of `reply`: as
+ * Search; also FAILED_PRECONDITION (string ids; a stream that is being captured),
+ * RESOURCE_EXHAUSTED (device memory for the ids), UNIMPLEMENTED (the engine runs on the CPU). */
 NF_API int32_t nf_search_device(nf_server server, const nf_device_search* search,
                                 const nf_options* options, nf_device_result* result,
                                 nf_reply* reply);
