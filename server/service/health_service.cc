@@ -21,17 +21,6 @@ namespace {
 // Maximum memory of one decoded request, which holds the name of a service.
 constexpr int64_t kDecodedBytesMax = 64 * 1024;
 
-// Returns the decoded request. Errors: those of DecodeWithin.
-absl::StatusOr<hv::HealthCheckRequest> RequestIn(const grpc::ByteBuffer* bytes) {
-  hv::HealthCheckRequest request;
-  // gRPC keeps the bytes until the end of the call, but never reads them again.
-  GrpcBytes taken(const_cast<grpc::ByteBuffer*>(bytes));
-  const absl::Status status = DecodeWithin(kDecodedBytesMax, &taken, &request);
-  taken.Clear();
-  if (!status.ok()) return status;
-  return request;
-}
-
 }  // namespace
 
 // One watch. Sends the latest status if it differs from the last one that was sent.
