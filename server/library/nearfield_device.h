@@ -1,8 +1,7 @@
 /* Searches on the device, in addition to nearfield.h: queries and answers are in the memory of the
  * engine's GPU, for callers whose tensors are there. The answers are those of Search to the bit.
  */
-#ifndef NEARFIELD_LIBRARY_NEARFIELD_DEVICE_H_
-#define NEARFIELD_LIBRARY_NEARFIELD_DEVICE_H_
+#pragma once
 
 #include "server/library/nearfield.h"
 
@@ -63,5 +62,3 @@ NF_API void nf_give_device_memory(nf_memory memory);
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
-
-#endif /* NEARFIELD_LIBRARY_NEARFIELD_DEVICE_H_ */

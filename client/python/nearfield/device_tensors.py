@@ -120,7 +120,8 @@ def search_device(
         ),
         timeout,
     )
-    return DeviceHits(*answer, epoch=result.epoch, matched_rows=result.matched_rows)
+    scores, ids, counts = answer
+    return DeviceHits(scores, ids, counts, result.epoch, result.matched_rows)
 
 
 def _must_be(field: str, value: object, limit: str) -> InvalidArgument:
