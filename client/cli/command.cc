@@ -25,7 +25,7 @@ void OnChosen(CLI::App* command, Action* action, Action work) {
 }
 
 absl::StatusOr<Client> ConnectTo(const GlobalOptions& global) {
-  ClientOptions options;
+  ClientOptions options = global.identity;
   options.address = global.address;
   options.caller = global.caller;
   options.deadline = global.timeout().value_or(options.deadline);
@@ -63,6 +63,11 @@ int ReportError(const GlobalOptions& global, const absl::Status& status) {
                    global.address, "; or name another server with --address or NEARFIELD_ADDRESS (",
                    reason, ")"));
     return kExitUnreachable;
+  }
+  if (absl::IsUnauthenticated(status) && global.identity.token_file.empty()) {
+    PrintError(
+        "this server wants an API key: name its file with --token-file or "
+        "NEARFIELD_TOKEN_FILE");
   }
   const std::string id = RequestIdOf(status);
   // A bad input, or a call that the client library itself refused: nothing was sent.

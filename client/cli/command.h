@@ -31,6 +31,7 @@ enum ExitCode : int {
 
 struct GlobalOptions {
   std::string address = ClientOptions().address;
+  ClientOptions identity;           // its certificates, key and metadata; the rest is not used
   std::optional<double> timeout_s;  // absent: the library's default
   bool json = false;
   std::string caller;  // empty: the server uses the address
@@ -65,6 +66,7 @@ void AddDemoCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddCountersCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddServerCommands(CLI::App& app, const GlobalOptions& global,
                        Action* action);  // health, limits, capacity
+void AddKeysCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddCompletionCommand(CLI::App& app, Action* action);
 
 // Returns a client of the server at the global address. Errors: InvalidArgument (a bad address).

@@ -5,6 +5,7 @@
 #include <exception>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "client/cli/command.h"
 #include "client/command_line/suggest.h"
@@ -44,6 +45,38 @@ std::string CheckTimeout(const std::string& given) {
   return Cat(given, ", must be ", kTimeoutMin, " .. ", kTimeoutMax, " seconds");
 }
 
+// Adds an entry "NAME=VALUE". Throws for another form.
+void AddMetadata(const std::vector<std::string>& entries, ClientOptions* options) {
+  for (const std::string& entry : entries) {
+    const size_t equals = entry.find('=');
+    if (equals == std::string::npos) throw CLI::ValidationError("--metadata", entry + ": no '='");
+    options->metadata.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
+  }
+}
+
+void AddIdentityOptions(CLI::App& app, ClientOptions* options) {
+  app.add_option("--ca", options->ca_file,
+                 "File with the authorities of the server's certificate, PEM, or system; turns TLS "
+                 "on")
+      ->envname("NEARFIELD_CA");
+  app.add_option("--client-cert", options->client_cert_file,
+                 "File with a certificate to show to the server, PEM")
+      ->envname("NEARFIELD_CLIENT_CERT");
+  app.add_option("--client-key", options->client_key_file, "File with its private key, PEM")
+      ->envname("NEARFIELD_CLIENT_KEY");
+  app.add_option("--token-file", options->token_file, "File with the API key to call with")
+      ->envname("NEARFIELD_TOKEN_FILE");
+  app.add_option_function<std::vector<std::string>>(
+         "--metadata",
+         [options](const std::vector<std::string>& entries) { AddMetadata(entries, options); },
+         "Metadata to send with each call, as NAME=VALUE,NAME=VALUE")
+      ->type_size(1)
+      ->expected(1)
+      ->delimiter(',')
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->envname("NEARFIELD_METADATA");
+}
+
 void AddGlobalOptions(CLI::App& app, GlobalOptions* global) {
   app.add_option("-a,--address", global->address, "The server, as host:port")
       ->envname("NEARFIELD_ADDRESS")
@@ -56,6 +89,7 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions* global) {
                  "Who calls, for the server to share its device fairly [the address that calls "
                  "come from]")
       ->envname("NEARFIELD_CALLER");
+  AddIdentityOptions(app, &global->identity);
   app.add_flag("--json", global->json, "Print JSON, one object a line, instead of text");
   app.set_version_flag("--version", std::string("nearfield ") + NEARFIELD_VERSION);
 }
@@ -79,6 +113,7 @@ int Run(int argc, char** argv) {
   AddAdminCommands(app, global, &action);
   AddSnapshotCommand(app, global, &action);
   AddServerCommands(app, global, &action);
+  AddKeysCommand(app, global, &action);
   AddCountersCommand(app, global, &action);
   AddTextCommand(app, global, &action);
   AddDemoCommand(app, global, &action);

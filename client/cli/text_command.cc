@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -17,6 +18,24 @@ namespace nearfield::client {
 namespace {
 
 constexpr char kTextProgram[] = "nearfield-text";
+
+// Passes on the credentials: nearfield-text takes them from the environment, as every Python
+// client.
+void ExportIdentity(const ClientOptions& identity) {
+  std::string metadata;
+  for (const auto& [name, value] : identity.metadata) {
+    metadata += Cat(metadata.empty() ? "" : ",", name, "=", value);
+  }
+  const std::pair<const char*, const std::string*> variables[] = {
+      {"NEARFIELD_CA", &identity.ca_file},
+      {"NEARFIELD_CLIENT_CERT", &identity.client_cert_file},
+      {"NEARFIELD_CLIENT_KEY", &identity.client_key_file},
+      {"NEARFIELD_TOKEN_FILE", &identity.token_file},
+      {"NEARFIELD_METADATA", &metadata}};
+  for (const auto& [name, value] : variables) {
+    ::setenv(name, value->c_str(), 1);  // NOLINT(concurrency-mt-unsafe): there is one thread
+  }
+}
 
 // Replaces this process by nearfield-text: the one in the folder of this program, which is that of
 // the same Python environment, else the one on PATH. Returns only if there is none.
@@ -55,6 +74,7 @@ void AddTextCommand(CLI::App& app, const GlobalOptions& global, Action* action) 
     if (global.json) words.emplace_back("--json");
     const std::vector<std::string> rest = command->remaining();
     words.insert(words.end(), rest.begin(), rest.end());
+    ExportIdentity(global.identity);
     return RunTextProgram(std::move(words));
   });
 }

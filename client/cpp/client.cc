@@ -6,6 +6,7 @@
 #include "client/cpp/convert.h"
 #include "client/cpp/core.h"
 #include "client/cpp/filter_convert.h"
+#include "client/cpp/identity.h"
 #include "client/formats/status_macros.h"
 #include "client/formats/text.h"
 
@@ -55,7 +56,8 @@ absl::StatusOr<Client> Client::Connect(const ClientOptions& options) {
         Cat("retry.tries_max: ", options.retry.tries_max, "; it must be at least 1"));
   }
   NF_RETURN_IF_ERROR(CheckCaller(options.caller));
-  return MakeClient(options, Clock::Real());
+  NF_ASSIGN_OR_RETURN(const Identity identity, ReadIdentity(options));
+  return Client(std::make_shared<Core>(options, Clock::Real(), identity));
 }
 
 absl::StatusOr<SearchAnswer> Client::Search(std::string_view collection,

@@ -10,6 +10,7 @@ namespace {
 
 constexpr char kRequestIdKey[] = "nearfield-request-id";
 constexpr char kCallerKey[] = "nearfield-caller";
+constexpr char kAuthorizationKey[] = "authorization";
 constexpr char kRetryAfterKey[] = "retry-after-ms";
 constexpr char kRequestIdPayload[] = "nearfield.request-id";
 constexpr char kUnreachablePayload[] = "nearfield.unreachable";
@@ -19,7 +20,7 @@ constexpr int kKeepaliveTimeoutMs = 20000;
 // Smaller requests are not worth a request for the limits.
 constexpr uint64_t kUncheckedRequestBytes = uint64_t{1} << 20;
 
-std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
+std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options, const Identity& identity) {
   grpc::ChannelArguments arguments;
   // The server publishes its limits (GetLimits), and its replies stay below them.
   arguments.SetMaxReceiveMessageSize(-1);
@@ -33,7 +34,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // no limit: waiting sends no data
-  return grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(options.address, identity.channel, arguments);
 }
 
 std::string MetadataValue(const grpc::ClientContext& context, const char* key) {
@@ -67,13 +68,14 @@ bool IsUnreachable(const absl::Status& status) {
 }
 
 Client MakeClient(const ClientOptions& options, Clock* clock) {
-  return Client(std::make_shared<Client::Core>(options, clock));
+  return Client(std::make_shared<Client::Core>(options, clock, Identity()));
 }
 
-Client::Core::Core(const ClientOptions& options, Clock* clock)
+Client::Core::Core(const ClientOptions& options, Clock* clock, const Identity& identity)
     : options_(options),
       clock_(clock),
-      channel_(MakeChannel(options)),
+      authorization_(identity.authorization),
+      channel_(MakeChannel(options, identity)),
       stubs_(v1::Retrieval::NewStub(channel_), v1::Ingest::NewStub(channel_),
              v1::Admin::NewStub(channel_), grpc::health::v1::Health::NewStub(channel_)) {}
 
@@ -86,6 +88,8 @@ Client::Core::CallSpec Client::Core::SpecFrom(
 
 void Client::Core::Introduce(grpc::ClientContext* context) const {
   if (!options_.caller.empty()) context->AddMetadata(kCallerKey, options_.caller);
+  if (!authorization_.empty()) context->AddMetadata(kAuthorizationKey, authorization_);
+  for (const auto& [name, value] : options_.metadata) context->AddMetadata(name, value);
 }
 
 RetryPlan Client::Core::PlanFor(const CallSpec& spec) const {

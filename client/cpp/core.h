@@ -10,6 +10,7 @@
 #include <tuple>
 #include <type_traits>
 
+#include "client/cpp/identity.h"
 #include "client/cpp/retry.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "nearfield/client/client.h"
@@ -24,12 +25,12 @@ using IngestStub = v1::Ingest::Stub;
 using AdminStub = v1::Admin::Stub;
 using HealthStub = grpc::health::v1::Health::Stub;
 
-// Returns a Client whose waits use `clock`, which must outlive it.
+// Returns a Client whose waits use `clock`, which must outlive it. It has no credentials.
 Client MakeClient(const ClientOptions& options, Clock* clock);
 
 class Client::Core {
  public:
-  Core(const ClientOptions& options, Clock* clock);
+  Core(const ClientOptions& options, Clock* clock, const Identity& identity);
 
   struct CallSpec {
     std::optional<std::chrono::milliseconds> deadline;  // absent: the client's deadline
@@ -59,7 +60,8 @@ class Client::Core {
     return response;
   }
 
-  // Adds the caller's name to a context. Call it before the context is used.
+  // Adds the caller's name, its key and the metadata of the options to a context. Call it before
+  // the context is used.
   void Introduce(grpc::ClientContext* context) const;
   // Returns the retry plan of a call that begins now.
   RetryPlan PlanFor(const CallSpec& spec) const;
@@ -83,6 +85,7 @@ class Client::Core {
 
   ClientOptions options_;
   Clock* clock_;
+  const std::string authorization_;  // empty: none
   std::shared_ptr<grpc::Channel> channel_;
   std::tuple<std::unique_ptr<RetrievalStub>, std::unique_ptr<IngestStub>,
              std::unique_ptr<AdminStub>, std::unique_ptr<HealthStub>>

@@ -5,6 +5,7 @@
 #include "absl/time/time.h"
 #include "engine/base/status_macros.h"
 #include "server/calls/direct_call.h"
+#include "server/calls/find_collection.h"
 #include "server/calls/unary_call.h"
 #include "server/calls/verify_call.h"
 #include "server/collections/snapshots.h"
@@ -14,7 +15,8 @@
 namespace nearfield::server {
 namespace {
 
-void Describe(const NamedCollection& named, const Catalog::Aliases& aliases,
+// Describes the collection, with the aliases that the key of the call covers.
+void Describe(const NamedCollection& named, const Catalog::Aliases& aliases, const Call& call,
               pb::CollectionInfo* info) {
   ToProto(named.name, named.collection->spec(), named.collection->Stats(), info);
   ToProto(named.attributes->schema(), info->mutable_attributes());
@@ -27,7 +29,8 @@ void Describe(const NamedCollection& named, const Catalog::Aliases& aliases,
         static_cast<uint64_t>(named.store->ReadFailuresOf(named.store_id).count));
   }
   for (const auto& [alias, target] : aliases) {
-    if (target.get() == &named) info->add_aliases(alias);
+    if (target.get() != &named) continue;
+    if (call.key() == nullptr || call.key()->Covers(alias)) info->add_aliases(alias);
   }
 }
 
@@ -71,13 +74,14 @@ ActiveCallPtr LocalService::CreateCollection(
       "CreateCollection", &Core::reads, rpc, [this, rpc](Core& core, Call& call) -> absl::Status {
         call.record.collection = rpc.request->name();
         ABSL_RETURN_IF_ERROR(ValidateCollectionName(rpc.request->name()));
+        ABSL_RETURN_IF_ERROR(CheckNameInUse(core.catalog, call.key(), rpc.request->name()));
         ABSL_ASSIGN_OR_RETURN(const CollectionSpec spec, FromProto(*rpc.request));
         ABSL_ASSIGN_OR_RETURN(AttributeSchema schema,
                               FromProto(rpc.request->attributes(), AttributeLimits()));
         ABSL_ASSIGN_OR_RETURN(const auto named,
                               core.catalog.Create(rpc.request->name(), spec, std::move(schema)));
         names_changed_();
-        Describe(*named, {}, rpc.response->mutable_collection());
+        Describe(*named, {}, call, rpc.response->mutable_collection());
         return absl::OkStatus();
       });
 }
@@ -87,6 +91,7 @@ ActiveCallPtr LocalService::DropCollection(
   return Run(
       "DropCollection", &Core::reads, rpc, [this, rpc](Core& core, Call& call) -> absl::Status {
         call.record.collection = rpc.request->name();
+        ABSL_RETURN_IF_ERROR(CheckNameInUse(core.catalog, call.key(), rpc.request->name()));
         DropCondition condition = {.only_if_empty = rpc.request->only_if_empty(),
                                    .incarnation = std::nullopt};
         if (rpc.request->has_incarnation()) {
@@ -106,8 +111,9 @@ ActiveCallPtr LocalService::GetCollection(
   return RunAndReserve(
       "GetCollection", &Core::reads, rpc, [rpc](Core& core, Call& call) -> absl::Status {
         call.record.collection = rpc.request->name();
-        ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.FindAny(rpc.request->name()));
-        Describe(*named, core.catalog.ListAliases(), rpc.response->mutable_collection());
+        ABSL_ASSIGN_OR_RETURN(const auto named,
+                              FindAnyCollection(core.catalog, call.key(), rpc.request->name()));
+        Describe(*named, core.catalog.ListAliases(), call, rpc.response->mutable_collection());
         return absl::OkStatus();
       });
 }
@@ -115,10 +121,11 @@ ActiveCallPtr LocalService::GetCollection(
 ActiveCallPtr LocalService::ListCollections(
     Rpc<pb::ListCollectionsRequest, pb::ListCollectionsResponse> rpc) {
   return RunAndReserve("ListCollections", &Core::reads, rpc,
-                       [response = rpc.response](Core& core, Call& /*call*/) {
+                       [response = rpc.response](Core& core, Call& call) {
                          const Catalog::Aliases aliases = core.catalog.ListAliases();
                          for (const auto& named : core.catalog.List()) {
-                           Describe(*named, aliases, response->add_collections());
+                           if (call.key() != nullptr && !call.key()->Covers(named->name)) continue;
+                           Describe(*named, aliases, call, response->add_collections());
                          }
                          return absl::OkStatus();
                        });
@@ -143,9 +150,9 @@ ActiveCallPtr LocalService::GetCounters(Rpc<pb::GetCountersRequest, pb::GetCount
       pb::CallCounter* const counter = response->add_calls();
       counter->set_method(key.first);
       counter->set_status(key.second);
-      counter->set_calls_count(static_cast<uint64_t>(count.calls));
+      counter->set_calls_count(static_cast<uint64_t>(count.total_us.count()));
       counter->set_rows_count(static_cast<uint64_t>(count.rows));
-      counter->set_total_us(static_cast<uint64_t>(count.total_us));
+      counter->set_total_us(static_cast<uint64_t>(count.total_us.sum()));
     }
     ToProto(core.pass_counter.counts(), response->mutable_passes());
     ToProto(core.audit->auditor.counts(), response->mutable_audit());
@@ -179,10 +186,14 @@ ActiveCallPtr LocalService::Verify(Rpc<pb::VerifyRequest, pb::VerifyResponse> rp
 ActiveCallPtr LocalService::SetAlias(Rpc<pb::SetAliasRequest, pb::SetAliasResponse> rpc) {
   return Run("SetAlias", &Core::reads, rpc, [this, rpc](Core& core, Call& call) -> absl::Status {
     call.record.collection = rpc.request->collection();
+    ABSL_RETURN_IF_ERROR(ValidateName("alias", rpc.request->alias()));
+    ABSL_ASSIGN_OR_RETURN(const auto target, call.Find(core, rpc.request->collection()));
+    ABSL_RETURN_IF_ERROR(CheckNameInUse(core.catalog, call.key(), rpc.request->alias()));
+    // By its own name, because the given one may be an alias that moves meanwhile.
     ABSL_ASSIGN_OR_RETURN(const Catalog::AliasChange change,
-                          core.catalog.SetAlias(rpc.request->alias(), rpc.request->collection()));
+                          core.catalog.SetAlias(rpc.request->alias(), target->name));
     names_changed_();
-    Describe(*change.now, core.catalog.ListAliases(), rpc.response->mutable_collection());
+    Describe(*change.now, core.catalog.ListAliases(), call, rpc.response->mutable_collection());
     if (change.before != nullptr) rpc.response->set_collection_before(change.before->name);
     call.state()->log()->Write(LogLevel::kInfo, "alias set",
                                {{"alias", rpc.request->alias()},
@@ -194,6 +205,7 @@ ActiveCallPtr LocalService::SetAlias(Rpc<pb::SetAliasRequest, pb::SetAliasRespon
 
 ActiveCallPtr LocalService::DropAlias(Rpc<pb::DropAliasRequest, pb::DropAliasResponse> rpc) {
   return Run("DropAlias", &Core::reads, rpc, [this, rpc](Core& core, Call& call) -> absl::Status {
+    ABSL_RETURN_IF_ERROR(CheckNameInUse(core.catalog, call.key(), rpc.request->alias()));
     ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.DropAlias(rpc.request->alias()));
     names_changed_();
     call.record.collection = named->name;
@@ -248,7 +260,7 @@ ActiveCallPtr LocalService::ListSnapshots(
 ActiveCallPtr LocalService::Compact(Rpc<pb::CompactRequest, pb::CompactResponse> rpc) {
   return Run("Compact", &Core::compactions, rpc, [rpc](Core& core, Call& call) -> absl::Status {
     call.record.collection = rpc.request->collection();
-    ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.Find(rpc.request->collection()));
+    ABSL_ASSIGN_OR_RETURN(const auto named, call.Find(core, rpc.request->collection()));
     const auto given = core.compactor.CompactNow(named, [&call] { return call.Dead(); });
     if (!given.ok()) return Ended(call, given.status());
     call.record.rows = given->rows;

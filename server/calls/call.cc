@@ -6,7 +6,10 @@
 
 #include "absl/algorithm/container.h"
 #include "server/calls/caller_name.h"
+#include "server/calls/find_collection.h"
 #include "server/scheduler/retry_hint.h"
+#include "server/telemetry/refusal_reason.h"
+#include "server/telemetry/trace_context.h"
 
 namespace nearfield::server {
 namespace {
@@ -30,12 +33,19 @@ Call::Call(ServerState* state, CallContext* context, const char* method)
     : state_(state),
       context_(context),
       begin_(state->clock().Now()),
+      key_(context->facts().key),
       live_(state->live_calls().Add(cancelled_)),
       refusal_(context->facts().status) {
   const CallFacts& facts = context->facts();
   record.method = method;
   record.request_id = RequestId(facts.request_id);
+  record.trace = ParseTraceParent(facts.trace_parent);
   record.peer = facts.peer;
+  record.audited = facts.audited;
+  if (key_ != nullptr) {
+    record.principal = key_->principal;
+    record.key_id = key_->id;
+  }
   if (refusal_.ok()) refusal_ = CheckCallerName(facts.caller_name);
   caller_ = CallerOf(facts);
   if (facts.waits) waiting_thread_ = std::this_thread::get_id();
@@ -52,6 +62,10 @@ Call::~Call() {
   if (entered_) state_->Leave();
 }
 
+absl::StatusOr<NamedCollectionPtr> Call::Find(const Core& core, const std::string& name) const {
+  return FindCollection(core.catalog, key_, name);
+}
+
 void Call::SetWake(std::function<void()> wake) {
   state_->live_calls().SetWake(live_, std::move(wake));
 }
@@ -66,8 +80,10 @@ absl::StatusOr<Core*> Call::Enter() {
 CallEnd Call::Close(const absl::Status& given) {
   // The end of the drain cancels calls whose callers still wait.
   const bool ended = absl::IsCancelled(given) && state_->live_calls().cancelled();
-  status_ = ended ? WithRetryAfter(absl::UnavailableError("the server ended before the call did"),
-                                   kUnavailableRetryMs)
+  status_ = ended ? WithReason(WithRetryAfter(
+                                   absl::UnavailableError("the server ended before the call did"),
+                                   kUnavailableRetryMs),
+                               "draining")
                   : given;
   record.total_us = MicrosBetween(begin_, state_->clock().Now());
   state_->call_counter().Record(record, status_);  // before the client receives the status

@@ -30,6 +30,10 @@ class Call {
   // Returns the status with which the transport refuses the call, or InvalidArgument if the
   // caller's name is too long; else OK.
   const absl::Status& refusal() const { return refusal_; }
+  // Finds a collection that the key of the call covers: FindCollection.
+  absl::StatusOr<NamedCollectionPtr> Find(const Core& core, const std::string& name) const;
+  // Returns the key of the call; null: it may do everything.
+  const KeyPtr& key() const { return key_; }
   // Sets the wake function of a call that waits for its client: see LiveCalls::SetWake.
   void SetWake(std::function<void()> wake);
 
@@ -67,6 +71,7 @@ class Call {
   std::optional<TimePoint> deadline_;
   std::string caller_;
   std::thread::id waiting_thread_;
+  const KeyPtr key_;
   const CancelFlag cancelled_ = MakeCancelFlag();
   const LiveCalls::Place live_;
   absl::Status refusal_;

@@ -11,19 +11,24 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/security/access_control.h"
 
 namespace nearfield::server {
 
 // The facts about a call that its transport knows when it begins.
 struct CallFacts {
-  std::string request_id;   // as the caller sent it; empty or invalid: the service draws one
-  std::string caller_name;  // as the caller sent it; may be empty
-  std::string peer;         // address of the caller: "ipv4:127.0.0.1:51234"
+  std::string request_id;    // as the caller sent it; empty or invalid: the service draws one
+  std::string caller_name;   // as the caller sent it; may be empty
+  std::string trace_parent;  // W3C traceparent as the caller sent it; may be empty
+  std::string peer;          // address of the caller: "ipv4:127.0.0.1:51234"
   std::optional<std::chrono::system_clock::time_point> deadline;
   // The thread that begins the call does nothing else until the call ends, so a search may use it
   // for its pass.
   bool waits = false;
-  // Not OK: the transport refuses the call, which then only ends with it. GetLimits is answered.
+  // The key that the call was made with; null: the call may do everything.
+  KeyPtr key;
+  bool audited = false;  // the call gets an access line in the log
+  // Not OK: the transport refuses the call, which then only ends with it.
   absl::Status status;
 };
 

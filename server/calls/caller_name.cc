@@ -27,6 +27,10 @@ std::string CallerName(std::string_view from_client, std::string_view peer) {
   return std::string(peer.substr(0, peer.rfind(':')));
 }
 
-std::string CallerOf(const CallFacts& facts) { return CallerName(facts.caller_name, facts.peer); }
+std::string CallerOf(const CallFacts& facts) {
+  // A holder of keys has one share, whatever names it sends.
+  if (facts.key != nullptr) return "principal:" + facts.key->principal;
+  return CallerName(facts.caller_name, facts.peer);
+}
 
 }  // namespace nearfield::server

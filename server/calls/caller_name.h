@@ -17,7 +17,8 @@ absl::Status CheckCallerName(std::string_view from_client);
 // "ipv4:127.0.0.1:51234".
 std::string CallerName(std::string_view from_client, std::string_view peer);
 
-// Returns the name under which the call gets its share of the device and of the bytes in flight.
+// Returns the name under which the call gets its share of the device and of the bytes in flight:
+// the principal of its key, or else CallerName.
 std::string CallerOf(const CallFacts& facts);
 
 }  // namespace nearfield::server

@@ -26,7 +26,7 @@ class ThreadContext final : public CallContext {
 
 absl::StatusOr<DeviceSearchResult> SearchNamed(Core* core, Call& call,
                                                const DeviceSearchRequest& request) {
-  ABSL_ASSIGN_OR_RETURN(const NamedCollectionPtr named, core->catalog.Find(request.collection));
+  ABSL_ASSIGN_OR_RETURN(const NamedCollectionPtr named, call.Find(*core, request.collection));
   DeviceSearch search = request.search;
   search.cancelled = [&call] { return call.Dead(); };
   if (request.filter_text.has_value()) {

@@ -6,6 +6,7 @@
 #include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"
 #include "server/calls/choose_rows.h"
+#include "server/calls/find_collection.h"
 #include "server/calls/streams.h"
 #include "server/calls/unary_call.h"
 #include "server/convert/ingest.h"
@@ -22,7 +23,7 @@ struct DeleteSteps {
 absl::Status ChooseDoomed(const Core& core, Call& call, const pb::DeleteRequest& request,
                           DeleteSteps* steps) {
   ABSL_RETURN_IF_ERROR(CheckOneOfIdsAndFilter(request));
-  ABSL_ASSIGN_OR_RETURN(steps->named, core.catalog.Find(request.collection()));
+  ABSL_ASSIGN_OR_RETURN(steps->named, call.Find(core, request.collection()));
   ABSL_ASSIGN_OR_RETURN(steps->chosen, ChooseRows(*steps->named, FilterOf(request), call));
   return absl::OkStatus();
 }
@@ -31,7 +32,7 @@ absl::StatusOr<DeleteResult> DeleteDoomed(const Core& core, const Call& call,
                                           const pb::DeleteRequest& request, DeleteSteps* steps) {
   if (steps->chosen.has_value()) return server::DeleteRows(*steps->named, *steps->chosen);
   ABSL_RETURN_IF_ERROR(CheckOneOfIdsAndFilter(request));
-  ABSL_ASSIGN_OR_RETURN(steps->named, core.catalog.Find(request.collection()));
+  ABSL_ASSIGN_OR_RETURN(steps->named, call.Find(core, request.collection()));
   ABSL_ASSIGN_OR_RETURN(const IdColumn ids, FromProto(request, steps->named->collection->spec(),
                                                       call.state()->limits()));
   return server::DeleteRows(*steps->named, ids);
@@ -70,9 +71,10 @@ ActiveCallPtr LocalService::Delete(Rpc<pb::DeleteRequest, pb::DeleteResponse> rp
 }
 
 ActiveCallPtr LocalService::GetUpload(Rpc<pb::GetUploadRequest, pb::GetUploadResponse> rpc) {
-  return Run("GetUpload", &Core::reads, rpc, [rpc](Core& core, Call& /*call*/) -> absl::Status {
+  return Run("GetUpload", &Core::reads, rpc, [rpc](Core& core, Call& call) -> absl::Status {
     ABSL_RETURN_IF_ERROR(CheckToken(rpc.request->upload_token()));
     ABSL_ASSIGN_OR_RETURN(const auto facts, core.catalog.GetUpload(rpc.request->upload_token()));
+    ABSL_RETURN_IF_ERROR(CheckUploadOf(core.catalog, call.key(), facts.collection_id));
     rpc.response->set_committed(facts.state == store::UploadState::kCommitted);
     rpc.response->set_next_block(static_cast<uint64_t>(facts.next_block));
     rpc.response->set_rows_count(static_cast<uint64_t>(facts.rows_count));
@@ -82,8 +84,10 @@ ActiveCallPtr LocalService::GetUpload(Rpc<pb::GetUploadRequest, pb::GetUploadRes
 }
 
 ActiveCallPtr LocalService::DropUpload(Rpc<pb::DropUploadRequest, pb::DropUploadResponse> rpc) {
-  return Run("DropUpload", &Core::deletes, rpc, [rpc](Core& core, Call& /*call*/) -> absl::Status {
+  return Run("DropUpload", &Core::deletes, rpc, [rpc](Core& core, Call& call) -> absl::Status {
     ABSL_RETURN_IF_ERROR(CheckToken(rpc.request->upload_token()));
+    ABSL_ASSIGN_OR_RETURN(const auto before, core.catalog.GetUpload(rpc.request->upload_token()));
+    ABSL_RETURN_IF_ERROR(CheckUploadOf(core.catalog, call.key(), before.collection_id));
     ABSL_ASSIGN_OR_RETURN(const auto facts, core.catalog.DropUpload(rpc.request->upload_token()));
     rpc.response->set_rows_count(static_cast<uint64_t>(facts.rows_count));
     return absl::OkStatus();
@@ -92,9 +96,12 @@ ActiveCallPtr LocalService::DropUpload(Rpc<pb::DropUploadRequest, pb::DropUpload
 
 ActiveCallPtr LocalService::ListUploads(Rpc<pb::ListUploadsRequest, pb::ListUploadsResponse> rpc) {
   return RunAndReserve("ListUploads", &Core::reads, rpc,
-                       [rpc](Core& core, Call& /*call*/) -> absl::Status {
+                       [rpc](Core& core, Call& call) -> absl::Status {
                          ABSL_ASSIGN_OR_RETURN(const int64_t uploads_max, FromProto(*rpc.request));
-                         ABSL_ASSIGN_OR_RETURN(const auto uploads, core.catalog.ListUploads());
+                         ABSL_ASSIGN_OR_RETURN(auto uploads, core.catalog.ListUploads());
+                         std::erase_if(uploads, [&call](const Catalog::ListedUpload& listed) {
+                           return call.key() != nullptr && !call.key()->Covers(listed.collection);
+                         });
                          for (const Catalog::ListedUpload& listed : uploads) {
                            if (rpc.response->uploads_size() == uploads_max) break;
                            ToProto(listed, rpc.response->add_uploads());

@@ -36,7 +36,7 @@ void StartSingleSearch(const pb::SearchRequest& request, pb::SearchResponse* res
 absl::StatusOr<std::shared_ptr<NamedCollection>> Find(const Core& core, const Call& call,
                                                       const std::string& name) {
   if (call.named != nullptr) return call.named;
-  return core.catalog.Find(name);
+  return call.Find(core, name);
 }
 
 absl::StatusOr<IdColumn> IdsOf(const pb::FetchRequest& request, const NamedCollection& named,

@@ -50,7 +50,7 @@ class Scan final : public ActiveCall {
   absl::Status Start() {
     call_.record.collection = request_->collection();
     ABSL_ASSIGN_OR_RETURN(core_, call_.Enter());
-    ABSL_ASSIGN_OR_RETURN(named_, core_->catalog.Find(request_->collection()));
+    ABSL_ASSIGN_OR_RETURN(named_, call_.Find(*core_, request_->collection()));
     if (request_->has_incarnation()) {
       ABSL_RETURN_IF_ERROR(CheckIncarnation(*named_, request_->incarnation()));
     }

@@ -70,7 +70,7 @@ class SearchAll final : public ActiveCall {
   absl::Status Reserve(const pb::SearchAllRequest& request) {
     messages_bytes_ =
         2 * static_cast<int64_t>(request.SpaceUsedLong());  // request_ and the request of a page
-    ABSL_ASSIGN_OR_RETURN(const auto named, core_->catalog.Find(request.search().collection()));
+    ABSL_ASSIGN_OR_RETURN(const auto named, call_.Find(*core_, request.search().collection()));
     const int64_t bits_bytes = (named->collection->PinEpoch()->rows_count() + 7) / 8;
     ABSL_ASSIGN_OR_RETURN(hold_, call_.state()->ledger().requests.Reserve(
                                      call_.caller(), messages_bytes_ + bits_bytes));

@@ -114,7 +114,7 @@ absl::Status SetPage(const pb::SearchRequest& request, const RequestLimits& limi
 // Makes all checks that do not need the state of the collection.
 absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending* pending) {
   const RequestLimits& limits = call.state()->limits();
-  ABSL_ASSIGN_OR_RETURN(pending->named, pending->core->catalog.Find(request.collection()));
+  ABSL_ASSIGN_OR_RETURN(pending->named, call.Find(*pending->core, request.collection()));
   const NamedCollection& named = *pending->named;
   if (request.has_incarnation()) {
     ABSL_RETURN_IF_ERROR(CheckIncarnation(named, request.incarnation()));

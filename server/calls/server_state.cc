@@ -6,6 +6,7 @@
 
 #include "server/config/memory_plan.h"
 #include "server/scheduler/retry_hint.h"
+#include "server/telemetry/refusal_reason.h"
 
 namespace nearfield::server {
 namespace {
@@ -176,10 +177,12 @@ ServerState::Phase ServerState::phase() const {
 }
 
 absl::Status ServerState::DistrustStatus() {
-  return WithRetryAfter(
-      absl::UnavailableError("an answer or a row of this server was found to be wrong: it answers "
-                             "no more; see its log and its audit records"),
-      kNotServingRetryMs);
+  return WithReason(
+      WithRetryAfter(
+          absl::UnavailableError("an answer or a row of this server was found to be wrong: it "
+                                 "answers no more; see its log and its audit records"),
+          kNotServingRetryMs),
+      "wrong_answer");
 }
 
 std::string ServerState::WhyNotServing(Phase phase) const {
@@ -189,6 +192,16 @@ std::string ServerState::WhyNotServing(Phase phase) const {
     case Phase::kDraining:
       return "the server is draining: it ends when the calls in flight have ended";
     case Phase::kLost: return "the device is lost: the server ends, to be started again";
+  }
+  return "";
+}
+
+const char* NameOf(ServerState::Phase phase) {
+  switch (phase) {
+    case ServerState::Phase::kStarting: return "starting";
+    case ServerState::Phase::kServing: return "serving";
+    case ServerState::Phase::kDraining: return "draining";
+    case ServerState::Phase::kLost: return "device_lost";
   }
   return "";
 }
@@ -204,7 +217,9 @@ absl::StatusOr<Core*> ServerState::Enter(Purpose purpose) {
       return core_.get();
     }
   }
-  return WithRetryAfter(absl::UnavailableError(WhyNotServing(phase)), kNotServingRetryMs);
+  return WithReason(
+      WithRetryAfter(absl::UnavailableError(WhyNotServing(phase)), kNotServingRetryMs),
+      NameOf(phase));
 }
 
 void ServerState::Leave() {

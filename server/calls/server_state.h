@@ -154,6 +154,9 @@ class ServerState {
   Timers timers_;  // last: its functions use the others
 };
 
+// Returns the name of a phase in metrics and in readiness: "serving".
+const char* NameOf(ServerState::Phase phase);
+
 RequestLimits LimitsOf(const Settings& settings);
 RequestLogPolicy RequestLogPolicyOf(const Settings& settings);
 

@@ -19,7 +19,7 @@ absl::Status UnaryCall::Start(const Options& options, Work work) {
   if (!options.min_epoch.has_value() && !options.incarnation.has_value()) {
     return Post(core, options, std::move(work));
   }
-  ABSL_ASSIGN_OR_RETURN(call_.named, core->catalog.Find(options.collection));
+  ABSL_ASSIGN_OR_RETURN(call_.named, call_.Find(*core, options.collection));
   ABSL_RETURN_IF_ERROR(CheckIncarnation(*call_.named, options.incarnation));
   if (!options.min_epoch.has_value()) return Post(core, options, std::move(work));
   if (options.check != nullptr) ABSL_RETURN_IF_ERROR(options.check(*call_.named, call_));

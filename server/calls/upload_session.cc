@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"
+#include "server/calls/find_collection.h"
 #include "server/convert/attributes.h"
 
 namespace nearfield::server {
@@ -57,7 +58,7 @@ absl::StatusOr<pb::UploadResponse> UploadSession::Begin(const pb::UploadBegin& b
                                                         const std::function<absl::Status()>& dead) {
   collection_name_ = begin.collection();
   ABSL_ASSIGN_OR_RETURN(totals_.declared, FromProto(begin));
-  ABSL_ASSIGN_OR_RETURN(named_, catalog_->Find(begin.collection()));
+  ABSL_ASSIGN_OR_RETURN(named_, FindCollection(*catalog_, key_, begin.collection()));
   if (begin.has_upload_token() && named_->store != nullptr) {
     const auto known = named_->store->GetUpload(begin.upload_token());
     if (known.ok() && known->state == store::UploadState::kCommitted) {

@@ -15,15 +15,18 @@
 #include "server/collections/collection_upload.h"
 #include "server/convert/ingest.h"
 #include "server/convert/limits.h"
+#include "server/security/access_control.h"
 
 namespace nearfield::server {
 
 // Not thread-safe. If it is destroyed before a commit, the upload is dropped.
 class UploadSession {
  public:
-  // `catalog` and `limits` outlive the session. `caller`: the owner of the upload.
-  UploadSession(const Catalog* catalog, const RequestLimits* limits, std::string caller)
-      : catalog_(catalog), limits_(limits), caller_(std::move(caller)) {}
+  // `catalog` and `limits` outlive the session. `caller`: the owner of the upload. `key`: that of
+  // the call.
+  UploadSession(const Catalog* catalog, const RequestLimits* limits, std::string caller,
+                KeyPtr key = nullptr)
+      : catalog_(catalog), limits_(limits), caller_(std::move(caller)), key_(std::move(key)) {}
 
   // Handles one message of the client and returns the response. May block in the engine.
   // `dead`: called immediately before the commit, and while the blocks of a resumed upload are read
@@ -46,6 +49,7 @@ class UploadSession {
   const Catalog* const catalog_;
   const RequestLimits* const limits_;
   const std::string caller_;
+  const KeyPtr key_;
   std::string collection_name_;
   std::shared_ptr<NamedCollection> named_;
   std::unique_ptr<CollectionUpload> upload_;  // set between Begin and Commit

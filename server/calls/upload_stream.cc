@@ -14,6 +14,7 @@
 #include "server/calls/call.h"
 #include "server/calls/upload_session.h"
 #include "server/scheduler/retry_hint.h"
+#include "server/telemetry/refusal_reason.h"
 
 namespace nearfield::server {
 namespace {
@@ -87,7 +88,7 @@ class UploadStream final : public ActiveCall, public std::enable_shared_from_thi
                                               });
     if (!place.ok()) return place.status();
     place_ = *std::move(place);
-    session_.emplace(&core_->catalog, &state_->limits(), call_.caller());
+    session_.emplace(&core_->catalog, &state_->limits(), call_.caller(), call_.key());
     return absl::OkStatus();
   }
 
@@ -219,10 +220,11 @@ class UploadStream final : public ActiveCall, public std::enable_shared_from_thi
       return absl::DeadlineExceededError(absl::StrCat(silent, "the limit upload_idle_ms is ",
                                                       idle_max_.count(), ": nothing is committed"));
     }
-    return WithRetryAfter(
-        absl::UnavailableError(absl::StrCat(silent, "and the server is draining, which allows ",
-                                            idle_max_.count(), " ms: nothing is committed")),
-        kDrainRetryMs);
+    return WithReason(WithRetryAfter(absl::UnavailableError(absl::StrCat(
+                                         silent, "and the server is draining, which allows ",
+                                         idle_max_.count(), " ms: nothing is committed")),
+                                     kDrainRetryMs),
+                      "draining");
   }
 
   // Called when the server drains, or has cancelled the call at the end of the drain.

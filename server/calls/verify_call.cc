@@ -82,7 +82,7 @@ absl::StatusOr<VerifyResult> Check(Core& core, const Call& call, const VerifyTas
 absl::Status VerifyAnswer(Core& core, Call& call, const pb::VerifyRequest& request,
                           pb::VerifyResponse* response) {
   call.record.collection = request.collection();
-  ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.Find(request.collection()));
+  ABSL_ASSIGN_OR_RETURN(const auto named, call.Find(core, request.collection()));
   if (request.has_incarnation()) {
     ABSL_RETURN_IF_ERROR(CheckIncarnation(*named, request.incarnation()));
   }

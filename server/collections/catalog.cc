@@ -37,6 +37,11 @@ uint64_t RandomNumber() {
 
 }  // namespace
 
+bool IsReadable(const NamedCollection& named) {
+  return named.load_status.ok() &&
+         (named.store == nullptr || named.store->ReadFailuresOf(named.store_id).count == 0);
+}
+
 absl::Status CheckIncarnation(const NamedCollection& named, std::optional<uint64_t> incarnation) {
   if (incarnation.value_or(named.incarnation) == named.incarnation) return absl::OkStatus();
   return absl::FailedPreconditionError(

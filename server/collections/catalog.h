@@ -48,6 +48,9 @@ struct NamedCollection {
 
 using NamedCollectionPtr = std::shared_ptr<NamedCollection>;
 
+// Returns true if the collection was loaded and no data of it was found unreadable since.
+bool IsReadable(const NamedCollection& named);
+
 // Returns OK if `incarnation` is absent or that of the collection. Epochs of another incarnation
 // must not be used with this collection. Errors: FailedPrecondition.
 absl::Status CheckIncarnation(const NamedCollection& named, std::optional<uint64_t> incarnation);

@@ -35,7 +35,9 @@ constexpr char kDescription[] =
 constexpr char kPrefix[] = "NEARFIELD_";
 constexpr char kConfigVariable[] = "NEARFIELD_CONFIG";
 // Variables of the command `nearfield`, which may share the environment.
-constexpr std::array kClientVariables = {"NEARFIELD_ADDRESS", "NEARFIELD_CALLER"};
+constexpr std::array kClientVariables = {
+    "NEARFIELD_ADDRESS",    "NEARFIELD_CALLER",     "NEARFIELD_CA",      "NEARFIELD_CLIENT_CERT",
+    "NEARFIELD_CLIENT_KEY", "NEARFIELD_TOKEN_FILE", "NEARFIELD_METADATA"};
 
 // The unparsed contents of the command line.
 struct CommandLine {
@@ -232,6 +234,8 @@ absl::StatusOr<LoadOutcome> LoadSettings(int argc, const char* const* argv,
   LoadOutcome outcome = {.demo = line.demo,
                          .snapshot_dir = line.restore_from,
                          .unknown_variables = UnknownVariables(environment, *settings)};
+  const bool offline = !line.check_config && (line.check_data_dir || !line.restore_from.empty());
+  if (!offline) ABSL_RETURN_IF_ERROR(settings->CheckExposure());
   if (line.check_config) {
     outcome.action = Action::kPrint;
     outcome.output = settings->Effective() + plan.Text();

@@ -20,6 +20,9 @@ constexpr int64_t kParsingThreadsMin = 2;
 constexpr int64_t kParsingThreadsMax = 16;
 // Bytes of a connection without a call that transport_bytes_max does not cover.
 constexpr int64_t kConnectionBytes = 32 * kKiB;
+// Additional bytes with TLS, an estimate: four buffers of 17 KiB for records (OpenSSL's two and the
+// two between it and gRPC), gRPC's two of 8 KiB, and the state of the session.
+constexpr int64_t kTlsConnectionBytes = 96 * kKiB;
 // Blocks that an upload holds: the current message, its native form and the next message.
 constexpr int64_t kUploadBlocks = 3;
 // An allocator holds more than it hands out: 1 / kAllocatorPart of the transient parts.
@@ -58,6 +61,8 @@ std::vector<MemoryPart> TransientParts(const Settings& settings, const HostMachi
   const int64_t message = settings.request_bytes_max.value();
   const int64_t threads = std::clamp(machine.cores / 2, kParsingThreadsMin, kParsingThreadsMax);
   const int64_t uploads = settings.uploads_max.value();
+  const int64_t connection_bytes =
+      kConnectionBytes + (settings.tls_cert.value().empty() ? 0 : kTlsConnectionBytes);
   std::vector<MemoryPart> parts = {
       {.name = "replies_bytes_max", .bytes = settings.replies_bytes_max.value()},
       {.name = "requests_bytes_max", .bytes = settings.requests_bytes_max.value()},
@@ -69,8 +74,8 @@ std::vector<MemoryPart> TransientParts(const Settings& settings, const HostMachi
        .bound = absl::StrCat(kUploadBlocks, " of request_bytes_max for each of uploads_max"),
        .bytes = kUploadBlocks * uploads * message},
       {.name = "connections",
-       .bound = absl::StrCat(kConnectionBytes, " for each of connections_max"),
-       .bytes = kConnectionBytes * settings.connections_max.value()},
+       .bound = absl::StrCat(connection_bytes, " for each of connections_max"),
+       .bytes = connection_bytes * settings.connections_max.value()},
   };
   int64_t sum = 0;
   for (const MemoryPart& part : parts) sum += part.bytes;

@@ -75,6 +75,18 @@ absl::Status Settings::Validate() const {
     return Refused(port_file,
                    absl::StrCat("listen = \"", listen.value(), "\" has no port to write"));
   }
+  if (tls_cert.value().empty() != tls_key.value().empty()) {
+    const bool has_key = tls_cert.value().empty();
+    return Refused(has_key ? tls_key : tls_cert,
+                   absl::StrCat("needs ", has_key ? tls_cert.name() : tls_key.name(), " as well"));
+  }
+  if (!tls_client_ca.value().empty() && tls_cert.value().empty()) {
+    return Refused(tls_client_ca, "needs tls_cert and tls_key as well");
+  }
+  if (has_ops_port() &&
+      (!IsAddress(ops_listen.value()) || absl::StartsWith(ops_listen.value(), kUnix))) {
+    return Refused(ops_listen, "must be HOST:PORT with a port of 0 .. 65535, or none");
+  }
   if (data_dir.value().empty()) {
     return Refused(data_dir,
                    "must be a directory, or none for collections that are in memory only");
@@ -101,6 +113,19 @@ absl::Status Settings::Validate() const {
     ABSL_RETURN_IF_ERROR(Check(each->value() >= request, *each, "at least", request_bytes_max));
   }
   return absl::OkStatus();
+}
+
+bool Settings::IsExposed() const {
+  return !IsLoopback(listen.value()) && (tls_cert.value().empty() || key_file.value().empty());
+}
+
+absl::Status Settings::CheckExposure() const {
+  if (!IsExposed() || allow_insecure.value()) return absl::OkStatus();
+  return Refused(listen, absl::StrCat("is beyond loopback, and ",
+                                      tls_cert.value().empty() ? "tls_cert" : "key_file",
+                                      " is empty: give tls_cert, tls_key and key_file, or listen "
+                                      "on 127.0.0.1, or set allow_insecure if trusted callers "
+                                      "alone can reach the port"));
 }
 
 EngineOptions Settings::ToEngineOptions() const {

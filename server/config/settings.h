@@ -25,13 +25,39 @@ inline constexpr int64_t kUploadEnvelopeBytes = 16;
 
 struct Settings : SettingList {
   // Listening address.
-  TextSetting listen{*this, "listen", "127.0.0.1:50051",
-                     "Address to serve on: HOST:PORT or unix:PATH. Port 0 takes a free port. Only "
-                     "loopback is safe without a proxy that authenticates."};
+  TextSetting listen{
+      *this, "listen", "127.0.0.1:50051",
+      "Address to serve on: HOST:PORT or unix:PATH. Port 0 takes a free port. Beyond "
+      "loopback the server starts only with tls_cert and key_file, or with "
+      "allow_insecure."};
   TextSetting port_file{*this, "port_file", "",
                         "File that receives the bound port once the server listens; written "
                         "atomically, removed after a drain and after a failed start. Empty: none. "
                         "Must be empty if listen is unix:PATH."};
+  TextSetting ops_listen{*this, "ops_listen", "127.0.0.1:9464",
+                         "Address of the operations port, which serves /metrics, /livez and "
+                         "/readyz over HTTP: HOST:PORT. Port 0 takes a free port. It has no "
+                         "authentication: beyond loopback, only the monitoring should reach it. "
+                         "none: no such port."};
+
+  // Identity.
+  TextSetting tls_cert{*this, "tls_cert", "",
+                       "File with the certificate of the server and its chain, PEM. With it the "
+                       "server accepts TLS only. Empty: no TLS."};
+  TextSetting tls_key{*this, "tls_key", "",
+                      "File with the private key of tls_cert, PEM without a passphrase."};
+  TextSetting tls_client_ca{*this, "tls_client_ca", "",
+                            "File with the authorities, PEM, one of which must have signed the "
+                            "certificate of each client. Empty: clients need no certificate."};
+  NumberSetting tls_reload_s{*this, "tls_reload_s", 60, Between(1, 24 * 3600),
+                             "Seconds between two looks whether the three files have changed. New "
+                             "connections use the new ones."};
+  TextSetting key_file{*this, "key_file", "",
+                       "File of the API keys, as the command nearfield keys writes it. With it "
+                       "every call needs a key. Read again on SIGHUP. Empty: calls need no key."};
+  SwitchSetting allow_insecure{*this, "allow_insecure", false,
+                               "Serve beyond loopback without TLS or without keys. Only for a port "
+                               "that trusted callers alone can reach."};
 
   // Storage.
   TextSetting data_dir{
@@ -226,9 +252,16 @@ struct Settings : SettingList {
 
   // Checks rules that involve several settings. Errors: InvalidArgument.
   absl::Status Validate() const;
+  // Checks that a server beyond loopback has TLS and keys, or may do without. Errors:
+  // InvalidArgument.
+  absl::Status CheckExposure() const;
+  // Returns true if the server is beyond loopback without TLS or keys, which allow_insecure allows.
+  bool IsExposed() const;
   EngineOptions ToEngineOptions() const;
   // Returns the directory for records of wrong answers; empty: none are written.
   std::string AuditDir() const;
+  // Returns true if there is an operations port.
+  bool has_ops_port() const { return ops_listen.value() != "none"; }
   // Returns true if the collections are stored in a data directory.
   bool keeps_data() const { return data_dir.value() != "none"; }
   // Returns the maximum bytes of an UploadBlock as a serialized message.

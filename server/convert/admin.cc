@@ -69,9 +69,11 @@ void ToProto(const EngineInfo& info, const Capacity& capacity, pb::GetCapacityRe
 void ToProto(const PassCounts& counts, pb::PassCounters* counters) {
   const auto queries = [&](ScanPrecision precision) {
     const auto it = counts.queries.find(precision);
-    return it == counts.queries.end() ? uint64_t{0} : static_cast<uint64_t>(it->second);
+    return it == counts.queries.end() ? uint64_t{0} : static_cast<uint64_t>(it->second.sum());
   };
-  counters->set_passes_count(static_cast<uint64_t>(counts.passes));
+  int64_t passes = 0;
+  for (const auto& [precision, batches] : counts.queries) passes += batches.count();
+  counters->set_passes_count(static_cast<uint64_t>(passes));
   counters->set_queries_rows_count(queries(ScanPrecision::kRows));
   counters->set_queries_int8_count(queries(ScanPrecision::kInt8));
   counters->set_device_us(static_cast<uint64_t>(counts.device_us));

@@ -18,12 +18,6 @@ constexpr char kDefaultDirBefore[] = "nearfield-data";
 // Interval between two log lines about loading.
 constexpr int64_t kProgressUs = 2'000'000;
 
-// Returns true if the collection was loaded and no data of it was found unreadable since.
-bool IsReadable(const NamedCollection& named) {
-  return named.load_status.ok() &&
-         (named.store == nullptr || named.store->ReadFailuresOf(named.store_id).count == 0);
-}
-
 // Logs which segment files the store's catalog did not name, and what happened to them.
 void TellOrphans(const store::OrphanReport& report, const std::string& dir, Log* log) {
   if (report.unfinished_count > 0) {

@@ -95,11 +95,18 @@ void LogSettings(const Settings& settings, const std::vector<std::string>& unkno
     log->Write(LogLevel::kWarning, "environment variables that name no setting are ignored",
                {{"variables", absl::StrJoin(unknown_variables, " ")}});
   }
-  if (!IsLoopback(settings.listen.value())) {
+  if (settings.IsExposed()) {
     log->Write(LogLevel::kWarning,
-               "listening beyond loopback, but the server has no TLS and no authentication: put a "
-               "proxy that has them in front",
-               {{"listen", settings.listen.value()}});
+               "allow_insecure: listening beyond loopback without TLS or without keys",
+               {{"listen", settings.listen.value()},
+                {"tls", settings.tls_cert.value().empty() ? "no" : "yes"},
+                {"keys", settings.key_file.value().empty() ? "no" : "yes"}});
+  }
+  if (settings.has_ops_port() && !IsLoopback(settings.ops_listen.value())) {
+    log->Write(LogLevel::kWarning,
+               "the operations port listens beyond loopback, without authentication: only the "
+               "monitoring should reach it",
+               {{"ops_listen", settings.ops_listen.value()}});
   }
 }
 
@@ -215,7 +222,10 @@ ExitCode RunWith(const Settings& settings, bool demo, Reloader::Load load,
         if (count > 1) LeaveAtOnce(log, ExitCode::kFailure);
         events.Post({.kind = Event::Kind::kSignal});
       },
-      [&] { Reload(&reloader, log); });
+      [&] {
+        Reload(&reloader, log);
+        server.ReloadKeys();
+      });
   absl::Status status = server.Listen();
   if (status.ok()) {
     log->Write(LogLevel::kInfo, absl::StrCat("listening on ", server.address()));

@@ -16,6 +16,7 @@
 #include "engine/base/status_macros.h"
 #include "server/edge/descriptor_limit.h"
 #include "server/edge/listen_sockets.h"
+#include "server/process/credentials.h"
 
 namespace nearfield::server {
 namespace {
@@ -102,6 +103,7 @@ Server::Server(const Settings* settings, Log* log, const Clock* clock)
     : settings_(settings),
       log_(log),
       clock_(clock),
+      health_(&control_),
       instance_(
           {.settings = settings,
            .log = log,
@@ -114,10 +116,38 @@ Server::Server(const Settings* settings, Log* log, const Clock* clock)
 
 Server::~Server() = default;
 
+absl::StatusOr<size_t> Server::LoadKeys() {
+  const std::string& path = settings_->key_file.value();
+  if (path.empty()) return 0;
+  const absl::StatusOr<size_t> keys_count = control_.Load(path);
+  if (!keys_count.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("key_file: ", keys_count.status().message()));
+  }
+  log_->Write(LogLevel::kInfo, "keys loaded",
+              {{"key_file", path}, {"keys", static_cast<int64_t>(*keys_count)}});
+  return keys_count;
+}
+
+void Server::ReloadKeys() {
+  const absl::Status loaded = LoadKeys().status();
+  if (loaded.ok()) return;
+  log_->Write(LogLevel::kError, "the keys are not reloaded: those in force stay",
+              {{"error", std::string(loaded.message())}});
+}
+
 absl::Status Server::Listen() {
+  ABSL_ASSIGN_OR_RETURN(const size_t keys_count, LoadKeys());
+  if (keys_count == 0 && !IsLoopback(settings_->listen.value()) &&
+      !settings_->allow_insecure.value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("key_file = \"", settings_->key_file.value(),
+                     "\": has no key; create one with the command nearfield keys"));
+  }
+  ABSL_ASSIGN_OR_RETURN(const auto credentials, ServerCredentialsOf(*settings_));
   ABSL_ASSIGN_OR_RETURN(auto sockets,
                         ListenSockets::Bind(settings_->listen.value(),
                                             milliseconds(settings_->keepalive_timeout_ms.value())));
+  ABSL_RETURN_IF_ERROR(ListenForOperations());
   if (settings_->reflection.value()) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   SetLimits(*settings_, &builder);
@@ -125,8 +155,7 @@ absl::Status Server::Listen() {
   // gRPC 1.51 closes its listener after one accept without a free descriptor. Our Acceptor does
   // not.
   handover_ = builder.experimental().AddExternalConnectionAcceptor(
-      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-      grpc::InsecureServerCredentials());
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
   builder.RegisterService(&health_);
   builder.RegisterService(&retrieval_);
   builder.RegisterService(&ingest_);
@@ -136,6 +165,34 @@ absl::Status Server::Listen() {
   port_ = sockets->port();
   StartAccepting(std::move(sockets));
   return absl::OkStatus();
+}
+
+absl::Status Server::ListenForOperations() {
+  if (!settings_->has_ops_port()) return absl::OkStatus();
+  std::unique_ptr<GpuMonitor> gpu;
+  if (settings_->backend.value() != "cpu") {
+    gpu = GpuMonitor::Start({.device = static_cast<int>(settings_->device.value())});
+  }
+  const std::string& listen = settings_->ops_listen.value();
+  absl::StatusOr<std::unique_ptr<OperationsPort>> started =
+      OperationsPort::Start(listen, &state(), std::move(gpu));
+  if (started.ok()) {
+    operations_ = *std::move(started);
+    log_->Write(LogLevel::kInfo, "operations port", {{"address", ops_address()}});
+    return absl::OkStatus();
+  }
+  if (settings_->ops_listen.source() != SettingSource::kDefault) return started.status();
+  log_->Write(LogLevel::kWarning,
+              "there is no operations port: its default address cannot be bound; set ops_listen to "
+              "another one or to none",
+              {{"ops_listen", listen}, {"error", std::string(started.status().message())}});
+  return absl::OkStatus();
+}
+
+std::string Server::ops_address() const {
+  if (operations_ == nullptr) return "";
+  const std::string& listen = settings_->ops_listen.value();
+  return absl::StrCat(listen.substr(0, listen.rfind(':')), ":", operations_->port());
 }
 
 void Server::StartAccepting(std::unique_ptr<ListenSockets> sockets) {
@@ -209,6 +266,7 @@ ExitCode Server::Drain() {
     return ExitCode::kDeviceLost;
   }
   if (!ended) return ExitCode::kFailure;
+  operations_ = nullptr;  // it reads the core
   state().DestroyCore();
   return state().distrusted() ? ExitCode::kSelfTest : ExitCode::kClean;
 }

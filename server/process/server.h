@@ -12,6 +12,8 @@
 #include "server/config/settings.h"
 #include "server/edge/acceptor.h"
 #include "server/instance/instance.h"
+#include "server/operations/operations_port.h"
+#include "server/security/access_control.h"
 #include "server/service/grpc_services.h"
 #include "server/service/health_service.h"
 #include "server/telemetry/log.h"
@@ -28,12 +30,17 @@ class Server {
   ~Server();
 
   // Binds and answers: health reports NOT_SERVING, and calls are refused with Unavailable.
-  // Errors: InvalidArgument (names the address and why it cannot be bound).
+  // Errors: InvalidArgument (names the address and why it cannot be bound, or the file of a
+  // certificate or of keys).
   absl::Status Listen();
+  // Reads the key file again. If that fails, the keys in force stay, and the log has the reason.
+  void ReloadKeys();
   // Returns the bound address: "127.0.0.1:50051".
   std::string address() const;
   // Returns 0 for a unix socket.
   int port() const { return port_; }
+  // Returns the bound address of the operations port; empty: there is none.
+  std::string ops_address() const;
   AcceptCounts connections() const { return acceptor_->counts(); }
 
   // Boots the instance. Returns kClean, or the reason why the process must end.
@@ -57,7 +64,14 @@ class Server {
   NearfieldService& service() { return instance_.service(); }
 
  private:
-  ServiceBase GrpcBase() { return {.service = &service(), .requests = &state().ledger().requests}; }
+  ServiceBase GrpcBase() {
+    return {.service = &service(), .requests = &state().ledger().requests, .control = &control_};
+  }
+  // Reads the key file, if there is one. Returns the number of its keys. Errors: InvalidArgument.
+  absl::StatusOr<size_t> LoadKeys();
+  // Binds the operations port. A default address that is in use is logged, and the server goes on
+  // without the port. Errors: InvalidArgument.
+  absl::Status ListenForOperations();
   // Accepts connections from now on and passes them to gRPC.
   void StartAccepting(std::unique_ptr<ListenSockets> sockets);
   // Returns false if calls did not end within `wait` after they were cancelled.
@@ -65,6 +79,7 @@ class Server {
   const Settings* const settings_;
   Log* const log_;
   const Clock* const clock_;
+  AccessControl control_;
   HealthService health_;
   Instance instance_;
   RetrievalService retrieval_;
@@ -73,6 +88,7 @@ class Server {
   std::unique_ptr<grpc::Server> grpc_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> handover_;
   std::unique_ptr<Acceptor> acceptor_;
+  std::unique_ptr<OperationsPort> operations_;
   int port_ = 0;
 };
 

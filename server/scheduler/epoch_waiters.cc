@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/scheduler/refusal.h"
+#include "server/telemetry/refusal_reason.h"
 
 namespace nearfield::server {
 namespace {
@@ -66,9 +67,11 @@ absl::Status EpochWaiters::Take(EpochWait* wait) {
   const MutexLock lock(mutex_);
   if (ending_) return Closed();
   if (static_cast<int64_t>(waits_.size()) >= waiting_max_) {
-    return Overloaded(absl::StrCat("min_epoch: ", waits_.size(),
-                                   " calls wait for an epoch, the limit is ", waiting_max_),
-                      kRetryUs);
+    return WithReason(
+        Overloaded(absl::StrCat("min_epoch: ", waits_.size(),
+                                " calls wait for an epoch, the limit is ", waiting_max_),
+                   kRetryUs),
+        "queue_requests_max");
   }
   waits_.push_back(std::move(*wait));
   return absl::OkStatus();

@@ -6,6 +6,7 @@
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "server/scheduler/retry_hint.h"
+#include "server/telemetry/refusal_reason.h"
 
 namespace nearfield::server {
 namespace {
@@ -78,11 +79,13 @@ absl::Status ByteAccount::TryAdd(const std::string& caller, int64_t bytes_before
 }
 
 absl::Status ByteAccount::Full(int64_t bytes, int64_t own) const {
-  return ExhaustedFor(kRetryMs, "too many bytes of ", options_.what, ": ", bytes,
-                      " more are needed, ", own, " are held for this caller, ", this->bytes(),
-                      " in all, the limit ", options_.setting, " is ", options_.bytes_max,
-                      " and less for one caller or a large message: ", options_.advice,
-                      ", then ask again");
+  return WithReason(
+      ExhaustedFor(kRetryMs, "too many bytes of ", options_.what, ": ", bytes, " more are needed, ",
+                   own, " are held for this caller, ", this->bytes(), " in all, the limit ",
+                   options_.setting, " is ", options_.bytes_max,
+                   " and less for one caller or a large message: ", options_.advice,
+                   ", then ask again"),
+      options_.setting);
 }
 
 void ByteAccount::Add(const std::string& caller, int64_t held_bytes) {

@@ -5,9 +5,8 @@ namespace nearfield::server {
 void PassCounter::Record(const SearchResult& result) {
   const SearchCost& cost = result.cost;
   const MutexLock lock(mutex_);
-  ++counts_.passes;
-  // All of them count for the precision of the pass.
-  counts_.queries[cost.precision] += static_cast<int64_t>(result.queries.size());
+  const auto queries = counts_.queries.try_emplace(cost.precision, kBatchBuckets).first;
+  queries->second.Add(static_cast<int64_t>(result.queries.size()));
   counts_.device_us += cost.device_us;
   counts_.candidates += cost.candidates;
   counts_.bytes_read += cost.bytes_read;

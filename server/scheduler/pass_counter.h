@@ -7,14 +7,14 @@
 #include "absl/base/thread_annotations.h"
 #include "engine/base/mutex.h"
 #include "nearfield/engine/engine.h"
+#include "server/telemetry/histogram.h"
 
 namespace nearfield::server {
 
 // Sums over the passes that succeeded. Each pass is added once, however many searches shared it.
 struct PassCounts {
-  int64_t passes = 0;
-  // By precision. All queries of a pass count for the precision that most of them scanned.
-  std::map<ScanPrecision, int64_t> queries;
+  // The queries of each pass, by the precision that most of them scanned.
+  std::map<ScanPrecision, Histogram> queries;
   int64_t device_us = 0;
   int64_t candidates = 0;
   int64_t bytes_read = 0;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "server/scheduler/retry_hint.h"
+#include "server/telemetry/refusal_reason.h"
 
 namespace nearfield::server {
 namespace {
@@ -19,8 +20,10 @@ constexpr int64_t kRetryMs = 1000;
 constexpr std::chrono::seconds kLookInterval(1);
 
 absl::Status Full(const char* whose, int64_t count, const std::string& limit) {
-  return ExhaustedFor(kRetryMs, "with_cursor: ", count, " epochs are kept for ", whose,
-                      ", the limit is ", limit, ": let streams end, or search without a cursor");
+  return WithReason(
+      ExhaustedFor(kRetryMs, "with_cursor: ", count, " epochs are kept for ", whose,
+                   ", the limit is ", limit, ": let streams end, or search without a cursor"),
+      "epochs_kept_max");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/scheduler/retry_hint.h"
+#include "server/telemetry/refusal_reason.h"
 
 namespace nearfield::server {
 namespace {
@@ -24,6 +25,7 @@ std::string Millis(double us) {
 absl::Status CheckLateness(const Forecast& forecast, const LatenessLimits& limits) {
   double late_us = forecast.wait_us - limits.wait_us_max;
   std::string why;
+  const char* reason = "queue_ms_max";
   if (late_us > 0) {
     why = absl::StrCat(", the limit queue_ms_max is ", Millis(limits.wait_us_max),
                        ": come back later");
@@ -31,14 +33,17 @@ absl::Status CheckLateness(const Forecast& forecast, const LatenessLimits& limit
     const double left_us = ExactMicrosBetween(limits.now, *limits.deadline);
     late_us = forecast.total_us() - left_us;
     if (late_us > 0) {
+      reason = "deadline";
       why = absl::StrCat(" and take ", Millis(forecast.pass_us), ", its deadline is in ",
                          Millis(left_us),
                          ": come back later, allow it more time, or send fewer queries a request");
     }
   }
   if (why.empty()) return absl::OkStatus();
-  return Overloaded(absl::StrCat("the search would wait about ", Millis(forecast.wait_us), why),
-                    late_us);
+  return WithReason(
+      Overloaded(absl::StrCat("the search would wait about ", Millis(forecast.wait_us), why),
+                 late_us),
+      reason);
 }
 
 absl::Status Overloaded(const std::string& message, double retry_us) {
@@ -47,7 +52,9 @@ absl::Status Overloaded(const std::string& message, double retry_us) {
 }
 
 absl::Status Closed() {
-  return WithRetryAfter(absl::UnavailableError("the server is shutting down"), kClosedRetryMs);
+  return WithReason(
+      WithRetryAfter(absl::UnavailableError("the server is shutting down"), kClosedRetryMs),
+      "draining");
 }
 
 }  // namespace nearfield::server

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "server/scheduler/refusal.h"
+#include "server/telemetry/refusal_reason.h"
 
 namespace nearfield::server {
 namespace {
@@ -336,21 +337,24 @@ double SearchQueue::BusyUs() const {
 
 absl::Status SearchQueue::Full() const {
   // About half of the waiting searches are served by then.
-  return Overloaded(
-      absl::StrCat("the search queue is full: ", pending_.requests(), " requests with ",
-                   pending_.bytes(), " bytes wait, the limits are ", limits_.requests_max, " and ",
-                   limits_.bytes_max),
-      BusyUs() / 2);
+  return WithReason(
+      Overloaded(absl::StrCat("the search queue is full: ", pending_.requests(), " requests with ",
+                              pending_.bytes(), " bytes wait, the limits are ",
+                              limits_.requests_max, " and ", limits_.bytes_max),
+                 BusyUs() / 2),
+      pending_.requests() >= limits_.requests_max ? "queue_requests_max" : "queue_bytes_max");
 }
 
 absl::Status SearchQueue::CallerFull(const FairQueueAccounts::Account& caller) const {
-  return Overloaded(
-      absl::StrCat("this caller's share of the search queue is full: ", caller.requests,
-                   " of its requests with ", caller.bytes, " bytes wait, of ", pending_.requests(),
-                   " with ", pending_.bytes(), " in all; one caller may hold ",
-                   limits_.caller_share * 100, "% of ", limits_.requests_max, " and ",
-                   limits_.bytes_max, ", less while others wait"),
-      BusyUs() / 2);
+  return WithReason(
+      Overloaded(absl::StrCat("this caller's share of the search queue is full: ", caller.requests,
+                              " of its requests with ", caller.bytes, " bytes wait, of ",
+                              pending_.requests(), " with ", pending_.bytes(),
+                              " in all; one caller may hold ", limits_.caller_share * 100, "% of ",
+                              limits_.requests_max, " and ", limits_.bytes_max,
+                              ", less while others wait"),
+                 BusyUs() / 2),
+      "caller_share_percent");
 }
 
 }  // namespace nearfield::server

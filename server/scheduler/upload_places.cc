@@ -6,6 +6,7 @@
 
 #include "engine/base/check.h"
 #include "server/scheduler/retry_hint.h"
+#include "server/telemetry/refusal_reason.h"
 
 namespace nearfield::server {
 namespace {
@@ -70,6 +71,11 @@ absl::StatusOr<std::unique_ptr<UploadPlaces::Place>> UploadPlaces::Take(const st
   return refusal;
 }
 
+int64_t UploadPlaces::count() const {
+  const MutexLock lock(mutex_);
+  return static_cast<int64_t>(entries_.size());
+}
+
 // Returns the refusal, if any, and sets `lose` to that of the upload that loses its place, if one
 // does.
 absl::Status UploadPlaces::Refuse(const std::string& caller, int64_t own, Lose* lose) {
@@ -79,12 +85,14 @@ absl::Status UploadPlaces::Refuse(const std::string& caller, int64_t own, Lose* 
   const auto slowest = SlowestOf(is_full ? nullptr : &caller);
   if (slowest != entries_.end()) *lose = std::exchange(slowest->lose, nullptr);
   if (is_full) {
-    return ExhaustedFor(kRetryMs, "too many uploads at once: ", count,
-                        ", the limit uploads_max is ", limits_.places_max);
+    return WithReason(ExhaustedFor(kRetryMs, "too many uploads at once: ", count,
+                                   ", the limit uploads_max is ", limits_.places_max),
+                      "uploads_max");
   }
-  return ExhaustedFor(kRetryMs, "too many uploads of this caller at once: ", own,
-                      ", the limit, caller_share_percent of uploads_max, is ",
-                      limits_.caller_places_max);
+  return WithReason(ExhaustedFor(kRetryMs, "too many uploads of this caller at once: ", own,
+                                 ", the limit, caller_share_percent of uploads_max, is ",
+                                 limits_.caller_places_max),
+                    "caller_share_percent");
 }
 
 // Returns the upload that has been without credit for the longest time, of this caller or, if null,
@@ -104,11 +112,13 @@ std::list<UploadPlaces::Entry>::iterator UploadPlaces::SlowestOf(const std::stri
 absl::Status UploadPlaces::SlowStatus() const {
   const auto window_ms =
       std::chrono::duration_cast<std::chrono::milliseconds>(limits_.window).count();
-  return ExhaustedFor(
-      kRetryMs, "the upload is slower than upload_bytes_per_second_min, ",
-      limits_.bytes_per_second_min, " bytes a second over upload_idle_ms, ", window_ms,
-      " ms, and another one needs its place: nothing is committed; with an upload_token it "
-      "may go on later");
+  return WithReason(
+      ExhaustedFor(
+          kRetryMs, "the upload is slower than upload_bytes_per_second_min, ",
+          limits_.bytes_per_second_min, " bytes a second over upload_idle_ms, ", window_ms,
+          " ms, and another one needs its place: nothing is committed; with an upload_token it "
+          "may go on later"),
+      "upload_bytes_per_second_min");
 }
 
 }  // namespace nearfield::server

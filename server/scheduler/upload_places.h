@@ -63,6 +63,8 @@ class UploadPlaces {
   using Lose = std::function<void(const absl::Status&)>;
   // Errors: ResourceExhausted with a retry hint.
   absl::StatusOr<std::unique_ptr<Place>> Take(const std::string& caller, Lose lose);
+  // Returns the number of places that are held.
+  int64_t count() const;
 
  private:
   struct Entry {
@@ -81,7 +83,7 @@ class UploadPlaces {
 
   const Limits limits_;
   const Clock* const clock_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::list<Entry> entries_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -7,6 +7,7 @@
 
 #include "engine/base/check.h"
 #include "server/scheduler/retry_hint.h"
+#include "server/telemetry/refusal_reason.h"
 
 namespace nearfield::server {
 namespace {
@@ -35,8 +36,10 @@ absl::Status WorkerPool::Post(std::function<void()> job, std::function<void()> a
     const MutexLock lock(mutex_);
     const int64_t present = running_ + static_cast<int64_t>(jobs_.size());
     if (present >= options_.threads + options_.waiting_max) {
-      return ExhaustedFor(kRetryAfterMs, "too many ", options_.what, " at once: ", present,
-                          ", the limit is ", options_.threads + options_.waiting_max);
+      return WithReason(
+          ExhaustedFor(kRetryAfterMs, "too many ", options_.what, " at once: ", present,
+                       ", the limit is ", options_.threads + options_.waiting_max),
+          options_.what.substr(0, options_.what.find(' ')));
     }
     jobs_.push_back({std::move(job), std::move(after)});
   }

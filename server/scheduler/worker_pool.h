@@ -18,7 +18,8 @@ namespace nearfield::server {
 class WorkerPool {
  public:
   struct Options {
-    std::string what;         // named in the error: "verifications"
+    // Named in the error: "verifications". The first word is the reason of a refusal.
+    std::string what;
     int64_t threads = 1;      // jobs that run concurrently
     int64_t waiting_max = 0;  // jobs that may wait for a thread
     int nice = 0;             // of the threads

@@ -10,17 +10,19 @@
 #include <memory>
 #include <utility>
 
+#include "engine/base/check.h"
 #include "server/calls/nearfield_service.h"
 #include "server/convert/decode.h"
-#include "server/service/grpc_bytes.h"
+#include "server/security/access_table.h"
 #include "server/service/grpc_call.h"
 
 namespace nearfield::server {
 
 // The objects that a gRPC service of the server needs. They outlive it.
 struct ServiceBase {
-  NearfieldService* service = nullptr;  // answers the calls
-  ByteAccount* requests = nullptr;      // reserves the memory of requests
+  NearfieldService* service = nullptr;     // answers the calls
+  ByteAccount* requests = nullptr;         // reserves the memory of requests
+  const AccessControl* control = nullptr;  // the keys that calls are checked with
   // A message of a stream of requests that takes at most this is not reserved.
   int64_t unreserved_bytes_max = 0;
 };
@@ -34,18 +36,10 @@ class DecodingService : public Base {
   // Registers `call` as the handler of the unary method with the full name `name`.
   template <typename Request, typename Response>
   void Register(const char* name, ActiveCallPtr (NearfieldService::*call)(Rpc<Request, Response>)) {
-    const google::protobuf::MethodDescriptor& method = Find(name);
-    const auto start = [this, call, &method](grpc::CallbackServerContext* context,
-                                             const grpc::ByteBuffer* bytes, Response* response) {
-      return Decoded<Request, GrpcUnaryCall>(
-          method, context, bytes,
-          [&](GrpcUnaryCall* reactor, std::shared_ptr<const Request> request) {
-            return (base_.service->*call)({reactor, std::move(request), response});
-          });
-    };
-    this->MarkMethodRawCallback(
-        method.index(),
-        new grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, Response>(start));
+    RegisterOneRequest<GrpcUnaryCall<Request, Response>, Request, Response>(
+        name, [service = base_.service, call](auto* reactor, auto request) {
+          return (service->*call)({reactor, std::move(request), reactor->response()});
+        });
   }
 
   // As above, for a method with a stream of replies.
@@ -53,18 +47,10 @@ class DecodingService : public Base {
   void Register(const char* name,
                 ActiveCallPtr (NearfieldService::*call)(ReplyStream<Response>*,
                                                         std::shared_ptr<const Request>)) {
-    const google::protobuf::MethodDescriptor& method = Find(name);
-    const auto start = [this, call, &method](grpc::CallbackServerContext* context,
-                                             const grpc::ByteBuffer* bytes) {
-      return Decoded<Request, GrpcReplyStream<Response>>(
-          method, context, bytes,
-          [&](GrpcReplyStream<Response>* reactor, std::shared_ptr<const Request> request) {
-            return (base_.service->*call)(reactor, std::move(request));
-          });
-    };
-    this->MarkMethodRawCallback(
-        method.index(),
-        new grpc::internal::CallbackServerStreamingHandler<grpc::ByteBuffer, Response>(start));
+    RegisterOneRequest<GrpcReplyStream<Request, Response>, Request, Response>(
+        name, [service = base_.service, call](auto* reactor, auto request) {
+          return (service->*call)(reactor, std::move(request));
+        });
   }
 
   // As above, for a method with streams in both directions.
@@ -73,35 +59,59 @@ class DecodingService : public Base {
                 ActiveCallPtr (NearfieldService::*call)(MessageStream<Request, Response>*)) {
     const DecodeLimits limits = {.account = base_.requests,
                                  .unreserved_bytes_max = base_.unreserved_bytes_max};
-    this->MarkMethodRawCallback(Find(name).index(),
-                                new grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, Response>(
-                                    [this, call, limits](grpc::CallbackServerContext* context) {
-                                      auto* const reactor =
-                                          new GrpcMessageStream<Request, Response>(context, limits);
-                                      reactor->Bind((base_.service->*call)(reactor));
-                                      return reactor;
-                                    }));
+    RegisterReactor<Response>(
+        name, [this, call, limits](grpc::CallbackServerContext* context, const CallGuard& guard,
+                                   const char* method) {
+          auto* const reactor = new GrpcMessageStream<Request, Response>(context, guard, limits);
+          if (!RefuseEarly(reactor, method)) {
+            reactor->Bind([&] { return (base_.service->*call)(reactor); });
+          }
+          return reactor;
+        });
   }
 
  private:
-  static const google::protobuf::MethodDescriptor& Find(const char* name) {
-    return *google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(name);
+  // Registers the method. `make` returns the reactor of a call.
+  template <typename Response, typename Make>
+  void RegisterReactor(const char* name, const Make& make) {
+    const google::protobuf::MethodDescriptor& method =
+        *google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(name);
+    const CallGuard guard = {.control = base_.control, .method = FindAccess(name)};
+    CHECK(guard.method != nullptr);  // every method has an entry in the access table
+    // gRPC then hands over a call before its message.
+    this->MarkMethodStreamed(method.index(), nullptr);
+    this->MarkMethodRawCallback(method.index(),
+                                new grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, Response>(
+                                    [make, guard, &method](grpc::CallbackServerContext* context) {
+                                      return make(context, guard, method.name().c_str());
+                                    }));
   }
 
-  template <typename Request, typename Reactor, typename Start>
-  Reactor* Decoded(const google::protobuf::MethodDescriptor& method,
-                   grpc::CallbackServerContext* context, const grpc::ByteBuffer* bytes,
-                   const Start& start) {
-    auto* const reactor = new Reactor(context);
-    // gRPC keeps the bytes until the end of the call, but never reads them again.
-    GrpcBytes taken(const_cast<grpc::ByteBuffer*>(bytes));
-    auto request =
-        DecodeHeld<Request>(&taken, {.account = base_.requests}, CallerOf(reactor->facts()));
-    taken.Clear();
-    reactor->Bind(request.ok()
-                      ? start(reactor, *std::move(request))
-                      : base_.service->Refuse(reactor, method.name().c_str(), request.status()));
-    return reactor;
+  // Registers a method with one request. `start` starts the call in the service.
+  template <typename Reactor, typename Request, typename Response, typename Start>
+  void RegisterOneRequest(const char* name, const Start& start) {
+    RegisterReactor<Response>(name, [this, start](grpc::CallbackServerContext* context,
+                                                  const CallGuard& guard, const char* method) {
+      auto* const reactor = new Reactor(context, guard);
+      if (RefuseEarly(reactor, method)) return reactor;
+      reactor->ReadRequest(
+          base_.requests,
+          [this, start, reactor, method](absl::StatusOr<std::shared_ptr<const Request>> read) {
+            return read.ok() ? start(reactor, *std::move(read))
+                             : base_.service->Refuse(reactor, method, read.status());
+          });
+      return reactor;
+    });
+  }
+
+  // Ends a call that its metadata rule out, before its body is read. Returns false if there is none
+  // such reason.
+  template <typename Reactor>
+  bool RefuseEarly(Reactor* reactor, const char* method) {
+    const absl::Status& status = reactor->facts().status;
+    if (status.ok()) return false;
+    reactor->Bind([&] { return base_.service->Refuse(reactor, method, status); });
+    return true;
   }
 
   const ServiceBase base_;

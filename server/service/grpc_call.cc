@@ -5,12 +5,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/service/status_details.h"
+#include "server/telemetry/refusal_reason.h"
 
 namespace nearfield::server {
 namespace {
 
 constexpr char kClientRequestId[] = "x-request-id";
 constexpr char kClientCaller[] = "nearfield-caller";
+constexpr char kAuthorization[] = "authorization";
+constexpr char kTraceParent[] = "traceparent";
 constexpr char kRequestIdKey[] = "nearfield-request-id";
 constexpr char kRetryAfterKey[] = "retry-after-ms";
 constexpr char kPushbackKey[] = "grpc-retry-pushback-ms";  // gRPC's own key for the same
@@ -29,18 +32,36 @@ absl::Status CheckMetadata(const grpc::CallbackServerContext& context) {
     bytes += key.size() + value.size() + kEntryBytes;
   }
   if (bytes <= kMetadataBytesMax) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("metadata: ", bytes, " bytes, the limit is ", kMetadataBytesMax));
+  return WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                        "metadata: ", bytes, " bytes, the limit is ", kMetadataBytesMax)),
+                    "metadata");
 }
 
 }  // namespace
 
-CallFacts FactsOf(const grpc::CallbackServerContext& context) {
-  return {.request_id = std::string(Metadata(context, kClientRequestId)),
-          .caller_name = std::string(Metadata(context, kClientCaller)),
-          .peer = context.peer(),
-          .deadline = context.deadline(),
-          .status = CheckMetadata(context)};
+absl::StatusOr<KeyPtr> KeyIn(const grpc::CallbackServerContext& context,
+                             const AccessControl& control) {
+  if (control.requires_keys() && context.client_metadata().count(kAuthorization) > 1) {
+    return absl::UnauthenticatedError("authorization: given more than once");
+  }
+  return control.Authenticate(Metadata(context, kAuthorization));
+}
+
+CallFacts FactsOf(const grpc::CallbackServerContext& context, const CallGuard& guard) {
+  CallFacts facts = {.request_id = std::string(Metadata(context, kClientRequestId)),
+                     .caller_name = std::string(Metadata(context, kClientCaller)),
+                     .trace_parent = std::string(Metadata(context, kTraceParent)),
+                     .peer = context.peer(),
+                     .deadline = context.deadline()};
+  facts.audited = guard.method->scopes == static_cast<uint8_t>(Scope::kAdmin);
+  absl::StatusOr<KeyPtr> key = KeyIn(context, *guard.control);
+  facts.status = key.status();
+  if (key.ok()) {
+    facts.key = *std::move(key);
+    facts.status = CheckMethod(facts.key, *guard.method);
+  }
+  facts.status.Update(CheckMetadata(context));
+  return facts;
 }
 
 grpc::Status StatusOf(const CallEnd& end, grpc::CallbackServerContext* context) {

@@ -11,6 +11,7 @@ RetrievalService::RetrievalService(const ServiceBase& base) : DecodingService(ba
 IngestService::IngestService(const ServiceBase& base, int64_t request_bytes_max)
     : DecodingService({.service = base.service,
                        .requests = base.requests,
+                       .control = base.control,
                        .unreserved_bytes_max = kUploadDecodedPart * request_bytes_max}) {
   VisitIngest([this](const char* name, auto method) { Register(name, method); });
 }

@@ -1,11 +1,15 @@
 #include "server/service/health_service.h"
 
+#include <cstring>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "engine/base/status_macros.h"
 #include "server/service/grpc_bytes.h"
+#include "server/service/grpc_call.h"
 #include "server/service/status_details.h"
 
 namespace nearfield::server {
@@ -16,17 +20,6 @@ namespace {
 
 // Maximum memory of one decoded request, which holds the name of a service.
 constexpr int64_t kDecodedBytesMax = 64 * 1024;
-
-// Returns the decoded request. Errors: those of DecodeWithin.
-absl::StatusOr<hv::HealthCheckRequest> RequestIn(const grpc::ByteBuffer* bytes) {
-  hv::HealthCheckRequest request;
-  // gRPC keeps the bytes until the end of the call, but never reads them again.
-  GrpcBytes taken(const_cast<grpc::ByteBuffer*>(bytes));
-  const absl::Status status = DecodeWithin(kDecodedBytesMax, &taken, &request);
-  taken.Clear();
-  if (!status.ok()) return status;
-  return request;
-}
 
 }  // namespace
 
@@ -107,7 +100,7 @@ class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckRespons
 };
 
 // Takes requests as bytes, because gRPC would decode them without a limit on their memory.
-HealthService::HealthService() {
+HealthService::HealthService(const AccessControl* control) : control_(control) {
   MarkMethodRawCallback(
       0, new grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, hv::HealthCheckResponse>(
              [this](auto* context, auto* bytes, auto* response) {
@@ -116,10 +109,26 @@ HealthService::HealthService() {
   MarkMethodRawCallback(
       1,
       new grpc::internal::CallbackServerStreamingHandler<grpc::ByteBuffer, hv::HealthCheckResponse>(
-          [this](auto* /*context*/, auto* bytes) { return BeginWatch(bytes); }));
+          [this](auto* context, auto* bytes) { return BeginWatch(*context, bytes); }));
 }
 
 HealthService::~HealthService() = default;
+
+absl::StatusOr<hv::HealthCheckRequest> HealthService::RequestIn(
+    const grpc::CallbackServerContext& context, const grpc::ByteBuffer* bytes) const {
+  hv::HealthCheckRequest request;
+  // gRPC keeps the bytes until the end of the call, but never reads them again.
+  GrpcBytes taken(const_cast<grpc::ByteBuffer*>(bytes));
+  const absl::Status status = DecodeWithin(kDecodedBytesMax, &taken, &request);
+  taken.Clear();
+  if (!status.ok()) return status;
+  const std::string& service = request.service();
+  if (control_ == nullptr || !absl::StartsWith(service, kCollectionHealthPrefix)) return request;
+  ABSL_ASSIGN_OR_RETURN(const KeyPtr key, KeyIn(context, *control_));
+  ABSL_RETURN_IF_ERROR(
+      CheckCollection(key, "service", service.substr(std::strlen(kCollectionHealthPrefix))));
+  return request;
+}
 
 void HealthService::Refresh() {
   std::vector<std::shared_ptr<HealthWatch>> watches;
@@ -160,7 +169,7 @@ grpc::ServerUnaryReactor* HealthService::AnswerCheck(grpc::CallbackServerContext
                                                      const grpc::ByteBuffer* bytes,
                                                      hv::HealthCheckResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const absl::StatusOr<hv::HealthCheckRequest> request = RequestIn(bytes);
+  const absl::StatusOr<hv::HealthCheckRequest> request = RequestIn(*context, bytes);
   if (!request.ok()) {
     reactor->Finish(WithDetails(request.status(), std::nullopt));
     return reactor;
@@ -171,8 +180,8 @@ grpc::ServerUnaryReactor* HealthService::AnswerCheck(grpc::CallbackServerContext
 }
 
 grpc::ServerWriteReactor<hv::HealthCheckResponse>* HealthService::BeginWatch(
-    const grpc::ByteBuffer* bytes) {
-  const absl::StatusOr<hv::HealthCheckRequest> request = RequestIn(bytes);
+    const grpc::CallbackServerContext& context, const grpc::ByteBuffer* bytes) {
+  const absl::StatusOr<hv::HealthCheckRequest> request = RequestIn(context, bytes);
   auto watch = std::make_shared<HealthWatch>(this, request.ok() ? request->service() : "");
   watch->Start();
   if (!request.ok()) {

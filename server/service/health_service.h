@@ -7,9 +7,11 @@
 #include <set>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
 #include "engine/base/mutex.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "server/calls/health_state.h"
+#include "server/security/access_control.h"
 
 namespace nearfield::server {
 
@@ -18,7 +20,9 @@ class HealthWatch;
 // Thread-safe.
 class HealthService final : public grpc::health::v1::Health::Service, public HealthState {
  public:
-  HealthService();
+  // `control`: the keys of the server, which outlive the service; null: it has none. The state of a
+  // collection needs a key that covers it; other states need none.
+  explicit HealthService(const AccessControl* control = nullptr);
   ~HealthService() override;
 
   // Sends the current status to all watches.
@@ -32,11 +36,15 @@ class HealthService final : public grpc::health::v1::Health::Service, public Hea
                                         const grpc::ByteBuffer* bytes,
                                         grpc::health::v1::HealthCheckResponse* response);
   grpc::ServerWriteReactor<grpc::health::v1::HealthCheckResponse>* BeginWatch(
-      const grpc::ByteBuffer* bytes);
+      const grpc::CallbackServerContext& context, const grpc::ByteBuffer* bytes);
+  // Returns the decoded request. Errors: those of DecodeWithin, Unauthenticated, PermissionDenied.
+  absl::StatusOr<grpc::health::v1::HealthCheckRequest> RequestIn(
+      const grpc::CallbackServerContext& context, const grpc::ByteBuffer* bytes) const;
   friend class HealthWatch;
   void Forget(const std::shared_ptr<HealthWatch>& watch);
   void Tell(HealthWatch* watch);
 
+  const AccessControl* const control_;
   Mutex mutex_;
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t lookups_count_ ABSL_GUARDED_BY(mutex_) = 0;

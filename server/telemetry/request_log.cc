@@ -19,11 +19,17 @@ LogLevel LevelOf(const absl::Status& status) {
     case absl::StatusCode::kInternal:
     case absl::StatusCode::kDataLoss:
     case absl::StatusCode::kUnknown: return LogLevel::kError;
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kPermissionDenied: return LogLevel::kWarning;
     default: return LogLevel::kInfo;
   }
 }
 
 }  // namespace
+
+bool IsAccessLine(const RequestRecord& record, const absl::Status& status) {
+  return record.audited || absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status);
+}
 
 void LogRequest(Log* log, const RequestRecord& record, const absl::Status& status) {
   const LogLevel level = LevelOf(status);
@@ -42,8 +48,16 @@ void LogRequest(Log* log, const RequestRecord& record, const absl::Status& statu
                                   {"escalations_tighter", record.escalations_tighter},
                                   {"escalations_canonical", record.escalations_canonical},
                                   {"peer", Cut(record.peer)}};
+  if (!record.trace.trace_id.empty()) {
+    fields.push_back({"trace_id", record.trace.trace_id});
+    fields.push_back({"parent_span_id", record.trace.span_id});
+  }
+  if (!record.principal.empty()) {
+    fields.push_back({"principal", record.principal});
+    fields.push_back({"key", record.key_id});
+  }
   if (!status.ok()) fields.push_back({"error", Cut(std::string(status.message()))});
-  log->Write(level, "request", fields);
+  log->Write(level, IsAccessLine(record, status) ? "access" : "request", fields);
 }
 
 void RequestLog::SetPolicy(const RequestLogPolicy& policy) {
@@ -59,7 +73,7 @@ bool RequestLog::ShouldLog(const RequestRecord& record, const absl::Status& stat
 }
 
 void RequestLog::Record(const RequestRecord& record, const absl::Status& status) {
-  if (ShouldLog(record, status)) LogRequest(log_, record, status);
+  if (IsAccessLine(record, status) || ShouldLog(record, status)) LogRequest(log_, record, status);
 }
 
 std::string RequestId(std::string_view from_client) {

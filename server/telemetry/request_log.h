@@ -9,14 +9,19 @@
 
 #include "absl/status/status.h"
 #include "server/telemetry/log.h"
+#include "server/telemetry/trace_context.h"
 
 namespace nearfield::server {
 
 struct RequestRecord {
   std::string request_id;
+  TraceContext trace;      // of the caller
   std::string method;      // "Search"
   std::string collection;  // as the client named it
   std::string peer;
+  std::string principal;  // the holder of the key that the call was made with; empty: no key
+  std::string key_id;
+  bool audited = false;  // the call gets an access line
   int64_t queries = 0;
   int64_t k = 0;
   int64_t rows = 0;  // returned, uploaded, deleted or checked
@@ -31,11 +36,16 @@ struct RequestRecord {
   int64_t escalations_canonical = 0;
 };
 
-// Writes the line of a call. Successes and refusals have level info. Faults of the server
-// (Internal, DataLoss, Unknown) have level error.
+// Returns true if the line of the call is one of the access log: "access" instead of "request". It
+// has the calls that administer the server, and those that were refused for lack of a key or of its
+// rights.
+bool IsAccessLine(const RequestRecord& record, const absl::Status& status);
+
+// Writes the line of a call. Successes and refusals have level info, refusals for lack of rights
+// level warning. Faults of the server (Internal, DataLoss, Unknown) have level error.
 void LogRequest(Log* log, const RequestRecord& record, const absl::Status& status);
 
-// Selects the calls that get a line.
+// Selects the calls that get a line; access lines are always written.
 struct RequestLogPolicy {
   bool all = true;
   // If `all` is false: logs calls that failed, calls that took at least `slow_us`, and one in

@@ -100,7 +100,11 @@ class Life(BuiltImage):
     def start(self) -> ServerProcess:
         # The image listens on all addresses, and so does this server, on a free port. Tests connect
         # over loopback.
-        environment = self.environment | {"NEARFIELD_LISTEN": "0.0.0.0:0", "NEARFIELD_PORT_FILE": f"{VOLUME}/port"}
+        environment = self.environment | {
+            "NEARFIELD_LISTEN": "0.0.0.0:0",
+            "NEARFIELD_PORT_FILE": f"{VOLUME}/port",
+            "NEARFIELD_ALLOW_INSECURE": "true",
+        }
         server = ServerProcess(self.line("nearfield-server"), self.log, environment)
         self.addCleanup(server.kill)
         return server

@@ -34,6 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--server", required=True, help="the nearfield-server program")
     parser.addoption("--cli", required=True, help="the nearfield command")
     parser.addoption("--fault-library", help="library of tests/fault to preload: simulates crashes and power losses at chosen calls")
+    parser.addoption("--nvml-library", help="library of tests/server that stands for NVML")
     parser.addoption("--crash-points", type=int, default=50, help="number of deaths in test_crash.py and of failed allocations in test_out_of_memory.py")
     parser.addoption("--export-rows", type=int, default=20_000, help="number of rows of the timed run in test_export.py")
     parser.addoption("--seed", type=int, default=int(os.environ.get("NEARFIELD_TEST_SEED", random.randrange(2**32))))
@@ -78,6 +79,8 @@ class Server(ServerProcess):
         port_file = folder / "port"
         if "--data-dir" not in arguments:
             arguments = [*arguments, "--data-dir", str(folder / "data")]
+        if "--ops-listen" not in arguments:
+            arguments = [*arguments, "--ops-listen", "none"]
         super().__init__(
             [program, "--listen", "127.0.0.1:0", "--port-file", str(port_file), "--log-format", "json", *arguments],
             folder / "server.log", environment={**os.environ, **(environment or {})})

@@ -24,7 +24,8 @@ CLASSES = {
     Code.DEADLINE_EXCEEDED: nearfield.DeadlineExceeded, Code.CANCELLED: nearfield.Cancelled,
     Code.ABORTED: nearfield.Aborted, Code.UNIMPLEMENTED: nearfield.Unimplemented,
     Code.INTERNAL: nearfield.Internal, Code.DATA_LOSS: nearfield.DataLoss,
-    Code.PERMISSION_DENIED: nearfield.Error,
+    Code.PERMISSION_DENIED: nearfield.PermissionDenied, Code.UNAUTHENTICATED: nearfield.Unauthenticated,
+    Code.OUT_OF_RANGE: nearfield.Error,
 }
 
 

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/config/load.h"
@@ -22,10 +23,13 @@ class ConfigTest : public ::testing::Test {
   ~ConfigTest() override { std::remove(path_.c_str()); }
 
   absl::StatusOr<LoadOutcome> Load(std::vector<std::string> arguments) {
+    return LoadInto(std::move(arguments), &settings_);
+  }
+  absl::StatusOr<LoadOutcome> LoadInto(std::vector<std::string> arguments, Settings* settings) {
     arguments.insert(arguments.begin(), "nearfield-server");
     std::vector<const char*> argv;
     for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-    return LoadSettings(static_cast<int>(argv.size()), argv.data(), environment_, &settings_,
+    return LoadSettings(static_cast<int>(argv.size()), argv.data(), environment_, settings,
                         machine_);
   }
   std::string File(const std::string& text) {
@@ -281,6 +285,30 @@ TEST_F(ConfigTest, LoopbackIsToldFromTheRest) {
   for (const char* listen : {"0.0.0.0:1", "[::]:1", "10.0.0.1:1", "example.org:1",
                              "127.evil.example:1", "127.0.0.1.example:1", "localhost.example:1"})
     EXPECT_FALSE(IsLoopback(listen));
+}
+
+TEST_F(ConfigTest, BeyondLoopbackOnlyWithTlsAndKeysOrTheOverride) {
+  for (const char* listen : {"127.0.0.1:1", "unix:/tmp/x", "[::]:1", "10.0.0.1:1"}) {
+    for (int given = 0; given < 8; ++given) {
+      const bool tls = (given & 1) != 0;
+      const bool keys = (given & 2) != 0;
+      const bool allowed = (given & 4) != 0;
+      std::vector<std::string> flags = {std::string("--listen=") + listen};
+      if (tls) flags.insert(flags.end(), {"--tls-cert=c", "--tls-key=k"});
+      if (keys) flags.emplace_back("--key-file=f");
+      if (allowed) flags.emplace_back("--allow-insecure");
+      const bool exposed = !IsLoopback(listen) && !(tls && keys);
+      Settings settings;
+      const absl::Status status = LoadInto(flags, &settings).status();
+      EXPECT_EQ(settings.IsExposed(), exposed) << listen << " " << given;
+      EXPECT_EQ(status.ok(), !exposed || allowed) << listen << " " << given << " " << status;
+      // A restore listens on nothing.
+      flags.insert(flags.end(), {"--check-data-dir", "--data-dir=/tmp/data"});
+      Settings offline;
+      EXPECT_OK(LoadInto(flags, &offline).status());
+    }
+  }
+  EXPECT_THAT(Load({"--tls-cert=c"}), FailsWith(kInvalidArgument, "tls_cert", "tls_key"));
 }
 
 TEST_F(ConfigTest, EngineOptionsFollowTheSettings) {

@@ -151,7 +151,7 @@ TEST_F(FilterServiceTest, AFilterIsNotEvaluatedToTheEndForACallerThatLeft) {
   const auto cancelled = [&] {
     const auto counts = server_->state().call_counter().counts();
     const auto it = counts.find({"SearchStream", "CANCELLED"});
-    return it != counts.end() && it->second.calls == 1;
+    return it != counts.end() && it->second.total_us.count() == 1;
   };
   while (!cancelled()) std::this_thread::yield();
   script_->filter_gate.Open();

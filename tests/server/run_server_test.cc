@@ -120,7 +120,10 @@ TEST(RunServerTest, CheckConfigPrintsAndExits) {
 }
 
 TEST(RunServerTest, TheLogTellsTheConfigurationAndWarnsBeyondLoopback) {
-  Process process("", {"--listen", "0.0.0.0:0"});
+  Process refused("", {"--listen", "0.0.0.0:0"});
+  EXPECT_EQ(refused.Wait(), 2);
+  EXPECT_THAT(refused.Text("/stderr"), HasSubstr("allow_insecure"));
+  Process process("", {"--listen", "0.0.0.0:0", "--allow-insecure"});
   Client client(process.Address());
   client.AwaitServing();
   EXPECT_EQ(process.Terminate(), 0);

@@ -35,9 +35,17 @@ class Process {
   Process(const std::string& fault, const std::vector<std::string>& arguments, int stderr_fd = -1) {
     dir_ = ::testing::TempDir() + "/run_server_XXXXXX";
     EXPECT_NE(mkdtemp(dir_.data()), nullptr);
-    std::vector<std::string> all = {
-        NEARFIELD_FAULTY_SERVER, "--port-file", dir_ + "/port", "--log-format", "json",
-        "--log-requests",        "all",         "--data-dir",   "none"};
+    std::vector<std::string> all = {NEARFIELD_FAULTY_SERVER,
+                                    "--port-file",
+                                    dir_ + "/port",
+                                    "--log-format",
+                                    "json",
+                                    "--log-requests",
+                                    "all",
+                                    "--data-dir",
+                                    "none",
+                                    "--ops-listen",
+                                    "none"};
     all.insert(all.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
     for (std::string& argument : all) argv.push_back(argument.data());

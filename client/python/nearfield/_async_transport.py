@@ -32,16 +32,22 @@ class AsyncReadStream(Generic[Response]):
 
 
 class AsyncTransport:
-    def __init__(self, address: str, clock: Clock | None = None) -> None:
+    def __init__(self, address: str, clock: Clock | None = None, credentials: Any = None) -> None:
         self.clock: Clock = clock or AsyncClock()
         self._address = address
+        self._credentials = credentials
         self._channel: Any = None
         self._blocking: BlockingTransport | None = None
         self._calls: dict[str, Any] = {}
 
     def _multi(self, kind: str, method: Method[Any, Any]) -> Any:
         if self._channel is None:  # made by the first call, because it belongs to the running loop
-            self._channel = grpc.aio.insecure_channel(self._address, options=channel_options())
+            options = channel_options()
+            self._channel = (
+                grpc.aio.insecure_channel(self._address, options=options)
+                if self._credentials is None
+                else grpc.aio.secure_channel(self._address, self._credentials, options=options)
+            )
         call = self._calls.get(method.path)
         if call is None:
             make = getattr(self._channel, kind)
@@ -78,7 +84,7 @@ class AsyncTransport:
         self, method: Method[Request, Response], timeout: float | None, metadata: Metadata
     ) -> AsyncDuplex[Request, Response]:
         if self._blocking is None:
-            self._blocking = BlockingTransport(self._address)
+            self._blocking = BlockingTransport(self._address, credentials=self._credentials)
         return AsyncDuplex(self._blocking.open_duplex(method, timeout, metadata))
 
     async def compute(self, function: Callable[[], T]) -> T:

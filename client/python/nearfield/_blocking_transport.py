@@ -27,9 +27,13 @@ class BlockingReadStream(Generic[Response]):
 
 
 class BlockingTransport:
-    def __init__(self, address: str, clock: Clock | None = None) -> None:
+    def __init__(self, address: str, clock: Clock | None = None, credentials: Any = None) -> None:
         self.clock: Clock = clock or BlockingClock()
-        self._channel = grpc.insecure_channel(address, options=channel_options())
+        self._channel = (
+            grpc.insecure_channel(address, options=channel_options())
+            if credentials is None
+            else grpc.secure_channel(address, credentials, options=channel_options())
+        )
         self._calls: dict[str, Any] = {}
 
     def _multi(self, kind: str, method: Method[Any, Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -15,6 +16,7 @@ from nearfield._collection import AsyncCollection, Collection
 from nearfield._core import Core, Options, check_address
 from nearfield._declaration import Declaration, RowPlacement, ScanChoice, infer
 from nearfield._errors import AlreadyExists
+from nearfield._identity import Identity, read_identity
 from nearfield._local_transport import LocalTransport
 from nearfield._proto import admin_pb2 as admin
 from nearfield._records import CollectionInfo, read_collection
@@ -38,11 +40,23 @@ class AsyncClient(ServerCalls):
         caller: str = "",
         retry: RetryPolicy | None = None,
         read_your_writes: bool = True,
+        ca: str | None = None,
+        client_cert: str | None = None,
+        client_key: str | None = None,
+        token_file: str | None = None,
+        metadata: Mapping[str, str] | None = None,
         _clock: Clock | None = None,
         _transport: Transport | None = None,
+        _identity: Identity | None = None,
     ) -> None:
-        options = Options(timeout, caller, retry or RetryPolicy(), read_your_writes)
-        transport = _transport or AsyncTransport(check_address(address), _clock)
+        address = check_address(address)
+        identity = _identity or read_identity(
+            address, ca, client_cert, client_key, token_file, metadata
+        )
+        options = Options(
+            timeout, caller, retry or RetryPolicy(), read_your_writes, identity.metadata
+        )
+        transport = _transport or AsyncTransport(address, _clock, identity.credentials)
         super().__init__(Core(transport, options))
 
     async def __aenter__(self) -> AsyncClient:
@@ -195,19 +209,33 @@ def connect(
     caller: str = "",
     retry: RetryPolicy | None = None,
     read_your_writes: bool = True,
+    ca: str | None = None,
+    client_cert: str | None = None,
+    client_key: str | None = None,
+    token_file: str | None = None,
+    metadata: Mapping[str, str] | None = None,
     _clock: Clock | None = None,
 ) -> Client:
-    """Returns a blocking client. The first call connects. The connection is plaintext: across
-    hosts, use a proxy that terminates TLS and authenticates.
+    """Returns a blocking client. The first call connects. Without `ca` the connection is
+    plaintext: only for a server on this machine. Raises ValueError for a file that cannot be read.
 
     address           host:port or unix:/path
     timeout           seconds of one call including its retries; each call can change it
     caller            by this name the server shares its device fairly
     retry             how often calls that can be repeated safely are tried again
     read_your_writes  reads wait for this client's own writes
+    ca                file with the authorities of the server's certificate, or "system"
+    client_cert, client_key  files with a certificate of this client and its private key
+    token_file        file with the API key
+    metadata          sent with each call
+    These five, if None, are those of NEARFIELD_CA, NEARFIELD_CLIENT_CERT, NEARFIELD_CLIENT_KEY,
+    NEARFIELD_TOKEN_FILE and NEARFIELD_METADATA ("name=value,name=value").
     """
-    transport = BlockingTransport(check_address(address), _clock)
-    return _client_over(transport, timeout, caller, retry, read_your_writes)
+    address = check_address(address)
+    identity = read_identity(address, ca, client_cert, client_key, token_file, metadata)
+    transport = BlockingTransport(address, _clock, identity.credentials)
+    options = Options(timeout, caller, retry or RetryPolicy(), read_your_writes, identity.metadata)
+    return _client_over(transport, options)
 
 
 def open(
@@ -232,23 +260,18 @@ def open(
               backend="cpu", snapshot_dir="..."; those of the network have no effect
     timeout, caller, retry, read_your_writes  as in connect()
     """
-    transport = LocalTransport(folder, settings, _clock)
-    return _client_over(transport, timeout, caller, retry, read_your_writes)
+    options = Options(timeout, caller, retry or RetryPolicy(), read_your_writes)
+    return _client_over(LocalTransport(folder, settings, _clock), options)
 
 
-def _client_over(
-    transport: Transport,
-    timeout: float,
-    caller: str,
-    retry: RetryPolicy | None,
-    read_your_writes: bool,
-) -> Client:
+def _client_over(transport: Transport, options: Options) -> Client:
     return Client(
         AsyncClient(
-            timeout=timeout,
-            caller=caller,
-            retry=retry,
-            read_your_writes=read_your_writes,
+            timeout=options.timeout,
+            caller=options.caller,
+            retry=options.retry,
+            read_your_writes=options.read_your_writes,
             _transport=transport,
+            _identity=Identity(metadata=options.metadata),
         )
     )

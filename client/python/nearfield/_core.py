@@ -32,12 +32,14 @@ class Options:
     caller            by this name the server shares its device fairly; empty: the address
     retry             how often calls that can be repeated safely are tried again
     read_your_writes  reads wait for the epoch of this client's own writes
+    metadata          sent with each call; not shown, because it may contain a key
     """
 
     timeout: float = 30.0
     caller: str = ""
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     read_your_writes: bool = True
+    metadata: Metadata = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         if not self.timeout > 0:
@@ -72,7 +74,8 @@ class Core:
     def __init__(self, transport: Transport, options: Options) -> None:
         self.transport = transport
         self.options = options
-        self.metadata: Metadata = (("nearfield-caller", options.caller),) if options.caller else ()
+        caller: Metadata = (("nearfield-caller", options.caller),) if options.caller else ()
+        self.metadata = caller + options.metadata
         self._lock = threading.Lock()
         self._limits: Limits | None = None
         self._infos: dict[str, CollectionInfo] = {}

@@ -101,6 +101,14 @@ class Internal(Error):
     """A fault of the server: report it with the request id."""
 
 
+class Unauthenticated(Error):
+    """The server requires an API key, and the call has none, or one that is wrong or expired."""
+
+
+class PermissionDenied(Error):
+    """The API key does not allow this call, or not for this collection."""
+
+
 class DataLoss(Error):
     """Stored data is damaged, or an answer differs from the oracle's or from its own digest."""
 
@@ -117,6 +125,8 @@ _CLASSES: dict[grpc.StatusCode, type[Error]] = {
     grpc.StatusCode.ABORTED: Aborted,
     grpc.StatusCode.UNIMPLEMENTED: Unimplemented,
     grpc.StatusCode.INTERNAL: Internal,
+    grpc.StatusCode.UNAUTHENTICATED: Unauthenticated,
+    grpc.StatusCode.PERMISSION_DENIED: PermissionDenied,
     grpc.StatusCode.DATA_LOSS: DataLoss,
 }
 _CODES = {kind: code for code, kind in _CLASSES.items()}

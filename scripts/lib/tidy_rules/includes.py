@@ -11,8 +11,9 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
 
 # The most specific folder decides. A layer may include layers or single headers; "proto" is the
 # code generated from proto/. engine/base (status macros, checked arithmetic) does not depend on the
-# engine, client/command_line (suggestions, completions, manual pages) depends only on CLI11, and
-# client/value_text (times and decimals) only on Abseil, so the server uses them too.
+# engine, client/command_line (suggestions, completions, manual pages) depends only on CLI11,
+# client/value_text (times and decimals) only on Abseil, and client/keys (the file of API keys) on
+# these and OpenSSL, so the server uses them too.
 LAYERS: dict[str, frozenset[str]] = {
     layer: frozenset(may.split())
     for layer, may in {
@@ -44,24 +45,29 @@ LAYERS: dict[str, frozenset[str]] = {
         "server/collections": "engine/include engine/base server/attributes server/store server/scheduler/clock.h",
         "server/audit": "engine/include engine/base server/attributes server/collections server/store server/scheduler/clock.h",
         "server/edge": "engine/include engine/base server/telemetry",
+        "server/security": "engine/base client/keys client/value_text",
         "server/telemetry": "engine/include engine/base server/config proto",
         "server/calls": "engine/include engine/base server/convert server/scheduler server/attributes server/audit server/collections server/config "
-        "server/telemetry server/edge/accept_counts.h proto",
-        "server/service": "engine/base server/calls server/convert server/scheduler/memory_ledger.h proto",
+        "server/telemetry server/edge/accept_counts.h server/security client/keys proto",
+        "server/service": "engine/base server/calls server/convert server/security server/scheduler/memory_ledger.h server/telemetry/refusal_reason.h proto",
         "server/instance": "engine/include engine/base server/audit server/calls server/collections server/config server/scheduler "
         "server/store server/telemetry",
         "server/library": "engine/include engine/base server/calls server/config server/convert server/instance server/telemetry proto",
+        "server/operations": "engine/include engine/base server/attributes server/audit server/collections server/calls server/config "
+        "server/edge/accept_counts.h server/scheduler server/store server/telemetry proto",
         "server/process": "engine/include engine/base server/attributes server/audit server/config server/convert server/instance server/scheduler "
-        "server/collections server/store server/calls server/service server/edge server/telemetry proto",
+        "server/collections server/store server/calls server/operations server/service server/security server/edge server/telemetry proto",
         "client/cpp": "client/formats/text.h client/formats/utf8.h client/formats/status_macros.h proto",
         "client/formats": "client/cpp client/value_text",
         "client/command_line": "",
         "client/value_text": "",
-        "client/cli": "client/cpp client/formats client/command_line proto",
+        "client/keys": "client/value_text",
+        "client/cli": "client/cpp client/formats client/command_line client/keys client/value_text proto",
         "tests": "engine engine/include engine/base engine/score engine/bound engine/backend engine/corpus engine/search "
         "engine/plan engine/cpu engine/oracle engine/topk engine/gpu engine/gpu/memory engine/gpu/runtime engine/gpu/kernels "
         "server/config server/convert server/scheduler server/store server/attributes server/audit server/collections "
-        "server/instance server/library server/process server/edge server/telemetry server/calls server/service client/cpp client/formats client/command_line client/value_text client/cli proto",
+        "server/instance server/library server/process server/edge server/telemetry server/calls server/operations server/service server/security client/cpp client/formats client/command_line client/value_text "
+        "client/keys client/cli proto",
     }.items()
 }
 

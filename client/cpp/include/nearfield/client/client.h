@@ -33,9 +33,9 @@ namespace nearfield::client {
 class Client {
  public:
   // Checks the options; does not wait for the server. The first call opens the connection, and
-  // later calls open it again if it is lost. The connection is plaintext: across hosts, use a proxy
-  // that terminates TLS and authenticates. Proxies named in the environment are not used. Errors:
-  // InvalidArgument.
+  // later calls open it again if it is lost. Without ca_file the connection is plaintext: only
+  // for a server on this machine. Proxies named in the environment are not used. Errors:
+  // InvalidArgument (also: a file cannot be read).
   static absl::StatusOr<Client> Connect(const ClientOptions& options = {});
 
   // Returns the k best rows for each query, exactly; see "THE RESULT CONTRACT" in retrieval.proto.

@@ -5,6 +5,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
 
 namespace nearfield::client {
 
@@ -26,7 +30,25 @@ struct ClientOptions {
   // Name of the caller, by which the server shares its device fairly: 1 .. 128 printable ASCII
   // characters. Empty: the server uses the address of the call.
   std::string caller;
+  // File with the authorities that the server's certificate is checked against, PEM, or "system"
+  // for those of the machine. Empty: no TLS.
+  std::string ca_file;
+  // Files with the certificate and the private key of this client, PEM; both or none.
+  std::string client_cert_file;
+  std::string client_key_file;
+  // File with the API key, read when the client is made. Without TLS, only for a server on this
+  // machine. Empty: no key.
+  std::string token_file;
+  // Sent with each call, for example to a proxy: names in lower case, printable ASCII values.
+  std::vector<std::pair<std::string, std::string>> metadata;
 };
+
+// Returns `options`; members that are empty are those of the environment: NEARFIELD_CA,
+// NEARFIELD_CLIENT_CERT, NEARFIELD_CLIENT_KEY, NEARFIELD_TOKEN_FILE, and NEARFIELD_METADATA
+// ("name=value,name=value"); the address and the caller, unless they were set, those of
+// NEARFIELD_ADDRESS and NEARFIELD_CALLER. Not thread-safe with changes of the environment.
+// Errors: InvalidArgument (NEARFIELD_METADATA).
+absl::StatusOr<ClientOptions> WithEnvironment(ClientOptions options = {});
 
 // Settings of a single call.
 struct CallOptions {

@@ -1,0 +1,173 @@
+// nearfield keys create | list | revoke: work on a key file, without a server.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/cli/command.h"
+#include "client/cli/json_output.h"
+#include "client/cli/text_output.h"
+#include "client/formats/status_macros.h"
+#include "client/formats/text.h"
+#include "client/keys/key_file.h"
+
+namespace nearfield::client {
+namespace {
+
+struct KeyArguments {
+  std::string path;
+  std::string id;  // revoke
+  // create
+  ApiKey key;
+  std::vector<std::string> scopes;
+  std::string expires;  // empty: never
+};
+using KeyArgumentsPtr = std::shared_ptr<KeyArguments>;
+
+Microseconds Now() {
+  return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+}
+
+std::string TimeOr(const std::optional<Microseconds>& time, const char* absent) {
+  return time ? TimestampText(*time) : absent;
+}
+
+JsonObject KeyJson(const ApiKey& key) {
+  JsonObject json;
+  json.Add("id", key.id).Add("principal", key.principal).Add("scopes", ScopesText(key.scopes));
+  json.Add("collections", key.collections);
+  if (key.created) json.Add("created", TimestampText(*key.created));
+  if (key.expires) json.Add("expires", TimestampText(*key.expires));
+  return json.Add("expired", key.IsExpired(Now()));
+}
+
+absl::StatusOr<ApiKey> KeyFrom(const KeyArguments& arguments) {
+  ApiKey key = arguments.key;
+  for (const std::string& given : arguments.scopes) {
+    for (const auto& [scope, name] : kScopeNames) {
+      if (given == name)
+        key.scopes = static_cast<uint8_t>(key.scopes | static_cast<uint8_t>(scope));
+    }
+  }
+  key.created = Now();
+  if (!arguments.expires.empty()) {
+    const auto expires = ParseTimestamp(arguments.expires);
+    if (!expires.ok()) {
+      return absl::InvalidArgumentError(
+          Cat("--expires: ", arguments.expires, " ", expires.status().message()));
+    }
+    key.expires = *expires;
+    if (key.IsExpired(Now())) {
+      return absl::InvalidArgumentError(Cat("--expires: ", arguments.expires, " has passed"));
+    }
+  }
+  NF_RETURN_IF_ERROR(CheckKey(key));
+  return key;
+}
+
+absl::StatusOr<int> CreateKey(const GlobalOptions& global, const KeyArguments& arguments) {
+  NF_ASSIGN_OR_RETURN(ApiKey key, KeyFrom(arguments));
+  NF_ASSIGN_OR_RETURN(const std::string text, DrawSecret(&key));
+  NF_RETURN_IF_ERROR(AsBadInput(ChangeKeyFile(arguments.path, [&key](std::vector<ApiKey>* keys) {
+    if (keys->size() >= kKeysMax) {
+      return absl::InvalidArgumentError(Cat("there are ", kKeysMax, " keys, which is the limit"));
+    }
+    keys->push_back(key);
+    return absl::OkStatus();
+  })));
+  if (global.json) {
+    Print(KeyJson(key).Add("key", text));
+  } else {
+    Print(Cat(text, "\n"));  // alone, so that it can be redirected to a token file
+  }
+  return kExitOk;
+}
+
+absl::StatusOr<int> ListKeys(const GlobalOptions& global, const KeyArguments& arguments) {
+  NF_ASSIGN_OR_RETURN(const std::vector<ApiKey> keys, AsBadInput(ReadKeyFile(arguments.path)));
+  Table table({{"id"}, {"principal"}, {"scopes"}, {"collections"}, {"created"}, {"expires"}});
+  for (const ApiKey& key : keys) {
+    if (global.json) Print(KeyJson(key));
+    table.Add({key.id, key.principal, ScopesText(key.scopes), key.collections,
+               TimeOr(key.created, ""),
+               Cat(TimeOr(key.expires, "never"), key.IsExpired(Now()) ? " (expired)" : "")});
+  }
+  if (!global.json) Print(table.ToString());
+  return kExitOk;
+}
+
+absl::StatusOr<int> RevokeKey(const GlobalOptions& global, const KeyArguments& arguments) {
+  bool found = false;
+  NF_RETURN_IF_ERROR(AsBadInput(ChangeKeyFile(arguments.path, [&](std::vector<ApiKey>* keys) {
+    found = std::erase_if(*keys, [&](const ApiKey& key) { return key.id == arguments.id; }) > 0;
+    return absl::OkStatus();
+  })));
+  if (!found) {
+    PrintError(Cat(arguments.path, ": no key ", arguments.id));
+    return kExitNegative;
+  }
+  if (global.json) {
+    Print(JsonObject().Add("id", arguments.id).Add("revoked", true));
+  } else {
+    Print(Cat("revoked ", arguments.id, "\n"));
+  }
+  return kExitOk;
+}
+
+void AddFileOption(CLI::App* command, const KeyArgumentsPtr& arguments) {
+  command->add_option("--key-file", arguments->path, "The key file of the server")
+      ->envname("NEARFIELD_KEY_FILE")
+      ->required();
+}
+
+void AddCreate(CLI::App* group, const GlobalOptions& global, Action* action) {
+  auto arguments = std::make_shared<KeyArguments>();
+  CLI::App* create = group->add_subcommand("create", "Add a key to the file, and print it once");
+  create->add_option("principal", arguments->key.principal, "Its holder, who may have several")
+      ->required();
+  AddFileOption(create, arguments);
+  std::vector<std::string> names;
+  for (const auto& [scope, name] : kScopeNames) names.emplace_back(name);
+  create->add_option("--scopes", arguments->scopes, "Its scopes, such as search,read")
+      ->delimiter(',')
+      ->check(CLI::IsMember(names))
+      ->required();
+  create
+      ->add_option("--collections", arguments->key.collections,
+                   "A collection, the beginning of names and '*', or '*' for all")
+      ->capture_default_str();
+  create->add_option("--expires", arguments->expires,
+                     "The time from which it is refused, such as 2027-01-31 [never]");
+  create->footer(
+      "The file gets the SHA-256 of the key only: the printed text cannot be shown again.\n"
+      "Example:\n"
+      "  nearfield keys create pipeline --scopes search,write --collections 'docs-*' > token");
+  OnChosen(create, action, [&global, arguments] { return CreateKey(global, *arguments); });
+}
+
+}  // namespace
+
+void AddKeysCommand(CLI::App& app, const GlobalOptions& global, Action* action) {
+  CLI::App* group = app.add_subcommand("keys", "API keys in the key file of a server");
+  group->require_subcommand(1);
+  group->footer(
+      "Works on the file, without a server. A running server reads it again when it gets SIGHUP:\n"
+      "  systemctl reload nearfield-server");
+  AddCreate(group, global, action);
+
+  auto listed = std::make_shared<KeyArguments>();
+  CLI::App* list = group->add_subcommand("list", "All keys of the file");
+  AddFileOption(list, listed);
+  OnChosen(list, action, [&global, listed] { return ListKeys(global, *listed); });
+
+  auto revoked = std::make_shared<KeyArguments>();
+  CLI::App* revoke = group->add_subcommand("revoke", "Remove a key from the file");
+  revoke->add_option("id", revoked->id, "Its id, as keys list prints it")->required();
+  AddFileOption(revoke, revoked);
+  OnChosen(revoke, action, [&global, revoked] { return RevokeKey(global, *revoked); });
+}
+
+}  // namespace nearfield::client

@@ -1,0 +1,250 @@
+#include "client/keys/key_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
+#include <system_error>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+
+namespace nearfield {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kFormat = 1;
+
+absl::Status BadField(const std::string& place, std::string_view field,
+                      const std::string& problem) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(place, ": ", absl::string_view(field.data(), field.size()), ": ", problem));
+}
+
+absl::Status FailedOn(const std::string& path, const char* what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": ", what, ": ", std::generic_category().message(errno)));
+}
+
+absl::Status ReadTime(const Json& value, std::optional<Microseconds>* time) {
+  const absl::StatusOr<Microseconds> parsed = ParseTimestamp(value.get<std::string>());
+  if (!parsed.ok()) return parsed.status();
+  *time = *parsed;
+  return absl::OkStatus();
+}
+
+bool ReadHash(const std::string& text, Sha256* hash) {
+  const std::string bytes = text.size() == 2 * hash->size() &&
+                                    text.find_first_not_of("0123456789abcdef") == std::string::npos
+                                ? absl::HexStringToBytes(text)
+                                : "";
+  if (bytes.size() != hash->size()) return false;
+  std::copy(bytes.begin(), bytes.end(), hash->begin());
+  return true;
+}
+
+absl::Status ReadScopes(const Json& value, uint8_t* scopes) {
+  if (!value.is_array()) return absl::InvalidArgumentError("must be an array");
+  for (const Json& each : value) {
+    const auto named = std::find_if(kScopeNames.begin(), kScopeNames.end(), [&](const auto& known) {
+      return each.is_string() && each.get<std::string>() == known.second;
+    });
+    if (named == kScopeNames.end()) {
+      return absl::InvalidArgumentError("each must be one of search, read, write, admin");
+    }
+    *scopes = static_cast<uint8_t>(*scopes | static_cast<uint8_t>(named->first));
+  }
+  return absl::OkStatus();
+}
+
+// Sets one field of a key. Errors: InvalidArgument (without the name of the field).
+absl::Status SetField(const std::string& name, const Json& value, ApiKey* key) {
+  if (name == "scopes") return ReadScopes(value, &key->scopes);
+  if (!value.is_string()) return absl::InvalidArgumentError("must be a string");
+  const auto& text = value.get_ref<const std::string&>();
+  if (name == "expires") return ReadTime(value, &key->expires);
+  if (name == "created") return ReadTime(value, &key->created);
+  if (name == "id") {
+    key->id = text;
+  } else if (name == "principal") {
+    key->principal = text;
+  } else if (name == "collections") {
+    key->collections = text;
+  } else if (name != "sha256") {
+    return absl::InvalidArgumentError("is no field of a key");
+  } else if (!ReadHash(text, &key->hash)) {
+    return absl::InvalidArgumentError("must be 64 lower-case hexadecimal digits");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ApiKey> ReadKey(const std::string& place, const Json& entry) {
+  if (!entry.is_object()) return absl::InvalidArgumentError(place + ": must be an object");
+  ApiKey key;
+  for (const char* const field : {"id", "principal", "sha256", "scopes", "collections"}) {
+    if (!entry.contains(field)) return BadField(place, field, "absent");
+  }
+  for (const auto& [name, value] : entry.items()) {
+    const absl::Status set = SetField(name, value, &key);
+    if (!set.ok()) return BadField(place, name, std::string(set.message()));
+  }
+  // The form of an id is that in the text of a key.
+  const std::string text = absl::StrCat("nf_", key.id, "_", std::string(64, '0'));
+  if (IdIn(text) != key.id || key.id.empty()) {
+    return BadField(place, "id", "must be 16 lower-case hexadecimal digits");
+  }
+  const absl::Status checked = CheckKey(key);
+  if (!checked.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(place, ": ", checked.message()));
+  }
+  return key;
+}
+
+// Writes the text to `fd`, durably.
+bool WriteAll(int fd, const std::string& text) {
+  for (size_t written = 0; written < text.size();) {
+    const ssize_t count = write(fd, text.data() + written, text.size() - written);
+    if (count < 0) return false;
+    written += static_cast<size_t>(count);
+  }
+  return fsync(fd) == 0;
+}
+
+// Gives `fd` the mode and the owner of the file at `path`, if there is one.
+bool KeepOwner(int fd, const std::string& path) {
+  struct stat before = {};
+  if (stat(path.c_str(), &before) != 0) return true;
+  struct stat now = {};
+  if (fchmod(fd, before.st_mode & 07777) != 0 || fstat(fd, &now) != 0) return false;
+  if (now.st_uid == before.st_uid && now.st_gid == before.st_gid) return true;
+  return fchown(fd, before.st_uid, before.st_gid) == 0;
+}
+
+void SyncFolderOf(const std::string& path) {
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  const int fd = open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  fsync(fd);
+  close(fd);
+}
+
+// Implements ChangeKeyFile between the creation of the new file and its rename.
+absl::Status WriteChanged(int fd, const std::string& path,
+                          const std::function<absl::Status(std::vector<ApiKey>*)>& change) {
+  absl::StatusOr<std::vector<ApiKey>> keys = ReadKeyFile(path);
+  if (absl::IsNotFound(keys.status())) keys = std::vector<ApiKey>();
+  if (!keys.ok()) return keys.status();
+  const absl::Status changed = change(&*keys);
+  if (!changed.ok()) return changed;
+  const std::string text = KeyFileText(*keys);
+  const absl::Status readable = ParseKeyFile(text).status();
+  if (!readable.ok()) return readable;
+  if (!KeepOwner(fd, path)) return FailedOn(path, "its mode and owner cannot be kept");
+  return WriteAll(fd, text) ? absl::OkStatus() : FailedOn(path, "cannot be written");
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<ApiKey>> ParseKeyFile(const std::string& text) {
+  if (text.size() > kKeyFileBytesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(text.size(), " bytes, the limit is ", kKeyFileBytesMax));
+  }
+  const Json file = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!file.is_object()) return absl::InvalidArgumentError("is not a JSON object");
+  for (const auto& [name, value] : file.items()) {
+    if (name != "format" && name != "keys") return BadField("file", name, "is no field of it");
+  }
+  if (!file.contains("format") || file["format"] != kFormat) {
+    return absl::InvalidArgumentError(absl::StrCat("format: must be ", kFormat));
+  }
+  if (!file.contains("keys") || !file["keys"].is_array()) {
+    return absl::InvalidArgumentError("keys: must be an array");
+  }
+  if (file["keys"].size() > kKeysMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("keys: ", file["keys"].size(), ", the limit is ", kKeysMax));
+  }
+  std::vector<ApiKey> keys;
+  std::set<std::string> ids;
+  for (const Json& entry : file["keys"]) {
+    const std::string place = absl::StrCat("keys[", keys.size(), "]");
+    absl::StatusOr<ApiKey> key = ReadKey(place, entry);
+    if (!key.ok()) return key.status();
+    if (!ids.insert(key->id).second) return BadField(place, "id", "is that of an earlier key");
+    keys.push_back(*std::move(key));
+  }
+  return keys;
+}
+
+std::string KeyFileText(const std::vector<ApiKey>& keys) {
+  nlohmann::ordered_json file;
+  file["format"] = kFormat;
+  file["keys"] = nlohmann::ordered_json::array();
+  for (const ApiKey& key : keys) {
+    nlohmann::ordered_json entry;
+    entry["id"] = key.id;
+    entry["principal"] = key.principal;
+    entry["sha256"] = absl::BytesToHexString(
+        absl::string_view(reinterpret_cast<const char*>(key.hash.data()), key.hash.size()));
+    entry["scopes"] = nlohmann::ordered_json::array();
+    for (const auto& [scope, name] : kScopeNames) {
+      if (key.HasAny(static_cast<uint8_t>(scope))) entry["scopes"].push_back(std::string(name));
+    }
+    entry["collections"] = key.collections;
+    if (key.created.has_value()) entry["created"] = TimestampText(*key.created);
+    if (key.expires.has_value()) entry["expires"] = TimestampText(*key.expires);
+    file["keys"].push_back(std::move(entry));
+  }
+  return file.dump(2) + "\n";
+}
+
+absl::StatusOr<std::vector<ApiKey>> ReadKeyFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    return errno == ENOENT ? absl::NotFoundError(absl::StrCat(path, ": no such file"))
+                           : FailedOn(path, "cannot be read");
+  }
+  std::string text(kKeyFileBytesMax + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad()) return FailedOn(path, "cannot be read");
+  text.resize(static_cast<size_t>(file.gcount()));
+  absl::StatusOr<std::vector<ApiKey>> keys = ParseKeyFile(text);
+  if (keys.ok()) return keys;
+  return absl::InvalidArgumentError(absl::StrCat(path, ": ", keys.status().message()));
+}
+
+absl::Status ChangeKeyFile(const std::string& path,
+                           const std::function<absl::Status(std::vector<ApiKey>*)>& change) {
+  const std::string beside = path + ".new";
+  // The new file is also the lock between two commands.
+  const int fd = open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd < 0 && errno == EEXIST) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        beside, ": exists; another command changes the keys, or was interrupted: then remove it"));
+  }
+  if (fd < 0) return FailedOn(beside, "cannot be created");
+  absl::Status written = WriteChanged(fd, path, change);
+  if (close(fd) != 0 && written.ok()) written = FailedOn(beside, "cannot be written");
+  if (written.ok() && std::rename(beside.c_str(), path.c_str()) != 0) {
+    written = FailedOn(path, "cannot be replaced");
+  }
+  if (!written.ok()) {
+    std::remove(beside.c_str());
+    return written;
+  }
+  SyncFolderOf(path);
+  return absl::OkStatus();
+}
+
+}  // namespace nearfield

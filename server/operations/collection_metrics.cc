@@ -1,0 +1,79 @@
+#include "server/operations/collection_metrics.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace nearfield::server {
+namespace {
+
+struct Figures {
+  std::string name;
+  bool serving = true;
+  CollectionStats stats;
+  int64_t host_bytes = 0;  // with those of the attributes
+};
+
+Figures FiguresOf(const NamedCollection& named) {
+  Figures figures = {
+      .name = named.name, .serving = IsReadable(named), .stats = named.collection->Stats()};
+  figures.host_bytes = figures.stats.host_bytes + named.attributes->bytes();
+  return figures;
+}
+
+// Sums the figures from `begin` on. The epoch of the sum has no meaning.
+Figures Sum(const std::vector<Figures>& all, size_t begin) {
+  Figures sum = {.name = kOtherCollections};
+  for (size_t i = begin; i < all.size(); ++i) {
+    sum.serving = sum.serving && all[i].serving;
+    sum.stats.rows_count += all[i].stats.rows_count;
+    sum.stats.rows_deleted += all[i].stats.rows_deleted;
+    sum.stats.generations_count += all[i].stats.generations_count;
+    sum.stats.device_bytes += all[i].stats.device_bytes;
+    sum.host_bytes += all[i].host_bytes;
+  }
+  return sum;
+}
+
+void AddOne(const Figures& figures, MetricSet* metrics) {
+  const CollectionStats& stats = figures.stats;
+  const auto gauge = [&](const char* name, const char* help, int64_t value) {
+    metrics->Gauge(name, help, static_cast<double>(value), {{"collection", figures.name}});
+  };
+  gauge("nearfield_collection_rows", "Live rows.", stats.rows_count);
+  gauge("nearfield_collection_rows_deleted", "Deleted rows whose memory is not released yet.",
+        stats.rows_deleted);
+  gauge("nearfield_collection_generations", "Generations.", stats.generations_count);
+  gauge("nearfield_collection_device_bytes", "Memory for rows, codes, norms and ranks.",
+        stats.device_bytes);
+  gauge("nearfield_collection_host_bytes", "Memory for ids, payloads and attributes.",
+        figures.host_bytes);
+  gauge("nearfield_collection_serving",
+        "0 if it could not be loaded, or stored rows of it could not be read, else 1.",
+        figures.serving ? 1 : 0);
+  if (figures.name == kOtherCollections) return;
+  metrics->Gauge("nearfield_collection_epoch", "Epoch.", static_cast<double>(stats.epoch),
+                 {{"collection", figures.name}});
+}
+
+}  // namespace
+
+void AddCollectionMetrics(const Catalog& catalog, MetricSet* metrics) {
+  std::vector<Figures> all;
+  for (const NamedCollectionPtr& named : catalog.List()) all.push_back(FiguresOf(*named));
+  metrics->Gauge("nearfield_collections", "Collections.", static_cast<double>(all.size()));
+  const size_t shown = std::min(all.size(), kCollectionsShown);
+  const auto rows = [](const Figures& figures) {
+    return figures.stats.rows_count + figures.stats.rows_deleted;
+  };
+  // The catalog is ordered by name, so equal numbers of rows stay ordered by name.
+  std::stable_sort(all.begin(), all.end(), [&](const Figures& left, const Figures& right) {
+    return rows(left) > rows(right);
+  });
+  for (size_t i = 0; i < shown; ++i) AddOne(all[i], metrics);
+  if (shown < all.size()) AddOne(Sum(all, shown), metrics);
+}
+
+}  // namespace nearfield::server

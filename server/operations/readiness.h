@@ -1,0 +1,20 @@
+// Liveness and readiness of a server, for probes.
+#pragma once
+
+#include <string>
+
+#include "server/calls/server_state.h"
+
+namespace nearfield::server {
+
+// Returns true if the server answers every call: it serves, and no answer was proven wrong.
+bool IsReady(const ServerState& state);
+// Returns true unless a restart is the only remedy: the device is lost. A server that loads, drains
+// or is not trusted any more is alive.
+bool IsAlive(const ServerState& state);
+
+// Returns a JSON object: whether the server is ready, its phase, why it does not serve, how far its
+// start is, and the collections that it cannot read, at most 100 of them.
+std::string ReadinessJson(ServerState* state);
+
+}  // namespace nearfield::server

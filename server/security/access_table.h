@@ -1,0 +1,36 @@
+// The access table: what each RPC requires of the key of its caller. It is the only place that says
+// so; a test compares it with the descriptors of the services.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "client/keys/api_key.h"
+
+namespace nearfield::server {
+
+// The part of a server that an RPC concerns.
+enum class AccessTarget : uint8_t {
+  kNothing,      // no collection: any key with the scope
+  kCollections,  // the collections that its request names
+  kFiltered,     // collections that the request does not name: the call checks or filters them
+  kServer,       // the whole server: only a key for all collections
+};
+
+struct MethodAccess {
+  std::string_view name;  // "nearfield.v1.Retrieval.Search"
+  uint8_t scopes = 0;     // the key must have one of these
+  AccessTarget target = AccessTarget::kNothing;
+  // kCollections: the fields of the request that name a collection or an alias; "a.b" is the field
+  // b of the message a. Unused ones are empty.
+  std::array<std::string_view, 2> fields = {};
+  bool is_open = false;  // needs no key
+};
+
+std::span<const MethodAccess> AccessTable();
+// Returns null if the table has no such method.
+const MethodAccess* FindAccess(std::string_view method);
+
+}  // namespace nearfield::server

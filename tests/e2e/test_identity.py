@@ -1,0 +1,79 @@
+"""TLS, client certificates and API keys with the command: keys are made, used, denied and revoked."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import ServerProcess
+
+
+def openssl(folder: Path, name: str, extension: str, *issuer: str) -> None:
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+                    "-subj", f"/CN={name}", "-addext", extension, *issuer, "-keyout", folder / f"{name}.key", "-out", folder / f"{name}.pem"],
+                   check=True, capture_output=True)
+
+
+@pytest.fixture
+def command(request: pytest.FixtureRequest, tmp_path: Path):
+    """command(*arguments, code=0, **variables) -> the finished command, whose environment has these variables of
+    nearfield only."""
+    program = Path(request.config.getoption("--cli")).resolve()
+
+    def run(*arguments: str, code: int = 0, **variables: object) -> subprocess.CompletedProcess:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("NEARFIELD_")}
+        environment |= {f"NEARFIELD_{name}": str(value) for name, value in variables.items()}
+        done = subprocess.run([program, *arguments], env=environment, timeout=120, capture_output=True, text=True, check=False,
+                              stdin=subprocess.DEVNULL, cwd=tmp_path)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done
+    return run
+
+
+def test_keys_are_made_used_denied_and_revoked(request, tmp_path, command):
+    openssl(tmp_path, "ca", "basicConstraints=critical,CA:TRUE")
+    for name in ("server", "client"):
+        openssl(tmp_path, name, "subjectAltName=IP:127.0.0.1", "-CA", tmp_path / "ca.pem", "-CAkey", tmp_path / "ca.key")
+    keys = tmp_path / "keys.json"
+    for name, scopes, collections in [("operator", "search,read,write,admin", "*"), ("reader", "search", "docs*")]:
+        made = command("keys", "create", name, "--scopes", scopes, "--collections", collections, KEY_FILE=keys).stdout
+        assert re.fullmatch(r"nf_[0-9a-f]{16}_[0-9a-f]{64}\n", made)
+        assert made.strip() not in keys.read_text() and made.strip().split("_")[2] not in keys.read_text()
+        (tmp_path / f"{name}.token").write_text(made)
+    assert command("keys", "list", KEY_FILE=keys).stdout.count("never") == 2
+    for wrong in (["--scopes", "all"], ["--scopes", "read", "--collections", "a*b"], ["--scopes", "read", "--expires", "2000-01-01"]):
+        command("keys", "create", "x", *wrong, KEY_FILE=keys, code=2)
+
+    server = ServerProcess([request.config.getoption("--server"), "--listen", "127.0.0.1:0", "--ops-listen", "none", "--data-dir", "none",
+                            "--tls-cert", str(tmp_path / "server.pem"), "--tls-key", str(tmp_path / "server.key"),
+                            "--tls-client-ca", str(tmp_path / "ca.pem"), "--key-file", str(keys)], tmp_path / "server.log")
+    try:
+        log = tmp_path / "server.log"
+        found = server.wait_for(lambda: re.search(r"serving on (\S+)\n", log.read_text()))
+        tls = {"ADDRESS": found[1], "CA": tmp_path / "ca.pem", "CLIENT_CERT": tmp_path / "client.pem", "CLIENT_KEY": tmp_path / "client.key"}
+        operator = tls | {"TOKEN_FILE": tmp_path / "operator.token"}
+        reader = tls | {"TOKEN_FILE": tmp_path / "reader.token"}
+        for name in ("docs", "other"):
+            command("collections", "create", name, "--dim", "2", "--metric", "dot", **operator)
+        assert "other" not in command("collections", "list", **reader).stdout
+        assert "PERMISSION_DENIED" in command("collections", "drop", "docs", "--yes", code=3, **reader).stderr
+        denied = command("collections", "list", code=3, **tls).stderr
+        assert "UNAUTHENTICATED" in denied and "--token-file" in denied
+        command("collections", "list", code=4, ADDRESS=found[1], CA=tmp_path / "ca.pem", TOKEN_FILE=tmp_path / "operator.token")
+        command("health", **tls)
+
+        reader_id = (tmp_path / "reader.token").read_text().split("_")[1]
+        command("keys", "revoke", reader_id, KEY_FILE=keys)
+        command("keys", "revoke", reader_id, KEY_FILE=keys, code=1)
+        server.process.send_signal(signal.SIGHUP)
+        server.wait_for(lambda: log.read_text().count("keys loaded") == 2 or None)
+        assert "UNAUTHENTICATED" in command("collections", "list", code=3, **reader).stderr
+        assert command("collections", "list", **operator).stdout.count("dot") == 2
+        for name in ("operator", "reader"):
+            assert (tmp_path / f"{name}.token").read_text().split("_")[2].strip() not in log.read_text()
+    finally:
+        server.kill()

@@ -1,0 +1,229 @@
+// Tests of the checks of calls against API keys: every RPC with every scope and every kind of
+// credential, generated from the descriptors of the services.
+#include <chrono>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/server/access_fixture.h"
+
+namespace nearfield::server {
+namespace {
+
+bool IsDenied(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAUTHENTICATED ||
+         status.error_code() == grpc::StatusCode::PERMISSION_DENIED;
+}
+
+// Every RPC x every scope x every kind of credential.
+TEST_F(AccessTest, EveryMethodChecksEveryKindOfCredential) {
+  struct Credential {
+    Scope scope;
+    std::string collections;
+    std::string text;
+  };
+  std::vector<Credential> good;
+  std::vector<std::string> bad = {"",
+                                  "Bearer",
+                                  "Bearer ",
+                                  "bearer " + admin_key_,
+                                  "Basic " + admin_key_,
+                                  "Bearer nf_x_y",
+                                  "Bearer " + admin_key_ + "0"};
+  for (const auto& [scope, name] : kScopeNames) {
+    for (const char* const collections : {"c", "c*", "*", "other", "d*"}) {
+      const auto scopes = static_cast<uint8_t>(scope);
+      good.push_back({scope, collections, AddKey({.scopes = scopes, .collections = collections})});
+    }
+    const Microseconds past(std::chrono::seconds(1));
+    bad.push_back("Bearer " + AddKey({.scopes = static_cast<uint8_t>(scope), .expires = past}));
+    std::string wrong = "Bearer " + good.back().text;
+    wrong.back() = wrong.back() == '0' ? '1' : '0';
+    bad.push_back(wrong);
+  }
+  const std::string revoked = AddKey({.scopes = 15});
+  RemoveKey(revoked);
+  bad.push_back("Bearer " + revoked);
+  ServeTwo();
+  for (const MethodDescriptor* method : AllMethods()) {
+    const MethodAccess& access = AccessOf(*method);
+    for (const std::string& authorization : bad) {
+      const grpc::Status status = CallAny(*method, authorization, "c");
+      EXPECT_EQ(status.error_code() == grpc::StatusCode::UNAUTHENTICATED, !access.is_open)
+          << method->full_name() << " with '" << authorization << "': " << status.error_message();
+    }
+    for (const Credential& key : good) {
+      const bool covers = access.target == AccessTarget::kCollections
+                              ? key.collections.front() == 'c' || key.collections == "*"
+                          : access.target == AccessTarget::kServer ? key.collections == "*"
+                                                                   : true;
+      const bool allowed =
+          access.is_open || (covers && (access.scopes & static_cast<uint8_t>(key.scope)) != 0);
+      const grpc::Status status = CallAny(*method, "Bearer " + key.text, "c");
+      EXPECT_EQ(IsDenied(status), !allowed)
+          << method->full_name() << " with the scope " << static_cast<int>(key.scope) << " for "
+          << key.collections << ": " << status.error_message();
+      EXPECT_EQ(status.error_code() == grpc::StatusCode::PERMISSION_DENIED, !allowed);
+    }
+  }
+}
+
+// A refusal arrives although the client sends no request: the server does not read the body first.
+TEST_F(AccessTest, ACallIsRefusedBeforeItsBodyIsRead) {
+  const std::string searcher = AddKey({.scopes = static_cast<uint8_t>(Scope::kSearch)});
+  ServeTwo();
+  for (const MethodDescriptor* method : AllMethods()) {
+    if (AccessOf(*method).is_open) continue;
+    EXPECT_THAT(CallAny(*method, "", "c", /*sends=*/false),
+                HasCode(absl::StatusCode::kUnauthenticated));
+    if ((AccessOf(*method).scopes & static_cast<uint8_t>(Scope::kSearch)) != 0) continue;
+    EXPECT_THAT(CallAny(*method, "Bearer " + searcher, "c", /*sends=*/false),
+                HasCode(absl::StatusCode::kPermissionDenied));
+  }
+}
+
+TEST_F(AccessTest, AnAliasNeedsBothNames) {
+  const std::string narrow = AddKey({.scopes = 15, .collections = "c*"});
+  const std::string alias_alone = AddKey({.scopes = 15, .collections = "c-alias"});
+  const std::string target_alone = AddKey({.scopes = 15, .collections = "other"});
+  ServeTwo();
+  for (const std::string& key : {narrow, alias_alone, target_alone}) {
+    for (const MethodDescriptor* method : AllMethods()) {
+      const MethodAccess& access = AccessOf(*method);
+      // Upload and SetAlias are tested below.
+      if (access.target != AccessTarget::kCollections || method->name() == "Upload" ||
+          method->name() == "SetAlias") {
+        continue;
+      }
+      EXPECT_THAT(CallAny(*method, "Bearer " + key, "c-alias"),
+                  HasCode(absl::StatusCode::kPermissionDenied))
+          << method->full_name();
+    }
+    grpc::ClientContext context;
+    context.AddMetadata("authorization", "Bearer " + key);
+    EXPECT_THAT(Send({Begin("c-alias", 1)}, nullptr, &context),
+                HasCode(absl::StatusCode::kPermissionDenied));
+  }
+  // The holder of c* may not move a name away from other, nor reach other by a new name.
+  for (const char* const change :
+       {"alias: 'c-alias' collection: 'c'", "alias: 'c-new' collection: 'other'",
+        "alias: 'd-new' collection: 'c'", "alias: 'c-new' collection: 'c-alias'"}) {
+    EXPECT_THAT(As(narrow, &Admin::SetAlias, FromText(change)),
+                HasCode(absl::StatusCode::kPermissionDenied))
+        << change;
+  }
+  EXPECT_OK(As(narrow, &Admin::SetAlias, FromText("alias: 'c-new' collection: 'c'")));
+  EXPECT_OK(As(admin_key_, &Retrieval::Count, Of("c-alias")));
+}
+
+TEST_F(AccessTest, ListsShowOnlyWhatTheKeyCovers) {
+  const std::string narrow = AddKey({.scopes = 15, .collections = "c"});
+  ServeTwo();
+  EXPECT_OK(As(admin_key_, &Admin::SetAlias, FromText("alias: 'd' collection: 'c'")));
+  pb::ListCollectionsResponse listed;
+  EXPECT_OK(As(narrow, &Admin::ListCollections, {}, &listed));
+  ASSERT_EQ(listed.collections_size(), 1);
+  EXPECT_EQ(listed.collections(0).name(), "c");
+  EXPECT_THAT(listed.collections(0).aliases(), ::testing::IsEmpty());
+  EXPECT_OK(As(admin_key_, &Admin::ListCollections, {}, &listed));
+  EXPECT_EQ(listed.collections_size(), 2);
+  EXPECT_THAT(listed.collections(0).aliases(), ElementsAre("d"));
+}
+
+TEST_F(AccessTest, TheHealthOfACollectionNeedsAKeyThatCoversIt) {
+  const std::string narrow = AddKey({.scopes = 1, .collections = "c"});
+  ServeTwo();
+  const FromText whole = FromText("service: ''");
+  const FromText one = FromText("service: 'nearfield.v1.Collection/other'");
+  EXPECT_OK(Call(&Health::Check, whole));
+  EXPECT_THAT(Call(&Health::Check, one), HasCode(absl::StatusCode::kUnauthenticated));
+  EXPECT_THAT(As(narrow, &Health::Check, one), HasCode(absl::StatusCode::kPermissionDenied));
+  EXPECT_OK(As(admin_key_, &Health::Check, one));
+  grpc::ClientContext context;
+  EXPECT_THAT(health_->Watch(&context, one)->Finish(), HasCode(absl::StatusCode::kUnauthenticated));
+}
+
+// A stream that is open when its key is revoked ends with its next message.
+TEST_F(AccessTest, ARevokedKeyEndsItsStreams) {
+  const std::string key = AddKey({.scopes = 15});
+  ServeTwo();
+  grpc::ClientContext context;
+  context.AddMetadata("authorization", "Bearer " + key);
+  const auto stream = ingest_->Upload(&context);
+  pb::UploadResponse response;
+  ASSERT_TRUE(stream->Write(Begin("c", 2)) && stream->Read(&response));
+  // Another change of the file does no harm.
+  AddKey({.scopes = 1});
+  server_->ReloadKeys();
+  ASSERT_TRUE(stream->Write(Block({1})) && stream->Read(&response));
+  RemoveKey(key);
+  server_->ReloadKeys();
+  stream->Write(Block({2}));
+  while (stream->Read(&response)) {
+  }
+  EXPECT_THAT(stream->Finish(),
+              HasCode(absl::StatusCode::kUnauthenticated, HasSubstr("was revoked or changed")));
+}
+
+TEST_F(AccessTest, AKeyFileThatCannotBeReadLeavesTheKeysInForce) {
+  ServeTwo();
+  std::ofstream(path_) << "{";
+  server_->ReloadKeys();
+  EXPECT_THAT(LogLinesOf("the keys are not reloaded: those in force stay"), ::testing::SizeIs(1));
+  EXPECT_OK(As(admin_key_, &Admin::GetCapacity, {}));
+}
+
+TEST_F(AccessTest, TheAccessLogHasDenialsAndAdminCallsAndNoSecret) {
+  Set(settings_.log_requests, "some");
+  const std::string narrow = AddKey({.scopes = 1, .collections = "c"});
+  ServeTwo();
+  EXPECT_OK(As(admin_key_, &Admin::GetCapacity, {}));
+  EXPECT_FALSE(Call(&Admin::GetCapacity, {}).ok());
+  EXPECT_FALSE(As(narrow, &Retrieval::Count, Of("other")).ok());
+  EXPECT_OK(As(narrow, &Retrieval::Count, Of("c")));
+  Drain();  // writes every line
+  std::vector<std::string> told;
+  for (const auto& line : LogLinesOf("access")) {
+    if (line.value("method", "") == "CreateCollection" || line.value("method", "") == "SetAlias") {
+      continue;  // of ServeTwo
+    }
+    told.push_back(line.value("method", "") + " " + line.value("status", "") + " " +
+                   line.value("principal", "") + " " + line.value("key", ""));
+  }
+  EXPECT_THAT(told, ::testing::UnorderedElementsAre(
+                        "GetCapacity OK someone " + std::string(IdIn(admin_key_)),
+                        "GetCapacity UNAUTHENTICATED  ",
+                        "Count PERMISSION_DENIED someone " + std::string(IdIn(narrow))));
+  for (const std::string& line : LogLines()) {
+    EXPECT_THAT(line, Not(HasSubstr(admin_key_.substr(20))));
+    EXPECT_THAT(line, Not(HasSubstr(narrow.substr(20))));
+  }
+}
+
+// A holder of several keys is one caller, whatever names it sends.
+TEST_F(AccessTest, APrincipalIsOneCaller) {
+  Set(settings_.uploads_max, "2");
+  Set(settings_.caller_share_percent, "50");
+  const std::string second = AddKey({.scopes = 15});
+  ServeTwo();
+  const auto open = [&](grpc::ClientContext* context, const std::string& key) {
+    context->AddMetadata("authorization", "Bearer " + key);
+    context->AddMetadata("nearfield-caller", key.substr(0, 30));
+    auto stream = ingest_->Upload(context);
+    stream->Write(Begin("c", 1));
+    return stream;
+  };
+  grpc::ClientContext first_context;
+  grpc::ClientContext second_context;
+  const auto first = open(&first_context, admin_key_);
+  pb::UploadResponse response;
+  ASSERT_TRUE(first->Read(&response));
+  const auto refused = open(&second_context, second);
+  EXPECT_FALSE(refused->Read(&response));
+  EXPECT_THAT(refused->Finish(), HasCode(kResourceExhausted));
+  first_context.TryCancel();
+  EXPECT_FALSE(first->Finish().ok());
+}
+
+}  // namespace
+}  // namespace nearfield::server

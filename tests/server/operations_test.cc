@@ -1,0 +1,241 @@
+// Tests of the operations port of a server: its figures are those of GetCounters and GetCapacity,
+// and its probes distinguish a server that loads or is not trusted from one that must be replaced.
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "server/operations/collection_metrics.h"
+#include "tests/server/http_client.h"
+#include "tests/server/server_fixture.h"
+
+namespace nearfield::server {
+namespace {
+
+class OperationsPortTest : public ServerFixture {
+ protected:
+  OperationsPortTest() { Set(settings_.ops_listen, "127.0.0.1:0"); }
+
+  HttpAnswer Get(const std::string& path) { return HttpGet(PortOf(server_->ops_address()), path); }
+  // Returns all samples: the name with its labels, and the value.
+  std::map<std::string, double> Metrics() {
+    std::map<std::string, double> found;
+    std::istringstream lines(Get("/metrics").body);
+    for (std::string line; std::getline(lines, line);) {
+      if (line[0] == '#') continue;
+      const size_t blank = line.rfind(' ');
+      EXPECT_TRUE(found.emplace(line.substr(0, blank), std::stod(line.substr(blank))).second)
+          << "twice: " << line;
+    }
+    return found;
+  }
+  nlohmann::json Readiness(int status) {
+    const HttpAnswer answer = Get("/readyz");
+    EXPECT_EQ(answer.status, status) << answer.body;
+    return nlohmann::json::parse(answer.body);
+  }
+};
+
+TEST_F(OperationsPortTest, FiguresAreThoseOfGetCounters) {
+  ServeRows();
+  script_->escalations_tighter = 3;
+  script_->escalations_canonical = 2;
+  for (int i = 0; i < 5; ++i) ASSERT_OK(Search(SearchFor("c", {1, 0})));
+  EXPECT_FALSE(Search(SearchFor("absent", {1, 0})).ok());
+  const pb::GetCountersResponse counters = CallOk(&Admin::GetCounters);
+  const auto metrics = Metrics();
+  std::map<std::string, double> calls_by_method;
+  for (const pb::CallCounter& calls : counters.calls()) {
+    const std::string labels =
+        "{method=\"" + calls.method() + "\",status=\"" + calls.status() + "\"}";
+    EXPECT_EQ(metrics.at("nearfield_calls_total" + labels), calls.calls_count()) << labels;
+    calls_by_method[calls.method()] += static_cast<double>(calls.calls_count());
+  }
+  EXPECT_EQ(calls_by_method.at("Search"), 6);
+  for (const auto& [method, calls] : calls_by_method) {
+    const std::string labels = "{method=\"" + method + "\"}";
+    EXPECT_EQ(metrics.at("nearfield_call_duration_seconds_count" + labels), calls) << method;
+    EXPECT_EQ(
+        metrics.at("nearfield_call_duration_seconds_bucket{method=\"" + method + "\",le=\"+Inf\"}"),
+        calls);
+  }
+  // Only the five searches that reached the engine.
+  EXPECT_EQ(metrics.at("nearfield_call_device_seconds_count{method=\"Search\"}"), 5);
+  EXPECT_EQ(metrics.at("nearfield_call_queue_seconds_count{method=\"Search\"}"), 5);
+  EXPECT_EQ(metrics.at("nearfield_batch_queries_count{scan=\"rows\"}"),
+            counters.passes().passes_count());
+  EXPECT_EQ(metrics.at("nearfield_batch_queries_sum{scan=\"rows\"}"),
+            counters.passes().queries_rows_count());
+  EXPECT_EQ(metrics.at("nearfield_candidates_total"), counters.passes().candidates());
+  EXPECT_EQ(metrics.at("nearfield_escalations_total{path=\"tighter\"}"), 15);
+  EXPECT_EQ(metrics.at("nearfield_escalations_total{path=\"canonical\"}"), 10);
+  EXPECT_EQ(metrics.at("nearfield_connections_accepted_total"),
+            counters.connections().accepted_count());
+}
+
+TEST_F(OperationsPortTest, AServerThatNeedsNoKeyBeyondLoopbackIsReported) {
+  Listen();
+  EXPECT_EQ(Metrics().at("nearfield_exposed"), 0);
+  ASSERT_EQ(server_->Boot(make_engine_), ExitCode::kClean);
+  Drain();
+  Set(settings_.listen, "0.0.0.0:0");
+  Set(settings_.allow_insecure, "true");
+  Listen();
+  EXPECT_EQ(Metrics().at("nearfield_exposed"), 1);
+  ASSERT_EQ(server_->Boot(make_engine_), ExitCode::kClean);
+}
+
+TEST_F(OperationsPortTest, EveryMemoryStandsNextToItsLimit) {
+  Set(settings_.replies_bytes_max, "200MiB");
+  ServeRows();
+  const pb::GetCapacityResponse capacity = CallOk(&Admin::GetCapacity);
+  const auto metrics = Metrics();
+  EXPECT_EQ(metrics.at("nearfield_memory_bytes{memory=\"device\"}"), capacity.device_bytes_used());
+  EXPECT_GT(capacity.device_bytes_used(), 0u);
+  EXPECT_EQ(metrics.at("nearfield_memory_bytes_max{memory=\"device\"}"),
+            capacity.device_bytes_total());
+  EXPECT_EQ(metrics.at("nearfield_memory_bytes{memory=\"host\"}"), capacity.host_bytes_used());
+  EXPECT_EQ(metrics.at("nearfield_memory_bytes_max{memory=\"replies\"}"), 200 << 20);
+  for (const auto& [name, value] : metrics) {
+    const size_t brace = name.find('{');
+    if (name.substr(0, brace) != "nearfield_memory_bytes") continue;
+    EXPECT_EQ(metrics.count("nearfield_memory_bytes_max" + name.substr(brace)), 1u) << name;
+  }
+}
+
+TEST_F(OperationsPortTest, RefusalsAreCountedByTheLimitThatTheyMet) {
+  Set(settings_.uploads_max, "1");
+  ServeEmpty();
+  UploadCall first(*ingest_, {Begin("c", 1)});
+  ASSERT_TRUE(first.Read());
+  for (int i = 0; i < 2; ++i) EXPECT_THAT(Send({Begin("c", 1)}), HasCode(kResourceExhausted));
+  EXPECT_EQ(Metrics().at("nearfield_refusals_total{reason=\"uploads_max\"}"), 2);
+  EXPECT_EQ(Metrics().at("nearfield_uploads"), 1);
+  first.context.TryCancel();
+  EXPECT_FALSE(first.Finish().ok());
+}
+
+TEST_F(OperationsPortTest, TheNumberOfCollectionsShownIsBounded) {
+  Serve();
+  const size_t count = kCollectionsShown + 3;
+  for (size_t i = 0; i < count; ++i) {
+    const std::string name = "c" + std::to_string(i);
+    ASSERT_OK(CreateCollection(name));
+    // The three smallest are the first three.
+    std::vector<uint64_t> ids(i < 3 ? 1 : 2);
+    for (size_t row = 0; row < ids.size(); ++row) ids[row] = row;
+    ASSERT_OK(UploadRows(name, ids));
+  }
+  const auto metrics = Metrics();
+  EXPECT_EQ(metrics.at("nearfield_collections"), count);
+  size_t shown = 0;
+  double rows = 0;
+  for (const auto& [name, value] : metrics) {
+    if (name.rfind("nearfield_collection_rows{", 0) != 0) continue;
+    ++shown;
+    rows += value;
+  }
+  EXPECT_EQ(shown, kCollectionsShown + 1);
+  EXPECT_EQ(rows, 2 * count - 3);
+  EXPECT_EQ(metrics.at("nearfield_collection_rows{collection=\"(others)\"}"), 3);
+  EXPECT_EQ(metrics.count("nearfield_collection_rows{collection=\"c2\"}"), 0u);
+  EXPECT_EQ(metrics.at("nearfield_collection_rows{collection=\"c3\"}"), 2);
+}
+
+TEST_F(OperationsPortTest, AServerThatStartsIsAliveAndSaysWhyItIsNotReady) {
+  Listen();
+  EXPECT_EQ(Get("/livez").status, 200);
+  const nlohmann::json starting = Readiness(503);
+  EXPECT_EQ(starting["ready"], false);
+  EXPECT_EQ(starting["phase"], "starting");
+  EXPECT_EQ(starting["reason"], CallOk(&Admin::GetServerState).reason());
+  EXPECT_EQ(Metrics().at("nearfield_phase{phase=\"starting\"}"), 1);
+  EXPECT_EQ(Metrics().at("nearfield_ready"), 0);
+  ASSERT_EQ(server_->Boot(make_engine_), ExitCode::kClean);
+  EXPECT_EQ(Readiness(200)["phase"], "serving");
+  EXPECT_EQ(Metrics().at("nearfield_ready"), 1);
+}
+
+TEST_F(OperationsPortTest, ReadinessReportsHowFarTheLoadIs) {
+  Listen();
+  BootProgress& progress = server_->state().boot_progress();
+  progress.Begin(BootProgress::Step::kLoading);
+  progress.Report(
+      {.collections_loaded = 1, .collections_count = 4, .bytes_read = 300, .bytes_total = 1000});
+  const nlohmann::json loading = Readiness(503)["loading"];
+  EXPECT_EQ(loading["collections_loaded"], 1);
+  EXPECT_EQ(loading["collections_count"], 4);
+  EXPECT_EQ(loading["bytes_read"], 300);
+  EXPECT_EQ(loading["bytes_total"], 1000);
+  EXPECT_EQ(Metrics().at("nearfield_loading_bytes"), 300);
+  ASSERT_EQ(server_->Boot(make_engine_), ExitCode::kClean);
+}
+
+// A restart would only serve from the same hardware again.
+TEST_F(OperationsPortTest, AServerThatIsNotTrustedIsAliveButNotReady) {
+  ServeEmpty();
+  server_->state().Distrust();
+  EXPECT_EQ(Get("/livez").status, 200);
+  const nlohmann::json readiness = Readiness(503);
+  EXPECT_EQ(readiness["trusted"], false);
+  EXPECT_THAT(readiness["reason"].get<std::string>(), HasSubstr("found to be wrong"));
+  EXPECT_EQ(Metrics().at("nearfield_trusted"), 0);
+}
+
+TEST_F(OperationsPortTest, AServerThatLostItsDeviceIsNotAlive) {
+  ServeEmpty();
+  server_->state().Lose();
+  EXPECT_EQ(Get("/livez").status, 503);
+  EXPECT_EQ(Readiness(503)["phase"], "device_lost");
+  script_->device->Lose();  // so that the end of the test expects it
+}
+
+TEST_F(OperationsPortTest, AServerThatDrainsIsNotReady) {
+  Set(settings_.drain_ms, "86400000");
+  ServeRows();
+  script_->search_gate.Close();
+  std::thread search([this] { EXPECT_OK(Search(SearchFor("c", {1, 0}))); });
+  script_->search_gate.AwaitArrivals(1);
+  std::thread drain([this] { EXPECT_EQ(server_->Drain(), ExitCode::kClean); });
+  while (server_->state().phase() != ServerState::Phase::kDraining) std::this_thread::yield();
+  EXPECT_EQ(Readiness(503)["phase"], "draining");
+  EXPECT_EQ(Get("/livez").status, 200);
+  EXPECT_EQ(Metrics().at("nearfield_collection_rows{collection=\"c\"}"), 4);
+  script_->search_gate.Open();
+  search.join();
+  drain.join();
+  server_ = nullptr;
+}
+
+TEST_F(OperationsPortTest, OtherPathsAreNotFound) {
+  Listen();
+  for (const char* const path :
+       {"/", "/metrics/", "/metrics/../livez/x", "/etc/passwd", "/readyz%00"}) {
+    EXPECT_NE(Get(path).status, 200) << path;
+  }
+  ASSERT_EQ(server_->Boot(make_engine_), ExitCode::kClean);
+}
+
+TEST_F(OperationsPortTest, ATraceOfTheCallerIsInTheLineOfItsCall) {
+  ServeRows();
+  grpc::ClientContext context;
+  context.AddMetadata("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+  ASSERT_OK(Search(SearchFor("c", {1, 0}), nullptr, &context));
+  ASSERT_OK(Search(SearchFor("c", {1, 0})));
+  Drain();
+  int with_trace = 0;
+  int searches = 0;
+  for (const nlohmann::json& line : LogLinesOf("request")) {
+    if (line["method"] != "Search") continue;
+    ++searches;
+    if (!line.contains("trace_id")) continue;
+    ++with_trace;
+    EXPECT_EQ(line["trace_id"], "4bf92f3577b34da6a3ce929d0e0e4736");
+    EXPECT_EQ(line["parent_span_id"], "00f067aa0ba902b7");
+  }
+  EXPECT_EQ(searches, 2);
+  EXPECT_EQ(with_trace, 1);
+}
+
+}  // namespace
+}  // namespace nearfield::server

@@ -1,0 +1,219 @@
+// Tests of API keys, of the file of them, and of the checks of certificate files.
+#include <sys/stat.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "client/keys/key_file.h"
+#include "server/security/access_control.h"
+#include "server/security/certificate_files.h"
+#include "tests/server/prelude.h"
+#include "tests/server/test_certificates.h"
+
+namespace nearfield::server {
+namespace {
+
+using std::chrono::seconds;
+
+std::string NewFolder() {
+  std::string dir = ::testing::TempDir() + "/security_XXXXXX";
+  EXPECT_NE(mkdtemp(dir.data()), nullptr);
+  return dir;
+}
+
+std::string TextOf(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+struct DrawnKey {
+  ApiKey key;
+  std::string text;
+};
+DrawnKey Draw(ApiKey key = {.scopes = 1}) {
+  key.principal = "someone";
+  std::string text = DrawSecret(&key).value();
+  return {.key = key, .text = text};
+}
+
+TEST(ApiKeyTest, OnlyItsOwnTextMatchesItsHash) {
+  const DrawnKey drawn = Draw();
+  EXPECT_THAT(drawn.text, MatchesRegex("nf_[0-9a-f]{16}_[0-9a-f]{64}"));
+  EXPECT_EQ(IdIn(drawn.text), drawn.key.id);
+  EXPECT_TRUE(HashMatches(drawn.text, drawn.key.hash));
+  EXPECT_FALSE(HashMatches(Draw().text, drawn.key.hash));
+  for (size_t i = 0; i < drawn.text.size(); ++i) {
+    std::string other = drawn.text;
+    other[i] = other[i] == '0' ? '1' : '0';
+    EXPECT_FALSE(HashMatches(other, drawn.key.hash)) << i;
+    const std::string cut = drawn.text.substr(0, i);
+    EXPECT_EQ(IdIn(cut), "") << i;
+    EXPECT_FALSE(HashMatches(cut, drawn.key.hash)) << i;
+  }
+  EXPECT_EQ(IdIn(drawn.text + "0"), "");
+}
+
+// The pattern against a second statement of its rule, for all names of up to three letters.
+TEST(ApiKeyTest, APatternIsANameOrTheBeginningOfNames) {
+  std::vector<std::string> names = {""};
+  for (size_t i = 0; i < names.size() && names[i].size() < 3; ++i) {
+    for (const char c : {'a', 'b', '*'}) names.push_back(names[i] + c);
+  }
+  for (const std::string& name : names) {
+    for (const std::string& stem : names) {
+      if (stem.find('*') != std::string::npos) continue;
+      EXPECT_EQ((ApiKey{.collections = stem}.Covers(name)), name == stem);
+      EXPECT_EQ((ApiKey{.collections = stem + "*"}.Covers(name)),
+                name.compare(0, stem.size(), stem) == 0);
+    }
+  }
+}
+
+TEST(KeyFileTest, WhatIsWrittenIsReadAgain) {
+  std::vector<ApiKey> keys;
+  for (uint8_t scopes = 1; scopes < 16; ++scopes) {
+    ApiKey key = Draw({.scopes = scopes, .collections = scopes % 2 == 0 ? "*" : "docs-*"}).key;
+    if (scopes % 3 == 0) key.expires = Microseconds(seconds(1'800'000'000 + scopes));
+    if (scopes % 5 == 0) key.created = Microseconds(seconds(1'700'000'000 + scopes));
+    keys.push_back(key);
+  }
+  EXPECT_THAT(ParseKeyFile(KeyFileText(keys)), IsOkAndHolds(keys));
+}
+
+TEST(KeyFileTest, ABadFileIsRefusedWithThePlace) {
+  const std::string good = KeyFileText({Draw().key});
+  const auto with = [&](const std::string& old, const std::string& changed) {
+    std::string text = good;
+    const size_t at = text.find(old);
+    EXPECT_NE(at, std::string::npos) << old;
+    return ParseKeyFile(text.replace(at, old.size(), changed)).status();
+  };
+  EXPECT_OK(ParseKeyFile(good));
+  EXPECT_THAT(with("{", ""), FailsWith(kInvalidArgument, "is not a JSON object"));
+  EXPECT_THAT(with("\"format\": 1", "\"format\": 2"), FailsWith(kInvalidArgument, "format"));
+  EXPECT_THAT(with("\"keys\"", "\"kyes\""), FailsWith(kInvalidArgument, "kyes"));
+  EXPECT_THAT(with("\"principal\"", "\"owner\""),
+              FailsWith(kInvalidArgument, "keys[0]: principal"));
+  EXPECT_THAT(with("someone", "some one"), FailsWith(kInvalidArgument, "keys[0]: principal"));
+  EXPECT_THAT(with("\"search\"", "\"seek\""), FailsWith(kInvalidArgument, "keys[0]: scopes"));
+  EXPECT_THAT(with("\"search\"", ""), FailsWith(kInvalidArgument, "keys[0]: scopes"));
+  EXPECT_THAT(with("\"*\"", "\"a*b\""), FailsWith(kInvalidArgument, "keys[0]: collections"));
+  EXPECT_THAT(with("\"*\"", "\"\""), FailsWith(kInvalidArgument, "keys[0]: collections"));
+  EXPECT_THAT(with("\"*\"", "\"*\", \"expires\": \"soon\""),
+              FailsWith(kInvalidArgument, "keys[0]: expires"));
+  EXPECT_THAT(with("\"*\"", "\"*\", \"secret\": \"x\""),
+              FailsWith(kInvalidArgument, "keys[0]: secret"));
+  EXPECT_THAT(with("\"sha256\": \"", "\"sha256\": \"x"),
+              FailsWith(kInvalidArgument, "keys[0]: sha256"));
+  EXPECT_THAT(with("\"id\": \"", "\"id\": \"x"), FailsWith(kInvalidArgument, "keys[0]: id"));
+  const ApiKey twice = Draw().key;
+  EXPECT_THAT(ParseKeyFile(KeyFileText({twice, twice})).status(),
+              FailsWith(kInvalidArgument, "keys[1]: id"));
+  EXPECT_THAT(ParseKeyFile(std::string(kKeyFileBytesMax + 1, ' ')).status(),
+              FailsWith(kInvalidArgument, "the limit is"));
+  // Deep nesting takes no stack.
+  EXPECT_THAT(ParseKeyFile(std::string(1 << 20, '[')).status(),
+              FailsWith(kInvalidArgument, "JSON"));
+}
+
+TEST(KeyFileTest, AChangeIsWholeOrNothingAndKeepsTheMode) {
+  const std::string path = NewFolder() + "/keys.json";
+  const auto add = [](std::vector<ApiKey>* keys) {
+    keys->push_back(Draw().key);
+    return absl::OkStatus();
+  };
+  EXPECT_THAT(ReadKeyFile(path).status(), FailsWith(kNotFound, path.c_str()));
+  EXPECT_OK(ChangeKeyFile(path, add));
+  struct stat info = {};
+  ASSERT_EQ(stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  ASSERT_EQ(chmod(path.c_str(), 0640), 0);
+  EXPECT_OK(ChangeKeyFile(path, add));
+  ASSERT_EQ(stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0640u);
+  EXPECT_THAT(ReadKeyFile(path), IsOkAndHolds(SizeIs(2)));
+
+  const std::string before = TextOf(path);
+  EXPECT_THAT(ChangeKeyFile(path, [](auto*) { return absl::NotFoundError("no"); }),
+              StatusIs(kNotFound));
+  const auto spoil = [](std::vector<ApiKey>* keys) {
+    keys->front().principal = "";
+    return absl::OkStatus();
+  };
+  EXPECT_THAT(ChangeKeyFile(path, spoil), StatusIs(kInvalidArgument));
+  EXPECT_EQ(TextOf(path), before);
+  std::ofstream(path + ".new") << "";
+  EXPECT_THAT(ChangeKeyFile(path, add), FailsWith(kFailedPrecondition, "another command"));
+  EXPECT_EQ(TextOf(path), before);
+}
+
+TEST(AccessControlTest, AKeyIsValidUntilTheMomentOfItsExpiry) {
+  Microseconds now(seconds(100));
+  AccessControl control([&now] { return now; });
+  EXPECT_THAT(control.Authenticate(""), IsOkAndHolds(nullptr));
+  EXPECT_OK(control.CheckStillValid(nullptr));
+  const DrawnKey drawn = Draw({.scopes = 1, .expires = Microseconds(seconds(200))});
+  control.SetKeys({drawn.key});
+  EXPECT_THAT(control.Authenticate(""), StatusIs(kUnauthenticated));
+  const auto key = control.Authenticate("Bearer " + drawn.text);
+  ASSERT_OK(key.status());
+  EXPECT_EQ(**key, drawn.key);
+  now = Microseconds(seconds(200)) - std::chrono::microseconds(1);
+  EXPECT_OK(control.Authenticate("Bearer " + drawn.text).status());
+  EXPECT_OK(control.CheckStillValid(*key));
+  now = Microseconds(seconds(200));
+  EXPECT_THAT(control.Authenticate("Bearer " + drawn.text).status(),
+              FailsWith(kUnauthenticated, "expired at 1970-01-01T00:03:20Z"));
+  EXPECT_THAT(control.CheckStillValid(*key), StatusIs(kUnauthenticated));
+}
+
+TEST(AccessControlTest, AKeyThatWasChangedIsNotTheSame) {
+  AccessControl control;
+  const DrawnKey drawn = Draw();
+  control.SetKeys({drawn.key});
+  const auto key = control.Authenticate("Bearer " + drawn.text);
+  ASSERT_OK(key.status());
+  control.SetKeys({Draw().key, drawn.key});
+  EXPECT_OK(control.CheckStillValid(*key));
+  ApiKey narrower = drawn.key;
+  narrower.collections = "a";
+  control.SetKeys({narrower});
+  EXPECT_THAT(control.CheckStillValid(*key), StatusIs(kUnauthenticated));
+  control.SetKeys({});
+  EXPECT_THAT(control.CheckStillValid(*key), StatusIs(kUnauthenticated));
+  EXPECT_THAT(control.Authenticate("Bearer " + drawn.text).status(), StatusIs(kUnauthenticated));
+}
+
+TEST(CertificateFilesTest, OnlyAValidPairIsAccepted) {
+  const std::string dir = NewFolder();
+  const TestAuthority authority("authority");
+  const auto path = [&dir](const char* name) { return dir + "/" + name; };
+  authority.Write(path("ca"));
+  authority.Issue(path("cert"), path("key"));
+  authority.Issue(path("cert2"), path("key2"));
+  authority.Issue(path("old"), path("old_key"), {.begin_s = -20, .end_s = -10});
+  authority.Issue(path("young"), path("young_key"), {.begin_s = 1000, .end_s = 2000});
+  std::ofstream(path("text")) << "no certificate";
+  EXPECT_OK(CheckCertificateFiles(path("cert"), path("key")));
+  EXPECT_OK(CheckAuthorityFile(path("ca")));
+  const auto refused = [&](const char* cert, const char* key, const char* file, const char* why) {
+    EXPECT_THAT(CheckCertificateFiles(path(cert), path(key)),
+                FailsWith(kInvalidArgument, path(file).c_str(), why));
+  };
+  refused("cert", "key2", "key2", "is not the private key of the certificate");
+  refused("cert", "none", "none", "cannot be read");
+  refused("none", "key", "none", "cannot be read");
+  refused("text", "key", "text", "has no certificate");
+  refused("cert", "cert", "cert", "has no private key");
+  refused("old", "old_key", "old", "has expired");
+  refused("young", "young_key", "young", "is not valid yet");
+  EXPECT_THAT(CheckAuthorityFile(path("text")), FailsWith(kInvalidArgument, "has no certificate"));
+}
+
+}  // namespace
+}  // namespace nearfield::server
