@@ -290,8 +290,8 @@ TEST_F(SearchOptionsTest, PagesEndWithTheServersWord) {
   EXPECT_THAT(client_.SearchAll("\xff", std::span<const float>(query_)),
               StatusIs(kInvalidArgument));
   // A page of another epoch does not belong to this search.
-  uint64_t epoch = 2;
-  server_.OnReply<v1::SearchResponse>("SearchAll", [&](auto* page) { page->set_epoch(epoch++); });
+  server_.OnReply<v1::SearchResponse>(
+      "SearchAll", [epoch = uint64_t{2}](auto* page) mutable { page->set_epoch(epoch++); });
   EXPECT_THAT(All(client_, {.search = {.k = 2}}), StatusIs(kInternal, HasSubstr("epoch 3 after")));
 }
 
