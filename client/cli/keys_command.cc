@@ -48,8 +48,9 @@ absl::StatusOr<ApiKey> KeyFrom(const KeyArguments& arguments) {
   ApiKey key = arguments.key;
   for (const std::string& given : arguments.scopes) {
     for (const auto& [scope, name] : kScopeNames) {
-      if (given == name)
+      if (given == name) {
         key.scopes = static_cast<uint8_t>(key.scopes | static_cast<uint8_t>(scope));
+      }
     }
   }
   key.created = Now();
@@ -130,6 +131,7 @@ void AddCreate(CLI::App* group, const GlobalOptions& global, Action* action) {
       ->required();
   AddFileOption(create, arguments);
   std::vector<std::string> names;
+  names.reserve(kScopeNames.size());
   for (const auto& [scope, name] : kScopeNames) names.emplace_back(name);
   create->add_option("--scopes", arguments->scopes, "Its scopes, such as search,read")
       ->delimiter(',')

@@ -144,11 +144,11 @@ absl::Status WriteChanged(int fd, const std::string& path,
   absl::StatusOr<std::vector<ApiKey>> keys = ReadKeyFile(path);
   if (absl::IsNotFound(keys.status())) keys = std::vector<ApiKey>();
   if (!keys.ok()) return keys.status();
-  const absl::Status changed = change(&*keys);
-  if (!changed.ok()) return changed;
+  absl::Status usable = change(&*keys);
+  if (!usable.ok()) return usable;
   const std::string text = KeyFileText(*keys);
-  const absl::Status readable = ParseKeyFile(text).status();
-  if (!readable.ok()) return readable;
+  usable = ParseKeyFile(text).status();
+  if (!usable.ok()) return usable;
   if (!KeepOwner(fd, path)) return FailedOn(path, "its mode and owner cannot be kept");
   return WriteAll(fd, text) ? absl::OkStatus() : FailedOn(path, "cannot be written");
 }

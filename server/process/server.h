@@ -65,7 +65,10 @@ class Server {
 
  private:
   ServiceBase GrpcBase() {
-    return {.service = &service(), .requests = &state().ledger().requests, .control = &control_};
+    return {.service = &service(),
+            .requests = &state().ledger().requests,
+            .control = &control_,
+            .has_keys = !settings_->key_file.value().empty()};
   }
   // Reads the key file, if there is one. Returns the number of its keys. Errors: InvalidArgument.
   absl::StatusOr<size_t> LoadKeys();

@@ -23,6 +23,7 @@ struct ServiceBase {
   NearfieldService* service = nullptr;     // answers the calls
   ByteAccount* requests = nullptr;         // reserves the memory of requests
   const AccessControl* control = nullptr;  // the keys that calls are checked with
+  bool has_keys = false;                   // `control` may require a key for a call
   // A message of a stream of requests that takes at most this is not reserved.
   int64_t unreserved_bytes_max = 0;
 };
@@ -36,6 +37,10 @@ class DecodingService : public Base {
   // Registers `call` as the handler of the unary method with the full name `name`.
   template <typename Request, typename Response>
   void Register(const char* name, ActiveCallPtr (NearfieldService::*call)(Rpc<Request, Response>)) {
+    if (!base_.has_keys) {
+      RegisterUnary(name, call);
+      return;
+    }
     RegisterOneRequest<GrpcUnaryCall<Request, Response>, Request, Response>(
         name, [service = base_.service, call](auto* reactor, auto request) {
           return (service->*call)({reactor, std::move(request), reactor->response()});
@@ -71,13 +76,43 @@ class DecodingService : public Base {
   }
 
  private:
+  static const google::protobuf::MethodDescriptor& Find(const char* name) {
+    return *google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(name);
+  }
+  CallGuard GuardOf(const char* name) const {
+    const CallGuard guard = {.control = base_.control, .method = FindAccess(name)};
+    CHECK(guard.method != nullptr);  // every method has an entry in the access table
+    return guard;
+  }
+
+  // Registers a unary method whose requests gRPC reads.
+  template <typename Request, typename Response>
+  void RegisterUnary(const char* name,
+                     ActiveCallPtr (NearfieldService::*call)(Rpc<Request, Response>)) {
+    const auto start = [this, call, guard = GuardOf(name), method = Find(name).name().c_str()](
+                           grpc::CallbackServerContext* context, const grpc::ByteBuffer* bytes,
+                           Response* response) {
+      auto* const reactor = new GrpcReadUnaryCall(context, guard);
+      if (RefuseEarly(reactor, method)) return reactor;
+      // gRPC keeps the bytes until the end of the call, but never reads them again.
+      auto request = DecodeRequest<Request>(const_cast<grpc::ByteBuffer*>(bytes), base_.requests,
+                                            guard, reactor->facts());
+      reactor->Bind([&] {
+        return request.ok() ? (base_.service->*call)({reactor, *std::move(request), response})
+                            : base_.service->Refuse(reactor, method, request.status());
+      });
+      return reactor;
+    };
+    this->MarkMethodRawCallback(
+        Find(name).index(),
+        new grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, Response>(start));
+  }
+
   // Registers the method. `make` returns the reactor of a call.
   template <typename Response, typename Make>
   void RegisterReactor(const char* name, const Make& make) {
-    const google::protobuf::MethodDescriptor& method =
-        *google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(name);
-    const CallGuard guard = {.control = base_.control, .method = FindAccess(name)};
-    CHECK(guard.method != nullptr);  // every method has an entry in the access table
+    const google::protobuf::MethodDescriptor& method = Find(name);
+    const CallGuard guard = GuardOf(name);
     // gRPC then hands over a call before its message.
     this->MarkMethodStreamed(method.index(), nullptr);
     this->MarkMethodRawCallback(method.index(),

@@ -12,6 +12,7 @@ IngestService::IngestService(const ServiceBase& base, int64_t request_bytes_max)
     : DecodingService({.service = base.service,
                        .requests = base.requests,
                        .control = base.control,
+                       .has_keys = base.has_keys,
                        .unreserved_bytes_max = kUploadDecodedPart * request_bytes_max}) {
   VisitIngest([this](const char* name, auto method) { Register(name, method); });
 }
