@@ -83,7 +83,7 @@ def outcome(client: nearfield.Client, method: methods.Method, *requests: Any) ->
             while (reply := run(stream.read())) is not None:
                 found.append(without_times(reply))
         else:
-            found.append(without_times(run(transport.unary(method, requests[0], 60, ()))[0]))
+            found.append(without_times(run(transport.unary(method, method.serialize(requests[0]), 60, ()))[0]))
     except grpc.RpcError as error:
         details = dict(error.trailing_metadata() or ()).get("grpc-status-details-bin", b"")
         failed = from_rpc_error(error)

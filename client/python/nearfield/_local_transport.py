@@ -114,16 +114,13 @@ class LocalTransport:
         self._handle = handle.value
         # Also at the exit of the interpreter, before the library is gone.
         self._close = weakref.finalize(self, self._library.nf_close, self._handle)
-        self._paths: dict[str, bytes] = {}
 
     def device(self) -> tuple[DeviceLibrary, int]:
         """Returns the functions for searches on the device, and the open directory."""
         return DeviceLibrary(self._library), self._handle
 
     def _options(self, timeout: float | None, metadata: Metadata) -> CallOptions:
-        options = CallOptions()
-        if timeout is not None:
-            options.timeout_us = max(1, int(timeout * 1e6))
+        options = CallOptions(0 if timeout is None else max(1, int(timeout * 1e6)))
         for key, value in metadata:
             if key == "nearfield-caller":
                 options.caller = value.encode()
@@ -131,12 +128,11 @@ class LocalTransport:
 
     async def unary(
         self,
-        method: Method[Request, Response],
-        request: Request,
+        method: Method[Any, Response],
+        data: bytes,
         timeout: float | None,
         metadata: Metadata,
     ) -> tuple[Response, str | None]:
-        data = method.serialize(request)
         reply = Reply()
         code = self._library.nf_call(
             self._handle,
