@@ -2,6 +2,7 @@
 // process, whose threads wait for the events of a call.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "engine/base/mutex.h"
 #include "server/calls/call_context.h"
+#include "server/scheduler/search_request.h"
 
 namespace nearfield::server {
 
@@ -101,18 +103,18 @@ class WaitingCall : public Context {
   }
 
  protected:
-  // Returns true once the deadline has passed, or after Abort, until the call is cancelled.
+  // Returns true once the deadline has passed, after Abort or after CallFacts::interrupted, until
+  // the call is cancelled.
   bool MustCancel() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (cancelled_) return false;
     return aborted_ || (deadline_.has_value() && std::chrono::steady_clock::now() >= *deadline_);
   }
   // Returns after a change, or when MustCancel may have become true.
   void WaitForChange(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (deadline_.has_value() && !cancelled_) {
-      changed_.WaitUntil(lock, *deadline_);
-    } else {
-      changed_.Wait(lock);
-    }
+    if (cancelled_) return changed_.Wait(lock);
+    if (facts_.interrupted != nullptr) return WaitAndPoll(lock);
+    if (!deadline_.has_value()) return changed_.Wait(lock);
+    changed_.WaitUntil(lock, *deadline_);
   }
   // Returns the call for an event, or null if it is released.
   ActiveCallPtr call() {
@@ -127,6 +129,16 @@ class WaitingCall : public Context {
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;  // the service waits for a request
 
  private:
+  // As WaitForChange, with CallFacts::interrupted.
+  void WaitAndPoll(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    auto until = std::chrono::steady_clock::now() + SearchTicket::kInterruptPoll;
+    if (deadline_.has_value()) until = std::min(until, *deadline_);
+    if (changed_.WaitUntil(lock, until)) return;
+    lock.Unlock();  // it may call this class
+    const bool interrupted = facts_.interrupted();
+    lock.Lock();
+    aborted_ = aborted_ || interrupted;
+  }
   // Waits until the call has ended. Refuses the events that the service still waits for.
   void Settle() {
     const ActiveCallPtr call = this->call();
