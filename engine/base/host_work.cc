@@ -1,6 +1,7 @@
 #include "engine/base/host_work.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <mutex>
 #include <vector>
@@ -31,9 +32,12 @@ absl::Status HostWork::ParallelFor(int64_t count, int64_t bytes,
   if (participants <= 1 || !turn_.TryLock()) return RunRange(0, count, body);
   const MutexLock turn(turn_, std::adopt_lock);
   std::vector<absl::Status> statuses(static_cast<size_t>(participants));
-  pool_.Run(participants, [&](int32_t worker) {
-    statuses[static_cast<size_t>(worker)] =
-        RunRange(count * worker / participants, count * (worker + 1) / participants, body);
+  std::atomic<int64_t> next{0};
+  pool_.Run(participants, [&](int32_t /*worker*/) {
+    for (int64_t part; (part = next.fetch_add(1)) < participants;) {
+      statuses[static_cast<size_t>(part)] =
+          RunRange(count * part / participants, count * (part + 1) / participants, body);
+    }
   });
   const auto failed = std::find_if(statuses.begin(), statuses.end(),
                                    [](const absl::Status& status) { return !status.ok(); });

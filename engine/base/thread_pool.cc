@@ -57,7 +57,7 @@ ThreadPool::ThreadPool(int32_t threads_count) {
 }
 
 ThreadPool::~ThreadPool() {
-  body_ = nullptr;
+  ending_.store(true);
   for (const auto& worker : workers_) worker->start.Raise();
   for (const auto& worker : workers_) worker->thread.join();
 }
@@ -72,8 +72,10 @@ void ThreadPool::WakeChildren(int32_t worker) {
 
 void ThreadPool::Work(int32_t worker) {
   for (;;) {
-    workers_[static_cast<size_t>(worker - 1)]->start.Wait();
-    if (body_ == nullptr) return;
+    Worker& self = *workers_[static_cast<size_t>(worker - 1)];
+    self.start.Wait();
+    if (ending_.load()) return;
+    if (!self.called.exchange(false, std::memory_order_acq_rel)) continue;
     WakeChildren(worker);
     CallBody(worker);
     if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) finished_.Raise();
@@ -88,15 +90,29 @@ void ThreadPool::CallBody(int32_t worker) noexcept {
   }
 }
 
+int32_t ThreadPool::Withdraw() {
+  int32_t withdrawn = 0;
+  for (int32_t i = 1; i < participants_; ++i) {
+    std::atomic<bool>& called = workers_[static_cast<size_t>(i - 1)]->called;
+    if (called.exchange(false, std::memory_order_acq_rel)) ++withdrawn;
+  }
+  return withdrawn;
+}
+
 void ThreadPool::Run(int32_t participants, Body body) {
   CHECK(1 <= participants && participants <= threads_count());
   if (participants == 1) return body(0);
   body_ = &body;
   participants_ = participants;
-  running_.store(participants - 1, std::memory_order_relaxed);
+  running_.store(participants, std::memory_order_relaxed);
+  // Children before their parents: a worker that a late signal wakes now finds them called.
+  for (int32_t i = participants - 1; i >= 1; --i) {
+    workers_[static_cast<size_t>(i - 1)]->called.store(true, std::memory_order_release);
+  }
   WakeChildren(0);
   CallBody(0);
-  finished_.Wait();
+  const int32_t ended = 1 + Withdraw();
+  if (running_.fetch_sub(ended, std::memory_order_acq_rel) != ended) finished_.Wait();
   if (threw_.exchange(false)) std::rethrow_exception(std::exchange(exception_, nullptr));
 }
 

@@ -25,11 +25,13 @@ class ThreadPool {
 
   int32_t threads_count() const { return static_cast<int32_t>(workers_.size()) + 1; }
 
-  // Calls body(w) for w = 0 .. participants-1 concurrently, w = 0 on this thread, and returns when
-  // all have returned. Requires: 1 <= participants <= threads_count(). Only one Run at a time: the
-  // callers must serialize their calls. If bodies throw, rethrows the first exception after all
-  // bodies have returned; the pool stays usable. Cost: several microseconds to wake sleeping
-  // workers, less than one while they still spin.
+  // Calls body(0) on this thread and concurrently body(w) for w = 1 .. participants-1, except for
+  // workers that have not started yet when body(0) returns: those are not waited for. So body(0)
+  // must do all work that the others have not taken (a shared counter hands it out). Returns when
+  // all started bodies have returned. Requires: 1 <= participants <= threads_count(). Only one Run
+  // at a time: the callers must serialize their calls. If bodies throw, rethrows the first
+  // exception after all bodies have returned; the pool stays usable. Cost: several microseconds to
+  // wake sleeping workers, less than one while they still spin.
   void Run(int32_t participants, Body body);
 
  private:
@@ -47,6 +49,9 @@ class ThreadPool {
   };
 
   struct Worker {
+    // True: body_ still has a call for this worker. The thread that clears it has the call: the
+    // worker, or the caller of Run, which drops it. A signal alone may be one of an earlier Run.
+    std::atomic<bool> called{false};
     Signal start;
     std::thread thread;
   };
@@ -55,13 +60,16 @@ class ThreadPool {
   // Calls the body and keeps the first exception of this Run.
   void CallBody(int32_t worker) noexcept;
   void WakeChildren(int32_t worker);
+  // Takes back the calls of workers that have not started. Returns their number.
+  int32_t Withdraw();
 
   std::vector<std::unique_ptr<Worker>> workers_;  // of index 1, 2, ...
-  // State of the Run in progress: written before the first signal, constant until the last worker
+  std::atomic<bool> ending_{false};
+  // State of the Run in progress: written before `called` is set, constant until the last worker
   // is done.
-  const Body* body_ = nullptr;  // null: the pool is shutting down
+  const Body* body_ = nullptr;
   int32_t participants_ = 0;
-  std::atomic<int32_t> running_{0};
+  std::atomic<int32_t> running_{0};  // participants that have not ended, with the caller
   std::atomic<bool> threw_{false};
   std::exception_ptr exception_;  // written once, by the body that set threw_
   Signal finished_;

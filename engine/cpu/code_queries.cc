@@ -1,6 +1,7 @@
 #include "engine/cpu/code_queries.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
@@ -102,10 +103,11 @@ absl::Status CodeQueries::Prepare(const Input& input, const ScanKernels& kernels
     scratch_[static_cast<size_t>(w)].Ensure(EncodeScratchDoubles(dim));
   }
   FirstError error;
+  std::atomic<int32_t> next{0};
   pool.Run(participants, [&](int32_t worker) {
     if (!error.Check(score::CheckArithmeticMode())) return;
     double* const scratch = scratch_[static_cast<size_t>(worker)].get();
-    for (int32_t q = worker; q < count_; q += participants) {
+    for (int32_t q; (q = next.fetch_add(1, std::memory_order_relaxed)) < count_;) {
       EncodeQuery(input, kernels, q, scratch);
     }
   });

@@ -48,6 +48,8 @@ class Call {
   const std::string& caller() const { return caller_; }
   // Returns the thread that waits for the end of the call (CallFacts::waits); else no thread.
   std::thread::id waiting_thread() const { return waiting_thread_; }
+  // Returns CallFacts::interrupted.
+  const std::function<bool()>& interrupted() const { return context_->facts().interrupted; }
   const CancelFlag& cancelled() const { return cancelled_; }
   // Returns whether the call was cancelled or its deadline has passed.
   bool Dead() const;

@@ -25,6 +25,9 @@ struct CallFacts {
   // The thread that begins the call does nothing else until the call ends, so a search may use it
   // for its pass.
   bool waits = false;
+  // Polled by a thread in this process that waits for the call or runs its pass, at intervals of
+  // SearchTicket::kInterruptPoll: true cancels the call. May be null.
+  std::function<bool()> interrupted;
   // The key that the call was made with; null: the call may do everything.
   KeyPtr key;
   bool audited = false;  // the call gets an access line in the log

@@ -134,6 +134,7 @@ absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending
   ticket.deadline = AnswerBy(call, pending->begin);
   ticket.cancelled = call.cancelled();
   ticket.waiting_thread = call.waiting_thread();
+  ticket.interrupted = call.interrupted();
   ABSL_RETURN_IF_ERROR(
       pending->attributes.Begin(request, named.attributes.get(), &call.state()->clock(), &ticket));
   pending->parts = ticket.request.parts;

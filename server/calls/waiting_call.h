@@ -2,6 +2,7 @@
 // process, whose threads wait for the events of a call.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "engine/base/mutex.h"
 #include "server/calls/call_context.h"
+#include "server/scheduler/search_request.h"
 
 namespace nearfield::server {
 
@@ -21,6 +23,9 @@ template <typename Context>
 class WaitingCall : public Context {
  public:
   explicit WaitingCall(CallFacts facts = {}) : facts_(std::move(facts)) {
+    if (facts_.interrupted != nullptr) {
+      poll_at_ = std::chrono::steady_clock::now() + SearchTicket::kInterruptPoll;
+    }
     if (!facts_.deadline.has_value()) return;
     // A wait until a later time than this could overflow.
     constexpr std::chrono::hours kWaitMax(24 * 365);
@@ -59,9 +64,9 @@ class WaitingCall : public Context {
   CallEnd AwaitEnd() {
     MutexLock lock(mutex_);
     while (!end_.has_value()) {
-      if (MustCancel()) {
+      if (MustAct()) {
         lock.Unlock();
-        Cancel();
+        Act();
         lock.Lock();
       } else {
         WaitForChange(lock);
@@ -101,18 +106,29 @@ class WaitingCall : public Context {
   }
 
  protected:
-  // Returns true once the deadline has passed, or after Abort, until the call is cancelled.
-  bool MustCancel() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  // Returns true after Abort, and at each time at which Act has something to do, until the call is
+  // cancelled.
+  bool MustAct() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (cancelled_) return false;
-    return aborted_ || (deadline_.has_value() && std::chrono::steady_clock::now() >= *deadline_);
+    return aborted_ || (next_event() != kNever && std::chrono::steady_clock::now() >= next_event());
   }
-  // Returns after a change, or when MustCancel may have become true.
-  void WaitForChange(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (deadline_.has_value() && !cancelled_) {
-      changed_.WaitUntil(lock, *deadline_);
-    } else {
-      changed_.Wait(lock);
+  // Polls CallFacts::interrupted. Cancels the call if it is interrupted, after Abort, or if its
+  // deadline has passed.
+  void Act() ABSL_LOCKS_EXCLUDED(mutex_) {
+    // Without the lock: the function may use the call.
+    const bool interrupted = facts_.interrupted != nullptr && facts_.interrupted();
+    {
+      const MutexLock lock(mutex_);
+      const auto now = std::chrono::steady_clock::now();
+      if (facts_.interrupted != nullptr) poll_at_ = now + SearchTicket::kInterruptPoll;
+      if (!interrupted && !aborted_ && now < deadline_) return;
     }
+    Cancel();
+  }
+  // Returns after a change, or when MustAct may have become true.
+  void WaitForChange(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (cancelled_ || next_event() == kNever) return changed_.Wait(lock);
+    changed_.WaitUntil(lock, next_event());
   }
   // Returns the call for an event, or null if it is released.
   ActiveCallPtr call() {
@@ -127,6 +143,12 @@ class WaitingCall : public Context {
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;  // the service waits for a request
 
  private:
+  using SteadyTime = std::chrono::steady_clock::time_point;
+  static constexpr SteadyTime kNever = SteadyTime::max();
+  SteadyTime next_event() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return std::min(deadline_, poll_at_);
+  }
+
   // Waits until the call has ended. Refuses the events that the service still waits for.
   void Settle() {
     const ActiveCallPtr call = this->call();
@@ -150,7 +172,8 @@ class WaitingCall : public Context {
 
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   const CallFacts facts_;
-  std::optional<std::chrono::steady_clock::time_point> deadline_;
+  SteadyTime deadline_ = kNever;
+  SteadyTime poll_at_ ABSL_GUARDED_BY(mutex_) = kNever;  // CallFacts::interrupted
   Mutex events_mutex_;  // OnCancel and OnDone, which is the last event; taken before mutex_
   ActiveCallPtr call_ ABSL_GUARDED_BY(mutex_);
   bool aborted_ ABSL_GUARDED_BY(mutex_) = false;
@@ -175,9 +198,9 @@ class WaitingReplies : public WaitingCall<Context> {
     {
       MutexLock lock(this->mutex_);
       while (!this->unread_ && !this->end_.has_value()) {
-        if (this->MustCancel()) {
+        if (this->MustAct()) {
           lock.Unlock();
-          this->Cancel();
+          this->Act();
           lock.Lock();
         } else {
           this->WaitForChange(lock);
@@ -256,9 +279,9 @@ class WaitingMessages : public WaitingReplies<MessageStream<Request, Response>, 
   bool AwaitReading() {
     MutexLock lock(this->mutex_);
     while (!this->reading_ && !this->end_.has_value()) {
-      if (this->MustCancel()) {
+      if (this->MustAct()) {
         lock.Unlock();
-        this->Cancel();
+        this->Act();
         lock.Lock();
       } else {
         this->WaitForChange(lock);

@@ -85,6 +85,11 @@ CallFacts FactsOf(const nf_options* options, bool waits) {
   if (options == nullptr) return facts;
   if (options->caller != nullptr) facts.caller_name = options->caller;
   if (options->request_id != nullptr) facts.request_id = options->request_id;
+  if (options->interrupted != nullptr) {
+    facts.interrupted = [call = options->interrupted, context = options->context] {
+      return call(context) != 0;
+    };
+  }
   if (options->timeout_us > 0) {
     facts.deadline =
         std::chrono::system_clock::now() + std::chrono::microseconds(options->timeout_us);

@@ -19,7 +19,7 @@ extern "C" {
 #define NF_API __attribute__((visibility("default")))
 
 /* Changes when a function or a struct of this file changes incompatibly. */
-#define NF_ABI_VERSION 1
+#define NF_ABI_VERSION 2
 
 /* The status codes that this file names; nf_reply has all of google.rpc.Code. */
 enum { NF_OK = 0, NF_CANCELLED = 1, NF_FAILED_PRECONDITION = 9, NF_UNIMPLEMENTED = 12 };
@@ -48,6 +48,11 @@ typedef struct nf_options {
   int64_t timeout_us;     /* time until the deadline; 0: none */
   const char* caller;     /* the name by which the engine is shared fairly; null: none */
   const char* request_id; /* null: one is drawn */
+  /* Null; or called about every 50 ms by a thread that waits in nf_call, nf_send or nf_receive, or
+   * that runs the search in nf_call: another result than 0 cancels the call. Valid until the call
+   * or the stream has ended. */
+  int32_t (*interrupted)(void* context);
+  void* context; /* its argument */
 } nf_options;
 
 /* Returns NF_ABI_VERSION of the library. */

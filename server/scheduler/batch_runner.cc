@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -13,9 +14,16 @@
 namespace nearfield::server {
 namespace {
 
+// Lets the caller whose thread runs the pass cancel it.
+void PollCaller(const SearchTicket& ticket, TimePoint now, TimePoint* next) {
+  if (ticket.interrupted == nullptr || now < *next) return;
+  if (ticket.waiting_thread != std::this_thread::get_id()) return;
+  *next = now + SearchTicket::kInterruptPoll;
+  if (ticket.interrupted()) ticket.cancelled->store(true);
+}
+
 // Returns true if no caller waits for any part of the pass; only then is the pass cancelled.
-bool NobodyWaits(const Clock& clock, const SearchTickets& tickets) {
-  const TimePoint now = clock.Now();
+bool NobodyWaits(TimePoint now, const SearchTickets& tickets) {
   return absl::c_none_of(tickets,
                          [now](const auto& ticket) { return CheckAlive(*ticket, now).ok(); });
 }
@@ -79,9 +87,14 @@ Pass RunPass(const PassBase& base, SearchTickets tickets) {
     batch.queries.insert(batch.queries.end(), queries.begin(), queries.end());
     batch.parts.ordinals |= ticket->request.parts.ordinals;
   }
-  batch.cancelled = [&base, &pass] { return NobodyWaits(*base.clock, pass.tickets); };
   const size_t queries_count = batch.queries.size();
   pass.begin = base.clock->Now();
+  TimePoint poll_at = pass.begin + SearchTicket::kInterruptPoll;
+  batch.cancelled = [&] {
+    const TimePoint now = base.clock->Now();
+    PollCaller(*pass.tickets.front(), now, &poll_at);
+    return NobodyWaits(now, pass.tickets);
+  };
   const SearchRequest& first = pass.tickets.front()->request;
   batch.at = pass.at = first.at != nullptr ? first.at : first.collection->PinEpoch();
   pass.result = base.engine->Search(*first.collection, batch);

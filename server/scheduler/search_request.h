@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -82,6 +83,10 @@ struct SearchTicket {
   CancelFlag cancelled;
   // The thread that waits for the answer and may run the pass; usually none.
   std::thread::id waiting_thread;
+  // Polled by that thread at this interval while it runs the pass: true cancels the search. May be
+  // null.
+  static constexpr std::chrono::milliseconds kInterruptPoll{50};
+  std::function<bool()> interrupted;
   std::function<void(absl::StatusOr<SearchReply>)> done;
   // Bytes reserved for the reply; lives until `done` is called. Null: none are reserved.
   ByteAccount::Hold* reply = nullptr;

@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
 """Compares one query at a time in one process: nearfield.open with the usual libraries of Python.
 
-    python tests/bench/inprocess_search.py [--shapes 5000x384,200000x384] [--rounds 5] [--out receipt.json]
+    python tests/bench/inprocess_search.py [--overhead] [--shapes 5000x384,200000x384] [--rounds 5] [--out receipt.json]
 
 The queries of all contenders alternate within one run, so that a change of the machine's load meets
 all of them. FAISS is timed with every thread count from one to the number of cores, and the best one
 counts. Prints a table and writes a receipt. A peer that is not installed is left out, with a line
 that reports it; all of them: pip install faiss-cpu usearch hnswlib lancedb chromadb. NEARFIELD_LIBRARY
 names libnearfield.so, unless nearfield-native is installed.
+
+--overhead measures nearfield alone: what one query costs beyond the time of the engine (device_us of
+its cost), by nf_call of the C library and by the Python client in turn.
 """
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import os
 import statistics
@@ -30,6 +34,9 @@ sys.path.insert(0, str(ROOT / "scripts" / "lib"))
 import campaign  # noqa: E402
 
 import nearfield  # noqa: E402
+from nearfield import _methods as methods  # noqa: E402
+from nearfield._library import Reply  # noqa: E402
+from nearfield._local_transport import LocalTransport  # noqa: E402
 
 # Takes a query, returns the rows that were found.
 Search = Callable[[np.ndarray], Any]
@@ -155,6 +162,70 @@ def measure(rows: np.ndarray, queries: np.ndarray, rounds: int, folder: Path) ->
     return results
 
 
+# Takes a query; returns the time of the call in us, and the cost that the reply reports.
+Timed = Callable[[np.ndarray], tuple[float, Any]]
+
+
+def timed_calls(rows: np.ndarray) -> dict[str, Timed]:
+    memory = f"{max(256, rows.nbytes * 3 >> 20)}MiB"
+    client = nearfield.open(None, memory_bytes=memory, host_memory_bytes=memory, backend="cpu")
+    docs = client.create_collection("docs", rows.shape[1], metric="dot")
+    docs.upload(rows)
+    transport = client._inner._core.transport
+    assert isinstance(transport, LocalTransport)
+    library, handle = transport._library, transport._handle
+    path = methods.SEARCH.path.encode()
+
+    def by_c(query: np.ndarray) -> tuple[float, Any]:
+        request = methods.SEARCH.request(collection="docs", k=K)
+        encoded = request.queries.add().encoded
+        encoded.dtype, encoded.data = 1, query.tobytes()
+        data, reply = request.SerializeToString(), Reply()
+        begin = time.perf_counter()
+        library.nf_call(handle, path, data, len(data), None, ctypes.byref(reply))
+        elapsed = time.perf_counter() - begin
+        answer = methods.SEARCH.parse(reply.bytes())
+        library.nf_free(ctypes.byref(reply))
+        return elapsed * 1e6, answer.cost
+
+    def by_python(query: np.ndarray) -> tuple[float, Any]:
+        begin = time.perf_counter()
+        answer = docs.search(query, k=K)
+        ids, scores = answer.ids, answer.scores
+        elapsed = time.perf_counter() - begin
+        assert len(ids) == len(scores) == K
+        return elapsed * 1e6, answer.cost
+
+    return {"nf_call": by_c, "Collection.search, ids, scores": by_python}
+
+
+def measure_overhead(rows: np.ndarray, queries: np.ndarray, rounds: int) -> list[campaign.Row]:
+    calls = timed_calls(rows)
+    times: dict[str, list[tuple[float, ...]]] = {name: [] for name in calls}
+    for counted in (False, *([True] * rounds)):  # the first round warms
+        for name, call in calls.items():
+            for query in queries:
+                wall, cost = call(query)
+                if counted:
+                    times[name].append((wall, cost.device_us, cost.total_us, wall - cost.device_us))
+    results: list[campaign.Row] = []
+    for name, each in times.items():
+        row: campaign.Row = {"name": name}
+        for column, values in zip(("wall", "device", "total", "beyond"), np.array(each).T, strict=True):
+            for percent in (10, 50, 99):
+                row[f"{column}_p{percent}_us"] = round(float(np.percentile(values, percent)), 1)
+        results.append(row)
+    return results
+
+
+def overhead_line(row: campaign.Row) -> str:
+    columns = (
+        f"{column} {row[f'{column}_p10_us']:.0f} {row[f'{column}_p50_us']:.0f} {row[f'{column}_p99_us']:.0f}"
+        for column in ("wall", "device", "total", "beyond")
+    )
+    return f"  {row['name']:32} " + "  ".join(columns)
+
+
 def best_faiss(rows: list[campaign.Row]) -> list[campaign.Row]:
     """Drops the slower thread counts of FAISS."""
     faiss = [row for row in rows if row["name"].startswith("FAISS") and "p50_us" in row]
@@ -167,6 +238,7 @@ def main() -> None:
     parser.add_argument("--shapes", default="5000x384,200000x384")
     parser.add_argument("--queries", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--overhead", action="store_true")
     options = parser.parse_args()
     measured: list[campaign.Row] = []
     lines: list[str] = []
@@ -177,6 +249,12 @@ def main() -> None:
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
         queries = rng.standard_normal((options.queries, dim), dtype=np.float32)
         queries /= np.linalg.norm(queries, axis=1, keepdims=True)
+        if options.overhead:
+            found = measure_overhead(rows, queries, options.rounds)
+            measured += [{"shape": shape, **row} for row in found]
+            lines.append(f"{shape}, one query, k = {K}: microseconds, the 10th, 50th and 99th percentile")
+            lines += map(overhead_line, found)
+            continue
         with tempfile.TemporaryDirectory() as folder:
             found = measure(rows, queries, options.rounds, Path(folder))
         measured += [{"shape": shape, **row} for row in found]
@@ -186,7 +264,8 @@ def main() -> None:
                 lines.append(f"  {row['name']:28} p50 {row['p50_us']:9.0f}  p99 {row['p99_us']:9.0f}  {row['recall']:.4f}")
     facts = {"commit": campaign.commit_of(options.commit), **campaign.machine()}
     table = "\n".join(lines)
-    campaign.finish(options, options.out or campaign.RECEIPTS / "inprocess_search.json", facts, measured, lines, table)
+    name = "inprocess_overhead.json" if options.overhead else "inprocess_search.json"
+    campaign.finish(options, options.out or campaign.RECEIPTS / name, facts, measured, lines, table)
 
 
 if __name__ == "__main__":

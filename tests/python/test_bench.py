@@ -1,4 +1,5 @@
-"""The benchmark of agents in its tiny mode: its receipt, and the paths of its agents against numpy."""
+"""The benchmarks of the Python client in their tiny modes: receipts, and the paths of the agents
+against numpy."""
 
 from __future__ import annotations
 
@@ -50,3 +51,19 @@ def test_the_agents_take_the_paths_of_numpy(request, tmp_path):
         assert all(row[f"{part}_p99_us"] >= row[f"{part}_p50_us"] for part in agent_loop.PARTS)
         assert abs(sum(parts) - row["hop_mean_us"]) < 1  # each part is rounded to 0.1 us
         assert row["step_mean_us"] >= row["hops"] * row["hop_mean_us"] - 1
+
+
+def test_the_overhead_in_the_process_is_the_wall_time_without_the_engines(tmp_path):
+    receipt = tmp_path / "receipt.json"
+    done = subprocess.run(
+        [sys.executable, ROOT / "tests/bench/inprocess_search.py", "--overhead", "--shapes", "300x8", "--queries", "7",
+         "--rounds", "1", "--out", receipt], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = json.loads(receipt.read_text())["rows"]
+    assert [row["name"].split(",")[0] for row in rows] == ["nf_call", "Collection.search"]
+    for row in rows:
+        assert row["name"] in done.stdout and row["shape"] == "300x8"
+        for percent in (10, 50, 99):
+            wall, total, device = (row[f"{column}_p{percent}_us"] for column in ("wall", "total", "device"))
+            assert wall > total >= device >= 0
+            assert wall >= row[f"beyond_p{percent}_us"] > 0

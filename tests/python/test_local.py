@@ -83,7 +83,7 @@ def outcome(client: nearfield.Client, method: methods.Method, *requests: Any) ->
             while (reply := run(stream.read())) is not None:
                 found.append(without_times(reply))
         else:
-            found.append(without_times(run(transport.unary(method, requests[0], 60, ()))[0]))
+            found.append(without_times(run(transport.unary(method, method.serialize(requests[0]), 60, ()))[0]))
     except grpc.RpcError as error:
         details = dict(error.trailing_metadata() or ()).get("grpc-status-details-bin", b"")
         failed = from_rpc_error(error)
@@ -310,6 +310,41 @@ def test_a_killed_process_loses_no_acknowledged_row(tmp_path, draw):
         # The commit in progress is there as a whole, or not at all.
         assert rows in (50 * (acknowledged + 1), 50 * (acknowledged + 2))
         assert len(docs.fetch(range(rows)).missing) == 0
+
+
+INTERRUPTED = """
+import sys, threading, nearfield, numpy as np
+client = nearfield.open(None, memory_bytes="64MiB", host_memory_bytes="64MiB", backend="cpu", threads=1)
+docs = client.create_collection("docs", 64, metric="dot")
+rows = np.random.default_rng(1).standard_normal((20_000, 64), dtype=np.float32)
+docs.upload(rows)
+calls = {
+    "wait": lambda: docs.count(min_epoch=1 << 40, timeout=float("inf")),
+    "stream": lambda: list(docs.search_all(rows[0], min_epoch=1 << 40)),
+    "pass": lambda: [docs.search(np.tile(rows[:64], (64, 1)), k=10) for _ in range(10**6)],
+    "upload": lambda: [docs.upload(rows, ids=range(len(rows)), mode="upsert") for _ in range(10**6)],
+}
+def begun():
+    # The main thread is in its call once another thread gets the interpreter's lock for a while.
+    print("begun", flush=True)
+try:
+    threading.Thread(target=begun).start()
+    calls[sys.argv[1]]()
+except KeyboardInterrupt:
+    assert docs.count().rows_count == len(rows)  # the client is usable
+    client.close()
+    print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.parametrize("call", ["wait", "stream", "pass", "upload"])
+def test_ctrl_c_ends_a_call(call):
+    process = subprocess.Popen([sys.executable, "-c", INTERRUPTED, call], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGINT)
+    # The calls would never end.
+    assert process.communicate(timeout=60)[0] == "interrupted\n"
+    assert process.returncode == 0
 
 
 def test_a_forked_process_is_refused(tmp_path):

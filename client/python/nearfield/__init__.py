@@ -15,7 +15,7 @@ The result contract, limits and status codes are defined in proto/nearfield/v1 o
 from importlib.metadata import version as _version
 
 from nearfield._attributes import Attribute
-from nearfield._client import AsyncClient, Client, connect, open
+from nearfield._client import AsyncClient, Client, connect, open, open_async
 from nearfield._collection import AsyncCollection, Collection
 from nearfield._cost import Cost
 from nearfield._digest import result_digest
@@ -114,5 +114,6 @@ __all__ = [
     "Verified",
     "connect",
     "open",
+    "open_async",
     "result_digest",
 ]

@@ -53,7 +53,8 @@ class AsyncTransport:
             make = getattr(self._channel, kind)
             call = make(
                 method.path,
-                request_serializer=method.serialize,
+                # Requests of unary calls are bytes.
+                request_serializer=None if kind == "unary_unary" else method.serialize,
                 response_deserializer=method.parse,
             )
             self._calls[method.path] = call
@@ -61,12 +62,12 @@ class AsyncTransport:
 
     async def unary(
         self,
-        method: Method[Request, Response],
-        request: Request,
+        method: Method[Any, Response],
+        data: bytes,
         timeout: float | None,
         metadata: Metadata,
     ) -> tuple[Response, str | None]:
-        call = self._multi("unary_unary", method)(request, timeout=timeout, metadata=metadata)
+        call = self._multi("unary_unary", method)(data, timeout=timeout, metadata=metadata)
         reply = await call
         return reply, request_id_in(await call.trailing_metadata())
 

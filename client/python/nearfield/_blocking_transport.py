@@ -42,7 +42,8 @@ class BlockingTransport:
             make = getattr(self._channel, kind)
             call = make(
                 method.path,
-                request_serializer=method.serialize,
+                # Requests of unary calls are bytes.
+                request_serializer=None if kind == "unary_unary" else method.serialize,
                 response_deserializer=method.parse,
             )
             self._calls[method.path] = call
@@ -50,13 +51,13 @@ class BlockingTransport:
 
     async def unary(
         self,
-        method: Method[Request, Response],
-        request: Request,
+        method: Method[Any, Response],
+        data: bytes,
         timeout: float | None,
         metadata: Metadata,
     ) -> tuple[Response, str | None]:
         reply, call = self._multi("unary_unary", method).with_call(
-            request, timeout=timeout, metadata=metadata
+            data, timeout=timeout, metadata=metadata
         )
         return reply, request_id_in(call.trailing_metadata())
 

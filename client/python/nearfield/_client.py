@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from nearfield import _methods as methods
+from nearfield._async_local_transport import AsyncLocalTransport
 from nearfield._async_transport import AsyncTransport
 from nearfield._attributes import AttributesLike, declare
 from nearfield._blocking import blocking, blocking_as
@@ -264,14 +266,35 @@ def open(
     return _client_over(LocalTransport(folder, settings, _clock), options)
 
 
-def _client_over(transport: Transport, options: Options) -> Client:
-    return Client(
-        AsyncClient(
-            timeout=options.timeout,
-            caller=options.caller,
-            retry=options.retry,
-            read_your_writes=options.read_your_writes,
-            _transport=transport,
-            _identity=Identity(metadata=options.metadata),
-        )
+async def open_async(
+    folder: str | Path | None,
+    *,
+    timeout: float = 30.0,
+    caller: str = "",
+    retry: RetryPolicy | None = None,
+    read_your_writes: bool = True,
+    _clock: Clock | None = None,
+    **settings: Any,
+) -> AsyncClient:
+    """As open(), for asyncio: opens the directory and makes the calls on threads, at most 32 calls
+    at the same time, so that the event loop never waits. Cancelling a task cancels its call.
+
+    async with await nearfield.open_async("folder") as client: ..."""
+    options = Options(timeout, caller, retry or RetryPolicy(), read_your_writes)
+    inner = await asyncio.to_thread(LocalTransport, folder, settings)
+    return _async_client_over(AsyncLocalTransport(inner, _clock), options)
+
+
+def _async_client_over(transport: Transport, options: Options) -> AsyncClient:
+    return AsyncClient(
+        timeout=options.timeout,
+        caller=options.caller,
+        retry=options.retry,
+        read_your_writes=options.read_your_writes,
+        _transport=transport,
+        _identity=Identity(metadata=options.metadata),
     )
+
+
+def _client_over(transport: Transport, options: Options) -> Client:
+    return Client(_async_client_over(transport, options))

@@ -94,13 +94,13 @@ class Core:
         self, method: Method[Request, Response], request: Request, deadline: float | None
     ) -> tuple[Response, str | None]:
         """Makes a call with retries; returns the reply and the server's id of it."""
-        await self._check_size(request, deadline)
+        data = method.serialize(request)
+        if len(data) > UNCHECKED_REQUEST_BYTES:
+            await self._check_size(len(data), deadline)
         retries = Retries(self.options.retry, self.transport.clock, deadline)
         while True:
             try:
-                return await self.transport.unary(
-                    method, request, retries.time_left(), self.metadata
-                )
+                return await self.transport.unary(method, data, retries.time_left(), self.metadata)
             except grpc.RpcError as raised:
                 error = from_rpc_error(raised)
             wait = retries.wait_after(error) if method.repeatable else None
@@ -139,8 +139,7 @@ class Core:
             return False
         if request.HasField("min_epoch") or request.HasField("incarnation"):
             return False
-        # A cursor reads its own epoch.
-        if "cursor" in request.DESCRIPTOR.fields_by_name and request.HasField("cursor"):
+        if getattr(request, "cursor", b""):  # which reads its own epoch
             return False
         request.incarnation, request.min_epoch = written
         return True
@@ -213,11 +212,8 @@ class Core:
                 self._limits = known
         return known
 
-    async def _check_size(self, request: Any, deadline: float | None) -> None:
+    async def _check_size(self, size: int, deadline: float | None) -> None:
         """Refuses a request that exceeds the server's limit, with a better message than gRPC's."""
-        size = request.ByteSize()
-        if size <= UNCHECKED_REQUEST_BYTES:
-            return
         limits = await self.limits(deadline)
         if size > limits.request_bytes_max:
             raise InvalidArgument(

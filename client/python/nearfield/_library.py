@@ -9,7 +9,7 @@ import ctypes
 import functools
 import importlib
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ import grpc
 
 from nearfield._errors import DETAILS_KEY, REQUEST_ID_KEY, RETRY_AFTER_KEY
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 LIBRARY_VARIABLE = "NEARFIELD_LIBRARY"
 _CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
 
@@ -85,6 +85,10 @@ class Reply(ctypes.Structure):
         return LibraryError(code, message, self.metadata())
 
 
+# nf_options.interrupted. Python takes the interpreter's lock for the call.
+Interrupted = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+
+
 class CallOptions(ctypes.Structure):
     """nf_options."""
 
@@ -92,7 +96,43 @@ class CallOptions(ctypes.Structure):
         ("timeout_us", ctypes.c_int64),
         ("caller", ctypes.c_char_p),
         ("request_id", ctypes.c_char_p),
+        ("interrupted", Interrupted),
+        ("context", ctypes.c_void_p),
     ]
+
+
+class Signals:
+    """Runs Python's signal handlers while the main thread is in the library, which cancels the
+    call if a handler raises: Ctrl-C. Used by one thread at a time; on others it does nothing."""
+
+    def __init__(self) -> None:
+        self._raised: BaseException | None = None
+        self.in_handler = False
+        polls = self._polls()
+        next(polls)
+        self.interrupted = Interrupted(polls.send)
+
+    def _polls(self) -> Generator[int, Any, None]:
+        # A generator, because Python runs handlers also at the begin of a function, before its
+        # `try`. A generator continues inside of it.
+        stop = 0
+        while True:
+            try:
+                while True:
+                    yield stop
+                    stop, self.in_handler = 0, True
+                    ctypes.pythonapi.PyErr_CheckSignals()
+                    self.in_handler = False
+            except GeneratorExit:
+                return
+            except BaseException as error:
+                self._raised, stop, self.in_handler = error, 1, False
+
+    def check(self) -> None:
+        """Raises what a handler has raised. Call it when the library has returned."""
+        if self._raised is not None:
+            raised, self._raised = self._raised, None
+            raise raised
 
 
 def _find() -> str:

@@ -11,15 +11,23 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from nearfield._blocking_transport import BlockingReadStream
-from nearfield._duplex import BlockingDuplex
+from nearfield._duplex import BlockingDuplex, OpenCall
 from nearfield._errors import from_rpc_error
-from nearfield._library import CallOptions, Reply, freed, load
+from nearfield._library import CallOptions, Interrupted, Reply, Signals, freed, load
 from nearfield._methods import Method, Request, Response
 from nearfield._native_device import DeviceLibrary
 from nearfield._retry import BlockingClock, Clock
 from nearfield._transport import Metadata
 
 T = TypeVar("T")
+_MAIN_THREAD = threading.main_thread().ident
+_SIGNALS = Signals()
+NEVER = Interrupted()  # null
+
+
+def on_main_thread() -> bool:
+    """Returns True on the thread that runs the signal handlers of Python."""
+    return threading.get_ident() == _MAIN_THREAD
 
 
 def settings_text(folder: str | Path | None, settings: Mapping[str, Any]) -> str:
@@ -36,8 +44,11 @@ def settings_text(folder: str | Path | None, settings: Mapping[str, Any]) -> str
 class LocalCall:
     """A call with a stream of messages, with the methods of a call of gRPC."""
 
-    def __init__(self, library: Any, stream: int, parse: Callable[[bytes], Any]) -> None:
+    def __init__(
+        self, library: Any, stream: int, parse: Callable[[bytes], Any], signals: Signals | None
+    ) -> None:
         self._library = library
+        self._signals = signals
         self._stream = stream
         self._parse = parse
         self._metadata: Metadata = ()
@@ -67,6 +78,8 @@ class LocalCall:
         reply = Reply()
         received = self._library.nf_receive(self._stream, ctypes.byref(reply))
         with freed(self._library, reply):
+            if self._signals is not None:
+                self._signals.check()
             if received:
                 return self._parse(reply.bytes())
             self._metadata = reply.metadata()
@@ -114,16 +127,14 @@ class LocalTransport:
         self._handle = handle.value
         # Also at the exit of the interpreter, before the library is gone.
         self._close = weakref.finalize(self, self._library.nf_close, self._handle)
-        self._paths: dict[str, bytes] = {}
 
     def device(self) -> tuple[DeviceLibrary, int]:
         """Returns the functions for searches on the device, and the open directory."""
         return DeviceLibrary(self._library), self._handle
 
-    def _options(self, timeout: float | None, metadata: Metadata) -> CallOptions:
-        options = CallOptions()
-        if timeout is not None:
-            options.timeout_us = max(1, int(timeout * 1e6))
+    def options(self, timeout: float | None, metadata: Metadata, interrupted: Any) -> CallOptions:
+        timeout_us = 0 if timeout is None else max(1, int(timeout * 1e6))
+        options = CallOptions(timeout_us, None, None, interrupted)
         for key, value in metadata:
             if key == "nearfield-caller":
                 options.caller = value.encode()
@@ -131,19 +142,30 @@ class LocalTransport:
 
     async def unary(
         self,
-        method: Method[Request, Response],
-        request: Request,
+        method: Method[Any, Response],
+        data: bytes,
         timeout: float | None,
         metadata: Metadata,
     ) -> tuple[Response, str | None]:
-        data = method.serialize(request)
+        if not on_main_thread() or _SIGNALS.in_handler:
+            return self.call(method, data, self.options(timeout, metadata, NEVER))
+        try:
+            options = self.options(timeout, metadata, _SIGNALS.interrupted)
+            return self.call(method, data, options)
+        finally:
+            _SIGNALS.check()
+
+    def call(
+        self, method: Method[Any, Response], data: bytes, options: CallOptions
+    ) -> tuple[Response, str | None]:
+        """Makes a unary call. Blocks."""
         reply = Reply()
         code = self._library.nf_call(
             self._handle,
             method.path.encode(),
             data,
             len(data),
-            ctypes.byref(self._options(timeout, metadata)),
+            ctypes.byref(options),
             ctypes.byref(reply),
         )
         try:
@@ -153,27 +175,31 @@ class LocalTransport:
         finally:
             self._library.nf_free(ctypes.byref(reply))
 
-    def _begin(
+    def begin(
         self,
         method: Method[Any, Any],
         data: bytes | None,
         timeout: float | None,
         metadata: Metadata,
+        signals: Signals | None = None,
     ) -> LocalCall:
+        """Begins a call with a stream of messages. signals: for one whose replies are awaited by
+        the thread that may be the main one."""
+        interrupted = NEVER if signals is None else signals.interrupted
         stream, reply = ctypes.c_uint64(), Reply()
         code = self._library.nf_begin(
             self._handle,
             method.path.encode(),
             data,
             len(data or b""),
-            ctypes.byref(self._options(timeout, metadata)),
+            ctypes.byref(self.options(timeout, metadata, interrupted)),
             ctypes.byref(stream),
             ctypes.byref(reply),
         )
         with freed(self._library, reply):
             if code:
                 raise reply.error()
-        return LocalCall(self._library, stream.value, method.parse)
+        return LocalCall(self._library, stream.value, method.parse, signals)
 
     def stream(
         self,
@@ -183,20 +209,29 @@ class LocalTransport:
         metadata: Metadata,
     ) -> BlockingReadStream[Response]:
         data = method.serialize(request)
-        return BlockingReadStream(self._begin(method, data, timeout, metadata))
+        return BlockingReadStream(self.begin(method, data, timeout, metadata, Signals()))
 
     def duplex(
         self, method: Method[Request, Response], timeout: float | None, metadata: Metadata
     ) -> BlockingDuplex[Request, Response]:
-        def open_call(messages: Iterator[Request]) -> LocalCall:
-            call = self._begin(method, None, timeout, metadata)
+        return BlockingDuplex(self.open_duplex(method, timeout, metadata))
+
+    def open_duplex(
+        self, method: Method[Any, Any], timeout: float | None, metadata: Metadata
+    ) -> OpenCall:
+        def open_call(messages: Iterator[Any]) -> LocalCall:
+            call = self.begin(method, None, timeout, metadata)
             call.send_all(messages, method.serialize)
             return call
 
-        return BlockingDuplex(open_call)
+        return open_call
 
     async def compute(self, function: Callable[[], T]) -> T:
         return function()
 
-    async def close(self) -> None:
+    def close_now(self) -> None:
+        """Cancels the calls in flight and closes the directory. Blocks."""
         self._close()
+
+    async def close(self) -> None:
+        self.close_now()

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from nearfield._attributes import Attribute
 from nearfield._columns import ReadColumn
 from nearfield._cost import Cost, read_cost
+from nearfield._lazy import from_message, lazy
 from nearfield._proto import common_pb2 as common
-from nearfield._proto import retrieval_pb2 as retrieval
-from nearfield._values import Id, Ids, decode, read_ids
+from nearfield._values import Id, Ids, decode, ids_count, read_ids
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,6 +73,22 @@ class Rows:
         return table_of(self)
 
 
+@lazy(
+    ids=lambda message, _: read_ids(message.ids),
+    payloads=lambda message, _: list(message.payloads),
+    vectors=lambda message, _: (
+        decode(message.vectors, ids_count(message.ids)) if message.HasField("vectors") else None
+    ),
+    columns=lambda message, declared: read_columns(
+        message.attributes, ids_count(message.ids), declared
+    ),
+    scores=lambda message, _: np.array(message.scores[:], np.float32),
+    matched_rows=lambda message, _: (
+        message.matched_rows if message.HasField("matched_rows") else None
+    ),
+    next_cursor=lambda message, _: message.next_cursor or None,
+    cut=lambda message, _: message.cut,
+)
 @dataclass(frozen=True)
 class Hits(Rows):
     """The answer to one query: rows by descending score, equal scores by id.
@@ -107,6 +123,15 @@ class Hits(Rows):
         return table_of(self, scores=self.scores)
 
 
+@lazy(
+    queries=lambda message, declared: tuple(
+        from_message(Hits, each, declared) for each in message.results
+    ),
+    epoch=lambda message, _: message.epoch,
+    incarnation=lambda message, _: message.incarnation,
+    cost=lambda message, _: read_cost(message.cost),
+    digest=lambda message, _: message.result_digest or None,
+)
 @dataclass(frozen=True)
 class SearchResult:
     """The answer to a search: of one epoch, to one or several queries.
@@ -291,33 +316,3 @@ def _guess(column: common.AttributeColumn) -> Attribute:
         if getattr(column.values, f"{attribute_type}_values"):
             return Attribute(column.attribute, attribute_type, bool(column.list_sizes))
     return Attribute(column.attribute, "timestamp", bool(column.list_sizes))
-
-
-def read_hits(message: retrieval.QueryResult, declared: Mapping[str, Attribute]) -> Hits:
-    ids = read_ids(message.ids)
-    has_vectors = message.HasField("vectors")
-    return Hits(
-        ids,
-        list(message.payloads),
-        decode(message.vectors, len(ids)) if has_vectors else None,
-        read_columns(message.attributes, len(ids), declared),
-        np.array(message.scores, np.float32),
-        message.matched_rows if message.HasField("matched_rows") else None,
-        message.next_cursor or None,
-        message.cut,
-    )
-
-
-def read_search(
-    message: retrieval.SearchResponse,
-    request_id: str | None,
-    declared: Mapping[str, Attribute],
-) -> SearchResult:
-    return SearchResult(
-        tuple(read_hits(each, declared) for each in message.results),
-        message.epoch,
-        message.incarnation,
-        read_cost(message.cost),
-        message.result_digest or None,
-        request_id,
-    )

@@ -12,15 +12,17 @@ from nearfield._attributes import Attribute
 from nearfield._digest import result_digest
 from nearfield._errors import DataLoss, Internal
 from nearfield._filter import Filter, FilterLike, set_filter
+from nearfield._lazy import from_message
 from nearfield._proto import common_pb2 as common
 from nearfield._proto import retrieval_pb2 as retrieval
-from nearfield._results import SearchResult, read_search
+from nearfield._results import SearchResult
 from nearfield._values import (
     Id,
     IdsLike,
     enum_value,
     id_message,
-    query_messages,
+    ids_count,
+    query_bytes,
     to_ids,
 )
 
@@ -61,10 +63,20 @@ class SearchOptions(TypedDict, total=False):
 
 
 OPTION_NAMES = frozenset(SearchOptions.__annotations__)
+# Options that are fields of the request, and flags with the names of their fields.
+_PLAIN = frozenset({"k", "score_threshold", "cursor", "min_epoch", "incarnation"})
+_FLAGS = {
+    "payload": "with_payload",
+    "vectors": "with_vectors",
+    "with_cursor": "with_cursor",
+    "with_digest": "with_digest",
+    "verify": "verify",
+}
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    for name in options.keys() - OPTION_NAMES:
+    if not OPTION_NAMES.issuperset(options):
+        name = min(options.keys() - OPTION_NAMES)
         raise TypeError(
             f"{name}: no option of a search; they are {', '.join(sorted(OPTION_NAMES))}"
         )
@@ -82,57 +94,57 @@ def attribute_names(attributes: Sequence[str] | None) -> list[str]:
     return list(attributes or ())
 
 
-def queries_of(
+def add_queries(
+    queries: Any,
     vector: ArrayLike | None,
     id: Id | None = None,
     ids: IdsLike | None = None,
-) -> list[retrieval.Query]:
-    """Returns the queries of a vector [D], of vectors [B, D], of one stored id or of several.
-    Raises TypeError if not exactly one of them is given."""
+) -> int:
+    """Adds the queries of a vector [D], of vectors [B, D], of one stored id or of several to the
+    field of a request; returns their number. Raises TypeError if not exactly one of them is
+    given."""
     if (vector is not None) + (id is not None) + (ids is not None) != 1:
         raise TypeError("give one of: a vector or vectors, id=, ids=")
-    if id is not None:
-        return [retrieval.Query(row_id=id_message(id))]
-    if ids is not None:
-        found = to_ids(ids)
-        values = found if isinstance(found, list) else found.tolist()
-        return [retrieval.Query(row_id=id_message(each)) for each in values]
-    return [
-        retrieval.Query(encoded=common.VectorBlock(dtype=common.DATA_TYPE_FLOAT32, data=data))
-        for data in query_messages(vector)  # type: ignore[arg-type]
-    ]
+    if vector is not None:
+        found = query_bytes(vector)
+        for data in found:
+            encoded = queries.add().encoded
+            encoded.dtype = common.DATA_TYPE_FLOAT32
+            encoded.data = data
+        return len(found)
+    values = [id] if id is not None else to_ids(ids)
+    for value in values:
+        queries.add().row_id.CopyFrom(id_message(value))
+    return len(values)
 
 
-def stream_queries(item: Any) -> list[retrieval.Query]:
-    """Returns the queries of one item of a stream: a vector, vectors, or a stored id."""
+def add_stream_queries(queries: Any, item: Any) -> int:
+    """As add_queries, for one item of a stream: a vector, vectors, or a stored id."""
     if isinstance(item, (str, int, np.integer)):
-        return queries_of(None, id=item if isinstance(item, str) else int(item))
-    return queries_of(item)
+        return add_queries(queries, None, id=item if isinstance(item, str) else int(item))
+    return add_queries(queries, item)
 
 
-def search_request(
-    collection: str,
-    queries: Sequence[retrieval.Query],
-    options: SearchOptions,
-    declared: Mapping[str, Attribute],
-) -> retrieval.SearchRequest:
-    request = retrieval.SearchRequest(collection=collection, queries=queries)
-    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    for name in ("k", "score_threshold", "cursor", "min_epoch", "incarnation"):
-        if name in given:
-            setattr(request, name, given[name])
-    for name in ("with_cursor", "with_digest", "verify"):
-        if given.get(name):
-            setattr(request, name, True)
-    request.with_payload = bool(given.get("payload"))
-    request.with_vectors = bool(given.get("vectors"))
-    request.attributes.extend(attribute_names(given.get("attributes")))
-    if "priority" in given:
-        request.priority = enum_value(
-            "SEARCH_PRIORITY_", retrieval.SearchPriority, given["priority"], "priority"
-        )
-    set_filter(request, given.get("filter"), declared)
-    return request
+def set_options(
+    request: retrieval.SearchRequest, options: SearchOptions, declared: Mapping[str, Attribute]
+) -> None:
+    """Sets the options of a request that has none yet."""
+    for name, value in options.items():
+        if value is None or name == "timeout":
+            continue
+        if name in _PLAIN:
+            setattr(request, name, value)
+        elif name in _FLAGS:
+            if value:
+                setattr(request, _FLAGS[name], True)
+        elif name == "attributes":
+            request.attributes.extend(attribute_names(value))  # type: ignore[arg-type]
+        elif name == "priority":
+            request.priority = enum_value(
+                "SEARCH_PRIORITY_", retrieval.SearchPriority, str(value), "priority"
+            )
+        else:
+            set_filter(request, value, declared)  # type: ignore[arg-type]
 
 
 def read_answer(
@@ -142,19 +154,19 @@ def read_answer(
     declared: Mapping[str, Attribute],
 ) -> SearchResult:
     """Reads and checks a reply. Raises DataLoss if the digest of the answer is another."""
-    answer = read_search(message, request_id, declared)
-    if len(answer.queries) != queries_count:
+    results = message.results
+    if len(results) != queries_count:
         raise Internal(
-            f"malformed reply: {len(answer.queries)} results for {queries_count} queries",
+            f"malformed reply: {len(results)} results for {queries_count} queries",
             request_id=request_id,
         )
-    for hits in answer.queries:
-        if len(hits.scores) != len(hits):
-            raise Internal(
-                f"malformed reply: {len(hits.scores)} scores for {len(hits)} ids",
-                request_id=request_id,
-            )
-    if answer.digest is not None and answer.digest != result_digest(answer.queries):
+    for i in range(queries_count):  # faster than an iterator of protobuf
+        each = results[i]
+        scores, ids = len(each.scores), ids_count(each.ids)
+        if scores != ids:
+            raise Internal(f"malformed reply: {scores} scores for {ids} ids", request_id=request_id)
+    answer = from_message(SearchResult, message, declared, request_id=request_id)
+    if message.result_digest and message.result_digest != result_digest(answer.queries):
         raise DataLoss(
             "the digest of the answer is not the one that the server sent", request_id=request_id
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -15,18 +15,20 @@ from nearfield._attributes import Attribute
 from nearfield._errors import Internal, from_rpc_error
 from nearfield._filter import FilterLike
 from nearfield._handle import Handle
+from nearfield._lazy import from_message
 from nearfield._pages import search_pages
 from nearfield._proto import admin_pb2 as admin
 from nearfield._proto import retrieval_pb2 as retrieval
-from nearfield._results import SearchResult, Verified, read_hits
+from nearfield._records import CollectionInfo
+from nearfield._results import Hits, SearchResult, Verified
 from nearfield._search import (
     SearchOptions,
+    add_queries,
+    add_stream_queries,
     check_options,
     needs_declaration,
-    queries_of,
     read_answer,
-    search_request,
-    stream_queries,
+    set_options,
 )
 from nearfield._values import Id, IdsLike, id_list
 
@@ -56,10 +58,11 @@ class SearchCalls(Handle):
         The other options are those of SearchOptions."""
         check_options(options)
         deadline = self._core.deadline(options.get("timeout"))
-        queries = queries_of(vector, id, ids)
-        request, declared = await self._search_request(queries, options, deadline)
+        request = retrieval.SearchRequest(collection=self.name)
+        count = add_queries(request.queries, vector, id, ids)
+        declared = await self._set_options(request, options, deadline)
         reply, request_id = await self._core.read(methods.SEARCH, self.name, request, deadline)
-        return read_answer(reply, request_id, len(queries), declared)
+        return read_answer(reply, request_id, count, declared)
 
     async def explain(
         self,
@@ -85,7 +88,8 @@ class SearchCalls(Handle):
         none. Not retried: answers that were yielded stay valid."""
         check_options(options)
         deadline = self._core.deadline(options.get("timeout"), math.inf)
-        template, declared = await self._search_request([], options, deadline)
+        template = retrieval.SearchRequest(collection=self.name)
+        declared = await self._set_options(template, options, deadline)
         if self._core.pin(self.name, retrieval.CountRequest()):
             # Requests of a stream cannot be repeated, so a unary call first finds out whether the
             # name still belongs to the collection that this client has written to.
@@ -109,8 +113,7 @@ class SearchCalls(Handle):
             async for item in _each(queries):
                 request = retrieval.SearchRequest()
                 request.CopyFrom(template)
-                request.queries.extend(stream_queries(item))
-                unanswered.append(len(request.queries))
+                unanswered.append(add_stream_queries(request.queries, item))
                 if not await duplex.write(request):
                     break  # the reason is the status of the stream, after the answers
                 if len(unanswered) >= STREAM_WINDOW:
@@ -139,8 +142,10 @@ class SearchCalls(Handle):
         k            rows per page. A timeout is of all pages; without one there is none."""
         check_options(options)
         deadline = self._core.deadline(options.get("timeout"), math.inf)
-        search, declared = await self._search_request(queries_of(vector, id), options, deadline)
-        request = retrieval.SearchAllRequest(search=search, results_max=results_max)
+        request = retrieval.SearchAllRequest(results_max=results_max)
+        request.search.collection = self.name
+        add_queries(request.search.queries, vector, id)
+        declared = await self._set_options(request.search, options, deadline)
         async for page in search_pages(self._core, request, declared, deadline):
             yield page
 
@@ -162,11 +167,15 @@ class SearchCalls(Handle):
         k, filter, score_threshold  as in the search; k is by default that of the claim
         skip   rows that rank before the claim: for a page, those of the earlier pages"""
         deadline = self._core.deadline(timeout)
-        queries = queries_of(vector, id)
-        if len(queries) != 1:
-            raise ValueError(f"vector: {len(queries)} queries; one is checked at a time")
+        search = retrieval.SearchRequest()
+        count = add_queries(search.queries, vector, id)
+        if count != 1:
+            raise ValueError(f"vector: {count} queries; one is checked at a time")
         request = admin.VerifyRequest(
-            collection=self.name, query=queries[0], score_threshold=score_threshold, skip=skip
+            collection=self.name,
+            query=search.queries[0],
+            score_threshold=score_threshold,
+            skip=skip,
         )
         if claim is not None:
             request.epoch, request.incarnation = claim.epoch, claim.incarnation
@@ -184,27 +193,28 @@ class SearchCalls(Handle):
             reply.rows_checked,
             None if reply.equal else reply.first_difference,
             reply.explanation,
-            read_hits(reply.expected, {}),
+            from_message(Hits, reply.expected, {}),
             reply.oracle_us,
         )
 
-    async def _search_request(
+    async def _set_options(
         self,
-        queries: Sequence[retrieval.Query],
+        request: retrieval.SearchRequest,
         options: SearchOptions,
         deadline: float | None,
-    ) -> tuple[retrieval.SearchRequest, Mapping[str, Attribute]]:
-        """Returns the request, and the declaration that reading its reply needs."""
+    ) -> Mapping[str, Attribute]:
+        """Sets the options; returns the declaration that reading the reply needs."""
         if not needs_declaration(options):
-            return search_request(self.name, queries, options, {}), {}
-        return await self._core.with_info(
-            self.name,
-            deadline,
-            lambda info: (
-                search_request(self.name, queries, options, info.declared),
-                info.declared,
-            ),
-        )
+            set_options(request, options, {})
+            return {}
+
+        def declare(info: CollectionInfo) -> Mapping[str, Attribute]:
+            chosen = retrieval.SearchRequest()  # options that fail are not in the request
+            set_options(chosen, options, info.declared)
+            request.MergeFrom(chosen)
+            return info.declared
+
+        return await self._core.with_info(self.name, deadline, declare)
 
 
 async def _each(items: Iterable[Any] | AsyncIterable[Any]) -> AsyncGenerator[Any, None]:

@@ -80,12 +80,13 @@ class Transport(Protocol):
 
     async def unary(
         self,
-        method: Method[Request, Response],
-        request: Request,
+        method: Method[Any, Response],
+        data: bytes,
         timeout: float | None,
         metadata: Metadata,
     ) -> tuple[Response, str | None]:
-        """Makes one call; returns the reply and the server's id of it. Raises grpc.RpcError."""
+        """Makes one call with a serialized request; returns the reply and the server's id of it.
+        Raises grpc.RpcError."""
 
     def stream(
         self,

@@ -93,7 +93,11 @@ def read_ids(message: common.IdList) -> Ids:
     return np.fromiter(message.numbers, dtype=np.uint64, count=len(message.numbers))
 
 
-def query_messages(vectors: ArrayLike) -> list[bytes]:
+def ids_count(message: common.IdList) -> int:
+    return len(message.texts) or len(message.numbers)
+
+
+def query_bytes(vectors: ArrayLike) -> list[bytes]:
     """Returns the fp32 bytes of each query. vectors: [D] or [B, D]; rounded once to fp32."""
     array = np.asarray(vectors)
     if array.dtype.kind not in "fiu" or array.ndim not in (1, 2) or array.size == 0:
@@ -101,7 +105,9 @@ def query_messages(vectors: ArrayLike) -> list[bytes]:
             f"vector: {array.dtype} of shape {list(array.shape)}; numbers of shape [dim], or"
             " [queries, dim]"
         )
-    return [row.tobytes() for row in np.atleast_2d(array).astype("<f4", copy=False)]
+    if array.dtype != WIRE["float32"]:
+        array = array.astype(WIRE["float32"])
+    return [array.tobytes()] if array.ndim == 1 else [row.tobytes() for row in array]
 
 
 def encode(vectors: NDArray[Any], dtype: str) -> NDArray[Any]:
