@@ -33,6 +33,7 @@ const char* ReasonOf(int status) {
     case 405: return "Method Not Allowed";
     case 429: return "Too Many Requests";
     case 503: return "Service Unavailable";
+    case 504: return "Gateway Timeout";
     default: return "Error";
   }
 }

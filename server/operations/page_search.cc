@@ -37,6 +37,7 @@ int HttpStatusOf(absl::StatusCode code) {
     case absl::StatusCode::kNotFound: return 404;
     case absl::StatusCode::kResourceExhausted: return 429;
     case absl::StatusCode::kUnavailable: return 503;
+    case absl::StatusCode::kDeadlineExceeded: return 504;
     default: return 500;
   }
 }

@@ -82,9 +82,9 @@ function drawPath(metrics, history) {
     begin += width;
   }
   const slower = count(metrics.sum('nearfield_escalations_total'));
-  const escalated = `${slower} escalated since the start`;
+  const escalated = `${slower} escalated`;
   write($('path-note'),
-    batchMean === null ? escalated : `${batchMean.toFixed(1)} queries per pass · ${escalated}`);
+    batchMean === null ? escalated : `${escalated} · ${batchMean.toFixed(1)} queries per pass`);
 }
 
 function drawAudit(metrics) {
@@ -97,10 +97,9 @@ function drawAudit(metrics) {
   $('audit-tile').classList.toggle('is-wrong', wrong > 0 || damaged > 0);
   if (wrong === undefined) return;
   const scored = count(metrics.get('nearfield_audit_rows_total'));
-  write($('audit-note'),
-    `${answers('dropped')} dropped, ${answers('failed')} failed · ${scored} rows scored`);
+  write($('audit-note'), `${scored} rows scored · ${answers('dropped')} dropped`);
   const scrubbed = count(metrics.get('nearfield_scrub_rows_total'));
-  write($('scrub-note'), `scrubbed ${scrubbed} rows, wrong ${count(damaged)}`);
+  write($('scrub-note'), `scrub: ${scrubbed} rows, wrong ${count(damaged)}`);
 }
 
 // ---- Collections
@@ -168,6 +167,7 @@ function drawBars(target, bars) {
     meter.ariaValueNow = used;
     meter.ariaValueText = text;
     meter.firstChild.style.width = `${100 * share}%`;
+    meter.firstChild.hidden = share === 0;
     order.push(bar);
   }
   if (order.some((bar, place) => bar !== target.children[place])) target.replaceChildren(...order);

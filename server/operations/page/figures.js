@@ -10,7 +10,10 @@ const SCANS = { int8: 'int8 codes', rows: 'exact rows' }; // by the label "scan"
 // ---- Numbers as text
 
 const count = (value) => (value === undefined ? '–' : Number(value).toLocaleString('en-US'));
-const perSecond = (value) => (value < 10 ? value.toFixed(1) : count(Math.round(value)));
+const perSecond = (value) => {
+  if (value === null) return '–';
+  return value < 10 ? value.toFixed(1) : count(Math.round(value));
+};
 const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.1 ? 1 : 0)}%`;
 const clock = (ms) => new Date(ms).toLocaleTimeString('en-GB');
 
@@ -129,7 +132,7 @@ class History {
     this.moments = this.moments.filter(({ at }) => at >= counters.at - HISTORY_S * 1000);
     const near = this.since(RATE_S);
     const seconds = (counters.at - near.at) / 1000;
-    const rate = (name) => (seconds > 0 ? (counters[name] - near[name]) / seconds : 0);
+    const rate = (name) => (seconds > 0 ? (counters[name] - near[name]) / seconds : null);
     const far = this.since(RECENT_S);
     const timed = counters.timed - far.timed;
     const mean = (name) => (timed > 0 ? (counters[name] - far[name]) / timed : null);
