@@ -51,8 +51,8 @@ constexpr char kSecurityHeaders[] =
 std::string HeaderOf(const HttpReply& reply) {
   return absl::StrCat("HTTP/1.1 ", reply.status, " ", ReasonOf(reply.status),
                       "\r\nContent-Type: ", reply.content_type,
-                      "\r\nContent-Length: ", reply.body.size(),
-                      "\r\nConnection: close", kSecurityHeaders, "\r\n\r\n");
+                      "\r\nContent-Length: ", reply.body.size(), "\r\nConnection: close",
+                      kSecurityHeaders, "\r\n\r\n");
 }
 
 // Writes the text before the deadline. Returns false if the client has left or is too slow.
@@ -84,7 +84,8 @@ HttpRequest RequestOf(mg_connection* connection) {
 
 std::optional<std::string> ParameterIn(const std::string& query, const std::string& name) {
   std::string value(query.size() + 1, '\0');
-  const int bytes = mg_get_var(query.data(), query.size(), name.c_str(), value.data(), value.size());
+  const int bytes =
+      mg_get_var(query.data(), query.size(), name.c_str(), value.data(), value.size());
   if (bytes < 0) return std::nullopt;
   value.resize(static_cast<size_t>(bytes));
   return value;

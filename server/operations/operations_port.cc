@@ -33,12 +33,12 @@ OperationsPort::OperationsPort(Options options)
 
 absl::StatusOr<std::unique_ptr<OperationsPort>> OperationsPort::Start(Options options) {
   auto port = std::unique_ptr<OperationsPort>(new OperationsPort(std::move(options)));
-  ABSL_ASSIGN_OR_RETURN(
-      port->http_,
-      HttpServer::Start(
-          port->state_->settings().ops_listen.value(),
-          [port = port.get()](const HttpRequest& request) { return port->Answer(request); },
-          port->state_->log()));
+  ABSL_ASSIGN_OR_RETURN(port->http_, HttpServer::Start(
+                                         port->state_->settings().ops_listen.value(),
+                                         [port = port.get()](const HttpRequest& request) {
+                                           return port->Answer(request);
+                                         },
+                                         port->state_->log()));
   return port;
 }
 

@@ -61,8 +61,8 @@ absl::Status CheckOrigin(const HttpRequest& request) {
   if (request.origin.empty() || request.origin == "http://" + request.host) {
     return absl::OkStatus();
   }
-  return absl::PermissionDeniedError(absl::StrCat(
-      "Origin = ", Quote(request.origin), ", must be ", Quote("http://" + request.host)));
+  return absl::PermissionDeniedError(absl::StrCat("Origin = ", Quote(request.origin), ", must be ",
+                                                  Quote("http://" + request.host)));
 }
 
 struct Asked {
@@ -186,8 +186,8 @@ template <typename Request, typename Response>
 CallEnd PageSearch::Call(ActiveCallPtr (NearfieldService::*method)(Rpc<Request, Response>),
                          const CallFacts& facts, Request request, Response* response) {
   WaitingUnary call(facts);
-  call.Bind((service_->*method)(
-      {&call, std::make_shared<const Request>(std::move(request)), response}));
+  call.Bind(
+      (service_->*method)({&call, std::make_shared<const Request>(std::move(request)), response}));
   return call.AwaitEnd();
 }
 

@@ -34,7 +34,8 @@ class PageSearch {
   HttpReply Answer(const HttpRequest& request);
 
  private:
-  // kOpen: whoever reaches this port may search, as whoever reaches the gRPC port may.
+  // kOpen: every caller that reaches this port may search, because every caller that reaches the
+  // gRPC port may.
   enum class Access : uint8_t { kOff, kKey, kOpen };
   Access access() const;
   HttpReply Describe() const;

@@ -38,8 +38,7 @@ class Life:
     def __init__(self, request: pytest.FixtureRequest, pb, folder: Path, *arguments: str) -> None:
         self.program = request.config.getoption("--server")
         self.pb, self.folder = pb, folder
-        self.arguments = ["--ops-listen", f"127.0.0.1:{free_port()}", "--audit-one-in", "1", "--audit-cpu-percent", "100",
-                          "--threads", "1", *arguments]
+        self.arguments = ["--ops-listen", f"127.0.0.1:{free_port()}", "--threads", "1", *arguments]
         self.start()
 
     def start(self) -> None:
@@ -50,7 +49,7 @@ class Life:
 
 @pytest.fixture(scope="module")
 def life(request: pytest.FixtureRequest, pb, tmp_path_factory: pytest.TempPathFactory):
-    made = Life(request, pb, tmp_path_factory.mktemp("page"))
+    made = Life(request, pb, tmp_path_factory.mktemp("page"), "--audit-one-in", "1", "--audit-cpu-percent", "100")
     made.server.wait_serving()
     yield made
     made.server.close()
@@ -355,10 +354,12 @@ def test_picture(request, browser, pb, tmp_path) -> None:
                                 "return line === null ? 120 : Number(line.getAttribute('points').split(',')[0])")
             if first < 5:  # the lines are almost two minutes long
                 break
-        search(browser, "packages", "gimp", k=5)
+        search(browser, "packages", "gimp", k=4)
+        browser.look(height=browser.run("return document.documentElement.scrollHeight"))
         browser.picture(picture)
         if shutil.which("pngquant"):
             subprocess.run(["pngquant", "--force", "--skip-if-larger", "--output", picture, picture], check=False)
     finally:
         life.server.close()
+        browser.look()
     assert picture.stat().st_size < 150_000

@@ -98,8 +98,7 @@ TEST_F(PageTest, ServesTheFilesOfTheTree) {
 
 TEST_F(PageTest, TheFormOfACollectionIsExported) {
   ServeRows();
-  const pb::CollectionInfo info =
-      CallOk(&Admin::GetCollection, Named("c")).collection();
+  const pb::CollectionInfo info = CallOk(&Admin::GetCollection, Named("c")).collection();
   EXPECT_EQ(info.scan_precision(), pb::SCAN_PRECISION_ROWS);
   EXPECT_THAT(Get("/metrics").body,
               HasSubstr("\nnearfield_collection_info{collection=\"c\",dim=\"2\",metric=\"dot\","
@@ -182,8 +181,8 @@ TEST_F(PageTest, PagesOfOtherSitesCannotSearch) {
     ExpectError(query, 403, "PERMISSION_DENIED", header.substr(0, header.find(':')),
                 header + "\r\n");
   }
-  for (const std::string header : {"Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: none",
-                                   "Origin: http://127.0.0.1"}) {
+  for (const std::string header :
+       {"Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: none", "Origin: http://127.0.0.1"}) {
     EXPECT_EQ(SearchPage(query, header + "\r\n").status, 200) << header;
   }
 }

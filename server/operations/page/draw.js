@@ -29,12 +29,17 @@ function write(target, text) {
 
 // ---- Tiles
 
-// Draws a line for each of these names of figures. A figure that is null is a gap.
-function drawLines(target, history, names) {
-  const figures = history.moments.flatMap((moment) => names.map((name) => moment[name] ?? 0));
-  const top = 1.08 * Math.max(1e-6, ...figures);
+// Draws a line for each of these names of figures. A figure that is null is a gap. With isLog
+// heights are logarithms, else they begin at 0.
+function drawLines(target, history, names, isLog = false) {
+  const figures = history.moments.flatMap((moment) =>
+    names.map((name) => moment[name]).filter((figure) => figure !== null));
+  const heightOf = (figure) => (isLog ? Math.log10(figure) : figure);
+  const bottom = isLog ? heightOf(Math.min(...figures)) - 0.2 : 0;
+  const top = isLog ? heightOf(Math.max(...figures)) + 0.1 : 1.08 * Math.max(1, ...figures);
   const x = ({ at }) => (HISTORY_S - (history.last.at - at) / 1000).toFixed(1);
-  const y = (figure) => (LINE_HEIGHT * (1 - figure / top)).toFixed(1);
+  const y = (figure) =>
+    (LINE_HEIGHT * (1 - (heightOf(figure) - bottom) / (top - bottom))).toFixed(1);
   target.setAttribute('viewBox', `0 0 ${HISTORY_S} ${LINE_HEIGHT}`);
   target.setAttribute('preserveAspectRatio', 'none');
   target.replaceChildren();
@@ -62,7 +67,7 @@ function drawSearches(metrics, history) {
   write($('rate-note'), `${waiting} waiting · ${perSecond(last.refusedRate)} refused per second`);
   write($('p50'), duration(last.p50));
   write($('p99'), duration(last.p99));
-  drawLines($('latency-line'), history, ['p50', 'p99']);
+  drawLines($('latency-line'), history, ['p50', 'p99'], true);
   write($('latency-note'), last.deviceMean === null
     ? `no search in ${RECENT_S} s`
     : `mean: queue ${duration(last.queueMean)}, device ${duration(last.deviceMean)}`);
