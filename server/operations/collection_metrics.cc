@@ -6,19 +6,25 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "server/convert/common.h"
+
 namespace nearfield::server {
 namespace {
 
 struct Figures {
   std::string name;
   bool serving = true;
+  CollectionSpec spec;
   CollectionStats stats;
   int64_t host_bytes = 0;  // with those of the attributes
 };
 
 Figures FiguresOf(const NamedCollection& named) {
-  Figures figures = {
-      .name = named.name, .serving = IsReadable(named), .stats = named.collection->Stats()};
+  Figures figures = {.name = named.name,
+                     .serving = IsReadable(named),
+                     .spec = named.collection->spec(),
+                     .stats = named.collection->Stats()};
   figures.host_bytes = figures.stats.host_bytes + named.attributes->bytes();
   return figures;
 }
@@ -35,6 +41,23 @@ Figures Sum(const std::vector<Figures>& all, size_t begin) {
     sum.host_bytes += all[i].host_bytes;
   }
   return sum;
+}
+
+// Returns "float32" of "DATA_TYPE_FLOAT32".
+std::string OwnWord(const std::string& constant) {
+  return absl::AsciiStrToLower(constant.substr(constant.rfind('_') + 1));
+}
+
+void AddInfo(const Figures& figures, MetricSet* metrics) {
+  const CollectionSpec& spec = figures.spec;
+  metrics->Gauge("nearfield_collection_info",
+                 "Constant 1; the form of the rows and what scans read as labels.", 1,
+                 {{"collection", figures.name},
+                  {"dim", std::to_string(spec.dim)},
+                  {"metric", OwnWord(pb::Metric_Name(ToProto(spec.metric)))},
+                  {"dtype", OwnWord(pb::DataType_Name(ToProto(spec.row_type)))},
+                  {"id_type", NameOf(spec.id_type)},
+                  {"scan", NameOf(figures.stats.scan)}});
 }
 
 void AddOne(const Figures& figures, MetricSet* metrics) {
@@ -54,6 +77,7 @@ void AddOne(const Figures& figures, MetricSet* metrics) {
         "0 if it could not be loaded, or stored rows of it could not be read, else 1.",
         figures.serving ? 1 : 0);
   if (figures.name == kOtherCollections) return;
+  AddInfo(figures, metrics);
   metrics->Gauge("nearfield_collection_epoch", "Epoch.", static_cast<double>(stats.epoch),
                  {{"collection", figures.name}});
 }

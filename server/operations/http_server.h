@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -25,7 +26,11 @@ inline constexpr int kHttpReplyMs = 5000;  // for the reply to be taken
 struct HttpRequest {
   std::string path;   // "/metrics", decoded
   std::string query;  // after '?', not decoded
-  std::string host;   // the Host header
+  // Headers; empty if absent.
+  std::string host;
+  std::string authorization;
+  std::string origin;      // of the page whose script sent the request
+  std::string fetch_site;  // Sec-Fetch-Site: how that page is related to this server
 };
 
 struct HttpReply {
@@ -33,6 +38,9 @@ struct HttpReply {
   std::string content_type = "text/plain; charset=utf-8";
   std::string body;
 };
+
+// Returns a parameter of HttpRequest::query, decoded; nullopt if there is none of this name.
+std::optional<std::string> ParameterIn(const std::string& query, const std::string& name);
 
 class HttpServer {
  public:

@@ -5,6 +5,7 @@
 #include "engine/base/status_macros.h"
 #include "server/operations/collection_metrics.h"
 #include "server/operations/metric_set.h"
+#include "server/operations/page.h"
 #include "server/operations/readiness.h"
 #include "server/operations/server_metrics.h"
 
@@ -14,20 +15,37 @@ namespace {
 constexpr char kMetricsType[] = "text/plain; version=0.0.4; charset=utf-8";
 constexpr char kJsonType[] = "application/json";
 
+// Returns true if a request to a port on loopback names this machine. Against DNS rebinding: a site
+// whose name an attacker lets point to 127.0.0.1 is of the same origin for its visitor's browser,
+// but sends its own name. Probes may send none.
+bool NamesLoopback(const std::string& host) {
+  // With a port, as in a setting: "localhost" is "localhost:80".
+  const bool has_port = host.find(':', host.rfind(']') + 1) != std::string::npos;
+  return host.empty() || IsLoopback(has_port ? host : host + ":80");
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<OperationsPort>> OperationsPort::Start(
-    const std::string& listen, ServerState* state, std::unique_ptr<GpuMonitor> gpu) {
-  auto port = std::unique_ptr<OperationsPort>(new OperationsPort(state, std::move(gpu)));
-  ABSL_ASSIGN_OR_RETURN(
-      port->http_,
-      HttpServer::Start(
-          listen, [port = port.get()](const HttpRequest& request) { return port->Answer(request); },
-          state->log()));
+OperationsPort::OperationsPort(Options options)
+    : state_(options.state),
+      gpu_(std::move(options.gpu)),
+      search_(&options.state->settings(), options.service, options.control) {}
+
+absl::StatusOr<std::unique_ptr<OperationsPort>> OperationsPort::Start(Options options) {
+  auto port = std::unique_ptr<OperationsPort>(new OperationsPort(std::move(options)));
+  ABSL_ASSIGN_OR_RETURN(port->http_, HttpServer::Start(
+                                         port->state_->settings().ops_listen.value(),
+                                         [port = port.get()](const HttpRequest& request) {
+                                           return port->Answer(request);
+                                         },
+                                         port->state_->log()));
   return port;
 }
 
-HttpReply OperationsPort::Answer(const HttpRequest& request) const {
+HttpReply OperationsPort::Answer(const HttpRequest& request) {
+  if (IsLoopback(state_->settings().ops_listen.value()) && !NamesLoopback(request.host)) {
+    return {.status = 403, .body = "Host: must be localhost or an address of loopback\n"};
+  }
   if (request.path == "/metrics") return {.content_type = kMetricsType, .body = Metrics()};
   if (request.path == "/readyz") {
     return {.status = IsReady(*state_) ? 200 : 503,
@@ -38,7 +56,13 @@ HttpReply OperationsPort::Answer(const HttpRequest& request) const {
     if (IsAlive(*state_)) return {.body = "ok\n"};
     return {.status = 503, .body = state_->WhyNotServing(state_->phase()) + "\n"};
   }
-  return {.status = 404, .body = "this port has /metrics, /livez and /readyz\n"};
+  if (request.path == "/search.json") return search_.Answer(request);
+  for (const PageFile& file : PageFiles()) {
+    if (request.path == file.path) {
+      return {.content_type = file.content_type, .body = std::string(file.content)};
+    }
+  }
+  return {.status = 404, .body = "this port has /, /metrics, /livez and /readyz\n"};
 }
 
 std::string OperationsPort::Metrics() const {

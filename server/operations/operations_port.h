@@ -1,7 +1,9 @@
 // OperationsPort: the HTTP port for operators and their tools. It is read-only.
-//   /metrics  figures in the Prometheus text format
-//   /livez    200 unless only a restart helps
-//   /readyz   200 if the server serves, else 503; the body says why and how far the start is
+//   /metrics      figures in the Prometheus text format
+//   /livez        200 unless only a restart helps
+//   /readyz       200 if the server serves, else 503; the body says why and how far the start is
+//   /             a page that draws these figures, and its style and scripts
+//   /search.json  a search by stored id, for the page (page_search.h)
 #pragma once
 
 #include <memory>
@@ -11,27 +13,32 @@
 #include "server/calls/server_state.h"
 #include "server/operations/gpu_monitor.h"
 #include "server/operations/http_server.h"
+#include "server/operations/page_search.h"
 
 namespace nearfield::server {
 
 class OperationsPort {
  public:
-  // Binds the address and answers. `state` outlives the port; its core may end only after the port.
-  // `gpu`: null if no GPU is watched. Errors: as HttpServer::Start.
-  static absl::StatusOr<std::unique_ptr<OperationsPort>> Start(const std::string& listen,
-                                                               ServerState* state,
-                                                               std::unique_ptr<GpuMonitor> gpu);
+  // All pointers outlive the port; the core of the state may end only after the port.
+  struct Options {
+    ServerState* state = nullptr;
+    NearfieldService* service = nullptr;     // runs the searches of the page
+    const AccessControl* control = nullptr;  // checks the keys of these searches
+    std::unique_ptr<GpuMonitor> gpu;         // null: no GPU is watched
+  };
+  // Binds the address ops_listen and answers. Errors: as HttpServer::Start.
+  static absl::StatusOr<std::unique_ptr<OperationsPort>> Start(Options options);
 
   int port() const { return http_->port(); }
 
  private:
-  OperationsPort(ServerState* state, std::unique_ptr<GpuMonitor> gpu)
-      : state_(state), gpu_(std::move(gpu)) {}
-  HttpReply Answer(const HttpRequest& request) const;
+  explicit OperationsPort(Options options);
+  HttpReply Answer(const HttpRequest& request);
   std::string Metrics() const;
 
   ServerState* const state_;
   const std::unique_ptr<GpuMonitor> gpu_;
+  PageSearch search_;
   std::unique_ptr<HttpServer> http_;  // last: its threads use the others
 };
 

@@ -169,13 +169,13 @@ absl::Status Server::Listen() {
 
 absl::Status Server::ListenForOperations() {
   if (!settings_->has_ops_port()) return absl::OkStatus();
-  std::unique_ptr<GpuMonitor> gpu;
+  OperationsPort::Options options = {
+      .state = &state(), .service = &service(), .control = &control_, .gpu = nullptr};
   if (settings_->backend.value() != "cpu") {
-    gpu = GpuMonitor::Start({.device = static_cast<int>(settings_->device.value())});
+    options.gpu = GpuMonitor::Start({.device = static_cast<int>(settings_->device.value())});
   }
-  const std::string& listen = settings_->ops_listen.value();
   absl::StatusOr<std::unique_ptr<OperationsPort>> started =
-      OperationsPort::Start(listen, &state(), std::move(gpu));
+      OperationsPort::Start(std::move(options));
   if (started.ok()) {
     operations_ = *std::move(started);
     log_->Write(LogLevel::kInfo, "operations port", {{"address", ops_address()}});
@@ -185,7 +185,8 @@ absl::Status Server::ListenForOperations() {
   log_->Write(LogLevel::kWarning,
               "there is no operations port: its default address cannot be bound; set ops_listen to "
               "another one or to none",
-              {{"ops_listen", listen}, {"error", std::string(started.status().message())}});
+              {{"ops_listen", settings_->ops_listen.value()},
+               {"error", std::string(started.status().message())}});
   return absl::OkStatus();
 }
 

@@ -7,6 +7,8 @@ import importlib
 import json
 import os
 import random
+import re
+import socket
 import subprocess
 import sys
 import threading
@@ -37,6 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--nvml-library", help="library of tests/server that stands for NVML")
     parser.addoption("--crash-points", type=int, default=50, help="number of deaths in test_crash.py and of failed allocations in test_out_of_memory.py")
     parser.addoption("--export-rows", type=int, default=20_000, help="number of rows of the timed run in test_export.py")
+    parser.addoption("--picture", type=Path, help="file for a picture of the page of the operations port (test_page.py)")
     parser.addoption("--seed", type=int, default=int(os.environ.get("NEARFIELD_TEST_SEED", random.randrange(2**32))))
 
 
@@ -71,6 +74,13 @@ def pb(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     return make_stubs(tmp_path_factory.mktemp("stubs"))
 
 
+def free_port() -> int:
+    """Returns a port of loopback that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 class Server(ServerProcess):
     """A running nearfield-server and stubs for it."""
 
@@ -102,6 +112,10 @@ class Server(ServerProcess):
             if update.status == health_pb2.HealthCheckResponse.SERVING:
                 return
         raise AssertionError("the health stream ended before SERVING")
+
+    def ops_address(self) -> str:
+        """Returns the address of its operations port."""
+        return re.search(r'"operations port".*"address":"([^"]+)"', self.log.read_text())[1]
 
     def close(self) -> None:
         self.channel.close()

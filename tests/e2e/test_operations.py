@@ -8,7 +8,6 @@ import os
 import re
 import select
 import shutil
-import socket
 import subprocess
 import time
 import urllib.error
@@ -18,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import DEADLINE_S, ROOT, Server
+from conftest import DEADLINE_S, ROOT, Server, free_port
 from server import FolderWatch
 
 DEPLOY = ROOT / "deploy"
@@ -32,12 +31,6 @@ def fetch(url: str) -> tuple[int, str]:
             return reply.status, reply.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Prometheus:
@@ -98,7 +91,7 @@ def watched(request: pytest.FixtureRequest, pb, tmp_path_factory: pytest.TempPat
     server = Server(request.config.getoption("--server"), pb, folder,
                     ["--ops-listen", "127.0.0.1:0", "--audit-one-in", "1"], environment)
     server.wait_serving()
-    server.ops = "127.0.0.1:" + re.search(r'"address":"127\.0\.0\.1:(\d+)"', server.log.read_text()).group(1)
+    server.ops = server.ops_address()
     server.xid_file = folder / "xid"
     yield server
     server.close()

@@ -77,9 +77,10 @@ class HttpClient {
   int fd_;
 };
 
-inline HttpAnswer HttpGet(int port, const std::string& path) {
+inline HttpAnswer HttpGet(int port, const std::string& path,
+                          const std::string& headers = "Host: 127.0.0.1\r\n") {
   HttpClient client(port);
-  client.Write("GET " + path + " HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+  client.Write("GET " + path + " HTTP/1.1\r\n" + headers + "\r\n");
   return client.Read();
 }
 

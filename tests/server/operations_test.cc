@@ -209,8 +209,8 @@ TEST_F(OperationsPortTest, AServerThatDrainsIsNotReady) {
 
 TEST_F(OperationsPortTest, OtherPathsAreNotFound) {
   Listen();
-  for (const char* const path :
-       {"/", "/metrics/", "/metrics/../livez/x", "/etc/passwd", "/readyz%00"}) {
+  for (const char* const path : {"/metrics/", "/page.cc", "/page/page.js", "/metrics/../livez/x",
+                                 "/etc/passwd", "/readyz%00"}) {
     EXPECT_NE(Get(path).status, 200) << path;
   }
   ASSERT_EQ(server_->Boot(make_engine_), ExitCode::kClean);

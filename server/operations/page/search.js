@@ -1,0 +1,116 @@
+// The box that searches by stored id. The API key is kept in its field only, and sent as a header.
+import { $, collectionsOf, element, write } from './draw.js';
+import { SCANS, count, duration } from './figures.js';
+
+const REPLY_MS_MAX = 8000;
+
+// Returns the reply to a request that no cache answers.
+function ask(path, headers = {}) {
+  return fetch(path, { cache: 'no-store', headers, signal: AbortSignal.timeout(REPLY_MS_MAX) });
+}
+
+// Asks whether the server answers searches of this page, and adapts the form.
+async function adaptForm() {
+  const { access, reason, k_max: kMax } = await (await ask('search.json')).json();
+  for (const field of $('search').elements) field.disabled = access === 'off';
+  $('key-label').hidden = access !== 'key';
+  $('key').required = access === 'key';
+  $('k').max = kMax;
+  write($('search-note'), reason);
+}
+
+// Offers the collections that the metrics name.
+function offerCollections(metrics) {
+  const names = [...collectionsOf(metrics)].filter(([, { info }]) => info).map(([name]) => name);
+  const offered = [...$('collection').options].map(({ value }) => value);
+  if (names.join() === offered.join()) return;
+  const chosen = $('collection').value;
+  $('collection').replaceChildren(
+    ...names.map((name) => element('option', { value: name, textContent: name })));
+  if (names.includes(chosen)) $('collection').value = chosen;
+}
+
+const decode = (base64) => Uint8Array.from(atob(base64), (each) => each.charCodeAt(0));
+const lastWord = (constant = '') => constant.split('_').pop().toLowerCase();
+
+function timeText(microseconds) {
+  const time = new Date(Number(BigInt(microseconds) / 1000n));
+  return Number.isNaN(time.valueOf()) ? `${microseconds} µs` : time.toISOString();
+}
+
+// Returns "name: values" of each attribute that row `row` of the columns has (common.proto,
+// AttributeColumn).
+function attributesOf(columns, row) {
+  return columns.flatMap(({ attribute, values = {}, presence, list_sizes: sizes }) => {
+    const bits = presence === undefined ? null : decode(presence);
+    const has = (place) => bits === null || ((bits[place >> 3] >> (place & 7)) & 1) === 1;
+    if (!has(row)) return [];
+    let before = 0; // rows before it that have a value
+    for (let place = 0; place < row; ++place) before += has(place) ? 1 : 0;
+    const begin =
+      sizes === undefined ? before : sizes.slice(0, before).reduce((sum, size) => sum + size, 0);
+    const size = sizes === undefined ? 1 : sizes[before];
+    const own = (Object.values(values)[0] ?? []).slice(begin, begin + size);
+    const texts = values.timestamp_us_values === undefined ? own : own.map(timeText);
+    return [`${attribute}: ${texts.join(', ')}`];
+  });
+}
+
+function neighborOf({ ids, scores, payloads = [], attributes = [] }, place) {
+  const id = (ids.texts ?? ids.numbers)[place];
+  const link = element('a', { className: 'id', href: '#search', textContent: id });
+  link.addEventListener('click', () => {
+    $('row-id').value = id;
+    search();
+  });
+  // Bytes that are not UTF-8 are written as U+FFFD. Nine digits distinguish all scores.
+  const payload = new TextDecoder().decode(decode(payloads[place] ?? ''));
+  return element('li', {},
+    element('span', { className: 'place', textContent: place + 1 }),
+    link,
+    element('span', { className: 'score', textContent: Number(scores[place]).toPrecision(9) }),
+    element('pre', { textContent: payload }),
+    element('p',
+      { className: 'attributes', textContent: attributesOf(attributes, place).join(' · ') }));
+}
+
+// Shows a SearchResponse in the JSON of protobuf, which leaves empty fields out.
+function showAnswer({ epoch = 0, results, cost = {} }) {
+  const { scores = [] } = results[0];
+  $('neighbors').replaceChildren(...scores.map((_, place) => neighborOf(results[0], place)));
+  const time = (name) => duration(Number(cost[name] ?? 0) / 1e6);
+  const scan = SCANS[lastWord(cost.scan_precision)];
+  write($('search-note'), [
+    `${scores.length} neighbors of epoch ${epoch}`,
+    `${lastWord(cost.backend)} scanned ${scan ?? 'nothing'}`,
+    `${count(cost.rows_scanned ?? 0)} rows, ${count(cost.candidates ?? 0)} candidates`,
+    `queue ${time('queue_us')}, device ${time('device_us')}, total ${time('total_us')}`,
+  ].join(' · '));
+}
+
+async function search() {
+  const button = $('search').querySelector('button');
+  const query = new URLSearchParams(
+    { collection: $('collection').value, id: $('row-id').value, k: $('k').value });
+  const key = $('key').value;
+  button.disabled = true;
+  try {
+    const reply =
+      await ask(`search.json?${query}`, key === '' ? {} : { Authorization: `Bearer ${key}` });
+    const found = await reply.json();
+    if (reply.ok) return showAnswer(found);
+    $('neighbors').replaceChildren();
+    write($('search-note'), `${found.code}: ${found.message}`);
+  } catch (error) {
+    write($('search-note'), `no answer: ${error.message}`);
+  } finally {
+    button.disabled = false;
+  }
+}
+
+$('search').addEventListener('submit', (event) => {
+  event.preventDefault();
+  search();
+});
+
+export { adaptForm, ask, offerCollections };
