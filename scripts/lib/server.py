@@ -10,7 +10,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TypeVar
 
@@ -45,11 +45,11 @@ class ServerProcess:
     """A server whose output goes to a log file."""
 
     def __init__(self, command: list[str], log: Path, environment: dict[str, str] | None = None,
-                 new_session: bool = False) -> None:  # fmt: skip
+                 new_session: bool = False, pass_fds: Collection[int] = ()) -> None:  # fmt: skip
         self.log = log
         with log.open("wb") as out:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-                                            env=environment, start_new_session=new_session)  # fmt: skip
+                                            env=environment, start_new_session=new_session, pass_fds=pass_fds)  # fmt: skip
 
     def log_end(self) -> str:
         return self.log.read_text(encoding="utf-8", errors="replace")[-LOG_SHOWN:]

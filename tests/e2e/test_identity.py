@@ -10,12 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ServerProcess
-
-
-def openssl(folder: Path, name: str, extension: str, *issuer: str) -> None:
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-                    "-subj", f"/CN={name}", "-addext", extension, *issuer, "-keyout", folder / f"{name}.key", "-out", folder / f"{name}.pem"],
-                   check=True, capture_output=True)
+from edge import new_certificate
 
 
 @pytest.fixture
@@ -35,9 +30,9 @@ def command(request: pytest.FixtureRequest, tmp_path: Path):
 
 
 def test_keys_are_made_used_denied_and_revoked(request, tmp_path, command):
-    openssl(tmp_path, "ca", "basicConstraints=critical,CA:TRUE")
+    new_certificate(tmp_path, "ca")
     for name in ("server", "client"):
-        openssl(tmp_path, name, "subjectAltName=IP:127.0.0.1", "-CA", tmp_path / "ca.pem", "-CAkey", tmp_path / "ca.key")
+        new_certificate(tmp_path, name, "ca")
     keys = tmp_path / "keys.json"
     for name, scopes, collections in [("operator", "search,read,write,admin", "*"), ("reader", "search", "docs*")]:
         made = command("keys", "create", name, "--scopes", scopes, "--collections", collections, KEY_FILE=keys).stdout

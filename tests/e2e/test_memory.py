@@ -8,37 +8,21 @@ limits. Without its bounds the server would exceed the sum in each of them.
 from __future__ import annotations
 
 import json
-import re
 import struct
 import subprocess
 import sys
 import time
-import zlib
 from pathlib import Path
 
 import grpc
 import numpy as np
 import pytest
-from conftest import Api, Server, run_together
+from conftest import Api, Server
+from honest import BASE_S_MIN, DIM, LIMITS, ROWS, Honest, announced_sum, gzip_bomb, peak_bytes
 
 ABUSE = Path(__file__).with_name("abuse.py")
 MIB = 1 << 20
-REQUEST_BYTES_MAX = 16 * MIB
-LIMITS = ["--backend", "cpu", "--memory-bytes", "64MiB", "--host-memory-bytes", "64MiB",
-          "--attribute-memory-bytes", "16MiB", "--filter-cache-bytes", "16MiB", "--queue-bytes-max", "16MiB",
-          "--request-bytes-max", "16MiB", "--response-bytes-max", "16MiB", "--replies-bytes-max", "64MiB",
-          "--requests-bytes-max", "32MiB", "--transport-bytes-max", "32MiB", "--uploads-max", "2",
-          "--connections-max", "600", "--reply-unread-ms", "1000"]
-DIM = 1024
-ROWS = 64
-# Two loaded cores sometimes delay a call by this long, independent of the server.
-BASE_S_MIN = 0.02
-CALLS = 120
-
-
-def announced_sum(program: str) -> int:
-    printed = subprocess.run([program, "--check-config", *LIMITS], capture_output=True, text=True, check=True).stdout
-    return int(re.search(r"# memory sum: (\d+) of", printed)[1])
+REQUEST_BYTES_MAX = 16 * MIB  # as in LIMITS
 
 
 class Abuse:
@@ -59,43 +43,6 @@ class Abuse:
         return json.loads(out)
 
 
-class Honest:
-    """Two callers that search, one call after another. They retry when the server refuses a call
-    with a retry delay."""
-
-    def __init__(self, pb, server) -> None:
-        self.stub = pb.RetrievalStub(server.channel)
-        self.request = pb.SearchRequest(collection="c", queries=[pb.Query(vector=pb.FloatVector(values=[1.0] * DIM))], k=3)
-
-    def call(self) -> None:
-        while True:
-            try:
-                self.stub.Search(self.request, timeout=20, metadata=[("nearfield-caller", "honest")])
-                return
-            except grpc.RpcError as error:
-                # gRPC's own quota ends streams and connections of any client when it runs out.
-                if error.code() not in (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE):
-                    raise
-
-    def p99(self) -> float:
-        times: list[float] = []
-
-        def run() -> None:
-            for _ in range(CALLS // 2):
-                begin = time.monotonic()
-                self.call()
-                times.append(time.monotonic() - begin)
-
-        run_together([run] * 2)
-        assert len(times) == CALLS, "a call failed"
-        return sorted(times)[int(len(times) * 0.99)]
-
-
-def peak_bytes(server) -> int:
-    status = Path(f"/proc/{server.process.pid}/status").read_text()
-    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024
-
-
 @pytest.fixture(scope="module")
 def limited(request, pb, tmp_path_factory):
     """A server with small limits and 64 rows, the sum that it announces, and an honest caller's p99
@@ -105,20 +52,13 @@ def limited(request, pb, tmp_path_factory):
     server.wait_serving()
     client = Api(pb, server)
     client.create("c", DIM)
-    client.upload("c", list(range(1, ROWS + 1)), np.ones((ROWS, DIM), dtype=np.float32))
-    server.honest = Honest(pb, server)
+    server.honest = Honest(pb, server.channel, np.random.default_rng(request.config.getoption("--seed")), [("nearfield-caller", "honest")])
+    client.upload("c", list(range(1, ROWS + 1)), server.honest.rows)
     server.honest.p99()
     server.base = max(server.honest.p99(), BASE_S_MIN)
     server.sum = announced_sum(program)
     yield server
     server.close()
-
-
-def bomb() -> bytes:
-    """Returns a gzip file of about 1 MiB that expands to 1 GiB."""
-    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
-    zeros = bytes(16 * MIB)
-    return b"".join([packer.compress(zeros) for _ in range(64)] + [packer.flush()])
 
 
 def fetches_done(server, pb) -> int:
@@ -135,7 +75,7 @@ def check(server, pb, kind: str, path: str, message: bytes, count: int, folder: 
     p99 = server.honest.p99()
     statuses = abuse.end()
     assert p99 <= 10 * server.base, f"p99 {p99:.3f} s, base {server.base:.3f} s; {statuses}"
-    assert peak_bytes(server) <= server.sum, f"{peak_bytes(server) / MIB:.0f} MiB of {server.sum / MIB:.0f}; {statuses}"
+    assert peak_bytes(server.process) <= server.sum, f"{peak_bytes(server.process) / MIB:.0f} MiB of {server.sum / MIB:.0f}; {statuses}"
     return statuses
 
 
@@ -178,7 +118,7 @@ def test_messages_without_an_end_stay_within_the_transport(limited, pb, tmp_path
 def test_a_compressed_message_is_refused_before_it_grows(limited, pb, tmp_path):
     """Regression: 1 MiB of gzip became 1.1 GB before its size was checked."""
     with_gzip = limited.channel.unary_unary(SEARCH, request_serializer=lambda data: data)
-    statuses = check(limited, pb, "gzip", SEARCH, bomb(), 1, tmp_path)
+    statuses = check(limited, pb, "gzip", SEARCH, gzip_bomb(), 1, tmp_path)
     assert statuses.get("12", 0) == 1, statuses
     with pytest.raises(grpc.RpcError) as caught:
         with_gzip(bytes(MIB), compression=grpc.Compression.Gzip, timeout=20)
@@ -219,7 +159,7 @@ def test_messages_that_grow_when_they_are_decoded_stay_within_the_ledger(limited
     statuses = abuse.end()
     assert statuses.get(EXHAUSTED, 0) > 0, statuses
     assert p99 <= 10 * limited.base, f"p99 {p99:.3f} s, base {limited.base:.3f} s; {statuses}"
-    assert peak_bytes(limited) <= limited.sum, f"{peak_bytes(limited) / MIB:.0f} MiB of {limited.sum / MIB:.0f}"
+    assert peak_bytes(limited.process) <= limited.sum, f"{peak_bytes(limited.process) / MIB:.0f} MiB of {limited.sum / MIB:.0f}"
 
 
 def test_an_upload_whose_progress_nobody_takes_is_cancelled(request, pb, tmp_path, tmp_path_factory):

@@ -67,6 +67,20 @@ def test_details_that_cannot_be_decoded_do_not_hide_the_status(scripted, connect
     assert (caught.value.field, caught.value.retry_after) == (None, 0.02)
 
 
+def test_a_reset_after_the_final_status_does_not_hide_it(scripted, connect, clock):
+    """A proxy resets the stream; gRPC then reports CANCELLED, with the metadata that the server sent."""
+    not_found = Refusal(Code.NOT_FOUND, "no such collection", {"field": "collection"})
+    busy = Refusal(Code.RESOURCE_EXHAUSTED, "queue full", retry_after_ms=300)
+    reset = [Refusal(Code.CANCELLED, "RST_STREAM", details=each.metadata()[0][1]) for each in (busy, not_found)]
+    scripted.script["Count"] = [*reset, Refusal(Code.CANCELLED, "the caller left")]
+    docs = connect(scripted.address, _clock=clock).collection("docs")
+    with pytest.raises(nearfield.NotFound, match="no such collection") as caught:
+        docs.count()
+    assert caught.value.field == "collection" and len(clock.waits) == 1 and clock.waits[0] >= 0.3
+    with pytest.raises(nearfield.Cancelled, match="the caller left"):
+        docs.count()
+
+
 def test_a_call_is_tried_again_after_the_time_that_the_server_names(scripted, connect, clock):
     scripted.script["Count"] = [BUSY, BUSY, AWAY, retrieval.CountResponse(rows_count=7)]
     client = connect(scripted.address, caller="me", _clock=clock)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import nearfield
 import pytest
+from edge import new_certificate
 from nearfield._identity import read_identity
 
 VARIABLES = ("NEARFIELD_CA", "NEARFIELD_CLIENT_CERT", "NEARFIELD_CLIENT_KEY", "NEARFIELD_TOKEN_FILE", "NEARFIELD_METADATA")
@@ -19,19 +20,6 @@ VARIABLES = ("NEARFIELD_CA", "NEARFIELD_CLIENT_CERT", "NEARFIELD_CLIENT_KEY", "N
 def no_environment(monkeypatch):
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
-
-
-def openssl(*arguments: str) -> None:
-    subprocess.run(["openssl", *arguments], check=True, capture_output=True)
-
-
-def new_certificate(folder: Path, name: str, authority: str | None = None) -> None:
-    """Writes NAME.pem and NAME.key: an authority, or a certificate for 127.0.0.1 that one signed."""
-    issuer = [] if authority is None else ["-CA", str(folder / f"{authority}.pem"), "-CAkey", str(folder / f"{authority}.key")]
-    extension = "basicConstraints=critical,CA:TRUE" if authority is None else "subjectAltName=IP:127.0.0.1"
-    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-            "-subj", f"/CN={name}", "-addext", extension, *issuer,
-            "-keyout", str(folder / f"{name}.key"), "-out", str(folder / f"{name}.pem"))  # fmt: skip
 
 
 def new_key(scopes: list[str], collections: str = "*") -> tuple[str, dict]:

@@ -129,13 +129,19 @@ _CLASSES: dict[grpc.StatusCode, type[Error]] = {
     grpc.StatusCode.PERMISSION_DENIED: PermissionDenied,
     grpc.StatusCode.DATA_LOSS: DataLoss,
 }
+_BY_NUMBER: dict[int, grpc.StatusCode] = {code.value[0]: code for code in _CLASSES}
 _CODES = {kind: code for code, kind in _CLASSES.items()}
 
 
 def error_of(code: grpc.StatusCode, message: str, metadata: Iterable[Any]) -> Error:
     """Returns the exception for the status and the trailing metadata of a call."""
     found = dict(metadata)
-    facts, retry_after = _details(found.get(DETAILS_KEY))
+    sent = _status(found.get(DETAILS_KEY))
+    if code is grpc.StatusCode.CANCELLED and sent.code in _BY_NUMBER:
+        # A proxy may reset a stream right after the final status of the server, as HAProxy 2.6 does
+        # if the client has not ended its side. gRPC then reports the reset.
+        code, message = _BY_NUMBER[sent.code], sent.message
+    facts, retry_after = _details(sent)
     if retry_after is None:
         hint = found.get(RETRY_AFTER_KEY)
         retry_after = int(hint) / 1000 if isinstance(hint, str) and hint.isdecimal() else None
@@ -158,15 +164,21 @@ def _metadata(read: Any) -> Iterable[Any]:
     return read() or ()
 
 
-def _details(serialized: Any) -> tuple[dict[str, str], float | None]:
-    """Reads the facts and the retry delay of a google.rpc.Status (common.proto, "Error
-    details"). Ignores details that cannot be decoded: the status itself is what counts."""
+def _status(serialized: Any) -> status_pb2.Status:
+    """Returns the google.rpc.Status of an answer; an empty one if it cannot be decoded: the status of
+    the call itself is what counts."""
+    try:
+        return status_pb2.Status.FromString(serialized if isinstance(serialized, bytes) else b"")
+    except DecodeError:
+        return status_pb2.Status()
+
+
+def _details(status: status_pb2.Status) -> tuple[dict[str, str], float | None]:
+    """Reads the facts and the retry delay of a google.rpc.Status (common.proto, "Error details")."""
     facts: dict[str, str] = {}
     retry_after: float | None = None
-    if not isinstance(serialized, bytes):
-        return facts, retry_after
     try:
-        for detail in status_pb2.Status.FromString(serialized).details:
+        for detail in status.details:
             name = detail.type_url.rpartition("/")[2]
             if name == "google.rpc.ErrorInfo":
                 facts.update(error_details_pb2.ErrorInfo.FromString(detail.value).metadata)
