@@ -36,6 +36,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fault-library", help="library of tests/fault to preload: simulates crashes and power losses at chosen calls")
     parser.addoption("--nvml-library", help="library of tests/server that stands for NVML")
     parser.addoption("--crash-points", type=int, default=50, help="number of deaths in test_crash.py and of failed allocations in test_out_of_memory.py")
+    parser.addoption("--soak-minutes", type=float, default=0.75, help="duration of test_soak.py")
+    parser.addoption("--soak-receipt", type=Path, help="file for the figures of test_soak.py")
     parser.addoption("--export-rows", type=int, default=20_000, help="number of rows of the timed run in test_export.py")
     parser.addoption("--seed", type=int, default=int(os.environ.get("NEARFIELD_TEST_SEED", random.randrange(2**32))))
 

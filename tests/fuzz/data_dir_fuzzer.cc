@@ -1,6 +1,6 @@
-// Edits the files of a data directory or of a snapshot, several at once: catalog, its log, segments,
-// mark, manifest. A start or a restore must refuse them, or serve exactly the rows that were
-// committed.
+// Makes several edits in one file of a data directory or of a snapshot: catalog, its log, a segment,
+// the mark, the manifest. A start or a restore must refuse the directory, or serve exactly the rows
+// that were committed.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -17,17 +17,15 @@ namespace {
 
 using fuzz::InputReader;
 
-// Changes, removes or exchanges up to two files, as the input says. With more changes, an older
-// directory could be made, which no check can detect.
+// Changes, removes or replaces one file, as the input says. Together, a lost log and a lost mark are
+// an older directory, which no check can detect.
 std::vector<DamagedStore::File> Edited(std::vector<DamagedStore::File> files, InputReader& input) {
-  for (uint64_t changes = 1 + input.Take(1) % 2; changes > 0 && !files.empty(); --changes) {
-    const size_t at = input.Take(1) % files.size();
-    switch (input.Take(1) % 16) {
-      case 0: files.erase(files.begin() + static_cast<int64_t>(at)); break;
-      case 1: files[at].second = files[input.Take(1) % files.size()].second; break;
-      case 2: files[at].second = input.TakeBytes(255); break;
-      default: input.Edit(&files[at].second);
-    }
+  const size_t at = input.Take(1) % files.size();
+  switch (input.Take(1) % 16) {
+    case 0: files.erase(files.begin() + static_cast<int64_t>(at)); break;
+    case 1: files[at].second = files[input.Take(1) % files.size()].second; break;
+    case 2: files[at].second = input.TakeBytes(255); break;
+    default: input.Edit(&files[at].second);
   }
   return files;
 }

@@ -63,7 +63,8 @@ void Run(std::string_view bytes) {
     request = input.TakeRest();
   }
   const std::string reply = Exchange((*server)->port(), request);
-  Require(reply.empty() || reply.rfind("HTTP/1.", 0) == 0);
+  // civetweb repeats the version that the client sent, whatever it is.
+  Require(reply.empty() || reply.rfind("HTTP/", 0) == 0);
   // The server still answers.
   Require(Exchange((*server)->port(), kValid).rfind("HTTP/1.1 200", 0) == 0);
 }

@@ -2,7 +2,8 @@
 // method, which the descriptors of the services name, and messages, as bytes or as instructions
 // that build them. Every call must end as its contract allows: never with INTERNAL, UNKNOWN or
 // DATA_LOSS; a refused argument names a field and a reason.
-#include <google/protobuf/dynamic_message.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "nearfield/v1/admin.pb.h"
@@ -68,7 +70,7 @@ void RequireAllowedEnd(const MethodDescriptor& method, const nf_reply& reply) {
   const bool readable =
       status.ParseFromArray(reply.details, static_cast<int>(reply.details_size)) &&
       message.size() <= kMessageBytesMax && (reply.code == NF_OK || !message.empty());
-  bool names_field = reply.code != google::rpc::INVALID_ARGUMENT;
+  bool names_field = reply.code != static_cast<int>(absl::StatusCode::kInvalidArgument);
   for (const auto& detail : status.details()) {
     google::rpc::BadRequest bad;
     if (detail.UnpackTo(&bad) && bad.field_violations_size() > 0) {
@@ -76,10 +78,11 @@ void RequireAllowedEnd(const MethodDescriptor& method, const nf_reply& reply) {
                                     !bad.field_violations(0).description().empty());
     }
   }
-  constexpr int kNever[] = {google::rpc::UNKNOWN, google::rpc::INTERNAL, google::rpc::DATA_LOSS,
-                            google::rpc::UNAUTHENTICATED, google::rpc::PERMISSION_DENIED};
-  if (readable && names_field && std::count(std::begin(kNever), std::end(kNever), reply.code) == 0)
-    return;
+  using enum absl::StatusCode;
+  constexpr absl::StatusCode kNever[] = {kUnknown, kInternal, kDataLoss, kUnauthenticated,
+                                         kPermissionDenied};
+  const auto is_code = [&](absl::StatusCode code) { return static_cast<int>(code) == reply.code; };
+  if (readable && names_field && std::none_of(std::begin(kNever), std::end(kNever), is_code)) return;
   std::fprintf(stderr, "%s ended with %d: %s\n", method.full_name().c_str(), reply.code,
                reply.message);
   std::abort();
