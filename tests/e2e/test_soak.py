@@ -26,7 +26,7 @@ import numpy as np
 import pytest
 from conftest import ROOT, Api
 from crash_model import DIM
-from test_crash import Actor, Campaign, Died, Finding, work  # noqa: F401: a fixture
+from test_crash import Actor, Campaign, Died, Finding, Maintainer, work  # noqa: F401: a fixture
 from test_operations import free_port
 
 LIVES = 6  # of the server in one run
@@ -34,6 +34,7 @@ READERS = 3
 SAMPLE_S = 1
 TREND_S_MIN = 120  # of a life in which a trend can be told from noise
 KEPT_EPOCHS = 200  # of the model, for answers that are checked late
+SNAPSHOTS_KEPT = 8
 CALL_S = 120
 # What a busy server may answer to a call in order.
 EXPLAINED = {grpc.StatusCode.RESOURCE_EXHAUSTED: "a limit", grpc.StatusCode.FAILED_PRECONDITION: "an epoch that is not kept"}
@@ -170,6 +171,15 @@ class Reader:
         self.expect(actor, reply.epoch, reply.rows_count, lambda rows, _: len(rows), "a count")
 
 
+class Keeper(Maintainer):
+    """As Maintainer, but deletes old snapshots also under load."""
+
+    def step(self, api: Api) -> None:
+        super().step(api)
+        if len(self.snapshots) > SNAPSHOTS_KEPT:
+            self.prune(api)
+
+
 class Disturber:
     """Clients that do not behave, an operator who changes keys, and a monitor."""
 
@@ -255,8 +265,9 @@ class Soak(Campaign):
                           "--scrub-interval-s", "30")
         self.explained: Counter = Counter()
         super().__init__(program, pb, folder / "lives", seed)
-        seeds = np.random.SeedSequence(seed + 1).spawn(READERS + 1)
-        self.readers = [Reader(self.actors, each) for each in seeds[1:]]
+        seeds = np.random.SeedSequence(seed + 1).spawn(READERS + 2)
+        self.readers = [Reader(self.actors, each) for each in seeds[2:]]
+        self.maintainer = Keeper(self.actors, self.root / "snapshots", seeds[1])
         self.disturber = Disturber(self, seeds[0])
         self.growths: list[dict[str, float]] = []
         self.scrap_seen = False  # whether the killed uploads have got as far as their collection
