@@ -59,9 +59,9 @@ class WaitingCall : public Context {
   CallEnd AwaitEnd() {
     MutexLock lock(mutex_);
     while (!end_.has_value()) {
-      if (MustCancel()) {
+      if (NeedsHelp()) {
         lock.Unlock();
-        Cancel();
+        Help();
         lock.Lock();
       } else {
         WaitForChange(lock);
@@ -101,12 +101,31 @@ class WaitingCall : public Context {
   }
 
  protected:
-  // Returns true once the deadline has passed, or after Abort, until the call is cancelled.
-  bool MustCancel() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (cancelled_) return false;
-    return aborted_ || (deadline_.has_value() && std::chrono::steady_clock::now() >= *deadline_);
+  // Returns true if the thread that waits must call Help first.
+  bool NeedsHelp() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return cancelled_ ? call_ != nullptr && (unread_ || reading_) : MustCancel();
   }
-  // Returns after a change, or when MustCancel may have become true.
+  // Cancels the call if it is time. Refuses the events that a cancelled call waits for: its caller
+  // may never read or send again.
+  void Help() {
+    ActiveCallPtr call;
+    bool cancels = false;
+    bool unread = false;
+    bool reading = false;
+    {
+      const MutexLock lock(mutex_);
+      cancels = MustCancel();
+      call = call_;
+      if (cancelled_ && call != nullptr) {
+        unread = std::exchange(unread_, false);
+        reading = std::exchange(reading_, false);
+      }
+    }
+    if (cancels) Cancel();
+    if (unread) call->OnWriteDone(false);
+    if (reading) call->OnReadDone(false);
+  }
+  // Returns after a change, or when NeedsHelp may have become true.
   void WaitForChange(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (deadline_.has_value() && !cancelled_) {
       changed_.WaitUntil(lock, *deadline_);
@@ -127,6 +146,12 @@ class WaitingCall : public Context {
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;  // the service waits for a request
 
  private:
+  // Returns true once the deadline has passed, or after Abort, until the call is cancelled.
+  bool MustCancel() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (cancelled_) return false;
+    return aborted_ || (deadline_.has_value() && std::chrono::steady_clock::now() >= *deadline_);
+  }
+
   // Waits until the call has ended. Refuses the events that the service still waits for.
   void Settle() {
     const ActiveCallPtr call = this->call();
@@ -175,9 +200,9 @@ class WaitingReplies : public WaitingCall<Context> {
     {
       MutexLock lock(this->mutex_);
       while (!this->unread_ && !this->end_.has_value()) {
-        if (this->MustCancel()) {
+        if (this->NeedsHelp()) {
           lock.Unlock();
-          this->Cancel();
+          this->Help();
           lock.Lock();
         } else {
           this->WaitForChange(lock);
@@ -256,9 +281,9 @@ class WaitingMessages : public WaitingReplies<MessageStream<Request, Response>, 
   bool AwaitReading() {
     MutexLock lock(this->mutex_);
     while (!this->reading_ && !this->end_.has_value()) {
-      if (this->MustCancel()) {
+      if (this->NeedsHelp()) {
         lock.Unlock();
-        this->Cancel();
+        this->Help();
         lock.Lock();
       } else {
         this->WaitForChange(lock);

@@ -191,11 +191,10 @@ DAMAGED = [b"", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n
 
 
 def test_a_damaged_key_file_leaves_the_keys_in_force(secured):
-    for damage in DAMAGED:
+    for number, damage in enumerate(DAMAGED):
         secured.keys.write_bytes(damage)
-        seen = secured.log().count("keys are not reloaded")
         secured.server.process.send_signal(signal.SIGHUP)
-        secured.server.wait_for(lambda: secured.log().count("keys are not reloaded") > seen or None)
+        secured.server.wait_for(lambda number=number: secured.log().count("keys are not reloaded") > number or None)
         secured.call(secured.open)
         assert secured.works_anew()
 

@@ -64,7 +64,7 @@ class Sample:
     @staticmethod
     def of(pid: int) -> Sample:
         status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-        return Sample(time.monotonic(), int(status["VmRSS"].split()[0]) / 1024, len(os.listdir(f"/proc/{pid}/fd")), int(status["Threads"]))
+        return Sample(time.monotonic(), int(status["VmRSS"].split()[0]) / 1024, sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir()), int(status["Threads"]))
 
 
 def growth(samples: list[Sample], field: str) -> float:
@@ -114,7 +114,7 @@ class Reader:
         replies = list(replies)
         results = [(reply.epoch, result) for reply in replies for result in reply.results]
         assert len(results) == len(queries)
-        for query, (epoch, result) in zip(queries, results):
+        for query, (epoch, result) in zip(queries, results, strict=True):
             self.expect(actor, epoch, api.answer(result), lambda _, state, query=query: state.answer(actor.metric, query)[:k], what)
 
     def one(self, api: Api, actor: Actor) -> None:

@@ -144,7 +144,8 @@ absl::StatusOr<DamagedStore::Outcome> DamagedStore::Restore(const std::vector<Fi
 
 int FlipEveryByte(const std::string& directory, int64_t first, int64_t stride) {
   const auto store = DamagedStore::Make(directory);
-  if (!store.ok() || store->Open(store->files()).value_or(Outcome::kDetected) != Outcome::kHarmless) {
+  if (!store.ok() ||
+      store->Open(store->files()).value_or(Outcome::kDetected) != Outcome::kHarmless) {
     std::fprintf(stderr, "flips: the data set itself is not right: %s\n",
                  store.status().ToString().c_str());
     return kExitUsage;

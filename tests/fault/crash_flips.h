@@ -18,8 +18,9 @@ class DamagedStore {
   using File = std::pair<std::string, std::string>;  // name, content
   enum class Outcome : uint8_t { kDetected, kHarmless, kUndetected };
 
-  // Makes a data set in `directory`, which exists, as a killed process leaves it: with a log that is not yet moved
-  // into the database, and an open upload. Also makes a snapshot of it. Errors: those of the store.
+  // Makes a data set in `directory`, which exists, as a killed process leaves it: with a log that
+  // is not yet moved into the database, and an open upload. Also makes a snapshot of it. Errors:
+  // those of the store.
   static absl::StatusOr<DamagedStore> Make(const std::string& directory);
 
   const std::vector<File>& files() const { return files_; }

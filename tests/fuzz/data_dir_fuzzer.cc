@@ -1,6 +1,6 @@
-// Makes several edits in one file of a data directory or of a snapshot: catalog, its log, a segment,
-// the mark, the manifest. A start or a restore must refuse the directory, or serve exactly the rows
-// that were committed.
+// Makes several edits in one file of a data directory or of a snapshot: catalog, its log, a
+// segment, the mark, the manifest. A start or a restore must refuse the directory, or serve exactly
+// the rows that were committed.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -17,8 +17,8 @@ namespace {
 
 using fuzz::InputReader;
 
-// Changes, removes or replaces one file, as the input says. Together, a lost log and a lost mark are
-// an older directory, which no check can detect.
+// Changes, removes or replaces one file, as the input says. Together, a lost log and a lost mark
+// are an older directory, which no check can detect.
 std::vector<DamagedStore::File> Edited(std::vector<DamagedStore::File> files, InputReader& input) {
   const size_t at = input.Take(1) % files.size();
   switch (input.Take(1) % 16) {

@@ -52,8 +52,7 @@ std::vector<const MethodDescriptor*> AllMethods() {
 }
 
 std::unique_ptr<Message> NewMessage(const google::protobuf::Descriptor* type) {
-  return std::unique_ptr<Message>(
-      MessageFactory::generated_factory()->GetPrototype(type)->New());
+  return std::unique_ptr<Message>(MessageFactory::generated_factory()->GetPrototype(type)->New());
 }
 
 // Returns true if a call of this method may change the collections.
@@ -82,7 +81,8 @@ void RequireAllowedEnd(const MethodDescriptor& method, const nf_reply& reply) {
   constexpr absl::StatusCode kNever[] = {kUnknown, kInternal, kDataLoss, kUnauthenticated,
                                          kPermissionDenied};
   const auto is_code = [&](absl::StatusCode code) { return static_cast<int>(code) == reply.code; };
-  if (readable && names_field && std::none_of(std::begin(kNever), std::end(kNever), is_code)) return;
+  if (readable && names_field && std::none_of(std::begin(kNever), std::end(kNever), is_code))
+    return;
   std::fprintf(stderr, "%s ended with %d: %s\n", method.full_name().c_str(), reply.code,
                reply.message);
   std::abort();
@@ -278,8 +278,8 @@ class FuzzedServer {
       remove.set_name(info.name());
       Make<pb::DeleteSnapshotResponse>("/nearfield.v1.Admin/DeleteSnapshot", remove);
     }
-    const auto counters = Make<pb::GetCountersResponse>("/nearfield.v1.Admin/GetCounters",
-                                                        pb::GetCountersRequest());
+    const auto counters =
+        Make<pb::GetCountersResponse>("/nearfield.v1.Admin/GetCounters", pb::GetCountersRequest());
     Require(counters.audit().mismatches_count() == 0);
     MakeCollections();
   }

@@ -54,8 +54,8 @@ Corpus ReadCorpus(InputReader& reader, const CollectionSpec& spec) {
       corpus.ids.AppendNumber(id);
     }
     for (int32_t d = 0; d < corpus.spec.dim; ++d) {
-      const uint32_t bits = Finite(
-          corpus.spec.row_type, static_cast<uint32_t>(reader.Take(element_bytes)));
+      const uint32_t bits =
+          Finite(corpus.spec.row_type, static_cast<uint32_t>(reader.Take(element_bytes)));
       for (size_t byte = 0; byte < element_bytes; ++byte) {
         corpus.rows.push_back(static_cast<uint8_t>(bits >> (8 * byte)));
       }
@@ -67,7 +67,8 @@ Corpus ReadCorpus(InputReader& reader, const CollectionSpec& spec) {
 std::vector<float> ReadQuery(InputReader& reader, const CollectionSpec& spec) {
   std::vector<float> query;
   for (int32_t d = 0; d < spec.dim; ++d)
-    query.push_back(score::FloatFromBits(Finite(RowType::kFloat32, static_cast<uint32_t>(reader.Take(4)))));
+    query.push_back(
+        score::FloatFromBits(Finite(RowType::kFloat32, static_cast<uint32_t>(reader.Take(4)))));
   const bool zero =
       std::all_of(query.begin(), query.end(), [](float value) { return value == 0.0f; });
   if (zero && spec.metric == Metric::kCosine) query[0] = 1.0f;

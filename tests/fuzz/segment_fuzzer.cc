@@ -97,13 +97,13 @@ std::string ValidSegment(const SegmentIdentity& identity) {
       payloads.Append(number == 0 ? "payload" : "");
     }
     const Bytes vectors(static_cast<size_t>(rows * identity.row_bytes()), 1);
-    const auto block = EncodeBlock(
-        identity, first_row,
-        {.number = number, .ids = &ids, .rows = vectors, .payloads = &payloads});
+    const auto block =
+        EncodeBlock(identity, first_row,
+                    {.number = number, .ids = &ids, .rows = vectors, .payloads = &payloads});
     Require(block.ok());
     file += StringOf(block->head);
-    for (const absl::Span<const uint8_t> plane : {absl::MakeConstSpan(block->ids), block->vectors,
-                                                  absl::MakeConstSpan(block->payloads)}) {
+    for (const absl::Span<const uint8_t> plane :
+         {absl::MakeConstSpan(block->ids), block->vectors, absl::MakeConstSpan(block->payloads)}) {
       file += StringOf(plane);
       file.resize((file.size() + kPlaneAlignment - 1) / kPlaneAlignment * kPlaneAlignment);
     }
@@ -112,7 +112,9 @@ std::string ValidSegment(const SegmentIdentity& identity) {
   return file;
 }
 
-uint8_t* At(std::string* bytes, size_t at) { return reinterpret_cast<uint8_t*>(bytes->data()) + at; }
+uint8_t* At(std::string* bytes, size_t at) {
+  return reinterpret_cast<uint8_t*>(bytes->data()) + at;
+}
 
 // Makes the checksums of a block at `at` right, as far as the file has its parts. Returns the end
 // of the block that its header states, or the end of the file.
@@ -192,8 +194,8 @@ void ReadHeaders(std::string_view bytes) {
   if (!header.ok()) RequireRefused(header);
   if (const auto block = ParseBlockHeader(span); !block.ok()) RequireRefused(block.status());
   if (span.size() > static_cast<size_t>(kBlockHeaderBytes)) {
-    const auto table = ParseBlockTable(span.subspan(0, kBlockHeaderBytes),
-                                       span.subspan(kBlockHeaderBytes));
+    const auto table =
+        ParseBlockTable(span.subspan(0, kBlockHeaderBytes), span.subspan(kBlockHeaderBytes));
     if (!table.ok()) RequireRefused(table.status());
   }
   if (const auto segment = SegmentOfFileName(bytes)) {

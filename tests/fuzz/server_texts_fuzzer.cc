@@ -1,6 +1,6 @@
 // Takes arbitrary bytes as the texts that a server reads: the key file, the configuration file,
-// cursors, metadata of calls, a stored schema, certificates. The first byte chooses the reader. What
-// is accepted must be written and read back unchanged. What is refused must be reported as the
+// cursors, metadata of calls, a stored schema, certificates. The first byte chooses the reader.
+// What is accepted must be written and read back unchanged. What is refused must be reported as the
 // header of its reader promises.
 #include <chrono>
 #include <cstdint>
@@ -76,7 +76,9 @@ void Authenticate(std::string_view bytes) {
 void ReadSettings(InputReader& input) {
   static const auto* const valid = new std::string([] {
     Settings settings;
-    Require(LoadSettingsText("file", "data_dir = none\n", &settings, {.memory_bytes = int64_t{1} << 40}).ok());
+    Require(
+        LoadSettingsText("file", "data_dir = none\n", &settings, {.memory_bytes = int64_t{1} << 40})
+            .ok());
     std::string text;
     for (const SettingBase* setting : settings.all()) {
       const std::string value = setting->Text();
@@ -120,8 +122,8 @@ void ReadCursors(std::string_view bytes) {
 void ReadMetadata(std::string_view bytes) {
   const TraceContext trace = ParseTraceParent(bytes);
   Require(trace.trace_id.size() == (trace.span_id.empty() ? 0 : 32));
-  Require(trace.span_id.empty() || (trace.span_id.size() == 16 &&
-                                    bytes.find(trace.trace_id + "-" + trace.span_id) == 3));
+  Require(trace.span_id.empty() ||
+          (trace.span_id.size() == 16 && bytes.find(trace.trace_id + "-" + trace.span_id) == 3));
   if (const absl::Status status = CheckCallerName(bytes); !status.ok()) RequireInvalid(status);
   const size_t half = bytes.size() / 2;
   Require(!CallerName("name", bytes).empty());
