@@ -106,15 +106,17 @@ class WaitingCall : public Context {
   }
 
  protected:
-  // Returns true after Abort, and at each time at which Act has something to do, until the call is
-  // cancelled.
+  // Returns true if the thread that waits must call Act first: at each time at which Act has
+  // something to do, after Abort, and for the events of a cancelled call.
   bool MustAct() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (cancelled_) return false;
+    if (cancelled_) return call_ != nullptr && (unread_ || reading_);
     return aborted_ || (next_event() != kNever && std::chrono::steady_clock::now() >= next_event());
   }
   // Polls CallFacts::interrupted. Cancels the call if it is interrupted, after Abort, or if its
-  // deadline has passed.
+  // deadline has passed. Refuses the events that a cancelled call waits for: its caller may never
+  // read or send again.
   void Act() ABSL_LOCKS_EXCLUDED(mutex_) {
+    if (RefuseEventsIfCancelled()) return;
     // Without the lock: the function may use the call.
     const bool interrupted = facts_.interrupted != nullptr && facts_.interrupted();
     {
@@ -147,6 +149,24 @@ class WaitingCall : public Context {
   static constexpr SteadyTime kNever = SteadyTime::max();
   SteadyTime next_event() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return std::min(deadline_, poll_at_);
+  }
+
+  // Returns false if the call is not cancelled.
+  bool RefuseEventsIfCancelled() ABSL_LOCKS_EXCLUDED(mutex_) {
+    ActiveCallPtr call;
+    bool unread = false;
+    bool reading = false;
+    {
+      const MutexLock lock(mutex_);
+      if (!cancelled_) return false;
+      call = call_;
+      if (call == nullptr) return true;
+      unread = std::exchange(unread_, false);
+      reading = std::exchange(reading_, false);
+    }
+    if (unread) call->OnWriteDone(false);
+    if (reading) call->OnReadDone(false);
+    return true;
   }
 
   // Waits until the call has ended. Refuses the events that the service still waits for.

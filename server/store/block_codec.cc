@@ -113,6 +113,10 @@ absl::Status DecodeValues(absl::Span<const uint8_t> bytes, int64_t rows, BytesCo
     for (int64_t i = 0; i < rows; ++i) values->Append({});
     return absl::OkStatus();
   }
+  // A file may state any number of rows.
+  if (rows > static_cast<int64_t>(bytes.size() / 4)) {
+    return absl::DataLossError("a column of values contradicts itself");
+  }
   values->Reserve(rows, static_cast<int64_t>(bytes.size()) - 4 * rows);
   return DecodeStrings(bytes, rows, [values](std::string_view value) { values->Append(value); });
 }

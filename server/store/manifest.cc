@@ -59,7 +59,7 @@ absl::StatusOr<std::vector<ManifestFile>> ParseManifest(const std::string& text,
     const std::vector<std::string> words = absl::StrSplit(lines[i], ' ');
     ManifestFile file;
     if (words.size() != 4 || words[0] != "file" || !absl::SimpleAtoi(words[2], &file.bytes) ||
-        !LegalName(words[3])) {
+        file.bytes < 0 || !LegalName(words[3])) {
       return Damaged(path, absl::StrCat("line ", i + 1, " cannot be"));
     }
     file.sha256 = words[1];

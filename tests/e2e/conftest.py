@@ -38,6 +38,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fault-library", help="library of tests/fault to preload: simulates crashes and power losses at chosen calls")
     parser.addoption("--nvml-library", help="library of tests/server that stands for NVML")
     parser.addoption("--crash-points", type=int, default=50, help="number of deaths in test_crash.py and of failed allocations in test_out_of_memory.py")
+    parser.addoption("--soak-minutes", type=float, default=0.75, help="duration of test_soak.py")
+    parser.addoption("--soak-receipt", type=Path, help="file for the figures of test_soak.py")
     parser.addoption("--export-rows", type=int, default=20_000, help="number of rows of the timed run in test_export.py")
     parser.addoption("--picture", type=Path, help="file for a picture of the page of the operations port (test_page.py)")
     parser.addoption("--bare", action="store_true", help="test_edge.py: attack the server itself, without the edge")

@@ -196,6 +196,8 @@ class Maintainer:
 class Campaign:
     """Lives and deaths of servers on one data directory."""
 
+    arguments: tuple[str, ...] = ()  # further ones of each server
+
     def __init__(self, program: str, pb, folder: Path, seed: int) -> None:
         self.program, self.pb, self.folder = program, pb, folder
         self.root = folder / "root"
@@ -220,7 +222,7 @@ class Campaign:
         folder = self.folder / f"life{self.lives}"
         folder.mkdir()
         arguments = ["--backend", "cpu", "--threads", "1", "--memory-bytes", "64MiB", "--host-memory-bytes", "64MiB",
-                     "--data-dir", str(data or self.root / "data"), "--snapshot-dir", str(self.root / "snapshots")]
+                     "--data-dir", str(data or self.root / "data"), "--snapshot-dir", str(self.root / "snapshots"), *self.arguments]
         server = None
         try:
             server = Server(self.program, self.pb, folder, arguments, faults)

@@ -19,7 +19,8 @@
 namespace nearfield::fault {
 namespace {
 
-using File = std::pair<std::string, std::string>;  // name, content
+using File = DamagedStore::File;
+using Outcome = DamagedStore::Outcome;
 
 store::StoreOptions OptionsFor(const std::string& dir) {
   return {.dir = dir, .on_fatal = [](const absl::Status&) {}, .free_bytes_min = 0};
@@ -65,30 +66,8 @@ std::vector<File> ReadFiles(const std::string& dir) {
   return files;
 }
 
-// Makes a few commits of every kind and returns the files as a kill would leave them: read while
-// the store is open.
-absl::StatusOr<std::vector<File>> MakeDataSet(const std::string& dir, Model* model) {
-  const std::string name = "c1";
-  {
-    ABSL_ASSIGN_OR_RETURN(const auto store, store::Store::Open(OptionsFor(dir)));
-    const CollectionSpec spec = {.dim = 3, .row_type = RowType::kFloat16};
-    model->collections[name].spec = spec;
-    ABSL_RETURN_IF_ERROR(store->CreateCollection(name, spec, "schema").status());
-    ABSL_RETURN_IF_ERROR(Upload(*store, model, name, 12, /*commit=*/true));
-    ABSL_RETURN_IF_ERROR(store->SetAlias("alias-1", store->Collections().front().id));
-    model->collections[name].aliases.insert("alias-1");
-  }
-  ABSL_ASSIGN_OR_RETURN(const auto store, store::Store::Open(OptionsFor(dir)));
-  ABSL_RETURN_IF_ERROR(Upload(*store, model, name, 5, /*commit=*/false));
-  const IdColumn ids = DeletedBy(model->collections.at(name), 3);
-  ABSL_RETURN_IF_ERROR(store->CommitDelete(store->Collections().front().id,
-                                           model->collections.at(name).epoch + 1, ids));
-  model->Apply({.kind = Operation::Kind::kDelete, .number = 3, .collection = name});
-  return ReadFiles(dir);
-}
-
 absl::Status WriteFiles(const std::string& dir, const std::vector<File>& files) {
-  ABSL_RETURN_IF_ERROR(store::RemoveDirectory(dir));
+  std::filesystem::remove_all(dir);
   ABSL_RETURN_IF_ERROR(store::MakeDirectory(dir));
   for (const auto& [name, content] : files) {
     std::ofstream(dir + "/" + name, std::ios::binary) << content;
@@ -96,8 +75,7 @@ absl::Status WriteFiles(const std::string& dir, const std::vector<File>& files) 
   return absl::OkStatus();
 }
 
-enum class Outcome { kDetected, kHarmless, kUndetected };
-
+// Opens the store in `dir` and compares it with the model.
 Outcome Try(const std::string& dir, const Model& model) {
   const auto opened = store::Store::Open(OptionsFor(dir));
   if (!opened.ok()) return Outcome::kDetected;
@@ -122,28 +100,70 @@ Outcome Try(const std::string& dir, const Model& model) {
 
 }  // namespace
 
+absl::StatusOr<DamagedStore> DamagedStore::Make(const std::string& directory) {
+  DamagedStore made(directory);
+  const std::string name = "c1";
+  const std::string dir = directory + "/made";
+  {
+    ABSL_ASSIGN_OR_RETURN(const auto store, store::Store::Open(OptionsFor(dir)));
+    const CollectionSpec spec = {.dim = 3, .row_type = RowType::kFloat16};
+    made.model_.collections[name].spec = spec;
+    ABSL_RETURN_IF_ERROR(store->CreateCollection(name, spec, "schema").status());
+    ABSL_RETURN_IF_ERROR(Upload(*store, &made.model_, name, 12, /*commit=*/true));
+    ABSL_RETURN_IF_ERROR(store->SetAlias("alias-1", store->Collections().front().id));
+    made.model_.collections[name].aliases.insert("alias-1");
+  }
+  ABSL_ASSIGN_OR_RETURN(const auto store, store::Store::Open(OptionsFor(dir)));
+  ABSL_RETURN_IF_ERROR(Upload(*store, &made.model_, name, 5, /*commit=*/false));
+  const IdColumn ids = DeletedBy(made.model_.collections.at(name), 3);
+  ABSL_RETURN_IF_ERROR(store->CommitDelete(store->Collections().front().id,
+                                           made.model_.collections.at(name).epoch + 1, ids));
+  made.model_.Apply({.kind = Operation::Kind::kDelete, .number = 3, .collection = name});
+  made.files_ = ReadFiles(dir);  // while the store is open
+  ABSL_RETURN_IF_ERROR(store->Snapshot(directory + "/snapshot"));
+  made.snapshot_ = ReadFiles(directory + "/snapshot");
+  return made;
+}
+
+absl::StatusOr<DamagedStore::Outcome> DamagedStore::Open(const std::vector<File>& files) const {
+  const std::string dir = directory_ + "/opened";
+  ABSL_RETURN_IF_ERROR(WriteFiles(dir, files));
+  return Try(dir, model_);
+}
+
+absl::StatusOr<DamagedStore::Outcome> DamagedStore::Restore(const std::vector<File>& files) const {
+  const std::string from = directory_ + "/damaged";
+  const std::string to = directory_ + "/restored";
+  ABSL_RETURN_IF_ERROR(WriteFiles(from, files));
+  std::filesystem::remove_all(to);
+  if (!store::Store::Restore(from, to).ok()) return Outcome::kDetected;
+  Model expected = model_;
+  expected.uploads.clear();  // a snapshot leaves open uploads out
+  return Try(to, expected);
+}
+
 int FlipEveryByte(const std::string& directory, int64_t first, int64_t stride) {
-  Model model;
-  const auto files = MakeDataSet(directory + "/made", &model);
-  const std::string dir = directory + "/flipped";
-  if (!files.ok() || !WriteFiles(dir, *files).ok() || Try(dir, model) != Outcome::kHarmless) {
+  const auto store = DamagedStore::Make(directory);
+  if (!store.ok() ||
+      store->Open(store->files()).value_or(Outcome::kDetected) != Outcome::kHarmless) {
     std::fprintf(stderr, "flips: the data set itself is not right: %s\n",
-                 files.status().ToString().c_str());
+                 store.status().ToString().c_str());
     return kExitUsage;
   }
+  const std::vector<File>& files = store->files();
   int64_t counts[3] = {};
   int64_t flips = 0;
   int64_t place = 0;
-  for (size_t f = 0; f < files->size(); ++f) {
-    for (size_t at = 0; at < (*files)[f].second.size(); ++at) {
+  for (size_t f = 0; f < files.size(); ++f) {
+    for (size_t at = 0; at < files[f].second.size(); ++at) {
       if (place++ % stride != first) continue;
-      std::vector<File> changed = *files;
+      std::vector<File> changed = files;
       changed[f].second[at] = static_cast<char>(changed[f].second[at] ^ (1 << (place % 8)));
-      if (!WriteFiles(dir, changed).ok()) return kExitUsage;
-      const Outcome outcome = Try(dir, model);
+      const absl::StatusOr<Outcome> outcome = store->Open(changed);
+      if (!outcome.ok()) return kExitUsage;
       ++flips;
-      ++counts[static_cast<size_t>(outcome)];
-      if (outcome == Outcome::kUndetected) {
+      ++counts[static_cast<size_t>(*outcome)];
+      if (*outcome == Outcome::kUndetected) {
         std::fprintf(stderr, "flips: byte %zu of %s: other rows, and no error\n", at,
                      changed[f].first.c_str());
       }

@@ -16,12 +16,15 @@
 #include "server/attributes/evaluate.h"
 #include "server/attributes/filter_text.h"
 #include "server/convert/filter.h"
+#include "tests/fuzz/input_reader.h"
 #include "tests/fuzz/require.h"
 #include "tests/server/attributes/attribute_rows.h"
 #include "tests/server/attributes/filter_printer.h"
 
 namespace nearfield::server {
 namespace {
+
+using fuzz::InputReader;
 
 const std::vector<AttributeSpec>& Specs() {
   static const auto* const specs = new std::vector<AttributeSpec>{
@@ -52,66 +55,42 @@ const Rows& TheRows() {
   return *rows;
 }
 
-// Takes numbers and texts off the input; returns zeros after its end.
-class Reader {
- public:
-  explicit Reader(std::string_view bytes) : left_(bytes) {}
-  bool empty() const { return left_.empty(); }
-  uint64_t Take(size_t bytes) {
-    uint64_t value = 0;
-    for (size_t i = 0; i < bytes && !left_.empty(); ++i) {
-      value = value << 8 | static_cast<uint8_t>(left_.front());
-      left_.remove_prefix(1);
-    }
-    return value;
-  }
-  std::string_view TakeText() {
-    const size_t size = std::min<size_t>(Take(1) % 4, left_.size());
-    const std::string_view text = left_.substr(0, size);
-    left_.remove_prefix(size);
-    return text;
-  }
-
- private:
-  std::string_view left_;
-};
-
-int64_t TakeInteger(Reader& reader) {
+int64_t TakeInteger(InputReader& reader) {
   const uint64_t kind = reader.Take(1);
   if (kind < 16) return static_cast<int64_t>(reader.Take(8));
   return static_cast<int64_t>(kind % 24) - 12;
 }
 
-double TakeDouble(Reader& reader) {
+double TakeDouble(InputReader& reader) {
   const uint64_t kind = reader.Take(1);
   if (kind < 16) return std::bit_cast<double>(reader.Take(8));
   return static_cast<double>(kind % 24) / 2 - 6;
 }
 
-std::string TakeName(Reader& reader) {
+std::string TakeName(InputReader& reader) {
   const uint64_t which = reader.Take(1);
-  return which < 250 ? Specs()[which % Specs().size()].name : std::string(reader.TakeText());
+  return which < 250 ? Specs()[which % Specs().size()].name : std::string(reader.TakeBytes(3));
 }
 
 // Returns the attribute's own type in most cases, else another one.
-AttributeType TypeFor(const std::string& name, Reader& reader) {
+AttributeType TypeFor(const std::string& name, InputReader& reader) {
   for (const AttributeSpec& spec : Specs()) {
     if (spec.name == name && reader.Take(1) < 250) return spec.type;
   }
   return static_cast<AttributeType>(1 + reader.Take(1) % 5);
 }
 
-void TakeValue(AttributeType type, Reader& reader, pb::AttributeValue* value) {
+void TakeValue(AttributeType type, InputReader& reader, pb::AttributeValue* value) {
   switch (type) {
     case AttributeType::kInt64: return value->set_int64_value(TakeInteger(reader));
     case AttributeType::kDouble: return value->set_double_value(TakeDouble(reader));
     case AttributeType::kBool: return value->set_bool_value(reader.Take(1) % 2 == 1);
-    case AttributeType::kKeyword: return value->set_keyword_value(std::string(reader.TakeText()));
+    case AttributeType::kKeyword: return value->set_keyword_value(std::string(reader.TakeBytes(3)));
     case AttributeType::kTimestamp: return value->set_timestamp_us_value(TakeInteger(reader));
   }
 }
 
-void TakeValues(Reader& reader, pb::ValueCondition* condition) {
+void TakeValues(InputReader& reader, pb::ValueCondition* condition) {
   condition->set_attribute(TakeName(reader));
   const AttributeType type = TypeFor(condition->attribute(), reader);
   pb::AttributeValues* const values = condition->mutable_values();
@@ -121,7 +100,7 @@ void TakeValues(Reader& reader, pb::ValueCondition* condition) {
       case AttributeType::kDouble: values->add_double_values(TakeDouble(reader)); break;
       case AttributeType::kBool: values->add_bool_values(reader.Take(1) % 2 == 1); break;
       case AttributeType::kKeyword:
-        values->add_keyword_values(std::string(reader.TakeText()));
+        values->add_keyword_values(std::string(reader.TakeBytes(3)));
         break;
       case AttributeType::kTimestamp: values->add_timestamp_us_values(TakeInteger(reader)); break;
     }
@@ -129,7 +108,7 @@ void TakeValues(Reader& reader, pb::ValueCondition* condition) {
 }
 
 // `levels` bounds this recursion. Run passes one more than the server's limit.
-void TakeFilter(int levels, Reader& reader, pb::Filter* filter) {
+void TakeFilter(int levels, InputReader& reader, pb::Filter* filter) {
   const uint64_t kind = reader.Take(1) % (levels > 1 ? 9 : 6);
   const auto take_list = [&](pb::FilterList* list) {
     for (uint64_t count = reader.Take(1) % 4; count > 0 && !reader.empty(); --count)
@@ -198,7 +177,7 @@ void Run(std::string_view input) {
     google::protobuf::SetLogHandler(nullptr);  // texts that are not UTF-8 are expected here
     if (!message.ParseFromArray(input.data() + 1, static_cast<int>(input.size() - 1))) return;
   } else {
-    Reader reader(input.substr(1));
+    InputReader reader(input.substr(1));
     TakeFilter(9, reader, &message);
   }
   RunFilter(FromProto(message, IdType::kUint64, {}));

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/score/score.h"
 #include "nearfield/engine/engine.h"
+#include "tests/fuzz/input_reader.h"
 #include "tests/testing/answers.h"
 #include "tests/testing/corpora.h"
 #include "tests/testing/engines.h"
@@ -18,27 +18,6 @@ namespace nearfield::fuzz {
 namespace {
 
 using testing::Corpus;
-
-// Reads numbers from the input; returns zeros after its end.
-class Reader {
- public:
-  Reader(const uint8_t* data, size_t size) : data_(data), size_(size) {}
-  size_t left() const { return size_; }
-  uint32_t Take(size_t bytes) {
-    uint32_t value = 0;
-    const size_t taken = std::min(bytes, size_);
-    if (taken > 0) std::memcpy(&value, data_, taken);
-    data_ += taken;
-    size_ -= taken;
-    return value;
-  }
-  // Returns a number in [0, end).
-  int64_t Below(int64_t end) { return static_cast<int64_t>(Take(2)) % end; }
-
- private:
-  const uint8_t* data_;
-  size_t size_;
-};
 
 // Makes the bits finite: clears the lowest bit of an exponent of all ones.
 uint32_t Finite(RowType type, uint32_t bits) {
@@ -49,7 +28,7 @@ uint32_t Finite(RowType type, uint32_t bits) {
   return (bits & exponent) == exponent ? bits & ~lowest : bits;
 }
 
-CollectionSpec ReadSpec(Reader& reader) {
+CollectionSpec ReadSpec(InputReader& reader) {
   CollectionSpec spec;
   spec.dim = static_cast<int32_t>(1 + reader.Below(70));
   spec.metric = static_cast<Metric>(1 + reader.Below(3));
@@ -60,13 +39,13 @@ CollectionSpec ReadSpec(Reader& reader) {
 
 // Reads ids from the numbers 0 .. 255 or their decimal strings. Skips a number that came before,
 // with its row.
-Corpus ReadCorpus(Reader& reader, const CollectionSpec& spec) {
+Corpus ReadCorpus(InputReader& reader, const CollectionSpec& spec) {
   Corpus corpus{.spec = spec, .rows = {}, .ids = IdColumn(spec.id_type)};
   const auto element_bytes = static_cast<size_t>(BytesPerElement(corpus.spec.row_type));
   std::vector<bool> used(256, false);
   const int64_t rows_max = reader.Below(300);
-  for (int64_t row = 0; row < rows_max && reader.left() > 0; ++row) {
-    const uint32_t id = reader.Take(1);
+  for (int64_t row = 0; row < rows_max && !reader.empty(); ++row) {
+    const uint64_t id = reader.Take(1);
     if (used[id]) continue;
     used[id] = true;
     if (corpus.spec.id_type == IdType::kString) {
@@ -75,7 +54,8 @@ Corpus ReadCorpus(Reader& reader, const CollectionSpec& spec) {
       corpus.ids.AppendNumber(id);
     }
     for (int32_t d = 0; d < corpus.spec.dim; ++d) {
-      const uint32_t bits = Finite(corpus.spec.row_type, reader.Take(element_bytes));
+      const uint32_t bits =
+          Finite(corpus.spec.row_type, static_cast<uint32_t>(reader.Take(element_bytes)));
       for (size_t byte = 0; byte < element_bytes; ++byte) {
         corpus.rows.push_back(static_cast<uint8_t>(bits >> (8 * byte)));
       }
@@ -84,10 +64,11 @@ Corpus ReadCorpus(Reader& reader, const CollectionSpec& spec) {
   return corpus;
 }
 
-std::vector<float> ReadQuery(Reader& reader, const CollectionSpec& spec) {
+std::vector<float> ReadQuery(InputReader& reader, const CollectionSpec& spec) {
   std::vector<float> query;
   for (int32_t d = 0; d < spec.dim; ++d)
-    query.push_back(score::FloatFromBits(Finite(RowType::kFloat32, reader.Take(4))));
+    query.push_back(
+        score::FloatFromBits(Finite(RowType::kFloat32, static_cast<uint32_t>(reader.Take(4)))));
   const bool zero =
       std::all_of(query.begin(), query.end(), [](float value) { return value == 0.0f; });
   if (zero && spec.metric == Metric::kCosine) query[0] = 1.0f;
@@ -97,7 +78,7 @@ std::vector<float> ReadQuery(Reader& reader, const CollectionSpec& spec) {
 }  // namespace
 
 std::string SearchDifference(const uint8_t* data, size_t size) {
-  Reader reader(data, size);
+  InputReader reader({reinterpret_cast<const char*>(data), size});
   const int64_t parts_count = 1 + reader.Below(4);
   const int64_t deleted_every = 1 + reader.Below(9);  // 1: none
   const auto k = static_cast<int32_t>(1 + reader.Below(reader.Below(2) == 0 ? 20 : kKMax));

@@ -307,6 +307,26 @@ TEST_F(NearfieldServiceTest, CancelAndDeadlineEndACallThatWaits) {
   EXPECT_THAT(late.status, StatusIs(kFailedPrecondition));
 }
 
+// Regression: a caller that sent requests and read no reply waited for ever, although its deadline
+// had passed: the call still waited for its first reply to be taken.
+TEST_F(NearfieldServiceTest, ADeadlineEndsAStreamWhoseRepliesNobodyReads) {
+  ServeBoth();
+  WaitingMessages<pb::UploadRequest, pb::UploadResponse> call(
+      {.deadline = std::chrono::system_clock::now() + std::chrono::milliseconds(50)});
+  call.Bind(service().Upload(&call));
+  const std::vector<pb::UploadRequest> requests = Upload("a");
+  EXPECT_TRUE(call.Send(Decoded(requests[0])));
+  while (call.Send(Decoded(requests[1]))) {
+  }
+  EXPECT_FALSE(call.AwaitEnd().status.ok());
+  SearchStreamInProcess search(
+      {.deadline = std::chrono::system_clock::now() + std::chrono::milliseconds(50)});
+  search.Bind(service().SearchStream(&search));
+  while (search.Send(Decoded(SearchFor("a", {1, 1})))) {
+  }
+  EXPECT_FALSE(search.AwaitEnd().status.ok());
+}
+
 TEST_F(NearfieldServiceTest, ACallIsLoggedAndCountedWithItsRequestId) {
   ServeBoth();
   const CallEnd end = SearchInProcess(SearchFor("a", {1, 1}),

@@ -278,6 +278,50 @@ TEST_F(StoreFailureTest, OneTokenBegunTwiceAtOnceHasOneWriter) {
   EXPECT_OK(inner->Checkpoint());
 }
 
+// A slow disk holds up only the call that waits for it: a sync holds no lock of the store.
+TEST_F(StoreFailureTest, WhileAnUploadSyncsOthersCommitAndLoad) {
+  const std::string path = tested_.SegmentPath(NextSegment());
+  bool synced = false;
+  const FailingCalls failing([&](const FileCall& call) {
+    if (call.kind != FileCall::Kind::kSync || call.path != path || synced) return 0;
+    synced = true;
+    EXPECT_OK(tested_.Upload("b", 30));
+    EXPECT_OK(tested_.Delete("b", 3));
+    EXPECT_OK(store().Load(b_, kIgnore, {}));
+    return 0;
+  });
+  EXPECT_OK(tested_.Upload("a", 31));
+  EXPECT_TRUE(synced);
+  EXPECT_TRUE(tested_.Same());
+}
+
+// A snapshot needs space for its catalog and its list of files, at least.
+TEST_F(StoreFailureTest, ASnapshotOnAFullDiskLeavesNothingAndHarmsNothing) {
+  bool failed = true;
+  for (int64_t at = 1; failed; ++at) {
+    int64_t growths = 0;
+    failed = false;
+    const FailingCalls failing([&](const FileCall& call) {
+      const bool snapshot = call.path.find("/snapshot") != std::string::npos;
+      if (!snapshot || !call.grows || ++growths < at) return 0;
+      failed = true;
+      return ENOSPC;
+    });
+    const absl::Status taken = store().Snapshot(dir_ / "snapshot");
+    if (!failed) {
+      EXPECT_OK(taken);
+      EXPECT_GT(at, 1);
+      break;
+    }
+    ASSERT_THAT(taken, StatusIs(kResourceExhausted)) << at;
+    for (const char* const name : {"snapshot", "snapshot.partial", "snapshot.partial.catalog"}) {
+      ASSERT_FALSE(std::filesystem::exists(dir_ / name)) << at << ": " << name;
+    }
+    ASSERT_OK(store().Verify()) << at;
+  }
+  EXPECT_TRUE(tested_.Same());
+}
+
 // A process that could start only one of several threads ended.
 TEST_F(StoreFailureTest, ALoadNeedsOnlyOneThread) {
   int64_t rows = 0;
