@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import getpass
+import grp
 import os
+import pwd
 import re
 import shutil
 import socket
@@ -53,7 +54,7 @@ class Edge(ServerProcess):
             self.address = f"127.0.0.1:{self.port}"
             environment = {**os.environ, "EDGE_LISTEN": f"fd@{listener.fileno()}", "EDGE_CERT": str(folder / "both.pem"),
                            "EDGE_SERVER": server, "EDGE_OPS_PORT": str(ops), "EDGE_ADMIN": str(folder / "admin.sock"),
-                           "EDGE_USER": getpass.getuser()}  # fmt: skip
+                           "EDGE_USER": pwd.getpwuid(os.getuid()).pw_name, "EDGE_GROUP": grp.getgrgid(os.getgid()).gr_name}  # fmt: skip
             assert PROGRAM
             super().__init__([PROGRAM, "-f", str(folder / "haproxy.cfg")], folder / "edge.log", environment,
                              pass_fds=[listener.fileno()])

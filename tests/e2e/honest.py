@@ -1,5 +1,5 @@
-"""What the tests of abuse share: a server with small limits, its corpus, honest callers and their
-answers, the memory of a process."""
+"""The parts that the tests of abuse share: small limits for a server, honest callers with their corpus and its answers, the
+memory of a process."""
 
 from __future__ import annotations
 
@@ -45,6 +45,11 @@ def announced_sum(program: str) -> int:
     return int(re.search(r"# memory sum: (\d+) of", printed)[1])
 
 
+def forget_peak(process: subprocess.Popen) -> None:
+    """Makes peak_bytes begin again from the memory that the process has now."""
+    Path(f"/proc/{process.pid}/clear_refs").write_text("5")
+
+
 def peak_bytes(process: subprocess.Popen) -> int:
     status = Path(f"/proc/{process.pid}/status").read_text()
     return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024
@@ -78,7 +83,7 @@ class Honest:
                 if error.code() not in (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE):
                     raise
                 continue
-            assert list(zip(result.ids.numbers, result.scores)) == self.answers[which]
+            assert list(zip(result.ids.numbers, result.scores, strict=True)) == self.answers[which]
             return
 
     def p99(self, busy: Callable[[], bool] = lambda: False) -> float:
@@ -97,7 +102,7 @@ class Honest:
                         times.append(time.monotonic() - begin)
                     number += 1
                     think.wait(THINK_S)
-            except BaseException as error:  # noqa: BLE001: reported by the test's thread
+            except BaseException as error:  # raised by the thread of the test
                 failed.append(error)
 
         run_together([run] * CALLERS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-import subprocess
 from pathlib import Path
 
 import nearfield

@@ -57,6 +57,21 @@ class Deploy(unittest.TestCase):
         self.assertTrue(all(port.startswith("127.0.0.1:") for port in self.service["ports"]))
         self.assertIn(f"USER {self.service['user']}", self.dockerfile)
 
+    def test_with_the_edge_the_server_needs_keys_and_only_the_edge_reaches_it(self) -> None:
+        overlay = yaml.safe_load(text("deploy/haproxy/compose.yaml"))["services"]
+        server, edge = overlay["nearfield"]["environment"], overlay["edge"]
+        self.assertLessEqual(set(server), settings())
+        self.assertTrue(server["NEARFIELD_LISTEN"].startswith("127.0.0.1:"))
+        self.assertEqual(server["NEARFIELD_ALLOW_INSECURE"], "false")
+        self.assertIn(f"{server['NEARFIELD_KEY_FILE']}:ro", overlay["nearfield"]["volumes"][0])
+        self.assertEqual(edge["network_mode"], "service:nearfield")
+        known = set(re.findall(r"presetenv (EDGE_\w+)", text("deploy/haproxy/haproxy.cfg")))
+        self.assertLessEqual(set(edge["environment"]), known)
+        (port,) = overlay["nearfield"]["ports"]
+        self.assertEqual(port.partition(":")[2], edge["environment"]["EDGE_LISTEN"].removeprefix(":"))
+        self.assertTrue(edge["read_only"])
+        self.assertEqual((edge["cap_drop"], edge["security_opt"]), (self.service["cap_drop"], self.service["security_opt"]))
+
     def test_it_is_built_and_runs_on_the_same_release(self) -> None:
         bases = re.findall(r"^ARG (?:BUILD|RUNTIME)_IMAGE=(.*)$", self.dockerfile, re.MULTILINE)
         self.assertEqual(bases, ["debian:12-slim"] * 2)

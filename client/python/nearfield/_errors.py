@@ -165,8 +165,8 @@ def _metadata(read: Any) -> Iterable[Any]:
 
 
 def _status(serialized: Any) -> status_pb2.Status:
-    """Returns the google.rpc.Status of an answer; an empty one if it cannot be decoded: the status of
-    the call itself is what counts."""
+    """Returns the google.rpc.Status of an answer; an empty one if it cannot be decoded: the status
+    of the call itself is what counts."""
     try:
         return status_pb2.Status.FromString(serialized if isinstance(serialized, bytes) else b"")
     except DecodeError:
@@ -174,7 +174,7 @@ def _status(serialized: Any) -> status_pb2.Status:
 
 
 def _details(status: status_pb2.Status) -> tuple[dict[str, str], float | None]:
-    """Reads the facts and the retry delay of a google.rpc.Status (common.proto, "Error details")."""
+    """Reads the facts and the retry delay (common.proto, "Error details")."""
     facts: dict[str, str] = {}
     retry_after: float | None = None
     try:
