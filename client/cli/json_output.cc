@@ -111,6 +111,7 @@ JsonObject ToJson(const CollectionInfo& info) {
       .Add("durable", info.durable)
       .Add("error", info.error)
       .Add("read_failures_count", info.read_failures_count)
+      .Add("owner", info.owner)
       .AddJson("aliases", JsonArray(info.aliases, QuoteJson));
 }
 
@@ -184,6 +185,13 @@ JsonObject ToJson(const Limits& limits) {
   return json;
 }
 
+JsonObject ToJson(const PrincipalUse& use) {
+  return JsonObject()
+      .Add("principal", use.principal)
+      .Add("device_bytes_used", use.device_bytes_used)
+      .Add("device_bytes_max", use.device_bytes_max);
+}
+
 JsonObject ToJson(const Capacity& capacity) {
   return JsonObject()
       .Add("backend", Name(capacity.backend))
@@ -196,6 +204,8 @@ JsonObject ToJson(const Capacity& capacity) {
       .Add("host_rows_bytes_used", capacity.host_rows_bytes_used)
       .Add("attribute_bytes_total", capacity.attribute_bytes_total)
       .Add("attribute_bytes_used", capacity.attribute_bytes_used)
+      .AddJson("principals", JsonArray(capacity.principals,
+                                       [](const auto& use) { return ToJson(use).ToString(); }))
       .Add("server_version", capacity.server_version);
 }
 

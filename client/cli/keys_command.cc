@@ -1,7 +1,8 @@
-// nearfield keys create | list | revoke: work on a key file, without a server.
+// nearfield keys create | limit | list | revoke: work on a key file, without a server.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -23,7 +24,8 @@ struct KeyArguments {
   // create
   ApiKey key;
   std::vector<std::string> scopes;
-  std::string expires;  // empty: never
+  std::string expires;        // empty: never
+  uint64_t device_bytes = 0;  // limit; 0: none
 };
 using KeyArgumentsPtr = std::shared_ptr<KeyArguments>;
 
@@ -72,11 +74,11 @@ absl::StatusOr<ApiKey> KeyFrom(const KeyArguments& arguments) {
 absl::StatusOr<int> CreateKey(const GlobalOptions& global, const KeyArguments& arguments) {
   NF_ASSIGN_OR_RETURN(ApiKey key, KeyFrom(arguments));
   NF_ASSIGN_OR_RETURN(const std::string text, DrawSecret(&key));
-  NF_RETURN_IF_ERROR(AsBadInput(ChangeKeyFile(arguments.path, [&key](std::vector<ApiKey>* keys) {
-    if (keys->size() >= kKeysMax) {
+  NF_RETURN_IF_ERROR(AsBadInput(ChangeKeyFile(arguments.path, [&key](KeyFile* file) {
+    if (file->keys.size() >= kKeysMax) {
       return absl::InvalidArgumentError(Cat("there are ", kKeysMax, " keys, which is the limit"));
     }
-    keys->push_back(key);
+    file->keys.push_back(key);
     return absl::OkStatus();
   })));
   if (global.json) {
@@ -88,13 +90,24 @@ absl::StatusOr<int> CreateKey(const GlobalOptions& global, const KeyArguments& a
 }
 
 absl::StatusOr<int> ListKeys(const GlobalOptions& global, const KeyArguments& arguments) {
-  NF_ASSIGN_OR_RETURN(const std::vector<ApiKey> keys, AsBadInput(ReadKeyFile(arguments.path)));
-  Table table({{"id"}, {"principal"}, {"scopes"}, {"collections"}, {"created"}, {"expires"}});
-  for (const ApiKey& key : keys) {
-    if (global.json) Print(KeyJson(key));
+  NF_ASSIGN_OR_RETURN(const KeyFile file, AsBadInput(ReadKeyFile(arguments.path)));
+  Table table({{"id"},
+               {"principal"},
+               {"scopes"},
+               {"collections"},
+               {"created"},
+               {"expires"},
+               {"device bytes"}});
+  for (const ApiKey& key : file.keys) {
+    const auto limit = file.device_bytes.find(key.principal);
+    const bool is_limited = limit != file.device_bytes.end();
+    JsonObject json = KeyJson(key);
+    if (is_limited) json.Add("device_bytes", limit->second);
+    if (global.json) Print(json);
     table.Add({key.id, key.principal, ScopesText(key.scopes), key.collections,
                TimeOr(key.created, ""),
-               Cat(TimeOr(key.expires, "never"), key.IsExpired(Now()) ? " (expired)" : "")});
+               Cat(TimeOr(key.expires, "never"), key.IsExpired(Now()) ? " (expired)" : ""),
+               is_limited ? Grouped(static_cast<uint64_t>(limit->second)) : ""});
   }
   if (!global.json) Print(table.ToString());
   return kExitOk;
@@ -102,8 +115,9 @@ absl::StatusOr<int> ListKeys(const GlobalOptions& global, const KeyArguments& ar
 
 absl::StatusOr<int> RevokeKey(const GlobalOptions& global, const KeyArguments& arguments) {
   bool found = false;
-  NF_RETURN_IF_ERROR(AsBadInput(ChangeKeyFile(arguments.path, [&](std::vector<ApiKey>* keys) {
-    found = std::erase_if(*keys, [&](const ApiKey& key) { return key.id == arguments.id; }) > 0;
+  NF_RETURN_IF_ERROR(AsBadInput(ChangeKeyFile(arguments.path, [&](KeyFile* file) {
+    found =
+        std::erase_if(file->keys, [&](const ApiKey& key) { return key.id == arguments.id; }) > 0;
     return absl::OkStatus();
   })));
   if (!found) {
@@ -114,6 +128,26 @@ absl::StatusOr<int> RevokeKey(const GlobalOptions& global, const KeyArguments& a
     Print(JsonObject().Add("id", arguments.id).Add("revoked", true));
   } else {
     Print(Cat("revoked ", arguments.id, "\n"));
+  }
+  return kExitOk;
+}
+
+absl::StatusOr<int> LimitPrincipal(const GlobalOptions& global, const KeyArguments& arguments) {
+  const std::string& principal = arguments.key.principal;
+  const auto bytes = static_cast<int64_t>(std::min<uint64_t>(arguments.device_bytes, INT64_MAX));
+  NF_RETURN_IF_ERROR(CheckPrincipal(principal));
+  NF_RETURN_IF_ERROR(AsBadInput(ChangeKeyFile(arguments.path, [&](KeyFile* file) {
+    file->device_bytes.erase(principal);
+    if (bytes > 0) file->device_bytes[principal] = bytes;
+    return absl::OkStatus();
+  })));
+  if (global.json) {
+    Print(JsonObject().Add("principal", principal).Add("device_bytes", bytes));
+  } else if (bytes > 0) {
+    Print(Cat("limited ", principal, " to ", Grouped(static_cast<uint64_t>(bytes)),
+              " bytes of device memory\n"));
+  } else {
+    Print(Cat(principal, " has no limit of its own\n"));
   }
   return kExitOk;
 }
@@ -164,6 +198,18 @@ void AddKeysCommand(CLI::App& app, const GlobalOptions& global, Action* action) 
   CLI::App* list = group->add_subcommand("list", "All keys of the file");
   AddFileOption(list, listed);
   OnChosen(list, action, [&global, listed] { return ListKeys(global, *listed); });
+
+  auto limited = std::make_shared<KeyArguments>();
+  CLI::App* limit = group->add_subcommand("limit", "Limit the device memory of a principal");
+  limit->add_option("principal", limited->key.principal, "Its name in the keys")->required();
+  AddFileOption(limit, limited);
+  limit
+      ->add_option(
+          "--device-bytes", limited->device_bytes,
+          "Maximum bytes that its collections hold, such as 20GiB; 0: the server's default")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->required();
+  OnChosen(limit, action, [&global, limited] { return LimitPrincipal(global, *limited); });
 
   auto revoked = std::make_shared<KeyArguments>();
   CLI::App* revoke = group->add_subcommand("revoke", "Remove a key from the file");

@@ -119,6 +119,12 @@ absl::StatusOr<int> ShowCapacity(const GlobalOptions& global) {
     Print(Cat("attributes  ", UseOf(capacity.attribute_bytes_used, capacity.attribute_bytes_total),
               "\n"));
   }
+  for (const PrincipalUse& use : capacity.principals) {
+    Print(Cat("principal ", Printable(use.principal), "  ",
+              use.device_bytes_max > 0 ? UseOf(use.device_bytes_used, use.device_bytes_max)
+                                       : HumanBytes(static_cast<double>(use.device_bytes_used)),
+              "\n"));
+  }
   return kExitOk;
 }
 

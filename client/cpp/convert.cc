@@ -255,17 +255,23 @@ Counters FromProto(const v1::GetCountersResponse& proto) {
 }
 
 Capacity FromProto(const v1::GetCapacityResponse& proto) {
-  return {.backend = FromProto(proto.backend()),
-          .device_name = proto.device_name(),
-          .device_bytes_total = proto.device_bytes_total(),
-          .device_bytes_used = proto.device_bytes_used(),
-          .host_bytes_total = proto.host_bytes_total(),
-          .host_bytes_used = proto.host_bytes_used(),
-          .host_rows_bytes_total = proto.host_rows_bytes_total(),
-          .host_rows_bytes_used = proto.host_rows_bytes_used(),
-          .attribute_bytes_total = proto.attribute_bytes_total(),
-          .attribute_bytes_used = proto.attribute_bytes_used(),
-          .server_version = proto.server_version()};
+  Capacity capacity = {.backend = FromProto(proto.backend()),
+                       .device_name = proto.device_name(),
+                       .device_bytes_total = proto.device_bytes_total(),
+                       .device_bytes_used = proto.device_bytes_used(),
+                       .host_bytes_total = proto.host_bytes_total(),
+                       .host_bytes_used = proto.host_bytes_used(),
+                       .host_rows_bytes_total = proto.host_rows_bytes_total(),
+                       .host_rows_bytes_used = proto.host_rows_bytes_used(),
+                       .attribute_bytes_total = proto.attribute_bytes_total(),
+                       .attribute_bytes_used = proto.attribute_bytes_used(),
+                       .server_version = proto.server_version()};
+  for (const v1::PrincipalUse& use : proto.principals()) {
+    capacity.principals.push_back({.principal = use.principal(),
+                                   .device_bytes_used = use.device_bytes_used(),
+                                   .device_bytes_max = use.device_bytes_max()});
+  }
+  return capacity;
 }
 
 absl::StatusOr<CollectionInfo> FromProto(v1::CollectionInfo* proto) {
@@ -298,6 +304,7 @@ absl::StatusOr<CollectionInfo> FromProto(v1::CollectionInfo* proto) {
   info.durable = proto->durable();
   info.error = std::move(*proto->mutable_error());
   info.read_failures_count = proto->read_failures_count();
+  info.owner = std::move(*proto->mutable_owner());
   return info;
 }
 

@@ -68,12 +68,17 @@ std::string ScopesText(uint8_t scopes) {
   return text;
 }
 
-absl::Status CheckKey(const ApiKey& key) {
-  if (key.principal.empty() || key.principal.size() > kPrincipalBytesMax ||
-      !HasOnly(key.principal, "_.-@")) {
-    return Refused("principal", key.principal,
-                   absl::StrCat("1 .. ", kPrincipalBytesMax, " of A-Z a-z 0-9 _ . - @"));
+absl::Status CheckPrincipal(std::string_view principal) {
+  if (!principal.empty() && principal.size() <= kPrincipalBytesMax && HasOnly(principal, "_.-@")) {
+    return absl::OkStatus();
   }
+  return Refused("principal", principal,
+                 absl::StrCat("1 .. ", kPrincipalBytesMax, " of A-Z a-z 0-9 _ . - @"));
+}
+
+absl::Status CheckKey(const ApiKey& key) {
+  const absl::Status principal = CheckPrincipal(key.principal);
+  if (!principal.ok()) return principal;
   std::string_view name = key.collections;
   const bool is_prefix = name.ends_with('*');
   if (is_prefix) name.remove_suffix(1);

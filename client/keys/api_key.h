@@ -49,6 +49,8 @@ struct ApiKey {
 // Returns "search, read": the names of these scopes.
 std::string ScopesText(uint8_t scopes);
 
+// Checks the name of a principal. Errors: InvalidArgument.
+absl::Status CheckPrincipal(std::string_view principal);
 // Checks principal, scopes and pattern. Errors: InvalidArgument (names the field).
 absl::Status CheckKey(const ApiKey& key);
 

@@ -110,6 +110,29 @@ absl::StatusOr<ApiKey> ReadKey(const std::string& place, const Json& entry) {
   return key;
 }
 
+// Reads the limits of principals. Errors: InvalidArgument (names the principal and the field).
+absl::Status ReadPrincipals(const Json& principals, std::map<std::string, int64_t>* device_bytes) {
+  if (!principals.is_object()) return BadField("file", "principals", "must be an object");
+  if (principals.size() > kKeysMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("principals: ", principals.size(), ", the limit is ", kKeysMax));
+  }
+  for (const auto& [name, limits] : principals.items()) {
+    const absl::Status checked = CheckPrincipal(name);
+    if (!checked.ok()) return checked;
+    const std::string place = absl::StrCat("principals[\"", name, "\"]");
+    if (!limits.is_object()) return absl::InvalidArgumentError(place + ": must be an object");
+    for (const auto& [field, value] : limits.items()) {
+      if (field != "device_bytes") return BadField(place, field, "is no limit of a principal");
+      if (!value.is_number_integer() || value < 1 || value > INT64_MAX) {
+        return BadField(place, field, absl::StrCat("must be an integer of 1 .. ", INT64_MAX));
+      }
+      (*device_bytes)[name] = value.get<int64_t>();
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Writes the text to `fd`, durably.
 bool WriteAll(int fd, const std::string& text) {
   for (size_t written = 0; written < text.size();) {
@@ -140,13 +163,13 @@ void SyncFolderOf(const std::string& path) {
 
 // Implements ChangeKeyFile between the creation of the new file and its rename.
 absl::Status WriteChanged(int fd, const std::string& path,
-                          const std::function<absl::Status(std::vector<ApiKey>*)>& change) {
-  absl::StatusOr<std::vector<ApiKey>> keys = ReadKeyFile(path);
-  if (absl::IsNotFound(keys.status())) keys = std::vector<ApiKey>();
-  if (!keys.ok()) return keys.status();
-  absl::Status usable = change(&*keys);
+                          const std::function<absl::Status(KeyFile*)>& change) {
+  absl::StatusOr<KeyFile> file = ReadKeyFile(path);
+  if (absl::IsNotFound(file.status())) file = KeyFile();
+  if (!file.ok()) return file.status();
+  absl::Status usable = change(&*file);
   if (!usable.ok()) return usable;
-  const std::string text = KeyFileText(*keys);
+  const std::string text = KeyFileText(*file);
   usable = ParseKeyFile(text).status();
   if (!usable.ok()) return usable;
   if (!KeepOwner(fd, path)) return FailedOn(path, "its mode and owner cannot be kept");
@@ -155,7 +178,7 @@ absl::Status WriteChanged(int fd, const std::string& path,
 
 }  // namespace
 
-absl::StatusOr<std::vector<ApiKey>> ParseKeyFile(const std::string& text) {
+absl::StatusOr<KeyFile> ParseKeyFile(const std::string& text) {
   if (text.size() > kKeyFileBytesMax) {
     return absl::InvalidArgumentError(
         absl::StrCat(text.size(), " bytes, the limit is ", kKeyFileBytesMax));
@@ -163,7 +186,9 @@ absl::StatusOr<std::vector<ApiKey>> ParseKeyFile(const std::string& text) {
   const Json file = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!file.is_object()) return absl::InvalidArgumentError("is not a JSON object");
   for (const auto& [name, value] : file.items()) {
-    if (name != "format" && name != "keys") return BadField("file", name, "is no field of it");
+    if (name != "format" && name != "keys" && name != "principals") {
+      return BadField("file", name, "is no field of it");
+    }
   }
   if (!file.contains("format") || file["format"] != kFormat) {
     return absl::InvalidArgumentError(absl::StrCat("format: must be ", kFormat));
@@ -175,23 +200,30 @@ absl::StatusOr<std::vector<ApiKey>> ParseKeyFile(const std::string& text) {
     return absl::InvalidArgumentError(
         absl::StrCat("keys: ", file["keys"].size(), ", the limit is ", kKeysMax));
   }
-  std::vector<ApiKey> keys;
+  KeyFile read;
+  if (file.contains("principals")) {
+    const absl::Status principals = ReadPrincipals(file["principals"], &read.device_bytes);
+    if (!principals.ok()) return principals;
+  }
   std::set<std::string> ids;
   for (const Json& entry : file["keys"]) {
-    const std::string place = absl::StrCat("keys[", keys.size(), "]");
+    const std::string place = absl::StrCat("keys[", read.keys.size(), "]");
     absl::StatusOr<ApiKey> key = ReadKey(place, entry);
     if (!key.ok()) return key.status();
     if (!ids.insert(key->id).second) return BadField(place, "id", "is that of an earlier key");
-    keys.push_back(*std::move(key));
+    read.keys.push_back(*std::move(key));
   }
-  return keys;
+  return read;
 }
 
-std::string KeyFileText(const std::vector<ApiKey>& keys) {
+std::string KeyFileText(const KeyFile& from) {
   nlohmann::ordered_json file;
   file["format"] = kFormat;
+  for (const auto& [principal, bytes] : from.device_bytes) {
+    file["principals"][principal]["device_bytes"] = bytes;
+  }
   file["keys"] = nlohmann::ordered_json::array();
-  for (const ApiKey& key : keys) {
+  for (const ApiKey& key : from.keys) {
     nlohmann::ordered_json entry;
     entry["id"] = key.id;
     entry["principal"] = key.principal;
@@ -209,7 +241,7 @@ std::string KeyFileText(const std::vector<ApiKey>& keys) {
   return file.dump(2) + "\n";
 }
 
-absl::StatusOr<std::vector<ApiKey>> ReadKeyFile(const std::string& path) {
+absl::StatusOr<KeyFile> ReadKeyFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) {
     return errno == ENOENT ? absl::NotFoundError(absl::StrCat(path, ": no such file"))
@@ -219,13 +251,13 @@ absl::StatusOr<std::vector<ApiKey>> ReadKeyFile(const std::string& path) {
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (file.bad()) return FailedOn(path, "cannot be read");
   text.resize(static_cast<size_t>(file.gcount()));
-  absl::StatusOr<std::vector<ApiKey>> keys = ParseKeyFile(text);
-  if (keys.ok()) return keys;
-  return absl::InvalidArgumentError(absl::StrCat(path, ": ", keys.status().message()));
+  absl::StatusOr<KeyFile> read = ParseKeyFile(text);
+  if (read.ok()) return read;
+  return absl::InvalidArgumentError(absl::StrCat(path, ": ", read.status().message()));
 }
 
 absl::Status ChangeKeyFile(const std::string& path,
-                           const std::function<absl::Status(std::vector<ApiKey>*)>& change) {
+                           const std::function<absl::Status(KeyFile*)>& change) {
   const std::string beside = path + ".new";
   // The new file is also the lock between two commands.
   const int fd = open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

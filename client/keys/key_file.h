@@ -1,15 +1,18 @@
-// The key file: the API keys that a server accepts, as JSON. `nearfield keys` changes it, a server
-// reads it. It contains no secret.
+// The key file: the API keys that a server accepts, and the limits of their principals, as JSON.
+// `nearfield keys` changes it, a server reads it. It contains no secret.
 //
-//   {"format": 1, "keys": [{"id": "6f1d0c9a3b5e7f24", "principal": "pipeline",
+//   {"format": 1, "principals": {"pipeline": {"device_bytes": 21474836480}},
+//    "keys": [{"id": "6f1d0c9a3b5e7f24", "principal": "pipeline",
 //    "sha256": "...", "scopes": ["search", "write"], "collections": "docs-*",
 //    "created": "2026-01-31T12:00:00Z", "expires": "2027-01-31T00:00:00Z"}]}
 //
-// "expires" and "created" may be absent. Unknown fields are errors.
+// "principals", "expires" and "created" may be absent. Unknown fields are errors.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,18 +25,26 @@ namespace nearfield {
 inline constexpr size_t kKeyFileBytesMax = size_t{4} << 20;
 inline constexpr size_t kKeysMax = 10000;
 
-// Errors: InvalidArgument (names the key and the field).
-absl::StatusOr<std::vector<ApiKey>> ParseKeyFile(const std::string& text);
-std::string KeyFileText(const std::vector<ApiKey>& keys);
+struct KeyFile {
+  std::vector<ApiKey> keys;
+  // By principal: the maximum bytes of device memory that its collections may hold.
+  std::map<std::string, int64_t> device_bytes;
+
+  bool operator==(const KeyFile&) const = default;
+};
+
+// Errors: InvalidArgument (names the key or principal and the field).
+absl::StatusOr<KeyFile> ParseKeyFile(const std::string& text);
+std::string KeyFileText(const KeyFile& file);
 
 // Errors: NotFound, InvalidArgument (cannot be read, too large, not a key file); names the file.
-absl::StatusOr<std::vector<ApiKey>> ReadKeyFile(const std::string& path);
+absl::StatusOr<KeyFile> ReadKeyFile(const std::string& path);
 
-// Replaces the file atomically by what `change` makes of its keys; a file that does not exist has
-// none, and is created with mode 0600. Mode and owner of a file that exists stay. Errors: those of
+// Replaces the file atomically by what `change` makes of it; a file that does not exist is empty,
+// and is created with mode 0600. Mode and owner of a file that exists stay. Errors: those of
 // `change` and ReadKeyFile; FailedPrecondition (another process changes the file);
 // InvalidArgument (cannot be written). On error the file stays as it was.
 absl::Status ChangeKeyFile(const std::string& path,
-                           const std::function<absl::Status(std::vector<ApiKey>*)>& change);
+                           const std::function<absl::Status(KeyFile*)>& change);
 
 }  // namespace nearfield

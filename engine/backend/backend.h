@@ -163,6 +163,11 @@ class Backend {
   virtual ~Backend() = default;
   virtual const BackendInfo& info() const = 0;
 
+  // Returns the device memory that Reserve takes for `rows_max` rows. Errors: ResourceExhausted
+  // (more than 2^63 bytes).
+  virtual absl::StatusOr<int64_t> DeviceBytesOf(const RowFormat& format,
+                                                int64_t rows_max) const = 0;
+
   // Allocates device memory of this backend for `rows_max` rows.
   // Errors: ResourceExhausted (reports needed and free bytes).
   virtual absl::StatusOr<std::unique_ptr<RowPlanes>> Reserve(const RowFormat& format,

@@ -148,6 +148,11 @@ CollectionStats Corpus::Stats() const {
   return stats;
 }
 
+absl::StatusOr<int64_t> Corpus::UploadDeviceBytes(int64_t rows_max) const {
+  ABSL_RETURN_IF_ERROR(CheckRange("rows_max", rows_max, 1, kRowsMax));
+  return device_->backend().DeviceBytesOf(format(), rows_max);
+}
+
 absl::StatusOr<std::unique_ptr<Upload>> Corpus::BeginUpload(const UploadReservation& reservation) {
   ABSL_RETURN_IF_ERROR(device_->Check());
   return CatchOutOfMemory([&] { return CorpusUpload::Begin(shared_from_this(), reservation); });

@@ -49,6 +49,11 @@ class CpuTopkEngine : public backend::Backend {
 
   const backend::BackendInfo& info() const override { return info_; }
 
+  absl::StatusOr<int64_t> DeviceBytesOf(const backend::RowFormat& format,
+                                        int64_t rows_max) const override {
+    return CpuRowPlanes::BytesNeeded(format, rows_max);
+  }
+
   absl::StatusOr<std::unique_ptr<backend::RowPlanes>> Reserve(const backend::RowFormat& format,
                                                               int64_t rows_max) override {
     return CpuRowPlanes::Reserve(format, rows_max, {budget_, threads_, &kernels_});

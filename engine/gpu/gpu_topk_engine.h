@@ -25,6 +25,10 @@ class GpuTopkEngine : public backend::Backend {
   GpuTopkEngine(std::shared_ptr<GpuCore> core, const GpuOptions& options);
 
   const backend::BackendInfo& info() const override { return info_; }
+  absl::StatusOr<int64_t> DeviceBytesOf(const backend::RowFormat& format,
+                                        int64_t rows_max) const override {
+    return GpuRowPlanes::DeviceBytesOf(*core_, format, rows_max);
+  }
   absl::StatusOr<std::unique_ptr<backend::RowPlanes>> Reserve(const backend::RowFormat& format,
                                                               int64_t rows_max) override;
   absl::StatusOr<std::unique_ptr<backend::Tombstones>> MakeTombstones(

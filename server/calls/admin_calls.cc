@@ -23,6 +23,7 @@ void Describe(const NamedCollection& named, const Catalog::Aliases& aliases, con
   info->set_incarnation(named.incarnation);
   info->set_host_bytes(info->host_bytes() + static_cast<uint64_t>(named.attributes->bytes()));
   info->set_durable(named.store != nullptr);
+  info->set_owner(named.owner);
   info->set_error(std::string(named.load_status.message()));
   if (named.store != nullptr) {
     info->set_read_failures_count(
@@ -78,8 +79,9 @@ ActiveCallPtr LocalService::CreateCollection(
         ABSL_ASSIGN_OR_RETURN(const CollectionSpec spec, FromProto(*rpc.request));
         ABSL_ASSIGN_OR_RETURN(AttributeSchema schema,
                               FromProto(rpc.request->attributes(), AttributeLimits()));
-        ABSL_ASSIGN_OR_RETURN(const auto named,
-                              core.catalog.Create(rpc.request->name(), spec, std::move(schema)));
+        const std::string owner = call.key() == nullptr ? "" : call.key()->principal;
+        ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.Create(rpc.request->name(), spec,
+                                                                    std::move(schema), owner));
         names_changed_();
         Describe(*named, {}, call, rpc.response->mutable_collection());
         return absl::OkStatus();
@@ -132,14 +134,19 @@ ActiveCallPtr LocalService::ListCollections(
 }
 
 ActiveCallPtr LocalService::GetCapacity(Rpc<pb::GetCapacityRequest, pb::GetCapacityResponse> rpc) {
-  return Run(
-      "GetCapacity", &Core::reads, rpc, [response = rpc.response](Core& core, Call& /*call*/) {
-        ToProto(core.engine->Info(), core.engine->GetCapacity(), response);
-        const AttributeShared& attributes = core.catalog.attributes();
-        response->set_attribute_bytes_total(static_cast<uint64_t>(attributes.memory_bytes_max));
-        response->set_attribute_bytes_used(static_cast<uint64_t>(attributes.memory_bytes.load()));
-        return absl::OkStatus();
-      });
+  return Run("GetCapacity", &Core::reads, rpc, [response = rpc.response](Core& core, Call& call) {
+    ToProto(core.engine->Info(), core.engine->GetCapacity(), response);
+    const AttributeShared& attributes = core.catalog.attributes();
+    response->set_attribute_bytes_total(static_cast<uint64_t>(attributes.memory_bytes_max));
+    response->set_attribute_bytes_used(static_cast<uint64_t>(attributes.memory_bytes.load()));
+    for (const DeviceQuotas::Use& use : call.state()->device_quotas().Uses()) {
+      pb::PrincipalUse* const principal = response->add_principals();
+      principal->set_principal(use.principal);
+      principal->set_device_bytes_used(static_cast<uint64_t>(use.bytes));
+      principal->set_device_bytes_max(static_cast<uint64_t>(use.bytes_max));
+    }
+    return absl::OkStatus();
+  });
 }
 
 ActiveCallPtr LocalService::GetCounters(Rpc<pb::GetCountersRequest, pb::GetCountersResponse> rpc) {

@@ -66,6 +66,11 @@ absl::StatusOr<NamedCollectionPtr> Call::Find(const Core& core, const std::strin
   return FindCollection(core.catalog, key_, name);
 }
 
+absl::Status Call::CheckKey() const {
+  const AccessControl* const control = context_->facts().control;
+  return key_ == nullptr || control == nullptr ? absl::OkStatus() : control->CheckStillValid(key_);
+}
+
 void Call::SetWake(std::function<void()> wake) {
   state_->live_calls().SetWake(live_, std::move(wake));
 }

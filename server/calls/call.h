@@ -34,6 +34,9 @@ class Call {
   absl::StatusOr<NamedCollectionPtr> Find(const Core& core, const std::string& name) const;
   // Returns the key of the call; null: it may do everything.
   const KeyPtr& key() const { return key_; }
+  // Checks that the key is still valid. A call that sends many replies checks it before each of
+  // them; the transport checks it for each request. Errors: Unauthenticated.
+  absl::Status CheckKey() const;
   // Sets the wake function of a call that waits for its client: see LiveCalls::SetWake.
   void SetWake(std::function<void()> wake);
 

@@ -30,7 +30,8 @@ struct CallFacts {
   std::function<bool()> interrupted;
   // The key that the call was made with; null: the call may do everything.
   KeyPtr key;
-  bool audited = false;  // the call gets an access line in the log
+  const AccessControl* control = nullptr;  // that checked the key; null: the call has no key
+  bool audited = false;                    // the call gets an access line in the log
   // Not OK: the transport refuses the call, which then only ends with it.
   absl::Status status;
 };

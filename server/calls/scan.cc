@@ -154,6 +154,7 @@ class Scan final : public ActiveCall {
   absl::Status Read() {
     response_.Clear();
     ABSL_RETURN_IF_ERROR(call_.DeadStatus());
+    ABSL_RETURN_IF_ERROR(call_.CheckKey());
     if (call_.state()->distrusted()) return ServerState::DistrustStatus();
     if (named_->dropped.load()) {
       return absl::NotFoundError(absl::StrCat("collection: ", named_->name, " was dropped"));

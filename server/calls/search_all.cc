@@ -113,7 +113,8 @@ class SearchAll final : public ActiveCall {
                 });
   }
 
-  void OnPage(const absl::Status& status) {
+  void OnPage(absl::Status status) {
+    status.Update(call_.CheckKey());
     if (!status.ok()) return call_.Finish(status);
     hold_.Resize(messages_bytes_ + page_cache_->bytes());
     const pb::QueryResult& page = response_.results(0);

@@ -88,7 +88,7 @@ RequestLogPolicy RequestLogPolicyOf(const Settings& settings) {
 }
 
 Core::Core(std::unique_ptr<Engine> engine_in, std::unique_ptr<store::Store> store_in,
-           const Settings& settings, const Clock* clock, Log* log)
+           const Base& base)
     : engine(std::move(engine_in)),
       read_bytes_per_second(engine->Info().read_bytes_per_second),
       catalog({.engine = engine.get(),
@@ -99,40 +99,45 @@ Core::Core(std::unique_ptr<Engine> engine_in, std::unique_ptr<store::Store> stor
                      epoch_waiters.Nudge();
                      pinned_snapshots.Trim();
                    },
-               .attribute_memory_bytes = PlanOf(settings, *engine).attribute_memory_bytes,
-               .filter_cache_bytes = settings.filter_cache_bytes.value()},
-              settings.collections_max.value()),
+               .attribute_memory_bytes = PlanOf(*base.settings, *engine).attribute_memory_bytes,
+               .filter_cache_bytes = base.settings->filter_cache_bytes.value(),
+               .quotas = base.quotas},
+              base.settings->collections_max.value()),
       compactor([this] { return catalog.List(); },
-                [log](const std::string& collection, const absl::Status& status) {
+                [log = base.log](const std::string& collection, const absl::Status& status) {
                   log->Write(LogLevel::kWarning, "a compaction failed",
                              {{"collection", collection}, {"error", status.ToString()}});
                 }),
-      epoch_waiters(settings.queue_requests_max.value(), clock),
-      pinned_snapshots({.keep = std::chrono::milliseconds(settings.cursor_ms.value()),
-                        .epochs_max = settings.epochs_kept_max.value(),
-                        .bytes_max = PinnedBytesMax(*engine, Share(settings.epochs_kept_percent))},
-                       clock),
-      queue(QueueLimitsOf(settings, read_bytes_per_second), clock),
+      epoch_waiters(base.settings->queue_requests_max.value(), base.clock),
+      pinned_snapshots(
+          {.keep = std::chrono::milliseconds(base.settings->cursor_ms.value()),
+           .epochs_max = base.settings->epochs_kept_max.value(),
+           .bytes_max = PinnedBytesMax(*engine, Share(base.settings->epochs_kept_percent))},
+          base.clock),
+      queue(QueueLimitsOf(*base.settings, read_bytes_per_second), base.clock),
       replies({.what = "replies", .threads = HelperThreads(), .waiting_max = kRepliesMax}),
-      engine_thread({.engine = engine.get(), .clock = clock, .counter = &pass_counter}, &queue),
+      engine_thread({.engine = engine.get(), .clock = base.clock, .counter = &pass_counter},
+                    &queue),
       reads({.what = "reads",
              .threads = kReadThreads,
-             .waiting_max = settings.queue_requests_max.value()}),
+             .waiting_max = base.settings->queue_requests_max.value()}),
       // Each upload has at most one message here. An upload that ends releases its place shortly
       // before its thread is free, so the next upload may have to wait.
       writes({.what = "writes",
-              .threads = settings.uploads_max.value(),
-              .waiting_max = settings.uploads_max.value(),
+              .threads = base.settings->uploads_max.value(),
+              .waiting_max = base.settings->uploads_max.value(),
               .nice = kWritesNice}),
       deletes({.what = "deletes", .threads = 1, .waiting_max = kDeletesMax}),
-      verifications(
-          {.what = "verifications", .threads = settings.verify_max.value(), .waiting_max = 0}),
+      verifications({.what = "verifications",
+                     .threads = base.settings->verify_max.value(),
+                     .waiting_max = 0}),
       compactions({.what = "compactions", .threads = 1, .waiting_max = kCompactionsMax}),
       snapshots({.what = "snapshots", .threads = 1, .waiting_max = 0}),
       filters({.what = "filters that are not in the cache",
-               .threads = settings.filter_threads.value() > 0 ? settings.filter_threads.value()
-                                                              : HelperThreads(),
-               .waiting_max = settings.queue_requests_max.value()}) {}
+               .threads = base.settings->filter_threads.value() > 0
+                              ? base.settings->filter_threads.value()
+                              : HelperThreads(),
+               .waiting_max = base.settings->queue_requests_max.value()}) {}
 
 ServerState::ServerState(const Settings* settings, Log* log, const Clock* clock)
     : settings_(settings),

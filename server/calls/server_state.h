@@ -41,9 +41,15 @@ namespace nearfield::server {
 // The engine and everything that uses it. Members are destroyed in reverse order: threads first,
 // the engine last, and each member after those that give it work.
 struct Core {
+  // The objects that a core uses; all outlive it.
+  struct Base {
+    const Settings* settings = nullptr;
+    const Clock* clock = nullptr;
+    Log* log = nullptr;
+    DeviceQuotas* quotas = nullptr;
+  };
   // `store_in`: null if nothing is stored.
-  Core(std::unique_ptr<Engine> engine_in, std::unique_ptr<store::Store> store_in,
-       const Settings& settings, const Clock* clock, Log* log);
+  Core(std::unique_ptr<Engine> engine_in, std::unique_ptr<store::Store> store_in, const Base& base);
 
   std::unique_ptr<Engine> engine;
   const double read_bytes_per_second;  // of EngineInfo
@@ -113,6 +119,7 @@ class ServerState {
   bool WaitIdle(std::chrono::milliseconds wait);
 
   UploadPlaces& upload_places() { return upload_places_; }
+  DeviceQuotas& device_quotas() { return device_quotas_; }
 
   // `listener` checks the device. Suspect calls it, after an engine call returned Unavailable.
   void SetSuspicionListener(std::function<void()> listener);
@@ -141,6 +148,7 @@ class ServerState {
   RequestLog request_log_;
   LiveCalls live_calls_;
   UploadPlaces upload_places_;
+  DeviceQuotas device_quotas_;  // before the core, which uses it
   MemoryLedger ledger_;
   UnreadReplies unread_replies_;
   mutable Mutex mutex_;

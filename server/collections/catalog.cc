@@ -81,10 +81,17 @@ NamedCollectionPtr Catalog::Make(const std::string& name, std::shared_ptr<Collec
   return named;
 }
 
+void Catalog::SetOwner(const std::string& owner, NamedCollection* named) const {
+  named->owner = owner;
+  named->quotas = base_.quotas;
+  if (!owner.empty() && base_.quotas != nullptr) base_.quotas->Add(owner, named->collection);
+}
+
 NamedCollectionPtr Catalog::Stored(const store::StoredCollection& stored,
                                    NamedCollectionPtr named) const {
   named->store_id = stored.id;
   named->incarnation = base_.store->IncarnationOf(stored.id);
+  SetOwner(stored.owner, named.get());
   return named;
 }
 
@@ -145,7 +152,8 @@ absl::Status Catalog::Load(const std::function<void(const LoadProgress&)>& progr
 
 absl::StatusOr<NamedCollectionPtr> Catalog::Create(const std::string& name,
                                                    const CollectionSpec& spec,
-                                                   AttributeSchema schema) {
+                                                   AttributeSchema schema,
+                                                   const std::string& owner) {
   ABSL_RETURN_IF_ERROR(ValidateCollectionName(name));
   return CatchOutOfMemory([&]() -> absl::StatusOr<NamedCollectionPtr> {
     const MutexLock creation_lock(creation_mutex_);
@@ -173,12 +181,13 @@ absl::StatusOr<NamedCollectionPtr> Catalog::Create(const std::string& name,
     const NamedCollectionPtr named =
         Make(name, std::move(collection),
              std::make_unique<CollectionAttributes>(std::move(schema), attributes_));
+    SetOwner(owner, named.get());
     std::map<std::string, NamedCollectionPtr> added = {{name, named}};
     if (base_.store == nullptr) {
       named->incarnation = RandomNumber();
     } else {
-      ABSL_ASSIGN_OR_RETURN(
-          named->store_id, base_.store->CreateCollection(name, spec, encoded, &named->incarnation));
+      ABSL_ASSIGN_OR_RETURN(named->store_id, base_.store->CreateCollection(
+                                                 name, spec, encoded, &named->incarnation, owner));
     }
     CHECK_NE(named->incarnation, uint64_t{0});
     const MutexLock lock(mutex_);

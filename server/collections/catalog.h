@@ -19,6 +19,7 @@
 #include "nearfield/engine/engine.h"
 #include "server/attributes/schema.h"
 #include "server/collections/collection_attributes.h"
+#include "server/collections/device_quotas.h"
 #include "server/store/store.h"
 
 namespace nearfield::server {
@@ -32,8 +33,10 @@ struct NamedCollection {
   std::string name;
   std::shared_ptr<Collection> collection;
   std::unique_ptr<CollectionAttributes> attributes;
-  store::Store* store = nullptr;  // null: nothing is stored
-  int64_t store_id = 0;           // number of this collection in the store
+  store::Store* store = nullptr;   // null: nothing is stored
+  int64_t store_id = 0;            // number of this collection in the store
+  std::string owner;               // the principal that created it; empty: none
+  DeviceQuotas* quotas = nullptr;  // of all owners; null: there are none
   // Identifies the collection among all collections in all data directories; never 0. A store keeps
   // it across restarts. A data directory restored from a snapshot gets another one.
   uint64_t incarnation = 0;
@@ -78,6 +81,7 @@ class Catalog {
     std::function<void()> changed = [] {};
     int64_t attribute_memory_bytes = INT64_MAX;
     int64_t filter_cache_bytes = 0;
+    DeviceQuotas* quotas = nullptr;  // outlives the catalog; null: owners have no limits
   };
   Catalog(Base base, int64_t collections_max);
 
@@ -94,10 +98,12 @@ class Catalog {
   absl::Status Load(const std::function<void(const LoadProgress&)>& progress,
                     const std::function<bool()>& cancelled);
 
-  // Errors: InvalidArgument (name, spec), AlreadyExists (a collection or alias has the name),
-  // ResourceExhausted (collections_max), and those of the engine and the store.
+  // `owner`: the principal that creates it; empty for none. Errors: InvalidArgument (name, spec),
+  // AlreadyExists (a collection or alias has the name), ResourceExhausted (collections_max), and
+  // those of the engine and the store.
   absl::StatusOr<NamedCollectionPtr> Create(const std::string& name, const CollectionSpec& spec,
-                                            AttributeSchema schema = {});
+                                            AttributeSchema schema = {},
+                                            const std::string& owner = "");
 
   // Finds a collection by its name or an alias.
   // Errors: NotFound (names the field `collection`; FindAny names `name`); the collection's
@@ -153,7 +159,9 @@ class Catalog {
  private:
   NamedCollectionPtr Make(const std::string& name, std::shared_ptr<Collection> collection,
                           std::unique_ptr<CollectionAttributes> attributes) const;
-  // Returns `named` with the id and incarnation of the stored collection.
+  // Sets the owner, empty for none, and counts the collection for it.
+  void SetOwner(const std::string& owner, NamedCollection* named) const;
+  // Returns `named` with the id, incarnation and owner of the stored collection.
   NamedCollectionPtr Stored(const store::StoredCollection& stored, NamedCollectionPtr named) const;
   // Checks that the collection has no row and no open upload. Errors: FailedPrecondition.
   absl::Status CheckEmpty(const NamedCollection& named) const

@@ -54,6 +54,13 @@ absl::Status CollectionUpload::Count() {
   return absl::OkStatus();
 }
 
+absl::Status CollectionUpload::ReserveQuota(int64_t rows_max) {
+  if (named_->owner.empty() || named_->quotas == nullptr) return absl::OkStatus();
+  ABSL_ASSIGN_OR_RETURN(const int64_t bytes, named_->collection->UploadDeviceBytes(rows_max));
+  ABSL_ASSIGN_OR_RETURN(quota_, named_->quotas->Reserve(named_->owner, bytes));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<CollectionUpload>> CollectionUpload::Begin(
     NamedCollectionPtr named, const BeginUploadRequest& request) {
   std::unique_ptr<CollectionUpload> upload(new CollectionUpload(std::move(named), request));
@@ -64,6 +71,7 @@ absl::StatusOr<std::unique_ptr<CollectionUpload>> CollectionUpload::Begin(
         "upload can be resumed");
   }
   ABSL_RETURN_IF_ERROR(upload->Count());
+  ABSL_RETURN_IF_ERROR(upload->ReserveQuota(request.reservation.rows_max));
   ABSL_ASSIGN_OR_RETURN(upload->upload_, to.collection->BeginUpload(request.reservation));
   if (to.store != nullptr) ABSL_RETURN_IF_ERROR(upload->OpenSegment(request));
   return upload;
@@ -168,6 +176,7 @@ absl::StatusOr<CommitResult> CollectionUpload::Commit() {
                           return Record(change);
                         }));
   CHECK_EQ(result.epoch, recorded.value_or(result.epoch));
+  quota_.Release();  // the rows count with the collection now
   attributes_.Finalize(true);
   // The upload changed nothing. Record that under its token.
   if (segment_ != nullptr && !recorded.has_value() && resumable_) {

@@ -64,6 +64,9 @@ class CollectionUpload {
   CollectionUpload(NamedCollectionPtr named, const BeginUploadRequest& request);
   // Counts this upload among those of the collection. Errors: NotFound (it was dropped meanwhile).
   absl::Status Count();
+  // Reserves the device memory of the upload in the quota of the collection's owner. Errors:
+  // ResourceExhausted, InvalidArgument (rows_max).
+  absl::Status ReserveQuota(int64_t rows_max);
   absl::Status OpenSegment(const BeginUploadRequest& request);
   absl::Status Resume(const BeginUploadRequest& request);
   // Makes the commit durable.
@@ -71,6 +74,7 @@ class CollectionUpload {
 
   const NamedCollectionPtr named_;
   const bool resumable_;
+  DeviceQuotas::Hold quota_;  // released after upload_
   std::unique_ptr<Upload> upload_;
   AttributeUpload attributes_;
   std::unique_ptr<store::SegmentWriter> segment_;  // null: nothing is stored

@@ -160,6 +160,10 @@ struct Settings : SettingList {
       "Maximum percent that one caller may hold of uploads_max, of upload_tokens_max and, while no "
       "other caller holds any, of the search queue, request bytes and reply bytes. Holds of other "
       "callers lower the last three limits."};
+  BytesSetting principal_device_bytes{
+      *this, "principal_device_bytes", 0, Between(0, kMemoryMax),
+      "Maximum bytes of device memory that the collections of one principal may hold, unless the "
+      "key file has another limit for it (nearfield keys limit). 0: no limit."};
   NumberSetting batch_share_percent{
       *this, "batch_share_percent", 10, Between(1, 90),
       "Percent of device time that searches of priority BATCH get while others wait."};

@@ -209,7 +209,10 @@ ExitCode Instance::Boot(const EngineFactory& make_engine) {
   if (code == ExitCode::kClean && settings_->keeps_data() && !has_data) code = OpenStore(&kept);
   if (code != ExitCode::kClean) return code;
   FinishSnapshotDeletions(settings_->snapshot_dir.value(), log_);
-  auto core = std::make_unique<Core>(std::move(engine), std::move(kept), *settings_, clock_, log_);
+  auto core = std::make_unique<Core>(
+      std::move(engine), std::move(kept),
+      Core::Base{
+          .settings = settings_, .clock = clock_, .log = log_, .quotas = &state_.device_quotas()});
   const absl::Status loaded = LoadCollections(core.get());
   if (!loaded.ok() && !absl::IsCancelled(loaded)) {
     failure_ = loaded;

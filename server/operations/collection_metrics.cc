@@ -100,4 +100,30 @@ void AddCollectionMetrics(const Catalog& catalog, MetricSet* metrics) {
   if (shown < all.size()) AddOne(Sum(all, shown), metrics);
 }
 
+void AddPrincipalMetrics(std::vector<DeviceQuotas::Use> uses, MetricSet* metrics) {
+  const auto share = [](const DeviceQuotas::Use& use) {
+    return use.bytes_max == 0 ? 0
+                              : static_cast<double>(use.bytes) / static_cast<double>(use.bytes_max);
+  };
+  // The uses are ordered by name, so equal ones stay ordered by name.
+  std::stable_sort(uses.begin(), uses.end(), [&](const auto& left, const auto& right) {
+    return std::make_pair(share(left), left.bytes) > std::make_pair(share(right), right.bytes);
+  });
+  if (uses.size() > kPrincipalsShown) {
+    DeviceQuotas::Use others = {.principal = kOtherCollections};
+    for (size_t i = kPrincipalsShown; i < uses.size(); ++i) others.bytes += uses[i].bytes;
+    uses.resize(kPrincipalsShown);
+    uses.push_back(std::move(others));
+  }
+  for (const DeviceQuotas::Use& use : uses) {
+    metrics->Gauge("nearfield_principal_device_bytes",
+                   "Device memory of the collections that the principal owns, with uploads.",
+                   static_cast<double>(use.bytes), {{"principal", use.principal}});
+    if (use.bytes_max == 0) continue;
+    metrics->Gauge("nearfield_principal_device_bytes_max",
+                   "Limit of nearfield_principal_device_bytes; absent: none.",
+                   static_cast<double>(use.bytes_max), {{"principal", use.principal}});
+  }
+}
+
 }  // namespace nearfield::server

@@ -69,12 +69,13 @@ std::string OperationsPort::Metrics() const {
   MetricSet metrics;
   AddProcessMetrics(state_, &metrics);
   AddCallMetrics(state_, &metrics);
-  const Core* const core = state_->core();
+  Core* const core = state_->core();
   AddMemoryMetrics(state_, core, &metrics);
   AddDiskMetrics(state_->settings(), &metrics);
   if (core != nullptr) {
     AddEngineMetrics(state_->settings(), *core, &metrics);
     AddCollectionMetrics(core->catalog, &metrics);
+    AddPrincipalMetrics(state_->device_quotas().Uses(), &metrics);
     AddAuditMetrics(*core, &metrics);
   }
   if (gpu_ != nullptr) gpu_->AddMetrics(&metrics);

@@ -156,7 +156,7 @@ void AddCallMetrics(ServerState* state, MetricSet* metrics) {
                  Number(state->settings().uploads_max.value()));
 }
 
-void AddMemoryMetrics(ServerState* state, const Core* core, MetricSet* metrics) {
+void AddMemoryMetrics(ServerState* state, Core* core, MetricSet* metrics) {
   const auto ledger = [&](const char* name, const ByteAccount& account) {
     AddMemory(name, Number(account.bytes()), Number(account.bytes_max()), metrics);
   };
@@ -172,6 +172,11 @@ void AddMemoryMetrics(ServerState* state, const Core* core, MetricSet* metrics) 
   if (capacity.host_rows_bytes_total > 0) {
     memory("host_rows", capacity.host_rows_bytes_used, capacity.host_rows_bytes_total);
   }
+  // Part of the three memories above.
+  const HeldBytes kept = core->pinned_snapshots.bytes();
+  const HeldBytes& kept_max = core->pinned_snapshots.bytes_max();
+  memory("kept_epochs_device", kept.device, kept_max.device);
+  memory("kept_epochs_host", kept.host, kept_max.host);
   const AttributeShared& attributes = core->catalog.attributes();
   memory("attributes", attributes.memory_bytes.load(), attributes.memory_bytes_max);
   const FilterCache::Stats cache = attributes.cache.stats();

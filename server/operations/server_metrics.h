@@ -13,7 +13,7 @@ void AddProcessMetrics(ServerState* state, MetricSet* metrics);
 void AddCallMetrics(ServerState* state, MetricSet* metrics);
 // Adds the bytes of each memory next to its limit, and the free space of each directory. `core`:
 // null before the server serves.
-void AddMemoryMetrics(ServerState* state, const Core* core, MetricSet* metrics);
+void AddMemoryMetrics(ServerState* state, Core* core, MetricSet* metrics);
 void AddDiskMetrics(const Settings& settings, MetricSet* metrics);
 // Adds the queue and the passes of the engine.
 void AddEngineMetrics(const Settings& settings, const Core& core, MetricSet* metrics);

@@ -119,18 +119,20 @@ Server::~Server() = default;
 absl::StatusOr<size_t> Server::LoadKeys() {
   const std::string& path = settings_->key_file.value();
   if (path.empty()) return 0;
-  const absl::StatusOr<size_t> keys_count = control_.Load(path);
-  if (!keys_count.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("key_file: ", keys_count.status().message()));
+  absl::StatusOr<KeyFile> file = control_.Load(path);
+  if (!file.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("key_file: ", file.status().message()));
   }
+  state().device_quotas().SetLimits({.bytes_max_default = settings_->principal_device_bytes.value(),
+                                     .bytes_max = std::move(file->device_bytes)});
   log_->Write(LogLevel::kInfo, "keys loaded",
-              {{"key_file", path}, {"keys", static_cast<int64_t>(*keys_count)}});
-  return keys_count;
+              {{"key_file", path}, {"keys", static_cast<int64_t>(file->keys.size())}});
+  return file->keys.size();
 }
 
 void Server::ReloadKeys() {
   const absl::Status loaded = LoadKeys().status();
-  if (loaded.ok()) return;
+  if (loaded.ok()) return health_.Refresh();  // ends watches whose keys were revoked
   log_->Write(LogLevel::kError, "the keys are not reloaded: those in force stay",
               {{"error", std::string(loaded.message())}});
 }

@@ -144,6 +144,17 @@ void PinnedSnapshotCache::DropExpired() {
   }
 }
 
+PinnedSnapshotCache::Candidates PinnedSnapshotCache::All() {
+  Candidates all;
+  for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) all.push_back(entry);
+  return all;
+}
+
+HeldBytes PinnedSnapshotCache::bytes() {
+  const MutexLock lock(mutex_);
+  return BytesOf(All());
+}
+
 HeldBytes PinnedSnapshotCache::BytesOf(const Candidates& entries) {
   std::map<std::shared_ptr<const Collection>, PinnedEpochs> pins;
   for (const Entries::iterator& entry : entries) {
@@ -180,9 +191,7 @@ PinnedSnapshotCache::Entries::iterator PinnedSnapshotCache::Victim() {
 
 void PinnedSnapshotCache::TrimLocked(Entries* forgotten) {
   while (true) {
-    Candidates all;
-    for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) all.push_back(entry);
-    if (BytesOf(all).FitsIn(options_.bytes_max)) return;
+    if (BytesOf(All()).FitsIn(options_.bytes_max)) return;
     const auto victim = Victim();
     if (victim == entries_.end()) return;
     Drop(victim, forgotten);

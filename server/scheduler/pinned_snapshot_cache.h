@@ -60,6 +60,9 @@ class PinnedSnapshotCache {
   void DropExpired();
   // Drops epochs until the rest pins at most bytes_max. Called after a collection has changed.
   void Trim();
+  // Returns the bytes that all kept epochs pin in addition to the current states, and their limit.
+  HeldBytes bytes();
+  const HeldBytes& bytes_max() const { return options_.bytes_max; }
 
  private:
   struct Entry {
@@ -83,6 +86,7 @@ class PinnedSnapshotCache {
   // Returns the entry to drop at epochs_total_max; end() if streams hold all of them.
   Entries::iterator OldestOfMost() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TrimLocked(Entries* forgotten) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Candidates All() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns the bytes that the entries pin together.
   static HeldBytes BytesOf(const Candidates& entries);
   // Returns the entry to drop next if all together pin too much; end() if none pins anything.

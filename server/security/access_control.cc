@@ -5,7 +5,6 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "client/keys/key_file.h"
 
 namespace nearfield::server {
 namespace {
@@ -36,12 +35,10 @@ void AccessControl::SetKeys(std::vector<ApiKey> keys) {
   keys_ = std::move(by_id);
 }
 
-absl::StatusOr<size_t> AccessControl::Load(const std::string& path) {
-  absl::StatusOr<std::vector<ApiKey>> keys = ReadKeyFile(path);
-  if (!keys.ok()) return keys.status();
-  const size_t keys_count = keys->size();
-  SetKeys(*std::move(keys));
-  return keys_count;
+absl::StatusOr<KeyFile> AccessControl::Load(const std::string& path) {
+  absl::StatusOr<KeyFile> file = ReadKeyFile(path);
+  if (file.ok()) SetKeys(file->keys);
+  return file;
 }
 
 std::shared_ptr<const AccessControl::Keys> AccessControl::keys() const {

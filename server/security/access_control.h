@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/keys/api_key.h"
+#include "client/keys/key_file.h"
 #include "engine/base/mutex.h"
 #include "server/security/access_table.h"
 
@@ -31,9 +32,9 @@ class AccessControl {
 
   // From now on every call needs one of these keys, even if there is none.
   void SetKeys(std::vector<ApiKey> keys);
-  // As SetKeys, with the keys of a file, whose number it returns. Errors: those of ReadKeyFile;
-  // nothing changes then.
-  absl::StatusOr<size_t> Load(const std::string& path);
+  // As SetKeys, with the keys of a file, which it returns. Errors: those of ReadKeyFile; nothing
+  // changes then.
+  absl::StatusOr<KeyFile> Load(const std::string& path);
   bool requires_keys() const;
 
   // Returns the key in the metadata `authorization`, "Bearer nf_...". Errors: Unauthenticated

@@ -58,6 +58,7 @@ CallFacts FactsOf(const grpc::CallbackServerContext& context, const CallGuard& g
   facts.status = key.status();
   if (key.ok()) {
     facts.key = *std::move(key);
+    facts.control = guard.control;
     facts.status = CheckMethod(facts.key, *guard.method);
   }
   facts.status.Update(CheckMetadata(context));

@@ -27,10 +27,11 @@ constexpr int64_t kDecodedBytesMax = 64 * 1024;
 class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckResponse>,
                           public std::enable_shared_from_this<HealthWatch> {
  public:
-  HealthWatch(HealthService* service, std::string name)
-      : service_(service), name_(std::move(name)) {}
+  HealthWatch(HealthService* service, std::string name, KeyPtr key)
+      : service_(service), name_(std::move(name)), key_(std::move(key)) {}
 
   const std::string& name() const { return name_; }
+  const KeyPtr& key() const { return key_; }
 
   // Call it before the first status.
   void Start() { self_ = shared_from_this(); }
@@ -85,6 +86,7 @@ class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckRespons
 
   HealthService* const service_;
   const std::string name_;
+  const KeyPtr key_;  // null: the service needs none
   Mutex mutex_;
   std::shared_ptr<HealthWatch> self_;  // until OnDone
   hv::HealthCheckResponse response_;
@@ -115,7 +117,7 @@ HealthService::HealthService(const AccessControl* control) : control_(control) {
 HealthService::~HealthService() = default;
 
 absl::StatusOr<hv::HealthCheckRequest> HealthService::RequestIn(
-    const grpc::CallbackServerContext& context, const grpc::ByteBuffer* bytes) const {
+    const grpc::CallbackServerContext& context, const grpc::ByteBuffer* bytes, KeyPtr* key) const {
   hv::HealthCheckRequest request;
   // gRPC keeps the bytes until the end of the call, but never reads them again.
   GrpcBytes taken(const_cast<grpc::ByteBuffer*>(bytes));
@@ -124,9 +126,9 @@ absl::StatusOr<hv::HealthCheckRequest> HealthService::RequestIn(
   if (!status.ok()) return status;
   const std::string& service = request.service();
   if (control_ == nullptr || !absl::StartsWith(service, kCollectionHealthPrefix)) return request;
-  ABSL_ASSIGN_OR_RETURN(const KeyPtr key, KeyIn(context, *control_));
+  ABSL_ASSIGN_OR_RETURN(*key, KeyIn(context, *control_));
   ABSL_RETURN_IF_ERROR(
-      CheckCollection(key, "service", service.substr(std::strlen(kCollectionHealthPrefix))));
+      CheckCollection(*key, "service", service.substr(std::strlen(kCollectionHealthPrefix))));
   return request;
 }
 
@@ -140,6 +142,10 @@ void HealthService::Refresh() {
 }
 
 void HealthService::Tell(HealthWatch* watch) {
+  if (watch->key() != nullptr) {
+    const absl::Status valid = control_->CheckStillValid(watch->key());
+    if (!valid.ok()) return watch->End(WithDetails(valid, std::nullopt));
+  }
   uint64_t lookup = 0;
   {
     const MutexLock lock(mutex_);
@@ -169,7 +175,8 @@ grpc::ServerUnaryReactor* HealthService::AnswerCheck(grpc::CallbackServerContext
                                                      const grpc::ByteBuffer* bytes,
                                                      hv::HealthCheckResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const absl::StatusOr<hv::HealthCheckRequest> request = RequestIn(*context, bytes);
+  KeyPtr key;
+  const absl::StatusOr<hv::HealthCheckRequest> request = RequestIn(*context, bytes, &key);
   if (!request.ok()) {
     reactor->Finish(WithDetails(request.status(), std::nullopt));
     return reactor;
@@ -181,8 +188,10 @@ grpc::ServerUnaryReactor* HealthService::AnswerCheck(grpc::CallbackServerContext
 
 grpc::ServerWriteReactor<hv::HealthCheckResponse>* HealthService::BeginWatch(
     const grpc::CallbackServerContext& context, const grpc::ByteBuffer* bytes) {
-  const absl::StatusOr<hv::HealthCheckRequest> request = RequestIn(context, bytes);
-  auto watch = std::make_shared<HealthWatch>(this, request.ok() ? request->service() : "");
+  KeyPtr key;
+  const absl::StatusOr<hv::HealthCheckRequest> request = RequestIn(context, bytes, &key);
+  auto watch = std::make_shared<HealthWatch>(this, request.ok() ? request->service() : "",
+                                             request.ok() ? std::move(key) : nullptr);
   watch->Start();
   if (!request.ok()) {
     watch->End(WithDetails(request.status(), std::nullopt));

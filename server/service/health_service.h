@@ -25,7 +25,7 @@ class HealthService final : public grpc::health::v1::Health::Service, public Hea
   explicit HealthService(const AccessControl* control = nullptr);
   ~HealthService() override;
 
-  // Sends the current status to all watches.
+  // Sends the current status to all watches. A watch whose key is not valid any more ends instead.
   void Refresh() override;
 
   // Sets NOT_SERVING permanently, and ends every watch.
@@ -37,9 +37,10 @@ class HealthService final : public grpc::health::v1::Health::Service, public Hea
                                         grpc::health::v1::HealthCheckResponse* response);
   grpc::ServerWriteReactor<grpc::health::v1::HealthCheckResponse>* BeginWatch(
       const grpc::CallbackServerContext& context, const grpc::ByteBuffer* bytes);
-  // Returns the decoded request. Errors: those of DecodeWithin, Unauthenticated, PermissionDenied.
+  // Returns the decoded request. Sets the key of its caller if the service needs one. Errors: those
+  // of DecodeWithin, Unauthenticated, PermissionDenied.
   absl::StatusOr<grpc::health::v1::HealthCheckRequest> RequestIn(
-      const grpc::CallbackServerContext& context, const grpc::ByteBuffer* bytes) const;
+      const grpc::CallbackServerContext& context, const grpc::ByteBuffer* bytes, KeyPtr* key) const;
   friend class HealthWatch;
   void Forget(const std::shared_ptr<HealthWatch>& watch);
   void Tell(HealthWatch* watch);

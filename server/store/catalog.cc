@@ -78,6 +78,7 @@ absl::Status Catalog::Create(const Directory& directory, int64_t created_unix_s)
         CreateTable(DeletionRow::kTable, DeletionRow::kColumns),
         CreateTable(UploadRow::kTable, UploadRow::kColumns),
         CreateTable(UploadResultRow::kTable, UploadResultRow::kColumns),
+        CreateTable(OwnerRow::kTable, OwnerRow::kColumns),
         CreateTable(CommitRow::kTable, CommitRow::kColumns)}) {
     ABSL_RETURN_IF_ERROR(database->Run(sql));
   }
@@ -180,12 +181,16 @@ absl::Status Catalog::ReadFacts() {
   return absl::OkStatus();
 }
 
-// Adds the table that format 2 has in addition. It is empty, so the sum over all rows stays.
+// Adds the tables that later formats have. They are empty, so the sum over all rows stays.
 absl::Status Catalog::Upgrade() {
   if (format_ == kCatalogFormat.written) return absl::OkStatus();
   absl::Status upgraded = CatchOutOfMemory([&]() -> absl::Status {
-    for (const std::string& sql : {std::string("BEGIN IMMEDIATE"),
-                                   CreateTable(UploadResultRow::kTable, UploadResultRow::kColumns),
+    ABSL_RETURN_IF_ERROR(database_->Run("BEGIN IMMEDIATE"));
+    if (format_ < 2) {
+      ABSL_RETURN_IF_ERROR(
+          database_->Run(CreateTable(UploadResultRow::kTable, UploadResultRow::kColumns)));
+    }
+    for (const std::string& sql : {CreateTable(OwnerRow::kTable, OwnerRow::kColumns),
                                    absl::StrCat("UPDATE facts SET format=", kCatalogFormat.written),
                                    absl::StrCat("PRAGMA user_version=", kCatalogFormat.written)}) {
       ABSL_RETURN_IF_ERROR(database_->Run(sql));
@@ -238,6 +243,7 @@ absl::StatusOr<Tables> Catalog::ReadTables() {
       ReadTable<DeletionRow>("id, collection, seq, ids_count, digest", &tables, &sum));
   ABSL_RETURN_IF_ERROR(ReadTable<UploadRow>("*", &tables, &sum));
   if (format_ >= 2) ABSL_RETURN_IF_ERROR(ReadTable<UploadResultRow>("*", &tables, &sum));
+  if (format_ >= 3) ABSL_RETURN_IF_ERROR(ReadTable<OwnerRow>("*", &tables, &sum));
   if (sum.Bytes() != last_.state) {
     return absl::DataLossError(absl::StrCat(directory_->PathOf(kCatalogName),
                                             ": its rows differ from what commit ", last_.id,
@@ -291,6 +297,7 @@ absl::Status Catalog::WriteAll(const Transaction& transaction, CommitRow* link) 
   ABSL_RETURN_IF_ERROR(Write<DeletionRow>(transaction, &sum));
   ABSL_RETURN_IF_ERROR(Write<UploadRow>(transaction, &sum));
   ABSL_RETURN_IF_ERROR(Write<UploadResultRow>(transaction, &sum));
+  ABSL_RETURN_IF_ERROR(Write<OwnerRow>(transaction, &sum));
   link->state = sum.Bytes();
   link->chain = DigestBytes(link->Chain(store_id_));
   ABSL_RETURN_IF_ERROR(AppendLink(*link));
@@ -331,6 +338,7 @@ absl::Status Catalog::Commit(Transaction transaction, const CommitNote& note) {
   Remember<DeletionRow>(&transaction);
   Remember<UploadRow>(&transaction);
   Remember<UploadResultRow>(&transaction);
+  Remember<OwnerRow>(&transaction);
   last_ = std::move(link);
   return AfterCommit();
 }

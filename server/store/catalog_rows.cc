@@ -109,6 +109,8 @@ void CollectionRow::CheckFollows(const CollectionRow* old) const {
   CHECK_GE(rows_live, 0);
 }
 
+void OwnerRow::Visit(RowFields* fields) { fields->Number(&id, 1).Bytes(&principal); }
+
 void AliasRow::Visit(RowFields* fields) {
   fields->Number(&id, 1).Bytes(&alias).Number(&collection, 1);
 }

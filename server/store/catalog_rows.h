@@ -89,6 +89,17 @@ struct CollectionRow {
   void CheckFollows(const CollectionRow* old) const;
 };
 
+// The principal that created a collection. A collection without a row has no owner: it was created
+// without a key, or in format 2 or earlier.
+struct OwnerRow {
+  static constexpr const char* kTable = "owners";
+  static constexpr const char* kColumns = "id INTEGER PRIMARY KEY, principal";
+  int64_t id = 0;  // of the collection
+  std::string principal;
+
+  void Visit(RowFields* fields);
+};
+
 struct AliasRow {
   static constexpr const char* kTable = "aliases";
   static constexpr const char* kColumns = "id INTEGER PRIMARY KEY, alias, collection";

@@ -187,6 +187,9 @@ std::vector<StoredCollection> Store::Collections() const {
                                    .epoch = static_cast<uint64_t>(row.epoch),
                                    .rows_count = row.rows_live,
                                    .created_unix_s = row.created_unix_s};
+    if (const OwnerRow* const owner = tables.Find<OwnerRow>(id)) {
+      collection.owner = owner->principal;
+    }
     for (const auto& [alias_id, alias] : tables.Of<AliasRow>()) {
       if (alias.collection == id) collection.aliases.push_back(alias.alias);
     }
@@ -204,7 +207,7 @@ std::vector<StoredCollection> Store::Collections() const {
 
 absl::StatusOr<int64_t> Store::CreateCollection(const std::string& name, const CollectionSpec& spec,
                                                 const std::string& attribute_schema,
-                                                uint64_t* incarnation) {
+                                                uint64_t* incarnation, const std::string& owner) {
   return CatchOutOfMemory([&]() -> absl::StatusOr<int64_t> {
     ABSL_RETURN_IF_ERROR(core_->Usable());
     ABSL_RETURN_IF_ERROR(CheckBytes("name", name, 1, kNameBytesMax));
@@ -224,6 +227,7 @@ absl::StatusOr<int64_t> Store::CreateCollection(const std::string& name, const C
     if (incarnation != nullptr) *incarnation = core_->IncarnationOf(id);
     Transaction transaction;
     transaction.Put(std::move(row));
+    if (!owner.empty()) transaction.Put(OwnerRow{.id = id, .principal = owner});
     ABSL_RETURN_IF_ERROR(core_->Commit(std::move(transaction),
                                        {.kind = CommitKind::kCreateCollection, .collection = id}));
     return id;
@@ -238,6 +242,9 @@ absl::Status Store::DropCollection(int64_t collection_id) {
     const Tables& tables = core_->catalog->tables();
     Transaction transaction;
     transaction.Remove<CollectionRow>(collection_id);
+    if (tables.Find<OwnerRow>(collection_id) != nullptr) {
+      transaction.Remove<OwnerRow>(collection_id);
+    }
     for (const auto& [id, row] : tables.Of<AliasRow>()) {
       if (row.collection == collection_id) transaction.Remove<AliasRow>(id);
     }

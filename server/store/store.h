@@ -129,11 +129,12 @@ class Store {
   uint64_t IncarnationOf(int64_t collection_id) const;
 
   // Creates a collection and returns its id. Writes IncarnationOf(id) to `incarnation` if not null,
-  // before the commit, because that needs memory. Errors: InvalidArgument (length of the name or
-  // schema, dim), AlreadyExists (the name, also as an alias).
+  // before the commit, because that needs memory. `owner`: empty for none. Errors: InvalidArgument
+  // (length of the name or schema, dim), AlreadyExists (the name, also as an alias).
   absl::StatusOr<int64_t> CreateCollection(const std::string& name, const CollectionSpec& spec,
                                            const std::string& attribute_schema,
-                                           uint64_t* incarnation = nullptr);
+                                           uint64_t* incarnation = nullptr,
+                                           const std::string& owner = "");
   // Drops a collection with its rows, aliases and uploads. The commit of a running upload is
   // Aborted.
   absl::Status DropCollection(int64_t collection_id);

@@ -37,6 +37,7 @@ struct StoredCollection {
   CollectionSpec spec;
   bool scan_removed = false;     // created for a removed scan: spec.scan is kInt8 instead
   std::string attribute_schema;  // opaque
+  std::string owner;             // the principal that created it; empty: none
   uint64_t epoch = 0;            // of the last commit; 0: none yet
   int64_t rows_count = 0;        // live rows
   int64_t rows_stored = 0;       // with dead rows that compaction has not removed yet

@@ -64,6 +64,8 @@ class Server(ServerProcess):
             arguments = [*arguments, "--data-dir", str(folder / "data")]
         if "--listen" not in arguments:
             arguments = [*arguments, "--listen", "127.0.0.1:0"]
+        if "--ops-listen" not in arguments:  # the default port is one for all servers
+            arguments = [*arguments, "--ops-listen", "none"]
         super().__init__([program, *arguments], folder / "server.log")
         self.address = self.wait_for(self._address)
 

@@ -62,17 +62,17 @@ class AccessTest : public ServerFixture {
 
   // Adds a key to the file; a running server reads it with ReloadKeys. Returns its text.
   std::string AddKey(ApiKey key) {
-    key.principal = "someone";
+    if (key.principal.empty()) key.principal = "someone";
     std::string text = DrawSecret(&key).value();
-    EXPECT_OK(ChangeKeyFile(path_, [&](std::vector<ApiKey>* keys) {
-      keys->push_back(key);
+    EXPECT_OK(ChangeKeyFile(path_, [&](KeyFile* file) {
+      file->keys.push_back(key);
       return absl::OkStatus();
     }));
     return text;
   }
   void RemoveKey(const std::string& text) {
-    EXPECT_OK(ChangeKeyFile(path_, [&](std::vector<ApiKey>* keys) {
-      std::erase_if(*keys, [&](const ApiKey& key) { return key.id == IdIn(text); });
+    EXPECT_OK(ChangeKeyFile(path_, [&](KeyFile* file) {
+      std::erase_if(file->keys, [&](const ApiKey& key) { return key.id == IdIn(text); });
       return absl::OkStatus();
     }));
   }

@@ -165,6 +165,71 @@ TEST_F(AccessTest, ARevokedKeyEndsItsStreams) {
               HasCode(absl::StatusCode::kUnauthenticated, HasSubstr("was revoked or changed")));
 }
 
+// SearchAll and Scan have no further request: they end before their next reply.
+TEST_F(AccessTest, ARevokedKeyEndsItsReplies) {
+  const std::string key = AddKey({.scopes = 15});
+  ServeTwo();
+  for (const bool scans : {false, true}) {
+    const std::string text = scans ? AddKey({.scopes = 15}) : key;
+    server_->ReloadKeys();
+    testing::Gate& gate = scans ? script_->filter_gate : script_->search_gate;
+    gate.Close();
+    grpc::ClientContext context;
+    context.AddMetadata("authorization", "Bearer " + text);
+    pb::SearchAllRequest all;
+    *all.mutable_search() = SearchFor("c", {1, 1});
+    const auto pages = scans ? nullptr : retrieval_->SearchAll(&context, all);
+    const auto rows = scans
+                          ? retrieval_->Scan(&context, FromText("collection: 'c' filter { has_id { "
+                                                                "numbers: 1 } }"))
+                          : nullptr;
+    gate.AwaitArrivals(1);
+    RemoveKey(text);
+    server_->ReloadKeys();
+    gate.Open();
+    pb::SearchResponse page;
+    pb::ScanResponse row;
+    EXPECT_FALSE(scans ? rows->Read(&row) : pages->Read(&page));
+    EXPECT_THAT(scans ? rows->Finish() : pages->Finish(),
+                HasCode(absl::StatusCode::kUnauthenticated, HasSubstr("was revoked or changed")));
+  }
+}
+
+// A watch of a collection ends when its key is revoked; one that needs no key goes on.
+TEST_F(AccessTest, AnInvalidKeyEndsItsWatch) {
+  const std::string key = AddKey({.scopes = 1, .collections = "c"});
+  ServeTwo();
+  const FromText one = FromText("service: 'nearfield.v1.Collection/c'");
+  grpc::ClientContext open_context;
+  const auto open = health_->Watch(&open_context, FromText("service: ''"));
+  grpc::ClientContext context;
+  context.AddMetadata("authorization", "Bearer " + key);
+  const auto watch = health_->Watch(&context, one);
+  grpc::health::v1::HealthCheckResponse response;
+  ASSERT_TRUE(watch->Read(&response) && open->Read(&response));
+  AddKey({.scopes = 1});
+  server_->ReloadKeys();  // another change of the file does no harm
+  RemoveKey(key);
+  server_->ReloadKeys();
+  EXPECT_FALSE(watch->Read(&response));
+  EXPECT_THAT(watch->Finish(), HasCode(absl::StatusCode::kUnauthenticated));
+  open_context.TryCancel();  // it needed no key, and did not end
+  EXPECT_THAT(open->Finish(), HasCode(absl::StatusCode::kCancelled));
+}
+
+// Beyond loopback without a key in the file, which only allow_insecure allows, no call is taken.
+TEST_F(AccessTest, AKeyFileWithoutKeysTakesNoCall) {
+  RemoveKey(admin_key_);
+  Serve();
+  for (const MethodDescriptor* method : AllMethods()) {
+    if (AccessOf(*method).is_open) continue;
+    for (const std::string& authorization : {std::string(), "Bearer " + admin_key_}) {
+      EXPECT_THAT(CallAny(*method, authorization, "c"), HasCode(absl::StatusCode::kUnauthenticated))
+          << method->full_name();
+    }
+  }
+}
+
 TEST_F(AccessTest, AKeyFileThatCannotBeReadLeavesTheKeysInForce) {
   ServeTwo();
   std::ofstream(path_) << "{";

@@ -35,7 +35,8 @@ class DurableCatalogFixture : public ::testing::Test {
     catalog_ =
         std::make_unique<Catalog>(Catalog::Base{.engine = engine_.get(),
                                                 .store = std::move(kept),
-                                                .attribute_memory_bytes = attribute_memory_bytes_},
+                                                .attribute_memory_bytes = attribute_memory_bytes_,
+                                                .quotas = &quotas_},
                                   /*collections_max=*/16);
     ASSERT_OK(catalog_->Load([](const Catalog::LoadProgress&) {}, nullptr));
   }
@@ -98,6 +99,7 @@ class DurableCatalogFixture : public ::testing::Test {
   const store::TempDir dir_;
   int64_t host_memory_bytes_ = int64_t{64} << 20;
   int64_t attribute_memory_bytes_ = INT64_MAX;
+  DeviceQuotas quotas_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Catalog> catalog_;
 };

@@ -2,6 +2,7 @@
 // and its probes distinguish a server that loads or is not trusted from one that must be replaced.
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <string>
 
@@ -96,11 +97,61 @@ TEST_F(OperationsPortTest, EveryMemoryStandsNextToItsLimit) {
             capacity.device_bytes_total());
   EXPECT_EQ(metrics.at("nearfield_memory_bytes{memory=\"host\"}"), capacity.host_bytes_used());
   EXPECT_EQ(metrics.at("nearfield_memory_bytes_max{memory=\"replies\"}"), 200 << 20);
+  std::set<std::string> memories;
   for (const auto& [name, value] : metrics) {
     const size_t brace = name.find('{');
     if (name.substr(0, brace) != "nearfield_memory_bytes") continue;
     EXPECT_EQ(metrics.count("nearfield_memory_bytes_max" + name.substr(brace)), 1u) << name;
+    memories.insert(name.substr(brace + 9, name.size() - brace - 11));
   }
+  EXPECT_THAT(memories, ElementsAre("attributes", "device", "filter_cache", "host", "host_rows",
+                                    "kept_epochs_device", "kept_epochs_host", "queue", "replies",
+                                    "requests"));
+}
+
+TEST_F(OperationsPortTest, TheMemoryOfKeptEpochsIsReported) {
+  ServeRows();
+  pb::SearchRequest first = SearchFor("c", {1, 0});
+  first.set_k(1);
+  first.set_with_cursor(true);
+  ASSERT_OK(Search(first));
+  EXPECT_EQ(Metrics().at("nearfield_memory_bytes{memory=\"kept_epochs_device\"}"), 0);
+  pb::UploadRequest replace = Begin("c", 1);
+  replace.mutable_begin()->set_mode(pb::UPLOAD_MODE_REPLACE);
+  ASSERT_OK(Send({replace, Block({9}), Commit()}));
+  EXPECT_EQ(Metrics().at("nearfield_memory_bytes{memory=\"kept_epochs_device\"}"),
+            4 * kDeviceRowBytes);
+}
+
+TEST(PrincipalMetricsTest, PrincipalsNearTheirLimitsAreShownAndTheOthersSummed) {
+  std::vector<DeviceQuotas::Use> uses;
+  for (int i = 0; i < 200; ++i) {  // p0 .. p9 have a limit, the fuller the higher their number
+    uses.push_back(
+        {.principal = "p" + std::to_string(i), .bytes = i, .bytes_max = i < 10 ? 10 : 0});
+  }
+  MetricSet metrics;
+  AddPrincipalMetrics(uses, &metrics);
+  std::istringstream lines(metrics.Text());
+  std::map<std::string, double> bytes;
+  std::map<std::string, double> limits;
+  for (std::string line; std::getline(lines, line);) {
+    if (line[0] == '#') continue;
+    const bool is_limit = line.find("_max{") != std::string::npos;
+    const size_t quote = line.find('"') + 1;
+    (is_limit ? limits : bytes)[line.substr(quote, line.rfind('"') - quote)] =
+        std::stod(line.substr(line.rfind(' ')));
+  }
+  EXPECT_EQ(bytes.size(), kPrincipalsShown + 1);
+  double sum = 0;
+  for (const auto& [principal, each] : bytes) sum += each;
+  EXPECT_EQ(sum, 199 * 200 / 2);
+  EXPECT_EQ(limits.size(), 9u);  // all but p0, which holds nothing
+  for (const auto& [principal, limit] : limits) {
+    EXPECT_EQ(limit, 10);
+    EXPECT_EQ("p" + std::to_string(static_cast<int>(bytes.at(principal))), principal);
+  }
+  EXPECT_EQ(bytes.count("p199"), 1u);
+  EXPECT_EQ(bytes.count("p99"), 0u);
 }
 
 TEST_F(OperationsPortTest, RefusalsAreCountedByTheLimitThatTheyMet) {

@@ -75,18 +75,18 @@ TEST(ApiKeyTest, APatternIsANameOrTheBeginningOfNames) {
 }
 
 TEST(KeyFileTest, WhatIsWrittenIsReadAgain) {
-  std::vector<ApiKey> keys;
+  KeyFile file = {.device_bytes = {{"big", INT64_MAX}, {"small", 1}}};
   for (uint8_t scopes = 1; scopes < 16; ++scopes) {
     ApiKey key = Draw({.scopes = scopes, .collections = scopes % 2 == 0 ? "*" : "docs-*"}).key;
     if (scopes % 3 == 0) key.expires = Microseconds(seconds(1'800'000'000 + scopes));
     if (scopes % 5 == 0) key.created = Microseconds(seconds(1'700'000'000 + scopes));
-    keys.push_back(key);
+    file.keys.push_back(key);
   }
-  EXPECT_THAT(ParseKeyFile(KeyFileText(keys)), IsOkAndHolds(keys));
+  EXPECT_THAT(ParseKeyFile(KeyFileText(file)), IsOkAndHolds(file));
 }
 
 TEST(KeyFileTest, ABadFileIsRefusedWithThePlace) {
-  const std::string good = KeyFileText({Draw().key});
+  const std::string good = KeyFileText({.keys = {Draw().key}, .device_bytes = {{"big", 1048576}}});
   const auto with = [&](const std::string& old, const std::string& changed) {
     std::string text = good;
     const size_t at = text.find(old);
@@ -111,8 +111,15 @@ TEST(KeyFileTest, ABadFileIsRefusedWithThePlace) {
   EXPECT_THAT(with("\"sha256\": \"", "\"sha256\": \"x"),
               FailsWith(kInvalidArgument, "keys[0]: sha256"));
   EXPECT_THAT(with("\"id\": \"", "\"id\": \"x"), FailsWith(kInvalidArgument, "keys[0]: id"));
+  EXPECT_THAT(with("1048576", "0"), FailsWith(kInvalidArgument, "[\"big\"]: device_bytes"));
+  EXPECT_THAT(with("1048576", "\"1MiB\""), FailsWith(kInvalidArgument, "[\"big\"]: device_bytes"));
+  EXPECT_THAT(with("1048576", "1.5"), FailsWith(kInvalidArgument, "[\"big\"]: device_bytes"));
+  EXPECT_THAT(with("1048576", "9223372036854775808"), FailsWith(kInvalidArgument, "device_bytes"));
+  EXPECT_THAT(with("\"device_bytes\"", "\"rows\""), FailsWith(kInvalidArgument, "[\"big\"]: rows"));
+  EXPECT_THAT(with("\"big\"", "\"b g\""), FailsWith(kInvalidArgument, "principal"));
+  EXPECT_THAT(with("{\n    \"big\"", "[]"), StatusIs(kInvalidArgument));
   const ApiKey twice = Draw().key;
-  EXPECT_THAT(ParseKeyFile(KeyFileText({twice, twice})).status(),
+  EXPECT_THAT(ParseKeyFile(KeyFileText({.keys = {twice, twice}})).status(),
               FailsWith(kInvalidArgument, "keys[1]: id"));
   EXPECT_THAT(ParseKeyFile(std::string(kKeyFileBytesMax + 1, ' ')).status(),
               FailsWith(kInvalidArgument, "the limit is"));
@@ -123,8 +130,8 @@ TEST(KeyFileTest, ABadFileIsRefusedWithThePlace) {
 
 TEST(KeyFileTest, AChangeIsWholeOrNothingAndKeepsTheMode) {
   const std::string path = NewFolder() + "/keys.json";
-  const auto add = [](std::vector<ApiKey>* keys) {
-    keys->push_back(Draw().key);
+  const auto add = [](KeyFile* file) {
+    file->keys.push_back(Draw().key);
     return absl::OkStatus();
   };
   EXPECT_THAT(ReadKeyFile(path).status(), FailsWith(kNotFound, path.c_str()));
@@ -136,13 +143,13 @@ TEST(KeyFileTest, AChangeIsWholeOrNothingAndKeepsTheMode) {
   EXPECT_OK(ChangeKeyFile(path, add));
   ASSERT_EQ(stat(path.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0640u);
-  EXPECT_THAT(ReadKeyFile(path), IsOkAndHolds(SizeIs(2)));
+  EXPECT_THAT(ReadKeyFile(path), IsOkAndHolds(::testing::Field(&KeyFile::keys, SizeIs(2))));
 
   const std::string before = TextOf(path);
   EXPECT_THAT(ChangeKeyFile(path, [](auto*) { return absl::NotFoundError("no"); }),
               StatusIs(kNotFound));
-  const auto spoil = [](std::vector<ApiKey>* keys) {
-    keys->front().principal = "";
+  const auto spoil = [](KeyFile* file) {
+    file->keys.front().principal = "";
     return absl::OkStatus();
   };
   EXPECT_THAT(ChangeKeyFile(path, spoil), StatusIs(kInvalidArgument));

@@ -269,6 +269,10 @@ class FakeBackend final : public backend::Backend {
 
   const backend::BackendInfo& info() const override { return info_; }
 
+  absl::StatusOr<int64_t> DeviceBytesOf(const RowFormat& format, int64_t rows_max) const override {
+    return FakeRowPlanes::BytesFor(format, rows_max);
+  }
+
   absl::StatusOr<std::unique_ptr<RowPlanes>> Reserve(const RowFormat& format,
                                                      int64_t rows_max) override {
     ABSL_RETURN_IF_ERROR(device_->Enter(FakeCall::kReserve));

@@ -89,6 +89,7 @@ class CollectionInfo:
     error: str  # why its rows could not be loaded, else empty
     aliases: tuple[str, ...]
     read_failures_count: int
+    owner: str  # the principal that created it, else empty
 
     @property
     def declared(self) -> dict[str, Attribute]:
@@ -118,6 +119,15 @@ def read_collection(message: admin.CollectionInfo) -> CollectionInfo:
 
 
 @dataclass(frozen=True)
+class PrincipalUse:
+    """The device memory that the collections of one principal hold: admin.proto, PrincipalUse."""
+
+    principal: str
+    device_bytes_used: int
+    device_bytes_max: int  # 0: no limit
+
+
+@dataclass(frozen=True)
 class Capacity:
     """Memory of a server in bytes: admin.proto, GetCapacityResponse."""
 
@@ -132,11 +142,16 @@ class Capacity:
     host_rows_bytes_used: int
     attribute_bytes_total: int
     attribute_bytes_used: int
+    principals: tuple[PrincipalUse, ...]
 
 
 def read_capacity(message: admin.GetCapacityResponse) -> Capacity:
     found = {each.name: getattr(message, each.name) for each in fields(Capacity)}
     found["backend"] = enum_name("BACKEND_", common.Backend, message.backend)
+    found["principals"] = tuple(
+        PrincipalUse(use.principal, use.device_bytes_used, use.device_bytes_max)
+        for use in message.principals
+    )
     return Capacity(**found)
 
 

@@ -38,16 +38,42 @@ GpuRowPlanes::GpuRowPlanes(std::shared_ptr<GpuCore> core, const backend::RowForm
       source_row_bytes_(int64_t{format.dim} * BytesPerElement(format.row_type)) {
   view_.shape = RowShapeOf(format.dim);
   view_.row_bytes = int64_t{view_.shape.padded} * BytesPerElement(format.row_type);
-  const int64_t rows_per_slab = row_arena().slab_bytes() / view_.row_bytes;
-  view_.rows_per_slab = static_cast<uint32_t>(rows_per_slab / kRowsAlign * kRowsAlign);
+  const SlabNeeds needs = NeedsOf(*core_, format, rows_max);
+  view_.rows_per_slab = static_cast<uint32_t>(needs.rows_per_slab);
   view_.meta.slab_shift = core_->arena().slab_shift();
   if (!has_codes()) return;
   codes_.code_bytes = CodeBytesOf(format.dim);
-  const int64_t codes_per_slab =
-      core_->arena().slab_bytes() /
-      (codes_.code_bytes + static_cast<int64_t>(sizeof(bound::RowBound)));
-  const int64_t align = CodeSlabAlign(codes_.code_bytes);
-  codes_.rows_per_slab = static_cast<uint32_t>(codes_per_slab / align * align);
+  codes_.rows_per_slab = static_cast<uint32_t>(needs.codes_per_slab);
+}
+
+GpuRowPlanes::SlabNeeds GpuRowPlanes::NeedsOf(GpuCore& core, const backend::RowFormat& format,
+                                              int64_t rows_max) {
+  const bool on_host = format.rows == RowPlacement::kHost;
+  const int64_t slab_bytes = core.arena().slab_bytes();
+  const int64_t row_slab_bytes = on_host ? core.host_rows().slab_bytes() : slab_bytes;
+  const int64_t row_bytes =
+      int64_t{RowShapeOf(format.dim).padded} * BytesPerElement(format.row_type);
+  SlabNeeds needs;
+  needs.rows_per_slab = row_slab_bytes / row_bytes / kRowsAlign * kRowsAlign;
+  needs.rows = CeilDiv(rows_max, needs.rows_per_slab);
+  if (format.scan != ScanPrecision::kRows) {
+    const int32_t code_bytes = CodeBytesOf(format.dim);
+    const int64_t align = CodeSlabAlign(code_bytes);
+    needs.codes_per_slab =
+        slab_bytes / (code_bytes + static_cast<int64_t>(sizeof(bound::RowBound))) / align * align;
+    needs.codes = CeilDiv(rows_max, needs.codes_per_slab);
+  }
+  // Norms, ranks, both tables and their padding. The estimate for the table's own slabs is high.
+  const int64_t plane_bytes = 12 * rows_max + kTableAlign;
+  const int64_t table_bytes = 8 * (needs.rows + needs.codes + CeilDiv(plane_bytes, slab_bytes) + 2);
+  needs.meta = CeilDiv(plane_bytes + table_bytes, slab_bytes);
+  needs.on_device = needs.meta + needs.codes + (on_host ? 0 : needs.rows);
+  return needs;
+}
+
+int64_t GpuRowPlanes::DeviceBytesOf(GpuCore& core, const backend::RowFormat& format,
+                                    int64_t rows_max) {
+  return NeedsOf(core, format, rows_max).on_device * core.arena().slab_bytes();
 }
 
 absl::StatusOr<std::unique_ptr<GpuRowPlanes>> GpuRowPlanes::Reserve(
@@ -62,22 +88,14 @@ absl::StatusOr<std::unique_ptr<GpuRowPlanes>> GpuRowPlanes::Reserve(
 
 absl::Status GpuRowPlanes::TakeSlabs() {
   Arena& arena = core_->arena();
-  const int64_t row_slabs = CeilDiv(rows_max_, view_.rows_per_slab);
-  // Norms, ranks, both tables and their padding. The estimate for the table's own slabs is high.
-  const int64_t plane_bytes = 12 * rows_max_ + kTableAlign;
-  const int64_t code_slabs = has_codes() ? CeilDiv(rows_max_, codes_.rows_per_slab) : 0;
-  const int64_t table_bytes =
-      8 * (row_slabs + code_slabs + CeilDiv(plane_bytes, arena.slab_bytes()) + 2);
-  const int64_t meta_slabs = CeilDiv(plane_bytes + table_bytes, arena.slab_bytes());
-  const int64_t all_slabs = meta_slabs + row_slabs + code_slabs;
-  const int64_t device_row_slabs = on_host() ? 0 : row_slabs;
-  ABSL_ASSIGN_OR_RETURN(std::vector<char*> slabs,
-                        arena.TakeSlabs(meta_slabs + device_row_slabs + code_slabs));
-  code_slabs_ = TakeTail(slabs, meta_slabs + device_row_slabs);
-  row_slabs_ = TakeTail(slabs, meta_slabs);
+  const SlabNeeds needs = NeedsOf(*core_, format_, rows_max_);
+  const int64_t all_slabs = needs.meta + needs.rows + needs.codes;
+  ABSL_ASSIGN_OR_RETURN(std::vector<char*> slabs, arena.TakeSlabs(needs.on_device));
+  code_slabs_ = TakeTail(slabs, needs.on_device - needs.codes);
+  row_slabs_ = TakeTail(slabs, needs.meta);
   meta_slabs_ = std::move(slabs);
   if (on_host()) {
-    ABSL_ASSIGN_OR_RETURN(row_slabs_, row_arena().TakeSlabs(row_slabs));
+    ABSL_ASSIGN_OR_RETURN(row_slabs_, row_arena().TakeSlabs(needs.rows));
   }
   if (8 * all_slabs > arena.slab_bytes()) {
     return absl::ResourceExhaustedError(absl::StrCat("rows_max = ", rows_max_, ": ", all_slabs,
@@ -86,8 +104,8 @@ absl::Status GpuRowPlanes::TakeSlabs() {
   }
   auto* const tables = reinterpret_cast<char* const*>(meta_slabs_.front());
   view_.meta.slabs = tables;
-  view_.row_slabs = tables + meta_slabs;
-  codes_.slabs = view_.row_slabs + row_slabs;
+  view_.row_slabs = tables + needs.meta;
+  codes_.slabs = view_.row_slabs + needs.rows;
   view_.norms_offset = RoundUp(8 * all_slabs, kTableAlign);
   std::vector<char*> pointers = meta_slabs_;
   pointers.insert(pointers.end(), row_slabs_.begin(), row_slabs_.end());

@@ -20,6 +20,8 @@ class GpuRowPlanes : public backend::RowPlanes {
   static absl::StatusOr<std::unique_ptr<GpuRowPlanes>> Reserve(std::shared_ptr<GpuCore> core,
                                                                const backend::RowFormat& format,
                                                                int64_t rows_max);
+  // Returns the device memory that Reserve takes. Requires: the limits that Reserve checks.
+  static int64_t DeviceBytesOf(GpuCore& core, const backend::RowFormat& format, int64_t rows_max);
   ~GpuRowPlanes() override;
   GpuRowPlanes(const GpuRowPlanes&) = delete;
   GpuRowPlanes& operator=(const GpuRowPlanes&) = delete;
@@ -42,6 +44,16 @@ class GpuRowPlanes : public backend::RowPlanes {
   const CodesView& codes() const { return codes_; }
 
  private:
+  // The slabs of a reservation.
+  struct SlabNeeds {
+    int64_t rows_per_slab = 0;
+    int64_t codes_per_slab = 0;  // 0: the format has no codes
+    int64_t rows = 0;
+    int64_t codes = 0;
+    int64_t meta = 0;
+    int64_t on_device = 0;  // all, except rows in host memory
+  };
+  static SlabNeeds NeedsOf(GpuCore& core, const backend::RowFormat& format, int64_t rows_max);
   GpuRowPlanes(std::shared_ptr<GpuCore> core, const backend::RowFormat& format, int64_t rows_max);
   absl::Status TakeSlabs();
   bool on_host() const { return format_.rows == RowPlacement::kHost; }

@@ -32,9 +32,9 @@ TEST_F(GpuRowPlanesTest, SmokeRowsComeBackAsTheyWereAppended) {
       const int64_t row_bytes = int64_t{dim} * BytesPerElement(row_type);
       const int64_t rows = random_.Between(1, dim > 1000 ? 600 : 5000);
       const std::vector<uint8_t> bytes = Bytes(rows * row_bytes);
-      ASSERT_OK_AND_ASSIGN(
-          auto planes,
-          backend->Reserve({.dim = dim, .row_type = row_type, .rows = home}, rows + 10));
+      const backend::RowFormat format = {.dim = dim, .row_type = row_type, .rows = home};
+      ASSERT_OK_AND_ASSIGN(auto planes, backend->Reserve(format, rows + 10));
+      EXPECT_THAT(backend->DeviceBytesOf(format, rows + 10), IsOkAndHolds(planes->device_bytes()));
       for (int64_t done = 0; done < rows;) {
         const int64_t part = random_.Between(1, rows - done + 1);
         ASSERT_OK(planes->Append(bytes.data() + done * row_bytes, part));

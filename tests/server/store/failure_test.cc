@@ -361,11 +361,12 @@ TEST_F(StoreFailureTest, AFullDiskStopsNoStart) {
   EXPECT_TRUE(tested_.Same());
 }
 
-// A full disk has no space for the table that format 2 adds. The start serves format 1, and the
-// first commit that finds space upgrades it.
+// A full disk has no space for the tables that later formats add. The start serves format 1, and
+// the first commit that finds space upgrades it.
 TEST_F(StoreFailureTest, ADirectoryOfFormat1OnAFullDiskIsServedAndBroughtUpToDateOnceThereIsRoom) {
   tested_.Close();
-  Sql("DROP TABLE upload_results; UPDATE facts SET format=1; PRAGMA user_version=1");
+  Sql("DROP TABLE upload_results; DROP TABLE owners; UPDATE facts SET format=1; PRAGMA "
+      "user_version=1");
   bool full = false;
   const FailingCalls failing([&](const FileCall& call) {
     const bool stored = call.path.compare(0, dir_.path().size(), dir_.path()) == 0;
@@ -384,7 +385,7 @@ TEST_F(StoreFailureTest, ADirectoryOfFormat1OnAFullDiskIsServedAndBroughtUpToDat
   ASSERT_OK(tested_.Delete("b", 1));
   EXPECT_OK(store().Verify());
   tested_.Close();
-  EXPECT_EQ(Sql("PRAGMA user_version"), "2");
+  EXPECT_EQ(Sql("PRAGMA user_version"), "3");
   tested_.Reopen();
   EXPECT_TRUE(tested_.Same());
 }

@@ -70,19 +70,45 @@ TEST_F(StoreOpenTest, OneProcessAtATime) {
 }
 
 TEST_F(StoreOpenTest, ANewerFormatIsRefusedWithBothVersions) {
-  Sql("PRAGMA user_version=3");
-  EXPECT_THAT(OpenStatus(), FailsWith(kFailedPrecondition, "catalog format 3", "formats 1 .. 2"));
+  Sql("PRAGMA user_version=4");
+  EXPECT_THAT(OpenStatus(), FailsWith(kFailedPrecondition, "catalog format 4", "formats 1 .. 3"));
 }
 
-TEST_F(StoreOpenTest, ADirectoryOfFormat1IsBroughtUpToDate) {
-  Sql("DROP TABLE upload_results");
-  Sql("UPDATE facts SET format=1");
-  Sql("PRAGMA user_version=1");
-  for (int start = 0; start < 2; ++start) {
-    tested_.Reopen();
+TEST_F(StoreOpenTest, ADirectoryOfAnEarlierFormatIsBroughtUpToDate) {
+  for (const int format : {2, 1}) {
+    Sql("DROP TABLE owners");
+    if (format == 1) Sql("DROP TABLE upload_results");
+    Sql(absl::StrCat("UPDATE facts SET format=", format).c_str());
+    Sql(absl::StrCat("PRAGMA user_version=", format).c_str());
+    for (int start = 0; start < 2; ++start) {
+      tested_.Reopen();
+      EXPECT_TRUE(tested_.Same());
+      EXPECT_OK(tested_.store().Verify());
+      ASSERT_OK(tested_.Upload("a", 10 * format + start));
+    }
     EXPECT_TRUE(tested_.Same());
+    tested_.Close();
+  }
+}
+
+TEST_F(StoreOpenTest, TheOwnerOfACollectionStaysUntilItsDrop) {
+  const auto owner_of = [&](const std::string& name) {
+    for (const StoredCollection& stored : tested_.store().Collections()) {
+      if (stored.name == name) return stored.owner;
+    }
+    return std::string("no such collection");
+  };
+  tested_.Reopen();
+  int64_t id = 0;
+  for (const char* const principal : {"first", "second", ""}) {
+    ASSERT_OK_AND_ASSIGN(
+        id, tested_.store().CreateCollection("owned", {.dim = 1}, "", nullptr, principal));
+    EXPECT_EQ(owner_of("owned"), principal);
+    tested_.Reopen();
+    EXPECT_EQ(owner_of("owned"), principal);
+    EXPECT_EQ(owner_of("a"), "");
     EXPECT_OK(tested_.store().Verify());
-    ASSERT_OK(tested_.Upload("a", 10 + start));
+    ASSERT_OK(tested_.store().DropCollection(id));
   }
   EXPECT_TRUE(tested_.Same());
 }

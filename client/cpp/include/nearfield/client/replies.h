@@ -238,13 +238,12 @@ struct CollectionInfo {
   ScanPrecision scan_precision = ScanPrecision::kUnknown;
   bool durable = false;  // its rows survive a restart
   std::string error;     // why its rows could not be loaded; empty if they were
-  // Failed reads of its stored rows since the server's start. If not 0, a restart may fail to load
-  // it.
+  // Failed reads of its stored rows since the server's start; above 0, a restart may not load it.
   uint64_t read_failures_count = 0;
+  std::string owner;  // the principal that created it; empty: none
 };
 
-// The result of SetAlias. collection_before: the previous collection of the alias; empty if it is
-// new.
+// The result of SetAlias. collection_before: the alias's collection before; empty if it is new.
 struct AliasAnswer {
   CollectionInfo collection;  // the collection that it names now
   std::string collection_before;
@@ -321,6 +320,7 @@ struct Capacity {
   uint64_t attribute_bytes_total = 0;  // part of the host memory, for the attributes of all rows
   uint64_t attribute_bytes_used = 0;
   std::string server_version;
+  std::vector<PrincipalUse> principals;  // those with collections or with a limit of their own
 };
 
 // Sums since the start of the server. They only grow, except open_count; a restart resets them.

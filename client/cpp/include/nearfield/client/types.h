@@ -77,4 +77,11 @@ std::vector<float> Widen(DataType dtype, std::string_view bytes);
 // value is not finite; what was appended before it remains.
 bool Narrow(DataType dtype, std::span<const float> values, std::string* bytes);
 
+// The device memory that the collections of one principal hold.
+struct PrincipalUse {
+  std::string principal;
+  uint64_t device_bytes_used = 0;
+  uint64_t device_bytes_max = 0;  // 0: no limit
+};
+
 }  // namespace nearfield::client

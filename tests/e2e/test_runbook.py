@@ -1,0 +1,174 @@
+"""The runbook of deploy/README.md: its sizes are those of a server, and its commands work."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import grpc
+import numpy as np
+import pytest
+from conftest import ROOT, ServerProcess
+from test_identity import openssl
+
+RUNBOOK = (ROOT / "deploy/README.md").read_text(encoding="utf-8")
+
+
+def section(title: str) -> str:
+    return re.split(r"\n##+ ", RUNBOOK.split(f"\n{title}\n", 1)[1], maxsplit=1)[0]
+
+
+def commands(title: str) -> str:
+    """Returns the only block of commands of a section."""
+    (block,) = re.findall(r"```sh\n(.*?)```", section(title), re.DOTALL)
+    return block
+
+
+def number(pattern: str) -> float:
+    """Returns the number in the example of the section about sizes."""
+    return float(re.search(pattern, " ".join(section("## Sizing").split()))[1].replace(",", ""))
+
+
+def test_the_sizes_of_the_example_are_those_of_a_server(start, api, rng):
+    rows, dim, payload = 20_000, 768, 200
+    assert re.search(rf"dimension {dim} as float16, with payloads of {payload} bytes", section("## Sizing"))
+    client = api(start("--backend", "cpu", "--memory-bytes", "128MiB", "--host-memory-bytes", "64MiB"))
+    client.create("docs", dim, dtype="FLOAT16")
+
+    def held() -> np.ndarray:
+        capacity = client.server.admin.GetCapacity(client.pb.GetCapacityRequest())
+        data = Path(client.server.log).parent / "data"
+        return np.array([capacity.device_bytes_used, capacity.host_bytes_used,
+                         sum(file.stat().st_size for file in data.glob("*.seg"))])
+
+    before = held()
+    vectors = rng.standard_normal((rows, dim), dtype=np.float32).astype(np.float16)
+    client.upload("docs", list(range(rows)), vectors, [b"x" * payload] * rows)
+    device, host, disk = (held() - before) / rows
+    assert device == number(r"([\d,]+) bytes of device memory")
+    assert abs(host / number(r"([\d,]+) bytes of host memory") - 1) < 0.02
+    assert abs(disk / number(r"([\d,]+) bytes of disk") - 1) < 0.02
+
+
+@pytest.fixture
+def guarded(request: pytest.FixtureRequest, tmp_path: Path):
+    """A server with TLS and keys in the folder of the test, and run(block) for commands of the runbook there."""
+    openssl(tmp_path, "ca", "basicConstraints=critical,CA:TRUE")
+    authority = ["-CA", tmp_path / "ca.pem", "-CAkey", tmp_path / "ca.key"]
+    for name in ("server", "new"):
+        openssl(tmp_path, name, "subjectAltName=IP:127.0.0.1", *authority)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, option in (("nearfield-server", "--server"), ("nearfield", "--cli")):
+        (programs / name).symlink_to(Path(request.config.getoption(option)).resolve())
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("NEARFIELD_")}
+    environment |= {"PATH": f"{programs}:{os.environ['PATH']}", "NEARFIELD_KEY_FILE": str(tmp_path / "keys.json"),
+                    "NEARFIELD_CA": str(tmp_path / "ca.pem")}
+
+    def run(block: str, **more: str) -> str:
+        done = subprocess.run(["bash", "-c", f"set -euo pipefail\n{block}"], cwd=tmp_path, env=environment | more,
+                              capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    run("nearfield keys create pipeline --scopes search,write --collections 'docs-*' > pipeline.token\n"
+        "nearfield keys create operator --scopes search,admin > operator.token\n"
+        "openssl x509 -in new.pem -outform DER -out server.der")
+    server = ServerProcess(
+        [str(programs / "nearfield-server"), "--listen", "127.0.0.1:0", "--ops-listen", "none", "--data-dir", "none",
+         "--tls-cert", str(tmp_path / "server.pem"), "--tls-key", str(tmp_path / "server.key"), "--tls-reload-s", "1",
+         "--key-file", str(tmp_path / "keys.json")], tmp_path / "server.log")
+    address = server.wait_for(lambda: re.search(r"serving on (\S+)\n", (tmp_path / "server.log").read_text()))[1]
+    environment |= {"NEARFIELD_ADDRESS": address, "NEARFIELD_TOKEN_FILE": str(tmp_path / "operator.token"),
+                    "RELOAD": f"kill -HUP {server.process.pid}"}
+    run("nearfield collections create docs-a --dim 2 --metric dot")
+    yield SimpleNamespace(run=run, folder=tmp_path, address=address, server=server)
+    server.kill()
+
+
+class Caller:
+    """Calls with one key without a pause: on one open connection, and each time on a new one."""
+
+    def __init__(self, guarded: SimpleNamespace, pb: SimpleNamespace, token: str) -> None:
+        self.guarded, self.pb, self.token = guarded, pb, (guarded.folder / token).read_text().strip()
+        self.open = self._connect()
+        self.calls, self.failures, self.ends = 0, [], threading.Event()
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
+
+    def _connect(self) -> grpc.Channel:
+        credentials = grpc.ssl_channel_credentials((self.guarded.folder / "ca.pem").read_bytes())
+        return grpc.secure_channel(self.guarded.address, credentials, options=[("grpc.use_local_subchannel_pool", 1)])
+
+    def _run(self) -> None:
+        while not self.ends.is_set():
+            fresh = self._connect()
+            for channel in (self.open, fresh):
+                try:
+                    self.pb.RetrievalStub(channel).Count(self.pb.CountRequest(collection="docs-a"), timeout=60,
+                                                         metadata=[("authorization", f"Bearer {self.token}")])
+                    self.calls += 1
+                except grpc.RpcError as error:
+                    self.failures.append(error)
+            fresh.close()
+
+    def stop(self) -> None:
+        self.ends.set()
+        self.thread.join()
+        self.open.close()
+
+
+def test_a_certificate_is_replaced_without_a_failed_call(guarded, pb):
+    caller = Caller(guarded, pb, "operator.token")
+    try:
+        assert "serving" in guarded.run(commands("### Replace a certificate")).lower()
+    finally:
+        caller.stop()
+    assert caller.calls > 0 and not caller.failures, caller.failures
+    # A pair that does not match is not used.
+    shutil.copy(guarded.folder / "ca.key", guarded.folder / "other.key")
+    os.replace(guarded.folder / "other.key", guarded.folder / "server.key")
+    guarded.run("nearfield health")
+
+
+def test_a_key_is_replaced_without_a_failed_call(guarded, pb):
+    old = (guarded.folder / "pipeline.token").read_text()
+    block = commands("### Replace a key")
+    before, after = re.split(r"(?m)^# Give the new key .*\n", block)
+    caller = Caller(guarded, pb, "pipeline.token")
+    try:
+        guarded.run(before)
+    finally:
+        caller.stop()
+    assert caller.calls > 0 and not caller.failures, caller.failures
+    caller = Caller(guarded, pb, "new.token")
+    try:
+        guarded.run("old=$(cut -d_ -f2 pipeline.token)\n" + after)
+        guarded.server.wait_for(lambda: (guarded.folder / "server.log").read_text().count("keys loaded") == 3 or None)
+    finally:
+        caller.stop()
+    assert caller.calls > 0 and not caller.failures, caller.failures
+    (guarded.folder / "old.token").write_text(old)
+    assert "UNAUTHENTICATED" in guarded.run("nearfield --token-file old.token collections list 2>&1 || true")
+    assert "docs-a" in guarded.run("nearfield --token-file pipeline.token collections list")
+
+
+def test_a_limit_of_device_memory_is_in_force_from_the_reload_on(guarded):
+    (guarded.folder / "rows.jsonl").write_text("".join(f'{{"id": {row}, "vector": [1, {row}]}}\n' for row in range(100)))
+    upload = "nearfield --token-file pipeline.token upload docs-a rows.jsonl"
+    assert "12,000 bytes" in guarded.run("nearfield keys limit operator --device-bytes 12kB")
+    guarded.run("$RELOAD")
+    loaded = guarded.folder / "server.log"
+    guarded.server.wait_for(lambda: loaded.read_text().count("keys loaded") == 2 or None)
+    refused = guarded.run(f"{upload} 2>&1 && exit 1 || echo $?")  # 140 bytes for each row
+    assert refused.endswith("3\n") and "14000 bytes" in refused and "principal operator" in refused
+    guarded.run("nearfield keys limit operator --device-bytes 0 && nearfield keys limit operator --device-bytes 14kB && $RELOAD")
+    guarded.server.wait_for(lambda: loaded.read_text().count("keys loaded") == 3 or None)
+    guarded.run(upload)
+    assert re.search(r"principal operator +14\.0 kB of 14\.0 kB \(100%\)", guarded.run("nearfield capacity"))
+    assert guarded.run("nearfield keys list").count("14,000") == 1
