@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "client/keys/key_file.h"
 #include "server/attributes/schema_encoding.h"
@@ -37,34 +36,36 @@ std::string TakeText(InputReader& input, std::string valid) {
   return valid;
 }
 
-const std::vector<ApiKey>& ValidKeys() {
-  static const auto* const keys = [] {
-    auto* const made = new std::vector<ApiKey>(2);
-    for (ApiKey& key : *made) {
+const KeyFile& ValidKeys() {
+  static const auto* const file = [] {
+    auto* const made = new KeyFile;
+    made->keys.resize(2);
+    for (ApiKey& key : made->keys) {
       key.principal = "pipeline";
       key.scopes = 3;
       key.collections = "docs-*";
       Require(DrawSecret(&key).ok());
     }
-    made->front().expires = made->front().created =
+    made->keys.front().expires = made->keys.front().created =
         Microseconds(std::chrono::microseconds(1'700'000'000'000'000));
+    made->device_bytes["pipeline"] = int64_t{20} << 30;
     return made;
   }();
-  return *keys;
+  return *file;
 }
 
 void ReadKeys(InputReader& input) {
-  const auto keys = ParseKeyFile(TakeText(input, KeyFileText(ValidKeys())));
-  if (!keys.ok()) return RequireInvalid(keys.status());
-  const std::string text = KeyFileText(*keys);
+  const auto file = ParseKeyFile(TakeText(input, KeyFileText(ValidKeys())));
+  if (!file.ok()) return RequireInvalid(file.status());
+  const std::string text = KeyFileText(*file);
   const auto again = ParseKeyFile(text);
-  Require(again.ok() && *again == *keys && KeyFileText(*again) == text);
-  for (const ApiKey& key : *keys) Require(CheckKey(key).ok());
+  Require(again.ok() && *again == *file && KeyFileText(*again) == text);
+  for (const ApiKey& key : file->keys) Require(CheckKey(key).ok());
 }
 
 void Authenticate(std::string_view bytes) {
   AccessControl control;
-  control.SetKeys(ValidKeys());
+  control.SetKeys(ValidKeys().keys);
   // The hash of no text of the input is in the file, except by chance.
   const auto key = control.Authenticate(bytes);
   Require(absl::IsUnauthenticated(key.status()));
