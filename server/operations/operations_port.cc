@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "engine/base/status_macros.h"
 #include "server/operations/collection_metrics.h"
 #include "server/operations/metric_set.h"
@@ -21,7 +22,8 @@ constexpr char kJsonType[] = "application/json";
 bool NamesLoopback(const std::string& host) {
   // With a port, as in a setting: "localhost" is "localhost:80".
   const bool has_port = host.find(':', host.rfind(']') + 1) != std::string::npos;
-  return host.empty() || IsLoopback(has_port ? host : host + ":80");
+  const std::string address = has_port ? host : host + ":80";
+  return host.empty() || (IsLoopback(address) && !absl::StartsWith(address, "unix:"));
 }
 
 }  // namespace

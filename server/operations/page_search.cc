@@ -169,7 +169,7 @@ HttpReply PageSearch::Answer(const HttpRequest& request) {
   return {.content_type = kJsonReply, .body = *std::move(json)};
 }
 
-CallFacts PageSearch::FactsOf(const HttpRequest& request, const std::string& collection) const {
+CallFacts PageSearch::FactsOf(const HttpRequest& request) const {
   CallFacts facts = {
       .request_id = {}, .caller_name = kCaller, .trace_parent = {}, .peer = "operations port"};
   facts.deadline = std::chrono::system_clock::now() + std::chrono::milliseconds(kPageSearchMs);
@@ -177,8 +177,8 @@ CallFacts PageSearch::FactsOf(const HttpRequest& request, const std::string& col
   facts.status = key.status();
   if (!key.ok()) return facts;
   facts.key = *std::move(key);
+  // The service itself checks that the key covers the collection.
   facts.status = CheckMethod(facts.key, *FindAccess("nearfield.v1.Retrieval.Search"));
-  facts.status.Update(CheckCollection(facts.key, "collection", collection));
   return facts;
 }
 
@@ -194,7 +194,7 @@ CallEnd PageSearch::Call(ActiveCallPtr (NearfieldService::*method)(Rpc<Request, 
 absl::StatusOr<std::string> PageSearch::Search(const HttpRequest& request,
                                                std::string* request_id) {
   ABSL_ASSIGN_OR_RETURN(const Asked asked, AskedBy(request.query));
-  const CallFacts facts = FactsOf(request, asked.collection);
+  const CallFacts facts = FactsOf(request);
   pb::GetCollectionRequest named;
   named.set_name(asked.collection);
   pb::GetCollectionResponse found;

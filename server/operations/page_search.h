@@ -41,7 +41,7 @@ class PageSearch {
   HttpReply Describe() const;
   // Runs the search. Sets `request_id` once there is a call.
   absl::StatusOr<std::string> Search(const HttpRequest& request, std::string* request_id);
-  CallFacts FactsOf(const HttpRequest& request, const std::string& collection) const;
+  CallFacts FactsOf(const HttpRequest& request) const;
   // Makes a call and waits for its end.
   template <typename Request, typename Response>
   CallEnd Call(ActiveCallPtr (NearfieldService::*method)(Rpc<Request, Response>),

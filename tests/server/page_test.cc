@@ -192,7 +192,7 @@ TEST_F(PageTest, OnLoopbackTheHostMustBeLoopback) {
   ServeRows();
   for (const std::string path : {"/", "/metrics", "/readyz", "/search.json?collection=c&id=2"}) {
     for (const std::string host : {"evil.example", "evil.example:9464", "127.evil.example:9464",
-                                   "localhost.evil.example", "[::2]:9464", "10.0.0.1"}) {
+                                   "localhost.evil.example", "[::2]:9464", "10.0.0.1", "unix"}) {
       EXPECT_EQ(Get(path, "Host: " + host + "\r\n").status, 403) << path << " of " << host;
     }
     for (const std::string host :

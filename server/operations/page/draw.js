@@ -238,7 +238,7 @@ function drawServer(metrics, now) {
   write($('updated'), [
     `as of ${clock(now)}`,
     `up ${duration(now / 1000 - get('process_start_time_seconds'))}`,
-    `${count(get('nearfield_connections'))} connections`,
+    `connections: ${count(get('nearfield_connections'))}`,
     `${bytes(get('process_resident_memory_bytes'))} resident`,
     `${count(get('nearfield_log_lines_dropped_total'))} log lines dropped`,
   ].join(' · '));
