@@ -5,10 +5,12 @@
 
 #include "tests/engine/gpu/gpu_fixture.h"
 #include "tests/testing/red_zone.h"
+#include "tests/testing/status_matchers.h"
 
 namespace nearfield::gpu {
 namespace {
 
+using testing::IsOkAndHolds;
 using testing::RedZone;
 
 class GpuRowPlanesTest : public GpuTest {
