@@ -95,7 +95,7 @@ class FuzzedServer {
         "data_dir = " + folder_ / "data" + "\nsnapshot_dir = " + folder_ / "snapshots" +
         "\nbackend = cpu\nthreads = 1\nfilter_threads = 1\nmemory_bytes = 32MiB\n"
         "host_memory_bytes = 32MiB\nattribute_memory_bytes = 16MiB\nrequest_bytes_max = 1MiB\n"
-        "response_bytes_max = 1MiB\nupload_idle_ms = 1000\nsnapshots_max = 4\n"
+        "response_bytes_max = 1MiB\nsnapshots_max = 4\n"
         "scrub_interval_s = 0\naudit_one_in = 1\n";
     nf_reply reply;
     if (nf_open(settings.c_str(), &server_, &reply) != NF_OK) {
@@ -257,6 +257,7 @@ class FuzzedServer {
       nf_send(stream, bytes.data(), bytes.size());
     }
     while (nf_receive(stream, &reply) == 1) nf_free(&reply);
+    if (reply.code != NF_OK) std::fprintf(stderr, "an upload: %s\n", reply.message);
     Require(reply.code == NF_OK);
     nf_free(&reply);
     nf_end(stream);

@@ -131,6 +131,17 @@ TEST(BlockCodecTest, WhatIsEncodedIsDecodedAndEveryByteCounts) {
   }
 }
 
+// Regression: memory was reserved for as many rows as the file states.
+TEST(BlockCodecTest, MoreRowsThanBytesAreRefusedBeforeMemoryIsReserved) {
+  const std::vector<uint8_t> bytes(12);
+  for (const int64_t rows : {int64_t{4}, int64_t{1} << 40, INT64_MAX}) {
+    BytesColumn values;
+    EXPECT_THAT(DecodeValues(bytes, rows, &values), StatusIs(kDataLoss)) << rows;
+    IdColumn ids(IdType::kString);
+    EXPECT_THAT(DecodeIds(bytes, rows, &ids), StatusIs(kDataLoss)) << rows;
+  }
+}
+
 TEST(BlockCodecTest, LargeBlocksHaveManyPieces) {
   const SegmentIdentity identity = {.store = kIdentity.store, .segment = 1, .dim = 1000};
   IdColumn ids;

@@ -140,6 +140,9 @@ TEST(ManifestTest, HoldsOnlyNamesOfAStore) {
     bad.name = name;
     EXPECT_THAT(ParseManifest(EncodeManifest({bad}), "p"), StatusIs(kDataLoss)) << name;
   }
+  ManifestFile negative = file;
+  negative.bytes = -1;
+  EXPECT_THAT(ParseManifest(EncodeManifest({negative}), "p"), StatusIs(kDataLoss));
   EXPECT_THAT(ParseManifest("", "p"), StatusIs(kDataLoss));
 }
 
