@@ -10,7 +10,7 @@
 namespace nearfield::gpu {
 namespace {
 
-using testing::IsOkAndHolds;
+using absl_testing::IsOkAndHolds;
 using testing::RedZone;
 
 class GpuRowPlanesTest : public GpuTest {
