@@ -33,10 +33,10 @@ from test_operations import free_port
 LIVES = 6  # of the server in one run
 READERS = 3
 SAMPLE_S = 1
-TREND_S_MIN = 120  # of a life in which a trend can be told from noise
+TREND_S_MIN = 120  # of a life in which a trend differs from noise
 KEPT_EPOCHS = 200  # of the model, for answers that are checked late
 SNAPSHOTS_KEPT = 8
-# What a busy server may answer to a call in order.
+# The errors of a busy server for a correct call.
 EXPLAINED = {grpc.StatusCode.RESOURCE_EXHAUSTED: "a limit", grpc.StatusCode.FAILED_PRECONDITION: "an epoch that is not kept"}
 
 
@@ -54,7 +54,7 @@ class WithKey(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientIntercepto
 
 @dataclass
 class Sample:
-    """What the server process holds."""
+    """The resources of the server process."""
 
     at_s: float
     rss_mib: float
@@ -266,7 +266,7 @@ def assert_flat(growths: list[dict[str, float]]) -> None:
 
 
 @pytest.mark.parametrize("field, leak", [("rss_mib", 40.0), ("descriptors", 30.0), ("threads", 12.0)])
-def test_a_leak_is_told_from_noise(rng, field, leak):
+def test_a_leak_differs_from_noise(rng, field, leak):
     def grown(by: float) -> dict[str, float]:
         samples = [Sample(float(at), 300.0, 100, 60) for at in range(300)]
         for sample in samples:
@@ -283,16 +283,16 @@ def test_mixed_load_with_faults_leaves_right_answers_and_flat_memory(request, pb
     soak = Soak(option("--server"), option("--cli"), pb, work, option("--seed"))
     minutes = option("--soak-minutes")
     begin = time.monotonic()
-    told = 0
+    shown = 0
 
     def say(samples: list[Sample]) -> None:
-        nonlocal told
-        if time.monotonic() - begin < 60 * (told + 1):
+        nonlocal shown
+        if time.monotonic() - begin < 60 * (shown + 1):
             return
-        told += 1
+        shown += 1
         last = samples[-1]
         with capsys.disabled():
-            print(f"\nminute {told}: {soak.lives} starts, {soak.acked} changes, {sum(each.acked for each in soak.readers)} answers, "
+            print(f"\nminute {shown}: {soak.lives} starts, {soak.acked} changes, {sum(each.acked for each in soak.readers)} answers, "
                   f"{soak.disturber.acked} disturbances, {soak.restored} restores, refused {dict(soak.explained)}; "
                   f"{last.rss_mib:.0f} MiB, {last.descriptors} descriptors, {last.threads} threads", end="", flush=True)
 
