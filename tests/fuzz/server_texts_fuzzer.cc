@@ -1,6 +1,6 @@
 // Takes arbitrary bytes as the texts that a server reads: the key file, the configuration file,
-// cursors, metadata of calls, a stored schema, certificates. The first byte chooses the reader.
-// What is accepted must be written and read back unchanged. What is refused must be reported as the
+// cursors, metadata of calls, a stored schema, certificates. The first byte chooses the reader. An
+// accepted text must be written and read back unchanged. A refused text must be reported as the
 // header of its reader promises.
 #include <chrono>
 #include <cstdint>
