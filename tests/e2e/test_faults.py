@@ -1,4 +1,4 @@
-"""Faults around a server that no other file covers: signals at any time, a log that is not read, a
+"""Faults around a server that no other file covers: signals at any time, an unread log, a
 read-only disk, a data directory that vanishes, ports that are taken, files that are damaged when
 they are read again, a network that is cut without a word. tests/fault/README.md lists all faults."""
 

@@ -33,10 +33,10 @@ from test_operations import free_port
 LIVES = 6  # of the server in one run
 READERS = 3
 SAMPLE_S = 1
-TREND_S_MIN = 120  # of a life in which a trend differs from noise
+TREND_S_MIN = 120  # of a life in which a trend can be distinguished from noise
 KEPT_EPOCHS = 200  # of the model, for answers that are checked late
 SNAPSHOTS_KEPT = 8
-# The errors of a busy server for a correct call.
+# A busy server may answer so to a correct call.
 EXPLAINED = {grpc.StatusCode.RESOURCE_EXHAUSTED: "a limit", grpc.StatusCode.FAILED_PRECONDITION: "an epoch that is not kept"}
 
 
@@ -54,7 +54,7 @@ class WithKey(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientIntercepto
 
 @dataclass
 class Sample:
-    """The resources of the server process."""
+    """The resources that the server process holds."""
 
     at_s: float
     rss_mib: float

@@ -1,7 +1,7 @@
 // Takes arbitrary bytes as the texts that a server reads: the key file, the configuration file,
-// cursors, metadata of calls, a stored schema, certificates. The first byte chooses the reader.
-// An accepted text must be written and read back unchanged. The error of a refused one must be as
-// the header of its reader promises.
+// cursors, metadata of calls, a stored schema, certificates. The first byte chooses the reader. An
+// accepted text must be written and read back unchanged. A refused text must be reported as the
+// header of its reader promises.
 #include <chrono>
 #include <cstdint>
 #include <string>
