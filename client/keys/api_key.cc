@@ -77,7 +77,7 @@ absl::Status CheckPrincipal(std::string_view principal) {
 }
 
 absl::Status CheckKey(const ApiKey& key) {
-  const absl::Status principal = CheckPrincipal(key.principal);
+  absl::Status principal = CheckPrincipal(key.principal);
   if (!principal.ok()) return principal;
   std::string_view name = key.collections;
   const bool is_prefix = name.ends_with('*');

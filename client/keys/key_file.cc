@@ -118,7 +118,7 @@ absl::Status ReadPrincipals(const Json& principals, std::map<std::string, int64_
         absl::StrCat("principals: ", principals.size(), ", the limit is ", kKeysMax));
   }
   for (const auto& [name, limits] : principals.items()) {
-    const absl::Status checked = CheckPrincipal(name);
+    absl::Status checked = CheckPrincipal(name);
     if (!checked.ok()) return checked;
     const std::string place = absl::StrCat("principals[\"", name, "\"]");
     if (!limits.is_object()) return absl::InvalidArgumentError(place + ": must be an object");

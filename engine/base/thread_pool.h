@@ -49,11 +49,11 @@ class ThreadPool {
   };
 
   struct Worker {
+    Signal start;
+    std::thread thread;
     // True: body_ still has a call for this worker. The thread that clears it has the call: the
     // worker, or the caller of Run, which drops it. A signal alone may be one of an earlier Run.
     std::atomic<bool> called{false};
-    Signal start;
-    std::thread thread;
   };
 
   void Work(int32_t worker);

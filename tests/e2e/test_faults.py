@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from canonical import best
 from conftest import DEADLINE_S, Server, ServerProcess
-from test_identity import openssl
+from edge import new_certificate
 
 DIM, ROWS, K = 8, 50, 5
 STARTS = 24
@@ -146,8 +146,8 @@ class Secured:
     """A server with TLS and keys, one open channel to it, and calls over new connections."""
 
     def __init__(self, request, pb, folder: Path) -> None:
-        openssl(folder, "ca", "basicConstraints=critical,CA:TRUE")
-        openssl(folder, "server", "subjectAltName=IP:127.0.0.1", "-CA", folder / "ca.pem", "-CAkey", folder / "ca.key")
+        new_certificate(folder, "ca")
+        new_certificate(folder, "server", "ca")
         self.certificate, self.key, self.keys = folder / "server.pem", folder / "server.key", folder / "keys.json"
         made = subprocess.run([request.config.getoption("--cli"), "keys", "create", "all", "--scopes", "search,read,write,admin"],
                               env={**os.environ, "NEARFIELD_KEY_FILE": str(self.keys)}, capture_output=True, text=True, check=True)

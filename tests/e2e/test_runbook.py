@@ -14,7 +14,7 @@ import grpc
 import numpy as np
 import pytest
 from conftest import ROOT, ServerProcess
-from test_identity import openssl
+from edge import new_certificate
 
 RUNBOOK = (ROOT / "deploy/README.md").read_text(encoding="utf-8")
 
@@ -58,10 +58,9 @@ def test_the_sizes_of_the_example_are_those_of_a_server(start, api, rng):
 @pytest.fixture
 def guarded(request: pytest.FixtureRequest, tmp_path: Path):
     """A server with TLS and keys in the folder of the test, and run(block) for commands of the runbook there."""
-    openssl(tmp_path, "ca", "basicConstraints=critical,CA:TRUE")
-    authority = ["-CA", tmp_path / "ca.pem", "-CAkey", tmp_path / "ca.key"]
+    new_certificate(tmp_path, "ca")
     for name in ("server", "new"):
-        openssl(tmp_path, name, "subjectAltName=IP:127.0.0.1", *authority)
+        new_certificate(tmp_path, name, "ca")
     programs = tmp_path / "bin"
     programs.mkdir()
     for name, option in (("nearfield-server", "--server"), ("nearfield", "--cli")):

@@ -321,7 +321,7 @@ docs.upload(rows)
 calls = {
     "wait": lambda: docs.count(min_epoch=1 << 40, timeout=float("inf")),
     "stream": lambda: list(docs.search_all(rows[0], min_epoch=1 << 40)),
-    "pass": lambda: [docs.search(np.tile(rows[:64], (64, 1)), k=10) for _ in range(10**6)],
+    "pass": lambda: [docs.search(np.tile(rows[:64], (16, 1)), k=10) for _ in range(10**6)],
     "upload": lambda: [docs.upload(rows, ids=range(len(rows)), mode="upsert") for _ in range(10**6)],
 }
 def begun():
