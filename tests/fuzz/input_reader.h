@@ -29,7 +29,8 @@ class InputReader {
   int64_t Below(int64_t end) { return static_cast<int64_t>(Take(2)) % end; }
   // Returns 0 .. size_max bytes.
   std::string_view TakeBytes(size_t size_max) {
-    const size_t size = std::min<size_t>(Take(1) % (size_max + 1), left_.size());
+    const size_t wanted = Take(1) % (size_max + 1);
+    const size_t size = std::min(wanted, left_.size());
     const std::string_view bytes = left_.substr(0, size);
     left_.remove_prefix(size);
     return bytes;
