@@ -16,7 +16,9 @@ class ScratchFolder {
  public:
   ScratchFolder() {
     const char* const place = std::filesystem::is_directory("/dev/shm") ? "/dev/shm" : "/tmp";
-    path_ = std::string(place) + "/nearfield-fuzz-" + std::to_string(::getpid());
+    static int folders_count = 0;
+    path_ = std::string(place) + "/nearfield-fuzz-" + std::to_string(::getpid()) + "-" +
+            std::to_string(++folders_count);
     std::filesystem::remove_all(path_);
     Require(std::filesystem::create_directory(path_));
   }
