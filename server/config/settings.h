@@ -35,10 +35,10 @@ struct Settings : SettingList {
                         "atomically, removed after a drain and after a failed start. Empty: none. "
                         "Must be empty if listen is unix:PATH."};
   TextSetting ops_listen{*this, "ops_listen", "127.0.0.1:9464",
-                         "Address of the operations port, which serves /metrics, /livez and "
-                         "/readyz over HTTP: HOST:PORT. Port 0 takes a free port. It has no "
-                         "authentication: beyond loopback, only the monitoring should reach it. "
-                         "none: no such port."};
+                         "Address of the operations port, which serves /metrics, /livez, /readyz "
+                         "and a page to look at (/) over HTTP: HOST:PORT. Port 0 takes a free "
+                         "port. It has no authentication: beyond loopback, only the monitoring "
+                         "should reach it. none: no such port."};
 
   // Identity.
   TextSetting tls_cert{*this, "tls_cert", "",
