@@ -44,23 +44,45 @@ absl::Span<const uint8_t> RowSource::Rows(int64_t begin, int64_t count,
   return *scratch;
 }
 
-absl::StatusOr<std::shared_ptr<Collection>> FillCollection(Engine& engine,
-                                                           const CollectionSpec& spec,
-                                                           const RowSource& source,
-                                                           int64_t rows_count) {
-  ABSL_ASSIGN_OR_RETURN(std::shared_ptr<Collection> collection, engine.CreateCollection(spec));
-  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<Upload> upload,
-                        collection->BeginUpload({.rows_max = rows_count}));
+namespace {
+
+// Commits rows [begin, end) of the source.
+absl::Status AddRows(Collection& collection, const RowSource& source, int64_t begin, int64_t end) {
   constexpr int64_t kBlock = 16'384;
+  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<Upload> upload,
+                        collection.BeginUpload({.rows_max = end - begin}));
   std::vector<uint8_t> scratch;
-  for (int64_t begin = 0; begin < rows_count; begin += kBlock) {
-    const int64_t count = std::min(kBlock, rows_count - begin);
+  for (; begin < end; begin += kBlock) {
+    const int64_t count = std::min(kBlock, end - begin);
     IdColumn ids;
     for (int64_t i = 0; i < count; ++i) ids.AppendNumber(static_cast<uint64_t>(begin + i));
     ABSL_RETURN_IF_ERROR(
         upload->Append({.ids = &ids, .rows = source.Rows(begin, count, &scratch)}));
   }
-  ABSL_RETURN_IF_ERROR(upload->Commit().status());
+  return upload->Commit().status();
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Collection>> FillCollection(Engine& engine,
+                                                           const CollectionSpec& spec,
+                                                           const RowSource& source,
+                                                           int64_t rows_count,
+                                                           const Layout& layout) {
+  ABSL_ASSIGN_OR_RETURN(std::shared_ptr<Collection> collection, engine.CreateCollection(spec));
+  const int64_t parts = int64_t{layout.generations} * (layout.generations + 1) / 2;
+  int64_t parts_done = 0;
+  for (int32_t i = 1; i <= layout.generations; ++i) {
+    const int64_t begin = rows_count * parts_done / parts;
+    parts_done += i;
+    ABSL_RETURN_IF_ERROR(AddRows(*collection, source, begin, rows_count * parts_done / parts));
+  }
+  if (layout.deleted_every == 0) return collection;
+  IdColumn deleted;
+  for (int64_t id = 0; id < rows_count; id += layout.deleted_every) {
+    deleted.AppendNumber(static_cast<uint64_t>(id));
+  }
+  ABSL_RETURN_IF_ERROR(collection->Delete(deleted).status());
   return collection;
 }
 

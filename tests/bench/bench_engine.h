@@ -37,12 +37,19 @@ class RowSource {
   int64_t base_rows_ = 0;
 };
 
-// Creates a collection with the first rows of the source in one commit; ids 0 .. rows_count-1.
-// Requires: the spec's dim and row type are those of the source.
+// How a collection came about.
+struct Layout {
+  int32_t generations = 1;    // unequal commits: the i-th has i parts of the rows
+  int64_t deleted_every = 0;  // deletes the rows whose id is a multiple of this; 0: none
+};
+
+// Creates a collection with the first rows of the source; ids 0 .. rows_count-1. Requires: the
+// spec's dim and row type are those of the source.
 absl::StatusOr<std::shared_ptr<Collection>> FillCollection(Engine& engine,
                                                            const CollectionSpec& spec,
                                                            const RowSource& source,
-                                                           int64_t rows_count);
+                                                           int64_t rows_count,
+                                                           const Layout& layout = {});
 
 // Returns true if ids and score bits are equal.
 bool SameBits(const Neighbors& a, const Neighbors& b);

@@ -34,6 +34,8 @@ struct Config {
   std::vector<int32_t> dims = {1024};
   std::vector<int32_t> ks = {10, 100};
   std::vector<int32_t> batches = {1};
+  std::vector<int32_t> generations = {1};
+  int64_t deleted_every = 0;
   std::vector<DataKind> kinds = {DataKind::kGaussian};
   std::string real;  // folder of a real corpus, which replaces kinds and dims
   Metric metric = Metric::kDot;
@@ -75,13 +77,15 @@ class Case {
         queries_count_(static_cast<int64_t>(queries.vectors.size()) / source.dim()),
         queries_(queries) {}
 
-  absl::Status Run(int64_t rows_count) {
+  absl::Status Run(int64_t rows_count, int32_t generations) {
     rows_count_ = rows_count;
+    generations_ = generations;
+    const Layout layout = {.generations = generations, .deleted_every = config_.deleted_every};
     CollectionSpec spec = {.dim = dim_, .metric = config_.metric, .row_type = source_.row_type()};
     spec.scan = ScanChoice::kInt8;
     spec.rows = config_.home;
     const auto begin = std::chrono::steady_clock::now();
-    ABSL_ASSIGN_OR_RETURN(codes_, FillCollection(engine_, spec, source_, rows_count));
+    ABSL_ASSIGN_OR_RETURN(codes_, FillCollection(engine_, spec, source_, rows_count, layout));
     const double taken_s = SecondsSince(begin);
     const double row_gb = static_cast<double>(rows_count * source_.row_bytes()) * 1e-9;
     std::printf("filled %d x %d in %.2f s, %.2f GB/s\n", static_cast<int>(rows_count_), dim_,
@@ -89,7 +93,7 @@ class Case {
     std::fflush(stdout);
     spec.scan = ScanChoice::kRows;
     spec.rows = RowPlacement::kDevice;
-    ABSL_ASSIGN_OR_RETURN(exact_, FillCollection(engine_, spec, source_, rows_count));
+    ABSL_ASSIGN_OR_RETURN(exact_, FillCollection(engine_, spec, source_, rows_count, layout));
     for (const int32_t batch : config_.batches) {
       for (const int32_t k : config_.ks) ABSL_RETURN_IF_ERROR(RunBatch(batch, k));
     }
@@ -162,17 +166,18 @@ class Case {
         static_cast<double>(rows_count_) * code_bytes / (config_.read_tb_s * 1e6);
     std::printf(
         "NEARFIELD_BENCH_JSON "
-        R"({"bench":"search","backend":"%s","gpu_capability":%d,"path":"%s","metric":"%s","dtype":"%s","rows":"%s","batch":%d,"n":%d,"dim":%d,"k":%d,)"
+        R"({"bench":"search","backend":"%s","gpu_capability":%d,"path":"%s","metric":"%s","dtype":"%s","rows":"%s","batch":%d,"n":%d,"dim":%d,"k":%d,"generations":%d,"deleted_every":%d,)"
         R"("data":"%s","us":%.1f,"p99_us":%.1f,"queries_per_s":%.0f,"limit_us":%.1f,"share_of_limit":%.3f,)"
         R"("candidates":%d,"tighter":%d,"canonical":%d,"rows_us":%.1f,"checked_by":"%s","matches_oracle":true})"
         "\n",
         engine_.Info().backend == BackendKind::kGpu ? "gpu" : "cpu", config_.gpu_capability_max,
         Name(cost.precision), Name(config_.metric), Name(config_.row_type),
         NameIn(kHomeNames, config_.home), batch, static_cast<int>(rows_count_), dim_, k,
-        queries_.data, codes.median_us, codes.p99_us, batch * 1e6 / codes.median_us, limit_us,
-        limit_us / codes.median_us, static_cast<int>(cost.candidates),
-        static_cast<int>(cost.escalations.tighter), static_cast<int>(cost.escalations.canonical),
-        exact.median_us, rows_count_ > kOracleRowsMax ? "a scan of the exact rows" : "the oracle");
+        generations_, static_cast<int>(config_.deleted_every), queries_.data, codes.median_us,
+        codes.p99_us, batch * 1e6 / codes.median_us, limit_us, limit_us / codes.median_us,
+        static_cast<int>(cost.candidates), static_cast<int>(cost.escalations.tighter),
+        static_cast<int>(cost.escalations.canonical), exact.median_us,
+        rows_count_ > kOracleRowsMax ? "a scan of the exact rows" : "the oracle");
     std::fflush(stdout);
     return absl::OkStatus();
   }
@@ -184,6 +189,7 @@ class Case {
   const int64_t queries_count_;
   const Queries& queries_;
   int64_t rows_count_ = 0;
+  int32_t generations_ = 1;
   std::shared_ptr<Collection> codes_;
   std::shared_ptr<Collection> exact_;
 };
@@ -204,8 +210,10 @@ absl::Status RunSource(const Config& config, const RowSource& source, const Quer
                       .threads = config.threads,
                       .gpu_capability_max = config.gpu_capability_max}));
   for (const int64_t rows_count : config.rows_counts) {
-    Case one(config, *engine, queries, source);
-    ABSL_RETURN_IF_ERROR(one.Run(rows_count));
+    for (const int32_t generations : config.generations) {
+      Case one(config, *engine, queries, source);
+      ABSL_RETURN_IF_ERROR(one.Run(rows_count, generations));
+    }
   }
   return absl::OkStatus();
 }
@@ -238,6 +246,10 @@ void AddOptions(CLI::App& app, Config& config) {
   AddPositive(app, "--dim", config.dims);
   AddPositive(app, "--k", config.ks);
   AddPositive(app, "--batch", config.batches);
+  AddPositive(app, "--generations", config.generations, "unequal commits that make the collection")
+      ->check(CLI::Range(1, 16));
+  app.add_option("--deleted-every", config.deleted_every,
+                 "delete the rows whose id is a multiple of this; 0: none");
   AddNamed(app, "--data", config.kinds, kKindNames);
   AddNamed(app, "--metric", config.metric, kMetricNames);
   AddNamed(app, "--backend", config.backend, kBackendNames);
