@@ -65,8 +65,13 @@ void Run(std::string_view bytes) {
   const std::string reply = Exchange((*server)->port(), request);
   // civetweb repeats the version that the client sent, whatever it is.
   Require(reply.empty() || reply.rfind("HTTP/", 0) == 0);
-  // The server still answers.
-  Require(Exchange((*server)->port(), kValid).rfind("HTTP/1.1 200", 0) == 0);
+  // The server still answers. On a busy machine a thread may wait so long that a deadline passes.
+  constexpr int kAttempts = 10;
+  bool answers = false;
+  for (int i = 0; i < kAttempts && !answers; ++i) {
+    answers = Exchange((*server)->port(), kValid).rfind("HTTP/1.1 200", 0) == 0;
+  }
+  Require(answers);
 }
 
 }  // namespace
