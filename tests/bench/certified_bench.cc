@@ -103,6 +103,7 @@ class Case {
  private:
   SearchBatch BatchAt(int64_t first, int32_t count, int32_t k) const {
     SearchBatch batch;
+    batch.queries.reserve(static_cast<size_t>(count));
     for (int32_t i = 0; i < count; ++i) {
       const int64_t query = (first + i) % queries_count_;
       batch.queries.push_back({.vector = absl::MakeConstSpan(queries_.vectors.data() + query * dim_,
