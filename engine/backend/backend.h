@@ -103,8 +103,8 @@ struct QueryTile {
   std::function<bool()> cancelled = nullptr;  // may be empty; true: return Cancelled between steps
   HostWork* host_work = nullptr;              // for the host's part; null: only the caller's thread
   // May be called once for a query whose lists are complete, while the backend still works on
-  // others: by several threads at a time, each for another query. Its error ends the search. Empty:
-  // nobody asks.
+  // others: by several threads at a time, each for another query. Its error ends the search. May be
+  // empty.
   std::function<absl::Status(int64_t query)> answered = nullptr;
 };
 

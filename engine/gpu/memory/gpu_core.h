@@ -45,14 +45,14 @@ struct SearchWorkspace {
   PinnedMemory results;       // mapped: [kBatchesMax] blocks of result_keys_max keys, in lists
   PinnedMemory counts;        // mapped: one SelectCount per list
   PinnedMemory code_outcome;  // mapped: OneQueryOutcome
-  // Of each batch under way: kBatchBytes for vectors, k, codes and states; the part that is copied
+  // For each batch under way: kBatchBytes for vectors, k, codes and states; the part that is copied
   // to the device, before its copy; its outcomes (mapped), [kBatchQueriesMax] BatchOutcome; and the
   // event after its last step.
   char* batch = nullptr;
   PinnedMemory batch_host;
   PinnedMemory batch_outcomes;
   Event batch_done[kBatchesMax];
-  // Of searches on the device: lists of keys, their counts or outcomes, and the faults of queries.
+  // For searches on the device: lists of keys, their counts or outcomes, and the faults of queries.
   uint64_t* device_results = nullptr;
   char* device_counts = nullptr;
   PinnedMemory query_faults;  // mapped: [kBatchQueriesMax] int32_t

@@ -18,7 +18,7 @@ struct CodedGeneration {
   RowsView rows;
   CodesView codes;
   TombstoneView tombstones;
-  uint32_t rows_begin = 0xffffffffu;  // behind all rows, if there is no such generation
+  uint32_t rows_begin = 0xffffffffu;  // after all rows, if there is no such generation
   uint32_t rows_count = 0;
 };
 
