@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Embeds the corpus of make_passages.py with a model in a folder of sentence-transformers.
+
+Mean pooling over the tokens and L2 normalization, as the model cards of all-MiniLM-L6-v2 and
+all-mpnet-base-v2 say; fp16 on a GPU, fp32 on a CPU. Texts of equal token count form a batch, so no
+batch has padding. Writes what `certified_bench --real` reads: packages.fp16.npy (the rows) and
+queries.f32.npy. Needs torch, transformers and NumPy, and no network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import lzma
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+from transformers import AutoModel
+
+BATCH_TOKENS = 1 << 16
+
+
+def read_lines(path: Path, count: int | None) -> list[str]:
+    """Returns the texts of the first `count` lines of a .jsonl file, plain, .gz or .xz."""
+    opener: Any = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
+    texts: list[str] = []
+    with opener(path, "rt", encoding="utf-8") as file:
+        for line in file:
+            if len(texts) == count:
+                break
+            texts.append(json.loads(line)["text"])
+    return texts
+
+
+class Embedder:
+    """The model on its device."""
+
+    def __init__(self, folder: Path, device: torch.device) -> None:
+        dtype = torch.float16 if device.type == "cuda" else torch.float32
+        limits = json.loads((folder / "sentence_bert_config.json").read_text("utf-8"))
+        self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self.tokenizer.no_padding()
+        self.tokenizer.enable_truncation(max_length=limits["max_seq_length"])
+        model = AutoModel.from_pretrained(folder, local_files_only=True, add_pooling_layer=False)
+        self.model = model.to(device=device, dtype=dtype).eval()
+        self.device = device
+
+    @torch.inference_mode()
+    def embed(self, texts: list[str]) -> torch.Tensor:
+        """Returns unit vectors [texts, dim] of fp32, in the order of the texts."""
+        begin = time.monotonic()
+        tokens = [each.ids for each in self.tokenizer.encode_batch_fast(texts)]
+        read = time.monotonic()
+        order = sorted(range(len(tokens)), key=lambda i: (len(tokens[i]), i))
+        vectors = torch.empty(len(tokens), self.model.config.hidden_size, device=self.device)
+        start = 0
+        while start < len(order):
+            width = len(tokens[order[start]])
+            rows = order[start : start + max(1, BATCH_TOKENS // width)]
+            rows = [row for row in rows if len(tokens[row]) == width]
+            ids = torch.from_numpy(np.array([tokens[row] for row in rows], np.int64))
+            hidden = self.model(ids.to(self.device)).last_hidden_state
+            pooled = torch.nn.functional.normalize(hidden.float().mean(dim=1), dim=1)
+            vectors[torch.tensor(rows, device=self.device)] = pooled
+            start += len(rows)
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        spent = f"{read - begin:.1f} s for tokens, {time.monotonic() - read:.1f} s for vectors"
+        print(f"{len(texts)} texts, {sum(map(len, tokens))} tokens: {spent}", flush=True)
+        return vectors
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", type=Path, required=True, help="folder of the model")
+    parser.add_argument("--passages", type=Path, required=True, help="passages.jsonl.gz or .xz")
+    parser.add_argument("--queries", type=Path, required=True, help="queries.jsonl.gz")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
+    parser.add_argument("--rows", type=int, help="only the first ROWS passages")
+    arguments = parser.parse_args()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    embedder = Embedder(arguments.model, device)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    queries = embedder.embed(read_lines(arguments.queries, None))
+    np.save(arguments.out / "queries.f32.npy", queries.cpu().numpy())
+    rows = embedder.embed(read_lines(arguments.passages, arguments.rows))
+    np.save(arguments.out / "packages.fp16.npy", rows.half().cpu().numpy())
+
+
+if __name__ == "__main__":
+    main()
