@@ -19,7 +19,8 @@ namespace nearfield::server {
 // A collection counts for its owner, the principal that created it, also if others upload into it:
 //   * its rows as they are now (CollectionStats::device_bytes), until its last holder has released
 //     it, so a dropped collection counts for as long as a search reads it;
-//   * its running uploads, each in full from its begin to its end.
+//   * its running uploads, each in full from its begin to its end. So the rows of a commit count
+//     twice for a moment, and never less than once.
 // Copies that a compaction makes, and rows of kept epochs, do not count. Only an upload is refused:
 // a deletion takes one bit for each row and never fails for lack of quota. Thread-safe.
 class DeviceQuotas {
