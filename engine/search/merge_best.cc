@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/score/neighbor_order.h"
+#include "engine/score/order.h"
 
 namespace nearfield {
 namespace {
@@ -61,8 +62,8 @@ class Heads {
 
   const QueryLists& best_;
   std::array<size_t, kGenerationsMax> places_ = {};
-  std::array<uint32_t, kGenerationsMax> orders_ =
-      {};  // of their scores; 0: the list has no row left
+  // Ordered bits of the rows' scores; 0: the list has no row left.
+  std::array<uint32_t, kGenerationsMax> orders_ = {};
 };
 
 // Checks the ranks of all lists, and prefetches the slots of these rows.
