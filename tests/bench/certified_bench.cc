@@ -248,7 +248,7 @@ void AddOptions(CLI::App& app, Config& config) {
   AddPositive(app, "--k", config.ks);
   AddPositive(app, "--batch", config.batches);
   AddPositive(app, "--generations", config.generations, "unequal commits that make the collection")
-      ->check(CLI::Range(1, 16));
+      ->check(CLI::Range(1, kGenerationsMax));
   app.add_option("--deleted-every", config.deleted_every,
                  "delete the rows whose id is a multiple of this; 0: none");
   AddNamed(app, "--data", config.kinds, kKindNames);
