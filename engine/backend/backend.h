@@ -102,6 +102,10 @@ struct QueryTile {
   absl::Span<const int32_t> k;                // neighbors of each query, 1 .. BackendInfo::k_max
   std::function<bool()> cancelled = nullptr;  // may be empty; true: return Cancelled between steps
   HostWork* host_work = nullptr;              // for the host's part; null: only the caller's thread
+  // May be called once for a query whose lists are complete, while the backend still works on
+  // others: by several threads at a time, each for another query. Its error ends the search. May be
+  // empty.
+  std::function<absl::Status(int64_t query)> answered = nullptr;
 };
 
 // Queries and the destination of their answers, as in DeviceSearch.

@@ -20,8 +20,8 @@ struct RankedScore {
   uint32_t rank = 0;
 };
 
-// One list of rows for each (query, generation), ordered by (score descending, rank ascending). The
-// lists lie `pitch` rows apart in one block, which is reused by the next search.
+// One list of rows for each (query, generation), ordered by (score descending, rank ascending). All
+// lists lie in one block, which is reused by the next search.
 // Thread safety: different lists may be written at once.
 class RankedLists {
  public:
@@ -31,29 +31,46 @@ class RankedLists {
     queries_count_ = k.size();
     generations_count_ = generations_count;
     pitch_ = k.empty() ? 0 : static_cast<size_t>(*std::max_element(k.begin(), k.end()));
-    counts_.assign(queries_count_ * generations_count, 0);
-    rows_.Ensure(static_cast<int64_t>(counts_.size() * pitch_));
+    places_.resize(queries_count_ * generations_count);
+    for (size_t index = 0; index < places_.size(); ++index) {
+      places_[index] = {.begin = static_cast<uint32_t>(index % generations_count * pitch_)};
+    }
+    rows_.Ensure(static_cast<int64_t>(places_.size() * pitch_));
   }
 
   size_t queries_count() const { return queries_count_; }
   size_t generations_count() const { return generations_count_; }
 
   absl::Span<const RankedScore> list(size_t query, size_t generation) const {
-    const size_t index = ListIndex(query, generation);
-    return {rows_.get() + index * pitch_, counts_[index]};
+    const Place& place = places_[ListIndex(query, generation)];
+    return {RowsOf(query) + place.begin, place.count};
   }
 
   // Changes the number of rows of a list and returns them. The values of new rows are undefined.
   // Requires: count <= pitch.
   absl::Span<RankedScore> Resize(size_t query, size_t generation, size_t count) {
     CHECK_LE(count, pitch_);
-    const size_t index = ListIndex(query, generation);
-    counts_[index] = static_cast<uint32_t>(count);
-    return {rows_.get() + index * pitch_, count};
+    Place& place = places_[ListIndex(query, generation)];
+    place.count = static_cast<uint32_t>(count);
+    return {RowsOf(query) + place.begin, count};
   }
 
+  // Replaces the lists of a query by empty ones that lie close together: the list of each
+  // generation has room for counts[generation] rows, which Append adds. Requires: a count is at
+  // most pitch.
+  void MakeRoom(size_t query, absl::Span<const uint32_t> counts) {
+    DCHECK_EQ(counts.size(), generations_count_);
+    uint32_t begin = 0;
+    for (size_t generation = 0; generation < counts.size(); ++generation) {
+      CHECK_LE(counts[generation], pitch_);
+      places_[ListIndex(query, generation)] = {.begin = begin};
+      begin += counts[generation];
+    }
+  }
   void Append(size_t query, size_t generation, const RankedScore& row) {
-    Resize(query, generation, list(query, generation).size() + 1).back() = row;
+    Place& place = places_[ListIndex(query, generation)];
+    DCHECK_LT(place.begin + place.count, generations_count_ * pitch_);
+    RowsOf(query)[place.begin + place.count++] = row;
   }
 
   // Replaces a list by the rows of order keys (score/order.h). Requires: the keys descend.
@@ -64,6 +81,15 @@ class RankedLists {
   }
 
  private:
+  // A list, among the rows of its query.
+  struct Place {
+    uint32_t begin = 0;
+    uint32_t count = 0;
+  };
+
+  RankedScore* RowsOf(size_t query) const {
+    return rows_.get() + query * generations_count_ * pitch_;
+  }
   size_t ListIndex(size_t query, size_t generation) const {
     DCHECK_LT(query, queries_count_);
     DCHECK_LT(generation, generations_count_);
@@ -73,8 +99,8 @@ class RankedLists {
   size_t queries_count_ = 0;
   size_t generations_count_ = 0;
   size_t pitch_ = 0;
-  std::vector<uint32_t> counts_;     // [queries][generations]
-  ScratchBuffer<RankedScore> rows_;  // [queries][generations][pitch]
+  std::vector<Place> places_;        // [queries][generations]
+  ScratchBuffer<RankedScore> rows_;  // [queries][generations * pitch]
 };
 
 }  // namespace nearfield::backend

@@ -8,7 +8,7 @@ namespace nearfield::corpus {
 namespace {
 
 // For copies and lookups of a large batch: a few threads saturate the memory bandwidth.
-constexpr unsigned kHostThreadsMax = 4;
+constexpr unsigned kHostThreadsMax = 8;
 
 int32_t HostThreads() {
   return static_cast<int32_t>(

@@ -23,6 +23,13 @@ constexpr int64_t kCapacityMax = 32768;
 constexpr int64_t kCapacityMin = 4096;
 constexpr int64_t kCapacityPerNeighbor = 16;
 constexpr int64_t kAlign = 256;
+// More queries run in parts, so that the host's part of one overlaps with the device's of another.
+constexpr int64_t kPartQueriesMax = 512;
+// The cost of taking an answer, in bytes that could be copied in the same time.
+constexpr int64_t kHostBytesPerQuery = 1024;
+constexpr int64_t kHostBytesPerKey = 128;
+// Queries that the scan multiplies together.
+constexpr int64_t kPartAlign = 128;
 
 // Returns the bytes of device memory that a query needs in addition to its queue.
 int64_t QueryDeviceBytes(int32_t dim, int32_t code_bytes) {
@@ -45,14 +52,17 @@ BatchSearch::Shape BatchSearch::ShapeBatch(const SearchJob& job, int64_t first_q
   const CodedCorpus& corpus = job.corpus;
   const plan::EngineLimits& limits = core_.engine_limits();
   const absl::Span<const int32_t> k = job.queries->k.subspan(static_cast<std::size_t>(first_query));
-  Shape shape;
+  Shape shape = {.first_query = first_query};
   if (job.format.dim > core_.batch_dim_max() || corpus.row_index_end >= kScoredBit) return shape;
   int64_t queries = std::min<int64_t>(static_cast<int64_t>(k.size()), kBatchQueriesMax);
+  if (job.device == nullptr) {
+    const int64_t parts = CeilDiv(queries, kPartQueriesMax);
+    queries = std::min(queries, RoundUp(CeilDiv(queries, parts), kPartAlign));
+  }
   shape.k = *std::max_element(k.begin(), k.begin() + queries);
   if (shape.k > kBatchKMax) return shape;
   const int32_t code_bytes = corpus.generations[0].codes.code_bytes;
-  // Ranks of different generations do not compare, so all rows that reach the threshold are needed.
-  shape.keys_pitch = corpus.count == 1 ? shape.k : static_cast<int32_t>(kBatchKeysMax);
+  shape.keys_pitch = shape.k + (corpus.count == 1 ? 0 : static_cast<int32_t>(kBatchTiesMax));
   const int64_t least = std::max(kCapacityMin, kCapacityPerNeighbor * shape.k);
   queries = std::min({queries, limits.keys_max / least,
                       (kBatchBytes - 8 * kAlign) / QueryDeviceBytes(job.format.dim, code_bytes),
@@ -64,25 +74,27 @@ BatchSearch::Shape BatchSearch::ShapeBatch(const SearchJob& job, int64_t first_q
   return shape;
 }
 
-absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, int64_t first_query,
-                                             const Shape& shape) {
+absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, const Shape& shape) {
   SearchWorkspace& workspace = core_.workspace();
   const int64_t dim = job.format.dim;
   const int64_t queries = shape.queries;
+  const int64_t first_query = shape.first_query;
   BatchArgs args;
   args.corpus = job.corpus;
   args.rotation = bound::RotationShapeOf(job.format.dim, job.format.seed);
   args.metric = job.format.metric;
   args.queries = static_cast<int32_t>(queries);
   args.code_stride = job.corpus.generations[0].codes.code_bytes;
-  // Vectors and k are copied to the device together; codes and states are computed there. Vectors
-  // that are on the device are converted there.
+  // Vectors, k and the corpus are copied to the device together; codes and states are computed
+  // there. Vectors that are on the device are converted there.
   const int64_t k_at = RoundUp(4 * dim * queries, kAlign);
-  const int64_t first_at = RoundUp(k_at + 4 * queries, kAlign);
+  const int64_t corpus_at = RoundUp(k_at + 4 * queries, kAlign);
+  const int64_t copied_to = corpus_at + int64_t{sizeof(CodedCorpus)};
+  const int64_t first_at = RoundUp(copied_to, kAlign);
   const int64_t second_at = RoundUp(first_at + args.code_stride * queries, kAlign);
   const int64_t state_at = RoundUp(second_at + args.code_stride * queries, kAlign);
-  char* const device = workspace.batch;
-  char* const host = workspace.batch_host.host();
+  char* const device = workspace.batch + shape.place * kBatchBytes;
+  char* const host = workspace.batch_host.host() + shape.place * kBatchBytes;
   int64_t copied_from = 0;
   if (job.device != nullptr) {
     copied_from = k_at;
@@ -98,11 +110,13 @@ absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, int64_t first
   }
   std::memcpy(host + k_at, job.queries->k.data() + first_query,
               static_cast<std::size_t>(4 * queries));
-  ABSL_RETURN_IF_ERROR(core_.health().Check(
-      cudaMemcpyAsync(device + copied_from, host + copied_from,
-                      static_cast<std::size_t>(k_at + 4 * queries - copied_from),
-                      cudaMemcpyHostToDevice, workspace.stream.get()),
-      "cudaMemcpyAsync"));
+  std::memcpy(host + corpus_at, &job.corpus, sizeof(CodedCorpus));
+  ABSL_RETURN_IF_ERROR(
+      core_.health().Check(cudaMemcpyAsync(device + copied_from, host + copied_from,
+                                           static_cast<std::size_t>(copied_to - copied_from),
+                                           cudaMemcpyHostToDevice, workspace.stream.get()),
+                           "cudaMemcpyAsync"));
+  args.corpus_in_memory = reinterpret_cast<const CodedCorpus*>(device + corpus_at);
   args.vectors = reinterpret_cast<const float*>(device);
   args.k = reinterpret_cast<const int32_t*>(device + k_at);
   args.first = device + first_at;
@@ -110,28 +124,32 @@ absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, int64_t first
   args.state = reinterpret_cast<BatchQuery*>(device + state_at);
   args.queues = reinterpret_cast<QueueEntry*>(workspace.keys);
   args.capacity = static_cast<uint32_t>(shape.capacity);
-  const bool stays = job.device != nullptr;
-  args.keys =
-      stays ? workspace.device_results : reinterpret_cast<uint64_t*>(workspace.results.device());
   args.keys_pitch = static_cast<uint32_t>(shape.keys_pitch);
-  args.outcomes = reinterpret_cast<BatchOutcome*>(stays ? workspace.device_counts
-                                                        : workspace.batch_outcomes.device());
+  if (job.device != nullptr) {
+    args.keys = workspace.device_results;
+    args.outcomes = reinterpret_cast<BatchOutcome*>(workspace.device_counts);
+  } else {
+    args.keys = reinterpret_cast<uint64_t*>(workspace.results.device()) +
+                shape.place * core_.engine_limits().result_keys_max;
+    args.outcomes = reinterpret_cast<BatchOutcome*>(workspace.batch_outcomes.device()) +
+                    shape.place * kBatchQueriesMax;
+  }
   return args;
 }
 
 // Enqueues the merge of the keys into the answers on the device, and the copy of the outcomes.
-absl::Status BatchSearch::EnqueueAnswers(const SearchJob& job, int64_t first_query,
+absl::Status BatchSearch::EnqueueAnswers(const SearchJob& job, const Shape& shape,
                                          const BatchArgs& args) {
   static_assert(sizeof(BatchOutcome) == 4 * sizeof(uint32_t));
   SearchWorkspace& workspace = core_.workspace();
   KeyLists lists = MixedLists(job);
   lists.pitch = args.keys_pitch;
-  lists.counts = &args.outcomes->reached;
+  lists.counts = &args.outcomes->keys;
   lists.overflows = &args.outcomes->overflow;
   lists.counts_stride = 4;
   lists.count_max = args.keys_pitch;
   ABSL_RETURN_IF_ERROR(
-      EnqueueGather(core_, job, {.first = first_query, .count = args.queries}, lists));
+      EnqueueGather(core_, job, {.first = shape.first_query, .count = shape.queries}, lists));
   return core_.health().Check(
       cudaMemcpyAsync(workspace.batch_outcomes.host(), args.outcomes,
                       static_cast<std::size_t>(args.queries) * sizeof(BatchOutcome),
@@ -139,11 +157,12 @@ absl::Status BatchSearch::EnqueueAnswers(const SearchJob& job, int64_t first_que
       "cudaMemcpyAsync");
 }
 
-absl::Status BatchSearch::Run(const SearchJob& job, int64_t first_query, const BatchArgs& args,
-                              const Shape& shape) {
+// Enqueues all steps of some queries.
+absl::Status BatchSearch::Enqueue(const SearchJob& job, const Shape& shape) {
   SearchWorkspace& workspace = core_.workspace();
   DeviceHealth& health = core_.health();
   cudaStream_t stream = workspace.stream.get();
+  ABSL_ASSIGN_OR_RETURN(const BatchArgs args, Stage(job, shape));
   ABSL_RETURN_IF_ERROR(health.Check(LaunchBatchEncode(args, stream), "encoding queries"));
   const std::vector<plan::ScanStage> stages = plan::PlanStages(
       args.corpus.row_index_end / kBatchTileRows, kBatchTileRows, shape.k, shape.capacity);
@@ -158,14 +177,18 @@ absl::Status BatchSearch::Run(const SearchJob& job, int64_t first_query, const B
         LaunchBatchRefine(job.format.row_type, args, stage, core_.batch_device(), stream),
         "launching the refinement of a batch"));
   }
-  if (job.device != nullptr) ABSL_RETURN_IF_ERROR(EnqueueAnswers(job, first_query, args));
-  return health.Check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  if (job.device != nullptr) ABSL_RETURN_IF_ERROR(EnqueueAnswers(job, shape, args));
+  return health.Check(cudaEventRecord(workspace.batch_done[shape.place].get(), stream),
+                      "cudaEventRecord");
 }
 
-// Moves the keys of the batch into the output and adds the cost of the batch.
-absl::Status BatchSearch::TakeResults(const SearchJob& job, int64_t first_query, const Shape& shape,
-                                      SearchOutput& out, std::vector<int64_t>& left) const {
+// Waits for some queries, moves their keys into the output, and adds their cost.
+absl::Status BatchSearch::Finish(const SearchJob& job, const Shape& shape, SearchOutput& out,
+                                 std::vector<int64_t>& left) const {
   SearchWorkspace& workspace = core_.workspace();
+  const int64_t first_query = shape.first_query;
+  ABSL_RETURN_IF_ERROR(core_.health().Check(
+      cudaEventSynchronize(workspace.batch_done[shape.place].get()), "cudaEventSynchronize"));
   if (job.device != nullptr) {
     ABSL_RETURN_IF_ERROR(CheckFaults(core_, job, {.first = first_query, .count = shape.queries}));
   }
@@ -177,9 +200,11 @@ absl::Status BatchSearch::TakeResults(const SearchJob& job, int64_t first_query,
                            (generation.codes.code_bytes + int64_t{sizeof(bound::RowBound)});
   }
   const auto* const outcomes =
-      reinterpret_cast<const BatchOutcome*>(workspace.batch_outcomes.host());
-  const auto* const keys = reinterpret_cast<const uint64_t*>(workspace.results.host());
-  int64_t keys_bytes = 0;
+      reinterpret_cast<const BatchOutcome*>(workspace.batch_outcomes.host()) +
+      shape.place * kBatchQueriesMax;
+  const auto* const keys = reinterpret_cast<const uint64_t*>(workspace.results.host()) +
+                           shape.place * core_.engine_limits().result_keys_max;
+  int64_t bytes = shape.queries * kHostBytesPerQuery;
   for (int64_t i = 0; i < shape.queries; ++i) {
     const BatchOutcome& outcome = outcomes[i];
     out.cost.candidates += outcome.rescored;
@@ -188,40 +213,42 @@ absl::Status BatchSearch::TakeResults(const SearchJob& job, int64_t first_query,
       left.push_back(first_query + i);
       ++out.cost.escalations.tighter;
     } else {
-      // Several generations need all rows that reach the threshold.
-      CHECK(corpus.count == 1 || int64_t{outcome.reached} <= shape.keys_pitch);
+      CHECK_LE(int64_t{outcome.keys}, shape.keys_pitch);
       ++out.cost.queries_of_codes;
-      keys_bytes += int64_t{8} * outcome.reached;
+      bytes += kHostBytesPerKey * outcome.keys;
     }
   }
   if (job.device != nullptr) return absl::OkStatus();
-  return ParallelForOnHost(job.queries->host_work, shape.queries, 4 * keys_bytes, [&](int64_t i) {
+  return ParallelForOnHost(job.queries->host_work, shape.queries, bytes, [&](int64_t i) {
     const BatchOutcome& outcome = outcomes[i];
-    const auto count =
-        std::min<std::size_t>(outcome.reached, static_cast<std::size_t>(shape.keys_pitch));
-    if (outcome.overflow == 0) {
-      TakeKeys(job, first_query + i, {keys + i * shape.keys_pitch, count}, out.best);
-    }
-    return absl::OkStatus();
+    if (outcome.overflow != 0) return absl::OkStatus();
+    TakeKeys(job, first_query + i, {keys + i * shape.keys_pitch, outcome.keys}, out.best);
+    if (!job.queries->answered) return absl::OkStatus();
+    return job.queries->answered(first_query + i);
   });
 }
 
 absl::Status BatchSearch::Search(const SearchJob& job, SearchOutput& out,
                                  std::vector<int64_t>& left) {
   const int64_t queries = job.queries_count();
+  Shape running;  // the device works on these
   for (int64_t first = 0; first < queries;) {
     ABSL_RETURN_IF_ERROR(job.CheckCancelled());
-    const Shape shape = ShapeBatch(job, first);
-    if (shape.queries == 0 || !plan::PrefersBatch(WorkOf(core_, job, shape.queries))) {
+    Shape next = ShapeBatch(job, first);
+    if (next.queries == 0 || !plan::PrefersBatch(WorkOf(core_, job, next.queries))) {
       left.push_back(first++);
       continue;
     }
-    ABSL_ASSIGN_OR_RETURN(const BatchArgs args, Stage(job, first, shape));
-    ABSL_RETURN_IF_ERROR(Run(job, first, args, shape));
-    ABSL_RETURN_IF_ERROR(TakeResults(job, first, shape, out, left));
-    first += shape.queries;
+    first += next.queries;
+    next.place = running.queries == 0 ? 0 : (running.place + 1) % kBatchesMax;
+    ABSL_RETURN_IF_ERROR(Enqueue(job, next));
+    if (running.queries > 0) ABSL_RETURN_IF_ERROR(Finish(job, running, out, left));
+    running = next;
+    if (job.device == nullptr) continue;
+    ABSL_RETURN_IF_ERROR(Finish(job, running, out, left));
+    running = {};
   }
-  return absl::OkStatus();
+  return running.queries == 0 ? absl::OkStatus() : Finish(job, running, out, left);
 }
 
 }  // namespace nearfield::gpu

@@ -26,6 +26,8 @@ class BatchSearch {
  private:
   // Queries that are answered together.
   struct Shape {
+    int64_t first_query = 0;
+    int place = 0;         // of their buffers: below kBatchesMax
     int64_t queries = 0;   // 0: the batch kernels cannot serve them
     int64_t capacity = 0;  // entries per queue
     int32_t k = 0;         // largest k of these queries
@@ -33,12 +35,11 @@ class BatchSearch {
   };
 
   Shape ShapeBatch(const SearchJob& job, int64_t first_query) const;
-  absl::StatusOr<BatchArgs> Stage(const SearchJob& job, int64_t first_query, const Shape& shape);
-  absl::Status EnqueueAnswers(const SearchJob& job, int64_t first_query, const BatchArgs& args);
-  absl::Status Run(const SearchJob& job, int64_t first_query, const BatchArgs& args,
-                   const Shape& shape);
-  absl::Status TakeResults(const SearchJob& job, int64_t first_query, const Shape& shape,
-                           SearchOutput& out, std::vector<int64_t>& left) const;
+  absl::StatusOr<BatchArgs> Stage(const SearchJob& job, const Shape& shape);
+  absl::Status EnqueueAnswers(const SearchJob& job, const Shape& shape, const BatchArgs& args);
+  absl::Status Enqueue(const SearchJob& job, const Shape& shape);
+  absl::Status Finish(const SearchJob& job, const Shape& shape, SearchOutput& out,
+                      std::vector<int64_t>& left) const;
 
   GpuCore& core_;
 };

@@ -107,8 +107,9 @@ absl::Status GpuTopkEngine::Run(SearchJob& job, backend::RankedLists& best,
   absl::Status status = !job.listed && ScansCodes(job)
                             ? SearchCodes(job, out)
                             : row_search_.Search(job, 0, job.queries_count(), out);
-  if (job.device != nullptr) {
-    // Also after an error: the caller may free its memory then.
+  if (job.device != nullptr || !status.ok()) {
+    // Also after an error: the caller may free its memory then, and the next search uses the same
+    // buffers.
     status.Update(core_->health().Check(cudaStreamSynchronize(core_->workspace().stream.get()),
                                         "cudaStreamSynchronize"));
   }

@@ -1,6 +1,7 @@
 #include "engine/gpu/search_job.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,7 @@
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
 #include "engine/gpu/kernels/batch/batch.h"
+#include "engine/gpu/kernels/single/one_query.h"
 #include "engine/gpu/memory/gpu_tombstones.h"
 #include "engine/score/order.h"
 #include "nearfield/engine/types.h"
@@ -100,16 +102,33 @@ void TakeKeys(const SearchJob& job, int64_t query, absl::Span<const uint64_t> ke
     best.Assign(place, static_cast<std::size_t>(job.scanned.front()), keys.subspan(0, k));
     return;
   }
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    const float score = score::KeyScore(keys[i]);
-    if (i >= k && score < score::KeyScore(keys[k - 1])) break;
-    const uint32_t global_rank = score::KeyRank(keys[i]);  // rows_begin + rank
-    const int index = job.corpus.GenerationIndex(global_rank);
-    const uint32_t rank = global_rank - job.corpus.generations[index].rows_begin;
-    const auto generation = static_cast<std::size_t>(job.scanned[static_cast<std::size_t>(index)]);
+  // The rows of the k best scores, with all of the k-th.
+  const auto end = std::find_if(
+      keys.begin() + static_cast<std::ptrdiff_t>(std::min(k, keys.size())), keys.end(),
+      [&](uint64_t key) { return score::KeyScore(key) < score::KeyScore(keys[k - 1]); });
+  const CodedCorpus& corpus = job.corpus;
+  std::array<uint8_t, kCandidatesMax> generation_of_key;  // its index in the corpus
+  std::array<uint32_t, kGenerationsMax> counts = {};
+  const auto key_count = static_cast<std::size_t>(end - keys.begin());
+  CHECK_LE(key_count, generation_of_key.size());
+  const auto place_of = [&](int index) {
+    return static_cast<std::size_t>(job.scanned[static_cast<std::size_t>(index)]);
+  };
+  for (std::size_t i = 0; i < key_count; ++i) {
+    const int index = corpus.GenerationIndex(score::KeyRank(keys[i]));
+    generation_of_key[i] = static_cast<uint8_t>(index);
+    uint32_t& count = counts[place_of(index)];
+    count = std::min(count + 1, static_cast<uint32_t>(k));
+  }
+  best.MakeRoom(place, absl::MakeConstSpan(counts.data(), best.generations_count()));
+  for (std::size_t i = 0; i < key_count; ++i) {
+    const int index = generation_of_key[i];
+    // The key holds rows_begin + rank.
+    const uint32_t rank = score::KeyRank(keys[i]) - corpus.generations[index].rows_begin;
+    const std::size_t generation = place_of(index);
     CHECK_LT(int64_t{rank}, job.rows[generation]);
-    if (best.list(place, generation).size() >= k) continue;
-    best.Append(place, generation, {.score = score, .rank = rank});
+    if (best.list(place, generation).size() == k) continue;
+    best.Append(place, generation, {.score = score::KeyScore(keys[i]), .rank = rank});
   }
 }
 

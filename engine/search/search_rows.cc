@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -78,28 +77,35 @@ absl::Status SearchTile(const Corpus& corpus, const RowSearch& search, const Til
     CHECK(1 <= k.back() && k.back() <= corpus.device()->backend().info().k_max);
   }
   const std::vector<GenerationView> views = search.rows.Views();
+  const corpus::CorpusSnapshot& snapshot = *search.rows.snapshot;
+  std::vector<char> merged(count);  // not 0: the query has its answer
+  const auto merge = [&](int64_t place) -> absl::Status {
+    const auto i = static_cast<size_t>(place);
+    const size_t query = tile.begin + i;
+    const QueryLists lists = {.snapshot = snapshot, .lists = results->lists, .query = i};
+    ABSL_RETURN_IF_ERROR(CheckComplete(views, lists, k[i]));
+    ABSL_ASSIGN_OR_RETURN(results->answers[query],
+                          MergeBest(lists, search.k[query], resolved.self[query]));
+    merged[i] = 1;
+    return absl::OkStatus();
+  };
   ScanCost tile_cost;
   const absl::Status status = corpus.device()->backend().Search(
       corpus.format(), views,
       {.queries = resolved.vectors.data() + tile.begin * static_cast<size_t>(corpus.spec().dim),
        .k = k,
        .cancelled = search.cancelled,
-       .host_work = &corpus.device()->host_work()},
+       .host_work = &corpus.device()->host_work(),
+       .answered = merge},
       &results->lists, &tile_cost);
   if (!status.ok()) return corpus.device()->Observe(status);
   *results->cost += tile_cost;
-  const corpus::CorpusSnapshot& snapshot = *search.rows.snapshot;
   ABSL_RETURN_IF_ERROR(CheckShape(results->lists, count, snapshot.generations.size()));
-  const int64_t rows_wanted = std::accumulate(k.begin(), k.end(), int64_t{0});
+  int64_t rows_wanted = 0;
+  for (size_t i = 0; i < count; ++i) rows_wanted += merged[i] != 0 ? 0 : k[i];
   return corpus.device()->host_work().ParallelFor(
-      static_cast<int64_t>(count), rows_wanted * kBytesPerHit, [&](int64_t place) -> absl::Status {
-        const auto i = static_cast<size_t>(place);
-        const size_t query = tile.begin + i;
-        const QueryLists lists = {.snapshot = snapshot, .lists = results->lists, .query = i};
-        ABSL_RETURN_IF_ERROR(CheckComplete(views, lists, k[i]));
-        ABSL_ASSIGN_OR_RETURN(results->answers[query],
-                              MergeBest(lists, search.k[query], resolved.self[query]));
-        return absl::OkStatus();
+      static_cast<int64_t>(count), rows_wanted * kBytesPerHit, [&](int64_t place) {
+        return merged[static_cast<size_t>(place)] != 0 ? absl::OkStatus() : merge(place);
       });
 }
 

@@ -32,9 +32,9 @@ constexpr int64_t kListsMax = int64_t{kTileQueriesMax} * kGenerationsMax;
 // A query block: vectors, S(q,q) and k of a tile. The three parts are 256-byte aligned.
 constexpr int64_t kQueryBytes = int64_t{kTileQueriesMax} * (kDimMax * 4 + 8 + 4) + 3 * 256;
 // Counts of lists, or outcomes of a batch.
+constexpr int64_t kOutcomeBytes = int64_t{kBatchQueriesMax} * int64_t{sizeof(BatchOutcome)};
 constexpr int64_t kDeviceCountBytes =
-    std::max(kListsMax * int64_t{sizeof(SelectCount)},
-             int64_t{kBatchQueriesMax} * int64_t{sizeof(BatchOutcome)});
+    std::max(kListsMax * int64_t{sizeof(SelectCount)}, kOutcomeBytes);
 constexpr int64_t kOneQueryBytes = int64_t{kSamplesMax} * 4 + int64_t{kCandidatesMax} * 8 +
                                    int64_t{sizeof(OneQueryState)} + 3 * 256;
 // Left to the driver if the arena takes the free memory.
@@ -49,8 +49,8 @@ int64_t KeyBytes(int64_t rows_bytes) {
 }
 
 int64_t FixedWorkspaceBytes() {
-  return kSelectGroupBytes + kSelectCandidateBytes + kQueryBytes + kOneQueryBytes + kBatchBytes +
-         kResultKeys * 8 + kDeviceCountBytes +
+  return kSelectGroupBytes + kSelectCandidateBytes + kQueryBytes + kOneQueryBytes +
+         kBatchesMax * kBatchBytes + kResultKeys * 8 + kDeviceCountBytes +
          kUploadRing.buffers_count * kUploadRing.buffer_bytes +
          kReadRing.buffers_count * kReadRing.buffer_bytes + 16 * 256;
 }
@@ -210,12 +210,12 @@ absl::Status GpuCore::TakeSearchWorkspace() {
   ABSL_RETURN_IF_ERROR(take(w.code_state, int64_t{sizeof(OneQueryState)}));
   ABSL_RETURN_IF_ERROR(take(w.queries, kQueryBytes));
   ABSL_RETURN_IF_ERROR(w.queries_host.Create(health_, kQueryBytes));
-  ABSL_RETURN_IF_ERROR(w.results.Create(health_, kResultKeys * 8));
+  ABSL_RETURN_IF_ERROR(w.results.Create(health_, kBatchesMax * kResultKeys * 8));
   ABSL_RETURN_IF_ERROR(w.counts.Create(health_, kListsMax * int64_t{sizeof(SelectCount)}));
-  ABSL_RETURN_IF_ERROR(take(w.batch, kBatchBytes));
-  ABSL_RETURN_IF_ERROR(w.batch_host.Create(health_, kBatchBytes));
-  ABSL_RETURN_IF_ERROR(
-      w.batch_outcomes.Create(health_, int64_t{kBatchQueriesMax} * int64_t{sizeof(BatchOutcome)}));
+  ABSL_RETURN_IF_ERROR(take(w.batch, kBatchesMax * kBatchBytes));
+  ABSL_RETURN_IF_ERROR(w.batch_host.Create(health_, kBatchesMax * kBatchBytes));
+  ABSL_RETURN_IF_ERROR(w.batch_outcomes.Create(health_, kBatchesMax * kOutcomeBytes));
+  for (Event& done : w.batch_done) ABSL_RETURN_IF_ERROR(done.Create(health_));
   ABSL_RETURN_IF_ERROR(take(w.device_results, kResultKeys * 8));
   ABSL_RETURN_IF_ERROR(take(w.device_counts, kDeviceCountBytes));
   ABSL_RETURN_IF_ERROR(

@@ -27,7 +27,10 @@ namespace nearfield::gpu {
 inline constexpr int32_t kTileQueriesMax = 64;
 // Maximum queries of one batch that is answered from codes.
 inline constexpr int32_t kBatchQueriesMax = 1024;
-inline constexpr int64_t kBatchBytes = int64_t{16} << 20;
+// Batches under way: the host prepares one, or takes the answers of one, while the device works on
+// the other. A batch on the device is alone.
+inline constexpr int kBatchesMax = 2;
+inline constexpr int64_t kBatchBytes = int64_t{8} << 20;
 
 // Device and pinned buffers of fixed size for the one search that runs at a time.
 struct SearchWorkspace {
@@ -37,15 +40,19 @@ struct SearchWorkspace {
   uint32_t* samples = nullptr;          // [kSamplesMax]
   uint64_t* code_candidates = nullptr;  // [kCandidatesMax]
   OneQueryState* code_state = nullptr;
-  char* queries = nullptr;      // the query block on the device
-  PinnedMemory queries_host;    // the query block before its copy to the device
-  PinnedMemory results;         // mapped: lists of keys
-  PinnedMemory counts;          // mapped: one SelectCount per list
-  PinnedMemory code_outcome;    // mapped: OneQueryOutcome
-  char* batch = nullptr;        // kBatchBytes: vectors, k, codes and states of a batch
-  PinnedMemory batch_host;      // vectors and k before their copy to the device
-  PinnedMemory batch_outcomes;  // mapped: [kBatchQueriesMax] BatchOutcome
-  // Of searches on the device: lists of keys, their counts or outcomes, and the faults of queries.
+  char* queries = nullptr;    // the query block on the device
+  PinnedMemory queries_host;  // the query block before its copy to the device
+  PinnedMemory results;       // mapped: [kBatchesMax] blocks of result_keys_max keys, in lists
+  PinnedMemory counts;        // mapped: one SelectCount per list
+  PinnedMemory code_outcome;  // mapped: OneQueryOutcome
+  // For each batch under way: kBatchBytes for vectors, k, codes and states; the part that is copied
+  // to the device, before its copy; its outcomes (mapped), [kBatchQueriesMax] BatchOutcome; and the
+  // event after its last step.
+  char* batch = nullptr;
+  PinnedMemory batch_host;
+  PinnedMemory batch_outcomes;
+  Event batch_done[kBatchesMax];
+  // For searches on the device: lists of keys, their counts or outcomes, and the faults of queries.
   uint64_t* device_results = nullptr;
   char* device_counts = nullptr;
   PinnedMemory query_faults;  // mapped: [kBatchQueriesMax] int32_t

@@ -44,6 +44,23 @@ TEST(RankedListsTest, FullListsDoNotTouchTheirNeighbors) {
   EXPECT_EQ(lists.list(2, 0).size(), 3u);
 }
 
+TEST(RankedListsTest, ListsOfOneQueryMayLieTogether) {
+  RankedLists lists;
+  lists.Reset({3, 3}, 3);
+  lists.Assign(1, 0, std::vector<uint64_t>{score::OrderKey(1.0f, 5)});
+  const std::vector<uint32_t> room = {2, 0, 3};
+  lists.MakeRoom(0, room);
+  for (uint32_t rank = 0; rank < 3; ++rank) {  // in any order of the generations
+    lists.Append(0, 2, {.score = 1.0f, .rank = 20 + rank});
+    if (rank < 2) lists.Append(0, 0, {.score = 1.0f, .rank = rank});
+  }
+  EXPECT_EQ(RanksOf(lists.list(0, 0)), (std::vector<uint32_t>{0, 1}));
+  EXPECT_TRUE(lists.list(0, 1).empty());
+  EXPECT_EQ(RanksOf(lists.list(0, 2)), (std::vector<uint32_t>{20, 21, 22}));
+  EXPECT_EQ(lists.list(0, 2).data(), lists.list(0, 0).data() + 2);
+  EXPECT_EQ(RanksOf(lists.list(1, 0)), (std::vector<uint32_t>{5}));
+}
+
 TEST(RankedListsTest, ConvertsOrderKeysToRows) {
   RankedLists lists;
   lists.Reset({2}, 1);

@@ -233,6 +233,40 @@ TEST_F(GpuCertifiedTest, TiesBeyondAllRoomAreAnsweredFromTheRows) {
   }
 }
 
+// Rows of one score in three generations: fewer than the keys of an answer have room for, and more,
+// so that rows of the k-th score are missing among the keys of a batch.
+TEST_F(GpuCertifiedTest, SmokeTiesAcrossGenerationsAreAnsweredWhole) {
+  constexpr int32_t kNeighbors = 10;
+  for (const int64_t ties : {3, 12, 30, 200}) {
+    for (const int64_t queries : {5, 70}) {
+      SCOPED_TRACE(::testing::Message() << ties << " per generation, " << queries << " queries");
+      Scenario scenario = {.spec = CodesSpec(32)};
+      scenario.AddGeneration(CorpusFamily::kGaussian, 3'000, RankOrder::kShuffled, false, random_);
+      scenario.AddGeneration(CorpusFamily::kGaussian, 2'000, RankOrder::kShuffled, false, random_);
+      scenario.AddGeneration(CorpusFamily::kGaussian, 1'000, RankOrder::kShuffled, false, random_);
+      scenario.AddQueries(1, kNeighbors, QueryFamily::kGaussian, random_);
+      const std::vector<float> query = scenario.queries;
+      std::vector<float> best;
+      for (const float value : query) best.push_back(8 * value);
+      for (int64_t q = 1; q < queries; ++q) {
+        scenario.queries.insert(scenario.queries.end(), query.begin(), query.end());
+        scenario.k.push_back(kNeighbors);
+      }
+      for (HostGeneration& generation : scenario.generations) {
+        const int64_t distance = generation.corpus.rows_count() / ties;
+        for (int64_t i = 0; i < ties; ++i) {
+          std::memcpy(generation.corpus.rows.data() + i * distance * generation.corpus.row_bytes(),
+                      best.data(), best.size() * sizeof(float));
+        }
+      }
+      const backend::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
+      if (HasFailure()) return;
+      const bool fit = 3 * ties <= kNeighbors + int64_t{kBatchTiesMax};
+      EXPECT_EQ(cost.escalations.tighter, fit ? 0 : queries);
+    }
+  }
+}
+
 // Few groups of lanes scan all of the best rows, so the first threshold leaves more candidates than
 // there is room for. The second does not.
 TEST_F(GpuCertifiedTest, AThresholdThatIsTooLowIsRaised) {

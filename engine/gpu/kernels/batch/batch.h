@@ -24,6 +24,9 @@ inline constexpr int32_t kBatchKMax = 1024;
 inline constexpr int32_t kBatchDimMax = 8192;
 // Maximum number of rows that may reach a query's last threshold.
 inline constexpr uint32_t kBatchKeysMax = 2048;
+// Keys of an answer beyond k, if the corpus has several generations: room for rows of the k-th
+// score, because ranks of different generations do not compare.
+inline constexpr uint32_t kBatchTiesMax = 32;
 // Global row indices of a batch stay below this bit, which marks a row that has its canonical
 // score.
 inline constexpr uint32_t kScoredBit = 0x80000000u;
@@ -49,11 +52,14 @@ struct alignas(16) BatchOutcome {
   uint32_t reached;   // rows whose score reaches the threshold
   uint32_t rescored;  // rows scored canonically
   uint32_t overflow;  // not 0: some rows found no room, so the query has no answer
-  uint32_t reserved;
+  uint32_t keys;      // keys written
 };
 
 struct BatchArgs {
   CodedCorpus corpus;
+  // The same in device memory: for threads of a warp that need different generations, which wait
+  // for each other when they read parameters.
+  const CodedCorpus* corpus_in_memory = nullptr;
   bound::RotationShape rotation;
   Metric metric = Metric::kDot;
   int32_t queries = 0;
@@ -65,7 +71,8 @@ struct BatchArgs {
   BatchQuery* state = nullptr;     // [queries]
   QueueEntry* queues = nullptr;    // [queries, capacity]
   uint32_t capacity = 0;
-  // Answers, in mapped host memory or device memory.
+  // Answers, in mapped host memory or device memory. If the corpus has several generations, a
+  // query's keys include all rows of its k-th score.
   uint64_t* keys = nullptr;  // [queries, keys_pitch], best first
   uint32_t keys_pitch = 0;
   BatchOutcome* outcomes = nullptr;  // [queries]

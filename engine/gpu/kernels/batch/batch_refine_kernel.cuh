@@ -39,6 +39,7 @@ class Refinement {
 
   __device__ Refinement(const BatchArgs& args, RefineShared& shared, Final& final, double* staged)
       : args_(args),
+        corpus_(*args.corpus_in_memory),
         shared_(shared),
         final_(final),
         state_(args.state[blockIdx.x]),
@@ -66,10 +67,9 @@ class Refinement {
   __device__ uint32_t RaiseThreshold(uint32_t count) {
     const uint32_t none = score::OrderedBits(score::MinusInfinity());
     const uint32_t of_bounds = KthGreatest<kThreads>(k_, shared_.bins, [&](auto visit) {
-      for (uint32_t i = threadIdx.x; i < count; i += kThreads) {
-        const QueueEntry entry = queue_[i];
+      VisitQueue(0, count, [&](uint32_t, const QueueEntry& entry) {
         if (entry.x != kNoRowIndex) visit(OrderOf(entry));
-      }
+      });
     });
     if (threadIdx.x == 0) {
       shared_.listed = 0;
@@ -78,9 +78,8 @@ class Refinement {
     __syncthreads();
     if (of_bounds == none) return none;
     // Any k rows with these bounds prove a threshold, so ties need no order.
-    for (uint32_t i = threadIdx.x; i < count; i += kThreads) {
-      const QueueEntry entry = queue_[i];
-      if (entry.x == kNoRowIndex || OrderOf(entry) < of_bounds) continue;
+    VisitQueue(0, count, [&](uint32_t i, const QueueEntry& entry) {
+      if (entry.x == kNoRowIndex || OrderOf(entry) < of_bounds) return;
       if ((entry.x & kScoredBit) != 0) {
         const uint32_t at = atomicAdd(&shared_.scored, 1u);
         if (at < kListMax) shared_.scores[at] = OrderOf(entry);
@@ -88,7 +87,7 @@ class Refinement {
         const uint32_t at = atomicAdd(&shared_.listed, 1u);
         if (at < kListMax) shared_.list[at] = i;
       }
-    }
+    });
     __syncthreads();
     ScoreList(min(shared_.listed, kListMax), [&](uint32_t order) {
       const uint32_t at = atomicAdd(&shared_.scored, 1u);
@@ -103,16 +102,31 @@ class Refinement {
 
   // Drops the entries that do not reach the threshold; returns how many remain.
   __device__ uint32_t Shorten(uint32_t count, uint32_t threshold) {
+    constexpr uint32_t kAtOnce = 8;  // entries of a thread
     const float reach = score::ScoreFromOrderedBits(threshold);
     uint32_t kept = 0;
-    for (uint32_t begin = 0; begin < count; begin += kThreads) {
-      const uint32_t i = begin + threadIdx.x;
-      const QueueEntry entry = i < count ? queue_[i] : QueueEntry{kNoRowIndex, 0};
-      const bool keeps = entry.x != kNoRowIndex && !(__uint_as_float(entry.y) < reach);
+    for (uint32_t begin = 0; begin < count; begin += kAtOnce * kThreads) {
+      QueueEntry entries[kAtOnce];
+      uint32_t keeps = 0;  // one bit per entry
+#pragma unroll
+      for (uint32_t j = 0; j < kAtOnce; ++j) {
+        const uint32_t i = begin + j * kThreads + threadIdx.x;
+        entries[j] = i < count ? queue_[i] : QueueEntry{kNoRowIndex, 0};
+      }
+#pragma unroll
+      for (uint32_t j = 0; j < kAtOnce; ++j) {
+        const bool reaches = !(__uint_as_float(entries[j].y) < reach);
+        keeps |= entries[j].x != kNoRowIndex && reaches ? 1u << j : 0u;
+      }
+      const auto mine = static_cast<uint32_t>(__popc(keeps));
       __syncthreads();  // all threads have read before any writes
-      const uint32_t before = BlockReduce<kThreads>::PrefixSum(keeps ? 1 : 0, shared_.bins.reduce);
-      if (keeps) queue_[kept + before] = entry;
-      if (threadIdx.x == kThreads - 1) shared_.kept = before + (keeps ? 1 : 0);
+      const uint32_t before = BlockReduce<kThreads>::PrefixSum(mine, shared_.bins.reduce);
+      uint32_t at = kept + before;
+#pragma unroll
+      for (uint32_t j = 0; j < kAtOnce; ++j) {
+        if ((keeps >> j & 1) != 0) queue_[at++] = entries[j];
+      }
+      if (threadIdx.x == kThreads - 1) shared_.kept = before + mine;
       __syncthreads();
       kept += shared_.kept;
     }
@@ -130,22 +144,21 @@ class Refinement {
       }
       __syncthreads();
       const uint32_t end = min(count, begin + kListMax);
-      for (uint32_t i = begin + threadIdx.x; i < end; i += kThreads) {
-        const QueueEntry entry = queue_[i];
-        if (entry.x == kNoRowIndex || __uint_as_float(entry.y) < reach) continue;
+      VisitQueue(begin, end, [&](uint32_t i, const QueueEntry& entry) {
+        if (entry.x == kNoRowIndex || __uint_as_float(entry.y) < reach) return;
         if ((entry.x & kScoredBit) != 0) {
           AddFinal(entry.x & ~kScoredBit, OrderOf(entry), threshold);
         } else {
           shared_.list[atomicAdd(&shared_.listed, 1u)] = i;
         }
-      }
+      });
       __syncthreads();
       PruneList(shared_.listed, reach);
       __syncthreads();
       const uint32_t left = shared_.scored;
       if (threadIdx.x == 0) state_.scored += left;
       ScoreRows<Row, kWarps>(
-          args_.corpus, query_, left, [&](uint32_t i) { return queue_[shared_.scores[i]].x; },
+          corpus_, query_, left, [&](uint32_t i) { return queue_[shared_.scores[i]].x; },
           [&](uint32_t, uint32_t row_index, float score) {
             AddFinal(row_index, score::OrderedBits(score), threshold);
           });
@@ -153,21 +166,45 @@ class Refinement {
     }
     __syncthreads();
     const uint32_t finals = shared_.finals;
-    const bool overflow =
-        finals > kBatchKeysMax || (args_.corpus.count > 1 && finals > args_.keys_pitch);
-    if (!overflow) {
-      final_.Sort(finals, min(finals, args_.keys_pitch),
-                  args_.keys + static_cast<int64_t>(blockIdx.x) * args_.keys_pitch);
+    const uint32_t keys = min(finals, args_.keys_pitch);
+    uint64_t* const to = args_.keys + static_cast<int64_t>(blockIdx.x) * args_.keys_pitch;
+    bool overflow = finals > kBatchKeysMax;
+    if (!overflow) final_.Sort(finals, keys, to);
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    if (!overflow && args_.corpus.count > 1 && finals > keys) {
+      // A row of the k-th score may be missing only if the last key has this score.
+      const auto* const sorted = static_cast<const volatile uint64_t*>(to);
+      overflow = sorted[k_ - 1] >> 32 == sorted[keys - 1] >> 32;
     }
-    if (threadIdx.x == 0) Report(finals, overflow);
+    Report(finals, overflow);
   }
 
   __device__ void Report(uint32_t reached, bool overflow) const {
-    args_.outcomes[blockIdx.x] = BatchOutcome{reached, state_.scored, overflow ? 1u : 0u, 0u};
+    args_.outcomes[blockIdx.x] = BatchOutcome{reached, state_.scored, overflow ? 1u : 0u,
+                                              overflow ? 0u : min(reached, args_.keys_pitch)};
   }
 
  private:
   static constexpr int kWarps = kThreads / kWarp;
+
+  // Calls visit(i, entry) for this thread's entries of [begin, end). Loads several entries before
+  // it uses the first: an entry comes from L2.
+  template <typename Visit>
+  __device__ void VisitQueue(uint32_t begin, uint32_t end, const Visit& visit) const {
+    constexpr uint32_t kAtOnce = 8;
+    for (uint32_t first = begin + threadIdx.x; first < end; first += kAtOnce * kThreads) {
+      QueueEntry entries[kAtOnce];
+#pragma unroll
+      for (uint32_t j = 0; j < kAtOnce; ++j) {
+        if (first + j * kThreads < end) entries[j] = queue_[first + j * kThreads];
+      }
+#pragma unroll
+      for (uint32_t j = 0; j < kAtOnce; ++j) {
+        if (first + j * kThreads < end) visit(first + j * kThreads, entries[j]);
+      }
+    }
+  }
 
   __device__ static uint32_t OrderOf(const QueueEntry& entry) {
     return score::OrderedBits(__uint_as_float(entry.y));
@@ -178,7 +215,7 @@ class Refinement {
   __device__ void ScoreList(uint32_t listed, const Done& done) {
     if (threadIdx.x == 0) state_.scored += listed;
     ScoreRows<Row, kWarps>(
-        args_.corpus, query_, listed, [&](uint32_t i) { return queue_[shared_.list[i]].x; },
+        corpus_, query_, listed, [&](uint32_t i) { return queue_[shared_.list[i]].x; },
         [&](uint32_t i, uint32_t row_index, float score) {
           queue_[shared_.list[i]] = QueueEntry{row_index | kScoredBit, __float_as_uint(score)};
           done(score::OrderedBits(score));
@@ -195,7 +232,7 @@ class Refinement {
       const uint32_t i = min(base + group, listed - 1);
       const uint32_t place = shared_.list[i];
       const uint32_t row_index = queue_[place].x;
-      const CodedGeneration& generation = args_.corpus.Of(row_index);
+      const CodedGeneration& generation = corpus_.Of(row_index);
       const uint32_t slot = row_index - generation.rows_begin;
       const char* const chunks[1] = {generation.codes.chunk(slot, lane % kGroupLanes)};
       const bound::RowBound bound = *generation.codes.bound(slot);
@@ -214,13 +251,14 @@ class Refinement {
     if (order < threshold) return;
     const uint32_t at = atomicAdd(&shared_.finals, 1u);
     if (at >= kBatchKeysMax) return;
-    const CodedGeneration& generation = args_.corpus.Of(row_index);
+    const CodedGeneration& generation = corpus_.Of(row_index);
     const uint32_t rank = *generation.rows.rank(row_index - generation.rows_begin);
     final_.keys[at] =
         (uint64_t{order} << 32) | static_cast<uint32_t>(~(generation.rows_begin + rank));
   }
 
   const BatchArgs& args_;
+  const CodedCorpus& corpus_;
   RefineShared& shared_;
   Final& final_;
   BatchQuery& state_;
@@ -237,7 +275,7 @@ __host__ __device__ inline int64_t RefineSharedBytes(int32_t dimension, int32_t 
 }
 
 // Raises a query's threshold and shortens its queue, or answers the query.
-// Grid (queries), block 256 or 512. Reads the queue three times (8 B per entry, from L2), a code
+// Grid (queries), block 256 or 512. Reads the queue five times (8 B per entry, from L2), a code
 // for each entry that may reach the last threshold, and a row for each entry that is scored.
 // Requires RefineSharedBytes of dynamic shared memory.
 // Steps: 1 the k best bounds, 2 their canonical scores, 3 the k-th of these is the threshold,

@@ -18,7 +18,7 @@ struct CodedGeneration {
   RowsView rows;
   CodesView codes;
   TombstoneView tombstones;
-  uint32_t rows_begin = 0;
+  uint32_t rows_begin = 0xffffffffu;  // after all rows, if there is no such generation
   uint32_t rows_count = 0;
 };
 
@@ -29,8 +29,11 @@ struct CodedCorpus {
 
   // Returns the index of the generation that contains this global row index.
   NEARFIELD_HOST_DEVICE int GenerationIndex(uint32_t row_index) const {
+    // No branch: the comparisons do not wait for each other.
     int g = 0;
-    while (g + 1 < count && row_index >= generations[g + 1].rows_begin) ++g;
+    for (int i = 1; i < kCodedGenerationsMax; ++i) {
+      g += row_index >= generations[i].rows_begin ? 1 : 0;
+    }
     return g;
   }
   NEARFIELD_HOST_DEVICE const CodedGeneration& Of(uint32_t row_index) const {
