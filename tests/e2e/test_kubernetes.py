@@ -7,8 +7,10 @@ import re
 import warnings
 from pathlib import Path
 
+import pydantic
 import pytest
 import yaml
+from cloudcoil.models.prometheus_operator.v1 import ServiceMonitor
 from conftest import ROOT
 
 with warnings.catch_warnings():
@@ -38,16 +40,24 @@ def server() -> dict:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_schemas_accept_every_object(version: str) -> None:
-    checked = [each for each in OBJECTS if each["kind"] != "ServiceMonitor"]  # a custom resource
-    assert len(checked) == len(OBJECTS) - 1
-    for each in checked:
-        kubernetes_validate.validate(each, version, strict=True)
+    for each in OBJECTS:
+        if each["kind"] == "ServiceMonitor":  # a custom resource
+            ServiceMonitor.model_validate(each, extra="forbid")
+        else:
+            kubernetes_validate.validate(each, version, strict=True)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_schemas_refuse_an_unknown_field(version: str) -> None:
     with pytest.raises(kubernetes_validate.ValidationError):
         kubernetes_validate.validate({**of_kind("PodDisruptionBudget")[0], "specs": {}}, version, strict=True)
+
+
+@pytest.mark.parametrize("endpoint", [{"port": 9090}, {"port": "ops", "intervals": "15s"}, {"port": "ops", "interval": "15 s"}])
+def test_the_schema_of_a_service_monitor_refuses_a_wrong_endpoint(endpoint: dict) -> None:
+    (monitor,) = of_kind("ServiceMonitor")
+    with pytest.raises(pydantic.ValidationError):
+        ServiceMonitor.model_validate({**monitor, "spec": {**monitor["spec"], "endpoints": [endpoint]}}, extra="forbid")
 
 
 def test_every_setting_is_one_that_the_server_has() -> None:
