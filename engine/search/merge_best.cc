@@ -1,13 +1,11 @@
 #include "engine/search/merge_best.h"
 
 #include <algorithm>
-#include <array>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/score/neighbor_order.h"
-#include "engine/score/order.h"
 
 namespace nearfield {
 namespace {
@@ -17,68 +15,53 @@ using corpus::CorpusSnapshot;
 using corpus::Generation;
 using corpus::RowRef;
 
-// The next rows of the lists of all generations.
-class Heads {
- public:
-  explicit Heads(const QueryLists& best) : best_(best) {
-    for (size_t g = 0; g < best.lists.generations_count(); ++g) Advance(g, 0);
-  }
-
-  // Returns the generation of the row that comes first. Requires: a list has a row left.
-  size_t First() const {
-    // There are few generations, and ties are rare: this is faster than a heap.
-    uint32_t top = 0;
-    for (const uint32_t order : orders_) top = std::max(top, order);
-    size_t first = orders_.size();
-    for (size_t g = 0; g < orders_.size(); ++g) {
-      if (orders_[g] != top) continue;
-      if (first == orders_.size() || score::ComesBefore(RowOf(g), RowOf(first))) first = g;
-    }
-    return first;
-  }
-
-  // Takes the next row of a generation's list.
-  Hit Take(size_t generation) {
-    const score::ScoredId row = RowOf(generation);
-    row.ids->Prefetch(row.index);  // the answer needs it
-    Advance(generation, places_[generation] + 1);
-    return {.score = row.score,
-            .row = {.generation = static_cast<uint32_t>(generation),
-                    .slot = static_cast<uint32_t>(row.index)}};
-  }
-
- private:
-  void Advance(size_t generation, size_t place) {
-    const absl::Span<const RankedScore> list = best_.of(generation);
-    places_[generation] = place;
-    orders_[generation] = place < list.size() ? score::OrderedBits(list[place].score) : 0;
-  }
-
-  score::ScoredId RowOf(size_t generation) const {
-    const RankedScore& ranked = best_.of(generation)[places_[generation]];
-    const Generation& rows = *best_.snapshot.generations[generation].generation;
-    return {.score = ranked.score, .ids = &rows.ids, .index = rows.slot_by_rank[ranked.rank]};
-  }
-
-  const QueryLists& best_;
-  std::array<size_t, kGenerationsMax> places_ = {};
-  // Ordered bits of the rows' scores; 0: the list has no row left.
-  std::array<uint32_t, kGenerationsMax> orders_ = {};
+// The next row of one generation's list.
+struct Head {
+  score::ScoredId row;
+  size_t generation = 0;
+  size_t place = 0;
 };
 
-// Checks the ranks of all lists, and prefetches the slots of these rows.
+// The heap keeps its largest element at the front: here, the row that comes first in the answer.
+bool ComesAfter(const Head& a, const Head& b) { return score::ComesBefore(b.row, a.row); }
+
+Head HeadAt(const CorpusSnapshot& snapshot, size_t generation, size_t place,
+            const RankedScore& ranked) {
+  const Generation& rows = *snapshot.generations[generation].generation;
+  return {.row = {.score = ranked.score, .ids = &rows.ids, .index = rows.slot_by_rank[ranked.rank]},
+          .generation = generation,
+          .place = place};
+}
+
 absl::Status CheckRanks(const QueryLists& best) {
   for (size_t g = 0; g < best.lists.generations_count(); ++g) {
-    const auto& slot_by_rank = best.snapshot.generations[g].generation->slot_by_rank;
+    const size_t rows_count = best.snapshot.generations[g].generation->slot_by_rank.size();
     for (const RankedScore& ranked : best.of(g)) {
-      if (ranked.rank >= slot_by_rank.size()) {
+      if (ranked.rank >= rows_count) {
         return absl::InternalError(absl::StrCat("the backend answered with rank ", ranked.rank,
-                                                " of ", slot_by_rank.size(), " rows"));
+                                                " of ", rows_count, " rows"));
       }
-      __builtin_prefetch(slot_by_rank.data() + ranked.rank);
     }
   }
   return absl::OkStatus();
+}
+
+// Returns the best rows of the only non-empty list, without comparisons.
+std::vector<Hit> TakeBest(const QueryLists& best, size_t generation, int32_t k,
+                          const std::optional<RowRef>& self) {
+  const Generation& rows = *best.snapshot.generations[generation].generation;
+  const absl::Span<const RankedScore> list = best.of(generation);
+  std::vector<Hit> hits;
+  hits.reserve(std::min(list.size(), static_cast<size_t>(k)));
+  for (size_t i = 0; i < list.size() && hits.size() < static_cast<size_t>(k); ++i) {
+    if (i + kRowsAhead < list.size()) {
+      __builtin_prefetch(rows.slot_by_rank.data() + list[i + kRowsAhead].rank);
+    }
+    const RowRef row = {.generation = static_cast<uint32_t>(generation),
+                        .slot = rows.slot_by_rank[list[i].rank]};
+    if (row != self) hits.push_back({.score = list[i].score, .row = row});
+  }
+  return hits;
 }
 
 // Returns true if the rows are in the total order, which also excludes duplicates.
@@ -98,14 +81,34 @@ bool InOrder(const CorpusSnapshot& snapshot, const std::vector<Hit>& hits) {
 absl::StatusOr<std::vector<Hit>> MergeBest(const QueryLists& best, int32_t k,
                                            const std::optional<RowRef>& self) {
   if (absl::Status status = CheckRanks(best); !status.ok()) return status;
-  size_t rows_left = 0;
-  for (size_t g = 0; g < best.lists.generations_count(); ++g) rows_left += best.of(g).size();
-  Heads heads(best);
+  std::vector<Head> heads;
+  size_t rows_count = 0;
+  for (size_t g = 0; g < best.lists.generations_count(); ++g) {
+    const absl::Span<const RankedScore> list = best.of(g);
+    rows_count += list.size();
+    if (!list.empty()) heads.push_back(HeadAt(best.snapshot, g, 0, list[0]));
+  }
+  if (heads.size() == 1) {
+    std::vector<Hit> hits = TakeBest(best, heads.front().generation, k, self);
+    DCHECK(InOrder(best.snapshot, hits));
+    return hits;
+  }
+  std::make_heap(heads.begin(), heads.end(), ComesAfter);
+
   std::vector<Hit> hits;
-  hits.reserve(std::min(rows_left, static_cast<size_t>(k)));
-  for (; rows_left > 0 && hits.size() < static_cast<size_t>(k); --rows_left) {
-    const Hit hit = heads.Take(heads.First());
-    if (hit.row != self) hits.push_back(hit);
+  hits.reserve(std::min(rows_count, static_cast<size_t>(k)));
+  while (!heads.empty() && hits.size() < static_cast<size_t>(k)) {
+    std::pop_heap(heads.begin(), heads.end(), ComesAfter);
+    const Head head = heads.back();
+    heads.pop_back();
+    const RowRef row = {.generation = static_cast<uint32_t>(head.generation),
+                        .slot = static_cast<uint32_t>(head.row.index)};
+    if (row != self) hits.push_back({.score = head.row.score, .row = row});
+    const absl::Span<const RankedScore> list = best.of(head.generation);
+    if (head.place + 1 < list.size()) {
+      heads.push_back(HeadAt(best.snapshot, head.generation, head.place + 1, list[head.place + 1]));
+      std::push_heap(heads.begin(), heads.end(), ComesAfter);
+    }
   }
   DCHECK(InOrder(best.snapshot, hits));
   return hits;
