@@ -44,6 +44,15 @@ absl::Status ParallelForOnHost(HostWork* work, int64_t count, int64_t bytes,
   return absl::OkStatus();
 }
 
+// Adds a query to ranges that ascend.
+void AddOverflowed(int64_t query, std::vector<QueryRange>& ranges) {
+  if (!ranges.empty() && ranges.back().first + ranges.back().count == query) {
+    ++ranges.back().count;
+  } else {
+    ranges.push_back({.first = query, .count = 1});
+  }
+}
+
 }  // namespace
 
 // Returns a shape for queries [first_query, ...): as many as have room for their queues, vectors
@@ -166,11 +175,17 @@ absl::Status BatchSearch::Enqueue(const SearchJob& job, const Shape& shape) {
   ABSL_RETURN_IF_ERROR(health.Check(LaunchBatchEncode(args, stream), "encoding queries"));
   const std::vector<plan::ScanStage> stages = plan::PlanStages(
       args.corpus.row_index_end / kBatchTileRows, kBatchTileRows, shape.k, shape.capacity);
+  int64_t done = 0;  // tiles
   for (const plan::ScanStage& one : stages) {
-    const BatchStage stage = {.step = static_cast<uint32_t>(one.step),
-                              .done_step = static_cast<uint32_t>(one.done_step),
-                              .tiles = static_cast<uint32_t>(one.tiles),
-                              .last = &one == &stages.back()};
+    BatchStage stage = {.step = static_cast<uint32_t>(one.step),
+                        .done_step = static_cast<uint32_t>(one.done_step),
+                        .tiles = static_cast<uint32_t>(one.tiles),
+                        .last = &one == &stages.back()};
+    done += one.tiles;
+    if (!stage.last) {
+      const int64_t next = (&one + 1)->tiles;
+      stage.kept_max = static_cast<uint32_t>(shape.capacity * done / (done + next));
+    }
     ABSL_RETURN_IF_ERROR(health.Check(LaunchBatchScan(args, stage, core_.batch_device(), stream),
                                       "launching the scan of a batch"));
     ABSL_RETURN_IF_ERROR(health.Check(
@@ -184,7 +199,7 @@ absl::Status BatchSearch::Enqueue(const SearchJob& job, const Shape& shape) {
 
 // Waits for some queries, moves their keys into the output, and adds their cost.
 absl::Status BatchSearch::Finish(const SearchJob& job, const Shape& shape, SearchOutput& out,
-                                 std::vector<int64_t>& left) const {
+                                 BatchLeft& left) const {
   SearchWorkspace& workspace = core_.workspace();
   const int64_t first_query = shape.first_query;
   ABSL_RETURN_IF_ERROR(core_.health().Check(
@@ -210,7 +225,7 @@ absl::Status BatchSearch::Finish(const SearchJob& job, const Shape& shape, Searc
     out.cost.candidates += outcome.rescored;
     out.cost.bytes_read += outcome.rescored * corpus.generations[0].rows.row_bytes;
     if (outcome.overflow != 0) {
-      left.push_back(first_query + i);
+      AddOverflowed(first_query + i, left.overflowed);
       ++out.cost.escalations.tighter;
     } else {
       CHECK_LE(int64_t{outcome.keys}, shape.keys_pitch);
@@ -228,15 +243,14 @@ absl::Status BatchSearch::Finish(const SearchJob& job, const Shape& shape, Searc
   });
 }
 
-absl::Status BatchSearch::Search(const SearchJob& job, SearchOutput& out,
-                                 std::vector<int64_t>& left) {
+absl::Status BatchSearch::Search(const SearchJob& job, SearchOutput& out, BatchLeft& left) {
   const int64_t queries = job.queries_count();
   Shape running;  // the device works on these
   for (int64_t first = 0; first < queries;) {
     ABSL_RETURN_IF_ERROR(job.CheckCancelled());
     Shape next = ShapeBatch(job, first);
     if (next.queries == 0 || !plan::PrefersBatch(WorkOf(core_, job, next.queries))) {
-      left.push_back(first++);
+      left.singles.push_back(first++);
       continue;
     }
     first += next.queries;

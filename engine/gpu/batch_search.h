@@ -13,15 +13,21 @@
 
 namespace nearfield::gpu {
 
+// Queries that a batch did not answer.
+struct BatchLeft {
+  std::vector<int64_t> singles;        // these are faster one by one
+  std::vector<QueryRange> overflowed;  // these had too many candidates
+};
+
 // Thread safety: one search at a time; it uses the workspace of the core.
 class BatchSearch {
  public:
   explicit BatchSearch(GpuCore& core) : core_(core) {}
 
   // Answers the queries that are faster together than one by one, or all if the device cannot
-  // search codes for one query. Appends the other queries, and those that had too many candidates,
-  // to `left`. Requires: job.corpus is set. Errors: Cancelled, Unavailable.
-  absl::Status Search(const SearchJob& job, SearchOutput& out, std::vector<int64_t>& left);
+  // search codes for one query. Adds the others to `left`. Requires: job.corpus is set. Errors:
+  // Cancelled, Unavailable.
+  absl::Status Search(const SearchJob& job, SearchOutput& out, BatchLeft& left);
 
  private:
   // Queries that are answered together.
@@ -39,7 +45,7 @@ class BatchSearch {
   absl::Status EnqueueAnswers(const SearchJob& job, const Shape& shape, const BatchArgs& args);
   absl::Status Enqueue(const SearchJob& job, const Shape& shape);
   absl::Status Finish(const SearchJob& job, const Shape& shape, SearchOutput& out,
-                      std::vector<int64_t>& left) const;
+                      BatchLeft& left) const;
 
   GpuCore& core_;
 };

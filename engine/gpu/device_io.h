@@ -13,12 +13,6 @@
 
 namespace nearfield::gpu {
 
-// Queries [first, first + count) of a job; at most kBatchQueriesMax.
-struct QueryRange {
-  int64_t first = 0;
-  int64_t count = 0;
-};
-
 // Checks the pointers of a tile, and blocks until the work that its stream has now is done. Errors:
 // InvalidArgument, FailedPrecondition (the stream is being captured), Unavailable.
 absl::Status BeginOnDevice(GpuCore& core, const backend::DeviceTile& tile);

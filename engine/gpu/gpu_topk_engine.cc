@@ -19,6 +19,22 @@
 #include "nearfield/engine/types.h"
 
 namespace nearfield::gpu {
+namespace {
+
+int32_t LargestK(const SearchJob& job) {
+  return *std::max_element(job.queries->k.begin(), job.queries->k.end());
+}
+
+// Returns what earlier searches of the largest generation took. Requires: a generation to scan.
+plan::PathCosts& CostsOf(const SearchJob& job) {
+  const int64_t largest =
+      *std::max_element(job.scanned.begin(), job.scanned.end(), [&job](int64_t a, int64_t b) {
+        return job.rows[static_cast<std::size_t>(a)] < job.rows[static_cast<std::size_t>(b)];
+      });
+  return job.planes[static_cast<std::size_t>(largest)]->path_costs();
+}
+
+}  // namespace
 
 GpuTopkEngine::GpuTopkEngine(std::shared_ptr<GpuCore> core, const GpuOptions& options)
     : core_(std::move(core)), row_search_(*core_), single_search_(*core_), batch_search_(*core_) {
@@ -55,10 +71,15 @@ bool GpuTopkEngine::ScansCodes(const SearchJob& job) const {
     return false;
   }
   if (!job.format.may_scan_rows) return true;
-  const absl::Span<const int32_t> k = job.queries->k;
-  const bool in_batches = k.empty() || *std::max_element(k.begin(), k.end()) <= kBatchKMax;
-  if (!core_->has_one_query_kernel() && !in_batches) return false;
-  return plan::PrefersCodes(WorkOf(*core_, job, job.queries_count()));
+  if (job.queries->k.empty()) return true;
+  const int32_t k = LargestK(job);
+  if (!core_->has_one_query_kernel() && k > kBatchKMax) return false;
+  return CostsOf(job).PrefersCodes(WorkOf(*core_, job, job.queries_count()), k);
+}
+
+void GpuTopkEngine::Learn(const SearchJob& job, plan::ScanPath path, double us) const {
+  if (!job.format.may_scan_rows || job.scanned.empty() || job.queries->k.empty()) return;
+  CostsOf(job).Record(path, WorkOf(*core_, job, job.queries_count()), LargestK(job), us);
 }
 
 void GpuTopkEngine::ChooseListed(SearchJob& job) const {
@@ -81,10 +102,26 @@ void GpuTopkEngine::ChooseListed(SearchJob& job) const {
   }
 }
 
+bool GpuTopkEngine::PrefersRows(const SearchJob& job, int64_t queries) const {
+  if (job.format.rows != RowPlacement::kDevice) return false;
+  const plan::ScanWork one = WorkOf(*core_, job, 1);
+  return plan::RowScanTime(WorkOf(*core_, job, queries)) <
+         static_cast<double>(queries) * plan::CodeScanTime(one);
+}
+
 absl::Status GpuTopkEngine::SearchCodes(SearchJob& job, SearchOutput& out) {
   job.corpus = CorpusOf(job);
-  std::vector<int64_t> singles;
-  ABSL_RETURN_IF_ERROR(batch_search_.Search(job, out, singles));
+  BatchLeft batch_left;
+  ABSL_RETURN_IF_ERROR(batch_search_.Search(job, out, batch_left));
+  std::vector<int64_t>& singles = batch_left.singles;
+  for (const QueryRange& range : batch_left.overflowed) {
+    if (PrefersRows(job, range.count)) {
+      out.cost.escalations.canonical += range.count;
+      ABSL_RETURN_IF_ERROR(row_search_.Search(job, range.first, range.count, out));
+    } else {
+      for (int64_t i = 0; i < range.count; ++i) singles.push_back(range.first + i);
+    }
+  }
   if (singles.empty()) return absl::OkStatus();
   std::vector<int64_t> left;
   if (core_->has_one_query_kernel()) {
@@ -100,13 +137,13 @@ absl::Status GpuTopkEngine::SearchCodes(SearchJob& job, SearchOutput& out) {
 absl::Status GpuTopkEngine::Run(SearchJob& job, backend::RankedLists& best,
                                 backend::ScanCost* cost) {
   ChooseListed(job);
+  const bool codes = !job.listed && ScansCodes(job);
   SearchOutput out = {.best = best, .cost = {}};
   const MutexLock lock(search_mutex_);
   ABSL_RETURN_IF_ERROR(core_->Bind());
   const auto begin = std::chrono::steady_clock::now();
-  absl::Status status = !job.listed && ScansCodes(job)
-                            ? SearchCodes(job, out)
-                            : row_search_.Search(job, 0, job.queries_count(), out);
+  absl::Status status =
+      codes ? SearchCodes(job, out) : row_search_.Search(job, 0, job.queries_count(), out);
   if (job.device != nullptr || !status.ok()) {
     // Also after an error: the caller may free its memory then, and the next search uses the same
     // buffers.
@@ -116,6 +153,10 @@ absl::Status GpuTopkEngine::Run(SearchJob& job, backend::RankedLists& best,
   ABSL_RETURN_IF_ERROR(status);
   const auto taken = std::chrono::steady_clock::now() - begin;
   out.cost.device_us = std::chrono::duration_cast<std::chrono::microseconds>(taken).count();
+  if (!job.listed) {
+    Learn(job, codes ? plan::ScanPath::kCodes : plan::ScanPath::kRows,
+          static_cast<double>(out.cost.device_us));
+  }
   if (cost != nullptr) *cost = out.cost;
   return absl::OkStatus();
 }

@@ -54,6 +54,11 @@ class GpuTopkEngine : public backend::Backend {
   // Returns true if the search reads codes: because the format requires it, or because that is
   // faster.
   bool ScansCodes(const SearchJob& job) const;
+  // Learns from a search that took `us`, if the format lets the next one choose.
+  void Learn(const SearchJob& job, plan::ScanPath path, double us) const;
+  // Returns true if queries that a batch could not answer are faster together by a scan of rows
+  // than one by one by scans of codes.
+  bool PrefersRows(const SearchJob& job, int64_t queries) const;
   // Limits the scan to the listed live rows, if they are few and that takes less time.
   void ChooseListed(SearchJob& job) const;
   // Answers the queries of a job. `cost` may be null.

@@ -39,6 +39,12 @@ struct SearchJob {
   absl::Status CheckCancelled() const;
 };
 
+// Queries [first, first + count) of a job.
+struct QueryRange {
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
 // The destination of a search.
 struct SearchOutput {
   backend::RankedLists& best;

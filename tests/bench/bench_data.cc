@@ -47,6 +47,18 @@ void Shape(DataKind kind, uint64_t seed, int64_t row, absl::Span<const float> ce
     for (int32_t i = 0; i < kOutlierDims; ++i) {
       values[Mix(kCentreSeed + static_cast<uint64_t>(i)) % static_cast<uint64_t>(dim)] *= 30.0f;
     }
+  } else if (kind == DataKind::kDominant) {
+    std::fill(values.begin(), values.end(), 0.0f);
+    values[0] = 10.0f;
+    const uint64_t drawn = Mix(seed ^ Mix(~static_cast<uint64_t>(row)));
+    values[dim == 1 ? 0 : 1 + drawn % static_cast<uint64_t>(dim - 1)] = 1.0f;
+  } else if (kind == DataKind::kHeavyTails) {
+    uint64_t drawn = Mix(seed ^ Mix(~static_cast<uint64_t>(row)));
+    for (float& value : values) {
+      drawn = Mix(drawn);
+      const double u = (static_cast<double>(drawn >> 40) + 0.5) * 0x1p-24;
+      value *= static_cast<float>(std::pow(u, -0.7));
+    }
   }
 }
 

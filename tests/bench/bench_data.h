@@ -15,7 +15,7 @@ std::vector<float> GaussianRows(int64_t rows_count, int32_t dim, uint64_t seed);
 //   kGaussian:  independent normal values.
 //   kClustered: normal around one of 1,000 centers, so that a query has many near neighbors.
 //   kOutliers:  eight dimensions are thirty times larger than the others.
-enum class DataKind : uint8_t { kGaussian, kClustered, kOutliers };
+enum class DataKind : uint8_t { kGaussian, kClustered, kOutliers, kDominant, kHeavyTails };
 
 // Returns rows as GaussianRows does, of the given kind. The centers and the outlier dimensions do
 // not depend on the seed.

@@ -46,12 +46,15 @@ struct Config {
   int32_t gpu_capability_max = 0;
   double read_tb_s = 4.53;  // measured streaming read of the device, for the limit
   bool rows = true;         // also time the scan of exact rows
+  bool choice = false;      // also time a collection that chooses between the two
   Repeats repeats = {.warmups = 3, .runs = 51, .seconds_max = 2};
 };
 
-constexpr Names<DataKind, 3> kKindNames = {{{"gaussian", DataKind::kGaussian},
+constexpr Names<DataKind, 5> kKindNames = {{{"gaussian", DataKind::kGaussian},
                                             {"clustered", DataKind::kClustered},
-                                            {"outliers", DataKind::kOutliers}}};
+                                            {"outliers", DataKind::kOutliers},
+                                            {"dominant", DataKind::kDominant},
+                                            {"heavy", DataKind::kHeavyTails}}};
 constexpr Names<RowPlacement, 2> kHomeNames = {
     {{"device", RowPlacement::kDevice}, {"host", RowPlacement::kHost}}};
 
@@ -66,7 +69,7 @@ struct Queries {
   std::vector<float> vectors;  // [count, dim]
 };
 
-// One corpus, stored twice: with codes and without.
+// One corpus, stored with codes, without, and, if wanted, as a collection that may choose.
 class Case {
  public:
   Case(const Config& config, Engine& engine, const Queries& queries, const RowSource& source)
@@ -94,6 +97,10 @@ class Case {
     spec.scan = ScanChoice::kRows;
     spec.rows = RowPlacement::kDevice;
     ABSL_ASSIGN_OR_RETURN(exact_, FillCollection(engine_, spec, source_, rows_count, layout));
+    if (config_.choice) {
+      spec.scan = ScanChoice::kAuto;
+      ABSL_ASSIGN_OR_RETURN(choice_, FillCollection(engine_, spec, source_, rows_count, layout));
+    }
     for (const int32_t batch : config_.batches) {
       for (const int32_t k : config_.ks) ABSL_RETURN_IF_ERROR(RunBatch(batch, k));
     }
@@ -124,6 +131,13 @@ class Case {
       for (int32_t i = 0; i < batch; ++i) {
         if (!SameBits(got.queries[i], want.queries[i])) {
           return absl::DataLossError(absl::StrCat("query ", first + i, ": the paths differ"));
+        }
+      }
+      if (choice_ != nullptr) {
+        ABSL_ASSIGN_OR_RETURN(const SearchResult chosen, engine_.Search(*choice_, asked));
+        for (int32_t i = 0; i < batch; ++i) {
+          if (SameBits(chosen.queries[i], want.queries[i])) continue;
+          return absl::DataLossError(absl::StrCat("query ", first + i, ": the choice differs"));
         }
       }
       sum.candidates += got.cost.candidates;
@@ -160,6 +174,10 @@ class Case {
     if (config_.rows) {
       ABSL_ASSIGN_OR_RETURN(exact, Time(*exact_, batch, k));
     }
+    Timing choice;
+    if (config_.choice) {
+      ABSL_ASSIGN_OR_RETURN(choice, Time(*choice_, batch, k));
+    }
     // A pass reads the codes once for any batch size. Multiplications, not reads, limit a large
     // batch.
     const double code_bytes = static_cast<double>((dim_ + 127) / 128 * 128 + 16);
@@ -169,7 +187,7 @@ class Case {
         "NEARFIELD_BENCH_JSON "
         R"({"bench":"search","backend":"%s","gpu_capability":%d,"path":"%s","metric":"%s","dtype":"%s","rows":"%s","batch":%d,"n":%d,"dim":%d,"k":%d,"generations":%d,"deleted_every":%d,)"
         R"("data":"%s","us":%.1f,"p99_us":%.1f,"queries_per_s":%.0f,"limit_us":%.1f,"share_of_limit":%.3f,)"
-        R"("candidates":%d,"tighter":%d,"canonical":%d,"rows_us":%.1f,"checked_by":"%s","matches_oracle":true})"
+        R"("candidates":%d,"tighter":%d,"canonical":%d,"rows_us":%.1f,"auto_us":%.1f,"checked_by":"%s","matches_oracle":true})"
         "\n",
         engine_.Info().backend == BackendKind::kGpu ? "gpu" : "cpu", config_.gpu_capability_max,
         Name(cost.precision), Name(config_.metric), Name(config_.row_type),
@@ -177,7 +195,7 @@ class Case {
         generations_, static_cast<int>(config_.deleted_every), queries_.data, codes.median_us,
         codes.p99_us, batch * 1e6 / codes.median_us, limit_us, limit_us / codes.median_us,
         static_cast<int>(cost.candidates), static_cast<int>(cost.escalations.tighter),
-        static_cast<int>(cost.escalations.canonical), exact.median_us,
+        static_cast<int>(cost.escalations.canonical), exact.median_us, choice.median_us,
         rows_count_ > kOracleRowsMax ? "a scan of the exact rows" : "the oracle");
     std::fflush(stdout);
     return absl::OkStatus();
@@ -193,6 +211,7 @@ class Case {
   int32_t generations_ = 1;
   std::shared_ptr<Collection> codes_;
   std::shared_ptr<Collection> exact_;
+  std::shared_ptr<Collection> choice_;
 };
 
 absl::Status RunSource(const Config& config, const RowSource& source, const Queries& queries) {
@@ -202,7 +221,9 @@ absl::Status RunSource(const Config& config, const RowSource& source, const Quer
   constexpr int64_t kRounding = int64_t{2} << 30;
   const int64_t row_bytes = source.row_bytes() + 32 * BytesPerElement(config.row_type);
   const bool on_host = config.home == RowPlacement::kHost;
-  const int64_t device_row_bytes = (on_host ? 1 : 2) * row_bytes + source.dim() + 127 + 16 + 2 * 12;
+  const int64_t code_bytes = source.dim() + 127 + 16 + 12;
+  const int64_t device_row_bytes = (on_host ? 1 : 2) * row_bytes + code_bytes + 12 +
+                                   (config.choice ? row_bytes + code_bytes : 0);
   ABSL_ASSIGN_OR_RETURN(
       const std::unique_ptr<Engine> engine,
       Engine::Create({.backend = config.backend,
@@ -240,7 +261,9 @@ void AddOptions(CLI::App& app, Config& config) {
     config.rows_counts = {1'000, 3'000};
     config.dims = {33, 128};
     config.batches = {1, 5};
-    config.kinds = {DataKind::kGaussian, DataKind::kClustered, DataKind::kOutliers};
+    config.kinds = {DataKind::kGaussian, DataKind::kClustered, DataKind::kOutliers,
+                    DataKind::kDominant, DataKind::kHeavyTails};
+    config.choice = true;
     config.repeats = {.warmups = 1, .runs = 3, .seconds_max = 1};
   });
   AddPositive(app, "--n", config.rows_counts, "rows");
@@ -266,6 +289,8 @@ void AddOptions(CLI::App& app, Config& config) {
                  "measured streaming read of the device, for the limit")
       ->capture_default_str();
   app.add_flag("!--no-rows", config.rows, "do not time the scan of exact rows");
+  app.add_flag("--auto", config.choice,
+               "also time a collection that chooses between codes and rows");
 }
 
 absl::Status Run(const Config& config) {

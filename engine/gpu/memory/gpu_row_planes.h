@@ -12,6 +12,7 @@
 #include "engine/gpu/kernels/primitives/device_views.h"
 #include "engine/gpu/kernels/row_scan/scan.h"
 #include "engine/gpu/memory/gpu_core.h"
+#include "engine/plan/path_costs.h"
 
 namespace nearfield::gpu {
 
@@ -42,6 +43,8 @@ class GpuRowPlanes : public backend::RowPlanes {
   const RowsView& view() const { return view_; }
   // Returns a view without slabs if the format has no codes (ScanPrecision::kRows).
   const CodesView& codes() const { return codes_; }
+  // What searches of these rows took.
+  plan::PathCosts& path_costs() const { return path_costs_; }
 
  private:
   // The slabs of a reservation.
@@ -83,6 +86,7 @@ class GpuRowPlanes : public backend::RowPlanes {
   std::vector<char*> code_slabs_;
   RowsView view_;
   CodesView codes_;
+  mutable plan::PathCosts path_costs_;
 };
 
 }  // namespace nearfield::gpu

@@ -44,7 +44,7 @@ struct BatchQuery {
   double squared;     // S(q, q); for cosine only
   uint32_t listed;    // entries requested for its queue; may exceed the capacity
   uint32_t scored;    // rows scored canonically
-  uint32_t overflow;  // not 0: a row found no room in the queue; later stages skip the query
+  uint32_t overflow;  // not 0: its rows do not fit in the queue; later stages skip the query
 };
 
 // Result of one query, stored as one vector of 16 bytes.
@@ -85,6 +85,9 @@ struct BatchStage {
   uint32_t step = 1;
   uint32_t done_step = 0;
   uint32_t tiles = 0;  // number of tiles
+  // If more rows than this reach a query's threshold after the stage, their share of the next
+  // stage's rows would not fit in its queue. The query then has too many candidates at once.
+  uint32_t kept_max = 0;
   bool last = false;
 };
 

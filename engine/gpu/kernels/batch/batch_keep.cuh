@@ -39,6 +39,16 @@ __device__ __forceinline__ bool IsAlive(const BatchArgs& args, int query) {
   return query < args.queries && args.state[query].overflow == 0;
 }
 
+// Returns whether a stage collects rows for any of `count` queries. All threads of the block call
+// it.
+__device__ __forceinline__ bool AnyAlive(const BatchArgs& args, int first, int count) {
+  bool alive = false;
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x)) {
+    alive |= IsAlive(args, first + i);
+  }
+  return __syncthreads_or(static_cast<int>(alive)) != 0;
+}
+
 // Returns the terms of a query. For a query that is not wanted, only a row without a finite bound
 // reaches them.
 __device__ __forceinline__ QueryTerms TermsOf(const BatchArgs& args, int query) {

@@ -310,6 +310,7 @@ __global__ void __launch_bounds__(kThreads, 512 / kThreads)
   }
   const uint32_t kept = refinement.Shorten(count, threshold);
   if (threadIdx.x != 0) return;
+  if (kept > stage.kept_max) state.overflow = 1;
   state.listed = kept;
   state.threshold = score::ScoreFromOrderedBits(threshold);
 }

@@ -21,7 +21,7 @@ struct SentTile {
 
 struct RsShared {
   uint64_t filled[kRsStagesMax];   // barrier: the rows and bounds have arrived
-  uint64_t emptied[kRsStagesMax];  // barrier: each warp has multiplied with the rows
+  uint64_t emptied[kRsStagesMax];  // barrier: each warp of the cluster has multiplied with them
   SentTile tiles[kRsStagesMax + 1];
   SharedQueries<kRsQueries> queries;
   SurvivorRing survivors[kRsWarps];
@@ -67,14 +67,19 @@ struct RingPosition {
   }
 };
 
-// Sends tiles to the ring, from one lane.
+// Sends this block's part of each tile to the rings of all blocks of its cluster, from one lane.
 class TileSender {
  public:
   __device__ TileSender(const BatchArgs& args, const BatchStage& stage, const RsRingShape& shape,
                         const unsigned char* ring)
-      : args_(args), stage_(stage), shape_(shape), ring_(SharedAddress(ring)) {}
+      : args_(args),
+        stage_(stage),
+        shape_(shape),
+        ring_(SharedAddress(ring)),
+        rows_(kBatchTileRows / cluster_.blocks),
+        first_row_(cluster_.rank * rows_) {}
 
-  // Sends a tile. Requires: no warp reads its stage in the ring any more.
+  // Sends a tile. Requires: no warp of the cluster reads its stage in the ring any more.
   __device__ __forceinline__ void Send(uint32_t tile, const RingPosition& at,
                                        RsShared& shared) const {
     const uint32_t tile_index = TileAt(stage_, tile);
@@ -87,36 +92,41 @@ class TileSender {
     const CodedGeneration& generation = *location.generation;
     if (location.in_slab + kBatchTileRows <= generation.codes.rows_per_slab &&
         location.slot + kBatchTileRows <= generation.rows_count) {
-      const TileLocation::Group first = location.GroupOf(0);
-      CopyBulk(to, first.slices, shape_.rows_bytes, filled);
-      CopyBulk(bounds_to, first.bounds, kTileBoundsBytes, filled);
+      SendRows(location.GroupOf(0), 0, first_row_, rows_, to, bounds_to, filled);
     } else {
-      SendGroups(location, to, bounds_to, filled);
+      // A tile that spans two slabs or the end of the rows. The last group is repeated in place of
+      // groups that do not exist.
+#pragma unroll 1
+      for (uint32_t row = first_row_; row < first_row_ + rows_; row += kSwizzleAtomRows) {
+        SendRows(location.GroupOf(row), row, 0, kSwizzleAtomRows, to, bounds_to, filled);
+      }
     }
   }
 
  private:
-  // Sends the groups of a tile that spans two slabs or the end of the rows. The last group is
-  // repeated in place of groups that do not exist.
-  __device__ void SendGroups(const TileLocation& location, uint32_t to, uint32_t bounds_to,
-                             uint64_t* filled) const {
-    constexpr uint32_t kGroupBounds = kSwizzleAtomRows * kBoundBytes;
-    const int group_bytes = shape_.rows_bytes / (kProductRows / static_cast<int>(kSwizzleAtomRows));
-#pragma unroll 1
-    for (uint32_t group = 0; group < kProductRows / kSwizzleAtomRows; ++group) {
-      const TileLocation::Group of = location.GroupOf(group * kSwizzleAtomRows);
-      CopyBulk(to + group * static_cast<uint32_t>(group_bytes), of.slices, group_bytes, filled);
-      CopyBulk(bounds_to + group * kGroupBounds, of.bounds, kGroupBounds, filled);
-    }
+  // Sends `rows` rows, a multiple of eight, that are contiguous in a slab: those from `skipped` on
+  // of `group`, which has the place of row `row` in the tile.
+  __device__ __forceinline__ void SendRows(const TileLocation::Group& group, uint32_t row,
+                                           uint32_t skipped, uint32_t rows, uint32_t to,
+                                           uint32_t bounds_to, uint64_t* filled) const {
+    const auto row_bytes = static_cast<uint32_t>(shape_.rows_bytes) / kBatchTileRows;
+    CopyBulkToAll(to + (row + skipped) * row_bytes, group.slices + skipped * row_bytes,
+                  static_cast<int>(rows * row_bytes), filled, cluster_.mask());
+    CopyBulkToAll(bounds_to + (row + skipped) * kBoundBytes, group.bounds + skipped * kBoundBytes,
+                  static_cast<int>(rows * kBoundBytes), filled, cluster_.mask());
   }
 
   const BatchArgs& args_;
   const BatchStage& stage_;
   const RsRingShape& shape_;
+  const Cluster cluster_;
   const uint32_t ring_;
+  const uint32_t rows_;       // of a tile, sent by this block
+  const uint32_t first_row_;  // of these
 };
 
-// Sends all tiles, by one whole warp. Waits before each until all warps are done with its stage.
+// Sends all tiles, by one whole warp. Waits before each until all warps of the cluster are done
+// with its stage.
 __device__ inline void SendTiles(const BatchArgs& args, const BatchStage& stage,
                                  const RsRingShape& shape, const unsigned char* ring,
                                  RsShared& shared, uint32_t first_tile, uint32_t tiles_step) {
@@ -128,7 +138,7 @@ __device__ inline void SendTiles(const BatchArgs& args, const BatchStage& stage,
     if (free_stages > 0) {
       --free_stages;
     } else {
-      AwaitArrival(&shared.emptied[at.stage], at.parity ^ 1);
+      AwaitClusterArrival(&shared.emptied[at.stage], at.parity ^ 1);
     }
     sender.Send(tile, at, shared);
     at.Next(shape);

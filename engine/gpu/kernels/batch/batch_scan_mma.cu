@@ -204,6 +204,7 @@ __global__ void __launch_bounds__(kThreads, WarpShape<kQueries>::kBlocksPerSm)
   unsigned char* const ring = AlignedTo1024(dynamic_bytes);
   const auto query_tiles = static_cast<uint32_t>(shape.query_tiles);
   const int first_query = static_cast<int>(blockIdx.x % query_tiles) * kQueries;
+  if (!AnyAlive(args, first_query, kQueries)) return;
   const uint32_t first_pair = blockIdx.x / query_tiles;
   const uint32_t pairs_step = gridDim.x / query_tiles;
   const int slices = args.code_stride / kSliceBytes;

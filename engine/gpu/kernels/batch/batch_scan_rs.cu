@@ -40,13 +40,14 @@ __device__ __forceinline__ void Multiply(const uint32_t (&codes)[kParts][4], uin
 
 // Multiplies the codes of a stage's rows with those of 128 queries. Lists, for each query, the rows
 // whose bound reaches its threshold.
-// Grid (lanes * query tiles), block 384. Each of two warpgroups keeps the codes of 64 queries in
-// registers. Both process all tiles of 64 rows, two at a time, from one ring that one warp fills.
-// While the products of the second tile run, those of the first are compared. Shared memory is read
-// for the rows alone, half of what the tensor cores would read with both operands there, and the
-// ring takes nearly all of it. Reads the rows of the stage once for every 128 queries (one bulk
-// copy per tile).
-//   1M x 1024, 1,024 queries: 2.1e15 operations, 1.1 ms at 1,979 TOPS; 8.4 GB through L2.
+// Grid (lanes * query tiles), cluster of 1 or 2 blocks, block 384. Each of two warpgroups keeps the
+// codes of 64 queries in registers. Both process all tiles of 64 rows, two at a time, from one ring
+// that one warp fills. While the products of the second tile run, those of the first are compared.
+// Shared memory is read for the rows alone, half of what the tensor cores would read with both
+// operands there, and the ring takes nearly all of it. The two blocks of a cluster have different
+// queries and the same rows: each reads half of a tile and writes it to both. Reads the rows of the
+// stage once for every 256 queries; for every 128 if the number of query tiles is odd.
+//   1M x 1024, 1,024 queries: 2.1e15 operations, 1.1 ms at 1,979 TOPS; 4.2 GB through L2.
 // Requires RsRingShape::bytes of dynamic shared memory; grid = a whole number of query tiles;
 // codes of at most 1,024 bytes.
 // Steps: 1 queries to registers, 2 for each pair of tiles: products, bounds, survivors.
@@ -60,16 +61,19 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
   unsigned char* const ring = AlignedTo1024(dynamic_bytes);
   const auto query_tiles = static_cast<uint32_t>(shape.query_tiles);
   const RsQueries queries = {static_cast<int>(blockIdx.x % query_tiles) * kRsQueries, args.queries};
-
+  const Cluster cluster;
+  const auto blocks = static_cast<int>(cluster.blocks);
+  const int first_of_cluster = queries.first_of_block - static_cast<int>(cluster.rank) * kRsQueries;
+  if (!AnyAlive(args, first_of_cluster, blocks * kRsQueries)) return;
   const uint32_t first_tile = blockIdx.x / query_tiles;
   const uint32_t tiles_step = gridDim.x / query_tiles;
   if (threadIdx.x < static_cast<uint32_t>(shape.ring.stages)) {
     InitArrival(&shared.filled[threadIdx.x], 1);
-    InitArrival(&shared.emptied[threadIdx.x], kRsWarps);
+    InitArrival(&shared.emptied[threadIdx.x], kRsWarps * blocks);
   }
   shared.queries.Load(args, queries.first_of_block);
   asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
-  __syncthreads();
+  SyncCluster();
   // The shuffle shows the compiler that the value is the same in all lanes.
   const int warp = __shfl_sync(kFullWarp, static_cast<int>(threadIdx.x) / kWarp, 0);
   if (warp >= kRsWarps) {
@@ -103,7 +107,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
         sums);
   };
   const auto keep = [&](const RingPosition& at, RsSums& sums) {
-    if (lane == 0) Arrive(&shared.emptied[at.stage]);
+    if (lane < blocks) ArriveAt(&shared.emptied[at.stage], static_cast<uint32_t>(lane));
     const SentTile& sent = shared.tiles[at.bounds_stage];
     const RsTile tile = {
         reinterpret_cast<const bound::RowBound*>(ring + shape.ring.BoundsAt(at.bounds_stage)),
@@ -133,6 +137,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
     first.Next(shape.ring);
   }
   list.Flush();
+  SyncCluster();  // no block ends while another one arrives at its barriers
 }
 
 using RsKernelPointer = void (*)(BatchArgs, BatchStage, RsShape);
@@ -166,6 +171,11 @@ cudaError_t LaunchBatchScanRs(const BatchArgs& args, const BatchStage& stage, in
   config.blockDim = dim3(kBlockThreads);
   config.dynamicSmemBytes = static_cast<size_t>(shape.ring.bytes());
   config.stream = stream;
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {shape.query_tiles % 2 == 0 ? 2u : 1u, 1, 1};
+  config.attrs = &attribute;
+  config.numAttrs = 1;
   BatchStage copy = stage;
   void* parameters[] = {const_cast<BatchArgs*>(&args), &copy, &shape};
   return cudaLaunchKernelExC(

@@ -64,6 +64,7 @@ __global__ void __launch_bounds__(kThreadsMax, 1)
   const auto threads = static_cast<int>(blockDim.x);
   const auto query_tiles = static_cast<uint32_t>(shape.query_tiles);
   const int first_query = static_cast<int>(blockIdx.x % query_tiles) * kQueries;
+  if (!AnyAlive(args, first_query, kQueries)) return;
   for (int i = static_cast<int>(threadIdx.x); i < kQueries * slices * 8; i += threads) {
     const int query = i / (slices * 8);
     const int chunk = i % (slices * 8);
