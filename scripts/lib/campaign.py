@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import re
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "build/bench/bin"
 RECEIPTS = ROOT / "tests/bench/receipts"
 RESULT_PREFIX = "NEARFIELD_BENCH_JSON "
+NOT_INSTALLED = 3  # exit code of a peer without its library or a GPU
 
 Row = dict[str, Any]
 Facts = dict[str, Any]
@@ -34,6 +36,13 @@ def parser_of(description: str | None, receipt: str) -> argparse.ArgumentParser:
 def add_torch_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--python", default="python3", help="the interpreter that has PyTorch")
     parser.add_argument("--no-torch", action="store_true", help="omit the peers that need PyTorch")
+
+
+def add_search_peer_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of a campaign that calls `run_search_peers`."""
+    add_torch_options(parser)
+    parser.add_argument("--cuvs", metavar="DIR", help="the folder of libcuvs_c.so and what it needs besides CUDA's libraries; "
+                        "default: where pip installed it")
 
 
 def output_of(*command: str) -> str:
@@ -101,10 +110,29 @@ def run(command: list[str], log: list[str]) -> tuple[int, list[Row]]:
     return process.returncode, rows
 
 
-def run_search_peer(arguments: argparse.Namespace, peer: str, grid: list[str], log: list[str]) -> list[Row]:
-    """Times a library's exact search over a grid (--n, --dim, --k); none if it is not installed."""
-    script = str(ROOT / "tests/bench/search_peer.py")
-    return run([arguments.python, script, f"--peer={peer}", *grid], log)[1]
+def run_search_peers(arguments: argparse.Namespace, peers: tuple[str, ...], grids: list[list[str]], log: list[str]) -> list[Row]:
+    """Times the exact search of other libraries over grids (options of search_peer.py). Leaves out
+    a library that is not installed; search_peer.py prints why."""
+    rows: list[Row] = []
+    for peer in peers:
+        command = [arguments.python, str(ROOT / "tests/bench/search_peer.py"), f"--peer={peer}"]
+        if peer == "cuvs" and arguments.cuvs:
+            command.append(f"--cuvs={arguments.cuvs}")
+        for grid in grids:
+            code, more = run([*command, *grid], log)
+            rows += more
+            if code == NOT_INSTALLED:
+                break
+    return rows
+
+
+def wins(rows: list[Row], peer: str) -> list[str]:
+    """Returns a line that compares the rows with a peer; none if the peer was not timed."""
+    ratios = [row["peers_us"][peer] / row["us"] for row in rows if peer in row["peers_us"]]
+    if not ratios:
+        return []
+    return [f"GPU faster than {peer} in {sum(ratio > 1 for ratio in ratios)} of {len(ratios)} configurations: "
+            f"{min(ratios):.2f} times at worst, {statistics.geometric_mean(ratios):.2f} in the geometric mean"]
 
 
 def cell(value: float | None, width: int, digits: int = 1) -> str:
