@@ -25,13 +25,23 @@ HttpReply Answer(const HttpRequest& request) {
   return {.body = "answer"};
 }
 
+sockaddr_in AddressOf(uint32_t host, int port) {
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(host);
+  return address;
+}
+
+// Connects from another loopback address each time: closed connections keep their ports for a
+// minute, and those of one address would be used up.
 int Connect(int port) {
+  static uint32_t connections = 0;
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in to = {};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(static_cast<uint16_t>(port));
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  Require(fd >= 0 && connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0);
+  const sockaddr_in from = AddressOf(0x7f010001u + connections++ % 0xffff00u, 0);
+  const sockaddr_in to = AddressOf(INADDR_LOOPBACK, port);
+  Require(fd >= 0 && bind(fd, reinterpret_cast<const sockaddr*>(&from), sizeof(from)) == 0);
+  Require(connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0);
   return fd;
 }
 
