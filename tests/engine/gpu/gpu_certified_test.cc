@@ -300,7 +300,7 @@ TEST_F(GpuCertifiedTest, AThresholdThatIsTooLowIsRaised) {
   EXPECT_EQ(cost.queries_of_codes, 1);
 }
 
-// A batch whose queues overflow is answered query by query.
+// Queries whose queues overflow are answered from the rows, together.
 TEST_F(GpuCertifiedTest, QueuesThatOverflowLoseNothing) {
   Scenario scenario = {.spec = CodesSpec(32)};
   // There are few distinct rows, so a stage finds thousands at the threshold.
@@ -311,6 +311,9 @@ TEST_F(GpuCertifiedTest, QueuesThatOverflowLoseNothing) {
     scenario.AddQueries(queries, 10, QueryFamily::kRow, random_);
     const backend::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
     EXPECT_GE(cost.escalations.tighter, queries);
+    EXPECT_EQ(cost.escalations.canonical, queries);
+    scenario.queries.clear();
+    scenario.k.clear();
   }
 }
 

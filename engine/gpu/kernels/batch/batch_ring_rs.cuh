@@ -79,27 +79,39 @@ class TileSender {
         rows_(kBatchTileRows / cluster_.blocks),
         first_row_(cluster_.rank * rows_) {}
 
-  // Sends a tile. Requires: no warp of the cluster reads its stage in the ring any more.
-  __device__ __forceinline__ void Send(uint32_t tile, const RingPosition& at,
-                                       RsShared& shared) const {
+  // A tile to send. Its addresses and its absent rows come from memory, which takes longer than to
+  // send it, so it is found while its stage in the ring is still in use.
+  struct Found {
+    TileLocation location;
+    TileLocation::Group first;
+    SentTile sent;
+  };
+  __device__ __forceinline__ Found Find(uint32_t tile) const {
     const uint32_t tile_index = TileAt(stage_, tile);
     const TileLocation location(args_.corpus, tile_index);
-    shared.tiles[at.bounds_stage] = {location.Absent(), tile_index * kBatchTileRows};
+    return {location, location.GroupOf(0), {location.Absent(), tile_index * kBatchTileRows}};
+  }
+
+  // Sends a tile. Requires: no warp of the cluster reads its stage in the ring any more.
+  __device__ __forceinline__ void Send(const Found& found, const RingPosition& at,
+                                       RsShared& shared) const {
+    shared.tiles[at.bounds_stage] = found.sent;
     uint64_t* const filled = &shared.filled[at.stage];
     ExpectBytes(filled, shape_.rows_bytes + kTileBoundsBytes);
     const uint32_t to = ring_ + static_cast<uint32_t>(at.stage * shape_.rows_bytes);
     const uint32_t bounds_to = ring_ + static_cast<uint32_t>(shape_.BoundsAt(at.bounds_stage));
+    const TileLocation& location = found.location;
     const CodedGeneration& generation = *location.generation;
     if (location.in_slab + kBatchTileRows <= generation.codes.rows_per_slab &&
         location.slot + kBatchTileRows <= generation.rows_count) {
-      SendRows(location.GroupOf(0), 0, first_row_, rows_, to, bounds_to, filled);
-    } else {
-      // A tile that spans two slabs or the end of the rows. The last group is repeated in place of
-      // groups that do not exist.
+      SendRows(found.first, 0, first_row_, rows_, to, bounds_to, filled);
+      return;
+    }
+    // A tile that spans two slabs or the end of the rows. The last group is repeated in place of
+    // groups that do not exist.
 #pragma unroll 1
-      for (uint32_t row = first_row_; row < first_row_ + rows_; row += kSwizzleAtomRows) {
-        SendRows(location.GroupOf(row), row, 0, kSwizzleAtomRows, to, bounds_to, filled);
-      }
+    for (uint32_t row = first_row_; row < first_row_ + rows_; row += kSwizzleAtomRows) {
+      SendRows(location.GroupOf(row), row, 0, kSwizzleAtomRows, to, bounds_to, filled);
     }
   }
 
@@ -135,12 +147,13 @@ __device__ inline void SendTiles(const BatchArgs& args, const BatchStage& stage,
   RingPosition at;
   int free_stages = shape.stages;  // stages not yet used
   for (uint32_t tile = first_tile; tile < stage.tiles; tile += tiles_step) {
+    const TileSender::Found found = sender.Find(tile);
     if (free_stages > 0) {
       --free_stages;
     } else {
       AwaitClusterArrival(&shared.emptied[at.stage], at.parity ^ 1);
     }
-    sender.Send(tile, at, shared);
+    sender.Send(found, at, shared);
     at.Next(shape);
   }
 }
