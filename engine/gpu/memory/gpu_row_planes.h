@@ -43,7 +43,7 @@ class GpuRowPlanes : public backend::RowPlanes {
   const RowsView& view() const { return view_; }
   // Returns a view without slabs if the format has no codes (ScanPrecision::kRows).
   const CodesView& codes() const { return codes_; }
-  // What searches of these rows took.
+  // The times that searches of these rows took, relative to the predicted ones.
   plan::PathCosts& path_costs() const { return path_costs_; }
 
  private:

@@ -311,9 +311,7 @@ TEST_F(GpuCertifiedTest, QueuesThatOverflowLoseNothing) {
     scenario.AddQueries(queries, 10, QueryFamily::kRow, random_);
     const backend::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
     EXPECT_GE(cost.escalations.tighter, queries);
-    EXPECT_EQ(cost.escalations.canonical, queries);
-    scenario.queries.clear();
-    scenario.k.clear();
+    EXPECT_EQ(cost.escalations.canonical, static_cast<int64_t>(scenario.k.size()));
   }
 }
 

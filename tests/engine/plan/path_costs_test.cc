@@ -14,7 +14,7 @@ ScanWork WorkFor(int64_t queries) {
           .rates = RatesOf({.wgmma = true})};
 }
 
-// What the two ways of searching take.
+// The times that a search takes, by either way of scanning.
 struct Times {
   double codes = 0;
   double rows = 0;

@@ -48,10 +48,6 @@ __device__ __forceinline__ void InitArrival(uint64_t* arrival, int count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(SharedAddress(arrival)), "r"(count)
                : "memory");
 }
-__device__ __forceinline__ void Arrive(uint64_t* arrival) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(SharedAddress(arrival))
-               : "memory");
-}
 __device__ __forceinline__ void ExpectBytes(uint64_t* arrival, int bytes) {
   asm volatile(
       "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(SharedAddress(arrival)),
@@ -76,8 +72,8 @@ __device__ __forceinline__ void CopyBulk(uint32_t to, const char* from, int byte
       : "memory");
 }
 
-// Blocks of a cluster. Those of adjacent index can read each other's shared memory, and one bulk
-// copy can write to all of them.
+// The cluster of this block: blocks of adjacent index that can access each other's shared memory.
+// One bulk copy can write to all of them.
 struct Cluster {
   uint32_t rank;  // of this block
   uint32_t blocks;
