@@ -34,8 +34,9 @@ struct Config {
   std::vector<int32_t> dims = {1024};
   std::vector<int32_t> ks = {10, 100};
   std::vector<int32_t> batches = {1};
-  std::vector<int32_t> generations = {1};
-  int64_t deleted_every = 0;
+  // As a collection looks that was filled by several uploads and lost some rows since.
+  std::vector<int32_t> generations = {8};
+  int64_t deleted_every = 50;
   std::vector<DataKind> kinds = {DataKind::kGaussian};
   std::string real;  // folder of a real corpus, which replaces kinds and dims
   Metric metric = Metric::kDot;
@@ -273,7 +274,8 @@ void AddOptions(CLI::App& app, Config& config) {
   AddPositive(app, "--generations", config.generations, "unequal commits that make the collection")
       ->check(CLI::Range(1, kGenerationsMax));
   app.add_option("--deleted-every", config.deleted_every,
-                 "delete the rows whose id is a multiple of this; 0: none");
+                 "delete the rows whose id is a multiple of this; 0: none")
+      ->capture_default_str();
   AddNamed(app, "--data", config.kinds, kKindNames);
   AddNamed(app, "--metric", config.metric, kMetricNames);
   AddNamed(app, "--backend", config.backend, kBackendNames);

@@ -34,7 +34,7 @@ def lines_of(rows: list[dict[str, Any]], panel: Panel) -> Lines:
     for row in rows:
         if (row["data"], row["metric"]) != ("gaussian", "dot") or any(row[name] != value for name, value in panel.fixed.items()):
             continue
-        if row["path"] == "bf16":  # of an earlier version
+        if row["generations"] != 8:
             continue
         times = {"nearfield, codes": row["us"], **row["peers_us"]}
         if row["rows_us"] > 0:

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdio>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -33,6 +34,12 @@ sockaddr_in AddressOf(uint32_t host, int port) {
   return address;
 }
 
+// Ends the program with the system's error if a call failed.
+void RequireCall(bool succeeded, const char* call) {
+  if (!succeeded) std::perror(call);
+  Require(succeeded);
+}
+
 // Connects from another loopback address each time: closed connections keep their ports for a
 // minute, and those of one address would be used up.
 int Connect(int port) {
@@ -40,8 +47,9 @@ int Connect(int port) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const sockaddr_in from = AddressOf(0x7f010001u + connections++ % 0xffff00u, 0);
   const sockaddr_in to = AddressOf(INADDR_LOOPBACK, port);
-  Require(fd >= 0 && bind(fd, reinterpret_cast<const sockaddr*>(&from), sizeof(from)) == 0);
-  Require(connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0);
+  RequireCall(fd >= 0, "socket");
+  RequireCall(bind(fd, reinterpret_cast<const sockaddr*>(&from), sizeof(from)) == 0, "bind");
+  RequireCall(connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0, "connect");
   return fd;
 }
 
