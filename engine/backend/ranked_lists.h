@@ -36,6 +36,8 @@ class RankedLists {
       places_[index] = {.begin = static_cast<uint32_t>(index % generations_count * pitch_)};
     }
     rows_.Ensure(static_cast<int64_t>(places_.size() * pitch_));
+    orders_.Ensure(static_cast<int64_t>(places_.size() * pitch_));
+    order_counts_.assign(queries_count_, 0);
   }
 
   size_t queries_count() const { return queries_count_; }
@@ -66,11 +68,20 @@ class RankedLists {
       places_[ListIndex(query, generation)] = {.begin = begin};
       begin += counts[generation];
     }
+    order_counts_[query] = 0;
   }
   void Append(size_t query, size_t generation, const RankedScore& row) {
     Place& place = places_[ListIndex(query, generation)];
     DCHECK_LT(place.begin + place.count, generations_count_ * pitch_);
     RowsOf(query)[place.begin + place.count++] = row;
+    orders_.get()[query * generations_count_ * pitch_ + order_counts_[query]++] =
+        static_cast<uint8_t>(generation);
+  }
+  // Returns the generations of a query's rows in the order of Append. If all rows of the lists were
+  // appended, by descending score, the lists need not be merged.
+  absl::Span<const uint8_t> order(size_t query) const {
+    DCHECK_LT(query, queries_count_);
+    return {orders_.get() + query * generations_count_ * pitch_, order_counts_[query]};
   }
 
   // Replaces a list by the rows of order keys (score/order.h). Requires: the keys descend.
@@ -101,6 +112,8 @@ class RankedLists {
   size_t pitch_ = 0;
   std::vector<Place> places_;        // [queries][generations]
   ScratchBuffer<RankedScore> rows_;  // [queries][generations * pitch]
+  ScratchBuffer<uint8_t> orders_;    // [queries][generations * pitch]
+  std::vector<uint32_t> order_counts_;
 };
 
 }  // namespace nearfield::backend

@@ -39,8 +39,8 @@ struct QueryLists {
 
 // Returns the first k rows of all lists by (score descending, id ascending), without `self`. The
 // result is the answer if each list holds min(k, live rows) rows, one more for a query by id.
-// Errors: Internal (ranks that the snapshot does not have).
-// Cost: k log(generations) comparisons.
+// Errors: Internal (ranks that the snapshot does not have; rows out of order).
+// Cost: k log(generations) comparisons; k if the backend knows the order of all rows.
 absl::StatusOr<std::vector<Hit>> MergeBest(const QueryLists& best, int32_t k,
                                            const std::optional<corpus::RowRef>& self);
 

@@ -58,6 +58,8 @@ TEST(RankedListsTest, ListsOfOneQueryMayLieTogether) {
   EXPECT_TRUE(lists.list(0, 1).empty());
   EXPECT_EQ(RanksOf(lists.list(0, 2)), (std::vector<uint32_t>{20, 21, 22}));
   EXPECT_EQ(lists.list(0, 2).data(), lists.list(0, 0).data() + 2);
+  EXPECT_EQ(lists.order(0), (std::vector<uint8_t>{2, 0, 2, 0, 2}));
+  EXPECT_TRUE(lists.order(1).empty());
   EXPECT_EQ(RanksOf(lists.list(1, 0)), (std::vector<uint32_t>{5}));
 }
 

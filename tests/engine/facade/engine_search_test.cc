@@ -17,6 +17,25 @@
 namespace nearfield::testing {
 namespace {
 
+// Rewrites the lists of the first query, as a backend does that knows the order of all rows. Rows
+// of equal score come in the order of the generations.
+void AppendInOrder(backend::RankedLists* best) {
+  struct Row {
+    backend::RankedScore ranked;
+    size_t generation;
+  };
+  std::vector<Row> rows;
+  std::vector<uint32_t> counts;
+  for (size_t g = 0; g < best->generations_count(); ++g) {
+    for (const backend::RankedScore& ranked : best->list(0, g)) rows.push_back({ranked, g});
+    counts.push_back(static_cast<uint32_t>(best->list(0, g).size()));
+  }
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const Row& a, const Row& b) { return a.ranked.score > b.ranked.score; });
+  best->MakeRoom(0, counts);
+  for (const Row& row : rows) best->Append(0, row.generation, row.ranked);
+}
+
 class EngineSearchTest : public ::testing::Test {
  protected:
   std::shared_ptr<Collection> Make(const CollectionSpec& spec) {
@@ -108,12 +127,15 @@ TEST_F(EngineSearchTest, TiesAcrossGenerationsGoToTheSmallerId) {
   ASSERT_OK(UploadAll(*collection, PlainRows({30, 5}, {1, 2})));
   ASSERT_OK(UploadAll(*collection, PlainRows({20, 60}, {1, 2})));
   const float query[2] = {1, 0};
-  for (int32_t k = 1; k <= 8; ++k) {
-    ASSERT_OK_AND_ASSIGN(const auto answer, SearchOne(*fake_.engine, *collection, query, k));
-    Neighbors want;
-    want.ids = Ids({5, 40, 60, 10, 20, 30, 50});
-    want.scores = {2, 2, 2, 1, 1, 1, 1};
-    EXPECT_THAT(answer, BytesEqual(Prefix(want, k)));
+  Neighbors want;
+  want.ids = Ids({5, 40, 60, 10, 20, 30, 50});
+  want.scores = {2, 2, 2, 1, 1, 1, 1};
+  for (const bool in_order : {false, true}) {
+    if (in_order) fake_.device->CorruptAnswers(AppendInOrder);
+    for (int32_t k = 1; k <= 8; ++k) {
+      ASSERT_OK_AND_ASSIGN(const auto answer, SearchOne(*fake_.engine, *collection, query, k));
+      EXPECT_THAT(answer, BytesEqual(Prefix(want, k)));
+    }
   }
 }
 
@@ -134,9 +156,12 @@ TEST_F(EngineSearchTest, AnyCutIntoGenerationsGivesTheSameBytes) {
         begin = end;
       }
       const std::vector<float> query = MakeQuery(all, QueryFamily::kGaussian, random);
-      for (const int32_t k : {1, 7, 40, 100}) {
-        ASSERT_OK_AND_ASSIGN(const auto answer, SearchOne(*fake_.engine, *collection, query, k));
-        EXPECT_THAT(answer, BytesEqual(OracleAnswer(all, query, k))) << Describe(spec);
+      for (const bool in_order : {false, true}) {
+        fake_.device->CorruptAnswers(in_order ? AppendInOrder : [](backend::RankedLists*) {});
+        for (const int32_t k : {1, 7, 40, 100}) {
+          ASSERT_OK_AND_ASSIGN(const auto answer, SearchOne(*fake_.engine, *collection, query, k));
+          EXPECT_THAT(answer, BytesEqual(OracleAnswer(all, query, k))) << Describe(spec);
+        }
       }
     }
   }
@@ -241,6 +266,20 @@ TEST_F(EngineSearchTest, ImpossibleAnswersOfABackendAreInternalErrors) {
     list[1] = {.score = 1, .rank = 0};
   });
   EXPECT_THAT(search(), StatusIs(kInternal, HasSubstr("out of order")));
+}
+
+TEST_F(EngineSearchTest, RowsThatABackendAppendsOutOfOrderAreAnInternalError) {
+  const auto collection = Make(kPlainSpec);
+  ASSERT_OK(UploadAll(*collection, PlainRows({1}, {1})));
+  ASSERT_OK(UploadAll(*collection, PlainRows({2}, {2})));
+  const std::vector<float> query = {1, 0};
+  fake_.device->CorruptAnswers([](backend::RankedLists* best) {
+    best->MakeRoom(0, std::vector<uint32_t>{1, 1});
+    best->Append(0, 0, {.score = 1, .rank = 0});
+    best->Append(0, 1, {.score = 2, .rank = 0});
+  });
+  EXPECT_THAT(SearchOne(*fake_.engine, *collection, query, 2).status(),
+              StatusIs(kInternal, HasSubstr("out of order")));
 }
 
 // A reply that is too large is refused before any of it is copied: four rows of 8 bytes here.
