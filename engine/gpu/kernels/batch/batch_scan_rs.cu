@@ -13,6 +13,8 @@ namespace {
 
 constexpr int kRsSlicesMax = 8;  // slices of a query's code: 128 registers
 constexpr int kSliceParts = kSliceBytes / kProductBytes;
+// Tiles that a warpgroup processes before it waits for all of its products.
+constexpr int kRunTiles = 4;
 
 // Threads of a block: two warpgroups multiply; the first warp of the third one sends, with the
 // minimum number of registers.
@@ -41,16 +43,16 @@ __device__ __forceinline__ void Multiply(const uint32_t (&codes)[kParts][4], uin
 // Multiplies the codes of a stage's rows with those of 128 queries. Lists, for each query, the rows
 // whose bound reaches its threshold.
 // Grid (lanes * query tiles), cluster of 1 or 2 blocks, block 384. Each of two warpgroups keeps the
-// codes of 64 queries in registers. Both process all tiles of 64 rows, two at a time, from one ring
-// that one warp fills. While the products of the second tile run, those of the first are compared.
-// Shared memory is read for the rows alone, half of what the tensor cores would read with both
-// operands there, and the ring takes nearly all of it. The two blocks of a cluster have different
-// queries and the same rows: each reads half of a tile and writes it to both. Reads the rows of the
-// stage once for every 256 queries; for every 128 if the number of query tiles is odd.
+// codes of 64 queries in registers. Both process all tiles of 64 rows from one ring that one warp
+// fills. While the products of a tile run, those of the tile before are compared. Shared memory is
+// read for the rows alone, half of what the tensor cores would read with both operands there, and
+// the ring takes nearly all of it. The two blocks of a cluster have different queries and the same
+// rows: each reads half of a tile and writes it to both. Reads the rows of the stage once for every
+// 256 queries; for every 128 if the number of query tiles is odd.
 //   1M x 1024, 1,024 queries: 2.1e15 operations, 1.1 ms at 1,979 TOPS; 4.2 GB through L2.
 // Requires RsRingShape::bytes of dynamic shared memory; grid = a whole number of query tiles;
 // codes of at most 1,024 bytes.
-// Steps: 1 queries to registers, 2 for each pair of tiles: products, bounds, survivors.
+// Steps: 1 queries to registers, 2 for each tile: products, bounds, survivors.
 // Source: PTX ISA, "Asynchronous warpgroup level matrix instructions" (layouts).
 template <int kSlices>
 __global__ void __launch_bounds__(kBlockThreads, 1)
@@ -115,26 +117,32 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
     KeepSomeRows(sums, reach, shared.queries, queries, tile, list);
   };
   RsSums sums[2];
-  RingPosition first;
-  for (uint32_t tile = first_tile; tile < stage.tiles; tile += 2 * tiles_step) {
-    AwaitArrival(&shared.filled[first.stage], first.parity);
-    multiply(first, sums[0]);
-    RingPosition second = first;
-    second.Next(shape.ring);
-    const bool two = tile + tiles_step < stage.tiles;
-    if (two) AwaitArrival(&shared.filled[second.stage], second.parity);
-    // Without a second tile this multiplies stale data: a branch around the products would make the
-    // compiler wait for all of them.
-    multiply(second, sums[1]);
-    WaitProducts<1>();
-    FenceSums(sums[0]);
-    keep(first, sums[0]);
-    WaitProducts<0>();
-    // Needed even if unused: the products write these registers until here.
-    FenceSums(sums[1]);
-    if (two) keep(second, sums[1]);
-    first = second;
-    first.Next(shape.ring);
+  RingPosition at;
+  for (uint32_t first = first_tile; first < stage.tiles; first += kRunTiles * tiles_step) {
+    const auto exists = [&](int i) {
+      return first + static_cast<uint32_t>(i) * tiles_step < stage.tiles;
+    };
+    const auto start = [&](int i, const RingPosition& position) {
+      // Without a tile, products multiply stale data: a branch around them would make the compiler
+      // wait for all of them.
+      if (exists(i)) AwaitArrival(&shared.filled[position.stage], position.parity);
+      multiply(position, sums[i % 2]);
+    };
+    start(0, at);
+#pragma unroll
+    for (int i = 0; i < kRunTiles; ++i) {
+      RingPosition next = at;
+      next.Next(shape.ring);
+      if (i + 1 < kRunTiles) {
+        start(i + 1, next);
+        WaitProducts<1>();
+      } else {
+        WaitProducts<0>();
+      }
+      FenceSums(sums[i % 2]);  // needed even if unused: the products write these until here
+      if (exists(i)) keep(at, sums[i % 2]);
+      at = next;
+    }
   }
   list.Flush();
   SyncCluster();  // no block ends while another one arrives at its barriers
