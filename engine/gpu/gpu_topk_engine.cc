@@ -25,7 +25,8 @@ int32_t LargestK(const SearchJob& job) {
   return *std::max_element(job.queries->k.begin(), job.queries->k.end());
 }
 
-// Returns the times that earlier searches of the largest generation took. Requires: a generation to scan.
+// Returns the times that earlier searches of the largest generation took. Requires: a generation to
+// scan.
 plan::PathCosts& CostsOf(const SearchJob& job) {
   const int64_t largest =
       *std::max_element(job.scanned.begin(), job.scanned.end(), [&job](int64_t a, int64_t b) {
@@ -70,15 +71,15 @@ bool GpuTopkEngine::ScansCodes(const SearchJob& job) const {
       row_index_end > std::min<int64_t>(2 * core_->engine_limits().keys_max, kRowsMax)) {
     return false;
   }
-  if (!job.format.may_scan_rows) return true;
-  if (job.queries->k.empty()) return true;
+  if (!job.format.may_scan_rows || job.queries->k.empty()) return true;
   const int32_t k = LargestK(job);
   if (!core_->has_one_query_kernel() && k > kBatchKMax) return false;
   return CostsOf(job).PrefersCodes(WorkOf(*core_, job, job.queries_count()), k);
 }
 
 void GpuTopkEngine::Learn(const SearchJob& job, plan::ScanPath path, double us) const {
-  if (!job.format.may_scan_rows || job.scanned.empty() || job.queries->k.empty()) return;
+  if (!job.format.may_scan_rows || job.format.scan == ScanPrecision::kRows) return;
+  if (job.scanned.empty() || job.queries->k.empty()) return;
   CostsOf(job).Record(path, WorkOf(*core_, job, job.queries_count()), LargestK(job), us);
 }
 
