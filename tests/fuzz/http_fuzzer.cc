@@ -2,10 +2,12 @@
 // request and close every connection; a handler must see only paths and queries without control
 // characters, within the limit of a header.
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -26,30 +28,31 @@ HttpReply Answer(const HttpRequest& request) {
   return {.body = "answer"};
 }
 
-sockaddr_in AddressOf(uint32_t host, int port) {
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(host);
-  return address;
-}
-
 // Ends the program with the system's error if a call failed.
 void RequireCall(bool succeeded, const char* call) {
   if (!succeeded) std::perror(call);
   Require(succeeded);
 }
 
-// Connects from another loopback address each time: closed connections keep their ports for a
-// minute, and those of one address would be used up.
+// Returns true when the connection is there. A signal, for example libFuzzer's timer, interrupts
+// the wait and not the connection.
+bool AwaitConnection(int fd) {
+  pollfd wait = {.fd = fd, .events = POLLOUT, .revents = 0};
+  while (poll(&wait, 1, -1) < 0 && errno == EINTR) {
+  }
+  socklen_t size = sizeof(errno);
+  return getsockopt(fd, SOL_SOCKET, SO_ERROR, &errno, &size) == 0 && errno == 0;
+}
+
 int Connect(int port) {
-  static uint32_t connections = 0;
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const sockaddr_in from = AddressOf(0x7f010001u + connections++ % 0xffff00u, 0);
-  const sockaddr_in to = AddressOf(INADDR_LOOPBACK, port);
   RequireCall(fd >= 0, "socket");
-  RequireCall(bind(fd, reinterpret_cast<const sockaddr*>(&from), sizeof(from)) == 0, "bind");
-  RequireCall(connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0, "connect");
+  sockaddr_in to = {};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(static_cast<uint16_t>(port));
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const bool at_once = connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0;
+  RequireCall(at_once || (errno == EINTR && AwaitConnection(fd)), "connect");
   return fd;
 }
 
