@@ -353,7 +353,7 @@ TEST_F(ScannedAttributesTest, LargeAttributesMakeMoreReplies) {
   for (const pb::ScanResponse& reply : rest) {
     ExpectColumns(reply.attributes(), specs_, reply.ids(), rows);
   }
-  EXPECT_EQ(server_->state().ledger().replies.bytes(), 0);
+  AwaitNoReply();
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ ScanWork WorkFor(int64_t queries) {
           .row_bytes = 4096,
           .code_bytes = 1040,
           .queries = queries,
-          .rates = RatesOf({.wgmma = true})};
+          .rates = RatesOf({.capability = 90, .wgmma = true})};
 }
 
 // The times that a search takes, by either way of scanning.
@@ -69,16 +69,16 @@ TEST(PathCostsTest, ReturnsToCodesWhenTheDataBecomesEasy) {
   const ScanWork work = WorkFor(65);
   const Times predicted = {CodeScanTime(work), RowScanTime(work)};
   PathCosts costs;
-  Total(costs, work, 10, {40 * predicted.codes, predicted.rows}, 100);
-  EXPECT_FALSE(costs.PrefersCodes(work, 10));
+  EXPECT_GT(Total(costs, work, 10, {40 * predicted.codes, predicted.rows}, 100),
+            99 * predicted.rows);
   Total(costs, work, 10, predicted, 400);
-  EXPECT_TRUE(costs.PrefersCodes(work, 10));
+  EXPECT_DOUBLE_EQ(Total(costs, work, 10, predicted, 1), predicted.codes);
 }
 
 TEST(PathCostsTest, LearnsForEachSizeOfBatchAndOfKAlone) {
   PathCosts costs;
   const ScanWork work = WorkFor(65);
-  Total(costs, work, 1000, {100 * CodeScanTime(work), RowScanTime(work)}, 100);
+  Total(costs, work, 1000, {100 * CodeScanTime(work), RowScanTime(work)}, 10);
   EXPECT_FALSE(costs.PrefersCodes(work, 1000));
   EXPECT_TRUE(costs.PrefersCodes(work, 10));
   EXPECT_TRUE(costs.PrefersCodes(WorkFor(1), 1000));
