@@ -72,7 +72,7 @@ TEST(PathCostsTest, ReturnsToCodesWhenTheDataBecomesEasy) {
   EXPECT_GT(Total(costs, work, 10, {40 * predicted.codes, predicted.rows}, 100),
             99 * predicted.rows);
   Total(costs, work, 10, predicted, 400);
-  EXPECT_DOUBLE_EQ(Total(costs, work, 10, predicted, 1), predicted.codes);
+  EXPECT_EQ(Total(costs, work, 10, predicted, 1), predicted.codes);
 }
 
 TEST(PathCostsTest, LearnsForEachSizeOfBatchAndOfKAlone) {
