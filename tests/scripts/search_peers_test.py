@@ -25,7 +25,7 @@ for n, dim, k, batch in itertools.product(*grid):
     print("NEARFIELD_BENCH_JSON " + json.dumps({
         "bench": "search", "path": "int8", "metric": options.get("metric", "dot"), "batch": batch, "n": n, "dim": dim, "k": k,
         "data": "gaussian", "us": 100.0 * batch, "queries_per_s": 9, "limit_us": 50.0, "share_of_limit": 0.5, "candidates": 1, "tighter": 0,
-        "canonical": 0, "rows_us": 0, "gpu_capability": 90, "cpu_round_trip_us": 900.0}))
+        "canonical": 0, "rows_us": 0, "auto_us": 0, "generations": 8, "gpu_capability": 90, "cpu_round_trip_us": 900.0}))
 """
 # Takes the place of the interpreter that has PyTorch: each peer needs a time of its own.
 PEER = """
