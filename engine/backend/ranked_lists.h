@@ -33,7 +33,8 @@ class RankedLists {
     pitch_ = k.empty() ? 0 : static_cast<size_t>(*std::max_element(k.begin(), k.end()));
     places_.resize(queries_count_ * generations_count);
     for (size_t index = 0; index < places_.size(); ++index) {
-      places_[index] = {.begin = static_cast<uint32_t>(index % generations_count * pitch_)};
+      places_[index] = {.begin = static_cast<uint32_t>(index % generations_count * pitch_),
+                        .room = static_cast<uint32_t>(pitch_)};
     }
     rows_.Ensure(static_cast<int64_t>(places_.size() * pitch_));
     orders_.Ensure(static_cast<int64_t>(places_.size() * pitch_));
@@ -65,14 +66,14 @@ class RankedLists {
     uint32_t begin = 0;
     for (size_t generation = 0; generation < counts.size(); ++generation) {
       CHECK_LE(counts[generation], pitch_);
-      places_[ListIndex(query, generation)] = {.begin = begin};
+      places_[ListIndex(query, generation)] = {.begin = begin, .room = counts[generation]};
       begin += counts[generation];
     }
     order_counts_[query] = 0;
   }
   void Append(size_t query, size_t generation, const RankedScore& row) {
     Place& place = places_[ListIndex(query, generation)];
-    DCHECK_LT(place.begin + place.count, generations_count_ * pitch_);
+    CHECK_LT(place.count, place.room);
     RowsOf(query)[place.begin + place.count++] = row;
     orders_.get()[query * generations_count_ * pitch_ + order_counts_[query]++] =
         static_cast<uint8_t>(generation);
@@ -96,6 +97,7 @@ class RankedLists {
   struct Place {
     uint32_t begin = 0;
     uint32_t count = 0;
+    uint32_t room = 0;
   };
 
   RankedScore* RowsOf(size_t query) const {

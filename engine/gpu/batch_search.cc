@@ -23,13 +23,18 @@ constexpr int64_t kCapacityMax = 32768;
 constexpr int64_t kCapacityMin = 4096;
 constexpr int64_t kCapacityPerNeighbor = 16;
 constexpr int64_t kAlign = 256;
-// More queries run in parts, so that the host's part of one overlaps with the device's of another.
+// Maximum queries of a part. A larger batch runs in parts, so that the host's work for one overlaps
+// with the device's for another.
 constexpr int64_t kPartQueriesMax = 512;
 // The cost of taking an answer, in bytes that could be copied in the same time.
 constexpr int64_t kHostBytesPerQuery = 1024;
 constexpr int64_t kHostBytesPerKey = 128;
-// Queries that the scan multiplies together.
+// Parts of a batch have a multiple of this: the queries that a block of the scan multiplies.
 constexpr int64_t kPartAlign = 128;
+
+// The bytes of device memory of a batch that do not depend on the number of queries: the corpus,
+// and what alignment adds to each of the parts in Stage.
+constexpr int64_t kSharedDeviceBytes = int64_t{sizeof(CodedCorpus)} + 8 * kAlign;
 
 // Returns the bytes of device memory that a query needs in addition to its queue.
 int64_t QueryDeviceBytes(int32_t dim, int32_t code_bytes) {
@@ -73,9 +78,10 @@ BatchSearch::Shape BatchSearch::ShapeBatch(const SearchJob& job, int64_t first_q
   const int32_t code_bytes = corpus.generations[0].codes.code_bytes;
   shape.keys_pitch = shape.k + (corpus.count == 1 ? 0 : static_cast<int32_t>(kBatchTiesMax));
   const int64_t least = std::max(kCapacityMin, kCapacityPerNeighbor * shape.k);
-  queries = std::min({queries, limits.keys_max / least,
-                      (kBatchBytes - 8 * kAlign) / QueryDeviceBytes(job.format.dim, code_bytes),
-                      limits.result_keys_max / shape.keys_pitch});
+  queries =
+      std::min({queries, limits.keys_max / least,
+                (kBatchBytes - kSharedDeviceBytes) / QueryDeviceBytes(job.format.dim, code_bytes),
+                limits.result_keys_max / shape.keys_pitch});
   shape.queries = queries;
   if (queries > 0) shape.capacity = std::min(kCapacityMax, limits.keys_max / queries);
   CHECK_LE(queries * shape.capacity, limits.keys_max);
@@ -102,6 +108,7 @@ absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, const Shape& 
   const int64_t first_at = RoundUp(copied_to, kAlign);
   const int64_t second_at = RoundUp(first_at + args.code_stride * queries, kAlign);
   const int64_t state_at = RoundUp(second_at + args.code_stride * queries, kAlign);
+  CHECK_LE(state_at + queries * int64_t{sizeof(BatchQuery)}, kBatchBytes);
   char* const device = workspace.batch + shape.place * kBatchBytes;
   char* const host = workspace.batch_host.host() + shape.place * kBatchBytes;
   int64_t copied_from = 0;

@@ -25,8 +25,7 @@ int32_t LargestK(const SearchJob& job) {
   return *std::max_element(job.queries->k.begin(), job.queries->k.end());
 }
 
-// Returns the times that earlier searches of the largest generation took. Requires: a generation to
-// scan.
+// Returns what earlier searches of the largest generation taught. Requires: a generation to scan.
 plan::PathCosts& CostsOf(const SearchJob& job) {
   const int64_t largest =
       *std::max_element(job.scanned.begin(), job.scanned.end(), [&job](int64_t a, int64_t b) {

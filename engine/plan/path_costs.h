@@ -1,4 +1,4 @@
-// PathCosts: learns which way to scan one collection is faster, from the searches so far.
+// PathCosts: learns which way to scan some rows is faster, from the searches so far.
 #pragma once
 
 #include <array>
@@ -13,8 +13,9 @@ enum class ScanPath : uint8_t { kCodes, kRows };
 
 // scan_cost.h predicts the time of a search from its shape alone. How many rows the codes leave,
 // and so how long a scan of codes takes, depends on the data. This class keeps, for each size of
-// batch and of k, the ratio of the measured time to the predicted one. The ratio of the path that
-// is not taken slowly returns to 1, so that path is tried again from time to time.
+// batch and of k, the ratio of the measured time to the predicted one, at least 1. The ratio of the
+// path that is not taken slowly returns to 1, so a path that was slower than predicted is tried
+// again from time to time.
 // Thread safety: safe.
 class PathCosts {
  public:

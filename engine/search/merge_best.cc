@@ -72,6 +72,9 @@ std::vector<Hit> TakeBest(const QueryLists& best, size_t generation, int32_t k,
   return hits;
 }
 
+// Rows of the k-th score beyond k that fit without another allocation.
+constexpr size_t kTiesExpected = 16;
+
 // Sorts rows of equal score by id.
 void SortTies(const CorpusSnapshot& snapshot, std::vector<Hit>& hits, size_t begin) {
   if (hits.size() - begin < 2) return;
@@ -89,11 +92,15 @@ absl::StatusOr<std::vector<Hit>> TakeInOrder(const QueryLists& best,
   const auto wanted = static_cast<size_t>(k);
   std::array<size_t, kGenerationsMax> places = {};
   std::vector<Hit> hits;
-  hits.reserve(std::min(order.size(), wanted + kRowsAhead));
+  hits.reserve(std::min(order.size(), wanted + kTiesExpected));
   size_t ties_begin = 0;  // of the rows with the last score
   float last = std::numeric_limits<float>::infinity();
   for (const uint8_t generation : order) {
-    const RankedScore& ranked = best.of(generation)[places[generation]++];
+    const absl::Span<const RankedScore> list = best.of(generation);
+    if (places[generation] == list.size()) {
+      return absl::InternalError("the backend's order names more rows than a list has");
+    }
+    const RankedScore& ranked = list[places[generation]++];
     if (ranked.score > last) return absl::InternalError("the backend's rows are out of order");
     if (ranked.score < last) {
       SortTies(best.snapshot, hits, ties_begin);

@@ -28,7 +28,7 @@ inline constexpr int32_t kTileQueriesMax = 64;
 // Maximum queries of one batch that is answered from codes.
 inline constexpr int32_t kBatchQueriesMax = 1024;
 // Batches under way: the host prepares one, or takes the answers of one, while the device works on
-// the other. A batch on the device is alone.
+// the other. A search of queries that are on the device uses one place only.
 inline constexpr int kBatchesMax = 2;
 inline constexpr int64_t kBatchBytes = int64_t{8} << 20;
 

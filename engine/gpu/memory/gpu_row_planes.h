@@ -43,7 +43,7 @@ class GpuRowPlanes : public backend::RowPlanes {
   const RowsView& view() const { return view_; }
   // Returns a view without slabs if the format has no codes (ScanPrecision::kRows).
   const CodesView& codes() const { return codes_; }
-  // The times that searches of these rows took, relative to the predicted ones.
+  // Learned from searches in which these rows were the largest generation.
   plan::PathCosts& path_costs() const { return path_costs_; }
 
  private:

@@ -1,4 +1,4 @@
-// Tests a query of a batch whose queue overflowed. It is answered alone later; until then the batch
+// Tests a query of a batch whose queue overflowed. It is answered later; until then the batch
 // continues without it.
 //
 // Regression: such a query once got the threshold +inf. The comparison in batch_scan_rs turned it

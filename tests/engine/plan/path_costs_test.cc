@@ -1,5 +1,7 @@
 #include "engine/plan/path_costs.h"
 
+#include <algorithm>
+
 #include "gtest/gtest.h"
 
 namespace nearfield::plan {
