@@ -112,10 +112,10 @@ class RankedLists {
   size_t queries_count_ = 0;
   size_t generations_count_ = 0;
   size_t pitch_ = 0;
-  std::vector<Place> places_;        // [queries][generations]
-  ScratchBuffer<RankedScore> rows_;  // [queries][generations * pitch]
-  ScratchBuffer<uint8_t> orders_;    // [queries][generations * pitch]
-  std::vector<uint32_t> order_counts_;
+  std::vector<Place> places_;           // [queries][generations]
+  ScratchBuffer<RankedScore> rows_;     // [queries][generations * pitch]
+  ScratchBuffer<uint8_t> orders_;       // [queries][generations * pitch]
+  std::vector<uint32_t> order_counts_;  // [queries]
 };
 
 }  // namespace nearfield::backend

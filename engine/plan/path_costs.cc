@@ -22,21 +22,19 @@ void MoveTo(std::atomic<float>& ratio, float value, float weight) {
 
 }  // namespace
 
-int PathCosts::ClassOf(int64_t value) {
-  const auto bits = static_cast<int>(absl::bit_width(static_cast<uint64_t>(value)));
-  return std::clamp(bits, 0, kClasses - 1);
+size_t PathCosts::ClassOf(int64_t value) {
+  const auto bits = static_cast<size_t>(absl::bit_width(static_cast<uint64_t>(value)));
+  return std::min(bits, size_t{kClasses - 1});
 }
 
 bool PathCosts::PrefersCodes(const ScanWork& work, int32_t k) const {
-  const Ratios& ratios =
-      ratios_[static_cast<size_t>(ClassOf(work.queries))][static_cast<size_t>(ClassOf(k))];
+  const Ratios& ratios = RatiosOf(work, k);
   return CodeScanTime(work) * static_cast<double>(ratios.codes.load(std::memory_order_relaxed)) <
          RowScanTime(work) * static_cast<double>(ratios.rows.load(std::memory_order_relaxed));
 }
 
 void PathCosts::Record(ScanPath path, const ScanWork& work, int32_t k, double us) {
-  Ratios& ratios =
-      ratios_[static_cast<size_t>(ClassOf(work.queries))][static_cast<size_t>(ClassOf(k))];
+  Ratios& ratios = RatiosOf(work, k);
   const bool codes = path == ScanPath::kCodes;
   const double predicted = codes ? CodeScanTime(work) : RowScanTime(work);
   const auto measured = static_cast<float>(us / predicted);

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "engine/plan/scan_cost.h"
@@ -32,7 +33,13 @@ class PathCosts {
   };
   static constexpr int kClasses = 16;  // powers of two
 
-  static int ClassOf(int64_t value);
+  static size_t ClassOf(int64_t value);
+  Ratios& RatiosOf(const ScanWork& work, int32_t k) {
+    return ratios_[ClassOf(work.queries)][ClassOf(k)];
+  }
+  const Ratios& RatiosOf(const ScanWork& work, int32_t k) const {
+    return ratios_[ClassOf(work.queries)][ClassOf(k)];
+  }
 
   std::array<std::array<Ratios, kClasses>, kClasses> ratios_;  // [queries][k]
 };

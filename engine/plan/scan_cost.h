@@ -1,5 +1,5 @@
-// Decides whether a search reads codes or exact rows, if it may choose. Pure host functions; no
-// CUDA.
+// Predicts the time of a search that reads codes, and of one that reads exact rows. Pure host
+// functions; no CUDA.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,5 @@ double CodeScanTime(const ScanWork& work);
 
 // Returns true if the queries of a code scan should run as a batch, not one after another.
 bool PrefersBatch(const ScanWork& work);
-
-inline bool PrefersCodes(const ScanWork& work) { return CodeScanTime(work) < RowScanTime(work); }
 
 }  // namespace nearfield::plan

@@ -72,6 +72,8 @@ constexpr Device kLargeDevice = {.read_bytes_per_second = 4.4e12,
                                  .capability = 90,
                                  .wgmma = true};
 
+bool PrefersCodes(const ScanWork& work) { return CodeScanTime(work) < RowScanTime(work); }
+
 TEST(ScanChoiceTest, CodesServeLargeCorporaAndRowsSmallOnes) {
   const auto work = [](int64_t rows, int64_t queries) {
     return ScanWork{.rows = rows,

@@ -13,6 +13,56 @@ namespace nearfield::gpu {
 inline constexpr int kRsStagesMax = 8;
 inline constexpr int kRsWarps = kRsThreads / kWarp;
 
+// The cluster of this block: blocks of adjacent index that can access each other's shared memory.
+// One bulk copy can write to all of them.
+struct Cluster {
+  uint32_t rank;  // of this block
+  uint32_t blocks;
+
+  __device__ Cluster() {
+    asm("mov.u32 %0, %%cluster_ctarank;\n" : "=r"(rank));
+    asm("mov.u32 %0, %%cluster_nctarank;\n" : "=r"(blocks));
+  }
+  __device__ __forceinline__ uint16_t mask() const {
+    return static_cast<uint16_t>((1u << blocks) - 1);
+  }
+};
+// Waits for all threads of the cluster that still run. Shared memory written before is visible.
+__device__ __forceinline__ void SyncCluster() {
+  asm volatile(
+      "barrier.cluster.arrive.release.aligned;\n"
+      "barrier.cluster.wait.acquire.aligned;\n" ::
+          : "memory");
+}
+// Arrives at the barrier at the same place in the shared memory of block `rank` of the cluster.
+__device__ __forceinline__ void ArriveAt(uint64_t* arrival, uint32_t rank) {
+  asm volatile(
+      "{ .reg .b32 remote;\n"
+      "mapa.shared::cluster.u32 remote, %0, %1;\n"
+      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote]; }\n" ::"r"(
+          SharedAddress(arrival)),
+      "r"(rank)
+      : "memory");
+}
+// As AwaitArrival, for a barrier at which threads of other blocks arrive.
+__device__ __forceinline__ void AwaitClusterArrival(uint64_t* arrival, uint32_t parity) {
+  asm volatile(
+      "{ .reg .pred p;\n"
+      "again: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1;\n"
+      "@!p bra again; }\n" ::"r"(SharedAddress(arrival)),
+      "r"(parity)
+      : "memory");
+}
+// Copies bytes to the same place of all blocks in `mask`, and reports them to the barrier of each.
+__device__ __forceinline__ void CopyBulkToAll(uint32_t to, const char* from, int bytes,
+                                              uint64_t* arrival, uint16_t mask) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+      "[%0], [%1], %2, [%3], %4;\n" ::"r"(to),
+      "l"(from), "r"(bytes), "r"(SharedAddress(arrival)), "h"(mask)
+      : "memory");
+}
+
 // Properties of a tile that the sender computes.
 struct SentTile {
   uint64_t absent;  // TileLocation::Absent
