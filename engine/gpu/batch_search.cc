@@ -29,8 +29,9 @@ constexpr int64_t kPartQueriesMax = 512;
 // The cost of taking an answer, in bytes that could be copied in the same time.
 constexpr int64_t kHostBytesPerQuery = 1024;
 constexpr int64_t kHostBytesPerKey = 128;
-// Parts of a batch have a multiple of this: the queries that a block of the scan multiplies.
-constexpr int64_t kPartAlign = 128;
+// Parts of a batch have a multiple of this: the queries that two blocks of the scan multiply, which
+// share the copies of the rows.
+constexpr int64_t kPartAlign = 256;
 
 // The bytes of device memory of a batch that do not depend on the number of queries: the corpus,
 // and what alignment adds to each of the parts in Stage.
@@ -39,6 +40,11 @@ constexpr int64_t kSharedDeviceBytes = int64_t{sizeof(CodedCorpus)} + 8 * kAlign
 // Returns the bytes of device memory that a query needs in addition to its queue.
 int64_t QueryDeviceBytes(int32_t dim, int32_t code_bytes) {
   return int64_t{4} * dim + int64_t{2} * code_bytes + int64_t{sizeof(BatchQuery)} + 4;
+}
+
+// Returns the bytes of a query's code.
+int32_t CodeStrideOf(const SearchJob& job, BatchSource source) {
+  return source == BatchSource::kRows ? job.shape.padded : job.planes.front()->codes().code_bytes;
 }
 
 // Runs body(i) for each i in [0, count), on several threads if `work` is not null.
@@ -58,30 +64,60 @@ void AddOverflowed(int64_t query, std::vector<QueryRange>& ranges) {
   }
 }
 
+// Returns the bytes that the scan of some queries reads.
+int64_t ScannedBytes(const GpuCore& core, const SearchJob& job, BatchSource source,
+                     int64_t queries) {
+  const CodedCorpus& corpus = job.corpus;
+  const int32_t code_bytes = corpus.generations[0].codes.code_bytes;
+  int64_t at_once = kRowBatchQueries;
+  int64_t row_bytes = corpus.generations[0].rows.row_bytes;
+  if (source == BatchSource::kCodes) {
+    at_once = BatchQueriesAtOnce(core.batch_device(), static_cast<int>(queries), code_bytes);
+    row_bytes = code_bytes + int64_t{sizeof(bound::RowBound)};
+  }
+  int64_t rows = 0;
+  for (const CodedGeneration& generation : absl::MakeConstSpan(corpus.generations, corpus.count)) {
+    rows += generation.rows_count;
+  }
+  return CeilDiv(queries, at_once) * rows * row_bytes;
+}
+
 }  // namespace
 
-// Returns a shape for queries [first_query, ...): as many as have room for their queues, vectors
+bool BatchServesRows(const GpuCore& core, const SearchJob& job) {
+  const int64_t row_index_end = RowIndexEnd(job);
+  const absl::Span<const int32_t> k = job.queries->k;
+  return job.format.dim <= core.batch_dim_max() && 0 < row_index_end &&
+         row_index_end < int64_t{kScoredBit} &&
+         std::all_of(k.begin(), k.end(), [](int32_t one) { return one <= kBatchKMax; });
+}
+
+// Returns a shape for the first queries of a range: as many as have room for their queues, vectors
 // and answers. Its `queries` is 0 if the kernels cannot serve them.
-BatchSearch::Shape BatchSearch::ShapeBatch(const SearchJob& job, int64_t first_query) const {
+BatchSearch::Shape BatchSearch::ShapeBatch(const SearchJob& job, BatchSource source,
+                                           const QueryRange& range) const {
   const CodedCorpus& corpus = job.corpus;
   const plan::EngineLimits& limits = core_.engine_limits();
-  const absl::Span<const int32_t> k = job.queries->k.subspan(static_cast<std::size_t>(first_query));
-  Shape shape = {.first_query = first_query};
+  const absl::Span<const int32_t> k = job.queries->k.subspan(
+      static_cast<std::size_t>(range.first), static_cast<std::size_t>(range.count));
+  Shape shape = {.source = source, .first_query = range.first};
   if (job.format.dim > core_.batch_dim_max() || corpus.row_index_end >= kScoredBit) return shape;
-  int64_t queries = std::min<int64_t>(static_cast<int64_t>(k.size()), kBatchQueriesMax);
+  int64_t queries = std::min<int64_t>(range.count, kBatchQueriesMax);
   if (job.device == nullptr) {
     const int64_t parts = CeilDiv(queries, kPartQueriesMax);
     queries = std::min(queries, RoundUp(CeilDiv(queries, parts), kPartAlign));
   }
   shape.k = *std::max_element(k.begin(), k.begin() + queries);
   if (shape.k > kBatchKMax) return shape;
-  const int32_t code_bytes = corpus.generations[0].codes.code_bytes;
-  shape.keys_pitch = shape.k + (corpus.count == 1 ? 0 : static_cast<int32_t>(kBatchTiesMax));
+  const int32_t ties_most = (corpus.count - 1) * shape.k;
+  const int32_t ties_room = std::max(kBatchTiesMin, kBatchKeysOfTies - shape.k);
+  shape.keys_pitch = shape.k + (corpus.count == 1 ? 0 : std::clamp(ties_most, kBatchTiesMin, ties_room));
   const int64_t least = std::max(kCapacityMin, kCapacityPerNeighbor * shape.k);
-  queries =
-      std::min({queries, limits.keys_max / least,
-                (kBatchBytes - kSharedDeviceBytes) / QueryDeviceBytes(job.format.dim, code_bytes),
-                limits.result_keys_max / shape.keys_pitch});
+  queries = std::min(
+      {queries, limits.keys_max / least,
+       (kBatchBytes - kSharedDeviceBytes) /
+           QueryDeviceBytes(job.format.dim, CodeStrideOf(job, source)),
+       limits.result_keys_max / shape.keys_pitch});
   shape.queries = queries;
   if (queries > 0) shape.capacity = std::min(kCapacityMax, limits.keys_max / queries);
   CHECK_LE(queries * shape.capacity, limits.keys_max);
@@ -98,8 +134,9 @@ absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, const Shape& 
   args.corpus = job.corpus;
   args.rotation = bound::RotationShapeOf(job.format.dim, job.format.seed);
   args.metric = job.format.metric;
+  args.source = shape.source;
   args.queries = static_cast<int32_t>(queries);
-  args.code_stride = job.corpus.generations[0].codes.code_bytes;
+  args.code_stride = CodeStrideOf(job, shape.source);
   // Vectors, k and the corpus are copied to the device together; codes and states are computed
   // there. Vectors that are on the device are converted there.
   const int64_t k_at = RoundUp(4 * dim * queries, kAlign);
@@ -193,8 +230,9 @@ absl::Status BatchSearch::Enqueue(const SearchJob& job, const Shape& shape) {
       const int64_t next = (&one + 1)->tiles;
       stage.kept_max = static_cast<uint32_t>(shape.capacity * done / (done + next));
     }
-    ABSL_RETURN_IF_ERROR(health.Check(LaunchBatchScan(args, stage, core_.batch_device(), stream),
-                                      "launching the scan of a batch"));
+    ABSL_RETURN_IF_ERROR(health.Check(
+        LaunchBatchScan(job.format.row_type, args, stage, core_.batch_device(), stream),
+        "launching the scan of a batch"));
     ABSL_RETURN_IF_ERROR(health.Check(
         LaunchBatchRefine(job.format.row_type, args, stage, core_.batch_device(), stream),
         "launching the refinement of a batch"));
@@ -205,22 +243,15 @@ absl::Status BatchSearch::Enqueue(const SearchJob& job, const Shape& shape) {
 }
 
 // Waits for some queries, moves their keys into the output, and adds their cost.
-absl::Status BatchSearch::Finish(const SearchJob& job, const Shape& shape, SearchOutput& out,
-                                 BatchLeft& left) const {
+absl::Status BatchSearch::Finish(const SearchJob& job, const Shape& shape, DeviceIs device,
+                                 SearchOutput& out, BatchLeft& left) const {
   SearchWorkspace& workspace = core_.workspace();
   const int64_t first_query = shape.first_query;
+  const QueryRange queries = {.first = first_query, .count = shape.queries};
   ABSL_RETURN_IF_ERROR(core_.health().Check(
       cudaEventSynchronize(workspace.batch_done[shape.place].get()), "cudaEventSynchronize"));
-  if (job.device != nullptr) {
-    ABSL_RETURN_IF_ERROR(CheckFaults(core_, job, {.first = first_query, .count = shape.queries}));
-  }
-  const CodedCorpus& corpus = job.corpus;
-  const int64_t at_once = BatchQueriesAtOnce(core_.batch_device(), static_cast<int>(shape.queries),
-                                             corpus.generations[0].codes.code_bytes);
-  for (const CodedGeneration& generation : absl::MakeConstSpan(corpus.generations, corpus.count)) {
-    out.cost.bytes_read += CeilDiv(shape.queries, at_once) * generation.rows_count *
-                           (generation.codes.code_bytes + int64_t{sizeof(bound::RowBound)});
-  }
+  if (job.device != nullptr) ABSL_RETURN_IF_ERROR(CheckFaults(core_, job, queries));
+  out.cost.bytes_read += ScannedBytes(core_, job, shape.source, shape.queries);
   const auto* const outcomes =
       reinterpret_cast<const BatchOutcome*>(workspace.batch_outcomes.host()) +
       shape.place * kBatchQueriesMax;
@@ -230,46 +261,52 @@ absl::Status BatchSearch::Finish(const SearchJob& job, const Shape& shape, Searc
   for (int64_t i = 0; i < shape.queries; ++i) {
     const BatchOutcome& outcome = outcomes[i];
     out.cost.candidates += outcome.rescored;
-    out.cost.bytes_read += outcome.rescored * corpus.generations[0].rows.row_bytes;
+    out.cost.bytes_read += outcome.rescored * job.corpus.generations[0].rows.row_bytes;
     if (outcome.overflow != 0) {
       AddOverflowed(first_query + i, left.overflowed);
-      ++out.cost.escalations.tighter;
     } else {
       CHECK_LE(int64_t{outcome.keys}, shape.keys_pitch);
-      ++out.cost.queries_of_codes;
+      if (shape.source == BatchSource::kCodes) ++out.cost.queries_of_codes;
       bytes += kHostBytesPerKey * outcome.keys;
     }
   }
   if (job.device != nullptr) return absl::OkStatus();
+  // Merging takes as long as another search could use the device, unless it is busy with this one.
+  const bool report = device == DeviceIs::kBusy && job.queries->answered;
   return ParallelForOnHost(job.queries->host_work, shape.queries, bytes, [&](int64_t i) {
     const BatchOutcome& outcome = outcomes[i];
     if (outcome.overflow != 0) return absl::OkStatus();
     TakeKeys(job, first_query + i, {keys + i * shape.keys_pitch, outcome.keys}, out.best);
-    if (!job.queries->answered) return absl::OkStatus();
-    return job.queries->answered(first_query + i);
+    return report ? job.queries->answered(first_query + i) : absl::OkStatus();
   });
 }
 
-absl::Status BatchSearch::Search(const SearchJob& job, SearchOutput& out, BatchLeft& left) {
-  const int64_t queries = job.queries_count();
+absl::Status BatchSearch::Search(const SearchJob& job, BatchSource source, const QueryRange& range,
+                                 SearchOutput& out, BatchLeft& left) {
+  const int64_t end = range.first + range.count;
   Shape running;  // the device works on these
-  for (int64_t first = 0; first < queries;) {
+  for (int64_t first = range.first; first < end;) {
     ABSL_RETURN_IF_ERROR(job.CheckCancelled());
-    Shape next = ShapeBatch(job, first);
-    if (next.queries == 0 || !plan::PrefersBatch(WorkOf(core_, job, next.queries))) {
+    Shape next = ShapeBatch(job, source, {.first = first, .count = end - first});
+    if (source == BatchSource::kCodes &&
+        (next.queries == 0 || !plan::PrefersBatch(WorkOf(core_, job, next.queries)))) {
       left.singles.push_back(first++);
       continue;
     }
+    CHECK_GT(next.queries, 0);
     first += next.queries;
     next.place = running.queries == 0 ? 0 : (running.place + 1) % kBatchesMax;
     ABSL_RETURN_IF_ERROR(Enqueue(job, next));
-    if (running.queries > 0) ABSL_RETURN_IF_ERROR(Finish(job, running, out, left));
+    if (running.queries > 0) {
+      ABSL_RETURN_IF_ERROR(Finish(job, running, DeviceIs::kBusy, out, left));
+    }
     running = next;
     if (job.device == nullptr) continue;
-    ABSL_RETURN_IF_ERROR(Finish(job, running, out, left));
+    ABSL_RETURN_IF_ERROR(Finish(job, running, DeviceIs::kIdle, out, left));
     running = {};
   }
-  return running.queries == 0 ? absl::OkStatus() : Finish(job, running, out, left);
+  return running.queries == 0 ? absl::OkStatus()
+                              : Finish(job, running, DeviceIs::kIdle, out, left);
 }
 
 }  // namespace nearfield::gpu

@@ -1,5 +1,5 @@
-// BatchSearch: the strategy that scans codes for many queries together, on the tensor cores (see
-// kernels/batch/batch.h).
+// BatchSearch: the strategy that scans codes or rows for many queries together, on the tensor cores
+// (see kernels/batch/batch.h).
 #pragma once
 
 #include <cstdint>
@@ -15,23 +15,28 @@ namespace nearfield::gpu {
 
 // Queries that a batch did not answer.
 struct BatchLeft {
-  std::vector<int64_t> singles;        // these are faster one by one
+  std::vector<int64_t> singles;        // these are faster one by one; only of codes
   std::vector<QueryRange> overflowed;  // these had too many candidates
 };
+
+// Returns true if the kernels can answer the queries of a job from exact rows.
+bool BatchServesRows(const GpuCore& core, const SearchJob& job);
 
 // Thread safety: one search at a time; it uses the workspace of the core.
 class BatchSearch {
  public:
   explicit BatchSearch(GpuCore& core) : core_(core) {}
 
-  // Answers the queries that are faster together than one by one, or all if the device cannot
-  // search codes for one query. Adds the others to `left`. Requires: job.corpus is set. Errors:
-  // Cancelled, Unavailable.
-  absl::Status Search(const SearchJob& job, SearchOutput& out, BatchLeft& left);
+  // Answers some queries: of codes, those that are faster together than one by one, or all if the
+  // device cannot search codes for one query. Adds the others to `left`. Requires: job.corpus is
+  // set; BatchServesRows if the rows are scanned. Errors: Cancelled, Unavailable.
+  absl::Status Search(const SearchJob& job, BatchSource source, const QueryRange& range,
+                      SearchOutput& out, BatchLeft& left);
 
  private:
   // Queries that are answered together.
   struct Shape {
+    BatchSource source = BatchSource::kCodes;
     int64_t first_query = 0;
     int place = 0;         // of their buffers: below kBatchesMax
     int64_t queries = 0;   // 0: the batch kernels cannot serve them
@@ -40,11 +45,13 @@ class BatchSearch {
     int32_t keys_pitch = 0;
   };
 
-  Shape ShapeBatch(const SearchJob& job, int64_t first_query) const;
+  Shape ShapeBatch(const SearchJob& job, BatchSource source, const QueryRange& range) const;
   absl::StatusOr<BatchArgs> Stage(const SearchJob& job, const Shape& shape);
   absl::Status EnqueueAnswers(const SearchJob& job, const Shape& shape, const BatchArgs& args);
   absl::Status Enqueue(const SearchJob& job, const Shape& shape);
-  absl::Status Finish(const SearchJob& job, const Shape& shape, SearchOutput& out,
+  // What the device does while the answers of some queries are taken.
+  enum class DeviceIs : uint8_t { kIdle, kBusy };
+  absl::Status Finish(const SearchJob& job, const Shape& shape, DeviceIs device, SearchOutput& out,
                       BatchLeft& left) const;
 
   GpuCore& core_;

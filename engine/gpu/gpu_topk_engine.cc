@@ -19,6 +19,9 @@
 #include "nearfield/engine/types.h"
 
 namespace nearfield::gpu {
+
+using plan::ScanPath;
+
 namespace {
 
 int32_t LargestK(const SearchJob& job) {
@@ -63,26 +66,37 @@ absl::StatusOr<std::unique_ptr<backend::Tombstones>> GpuTopkEngine::MakeTombston
   return std::unique_ptr<backend::Tombstones>(std::move(made));
 }
 
-bool GpuTopkEngine::ScansCodes(const SearchJob& job) const {
+void GpuTopkEngine::AddRowPaths(const SearchJob& job, int64_t queries,
+                                std::vector<ScanPath>& paths) const {
+  paths.push_back(ScanPath::kRows);
+  const bool on_device = job.format.rows == RowPlacement::kDevice;
+  if (queries > 1 && on_device && BatchServesRows(*core_, job)) {
+    paths.push_back(ScanPath::kRowBatch);
+  }
+}
+
+std::vector<ScanPath> GpuTopkEngine::PathsOf(const SearchJob& job) const {
   // The bounds use the memory of the row scan's keys: two bounds fit in the place of one key.
   const int64_t row_index_end = RowIndexEnd(job);
-  if (job.format.scan == ScanPrecision::kRows || row_index_end == 0 ||
-      row_index_end > std::min<int64_t>(2 * core_->engine_limits().keys_max, kRowsMax)) {
-    return false;
+  const bool has_codes =
+      job.format.scan != ScanPrecision::kRows && row_index_end > 0 &&
+      row_index_end <= std::min<int64_t>(2 * core_->engine_limits().keys_max, kRowsMax);
+  if (has_codes && !job.format.may_scan_rows) return {ScanPath::kCodes};
+  std::vector<ScanPath> paths;
+  if (has_codes && (core_->has_one_query_kernel() || LargestK(job) <= kBatchKMax)) {
+    paths.push_back(ScanPath::kCodes);
   }
-  if (!job.format.may_scan_rows || job.queries->k.empty()) return true;
-  const int32_t k = LargestK(job);
-  if (!core_->has_one_query_kernel() && k > kBatchKMax) return false;
-  return CostsOf(job).PrefersCodes(WorkOf(*core_, job, job.queries_count()), k);
+  AddRowPaths(job, job.queries_count(), paths);
+  return paths;
 }
 
-void GpuTopkEngine::Learn(const SearchJob& job, plan::ScanPath path, double us) const {
-  if (!job.format.may_scan_rows || job.format.scan == ScanPrecision::kRows) return;
-  if (job.scanned.empty() || job.queries->k.empty()) return;
-  CostsOf(job).Record(path, WorkOf(*core_, job, job.queries_count()), LargestK(job), us);
+ScanPath GpuTopkEngine::Fastest(const SearchJob& job, absl::Span<const ScanPath> paths,
+                                      int64_t queries) const {
+  if (paths.size() == 1) return paths.front();
+  return CostsOf(job).Fastest(paths, WorkOf(*core_, job, queries), LargestK(job));
 }
 
-void GpuTopkEngine::ChooseListed(SearchJob& job) const {
+void GpuTopkEngine::ChooseListed(SearchJob& job, ScanPath otherwise) const {
   // Rows in host memory are read one by one at the speed of the link.
   if (job.scanned.empty() || job.format.rows != RowPlacement::kDevice) return;
   int64_t listed = 0;
@@ -94,30 +108,46 @@ void GpuTopkEngine::ChooseListed(SearchJob& job) const {
   const plan::ScanWork all = WorkOf(*core_, job, job.queries_count());
   plan::ScanWork some = all;
   some.rows = listed;
-  const double all_time = ScansCodes(job) ? plan::CodeScanTime(all) : plan::RowScanTime(all);
-  if (plan::RowScanTime(some) >= all_time) return;
+  if (ScanTime(ScanPath::kRows, some) >= ScanTime(otherwise, all)) return;
   job.listed = true;
   for (const int64_t g : job.scanned) {
     job.rows[static_cast<std::size_t>(g)] = job.live_slots[static_cast<std::size_t>(g)].count;
   }
 }
 
-bool GpuTopkEngine::PrefersRows(const SearchJob& job, int64_t queries) const {
+bool GpuTopkEngine::PrefersRows(const SearchJob& job, ScanPath path, int64_t queries) const {
   if (job.format.rows != RowPlacement::kDevice) return false;
-  const plan::ScanWork one = WorkOf(*core_, job, 1);
-  return plan::RowScanTime(WorkOf(*core_, job, queries)) <
-         static_cast<double>(queries) * plan::CodeScanTime(one);
+  return ScanTime(path, WorkOf(*core_, job, queries)) <
+         static_cast<double>(queries) * ScanTime(ScanPath::kCodes, WorkOf(*core_, job, 1));
+}
+
+absl::Status GpuTopkEngine::SearchRows(SearchJob& job, ScanPath path, const QueryRange& range,
+                                       SearchOutput& out) {
+  if (path == ScanPath::kRows) return row_search_.Search(job, range, out);
+  job.corpus = CorpusOf(job);
+  BatchLeft left;
+  ABSL_RETURN_IF_ERROR(batch_search_.Search(job, BatchSource::kRows, range, out, left));
+  for (const QueryRange& overflowed : left.overflowed) {
+    ABSL_RETURN_IF_ERROR(row_search_.Search(job, overflowed, out));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status GpuTopkEngine::SearchCodes(SearchJob& job, SearchOutput& out) {
   job.corpus = CorpusOf(job);
   BatchLeft batch_left;
-  ABSL_RETURN_IF_ERROR(batch_search_.Search(job, out, batch_left));
+  ABSL_RETURN_IF_ERROR(batch_search_.Search(job, BatchSource::kCodes,
+                                            {.first = 0, .count = job.queries_count()}, out,
+                                            batch_left));
   std::vector<int64_t>& singles = batch_left.singles;
   for (const QueryRange& range : batch_left.overflowed) {
-    if (PrefersRows(job, range.count)) {
+    out.cost.escalations.tighter += range.count;
+    std::vector<ScanPath> paths;
+    AddRowPaths(job, range.count, paths);
+    const ScanPath path = Fastest(job, paths, range.count);
+    if (PrefersRows(job, path, range.count)) {
       out.cost.escalations.canonical += range.count;
-      ABSL_RETURN_IF_ERROR(row_search_.Search(job, range.first, range.count, out));
+      ABSL_RETURN_IF_ERROR(SearchRows(job, path, range, out));
     } else {
       for (int64_t i = 0; i < range.count; ++i) singles.push_back(range.first + i);
     }
@@ -130,20 +160,26 @@ absl::Status GpuTopkEngine::SearchCodes(SearchJob& job, SearchOutput& out) {
     left = std::move(singles);
     out.cost.escalations.canonical += static_cast<int64_t>(left.size());
   }
-  for (const int64_t query : left) ABSL_RETURN_IF_ERROR(row_search_.Search(job, query, 1, out));
+  for (const int64_t query : left) {
+    ABSL_RETURN_IF_ERROR(row_search_.Search(job, {.first = query, .count = 1}, out));
+  }
   return absl::OkStatus();
 }
 
 absl::Status GpuTopkEngine::Run(SearchJob& job, backend::RankedLists& best,
                                 backend::ScanCost* cost) {
-  ChooseListed(job);
-  const bool codes = !job.listed && ScansCodes(job);
+  const std::vector<ScanPath> paths = PathsOf(job);
+  const int64_t queries = job.queries_count();
+  ScanPath path = queries == 0 ? paths.front() : Fastest(job, paths, queries);
+  ChooseListed(job, path);
+  if (job.listed) path = ScanPath::kRows;
   SearchOutput out = {.best = best, .cost = {}};
   const MutexLock lock(search_mutex_);
   ABSL_RETURN_IF_ERROR(core_->Bind());
   const auto begin = std::chrono::steady_clock::now();
-  absl::Status status =
-      codes ? SearchCodes(job, out) : row_search_.Search(job, 0, job.queries_count(), out);
+  absl::Status status = path == ScanPath::kCodes
+                            ? SearchCodes(job, out)
+                            : SearchRows(job, path, {.first = 0, .count = queries}, out);
   if (job.device != nullptr || !status.ok()) {
     // Also after an error: the caller may free its memory then, and the next search uses the same
     // buffers.
@@ -153,9 +189,9 @@ absl::Status GpuTopkEngine::Run(SearchJob& job, backend::RankedLists& best,
   ABSL_RETURN_IF_ERROR(status);
   const auto taken = std::chrono::steady_clock::now() - begin;
   out.cost.device_us = std::chrono::duration_cast<std::chrono::microseconds>(taken).count();
-  if (!job.listed) {
-    Learn(job, codes ? plan::ScanPath::kCodes : plan::ScanPath::kRows,
-          static_cast<double>(out.cost.device_us));
+  if (paths.size() > 1 && !job.listed && !job.scanned.empty() && queries > 0) {
+    CostsOf(job).Record(path, WorkOf(*core_, job, queries), LargestK(job),
+                        static_cast<double>(out.cost.device_us));
   }
   if (cost != nullptr) *cost = out.cost;
   return absl::OkStatus();

@@ -51,22 +51,28 @@ class GpuTopkEngine : public backend::Backend {
   absl::Status Health() const override { return core_->health().status(); }
 
  private:
-  // Returns true if the search reads codes: because the format requires it, or because that is
-  // faster.
-  bool ScansCodes(const SearchJob& job) const;
-  // Learns from a search that took `us`, if the format lets the next one choose.
-  void Learn(const SearchJob& job, plan::ScanPath path, double us) const;
-  // Returns true if queries that a batch could not answer are faster together by a scan of rows
-  // than one by one by scans of codes.
-  bool PrefersRows(const SearchJob& job, int64_t queries) const;
-  // Limits the scan to the listed live rows, if they are few and that takes less time.
-  void ChooseListed(SearchJob& job) const;
+  // Returns the paths that the format allows and the kernels serve, at least one.
+  std::vector<plan::ScanPath> PathsOf(const SearchJob& job) const;
+  // Adds the paths that read exact rows.
+  void AddRowPaths(const SearchJob& job, int64_t queries, std::vector<plan::ScanPath>& paths) const;
+  // Returns the one of the paths that is expected to be the fastest for `queries` of the queries.
+  plan::ScanPath Fastest(const SearchJob& job, absl::Span<const plan::ScanPath> paths,
+                         int64_t queries) const;
+  // Returns true if queries that a batch could not answer are faster together on `path` than one by
+  // one by scans of codes.
+  bool PrefersRows(const SearchJob& job, plan::ScanPath path, int64_t queries) const;
+  // Limits the scan to the listed live rows, if they are few and that takes less time than the path
+  // of all rows.
+  void ChooseListed(SearchJob& job, plan::ScanPath otherwise) const;
   // Answers the queries of a job. `cost` may be null.
   absl::Status Run(SearchJob& job, backend::RankedLists& best, backend::ScanCost* cost);
   // Answers queries from codes: as a batch, the remaining ones one by one. Those that had too many
   // candidates are answered from the rows.
   absl::Status SearchCodes(SearchJob& job, SearchOutput& out)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(search_mutex_);
+  // Answers some queries from the rows, on a path that AddRowPaths adds.
+  absl::Status SearchRows(SearchJob& job, plan::ScanPath path, const QueryRange& range,
+                          SearchOutput& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(search_mutex_);
 
   const std::shared_ptr<GpuCore> core_;
   backend::BackendInfo info_;

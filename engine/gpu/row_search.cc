@@ -198,10 +198,9 @@ plan::SearchPlan RowSearch::PlanTile(const SearchJob& job, int64_t first_query,
   return plan::PlanSearch(shape, core_.device_properties(), core_.engine_limits());
 }
 
-absl::Status RowSearch::Search(const SearchJob& job, int64_t first_query, int64_t queries,
-                               SearchOutput& out) {
-  const int64_t end = first_query + queries;
-  for (int64_t first = first_query; first < end;) {
+absl::Status RowSearch::Search(const SearchJob& job, const QueryRange& range, SearchOutput& out) {
+  const int64_t end = range.first + range.count;
+  for (int64_t first = range.first; first < end;) {
     ABSL_RETURN_IF_ERROR(job.CheckCancelled());
     const plan::SearchPlan plan = PlanTile(job, first, end - first);
     ABSL_RETURN_IF_ERROR(RunTile(job, plan, first));

@@ -16,9 +16,8 @@ class RowSearch {
  public:
   explicit RowSearch(GpuCore& core) : core_(core) {}
 
-  // Answers queries [first_query, first_query + queries). Errors: Cancelled, Unavailable.
-  absl::Status Search(const SearchJob& job, int64_t first_query, int64_t queries,
-                      SearchOutput& out);
+  // Answers some queries. Errors: Cancelled, Unavailable.
+  absl::Status Search(const SearchJob& job, const QueryRange& range, SearchOutput& out);
 
  private:
   // Offsets of the parts in the query block of one tile, in bytes.

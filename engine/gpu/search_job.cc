@@ -71,6 +71,7 @@ plan::ScanWork WorkOf(const GpuCore& core, const SearchJob& job, int64_t queries
   const CodesView& codes = planes.codes();
   return {.rows = RowIndexEnd(job),
           .row_bytes = planes.view().row_bytes,
+          .row_elements = job.shape.padded,
           .code_bytes = codes.code_bytes + static_cast<int64_t>(sizeof(bound::RowBound)),
           .queries = queries,
           .queries_of_pass =

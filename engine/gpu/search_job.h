@@ -33,7 +33,7 @@ struct SearchJob {
   const backend::DeviceTile* device = nullptr;
   std::vector<const GpuDeviceIds*> ids;  // one per generation; null if not scanned
   backend::QueryFault* fault = nullptr;
-  CodedCorpus corpus;  // the generations to scan; set if the codes are scanned
+  CodedCorpus corpus;  // the generations to scan; set for every path but ScanPath::kRows
 
   int64_t queries_count() const { return static_cast<int64_t>(queries->k.size()); }
   absl::Status CheckCancelled() const;

@@ -22,6 +22,9 @@ constexpr double kBatchOfQuery = 1.2;
 constexpr double kRowBytesPerClock = 12.2;
 constexpr double kCodeBytesPerClockWgmma = 12.2;
 constexpr double kCodeBytesPerClockMma = 8.5;
+// Elements of rows per clock of a multiprocessor that are multiplied with 128 queries.
+constexpr double kRowElementsPerClock = 3.5;
+constexpr int64_t kRowBatchQueriesOfPass = 128;
 
 double CodeBytes(const ScanWork& work) {
   return static_cast<double>(work.rows) * static_cast<double>(work.code_bytes);
@@ -30,6 +33,23 @@ double CodeBytes(const ScanWork& work) {
 double OneByOneTime(const ScanWork& work) {
   return static_cast<double>(work.queries) *
          (kCodesFixed + CodeBytes(work) / work.rates.read_bytes_per_us);
+}
+
+double RowTime(const ScanWork& work) {
+  const double bytes = static_cast<double>(work.rows) * static_cast<double>(work.row_bytes);
+  if (work.queries == 1) return kRowsFixed + bytes / work.rates.read_bytes_per_us;
+  const auto passes = static_cast<double>(CeilDiv(work.queries, kRowsQueriesOfPass));
+  return kRowsFixed + passes * (kRowsOfPass + bytes / work.rates.float_rows_bytes_per_us);
+}
+
+double RowBatchTime(const ScanWork& work) {
+  const auto rows = static_cast<double>(work.rows);
+  const double read = rows * static_cast<double>(work.row_bytes) / work.rates.read_bytes_per_us;
+  const double products =
+      rows * static_cast<double>(work.row_elements) / work.rates.row_elements_per_us;
+  const auto passes = static_cast<double>(CeilDiv(work.queries, kRowBatchQueriesOfPass));
+  return kBatchFixed + kBatchOfQuery * static_cast<double>(work.queries) +
+         std::max(read, passes * products);
 }
 
 double BatchTime(const ScanWork& work) {
@@ -66,18 +86,17 @@ ScanRates RatesOf(const Device& device) {
   const double rows = kRowBytesPerClock * throughput.double_multiplies;
   return {.read_bytes_per_us = read,
           .float_rows_bytes_per_us = std::min(read, clocks * rows),
-          .code_bytes_per_us = std::min(read, clocks * codes)};
+          .code_bytes_per_us = std::min(read, clocks * codes),
+          .row_elements_per_us = clocks * kRowElementsPerClock * throughput.int8_products};
 }
 
-double RowScanTime(const ScanWork& work) {
-  const double bytes = static_cast<double>(work.rows) * static_cast<double>(work.row_bytes);
-  if (work.queries == 1) return kRowsFixed + bytes / work.rates.read_bytes_per_us;
-  const auto passes = static_cast<double>(CeilDiv(work.queries, kRowsQueriesOfPass));
-  return kRowsFixed + passes * (kRowsOfPass + bytes / work.rates.float_rows_bytes_per_us);
-}
-
-double CodeScanTime(const ScanWork& work) {
-  return PrefersBatch(work) ? BatchTime(work) : OneByOneTime(work);
+double ScanTime(ScanPath path, const ScanWork& work) {
+  switch (path) {
+    case ScanPath::kCodes: return PrefersBatch(work) ? BatchTime(work) : OneByOneTime(work);
+    case ScanPath::kRows: return RowTime(work);
+    case ScanPath::kRowBatch: break;
+  }
+  return RowBatchTime(work);
 }
 
 bool PrefersBatch(const ScanWork& work) {

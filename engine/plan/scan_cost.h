@@ -1,5 +1,4 @@
-// Predicts the time of a search that reads codes, and of one that reads exact rows. Pure host
-// functions; no CUDA.
+// Predicts the time of a search on each of the paths that it can take. Pure host functions; no CUDA.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +10,7 @@ struct ScanRates {
   double read_bytes_per_us = 0;        // streaming loads
   double float_rows_bytes_per_us = 0;  // row bytes that are multiplied with eight queries
   double code_bytes_per_us = 0;        // code bytes that the tensor cores multiply with 128 queries
+  double row_elements_per_us = 0;      // elements of rows that they multiply with 128 queries
 };
 
 struct Device {
@@ -28,16 +28,24 @@ ScanRates RatesOf(const Device& device);
 struct ScanWork {
   int64_t rows = 0;
   int64_t row_bytes = 0;
-  int64_t code_bytes = 0;  // of a row, including its bound
+  int64_t row_elements = 0;  // of a stored row, with its padding
+  int64_t code_bytes = 0;    // of a row, including its bound
   int64_t queries = 0;
   int64_t queries_of_pass = 128;  // that share one read of the codes
   bool one_by_one = true;         // the device can search codes for one query
   ScanRates rates;
 };
 
-// Return the approximate time of a search in microseconds, accurate enough to compare the two.
-double RowScanTime(const ScanWork& work);
-double CodeScanTime(const ScanWork& work);
+// The ways to search some rows.
+enum class ScanPath : uint8_t {
+  kCodes,     // reads codes
+  kRows,      // scores every row canonically
+  kRowBatch,  // bounds the scores of all rows on the tensor cores, for a batch of queries
+};
+inline constexpr int kScanPaths = 3;
+
+// Returns the approximate time of a search in microseconds, accurate enough to compare the paths.
+double ScanTime(ScanPath path, const ScanWork& work);
 
 // Returns true if the queries of a code scan should run as a batch, not one after another.
 bool PrefersBatch(const ScanWork& work);

@@ -72,7 +72,9 @@ constexpr Device kLargeDevice = {.read_bytes_per_second = 4.4e12,
                                  .capability = 90,
                                  .wgmma = true};
 
-bool PrefersCodes(const ScanWork& work) { return CodeScanTime(work) < RowScanTime(work); }
+bool PrefersCodes(const ScanWork& work) {
+  return ScanTime(ScanPath::kCodes, work) < ScanTime(ScanPath::kRows, work);
+}
 
 TEST(ScanChoiceTest, CodesServeLargeCorporaAndRowsSmallOnes) {
   const auto work = [](int64_t rows, int64_t queries) {
@@ -97,9 +99,9 @@ TEST(ScanChoiceTest, ABatchThatReadsTheCodesMoreOftenCostsMore) {
                    .rates = RatesOf(kLargeDevice)};
   for (int64_t at_once = 128; at_once > 1; at_once /= 2) {
     work.queries_of_pass = at_once;
-    const double more = CodeScanTime(work);
+    const double more = ScanTime(ScanPath::kCodes, work);
     work.queries_of_pass = at_once / 2;
-    EXPECT_LE(more, CodeScanTime(work));
+    EXPECT_LE(more, ScanTime(ScanPath::kCodes, work));
   }
   EXPECT_FALSE(PrefersBatch(work)) << "one query a pass";
 }

@@ -1,8 +1,38 @@
-// Chooses the kernels that scan the codes for a batch, and prepares all kernels of a batch.
+// Chooses the kernels that scan for a batch, and prepares all kernels of a batch.
 #include "engine/gpu/kernels/batch/batch.h"
+
+#include <algorithm>
+
 #include "engine/gpu/kernels/batch/batch_table.h"
 
 namespace nearfield::gpu {
+namespace {
+
+BatchScanRowsPointer ScanRowsKernel(RowType row, bool all) {
+  switch (row) {
+    case RowType::kFloat32: return BatchScanRowsFloat32(all);
+    case RowType::kFloat16: return BatchScanRowsFloat16(all);
+    case RowType::kBFloat16: break;
+  }
+  return BatchScanRowsBFloat16(all);
+}
+
+cudaError_t LaunchBatchScanRows(RowType row, const BatchArgs& args, const BatchStage& stage,
+                                const BatchDevice& device, cudaStream_t stream) {
+  int query_tiles = (args.queries + kRowBatchQueries - 1) / kRowBatchQueries;
+  const int lanes = std::max(device.sm_count / query_tiles, 1);
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(lanes * query_tiles));
+  config.blockDim = dim3(kRowBatchThreads);
+  config.stream = stream;
+  BatchStage copy = stage;
+  void* parameters[] = {const_cast<BatchArgs*>(&args), &copy, &query_tiles};
+  return cudaLaunchKernelExC(
+      &config, reinterpret_cast<const void*>(ScanRowsKernel(row, stage.done_step == 0)),
+      parameters);
+}
+
+}  // namespace
 
 bool BuildHasWgmma() { return NEARFIELD_WGMMA != 0; }
 
@@ -25,9 +55,12 @@ cudaError_t PrepareBatch(const BatchDevice& device, int32_t* dimension_max) {
   return PrepareBatchScanMma(device);
 }
 
-cudaError_t LaunchBatchScan(const BatchArgs& args, const BatchStage& stage,
+cudaError_t LaunchBatchScan(RowType row, const BatchArgs& args, const BatchStage& stage,
                             const BatchDevice& device, cudaStream_t stream) {
   if (stage.tiles == 0) return cudaSuccess;
+  if (args.source == BatchSource::kRows) {
+    return LaunchBatchScanRows(row, args, stage, device, stream);
+  }
 #if NEARFIELD_WGMMA
   if (device.wgmma) return LaunchBatchScanWgmma(args, stage, device.sm_count, stream);
 #endif

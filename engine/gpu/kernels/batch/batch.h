@@ -1,7 +1,7 @@
 // The certified search of a batch of queries, host side. All launches are asynchronous.
 //
-// The search runs in stages. Each stage scans evenly spread rows for all queries, with int8 codes
-// on the tensor cores, and puts the rows that may reach a query's threshold into the query's queue.
+// The search runs in stages. Each stage scans evenly spread rows for all queries on the tensor
+// cores, either their int8 codes or the rows themselves, and puts the rows that may reach a query's threshold into the query's queue.
 // A threshold is a score that k rows are known to reach. The first stage has none and queues all of
 // its few rows; each later stage scans many times more rows. After each stage the rows with the
 // best bounds are scored canonically, which raises the thresholds. After the last stage all rows
@@ -24,9 +24,14 @@ inline constexpr int32_t kBatchKMax = 1024;
 inline constexpr int32_t kBatchDimMax = 8192;
 // Maximum number of rows that may reach a query's last threshold.
 inline constexpr uint32_t kBatchKeysMax = 2048;
-// Keys of an answer beyond k, if the corpus has several generations: room for rows of the k-th
-// score, because ranks of different generations do not compare.
-inline constexpr uint32_t kBatchTiesMax = 32;
+// If the corpus has several generations, the keys of an answer include further rows of the k-th
+// score, up to k of each generation, because ranks of different generations do not compare. There
+// is room for all of them or for kBatchKeysOfTies keys in all, and for at least kBatchTiesMin rows
+// beyond k.
+inline constexpr int32_t kBatchTiesMin = 32;
+inline constexpr int32_t kBatchKeysOfTies = 512;
+// Queries that a block multiplies with exact rows.
+inline constexpr int kRowBatchQueries = 128;
 // Global row indices of a batch stay below this bit, which marks a row that has its canonical
 // score.
 inline constexpr uint32_t kScoredBit = 0x80000000u;
@@ -47,12 +52,17 @@ struct BatchQuery {
   uint32_t overflow;  // not 0: its rows do not fit in the queue; later stages skip the query
 };
 
-// Result of one query, stored as one vector of 16 bytes.
+// Result of one query.
 struct alignas(16) BatchOutcome {
-  uint32_t reached;   // rows whose score reaches the threshold
   uint32_t rescored;  // rows scored canonically
   uint32_t overflow;  // not 0: some rows found no room, so the query has no answer
   uint32_t keys;      // keys written
+};
+
+// What a batch scans.
+enum class BatchSource : uint8_t {
+  kCodes,  // int8 codes of the rows
+  kRows,   // exact rows, rounded to integers
 };
 
 struct BatchArgs {
@@ -62,17 +72,20 @@ struct BatchArgs {
   const CodedCorpus* corpus_in_memory = nullptr;
   bound::RotationShape rotation;
   Metric metric = Metric::kDot;
+  BatchSource source = BatchSource::kCodes;
   int32_t queries = 0;
-  int32_t code_stride = 0;         // bytes of a row's and a query's code: a multiple of 128
+  // Bytes of a query's code. Codes: as of a row, a multiple of 128. Rows: elements of a padded row.
+  int32_t code_stride = 0;
   const float* vectors = nullptr;  // device: [queries, dimension]
   const int32_t* k = nullptr;      // device: [queries], 1 .. kBatchKMax
-  char* first = nullptr;           // [queries, code_stride]: first codes
-  char* second = nullptr;          // [queries, code_stride]: second codes
+  // [queries, code_stride]: first and second codes; or, in the order of a row's elements, the high
+  // and low parts of integers.
+  char* first = nullptr;
+  char* second = nullptr;
   BatchQuery* state = nullptr;     // [queries]
   QueueEntry* queues = nullptr;    // [queries, capacity]
   uint32_t capacity = 0;
-  // Answers, in mapped host memory or device memory. If the corpus has several generations, a
-  // query's keys include all rows of its k-th score.
+  // Answers, in mapped host memory or device memory.
   uint64_t* keys = nullptr;  // [queries, keys_pitch], best first
   uint32_t keys_pitch = 0;
   BatchOutcome* outcomes = nullptr;  // [queries]
@@ -102,13 +115,13 @@ struct BatchDevice {
 // Returns true if this build contains the kernels for compute capability 9.0.
 bool BuildHasWgmma();
 
-// Returns the number of queries that one block multiplies together.
+// Returns the number of queries that one block multiplies with codes together.
 int BatchQueriesAtOnce(const BatchDevice& device, int queries, int32_t code_stride);
 
 // Loads the kernels. Writes the largest dimension for which the device has enough shared memory.
 cudaError_t PrepareBatch(const BatchDevice& device, int32_t* dimension_max);
 cudaError_t LaunchBatchEncode(const BatchArgs& args, cudaStream_t stream);
-cudaError_t LaunchBatchScan(const BatchArgs& args, const BatchStage& stage,
+cudaError_t LaunchBatchScan(RowType row, const BatchArgs& args, const BatchStage& stage,
                             const BatchDevice& device, cudaStream_t stream);
 cudaError_t LaunchBatchRefine(RowType row, const BatchArgs& args, const BatchStage& stage,
                               const BatchDevice& device, cudaStream_t stream);

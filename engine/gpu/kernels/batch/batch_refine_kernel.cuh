@@ -27,6 +27,7 @@ struct RefineShared {
   uint32_t scored;
   uint32_t kept;
   uint32_t finals;
+  uint64_t kth_order;  // of the k-th key
 };
 template <int kThreads, bool kMerges>
 using RefineFinal = FinalSort<kThreads, static_cast<int>(kBatchKeysMax), 11, kMerges>;
@@ -153,7 +154,11 @@ class Refinement {
         }
       });
       __syncthreads();
-      PruneList(shared_.listed, reach);
+      if (args_.source == BatchSource::kCodes) {
+        PruneList(shared_.listed, reach);
+      } else {
+        TakeList(shared_.listed);
+      }
       __syncthreads();
       const uint32_t left = shared_.scored;
       if (threadIdx.x == 0) state_.scored += left;
@@ -165,24 +170,27 @@ class Refinement {
       __syncthreads();
     }
     __syncthreads();
-    const uint32_t finals = shared_.finals;
-    const uint32_t keys = min(finals, args_.keys_pitch);
-    uint64_t* const to = args_.keys + static_cast<int64_t>(blockIdx.x) * args_.keys_pitch;
+    uint32_t finals = shared_.finals;
+    uint32_t keys = min(finals, args_.keys_pitch);
     bool overflow = finals > kBatchKeysMax;
-    if (!overflow) final_.Sort(finals, keys, to);
-    __syncthreads();
-    if (threadIdx.x != 0) return;
-    if (!overflow && args_.corpus.count > 1 && finals > keys) {
-      // A row of the k-th score may be missing only if the last key has this score.
-      const auto* const sorted = static_cast<const volatile uint64_t*>(to);
-      overflow = sorted[k_ - 1] >> 32 == sorted[keys - 1] >> 32;
+    if (!overflow) {
+      uint64_t* const to = args_.keys + static_cast<int64_t>(blockIdx.x) * args_.keys_pitch;
+      final_.Sort(finals, keys, to);
+      __syncthreads();
+      if (MissesTies(to, finals, keys)) {
+        finals = KeepFirstTies(finals);
+        keys = min(finals, args_.keys_pitch);
+        final_.Sort(finals, keys, to);
+        __syncthreads();
+        overflow = MissesTies(to, finals, keys);
+      }
     }
-    Report(finals, overflow);
+    if (threadIdx.x == 0) Report(keys, overflow);
   }
 
-  __device__ void Report(uint32_t reached, bool overflow) const {
-    args_.outcomes[blockIdx.x] = BatchOutcome{reached, state_.scored, overflow ? 1u : 0u,
-                                              overflow ? 0u : min(reached, args_.keys_pitch)};
+  __device__ void Report(uint32_t keys, bool overflow) const {
+    args_.outcomes[blockIdx.x] =
+        BatchOutcome{state_.scored, overflow ? 1u : 0u, overflow ? 0u : keys};
   }
 
  private:
@@ -220,6 +228,69 @@ class Refinement {
           queue_[shared_.list[i]] = QueueEntry{row_index | kScoredBit, __float_as_uint(score)};
           done(score::OrderedBits(score));
         });
+  }
+
+  // Returns true if a row of the k-th score may be missing among the first `keys` of `finals` sorted
+  // keys: the last key has this score. In one generation the ranks say which of them come first.
+  // Sets shared_.kth_order then.
+  __device__ bool MissesTies(const uint64_t* sorted, uint32_t finals, uint32_t keys) {
+    if (args_.corpus.count == 1 || finals == keys) return false;
+    bool misses = false;
+    if (threadIdx.x == 0) {
+      const auto* const written = static_cast<const volatile uint64_t*>(sorted);
+      shared_.kth_order = written[k_ - 1] >> 32;
+      misses = shared_.kth_order == written[keys - 1] >> 32;
+    }
+    return __syncthreads_or(static_cast<int>(misses)) != 0;
+  }
+
+  // Drops the keys that cannot be in the answer from final_.keys: those below the k-th score, and
+  // those of this score that k such rows of the same generation precede. Returns how many remain.
+  __device__ uint32_t KeepFirstTies(uint32_t finals) {
+    constexpr int kMine = static_cast<int>(kBatchKeysMax) / kThreads;
+    const uint64_t kth_order = shared_.kth_order;
+    uint64_t kept[kMine];
+#pragma unroll
+    for (int i = 0; i < kMine; ++i) {
+      const uint32_t at = threadIdx.x + static_cast<uint32_t>(i) * kThreads;
+      const uint64_t key = at < finals ? final_.keys[at] : 0;
+      kept[i] = key >> 32 >= kth_order && TiesBefore(key, finals, kth_order) < k_ ? key : 0;
+    }
+    __syncthreads();  // all threads have read before any writes
+    if (threadIdx.x == 0) shared_.finals = 0;
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < kMine; ++i) {
+      if (kept[i] != 0) final_.keys[atomicAdd(&shared_.finals, 1u)] = kept[i];
+    }
+    __syncthreads();
+    return shared_.finals;
+  }
+
+  // Returns how many of the keys have the k-th score and the generation of `key` and precede it: 0 if
+  // `key` has another score. Stops counting at k.
+  __device__ uint32_t TiesBefore(uint64_t key, uint32_t finals, uint64_t kth_order) const {
+    if (key >> 32 != kth_order) return 0;
+    const int generation = GenerationOfKey(key);
+    uint32_t before = 0;
+#pragma unroll 1
+    for (uint32_t i = 0; i < finals && before < k_; ++i) {
+      const uint64_t other = final_.keys[i];
+      const bool precedes = other >> 32 == kth_order && other > key;
+      if (precedes && GenerationOfKey(other) == generation) ++before;
+    }
+    return before;
+  }
+
+  // Keys hold ~(rows_begin + rank).
+  __device__ int GenerationOfKey(uint64_t key) const {
+    return corpus_.GenerationIndex(~static_cast<uint32_t>(key));
+  }
+
+  // Copies the list of entries to the second list.
+  __device__ void TakeList(uint32_t listed) {
+    for (uint32_t i = threadIdx.x; i < listed; i += kThreads) shared_.scores[i] = shared_.list[i];
+    if (threadIdx.x == 0) shared_.scored = listed;
   }
 
   // Adds the listed entries that reach the threshold with both codes as well to the second list.

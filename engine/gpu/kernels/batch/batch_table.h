@@ -42,7 +42,14 @@ cudaError_t PrepareBatchScanWgmma();
 cudaError_t LaunchBatchScanWgmma(const BatchArgs& args, const BatchStage& stage, int sm_count,
                                  cudaStream_t stream);
 
-// Its kernel for every stage after the first, for blocks that hold their queries in registers.
+// The scan of exact rows, for every supported card.
+inline constexpr int kRowBatchThreads = 2 * kRowBatchQueries;
+using BatchScanRowsPointer = void (*)(BatchArgs, BatchStage, int);
+BatchScanRowsPointer BatchScanRowsFloat32(bool all);
+BatchScanRowsPointer BatchScanRowsFloat16(bool all);
+BatchScanRowsPointer BatchScanRowsBFloat16(bool all);
+
+// The wgmma scan's kernel for every stage after the first, for blocks that hold their queries in registers.
 bool BatchScanRsServes(int queries, int32_t code_stride);
 cudaError_t PrepareBatchScanRs();
 cudaError_t LaunchBatchScanRs(const BatchArgs& args, const BatchStage& stage, int sm_count,

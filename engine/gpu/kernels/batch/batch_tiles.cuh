@@ -37,17 +37,35 @@ __device__ __forceinline__ uint32_t TileAt(const BatchStage& stage, uint32_t ind
   return stage.step * (index / (ratio - 1) * ratio + 1 + index % (ratio - 1));
 }
 
-// Location of a tile's rows. The row indices of a generation begin at a whole tile.
-struct TileLocation {
+// The generation of a tile. The row indices of a generation begin at a whole tile.
+struct TilePlace {
   const CodedGeneration* generation;
-  uint32_t slot;     // of the first row
-  uint32_t slab;     // of the first row
-  uint32_t in_slab;  // index of the first row in its slab
+  uint32_t slot;  // of the first row
 
-  __device__ TileLocation(const CodedCorpus& corpus, uint32_t tile) {
+  __device__ TilePlace(const CodedCorpus& corpus, uint32_t tile) {
     const uint32_t row_index = tile * kBatchTileRows;
     generation = &corpus.Of(row_index);
     slot = row_index - generation->rows_begin;
+  }
+
+  // Returns the slot of a row of the tile; of the last row if `index` is beyond it.
+  __device__ uint32_t SlotOf(uint32_t index) const {
+    return slot + min(index, generation->rows_count - 1 - slot);
+  }
+  // Returns one bit per row of the tile, set if the row does not exist or is deleted.
+  __device__ uint64_t Absent() const {
+    const uint32_t rows = generation->rows_count - slot;
+    const uint64_t beyond = rows < kBatchTileRows ? ~uint64_t{0} << rows : 0;
+    return beyond | generation->tombstones.word(slot / kBatchTileRows);
+  }
+};
+
+// Location of a tile's codes.
+struct TileLocation : TilePlace {
+  uint32_t slab;     // of the first row
+  uint32_t in_slab;  // index of the first row in its slab
+
+  __device__ TileLocation(const CodedCorpus& corpus, uint32_t tile) : TilePlace(corpus, tile) {
     slab = slot / generation->codes.rows_per_slab;
     in_slab = slot - slab * generation->codes.rows_per_slab;
   }
@@ -59,7 +77,7 @@ struct TileLocation {
   };
   __device__ RowLocation Row(uint32_t index) const {
     const CodesView& codes = generation->codes;
-    uint32_t row = in_slab + min(index, generation->rows_count - 1 - slot);
+    uint32_t row = in_slab + SlotOf(index) - slot;
     uint32_t of = slab;
     for (; row >= codes.rows_per_slab; row -= codes.rows_per_slab) ++of;
     return {codes.slabs[of], row};
@@ -76,12 +94,6 @@ struct TileLocation {
     return {row.slab + static_cast<int64_t>(first) * codes.code_bytes,
             row.slab + static_cast<int64_t>(codes.rows_per_slab) * codes.code_bytes +
                 first * kBoundBytes};
-  }
-  // Returns one bit per row of the tile, set if the row does not exist or is deleted.
-  __device__ uint64_t Absent() const {
-    const uint32_t rows = generation->rows_count - slot;
-    const uint64_t beyond = rows < kBatchTileRows ? ~uint64_t{0} << rows : 0;
-    return beyond | generation->tombstones.word(slot / kBatchTileRows);
   }
 };
 
