@@ -8,7 +8,7 @@
 namespace nearfield::gpu {
 namespace {
 
-BatchScanRowsPointer ScanRowsKernel(RowType row, bool all) {
+BatchScanRowsVariant ScanRowsVariant(RowType row, bool all) {
   switch (row) {
     case RowType::kFloat32: return BatchScanRowsFloat32(all);
     case RowType::kFloat16: return BatchScanRowsFloat16(all);
@@ -17,19 +17,32 @@ BatchScanRowsPointer ScanRowsKernel(RowType row, bool all) {
   return BatchScanRowsBFloat16(all);
 }
 
+cudaError_t PrepareBatchScanRows() {
+  for (const RowType row : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
+    for (const bool all : {false, true}) {
+      const BatchScanRowsVariant variant = ScanRowsVariant(row, all);
+      const cudaError_t error = cudaFuncSetAttribute(
+          reinterpret_cast<const void*>(variant.kernel),
+          cudaFuncAttributeMaxDynamicSharedMemorySize, variant.shared_bytes);
+      if (error != cudaSuccess) return error;
+    }
+  }
+  return cudaSuccess;
+}
+
 cudaError_t LaunchBatchScanRows(RowType row, const BatchArgs& args, const BatchStage& stage,
                                 const BatchDevice& device, cudaStream_t stream) {
   int query_tiles = (args.queries + kRowBatchQueries - 1) / kRowBatchQueries;
   const int lanes = std::max(device.sm_count / query_tiles, 1);
+  const BatchScanRowsVariant variant = ScanRowsVariant(row, stage.done_step == 0);
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(lanes * query_tiles));
   config.blockDim = dim3(kRowBatchThreads);
+  config.dynamicSmemBytes = static_cast<size_t>(variant.shared_bytes);
   config.stream = stream;
   BatchStage copy = stage;
   void* parameters[] = {const_cast<BatchArgs*>(&args), &copy, &query_tiles};
-  return cudaLaunchKernelExC(
-      &config, reinterpret_cast<const void*>(ScanRowsKernel(row, stage.done_step == 0)),
-      parameters);
+  return cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(variant.kernel), parameters);
 }
 
 }  // namespace
@@ -48,6 +61,7 @@ cudaError_t PrepareBatch(const BatchDevice& device, int32_t* dimension_max) {
   *dimension_max = kBatchDimMax;
   cudaError_t error = PrepareBatchEncode(device, dimension_max);
   if (error == cudaSuccess) error = PrepareBatchRefine(device, dimension_max);
+  if (error == cudaSuccess) error = PrepareBatchScanRows();
   if (error != cudaSuccess) return error;
 #if NEARFIELD_WGMMA
   if (device.wgmma) return PrepareBatchScanWgmma();

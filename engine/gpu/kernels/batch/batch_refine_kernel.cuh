@@ -271,20 +271,17 @@ class Refinement {
   // `key` has another score. Stops counting at k.
   __device__ uint32_t TiesBefore(uint64_t key, uint32_t finals, uint64_t kth_order) const {
     if (key >> 32 != kth_order) return 0;
-    const int generation = GenerationOfKey(key);
+    // A key holds ~(rows_begin + rank), so the rows that precede are those in [rows_begin, mine).
+    const uint32_t mine = ~static_cast<uint32_t>(key);
+    const uint32_t rows_begin = corpus_.Of(mine).rows_begin;
     uint32_t before = 0;
 #pragma unroll 1
     for (uint32_t i = 0; i < finals && before < k_; ++i) {
       const uint64_t other = final_.keys[i];
-      const bool precedes = other >> 32 == kth_order && other > key;
-      if (precedes && GenerationOfKey(other) == generation) ++before;
+      const uint32_t row = ~static_cast<uint32_t>(other);
+      if (other >> 32 == kth_order && rows_begin <= row && row < mine) ++before;
     }
     return before;
-  }
-
-  // Keys hold ~(rows_begin + rank).
-  __device__ int GenerationOfKey(uint64_t key) const {
-    return corpus_.GenerationIndex(~static_cast<uint32_t>(key));
   }
 
   // Copies the list of entries to the second list.

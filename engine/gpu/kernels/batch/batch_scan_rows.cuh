@@ -32,34 +32,22 @@ inline constexpr int kQueriesOfWarp = 64;
 inline constexpr int kWarpsOfRows = kRowsOfBlock / kRowsOfWarp;
 inline constexpr int kRowBlocksOfWarp = kRowsOfWarp / kMmaRows;
 
-// One step of `kCount` rows or queries: 32 bytes each. The two 16-byte chunks of every second four
-// are exchanged, so that the same chunk of eight neighbors falls into different banks.
-template <int kCount>
+// One step of 128 rows or queries: 32 bytes each. The two 16-byte chunks of every second four are
+// exchanged, so that the same chunk of eight neighbors falls into different banks.
 struct alignas(128) StepBytes {
-  unsigned char bytes[kCount * kRowStepDims];
+  unsigned char bytes[kRowsOfBlock * kRowStepDims];
 
   __device__ static uint32_t ChunkAt(int index, int chunk) {
     return static_cast<uint32_t>(index * kRowStepDims + ((chunk ^ (index >> 2 & 1)) << 4));
   }
 };
-
-// Loads the step of 16 rows or queries from `first` on. The parts are as those of LoadCodes.
-template <bool kRows, int kCount>
-__device__ __forceinline__ void LoadStep(const StepBytes<kCount>& step, int first,
-                                         uint32_t (&parts)[4]) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int group = kRows ? lane / 8 % 2 : lane / 16;
-  const int half = kRows ? lane / 16 : lane / 8 % 2;
-  LoadMatrices(SharedAddress(step.bytes) +
-                   StepBytes<kCount>::ChunkAt(first + group * 8 + lane % 8, half),
-               parts);
-}
+static_assert(kRowBatchQueries == kRowsOfBlock, "one size of a step");
 
 struct RowStage {
-  StepBytes<kRowsOfBlock> rows_high;
-  StepBytes<kRowsOfBlock> rows_low;
-  StepBytes<kRowBatchQueries> queries_high;
-  StepBytes<kRowBatchQueries> queries_low;
+  StepBytes rows_high;
+  StepBytes rows_low;
+  StepBytes queries_high;
+  StepBytes queries_low;
 };
 
 struct RowScanShared {
@@ -71,7 +59,9 @@ struct RowScanShared {
 };
 
 // Brings the pairs of tiles of a block to shared memory, one step per call of Fetch and Store.
-// Eight threads read 32 dimensions of a row; a thread does so for four rows.
+// Eight threads read 32 dimensions of a row; a thread does so for four rows. The blocks begin with
+// different dimensions, because a step of all rows is at the same place of each row: at once, they
+// would all use the same part of the memory.
 template <typename Row>
 class RowFeed {
  public:
@@ -81,7 +71,8 @@ class RowFeed {
         stage_(stage),
         shared_(shared),
         steps_(args.code_stride / kRowStepDims),
-        query_(min(first_query + static_cast<int>(threadIdx.x) / 2, args.queries - 1)),
+        query_(first_query + QueryOfThread()),
+        first_step_(static_cast<int>(first_pair) * kAheadSteps % RoundDown(steps_)),
         pair_(first_pair),
         pairs_step_(pairs_step) {
     Find(first_pair, next_);
@@ -91,7 +82,7 @@ class RowFeed {
   // Requests the next step, if there is one. Requires: all threads have used what Store wrote two
   // steps before.
   __device__ __forceinline__ void Fetch() {
-    if (step_ == steps_) {
+    if (left_ == 0) {
       pair_ += pairs_step_;
       if (!HasPair(pair_)) return;
       Begin();
@@ -102,24 +93,30 @@ class RowFeed {
       LoadStreaming(reinterpret_cast<const typename Row::Quad*>(rows_[r]) + quad, quads_[r]);
     }
     FetchQueries();
+    if (step_ % kAheadSteps == 0) PrefetchAhead();
     // The rows of the next pair are found early, so that their first step does not wait for it.
-    if (step_ == 0 && HasPair(pair_ + pairs_step_)) Find(pair_ + pairs_step_, next_);
-    ++step_;
+    if (left_ == steps_ && HasPair(pair_ + pairs_step_)) Find(pair_ + pairs_step_, next_);
+    step_ = step_ + 1 == steps_ ? 0 : step_ + 1;
+    --left_;
   }
 
   // Stores what Fetch requested.
   __device__ __forceinline__ void Store() {
     if (!HasPair(pair_)) return;
     RowStage& to = shared_.stages[at_];
+    // The rows of a thread lie a multiple of eight apart, so their chunks are permuted equally.
+    const uint32_t first =
+        StepBytes::ChunkAt(RowOf(0), Part() / 4) + static_cast<uint32_t>(Part() % 4 * 4);
 #pragma unroll
     for (int r = 0; r < kRowsOfThread; ++r) {
-      const uint32_t bits[4] = {IntegerBits<0>(r), IntegerBits<1>(r), IntegerBits<2>(r),
-                                IntegerBits<3>(r)};
-      const int row = RowOf(r);
-      const uint32_t offset =
-          StepBytes<kRowsOfBlock>::ChunkAt(row, Part() / 4) + static_cast<uint32_t>(Part() % 4 * 4);
-      *reinterpret_cast<uint32_t*>(to.rows_low.bytes + offset) = BytesOf<0>(bits, 0);
-      *reinterpret_cast<uint32_t*>(to.rows_high.bytes + offset) = BytesOf<1>(bits, 128);
+      const uint32_t offset = first + static_cast<uint32_t>(RowOf(r) - RowOf(0)) * kRowStepDims;
+      // Of elements 0 and 1, and 2 and 3: their low bytes, then their high bytes.
+      const uint32_t front = __byte_perm(Biased<0>(r), Biased<1>(r), 0x5140);
+      const uint32_t back = __byte_perm(Biased<2>(r), Biased<3>(r), 0x5140);
+      *reinterpret_cast<uint32_t*>(to.rows_low.bytes + offset) =
+          __byte_perm(front, back, 0x5410) ^ kBiasOfBytes;
+      *reinterpret_cast<uint32_t*>(to.rows_high.bytes + offset) =
+          __byte_perm(front, back, 0x7632) ^ kBiasOfBytes;
     }
     at_ = at_ + 1 == kRowStages ? 0 : at_ + 1;
   }
@@ -127,10 +124,12 @@ class RowFeed {
   __device__ int steps() const { return steps_; }
 
  private:
-  static constexpr int kRowsOfThread = 4;
+  static constexpr int kAheadSteps = 4;
   static constexpr int kThreadsOfRow = kRowStepDims / 4;
+  static constexpr int kRowsOfThread = kRowsOfBlock * kThreadsOfRow / kRowBatchThreads;
   static_assert(kRowBatchThreads / kThreadsOfRow * kRowsOfThread == kRowsOfBlock, "all rows");
-  static_assert(kRowBatchThreads == 2 * kRowBatchQueries, "two chunks of 16 dimensions a query");
+  static_assert(kRowBatchThreads == 2 * kRowBatchQueries, "two chunks a query");
+  static constexpr uint32_t kBiasOfBytes = 0x80808080u;
 
   // Where this thread's rows are, and S(x, x) of the row RowOf(Part()).
   struct Found {
@@ -143,6 +142,9 @@ class RowFeed {
   __device__ static int RowOf(int r) {
     return static_cast<int>(threadIdx.x) / kThreadsOfRow + r * (kRowBatchThreads / kThreadsOfRow);
   }
+  __device__ static int QueryOfThread() { return static_cast<int>(threadIdx.x) / 2; }
+  // Returns the largest multiple of kAheadSteps up to `steps`, at least 1.
+  __device__ static int RoundDown(int steps) { return max(steps / kAheadSteps * kAheadSteps, 1); }
   __device__ __forceinline__ bool HasPair(uint32_t pair) const { return 2 * pair < stage_.tiles; }
 
   // Tiles and rows that do not exist are replaced by the last ones.
@@ -174,48 +176,83 @@ class RowFeed {
       factors_[r] = __shfl_sync(kFullWarp, factor, r, kThreadsOfRow);
     }
     turn_ ^= 1;
-    step_ = 0;
+    step_ = first_step_;
+    left_ = steps_;
   }
 
+  // Brings kAheadSteps steps of the rows into L2, kAheadSteps steps before the first of them: the
+  // next ones of this pair, or the first ones of the next pair. Longer pieces of a row than a step
+  // reads suit the memory.
+  __device__ __forceinline__ void PrefetchAhead() const {
+    constexpr int kStepBytes = kRowStepDims * Row::kBytes;
+    constexpr int kLineBytes = 128;
+    constexpr int kLines = kAheadSteps * kStepBytes / kLineBytes;
+    constexpr int kRowsAtOnce = kThreadsOfRow / kLines;
+    static_assert(kLines * kRowsAtOnce == kThreadsOfRow, "whole rows");
+    const int ahead = step_ + kAheadSteps >= steps_ ? 0 : step_ + kAheadSteps;
+    const bool next_pair = ahead == first_step_;
+    if (next_pair && !HasPair(pair_ + pairs_step_)) return;
+    const int offset = ahead * kStepBytes + Part() % kLines * kLineBytes;
+    if (offset >= steps_ * kStepBytes) return;
+#pragma unroll
+    for (int r = 0; r < kRowsOfThread; ++r) {
+      if (r % kRowsAtOnce != Part() / kLines) continue;
+      const char* const row = next_pair ? next_.rows[r] : rows_[r];
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(row + offset));
+    }
+  }
+
+  // A query that does not exist is zero. It is not read in place of another one, because all blocks
+  // would read that one at once.
   __device__ __forceinline__ void FetchQueries() {
     const int chunk = static_cast<int>(threadIdx.x) % 2;
-    const int64_t from =
-        static_cast<int64_t>(query_) * args_.code_stride + step_ * kRowStepDims + chunk * 16;
-    const uint32_t to =
-        StepBytes<kRowBatchQueries>::ChunkAt(static_cast<int>(threadIdx.x) / 2, chunk);
-    __pipeline_memcpy_async(shared_.stages[at_].queries_high.bytes + to, args_.first + from, 16);
-    __pipeline_memcpy_async(shared_.stages[at_].queries_low.bytes + to, args_.second + from, 16);
+    const bool exists = query_ < args_.queries;
+    const int64_t from = exists ? int64_t{query_} * args_.code_stride : 0;
+    const int64_t at = from + step_ * kRowStepDims + chunk * 16;
+    const size_t zeros = exists ? 0 : 16;
+    const uint32_t to = StepBytes::ChunkAt(QueryOfThread(), chunk);
+    RowStage& stage = shared_.stages[at_];
+    __pipeline_memcpy_async(stage.queries_high.bytes + to, args_.first + at, 16, zeros);
+    __pipeline_memcpy_async(stage.queries_low.bytes + to, args_.second + at, 16, zeros);
     __pipeline_commit();
   }
 
-  // Returns a float whose low 16 bits are the integer of an element: adding 1.5 * 2^23 rounds it.
+  // Returns a word whose low 16 bits are v + 2^15 + 2^7 for the integer v = 256 h + l of an element:
+  // bytes h + 2^7 and l + 2^7. Adding 1.5 * 2^23 rounds the product.
   template <int kIndex>
-  __device__ __forceinline__ uint32_t IntegerBits(int r) const {
+  __device__ __forceinline__ uint32_t Biased(int r) const {
     const auto value = static_cast<float>(Row::template ValueOf<kIndex>(quads_[r]));
-    return __float_as_uint(__fmaf_rn(value, factors_[r], 0x1.8p23f));
-  }
-  // Returns byte kByte of each of the four words, to which `add` is added.
-  template <int kByte>
-  __device__ static uint32_t BytesOf(const uint32_t (&words)[4], uint32_t add) {
-    constexpr uint32_t kBoth = kByte | (4 + kByte) << 4;
-    return __byte_perm(__byte_perm(words[0] + add, words[1] + add, kBoth),
-                       __byte_perm(words[2] + add, words[3] + add, kBoth), 0x5410);
+    return __float_as_uint(__fmaf_rn(value, factors_[r], 0x1.8p23f + 0x8080));
   }
 
   const BatchArgs& args_;
   const BatchStage& stage_;
   RowScanShared& shared_;
   const int steps_;  // of a pair
-  const int query_;  // whose chunks this thread copies
+  const int query_;  // of which this thread copies a chunk
+  const int first_step_;
   uint32_t pair_;
   const uint32_t pairs_step_;
-  int step_ = 0;
+  int step_ = 0;  // the next one
+  int left_ = 0;  // steps of this pair
   int at_ = 0;    // stage of the next step
   int turn_ = 0;  // where the bounds of the next pair go
   Found next_;
   const char* rows_[kRowsOfThread];
   float factors_[kRowsOfThread];
   typename Row::Quad quads_[kRowsOfThread];
+};
+
+// Where a lane loads its part of a step of rows and of queries; see LoadCodes.
+struct StepLanes {
+  uint32_t rows;
+  uint32_t queries;
+
+  __device__ StepLanes(int first_row, int first_query) {
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    rows = StepBytes::ChunkAt(first_row + lane % 16, lane / 16);
+    queries = StepBytes::ChunkAt(first_query + lane / 16 * 8 + lane % 8, lane / 8 % 2);
+  }
 };
 
 // The sums of a warp: <h_q, h>, and <h_q, l> + <l_q, h>. As those of AddProducts, for each 16
@@ -225,24 +262,35 @@ struct RowSums {
   int32_t high[kRowBlocksOfWarp][kSums];
   int32_t cross[kRowBlocksOfWarp][kSums];
 
-  __device__ __forceinline__ void Add(const RowStage& stage, int first_row, int first_query) {
+  __device__ __forceinline__ void Add(const RowStage& stage, const StepLanes& lanes) {
+    const uint32_t of_rows_high = SharedAddress(stage.rows_high.bytes) + lanes.rows;
+    const uint32_t of_rows_low = SharedAddress(stage.rows_low.bytes) + lanes.rows;
+    const uint32_t of_queries_high = SharedAddress(stage.queries_high.bytes) + lanes.queries;
+    const uint32_t of_queries_low = SharedAddress(stage.queries_low.bytes) + lanes.queries;
     uint32_t rows_high[kRowBlocksOfWarp][4];
     uint32_t rows_low[kRowBlocksOfWarp][4];
 #pragma unroll
     for (int block = 0; block < kRowBlocksOfWarp; ++block) {
-      LoadStep<true>(stage.rows_high, first_row + block * kMmaRows, rows_high[block]);
-      LoadStep<true>(stage.rows_low, first_row + block * kMmaRows, rows_low[block]);
+      LoadMatrices(of_rows_high + block * kMmaRows * kRowStepDims, rows_high[block]);
+      LoadMatrices(of_rows_low + block * kMmaRows * kRowStepDims, rows_low[block]);
     }
 #pragma unroll
     for (int at = 0; at < kSums; at += 8) {
       uint32_t queries_high[4];
       uint32_t queries_low[4];
-      LoadStep<false>(stage.queries_high, first_query + 2 * at, queries_high);
-      LoadStep<false>(stage.queries_low, first_query + 2 * at, queries_low);
+      LoadMatrices(of_queries_high + 2 * at * kRowStepDims, queries_high);
+      LoadMatrices(of_queries_low + 2 * at * kRowStepDims, queries_low);
+      // Products of one sum lie apart, because each waits for the one before.
+#pragma unroll
+      for (int block = 0; block < kRowBlocksOfWarp; ++block) {
+        AddPair(cross[block] + at, rows_low[block], queries_high);
+      }
 #pragma unroll
       for (int block = 0; block < kRowBlocksOfWarp; ++block) {
         AddPair(high[block] + at, rows_high[block], queries_high);
-        AddPair(cross[block] + at, rows_low[block], queries_high);
+      }
+#pragma unroll
+      for (int block = 0; block < kRowBlocksOfWarp; ++block) {
         AddPair(cross[block] + at, rows_high[block], queries_low);
       }
     }
@@ -269,14 +317,15 @@ struct RowSums {
 // shared memory as integers. Reads the rows of the stage once for every 128 queries, and the queries
 // once for every 128 rows.
 //   1M x 1024 fp32, 1,024 queries: 6.3e15 operations; 49 GB through L2.
-// Requires: grid = a whole number of query tiles. Steps: 1 queries' terms, 2 for each pair: rows
+// Requires: sizeof(RowScanShared) of dynamic shared memory; grid = a whole number of query tiles. Steps: 1 queries' terms, 2 for each pair: rows
 // and queries step by step, products, bounds, survivors. Source: PTX ISA, "Warp-level matrix
 // instructions".
 template <typename Row, bool kAll>
 __global__ void __launch_bounds__(kRowBatchThreads, 1)
     BatchScanRowsKernel(const __grid_constant__ BatchArgs args, const BatchStage stage,
                         const int query_tiles) {
-  __shared__ RowScanShared shared;
+  extern __shared__ __align__(128) unsigned char dynamic_bytes[];
+  auto& shared = *reinterpret_cast<RowScanShared*>(dynamic_bytes);
   const int first_query = static_cast<int>(blockIdx.x) % query_tiles * kRowBatchQueries;
   if (!AnyAlive(args, first_query, kRowBatchQueries)) return;
   const uint32_t first_pair = blockIdx.x / static_cast<uint32_t>(query_tiles);
@@ -292,6 +341,7 @@ __global__ void __launch_bounds__(kRowBatchThreads, 1)
   const int warp_query = warp / kWarpsOfRows * kQueriesOfWarp;
   const int tile_of_pair = first_row / kBatchTileRows;
   const QueriesView queries = shared.queries.From(warp_query, first_query);
+  const StepLanes lanes(first_row, warp_query);
   SurvivorList list(args, shared.survivors[warp]);
   int at = 0;    // stage of shared memory
   int turn = 0;  // of the bounds
@@ -301,7 +351,7 @@ __global__ void __launch_bounds__(kRowBatchThreads, 1)
       __pipeline_wait_prior(0);
       __syncthreads();
       feed.Fetch();
-      products.Add(shared.stages[at], first_row, warp_query);
+      products.Add(shared.stages[at], lanes);
       feed.Store();
       at = at + 1 == kRowStages ? 0 : at + 1;
     }
@@ -329,10 +379,10 @@ __global__ void __launch_bounds__(kRowBatchThreads, 1)
   if constexpr (!kAll) list.Flush();
 }
 
-// Returns the kernel of a row type. all: for the first stage.
 template <typename Row>
-BatchScanRowsPointer BatchScanRowsOf(bool all) {
-  return all ? BatchScanRowsKernel<Row, true> : BatchScanRowsKernel<Row, false>;
+BatchScanRowsVariant BatchScanRowsOf(bool all) {
+  return {all ? BatchScanRowsKernel<Row, true> : BatchScanRowsKernel<Row, false>,
+          int{sizeof(RowScanShared)}};
 }
 
 }  // namespace nearfield::gpu

@@ -3,6 +3,6 @@
 
 namespace nearfield::gpu {
 
-BatchScanRowsPointer BatchScanRowsBFloat16(bool all) { return BatchScanRowsOf<BFloat16Row>(all); }
+BatchScanRowsVariant BatchScanRowsBFloat16(bool all) { return BatchScanRowsOf<BFloat16Row>(all); }
 
 }  // namespace nearfield::gpu

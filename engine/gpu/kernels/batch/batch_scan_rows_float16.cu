@@ -3,6 +3,6 @@
 
 namespace nearfield::gpu {
 
-BatchScanRowsPointer BatchScanRowsFloat16(bool all) { return BatchScanRowsOf<Float16Row>(all); }
+BatchScanRowsVariant BatchScanRowsFloat16(bool all) { return BatchScanRowsOf<Float16Row>(all); }
 
 }  // namespace nearfield::gpu

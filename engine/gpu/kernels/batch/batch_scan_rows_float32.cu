@@ -3,6 +3,6 @@
 
 namespace nearfield::gpu {
 
-BatchScanRowsPointer BatchScanRowsFloat32(bool all) { return BatchScanRowsOf<Float32Row>(all); }
+BatchScanRowsVariant BatchScanRowsFloat32(bool all) { return BatchScanRowsOf<Float32Row>(all); }
 
 }  // namespace nearfield::gpu

@@ -44,10 +44,14 @@ cudaError_t LaunchBatchScanWgmma(const BatchArgs& args, const BatchStage& stage,
 
 // The scan of exact rows, for every supported card.
 inline constexpr int kRowBatchThreads = 2 * kRowBatchQueries;
-using BatchScanRowsPointer = void (*)(BatchArgs, BatchStage, int);
-BatchScanRowsPointer BatchScanRowsFloat32(bool all);
-BatchScanRowsPointer BatchScanRowsFloat16(bool all);
-BatchScanRowsPointer BatchScanRowsBFloat16(bool all);
+struct BatchScanRowsVariant {
+  void (*kernel)(BatchArgs, BatchStage, int) = nullptr;
+  int shared_bytes = 0;  // dynamic, of a block
+};
+// all: for the first stage.
+BatchScanRowsVariant BatchScanRowsFloat32(bool all);
+BatchScanRowsVariant BatchScanRowsFloat16(bool all);
+BatchScanRowsVariant BatchScanRowsBFloat16(bool all);
 
 // The wgmma scan's kernel for every stage after the first, for blocks that hold their queries in registers.
 bool BatchScanRsServes(int queries, int32_t code_stride);
