@@ -20,6 +20,7 @@ namespace {
 static_assert(kDimMax <= kBatchDimMax);
 
 constexpr int64_t kCapacityMax = 32768;
+constexpr int64_t kLongCapacityMax = 4 * kCapacityMax;
 constexpr int64_t kCapacityMin = 4096;
 constexpr int64_t kCapacityPerNeighbor = 16;
 constexpr int64_t kAlign = 256;
@@ -55,15 +56,6 @@ absl::Status ParallelForOnHost(HostWork* work, int64_t count, int64_t bytes,
   return absl::OkStatus();
 }
 
-// Adds a query to ranges that ascend.
-void AddOverflowed(int64_t query, std::vector<QueryRange>& ranges) {
-  if (!ranges.empty() && ranges.back().first + ranges.back().count == query) {
-    ++ranges.back().count;
-  } else {
-    ranges.push_back({.first = query, .count = 1});
-  }
-}
-
 // Returns the bytes that the scan of some queries reads.
 int64_t ScannedBytes(const GpuCore& core, const SearchJob& job, BatchSource source,
                      int64_t queries) {
@@ -86,50 +78,47 @@ int64_t ScannedBytes(const GpuCore& core, const SearchJob& job, BatchSource sour
 
 bool BatchServesRows(const GpuCore& core, const SearchJob& job) {
   const int64_t row_index_end = RowIndexEnd(job);
-  const absl::Span<const int32_t> k = job.queries->k;
   return job.format.dim <= core.batch_dim_max() && 0 < row_index_end &&
-         row_index_end < int64_t{kScoredBit} &&
-         std::all_of(k.begin(), k.end(), [](int32_t one) { return one <= kBatchKMax; });
+         row_index_end < int64_t{kScoredBit} && LargestK(job) <= kBatchKMax;
 }
 
-// Returns a shape for the first queries of a range: as many as have room for their queues, vectors
-// and answers. Its `queries` is 0 if the kernels cannot serve them.
-BatchSearch::Shape BatchSearch::ShapeBatch(const SearchJob& job, BatchSource source,
-                                           const QueryRange& range) const {
+// Returns a shape for the first of some queries: as many as have room for their queues, vectors and
+// answers. It has no queries if the kernels cannot serve them.
+BatchSearch::Shape BatchSearch::ShapeBatch(const SearchJob& job, const BatchWay& way,
+                                           QuerySpan queries) const {
   const CodedCorpus& corpus = job.corpus;
   const plan::EngineLimits& limits = core_.engine_limits();
-  const absl::Span<const int32_t> k = job.queries->k.subspan(
-      static_cast<std::size_t>(range.first), static_cast<std::size_t>(range.count));
-  Shape shape = {.source = source, .first_query = range.first};
+  Shape shape = {.source = way.source, .queries = {}};
   if (job.format.dim > core_.batch_dim_max() || corpus.row_index_end >= kScoredBit) return shape;
-  int64_t queries = std::min<int64_t>(range.count, kBatchQueriesMax);
+  int64_t count = std::min<int64_t>(TakenTogether(job, queries), kBatchQueriesMax);
   if (job.device == nullptr) {
-    const int64_t parts = CeilDiv(queries, kPartQueriesMax);
-    queries = std::min(queries, RoundUp(CeilDiv(queries, parts), kPartAlign));
+    const int64_t parts = CeilDiv(count, kPartQueriesMax);
+    count = std::min(count, RoundUp(CeilDiv(count, parts), kPartAlign));
   }
-  shape.k = *std::max_element(k.begin(), k.begin() + queries);
+  shape.k = LargestK(job, queries.first(static_cast<std::size_t>(count)));
   if (shape.k > kBatchKMax) return shape;
   const int32_t ties_most = (corpus.count - 1) * shape.k;
   const int32_t ties_room = std::max(kBatchTiesMin, kBatchKeysOfTies - shape.k);
-  shape.keys_pitch = shape.k + (corpus.count == 1 ? 0 : std::clamp(ties_most, kBatchTiesMin, ties_room));
+  shape.keys_pitch =
+      shape.k + (corpus.count == 1 ? 0 : std::clamp(ties_most, kBatchTiesMin, ties_room));
   const int64_t least = std::max(kCapacityMin, kCapacityPerNeighbor * shape.k);
-  queries = std::min(
-      {queries, limits.keys_max / least,
-       (kBatchBytes - kSharedDeviceBytes) /
-           QueryDeviceBytes(job.format.dim, CodeStrideOf(job, source)),
-       limits.result_keys_max / shape.keys_pitch});
-  shape.queries = queries;
-  if (queries > 0) shape.capacity = std::min(kCapacityMax, limits.keys_max / queries);
-  CHECK_LE(queries * shape.capacity, limits.keys_max);
-  CHECK_LE(queries * shape.keys_pitch, limits.result_keys_max);
+  count = std::min({count, limits.keys_max / least,
+                    (kBatchBytes - kSharedDeviceBytes) /
+                        QueryDeviceBytes(job.format.dim, CodeStrideOf(job, way.source)),
+                    limits.result_keys_max / shape.keys_pitch});
+  if (count == 0) return shape;
+  shape.queries = queries.first(static_cast<std::size_t>(count));
+  shape.capacity =
+      std::min(way.long_queues ? kLongCapacityMax : kCapacityMax, limits.keys_max / count);
+  CHECK_LE(count * shape.capacity, limits.keys_max);
+  CHECK_LE(count * shape.keys_pitch, limits.result_keys_max);
   return shape;
 }
 
 absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, const Shape& shape) {
   SearchWorkspace& workspace = core_.workspace();
   const int64_t dim = job.format.dim;
-  const int64_t queries = shape.queries;
-  const int64_t first_query = shape.first_query;
+  const auto queries = static_cast<int64_t>(shape.queries.size());
   BatchArgs args;
   args.corpus = job.corpus;
   args.rotation = bound::RotationShapeOf(job.format.dim, job.format.seed);
@@ -151,18 +140,20 @@ absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, const Shape& 
   int64_t copied_from = 0;
   if (job.device != nullptr) {
     copied_from = k_at;
-    ABSL_RETURN_IF_ERROR(EnqueueWiden(core_, job, {.first = first_query, .count = queries},
+    ABSL_RETURN_IF_ERROR(EnqueueWiden(core_, job, RangeOf(shape.queries),
                                       reinterpret_cast<float*>(device), nullptr));
   } else {
     ABSL_RETURN_IF_ERROR(
         ParallelForOnHost(job.queries->host_work, queries, 4 * dim * queries, [&](int64_t i) {
-          std::memcpy(host + 4 * dim * i, job.queries->queries + (first_query + i) * dim,
+          std::memcpy(host + 4 * dim * i, job.queries->queries + shape.queries[i] * dim,
                       static_cast<std::size_t>(4 * dim));
           return absl::OkStatus();
         }));
   }
-  std::memcpy(host + k_at, job.queries->k.data() + first_query,
-              static_cast<std::size_t>(4 * queries));
+  for (int64_t i = 0; i < queries; ++i) {
+    std::memcpy(host + k_at + 4 * i, &job.queries->k[static_cast<std::size_t>(shape.queries[i])],
+                4);
+  }
   std::memcpy(host + corpus_at, &job.corpus, sizeof(CodedCorpus));
   ABSL_RETURN_IF_ERROR(
       core_.health().Check(cudaMemcpyAsync(device + copied_from, host + copied_from,
@@ -202,7 +193,7 @@ absl::Status BatchSearch::EnqueueAnswers(const SearchJob& job, const Shape& shap
   lists.counts_stride = 4;
   lists.count_max = args.keys_pitch;
   ABSL_RETURN_IF_ERROR(
-      EnqueueGather(core_, job, {.first = shape.first_query, .count = shape.queries}, lists));
+      EnqueueGather(core_, job, RangeOf(shape.queries), lists));
   return core_.health().Check(
       cudaMemcpyAsync(workspace.batch_outcomes.host(), args.outcomes,
                       static_cast<std::size_t>(args.queries) * sizeof(BatchOutcome),
@@ -246,24 +237,24 @@ absl::Status BatchSearch::Enqueue(const SearchJob& job, const Shape& shape) {
 absl::Status BatchSearch::Finish(const SearchJob& job, const Shape& shape, DeviceIs device,
                                  SearchOutput& out, BatchLeft& left) const {
   SearchWorkspace& workspace = core_.workspace();
-  const int64_t first_query = shape.first_query;
-  const QueryRange queries = {.first = first_query, .count = shape.queries};
+  const QuerySpan queries = shape.queries;
+  const auto count = static_cast<int64_t>(queries.size());
   ABSL_RETURN_IF_ERROR(core_.health().Check(
       cudaEventSynchronize(workspace.batch_done[shape.place].get()), "cudaEventSynchronize"));
-  if (job.device != nullptr) ABSL_RETURN_IF_ERROR(CheckFaults(core_, job, queries));
-  out.cost.bytes_read += ScannedBytes(core_, job, shape.source, shape.queries);
+  if (job.device != nullptr) ABSL_RETURN_IF_ERROR(CheckFaults(core_, job, RangeOf(queries)));
+  out.cost.bytes_read += ScannedBytes(core_, job, shape.source, count);
   const auto* const outcomes =
       reinterpret_cast<const BatchOutcome*>(workspace.batch_outcomes.host()) +
       shape.place * kBatchQueriesMax;
   const auto* const keys = reinterpret_cast<const uint64_t*>(workspace.results.host()) +
                            shape.place * core_.engine_limits().result_keys_max;
-  int64_t bytes = shape.queries * kHostBytesPerQuery;
-  for (int64_t i = 0; i < shape.queries; ++i) {
+  int64_t bytes = count * kHostBytesPerQuery;
+  for (int64_t i = 0; i < count; ++i) {
     const BatchOutcome& outcome = outcomes[i];
     out.cost.candidates += outcome.rescored;
     out.cost.bytes_read += outcome.rescored * job.corpus.generations[0].rows.row_bytes;
     if (outcome.overflow != 0) {
-      AddOverflowed(first_query + i, left.overflowed);
+      left.overflowed.push_back(queries[i]);
     } else {
       CHECK_LE(int64_t{outcome.keys}, shape.keys_pitch);
       if (shape.source == BatchSource::kCodes) ++out.cost.queries_of_codes;
@@ -273,31 +264,32 @@ absl::Status BatchSearch::Finish(const SearchJob& job, const Shape& shape, Devic
   if (job.device != nullptr) return absl::OkStatus();
   // Merging takes as long as another search could use the device, unless it is busy with this one.
   const bool report = device == DeviceIs::kBusy && job.queries->answered;
-  return ParallelForOnHost(job.queries->host_work, shape.queries, bytes, [&](int64_t i) {
+  return ParallelForOnHost(job.queries->host_work, count, bytes, [&](int64_t i) {
     const BatchOutcome& outcome = outcomes[i];
     if (outcome.overflow != 0) return absl::OkStatus();
-    TakeKeys(job, first_query + i, {keys + i * shape.keys_pitch, outcome.keys}, out.best);
-    return report ? job.queries->answered(first_query + i) : absl::OkStatus();
+    TakeKeys(job, queries[i], {keys + i * shape.keys_pitch, outcome.keys}, out.best);
+    return report ? job.queries->answered(queries[i]) : absl::OkStatus();
   });
 }
 
-absl::Status BatchSearch::Search(const SearchJob& job, BatchSource source, const QueryRange& range,
+absl::Status BatchSearch::Search(const SearchJob& job, const BatchWay& way, QuerySpan queries,
                                  SearchOutput& out, BatchLeft& left) {
-  const int64_t end = range.first + range.count;
   Shape running;  // the device works on these
-  for (int64_t first = range.first; first < end;) {
+  while (!queries.empty()) {
     ABSL_RETURN_IF_ERROR(job.CheckCancelled());
-    Shape next = ShapeBatch(job, source, {.first = first, .count = end - first});
-    if (source == BatchSource::kCodes &&
-        (next.queries == 0 || !plan::PrefersBatch(WorkOf(core_, job, next.queries)))) {
-      left.singles.push_back(first++);
+    Shape next = ShapeBatch(job, way, queries);
+    const auto count = static_cast<int64_t>(next.queries.size());
+    if (way.source == BatchSource::kCodes &&
+        (count == 0 || !plan::PrefersBatch(WorkOf(core_, job, count)))) {
+      left.singles.push_back(queries.front());
+      queries.remove_prefix(1);
       continue;
     }
-    CHECK_GT(next.queries, 0);
-    first += next.queries;
-    next.place = running.queries == 0 ? 0 : (running.place + 1) % kBatchesMax;
+    CHECK_GT(count, 0);
+    queries.remove_prefix(next.queries.size());
+    next.place = running.queries.empty() ? 0 : (running.place + 1) % kBatchesMax;
     ABSL_RETURN_IF_ERROR(Enqueue(job, next));
-    if (running.queries > 0) {
+    if (!running.queries.empty()) {
       ABSL_RETURN_IF_ERROR(Finish(job, running, DeviceIs::kBusy, out, left));
     }
     running = next;
@@ -305,8 +297,8 @@ absl::Status BatchSearch::Search(const SearchJob& job, BatchSource source, const
     ABSL_RETURN_IF_ERROR(Finish(job, running, DeviceIs::kIdle, out, left));
     running = {};
   }
-  return running.queries == 0 ? absl::OkStatus()
-                              : Finish(job, running, DeviceIs::kIdle, out, left);
+  if (running.queries.empty()) return absl::OkStatus();
+  return Finish(job, running, DeviceIs::kIdle, out, left);
 }
 
 }  // namespace nearfield::gpu

@@ -16,7 +16,15 @@ namespace nearfield::gpu {
 // Queries that a batch did not answer.
 struct BatchLeft {
   std::vector<int64_t> singles;        // these are faster one by one; only of codes
-  std::vector<QueryRange> overflowed;  // these had too many candidates
+  std::vector<int64_t> overflowed;  // these had too many candidates
+};
+
+// How a batch searches.
+struct BatchWay {
+  BatchSource source = BatchSource::kCodes;
+  // Longer queues hold the candidates of queries whose first rows give a poor threshold. They take
+  // longer to find out that a bound is of no use for the data.
+  bool long_queues = false;
 };
 
 // Returns true if the kernels can answer the queries of a job from exact rows.
@@ -30,22 +38,21 @@ class BatchSearch {
   // Answers some queries: of codes, those that are faster together than one by one, or all if the
   // device cannot search codes for one query. Adds the others to `left`. Requires: job.corpus is
   // set; BatchServesRows if the rows are scanned. Errors: Cancelled, Unavailable.
-  absl::Status Search(const SearchJob& job, BatchSource source, const QueryRange& range,
+  absl::Status Search(const SearchJob& job, const BatchWay& way, QuerySpan queries,
                       SearchOutput& out, BatchLeft& left);
 
  private:
   // Queries that are answered together.
   struct Shape {
     BatchSource source = BatchSource::kCodes;
-    int64_t first_query = 0;
+    QuerySpan queries;     // empty: the batch kernels cannot serve them
     int place = 0;         // of their buffers: below kBatchesMax
-    int64_t queries = 0;   // 0: the batch kernels cannot serve them
     int64_t capacity = 0;  // entries per queue
     int32_t k = 0;         // largest k of these queries
     int32_t keys_pitch = 0;
   };
 
-  Shape ShapeBatch(const SearchJob& job, BatchSource source, const QueryRange& range) const;
+  Shape ShapeBatch(const SearchJob& job, const BatchWay& way, QuerySpan queries) const;
   absl::StatusOr<BatchArgs> Stage(const SearchJob& job, const Shape& shape);
   absl::Status EnqueueAnswers(const SearchJob& job, const Shape& shape, const BatchArgs& args);
   absl::Status Enqueue(const SearchJob& job, const Shape& shape);

@@ -24,10 +24,6 @@ using plan::ScanPath;
 
 namespace {
 
-int32_t LargestK(const SearchJob& job) {
-  return *std::max_element(job.queries->k.begin(), job.queries->k.end());
-}
-
 // Returns what earlier searches of the largest generation taught. Requires: a generation to scan.
 plan::PathCosts& CostsOf(const SearchJob& job) {
   const int64_t largest =
@@ -93,7 +89,8 @@ std::vector<ScanPath> GpuTopkEngine::PathsOf(const SearchJob& job) const {
 ScanPath GpuTopkEngine::Fastest(const SearchJob& job, absl::Span<const ScanPath> paths,
                                       int64_t queries) const {
   if (paths.size() == 1) return paths.front();
-  return CostsOf(job).Fastest(paths, WorkOf(*core_, job, queries), LargestK(job));
+  return CostsOf(job).Fastest(paths, WorkOf(*core_, job, queries),
+                              LargestK(job));
 }
 
 void GpuTopkEngine::ChooseListed(SearchJob& job, ScanPath otherwise) const {
@@ -121,49 +118,53 @@ bool GpuTopkEngine::PrefersRows(const SearchJob& job, ScanPath path, int64_t que
          static_cast<double>(queries) * ScanTime(ScanPath::kCodes, WorkOf(*core_, job, 1));
 }
 
-absl::Status GpuTopkEngine::SearchRows(SearchJob& job, ScanPath path, const QueryRange& range,
-                                       SearchOutput& out) {
-  if (path == ScanPath::kRows) return row_search_.Search(job, range, out);
+absl::Status GpuTopkEngine::SearchBatch(SearchJob& job, BatchSource source, QuerySpan queries,
+                                        SearchOutput& out, BatchLeft& left) {
   job.corpus = CorpusOf(job);
-  BatchLeft left;
-  ABSL_RETURN_IF_ERROR(batch_search_.Search(job, BatchSource::kRows, range, out, left));
-  for (const QueryRange& overflowed : left.overflowed) {
-    ABSL_RETURN_IF_ERROR(row_search_.Search(job, overflowed, out));
+  BatchLeft first;
+  ABSL_RETURN_IF_ERROR(batch_search_.Search(job, {.source = source}, queries, out, first));
+  left.singles = std::move(first.singles);
+  if (2 * first.overflowed.size() > queries.size()) {
+    left.overflowed = std::move(first.overflowed);
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
+  // Few had too many candidates, so the bounds suit the data and there is room for longer queues.
+  return batch_search_.Search(job, {.source = source, .long_queues = true}, first.overflowed, out,
+                              left);
 }
 
-absl::Status GpuTopkEngine::SearchCodes(SearchJob& job, SearchOutput& out) {
-  job.corpus = CorpusOf(job);
-  BatchLeft batch_left;
-  ABSL_RETURN_IF_ERROR(batch_search_.Search(job, BatchSource::kCodes,
-                                            {.first = 0, .count = job.queries_count()}, out,
-                                            batch_left));
-  std::vector<int64_t>& singles = batch_left.singles;
-  for (const QueryRange& range : batch_left.overflowed) {
-    out.cost.escalations.tighter += range.count;
+absl::Status GpuTopkEngine::SearchRows(SearchJob& job, ScanPath path, QuerySpan queries,
+                                       SearchOutput& out) {
+  if (path == ScanPath::kRows) return row_search_.Search(job, queries, out);
+  BatchLeft left;
+  ABSL_RETURN_IF_ERROR(SearchBatch(job, BatchSource::kRows, queries, out, left));
+  return row_search_.Search(job, left.overflowed, out);
+}
+
+absl::Status GpuTopkEngine::SearchCodes(SearchJob& job, QuerySpan queries, SearchOutput& out) {
+  BatchLeft left;
+  ABSL_RETURN_IF_ERROR(SearchBatch(job, BatchSource::kCodes, queries, out, left));
+  const auto overflowed = static_cast<int64_t>(left.overflowed.size());
+  out.cost.escalations.tighter += overflowed;
+  if (overflowed > 0) {
     std::vector<ScanPath> paths;
-    AddRowPaths(job, range.count, paths);
-    const ScanPath path = Fastest(job, paths, range.count);
-    if (PrefersRows(job, path, range.count)) {
-      out.cost.escalations.canonical += range.count;
-      ABSL_RETURN_IF_ERROR(SearchRows(job, path, range, out));
+    AddRowPaths(job, overflowed, paths);
+    const ScanPath path = Fastest(job, paths, overflowed);
+    if (PrefersRows(job, path, overflowed)) {
+      out.cost.escalations.canonical += overflowed;
+      ABSL_RETURN_IF_ERROR(SearchRows(job, path, left.overflowed, out));
     } else {
-      for (int64_t i = 0; i < range.count; ++i) singles.push_back(range.first + i);
+      left.singles.insert(left.singles.end(), left.overflowed.begin(), left.overflowed.end());
     }
   }
-  if (singles.empty()) return absl::OkStatus();
-  std::vector<int64_t> left;
+  std::vector<int64_t> of_rows;
   if (core_->has_one_query_kernel()) {
-    ABSL_RETURN_IF_ERROR(single_search_.Search(job, singles, out, left));
+    ABSL_RETURN_IF_ERROR(single_search_.Search(job, left.singles, out, of_rows));
   } else {
-    left = std::move(singles);
-    out.cost.escalations.canonical += static_cast<int64_t>(left.size());
+    of_rows = std::move(left.singles);
+    out.cost.escalations.canonical += static_cast<int64_t>(of_rows.size());
   }
-  for (const int64_t query : left) {
-    ABSL_RETURN_IF_ERROR(row_search_.Search(job, {.first = query, .count = 1}, out));
-  }
-  return absl::OkStatus();
+  return row_search_.Search(job, of_rows, out);
 }
 
 absl::Status GpuTopkEngine::Run(SearchJob& job, backend::RankedLists& best,
@@ -178,8 +179,8 @@ absl::Status GpuTopkEngine::Run(SearchJob& job, backend::RankedLists& best,
   ABSL_RETURN_IF_ERROR(core_->Bind());
   const auto begin = std::chrono::steady_clock::now();
   absl::Status status = path == ScanPath::kCodes
-                            ? SearchCodes(job, out)
-                            : SearchRows(job, path, {.first = 0, .count = queries}, out);
+                            ? SearchCodes(job, AllQueries(job), out)
+                            : SearchRows(job, path, AllQueries(job), out);
   if (job.device != nullptr || !status.ok()) {
     // Also after an error: the caller may free its memory then, and the next search uses the same
     // buffers.

@@ -68,11 +68,14 @@ class GpuTopkEngine : public backend::Backend {
   absl::Status Run(SearchJob& job, backend::RankedLists& best, backend::ScanCost* cost);
   // Answers queries from codes: as a batch, the remaining ones one by one. Those that had too many
   // candidates are answered from the rows.
-  absl::Status SearchCodes(SearchJob& job, SearchOutput& out)
+  absl::Status SearchCodes(SearchJob& job, QuerySpan queries, SearchOutput& out)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(search_mutex_);
-  // Answers some queries from the rows, on a path that AddRowPaths adds.
-  absl::Status SearchRows(SearchJob& job, plan::ScanPath path, const QueryRange& range,
+  // Answers queries from the rows, on a path that AddRowPaths adds.
+  absl::Status SearchRows(SearchJob& job, plan::ScanPath path, QuerySpan queries,
                           SearchOutput& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(search_mutex_);
+  // Answers queries as a batch. If few of them had too many candidates, tries these again.
+  absl::Status SearchBatch(SearchJob& job, BatchSource source, QuerySpan queries, SearchOutput& out,
+                           BatchLeft& left) ABSL_EXCLUSIVE_LOCKS_REQUIRED(search_mutex_);
 
   const std::shared_ptr<GpuCore> core_;
   backend::BackendInfo info_;

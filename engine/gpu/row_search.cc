@@ -34,31 +34,36 @@ std::vector<int32_t> ResultSlots(const std::vector<int64_t>& rows) {
 }  // namespace
 
 absl::StatusOr<RowSearch::QueryBlock> RowSearch::StageQueries(const SearchJob& job,
-                                                              const plan::SearchPlan& plan,
-                                                              int64_t first_query) {
+                                                              QuerySpan queries) {
   SearchWorkspace& workspace = core_.workspace();
   const int64_t dim = job.format.dim;
+  const auto count = static_cast<int64_t>(queries.size());
   QueryBlock block;
-  block.k_at = RoundUp(int64_t{8} * plan.queries, kBlockAlign);
-  block.queries_at = RoundUp(block.k_at + int64_t{4} * plan.queries, kBlockAlign);
+  block.k_at = RoundUp(8 * count, kBlockAlign);
+  block.queries_at = RoundUp(block.k_at + 4 * count, kBlockAlign);
   char* const host = workspace.queries_host.host();
-  std::memcpy(host + block.k_at, job.queries->k.data() + first_query,
-              std::size_t{4} * static_cast<std::size_t>(plan.queries));
+  const auto copy_to = [host](int64_t at, const void* from, int64_t bytes) {
+    std::memcpy(host + at, from, static_cast<std::size_t>(bytes));
+  };
+  for (int64_t i = 0; i < count; ++i) {
+    copy_to(block.k_at + 4 * i, &job.queries->k[static_cast<std::size_t>(queries[i])], 4);
+  }
   int64_t copied_from = 0;
-  int64_t copied_to = block.queries_at + 4 * dim * plan.queries;
+  int64_t copied_to = block.queries_at + 4 * dim * count;
   if (job.device != nullptr) {
     copied_from = block.k_at;
     copied_to = block.queries_at;
     ABSL_RETURN_IF_ERROR(
-        EnqueueWiden(core_, job, {.first = first_query, .count = plan.queries},
+        EnqueueWiden(core_, job, RangeOf(queries),
                      reinterpret_cast<float*>(workspace.queries + block.queries_at),
                      reinterpret_cast<double*>(workspace.queries)));
   } else {
-    const float* const queries = job.queries->queries + first_query * dim;
-    std::memcpy(host + block.queries_at, queries, static_cast<std::size_t>(4 * dim * plan.queries));
-    for (int64_t query = 0; query < plan.queries && job.format.metric == Metric::kCosine; ++query) {
-      const double squared = score::SquaredNorm(queries + query * dim, job.format.dim);
-      std::memcpy(host + 8 * query, &squared, sizeof(squared));
+    for (int64_t i = 0; i < count; ++i) {
+      const float* const query = job.queries->queries + queries[i] * dim;
+      copy_to(block.queries_at + 4 * dim * i, query, 4 * dim);
+      if (job.format.metric != Metric::kCosine) continue;
+      const double squared = score::SquaredNorm(query, job.format.dim);
+      copy_to(8 * i, &squared, sizeof(squared));
     }
   }
   ABSL_RETURN_IF_ERROR(
@@ -127,7 +132,7 @@ absl::Status RowSearch::EnqueueSelect(const SearchJob& job, const plan::SearchPl
 
 // Enqueues the merge of the lists into the answers on the device, and the copy of their counts.
 absl::Status RowSearch::EnqueueAnswers(const SearchJob& job, const plan::SearchPlan& plan,
-                                       int64_t first_query) {
+                                       QuerySpan queries) {
   static_assert(sizeof(SelectCount) == 2 * sizeof(uint32_t));
   SearchWorkspace& workspace = core_.workspace();
   const auto* const counts = reinterpret_cast<const SelectCount*>(workspace.device_counts);
@@ -136,8 +141,7 @@ absl::Status RowSearch::EnqueueAnswers(const SearchJob& job, const plan::SearchP
   lists.counts = &counts->kept;
   lists.counts_stride = 2;
   lists.count_max = static_cast<uint32_t>(plan.results_pitch);
-  ABSL_RETURN_IF_ERROR(
-      EnqueueGather(core_, job, {.first = first_query, .count = plan.queries}, lists));
+  ABSL_RETURN_IF_ERROR(EnqueueGather(core_, job, RangeOf(queries), lists));
   const int64_t lists_count = int64_t{lists.lists} * plan.queries;
   return core_.health().Check(
       cudaMemcpyAsync(workspace.counts.host(), counts,
@@ -147,25 +151,25 @@ absl::Status RowSearch::EnqueueAnswers(const SearchJob& job, const plan::SearchP
 }
 
 absl::Status RowSearch::RunTile(const SearchJob& job, const plan::SearchPlan& plan,
-                                int64_t first_query) {
+                                QuerySpan queries) {
   const bool stays = job.device != nullptr;
   if (plan.steps.empty() && !stays) return absl::OkStatus();
   SearchWorkspace& workspace = core_.workspace();
-  ABSL_ASSIGN_OR_RETURN(const QueryBlock block, StageQueries(job, plan, first_query));
+  ABSL_ASSIGN_OR_RETURN(const QueryBlock block, StageQueries(job, queries));
   for (const plan::PlanStep& step : plan.steps) {
     for (const plan::PlanPiece& piece : step.pieces) {
       ABSL_RETURN_IF_ERROR(EnqueueScan(job, plan, piece, block));
     }
     ABSL_RETURN_IF_ERROR(EnqueueSelect(job, plan, step, block));
   }
-  if (stays) ABSL_RETURN_IF_ERROR(EnqueueAnswers(job, plan, first_query));
+  if (stays) ABSL_RETURN_IF_ERROR(EnqueueAnswers(job, plan, queries));
   ABSL_RETURN_IF_ERROR(
       core_.health().Check(cudaStreamSynchronize(workspace.stream.get()), "cudaStreamSynchronize"));
   if (!stays) return absl::OkStatus();
-  return CheckFaults(core_, job, {.first = first_query, .count = plan.queries});
+  return CheckFaults(core_, job, RangeOf(queries));
 }
 
-void RowSearch::TakeResults(const SearchJob& job, const plan::SearchPlan& plan, int64_t first_query,
+void RowSearch::TakeResults(const SearchJob& job, const plan::SearchPlan& plan, QuerySpan queries,
                             SearchOutput& out) const {
   const SearchWorkspace& workspace = core_.workspace();
   const auto* const keys = reinterpret_cast<const uint64_t*>(workspace.results.host());
@@ -181,31 +185,29 @@ void RowSearch::TakeResults(const SearchJob& job, const plan::SearchPlan& plan, 
       CHECK_LE(int64_t{counts[list].kept}, plan.results_pitch);
       out.cost.candidates += counts[list].candidates;
       if (job.device != nullptr) continue;
-      out.best.Assign(static_cast<std::size_t>(first_query + query), generation,
+      out.best.Assign(static_cast<std::size_t>(queries[query]), generation,
                       {list_keys, counts[list].kept});
     }
   }
 }
 
-plan::SearchPlan RowSearch::PlanTile(const SearchJob& job, int64_t first_query,
-                                     int64_t queries) const {
-  const absl::Span<const int32_t> k = job.queries->k.subspan(static_cast<std::size_t>(first_query),
-                                                             static_cast<std::size_t>(queries));
+plan::SearchPlan RowSearch::PlanTile(const SearchJob& job, QuerySpan queries) const {
   const plan::SearchShape shape = {.dim_padded = job.shape.padded,
-                                   .queries = static_cast<int32_t>(k.size()),
-                                   .k = *std::max_element(k.begin(), k.end()),
+                                   .queries = static_cast<int32_t>(queries.size()),
+                                   .k = LargestK(job, queries),
                                    .rows = job.rows};
   return plan::PlanSearch(shape, core_.device_properties(), core_.engine_limits());
 }
 
-absl::Status RowSearch::Search(const SearchJob& job, const QueryRange& range, SearchOutput& out) {
-  const int64_t end = range.first + range.count;
-  for (int64_t first = range.first; first < end;) {
+absl::Status RowSearch::Search(const SearchJob& job, QuerySpan queries, SearchOutput& out) {
+  while (!queries.empty()) {
     ABSL_RETURN_IF_ERROR(job.CheckCancelled());
-    const plan::SearchPlan plan = PlanTile(job, first, end - first);
-    ABSL_RETURN_IF_ERROR(RunTile(job, plan, first));
-    TakeResults(job, plan, first, out);
-    first += plan.queries;
+    const auto together = static_cast<std::size_t>(TakenTogether(job, queries));
+    const plan::SearchPlan plan = PlanTile(job, queries.first(together));
+    const QuerySpan tile = queries.first(static_cast<std::size_t>(plan.queries));
+    ABSL_RETURN_IF_ERROR(RunTile(job, plan, tile));
+    TakeResults(job, plan, tile, out);
+    queries.remove_prefix(tile.size());
   }
   return absl::OkStatus();
 }

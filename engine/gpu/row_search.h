@@ -17,7 +17,7 @@ class RowSearch {
   explicit RowSearch(GpuCore& core) : core_(core) {}
 
   // Answers some queries. Errors: Cancelled, Unavailable.
-  absl::Status Search(const SearchJob& job, const QueryRange& range, SearchOutput& out);
+  absl::Status Search(const SearchJob& job, QuerySpan queries, SearchOutput& out);
 
  private:
   // Offsets of the parts in the query block of one tile, in bytes.
@@ -26,20 +26,19 @@ class RowSearch {
     int64_t queries_at = 0;
   };
 
-  // Plans a tile that starts with queries [first_query, first_query + queries).
-  plan::SearchPlan PlanTile(const SearchJob& job, int64_t first_query, int64_t queries) const;
+  // Plans a tile for the first of some queries, which can be taken together.
+  plan::SearchPlan PlanTile(const SearchJob& job, QuerySpan queries) const;
   // Enqueues the copies that fill the query block.
-  absl::StatusOr<QueryBlock> StageQueries(const SearchJob& job, const plan::SearchPlan& plan,
-                                          int64_t first_query);
+  absl::StatusOr<QueryBlock> StageQueries(const SearchJob& job, QuerySpan queries);
   absl::Status EnqueueScan(const SearchJob& job, const plan::SearchPlan& plan,
                            const plan::PlanPiece& piece, const QueryBlock& block);
   absl::Status EnqueueSelect(const SearchJob& job, const plan::SearchPlan& plan,
                              const plan::PlanStep& step, const QueryBlock& block);
   absl::Status EnqueueAnswers(const SearchJob& job, const plan::SearchPlan& plan,
-                              int64_t first_query);
-  absl::Status RunTile(const SearchJob& job, const plan::SearchPlan& plan, int64_t first_query);
+                              QuerySpan queries);
+  absl::Status RunTile(const SearchJob& job, const plan::SearchPlan& plan, QuerySpan queries);
   // Moves the lists of the tile into the output and adds the tile's cost.
-  void TakeResults(const SearchJob& job, const plan::SearchPlan& plan, int64_t first_query,
+  void TakeResults(const SearchJob& job, const plan::SearchPlan& plan, QuerySpan queries,
                    SearchOutput& out) const;
 
   GpuCore& core_;

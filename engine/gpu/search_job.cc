@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
@@ -58,6 +59,33 @@ absl::StatusOr<SearchJob> MakeJob(const GpuCore& core, const backend::BackendInf
     if (job.rows.back() > 0) job.scanned.push_back(static_cast<int64_t>(job.rows.size()) - 1);
   }
   return job;
+}
+
+std::vector<int64_t> AllQueries(const SearchJob& job) {
+  std::vector<int64_t> all(job.queries->k.size());
+  std::iota(all.begin(), all.end(), int64_t{0});
+  return all;
+}
+
+int64_t TakenTogether(const SearchJob& job, QuerySpan queries) {
+  std::size_t count = queries.size();
+  if (job.device != nullptr) {
+    count = 1;
+    while (count < queries.size() && queries[count] == queries[count - 1] + 1) ++count;
+  }
+  return static_cast<int64_t>(count);
+}
+
+int32_t LargestK(const SearchJob& job) {
+  return *std::max_element(job.queries->k.begin(), job.queries->k.end());
+}
+
+int32_t LargestK(const SearchJob& job, QuerySpan queries) {
+  int32_t largest = 0;
+  for (const int64_t query : queries) {
+    largest = std::max(largest, job.queries->k[static_cast<std::size_t>(query)]);
+  }
+  return largest;
 }
 
 int64_t RowIndexEnd(const SearchJob& job) {

@@ -45,6 +45,9 @@ struct QueryRange {
   int64_t count = 0;
 };
 
+// Some queries of a job: their indexes, ascending.
+using QuerySpan = absl::Span<const int64_t>;
+
 // The destination of a search.
 struct SearchOutput {
   backend::RankedLists& best;
@@ -61,6 +64,18 @@ struct SearchArguments {
 // Checks the arguments. Errors: InvalidArgument.
 absl::StatusOr<SearchJob> MakeJob(const GpuCore& core, const backend::BackendInfo& info,
                                   const SearchArguments& arguments);
+
+std::vector<int64_t> AllQueries(const SearchJob& job);
+// Returns how many of the queries, from the first on, a strategy can take together: all, but on the
+// device only neighbors.
+int64_t TakenTogether(const SearchJob& job, QuerySpan queries);
+// Returns the range of queries that are neighbors.
+inline QueryRange RangeOf(QuerySpan neighbors) {
+  return {.first = neighbors.front(), .count = static_cast<int64_t>(neighbors.size())};
+}
+// Return the largest k of all queries, or of some. Requires: a query.
+int32_t LargestK(const SearchJob& job);
+int32_t LargestK(const SearchJob& job, QuerySpan queries);
 
 // Returns the end of the global row indices that the generations to scan take in a CodedCorpus.
 int64_t RowIndexEnd(const SearchJob& job);

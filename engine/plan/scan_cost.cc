@@ -23,8 +23,10 @@ constexpr double kRowBytesPerClock = 12.2;
 constexpr double kCodeBytesPerClockWgmma = 12.2;
 constexpr double kCodeBytesPerClockMma = 8.5;
 // Elements of rows per clock of a multiprocessor that are multiplied with 128 queries.
-constexpr double kRowElementsPerClock = 3.5;
+constexpr double kRowElementsPerClock = 2.0;
 constexpr int64_t kRowBatchQueriesOfPass = 128;
+// The part of a pass that does not depend on its queries.
+constexpr double kRowBatchPassMin = 0.65;
 
 double CodeBytes(const ScanWork& work) {
   return static_cast<double>(work.rows) * static_cast<double>(work.code_bytes);
@@ -43,13 +45,13 @@ double RowTime(const ScanWork& work) {
 }
 
 double RowBatchTime(const ScanWork& work) {
-  const auto rows = static_cast<double>(work.rows);
-  const double read = rows * static_cast<double>(work.row_bytes) / work.rates.read_bytes_per_us;
-  const double products =
-      rows * static_cast<double>(work.row_elements) / work.rates.row_elements_per_us;
-  const auto passes = static_cast<double>(CeilDiv(work.queries, kRowBatchQueriesOfPass));
+  const auto elements = static_cast<double>(work.rows) * static_cast<double>(work.row_elements);
+  const double last_pass = static_cast<double>((work.queries - 1) % kRowBatchQueriesOfPass + 1) /
+                           static_cast<double>(kRowBatchQueriesOfPass);
+  const double passes = static_cast<double>((work.queries - 1) / kRowBatchQueriesOfPass) +
+                        std::max(kRowBatchPassMin, last_pass);
   return kBatchFixed + kBatchOfQuery * static_cast<double>(work.queries) +
-         std::max(read, passes * products);
+         passes * elements / work.rates.row_elements_per_us;
 }
 
 double BatchTime(const ScanWork& work) {

@@ -129,7 +129,6 @@ class Case {
       const SearchBatch asked = BatchAt(first, batch, k);
       ABSL_ASSIGN_OR_RETURN(const SearchResult got, engine_.Search(*codes_, asked));
       ABSL_ASSIGN_OR_RETURN(const SearchResult want, engine_.Search(*exact_, asked));
-      std::printf("DBG rows: us %d cand %d canon %d bytes %.3f GB\n", (int)want.cost.device_us, (int)want.cost.candidates, (int)want.cost.escalations.canonical, static_cast<double>(want.cost.bytes_read)*1e-9);
       for (int32_t i = 0; i < batch; ++i) {
         if (!SameBits(got.queries[i], want.queries[i])) {
           return absl::DataLossError(absl::StrCat("query ", first + i, ": the paths differ"));

@@ -35,13 +35,11 @@ class RowBatchEngine : public GpuTopkEngine {
     SearchOutput out = {.best = *best, .cost = {}};
     BatchLeft left;
     ABSL_RETURN_IF_ERROR(core_->Bind());
-    ABSL_RETURN_IF_ERROR(BatchSearch(*core_).Search(
-        job, BatchSource::kRows, {.first = 0, .count = job.queries_count()}, out, left));
+    ABSL_RETURN_IF_ERROR(BatchSearch(*core_).Search(job, {.source = BatchSource::kRows},
+                                                    AllQueries(job), out, left));
     EXPECT_TRUE(left.singles.empty());
-    for (const QueryRange& range : left.overflowed) {
-      out.cost.escalations.canonical += range.count;
-      ABSL_RETURN_IF_ERROR(RowSearch(*core_).Search(job, range, out));
-    }
+    out.cost.escalations.canonical = static_cast<int64_t>(left.overflowed.size());
+    ABSL_RETURN_IF_ERROR(RowSearch(*core_).Search(job, left.overflowed, out));
     if (cost != nullptr) *cost = out.cost;
     return absl::OkStatus();
   }

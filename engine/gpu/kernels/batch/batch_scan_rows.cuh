@@ -247,8 +247,10 @@ class RowFeed {
 struct StepLanes {
   uint32_t rows;
   uint32_t queries;
+  int queries_count;  // of the warp that exist; at most kQueriesOfWarp
 
-  __device__ StepLanes(int first_row, int first_query) {
+  __device__ StepLanes(int first_row, int first_query, int count)
+      : queries_count(min(count, kQueriesOfWarp)) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     rows = StepBytes::ChunkAt(first_row + lane % 16, lane / 16);
     queries = StepBytes::ChunkAt(first_query + lane / 16 * 8 + lane % 8, lane / 8 % 2);
@@ -276,6 +278,7 @@ struct RowSums {
     }
 #pragma unroll
     for (int at = 0; at < kSums; at += 8) {
+      if (2 * at >= lanes.queries_count) break;
       uint32_t queries_high[4];
       uint32_t queries_low[4];
       LoadMatrices(of_queries_high + 2 * at * kRowStepDims, queries_high);
@@ -341,7 +344,7 @@ __global__ void __launch_bounds__(kRowBatchThreads, 1)
   const int warp_query = warp / kWarpsOfRows * kQueriesOfWarp;
   const int tile_of_pair = first_row / kBatchTileRows;
   const QueriesView queries = shared.queries.From(warp_query, first_query);
-  const StepLanes lanes(first_row, warp_query);
+  const StepLanes lanes(first_row, warp_query, args.queries - queries.first);
   SurvivorList list(args, shared.survivors[warp]);
   int at = 0;    // stage of shared memory
   int turn = 0;  // of the bounds
