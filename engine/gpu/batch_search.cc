@@ -192,8 +192,7 @@ absl::Status BatchSearch::EnqueueAnswers(const SearchJob& job, const Shape& shap
   lists.overflows = &args.outcomes->overflow;
   lists.counts_stride = 4;
   lists.count_max = args.keys_pitch;
-  ABSL_RETURN_IF_ERROR(
-      EnqueueGather(core_, job, RangeOf(shape.queries), lists));
+  ABSL_RETURN_IF_ERROR(EnqueueGather(core_, job, RangeOf(shape.queries), lists));
   return core_.health().Check(
       cudaMemcpyAsync(workspace.batch_outcomes.host(), args.outcomes,
                       static_cast<std::size_t>(args.queries) * sizeof(BatchOutcome),

@@ -15,7 +15,7 @@ namespace nearfield::gpu {
 
 // Queries that a batch did not answer.
 struct BatchLeft {
-  std::vector<int64_t> singles;        // these are faster one by one; only of codes
+  std::vector<int64_t> singles;     // these are faster one by one; only of codes
   std::vector<int64_t> overflowed;  // these had too many candidates
 };
 
@@ -56,7 +56,7 @@ class BatchSearch {
   absl::StatusOr<BatchArgs> Stage(const SearchJob& job, const Shape& shape);
   absl::Status EnqueueAnswers(const SearchJob& job, const Shape& shape, const BatchArgs& args);
   absl::Status Enqueue(const SearchJob& job, const Shape& shape);
-  // What the device does while the answers of some queries are taken.
+  // The state of the device while the answers of some queries are taken.
   enum class DeviceIs : uint8_t { kIdle, kBusy };
   absl::Status Finish(const SearchJob& job, const Shape& shape, DeviceIs device, SearchOutput& out,
                       BatchLeft& left) const;

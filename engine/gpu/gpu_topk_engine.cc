@@ -87,10 +87,9 @@ std::vector<ScanPath> GpuTopkEngine::PathsOf(const SearchJob& job) const {
 }
 
 ScanPath GpuTopkEngine::Fastest(const SearchJob& job, absl::Span<const ScanPath> paths,
-                                      int64_t queries) const {
+                                int64_t queries) const {
   if (paths.size() == 1) return paths.front();
-  return CostsOf(job).Fastest(paths, WorkOf(*core_, job, queries),
-                              LargestK(job));
+  return CostsOf(job).Fastest(paths, WorkOf(*core_, job, queries), LargestK(job));
 }
 
 void GpuTopkEngine::ChooseListed(SearchJob& job, ScanPath otherwise) const {
@@ -178,9 +177,8 @@ absl::Status GpuTopkEngine::Run(SearchJob& job, backend::RankedLists& best,
   const MutexLock lock(search_mutex_);
   ABSL_RETURN_IF_ERROR(core_->Bind());
   const auto begin = std::chrono::steady_clock::now();
-  absl::Status status = path == ScanPath::kCodes
-                            ? SearchCodes(job, AllQueries(job), out)
-                            : SearchRows(job, path, AllQueries(job), out);
+  absl::Status status = path == ScanPath::kCodes ? SearchCodes(job, AllQueries(job), out)
+                                                 : SearchRows(job, path, AllQueries(job), out);
   if (job.device != nullptr || !status.ok()) {
     // Also after an error: the caller may free its memory then, and the next search uses the same
     // buffers.

@@ -71,8 +71,8 @@ class GpuTopkEngine : public backend::Backend {
   absl::Status SearchCodes(SearchJob& job, QuerySpan queries, SearchOutput& out)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(search_mutex_);
   // Answers queries from the rows, on a path that AddRowPaths adds.
-  absl::Status SearchRows(SearchJob& job, plan::ScanPath path, QuerySpan queries,
-                          SearchOutput& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(search_mutex_);
+  absl::Status SearchRows(SearchJob& job, plan::ScanPath path, QuerySpan queries, SearchOutput& out)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(search_mutex_);
   // Answers queries as a batch. If few of them had too many candidates, tries these again.
   absl::Status SearchBatch(SearchJob& job, BatchSource source, QuerySpan queries, SearchOutput& out,
                            BatchLeft& left) ABSL_EXCLUSIVE_LOCKS_REQUIRED(search_mutex_);

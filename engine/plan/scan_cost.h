@@ -1,4 +1,5 @@
-// Predicts the time of a search on each of the paths that it can take. Pure host functions; no CUDA.
+// Predicts the time of a search on each of the paths that it can take. Pure host functions; no
+// CUDA.
 #pragma once
 
 #include <cstdint>

@@ -31,8 +31,8 @@ struct Row {
   RowBound bound;
 };
 Row MakeRow(Metric metric, const Vector& values) {
-  const IntegerRow how = MakeIntegerRow(metric, Canonical(values, values, false),
-                                        static_cast<int64_t>(values.size()));
+  const IntegerRow how =
+      MakeIntegerRow(metric, Canonical(values, values, false), static_cast<int64_t>(values.size()));
   Row row;
   row.bound = how.bound;
   for (const float value : values) {
@@ -82,8 +82,8 @@ Query MakeQuery(Metric metric, const Vector& values) {
 int32_t Product(const Integers& query, const Integers& row) {
   int64_t sum = 0;
   for (size_t i = 0; i < row.high.size(); ++i) {
-    sum += 256 * query.high[i] * row.high[i] + query.high[i] * row.low[i] +
-           query.low[i] * row.high[i];
+    sum +=
+        256 * query.high[i] * row.high[i] + query.high[i] * row.low[i] + query.low[i] * row.high[i];
   }
   EXPECT_LE(std::abs(sum), std::numeric_limits<int32_t>::max());
   return static_cast<int32_t>(sum);

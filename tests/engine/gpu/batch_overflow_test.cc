@@ -99,7 +99,8 @@ TEST_P(BatchOverflowTest, SmokeAQueryThatOverflowedCollectsNoMoreRows) {
   ASSERT_EQ(LaunchBatchRefine(RowType::kFloat32, args, before, core_->batch_device(), nullptr),
             cudaSuccess);
   const BatchStage after = {.step = 1, .done_step = 16, .tiles = kTiles - kTiles / 16};
-  ASSERT_EQ(LaunchBatchScan(RowType::kFloat32, args, after, core_->batch_device(), nullptr), cudaSuccess);
+  ASSERT_EQ(LaunchBatchScan(RowType::kFloat32, args, after, core_->batch_device(), nullptr),
+            cudaSuccess);
   ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
 
   states = state.Get();

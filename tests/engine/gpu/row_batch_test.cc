@@ -104,8 +104,8 @@ TEST_F(RowBatchTest, EqualsTheReferenceOnEveryDimension) {
       Scenario scenario = {.spec = AnySpec(2)};
       scenario.spec.dim = dim;
       scenario.spec.row_type = row_type;
-      AddRows(scenario, CorpusFamily::kGaussian,
-              dim > 1024 ? 700 : random_.Between(4'500, 9'000), true);
+      AddRows(scenario, CorpusFamily::kGaussian, dim > 1024 ? 700 : random_.Between(4'500, 9'000),
+              true);
       scenario.AddQueries(random_.Between(1, 140), static_cast<int32_t>(random_.Between(1, 50)),
                           QueryFamily::kGaussian, random_);
       ExpectReferenceAnswers(*backend_, scenario);
@@ -146,9 +146,9 @@ TEST_F(RowBatchTest, BoundsRuleOutAllButAFewRows) {
     EXPECT_GE(cost.candidates, queries * 10);
     EXPECT_LE(cost.candidates, queries * 60);
     const int64_t row_bytes = 384 * 4;
-    EXPECT_LE(cost.bytes_read,
-              row_bytes * (kRows * (CeilDiv(queries, int64_t{kRowBatchQueries}) + 1) +
-                           cost.candidates));
+    EXPECT_LE(
+        cost.bytes_read,
+        row_bytes * (kRows * (CeilDiv(queries, int64_t{kRowBatchQueries}) + 1) + cost.candidates));
   }
 }
 

@@ -21,9 +21,9 @@ cudaError_t PrepareBatchScanRows() {
   for (const RowType row : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
     for (const bool all : {false, true}) {
       const BatchScanRowsVariant variant = ScanRowsVariant(row, all);
-      const cudaError_t error = cudaFuncSetAttribute(
-          reinterpret_cast<const void*>(variant.kernel),
-          cudaFuncAttributeMaxDynamicSharedMemorySize, variant.shared_bytes);
+      const cudaError_t error =
+          cudaFuncSetAttribute(reinterpret_cast<const void*>(variant.kernel),
+                               cudaFuncAttributeMaxDynamicSharedMemorySize, variant.shared_bytes);
       if (error != cudaSuccess) return error;
     }
   }

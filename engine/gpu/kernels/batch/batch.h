@@ -1,11 +1,11 @@
 // The certified search of a batch of queries, host side. All launches are asynchronous.
 //
 // The search runs in stages. Each stage scans evenly spread rows for all queries on the tensor
-// cores, either their int8 codes or the rows themselves, and puts the rows that may reach a query's threshold into the query's queue.
-// A threshold is a score that k rows are known to reach. The first stage has none and queues all of
-// its few rows; each later stage scans many times more rows. After each stage the rows with the
-// best bounds are scored canonically, which raises the thresholds. After the last stage all rows
-// that may reach the threshold are scored.
+// cores, either their int8 codes or the rows themselves, and puts the rows that may reach a query's
+// threshold into the query's queue. A threshold is a score that k rows are known to reach. The
+// first stage has none and queues all of its few rows; each later stage scans many times more rows.
+// After each stage the rows with the best bounds are scored canonically, which raises the
+// thresholds. After the last stage all rows that may reach the threshold are scored.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -59,7 +59,7 @@ struct alignas(16) BatchOutcome {
   uint32_t keys;      // keys written
 };
 
-// What a batch scans.
+// The data that a batch scans.
 enum class BatchSource : uint8_t {
   kCodes,  // int8 codes of the rows
   kRows,   // exact rows, rounded to integers
@@ -82,8 +82,8 @@ struct BatchArgs {
   // and low parts of integers.
   char* first = nullptr;
   char* second = nullptr;
-  BatchQuery* state = nullptr;     // [queries]
-  QueueEntry* queues = nullptr;    // [queries, capacity]
+  BatchQuery* state = nullptr;   // [queries]
+  QueueEntry* queues = nullptr;  // [queries, capacity]
   uint32_t capacity = 0;
   // Answers, in mapped host memory or device memory.
   uint64_t* keys = nullptr;  // [queries, keys_pitch], best first

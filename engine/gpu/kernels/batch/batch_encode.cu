@@ -53,10 +53,9 @@ __global__ void __launch_bounds__(kThreads)
   BeginState(args, vector, state);
 }
 
-// Converts one query per block to integers (bound/integer_bound.h) in the order of a row's elements,
-// and initializes its state.
-// Grid (queries), block 256. Reads 4 B per dimension four times, writes two parts; takes a few
-// microseconds.
+// Converts one query per block to integers (bound/integer_bound.h) in the order of a row's
+// elements, and initializes its state. Grid (queries), block 256. Reads 4 B per dimension four
+// times, writes two parts; takes a few microseconds.
 __global__ void __launch_bounds__(kThreads)
     BatchIntegersKernel(const __grid_constant__ BatchArgs args) {
   __shared__ BlockSumsShared shared;

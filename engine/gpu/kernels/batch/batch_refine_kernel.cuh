@@ -230,9 +230,9 @@ class Refinement {
         });
   }
 
-  // Returns true if a row of the k-th score may be missing among the first `keys` of `finals` sorted
-  // keys: the last key has this score. In one generation the ranks say which of them come first.
-  // Sets shared_.kth_order then.
+  // Returns true if a row of the k-th score may be missing among the first `keys` of `finals`
+  // sorted keys: the last key has this score. In one generation the ranks say which of them come
+  // first. Sets shared_.kth_order then.
   __device__ bool MissesTies(const uint64_t* sorted, uint32_t finals, uint32_t keys) {
     if (args_.corpus.count == 1 || finals == keys) return false;
     bool misses = false;
@@ -267,8 +267,8 @@ class Refinement {
     return shared_.finals;
   }
 
-  // Returns how many of the keys have the k-th score and the generation of `key` and precede it: 0 if
-  // `key` has another score. Stops counting at k.
+  // Returns how many of the keys have the k-th score and the generation of `key` and precede it: 0
+  // if `key` has another score. Stops counting at k.
   __device__ uint32_t TiesBefore(uint64_t key, uint32_t finals, uint64_t kth_order) const {
     if (key >> 32 != kth_order) return 0;
     // A key holds ~(rows_begin + rank), so the rows that precede are those in [rows_begin, mine).

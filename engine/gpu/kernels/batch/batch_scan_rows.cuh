@@ -52,7 +52,7 @@ struct RowStage {
 
 struct RowScanShared {
   RowStage stages[kRowStages];
-  // Of two pairs of tiles: one is compared while the next one begins.
+  // The bounds of two pairs of tiles: one is compared while the next one begins.
   bound::RowBound bounds[2][kRowsOfBlock];
   SharedQueries<kRowBatchQueries> queries;
   SurvivorRing survivors[kRowWarps];
@@ -110,7 +110,7 @@ class RowFeed {
 #pragma unroll
     for (int r = 0; r < kRowsOfThread; ++r) {
       const uint32_t offset = first + static_cast<uint32_t>(RowOf(r) - RowOf(0)) * kRowStepDims;
-      // Of elements 0 and 1, and 2 and 3: their low bytes, then their high bytes.
+      // The low bytes of elements 0 and 1, or 2 and 3, then their high bytes.
       const uint32_t front = __byte_perm(Biased<0>(r), Biased<1>(r), 0x5140);
       const uint32_t back = __byte_perm(Biased<2>(r), Biased<3>(r), 0x5140);
       *reinterpret_cast<uint32_t*>(to.rows_low.bytes + offset) =
@@ -152,8 +152,8 @@ class RowFeed {
 #pragma unroll
     for (int r = 0; r < kRowsOfThread; ++r) {
       const int row = RowOf(r);
-      const uint32_t tile = min(2 * pair + static_cast<uint32_t>(row / kBatchTileRows),
-                                stage_.tiles - 1);
+      const uint32_t tile =
+          min(2 * pair + static_cast<uint32_t>(row / kBatchTileRows), stage_.tiles - 1);
       const TilePlace place(args_.corpus, TileAt(stage_, tile));
       const uint32_t slot = place.SlotOf(static_cast<uint32_t>(row % kBatchTileRows));
       found.rows[r] = place.generation->rows.row(slot);
@@ -217,8 +217,8 @@ class RowFeed {
     __pipeline_commit();
   }
 
-  // Returns a word whose low 16 bits are v + 2^15 + 2^7 for the integer v = 256 h + l of an element:
-  // bytes h + 2^7 and l + 2^7. Adding 1.5 * 2^23 rounds the product.
+  // Returns a word whose low 16 bits are v + 2^15 + 2^7 for the integer v = 256 h + l of an
+  // element: bytes h + 2^7 and l + 2^7. Adding 1.5 * 2^23 rounds the product.
   template <int kIndex>
   __device__ __forceinline__ uint32_t Biased(int r) const {
     const auto value = static_cast<float>(Row::template ValueOf<kIndex>(quads_[r]));
@@ -317,12 +317,12 @@ struct RowSums {
 // bound reaches its threshold.
 // Grid (lanes * query tiles), block 256. A block multiplies pairs of 64-row tiles, in steps of 32
 // dimensions: while one is multiplied, the next one is loaded to registers, from where it goes to
-// shared memory as integers. Reads the rows of the stage once for every 128 queries, and the queries
-// once for every 128 rows.
+// shared memory as integers. Reads the rows of the stage once for every 128 queries, and the
+// queries once for every 128 rows.
 //   1M x 1024 fp32, 1,024 queries: 6.3e15 operations; 49 GB through L2.
-// Requires: sizeof(RowScanShared) of dynamic shared memory; grid = a whole number of query tiles. Steps: 1 queries' terms, 2 for each pair: rows
-// and queries step by step, products, bounds, survivors. Source: PTX ISA, "Warp-level matrix
-// instructions".
+// Requires: sizeof(RowScanShared) of dynamic shared memory; grid = a whole number of query tiles.
+// Steps: 1 queries' terms, 2 for each pair: rows and queries step by step, products, bounds,
+// survivors. Source: PTX ISA, "Warp-level matrix instructions".
 template <typename Row, bool kAll>
 __global__ void __launch_bounds__(kRowBatchThreads, 1)
     BatchScanRowsKernel(const __grid_constant__ BatchArgs args, const BatchStage stage,

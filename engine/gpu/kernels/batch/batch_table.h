@@ -53,7 +53,8 @@ BatchScanRowsVariant BatchScanRowsFloat32(bool all);
 BatchScanRowsVariant BatchScanRowsFloat16(bool all);
 BatchScanRowsVariant BatchScanRowsBFloat16(bool all);
 
-// The wgmma scan's kernel for every stage after the first, for blocks that hold their queries in registers.
+// The wgmma scan's kernel for every stage after the first, for blocks that hold their queries in
+// registers.
 bool BatchScanRsServes(int queries, int32_t code_stride);
 cudaError_t PrepareBatchScanRs();
 cudaError_t LaunchBatchScanRs(const BatchArgs& args, const BatchStage& stage, int sm_count,
