@@ -1,4 +1,4 @@
-"""Tests how scripts/setup finds GPUs and installs nvcc, with a script in place of nvidia-smi, and
+"""Tests how scripts/setup finds GPUs and installs nvcc and cuobjdump, with a script in place of nvidia-smi, and
 without PyPI."""
 
 from __future__ import annotations
@@ -110,6 +110,20 @@ class Setup(unittest.TestCase):
             self.assertEqual(ran.returncode, 0, ran.stderr)
             self.assertIn(f"CUDA 13.0 in {name}: the GPU backend will be built", ran.stdout)
             shutil.rmtree(folder)
+
+    def test_a_toolkit_without_cuobjdump_gets_one_with_the_tests(self) -> None:
+        (self.cuda / "bin").mkdir(parents=True)
+        nvcc = self.cuda / "bin/nvcc"
+        nvcc.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 13.0, V13.0.88'\n", encoding="utf-8")
+        nvcc.chmod(0o755)
+        self.assertNotIn("cuobjdump", self.run_setup("--build-only").stdout)
+        # Without PyPI the tests can still be built.
+        ran = self.run_setup("--test")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertIn("cuobjdump was not installed", ran.stdout)
+        self.assertFalse((self.folder / "build/cuobjdump").exists())
+        shutil.copy(nvcc, nvcc.with_name("cuobjdump"))
+        self.assertNotIn("cuobjdump", self.run_setup("--test").stdout)
 
 
 if __name__ == "__main__":
