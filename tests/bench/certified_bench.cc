@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -25,6 +26,8 @@
 #include "tests/bench/options.h"
 #include "tests/bench/real_corpus.h"
 #include "tests/bench/timing.h"
+#include "tests/testing/corpora.h"
+#include "tests/testing/random.h"
 
 namespace nearfield::bench {
 namespace {
@@ -38,6 +41,7 @@ struct Config {
   std::vector<int32_t> generations = {8};
   int64_t deleted_every = 50;
   std::vector<DataKind> kinds = {DataKind::kGaussian};
+  std::vector<testing::CorpusFamily> families;  // in place of kinds
   std::string real;  // folder of a real corpus, which replaces kinds and dims
   Metric metric = Metric::kDot;
   RowType row_type = RowType::kFloat32;
@@ -56,6 +60,20 @@ constexpr Names<DataKind, 5> kKindNames = {{{"gaussian", DataKind::kGaussian},
                                             {"outliers", DataKind::kOutliers},
                                             {"dominant", DataKind::kDominant},
                                             {"heavy", DataKind::kHeavyTails}}};
+// The families of the contract tests that no kind resembles.
+constexpr Names<testing::CorpusFamily, 12> kFamilyNames = {
+    {{"duplicates", testing::CorpusFamily::kDuplicates},
+     {"all-equal", testing::CorpusFamily::kAllEqual},
+     {"two-values", testing::CorpusFamily::kTwoValues},
+     {"one-hot", testing::CorpusFamily::kOneHot},
+     {"denormal", testing::CorpusFamily::kDenormal},
+     {"max-finite", testing::CorpusFamily::kMaxFinite},
+     {"bit-patterns", testing::CorpusFamily::kBitPatterns},
+     {"negative", testing::CorpusFamily::kNegative},
+     {"near-ties", testing::CorpusFamily::kNearTies},
+     {"zero-rows", testing::CorpusFamily::kZeroRows},
+     {"all-zero", testing::CorpusFamily::kAllZero},
+     {"thousandfold", testing::CorpusFamily::kOutliers}}};
 constexpr Names<RowPlacement, 2> kHomeNames = {
     {{"device", RowPlacement::kDevice}, {"host", RowPlacement::kHost}}};
 
@@ -251,6 +269,23 @@ absl::Status RunDim(const Config& config, DataKind kind, int32_t dim) {
                     .vectors = MakeRows(kind, std::max(16, batch_max), dim, 1'000'003)});
 }
 
+// The queries are rows of the corpus, which makes as many ties as the family can.
+absl::Status RunFamily(const Config& config, testing::CorpusFamily family, int32_t dim) {
+  const int64_t rows_max = *std::max_element(config.rows_counts.begin(), config.rows_counts.end());
+  const int32_t batch_max = *std::max_element(config.batches.begin(), config.batches.end());
+  const testing::Corpus corpus = testing::MakeCorpus({.dim = dim, .metric = config.metric}, family,
+                                                     std::min(rows_max, kBaseRowsMax), 1);
+  std::vector<float> rows(static_cast<size_t>(corpus.rows_count() * dim));
+  std::memcpy(rows.data(), corpus.rows.data(), corpus.rows.size());
+  Queries queries = {.data = NameIn(kFamilyNames, family), .vectors = {}};
+  testing::Random random(1'000'003);
+  for (int32_t i = 0; i < std::max(16, batch_max); ++i) {
+    const auto row = rows.begin() + random.Between(0, corpus.rows_count()) * dim;
+    queries.vectors.insert(queries.vectors.end(), row, row + dim);
+  }
+  return RunSource(config, RowSource(std::move(rows), dim, config.row_type), queries);
+}
+
 absl::Status RunReal(const Config& config) {
   ABSL_ASSIGN_OR_RETURN(RealCorpus corpus, ReadRealCorpus(config.real));
   const RowSource source(corpus.rows, corpus.dim, config.row_type);
@@ -277,6 +312,7 @@ void AddOptions(CLI::App& app, Config& config) {
                  "delete the rows whose id is a multiple of this; 0: none")
       ->capture_default_str();
   AddNamed(app, "--data", config.kinds, kKindNames);
+  AddNamed(app, "--family", config.families, kFamilyNames, "in place of --data");
   AddNamed(app, "--metric", config.metric, kMetricNames);
   AddNamed(app, "--backend", config.backend, kBackendNames);
   app.add_option("--real", config.real,
@@ -297,6 +333,10 @@ void AddOptions(CLI::App& app, Config& config) {
 
 absl::Status Run(const Config& config) {
   if (!config.real.empty()) return RunReal(config);
+  for (const testing::CorpusFamily family : config.families) {
+    for (const int32_t dim : config.dims) ABSL_RETURN_IF_ERROR(RunFamily(config, family, dim));
+  }
+  if (!config.families.empty()) return absl::OkStatus();
   for (const DataKind kind : config.kinds) {
     for (const int32_t dim : config.dims) ABSL_RETURN_IF_ERROR(RunDim(config, kind, dim));
   }

@@ -26,7 +26,7 @@ TEST_F(GpuSearchTest, SmokeOneGenerationOfEachRowTypeAndMetric) {
       scenario.AddGeneration(CorpusFamily::kGaussian, 1500, RankOrder::kShuffled, true, random_);
       for (const int32_t k : {1, 10, 1000})
         scenario.AddQueries(1, k, QueryFamily::kGaussian, random_);
-      ExpectReferenceAnswers(*backend, scenario, ListLengths::kWhole);
+      ExpectReferenceAnswers(*backend, scenario);
       if (HasFatalFailure()) return;
     }
   }
@@ -42,8 +42,7 @@ TEST_F(GpuSearchTest, EqualsTheReferenceOnEveryFamilyMetricAndRowType) {
                                      .metric = metric,
                                      .row_type = row_type};
         SCOPED_TRACE(testing::Name(family));
-        ExpectReferenceAnswers(*backend, DrawScenario(spec, family, kSizes, random_),
-                               ListLengths::kWhole);
+        ExpectReferenceAnswers(*backend, DrawScenario(spec, family, kSizes, random_), );
         if (HasFatalFailure()) return;
       }
     }
@@ -88,8 +87,7 @@ TEST_F(GpuSearchTest, WhereFewRowsAreLiveNoOthersAreRead) {
         scenario.AddQueries(1, static_cast<int32_t>(random_.Between(1, 300)),
                             QueryFamily::kGaussian, random_);
       }
-      const backend::ScanCost cost =
-          ExpectReferenceAnswers(*backend, scenario, ListLengths::kWhole);
+      const backend::ScanCost cost = ExpectReferenceAnswers(*backend, scenario);
       if (HasFatalFailure()) return;
       EXPECT_EQ(cost.queries_of_codes, 0);
       EXPECT_LT(cost.bytes_read, rows_count * scenario.spec.dim);
@@ -111,7 +109,7 @@ TEST_F(GpuSearchTest, EqualsTheReferenceForEveryDimension) {
                                random_);
         scenario.AddQueries(random_.Between(1, 12), static_cast<int32_t>(rows),
                             QueryFamily::kGaussian, random_);
-        ExpectReferenceAnswers(*backend, scenario, ListLengths::kWhole);
+        ExpectReferenceAnswers(*backend, scenario);
         if (HasFatalFailure()) return;
       }
     }
@@ -123,8 +121,7 @@ TEST_F(GpuSearchTest, LargeKAndEveryOrderOfScores) {
   ASSERT_NE(backend, nullptr);
   for (const int32_t direction : {1, -1, 0}) {
     for (const RankOrder order : kRankOrders) {
-      ExpectReferenceAnswers(*backend, OrderedScenario({}, direction, order, random_),
-                             ListLengths::kWhole);
+      ExpectReferenceAnswers(*backend, OrderedScenario({}, direction, order, random_), );
       if (HasFatalFailure()) return;
     }
   }
@@ -142,7 +139,7 @@ TEST_F(GpuSearchTest, AGenerationBeyondTheKeyWorkspaceIsScannedInParts) {
   for (const int32_t k : {1, 5, 100, 1024, 1025, 4096, 4097, 64, 9}) {
     scenario.AddQueries(1, k, QueryFamily::kGaussian, random_);
   }
-  ExpectReferenceAnswers(*backend, scenario, ListLengths::kWhole);
+  ExpectReferenceAnswers(*backend, scenario);
 }
 
 TEST_F(GpuSearchTest, ABatchEqualsItsQueriesOneByOne) {
@@ -212,7 +209,7 @@ TEST_F(GpuSearchTest, AGenerationWithoutLiveRowsBetweenOthersHasNoList) {
   LeaveLive(0, random_, scenario.generations[2]);
   scenario.k = {7};
   scenario.queries = MakeQuery(scenario.generations[1].corpus, QueryFamily::kGaussian, random_);
-  ExpectReferenceAnswers(*backend, scenario, ListLengths::kWhole);
+  ExpectReferenceAnswers(*backend, scenario);
 }
 
 TEST_F(GpuSearchTest, RefusesWhatIsOutOfRangeByName) {
