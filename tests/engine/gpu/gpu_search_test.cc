@@ -42,7 +42,7 @@ TEST_F(GpuSearchTest, EqualsTheReferenceOnEveryFamilyMetricAndRowType) {
                                      .metric = metric,
                                      .row_type = row_type};
         SCOPED_TRACE(testing::Name(family));
-        ExpectReferenceAnswers(*backend, DrawScenario(spec, family, kSizes, random_), );
+        ExpectReferenceAnswers(*backend, DrawScenario(spec, family, kSizes, random_));
         if (HasFatalFailure()) return;
       }
     }
@@ -121,7 +121,7 @@ TEST_F(GpuSearchTest, LargeKAndEveryOrderOfScores) {
   ASSERT_NE(backend, nullptr);
   for (const int32_t direction : {1, -1, 0}) {
     for (const RankOrder order : kRankOrders) {
-      ExpectReferenceAnswers(*backend, OrderedScenario({}, direction, order, random_), );
+      ExpectReferenceAnswers(*backend, OrderedScenario({}, direction, order, random_));
       if (HasFatalFailure()) return;
     }
   }
