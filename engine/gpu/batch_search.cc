@@ -261,7 +261,8 @@ absl::Status BatchSearch::Finish(const SearchJob& job, const Shape& shape, Devic
     }
   }
   if (job.device != nullptr) return absl::OkStatus();
-  // Merging takes as long as another search could use the device, unless it is busy with this one.
+  // This search holds the device, so it merges answers only while the device works for it. The
+  // caller merges the others afterwards.
   const bool report = device == DeviceIs::kBusy && job.queries->answered;
   return ParallelForOnHost(job.queries->host_work, count, bytes, [&](int64_t i) {
     const BatchOutcome& outcome = outcomes[i];

@@ -77,7 +77,8 @@ int64_t TakenTogether(const SearchJob& job, QuerySpan queries) {
 }
 
 int32_t LargestK(const SearchJob& job) {
-  return *std::max_element(job.queries->k.begin(), job.queries->k.end());
+  const absl::Span<const int32_t> k = job.queries->k;
+  return k.empty() ? 0 : *std::max_element(k.begin(), k.end());
 }
 
 int32_t LargestK(const SearchJob& job, QuerySpan queries) {

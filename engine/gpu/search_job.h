@@ -73,7 +73,7 @@ int64_t TakenTogether(const SearchJob& job, QuerySpan queries);
 inline QueryRange RangeOf(QuerySpan neighbors) {
   return {.first = neighbors.front(), .count = static_cast<int64_t>(neighbors.size())};
 }
-// Return the largest k of all queries, or of some. Requires: a query.
+// Return the largest k of all queries, or of some; 0 without queries.
 int32_t LargestK(const SearchJob& job);
 int32_t LargestK(const SearchJob& job, QuerySpan queries);
 
