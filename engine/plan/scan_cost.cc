@@ -46,10 +46,10 @@ double RowTime(const ScanWork& work) {
 
 double RowBatchTime(const ScanWork& work) {
   const auto elements = static_cast<double>(work.rows) * static_cast<double>(work.row_elements);
-  const double last_pass = static_cast<double>((work.queries - 1) % kRowBatchQueriesOfPass + 1) /
-                           static_cast<double>(kRowBatchQueriesOfPass);
-  const double passes = static_cast<double>((work.queries - 1) / kRowBatchQueriesOfPass) +
-                        std::max(kRowBatchPassMin, last_pass);
+  const int64_t full_passes = (work.queries - 1) / kRowBatchQueriesOfPass;
+  const int64_t left = work.queries - full_passes * kRowBatchQueriesOfPass;
+  const double last_pass = static_cast<double>(left) / static_cast<double>(kRowBatchQueriesOfPass);
+  const double passes = static_cast<double>(full_passes) + std::max(kRowBatchPassMin, last_pass);
   return kBatchFixed + kBatchOfQuery * static_cast<double>(work.queries) +
          passes * elements / work.rates.row_elements_per_us;
 }

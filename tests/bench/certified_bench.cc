@@ -283,7 +283,7 @@ absl::Status RunFamily(const Config& config, testing::CorpusFamily family, int32
     const auto row = rows.begin() + random.Between(0, corpus.rows_count()) * dim;
     queries.vectors.insert(queries.vectors.end(), row, row + dim);
   }
-  return RunSource(config, RowSource(std::move(rows), dim, config.row_type), queries);
+  return RunSource(config, RowSource(rows, dim, config.row_type), queries);
 }
 
 absl::Status RunReal(const Config& config) {
