@@ -66,12 +66,15 @@ void ReadKeys(InputReader& input) {
 void Authenticate(std::string_view bytes) {
   AccessControl control;
   control.SetKeys(ValidKeys().keys);
+  const auto refusal_of = [&control](std::string_view text) {
+    return control.Authenticate(text).status();
+  };
   // The hash of no text of the input is in the file, except by chance.
-  const auto key = control.Authenticate(bytes);
-  Require(absl::IsUnauthenticated(key.status()));
+  const absl::Status refusal = refusal_of(bytes);
+  Require(absl::IsUnauthenticated(refusal));
   // A message that repeats the text would put secrets into logs.
-  const std::string message(key.status().message());
-  Require(bytes.size() < 16 || message.find(bytes) == std::string::npos);
+  Require(refusal == refusal_of("") || refusal == refusal_of("key") ||
+          refusal == refusal_of("Bearer key"));
 }
 
 void ReadSettings(InputReader& input) {
