@@ -174,6 +174,21 @@ TEST(IntegerBoundTest, TheLargestErrorsStayBelowTheBound) {
   }
 }
 
+// Rounding loses nearly half a step of each element but the first, in the direction of the query.
+// The first element is so large that the others hardly change the step.
+TEST(IntegerBoundTest, HalfAStepInEveryElementStaysBelowTheBound) {
+  for (const int64_t dimension : kDimensions) {
+    SCOPED_TRACE(dimension);
+    Vector row(static_cast<size_t>(dimension), 10.49f / 32'500.0f);
+    row[0] = 1.0f;
+    for (const double sign : {-1.0, 1.0}) {
+      Vector query(row.size(), static_cast<float>(sign));
+      for (float& value : row) value = std::copysign(value, static_cast<float>(sign));
+      ASSERT_NO_FATAL_FAILURE(ExpectBounds(query, row));
+    }
+  }
+}
+
 // The bound is useful: within a fifth of a percent of the largest score, for rows without extremes.
 TEST(IntegerBoundTest, IsCloseToTheScore) {
   Random random(TestSeed());
