@@ -73,4 +73,25 @@ inline Vector AnyVector(Random& random, int64_t dimension, Kind kind) {
 inline constexpr std::array<int64_t, 13> kDimensions = {1,   2,   3,   5,    8,    31,  64,
                                                         100, 384, 768, 1000, 1024, 1536};
 
+// Calls check(query, row) for rows and queries of all kinds and dimensions, until one call fails
+// fatally.
+template <typename Check>
+void ForEachPair(Random& random, const Check& check) {
+  for (const int64_t dimension : kDimensions) {
+    for (const Kind row_kind : kKinds) {
+      for (const Kind query_kind : kKinds) {
+        SCOPED_TRACE(::testing::Message()
+                     << "dimension " << dimension << ", row kind " << static_cast<int>(row_kind)
+                     << ", query kind " << static_cast<int>(query_kind));
+        for (int round = 0; round < 4; ++round) {
+          const Vector row = AnyVector(random, dimension, row_kind);
+          Vector query = AnyVector(random, dimension, query_kind);
+          if (random.OneIn(4)) query = row;
+          ASSERT_NO_FATAL_FAILURE(check(query, row));
+        }
+      }
+    }
+  }
+}
+
 }  // namespace nearfield::bound

@@ -103,22 +103,9 @@ TEST(RotationTest, ASeedGivesOneRotation) {
 
 TEST(ScanCodeTest, NoScoreLiesAboveItsBound) {
   Random random(TestSeed());
-  for (const int64_t dimension : kDimensions) {
-    for (const Kind row_kind : kKinds) {
-      for (const Kind query_kind : kKinds) {
-        SCOPED_TRACE(::testing::Message()
-                     << "dimension " << dimension << ", row kind " << static_cast<int>(row_kind)
-                     << ", query kind " << static_cast<int>(query_kind));
-        for (int round = 0; round < 4; ++round) {
-          const Rotation rotation(dimension, random.Bits());
-          const Vector row = AnyVector(random, dimension, row_kind);
-          Vector query = AnyVector(random, dimension, query_kind);
-          if (random.OneIn(4)) query = row;
-          ASSERT_NO_FATAL_FAILURE(ExpectBounds(rotation, query, row));
-        }
-      }
-    }
-  }
+  ForEachPair(random, [&random](const Vector& query, const Vector& row) {
+    ExpectBounds(Rotation(static_cast<int64_t>(row.size()), random.Bits()), query, row);
+  });
 }
 
 // The query points along the residual, where the error of the code reaches the bound up to its

@@ -118,21 +118,7 @@ TEST(IntegerBoundTest, PartsAreBytesAndMakeTheInteger) {
 
 TEST(IntegerBoundTest, NoScoreLiesAboveItsBound) {
   Random random(TestSeed());
-  for (const int64_t dimension : kDimensions) {
-    for (const Kind row_kind : kKinds) {
-      for (const Kind query_kind : kKinds) {
-        SCOPED_TRACE(::testing::Message()
-                     << "dimension " << dimension << ", row kind " << static_cast<int>(row_kind)
-                     << ", query kind " << static_cast<int>(query_kind));
-        for (int round = 0; round < 4; ++round) {
-          const Vector row = AnyVector(random, dimension, row_kind);
-          Vector query = AnyVector(random, dimension, query_kind);
-          if (random.OneIn(4)) query = row;
-          ASSERT_NO_FATAL_FAILURE(ExpectBounds(query, row));
-        }
-      }
-    }
-  }
+  ForEachPair(random, ExpectBounds);
 }
 
 // The query points along what rounding left of the row, where the error reaches the bound up to its

@@ -159,8 +159,7 @@ std::unique_ptr<backend::Backend> MakeBackend(const std::string& instruction_set
   return backend.ok() ? *std::move(backend) : nullptr;
 }
 
-backend::ScanCost ExpectReferenceAnswers(backend::Backend& backend, const Scenario& scenario,
-                                         ListLengths lengths) {
+backend::ScanCost ExpectReferenceAnswers(backend::Backend& backend, const Scenario& scenario) {
   std::vector<LoadedGeneration> loaded;
   std::vector<backend::GenerationView> views;
   std::vector<ReferenceRows> reference;
@@ -184,8 +183,7 @@ backend::ScanCost ExpectReferenceAnswers(backend::Backend& backend, const Scenar
     SCOPED_TRACE(::testing::Message()
                  << Describe(scenario.spec) << ", query " << q << " of " << scenario.k.size()
                  << ", k = " << scenario.k[q] << ", " << backend.info().device_name);
-    const bool only_best = lengths == ListLengths::kOfBestRows;
-    ExpectLists(best, q, whole, only_best ? FloorOf(whole, scenario.k[q]) : score::MinusInfinity());
+    ExpectLists(best, q, whole, FloorOf(whole, scenario.k[q]));
     if (::testing::Test::HasFatalFailure()) return cost;
   }
   return cost;

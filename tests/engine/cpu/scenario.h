@@ -54,15 +54,9 @@ Scenario CancellingScenario(const CollectionSpec& spec, int64_t rows_count, int3
 Scenario ExtremeScenario(const CollectionSpec& spec, int64_t rows_count, int32_t queries_count,
                          int exponent, Random& random);
 
-enum class ListLengths : uint8_t {
-  kOfBestRows,  // at least the rows that are among the query's k best of all generations
-  kWhole,       // the k best rows of each generation
-};
-
-// Expects that every list is a prefix of its generation's order, bit for bit, of this length.
-// Returns the cost of the search.
-backend::ScanCost ExpectReferenceAnswers(backend::Backend& backend, const Scenario& scenario,
-                                         ListLengths lengths = ListLengths::kOfBestRows);
+// Expects that every list is a prefix of its generation's order, bit for bit, with at least the
+// rows that are among the query's k best of all generations. Returns the cost of the search.
+backend::ScanCost ExpectReferenceAnswers(backend::Backend& backend, const Scenario& scenario);
 
 }  // namespace nearfield::testing
 
@@ -71,7 +65,6 @@ namespace nearfield {
 using testing::DrawScenario;
 using testing::ExpectReferenceAnswers;
 using testing::kRankOrders;
-using testing::ListLengths;
 using testing::MakeBackend;
 using testing::OrderedScenario;
 using testing::Scenario;

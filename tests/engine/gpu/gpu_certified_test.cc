@@ -38,13 +38,6 @@ class GpuCertifiedTest : public GpuTest {
     return spec;
   }
 
-  void AddRows(Scenario& scenario, CorpusFamily family, int64_t rows_count,
-               bool deletes_some = false) {
-    scenario.AddGeneration(family, rows_count,
-                           random_.OneIn(2) ? RankOrder::kShuffled : RankOrder::kDescending,
-                           deletes_some, random_);
-  }
-
   // Multiplies a query by a power of two or by zero, if it stays legal.
   void Rescale(Scenario& scenario, int64_t query) {
     const bool zero = random_.OneIn(20) && scenario.spec.metric != Metric::kCosine;

@@ -12,6 +12,7 @@
 #include "engine/gpu/memory/gpu_core.h"
 #include "engine/gpu/runtime/probe_gpu.h"
 #include "engine/score/score.h"
+#include "tests/engine/cpu/scenario.h"
 #include "tests/engine/prelude.h"
 #include "tests/testing/gpu_capability.h"
 
@@ -41,6 +42,14 @@ class GpuTest : public ::testing::Test {
         {.memory_bytes = memory_bytes, .capability_max = testing::GpuCapabilityMax()});
     EXPECT_OK(made);
     return made.ok() ? *std::move(made) : nullptr;
+  }
+
+  // Adds a generation to the scenario.
+  void AddRows(Scenario& scenario, CorpusFamily family, int64_t rows_count,
+               bool deletes_some = false) {
+    scenario.AddGeneration(family, rows_count,
+                           random_.OneIn(2) ? RankOrder::kShuffled : RankOrder::kDescending,
+                           deletes_some, random_);
   }
 
   Random random_{TestSeed()};

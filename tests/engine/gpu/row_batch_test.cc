@@ -66,12 +66,6 @@ class RowBatchTest : public GpuTest {
     return spec;
   }
 
-  void AddRows(Scenario& scenario, CorpusFamily family, int64_t rows_count, bool deletes_some) {
-    scenario.AddGeneration(family, rows_count,
-                           random_.OneIn(2) ? RankOrder::kShuffled : RankOrder::kDescending,
-                           deletes_some, random_);
-  }
-
   std::shared_ptr<GpuCore> core_;
   std::unique_ptr<backend::Backend> backend_;
 };
