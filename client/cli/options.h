@@ -80,8 +80,9 @@ CLI::Option* AddDataTypeOption(CLI::App& app, Target* target, const std::string&
 
 template <typename Target>
 CLI::Option* AddScanOption(CLI::App& app, Target* target, const std::string& description) {
-  return AddEnumOption(app, "--scan", target, description,
-                       {ScanChoice::kAuto, ScanChoice::kInt8, ScanChoice::kRows});
+  return AddEnumOption(
+      app, "--scan", target, description,
+      {ScanChoice::kAuto, ScanChoice::kInt8, ScanChoice::kInt16, ScanChoice::kRows});
 }
 
 template <typename Target>

@@ -21,6 +21,7 @@ static_assert(static_cast<int>(Backend::kGpu) == v1::BACKEND_GPU);
 static_assert(static_cast<int>(ScanPrecision::kInt8) == v1::SCAN_PRECISION_INT8);
 static_assert(static_cast<int>(ScanChoice::kInt8) == v1::SCAN_CHOICE_INT8);
 static_assert(static_cast<int>(ScanChoice::kRows) == v1::SCAN_CHOICE_ROWS);
+static_assert(static_cast<int>(ScanChoice::kInt16) == v1::SCAN_CHOICE_INT16);
 static_assert(static_cast<int>(RowPlacement::kHost) == v1::ROW_HOME_HOST);
 
 absl::Status Malformed(std::string_view what) {

@@ -21,8 +21,11 @@ constexpr std::array<std::pair<Backend, std::string_view>, 2> kBackends = {
     {{Backend::kCpu, "cpu"}, {Backend::kGpu, "gpu"}}};
 constexpr std::array<std::pair<ScanPrecision, std::string_view>, 2> kPrecisions = {
     {{ScanPrecision::kRows, "rows"}, {ScanPrecision::kInt8, "int8"}}};
-constexpr Names<ScanChoice> kScanChoices = {
-    {{ScanChoice::kAuto, "auto"}, {ScanChoice::kInt8, "int8"}, {ScanChoice::kRows, "rows"}}};
+constexpr std::array<std::pair<ScanChoice, std::string_view>, 4> kScanChoices = {
+    {{ScanChoice::kAuto, "auto"},
+     {ScanChoice::kInt8, "int8"},
+     {ScanChoice::kInt16, "int16"},
+     {ScanChoice::kRows, "rows"}}};
 constexpr std::array<std::pair<RowPlacement, std::string_view>, 2> kRowPlacements = {
     {{RowPlacement::kDevice, "device"}, {RowPlacement::kHost, "host"}}};
 

@@ -32,6 +32,8 @@ struct RowFormat {
   ScanPrecision scan = ScanPrecision::kRows;
   // True if the collection does not choose a scan: a search may read the rows if that is faster.
   bool may_scan_rows = false;
+  // True if a second code of each row is wanted (ScanChoice::kInt16). A backend may ignore it.
+  bool residual_codes = false;
   RowPlacement rows = RowPlacement::kDevice;
   uint64_t seed = kRotationSeed;  // of the rotation of the codes
 };

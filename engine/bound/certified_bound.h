@@ -10,7 +10,9 @@
 
 namespace nearfield::bound {
 
-// Bound of a row's code c, int8 in the rotated space. 16 bytes: one load.
+// Bound of a row's code c, int8 in the rotated space. 16 bytes: one load. A row may have a second
+// code, of what the first leaves; the bound of both has the scale of the second code, the residual
+// of both, and the sum of the norms of both.
 struct alignas(16) RowBound {
   float scale = 0;     // s: the code represents s * c
   float residual = 0;  // r >= the norm of the row minus its code; +inf: nothing is known, -inf: the
@@ -32,6 +34,10 @@ struct QueryBound {
 // For a row or a query with a larger norm nothing is claimed, so that no product of codes
 // overflows.
 inline constexpr double kCodeNormMax = 0x1p60;
+
+// A squared_norm_lower times this is at least the squared norm, if the norm is at most kNormMax.
+inline constexpr float kSquaredNormUp = 1.0f + 0x1p-18f;
+inline constexpr float kNormMax = 0x1p62f;
 
 // fp32 operations, each rounded separately (never fused).
 NEARFIELD_HOST_DEVICE inline float Times(float a, float b) {
@@ -70,6 +76,32 @@ NEARFIELD_HOST_DEVICE inline float UpperScore(const RowBound& row, const QueryBo
   return Plus(Plus(dot, -row.squared_norm_lower), Plus(0x1p-140f, -query.squared_norm_lower));
 }
 
+// Bounds of a canonical score. -inf and +inf: nothing is known.
+struct ScoreRange {
+  float lower = score::MinusInfinity();
+  float upper = -score::MinusInfinity();
+};
+
+// Returns bounds of the canonical score from both codes of a row. first, both: the bound of its
+// first code, and that of both. first_product, second_product: as for UpperScore, of each code.
+NEARFIELD_HOST_DEVICE inline ScoreRange RangeOfScore(const RowBound& first, const RowBound& both,
+                                                     const QueryBound& query, float first_product,
+                                                     float second_product) {
+  const float slack =
+      Plus(Times(query.of_residual, both.residual), Times(query.of_norm, both.norm));
+  const float product = Plus(Times(first.scale, first_product), Times(both.scale, second_product));
+  ScoreRange range;
+  range.upper = Plus(Plus(Plus(product, slack), -both.squared_norm_lower),
+                     Plus(0x1p-140f, -query.squared_norm_lower));
+  // Without a usable code the residual is infinite, or -inf for a score of -inf.
+  if (both.residual >= 0.0f && both.residual <= kNormMax && query.of_residual <= kNormMax) {
+    const float row_squared = Times(both.squared_norm_lower, kSquaredNormUp);
+    const float query_squared = Times(query.squared_norm_lower, kSquaredNormUp);
+    range.lower = Plus(Plus(Plus(product, -slack), -row_squared), Plus(-0x1p-140f, -query_squared));
+  }
+  return range;
+}
+
 NEARFIELD_HOST_DEVICE inline float CodeProduct(const QueryBound& query, int32_t first,
                                                int32_t second) {
   return Plus(Times(query.first_scale, static_cast<float>(first)),
@@ -95,16 +127,17 @@ NEARFIELD_HOST_DEVICE inline double NormUp(double squares, int64_t dimension) {
 
 inline constexpr double kCodeMax = 127.0;
 // Returns the scale of codes for values of at most this magnitude: 0 if it is too small for a
-// scale, +inf if it is too large.
-NEARFIELD_HOST_DEVICE inline float CodeScale(double magnitude) {
-  return static_cast<float>(magnitude / kCodeMax);
+// scale, +inf if it is too large. code_max: the largest code.
+NEARFIELD_HOST_DEVICE inline float CodeScale(double magnitude, double code_max = kCodeMax) {
+  return static_cast<float>(magnitude / code_max);
 }
-// Returns the integer nearest to value * inverse, where `inverse` is the inverse of the scale. The
-// value is so close to a code that adding and subtracting 1.5 * 2^52 rounds it.
-NEARFIELD_HOST_DEVICE inline double CodeOf(double value, double inverse) {
+// Returns the integer nearest to value * inverse, where `inverse` is the inverse of the scale, at
+// most code_max. Adding and subtracting 1.5 * 2^52 rounds it.
+NEARFIELD_HOST_DEVICE inline double CodeOf(double value, double inverse,
+                                           double code_max = kCodeMax) {
   const double product = value * inverse;
   const double clamped =
-      product > kCodeMax ? kCodeMax : (product < -kCodeMax ? -kCodeMax : product);
+      product > code_max ? code_max : (product < -code_max ? -code_max : product);
   return (clamped + 0x1.8p52) - 0x1.8p52;
 }
 
@@ -121,14 +154,16 @@ NEARFIELD_HOST_DEVICE inline float SquaredNormLower(double squared) {
   return squared_norm_lower > 0x1p127 ? 0x1p127f : DownToFloat(squared_norm_lower);
 }
 
-// residual_squares: the sum of squares of x - Rq^T (s c), with each difference rounded once.
-// rotation_error: Rotation::RelativeError(). row_squared: S(x, x) for L2, else 0.
+// Returns the bound of a row's code, or of both its codes. scale: of the last code.
+// residual_squares: the sum of squares of x - Rq^T x', with each difference rounded once; x' is s
+// c, or the sum of both, rounded once. code_norm: CodeNormUp, or the sum of both. rotation_error:
+// Rotation::RelativeError(). row_squared: S(x, x) for L2, else 0.
 NEARFIELD_HOST_DEVICE inline RowBound MakeRowBound(float scale, double residual_squares,
                                                    double code_norm, double rotation_error,
                                                    double row_squared, int64_t dimension) {
   RowBound bound;
-  const double residual =
-      NormUp(residual_squares, dimension) * (1.0 + 4.0 * 0x1p-53) + rotation_error * code_norm;
+  const double residual = NormUp(residual_squares, dimension) * (1.0 + 4.0 * 0x1p-53) +
+                          (rotation_error + 0x1p-52) * code_norm;
   bound.squared_norm_lower = SquaredNormLower(row_squared);
   if (!(code_norm <= kCodeNormMax)) {
     bound.residual = score::FloatFromBits(0x7f800000u);
@@ -136,7 +171,7 @@ NEARFIELD_HOST_DEVICE inline RowBound MakeRowBound(float scale, double residual_
   }
   bound.scale = scale;
   bound.residual = UpToFloat(residual);
-  bound.norm = UpToFloat(code_norm);
+  bound.norm = UpToFloat(code_norm * (1.0 + 0x1p-52));
   return bound;
 }
 

@@ -76,25 +76,62 @@ std::vector<double> Widen(Metric metric, absl::Span<const float> vector) {
   return values;
 }
 
+// A row that is being encoded.
+class RowEncoding {
+ public:
+  RowEncoding(const Rotation& rotation, Metric metric, absl::Span<const float> row)
+      : rotation_(rotation),
+        metric_(metric),
+        values_(Widen(metric, row)),
+        squares_(Squares(values_)),
+        rest_(values_),
+        stands_for_(values_.size()) {
+    rotation.RotateRow(absl::MakeSpan(rest_));
+  }
+
+  // Takes the next code and returns the bound of all codes that were taken.
+  RowBound Take(absl::Span<int8_t> codes) {
+    const float scale = TakeCodes(absl::MakeSpan(rest_), codes);
+    if (metric_ == Metric::kCosine && squares_ == 0.0) {
+      return {.residual = -std::numeric_limits<float>::infinity()};
+    }
+    for (size_t i = 0; i < codes.size(); ++i) {
+      stands_for_[i] += static_cast<double>(scale) * codes[i];
+    }
+    // The residual of the codes in the space of the row. Computing it there needs no assumption
+    // about the accuracy of the rotation.
+    std::vector<double> residual = stands_for_;
+    rotation_.BringBackWithQuery(absl::MakeSpan(residual));
+    for (size_t i = 0; i < residual.size(); ++i) residual[i] = values_[i] - residual[i];
+    code_norms_ += CodeNorm(scale, codes);
+    return MakeRowBound(scale, Squares(residual), code_norms_, rotation_.RelativeError(),
+                        metric_ == Metric::kL2 ? squares_ : 0.0, rotation_.dimension());
+  }
+
+ private:
+  const Rotation& rotation_;
+  const Metric metric_;
+  const std::vector<double> values_;
+  const double squares_;            // of values_
+  std::vector<double> rest_;        // rotated values minus the codes
+  std::vector<double> stands_for_;  // the sum of scale * codes
+  double code_norms_ = 0.0;
+};
+
 }  // namespace
 
 RowBound EncodeRow(const Rotation& rotation, Metric metric, absl::Span<const float> row,
                    absl::Span<int8_t> codes) {
-  const std::vector<double> values = Widen(metric, row);
-  const double squares = Squares(values);
-  std::vector<double> work = values;
-  rotation.RotateRow(absl::MakeSpan(work));
-  const float scale = TakeCodes(absl::MakeSpan(work), codes);
-  if (metric == Metric::kCosine && squares == 0.0) {
-    return {.residual = -std::numeric_limits<float>::infinity()};
-  }
-  // The residual of the code in the space of the row. Computing it there needs no assumption about
-  // the accuracy of the rotation.
-  for (size_t i = 0; i < work.size(); ++i) work[i] = static_cast<double>(scale) * codes[i];
-  rotation.BringBackWithQuery(absl::MakeSpan(work));
-  for (size_t i = 0; i < work.size(); ++i) work[i] = values[i] - work[i];
-  return MakeRowBound(scale, Squares(work), CodeNorm(scale, codes), rotation.RelativeError(),
-                      metric == Metric::kL2 ? squares : 0.0, rotation.dimension());
+  return RowEncoding(rotation, metric, row).Take(codes);
+}
+
+RowBounds EncodeRowTwice(const Rotation& rotation, Metric metric, absl::Span<const float> row,
+                         absl::Span<int8_t> first, absl::Span<int8_t> second) {
+  RowEncoding encoding(rotation, metric, row);
+  RowBounds bounds;
+  bounds.first = encoding.Take(first);
+  bounds.both = encoding.Take(second);
+  return bounds;
 }
 
 QueryBounds EncodeQuery(const Rotation& rotation, Metric metric, absl::Span<const float> query,

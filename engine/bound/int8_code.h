@@ -16,6 +16,16 @@ namespace nearfield::bound {
 RowBound EncodeRow(const Rotation& rotation, Metric metric, absl::Span<const float> row,
                    absl::Span<int8_t> codes);
 
+struct RowBounds {
+  RowBound first;  // of the first code alone
+  RowBound both;
+};
+
+// Encodes a row as two codes: the second is of what the first leaves. first, second: [dimension]
+// each, written, -127 to 127.
+RowBounds EncodeRowTwice(const Rotation& rotation, Metric metric, absl::Span<const float> row,
+                         absl::Span<int8_t> first, absl::Span<int8_t> second);
+
 struct QueryBounds {
   QueryBound both;        // with both codes
   QueryBound first_only;  // with only the first code; its second_scale is 0

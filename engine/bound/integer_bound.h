@@ -65,18 +65,6 @@ NEARFIELD_HOST_DEVICE inline IntegerRow MakeIntegerRow(Metric metric, double squ
   return row;
 }
 
-// Returns the scale t of integers for values of at most this magnitude; see CodeScale.
-NEARFIELD_HOST_DEVICE inline float IntegerScale(double magnitude) {
-  return static_cast<float>(magnitude / kIntegerMax);
-}
-// Returns the integer of a query's element. inverse: 1 / t.
-NEARFIELD_HOST_DEVICE inline int32_t IntegerOf(double value, double inverse) {
-  const double product = value * inverse;
-  const double clamped =
-      product > kIntegerMax ? kIntegerMax : (product < -kIntegerMax ? -kIntegerMax : product);
-  return static_cast<int32_t>((clamped + 0x1.8p52) - 0x1.8p52);
-}
-
 // Norms for the bound of a query, rounded up: of the query (for cosine, of its quotient by its
 // norm), of t times its low parts, and of the query minus t times its integers.
 struct IntegerNorms {

@@ -25,15 +25,16 @@ absl::Status CheckSpec(const CollectionSpec& spec, const backend::Backend& backe
                                   "float32, float16 or bfloat16"));
   ABSL_RETURN_IF_ERROR(
       CheckOneOf("id_type", spec.id_type, {IdType::kUint64, IdType::kString}, "uint64 or string"));
-  ABSL_RETURN_IF_ERROR(CheckOneOf("scan", spec.scan,
-                                  {ScanChoice::kAuto, ScanChoice::kInt8, ScanChoice::kRows},
-                                  "auto, int8 or rows"));
+  ABSL_RETURN_IF_ERROR(
+      CheckOneOf("scan", spec.scan,
+                 {ScanChoice::kAuto, ScanChoice::kInt8, ScanChoice::kInt16, ScanChoice::kRows},
+                 "auto, int8, int16 or rows"));
   ABSL_RETURN_IF_ERROR(CheckOneOf("rows", spec.rows, {RowPlacement::kDevice, RowPlacement::kHost},
                                   "device or host"));
   if (spec.rows == RowPlacement::kHost && spec.scan == ScanChoice::kRows) {
     return absl::InvalidArgumentError(
-        "scan = rows: a collection that keeps its rows on the host needs codes to scan: int8 or "
-        "auto");
+        "scan = rows: a collection that keeps its rows on the host needs codes to scan: int8, "
+        "int16 or auto");
   }
   if (spec.rows == RowPlacement::kHost && spec.dim > backend.info().scan_dim_max) {
     return absl::FailedPreconditionError(
@@ -56,7 +57,8 @@ ScanPrecision PrecisionOf(const CollectionSpec& spec, const backend::Backend& ba
   if (spec.scan == ScanChoice::kRows) return ScanPrecision::kRows;
   const backend::BackendInfo& info = backend.info();
   if (spec.dim > info.scan_dim_max) return ScanPrecision::kRows;
-  if (spec.scan == ScanChoice::kInt8 || spec.rows == RowPlacement::kHost) {
+  if (spec.scan == ScanChoice::kInt8 || spec.scan == ScanChoice::kInt16 ||
+      spec.rows == RowPlacement::kHost) {
     return ScanPrecision::kInt8;
   }
   return spec.dim >= info.scan_dim_min ? info.scan : ScanPrecision::kRows;
@@ -83,6 +85,7 @@ backend::RowFormat Corpus::format() const {
           .row_type = spec_.row_type,
           .scan = scan_,
           .may_scan_rows = spec_.scan == ScanChoice::kAuto && spec_.rows == RowPlacement::kDevice,
+          .residual_codes = spec_.scan == ScanChoice::kInt16 && scan_ != ScanPrecision::kRows,
           .rows = spec_.rows};
 }
 

@@ -7,12 +7,11 @@
 namespace nearfield::corpus {
 namespace {
 
-// For copies and lookups of a large batch: a few threads saturate the memory bandwidth.
-constexpr unsigned kHostThreadsMax = 8;
+// For copies and lookups of a large batch, which wait for memory most of the time.
+constexpr unsigned kHostThreadsMax = 16;
 
 int32_t HostThreads() {
-  return static_cast<int32_t>(
-      std::clamp(std::thread::hardware_concurrency() / 2, 1u, kHostThreadsMax));
+  return static_cast<int32_t>(std::clamp(std::thread::hardware_concurrency(), 1u, kHostThreadsMax));
 }
 
 }  // namespace

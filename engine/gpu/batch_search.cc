@@ -23,6 +23,7 @@ constexpr int64_t kCapacityMax = 32768;
 constexpr int64_t kLongCapacityMax = 4 * kCapacityMax;
 constexpr int64_t kCapacityMin = 4096;
 constexpr int64_t kCapacityPerNeighbor = 16;
+constexpr int64_t kCapacityPerNeighborMax = 32;
 constexpr int64_t kAlign = 256;
 // Maximum queries of a part. A larger batch runs in parts, so that the host's work for one overlaps
 // with the device's for another.
@@ -78,8 +79,8 @@ int64_t ScannedBytes(const GpuCore& core, const SearchJob& job, BatchSource sour
 
 bool BatchServesRows(const GpuCore& core, const SearchJob& job) {
   const int64_t row_index_end = RowIndexEnd(job);
-  return job.format.dim <= core.batch_dim_max() && 0 < row_index_end &&
-         row_index_end < int64_t{kScoredBit} && LargestK(job) <= kBatchKMax;
+  return core.BatchServes(job.format.dim, LargestK(job)) && 0 < row_index_end &&
+         row_index_end < int64_t{kScoredBit};
 }
 
 // Returns a shape for the first of some queries: as many as have room for their queues, vectors and
@@ -89,14 +90,14 @@ BatchSearch::Shape BatchSearch::ShapeBatch(const SearchJob& job, const BatchWay&
   const CodedCorpus& corpus = job.corpus;
   const plan::EngineLimits& limits = core_.engine_limits();
   Shape shape = {.source = way.source, .queries = {}};
-  if (job.format.dim > core_.batch_dim_max() || corpus.row_index_end >= kScoredBit) return shape;
+  if (corpus.row_index_end >= kScoredBit) return shape;
   int64_t count = std::min<int64_t>(TakenTogether(job, queries), kBatchQueriesMax);
   if (job.device == nullptr) {
     const int64_t parts = CeilDiv(count, kPartQueriesMax);
     count = std::min(count, RoundUp(CeilDiv(count, parts), kPartAlign));
   }
   shape.k = LargestK(job, queries.first(static_cast<std::size_t>(count)));
-  if (shape.k > kBatchKMax) return shape;
+  if (!core_.BatchServes(job.format.dim, shape.k)) return shape;
   const int32_t ties_most = (corpus.count - 1) * shape.k;
   const int32_t ties_room = std::max(kBatchTiesMin, kBatchKeysOfTies - shape.k);
   shape.keys_pitch =
@@ -107,9 +108,15 @@ BatchSearch::Shape BatchSearch::ShapeBatch(const SearchJob& job, const BatchWay&
                         QueryDeviceBytes(job.format.dim, CodeStrideOf(job, way.source)),
                     limits.result_keys_max / shape.keys_pitch});
   if (count == 0) return shape;
+  // The last part is not a small one.
+  if (count > kPartAlign && count < static_cast<int64_t>(queries.size())) {
+    count = count / kPartAlign * kPartAlign;
+  }
   shape.queries = queries.first(static_cast<std::size_t>(count));
   shape.capacity =
-      std::min(way.long_queues ? kLongCapacityMax : kCapacityMax, limits.keys_max / count);
+      std::min({way.long_queues ? kLongCapacityMax
+                                : std::max(kCapacityMax, kCapacityPerNeighborMax * shape.k),
+                limits.keys_max / count});
   CHECK_LE(count * shape.capacity, limits.keys_max);
   CHECK_LE(count * shape.keys_pitch, limits.result_keys_max);
   return shape;
@@ -125,6 +132,7 @@ absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, const Shape& 
   args.metric = job.format.metric;
   args.source = shape.source;
   args.queries = static_cast<int32_t>(queries);
+  args.k_max = shape.k;
   args.code_stride = CodeStrideOf(job, shape.source);
   // Vectors, k and the corpus are copied to the device together; codes and states are computed
   // there. Vectors that are on the device are converted there.

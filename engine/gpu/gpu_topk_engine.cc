@@ -79,7 +79,8 @@ std::vector<ScanPath> GpuTopkEngine::PathsOf(const SearchJob& job) const {
       row_index_end <= std::min<int64_t>(2 * core_->engine_limits().keys_max, kRowsMax);
   if (has_codes && !job.format.may_scan_rows) return {ScanPath::kCodes};
   std::vector<ScanPath> paths;
-  if (has_codes && (core_->has_one_query_kernel() || LargestK(job) <= kBatchKMax)) {
+  if (has_codes &&
+      (core_->has_one_query_kernel() || core_->BatchServes(job.format.dim, LargestK(job)))) {
     paths.push_back(ScanPath::kCodes);
   }
   AddRowPaths(job, job.queries_count(), paths);

@@ -26,6 +26,7 @@ const char* NameOf(ScanChoice scan) {
   switch (scan) {
     case ScanChoice::kAuto: return "auto";
     case ScanChoice::kInt8: return "int8";
+    case ScanChoice::kInt16: return "int16";
     case ScanChoice::kRows: break;
   }
   return "rows";

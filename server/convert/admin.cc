@@ -22,16 +22,16 @@ absl::StatusOr<CollectionSpec> FromProto(const pb::CreateCollectionRequest& requ
   ABSL_ASSIGN_OR_RETURN(
       spec.id_type,
       Known("id_type", request.id_type(), IdTypeFromProto(request.id_type()), "UINT64 or STRING"));
-  ABSL_ASSIGN_OR_RETURN(
-      spec.scan,
-      Known("scan", request.scan(), ScanChoiceFromProto(request.scan()), "AUTO, INT8 or ROWS"));
+  ABSL_ASSIGN_OR_RETURN(spec.scan,
+                        Known("scan", request.scan(), ScanChoiceFromProto(request.scan()),
+                              "AUTO, INT8, INT16 or ROWS"));
   ABSL_ASSIGN_OR_RETURN(spec.rows, Known("rows", request.rows(),
                                          RowPlacementFromProto(request.rows()), "DEVICE or HOST"));
   if (spec.rows == RowPlacement::kHost && spec.scan == ScanChoice::kRows) {
-    return ArgumentError(
-        "scan",
-        "ROWS, must be AUTO or INT8 where rows is HOST: the device then holds nothing but codes",
-        "ROWS", "AUTO or INT8");
+    return ArgumentError("scan",
+                         "ROWS, must be AUTO, INT8 or INT16 where rows is HOST: the device then "
+                         "holds nothing but codes",
+                         "ROWS", "AUTO, INT8 or INT16");
   }
   return spec;
 }

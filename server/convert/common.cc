@@ -24,7 +24,8 @@ constexpr std::pair<pb::ScanChoice, ScanChoice> kScanChoices[] = {
     {pb::SCAN_CHOICE_AUTO, ScanChoice::kAuto},
     {pb::SCAN_CHOICE_UNSPECIFIED, ScanChoice::kAuto},
     {pb::SCAN_CHOICE_INT8, ScanChoice::kInt8},
-    {pb::SCAN_CHOICE_ROWS, ScanChoice::kRows}};
+    {pb::SCAN_CHOICE_ROWS, ScanChoice::kRows},
+    {pb::SCAN_CHOICE_INT16, ScanChoice::kInt16}};
 constexpr std::pair<pb::RowHome, RowPlacement> kRowPlacements[] = {
     {pb::ROW_HOME_DEVICE, RowPlacement::kDevice},
     {pb::ROW_HOME_UNSPECIFIED, RowPlacement::kDevice},

@@ -14,11 +14,13 @@ constexpr int64_t kScanAuto = 1;
 constexpr int64_t kScanInt8 = 2;
 constexpr int64_t kScanRows = 3;
 constexpr int64_t kScanBf16 = 4;
+constexpr int64_t kScanInt16 = 5;
 
 int64_t StoredScan(ScanChoice scan) {
   switch (scan) {
     case ScanChoice::kAuto: break;
     case ScanChoice::kInt8: return kScanInt8;
+    case ScanChoice::kInt16: return kScanInt16;
     case ScanChoice::kRows: return kScanRows;
   }
   return kScanAuto;
@@ -26,6 +28,7 @@ int64_t StoredScan(ScanChoice scan) {
 
 ScanChoice ScanFromStored(int64_t number) {
   if (number == kScanAuto) return ScanChoice::kAuto;
+  if (number == kScanInt16) return ScanChoice::kInt16;
   return number == kScanRows ? ScanChoice::kRows : ScanChoice::kInt8;
 }
 
@@ -95,7 +98,7 @@ void CollectionRow::Visit(RowFields* fields) {
   int64_t scan = scan_removed ? kScanBf16 : StoredScan(spec.scan);
   fields->Number(&id, 1).Bytes(&name).Number(&dim, 1, kDimMax);
   fields->Enum(&spec.metric, 3).Enum(&spec.row_type, 3).Enum(&spec.id_type, 2);
-  fields->Number(&scan, kScanAuto, kScanBf16).Enum(&spec.rows, 2).Bytes(&schema);
+  fields->Number(&scan, kScanAuto, kScanInt16).Enum(&spec.rows, 2).Bytes(&schema);
   fields->Number(&epoch).Number(&rows_live).Number(&created_unix_s, INT64_MIN);
   spec.dim = static_cast<int32_t>(dim);
   scan_removed = scan == kScanBf16;

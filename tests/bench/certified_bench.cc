@@ -45,6 +45,7 @@ struct Config {
   std::string real;  // folder of a real corpus, which replaces kinds and dims
   Metric metric = Metric::kDot;
   RowType row_type = RowType::kFloat32;
+  ScanChoice scan = ScanChoice::kInt8;        // codes of the rows that have codes
   RowPlacement home = RowPlacement::kDevice;  // placement of the rows that have codes
   BackendChoice backend = BackendChoice::kAuto;
   int32_t threads = 0;
@@ -74,6 +75,8 @@ constexpr Names<testing::CorpusFamily, 12> kFamilyNames = {
      {"zero-rows", testing::CorpusFamily::kZeroRows},
      {"all-zero", testing::CorpusFamily::kAllZero},
      {"thousandfold", testing::CorpusFamily::kOutliers}}};
+constexpr Names<ScanChoice, 2> kCodeNames = {
+    {{"int8", ScanChoice::kInt8}, {"int16", ScanChoice::kInt16}}};
 constexpr Names<RowPlacement, 2> kHomeNames = {
     {{"device", RowPlacement::kDevice}, {"host", RowPlacement::kHost}}};
 
@@ -104,7 +107,7 @@ class Case {
     generations_ = generations;
     const Layout layout = {.generations = generations, .deleted_every = config_.deleted_every};
     CollectionSpec spec = {.dim = dim_, .metric = config_.metric, .row_type = source_.row_type()};
-    spec.scan = ScanChoice::kInt8;
+    spec.scan = config_.scan;
     spec.rows = config_.home;
     const auto begin = std::chrono::steady_clock::now();
     ABSL_ASSIGN_OR_RETURN(codes_, FillCollection(engine_, spec, source_, rows_count, layout));
@@ -204,15 +207,16 @@ class Case {
         static_cast<double>(rows_count_) * code_bytes / (config_.read_tb_s * 1e6);
     std::printf(
         "NEARFIELD_BENCH_JSON "
-        R"({"bench":"search","backend":"%s","gpu_capability":%d,"path":"%s","metric":"%s","dtype":"%s","rows":"%s","batch":%d,"n":%d,"dim":%d,"k":%d,"generations":%d,"deleted_every":%d,)"
+        R"({"bench":"search","backend":"%s","gpu_capability":%d,"path":"%s","scan":"%s","metric":"%s","dtype":"%s","rows":"%s","batch":%d,"n":%d,"dim":%d,"k":%d,"generations":%d,"deleted_every":%d,)"
         R"("data":"%s","us":%.1f,"p99_us":%.1f,"queries_per_s":%.0f,"limit_us":%.1f,"share_of_limit":%.3f,)"
         R"("candidates":%d,"tighter":%d,"canonical":%d,"rows_us":%.1f,"auto_us":%.1f,"checked_by":"%s","matches_oracle":true})"
         "\n",
         engine_.Info().backend == BackendKind::kGpu ? "gpu" : "cpu", config_.gpu_capability_max,
-        Name(cost.precision), Name(config_.metric), Name(config_.row_type),
-        NameIn(kHomeNames, config_.home), batch, static_cast<int>(rows_count_), dim_, k,
-        generations_, static_cast<int>(config_.deleted_every), queries_.data, codes.median_us,
-        codes.p99_us, batch * 1e6 / codes.median_us, limit_us, limit_us / codes.median_us,
+        Name(cost.precision), NameIn(kCodeNames, config_.scan), Name(config_.metric),
+        Name(config_.row_type), NameIn(kHomeNames, config_.home), batch,
+        static_cast<int>(rows_count_), dim_, k, generations_,
+        static_cast<int>(config_.deleted_every), queries_.data, codes.median_us, codes.p99_us,
+        batch * 1e6 / codes.median_us, limit_us, limit_us / codes.median_us,
         static_cast<int>(cost.candidates), static_cast<int>(cost.escalations.tighter),
         static_cast<int>(cost.escalations.canonical), exact.median_us, choice.median_us,
         rows_count_ > kOracleRowsMax ? "a scan of the exact rows" : "the oracle");
@@ -240,7 +244,8 @@ absl::Status RunSource(const Config& config, const RowSource& source, const Quer
   constexpr int64_t kRounding = int64_t{2} << 30;
   const int64_t row_bytes = source.row_bytes() + 32 * BytesPerElement(config.row_type);
   const bool on_host = config.home == RowPlacement::kHost;
-  const int64_t code_bytes = source.dim() + 127 + 16 + 12;
+  const int64_t codes_count = config.scan == ScanChoice::kInt16 ? 2 : 1;
+  const int64_t code_bytes = codes_count * (source.dim() + 127 + 16) + 12;
   const int64_t device_row_bytes = (on_host ? 1 : 2) * row_bytes + code_bytes + 12 +
                                    (config.choice ? row_bytes + code_bytes : 0);
   ABSL_ASSIGN_OR_RETURN(
@@ -319,6 +324,7 @@ void AddOptions(CLI::App& app, Config& config) {
                  "folder of the corpus of real text (scripts/data), in place of --data and --dim; "
                  "further rows are rotations of its rows");
   AddNamed(app, "--dtype", config.row_type, kRowTypeNames);
+  AddNamed(app, "--scan", config.scan, kCodeNames, "of the rows that have codes");
   AddNamed(app, "--rows", config.home, kHomeNames, "placement of the rows that have codes");
   app.add_option("--threads", config.threads, "of the CPU backend; 0: all cores");
   app.add_option("--gpu-capability", config.gpu_capability_max,

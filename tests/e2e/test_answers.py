@@ -12,7 +12,8 @@ from conftest import run_together
 
 METRICS = ["dot", "cosine", "l2"]
 # All choices of what a collection's scans read, with all placements of its rows.
-SCANS = [("AUTO", "DEVICE"), ("INT8", "DEVICE"), ("ROWS", "DEVICE"), ("AUTO", "HOST"), ("INT8", "HOST")]
+SCANS = [("AUTO", "DEVICE"), ("INT8", "DEVICE"), ("ROWS", "DEVICE"), ("AUTO", "HOST"), ("INT8", "HOST"),
+         ("INT16", "DEVICE"), ("INT16", "HOST")]
 
 
 def quantized(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:

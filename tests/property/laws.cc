@@ -23,7 +23,10 @@ uint64_t SeedOfTest() {
 }  // namespace
 
 std::string Name(const Way& way) {
-  return absl::StrCat(testing::Name(way.backend), way.scan == ScanChoice::kInt8 ? "Int8" : "Rows",
+  return absl::StrCat(testing::Name(way.backend),
+                      way.scan == ScanChoice::kInt8    ? "Int8"
+                      : way.scan == ScanChoice::kInt16 ? "Int16"
+                                                       : "Rows",
                       way.rows == RowPlacement::kHost ? "HostRows" : "");
 }
 

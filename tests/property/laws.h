@@ -22,9 +22,13 @@ struct Way {
   RowPlacement rows = RowPlacement::kDevice;
 };
 inline constexpr std::array kWays = {
-    Way{BackendKind::kCpu, ScanChoice::kInt8}, Way{BackendKind::kCpu, ScanChoice::kRows},
-    Way{BackendKind::kGpu, ScanChoice::kInt8}, Way{BackendKind::kGpu, ScanChoice::kRows},
-    Way{BackendKind::kGpu, ScanChoice::kInt8, RowPlacement::kHost}};
+    Way{BackendKind::kCpu, ScanChoice::kInt8},
+    Way{BackendKind::kCpu, ScanChoice::kRows},
+    Way{BackendKind::kGpu, ScanChoice::kInt8},
+    Way{BackendKind::kGpu, ScanChoice::kRows},
+    Way{BackendKind::kGpu, ScanChoice::kInt8, RowPlacement::kHost},
+    Way{BackendKind::kGpu, ScanChoice::kInt16},
+    Way{BackendKind::kGpu, ScanChoice::kInt16, RowPlacement::kHost}};
 // Returns a name such as "CpuInt8" or "GpuInt8HostRows".
 std::string Name(const Way& way);
 

@@ -44,7 +44,7 @@ def test_a_declaration_that_exists_otherwise_is_named(client, name):
             create(**{"attributes": {"a": int}, **more})
     for more, words in (
         ({"metric": "manhattan"}, "one of dot, cosine, l2"), ({"dtype": "int8"}, "float32, float16, bfloat16"),
-        ({"attributes": {"a": "text"}}, "int64, double, bool, keyword, timestamp"), ({"scan": "bf16"}, "auto, int8, rows"),
+        ({"attributes": {"a": "text"}}, "int64, double, bool, keyword, timestamp"), ({"scan": "bf16"}, "auto, int8, rows, int16"),
     ):
         with pytest.raises(ValueError, match=words):
             create(**more)

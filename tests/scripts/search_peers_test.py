@@ -23,7 +23,7 @@ grid = [[int(x) for x in options.get(name, default).split(",")] for name, defaul
         (("n", "1000000"), ("dim", "1024"), ("k", "10,100"), ("batch", "1"))]
 for n, dim, k, batch in itertools.product(*grid):
     print("NEARFIELD_BENCH_JSON " + json.dumps({
-        "bench": "search", "path": "int8", "metric": options.get("metric", "dot"), "batch": batch, "n": n, "dim": dim, "k": k,
+        "bench": "search", "path": "int8", "scan": "int8", "rows": "device", "metric": options.get("metric", "dot"), "batch": batch, "n": n, "dim": dim, "k": k,
         "data": "gaussian", "us": 100.0 * batch, "queries_per_s": 9, "limit_us": 50.0, "share_of_limit": 0.5, "candidates": 1, "tighter": 0,
         "canonical": 0, "rows_us": 0, "auto_us": 0, "generations": 8, "gpu_capability": 90, "cpu_round_trip_us": 900.0}))
 """

@@ -181,7 +181,8 @@ TEST(EnumConvertTest, EveryValueComesBack) {
     EXPECT_EQ(RowTypeFromProto(ToProto(type)), type);
   for (const IdType type : {IdType::kUint64, IdType::kString})
     EXPECT_EQ(IdTypeFromProto(ToProto(type)), type);
-  for (const ScanChoice scan : {ScanChoice::kAuto, ScanChoice::kInt8, ScanChoice::kRows}) {
+  for (const ScanChoice scan :
+       {ScanChoice::kAuto, ScanChoice::kInt8, ScanChoice::kRows, ScanChoice::kInt16}) {
     EXPECT_EQ(ScanChoiceFromProto(ToProto(scan)), scan);
     EXPECT_EQ(static_cast<int>(scan), static_cast<int>(ToProto(scan))) << "one set of numbers";
   }

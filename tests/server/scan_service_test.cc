@@ -88,6 +88,7 @@ TEST_F(ScanServiceTest, ACollectionSaysWhatItScansAndWhereItsRowsLie) {
            {pb::SCAN_CHOICE_AUTO, pb::ROW_HOME_HOST, pb::SCAN_CHOICE_AUTO, pb::ROW_HOME_HOST},
            {pb::SCAN_CHOICE_INT8, pb::ROW_HOME_DEVICE, pb::SCAN_CHOICE_INT8, pb::ROW_HOME_DEVICE},
            {pb::SCAN_CHOICE_INT8, pb::ROW_HOME_HOST, pb::SCAN_CHOICE_INT8, pb::ROW_HOME_HOST},
+           {pb::SCAN_CHOICE_INT16, pb::ROW_HOME_HOST, pb::SCAN_CHOICE_INT16, pb::ROW_HOME_HOST},
            {pb::SCAN_CHOICE_ROWS, pb::ROW_HOME_DEVICE, pb::SCAN_CHOICE_ROWS,
             pb::ROW_HOME_DEVICE}}) {
     const std::string name = "c" + std::to_string(number++);
@@ -109,17 +110,18 @@ TEST_F(ScanServiceTest, EveryBadChoiceIsNamedAndNothingIsCreated) {
   // 3 was a bf16 copy of the rows in earlier versions.
   for (const int number : {3, 77}) {
     EXPECT_THAT(Create("c", [&](auto& r) { r.set_scan(static_cast<pb::ScanChoice>(number)); }),
-                RefusedWith(kInvalidArgument,
-                            "scan = " + std::to_string(number) + ", must be AUTO, INT8 or ROWS"));
+                RefusedWith(kInvalidArgument, "scan = " + std::to_string(number) +
+                                                  ", must be AUTO, INT8, INT16 or ROWS"));
   }
   EXPECT_THAT(Create("c", [](auto& r) { r.set_rows(static_cast<pb::RowHome>(-1)); }),
               RefusedWith(kInvalidArgument, "rows = -1, must be DEVICE or HOST"));
-  EXPECT_THAT(Create("c",
-                     [](auto& r) {
-                       r.set_scan(pb::SCAN_CHOICE_ROWS);
-                       r.set_rows(pb::ROW_HOME_HOST);
-                     }),
-              RefusedWith(kInvalidArgument, "scan: ROWS, must be AUTO or INT8", "rows is HOST"));
+  EXPECT_THAT(
+      Create("c",
+             [](auto& r) {
+               r.set_scan(pb::SCAN_CHOICE_ROWS);
+               r.set_rows(pb::ROW_HOME_HOST);
+             }),
+      RefusedWith(kInvalidArgument, "scan: ROWS, must be AUTO, INT8 or INT16", "rows is HOST"));
   EXPECT_OK(Create("c", [](auto&) {})) << "the name is still free";
 }
 

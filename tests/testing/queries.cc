@@ -130,9 +130,10 @@ const char* Name(IdType type) { return type == IdType::kString ? "string ids" : 
 std::string Describe(const CollectionSpec& spec) {
   return absl::StrCat(Name(spec.metric), ", ", Name(spec.row_type), ", dim ", spec.dim, ", ",
                       Name(spec.id_type),
-                      spec.scan == ScanChoice::kInt8   ? ", scan int8"
-                      : spec.scan == ScanChoice::kRows ? ", scan rows"
-                                                       : "");
+                      spec.scan == ScanChoice::kInt8    ? ", scan int8"
+                      : spec.scan == ScanChoice::kInt16 ? ", scan int16"
+                      : spec.scan == ScanChoice::kRows  ? ", scan rows"
+                                                        : "");
 }
 
 }  // namespace nearfield::testing

@@ -15,7 +15,7 @@ from nearfield._records import CollectionInfo
 from nearfield._sources.open import as_table
 from nearfield._values import dtype_value, enum_value
 
-ScanChoice = Literal["auto", "int8", "rows"]
+ScanChoice = Literal["auto", "int8", "int16", "rows"]
 RowPlacement = Literal["device", "host"]
 
 

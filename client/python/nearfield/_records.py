@@ -82,7 +82,7 @@ class CollectionInfo:
     device_bytes: int
     host_bytes: int
     attributes: tuple[Attribute, ...]
-    scan: str  # auto, int8 or rows
+    scan: str  # auto, int8, int16 or rows
     rows: str  # device or host
     scan_precision: str  # rows or int8
     durable: bool

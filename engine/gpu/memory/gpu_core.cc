@@ -27,7 +27,11 @@ constexpr StagingRing::Shape kUploadRing = {.buffers_count = 4, .buffer_bytes = 
 constexpr StagingRing::Shape kReadRing = {.buffers_count = 2, .buffer_bytes = 2 * kMiB};
 constexpr int64_t kResultsPitchMax = RoundUp(kSelectKMax, plan::kKeysAlign);
 // Keys that are returned together for the largest k: a full sub-tile in every generation.
-constexpr int64_t kResultKeys = kScanPolicies.back().queries * kGenerationsMax * kResultsPitchMax;
+// Lists of a scan of rows, or the answers of a batch with the largest k.
+constexpr int64_t kLargeKQueries = 256;
+constexpr int64_t kResultKeys =
+    std::max<int64_t>(kScanPolicies.back().queries * kGenerationsMax * kResultsPitchMax,
+                      kLargeKQueries*(kSelectKMax + kBatchTiesMin));
 constexpr int64_t kListsMax = int64_t{kTileQueriesMax} * kGenerationsMax;
 // A query block: vectors, S(q,q) and k of a tile. The three parts are 256-byte aligned.
 constexpr int64_t kQueryBytes = int64_t{kTileQueriesMax} * (kDimMax * 4 + 8 + 4) + 3 * 256;
@@ -163,13 +167,13 @@ absl::Status GpuCore::PrepareKernels() {
       health_.Check(PrepareScan(static_cast<int>(shared_bytes)), "loading the scan kernels"));
   select_shape_ = SelectShapeFor(shared_bytes);
   ABSL_RETURN_IF_ERROR(health_.Check(PrepareSelect(select_shape_), "loading the selection kernel"));
-  ABSL_RETURN_IF_ERROR(health_.Check(PrepareBatch(batch_device_, &batch_dim_max_),
+  ABSL_RETURN_IF_ERROR(health_.Check(PrepareBatch(batch_device_, &batch_dimensions_),
                                      "loading the kernels of a batch"));
   ABSL_RETURN_IF_ERROR(
       health_.Check(PrepareEncode(shared_bytes, &codes_dim_max_), "loading the encode kernels"));
   ABSL_RETURN_IF_ERROR(health_.Check(PrepareOneQuery(kDimMax, shared_bytes, &has_one_query_kernel_),
                                      "loading the certified scan"));
-  if (!has_one_query_kernel_) codes_dim_max_ = std::min(codes_dim_max_, batch_dim_max_);
+  if (!has_one_query_kernel_) codes_dim_max_ = std::min(codes_dim_max_, batch_dim_max());
   return health_.Check(PrepareLayout(), "loading the layout kernels");
 }
 

@@ -95,7 +95,10 @@ class GpuCore {
   const plan::ScanRates& scan_rates() const { return scan_rates_; }
   const BatchDevice& batch_device() const { return batch_device_; }
   // Returns the largest dimension that the kernels of a batch serve on this device.
-  int32_t batch_dim_max() const { return batch_dim_max_; }
+  int32_t batch_dim_max() const { return batch_dimensions_.usual_k; }
+  bool BatchServes(int32_t dim, int32_t k) const {
+    return k <= kBatchKMax && dim <= batch_dimensions_.Of(k);
+  }
   // Returns true if the device has the shared memory for the search of one query from codes.
   bool has_one_query_kernel() const { return has_one_query_kernel_; }
   // Returns the largest dimension for which this device searches codes.
@@ -126,7 +129,7 @@ class GpuCore {
   plan::Device cost_device_;
   plan::ScanRates scan_rates_;
   BatchDevice batch_device_;
-  int32_t batch_dim_max_ = 0;
+  BatchDimensions batch_dimensions_;
   bool has_one_query_kernel_ = false;
   int32_t codes_dim_max_ = kDimMax;
   int select_shape_ = 0;

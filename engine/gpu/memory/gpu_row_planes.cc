@@ -62,12 +62,14 @@ GpuRowPlanes::SlabNeeds GpuRowPlanes::NeedsOf(GpuCore& core, const backend::RowF
     needs.codes_per_slab =
         slab_bytes / (code_bytes + static_cast<int64_t>(sizeof(bound::RowBound))) / align * align;
     needs.codes = CeilDiv(rows_max, needs.codes_per_slab);
+    if (format.residual_codes) needs.second_codes = needs.codes;
   }
   // Norms, ranks, both tables and their padding. The estimate for the table's own slabs is high.
   const int64_t plane_bytes = 12 * rows_max + kTableAlign;
-  const int64_t table_bytes = 8 * (needs.rows + needs.codes + CeilDiv(plane_bytes, slab_bytes) + 2);
+  const int64_t code_slabs = needs.codes + needs.second_codes;
+  const int64_t table_bytes = 8 * (needs.rows + code_slabs + CeilDiv(plane_bytes, slab_bytes) + 2);
   needs.meta = CeilDiv(plane_bytes + table_bytes, slab_bytes);
-  needs.on_device = needs.meta + needs.codes + (on_host ? 0 : needs.rows);
+  needs.on_device = needs.meta + code_slabs + (on_host ? 0 : needs.rows);
   return needs;
 }
 
@@ -89,9 +91,10 @@ absl::StatusOr<std::unique_ptr<GpuRowPlanes>> GpuRowPlanes::Reserve(
 absl::Status GpuRowPlanes::TakeSlabs() {
   Arena& arena = core_->arena();
   const SlabNeeds needs = NeedsOf(*core_, format_, rows_max_);
-  const int64_t all_slabs = needs.meta + needs.rows + needs.codes;
+  const int64_t all_slabs = needs.meta + needs.rows + needs.codes + needs.second_codes;
   ABSL_ASSIGN_OR_RETURN(std::vector<char*> slabs, arena.TakeSlabs(needs.on_device));
-  code_slabs_ = TakeTail(slabs, needs.on_device - needs.codes);
+  second_code_slabs_ = TakeTail(slabs, needs.on_device - needs.second_codes);
+  code_slabs_ = TakeTail(slabs, needs.on_device - needs.second_codes - needs.codes);
   row_slabs_ = TakeTail(slabs, needs.meta);
   meta_slabs_ = std::move(slabs);
   if (on_host()) {
@@ -106,10 +109,12 @@ absl::Status GpuRowPlanes::TakeSlabs() {
   view_.meta.slabs = tables;
   view_.row_slabs = tables + needs.meta;
   codes_.slabs = view_.row_slabs + needs.rows;
+  if (has_second_codes()) codes_.second_slabs = codes_.slabs + needs.codes;
   view_.norms_offset = RoundUp(8 * all_slabs, kTableAlign);
   std::vector<char*> pointers = meta_slabs_;
   pointers.insert(pointers.end(), row_slabs_.begin(), row_slabs_.end());
   pointers.insert(pointers.end(), code_slabs_.begin(), code_slabs_.end());
+  pointers.insert(pointers.end(), second_code_slabs_.begin(), second_code_slabs_.end());
   return core_->WriteExtent({.slabs = &meta_slabs_, .offset = 0}, pointers.data(),
                             static_cast<int64_t>(pointers.size() * sizeof(char*)));
 }
@@ -120,6 +125,7 @@ GpuRowPlanes::~GpuRowPlanes() {
   row_arena().Release(row_slabs_);
   core_->arena().Release(meta_slabs_);
   core_->arena().Release(code_slabs_);
+  core_->arena().Release(second_code_slabs_);
 }
 
 absl::Status GpuRowPlanes::CheckRoom(int64_t rows_count) const {
@@ -178,6 +184,7 @@ absl::Status GpuRowPlanes::AppendFrom(const backend::RowPlanes& source,
   if (from == nullptr || from->core_ != core_ || !from->sealed_ ||
       from->format_.dim != format_.dim || from->format_.row_type != format_.row_type ||
       from->format_.metric != format_.metric || from->format_.scan != format_.scan ||
+      from->format_.residual_codes != format_.residual_codes ||
       from->format_.rows != format_.rows) {
     return absl::InvalidArgumentError("rows of another backend or format, or not sealed");
   }
@@ -235,7 +242,9 @@ absl::Status GpuRowPlanes::Seal(absl::Span<const uint32_t> ranks) {
   row_arena().Release(TakeTail(row_slabs_, CeilDiv(rows_count_, view_.rows_per_slab)));
   arena.Release(TakeTail(meta_slabs_, CeilDiv(meta_bytes, arena.slab_bytes())));
   if (has_codes()) {
-    arena.Release(TakeTail(code_slabs_, CeilDiv(rows_count_, codes_.rows_per_slab)));
+    const int64_t kept = CeilDiv(rows_count_, codes_.rows_per_slab);
+    arena.Release(TakeTail(code_slabs_, kept));
+    if (has_second_codes()) arena.Release(TakeTail(second_code_slabs_, kept));
   }
   sealed_ = true;
   return absl::OkStatus();
@@ -314,7 +323,8 @@ absl::Status GpuRowPlanes::ReadRange(int64_t begin, int64_t rows_count, void* ro
 
 int64_t GpuRowPlanes::device_bytes() const {
   const std::size_t row_slabs = on_host() ? 0 : row_slabs_.size();
-  return static_cast<int64_t>(row_slabs + meta_slabs_.size() + code_slabs_.size()) *
+  const std::size_t code_slabs = code_slabs_.size() + second_code_slabs_.size();
+  return static_cast<int64_t>(row_slabs + meta_slabs_.size() + code_slabs) *
          core_->arena().slab_bytes();
 }
 

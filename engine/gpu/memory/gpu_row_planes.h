@@ -53,6 +53,7 @@ class GpuRowPlanes : public backend::RowPlanes {
     int64_t codes_per_slab = 0;  // 0: the format has no codes
     int64_t rows = 0;
     int64_t codes = 0;
+    int64_t second_codes = 0;  // as many as codes, or 0: the format has no second codes
     int64_t meta = 0;
     int64_t on_device = 0;  // all, except rows in host memory
   };
@@ -63,6 +64,7 @@ class GpuRowPlanes : public backend::RowPlanes {
   // Returns the arena that holds the exact rows.
   Arena& row_arena() const { return on_host() ? core_->host_rows() : core_->arena(); }
   bool has_codes() const { return format_.scan != ScanPrecision::kRows; }
+  bool has_second_codes() const { return has_codes() && format_.residual_codes; }
   absl::Status StoreRows(const StagingRing::Lease& lease, int64_t rows_count);
   absl::Status CheckRoom(int64_t rows_count) const;
   // Rows slots[0, count), or [begin, begin + count) if slots is null. They fit in one staging
@@ -84,6 +86,7 @@ class GpuRowPlanes : public backend::RowPlanes {
   std::vector<char*> row_slabs_;
   std::vector<char*> meta_slabs_;
   std::vector<char*> code_slabs_;
+  std::vector<char*> second_code_slabs_;
   RowsView view_;
   CodesView codes_;
   mutable plan::PathCosts path_costs_;

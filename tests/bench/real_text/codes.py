@@ -192,7 +192,7 @@ def make_codes(sample: Tensor, seed: int) -> list[Code]:
     for begin in range(0, dim, 64):
         local[begin : begin + 64, begin : begin + 64] = hadamard_rotation(64, generator)
     codes = [
-        Code("int8 (today)", dim + 16, rotation, none, int8, fits_scale=False),
+        Code("int8", dim + 16, rotation, none, int8, fits_scale=False),
         Code("int8 + residual int8", 2 * dim + 16, rotation, none, int8_twice, fits_scale=False),
         Code("int5", dim * 5 / 8 + 16, rotation, none, narrow(5)),
         Code("int4", dim / 2 + 16, rotation, none, narrow(4)),

@@ -18,10 +18,17 @@ namespace {
 struct EncodedRow {
   std::vector<int8_t> codes;
   RowBound bound;
+  std::vector<int8_t> second;
+  RowBound both;
 };
 EncodedRow Encode(const Rotation& rotation, Metric metric, const Vector& row) {
-  EncodedRow encoded{std::vector<int8_t>(row.size()), {}};
+  EncodedRow encoded{std::vector<int8_t>(row.size()), {}, std::vector<int8_t>(row.size()), {}};
   encoded.bound = EncodeRow(rotation, metric, row, absl::MakeSpan(encoded.codes));
+  std::vector<int8_t> first(row.size());
+  encoded.both =
+      EncodeRowTwice(rotation, metric, row, absl::MakeSpan(first), absl::MakeSpan(encoded.second))
+          .both;
+  EXPECT_EQ(first, encoded.codes);
   return encoded;
 }
 
@@ -53,7 +60,17 @@ float UpperOfFirst(const EncodedQuery& query, const EncodedRow& row) {
                     CodeProduct(query.bounds.first_only, Product(query.first, row.codes)));
 }
 
-// Checks the comparison by which a search drops rows: the score must not be above the bound.
+// Returns the bounds from both codes of the row.
+ScoreRange Range(const EncodedQuery& query, const EncodedRow& row) {
+  const QueryBound& both = query.bounds.both;
+  return RangeOfScore(
+      row.bound, row.both, both,
+      CodeProduct(both, Product(query.first, row.codes), Product(query.second, row.codes)),
+      CodeProduct(both, Product(query.first, row.second), Product(query.second, row.second)));
+}
+
+// Checks the comparisons by which a search drops rows and raises thresholds: the score must not be
+// above an upper bound or below a lower one.
 void ExpectBounds(const Rotation& rotation, const Vector& query, const Vector& row) {
   for (const Metric metric : kMetrics) {
     if (metric == Metric::kCosine && IsZero(query)) continue;
@@ -64,6 +81,9 @@ void ExpectBounds(const Rotation& rotation, const Vector& query, const Vector& r
     const float score = CanonicalScore(metric, query, row);
     ASSERT_PRED2(below, score, Upper(encoded_query, encoded_row));
     ASSERT_PRED2(below, score, UpperOfFirst(encoded_query, encoded_row));
+    const ScoreRange range = Range(encoded_query, encoded_row);
+    ASSERT_PRED2(below, score, range.upper);
+    ASSERT_LE(range.lower, score);  // and a number
   }
 }
 
@@ -108,8 +128,8 @@ TEST(ScanCodeTest, NoScoreLiesAboveItsBound) {
   });
 }
 
-// The query points along the residual, where the error of the code reaches the bound up to its
-// slack.
+// The query points along the residual of one code or of both, where the error of the code reaches
+// the bound up to its slack.
 TEST(ScanCodeTest, AQueryAlongTheResidualStaysBelowTheBound) {
   Random random(TestSeed());
   for (const int64_t dimension : kDimensions) {
@@ -118,22 +138,26 @@ TEST(ScanCodeTest, AQueryAlongTheResidualStaysBelowTheBound) {
     for (const Kind kind : {Kind::kGaussian, Kind::kOutliers, Kind::kSparse}) {
       const Vector row = AnyVector(random, dimension, kind);
       const EncodedRow encoded = Encode(rotation, Metric::kDot, row);
-      std::vector<double> residual(row.size());
-      for (size_t i = 0; i < row.size(); ++i) {
-        residual[i] = static_cast<double>(encoded.bound.scale) * encoded.codes[i];
+      for (const bool both : {false, true}) {
+        std::vector<double> residual(row.size());
+        for (size_t i = 0; i < row.size(); ++i) {
+          residual[i] = static_cast<double>(encoded.bound.scale) * encoded.codes[i];
+          if (both) residual[i] += static_cast<double>(encoded.both.scale) * encoded.second[i];
+        }
+        rotation.BringBackWithQuery(absl::MakeSpan(residual));
+        Vector query(row.size());
+        double norm = 0;
+        for (size_t i = 0; i < row.size(); ++i) {
+          residual[i] = static_cast<double>(row[i]) - residual[i];
+          norm += residual[i] * residual[i];
+          query[i] = static_cast<float>(residual[i]);
+        }
+        const RowBound& bound = both ? encoded.both : encoded.bound;
+        ASSERT_LE(std::sqrt(norm), static_cast<double>(bound.residual) * (1 + 0x1p-40));
+        ASSERT_NO_FATAL_FAILURE(ExpectBounds(rotation, query, row));
+        for (float& value : query) value = -value;
+        ASSERT_NO_FATAL_FAILURE(ExpectBounds(rotation, query, row));
       }
-      rotation.BringBackWithQuery(absl::MakeSpan(residual));
-      Vector query(row.size());
-      double norm = 0;
-      for (size_t i = 0; i < row.size(); ++i) {
-        residual[i] = static_cast<double>(row[i]) - residual[i];
-        norm += residual[i] * residual[i];
-        query[i] = static_cast<float>(residual[i]);
-      }
-      ASSERT_LE(std::sqrt(norm), static_cast<double>(encoded.bound.residual) * (1 + 0x1p-40));
-      ASSERT_NO_FATAL_FAILURE(ExpectBounds(rotation, query, row));
-      for (float& value : query) value = -value;
-      ASSERT_NO_FATAL_FAILURE(ExpectBounds(rotation, query, row));
     }
   }
 }
@@ -156,6 +180,9 @@ TEST(ScanCodeTest, TheBoundIsTightOnGaussianRows) {
                                                     : norms;
       EXPECT_LE(static_cast<double>(Upper(encoded_query, encoded_row)) - score, 0.02 * unit);
       EXPECT_LE(static_cast<double>(UpperOfFirst(encoded_query, encoded_row)) - score, 0.04 * unit);
+      const ScoreRange range = Range(encoded_query, encoded_row);
+      EXPECT_LE(static_cast<double>(range.upper) - score, 0.0002 * unit);
+      EXPECT_LE(score - static_cast<double>(range.lower), 0.0002 * unit);
     }
   }
 }
@@ -196,6 +223,10 @@ TEST(ScanCodeTest, WhatNoCodeCanStandForIsNeverDropped) {
     EXPECT_FALSE(Upper(EncodeAsQuery(rotation, metric, Vector(64, 1.0f)), great) < kMost);
     EXPECT_FALSE(Upper(EncodeAsQuery(rotation, metric, Vector(64, kMost)), plain) < kMost);
     EXPECT_FALSE(Upper(EncodeAsQuery(rotation, metric, Vector(64, kMost)), great) < kMost);
+    EXPECT_EQ(Range(EncodeAsQuery(rotation, metric, Vector(64, kMost)), plain).lower,
+              -std::numeric_limits<float>::infinity());
+    EXPECT_EQ(Range(EncodeAsQuery(rotation, metric, Vector(64, 1.0f)), great).lower,
+              -std::numeric_limits<float>::infinity());
   }
 }
 
@@ -209,6 +240,8 @@ TEST(ScanCodeTest, OfZerosEverythingIsKnown) {
   const EncodedRow cosine = Encode(rotation, Metric::kCosine, zeros);
   const EncodedQuery query = EncodeAsQuery(rotation, Metric::kCosine, Vector(64, 1.0f));
   EXPECT_EQ(Upper(query, cosine), -std::numeric_limits<float>::infinity());
+  EXPECT_EQ(Range(query, cosine).upper, -std::numeric_limits<float>::infinity());
+  EXPECT_EQ(Range(query, cosine).lower, -std::numeric_limits<float>::infinity());
 }
 
 }  // namespace

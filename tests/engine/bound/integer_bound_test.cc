@@ -58,14 +58,15 @@ Query MakeQuery(Metric metric, const Vector& values) {
     magnitude = std::max(magnitude, std::abs(element));
     squares += element * element;
   }
-  const float scale = IntegerScale(magnitude);
+  const float scale = CodeScale(magnitude, kIntegerMax);
   const bool usable = scale > 0 && std::isfinite(scale);
   double low = 0;
   double rest = 0;
   Query query;
   for (const float value : values) {
     const double element = value / norm;
-    query.integers.Add(usable ? IntegerOf(element, 1.0 / scale) : 0);
+    query.integers.Add(usable ? static_cast<int32_t>(CodeOf(element, 1.0 / scale, kIntegerMax))
+                              : 0);
     low += std::pow(query.integers.low.back(), 2);
     const int32_t integer = 256 * query.integers.high.back() + query.integers.low.back();
     rest += std::pow(element - (usable ? static_cast<double>(scale) * integer : 0.0), 2);

@@ -121,10 +121,12 @@ LoadedGeneration Load(backend::Backend& backend, const HostGeneration& generatio
 }
 
 backend::RowFormat FormatOf(const CollectionSpec& spec) {
+  const bool codes = spec.scan == ScanChoice::kInt8 || spec.scan == ScanChoice::kInt16;
   return {.dim = spec.dim,
           .metric = spec.metric,
           .row_type = spec.row_type,
-          .scan = spec.scan == ScanChoice::kInt8 ? ScanPrecision::kInt8 : ScanPrecision::kRows,
+          .scan = codes ? ScanPrecision::kInt8 : ScanPrecision::kRows,
+          .residual_codes = spec.scan == ScanChoice::kInt16,
           .rows = spec.rows};
 }
 

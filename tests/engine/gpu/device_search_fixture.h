@@ -50,8 +50,9 @@ class GpuDeviceSearchTest : public ::testing::Test {
                            .metric = random_.OneOf<Metric>(kMetrics),
                            .row_type = random_.OneOf<RowType>(kRowTypes)};
     spec.scan = random_.OneOf<ScanChoice>(
-        {ScanChoice::kInt8, ScanChoice::kInt8, ScanChoice::kRows, ScanChoice::kAuto});
-    if (spec.scan == ScanChoice::kInt8 && random_.OneIn(4)) spec.rows = RowPlacement::kHost;
+        {ScanChoice::kInt8, ScanChoice::kInt16, ScanChoice::kRows, ScanChoice::kAuto});
+    const bool codes = spec.scan == ScanChoice::kInt8 || spec.scan == ScanChoice::kInt16;
+    if (codes && random_.OneIn(4)) spec.rows = RowPlacement::kHost;
     return spec;
   }
 

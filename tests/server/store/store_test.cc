@@ -84,7 +84,8 @@ TEST_F(StoreTest, CollectionsKeepTheirFacts) {
 }
 
 TEST_F(StoreTest, EveryScanChoiceIsKept) {
-  const std::vector<ScanChoice> scans = {ScanChoice::kAuto, ScanChoice::kInt8, ScanChoice::kRows};
+  const std::vector<ScanChoice> scans = {ScanChoice::kAuto, ScanChoice::kInt8, ScanChoice::kRows,
+                                         ScanChoice::kInt16};
   for (size_t i = 0; i < scans.size(); ++i) {
     ASSERT_OK(Create("c" + std::to_string(i), {.dim = 7, .scan = scans[i]}));
   }
@@ -107,6 +108,7 @@ TEST_F(StoreTest, TheStoredNumbersOfScanChoicesAreFrozen) {
   EXPECT_EQ(stored(ScanChoice::kAuto), 1);
   EXPECT_EQ(stored(ScanChoice::kInt8), 2);
   EXPECT_EQ(stored(ScanChoice::kRows), 3);
+  EXPECT_EQ(stored(ScanChoice::kInt16), 5);
 }
 
 // Earlier versions stored the number 4 for scans of a bf16 copy of the rows. Such collections load
@@ -131,7 +133,8 @@ TEST_F(StoreTest, ACollectionOfTheRemovedBf16ScanIsOneOfInt8Codes) {
 TEST_F(StoreTest, AnUnknownScanNumberIsDamage) {
   tested_.Create("a", 1);
   tested_.Close();
-  ASSERT_OK(SetStoredScan(dir_ / "data", kStoredScanBf16 + 1));
+  constexpr int64_t kUnknown = 6;
+  ASSERT_OK(SetStoredScan(dir_ / "data", kUnknown));
   EXPECT_THAT(Store::Open(tested_.Options()), FailsWith(kDataLoss, "collections"));
 }
 

@@ -57,10 +57,10 @@ int BatchQueriesAtOnce(const BatchDevice& device, int queries, int32_t code_stri
   return BatchQueriesAtOnceMma(device, queries);
 }
 
-cudaError_t PrepareBatch(const BatchDevice& device, int32_t* dimension_max) {
-  *dimension_max = kBatchDimMax;
-  cudaError_t error = PrepareBatchEncode(device, dimension_max);
-  if (error == cudaSuccess) error = PrepareBatchRefine(device, dimension_max);
+cudaError_t PrepareBatch(const BatchDevice& device, BatchDimensions* dimensions) {
+  *dimensions = {};
+  cudaError_t error = PrepareBatchEncode(device, dimensions);
+  if (error == cudaSuccess) error = PrepareBatchRefine(device, dimensions);
   if (error == cudaSuccess) error = PrepareBatchScanRows();
   if (error != cudaSuccess) return error;
 #if NEARFIELD_WGMMA

@@ -20,10 +20,13 @@
 namespace nearfield::gpu {
 
 inline constexpr int kBatchTileRows = 64;
-inline constexpr int32_t kBatchKMax = 1024;
+inline constexpr int32_t kBatchKMax = 4352;
 inline constexpr int32_t kBatchDimMax = 8192;
-// Maximum number of rows that may reach a query's last threshold.
-inline constexpr uint32_t kBatchKeysMax = 2048;
+// A larger k needs more shared memory, which not every device has.
+inline constexpr int32_t kBatchUsualKMax = 1024;
+// Maximum number of rows that may reach a query's last threshold: up to kBatchUsualKMax, and above.
+inline constexpr uint32_t kBatchKeys = 2048;
+inline constexpr uint32_t kBatchKeysOfLargeK = 8192;
 // If the corpus has several generations, the keys of an answer include further rows of the k-th
 // score, up to k of each generation, because ranks of different generations do not compare. There
 // is room for all of them or for kBatchKeysOfTies keys in all, and for at least kBatchTiesMin rows
@@ -74,6 +77,7 @@ struct BatchArgs {
   Metric metric = Metric::kDot;
   BatchSource source = BatchSource::kCodes;
   int32_t queries = 0;
+  int32_t k_max = 0;  // the largest k
   // Bytes of a query's code. Codes: as of a row, a multiple of 128. Rows: elements of a padded row.
   int32_t code_stride = 0;
   const float* vectors = nullptr;  // device: [queries, dimension]
@@ -118,8 +122,16 @@ bool BuildHasWgmma();
 // Returns the number of queries that one block multiplies with codes together.
 int BatchQueriesAtOnce(const BatchDevice& device, int queries, int32_t code_stride);
 
-// Loads the kernels. Writes the largest dimension for which the device has enough shared memory.
-cudaError_t PrepareBatch(const BatchDevice& device, int32_t* dimension_max);
+// The largest dimensions for which a device has enough shared memory.
+struct BatchDimensions {
+  int32_t usual_k = kBatchDimMax;  // for k up to kBatchUsualKMax
+  int32_t large_k = kBatchDimMax;
+
+  int32_t Of(int32_t k) const { return k <= kBatchUsualKMax ? usual_k : large_k; }
+};
+
+// Loads the kernels.
+cudaError_t PrepareBatch(const BatchDevice& device, BatchDimensions* dimensions);
 cudaError_t LaunchBatchEncode(const BatchArgs& args, cudaStream_t stream);
 cudaError_t LaunchBatchScan(RowType row, const BatchArgs& args, const BatchStage& stage,
                             const BatchDevice& device, cudaStream_t stream);

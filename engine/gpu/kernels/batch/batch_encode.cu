@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   double magnitude = 0;
   for (int i = thread; i < dimension; i += kThreads) magnitude = fmax(magnitude, fabs(element(i)));
-  const float scale = bound::IntegerScale(sums.Max(magnitude));
+  const float scale = bound::CodeScale(sums.Max(magnitude), bound::kIntegerMax);
   const bool usable = scale > 0.0f && isfinite(scale);
   const double inverse = usable ? 1.0 / static_cast<double>(scale) : 0.0;
   double low_squares = 0;
@@ -87,8 +87,8 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = thread; i < args.code_stride; i += kThreads) {
     bound::IntegerParts parts;
     if (i < dimension) {
-      const int32_t integer = usable ? bound::IntegerOf(element(i), inverse) : 0;
-      parts = bound::PartsOf(integer);
+      const double integer = usable ? bound::CodeOf(element(i), inverse, bound::kIntegerMax) : 0.0;
+      parts = bound::PartsOf(static_cast<int32_t>(integer));
       const double rest = element(i) - (usable ? static_cast<double>(scale) * integer : 0.0);
       rest_squares += rest * rest;
       low_squares += static_cast<double>(parts.low * parts.low);
@@ -110,11 +110,12 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-cudaError_t PrepareBatchEncode(const BatchDevice& device, int32_t* dimension_max) {
+cudaError_t PrepareBatchEncode(const BatchDevice& device, BatchDimensions* dimensions) {
   const int32_t largest = LargestDimension(device, [](int32_t dimension) {
     return EncodeSharedBytes(dimension) + int64_t{sizeof(BlockSumsShared)};
   });
-  *dimension_max = std::min(*dimension_max, largest);
+  dimensions->usual_k = std::min(dimensions->usual_k, largest);
+  dimensions->large_k = std::min(dimensions->large_k, largest);
   return cudaFuncSetAttribute(BatchEncodeKernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                               static_cast<int>(EncodeSharedBytes(largest)));
 }

@@ -8,7 +8,8 @@
 namespace nearfield::gpu {
 namespace {
 
-constexpr std::array kVariants = {RefineVariant::kMany, RefineVariant::kFew, RefineVariant::kSmall};
+constexpr std::array kVariants = {RefineVariant::kMany, RefineVariant::kFew, RefineVariant::kSmall,
+                                  RefineVariant::kLargeK};
 
 BatchRefinePointer KernelOf(RowType row, RefineVariant variant) {
   switch (row) {
@@ -27,11 +28,19 @@ constexpr int kManyThreadsQueriesMax = 132;
 int64_t SharedBytes(RefineVariant variant, int32_t dimension) {
   const int32_t code_bytes = CodeBytesOf(dimension);
   switch (variant) {
-    case RefineVariant::kMany: return RefineSharedBytes<kRefineMany, false>(dimension, code_bytes);
-    case RefineVariant::kFew: return RefineSharedBytes<kRefineFew, false>(dimension, code_bytes);
-    case RefineVariant::kSmall: break;
+    case RefineVariant::kMany:
+      return RefineSharedBytes<kRefineMany, false, kBatchKeys>(dimension, code_bytes);
+    case RefineVariant::kFew:
+      return RefineSharedBytes<kRefineFew, false, kBatchKeys>(dimension, code_bytes);
+    case RefineVariant::kSmall:
+      return RefineSharedBytes<kRefineFew, true, kBatchKeys>(dimension, code_bytes);
+    case RefineVariant::kLargeK: break;
   }
-  return RefineSharedBytes<kRefineFew, true>(dimension, code_bytes);
+  return RefineSharedBytes<kRefineMany, true, kBatchKeysOfLargeK>(dimension, code_bytes);
+}
+
+bool HasManyThreads(RefineVariant variant) {
+  return variant == RefineVariant::kMany || variant == RefineVariant::kLargeK;
 }
 
 // Returns the largest dimension, in whole slices, that the variant serves on this device.
@@ -42,6 +51,7 @@ int32_t ServedDimension(RefineVariant variant, const BatchDevice& device) {
 }
 
 RefineVariant VariantFor(const BatchArgs& args, const BatchDevice& device) {
+  if (args.k_max > kBatchUsualKMax) return RefineVariant::kLargeK;
   const RefineVariant variant =
       args.queries <= kManyThreadsQueriesMax ? RefineVariant::kMany : RefineVariant::kFew;
   return args.rotation.dimension <= ServedDimension(variant, device) ? variant
@@ -50,12 +60,13 @@ RefineVariant VariantFor(const BatchArgs& args, const BatchDevice& device) {
 
 }  // namespace
 
-cudaError_t PrepareBatchRefine(const BatchDevice& device, int32_t* dimension_max) {
-  int32_t largest = 0;
+cudaError_t PrepareBatchRefine(const BatchDevice& device, BatchDimensions* dimensions) {
+  BatchDimensions largest = {.usual_k = 0, .large_k = 0};
   for (const RefineVariant variant : kVariants) {
     const int32_t served = ServedDimension(variant, device);
     if (served == 0) continue;
-    largest = std::max(largest, served);
+    int32_t& of_k = variant == RefineVariant::kLargeK ? largest.large_k : largest.usual_k;
+    of_k = std::max(of_k, served);
     for (const RowType row : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
       const cudaError_t error =
           cudaFuncSetAttribute(reinterpret_cast<const void*>(KernelOf(row, variant)),
@@ -64,7 +75,8 @@ cudaError_t PrepareBatchRefine(const BatchDevice& device, int32_t* dimension_max
       if (error != cudaSuccess) return error;
     }
   }
-  *dimension_max = std::min(*dimension_max, largest);
+  dimensions->usual_k = std::min(dimensions->usual_k, largest.usual_k);
+  dimensions->large_k = std::min(dimensions->large_k, largest.large_k);
   return cudaSuccess;
 }
 
@@ -73,7 +85,7 @@ cudaError_t LaunchBatchRefine(RowType row, const BatchArgs& args, const BatchSta
   const RefineVariant variant = VariantFor(args, device);
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(args.queries));
-  config.blockDim = dim3(variant == RefineVariant::kMany ? kRefineMany : kRefineFew);
+  config.blockDim = dim3(HasManyThreads(variant) ? kRefineMany : kRefineFew);
   config.dynamicSmemBytes = static_cast<size_t>(SharedBytes(variant, args.rotation.dimension));
   config.stream = stream;
   BatchStage copy = stage;

@@ -5,9 +5,9 @@
 #include <cstdint>
 
 #include "engine/gpu/kernels/batch/batch.h"
+#include "engine/gpu/kernels/batch/batch_refine_ties.cuh"
 #include "engine/gpu/kernels/batch/batch_table.h"
 #include "engine/gpu/kernels/primitives/code_products.cuh"
-#include "engine/gpu/kernels/primitives/final_sort.cuh"
 #include "engine/gpu/kernels/primitives/score_rows.cuh"
 #include "engine/gpu/kernels/primitives/threshold_bins.cuh"
 #include "engine/score/order.h"
@@ -17,26 +17,12 @@ namespace nearfield::gpu {
 // Threads per block. With many queries, blocks have kRefineFew threads, so that two share an SM.
 inline constexpr int kRefineFew = 256;
 inline constexpr int kRefineMany = 512;
-inline constexpr uint32_t kListMax = 1536;  // entries processed together; more than kBatchKMax
-
-struct RefineShared {
-  ThresholdBins bins;
-  uint32_t list[kListMax];    // queue indexes
-  uint32_t scores[kListMax];  // ordered bits; in Finish: queue indexes of the pruned list
-  uint32_t listed;
-  uint32_t scored;
-  uint32_t kept;
-  uint32_t finals;
-  uint64_t kth_order;  // of the k-th key
-};
-template <int kThreads, bool kMerges>
-using RefineFinal = FinalSort<kThreads, static_cast<int>(kBatchKeysMax), 11, kMerges>;
 
 // Refines the queue of one query, by one block.
-template <typename Row, int kThreads, bool kMerges>
+template <typename Row, int kThreads, bool kMerges, uint32_t kKeys>
 class Refinement {
  public:
-  using Final = RefineFinal<kThreads, kMerges>;
+  using Final = RefineFinal<kThreads, kMerges, kKeys>;
 
   __device__ Refinement(const BatchArgs& args, RefineShared& shared, Final& final, double* staged)
       : args_(args),
@@ -46,7 +32,9 @@ class Refinement {
         state_(args.state[blockIdx.x]),
         queue_(args.queues + static_cast<int64_t>(blockIdx.x) * args.capacity),
         query_{staged, state_.squared, args.metric},
-        k_(static_cast<uint32_t>(args.k[blockIdx.x])) {
+        k_(static_cast<uint32_t>(args.k[blockIdx.x])),
+        has_second_(args.source == BatchSource::kCodes &&
+                    args.corpus.generations[0].codes.has_second()) {
     const int dimension = args.rotation.dimension;
     StageQuery(args.corpus.generations[0].rows.shape,
                args.vectors + static_cast<int64_t>(blockIdx.x) * dimension, staged,
@@ -63,9 +51,13 @@ class Refinement {
     __syncthreads();
   }
 
-  // Scores the k rows with the largest bounds and returns the k-th best score as ordered bits: a
-  // canonical score that k rows of the queue are known to reach. -inf if the queue has fewer rows.
+  // Scores the k rows with the largest bounds, or bounds their scores by second codes, and returns
+  // the k-th best score as ordered bits: k rows of the queue are known to reach it. -inf if the
+  // queue has fewer rows.
   __device__ uint32_t RaiseThreshold(uint32_t count) {
+    // Queue indexes and ordered bits, in the space of the keys, which Finish adds later.
+    auto* const list = reinterpret_cast<uint32_t*>(final_.keys);
+    uint32_t* const scores = list + kKeys;
     const uint32_t none = score::OrderedBits(score::MinusInfinity());
     const uint32_t of_bounds = KthGreatest<kThreads>(k_, shared_.bins, [&](auto visit) {
       VisitQueue(0, count, [&](uint32_t, const QueueEntry& entry) {
@@ -83,21 +75,29 @@ class Refinement {
       if (entry.x == kNoRowIndex || OrderOf(entry) < of_bounds) return;
       if ((entry.x & kScoredBit) != 0) {
         const uint32_t at = atomicAdd(&shared_.scored, 1u);
-        if (at < kListMax) shared_.scores[at] = OrderOf(entry);
+        if (at < kKeys) scores[at] = OrderOf(entry);
       } else {
         const uint32_t at = atomicAdd(&shared_.listed, 1u);
-        if (at < kListMax) shared_.list[at] = i;
+        if (at < kKeys) list[at] = i;
       }
     });
     __syncthreads();
-    ScoreList(min(shared_.listed, kListMax), [&](uint32_t order) {
+    const auto add = [&](uint32_t order) {
       const uint32_t at = atomicAdd(&shared_.scored, 1u);
-      if (at < kListMax) shared_.scores[at] = order;
-    });
+      if (at < kKeys) scores[at] = order;
+    };
+    const uint32_t listed = min(shared_.listed, kKeys);
+    if (has_second_) {
+      BoundList(list, listed, [&](uint32_t, const bound::ScoreRange& range) {
+        add(score::OrderedBits(range.lower));
+      });
+    } else {
+      ScoreList(list, listed, add);
+    }
     __syncthreads();
-    const uint32_t scored = min(shared_.scored, kListMax);
+    const uint32_t scored = min(shared_.scored, kKeys);
     return KthGreatest<kThreads>(k_, shared_.bins, [&](auto visit) {
-      for (uint32_t i = threadIdx.x; i < scored; i += kThreads) visit(shared_.scores[i]);
+      for (uint32_t i = threadIdx.x; i < scored; i += kThreads) visit(scores[i]);
     });
   }
 
@@ -136,6 +136,7 @@ class Refinement {
 
   // Scores all rows that may reach the threshold and writes the answer.
   __device__ void Finish(uint32_t count, uint32_t threshold) {
+    if (has_second_) threshold = BoundQueue(count, threshold);
     const float reach = score::ScoreFromOrderedBits(threshold);
     if (threadIdx.x == 0) shared_.finals = 0;
     for (uint32_t begin = 0; begin < count; begin += kListMax) {
@@ -154,7 +155,7 @@ class Refinement {
         }
       });
       __syncthreads();
-      if (args_.source == BatchSource::kCodes) {
+      if (args_.source == BatchSource::kCodes && !has_second_) {
         PruneList(shared_.listed, reach);
       } else {
         TakeList(shared_.listed);
@@ -163,7 +164,7 @@ class Refinement {
       const uint32_t left = shared_.scored;
       if (threadIdx.x == 0) state_.scored += left;
       ScoreRows<Row, kWarps>(
-          corpus_, query_, left, [&](uint32_t i) { return queue_[shared_.scores[i]].x; },
+          corpus_, query_, left, [&](uint32_t i) { return queue_[shared_.left[i]].x; },
           [&](uint32_t, uint32_t row_index, float score) {
             AddFinal(row_index, score::OrderedBits(score), threshold);
           });
@@ -172,17 +173,18 @@ class Refinement {
     __syncthreads();
     uint32_t finals = shared_.finals;
     uint32_t keys = min(finals, args_.keys_pitch);
-    bool overflow = finals > kBatchKeysMax;
+    bool overflow = finals > kKeys;
     if (!overflow) {
       uint64_t* const to = args_.keys + static_cast<int64_t>(blockIdx.x) * args_.keys_pitch;
       final_.Sort(finals, keys, to);
       __syncthreads();
-      if (MissesTies(to, finals, keys)) {
-        finals = KeepFirstTies(finals);
+      KthTies<Final> ties(corpus_, k_, shared_, final_);
+      if (ties.Misses(to, finals, keys)) {
+        finals = ties.KeepFirst(finals);
         keys = min(finals, args_.keys_pitch);
         final_.Sort(finals, keys, to);
         __syncthreads();
-        overflow = MissesTies(to, finals, keys);
+        overflow = ties.Misses(to, finals, keys);
       }
     }
     if (threadIdx.x == 0) Report(keys, overflow);
@@ -220,105 +222,100 @@ class Refinement {
 
   // Scores the listed entries canonically and stores the scores in the queue.
   template <typename Done>
-  __device__ void ScoreList(uint32_t listed, const Done& done) {
+  __device__ void ScoreList(const uint32_t* list, uint32_t listed, const Done& done) {
     if (threadIdx.x == 0) state_.scored += listed;
     ScoreRows<Row, kWarps>(
-        corpus_, query_, listed, [&](uint32_t i) { return queue_[shared_.list[i]].x; },
+        corpus_, query_, listed, [&](uint32_t i) { return queue_[list[i]].x; },
         [&](uint32_t i, uint32_t row_index, float score) {
-          queue_[shared_.list[i]] = QueueEntry{row_index | kScoredBit, __float_as_uint(score)};
+          queue_[list[i]] = QueueEntry{row_index | kScoredBit, __float_as_uint(score)};
           done(score::OrderedBits(score));
         });
   }
 
-  // Returns true if a row of the k-th score may be missing among the first `keys` of `finals`
-  // sorted keys: the last key has this score. In one generation the ranks say which of them come
-  // first. Sets shared_.kth_order then.
-  __device__ bool MissesTies(const uint64_t* sorted, uint32_t finals, uint32_t keys) {
-    if (args_.corpus.count == 1 || finals == keys) return false;
-    bool misses = false;
-    if (threadIdx.x == 0) {
-      const auto* const written = static_cast<const volatile uint64_t*>(sorted);
-      shared_.kth_order = written[k_ - 1] >> 32;
-      misses = shared_.kth_order == written[keys - 1] >> 32;
-    }
-    return __syncthreads_or(static_cast<int>(misses)) != 0;
-  }
-
-  // Drops the keys that cannot be in the answer from final_.keys: those below the k-th score, and
-  // those of this score that k such rows of the same generation precede. Returns how many remain.
-  __device__ uint32_t KeepFirstTies(uint32_t finals) {
-    constexpr int kMine = static_cast<int>(kBatchKeysMax) / kThreads;
-    const uint64_t kth_order = shared_.kth_order;
-    uint64_t kept[kMine];
-#pragma unroll
-    for (int i = 0; i < kMine; ++i) {
-      const uint32_t at = threadIdx.x + static_cast<uint32_t>(i) * kThreads;
-      const uint64_t key = at < finals ? final_.keys[at] : 0;
-      kept[i] = key >> 32 >= kth_order && TiesBefore(key, finals, kth_order) < k_ ? key : 0;
-    }
-    __syncthreads();  // all threads have read before any writes
-    if (threadIdx.x == 0) shared_.finals = 0;
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < kMine; ++i) {
-      if (kept[i] != 0) final_.keys[atomicAdd(&shared_.finals, 1u)] = kept[i];
-    }
-    __syncthreads();
-    return shared_.finals;
-  }
-
-  // Returns how many of the keys have the k-th score and the generation of `key` and precede it: 0
-  // if `key` has another score. Stops counting at k.
-  __device__ uint32_t TiesBefore(uint64_t key, uint32_t finals, uint64_t kth_order) const {
-    if (key >> 32 != kth_order) return 0;
-    // A key holds ~(rows_begin + rank), so the rows that precede are those in [rows_begin, mine).
-    const uint32_t mine = ~static_cast<uint32_t>(key);
-    const uint32_t rows_begin = corpus_.Of(mine).rows_begin;
-    uint32_t before = 0;
-#pragma unroll 1
-    for (uint32_t i = 0; i < finals && before < k_; ++i) {
-      const uint64_t other = final_.keys[i];
-      const uint32_t row = ~static_cast<uint32_t>(other);
-      if (other >> 32 == kth_order && rows_begin <= row && row < mine) ++before;
-    }
-    return before;
-  }
-
-  // Copies the list of entries to the second list.
+  // Copies the list of entries to the pruned list.
   __device__ void TakeList(uint32_t listed) {
-    for (uint32_t i = threadIdx.x; i < listed; i += kThreads) shared_.scores[i] = shared_.list[i];
+    for (uint32_t i = threadIdx.x; i < listed; i += kThreads) shared_.left[i] = shared_.list[i];
     if (threadIdx.x == 0) shared_.scored = listed;
   }
 
-  // Adds the listed entries that reach the threshold with both codes as well to the second list.
-  // Eight lanes process one entry.
-  __device__ void PruneList(uint32_t listed, float reach) {
+  // Calls done(place, bounds_of(generation, slot)) for each listed entry, in one lane. All lanes of
+  // a warp call bounds_of; eight lanes process one entry.
+  template <typename BoundsOf, typename Done>
+  __device__ void VisitList(const uint32_t* list, uint32_t listed, const BoundsOf& bounds_of,
+                            const Done& done) const {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const uint32_t group = static_cast<uint32_t>(lane) / kGroupLanes;
     for (uint32_t base = threadIdx.x / kWarp * kGroupRows; base < listed;
          base += kWarps * kGroupRows) {
-      const uint32_t i = min(base + group, listed - 1);
-      const uint32_t place = shared_.list[i];
+      const uint32_t place = list[min(base + group, listed - 1)];
       const uint32_t row_index = queue_[place].x;
       const CodedGeneration& generation = corpus_.Of(row_index);
-      const uint32_t slot = row_index - generation.rows_begin;
-      const char* const chunks[1] = {generation.codes.chunk(slot, lane % kGroupLanes)};
-      const bound::RowBound bound = *generation.codes.bound(slot);
-      CodeSums<1> sums;
-      const int slices = generation.codes.code_bytes / kSliceBytes;
-      for (int at = 0; at < slices; at += 8) AddSlices(chunks, at, slices, codes_, sums);
-      const RowSums products = SumsOfMyRow(sums);
-      if (lane % kGroupLanes != 0 || base + group >= listed) continue;
-      const float upper = bound::UpperScore(
-          bound, state_.both, bound::CodeProduct(state_.both, products.first, products.second));
-      if (!(upper < reach)) shared_.scores[atomicAdd(&shared_.scored, 1u)] = place;
+      const auto bounds = bounds_of(generation, row_index - generation.rows_begin);
+      if (lane % kGroupLanes == 0 && base + group < listed) done(place, bounds);
     }
+  }
+
+  // Adds the listed entries that reach the threshold with both codes of the query as well to the
+  // pruned list.
+  __device__ void PruneList(uint32_t listed, float reach) {
+    VisitList(
+        shared_.list, listed,
+        [&](const CodedGeneration& generation, uint32_t slot) {
+          const bound::RowBound bound = *generation.codes.bound(slot);
+          const RowSums products = ProductsOfRow(generation.codes, slot, codes_);
+          return bound::UpperScore(
+              bound, state_.both, bound::CodeProduct(state_.both, products.first, products.second));
+        },
+        [&](uint32_t place, float upper) {
+          if (!(upper < reach)) shared_.left[atomicAdd(&shared_.scored, 1u)] = place;
+        });
+  }
+
+  // Calls done(place, range) for each listed entry with bounds from both codes of its row.
+  template <typename Done>
+  __device__ void BoundList(const uint32_t* list, uint32_t listed, const Done& done) const {
+    VisitList(
+        list, listed,
+        [&](const CodedGeneration& generation, uint32_t slot) {
+          return RangeOfRow(generation, slot, codes_, state_.both);
+        },
+        done);
+  }
+
+  // Replaces the bounds of the entries that may reach the threshold by bounds from both codes of
+  // their rows. Returns the threshold that these prove, or the given one if it is greater.
+  __device__ uint32_t BoundQueue(uint32_t count, uint32_t threshold) {
+    auto* const lowers = reinterpret_cast<uint32_t*>(final_.keys);  // free until the keys are added
+    constexpr uint32_t kLowersMax = 2 * kKeys;
+    const float reach = score::ScoreFromOrderedBits(threshold);
+    if (threadIdx.x == 0) shared_.finals = 0;
+    for (uint32_t begin = 0; begin < count; begin += kListMax) {
+      if (threadIdx.x == 0) shared_.listed = 0;
+      __syncthreads();
+      VisitQueue(begin, min(count, begin + kListMax), [&](uint32_t i, const QueueEntry& entry) {
+        if (entry.x == kNoRowIndex || __uint_as_float(entry.y) < reach) return;
+        shared_.list[atomicAdd(&shared_.listed, 1u)] = i;
+      });
+      __syncthreads();
+      BoundList(shared_.list, shared_.listed, [&](uint32_t place, const bound::ScoreRange& range) {
+        queue_[place].y = __float_as_uint(range.upper);
+        const uint32_t at = atomicAdd(&shared_.finals, 1u);
+        if (at < kLowersMax) lowers[at] = score::OrderedBits(range.lower);
+      });
+      __syncthreads();
+    }
+    const uint32_t lowers_count = min(shared_.finals, kLowersMax);
+    const uint32_t proven = KthGreatest<kThreads>(k_, shared_.bins, [&](auto visit) {
+      for (uint32_t i = threadIdx.x; i < lowers_count; i += kThreads) visit(lowers[i]);
+    });
+    __syncthreads();
+    return max(threshold, proven);
   }
 
   __device__ void AddFinal(uint32_t row_index, uint32_t order, uint32_t threshold) {
     if (order < threshold) return;
     const uint32_t at = atomicAdd(&shared_.finals, 1u);
-    if (at >= kBatchKeysMax) return;
+    if (at >= kKeys) return;
     const CodedGeneration& generation = corpus_.Of(row_index);
     const uint32_t rank = *generation.rows.rank(row_index - generation.rows_begin);
     final_.keys[at] =
@@ -333,12 +330,13 @@ class Refinement {
   QueueEntry* const queue_;
   const StagedQuery query_;
   const uint32_t k_;
+  const bool has_second_;  // the rows have second codes
   SharedCodes codes_;
 };
 
-template <int kThreads, bool kMerges>
+template <int kThreads, bool kMerges, uint32_t kKeys>
 __host__ __device__ inline int64_t RefineSharedBytes(int32_t dimension, int32_t code_bytes) {
-  return int64_t{sizeof(RefineFinal<kThreads, kMerges>)} +
+  return int64_t{sizeof(RefineFinal<kThreads, kMerges, kKeys>)} +
          int64_t{8} * RowShapeOf(dimension).padded + int64_t{2} * code_bytes;
 }
 
@@ -347,17 +345,19 @@ __host__ __device__ inline int64_t RefineSharedBytes(int32_t dimension, int32_t 
 // for each entry that may reach the last threshold, and a row for each entry that is scored.
 // Requires RefineSharedBytes of dynamic shared memory.
 // Steps: 1 the k best bounds, 2 their canonical scores, 3 the k-th of these is the threshold,
-// 4 drop the entries below it; after the last stage: 5 bound the remaining entries with both codes,
-// 6 canonical scores, 7 sort.
+// 4 drop the entries below it; after the last stage: 5 bound the remaining entries with both codes
+// of the query, 6 canonical scores, 7 sort. If rows have second codes, steps 2 and 5 bound the
+// scores with all codes instead, and step 5 raises the threshold again, so that step 6 reads
+// hardly more than k rows.
 // Source: engine/DESIGN.md, "Certified bound".
-template <typename Row, int kThreads, bool kMerges>
+template <typename Row, int kThreads, bool kMerges, uint32_t kKeys>
 __global__ void __launch_bounds__(kThreads, 512 / kThreads)
     BatchRefineKernel(const __grid_constant__ BatchArgs args, const BatchStage stage) {
   extern __shared__ __align__(16) unsigned char dynamic_bytes[];
   __shared__ RefineShared shared;
-  using Final = RefineFinal<kThreads, kMerges>;
+  using Final = RefineFinal<kThreads, kMerges, kKeys>;
   auto& final = *reinterpret_cast<Final*>(dynamic_bytes);
-  Refinement<Row, kThreads, kMerges> refinement(
+  Refinement<Row, kThreads, kMerges, kKeys> refinement(
       args, shared, final, reinterpret_cast<double*>(dynamic_bytes + sizeof(Final)));
   BatchQuery& state = args.state[blockIdx.x];
   const bool whole = stage.done_step == 0;
@@ -387,11 +387,12 @@ __global__ void __launch_bounds__(kThreads, 512 / kThreads)
 template <typename Row>
 BatchRefinePointer BatchRefineOf(RefineVariant variant) {
   switch (variant) {
-    case RefineVariant::kMany: return BatchRefineKernel<Row, kRefineMany, false>;
-    case RefineVariant::kFew: return BatchRefineKernel<Row, kRefineFew, false>;
-    case RefineVariant::kSmall: break;
+    case RefineVariant::kMany: return BatchRefineKernel<Row, kRefineMany, false, kBatchKeys>;
+    case RefineVariant::kFew: return BatchRefineKernel<Row, kRefineFew, false, kBatchKeys>;
+    case RefineVariant::kSmall: return BatchRefineKernel<Row, kRefineFew, true, kBatchKeys>;
+    case RefineVariant::kLargeK: break;
   }
-  return BatchRefineKernel<Row, kRefineFew, true>;
+  return BatchRefineKernel<Row, kRefineMany, true, kBatchKeysOfLargeK>;
 }
 
 }  // namespace nearfield::gpu

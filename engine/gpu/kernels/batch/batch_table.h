@@ -6,9 +6,10 @@
 namespace nearfield::gpu {
 
 enum class RefineVariant : uint8_t {
-  kMany,   // kRefineMany threads per block, for few queries
-  kFew,    // kRefineFew threads per block
-  kSmall,  // the same, with a slower sort, for blocks with less shared memory
+  kMany,    // kRefineMany threads per block, for few queries
+  kFew,     // kRefineFew threads per block
+  kSmall,   // the same, with a slower sort, for blocks with less shared memory
+  kLargeK,  // for k above kBatchUsualKMax
 };
 using BatchRefinePointer = void (*)(BatchArgs, BatchStage);
 BatchRefinePointer BatchRefineFloat32(RefineVariant variant);
@@ -26,9 +27,9 @@ int32_t LargestDimension(const BatchDevice& device, const Bytes& bytes) {
   return dimension;
 }
 
-// Load the kernels. Lower *dimension_max to the largest dimension that they serve on the device.
-cudaError_t PrepareBatchEncode(const BatchDevice& device, int32_t* dimension_max);
-cudaError_t PrepareBatchRefine(const BatchDevice& device, int32_t* dimension_max);
+// Load the kernels. Lower the dimensions to the largest that they serve on the device.
+cudaError_t PrepareBatchEncode(const BatchDevice& device, BatchDimensions* dimensions);
+cudaError_t PrepareBatchRefine(const BatchDevice& device, BatchDimensions* dimensions);
 
 // The scan for every supported card, with mma.
 int BatchQueriesAtOnceMma(const BatchDevice& device, int queries);

@@ -85,6 +85,31 @@ __device__ __forceinline__ RowSums SumsOfMyRow(CodeSums<kRows>& sums) {
   return mine;
 }
 
+// Returns the products of one row's code with both codes of the query, by a group of lanes: in its
+// first lane. slot: of the row of this group.
+__device__ __forceinline__ RowSums ProductsOfRow(const CodesView& codes, uint32_t slot,
+                                                 const SharedCodes& query) {
+  const int lane = static_cast<int>(threadIdx.x) % kGroupLanes;
+  const char* const chunks[1] = {codes.chunk(slot, lane)};
+  CodeSums<1> sums;
+  const int slices = codes.code_bytes / kSliceBytes;
+  for (int at = 0; at < slices; at += 8) AddSlices(chunks, at, slices, query, sums);
+  return SumsOfMyRow(sums);
+}
+
+// Returns bounds of the score of one row from both its codes, by a group of lanes: in its first
+// lane. All lanes of the warp call it. Requires: the row's generation has second codes.
+__device__ __forceinline__ bound::ScoreRange RangeOfRow(const CodedGeneration& generation,
+                                                        uint32_t slot, const SharedCodes& query,
+                                                        const bound::QueryBound& query_bound) {
+  const CodesView second = generation.codes.second();
+  const RowSums of_first = ProductsOfRow(generation.codes, slot, query);
+  const RowSums of_second = ProductsOfRow(second, slot, query);
+  return bound::RangeOfScore(*generation.codes.bound(slot), *second.bound(slot), query_bound,
+                             bound::CodeProduct(query_bound, of_first.first, of_first.second),
+                             bound::CodeProduct(query_bound, of_second.first, of_second.second));
+}
+
 // Writes a bound of every row to args.uppers. A warp processes 4 * kRows rows with consecutive
 // indices at a time, each group of 8 lanes kRows of them. Each lane returns the best of the rows
 // that it finished.

@@ -66,8 +66,18 @@ NEARFIELD_HOST_DEVICE constexpr int32_t CodeBytesOf(int32_t dim) {
 // of these rows.
 struct CodesView {
   char* const* slabs = nullptr;  // table in device memory
-  uint32_t rows_per_slab = 0;    // a multiple of kSwizzleAtomRows
-  int32_t code_bytes = 0;        // of a row: whole slices, zero after the dimension
+  // The same for the second codes of the rows, and the bounds of both codes; null: there are none.
+  char* const* second_slabs = nullptr;
+  uint32_t rows_per_slab = 0;  // a multiple of kSwizzleAtomRows
+  int32_t code_bytes = 0;      // of a row: whole slices, zero after the dimension
+
+  NEARFIELD_HOST_DEVICE bool has_second() const { return second_slabs != nullptr; }
+  NEARFIELD_HOST_DEVICE CodesView second() const {
+    CodesView view = *this;
+    view.slabs = second_slabs;
+    view.second_slabs = nullptr;
+    return view;
+  }
 
   // Returns the address, in a slab, of a chunk of the first slice of a row. The same chunk of the
   // next slice is kSwizzleAtomRows slices further.

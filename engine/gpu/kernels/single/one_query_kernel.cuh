@@ -45,10 +45,24 @@ struct OneQueryLayout {
   }
 };
 
-// Scores the rows with the best bounds of this block canonically and writes args.samples.
+// The query's codes and their bound.
+struct CodedQuery {
+  SharedCodes codes;
+  bound::QueryBound bound;
+};
+
+// Returns bounds of the score of a group's row from both its codes, in the first lane of the group.
+__device__ inline bound::ScoreRange RangeOfGlobalRow(const CodedCorpus& corpus, uint32_t row_index,
+                                                     const CodedQuery& query) {
+  const CodedGeneration& generation = corpus.Of(row_index);
+  return RangeOfRow(generation, row_index - generation.rows_begin, query.codes, query.bound);
+}
+
+// Scores the rows with the best bounds of this block, canonically or by a lower bound from second
+// codes, and writes args.samples.
 template <typename Row>
-__device__ void TakeSamples(const OneQueryArgs& args, const StagedQuery& query, BestRow best,
-                            OneQueryShared& shared) {
+__device__ void TakeSamples(const OneQueryArgs& args, const StagedQuery& query,
+                            const CodedQuery& coded, BestRow best, OneQueryShared& shared) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
 #pragma unroll
@@ -84,10 +98,19 @@ __device__ void TakeSamples(const OneQueryArgs& args, const StagedQuery& query, 
          shared.best_row_index[shared.chosen[count]] != 0xffffffffu) {
     ++count;
   }
-  ScoreRows<Row, kOneQueryWarps>(
-      args.corpus, query, count,
-      [&](uint32_t i) { return shared.best_row_index[shared.chosen[i]]; },
-      [&](uint32_t i, uint32_t, float score) { __stcg(samples + i, score::OrderedBits(score)); });
+  if (!args.corpus.generations[0].codes.has_second()) {
+    ScoreRows<Row, kOneQueryWarps>(
+        args.corpus, query, count,
+        [&](uint32_t i) { return shared.best_row_index[shared.chosen[i]]; },
+        [&](uint32_t i, uint32_t, float score) { __stcg(samples + i, score::OrderedBits(score)); });
+  } else if (count > 0) {  // a group of lanes for each sample
+    const uint32_t i = min(mine, count - 1);
+    const bound::ScoreRange range =
+        RangeOfGlobalRow(args.corpus, shared.best_row_index[shared.chosen[i]], coded);
+    if (lane % kGroupLanes == 0 && mine < count) {
+      __stcg(samples + mine, score::OrderedBits(range.lower));
+    }
+  }
 }
 
 // Returns, as ordered bits, a score close to the k-th best that at least k of the samples reach;
@@ -140,6 +163,26 @@ __device__ inline void ListCandidates(const OneQueryArgs& args, float threshold,
       if (at < kBlockCandidatesMax) list[at] = row_index;
     }
   }
+}
+
+// Drops the listed rows that both their codes exclude and returns how many remain. Requires: the
+// rows have second codes.
+__device__ inline uint32_t PruneCandidates(const OneQueryArgs& args, const CodedQuery& query,
+                                           float threshold, uint32_t* list, uint32_t listed,
+                                           OneQueryShared& shared) {
+  __syncthreads();  // all threads have read shared.listed
+  if (threadIdx.x == 0) shared.listed = 0;
+  for (uint32_t begin = 0; begin < listed; begin += kGroups) {
+    const uint32_t i = begin + threadIdx.x / kGroupLanes;
+    const uint32_t row_index = list[min(i, listed - 1)];
+    const bound::ScoreRange range = RangeOfGlobalRow(args.corpus, row_index, query);
+    __syncthreads();  // all threads have read these entries before any is overwritten
+    if (threadIdx.x % kGroupLanes == 0 && i < listed && !(range.upper < threshold)) {
+      list[atomicAdd(&shared.listed, 1u)] = row_index;
+    }
+  }
+  __syncthreads();
+  return shared.listed;
 }
 
 // Scores the listed rows canonically. Those that reach the threshold become keys in
@@ -196,7 +239,8 @@ __device__ inline void GiveAnswer(const OneQueryArgs& args, uint32_t threshold,
 // Steps: 1 the query to shared memory, 2 a bound of every row, 3 canonical scores of the rows with
 // the best bounds, 4 barrier, 5 the threshold, which k rows are known to reach, 6 canonical scores
 // of the rows whose bound reaches it, 7 the last block sorts the rows whose score reaches it.
-// Source: engine/DESIGN.md, "Certified bound".
+// Second codes replace the scores of step 3 by lower bounds and drop rows before step 6. Source:
+// engine/DESIGN.md, "Certified bound".
 template <typename Row>
 __global__ void __launch_bounds__(kOneQueryThreads, 1)
     OneQueryKernel(const __grid_constant__ OneQueryArgs args) {
@@ -221,29 +265,34 @@ __global__ void __launch_bounds__(kOneQueryThreads, 1)
   if (thread == 0) shared.listed = 0;
   __syncthreads();
   GroupBarrier barrier(gridDim.x, &args.state->arrived, &args.state->left);
+  const CodedQuery coded = {{codes, codes + code_vectors},
+                            args.device_bound != nullptr ? *args.device_bound : args.bound};
   uint32_t threshold = args.threshold;
   if (threshold == 0) {
-    const SharedCodes both = {codes, codes + code_vectors};
-    const bound::QueryBound bound = args.device_bound != nullptr ? *args.device_bound : args.bound;
     const int units = OneQueryUnits(code_bytes);
-    const BestRow best = units == 8   ? ScanCodes<8>(args, both, bound)
-                         : units == 4 ? ScanCodes<4>(args, both, bound)
-                         : units == 2 ? ScanCodes<2>(args, both, bound)
-                                      : ScanCodes<1>(args, both, bound);
-    TakeSamples<Row>(args, query, best, shared);
+    const BestRow best = units == 8   ? ScanCodes<8>(args, coded.codes, coded.bound)
+                         : units == 4 ? ScanCodes<4>(args, coded.codes, coded.bound)
+                         : units == 2 ? ScanCodes<2>(args, coded.codes, coded.bound)
+                                      : ScanCodes<1>(args, coded.codes, coded.bound);
+    TakeSamples<Row>(args, query, coded, best, shared);
     barrier.Wait();
     threshold = ThresholdOfSamples(args, shared);
   }
   __syncthreads();
   auto* const list = reinterpret_cast<uint32_t*>(shared_bytes + layout.list_at);
-  ListCandidates(args, score::ScoreFromOrderedBits(threshold), list, shared);
+  const float reach = score::ScoreFromOrderedBits(threshold);
+  ListCandidates(args, reach, list, shared);
   __syncthreads();
-  const uint32_t listed = shared.listed;
-  ScoreCandidates<Row>(args, query, threshold, list, min(listed, kBlockCandidatesMax));
+  const bool overflow = shared.listed > kBlockCandidatesMax;
+  uint32_t listed = min(shared.listed, kBlockCandidatesMax);
+  if (args.corpus.generations[0].codes.has_second()) {
+    listed = PruneCandidates(args, coded, reach, list, listed, shared);
+  }
+  ScoreCandidates<Row>(args, query, threshold, list, listed);
   __syncthreads();
   if (thread == 0) {
     if (listed > 0) atomicAdd(&args.state->rescored, listed);
-    if (listed > kBlockCandidatesMax) atomicAdd(&args.state->overflow, 1u);
+    if (overflow) atomicAdd(&args.state->overflow, 1u);
     shared.last = barrier.LeavesLast();
   }
   __syncthreads();

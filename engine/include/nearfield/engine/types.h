@@ -24,9 +24,12 @@ enum class BackendKind : uint8_t { kCpu = 1, kGpu = 2 };
 // scored canonically. The answer is the same to the bit.
 enum class ScanPrecision : uint8_t { kRows = 1, kInt8 = 2 };
 
-// The data that a collection keeps for its scans. kAuto: the fastest on the backend. The numbers
-// are those of proto/nearfield/v1/common.proto, where 3 is reserved.
-enum class ScanChoice : uint8_t { kAuto = 1, kInt8 = 2, kRows = 4 };
+// The data that a collection keeps for its scans. kAuto: the fastest on the backend. kInt16: int8
+// codes as for kInt8, and on a GPU a second int8 code of what the first leaves, which excludes
+// nearly all other rows before a row is read; the CPU backend keeps the first code only, because
+// its rows are as near as a code. The numbers are those of proto/nearfield/v1/common.proto, where 3
+// is reserved.
+enum class ScanChoice : uint8_t { kAuto = 1, kInt8 = 2, kRows = 4, kInt16 = 5 };
 
 // Where a collection's exact rows are stored. kHost: in host memory, so that the device holds
 // several times as many rows: scans read codes, and only candidates cross the link. The CPU backend

@@ -31,7 +31,7 @@ enum class ScanPrecision : uint8_t { kUnknown = 0, kRows = 1, kInt8 = 2 };
 // The data that a collection keeps for its scans, and the place of its rows; fixed when it is
 // created. The choice affects only speed and memory: the answer is the same to the bit for each.
 // proto/nearfield/v1/common.proto has the costs. kUnknown: the server did not report it.
-enum class ScanChoice : uint8_t { kUnknown = 0, kAuto = 1, kInt8 = 2, kRows = 4 };
+enum class ScanChoice : uint8_t { kUnknown = 0, kAuto = 1, kInt8 = 2, kRows = 4, kInt16 = 5 };
 enum class RowPlacement : uint8_t { kUnknown = 0, kDevice = 1, kHost = 2 };
 
 // The names in the command and in its JSON: "dot", "float16", "uint64", "gpu", "int8", "host", ...
