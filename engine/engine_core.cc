@@ -50,7 +50,8 @@ class EngineCore final : public Engine {
             .host_bytes_total = device_->host().bytes_total(),
             .host_bytes_used = device_->host().bytes_used(),
             .host_rows_bytes_total = device_->backend().host_rows_bytes_total(),
-            .host_rows_bytes_used = device_->backend().host_rows_bytes_used()};
+            .host_rows_bytes_used = device_->backend().host_rows_bytes_used(),
+            .devices = device_->backend().devices()};
   }
 
   absl::Status Health() const override { return device_->Check(); }

@@ -1,6 +1,9 @@
 #include "engine/options.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <limits>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check_range.h"
@@ -29,6 +32,22 @@ absl::Status CheckFits(const char* name, int64_t value) {
                 absl::StrCat("at most ", physical, ", the memory that this process may use"));
 }
 
+absl::Status CheckDevices(const std::vector<int32_t>& devices) {
+  ABSL_RETURN_IF_ERROR(
+      CheckRange("devices", static_cast<int64_t>(devices.size()), 0, int64_t{kDevicesMax}));
+  if (devices == std::vector<int32_t>{kAllDevices}) return absl::OkStatus();
+  for (size_t i = 0; i < devices.size(); ++i) {
+    ABSL_RETURN_IF_ERROR(
+        CheckRange(absl::StrCat("devices[", i, "]"), devices[i], 0, int64_t{kDeviceMax}));
+    if (std::find(devices.begin(), devices.begin() + static_cast<std::ptrdiff_t>(i), devices[i]) !=
+        devices.begin() + static_cast<std::ptrdiff_t>(i)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("devices[", i, "] = ", devices[i], ", which is there before"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckOptions(const EngineOptions& options) {
@@ -36,6 +55,10 @@ absl::Status CheckOptions(const EngineOptions& options) {
                                   {BackendChoice::kAuto, BackendChoice::kCpu, BackendChoice::kGpu},
                                   "auto, cpu or gpu"));
   ABSL_RETURN_IF_ERROR(CheckRange("device", options.device, 0, kDeviceMax));
+  ABSL_RETURN_IF_ERROR(CheckDevices(options.devices));
+  ABSL_RETURN_IF_ERROR(CheckRange("cpu_devices", options.cpu_devices, 1, kDevicesMax));
+  ABSL_RETURN_IF_ERROR(CheckBytes("spread.one_device_bytes", options.spread.one_device_bytes));
+  ABSL_RETURN_IF_ERROR(CheckRange("spread.stripe_rows", options.spread.stripe_rows, 1, kRowsMax));
   ABSL_RETURN_IF_ERROR(CheckBytes("memory_bytes", options.memory_bytes));
   ABSL_RETURN_IF_ERROR(CheckBytes("host_memory_bytes", options.host_memory_bytes));
   ABSL_RETURN_IF_ERROR(CheckFits("host_memory_bytes", options.host_memory_bytes));

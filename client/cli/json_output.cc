@@ -192,6 +192,13 @@ JsonObject ToJson(const PrincipalUse& use) {
       .Add("device_bytes_max", use.device_bytes_max);
 }
 
+JsonObject ToJson(const DeviceUse& use) {
+  return JsonObject()
+      .Add("name", use.name)
+      .Add("bytes_total", use.bytes_total)
+      .Add("bytes_used", use.bytes_used);
+}
+
 JsonObject ToJson(const Capacity& capacity) {
   return JsonObject()
       .Add("backend", Name(capacity.backend))
@@ -206,6 +213,8 @@ JsonObject ToJson(const Capacity& capacity) {
       .Add("attribute_bytes_used", capacity.attribute_bytes_used)
       .AddJson("principals", JsonArray(capacity.principals,
                                        [](const auto& use) { return ToJson(use).ToString(); }))
+      .AddJson("devices",
+               JsonArray(capacity.devices, [](const auto& use) { return ToJson(use).ToString(); }))
       .Add("server_version", capacity.server_version);
 }
 

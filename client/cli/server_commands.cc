@@ -111,6 +111,9 @@ absl::StatusOr<int> ShowCapacity(const GlobalOptions& global) {
             "device   ", Printable(capacity.device_name), "\n",     //
             "rows     ", UseOf(capacity.device_bytes_used, capacity.device_bytes_total), "\n",
             "host     ", UseOf(capacity.host_bytes_used, capacity.host_bytes_total), "\n"));
+  for (const DeviceUse& use : capacity.devices) {
+    Print(Cat("rows on ", Printable(use.name), "  ", UseOf(use.bytes_used, use.bytes_total), "\n"));
+  }
   if (capacity.host_rows_bytes_total > 0) {
     Print(Cat("rows on the host  ",
               UseOf(capacity.host_rows_bytes_used, capacity.host_rows_bytes_total), "\n"));

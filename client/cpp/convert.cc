@@ -272,6 +272,10 @@ Capacity FromProto(const v1::GetCapacityResponse& proto) {
                                    .device_bytes_used = use.device_bytes_used(),
                                    .device_bytes_max = use.device_bytes_max()});
   }
+  for (const v1::DeviceUse& use : proto.devices()) {
+    capacity.devices.push_back(
+        {.name = use.name(), .bytes_total = use.bytes_total(), .bytes_used = use.bytes_used()});
+  }
   return capacity;
 }
 

@@ -18,6 +18,7 @@
 #include "engine/backend/ranked_lists.h"
 #include "engine/base/host_work.h"
 #include "nearfield/engine/device_search.h"
+#include "nearfield/engine/engine.h"
 #include "nearfield/engine/types.h"
 
 namespace nearfield::backend {
@@ -35,6 +36,7 @@ struct RowFormat {
   // True if a second code of each row is wanted (ScanChoice::kInt16). A backend may ignore it.
   bool residual_codes = false;
   RowPlacement rows = RowPlacement::kDevice;
+  int32_t devices = 0;            // CollectionSpec::devices
   uint64_t seed = kRotationSeed;  // of the rotation of the codes
 };
 
@@ -179,9 +181,10 @@ class Backend {
   virtual absl::StatusOr<std::unique_ptr<RowPlanes>> Reserve(const RowFormat& format,
                                                              int64_t rows_max) = 0;
 
-  // Makes tombstones with `words` as in Tombstones::words(). Errors: ResourceExhausted.
+  // Makes tombstones of a generation with `words` as in Tombstones::words(). planes: of this
+  // backend, sealed. Errors: ResourceExhausted.
   virtual absl::StatusOr<std::unique_ptr<Tombstones>> MakeTombstones(
-      std::vector<uint64_t> words) = 0;
+      const RowPlanes& planes, std::vector<uint64_t> words) = 0;
 
   // Fills *best with the exact top-k of each generation: list (query, generation) holds the first
   // rows of the generation's order, at most k, and at least those that are among the query's k best
@@ -212,6 +215,8 @@ class Backend {
     return NoDeviceMemory();
   }
 
+  // Returns the devices, if there are several; else nothing.
+  virtual std::vector<DeviceCapacity> devices() const { return {}; }
   virtual int64_t device_bytes_total() const = 0;
   virtual int64_t device_bytes_used() const = 0;
   // Return the host memory for rows of formats with RowPlacement::kHost. 0 if the device has no
@@ -224,9 +229,8 @@ class Backend {
 
  private:
   absl::Status NoDeviceMemory() const {
-    return absl::UnimplementedError(absl::StrCat(
-        "queries on the device: the ", info().kind == BackendKind::kCpu ? "CPU" : "GPU",
-        " backend (", info().device_name, ") has no device memory; use Search"));
+    return absl::UnimplementedError(absl::StrCat("queries on the device: ", info().device_name,
+                                                 " is not a single GPU; use Search"));
   }
 };
 

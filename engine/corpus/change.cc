@@ -34,7 +34,7 @@ absl::StatusOr<GenerationState> Reduced(const Device& device, const GenerationSt
   result.rows_live = rows_live;
   // No row is removed, or all rows are.
   if (result.rows_live == state.rows_live || result.rows_live == 0) return result;
-  auto tombstones = device.backend().MakeTombstones(std::move(words));
+  auto tombstones = device.backend().MakeTombstones(*state.generation->planes, std::move(words));
   if (!tombstones.ok()) return device.Observe(tombstones.status());
   result.tombstones = *std::move(tombstones);
   return result;

@@ -31,6 +31,7 @@ absl::Status CheckSpec(const CollectionSpec& spec, const backend::Backend& backe
                  "auto, int8, int16 or rows"));
   ABSL_RETURN_IF_ERROR(CheckOneOf("rows", spec.rows, {RowPlacement::kDevice, RowPlacement::kHost},
                                   "device or host"));
+  ABSL_RETURN_IF_ERROR(CheckRange("devices", spec.devices, 0, kDevicesMax));
   if (spec.rows == RowPlacement::kHost && spec.scan == ScanChoice::kRows) {
     return absl::InvalidArgumentError(
         "scan = rows: a collection that keeps its rows on the host needs codes to scan: int8, "
@@ -86,7 +87,8 @@ backend::RowFormat Corpus::format() const {
           .scan = scan_,
           .may_scan_rows = spec_.scan == ScanChoice::kAuto && spec_.rows == RowPlacement::kDevice,
           .residual_codes = spec_.scan == ScanChoice::kInt16 && scan_ != ScanPrecision::kRows,
-          .rows = spec_.rows};
+          .rows = spec_.rows,
+          .devices = spec_.devices};
 }
 
 std::shared_ptr<const CorpusSnapshot> Corpus::Pin() const {

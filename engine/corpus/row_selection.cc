@@ -132,7 +132,8 @@ absl::StatusOr<RowSelection> SelectRows(const Device& device, const CorpusSnapsh
     if (few) selection.slots.push_back(ZeroBits(left_out[g], state.generation->rows_count()));
     selection.tombstones.push_back(nullptr);
     if (selection.rows_live[g] == 0 || selection.rows_live[g] == state.rows_live) continue;
-    auto tombstones = device.backend().MakeTombstones(std::move(left_out[g]));
+    auto tombstones =
+        device.backend().MakeTombstones(*state.generation->planes, std::move(left_out[g]));
     if (!tombstones.ok()) return device.Observe(tombstones.status());
     selection.tombstones.back() = *std::move(tombstones);
   }

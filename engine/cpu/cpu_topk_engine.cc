@@ -60,7 +60,7 @@ class CpuTopkEngine : public backend::Backend {
   }
 
   absl::StatusOr<std::unique_ptr<backend::Tombstones>> MakeTombstones(
-      std::vector<uint64_t> words) override {
+      const backend::RowPlanes& /*planes*/, std::vector<uint64_t> words) override {
     const auto bytes = static_cast<int64_t>(words.size() * sizeof(uint64_t));
     ABSL_ASSIGN_OR_RETURN(MemoryReservation share, budget_->Reserve(bytes));
     return std::make_unique<CpuTombstones>(std::move(words), std::move(share));

@@ -56,7 +56,7 @@ absl::StatusOr<std::unique_ptr<backend::RowPlanes>> GpuTopkEngine::Reserve(
 }
 
 absl::StatusOr<std::unique_ptr<backend::Tombstones>> GpuTopkEngine::MakeTombstones(
-    std::vector<uint64_t> words) {
+    const backend::RowPlanes& /*planes*/, std::vector<uint64_t> words) {
   ABSL_ASSIGN_OR_RETURN(std::unique_ptr<GpuTombstones> made,
                         GpuTombstones::Make(core_, std::move(words)));
   return std::unique_ptr<backend::Tombstones>(std::move(made));

@@ -32,7 +32,7 @@ class GpuTopkEngine : public backend::Backend {
   absl::StatusOr<std::unique_ptr<backend::RowPlanes>> Reserve(const backend::RowFormat& format,
                                                               int64_t rows_max) override;
   absl::StatusOr<std::unique_ptr<backend::Tombstones>> MakeTombstones(
-      std::vector<uint64_t> words) override;
+      const backend::RowPlanes& planes, std::vector<uint64_t> words) override;
   absl::Status Search(const backend::RowFormat& format,
                       absl::Span<const backend::GenerationView> generations,
                       const backend::QueryTile& tile, backend::RankedLists* best,

@@ -171,7 +171,8 @@ absl::Status RunSelfTest(Engine* engine, uint64_t seed) {
         const CollectionSpec spec = {.dim = kDims[numbers.Below(kDims.size())],
                                      .metric = metric,
                                      .row_type = row_type,
-                                     .id_type = id_type};
+                                     .id_type = id_type,
+                                     .devices = kDevicesMax};  // all that there are
         ABSL_RETURN_IF_ERROR(TestCollection(engine, spec, &numbers));
       }
     }

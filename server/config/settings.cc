@@ -3,12 +3,16 @@
 #include <arpa/inet.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "engine/base/status_macros.h"
 
 namespace nearfield::server {
@@ -57,6 +61,23 @@ absl::Status Check(bool holds, const SettingBase& setting, const char* relation,
                                                  limit.Text()));
 }
 
+// Returns different CUDA ordinals, {kAllDevices} for "all", or nothing if the text is neither.
+std::optional<std::vector<int32_t>> ParseGpus(absl::string_view text) {
+  constexpr int32_t kOrdinalMax = 255;
+  if (text == "all") return std::vector<int32_t>{kAllDevices};
+  std::vector<int32_t> ordinals;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    int32_t ordinal = 0;
+    if (!absl::SimpleAtoi(part, &ordinal) || ordinal < 0 || ordinal > kOrdinalMax ||
+        std::find(ordinals.begin(), ordinals.end(), ordinal) != ordinals.end()) {
+      return std::nullopt;
+    }
+    ordinals.push_back(ordinal);
+  }
+  if (ordinals.size() > size_t{kDevicesMax}) return std::nullopt;
+  return ordinals;
+}
+
 }  // namespace
 
 absl::Status Settings::Validate() const {
@@ -86,6 +107,15 @@ absl::Status Settings::Validate() const {
   if (has_ops_port() &&
       (!IsAddress(ops_listen.value()) || absl::StartsWith(ops_listen.value(), kUnix))) {
     return Refused(ops_listen, "must be HOST:PORT with a port of 0 .. 65535, or none");
+  }
+  if (!devices.value().empty()) {
+    if (!ParseGpus(devices.value())) {
+      return Refused(devices, absl::StrCat("must be all, or up to ", kDevicesMax,
+                                           " different numbers of 0 .. 255, as in 0,2"));
+    }
+    if (device.source() != SettingSource::kDefault) {
+      return Refused(devices, absl::StrCat("device = ", device.value(), " is set too"));
+    }
   }
   if (data_dir.value().empty()) {
     return Refused(data_dir,
@@ -128,12 +158,17 @@ absl::Status Settings::CheckExposure() const {
                                       "alone can reach the port"));
 }
 
+std::vector<int32_t> Settings::Gpus() const {
+  if (devices.value().empty()) return {static_cast<int32_t>(device.value())};
+  return *ParseGpus(devices.value());
+}
+
 EngineOptions Settings::ToEngineOptions() const {
   EngineOptions options;
   options.backend = backend.value() == "cpu"   ? BackendChoice::kCpu
                     : backend.value() == "gpu" ? BackendChoice::kGpu
                                                : BackendChoice::kAuto;
-  options.device = static_cast<int32_t>(device.value());
+  options.devices = Gpus();
   options.memory_bytes = memory_bytes.value();
   options.host_memory_bytes = host_memory_bytes.value();
   options.host_rows_bytes = host_rows_bytes.value();

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "nearfield/engine/engine.h"
@@ -76,9 +77,13 @@ struct Settings : SettingList {
   ChoiceSetting backend{*this, "backend", "auto|cpu|gpu",
                         "Device that computes. auto uses the GPU if one is usable, else the CPU. "
                         "Both return the same answers."};
-  NumberSetting device{*this, "device", 0, Between(0, 255), "CUDA ordinal of the GPU."};
+  TextSetting devices{*this, "devices", "",
+                      "GPUs that hold the collections together: all, or CUDA ordinals as in 0,2. "
+                      "Empty: one GPU, the setting device."};
+  NumberSetting device{*this, "device", 0, Between(0, 255),
+                       "CUDA ordinal of the GPU, if there is one; as devices otherwise."};
   BytesSetting memory_bytes{*this, "memory_bytes", 0, Between(0, kMemoryMax),
-                            "Memory for rows, allocated at start: of the GPU, or host memory on "
+                            "Memory for rows, allocated at start: of each GPU, or host memory on "
                             "the CPU backend. 0: 85% of the free memory of the GPU; on the CPU "
                             "backend a share of what other settings leave, at most half of the "
                             "physical memory."};
@@ -262,6 +267,8 @@ struct Settings : SettingList {
   // Returns true if the server is beyond loopback without TLS or keys, which allow_insecure allows.
   bool IsExposed() const;
   EngineOptions ToEngineOptions() const;
+  // Returns the CUDA ordinals of the GPUs; {kAllDevices} for all.
+  std::vector<int32_t> Gpus() const;
   // Returns the directory for records of wrong answers; empty: none are written.
   std::string AuditDir() const;
   // Returns true if there is an operations port.

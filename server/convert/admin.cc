@@ -64,6 +64,12 @@ void ToProto(const EngineInfo& info, const Capacity& capacity, pb::GetCapacityRe
   response->set_host_rows_bytes_total(static_cast<uint64_t>(capacity.host_rows_bytes_total));
   response->set_host_rows_bytes_used(static_cast<uint64_t>(capacity.host_rows_bytes_used));
   response->set_server_version(NEARFIELD_VERSION);
+  for (const DeviceCapacity& device : capacity.devices) {
+    pb::DeviceUse& use = *response->add_devices();
+    use.set_name(device.name);
+    use.set_bytes_total(static_cast<uint64_t>(device.bytes_total));
+    use.set_bytes_used(static_cast<uint64_t>(device.bytes_used));
+  }
 }
 
 void ToProto(const PassCounts& counts, pb::PassCounters* counters) {

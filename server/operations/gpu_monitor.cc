@@ -57,10 +57,21 @@ std::unique_ptr<GpuMonitor> GpuMonitor::Start(const Options& options) {
   std::unique_ptr<Nvml> nvml = Nvml::Open(options);
   if (nvml == nullptr) return nullptr;
   return std::unique_ptr<GpuMonitor>(
-      new GpuMonitor(std::make_shared<Shared>(std::move(nvml), options.interval)));
+      new GpuMonitor(options.device, std::make_shared<Shared>(std::move(nvml), options.interval)));
 }
 
-GpuMonitor::GpuMonitor(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {
+std::vector<std::unique_ptr<GpuMonitor>> GpuMonitor::StartAll(const std::vector<int32_t>& devices) {
+  const bool all = devices == std::vector<int32_t>{kAllDevices};
+  std::vector<std::unique_ptr<GpuMonitor>> monitors;
+  for (int32_t i = 0; i < (all ? kDevicesMax : static_cast<int32_t>(devices.size())); ++i) {
+    auto monitor = Start({.device = all ? i : devices[static_cast<size_t>(i)]});
+    if (monitor != nullptr) monitors.push_back(std::move(monitor));
+  }
+  return monitors;
+}
+
+GpuMonitor::GpuMonitor(int device, std::shared_ptr<Shared> shared)
+    : device_(device), shared_(std::move(shared)) {
   std::thread([held = shared_] { held->Loop(); }).detach();
 }
 
@@ -73,15 +84,21 @@ GpuMonitor::~GpuMonitor() {
   }
 }
 
-void GpuMonitor::AddMetrics(MetricSet* metrics) const {
+void GpuMonitor::AddMetrics(const MetricLabels& labels, MetricSet* metrics) const {
   const MutexLock lock(shared_->mutex);
   if (!shared_->sampled_at.has_value()) return;
-  AddGpuMetrics(shared_->sample, Steady::now() - *shared_->sampled_at, metrics);
+  AddGpuMetrics(shared_->sample, Steady::now() - *shared_->sampled_at, labels, metrics);
 }
 
-void AddGpuMetrics(const GpuSample& sample, std::chrono::duration<double> age, MetricSet* metrics) {
+void AddGpuMetrics(const GpuSample& sample, std::chrono::duration<double> age,
+                   const MetricLabels& labels, MetricSet* metrics) {
+  const auto with = [&labels](std::string name, std::string value) {
+    MetricLabels more = labels;
+    more.emplace_back(std::move(name), std::move(value));
+    return more;
+  };
   const auto gauge = [&](const char* name, const char* help, const std::optional<double>& value) {
-    if (value.has_value()) metrics->Gauge(name, help, *value);
+    if (value.has_value()) metrics->Gauge(name, help, *value, labels);
   };
   gauge("nearfield_gpu_sample_age_seconds",
         "Age of the figures of the GPU; it grows while the driver does not respond.", age.count());
@@ -96,7 +113,7 @@ void AddGpuMetrics(const GpuSample& sample, std::chrono::duration<double> age, M
   const auto ecc = [&](const char* type, const std::optional<double>& value) {
     if (!value.has_value()) return;
     metrics->Counter("nearfield_gpu_ecc_errors_total", "Memory errors over the life of the GPU.",
-                     *value, {{"type", type}});
+                     *value, with("type", type));
   };
   ecc("corrected", sample.ecc_corrected);
   ecc("uncorrected", sample.ecc_uncorrected);
@@ -104,11 +121,11 @@ void AddGpuMetrics(const GpuSample& sample, std::chrono::duration<double> age, M
   for (const auto& [xid, count] : sample.xids) {
     events += count;
     metrics->Counter("nearfield_gpu_xid_total", "Xid events since the start, by their number.",
-                     static_cast<double>(count), {{"xid", std::to_string(xid)}});
+                     static_cast<double>(count), with("xid", std::to_string(xid)));
   }
   // Exists also without an event, so that the first one is an increase.
   metrics->Counter("nearfield_gpu_xid_events_total", "Xid events since the start.",
-                   static_cast<double>(events));
+                   static_cast<double>(events), labels);
 }
 
 }  // namespace nearfield::server

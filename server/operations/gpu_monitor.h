@@ -8,7 +8,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "nearfield/engine/engine.h"
 #include "server/operations/metric_set.h"
 
 namespace nearfield::server {
@@ -26,8 +28,9 @@ struct GpuSample {
   std::map<uint64_t, int64_t> xids;  // events since the start, by their number; 0: other numbers
 };
 
-// The metrics of a sample.
-void AddGpuMetrics(const GpuSample& sample, std::chrono::duration<double> age, MetricSet* metrics);
+// Adds the metrics of a sample, each with these labels.
+void AddGpuMetrics(const GpuSample& sample, std::chrono::duration<double> age,
+                   const MetricLabels& labels, MetricSet* metrics);
 
 // Runs one thread, so that no scrape waits for a driver that does not respond. Thread-safe.
 class GpuMonitor {
@@ -40,18 +43,22 @@ class GpuMonitor {
   };
   // Returns null if there is no NVML or no such device.
   static std::unique_ptr<GpuMonitor> Start(const Options& options);
+  // Returns the monitors of these devices, or of every one that there is ({kAllDevices}).
+  static std::vector<std::unique_ptr<GpuMonitor>> StartAll(const std::vector<int32_t>& devices);
   // Waits for the thread; abandons it if the driver does not respond for a second.
   ~GpuMonitor();
   GpuMonitor(const GpuMonitor&) = delete;
   GpuMonitor& operator=(const GpuMonitor&) = delete;
 
+  int device() const { return device_; }
   // Adds the metrics of the last sample, if there is one.
-  void AddMetrics(MetricSet* metrics) const;
+  void AddMetrics(const MetricLabels& labels, MetricSet* metrics) const;
 
  private:
   struct Shared;
-  explicit GpuMonitor(std::shared_ptr<Shared> shared);
+  GpuMonitor(int device, std::shared_ptr<Shared> shared);
 
+  const int device_;
   const std::shared_ptr<Shared> shared_;  // also of the thread
 };
 

@@ -30,7 +30,7 @@ bool NamesLoopback(const std::string& host) {
 
 OperationsPort::OperationsPort(Options options)
     : state_(options.state),
-      gpu_(std::move(options.gpu)),
+      gpus_(std::move(options.gpus)),
       search_(&options.state->settings(), options.service, options.control) {}
 
 absl::StatusOr<std::unique_ptr<OperationsPort>> OperationsPort::Start(Options options) {
@@ -80,7 +80,11 @@ std::string OperationsPort::Metrics() const {
     AddPrincipalMetrics(state_->device_quotas().Uses(), &metrics);
     AddAuditMetrics(*core, &metrics);
   }
-  if (gpu_ != nullptr) gpu_->AddMetrics(&metrics);
+  for (const std::unique_ptr<GpuMonitor>& gpu : gpus_) {
+    MetricLabels labels;
+    if (gpus_.size() > 1) labels.emplace_back("gpu", std::to_string(gpu->device()));
+    gpu->AddMetrics(labels, &metrics);
+  }
   return metrics.Text();
 }
 

@@ -22,9 +22,9 @@ class OperationsPort {
   // All pointers outlive the port; the core of the state may end only after the port.
   struct Options {
     ServerState* state = nullptr;
-    NearfieldService* service = nullptr;     // runs the searches of the page
-    const AccessControl* control = nullptr;  // checks the keys of these searches
-    std::unique_ptr<GpuMonitor> gpu;         // null: no GPU is watched
+    NearfieldService* service = nullptr;            // runs the searches of the page
+    const AccessControl* control = nullptr;         // checks the keys of these searches
+    std::vector<std::unique_ptr<GpuMonitor>> gpus;  // empty: no GPU is watched
   };
   // Binds the address ops_listen and answers. Errors: as HttpServer::Start.
   static absl::StatusOr<std::unique_ptr<OperationsPort>> Start(Options options);
@@ -37,7 +37,7 @@ class OperationsPort {
   std::string Metrics() const;
 
   ServerState* const state_;
-  const std::unique_ptr<GpuMonitor> gpu_;
+  const std::vector<std::unique_ptr<GpuMonitor>> gpus_;
   PageSearch search_;
   std::unique_ptr<HttpServer> http_;  // last: its threads use the others
 };

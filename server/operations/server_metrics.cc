@@ -168,6 +168,9 @@ void AddMemoryMetrics(ServerState* state, Core* core, MetricSet* metrics) {
     AddMemory(name, Number(used), Number(total), metrics);
   };
   memory("device", capacity.device_bytes_used, capacity.device_bytes_total);
+  for (const DeviceCapacity& device : capacity.devices) {  // parts of the one before
+    memory(absl::StrCat("device ", device.name).c_str(), device.bytes_used, device.bytes_total);
+  }
   memory("host", capacity.host_bytes_used, capacity.host_bytes_total);
   if (capacity.host_rows_bytes_total > 0) {
     memory("host_rows", capacity.host_rows_bytes_used, capacity.host_rows_bytes_total);

@@ -172,9 +172,9 @@ absl::Status Server::Listen() {
 absl::Status Server::ListenForOperations() {
   if (!settings_->has_ops_port()) return absl::OkStatus();
   OperationsPort::Options options = {
-      .state = &state(), .service = &service(), .control = &control_, .gpu = nullptr};
+      .state = &state(), .service = &service(), .control = &control_, .gpus = {}};
   if (settings_->backend.value() != "cpu") {
-    options.gpu = GpuMonitor::Start({.device = static_cast<int>(settings_->device.value())});
+    options.gpus = GpuMonitor::StartAll(settings_->Gpus());
   }
   absl::StatusOr<std::unique_ptr<OperationsPort>> started =
       OperationsPort::Start(std::move(options));

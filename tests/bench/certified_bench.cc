@@ -48,6 +48,7 @@ struct Config {
   ScanChoice scan = ScanChoice::kInt8;        // codes of the rows that have codes
   RowPlacement home = RowPlacement::kDevice;  // placement of the rows that have codes
   BackendChoice backend = BackendChoice::kAuto;
+  std::vector<int32_t> devices = {0};  // GPUs that hold the rows together
   int32_t threads = 0;
   int32_t gpu_capability_max = 0;
   double read_tb_s = 4.53;  // measured streaming read of the device, for the limit
@@ -207,16 +208,16 @@ class Case {
         static_cast<double>(rows_count_) * code_bytes / (config_.read_tb_s * 1e6);
     std::printf(
         "NEARFIELD_BENCH_JSON "
-        R"({"bench":"search","backend":"%s","gpu_capability":%d,"path":"%s","scan":"%s","metric":"%s","dtype":"%s","rows":"%s","batch":%d,"n":%d,"dim":%d,"k":%d,"generations":%d,"deleted_every":%d,)"
+        R"({"bench":"search","backend":"%s","gpu_capability":%d,"devices":%d,"path":"%s","scan":"%s","metric":"%s","dtype":"%s","rows":"%s","batch":%d,"n":%d,"dim":%d,"k":%d,"generations":%d,"deleted_every":%d,)"
         R"("data":"%s","us":%.1f,"p99_us":%.1f,"queries_per_s":%.0f,"limit_us":%.1f,"share_of_limit":%.3f,)"
         R"("candidates":%d,"tighter":%d,"canonical":%d,"rows_us":%.1f,"auto_us":%.1f,"checked_by":"%s","matches_oracle":true})"
         "\n",
         engine_.Info().backend == BackendKind::kGpu ? "gpu" : "cpu", config_.gpu_capability_max,
-        Name(cost.precision), NameIn(kCodeNames, config_.scan), Name(config_.metric),
-        Name(config_.row_type), NameIn(kHomeNames, config_.home), batch,
-        static_cast<int>(rows_count_), dim_, k, generations_,
-        static_cast<int>(config_.deleted_every), queries_.data, codes.median_us, codes.p99_us,
-        batch * 1e6 / codes.median_us, limit_us, limit_us / codes.median_us,
+        static_cast<int>(config_.devices.size()), Name(cost.precision),
+        NameIn(kCodeNames, config_.scan), Name(config_.metric), Name(config_.row_type),
+        NameIn(kHomeNames, config_.home), batch, static_cast<int>(rows_count_), dim_, k,
+        generations_, static_cast<int>(config_.deleted_every), queries_.data, codes.median_us,
+        codes.p99_us, batch * 1e6 / codes.median_us, limit_us, limit_us / codes.median_us,
         static_cast<int>(cost.candidates), static_cast<int>(cost.escalations.tighter),
         static_cast<int>(cost.escalations.canonical), exact.median_us, choice.median_us,
         rows_count_ > kOracleRowsMax ? "a scan of the exact rows" : "the oracle");
@@ -251,7 +252,10 @@ absl::Status RunSource(const Config& config, const RowSource& source, const Quer
   ABSL_ASSIGN_OR_RETURN(
       const std::unique_ptr<Engine> engine,
       Engine::Create({.backend = config.backend,
-                      .memory_bytes = rows_max * device_row_bytes + kRounding,
+                      .devices = config.devices,
+                      .memory_bytes = rows_max * device_row_bytes /
+                                          static_cast<int64_t>(config.devices.size()) +
+                                      kRounding,
                       .host_rows_bytes = on_host ? rows_max * row_bytes + (kRounding >> 4) : 0,
                       .threads = config.threads,
                       .gpu_capability_max = config.gpu_capability_max}));
@@ -326,6 +330,7 @@ void AddOptions(CLI::App& app, Config& config) {
   AddNamed(app, "--dtype", config.row_type, kRowTypeNames);
   AddNamed(app, "--scan", config.scan, kCodeNames, "of the rows that have codes");
   AddNamed(app, "--rows", config.home, kHomeNames, "placement of the rows that have codes");
+  app.add_option("--devices", config.devices, "GPUs that hold the rows together")->delimiter(',');
   app.add_option("--threads", config.threads, "of the CPU backend; 0: all cores");
   app.add_option("--gpu-capability", config.gpu_capability_max,
                  "use only what a GPU of this compute capability has: 75, 80, ...; 0: everything");

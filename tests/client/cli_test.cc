@@ -155,6 +155,29 @@ TEST_F(CliTest, JsonIsOneObjectALine) {
   }
 }
 
+TEST_F(CliTest, CapacityOfSeveralDevicesIsShownForEachAndInAll) {
+  server_.OnReply<v1::GetCapacityResponse>("GetCapacity", [](auto* reply) {
+    reply->Clear();
+    reply->set_device_name("2 x a card");
+    reply->set_device_bytes_total(3000);
+    reply->set_device_bytes_used(900);
+    for (const uint64_t device : {0, 1}) {
+      v1::DeviceUse& use = *reply->add_devices();
+      use.set_name("GPU " + std::to_string(device) + " (a card)");
+      use.set_bytes_total(1000 + 1000 * device);
+      use.set_bytes_used(400 + 100 * device);
+    }
+  });
+  EXPECT_THAT(Run({"capacity"}).out,
+              AllOf(HasSubstr("rows     900 B of 3.0 kB (30%)\n"),
+                    HasSubstr("rows on GPU 0 (a card)  400 B of 1.0 kB (40%)\n"
+                              "rows on GPU 1 (a card)  500 B of 2.0 kB (25%)\n")));
+  EXPECT_THAT(Run({"capacity", "--json"}).out,
+              HasSubstr("\"devices\":[{\"name\":\"GPU 0 (a card)\",\"bytes_total\":1000,"
+                        "\"bytes_used\":400},{\"name\":\"GPU 1 (a card)\",\"bytes_total\":2000,"
+                        "\"bytes_used\":500}]"));
+}
+
 TEST_F(CliTest, CountersAreSummedUp) {
   server_.OnReply<v1::GetCountersResponse>("GetCounters", [](auto* reply) {
     reply->Clear();

@@ -27,15 +27,17 @@ std::string Name(const Way& way) {
                       way.scan == ScanChoice::kInt8    ? "Int8"
                       : way.scan == ScanChoice::kInt16 ? "Int16"
                                                        : "Rows",
-                      way.rows == RowPlacement::kHost ? "HostRows" : "");
+                      way.rows == RowPlacement::kHost ? "HostRows" : "",
+                      way.devices > 1 ? absl::StrCat("On", way.devices, "Devices") : "");
 }
 
 void Laws::SetUp() {
   const BackendKind backend = GetParam().backend;
-  const absl::Status usable = testing::Usable(backend);
+  const int32_t devices = GetParam().devices;
+  const absl::Status usable = testing::Usable(backend, devices);
   if (!usable.ok())
     GTEST_SKIP() << "no " << testing::Name(backend) << " backend here: " << usable.message();
-  const absl::StatusOr<Engine*> shared = testing::SharedEngine(backend);
+  const absl::StatusOr<Engine*> shared = testing::SharedEngine(backend, devices);
   ASSERT_OK(shared);
   engine_ = *shared;
 }

@@ -20,6 +20,7 @@ struct Way {
   BackendKind backend = BackendKind::kCpu;
   ScanChoice scan = ScanChoice::kInt8;
   RowPlacement rows = RowPlacement::kDevice;
+  int32_t devices = 1;
 };
 inline constexpr std::array kWays = {
     Way{BackendKind::kCpu, ScanChoice::kInt8},
@@ -28,7 +29,10 @@ inline constexpr std::array kWays = {
     Way{BackendKind::kGpu, ScanChoice::kRows},
     Way{BackendKind::kGpu, ScanChoice::kInt8, RowPlacement::kHost},
     Way{BackendKind::kGpu, ScanChoice::kInt16},
-    Way{BackendKind::kGpu, ScanChoice::kInt16, RowPlacement::kHost}};
+    Way{BackendKind::kGpu, ScanChoice::kInt16, RowPlacement::kHost},
+    Way{BackendKind::kCpu, ScanChoice::kInt8, RowPlacement::kDevice, 3},
+    Way{BackendKind::kGpu, ScanChoice::kInt8, RowPlacement::kDevice, 2},
+    Way{BackendKind::kGpu, ScanChoice::kInt16, RowPlacement::kHost, 2}};
 // Returns a name such as "CpuInt8" or "GpuInt8HostRows".
 std::string Name(const Way& way);
 

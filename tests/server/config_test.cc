@@ -311,12 +311,27 @@ TEST_F(ConfigTest, BeyondLoopbackOnlyWithTlsAndKeysOrTheOverride) {
   EXPECT_THAT(Load({"--tls-cert=c"}), FailsWith(kInvalidArgument, "tls_cert", "tls_key"));
 }
 
+TEST_F(ConfigTest, SeveralGpusAreAListOrAll) {
+  ASSERT_OK(Load({"--devices=0,2"}));
+  EXPECT_THAT(settings_.ToEngineOptions().devices, ElementsAre(0, 2));
+  ASSERT_OK(Load({"--devices=all"}));
+  EXPECT_THAT(settings_.Gpus(), ElementsAre(kAllDevices));
+  for (const std::string list :
+       {"0,0", "0,", "-1", "256", "every", "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16"}) {
+    EXPECT_THAT(Load({"--devices", list}),
+                FailsWith(kInvalidArgument, "devices = \"" + list + "\"",
+                          "all, or up to 16 different numbers of 0 .. 255"));
+  }
+  EXPECT_THAT(Load({"--devices=0,1", "--device=1"}),
+              FailsWith(kInvalidArgument, "devices", "device = 1 is set too"));
+}
+
 TEST_F(ConfigTest, EngineOptionsFollowTheSettings) {
   ASSERT_OK(Load({"--backend=gpu", "--device=2", "--memory-bytes=1GiB", "--threads=3",
                   "--batch-max=2048", "--k-max=9"}));
   const EngineOptions options = settings_.ToEngineOptions();
   EXPECT_EQ(options.backend, BackendChoice::kGpu);
-  EXPECT_EQ(options.device, 2);
+  EXPECT_THAT(options.devices, ElementsAre(2));
   EXPECT_EQ(options.memory_bytes, 1 << 30);
   EXPECT_EQ(options.threads, 3);
   EXPECT_EQ(options.batch_max, 2048);

@@ -53,7 +53,7 @@ TEST(GpuMonitorTest, EveryFigureIsTheDevices) {
   std::string text;
   while (text.empty()) {
     MetricSet metrics;
-    monitor->AddMetrics(&metrics);
+    monitor->AddMetrics({}, &metrics);
     text = metrics.Text();
     std::this_thread::yield();
   }
@@ -66,6 +66,18 @@ TEST(GpuMonitorTest, EveryFigureIsTheDevices) {
         "nearfield_gpu_xid_total{xid=\"79\"} 1\n", "nearfield_gpu_xid_events_total 1\n",
         "nearfield_gpu_sample_age_seconds "}) {
     EXPECT_THAT(text, HasSubstr(line));
+  }
+}
+
+TEST(GpuMonitorTest, LabelsOfTheCallerStandBeforeItsOwn) {
+  MetricSet metrics;
+  AddGpuMetrics({.power_watts = 3, .ecc_corrected = 5, .xids = {{79, 1}}}, std::chrono::seconds(1),
+                {{"gpu", "2"}}, &metrics);
+  for (const char* const line : {"nearfield_gpu_power_watts{gpu=\"2\"} 3\n",
+                                 "nearfield_gpu_ecc_errors_total{gpu=\"2\",type=\"corrected\"} 5\n",
+                                 "nearfield_gpu_xid_total{gpu=\"2\",xid=\"79\"} 1\n",
+                                 "nearfield_gpu_xid_events_total{gpu=\"2\"} 1\n"}) {
+    EXPECT_THAT(metrics.Text(), HasSubstr(line));
   }
 }
 

@@ -32,7 +32,9 @@ constexpr uint64_t kIdsMax = 300;
 constexpr int32_t kDim = 4;
 constexpr size_t kHeldMax = 4;
 
-class CatalogModelTest : public ::testing::Test {
+// Parameter: the number of devices that share the rows. The operations and the replies are the same
+// for each.
+class CatalogModelTest : public ::testing::TestWithParam<int32_t> {
  protected:
   // A state that a reader holds, with its correct content.
   struct Held {
@@ -44,6 +46,8 @@ class CatalogModelTest : public ::testing::Test {
 
   void Start() {
     engine_ = *Engine::Create({.backend = BackendChoice::kCpu,
+                               .cpu_devices = GetParam(),
+                               .spread = {.one_device_bytes = 200, .stripe_rows = 3},
                                .memory_bytes = int64_t{64} << 20,
                                .host_memory_bytes = int64_t{64} << 20,
                                .threads = 1,
@@ -342,8 +346,9 @@ class CatalogModelTest : public ::testing::Test {
   int operation_ = 0;
 };
 
-TEST_F(CatalogModelTest, EveryOperationDoesWhatTheMapDoes) {
-  for (; operation_ < kOperations; ++operation_) {
+TEST_P(CatalogModelTest, EveryOperationDoesWhatTheMapDoes) {
+  const int operations = GetParam() == 1 ? kOperations : kOperations / 4;
+  for (; operation_ < operations; ++operation_) {
     SCOPED_TRACE(operation_);
     Step();
     if (HasFailure()) return;
@@ -352,6 +357,8 @@ TEST_F(CatalogModelTest, EveryOperationDoesWhatTheMapDoes) {
     ASSERT_EQ(stats.rows_count, static_cast<int64_t>(model_.rows.size()));
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Devices, CatalogModelTest, ::testing::Values(1, 2, 3, 5, 8));
 
 }  // namespace
 }  // namespace nearfield::server

@@ -3,11 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
-#include <optional>
+#include <map>
+#include <numeric>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
@@ -17,10 +18,15 @@
 namespace nearfield::testing {
 namespace {
 
-absl::StatusOr<std::unique_ptr<Engine>> NewEngine(BackendKind kind) {
+absl::StatusOr<std::unique_ptr<Engine>> NewEngine(BackendKind kind, int32_t devices) {
   constexpr int64_t kGiB = int64_t{1} << 30;
+  std::vector<int32_t> gpus(static_cast<size_t>(devices));
+  std::iota(gpus.begin(), gpus.end(), 0);
   return Engine::Create(
       {.backend = kind == BackendKind::kGpu ? BackendChoice::kGpu : BackendChoice::kCpu,
+       .devices = gpus,
+       .cpu_devices = devices,
+       .spread = {.one_device_bytes = 2'000, .stripe_rows = 16},
        .memory_bytes = kGiB,
        .host_memory_bytes = kGiB,
        .host_rows_bytes = kGiB,
@@ -31,24 +37,26 @@ absl::StatusOr<std::unique_ptr<Engine>> NewEngine(BackendKind kind) {
 // Owns the engines and destroys them before main() returns: CUDA is already shut down when static
 // objects are destroyed.
 struct SharedEngines : ::testing::Environment {
-  void TearDown() override { engines = {}; }
-  std::array<std::optional<absl::StatusOr<std::unique_ptr<Engine>>>, 2> engines;
+  void TearDown() override { engines.clear(); }
+  std::map<std::pair<BackendKind, int32_t>, absl::StatusOr<std::unique_ptr<Engine>>> engines;
 };
 auto* const shared_engines = static_cast<SharedEngines*>(
     ::testing::AddGlobalTestEnvironment(new SharedEngines));  // GoogleTest owns it
 
 }  // namespace
 
-absl::Status Usable(BackendKind kind) {
-  return kind == BackendKind::kGpu ? gpu::ProbeGpu(0) : absl::OkStatus();
+absl::Status Usable(BackendKind kind, int32_t devices) {
+  return kind == BackendKind::kGpu ? gpu::ProbeGpu(devices - 1) : absl::OkStatus();
 }
 
-absl::StatusOr<Engine*> SharedEngine(BackendKind kind) {
-  std::optional<absl::StatusOr<std::unique_ptr<Engine>>>& engine =
-      shared_engines->engines[kind == BackendKind::kGpu ? 1 : 0];
-  if (!engine.has_value()) engine = NewEngine(kind);
-  if (!engine->ok()) return engine->status();
-  return (*engine)->get();
+absl::StatusOr<Engine*> SharedEngine(BackendKind kind, int32_t devices) {
+  auto& engines = shared_engines->engines;
+  auto at = engines.find({kind, devices});
+  if (at == engines.end()) {
+    at = engines.emplace(std::pair(kind, devices), NewEngine(kind, devices)).first;
+  }
+  if (!at->second.ok()) return at->second.status();
+  return at->second->get();
 }
 
 const char* Name(BackendKind kind) { return kind == BackendKind::kGpu ? "Gpu" : "Cpu"; }

@@ -15,12 +15,14 @@
 
 namespace nearfield::testing {
 
-// Returns OK if this machine can run the backend; otherwise the reason, with which tests skip.
-absl::Status Usable(BackendKind kind);
+// Returns OK if this machine can run the backend on `devices` devices; otherwise the reason, with
+// which tests skip.
+absl::Status Usable(BackendKind kind, int32_t devices = 1);
 
-// Returns the engine of `kind` that all tests of this process share. The first call creates it,
-// because an engine reserves its memory when it is created.
-absl::StatusOr<Engine*> SharedEngine(BackendKind kind);
+// Returns the engine of `kind` over `devices` devices that all tests of this process share. The
+// first call creates it, because an engine reserves its memory when it is created. Several devices
+// share all but the smallest commits, a few rows at a time.
+absl::StatusOr<Engine*> SharedEngine(BackendKind kind, int32_t devices = 1);
 
 const char* Name(BackendKind kind);
 

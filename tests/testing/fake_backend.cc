@@ -280,7 +280,8 @@ class FakeBackend final : public backend::Backend {
     return std::unique_ptr<RowPlanes>(new FakeRowPlanes(device_, format, rows_max));
   }
 
-  absl::StatusOr<std::unique_ptr<Tombstones>> MakeTombstones(std::vector<uint64_t> words) override {
+  absl::StatusOr<std::unique_ptr<Tombstones>> MakeTombstones(const RowPlanes& /*planes*/,
+                                                             std::vector<uint64_t> words) override {
     ABSL_RETURN_IF_ERROR(device_->Enter(FakeCall::kMakeTombstones));
     ABSL_RETURN_IF_ERROR(device_->Take(FakeTombstones::BytesFor(words)));
     return std::unique_ptr<Tombstones>(new FakeTombstones(device_, std::move(words)));

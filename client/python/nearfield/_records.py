@@ -120,11 +120,20 @@ def read_collection(message: admin.CollectionInfo) -> CollectionInfo:
 
 @dataclass(frozen=True)
 class PrincipalUse:
-    """The device memory that the collections of one principal hold: admin.proto, PrincipalUse."""
+    """The device memory that the collections of one principal hold: common.proto, PrincipalUse."""
 
     principal: str
     device_bytes_used: int
     device_bytes_max: int  # 0: no limit
+
+
+@dataclass(frozen=True)
+class DeviceUse:
+    """The memory for rows of one of several devices: common.proto, DeviceUse."""
+
+    name: str
+    bytes_total: int
+    bytes_used: int
 
 
 @dataclass(frozen=True)
@@ -143,6 +152,7 @@ class Capacity:
     attribute_bytes_total: int
     attribute_bytes_used: int
     principals: tuple[PrincipalUse, ...]
+    devices: tuple[DeviceUse, ...]  # the parts of device_bytes, if there are several
 
 
 def read_capacity(message: admin.GetCapacityResponse) -> Capacity:
@@ -151,6 +161,9 @@ def read_capacity(message: admin.GetCapacityResponse) -> Capacity:
     found["principals"] = tuple(
         PrincipalUse(use.principal, use.device_bytes_used, use.device_bytes_max)
         for use in message.principals
+    )
+    found["devices"] = tuple(
+        DeviceUse(use.name, use.bytes_total, use.bytes_used) for use in message.devices
     )
     return Capacity(**found)
 

@@ -46,4 +46,9 @@ absl::Status ProbeGpu(int32_t device) {
   return absl::OkStatus();
 }
 
+int32_t CountGpus() {
+  int present = 0;
+  return cudaGetDeviceCount(&present) == cudaSuccess ? present : 0;
+}
+
 }  // namespace nearfield::gpu

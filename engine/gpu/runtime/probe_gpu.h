@@ -12,4 +12,7 @@ namespace nearfield::gpu {
 // "device 3 asked for, 1 present", "compute capability 7.5, this build is for 9.0").
 absl::Status ProbeGpu(int32_t device);
 
+// Returns the number of GPUs that the driver reports; 0 without a driver or a build with CUDA.
+int32_t CountGpus();
+
 }  // namespace nearfield::gpu

@@ -7,4 +7,6 @@ absl::Status ProbeGpu(int32_t /*device*/) {
   return absl::FailedPreconditionError("built without CUDA");
 }
 
+int32_t CountGpus() { return 0; }
+
 }  // namespace nearfield::gpu

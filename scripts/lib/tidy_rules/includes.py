@@ -34,7 +34,8 @@ LAYERS: dict[str, frozenset[str]] = {
         "engine/gpu": "engine/gpu/kernels engine/gpu/memory engine/gpu/runtime engine/topk engine/plan engine/backend engine/corpus "
         "engine/bound engine/base engine/score engine/include",
         "engine/search": "engine/oracle engine/backend engine/corpus engine/bound engine/score engine/base engine/include",
-        "engine": "engine/search engine/cpu engine/gpu engine/gpu/runtime engine/oracle engine/backend engine/corpus engine/plan engine/score engine/base "
+        "engine/multi": "engine/backend engine/base engine/include",
+        "engine": "engine/multi engine/search engine/cpu engine/gpu engine/gpu/runtime engine/oracle engine/backend engine/corpus engine/plan engine/score engine/base "
         "engine/include",
         "server/config": "engine/include engine/base client/command_line",
         "server/convert": "engine/include engine/base server/attributes server/audit server/collections server/scheduler/search_request.h server/scheduler/memory_ledger.h server/scheduler/retry_hint.h "
@@ -64,7 +65,7 @@ LAYERS: dict[str, frozenset[str]] = {
         "client/keys": "client/value_text",
         "client/cli": "client/cpp client/formats client/command_line client/keys client/value_text proto",
         "tests": "engine engine/include engine/base engine/score engine/bound engine/backend engine/corpus engine/search "
-        "engine/plan engine/cpu engine/oracle engine/topk engine/gpu engine/gpu/memory engine/gpu/runtime engine/gpu/kernels "
+        "engine/plan engine/cpu engine/multi engine/oracle engine/topk engine/gpu engine/gpu/memory engine/gpu/runtime engine/gpu/kernels "
         "server/config server/convert server/scheduler server/store server/attributes server/audit server/collections "
         "server/instance server/library server/process server/edge server/telemetry server/calls server/operations server/service server/security client/cpp client/formats client/command_line client/value_text "
         "client/keys client/cli proto",

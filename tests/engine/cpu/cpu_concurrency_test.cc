@@ -118,7 +118,7 @@ TEST_P(CpuConcurrencyTest, SearchesFillsAndDeletionsAtOnceAllAnswerRight) {
       std::vector<uint8_t> read(generation.corpus.rows.size());
       for (int32_t round = 0; round < 10; ++round) {
         const LoadedGeneration more = testing::Load(*backend, generation);
-        const auto tombstones = backend->MakeTombstones(std::vector<uint64_t>(100));
+        const auto tombstones = backend->MakeTombstones(*more.planes, std::vector<uint64_t>(100));
         if (!tombstones.ok()) wrong.fetch_add(1);
         if (!more.planes->ReadRange(0, more.planes->rows_count(), read.data()).ok() ||
             read != generation.corpus.rows) {

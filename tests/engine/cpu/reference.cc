@@ -112,7 +112,7 @@ LoadedGeneration Load(backend::Backend& backend, const HostGeneration& generatio
   EXPECT_OK((*planes)->Seal(generation.ranks));
   loaded.planes = *std::move(planes);
   if (!generation.deleted_words.empty()) {
-    auto tombstones = backend.MakeTombstones(generation.deleted_words);
+    auto tombstones = backend.MakeTombstones(*loaded.planes, generation.deleted_words);
     EXPECT_OK(tombstones);
     if (tombstones.ok()) loaded.tombstones = *std::move(tombstones);
   }

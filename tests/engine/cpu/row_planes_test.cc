@@ -162,10 +162,10 @@ TEST(RowPlanesTest, TheBudgetIsTakenAtReserveAndTheRestGivenBackAtSeal) {
               StatusIs(kResourceExhausted, AllOf(HasSubstr(std::to_string(11 * kRowBytes)),
                                                  HasSubstr(std::to_string(10 * kRowBytes)))));
   EXPECT_EQ(backend->device_bytes_used(), 90 * kRowBytes);
-  EXPECT_THAT(backend->MakeTombstones(std::vector<uint64_t>(1000)),
+  EXPECT_THAT(backend->MakeTombstones(*planes, std::vector<uint64_t>(1000)),
               StatusIs(kResourceExhausted, HasSubstr("8000")));
   {
-    ASSERT_OK_AND_ASSIGN(const auto tombstones, backend->MakeTombstones({1, 2}));
+    ASSERT_OK_AND_ASSIGN(const auto tombstones, backend->MakeTombstones(*planes, {1, 2}));
     EXPECT_EQ(backend->device_bytes_used(), 90 * kRowBytes + 16);
     EXPECT_EQ(tombstones->words(), (std::vector<uint64_t>{1, 2}));
   }

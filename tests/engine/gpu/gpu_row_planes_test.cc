@@ -112,7 +112,7 @@ TEST_F(GpuRowPlanesTest, MemoryIsCountedAndComesBack) {
     ASSERT_OK(planes->Append(rows.data(), 1));
     ASSERT_OK(planes->Seal(AscendingRanks(1)));
     EXPECT_LT(planes->device_bytes(), kMiB);  // the unused part is released
-    ASSERT_OK_AND_ASSIGN(auto tombstones, backend->MakeTombstones({1}));
+    ASSERT_OK_AND_ASSIGN(auto tombstones, backend->MakeTombstones(*planes, {1}));
     EXPECT_GT(backend->device_bytes_used(), planes->device_bytes());
   }
   EXPECT_EQ(backend->device_bytes_used(), 0);

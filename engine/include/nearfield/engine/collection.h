@@ -24,6 +24,9 @@ struct CollectionSpec {
   IdType id_type = IdType::kUint64;
   ScanChoice scan = ScanChoice::kAuto;
   RowPlacement rows = RowPlacement::kDevice;
+  // How many devices share the rows of each commit, if the engine has several: the ones with the
+  // most free memory; more than there are means all. 0: as EngineOptions::spread says.
+  int32_t devices = 0;
 };
 
 // The effect of an upload on ids that are already in the collection.

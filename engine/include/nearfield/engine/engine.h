@@ -21,20 +21,40 @@ namespace nearfield {
 
 enum class BackendChoice : uint8_t { kAuto, kCpu, kGpu };
 
+inline constexpr int32_t kAllDevices = -1;
+inline constexpr int32_t kDevicesMax = 16;
+
+// How several devices share the rows of a collection.
+struct DeviceSpread {
+  // A commit whose upload reserves at most this many bytes of rows is on one device: the one with
+  // the most free memory. A larger one is on all.
+  int64_t one_device_bytes = int64_t{128} << 20;
+  // Consecutive rows of an upload on one device. Smaller values are for tests.
+  int64_t stripe_rows = 1024;
+};
+
 struct EngineOptions {
   // kAuto: the GPU if a usable one is present, else the CPU. kGpu: an error without a usable GPU.
   BackendChoice backend = BackendChoice::kAuto;
   // CUDA ordinal of the GPU.
   int32_t device = 0;
-  // Bytes of device memory for rows (CPU backend: host memory), allocated at creation. 0: 85% of
-  // the free memory on the GPU; half of the physical memory on the CPU backend, whose maximum is
-  // all of it. The physical memory is the machine's, or less if the cgroup of the process has a
-  // lower limit.
+  // CUDA ordinals of several GPUs, in place of `device`; {kAllDevices}: all. They hold the
+  // collections together. The answers are those of one GPU, to the bit.
+  std::vector<int32_t> devices;
+  // CPU backend: devices that share the cores and the memory; more than one is for tests. 1 ..
+  // kDevicesMax.
+  int32_t cpu_devices = 1;
+  DeviceSpread spread;
+  // Bytes of device memory for rows (CPU backend: host memory), allocated at creation; of each GPU.
+  // 0: 85% of the free memory on the GPU; half of the physical memory on the CPU backend, whose
+  // maximum is all of it. The physical memory is the machine's, or less if the cgroup of the
+  // process has a lower limit.
   int64_t memory_bytes = 0;
   // Bytes of host memory for ids and payloads, at most the physical memory. 0: a quarter of it.
   int64_t host_memory_bytes = 0;
   // Bytes of page-locked host memory for the rows of collections with RowPlacement::kHost,
-  // allocated at creation. GPU backend only: the CPU backend has one memory for all rows.
+  // allocated at creation; in equal parts for several GPUs. GPU backend only: the CPU backend has
+  // one memory for all rows.
   int64_t host_rows_bytes = 0;
   // Threads of the CPU backend's scan. 0: all cores.
   int32_t threads = 0;
@@ -63,6 +83,13 @@ struct EngineInfo {
   double read_bytes_per_second = 0;
 };
 
+// The memory for rows of one of several devices.
+struct DeviceCapacity {
+  std::string name;  // "GPU 1 (NVIDIA H200)"
+  int64_t bytes_total = 0;
+  int64_t bytes_used = 0;
+};
+
 struct Capacity {
   int64_t device_bytes_total = 0;  // for rows, codes and their bounds, norms and ranks
   int64_t device_bytes_used = 0;   // committed rows, running uploads and results still in use
@@ -70,6 +97,7 @@ struct Capacity {
   int64_t host_bytes_used = 0;
   int64_t host_rows_bytes_total = 0;  // for rows of RowPlacement::kHost on the GPU backend
   int64_t host_rows_bytes_used = 0;
+  std::vector<DeviceCapacity> devices;  // the parts of device_bytes, if there are several devices
 };
 
 // ResultPageCache: state that the pages of one search share, so that the next page costs at most

@@ -77,8 +77,7 @@ struct Neighbors {
   std::optional<uint64_t> matched_rows;
 };
 
-// Number of queries whose candidates did not fit into the space reserved for them, for each
-// fallback.
+// Queries whose candidates did not fit into the space reserved for them, by fallback.
 struct ScanEscalations {
   uint64_t tighter = 0;    // scanned again, with a threshold made of exact scores
   uint64_t canonical = 0;  // scanned over the exact rows
@@ -321,6 +320,7 @@ struct Capacity {
   uint64_t attribute_bytes_used = 0;
   std::string server_version;
   std::vector<PrincipalUse> principals;  // those with collections or with a limit of their own
+  std::vector<DeviceUse> devices;        // the parts of device_bytes, if there are several devices
 };
 
 // Sums since the start of the server. They only grow, except open_count; a restart resets them.

@@ -34,6 +34,13 @@ enum class ScanPrecision : uint8_t { kUnknown = 0, kRows = 1, kInt8 = 2 };
 enum class ScanChoice : uint8_t { kUnknown = 0, kAuto = 1, kInt8 = 2, kRows = 4, kInt16 = 5 };
 enum class RowPlacement : uint8_t { kUnknown = 0, kDevice = 1, kHost = 2 };
 
+// The memory for rows of one of several devices.
+struct DeviceUse {
+  std::string name;
+  uint64_t bytes_total = 0;
+  uint64_t bytes_used = 0;
+};
+
 // The names in the command and in its JSON: "dot", "float16", "uint64", "gpu", "int8", "host", ...
 std::string_view Name(Metric metric);
 std::string_view Name(DataType dtype);

@@ -1,0 +1,375 @@
+#include "engine/multi/multi_backend.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
+#include "engine/base/checked_math.h"
+#include "engine/base/host_work.h"
+#include "engine/base/mutex.h"
+#include "engine/base/status_macros.h"
+#include "engine/base/thread_pool.h"
+#include "engine/multi/merge_devices.h"
+#include "engine/multi/multi_row_planes.h"
+#include "engine/multi/multi_tombstones.h"
+
+namespace nearfield::multi {
+namespace {
+
+using backend::GenerationView;
+using backend::QueryTile;
+using backend::RankedLists;
+using backend::RowFormat;
+using backend::ScanCost;
+
+// Threads for the host's part of a search, of one device.
+constexpr int32_t kHostThreadsMax = 16;
+// A device of a reservation gets this many stripes at least, if there are enough rows.
+constexpr int64_t kStripesOfDeviceMin = 4;
+// The cost of joining a row, in bytes that could be copied in the same time.
+constexpr int64_t kBytesPerRow = 64;
+
+// A search of one device.
+struct DeviceSearch {
+  size_t device = 0;
+  std::vector<GenerationView> views;
+  std::vector<std::vector<uint32_t>> live_slots;  // by view; views refer to them
+  std::vector<size_t> generations;                // of the whole search, by view
+  std::vector<absl::Span<const uint32_t>> ranks;  // as in DeviceLists
+  RankedLists* lists = nullptr;
+  ScanCost cost;
+  absl::Status status;
+};
+
+const MultiRowPlanes& PlanesOf(const GenerationView& view) {
+  return *dynamic_cast<const MultiRowPlanes*>(view.planes);
+}
+
+// Returns the live rows of the view on a device.
+int64_t RowsLive(const GenerationView& view, const MultiTombstones* tombstones, size_t device) {
+  return tombstones != nullptr ? tombstones->part(device).rows_live
+                               : PlanesOf(view).placement().rows_of(device);
+}
+
+// Returns the slots of the view's live rows on a device, in the numbering of the device.
+std::vector<uint32_t> LocalSlots(const GenerationView& view, size_t device) {
+  std::vector<uint32_t> locals;
+  for (const uint32_t slot : view.live_slots) {
+    const Place place = PlanesOf(view).placement().Of(slot);
+    if (place.device == device) locals.push_back(place.local);
+  }
+  return locals;
+}
+
+// Adds the part of a generation on the device to its search, if there is a live row.
+void AddView(const GenerationView& view, size_t generation, DeviceSearch* search) {
+  const auto* const tombstones = dynamic_cast<const MultiTombstones*>(view.tombstones);
+  const size_t device = search->device;
+  const int64_t rows_live = RowsLive(view, tombstones, device);
+  if (view.rows_live == 0 || rows_live == 0) return;
+  const PlanesPart& part = PlanesOf(view).part(device);
+  search->views.push_back(
+      {.planes = part.planes.get(),
+       .tombstones = tombstones == nullptr ? nullptr : tombstones->part(device).tombstones.get(),
+       .rows_live = rows_live});
+  search->generations.push_back(generation);
+  search->ranks.emplace_back(part.ranks);
+  search->live_slots.push_back(LocalSlots(view, device));
+}
+
+class MultiBackend final : public backend::Backend {
+ public:
+  MultiBackend(std::shared_ptr<const DeviceSet> devices, const DeviceSpread& spread)
+      : devices_(std::move(devices)),
+        spread_(spread),
+        info_(devices_->backend(0).info()),
+        lists_(devices_->size()),
+        pool_(static_cast<int32_t>(devices_->size())) {
+    info_.read_bytes_per_second = 0;
+    for (size_t d = 0; d < devices_->size(); ++d) {
+      const backend::BackendInfo& info = devices_->backend(d).info();
+      CHECK(info.kind == info_.kind && info.k_max == info_.k_max);
+      info_.batch_max = std::min(info_.batch_max, info.batch_max);
+      info_.scan_dim_min = std::max(info_.scan_dim_min, info.scan_dim_min);
+      info_.scan_dim_max = std::min(info_.scan_dim_max, info.scan_dim_max);
+      info_.read_bytes_per_second += info.read_bytes_per_second;
+    }
+    const auto cores = static_cast<int32_t>(std::thread::hardware_concurrency());
+    const auto count = static_cast<int32_t>(devices_->size());
+    for (int32_t d = 0; d < count; ++d) {
+      host_work_.push_back(
+          std::make_unique<HostWork>(std::clamp(cores / count, 1, kHostThreadsMax)));
+    }
+    info_.device_name = absl::StrCat(devices_->size(), " x ", info_.device_name);
+  }
+
+  const backend::BackendInfo& info() const override { return info_; }
+
+  absl::StatusOr<int64_t> DeviceBytesOf(const RowFormat& format, int64_t rows_max) const override {
+    int64_t sum = 0;
+    for (const Share& share : SharesOf(format, rows_max)) {
+      ABSL_ASSIGN_OR_RETURN(const int64_t bytes,
+                            devices_->backend(share.device).DeviceBytesOf(format, share.rows_max));
+      const std::optional<int64_t> more = CheckedAdd(sum, bytes);
+      if (!more) return absl::ResourceExhaustedError("more than 2^63 bytes of device memory");
+      sum = *more;
+    }
+    return sum;
+  }
+
+  absl::StatusOr<std::unique_ptr<backend::RowPlanes>> Reserve(const RowFormat& format,
+                                                              int64_t rows_max) override {
+    std::vector<PlanesPart> parts(devices_->size());
+    for (const Share& share : SharesOf(format, rows_max)) {
+      auto planes = devices_->backend(share.device).Reserve(format, share.rows_max);
+      if (!planes.ok()) return devices_->Named(share.device, planes.status());
+      parts[share.device] = {.planes = *std::move(planes), .rows_max = share.rows_max, .ranks = {}};
+    }
+    return std::make_unique<MultiRowPlanes>(
+        devices_, format, StripeRows(rows_max, DevicesFor(format, rows_max)), std::move(parts));
+  }
+
+  absl::StatusOr<std::unique_ptr<backend::Tombstones>> MakeTombstones(
+      const backend::RowPlanes& planes, std::vector<uint64_t> words) override {
+    const auto* const multi = dynamic_cast<const MultiRowPlanes*>(&planes);
+    if (multi == nullptr || multi->devices() != devices_.get()) {
+      return absl::InvalidArgumentError("rows of another backend");
+    }
+    const Placement& placement = multi->placement();
+    std::vector<std::vector<uint64_t>> split = placement.Split(words);
+    std::vector<TombstonesPart> parts(devices_->size());
+    for (size_t d = 0; d < parts.size(); ++d) {
+      parts[d].rows_live = placement.rows_of(d);
+      for (const uint64_t word : split[d]) parts[d].rows_live -= std::popcount(word);
+      if (parts[d].rows_live == placement.rows_of(d)) continue;
+      auto tombstones =
+          devices_->backend(d).MakeTombstones(*multi->part(d).planes, std::move(split[d]));
+      if (!tombstones.ok()) return devices_->Named(d, tombstones.status());
+      parts[d].tombstones = *std::move(tombstones);
+    }
+    return std::make_unique<MultiTombstones>(devices_, std::move(words), std::move(parts));
+  }
+
+  absl::Status Search(const RowFormat& format, absl::Span<const GenerationView> generations,
+                      const QueryTile& tile, RankedLists* best, ScanCost* cost) override {
+    ABSL_RETURN_IF_ERROR(CheckViews(generations));
+    std::vector<DeviceSearch> searches;
+    for (size_t d = 0; d < devices_->size(); ++d) {
+      DeviceSearch search = {.device = d};
+      for (size_t g = 0; g < generations.size(); ++g) AddView(generations[g], g, &search);
+      for (size_t i = 0; i < search.views.size(); ++i) {
+        search.views[i].live_slots = search.live_slots[i];
+      }
+      if (!search.views.empty()) searches.push_back(std::move(search));
+    }
+    if (searches.size() == 1 && IsWhole(searches.front(), generations.size())) {
+      const DeviceSearch& only = searches.front();
+      return devices_->Named(
+          only.device, devices_->backend(only.device).Search(format, only.views, tile, best, cost));
+    }
+    best->Reset(tile.k, generations.size());
+    return SearchTogether(format, tile, searches, best, cost);
+  }
+
+  std::vector<DeviceCapacity> devices() const override {
+    std::vector<DeviceCapacity> all;
+    for (size_t d = 0; d < devices_->size(); ++d) {
+      all.push_back({.name = absl::StrCat(devices_->name(d), " (",
+                                          devices_->backend(d).info().device_name, ")"),
+                     .bytes_total = devices_->backend(d).device_bytes_total(),
+                     .bytes_used = devices_->backend(d).device_bytes_used()});
+    }
+    return all;
+  }
+  int64_t device_bytes_total() const override {
+    return Sum([](const Backend& backend) { return backend.device_bytes_total(); });
+  }
+  int64_t device_bytes_used() const override {
+    return Sum([](const Backend& backend) { return backend.device_bytes_used(); });
+  }
+  int64_t host_rows_bytes_total() const override {
+    return Sum([](const Backend& backend) { return backend.host_rows_bytes_total(); });
+  }
+  int64_t host_rows_bytes_used() const override {
+    return Sum([](const Backend& backend) { return backend.host_rows_bytes_used(); });
+  }
+
+  absl::Status Health() const override {
+    for (size_t d = 0; d < devices_->size(); ++d) {
+      ABSL_RETURN_IF_ERROR(devices_->Named(d, devices_->backend(d).Health()));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // The part of a reservation on one device.
+  struct Share {
+    size_t device = 0;
+    int64_t rows_max = 0;
+  };
+
+  // Returns how many devices hold a generation.
+  int64_t DevicesFor(const RowFormat& format, int64_t rows_max) const {
+    const auto all = static_cast<int64_t>(devices_->size());
+    if (format.devices > 0) return std::min<int64_t>(format.devices, all);
+    const int64_t row_bytes = int64_t{format.dim} * BytesPerElement(format.row_type);
+    return rows_max <= spread_.one_device_bytes / row_bytes ? 1 : all;
+  }
+
+  // Returns rows per stripe: fewer for a small reservation, so that all of its devices take part.
+  int64_t StripeRows(int64_t rows_max, int64_t devices) const {
+    return std::clamp<int64_t>(rows_max / (kStripesOfDeviceMin * devices), 1, spread_.stripe_rows);
+  }
+
+  // Returns the shares on the devices with the most free memory.
+  std::vector<Share> SharesOf(const RowFormat& format, int64_t rows_max) const {
+    const int64_t count = DevicesFor(format, rows_max);
+    std::vector<size_t> order(devices_->size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::vector<int64_t> free_bytes;
+    for (const size_t d : order) free_bytes.push_back(devices_->FreeBytes(d));
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return free_bytes[a] > free_bytes[b]; });
+    // Whole stripes in turn, so that no reservation is full before the last stripe.
+    std::vector<Share> shares;
+    const int64_t stripe_rows = StripeRows(rows_max, count);
+    const int64_t stripes = rows_max / stripe_rows;
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t rows = (stripes / count + (i < stripes % count ? 1 : 0)) * stripe_rows;
+      if (i == stripes % count) rows += rows_max % stripe_rows;
+      if (rows > 0) {
+        shares.push_back({.device = order[static_cast<size_t>(i)], .rows_max = rows});
+      }
+    }
+    return shares;
+  }
+
+  absl::Status CheckViews(absl::Span<const GenerationView> generations) const {
+    for (const GenerationView& view : generations) {
+      const auto* const planes = dynamic_cast<const MultiRowPlanes*>(view.planes);
+      if (planes == nullptr || planes->devices() != devices_.get()) {
+        return absl::InvalidArgumentError("a generation of another backend");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Returns true if the search finds what a search of all devices would: the lists of the device
+  // are then the answer.
+  static bool IsWhole(const DeviceSearch& search, size_t generations_count) {
+    return search.views.size() == generations_count &&
+           std::all_of(search.ranks.begin(), search.ranks.end(),
+                       [](const auto& ranks) { return ranks.empty(); });
+  }
+
+  // Searches the devices at the same time and joins their lists. A query is joined as soon as every
+  // device has its lists.
+  absl::Status SearchTogether(const RowFormat& format, const QueryTile& tile,
+                              std::vector<DeviceSearch>& searches, RankedLists* best,
+                              ScanCost* cost) {
+    const auto queries = static_cast<int64_t>(tile.k.size());
+    const MutexLock lock(search_mutex_);
+    std::vector<DeviceLists> found;
+    for (DeviceSearch& search : searches) {
+      search.lists = &lists_[search.device];
+      found.push_back({search.lists, search.generations, search.ranks});
+    }
+    std::vector<std::atomic<size_t>> missing(tile.k.size());  // devices that work on the query
+    for (std::atomic<size_t>& count : missing) count = searches.size();
+    const auto join = [&](int64_t query) {
+      const auto q = static_cast<size_t>(query);
+      MergeDevices(found, q, tile.k[q], best);
+      return tile.answered ? tile.answered(query) : absl::OkStatus();
+    };
+    std::atomic<bool> failed = false;
+    QueryTile part = tile;
+    part.cancelled = [&] { return failed || (tile.cancelled && tile.cancelled()); };
+    part.answered = [&](int64_t query) {
+      return missing[static_cast<size_t>(query)].fetch_sub(1) == 1 ? join(query) : absl::OkStatus();
+    };
+    std::atomic<size_t> taken = 0;
+    pool_.Run(static_cast<int32_t>(std::max<size_t>(1, searches.size())), [&](int32_t) {
+      for (size_t i = taken++; i < searches.size(); i = taken++) {
+        DeviceSearch& search = searches[i];
+        QueryTile own = part;
+        if (tile.host_work != nullptr) own.host_work = host_work_[search.device].get();
+        search.status = devices_->backend(search.device)
+                            .Search(format, search.views, own, search.lists, &search.cost);
+        if (!search.status.ok()) failed = true;
+      }
+    });
+    ABSL_RETURN_IF_ERROR(FirstError(searches));
+    AddCosts(searches, cost);
+    // Devices may report their queries early, or not.
+    int64_t rows = 0;
+    for (size_t q = 0; q < missing.size(); ++q) rows += missing[q] > 0 ? tile.k[q] : 0;
+    const auto join_missing = [&](int64_t query) {
+      return missing[static_cast<size_t>(query)] > 0 ? join(query) : absl::OkStatus();
+    };
+    if (tile.host_work != nullptr) {
+      return tile.host_work->ParallelFor(queries, rows * kBytesPerRow, join_missing);
+    }
+    for (int64_t q = 0; q < queries; ++q) ABSL_RETURN_IF_ERROR(join_missing(q));
+    return absl::OkStatus();
+  }
+
+  // Returns the error that made a search fail: the others were cancelled because of it.
+  absl::Status FirstError(absl::Span<const DeviceSearch> searches) const {
+    absl::Status first;
+    for (const DeviceSearch& search : searches) {
+      if (search.status.ok()) continue;
+      if (first.ok() || absl::IsCancelled(first)) {
+        first = devices_->Named(search.device, search.status);
+      }
+    }
+    return first;
+  }
+
+  static void AddCosts(absl::Span<const DeviceSearch> searches, ScanCost* cost) {
+    *cost = {};
+    for (const DeviceSearch& search : searches) {
+      ScanCost sum = *cost;
+      sum += search.cost;
+      // The devices work at the same time, on the same queries.
+      sum.device_us = std::max(cost->device_us, search.cost.device_us);
+      sum.queries_of_codes = std::max(cost->queries_of_codes, search.cost.queries_of_codes);
+      *cost = sum;
+    }
+  }
+
+  template <typename Bytes>
+  int64_t Sum(const Bytes& bytes) const {
+    int64_t sum = 0;
+    for (size_t d = 0; d < devices_->size(); ++d) sum += bytes(devices_->backend(d));
+    return sum;
+  }
+
+  const std::shared_ptr<const DeviceSet> devices_;
+  const DeviceSpread spread_;
+  backend::BackendInfo info_;
+  Mutex search_mutex_;
+  std::vector<RankedLists> lists_ ABSL_GUARDED_BY(search_mutex_);  // by device; reused
+  ThreadPool pool_ ABSL_GUARDED_BY(search_mutex_);                 // one thread for each device
+  // By device: a HostWork serves one caller at a time.
+  std::vector<std::unique_ptr<HostWork>> host_work_;
+};
+
+}  // namespace
+
+std::unique_ptr<backend::Backend> MakeMultiBackend(std::vector<NamedBackend> devices,
+                                                   const DeviceSpread& spread) {
+  CHECK(!devices.empty());
+  return std::make_unique<MultiBackend>(std::make_shared<const DeviceSet>(std::move(devices)),
+                                        spread);
+}
+
+}  // namespace nearfield::multi
