@@ -236,6 +236,7 @@ class MultiBackend final : public backend::Backend {
     std::vector<size_t> order(devices_->size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::vector<int64_t> free_bytes;
+    free_bytes.reserve(order.size());
     for (const size_t d : order) free_bytes.push_back(devices_->FreeBytes(d));
     std::stable_sort(order.begin(), order.end(),
                      [&](size_t a, size_t b) { return free_bytes[a] > free_bytes[b]; });

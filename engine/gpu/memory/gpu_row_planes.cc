@@ -28,6 +28,10 @@ std::vector<char*> TakeTail(std::vector<char*>& slabs, int64_t kept) {
   return tail;
 }
 
+GpuRowPlanes::SlabBytes SlabBytesOf(GpuCore& core) {
+  return {.device = core.arena().slab_bytes(), .host_rows = core.host_rows().slab_bytes()};
+}
+
 }  // namespace
 
 GpuRowPlanes::GpuRowPlanes(std::shared_ptr<GpuCore> core, const backend::RowFormat& format,
@@ -38,7 +42,7 @@ GpuRowPlanes::GpuRowPlanes(std::shared_ptr<GpuCore> core, const backend::RowForm
       source_row_bytes_(int64_t{format.dim} * BytesPerElement(format.row_type)) {
   view_.shape = RowShapeOf(format.dim);
   view_.row_bytes = int64_t{view_.shape.padded} * BytesPerElement(format.row_type);
-  const SlabNeeds needs = NeedsOf(*core_, format, rows_max);
+  const SlabNeeds needs = NeedsOf(SlabBytesOf(*core_), format, rows_max);
   view_.rows_per_slab = static_cast<uint32_t>(needs.rows_per_slab);
   view_.meta.slab_shift = core_->arena().slab_shift();
   if (!has_codes()) return;
@@ -46,11 +50,11 @@ GpuRowPlanes::GpuRowPlanes(std::shared_ptr<GpuCore> core, const backend::RowForm
   codes_.rows_per_slab = static_cast<uint32_t>(needs.codes_per_slab);
 }
 
-GpuRowPlanes::SlabNeeds GpuRowPlanes::NeedsOf(GpuCore& core, const backend::RowFormat& format,
-                                              int64_t rows_max) {
+GpuRowPlanes::SlabNeeds GpuRowPlanes::NeedsOf(const SlabBytes& slabs,
+                                              const backend::RowFormat& format, int64_t rows_max) {
   const bool on_host = format.rows == RowPlacement::kHost;
-  const int64_t slab_bytes = core.arena().slab_bytes();
-  const int64_t row_slab_bytes = on_host ? core.host_rows().slab_bytes() : slab_bytes;
+  const int64_t slab_bytes = slabs.device;
+  const int64_t row_slab_bytes = on_host ? slabs.host_rows : slab_bytes;
   const int64_t row_bytes =
       int64_t{RowShapeOf(format.dim).padded} * BytesPerElement(format.row_type);
   SlabNeeds needs;
@@ -75,7 +79,12 @@ GpuRowPlanes::SlabNeeds GpuRowPlanes::NeedsOf(GpuCore& core, const backend::RowF
 
 int64_t GpuRowPlanes::DeviceBytesOf(GpuCore& core, const backend::RowFormat& format,
                                     int64_t rows_max) {
-  return NeedsOf(core, format, rows_max).on_device * core.arena().slab_bytes();
+  return DeviceBytesOf(SlabBytesOf(core), format, rows_max);
+}
+
+int64_t GpuRowPlanes::DeviceBytesOf(const SlabBytes& slabs, const backend::RowFormat& format,
+                                    int64_t rows_max) {
+  return NeedsOf(slabs, format, rows_max).on_device * slabs.device;
 }
 
 absl::StatusOr<std::unique_ptr<GpuRowPlanes>> GpuRowPlanes::Reserve(
@@ -90,7 +99,7 @@ absl::StatusOr<std::unique_ptr<GpuRowPlanes>> GpuRowPlanes::Reserve(
 
 absl::Status GpuRowPlanes::TakeSlabs() {
   Arena& arena = core_->arena();
-  const SlabNeeds needs = NeedsOf(*core_, format_, rows_max_);
+  const SlabNeeds needs = NeedsOf(SlabBytesOf(*core_), format_, rows_max_);
   const int64_t all_slabs = needs.meta + needs.rows + needs.codes + needs.second_codes;
   ABSL_ASSIGN_OR_RETURN(std::vector<char*> slabs, arena.TakeSlabs(needs.on_device));
   second_code_slabs_ = TakeTail(slabs, needs.on_device - needs.second_codes);

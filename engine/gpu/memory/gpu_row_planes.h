@@ -23,6 +23,13 @@ class GpuRowPlanes : public backend::RowPlanes {
                                                                int64_t rows_max);
   // Returns the device memory that Reserve takes. Requires: the limits that Reserve checks.
   static int64_t DeviceBytesOf(GpuCore& core, const backend::RowFormat& format, int64_t rows_max);
+  // The same for slabs of these sizes: of device memory, and of host memory for rows.
+  struct SlabBytes {
+    int64_t device = 0;
+    int64_t host_rows = 0;
+  };
+  static int64_t DeviceBytesOf(const SlabBytes& slabs, const backend::RowFormat& format,
+                               int64_t rows_max);
   ~GpuRowPlanes() override;
   GpuRowPlanes(const GpuRowPlanes&) = delete;
   GpuRowPlanes& operator=(const GpuRowPlanes&) = delete;
@@ -57,7 +64,8 @@ class GpuRowPlanes : public backend::RowPlanes {
     int64_t meta = 0;
     int64_t on_device = 0;  // all, except rows in host memory
   };
-  static SlabNeeds NeedsOf(GpuCore& core, const backend::RowFormat& format, int64_t rows_max);
+  static SlabNeeds NeedsOf(const SlabBytes& slabs, const backend::RowFormat& format,
+                           int64_t rows_max);
   GpuRowPlanes(std::shared_ptr<GpuCore> core, const backend::RowFormat& format, int64_t rows_max);
   absl::Status TakeSlabs();
   bool on_host() const { return format_.rows == RowPlacement::kHost; }
