@@ -229,8 +229,9 @@ class Backend {
 
  private:
   absl::Status NoDeviceMemory() const {
-    return absl::UnimplementedError(absl::StrCat("queries on the device: ", info().device_name,
-                                                 " is not a single GPU; use Search"));
+    return absl::UnimplementedError(absl::StrCat(
+        "queries on the device: the ", info().kind == BackendKind::kCpu ? "CPU" : "GPU",
+        " backend (", info().device_name, ") is not a single GPU; use Search"));
   }
 };
 

@@ -169,9 +169,9 @@ TEST_F(CliTest, CapacityOfSeveralDevicesIsShownForEachAndInAll) {
     }
   });
   EXPECT_THAT(Run({"capacity"}).out,
-              AllOf(HasSubstr("rows     900 B of 3.0 kB (30%)\n"),
-                    HasSubstr("rows on GPU 0 (a card)  400 B of 1.0 kB (40%)\n"
-                              "rows on GPU 1 (a card)  500 B of 2.0 kB (25%)\n")));
+              AllOf(HasSubstr("rows     900 B of 3.00 kB (30%)\n"),
+                    HasSubstr("rows on GPU 0 (a card)  400 B of 1.00 kB (40%)\n"
+                              "rows on GPU 1 (a card)  500 B of 2.00 kB (25%)\n")));
   EXPECT_THAT(Run({"capacity", "--json"}).out,
               HasSubstr("\"devices\":[{\"name\":\"GPU 0 (a card)\",\"bytes_total\":1000,"
                         "\"bytes_used\":400},{\"name\":\"GPU 1 (a card)\",\"bytes_total\":2000,"
