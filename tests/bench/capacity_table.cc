@@ -41,9 +41,7 @@ int64_t RowsOfCard(backend::RowFormat format) {
 }
 
 std::string Cell(int64_t rows) {
-  const auto cards = [rows](int64_t wanted) {
-    return std::to_string((wanted + rows - 1) / rows);
-  };
+  const auto cards = [rows](int64_t wanted) { return std::to_string((wanted + rows - 1) / rows); };
   return std::to_string(rows / 1'000'000) + " M (" + cards(100'000'000) + ", " +
          cards(1'000'000'000) + ")";
 }
