@@ -34,7 +34,7 @@ struct RowFormat {
   // True if the collection does not choose a scan: a search may read the rows if that is faster.
   bool may_scan_rows = false;
   // True if a second code of each row is wanted (ScanChoice::kInt16). A backend may ignore it.
-  bool residual_codes = false;
+  bool second_codes = false;
   RowPlacement rows = RowPlacement::kDevice;
   int32_t devices = 0;            // CollectionSpec::devices
   uint64_t seed = kRotationSeed;  // of the rotation of the codes

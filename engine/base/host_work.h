@@ -11,6 +11,8 @@
 
 namespace nearfield {
 
+inline constexpr int32_t kHostThreadsMax = 16;  // of one HostWork: its loops wait for memory
+
 // Thread safety: thread-safe. One caller at a time uses the threads; others run alone in the
 // meantime.
 class HostWork {

@@ -86,7 +86,7 @@ backend::RowFormat Corpus::format() const {
           .row_type = spec_.row_type,
           .scan = scan_,
           .may_scan_rows = spec_.scan == ScanChoice::kAuto && spec_.rows == RowPlacement::kDevice,
-          .residual_codes = spec_.scan == ScanChoice::kInt16 && scan_ != ScanPrecision::kRows,
+          .second_codes = spec_.scan == ScanChoice::kInt16 && scan_ != ScanPrecision::kRows,
           .rows = spec_.rows,
           .devices = spec_.devices};
 }

@@ -7,11 +7,8 @@
 namespace nearfield::corpus {
 namespace {
 
-// For copies and lookups of a large batch, which wait for memory most of the time.
-constexpr unsigned kHostThreadsMax = 16;
-
 int32_t HostThreads() {
-  return static_cast<int32_t>(std::clamp(std::thread::hardware_concurrency(), 1u, kHostThreadsMax));
+  return std::clamp(static_cast<int32_t>(std::thread::hardware_concurrency()), 1, kHostThreadsMax);
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ absl::StatusOr<SearchJob> MakeJob(const GpuCore& core, const backend::BackendInf
     if (planes == nullptr || planes->core() != &core || !planes->sealed() ||
         planes->format().dim != format.dim || planes->format().row_type != format.row_type ||
         planes->format().metric != format.metric || planes->format().scan != format.scan ||
-        planes->format().residual_codes != format.residual_codes ||
+        planes->format().second_codes != format.second_codes ||
         planes->format().rows != format.rows) {
       return absl::InvalidArgumentError("a generation of another backend or format, or not sealed");
     }

@@ -31,21 +31,17 @@ using backend::RankedLists;
 using backend::RowFormat;
 using backend::ScanCost;
 
-// Threads for the host's part of a search, of one device.
-constexpr int32_t kHostThreadsMax = 16;
 // A device of a reservation gets this many stripes at least, if there are enough rows.
 constexpr int64_t kStripesOfDeviceMin = 4;
 // The cost of joining a row, in bytes that could be copied in the same time.
 constexpr int64_t kBytesPerRow = 64;
 
-// A search of one device.
-struct DeviceSearch {
+// The part of a search on one device.
+struct DeviceTask {
   size_t device = 0;
   std::vector<GenerationView> views;
   std::vector<std::vector<uint32_t>> live_slots;  // by view; views refer to them
-  std::vector<size_t> generations;                // of the whole search, by view
-  std::vector<absl::Span<const uint32_t>> ranks;  // as in DeviceLists
-  RankedLists* lists = nullptr;
+  DeviceLists found;                              // its generations are those of views
   ScanCost cost;
   absl::Status status;
 };
@@ -71,19 +67,19 @@ std::vector<uint32_t> LocalSlots(const GenerationView& view, size_t device) {
 }
 
 // Adds the part of a generation on the device to its search, if there is a live row.
-void AddView(const GenerationView& view, size_t generation, DeviceSearch* search) {
+void AddView(const GenerationView& view, size_t generation, DeviceTask* task) {
   const auto* const tombstones = dynamic_cast<const MultiTombstones*>(view.tombstones);
-  const size_t device = search->device;
+  const size_t device = task->device;
   const int64_t rows_live = RowsLive(view, tombstones, device);
   if (view.rows_live == 0 || rows_live == 0) return;
   const PlanesPart& part = PlanesOf(view).part(device);
-  search->views.push_back(
+  task->views.push_back(
       {.planes = part.planes.get(),
        .tombstones = tombstones == nullptr ? nullptr : tombstones->part(device).tombstones.get(),
        .rows_live = rows_live});
-  search->generations.push_back(generation);
-  search->ranks.emplace_back(part.ranks);
-  search->live_slots.push_back(LocalSlots(view, device));
+  task->found.generations.push_back(generation);
+  task->found.ranks.emplace_back(part.ranks);
+  task->live_slots.push_back(LocalSlots(view, device));
 }
 
 class MultiBackend final : public backend::Backend {
@@ -162,22 +158,22 @@ class MultiBackend final : public backend::Backend {
   absl::Status Search(const RowFormat& format, absl::Span<const GenerationView> generations,
                       const QueryTile& tile, RankedLists* best, ScanCost* cost) override {
     ABSL_RETURN_IF_ERROR(CheckViews(generations));
-    std::vector<DeviceSearch> searches;
+    std::vector<DeviceTask> tasks;
     for (size_t d = 0; d < devices_->size(); ++d) {
-      DeviceSearch search = {.device = d};
-      for (size_t g = 0; g < generations.size(); ++g) AddView(generations[g], g, &search);
-      for (size_t i = 0; i < search.views.size(); ++i) {
-        search.views[i].live_slots = search.live_slots[i];
+      DeviceTask task = {.device = d};
+      for (size_t g = 0; g < generations.size(); ++g) AddView(generations[g], g, &task);
+      for (size_t i = 0; i < task.views.size(); ++i) {
+        task.views[i].live_slots = task.live_slots[i];
       }
-      if (!search.views.empty()) searches.push_back(std::move(search));
+      if (!task.views.empty()) tasks.push_back(std::move(task));
     }
-    if (searches.size() == 1 && IsWhole(searches.front(), generations.size())) {
-      const DeviceSearch& only = searches.front();
+    if (tasks.size() == 1 && IsWhole(tasks.front(), generations.size())) {
+      const DeviceTask& only = tasks.front();
       return devices_->Named(
           only.device, devices_->backend(only.device).Search(format, only.views, tile, best, cost));
     }
     best->Reset(tile.k, generations.size());
-    return SearchTogether(format, tile, searches, best, cost);
+    return SearchTogether(format, tile, tasks, best, cost);
   }
 
   std::vector<DeviceCapacity> devices() const override {
@@ -266,26 +262,26 @@ class MultiBackend final : public backend::Backend {
 
   // Returns true if the search finds what a search of all devices would: the lists of the device
   // are then the answer.
-  static bool IsWhole(const DeviceSearch& search, size_t generations_count) {
-    return search.views.size() == generations_count &&
-           std::all_of(search.ranks.begin(), search.ranks.end(),
+  static bool IsWhole(const DeviceTask& task, size_t generations_count) {
+    return task.views.size() == generations_count &&
+           std::all_of(task.found.ranks.begin(), task.found.ranks.end(),
                        [](const auto& ranks) { return ranks.empty(); });
   }
 
   // Searches the devices at the same time and joins their lists. A query is joined as soon as every
   // device has its lists.
   absl::Status SearchTogether(const RowFormat& format, const QueryTile& tile,
-                              std::vector<DeviceSearch>& searches, RankedLists* best,
-                              ScanCost* cost) {
+                              std::vector<DeviceTask>& tasks, RankedLists* best, ScanCost* cost) {
     const auto queries = static_cast<int64_t>(tile.k.size());
     const MutexLock lock(search_mutex_);
     std::vector<DeviceLists> found;
-    for (DeviceSearch& search : searches) {
-      search.lists = &lists_[search.device];
-      found.push_back({search.lists, search.generations, search.ranks});
+    found.reserve(tasks.size());
+    for (DeviceTask& task : tasks) {
+      task.found.lists = &lists_[task.device];
+      found.push_back(std::move(task.found));
     }
     std::vector<std::atomic<size_t>> missing(tile.k.size());  // devices that work on the query
-    for (std::atomic<size_t>& count : missing) count = searches.size();
+    for (std::atomic<size_t>& count : missing) count = tasks.size();
     const auto join = [&](int64_t query) {
       const auto q = static_cast<size_t>(query);
       MergeDevices(found, q, tile.k[q], best);
@@ -298,18 +294,18 @@ class MultiBackend final : public backend::Backend {
       return missing[static_cast<size_t>(query)].fetch_sub(1) == 1 ? join(query) : absl::OkStatus();
     };
     std::atomic<size_t> taken = 0;
-    pool_.Run(static_cast<int32_t>(std::max<size_t>(1, searches.size())), [&](int32_t) {
-      for (size_t i = taken++; i < searches.size(); i = taken++) {
-        DeviceSearch& search = searches[i];
+    pool_.Run(static_cast<int32_t>(std::max<size_t>(1, tasks.size())), [&](int32_t) {
+      for (size_t i = taken++; i < tasks.size(); i = taken++) {
+        DeviceTask& task = tasks[i];
         QueryTile own = part;
-        if (tile.host_work != nullptr) own.host_work = host_work_[search.device].get();
-        search.status = devices_->backend(search.device)
-                            .Search(format, search.views, own, search.lists, &search.cost);
-        if (!search.status.ok()) failed = true;
+        if (tile.host_work != nullptr) own.host_work = host_work_[task.device].get();
+        task.status = devices_->backend(task.device)
+                          .Search(format, task.views, own, &lists_[task.device], &task.cost);
+        if (!task.status.ok()) failed = true;
       }
     });
-    ABSL_RETURN_IF_ERROR(FirstError(searches));
-    AddCosts(searches, cost);
+    ABSL_RETURN_IF_ERROR(FirstError(tasks));
+    AddCosts(tasks, cost);
     // Devices may report their queries early, or not.
     int64_t rows = 0;
     for (size_t q = 0; q < missing.size(); ++q) rows += missing[q] > 0 ? tile.k[q] : 0;
@@ -324,27 +320,29 @@ class MultiBackend final : public backend::Backend {
   }
 
   // Returns the error that made a search fail: the others were cancelled because of it.
-  absl::Status FirstError(absl::Span<const DeviceSearch> searches) const {
+  absl::Status FirstError(absl::Span<const DeviceTask> tasks) const {
     absl::Status first;
-    for (const DeviceSearch& search : searches) {
-      if (search.status.ok()) continue;
+    for (const DeviceTask& task : tasks) {
+      if (task.status.ok()) continue;
       if (first.ok() || absl::IsCancelled(first)) {
-        first = devices_->Named(search.device, search.status);
+        first = devices_->Named(task.device, task.status);
       }
     }
     return first;
   }
 
-  static void AddCosts(absl::Span<const DeviceSearch> searches, ScanCost* cost) {
+  static void AddCosts(absl::Span<const DeviceTask> tasks, ScanCost* cost) {
     *cost = {};
-    for (const DeviceSearch& search : searches) {
-      ScanCost sum = *cost;
-      sum += search.cost;
-      // The devices work at the same time, on the same queries.
-      sum.device_us = std::max(cost->device_us, search.cost.device_us);
-      sum.queries_of_codes = std::max(cost->queries_of_codes, search.cost.queries_of_codes);
-      *cost = sum;
+    int64_t device_us = 0;
+    int64_t queries_of_codes = 0;
+    for (const DeviceTask& task : tasks) {
+      *cost += task.cost;
+      device_us = std::max(device_us, task.cost.device_us);
+      queries_of_codes = std::max(queries_of_codes, task.cost.queries_of_codes);
     }
+    // The devices work at the same time, on the same queries.
+    cost->device_us = device_us;
+    cost->queries_of_codes = queries_of_codes;
   }
 
   template <typename Bytes>

@@ -19,7 +19,7 @@ constexpr Storage kStorages[] = {
     {"fp16, `--scan rows`", {.row_type = RowType::kFloat16, .scan = ScanPrecision::kRows}},
     {"`--rows host`", {.scan = ScanPrecision::kInt8, .rows = RowPlacement::kHost}},
     {"`--rows host --scan int16`",
-     {.scan = ScanPrecision::kInt8, .residual_codes = true, .rows = RowPlacement::kHost}}};
+     {.scan = ScanPrecision::kInt8, .second_codes = true, .rows = RowPlacement::kHost}}};
 constexpr int32_t kDims[] = {384, 768, 1024, 1536};
 
 // Memory for rows of one NVIDIA H200: 85% of what a process finds free, about 139 GiB.

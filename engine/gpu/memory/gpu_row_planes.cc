@@ -66,7 +66,7 @@ GpuRowPlanes::SlabNeeds GpuRowPlanes::NeedsOf(const SlabBytes& slabs,
     needs.codes_per_slab =
         slab_bytes / (code_bytes + static_cast<int64_t>(sizeof(bound::RowBound))) / align * align;
     needs.codes = CeilDiv(rows_max, needs.codes_per_slab);
-    if (format.residual_codes) needs.second_codes = needs.codes;
+    if (format.second_codes) needs.second_codes = needs.codes;
   }
   // Norms, ranks, both tables and their padding. The estimate for the table's own slabs is high.
   const int64_t plane_bytes = 12 * rows_max + kTableAlign;
@@ -193,8 +193,7 @@ absl::Status GpuRowPlanes::AppendFrom(const backend::RowPlanes& source,
   if (from == nullptr || from->core_ != core_ || !from->sealed_ ||
       from->format_.dim != format_.dim || from->format_.row_type != format_.row_type ||
       from->format_.metric != format_.metric || from->format_.scan != format_.scan ||
-      from->format_.residual_codes != format_.residual_codes ||
-      from->format_.rows != format_.rows) {
+      from->format_.second_codes != format_.second_codes || from->format_.rows != format_.rows) {
     return absl::InvalidArgumentError("rows of another backend or format, or not sealed");
   }
   ABSL_RETURN_IF_ERROR(CheckRoom(static_cast<int64_t>(slots.size())));

@@ -72,7 +72,7 @@ class GpuRowPlanes : public backend::RowPlanes {
   // Returns the arena that holds the exact rows.
   Arena& row_arena() const { return on_host() ? core_->host_rows() : core_->arena(); }
   bool has_codes() const { return format_.scan != ScanPrecision::kRows; }
-  bool has_second_codes() const { return has_codes() && format_.residual_codes; }
+  bool has_second_codes() const { return has_codes() && format_.second_codes; }
   absl::Status StoreRows(const StagingRing::Lease& lease, int64_t rows_count);
   absl::Status CheckRoom(int64_t rows_count) const;
   // Rows slots[0, count), or [begin, begin + count) if slots is null. They fit in one staging

@@ -126,7 +126,7 @@ backend::RowFormat FormatOf(const CollectionSpec& spec) {
           .metric = spec.metric,
           .row_type = spec.row_type,
           .scan = codes ? ScanPrecision::kInt8 : ScanPrecision::kRows,
-          .residual_codes = spec.scan == ScanChoice::kInt16,
+          .second_codes = spec.scan == ScanChoice::kInt16,
           .rows = spec.rows};
 }
 
