@@ -99,8 +99,9 @@ class Upload::Impl {
       if (!end.ok()) return Fail(end.status());
       v1::UploadRequest request;
       FillBlock(rows, begin, *end, request.mutable_block());
-      for (size_t i = 0; i < from.size(); ++i)
+      for (size_t i = 0; i < from.size(); ++i) {
         AddColumn(from[i], places[i], request.mutable_block());
+      }
       NF_RETURN_IF_ERROR(SendBlock(*end - begin, request));
       begin = *end;
     }

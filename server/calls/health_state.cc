@@ -44,8 +44,9 @@ void HealthState::Withdraw() {
 
 HealthState::ServingStatus HealthState::StatusOf(const std::string& service) {
   const bool of_collection = absl::StartsWith(service, kCollectionHealthPrefix);
-  if (!of_collection && !absl::c_linear_search(kServices, service))
+  if (!of_collection && !absl::c_linear_search(kServices, service)) {
     return HealthCheckResponse::SERVICE_UNKNOWN;
+  }
   std::function<CollectionState(const std::string&)> look;
   {
     const MutexLock lock(mutex_);

@@ -133,8 +133,9 @@ class SearchStream final : public ActiveCall, public std::enable_shared_from_thi
   // Starts everything that can be started.
   void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (finished_) return;
-    if (!writing_ && call_.cancelled()->load())
+    if (!writing_ && call_.cancelled()->load()) {
       return End(absl::CancelledError("the caller cancelled the stream"));
+    }
     if (!writing_ && !slots_.empty() && slots_.front()->ready) {
       if (!slots_.front()->status.ok()) return End(slots_.front()->status);
       writing_ = true;

@@ -83,8 +83,9 @@ class UploadStream final : public ActiveCall, public std::enable_shared_from_thi
     core_ = *core;
     auto place = state_->upload_places().Take(call_.caller(),
                                               [weak = weak_from_this()](const absl::Status& why) {
-                                                if (const auto self = weak.lock())
+                                                if (const auto self = weak.lock()) {
                                                   self->LosePlace(why);
+                                                }
                                               });
     if (!place.ok()) return place.status();
     place_ = *std::move(place);

@@ -19,7 +19,7 @@ absl::StatusOr<int64_t> BytesNeeded(EncodedMessage* bytes, int64_t bytes_max,
                                     const google::protobuf::Message& message) {
   const auto reader = bytes->NewReader();
   if (reader == nullptr) return CannotDecode(message);
-  const absl::StatusOr<int64_t> needed = DecodedBytesMax(message, reader.get(), bytes_max);
+  absl::StatusOr<int64_t> needed = DecodedBytesMax(message, reader.get(), bytes_max);
   if (!needed.ok()) return CannotDecode(message);
   if (*needed <= bytes_max) return needed;
   return absl::ResourceExhaustedError(

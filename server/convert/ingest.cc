@@ -155,8 +155,9 @@ absl::StatusOr<BlockRows> FromProto(const pb::UploadBlock& block, const Collecti
 }
 
 absl::Status CheckCommit(const pb::UploadCommit& commit, const UploadTotals& totals) {
-  if (!commit.has_rows_count() || commit.rows_count() == static_cast<uint64_t>(totals.rows))
+  if (!commit.has_rows_count() || commit.rows_count() == static_cast<uint64_t>(totals.rows)) {
     return absl::OkStatus();
+  }
   return ArgumentError("commit.rows_count",
                        absl::StrCat(commit.rows_count(), ", the upload has ", totals.rows, " rows"),
                        absl::StrCat(commit.rows_count()), absl::StrCat(totals.rows));

@@ -147,6 +147,7 @@ absl::StatusOr<DeviceSearchRequest> FromC(const nf_device_search& from) {
 }  // namespace
 }  // namespace nearfield::server
 
+// NOLINTBEGIN(google-global-names-in-headers): no header; the functions of C follow.
 using nearfield::server::CallEnd;
 using nearfield::server::Folder;
 using nearfield::server::Folders;
@@ -154,6 +155,7 @@ using nearfield::server::OpenStream;
 using nearfield::server::Stream;
 using nearfield::server::Streams;
 using nearfield::server::Target;
+// NOLINTEND(google-global-names-in-headers)
 
 uint32_t nf_abi_version() { return NF_ABI_VERSION; }
 

@@ -88,8 +88,9 @@ void OnProtobufMessage(google::protobuf::LogLevel /*level*/, const char* /*file*
 void LogSettings(const Settings& settings, const std::vector<std::string>& unknown_variables,
                  Log* log) {
   std::vector<LogField> fields;
-  for (const SettingBase* setting : settings.all())
+  for (const SettingBase* setting : settings.all()) {
     fields.push_back({setting->name(), setting->Text()});
+  }
   log->Write(LogLevel::kInfo, "configuration", fields);
   if (!unknown_variables.empty()) {
     log->Write(LogLevel::kWarning, "environment variables that name no setting are ignored",
@@ -127,8 +128,9 @@ ExitCode Drain(Server* server, Log* log) {
     log->Write(LogLevel::kInfo, "drained");
     return code;
   }
-  if (code == ExitCode::kFailure)
+  if (code == ExitCode::kFailure) {
     log->Write(LogLevel::kError, "calls would not end: exiting without them");
+  }
   LeaveAtOnce(log, code);
 }
 

@@ -13,7 +13,7 @@ namespace nearfield::server {
 namespace {
 
 // Maximum delay until an expired deadline or a cancelled call is noticed.
-constexpr std::chrono::milliseconds kTick(10);
+constexpr std::chrono::milliseconds kLookEvery(10);
 constexpr double kRetryUs = 100'000;
 
 bool IsCancelled(const EpochWait& wait) {
@@ -111,7 +111,7 @@ void EpochWaiters::Run() {
     lock.Unlock();
     for (const EpochWait& wait : done) wait.done(StatusOf(wait));
     lock.Lock();
-    const auto look_at = std::chrono::steady_clock::now() + kTick;
+    const auto look_at = std::chrono::steady_clock::now() + kLookEvery;
     while (!ending_ && !nudged_ && !waits_.empty() && wake_.WaitUntil(lock, look_at)) {
     }
     nudged_ = false;

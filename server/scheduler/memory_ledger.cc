@@ -11,7 +11,7 @@
 namespace nearfield::server {
 namespace {
 
-constexpr int64_t kRetryMs = 500;
+constexpr int64_t kBytesRetryMs = 500;
 // 1 / kSmallPart of an account is reserved for holds of at most kSmallHoldBytesMax.
 constexpr int64_t kSmallPart = 16;
 constexpr int64_t kSmallHoldBytesMax = 64 * 1024;
@@ -80,9 +80,9 @@ absl::Status ByteAccount::TryAdd(const std::string& caller, int64_t bytes_before
 
 absl::Status ByteAccount::Full(int64_t bytes, int64_t own) const {
   return WithReason(
-      ExhaustedFor(kRetryMs, "too many bytes of ", options_.what, ": ", bytes, " more are needed, ",
-                   own, " are held for this caller, ", this->bytes(), " in all, the limit ",
-                   options_.setting, " is ", options_.bytes_max,
+      ExhaustedFor(kBytesRetryMs, "too many bytes of ", options_.what, ": ", bytes,
+                   " more are needed, ", own, " are held for this caller, ", this->bytes(),
+                   " in all, the limit ", options_.setting, " is ", options_.bytes_max,
                    " and less for one caller or a large message: ", options_.advice,
                    ", then ask again"),
       options_.setting);

@@ -14,14 +14,14 @@
 namespace nearfield::server {
 namespace {
 
-constexpr int64_t kRetryMs = 1000;
+constexpr int64_t kCursorRetryMs = 1000;
 // Interval at which pinned bytes are recomputed. A compaction, unlike a commit, does not report
 // that an epoch pins more than before.
 constexpr std::chrono::seconds kLookInterval(1);
 
 absl::Status Full(const char* whose, int64_t count, const std::string& limit) {
   return WithReason(
-      ExhaustedFor(kRetryMs, "with_cursor: ", count, " epochs are kept for ", whose,
+      ExhaustedFor(kCursorRetryMs, "with_cursor: ", count, " epochs are kept for ", whose,
                    ", the limit is ", limit, ": let streams end, or search without a cursor"),
       "epochs_kept_max");
 }

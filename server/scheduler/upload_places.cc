@@ -11,7 +11,7 @@
 namespace nearfield::server {
 namespace {
 
-constexpr int64_t kRetryMs = 1000;
+constexpr int64_t kUploadRetryMs = 1000;
 
 // Returns the time to transfer `bytes`, rounded down. Requires: bytes_per_second > 0.
 TimePoint::duration TimeFor(int64_t bytes, int64_t bytes_per_second) {
@@ -85,11 +85,11 @@ absl::Status UploadPlaces::Refuse(const std::string& caller, int64_t own, Lose* 
   const auto slowest = SlowestOf(is_full ? nullptr : &caller);
   if (slowest != entries_.end()) *lose = std::exchange(slowest->lose, nullptr);
   if (is_full) {
-    return WithReason(ExhaustedFor(kRetryMs, "too many uploads at once: ", count,
+    return WithReason(ExhaustedFor(kUploadRetryMs, "too many uploads at once: ", count,
                                    ", the limit uploads_max is ", limits_.places_max),
                       "uploads_max");
   }
-  return WithReason(ExhaustedFor(kRetryMs, "too many uploads of this caller at once: ", own,
+  return WithReason(ExhaustedFor(kUploadRetryMs, "too many uploads of this caller at once: ", own,
                                  ", the limit, caller_share_percent of uploads_max, is ",
                                  limits_.caller_places_max),
                     "caller_share_percent");
@@ -114,7 +114,7 @@ absl::Status UploadPlaces::SlowStatus() const {
       std::chrono::duration_cast<std::chrono::milliseconds>(limits_.window).count();
   return WithReason(
       ExhaustedFor(
-          kRetryMs, "the upload is slower than upload_bytes_per_second_min, ",
+          kUploadRetryMs, "the upload is slower than upload_bytes_per_second_min, ",
           limits_.bytes_per_second_min, " bytes a second over upload_idle_ms, ", window_ms,
           " ms, and another one needs its place: nothing is committed; with an upload_token it "
           "may go on later"),

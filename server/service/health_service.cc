@@ -162,8 +162,9 @@ void HealthService::Shutdown() {
     shut_down_ = true;
     watches.assign(watches_.begin(), watches_.end());
   }
-  for (const auto& watch : watches)
+  for (const auto& watch : watches) {
     watch->End({grpc::StatusCode::UNAVAILABLE, "the server is shutting down"});
+  }
 }
 
 void HealthService::Forget(const std::shared_ptr<HealthWatch>& watch) {

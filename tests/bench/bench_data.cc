@@ -35,8 +35,8 @@ constexpr uint64_t kCentreSeed = 77;
 constexpr int64_t kCentres = 1000;
 constexpr int32_t kOutlierDims = 8;
 
-void Shape(DataKind kind, uint64_t seed, int64_t row, absl::Span<const float> centres,
-           absl::Span<float> values) {
+void ShapeRow(DataKind kind, uint64_t seed, int64_t row, absl::Span<const float> centres,
+              absl::Span<float> values) {
   const auto dim = static_cast<int64_t>(values.size());
   if (kind == DataKind::kClustered) {
     const uint64_t drawn = Mix(~seed ^ Mix(static_cast<uint64_t>(row)));
@@ -81,7 +81,7 @@ std::vector<float> MakeRows(DataKind kind, int64_t rows_count, int32_t dim, uint
       for (int64_t row = begin; row < end; ++row) {
         float* const values = rows.data() + row * dim;
         FillRow(seed, row, dim, values);
-        Shape(kind, seed, row, centres, absl::MakeSpan(values, static_cast<size_t>(dim)));
+        ShapeRow(kind, seed, row, centres, absl::MakeSpan(values, static_cast<size_t>(dim)));
       }
     }
   };

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import sys
 import unittest
@@ -15,7 +16,7 @@ from tidy_rules import lint, tree  # noqa: E402
 
 class Lint(PlantedTree):
     def test_the_linter_needs_a_configured_build(self) -> None:
-        self.assert_finds(lint.check(self.plant({}), self.root / "build", everything=False), "is not configured")
+        self.assert_finds(lint.check(self.plant({}), self.root / "build"), "is not configured")
 
     def write_commands(self, build: pathlib.Path) -> None:
         build.mkdir()
@@ -28,7 +29,7 @@ class Lint(PlantedTree):
                               "engine/a.cc": "int* a = 0;\n"})
         build = self.root / "build"
         self.write_commands(build)
-        found = lint.check(planted, build, everything=False, cache_folder=self.root / "cache")
+        found = lint.check(planted, build, cache_folder=self.root / "cache")
         self.assert_finds(found, "engine/a.cc:1: use nullptr")
 
     def plant_unlocked_write(self) -> tree.Tree:
@@ -46,36 +47,38 @@ class Lint(PlantedTree):
         planted = self.plant_unlocked_write()
         build = self.root / "build"
         self.write_commands(build)
-        found = lint.check(planted, build, everything=False, cache_folder=self.root / "cache")
+        found = lint.check(planted, build, cache_folder=self.root / "cache")
         self.assert_finds(found, "engine/a.cc:1: use nullptr", "engine/a.cc:5: writing variable 'guarded' requires holding")
 
-    def test_the_linter_checks_the_locks_of_a_file_that_includes_grpc(self) -> None:
-        planted = self.plant_unlocked_write()
+    def test_the_linter_checks_the_joined_files_of_the_tree(self) -> None:
+        planted = self.plant({".clang-tidy": "Checks: '-*,modernize-use-nullptr'\nWarningsAsErrors: '*'\nHeaderFilterRegex: 'engine/.*'\n",
+                              "engine/a.cc": "int* a = 0;\n", "engine/b.cc": "int* b = 0;\n"})
         build = self.root / "build"
-        self.write_commands(build)
-        deps = {"a.o": [str(self.root / "engine/a.cc"), "/usr/include/grpcpp/grpcpp.h"]}
-        with mock.patch.object(lint.lint_cache, "read_deps", return_value=deps):
-            found = lint.check(planted, build, everything=False, cache_folder=self.root / "cache")
-        self.assert_finds(found, "engine/a.cc:5: writing variable 'guarded' requires holding")
+        build.mkdir()
+        (build / "joined.cxx").write_text(f'#include "{self.root}/engine/a.cc"\n#include "{self.root}/engine/b.cc"\n')
+        (build / "generated.cxx").write_text(f'#include "{build}/generated.cc"\n')
+        (build / "compile_commands.json").write_text(json.dumps([
+            {"directory": str(build), "file": str(build / name), "command": f"g++ -c {build / name}"}
+            for name in ("joined.cxx", "generated.cxx")]))
+        found = lint.check(planted, build, cache_folder=self.root / "cache")
+        self.assert_finds(found, "engine/a.cc:1: use nullptr", "engine/b.cc:1: use nullptr")
 
     def test_the_linter_checks_a_clean_file_again_only_when_it_or_a_header_changed(self) -> None:
-        planted = self.plant({".clang-tidy": "Checks: '-*,modernize-use-nullptr'\n", "engine/a.cc": "int a;\n",
-                              "engine/a.h": "int b;\n"})
+        planted = self.plant({".clang-tidy": "Checks: '-*,modernize-use-nullptr'\n",
+                              "engine/a.cc": '#include "a.h"\nint a;\n', "engine/a.h": "int b;\n"})
         build = self.root / "build"
         self.write_commands(build)
-        deps = {"a.o": [str(self.root / "engine/a.cc"), str(self.root / "engine/a.h")]}
 
         def checked_files() -> list[str]:
-            with mock.patch.object(lint.lint_cache, "read_deps", return_value=deps), \
-                    mock.patch.object(lint, "lint_file", return_value=[]) as run:
-                lint.check(planted, build, everything=False, cache_folder=self.root / "cache")
-            return [call.args[2] for call in run.call_args_list]
+            with mock.patch.object(lint, "lint_file", return_value=[]) as run:
+                lint.check(planted, build, cache_folder=self.root / "cache")
+            return [str(call.args[2].relative_to(self.root)) for call in run.call_args_list]
 
         self.assertEqual(checked_files(), ["engine/a.cc"])
         self.assertEqual(checked_files(), [])
         (self.root / "engine/a.h").write_text("int c;\n")
         self.assertEqual(checked_files(), ["engine/a.cc"])
-        deps["a.o"] = []  # not built yet: its includes are unknown
+        (self.root / "engine/a.h").unlink()  # the files that it includes are not known
         self.assertEqual(checked_files(), ["engine/a.cc"])
         self.assertEqual(checked_files(), ["engine/a.cc"])
 

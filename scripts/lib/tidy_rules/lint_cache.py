@@ -1,6 +1,6 @@
-"""Remembers the files without findings of clang-tidy, by the contents of all its inputs.
+"""Remembers the sources without findings of clang-tidy, by the contents of all their inputs.
 
-The folder lies next to ccache's. A file is not checked again if its text, headers, compile command,
+The folder lies next to ccache's. A source is not checked again if its text, headers, compile command,
 rules and linter are the same as in an earlier check without findings.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 import pathlib
 import time
 
@@ -26,21 +25,16 @@ def default_folder() -> pathlib.Path:
     return pathlib.Path(found or pathlib.Path.home() / ".cache/ccache").parent / "nearfield-lint"
 
 
-def read_deps(build: pathlib.Path) -> dict[str, list[str]]:
-    """Returns the files from which each object was made, as recorded by ninja, as absolute
-    paths."""
-    try:
-        ran = run_tool("ninja", "-C", str(build), "-t", "deps")
-    except FileNotFoundError:
-        return {}
-    deps: dict[str, list[str]] = {}
-    current: list[str] = []
-    for line in ran.stdout.splitlines():
-        if line.startswith("    "):
-            current.append(os.path.normpath(os.path.join(build, line.strip())))
-        elif ": #deps " in line:
-            current = deps.setdefault(line.split(": #deps ")[0], [])
-    return deps
+def read_deps(command: list[str], build: pathlib.Path) -> list[str]:
+    """Returns the paths of the files that a compile command reads; none if its compiler reports an
+    error."""
+    words = [word for word in command if word != "ccache" and not word.endswith("/ccache")]
+    if "-o" in words:
+        del words[words.index("-o"):words.index("-o") + 2]
+    ran = run_tool(*words, "-M", cwd=build)
+    if ran.returncode != 0:
+        return []
+    return ran.stdout.replace("\\\n", " ").split(": ", 1)[1].split()
 
 
 class LintCache:
@@ -58,22 +52,21 @@ class LintCache:
 
     @functools.cache
     def content(self, path: str) -> str:
-        """Identifies a file of the tree by its text, any other file by its size and time."""
+        """Identifies a file of the checkout by its text, any other file by its size and time."""
         known = pathlib.Path(path)
         if known.is_relative_to(self.root):
-            return f"{known.relative_to(self.root)} {hashlib.sha256(known.read_bytes()).hexdigest()}"
+            text = known.read_bytes().replace(bytes(self.root), b".")
+            return f"{known.relative_to(self.root)} {hashlib.sha256(text).hexdigest()}"
         state = known.stat()
         return f"{path} {state.st_size} {state.st_mtime_ns}"
 
-    def key(self, command: str, deps: list[str]) -> str:
-        """Returns a name for the check of one file; empty if its includes are not known."""
+    def key(self, command: list[str], build: pathlib.Path) -> str:
+        """Returns a name for the check of one source; empty if its includes are not known."""
+        deps = read_deps(command, build)
         if not deps:
             return ""
-        parts = [self.rules, command.replace(str(self.root), ".")]
-        try:
-            parts += sorted(self.content(path) for path in deps)
-        except OSError:
-            return ""
+        parts = [self.rules, " ".join(command).replace(str(self.root), ".")]
+        parts += sorted(self.content(str((build / path).resolve())) for path in deps)
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def is_clean(self, key: str) -> bool:

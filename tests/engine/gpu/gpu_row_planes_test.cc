@@ -65,13 +65,13 @@ TEST_F(GpuRowPlanesTest, SmokeRowsComeBackAsTheyWereAppended) {
 TEST_F(GpuRowPlanesTest, RowsAppendedFromAnotherGenerationComeBackToo) {
   const auto backend = MakeEngine(128 * kMiB, 16 * kMiB);
   ASSERT_NE(backend, nullptr);
-  constexpr int32_t kDim = 133;
+  constexpr int32_t kOddDim = 133;
   constexpr int64_t kRows = 3000;
   for (const RowType row_type : kRowTypes) {
-    const int64_t row_bytes = int64_t{kDim} * BytesPerElement(row_type);
+    const int64_t row_bytes = int64_t{kOddDim} * BytesPerElement(row_type);
     const std::vector<uint8_t> bytes = Bytes(kRows * row_bytes);
     const backend::RowFormat format = {
-        .dim = kDim,
+        .dim = kOddDim,
         .row_type = row_type,
         .rows = row_type == RowType::kBFloat16 ? RowPlacement::kHost : RowPlacement::kDevice};
     auto from = backend->Reserve(format, kRows);
