@@ -71,6 +71,11 @@ absl::Status CheckDisjoint(const AttributeChunk& a, const AttributeChunk& b) {
                                                  " the first, have attributes already"));
 }
 
+bool StartsBefore(const std::shared_ptr<const AttributeChunk>& a,
+                  const std::shared_ptr<const AttributeChunk>& b) {
+  return a->first() < b->first();
+}
+
 // Returns the position of `run`, found earlier, in `chunks`. Other chunks may have been added or
 // removed since.
 absl::Span<const std::shared_ptr<const AttributeChunk>> Find(const AttributeChunks& chunks,
@@ -108,8 +113,7 @@ absl::Status AttributeColumns::Add(AttributeChunks chunks) {
     for (const auto& chunk : all) ABSL_RETURN_IF_ERROR(CheckDisjoint(*chunk, *added));
     all.push_back(std::move(added));
   }
-  std::sort(all.begin(), all.end(),
-            [](const auto& a, const auto& b) { return a->first() < b->first(); });
+  std::sort(all.begin(), all.end(), StartsBefore);
   Install(std::move(all), NextVersion());
   return absl::OkStatus();
 }
@@ -190,8 +194,11 @@ bool AttributeColumns::MergeOnce(int64_t rows_max) {
   const AttributeChunks& old = current_->chunks;
   const auto begin = place.data() - old.data();
   AttributeChunks chunks(old.begin(), old.begin() + begin);
-  if (merged != nullptr) chunks.push_back(merged);
   chunks.insert(chunks.end(), old.begin() + begin + static_cast<ptrdiff_t>(run.size()), old.end());
+  // Without its dead rows, the merged chunk may start after chunks that the run started before.
+  if (merged != nullptr) {
+    chunks.insert(std::upper_bound(chunks.begin(), chunks.end(), merged, StartsBefore), merged);
+  }
   // A version does not cover dead rows, so it stays the same.
   Install(std::move(chunks), current_->version);
   for (const auto& chunk : run) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/attributes/row_reader.h"
 #include "tests/server/attributes/attribute_rows.h"
 #include "tests/server/attributes/filter_maker.h"
 #include "tests/server/prelude.h"
@@ -59,6 +60,15 @@ OrdinalSet InChunks(const AttributeColumns& columns) {
   return rows;
 }
 
+// Checks that a reader finds the row of each ordinal.
+void ExpectFound(const AttributeColumns& columns, const std::vector<bool>& is_live) {
+  std::vector<uint32_t> live;
+  for (size_t row = 0; row < is_live.size(); ++row) {
+    if (is_live[row]) live.push_back(static_cast<uint32_t>(row));
+  }
+  ASSERT_OK(RowReader::Find(columns.Snapshot(), live));
+}
+
 // Random uploads in random order, with gaps between the ordinals of some, and with some rows
 // dropped.
 TEST(AttributeColumnsLaws, MergingAndDroppingChangeNoLiveRow) {
@@ -67,7 +77,6 @@ TEST(AttributeColumnsLaws, MergingAndDroppingChangeNoLiveRow) {
     const std::vector<PlainRow> rows = RandomRows(random, Specs(), random.Between(1, 500));
     AttributeColumns columns(*AttributeSchema::Create(Specs(), {}));
     std::vector<std::pair<size_t, size_t>> uploads;
-    std::vector<uint32_t> live;
     for (size_t begin = 0; begin < rows.size();) {
       const auto size = static_cast<size_t>(random.Between(1, random.OneIn(3) ? 200 : 5));
       const size_t end = std::min(rows.size(), begin + size);
@@ -101,6 +110,7 @@ TEST(AttributeColumnsLaws, MergingAndDroppingChangeNoLiveRow) {
       dropped.UniteWith(dead);
       for (const uint32_t row : dead.ToVector()) is_live[row] = false;
       if (random.OneIn(2)) columns.MergeStep();
+      ExpectFound(columns, is_live);
       if (random.OneIn(2)) expect_freed_once();
     }
     const auto expect_right = [&] {
@@ -116,6 +126,7 @@ TEST(AttributeColumnsLaws, MergingAndDroppingChangeNoLiveRow) {
                        expected.end());
         ASSERT_EQ(passing, expected);
       }
+      ExpectFound(columns, is_live);
     };
     expect_right();
     const uint64_t version = columns.Snapshot()->version;
@@ -224,6 +235,27 @@ TEST(AttributeColumnsTest, RowsFarApartStayApart) {
   EXPECT_EQ(columns.Snapshot()->chunks.size(), 2u);
   EXPECT_THAT(Evaluated(Compare("x", Comparison::kEqual, Integers({1})), columns),
               ElementsAre(1, 4'000'000'001u));
+}
+
+// Ordinals that are used again lie between those of a chunk.
+TEST(AttributeColumnsTest, AChunkThatLosesItsFirstRowsMovesToItsPlace) {
+  const AttributeSchema schema = *AttributeSchema::Create(Specs(), {});
+  AttributeColumns columns(schema);
+  std::vector<bool> is_live(110, false);
+  const auto add = [&](uint32_t first, uint32_t rows_count) {
+    ASSERT_OK(columns.Add(ChunksOf(schema, Numbered(rows_count), first)));
+    for (uint32_t row = first; row < first + rows_count; ++row) is_live[row] = true;
+  };
+  add(10, 20);
+  add(100, 10);
+  ASSERT_TRUE(columns.MergeStep());  // one chunk: 10 to 29 and 100 to 109
+  add(0, 7);
+  add(40, 3);
+  columns.Drop(OrdinalSet::FromRange({.begin = 10, .end = 30}));
+  std::fill(is_live.begin() + 10, is_live.begin() + 30, false);
+  ASSERT_TRUE(columns.MergeStep());
+  EXPECT_EQ(columns.Snapshot()->chunks.back()->first(), 100u);
+  ExpectFound(columns, is_live);
 }
 
 TEST(AttributeColumnsTest, AChunkGoesWithTheLastOfItsRows) {
