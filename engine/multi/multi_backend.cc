@@ -226,7 +226,24 @@ class MultiBackend final : public backend::Backend {
     return std::clamp<int64_t>(rows_max / (kStripesOfDeviceMin * devices), 1, spread_.stripe_rows);
   }
 
-  // Returns the shares on the devices with the most free memory.
+  // Returns how many of `rows` fit into the free memory of a device.
+  int64_t FittingRows(size_t device, const RowFormat& format, int64_t rows) const {
+    const int64_t free_bytes = devices_->FreeBytes(device);
+    const auto fit = [&](int64_t count) {
+      const auto bytes = devices_->backend(device).DeviceBytesOf(format, count);
+      return bytes.ok() && *bytes <= free_bytes;
+    };
+    if (fit(rows)) return rows;
+    int64_t fitting = 0;
+    for (int64_t above = rows; above - fitting > 1;) {
+      const int64_t middle = fitting + (above - fitting) / 2;
+      (fit(middle) ? fitting : above) = middle;
+    }
+    return fitting;
+  }
+
+  // Returns even shares on the devices with the most free memory. Rows that do not fit there go to
+  // the others; rows that fit nowhere stay on the first, which refuses them.
   std::vector<Share> SharesOf(const RowFormat& format, int64_t rows_max) const {
     const int64_t count = DevicesFor(format, rows_max);
     std::vector<size_t> order(devices_->size());
@@ -236,17 +253,26 @@ class MultiBackend final : public backend::Backend {
     for (const size_t d : order) free_bytes.push_back(devices_->FreeBytes(d));
     std::stable_sort(order.begin(), order.end(),
                      [&](size_t a, size_t b) { return free_bytes[a] > free_bytes[b]; });
-    // Whole stripes in turn, so that no reservation is full before the last stripe.
     std::vector<Share> shares;
+    for (const size_t d : order) shares.push_back({.device = d, .rows_max = 0});
+    int64_t left = rows_max;
+    const auto take = [&](Share& share, int64_t rows) {
+      share.rows_max = FittingRows(share.device, format, std::min(rows, left));
+      left -= share.rows_max;
+    };
+    // The least free memory first: the devices after it have room for what does not fit.
     const int64_t stripe_rows = StripeRows(rows_max, count);
-    const int64_t stripes = rows_max / stripe_rows;
-    for (int64_t i = 0; i < count; ++i) {
-      int64_t rows = (stripes / count + (i < stripes % count ? 1 : 0)) * stripe_rows;
-      if (i == stripes % count) rows += rows_max % stripe_rows;
-      if (rows > 0) {
-        shares.push_back({.device = order[static_cast<size_t>(i)], .rows_max = rows});
-      }
+    for (int64_t i = count; i > 0; --i) {
+      const int64_t stripes = CeilDiv(CeilDiv(left, i), stripe_rows);
+      take(shares[static_cast<size_t>(i - 1)], stripes * stripe_rows);
     }
+    for (size_t i = 0; i < shares.size() && left > 0; ++i) {
+      const int64_t before = std::exchange(shares[i].rows_max, 0);
+      left += before;
+      take(shares[i], left);
+    }
+    shares.front().rows_max += left;
+    std::erase_if(shares, [](const Share& share) { return share.rows_max == 0; });
     return shares;
   }
 
@@ -274,10 +300,11 @@ class MultiBackend final : public backend::Backend {
                               std::vector<DeviceTask>& tasks, RankedLists* best, ScanCost* cost) {
     const auto queries = static_cast<int64_t>(tile.k.size());
     const MutexLock lock(search_mutex_);
+    RankedLists* const lists = lists_.data();  // for the threads of the devices, under this lock
     std::vector<DeviceLists> found;
     found.reserve(tasks.size());
     for (DeviceTask& task : tasks) {
-      task.found.lists = &lists_[task.device];
+      task.found.lists = &lists[task.device];
       found.push_back(std::move(task.found));
     }
     std::vector<std::atomic<size_t>> missing(tile.k.size());  // devices that work on the query
@@ -300,7 +327,7 @@ class MultiBackend final : public backend::Backend {
         QueryTile own = part;
         if (tile.host_work != nullptr) own.host_work = host_work_[task.device].get();
         task.status = devices_->backend(task.device)
-                          .Search(format, task.views, own, &lists_[task.device], &task.cost);
+                          .Search(format, task.views, own, &lists[task.device], &task.cost);
         if (!task.status.ok()) failed = true;
       }
     });

@@ -82,6 +82,33 @@ TEST_F(DurableCatalogTest, ACollectionThatTheDeviceRefusesIsListedWithItsError) 
   EXPECT_EQ((*catalog.Find("rows"))->collection->Stats().rows_count, 10);
 }
 
+// A lost device: each of three has 4 MiB.
+TEST_F(DurableCatalogTest, ARestartWithFewerDevicesServesWhatFitsAndNamesTheRest) {
+  const auto open_with = [this](int32_t devices) {
+    cpu_devices_ = devices;
+    memory_bytes_ = devices * (int64_t{4} << 20);
+    Open();
+  };
+  open_with(3);
+  Upload(*catalog_->Create("spread", {.dim = kDim, .devices = 3}), 0, 5000, seed_);
+  const auto large = Make("large");
+  for (uint64_t part = 0; part < 12; ++part) {
+    Upload(large, 10'000 * part, 10'000 * (part + 1), seed_ + part);
+  }
+  const std::string spread = Answer(**catalog_->Find("spread"));
+  const std::string all = Answer(*large);
+  open_with(1);
+  EXPECT_EQ(Answer(**catalog_->Find("spread")), spread);
+  EXPECT_EQ((*catalog_->Find("spread"))->collection->spec().devices, 3);
+  EXPECT_THAT(catalog_->Find("large"),
+              FailsWith(kFailedPrecondition, "cannot be loaded", "bytes of row memory"));
+  open_with(2);
+  EXPECT_EQ(Answer(**catalog_->Find("spread")), spread);
+  open_with(3);
+  EXPECT_EQ(Answer(**catalog_->Find("spread")), spread);
+  EXPECT_EQ(Answer(**catalog_->Find("large")), all);
+}
+
 // If a token were resumed with another mode or collection, the commit would contain other rows than
 // its first stream declared.
 TEST(CheckTokenIsOfTest, ATokenIsOfOneCollectionAndOneMode) {

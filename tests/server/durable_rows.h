@@ -28,7 +28,8 @@ class DurableCatalogFixture : public ::testing::Test {
     catalog_ = nullptr;
     engine_ = nullptr;
     ASSERT_OK_AND_ASSIGN(engine_, Engine::Create({.backend = BackendChoice::kCpu,
-                                                  .memory_bytes = int64_t{64} << 20,
+                                                  .cpu_devices = cpu_devices_,
+                                                  .memory_bytes = memory_bytes_,
                                                   .host_memory_bytes = host_memory_bytes_,
                                                   .threads = 1}));
     ASSERT_OK_AND_ASSIGN(auto kept, store::Store::Open({.dir = dir_ / "data"}));
@@ -97,6 +98,8 @@ class DurableCatalogFixture : public ::testing::Test {
   }
 
   const store::TempDir dir_;
+  int64_t memory_bytes_ = int64_t{64} << 20;
+  int32_t cpu_devices_ = 1;
   int64_t host_memory_bytes_ = int64_t{64} << 20;
   int64_t attribute_memory_bytes_ = INT64_MAX;
   DeviceQuotas quotas_;

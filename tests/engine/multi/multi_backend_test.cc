@@ -174,6 +174,28 @@ TEST_F(MultiBackendTest, LargeGenerationsAreOnAllDevicesAndSmallOnesOnTheEmpties
             absl::StrCat("device 1 (", MakeBackend("", 1)->info().device_name, ")"));
 }
 
+// Regression: an upload for one device, or for equal parts of all, was refused although the devices
+// together had the memory.
+TEST_F(MultiBackendTest, RowsForWhichADeviceHasNoMemoryGoToTheOthers) {
+  constexpr int64_t kBytes = 400'000;
+  for (const int32_t devices : {0, 1, 2, 3}) {
+    const backend::RowFormat format = {.dim = 10, .devices = devices};
+    const auto backend = MakeMulti(3, {.one_device_bytes = kBytes, .stripe_rows = 10}, kBytes);
+    // Leaves devices with different free memory.
+    ASSERT_OK_AND_ASSIGN(const auto first, backend->Reserve({.dim = 10, .devices = 1}, 3'000));
+    ASSERT_OK_AND_ASSIGN(const auto second, backend->Reserve({.dim = 10, .devices = 1}, 1'000));
+    const int64_t row_bytes = *backend->DeviceBytesOf({.dim = 10, .devices = 1}, 1'000) / 1'000;
+    const int64_t rows = (backend->device_bytes_total() - backend->device_bytes_used()) / row_bytes;
+    EXPECT_THAT(backend->Reserve(format, rows + 100), StatusIs(kResourceExhausted));
+    const int64_t fitting = rows - 100;
+    ASSERT_OK_AND_ASSIGN(const auto planes, backend->Reserve(format, fitting));
+    const std::vector<float> values(static_cast<size_t>(fitting * 10), 1.0f);
+    ASSERT_OK(planes->Append(values.data(), fitting));
+    EXPECT_EQ(planes->rows_count(), fitting);
+    EXPECT_THAT(planes->Append(values.data(), 1), StatusIs(kResourceExhausted));
+  }
+}
+
 TEST_F(MultiBackendTest, AFullDeviceIsNamedAndNothingStaysReserved) {
   const auto backend = MakeMulti(2, {.one_device_bytes = 0, .stripe_rows = 10}, 100'000);
   EXPECT_THAT(backend->Reserve({.dim = 32}, 10'000),

@@ -25,7 +25,8 @@ struct CollectionSpec {
   ScanChoice scan = ScanChoice::kAuto;
   RowPlacement rows = RowPlacement::kDevice;
   // How many devices share the rows of each commit, if the engine has several: the ones with the
-  // most free memory; more than there are means all. 0: as EngineOptions::spread says.
+  // most free memory, and others if their memory does not suffice; more than there are means all.
+  // 0: as EngineOptions::spread says.
   int32_t devices = 0;
 };
 

@@ -27,7 +27,8 @@ inline constexpr int32_t kDevicesMax = 16;
 // How several devices share the rows of a collection.
 struct DeviceSpread {
   // A commit whose upload reserves at most this many bytes of rows is on one device: the one with
-  // the most free memory. A larger one is on all.
+  // the most free memory. A larger one is on all. Rows for which a device has no memory go to the
+  // others.
   int64_t one_device_bytes = int64_t{128} << 20;
   // Consecutive rows of an upload on one device. Smaller values are for tests.
   int64_t stripe_rows = 1024;
