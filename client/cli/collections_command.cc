@@ -80,6 +80,29 @@ absl::StatusOr<int> Create(const GlobalOptions& global, const CollectionSpec& sp
   return kExitOk;
 }
 
+struct PinArguments {
+  std::string collection;
+  PinOptions options;
+};
+
+absl::StatusOr<int> Pin(const GlobalOptions& global, const PinArguments& arguments) {
+  NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
+  NF_ASSIGN_OR_RETURN(const auto pinned, client.PinEpoch(arguments.collection, arguments.options));
+  if (global.json) {
+    Print(JsonObject()
+              .Add("name", arguments.collection)
+              .Add("epoch", pinned.epoch)
+              .Add("incarnation", pinned.incarnation)
+              .Add("rows_count", pinned.rows_count)
+              .Add("kept_ms", static_cast<uint64_t>(pinned.kept.count())));
+  } else {
+    Print(Cat("epoch ", pinned.epoch, " of ", Printable(arguments.collection), ", ",
+              Grouped(pinned.rows_count), " rows, is kept for ", pinned.kept.count() / 1000,
+              " s after the last read with --at-epoch ", pinned.epoch, "\n"));
+  }
+  return kExitOk;
+}
+
 // Dropped rows cannot be recovered by this program: asks for confirmation on a terminal; elsewhere
 // --yes is required.
 bool Confirmed(const std::string& name) {
@@ -150,6 +173,8 @@ void AddCollectionsCommand(CLI::App& app, const GlobalOptions& global, Action* a
   AddRowPlacementOption(
       *create, &spec->rows,
       "Where the rows lie [device]; on the host only where the server runs on the CPU");
+  AddCountOption(*create, "--devices", &spec->devices,
+                 "How many devices of the server share the rows [the server chooses]");
   AddAttributeOption(*create, &spec->attributes);
   create->footer(
       "--scan and --rows are a choice of speed and memory alone: ids and score bits are the same "
@@ -163,6 +188,12 @@ void AddCollectionsCommand(CLI::App& app, const GlobalOptions& global, Action* a
       "  nearfield collections create books --dim 384 --metric dot --attribute year:int64 "
       "--attribute tags:keyword[]");
   OnChosen(create, action, [&global, spec] { return Create(global, *spec); });
+
+  auto pin = std::make_shared<PinArguments>();
+  CLI::App* pinned = group->add_subcommand("pin", "Keep an epoch, for reads with --at-epoch");
+  pinned->add_option("collection", pin->collection, "Its name")->required();
+  AddEpochOptions(*pinned, &pin->options.min_epoch, &pin->options.at_epoch);
+  OnChosen(pinned, action, [&global, pin] { return Pin(global, *pin); });
 
   auto dropped = std::make_shared<std::string>();
   auto yes = std::make_shared<bool>(false);

@@ -25,6 +25,7 @@ struct ExportArguments {
   std::optional<FileFormat> format;
   std::optional<std::string> filter;
   std::optional<uint64_t> min_epoch;
+  std::optional<uint64_t> at_epoch;
 };
 
 // The result of an export.
@@ -54,6 +55,7 @@ ScanOptions OptionsOf(const GlobalOptions& global, const ExportArguments& argume
   }
   options.filter_text = arguments.filter;
   options.min_epoch = arguments.min_epoch;
+  options.at_epoch = arguments.at_epoch;
   options.incarnation = info.incarnation;
   options.deadline = global.timeout();
   return options;
@@ -166,7 +168,7 @@ void AddExportCommand(CLI::App& app, const GlobalOptions& global, Action* action
   command->add_option("--attributes", files.attributes_path,
                       "With .npy: a .jsonl file of attributes, one JSON object a row");
   AddFilterOption(*command, &arguments->filter, "Only rows that pass");
-  AddMinEpochOption(*command, &arguments->min_epoch);
+  AddEpochOptions(*command, &arguments->min_epoch, &arguments->at_epoch);
   command->footer(
       std::string(
           "All rows are of one epoch, in the order of their ids, whatever is uploaded or deleted "

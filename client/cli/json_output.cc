@@ -99,6 +99,7 @@ JsonObject ToJson(const CollectionInfo& info) {
       .Add("id_type", Name(info.spec.id_type))
       .Add("scan", Name(info.spec.scan))
       .Add("rows", Name(info.spec.rows))
+      .Add("devices", info.spec.devices)
       .AddJson("attributes", attributes)
       .Add("epoch", info.epoch)
       .Add("incarnation", info.incarnation)

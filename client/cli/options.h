@@ -124,10 +124,15 @@ inline CLI::Option* AddWithAttributesOption(CLI::App& app, std::vector<std::stri
       ->delimiter(',');
 }
 
-inline CLI::Option* AddMinEpochOption(CLI::App& app, std::optional<uint64_t>* target) {
-  return app.add_option("--min-epoch", *target,
-                        "Wait until the collection has reached this epoch, such as the one that an "
-                        "upload printed");
+// Adds the options for the epoch that a command reads.
+inline void AddEpochOptions(CLI::App& app, std::optional<uint64_t>* min_epoch,
+                            std::optional<uint64_t>* at_epoch) {
+  app.add_option("--min-epoch", *min_epoch,
+                 "Wait until the collection has reached this epoch, such as the one that an "
+                 "upload printed");
+  app.add_option("--at-epoch", *at_epoch,
+                 "Read exactly this epoch: the current one, or one that nearfield collections pin "
+                 "keeps");
 }
 
 inline CLI::Option* AddScoreThresholdOption(CLI::App& app, std::optional<float>* target) {

@@ -27,6 +27,7 @@ struct RowOptions {
   std::vector<std::string> fields;
   std::vector<std::string> attributes;  // fetch
   std::optional<uint64_t> min_epoch;
+  std::optional<uint64_t> at_epoch;
   std::optional<std::string> filter;  // delete
 };
 
@@ -100,7 +101,8 @@ absl::StatusOr<int> Fetch(const GlobalOptions& global, const RowOptions& options
                      {.with_payload = !options.without_payload,
                       .with_vectors = options.with_vectors,
                       .attributes = options.attributes,
-                      .min_epoch = options.min_epoch}));
+                      .min_epoch = options.min_epoch,
+                      .at_epoch = options.at_epoch}));
     if (Count(answer.ids) > 0) PrintRows(global, options, answer);
     for (size_t i = 0; i < Count(answer.missing); ++i) {
       PrintError(Cat("no row with id ", ToString(At(answer.missing, i))));
@@ -178,7 +180,7 @@ void AddRowCommands(CLI::App& app, const GlobalOptions& global, Action* action) 
   AddIdOptions(fetch, fetched.get());
   fetch->add_flag("--vectors", fetched->with_vectors,
                   "Show the vectors, too; whole ones with --json");
-  AddMinEpochOption(*fetch, &fetched->min_epoch);
+  AddEpochOptions(*fetch, &fetched->min_epoch, &fetched->at_epoch);
   fetch->add_flag("--no-payload", fetched->without_payload, "Do not show the payloads");
   fetch
       ->add_option("--fields", fetched->fields,
@@ -213,7 +215,7 @@ void AddRowCommands(CLI::App& app, const GlobalOptions& global, Action* action) 
   CLI::App* count = app.add_subcommand("count", "Count the live rows of a collection");
   count->add_option("collection", counted->collection, "The collection")->required();
   AddFilterOption(*count, &counted->options.filter_text, "Only rows that pass, as written below");
-  AddMinEpochOption(*count, &counted->options.min_epoch);
+  AddEpochOptions(*count, &counted->options.min_epoch, &counted->options.at_epoch);
   count->footer(std::string(kFilterHelp) +
                 "\n"
                 "Example:\n"

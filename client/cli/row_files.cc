@@ -253,6 +253,7 @@ std::string CommandToMakeAgain(const RowFilesOptions& options, const CollectionS
   if (empty || !options.ids_path.empty()) add("--id-type", Name(spec.id_type));
   if (spec.scan != ScanChoice::kUnknown) add("--scan", Name(spec.scan));
   if (spec.rows != RowPlacement::kUnknown) add("--rows", Name(spec.rows));
+  if (empty && spec.devices > 0) add("--devices", Cat(spec.devices));
   for (const AttributeSpec& attribute : spec.attributes) add("--attribute", ToString(attribute));
   return text;
 }

@@ -254,7 +254,7 @@ void AddChoiceOptions(CLI::App& command, SearchArguments* arguments) {
   AddFilterOption(command, &arguments->options.filter_text,
                   "Only rows that pass, as written below");
   AddScoreThresholdOption(command, &arguments->options.score_threshold);
-  AddMinEpochOption(command, &arguments->options.min_epoch);
+  AddEpochOptions(command, &arguments->options.min_epoch, &arguments->options.at_epoch);
   AddNamedOption<SearchPriority>(
       command, "--priority", &arguments->options.priority,
       "batch: work in bulk, which waits for interactive searches [interactive]",

@@ -94,6 +94,7 @@ absl::StatusOr<FetchAnswer> Client::Fetch(std::string_view collection, const IdC
   request.set_with_vectors(options.with_vectors);
   NF_RETURN_IF_ERROR(AddNames(options.attributes, request.mutable_attributes()));
   if (options.min_epoch) request.set_min_epoch(*options.min_epoch);
+  if (options.at_epoch) request.set_at_epoch(*options.at_epoch);
   if (options.incarnation) request.set_incarnation(*options.incarnation);
   NF_RETURN_IF_ERROR(core_->CheckRequestBytes(request.ByteSizeLong(), spec));
   NF_ASSIGN_OR_RETURN(auto response, core_->Call(&RetrievalStub::Fetch, request, spec));
@@ -105,11 +106,26 @@ absl::StatusOr<CountAnswer> Client::Count(std::string_view collection,
   NF_ASSIGN_OR_RETURN(auto request, RequestFor<v1::CountRequest>(collection));
   NF_RETURN_IF_ERROR(SetFilter(options, &request));
   if (options.min_epoch) request.set_min_epoch(*options.min_epoch);
+  if (options.at_epoch) request.set_at_epoch(*options.at_epoch);
   if (options.incarnation) request.set_incarnation(*options.incarnation);
   NF_ASSIGN_OR_RETURN(auto response, core_->Call(&RetrievalStub::Count, request, Retried(options)));
   return CountAnswer{.epoch = response.epoch(),
                      .incarnation = response.incarnation(),
                      .rows_count = response.rows_count()};
+}
+
+absl::StatusOr<PinnedEpoch> Client::PinEpoch(std::string_view collection,
+                                             const PinOptions& options) {
+  NF_ASSIGN_OR_RETURN(auto request, RequestFor<v1::PinEpochRequest>(collection));
+  if (options.at_epoch) request.set_at_epoch(*options.at_epoch);
+  if (options.min_epoch) request.set_min_epoch(*options.min_epoch);
+  if (options.incarnation) request.set_incarnation(*options.incarnation);
+  NF_ASSIGN_OR_RETURN(auto response,
+                      core_->Call(&RetrievalStub::PinEpoch, request, Retried(options)));
+  return PinnedEpoch{.epoch = response.epoch(),
+                     .incarnation = response.incarnation(),
+                     .rows_count = response.rows_count(),
+                     .kept = std::chrono::milliseconds(response.kept_ms())};
 }
 
 absl::StatusOr<DeleteAnswer> Client::Delete(std::string_view collection, const IdColumn& ids,
@@ -175,6 +191,7 @@ absl::StatusOr<CollectionInfo> Client::CreateCollection(const CollectionSpec& sp
   request.set_id_type(ToProto(spec.id_type));
   request.set_scan(ToProto(spec.scan));
   request.set_rows(ToProto(spec.rows));
+  request.set_devices(spec.devices);
   for (const AttributeSpec& attribute : spec.attributes) {
     NF_RETURN_IF_ERROR(ToProto(attribute, request.add_attributes()));
   }

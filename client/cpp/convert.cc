@@ -168,6 +168,7 @@ absl::Status ToProto(std::string_view collection, std::span<const Query> queries
   NF_RETURN_IF_ERROR(SetFilter(options, request));
   if (options.score_threshold) request->set_score_threshold(*options.score_threshold);
   if (options.min_epoch) request->set_min_epoch(*options.min_epoch);
+  if (options.at_epoch) request->set_at_epoch(*options.at_epoch);
   if (options.incarnation) request->set_incarnation(*options.incarnation);
   if (options.priority == SearchPriority::kBatch) {
     request->set_priority(v1::SEARCH_PRIORITY_BATCH);
@@ -294,6 +295,7 @@ absl::StatusOr<CollectionInfo> FromProto(v1::CollectionInfo* proto) {
   info.spec.id_type = static_cast<IdType>(proto->id_type());
   info.spec.scan = FromProto(proto->scan());
   info.spec.rows = FromProto(proto->rows());
+  info.spec.devices = proto->devices();
   for (v1::AttributeSpec& attribute : *proto->mutable_attributes()) {
     info.spec.attributes.push_back(FromProto(&attribute));
   }

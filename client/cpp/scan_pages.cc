@@ -25,6 +25,7 @@ class ScanPages::Impl {
     NF_RETURN_IF_ERROR(AddNames(options.attributes, request_.mutable_attributes()));
     NF_RETURN_IF_ERROR(SetFilter(options, &request_));
     if (options.min_epoch) request_.set_min_epoch(*options.min_epoch);
+    if (options.at_epoch) request_.set_at_epoch(*options.at_epoch);
     if (options.incarnation) request_.set_incarnation(*options.incarnation);
     if (!options.cursor.empty()) request_.set_cursor(options.cursor);
     return absl::OkStatus();
@@ -53,6 +54,7 @@ class ScanPages::Impl {
     if (!taken.next_cursor.empty()) {
       request_.set_cursor(taken.next_cursor);
       request_.clear_min_epoch();  // the cursor has its own epoch
+      request_.clear_at_epoch();
     }
     *page = std::move(taken);
     return last;

@@ -46,7 +46,10 @@ class SearchPages::Impl {
     const Neighbors& rows = answer.results[0];
     if (left_) left_ = *left_ - std::min<uint64_t>(*left_, Count(rows.ids));
     const bool last = rows.next_cursor.empty() || left_ == uint64_t{0};
-    if (!rows.next_cursor.empty()) request_.mutable_search()->set_cursor(rows.next_cursor);
+    if (!rows.next_cursor.empty()) {
+      request_.mutable_search()->set_cursor(rows.next_cursor);
+      request_.mutable_search()->clear_at_epoch();  // the cursor has its own epoch
+    }
     *page = std::move(answer);
     return last;
   }

@@ -258,8 +258,9 @@ ActiveCallPtr LocalService::ListSnapshots(
                        [response = rpc.response](Core& core, Call& call) -> absl::Status {
                          ABSL_ASSIGN_OR_RETURN(const auto snapshots,
                                                server::ListSnapshots(PlaceOf(core, call)));
-                         for (const auto& facts : snapshots)
+                         for (const auto& facts : snapshots) {
                            ToProto(facts, response->add_snapshots());
+                         }
                          return absl::OkStatus();
                        });
 }

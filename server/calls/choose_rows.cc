@@ -43,10 +43,10 @@ absl::StatusOr<ChosenRows> ChooseRows(const NamedCollection& named, const Filter
 }
 
 absl::StatusOr<ChosenRows> ChooseRows(const NamedCollection& named, const GivenFilter& given,
-                                      Call& call) {
+                                      std::shared_ptr<const PinnedEpoch> at, Call& call) {
   ABSL_ASSIGN_OR_RETURN(ByteAccount::Hold hold, HoldOf(call, 0));
   ABSL_ASSIGN_OR_RETURN(const Filter filter, HeldFilter(named, given, &hold));
-  return ChooseRows(named, filter, nullptr, call);
+  return ChooseRows(named, filter, std::move(at), call);
 }
 
 }  // namespace nearfield::server

@@ -27,9 +27,8 @@ absl::Status CheckFilter(const NamedCollection& named, const GivenFilter& given,
 absl::StatusOr<ChosenRows> ChooseRows(const NamedCollection& named, const Filter& filter,
                                       std::shared_ptr<const PinnedEpoch> at, Call& call);
 
-// As above, for the filter of a request, in the current state. Requires: given.given(). Errors:
-// also those of HeldFilter.
+// As above, for the filter of a request. Requires: given.given(). Errors: also those of HeldFilter.
 absl::StatusOr<ChosenRows> ChooseRows(const NamedCollection& named, const GivenFilter& given,
-                                      Call& call);
+                                      std::shared_ptr<const PinnedEpoch> at, Call& call);
 
 }  // namespace nearfield::server

@@ -24,7 +24,7 @@ absl::Status ChooseDoomed(const Core& core, Call& call, const pb::DeleteRequest&
                           DeleteSteps* steps) {
   ABSL_RETURN_IF_ERROR(CheckOneOfIdsAndFilter(request));
   ABSL_ASSIGN_OR_RETURN(steps->named, call.Find(core, request.collection()));
-  ABSL_ASSIGN_OR_RETURN(steps->chosen, ChooseRows(*steps->named, FilterOf(request), call));
+  ABSL_ASSIGN_OR_RETURN(steps->chosen, ChooseRows(*steps->named, FilterOf(request), nullptr, call));
   return absl::OkStatus();
 }
 

@@ -26,6 +26,7 @@ class LocalService final : public NearfieldService {
   ActiveCallPtr Fetch(Rpc<pb::FetchRequest, pb::FetchResponse>) override;
   ActiveCallPtr Scan(ScanReplies* context, std::shared_ptr<const pb::ScanRequest> request) override;
   ActiveCallPtr Count(Rpc<pb::CountRequest, pb::CountResponse>) override;
+  ActiveCallPtr PinEpoch(Rpc<pb::PinEpochRequest, pb::PinEpochResponse>) override;
   ActiveCallPtr GetLimits(Rpc<pb::GetLimitsRequest, pb::GetLimitsResponse>) override;
 
   // Ingest.
@@ -60,14 +61,15 @@ class LocalService final : public NearfieldService {
   // Answers the call with the status of `work`, which runs on a worker of `pool`.
   template <typename Request, typename Response>
   ActiveCallPtr Run(const char* method, WorkerPool Core::*pool, const Rpc<Request, Response>& rpc,
-                    UnaryCall::Work work) {
+                    UnaryCall::Work work) {  // NOLINT(performance-unnecessary-value-param): moved
     return UnaryCall::Run({.state = state_, .context = rpc.context, .method = method, .pool = pool},
                           std::move(work));
   }
   // As Run, and reserves the bytes of the reply after the work.
   template <typename Request, typename Response>
-  ActiveCallPtr RunAndReserve(const char* method, WorkerPool Core::*pool,
-                              const Rpc<Request, Response>& rpc, UnaryCall::Work work) {
+  ActiveCallPtr RunAndReserve(
+      const char* method, WorkerPool Core::*pool, const Rpc<Request, Response>& rpc,
+      UnaryCall::Work work) {  // NOLINT(performance-unnecessary-value-param)
     return UnaryCall::Run({.state = state_,
                            .context = rpc.context,
                            .response = rpc.response,
@@ -83,7 +85,7 @@ class LocalService final : public NearfieldService {
                                   .method = method,
                                   .pool = &Core::reads,
                                   .collection = rpc.request->collection()};
-    if (rpc.request->has_min_epoch()) options.min_epoch = rpc.request->min_epoch();
+    options.epochs = EpochsOf(*rpc.request);
     if (rpc.request->has_incarnation()) options.incarnation = rpc.request->incarnation();
     return options;
   }

@@ -10,6 +10,7 @@
 #include "engine/base/status_macros.h"
 #include "server/attributes/limits.h"
 #include "server/calls/choose_rows.h"
+#include "server/calls/kept_epoch.h"
 #include "server/calls/search_call.h"
 #include "server/calls/streams.h"
 #include "server/calls/unary_call.h"
@@ -45,7 +46,7 @@ absl::StatusOr<IdColumn> IdsOf(const pb::FetchRequest& request, const NamedColle
                       {.min = 1, .max = limits.fetch_ids_max});
 }
 
-absl::Status FetchRows(const Core& core, Call& call, const pb::FetchRequest& request,
+absl::Status FetchRows(Core& core, Call& call, const pb::FetchRequest& request,
                        pb::FetchResponse* response) {
   const RequestLimits& limits = call.state()->limits();
   ABSL_ASSIGN_OR_RETURN(const auto named, Find(core, call, request.collection()));
@@ -61,7 +62,8 @@ absl::Status FetchRows(const Core& core, Call& call, const pb::FetchRequest& req
       call.state()->ledger().replies.Reserve(
           call.caller(),
           ReplyBytesMax(spec, parts, ids, AttributeBytesLimit(schema, wanted), limits)));
-  const std::shared_ptr<const PinnedEpoch> at = named->collection->PinEpoch();
+  ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const PinnedEpoch> at,
+                        FindWanted(core, *named, EpochsOf(request)));
   const absl::StatusOr<FetchResult> fetched = named->collection->Fetch(at.get(), ids, parts);
   ABSL_RETURN_IF_ERROR(WithAdvice(fetched.status(), kFetchAdvice));
   const FetchResult& found = *fetched;
@@ -81,22 +83,32 @@ absl::Status FetchRows(const Core& core, Call& call, const pb::FetchRequest& req
   return CheckReplyBytes(bytes, limits, kFetchAdvice);
 }
 
-absl::Status CountRows(const Core& core, Call& call, const pb::CountRequest& request,
+absl::Status CountRows(Core& core, Call& call, const pb::CountRequest& request,
                        pb::CountResponse* response) {
   ABSL_ASSIGN_OR_RETURN(const auto named, Find(core, call, request.collection()));
-  std::shared_ptr<const PinnedEpoch> at;
-  int64_t rows_count = 0;
+  ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const PinnedEpoch> at,
+                        FindWanted(core, *named, EpochsOf(request)));
+  int64_t rows_count = at->rows_count();
   if (const GivenFilter filter = FilterOf(request); filter.given()) {
-    ABSL_ASSIGN_OR_RETURN(const ChosenRows chosen, ChooseRows(*named, filter, call));
-    at = chosen.at;
+    ABSL_ASSIGN_OR_RETURN(const ChosenRows chosen, ChooseRows(*named, filter, at, call));
     ABSL_ASSIGN_OR_RETURN(rows_count, named->collection->CountRows(at.get(), *chosen.rows));
-  } else {
-    at = named->collection->PinEpoch();
-    rows_count = at->rows_count();
   }
   response->set_epoch(at->epoch());
   response->set_incarnation(named->incarnation);
   response->set_rows_count(static_cast<uint64_t>(rows_count));
+  return absl::OkStatus();
+}
+
+absl::Status KeepEpoch(Core& core, Call& call, const pb::PinEpochRequest& request,
+                       pb::PinEpochResponse* response) {
+  ABSL_ASSIGN_OR_RETURN(const auto named, Find(core, call, request.collection()));
+  ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const PinnedEpoch> at,
+                        FindWanted(core, *named, EpochsOf(request)));
+  ABSL_RETURN_IF_ERROR(core.pinned_snapshots.Keep(call.caller(), named->collection, at));
+  response->set_epoch(at->epoch());
+  response->set_incarnation(named->incarnation);
+  response->set_rows_count(static_cast<uint64_t>(at->rows_count()));
+  response->set_kept_ms(static_cast<uint64_t>(call.state()->settings().cursor_ms.value()));
   return absl::OkStatus();
 }
 
@@ -169,7 +181,7 @@ ActiveCallPtr LocalService::Fetch(Rpc<pb::FetchRequest, pb::FetchResponse> rpc) 
   };
   return UnaryCall::Run(options, [rpc](Core& core, Call& call) {
     call.record.collection = rpc.request->collection();
-    const absl::Status status = FetchRows(core, call, *rpc.request, rpc.response);
+    absl::Status status = FetchRows(core, call, *rpc.request, rpc.response);
     if (!status.ok()) {
       rpc.response->Clear();
       call.holds.reply.Resize(0);
@@ -195,6 +207,13 @@ ActiveCallPtr LocalService::Count(Rpc<pb::CountRequest, pb::CountResponse> rpc) 
   return UnaryCall::Run(options, [rpc](Core& core, Call& call) {
     call.record.collection = rpc.request->collection();
     return CountRows(core, call, *rpc.request, rpc.response);
+  });
+}
+
+ActiveCallPtr LocalService::PinEpoch(Rpc<pb::PinEpochRequest, pb::PinEpochResponse> rpc) {
+  return UnaryCall::Run(ReadOf(rpc, "PinEpoch"), [rpc](Core& core, Call& call) {
+    call.record.collection = rpc.request->collection();
+    return KeepEpoch(core, call, *rpc.request, rpc.response);
   });
 }
 

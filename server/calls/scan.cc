@@ -11,6 +11,7 @@
 #include "engine/base/status_macros.h"
 #include "server/calls/await_epoch.h"
 #include "server/calls/choose_rows.h"
+#include "server/calls/kept_epoch.h"
 #include "server/calls/scan_rows.h"
 #include "server/calls/streams.h"
 #include "server/convert/cursor.h"
@@ -58,6 +59,7 @@ class Scan final : public ActiveCall {
     if (left_ < 1) return MustBe("rows_max", "0", "at least 1");
     ABSL_RETURN_IF_ERROR(rows_.Begin(*request_, named_.get(), call_.state()->limits()));
     ABSL_RETURN_IF_ERROR(SetFilter());
+    ABSL_RETURN_IF_ERROR(CheckEpochs(EpochsOf(*request_)));
     if (request_->has_cursor()) ABSL_RETURN_IF_ERROR(BeginAtCursor());
     // The epoch of a cursor was reached already, and a larger min_epoch was refused.
     if (!request_->has_min_epoch() || request_->has_cursor()) return Begin();
@@ -88,12 +90,7 @@ class Scan final : public ActiveCall {
           "of another scan: collection and filter must be those of the first one, and a collection "
           "that was created again or restored is another one");
     }
-    if (request_->has_min_epoch() && request_->min_epoch() > cursor.epoch) {
-      return ArgumentError("min_epoch",
-                           absl::StrCat(request_->min_epoch(), ", the cursor is of epoch ",
-                                        cursor.epoch, ": a later epoch takes a scan without it"),
-                           absl::StrCat(request_->min_epoch()), absl::StrCat(cursor.epoch));
-    }
+    ABSL_RETURN_IF_ERROR(CheckCursorEpoch(EpochsOf(*request_), cursor.epoch));
     epoch_ = cursor.epoch;
     position_ = cursor.position;
     after_ = cursor.last;
@@ -120,7 +117,7 @@ class Scan final : public ActiveCall {
     if (epoch_.has_value()) {
       ABSL_ASSIGN_OR_RETURN(at_, KeptEpoch());
     } else {
-      at_ = named_->collection->PinEpoch();
+      ABSL_ASSIGN_OR_RETURN(at_, FindWanted(*core_, *named_, EpochsOf(*request_)));
     }
     epoch_ = at_->epoch();
     rows_count_ = at_->rows_count();
@@ -135,10 +132,7 @@ class Scan final : public ActiveCall {
   }
 
   absl::StatusOr<std::shared_ptr<const PinnedEpoch>> KeptEpoch() {
-    if (auto kept = core_->pinned_snapshots.Find(named_->collection, *epoch_)) return kept;
-    return absl::FailedPreconditionError(absl::StrCat(
-        "epoch ", *epoch_, " of the scan is kept no longer, the collection is at epoch ",
-        named_->collection->PinEpoch()->epoch(), ": begin again without a cursor"));
+    return FindKept(*core_, *named_, "cursor", *epoch_);
   }
 
   // Takes a turn on the read pool. After OK, the call may end at any time.

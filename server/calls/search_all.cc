@@ -119,7 +119,10 @@ class SearchAll final : public ActiveCall {
     hold_.Resize(messages_bytes_ + page_cache_->bytes());
     const pb::QueryResult& page = response_.results(0);
     const bool follows = page.has_next_cursor();
-    if (follows) request_.set_cursor(page.next_cursor());
+    if (follows) {
+      request_.set_cursor(page.next_cursor());
+      request_.clear_at_epoch();  // the cursor has it
+    }
     if (rows_to_skip_ > 0 && follows) {
       rows_to_skip_ -= page.scores_size();
       call_.holds.reply.Resize(0);

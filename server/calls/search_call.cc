@@ -13,6 +13,7 @@
 #include "server/calls/answer_check.h"
 #include "server/calls/await_epoch.h"
 #include "server/calls/choose_rows.h"
+#include "server/calls/kept_epoch.h"
 #include "server/calls/neighbor_attributes.h"
 #include "server/convert/cursor.h"
 #include "server/convert/digest.h"
@@ -34,6 +35,7 @@ struct Pending {
   std::optional<Filter> filter;
   absl::Status evaluated;  // result of the filter's evaluation
   std::optional<Cursor> cursor;
+  std::optional<uint64_t> at_epoch;
   bool with_cursor = false;
   std::vector<uint64_t> fingerprints;  // with_cursor: one for each query
   int64_t position = 0;                // rows of the order before the answer
@@ -64,12 +66,7 @@ absl::Status CheckCursor(const Pending& pending, const pb::SearchRequest& reques
         "of another search: collection, query, filter and score_threshold must be those of the "
         "first page, and a collection that was created again or restored is another one");
   }
-  if (request.has_min_epoch() && request.min_epoch() > cursor.epoch) {
-    return ArgumentError("min_epoch",
-                         absl::StrCat(request.min_epoch(), ", the cursor is of epoch ",
-                                      cursor.epoch, ": a later epoch takes a search without it"),
-                         absl::StrCat(request.min_epoch()), absl::StrCat(cursor.epoch));
-  }
+  ABSL_RETURN_IF_ERROR(CheckCursorEpoch(EpochsOf(request), cursor.epoch));
   const int64_t rows_max = pending.state->limits().page_rows_max;
   if (!pending.streamed() && cursor.position >= rows_max) {
     return ArgumentError(
@@ -129,6 +126,8 @@ absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending
     ABSL_ASSIGN_OR_RETURN(pending->filter,
                           HeldFilter(named, filter, &pending->output.holds->request));
   }
+  pending->at_epoch = EpochsOf(request).at_epoch;
+  ABSL_RETURN_IF_ERROR(CheckEpochs(EpochsOf(request)));
   ABSL_RETURN_IF_ERROR(SetPage(request, limits, pending));
   ticket.caller = call.caller();
   ticket.deadline = AnswerBy(call, pending->begin);
@@ -150,16 +149,16 @@ absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending
   return absl::OkStatus();
 }
 
-// Sets the epoch of the cursor.
+// Sets the epoch of the cursor, or the one that the request names.
 absl::Status SetEpoch(Pending* pending) {
-  if (!pending->cursor.has_value()) return absl::OkStatus();
-  SearchRequest& search = pending->ticket.request;
-  const NamedCollection& named = *pending->named;
-  search.at = pending->core->pinned_snapshots.Find(named.collection, pending->cursor->epoch);
-  if (search.at != nullptr) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "cursor: epoch ", pending->cursor->epoch, " is kept no longer, the collection is at epoch ",
-      named.collection->PinEpoch()->epoch(), ": begin again without a cursor"));
+  if (!pending->cursor.has_value() && !pending->at_epoch.has_value()) return absl::OkStatus();
+  absl::StatusOr<std::shared_ptr<const PinnedEpoch>> kept =
+      pending->cursor.has_value()
+          ? FindKept(*pending->core, *pending->named, "cursor", pending->cursor->epoch)
+          : FindKept(*pending->core, *pending->named, "at_epoch", *pending->at_epoch);
+  ABSL_RETURN_IF_ERROR(kept.status());
+  pending->ticket.request.at = *std::move(kept);
+  return absl::OkStatus();
 }
 
 // Sets the rows that may be in the answer.

@@ -16,14 +16,16 @@ ActiveCallPtr UnaryCall::Run(const Options& options, Work work) {
 
 absl::Status UnaryCall::Start(const Options& options, Work work) {
   ABSL_ASSIGN_OR_RETURN(Core* const core, call_.Enter());
-  if (!options.min_epoch.has_value() && !options.incarnation.has_value()) {
+  const std::optional<uint64_t> min_epoch = options.epochs.min_epoch;
+  if (!min_epoch.has_value() && !options.incarnation.has_value()) {
     return Post(core, options, std::move(work));
   }
   ABSL_ASSIGN_OR_RETURN(call_.named, call_.Find(*core, options.collection));
   ABSL_RETURN_IF_ERROR(CheckIncarnation(*call_.named, options.incarnation));
-  if (!options.min_epoch.has_value()) return Post(core, options, std::move(work));
+  ABSL_RETURN_IF_ERROR(CheckEpochs(options.epochs));
+  if (!min_epoch.has_value()) return Post(core, options, std::move(work));
   if (options.check != nullptr) ABSL_RETURN_IF_ERROR(options.check(*call_.named, call_));
-  AwaitEpoch(core, call_, call_.named, *options.min_epoch,
+  AwaitEpoch(core, call_, call_.named, *min_epoch,
              [this, core, options, work = std::move(work)](absl::Status status) {
                if (status.ok()) status = Post(core, options, work);
                if (!status.ok()) call_.Finish(status);

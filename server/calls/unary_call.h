@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "server/calls/call.h"
+#include "server/calls/kept_epoch.h"
 
 namespace nearfield::server {
 
@@ -33,8 +34,8 @@ class UnaryCall final : public ActiveCall {
     Work choose = nullptr;
     // The call waits for min_epoch of this collection before the work.
     std::string collection = {};
-    std::optional<uint64_t> min_epoch = {};
-    // The incarnation of min_epoch; checked first.
+    WantedEpochs epochs = {};
+    // The incarnation of the epochs; checked first.
     std::optional<uint64_t> incarnation = {};
     // Checks the arguments before that wait, so that a call that can never succeed does not wait.
     std::function<absl::Status(const NamedCollection& named, const Call& call)> check = nullptr;

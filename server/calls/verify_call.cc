@@ -89,7 +89,7 @@ absl::Status VerifyAnswer(Core& core, Call& call, const pb::VerifyRequest& reque
   ABSL_ASSIGN_OR_RETURN(VerifyTask task,
                         FromProto(request, named->collection, call.state()->limits()));
   if (const GivenFilter filter = FilterOf(request); filter.given()) {
-    ABSL_ASSIGN_OR_RETURN(const ChosenRows chosen, ChooseRows(*named, filter, call));
+    ABSL_ASSIGN_OR_RETURN(const ChosenRows chosen, ChooseRows(*named, filter, nullptr, call));
     task.search.at = chosen.at;
     task.search.queries.front().filter = chosen.rows;
     task.search.few_rows = IsFewRows(chosen);

@@ -27,6 +27,8 @@ absl::StatusOr<CollectionSpec> FromProto(const pb::CreateCollectionRequest& requ
                               "AUTO, INT8, INT16 or ROWS"));
   ABSL_ASSIGN_OR_RETURN(spec.rows, Known("rows", request.rows(),
                                          RowPlacementFromProto(request.rows()), "DEVICE or HOST"));
+  ABSL_RETURN_IF_ERROR(CheckRange("devices", request.devices(), 0, kDevicesMax));
+  spec.devices = static_cast<int32_t>(request.devices());
   if (spec.rows == RowPlacement::kHost && spec.scan == ScanChoice::kRows) {
     return ArgumentError("scan",
                          "ROWS, must be AUTO, INT8 or INT16 where rows is HOST: the device then "
@@ -45,6 +47,7 @@ void ToProto(const std::string& name, const CollectionSpec& spec, const Collecti
   info->set_id_type(ToProto(spec.id_type));
   info->set_scan(ToProto(spec.scan));
   info->set_rows(ToProto(spec.rows));
+  info->set_devices(static_cast<uint32_t>(spec.devices));
   info->set_scan_precision(ToProto(stats.scan));
   info->set_epoch(stats.epoch);
   info->set_rows_count(static_cast<uint64_t>(stats.rows_count));

@@ -21,6 +21,7 @@ constexpr std::array kTable = {
     MethodAccess{"nearfield.v1.Retrieval.Fetch", kRead, kCollections, {"collection"}},
     MethodAccess{"nearfield.v1.Retrieval.Scan", kRead, kCollections, {"collection"}},
     MethodAccess{"nearfield.v1.Retrieval.Count", kSearch | kRead, kCollections, {"collection"}},
+    MethodAccess{"nearfield.v1.Retrieval.PinEpoch", kSearch | kRead, kCollections, {"collection"}},
     MethodAccess{"nearfield.v1.Retrieval.GetLimits", kAny, kNothing},
     MethodAccess{"nearfield.v1.Ingest.Upload", kWrite, kCollections, {"begin.collection"}},
     MethodAccess{"nearfield.v1.Ingest.Delete", kWrite, kCollections, {"collection"}},

@@ -79,6 +79,7 @@ absl::Status Catalog::Create(const Directory& directory, int64_t created_unix_s)
         CreateTable(UploadRow::kTable, UploadRow::kColumns),
         CreateTable(UploadResultRow::kTable, UploadResultRow::kColumns),
         CreateTable(OwnerRow::kTable, OwnerRow::kColumns),
+        CreateTable(DevicesRow::kTable, DevicesRow::kColumns),
         CreateTable(CommitRow::kTable, CommitRow::kColumns)}) {
     ABSL_RETURN_IF_ERROR(database->Run(sql));
   }
@@ -190,7 +191,10 @@ absl::Status Catalog::Upgrade() {
       ABSL_RETURN_IF_ERROR(
           database_->Run(CreateTable(UploadResultRow::kTable, UploadResultRow::kColumns)));
     }
-    for (const std::string& sql : {CreateTable(OwnerRow::kTable, OwnerRow::kColumns),
+    if (format_ < 3) {
+      ABSL_RETURN_IF_ERROR(database_->Run(CreateTable(OwnerRow::kTable, OwnerRow::kColumns)));
+    }
+    for (const std::string& sql : {CreateTable(DevicesRow::kTable, DevicesRow::kColumns),
                                    absl::StrCat("UPDATE facts SET format=", kCatalogFormat.written),
                                    absl::StrCat("PRAGMA user_version=", kCatalogFormat.written)}) {
       ABSL_RETURN_IF_ERROR(database_->Run(sql));
@@ -244,6 +248,7 @@ absl::StatusOr<Tables> Catalog::ReadTables() {
   ABSL_RETURN_IF_ERROR(ReadTable<UploadRow>("*", &tables, &sum));
   if (format_ >= 2) ABSL_RETURN_IF_ERROR(ReadTable<UploadResultRow>("*", &tables, &sum));
   if (format_ >= 3) ABSL_RETURN_IF_ERROR(ReadTable<OwnerRow>("*", &tables, &sum));
+  if (format_ >= 4) ABSL_RETURN_IF_ERROR(ReadTable<DevicesRow>("*", &tables, &sum));
   if (sum.Bytes() != last_.state) {
     return absl::DataLossError(absl::StrCat(directory_->PathOf(kCatalogName),
                                             ": its rows differ from what commit ", last_.id,
@@ -298,6 +303,7 @@ absl::Status Catalog::WriteAll(const Transaction& transaction, CommitRow* link) 
   ABSL_RETURN_IF_ERROR(Write<UploadRow>(transaction, &sum));
   ABSL_RETURN_IF_ERROR(Write<UploadResultRow>(transaction, &sum));
   ABSL_RETURN_IF_ERROR(Write<OwnerRow>(transaction, &sum));
+  ABSL_RETURN_IF_ERROR(Write<DevicesRow>(transaction, &sum));
   link->state = sum.Bytes();
   link->chain = DigestBytes(link->Chain(store_id_));
   ABSL_RETURN_IF_ERROR(AppendLink(*link));
@@ -339,6 +345,7 @@ absl::Status Catalog::Commit(Transaction transaction, const CommitNote& note) {
   Remember<UploadRow>(&transaction);
   Remember<UploadResultRow>(&transaction);
   Remember<OwnerRow>(&transaction);
+  Remember<DevicesRow>(&transaction);
   last_ = std::move(link);
   return AfterCommit();
 }

@@ -42,7 +42,7 @@ class Tables {
   std::tuple<std::map<int64_t, CollectionRow>, std::map<int64_t, AliasRow>,
              std::map<int64_t, SegmentRow>, std::map<int64_t, DeletionRow>,
              std::map<int64_t, UploadRow>, std::map<int64_t, UploadResultRow>,
-             std::map<int64_t, OwnerRow>>
+             std::map<int64_t, OwnerRow>, std::map<int64_t, DevicesRow>>
       maps_;
 };
 
@@ -78,7 +78,7 @@ class Transaction {
     std::set<int64_t> removed;
   };
   std::tuple<Edits<CollectionRow>, Edits<AliasRow>, Edits<SegmentRow>, Edits<DeletionRow>,
-             Edits<UploadRow>, Edits<UploadResultRow>, Edits<OwnerRow>>
+             Edits<UploadRow>, Edits<UploadResultRow>, Edits<OwnerRow>, Edits<DevicesRow>>
       edits_;
   std::map<int64_t, std::string> deletion_ids_;
 };

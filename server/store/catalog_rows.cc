@@ -114,6 +114,8 @@ void CollectionRow::CheckFollows(const CollectionRow* old) const {
 
 void OwnerRow::Visit(RowFields* fields) { fields->Number(&id, 1).Bytes(&principal); }
 
+void DevicesRow::Visit(RowFields* fields) { fields->Number(&id, 1).Number(&devices, 1, INT32_MAX); }
+
 void AliasRow::Visit(RowFields* fields) {
   fields->Number(&id, 1).Bytes(&alias).Number(&collection, 1);
 }

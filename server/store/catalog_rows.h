@@ -100,6 +100,17 @@ struct OwnerRow {
   void Visit(RowFields* fields);
 };
 
+// How many devices share the rows of a collection. A collection without a row leaves it to the
+// engine.
+struct DevicesRow {
+  static constexpr const char* kTable = "device_counts";
+  static constexpr const char* kColumns = "id INTEGER PRIMARY KEY, devices";
+  int64_t id = 0;  // of the collection
+  int64_t devices = 0;
+
+  void Visit(RowFields* fields);
+};
+
 struct AliasRow {
   static constexpr const char* kTable = "aliases";
   static constexpr const char* kColumns = "id INTEGER PRIMARY KEY, alias, collection";

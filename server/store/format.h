@@ -18,9 +18,9 @@ struct FileFormat {
   int32_t read_min = 1;   // this build reads read_min .. written
 };
 
-// 2 has the table of upload results, 3 that of owners. A start upgrades 1 and 2 in place
-// (Catalog::Upgrade).
-inline constexpr FileFormat kCatalogFormat = {.what = "catalog", .written = 3, .read_min = 1};
+// 2 has the table of upload results, 3 that of owners, 4 that of device counts. A start upgrades
+// older ones in place (Catalog::Upgrade).
+inline constexpr FileFormat kCatalogFormat = {.what = "catalog", .written = 4, .read_min = 1};
 // 2 has a SegmentStage in the header; 1 is treated as sealed after 0 commits. Segments are never
 // rewritten for a new format.
 inline constexpr FileFormat kSegmentFormat = {.what = "segment", .written = 2, .read_min = 1};

@@ -190,6 +190,9 @@ std::vector<StoredCollection> Store::Collections() const {
     if (const OwnerRow* const owner = tables.Find<OwnerRow>(id)) {
       collection.owner = owner->principal;
     }
+    if (const DevicesRow* const count = tables.Find<DevicesRow>(id)) {
+      collection.spec.devices = static_cast<int32_t>(count->devices);
+    }
     for (const auto& [alias_id, alias] : tables.Of<AliasRow>()) {
       if (alias.collection == id) collection.aliases.push_back(alias.alias);
     }
@@ -228,6 +231,7 @@ absl::StatusOr<int64_t> Store::CreateCollection(const std::string& name, const C
     Transaction transaction;
     transaction.Put(std::move(row));
     if (!owner.empty()) transaction.Put(OwnerRow{.id = id, .principal = owner});
+    if (spec.devices > 0) transaction.Put(DevicesRow{.id = id, .devices = spec.devices});
     ABSL_RETURN_IF_ERROR(core_->Commit(std::move(transaction),
                                        {.kind = CommitKind::kCreateCollection, .collection = id}));
     return id;
@@ -244,6 +248,9 @@ absl::Status Store::DropCollection(int64_t collection_id) {
     transaction.Remove<CollectionRow>(collection_id);
     if (tables.Find<OwnerRow>(collection_id) != nullptr) {
       transaction.Remove<OwnerRow>(collection_id);
+    }
+    if (tables.Find<DevicesRow>(collection_id) != nullptr) {
+      transaction.Remove<DevicesRow>(collection_id);
     }
     for (const auto& [id, row] : tables.Of<AliasRow>()) {
       if (row.collection == collection_id) transaction.Remove<AliasRow>(id);

@@ -184,6 +184,13 @@ TEST_F(CliOptionsTest, ASearchSaysWhatItWantsBesides) {
   EXPECT_EQ(Run({"count", "books", "--caller", "a\nb"}).exit_code, 2);
   EXPECT_EQ(Run({"fetch", "books", "1", "--min-epoch", "1"}).exit_code, 0);
   EXPECT_EQ(server_.last<v1::FetchRequest>("Fetch").min_epoch(), 1u);
+  EXPECT_THAT(Run({"collections", "pin", "books"}), Prints(HasSubstr("epoch 1 of books")));
+  EXPECT_EQ(Run({"search", "books", "--id", "1", "--at-epoch", "1"}).exit_code, 0);
+  EXPECT_EQ(server_.last<v1::SearchRequest>("Search").at_epoch(), 1u);
+  EXPECT_EQ(Run({"fetch", "books", "1", "--at-epoch", "1"}).exit_code, 0);
+  EXPECT_EQ(server_.last<v1::FetchRequest>("Fetch").at_epoch(), 1u);
+  EXPECT_EQ(Run({"count", "books", "--at-epoch", "1"}).exit_code, 0);
+  EXPECT_EQ(server_.last<v1::CountRequest>("Count").at_epoch(), 1u);
   EXPECT_EQ(Run({"verify", "books", "--sample", "1", "--score-threshold", "0.5"}).exit_code, 0);
   EXPECT_EQ(server_.last<v1::VerifyRequest>("Verify").score_threshold(), 0.5f);
 }

@@ -135,7 +135,7 @@ TEST_F(ScanPagesTest, AScanGoesOnInItsEpochAfterALostConnection) {
     if (++replies_ % 2 == 0) return Refusal{absl::UnavailableError("broken"), std::nullopt, true};
     return std::nullopt;
   });
-  ASSERT_OK_AND_ASSIGN(auto scan, client_.Scan("c", {.min_epoch = 1, .rows_max = 95}));
+  ASSERT_OK_AND_ASSIGN(auto scan, client_.Scan("c", {.at_epoch = 1, .rows_max = 95}));
   std::vector<uint64_t> found;
   for (;;) {
     ASSERT_OK_AND_ASSIGN(const auto page, scan.Next());
@@ -149,7 +149,7 @@ TEST_F(ScanPagesTest, AScanGoesOnInItsEpochAfterALostConnection) {
   EXPECT_GE(server_.calls("Scan"), 3);
   const auto last = server_.last<v1::ScanRequest>("Scan");
   EXPECT_TRUE(last.has_cursor());
-  EXPECT_FALSE(last.has_min_epoch());
+  EXPECT_FALSE(last.has_at_epoch());
   EXPECT_LT(last.rows_max(), 95u);
 }
 

@@ -22,11 +22,18 @@ TEST(ClientScan, ACollectionKeepsWhatItWasAskedToScan) {
   ASSERT_OK_AND_ASSIGN(const auto plain, client.CreateCollection({.name = "plain", .dim = 2}));
   EXPECT_EQ(plain.spec.scan, ScanChoice::kAuto);
   EXPECT_EQ(plain.spec.rows, RowPlacement::kDevice);
-  ASSERT_OK(client.CreateCollection(
-      {.name = "huge", .dim = 2, .scan = ScanChoice::kInt8, .rows = RowPlacement::kHost}));
+  ASSERT_OK(client.CreateCollection({.name = "huge",
+                                     .dim = 2,
+                                     .scan = ScanChoice::kInt8,
+                                     .rows = RowPlacement::kHost,
+                                     .devices = 3}));
   ASSERT_OK_AND_ASSIGN(const auto huge, client.GetCollection("huge"));
   EXPECT_EQ(huge.spec.scan, ScanChoice::kInt8);
   EXPECT_EQ(huge.spec.rows, RowPlacement::kHost);
+  EXPECT_EQ(huge.spec.devices, 3u);
+  EXPECT_THAT(
+      client.CreateCollection({.name = "many", .dim = 2, .devices = 17}),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("devices = 17, must be 0 .. 16")));
   // Values that a newer server may send, and fields that an older one omits.
   server.OnReply<v1::CreateCollectionResponse>("CreateCollection", [](auto* reply) {
     reply->mutable_collection()->set_scan(static_cast<v1::ScanChoice>(99));

@@ -109,6 +109,7 @@ TEST_F(SearchOptionsTest, ASearchAsksForWhatItsOptionsSay) {
                                                           .filter = filter_,
                                                           .score_threshold = -0.5f,
                                                           .min_epoch = 1,
+                                                          .at_epoch = 1,
                                                           .priority = SearchPriority::kBatch,
                                                           .with_cursor = true}));
   EXPECT_EQ(answer.results[0].matched_rows, kRows);
@@ -117,6 +118,7 @@ TEST_F(SearchOptionsTest, ASearchAsksForWhatItsOptionsSay) {
   EXPECT_EQ(request.filter().comparison().value().int64_value(), 2020);
   EXPECT_EQ(request.score_threshold(), -0.5f);
   EXPECT_EQ(request.min_epoch(), 1u);
+  EXPECT_EQ(request.at_epoch(), 1u);
   EXPECT_EQ(request.priority(), v1::SEARCH_PRIORITY_BATCH);
   EXPECT_TRUE(request.with_cursor());
   EXPECT_FALSE(request.has_cursor());

@@ -129,6 +129,22 @@ def test_all_pages_go_beyond_the_rows_that_search_reaches(start, nearfield, book
     assert page["cut"] and "next_cursor" not in page, "a limit that cuts the order is told"
 
 
+def test_a_pinned_epoch_is_read_after_later_commits(start, nearfield, books):
+    server = start("--data-dir", "none")
+    books(server)
+    search = ["search", "books", "--id", 3, "--json"]
+    before = nearfield(server, *search).json[0]["neighbors"]
+    pinned = nearfield(server, "collections", "pin", "books", "--json").json[0]
+    assert (pinned["epoch"], pinned["rows_count"]) == (1, 200) and pinned["kept_ms"] > 0
+    nearfield(server, "delete", "books", "--filter", "exists(year) or not exists(year)")
+    assert nearfield(server, "count", "books").out == "0\n"
+    assert nearfield(server, "count", "books", "--at-epoch", 1).out == "200\n"
+    assert nearfield(server, *search, "--at-epoch", 1).json[0]["neighbors"] == before
+    assert nearfield(server, "fetch", "books", 3, "--at-epoch", 1).out
+    late = nearfield(server, "count", "books", "--at-epoch", 3, code=3)
+    assert "at_epoch: epoch 3 is not reached" in late.err
+
+
 def test_waits_priorities_and_callers(start, nearfield, books):
     server = start("--data-dir", "none")
     books(server)

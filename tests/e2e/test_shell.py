@@ -39,7 +39,7 @@ def in_bash(programs, line: str) -> list[str]:
 
 @pytest.mark.parametrize(("line", "offered"), [
     ("nearfield se", ["search"]),
-    ("nearfield collections ", ["list", "show", "create", "drop"]),
+    ("nearfield collections ", ["list", "show", "create", "pin", "drop"]),
     ("nearfield --address x:1 uploads l", ["list"]),
     ("nearfield collections create x --metric ", ["dot", "cosine", "l2"]),
     ("nearfield collections create x --metric = c", ["cosine"]),

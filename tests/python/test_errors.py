@@ -10,6 +10,7 @@ import pytest
 from nearfield import F
 from nearfield._proto import admin_pb2 as admin
 from nearfield._proto import ingest_pb2 as ingest
+from nearfield._proto import common_pb2 as common
 from nearfield._proto import retrieval_pb2 as retrieval
 from nearfield._retry import RetryPolicy
 from scripted import FakeClock, Refusal, ScriptedServer
@@ -222,7 +223,7 @@ def info(dim: int = 2) -> admin.GetCollectionResponse:
         name="d", dim=dim, metric="METRIC_DOT", dtype="DATA_TYPE_FLOAT32", id_type="ID_TYPE_UINT64"))
 
 
-LIMITS = retrieval.GetLimitsResponse(upload_block_bytes_max=1 << 26, request_bytes_max=1 << 26)
+LIMITS = common.GetLimitsResponse(upload_block_bytes_max=1 << 26, request_bytes_max=1 << 26)
 ACCEPTED = ingest.UploadResponse(accepted=ingest.UploadAccepted(rows_max=3))
 COMMITTED = ingest.UploadResponse(committed=ingest.UploadCommitted(epoch=1, rows_count=3))
 

@@ -28,6 +28,7 @@ from nearfield._errors import from_rpc_error
 from nearfield._library import LIBRARY_VARIABLE
 from nearfield._proto import admin_pb2 as admin
 from nearfield._proto import ingest_pb2 as ingest
+from nearfield._proto import common_pb2 as common
 from nearfield._proto import retrieval_pb2 as retrieval
 
 SMALL = {"memory_bytes": "64MiB", "host_memory_bytes": "64MiB", "backend": "cpu", "threads": 1,
@@ -146,7 +147,7 @@ def answers(client: nearfield.Client, vectors: np.ndarray) -> dict[str, list[Any
         ask(methods.FETCH, retrieval.FetchRequest(collection="docs", ids={"numbers": ids}))
     for text in ("year == 5", "year ==", ""):
         ask(methods.COUNT, retrieval.CountRequest(collection="docs", filter_text=text))
-    ask(methods.GET_LIMITS, retrieval.GetLimitsRequest())
+    ask(methods.GET_LIMITS, common.GetLimitsRequest())
     ask(methods.LIST_COLLECTIONS, admin.ListCollectionsRequest())
     ask(methods.GET_COLLECTION, admin.GetCollectionRequest(name="none"))
     ask(methods.CREATE_COLLECTION, admin.CreateCollectionRequest(name="docs"))

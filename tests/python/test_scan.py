@@ -51,6 +51,23 @@ def docs(client, name, rows, ids, vectors):
     return made
 
 
+def test_a_pinned_epoch_is_read_after_later_commits(docs, ids, vectors):
+    before = docs.search(vectors[:3], k=5)
+    pinned = docs.pin_epoch()
+    assert pinned.rows_count == ROWS and pinned.kept_ms > 0
+    gone = docs.delete(filter="exists(year) or not exists(year)")
+    assert gone.epoch == pinned.epoch + 1 and docs.count().rows_count == 0
+    at = {"at_epoch": pinned.epoch, "incarnation": pinned.incarnation}
+    assert docs.count(**at).rows_count == ROWS
+    after = docs.search(vectors[:3], k=5, **at)
+    assert [list(hits.ids) for hits in after.queries] == [list(hits.ids) for hits in before.queries]
+    assert [hits.scores.tobytes() for hits in after.queries] == [hits.scores.tobytes() for hits in before.queries]
+    assert len(docs.fetch(ids[:9], **at).ids) == 9
+    assert sum(len(page.ids) for page in docs.scan(**at)) == ROWS
+    with pytest.raises(nearfield.FailedPrecondition, match="at_epoch"):
+        docs.pin_epoch(at_epoch=gone.epoch + 1)
+
+
 def test_attributes_are_returned_as_they_were_uploaded(docs, rows, ids, vectors):
     found = docs.search(vectors[0], k=ROWS, attributes="*")
     assert list(found.attributes) == list(DECLARED)

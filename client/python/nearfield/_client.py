@@ -86,6 +86,7 @@ class AsyncClient(ServerCalls):
         attributes: AttributesLike | None = None,
         scan: ScanChoice = "auto",
         rows: RowPlacement = "device",
+        devices: int = 0,
         like: Any = None,
         ids: Any = None,
         vectors: str | None = None,
@@ -97,6 +98,7 @@ class AsyncClient(ServerCalls):
         dim, metric, dtype, id_type, attributes  what it holds; float32 and uint64 by default.
                     attributes: {"year": "int64", "tags": "keyword[]"}, or Python types
         scan, rows  what its scans read, and where its rows are: speed and memory only
+        devices     how many devices of the server share its rows; 0: the server chooses
         like        data that upload() will get: what is not given is taken from it
         ids, vectors  as in upload(), for `like`
         if_missing  use a collection that exists with the same declaration
@@ -117,6 +119,7 @@ class AsyncClient(ServerCalls):
             else (),
             scan,
             rows,
+            devices,
         )
         deadline = self._core.deadline(timeout)
         try:

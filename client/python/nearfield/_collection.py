@@ -51,6 +51,7 @@ class Collection:
     verify = blocking(AsyncCollection.verify)
     fetch = blocking(AsyncCollection.fetch)
     count = blocking(AsyncCollection.count)
+    pin_epoch = blocking(AsyncCollection.pin_epoch)
     delete = blocking(AsyncCollection.delete)
     upload = blocking(AsyncCollection.upload)
     scan = blocking_iterator(AsyncCollection.scan)

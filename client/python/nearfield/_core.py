@@ -15,7 +15,7 @@ from nearfield import _methods as methods
 from nearfield._errors import Error, FailedPrecondition, InvalidArgument, from_rpc_error
 from nearfield._methods import Method, Request, Response
 from nearfield._proto import admin_pb2 as admin
-from nearfield._proto import retrieval_pb2 as retrieval
+from nearfield._proto import common_pb2 as common
 from nearfield._records import CollectionInfo, Limits, read_collection, read_plain
 from nearfield._retry import Retries, RetryPolicy
 from nearfield._transport import Metadata, Transport
@@ -137,7 +137,7 @@ class Core:
             written = self._written.get(name)
         if written is None or not self.options.read_your_writes:
             return False
-        if request.HasField("min_epoch") or request.HasField("incarnation"):
+        if any(map(request.HasField, ("min_epoch", "at_epoch", "incarnation"))):
             return False
         if getattr(request, "cursor", b""):  # which reads its own epoch
             return False
@@ -205,7 +205,7 @@ class Core:
         with self._lock:
             known = self._limits
         if known is None:
-            request = retrieval.GetLimitsRequest()
+            request = common.GetLimitsRequest()
             reply, _ = await self.call(methods.GET_LIMITS, request, deadline)
             known = read_plain(Limits, reply)
             with self._lock:

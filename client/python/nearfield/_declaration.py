@@ -31,6 +31,7 @@ class Declaration:
     attributes: tuple[Attribute, ...]
     scan: str
     rows: str
+    devices: int
 
     def request(self) -> admin.CreateCollectionRequest:
         return admin.CreateCollectionRequest(
@@ -42,11 +43,12 @@ class Declaration:
             attributes=[attribute_message(each) for each in self.attributes],
             scan=enum_value("SCAN_CHOICE_", common.ScanChoice, self.scan, "scan"),
             rows=enum_value("ROW_HOME_", common.RowHome, self.rows, "rows"),
+            devices=self.devices,
         )
 
     def check_same(self, info: CollectionInfo) -> None:
         """Raises AlreadyExists if a collection is declared otherwise; names the difference."""
-        for field in ("dim", "metric", "dtype", "id_type", "scan", "rows"):
+        for field in ("dim", "metric", "dtype", "id_type", "scan", "rows", "devices"):
             wanted, found = getattr(self, field), getattr(info, field)
             if wanted != found:
                 raise AlreadyExists(

@@ -38,7 +38,7 @@ def _advance_scan(request: retrieval.ScanRequest, reply: Any) -> bool:
 
 def _continue_at(request: Any, cursor: bytes) -> None:
     request.cursor = cursor
-    for name in ("min_epoch", "incarnation"):  # those of the cursor apply
+    for name in ("min_epoch", "at_epoch", "incarnation"):  # those of the cursor apply
         request.ClearField(name)
 
 

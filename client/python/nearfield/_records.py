@@ -22,7 +22,7 @@ def read_plain(kind: type[R], message: Any) -> R:
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a server: retrieval.proto, GetLimitsResponse."""
+    """Limits of a server: common.proto, GetLimitsResponse."""
 
     dim_max: int
     k_max: int
@@ -90,6 +90,7 @@ class CollectionInfo:
     aliases: tuple[str, ...]
     read_failures_count: int
     owner: str  # the principal that created it, else empty
+    devices: int  # that share its rows, as requested; 0: the server chooses
 
     @property
     def declared(self) -> dict[str, Attribute]:

@@ -241,6 +241,16 @@ class ScanPage(Rows):
 
 
 @dataclass(frozen=True)
+class Pinned:
+    """An epoch that the server keeps: retrieval.proto, PinEpochResponse."""
+
+    epoch: int
+    incarnation: int
+    rows_count: int
+    kept_ms: int
+
+
+@dataclass(frozen=True)
 class Counted:
     """rows_count: rows of the collection that pass the filter, at this epoch and incarnation."""
 

@@ -15,7 +15,15 @@ from nearfield._handle import Handle
 from nearfield._pages import scan_pages
 from nearfield._proto import ingest_pb2 as ingest
 from nearfield._proto import retrieval_pb2 as retrieval
-from nearfield._results import Counted, Deleted, FetchResult, ScanPage, Uploaded, read_columns
+from nearfield._results import (
+    Counted,
+    Deleted,
+    FetchResult,
+    Pinned,
+    ScanPage,
+    Uploaded,
+    read_columns,
+)
 from nearfield._search import attribute_names
 from nearfield._sources.open import open_source
 from nearfield._sources.source import Spec
@@ -38,6 +46,7 @@ class RowCalls(Handle):
         vectors: bool = True,
         attributes: Names = (),
         min_epoch: int | None = None,
+        at_epoch: int | None = None,
         incarnation: int | None = None,
         timeout: float | None = None,
     ) -> FetchResult:
@@ -51,6 +60,7 @@ class RowCalls(Handle):
             with_payload=payload,
             with_vectors=vectors,
             min_epoch=min_epoch,
+            at_epoch=at_epoch,
             incarnation=incarnation,
             attributes=attribute_names(attributes),
         )
@@ -71,17 +81,38 @@ class RowCalls(Handle):
         filter: FilterLike | None = None,
         *,
         min_epoch: int | None = None,
+        at_epoch: int | None = None,
         incarnation: int | None = None,
         timeout: float | None = None,
     ) -> Counted:
         """Returns the number of rows; with a filter, of those that pass it."""
         deadline = self._core.deadline(timeout)
         request = retrieval.CountRequest(
-            collection=self.name, min_epoch=min_epoch, incarnation=incarnation
+            collection=self.name,
+            min_epoch=min_epoch,
+            at_epoch=at_epoch,
+            incarnation=incarnation,
         )
         await self._set_filter(request, filter, deadline)
         reply, _ = await self._core.read(methods.COUNT, self.name, request, deadline)
         return Counted(reply.rows_count, reply.epoch, reply.incarnation)
+
+    async def pin_epoch(
+        self,
+        *,
+        at_epoch: int | None = None,
+        min_epoch: int | None = None,
+        incarnation: int | None = None,
+        timeout: float | None = None,
+    ) -> Pinned:
+        """Keeps an epoch on the server as for a cursor, so that later reads with at_epoch find it.
+        Repeat the call to keep it longer; each read of the epoch also does."""
+        request = retrieval.PinEpochRequest(
+            collection=self.name, at_epoch=at_epoch, min_epoch=min_epoch, incarnation=incarnation
+        )
+        deadline = self._core.deadline(timeout)
+        reply, _ = await self._core.read(methods.PIN_EPOCH, self.name, request, deadline)
+        return Pinned(reply.epoch, reply.incarnation, reply.rows_count, reply.kept_ms)
 
     async def delete(
         self,
@@ -177,6 +208,7 @@ class RowCalls(Handle):
         attributes: Names = "*",
         rows_max: int | None = None,
         min_epoch: int | None = None,
+        at_epoch: int | None = None,
         incarnation: int | None = None,
         timeout: float | None = None,
     ) -> AsyncGenerator[ScanPage, None]:
@@ -189,6 +221,7 @@ class RowCalls(Handle):
             with_vectors=vectors,
             attributes=attribute_names(attributes),
             min_epoch=min_epoch,
+            at_epoch=at_epoch,
             incarnation=incarnation,
             rows_max=rows_max,
         )

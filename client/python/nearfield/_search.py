@@ -42,7 +42,8 @@ class SearchOptions(TypedDict, total=False):
     verify           let the server's oracle check the answer before it is sent; slow by design
     priority         "interactive" (default) or "batch", which yields to interactive searches
     min_epoch        wait for this epoch; by default that of this client's own last write
-    incarnation      of min_epoch
+    at_epoch         read exactly this epoch: the current one, or one that is kept (pin_epoch)
+    incarnation      of these epochs
     timeout          seconds, including retries
     """
 
@@ -58,13 +59,14 @@ class SearchOptions(TypedDict, total=False):
     verify: bool
     priority: Literal["interactive", "batch"]
     min_epoch: int | None
+    at_epoch: int | None
     incarnation: int | None
     timeout: float | None
 
 
 OPTION_NAMES = frozenset(SearchOptions.__annotations__)
 # Options that are fields of the request, and flags with the names of their fields.
-_PLAIN = frozenset({"k", "score_threshold", "cursor", "min_epoch", "incarnation"})
+_PLAIN = frozenset({"k", "score_threshold", "cursor", "min_epoch", "at_epoch", "incarnation"})
 _FLAGS = {
     "payload": "with_payload",
     "vectors": "with_vectors",

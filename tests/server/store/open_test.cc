@@ -70,13 +70,14 @@ TEST_F(StoreOpenTest, OneProcessAtATime) {
 }
 
 TEST_F(StoreOpenTest, ANewerFormatIsRefusedWithBothVersions) {
-  Sql("PRAGMA user_version=4");
-  EXPECT_THAT(OpenStatus(), FailsWith(kFailedPrecondition, "catalog format 4", "formats 1 .. 3"));
+  Sql("PRAGMA user_version=5");
+  EXPECT_THAT(OpenStatus(), FailsWith(kFailedPrecondition, "catalog format 5", "formats 1 .. 4"));
 }
 
 TEST_F(StoreOpenTest, ADirectoryOfAnEarlierFormatIsBroughtUpToDate) {
-  for (const int format : {2, 1}) {
-    Sql("DROP TABLE owners");
+  for (const int format : {3, 2, 1}) {
+    Sql("DROP TABLE device_counts");
+    if (format < 3) Sql("DROP TABLE owners");
     if (format == 1) Sql("DROP TABLE upload_results");
     Sql(absl::StrCat("UPDATE facts SET format=", format).c_str());
     Sql(absl::StrCat("PRAGMA user_version=", format).c_str());
@@ -88,6 +89,21 @@ TEST_F(StoreOpenTest, ADirectoryOfAnEarlierFormatIsBroughtUpToDate) {
     }
     EXPECT_TRUE(tested_.Same());
     tested_.Close();
+  }
+}
+
+TEST_F(StoreOpenTest, TheDevicesOfACollectionStayUntilItsDrop) {
+  tested_.Reopen();
+  for (const int32_t devices : {3, 0}) {
+    ASSERT_OK_AND_ASSIGN(const int64_t id, tested_.store().CreateCollection(
+                                               "spread", {.dim = 1, .devices = devices}, ""));
+    tested_.Reopen();
+    for (const StoredCollection& stored : tested_.store().Collections()) {
+      EXPECT_EQ(stored.spec.devices, stored.name == "spread" ? devices : 0);
+    }
+    EXPECT_OK(tested_.store().Verify());
+    ASSERT_OK(tested_.store().DropCollection(id));
+    EXPECT_OK(tested_.store().Verify());
   }
 }
 

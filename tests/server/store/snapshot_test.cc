@@ -147,10 +147,10 @@ TEST(ManifestTest, HoldsOnlyNamesOfAStore) {
 }
 
 TEST(ManifestTest, ANewerFormatIsRefusedWithBothVersionsAndThePath) {
-  std::string text = "nearfield snapshot 4\n";
+  std::string text = "nearfield snapshot 5\n";
   text += "sha256 " + DigestHex(Sha256().Add(text).Value()) + "\n";
   EXPECT_THAT(ParseManifest(text, "/snapshots/a/MANIFEST"),
-              FailsWith(kFailedPrecondition, "/snapshots/a/MANIFEST: snapshot format 4", "1 .. 3"));
+              FailsWith(kFailedPrecondition, "/snapshots/a/MANIFEST: snapshot format 5", "1 .. 4"));
 }
 
 }  // namespace

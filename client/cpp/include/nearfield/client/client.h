@@ -65,6 +65,11 @@ class Client {
 
   absl::StatusOr<CountAnswer> Count(std::string_view collection, const CountOptions& options = {});
 
+  // Keeps an epoch on the server as for a cursor, so that later reads with at_epoch find it. Repeat
+  // the call to keep it longer. Errors: FailedPrecondition (at_epoch is not kept),
+  // ResourceExhausted (it cannot be kept).
+  absl::StatusOr<PinnedEpoch> PinEpoch(std::string_view collection, const PinOptions& options = {});
+
   // Deletes rows by id, atomically. Ids that name no row are ignored. If the reply of a try is lost
   // and the call is repeated, rows_deleted is the number that the last try deleted.
   absl::StatusOr<DeleteAnswer> Delete(std::string_view collection, const IdColumn& ids,

@@ -12,6 +12,7 @@
 
 #include "nearfield/client/attributes.h"
 #include "nearfield/client/filter.h"
+#include "nearfield/client/limits.h"
 #include "nearfield/client/types.h"
 
 namespace nearfield::client {
@@ -44,8 +45,11 @@ struct SearchOptions {
   // Wait for this epoch of the collection: read your writes. Errors: FailedPrecondition (not
   // reached within the deadline).
   std::optional<uint64_t> min_epoch;
-  // The incarnation of min_epoch (CollectionInfo). Errors: FailedPrecondition (the collection has
-  // another one, because it was created again or restored).
+  // Read exactly this epoch: the current one, or one that is kept (PinEpoch). Name its incarnation,
+  // too. Errors: FailedPrecondition (it is not kept).
+  std::optional<uint64_t> at_epoch;
+  // The incarnation of these epochs (CollectionInfo). Errors: FailedPrecondition (the collection
+  // has another one, because it was created again or restored).
   std::optional<uint64_t> incarnation;
   SearchPriority priority = SearchPriority::kInteractive;
   // Pages: Neighbors::next_cursor names the place after an answer. A search with that cursor and
@@ -128,6 +132,7 @@ struct FetchOptions {
   bool with_vectors = true;
   std::vector<std::string> attributes = {};  // as in a search
   std::optional<uint64_t> min_epoch;         // as in a search
+  std::optional<uint64_t> at_epoch;          // as in a search
   std::optional<uint64_t> incarnation;       // as in a search
   std::optional<std::chrono::milliseconds> deadline;
 };
@@ -151,6 +156,7 @@ struct ScanOptions {
   std::optional<Filter> filter;              // only rows that pass
   std::optional<std::string> filter_text;    // as in a search
   std::optional<uint64_t> min_epoch;         // as in a search
+  std::optional<uint64_t> at_epoch;          // as in a search
   std::optional<uint64_t> incarnation;       // as in a search
   std::string cursor;                        // ScanPage::next_cursor; empty: start at the first row
   std::optional<uint64_t> rows_max;          // at least 1; absent: all
@@ -173,8 +179,24 @@ struct CountOptions {
   std::optional<Filter> filter;            // count only rows that pass
   std::optional<std::string> filter_text;  // as in a search
   std::optional<uint64_t> min_epoch;       // as in a search
+  std::optional<uint64_t> at_epoch;        // as in a search
   std::optional<uint64_t> incarnation;     // as in a search
   std::optional<std::chrono::milliseconds> deadline;
+};
+
+struct PinOptions {
+  std::optional<uint64_t> at_epoch;     // an epoch that is kept; absent: the current one
+  std::optional<uint64_t> min_epoch;    // as in a search
+  std::optional<uint64_t> incarnation;  // as in a search
+  std::optional<std::chrono::milliseconds> deadline;
+};
+
+// An epoch that the server keeps.
+struct PinnedEpoch {
+  uint64_t epoch = 0;
+  uint64_t incarnation = 0;             // of the epoch
+  uint64_t rows_count = 0;              // live rows of the epoch
+  std::chrono::milliseconds kept = {};  // how long it is kept after this call
 };
 
 struct CountAnswer {
@@ -218,6 +240,8 @@ struct CollectionSpec {
   IdType id_type = IdType::kUint64;
   ScanChoice scan = ScanChoice::kAuto;
   RowPlacement rows = RowPlacement::kDevice;
+  // How many devices share the rows, if the server has several; 0: the server chooses.
+  uint32_t devices = 0;
   std::vector<AttributeSpec> attributes;  // that rows may have
 };
 
@@ -262,49 +286,6 @@ struct CompactAnswer {
   uint64_t host_bytes_given_back = 0;
   uint64_t stored_rows_given_back = 0;  // deleted rows that were removed from disk
   uint64_t stored_bytes_given_back = 0;
-};
-
-struct Limits {
-  uint32_t dim_max = 0;
-  uint32_t k_max = 0;
-  uint32_t queries_max = 0;
-  uint32_t fetch_ids_max = 0;
-  uint64_t request_bytes_max = 0;
-  uint64_t response_bytes_max = 0;
-  uint32_t id_bytes_max = 0;
-  uint32_t payload_bytes_max = 0;
-  uint32_t collection_name_bytes_max = 0;
-  uint64_t upload_block_bytes_max = 0;
-  uint64_t rows_per_collection_max = 0;
-  uint32_t collections_max = 0;
-  uint32_t queue_requests_max = 0;
-  uint64_t cursor_ms = 0;        // milliseconds for which the epoch of a cursor is kept
-  uint64_t page_rows_max = 0;    // rows of one ranking that pages of Search may reach
-  uint32_t epochs_kept_max = 0;  // for the cursors and SearchAll streams of one caller
-  // Maximum percent of the row memory for rows that exist only in kept epochs.
-  uint32_t epochs_kept_percent = 0;
-  uint32_t uploads_max = 0;
-  uint32_t verify_max = 0;
-  uint32_t aliases_max = 0;
-  uint32_t upload_token_bytes_max = 0;
-  uint32_t attributes_max = 0;
-  uint32_t attribute_keyword_bytes_max = 0;
-  uint32_t attribute_list_values_max = 0;
-  uint32_t attribute_row_bytes_max = 0;
-  uint32_t filter_levels_max = 0;
-  uint32_t filter_conditions_max = 0;
-  uint32_t filter_values_max = 0;
-  uint32_t filter_bytes_max = 0;
-  uint32_t upload_tokens_max = 0;
-  uint64_t upload_token_s = 0;
-  uint64_t upload_idle_ms = 0;
-  uint32_t caller_share_percent = 0;
-  uint64_t search_ms_max = 0;
-  uint64_t reply_unread_ms = 0;
-  uint64_t requests_bytes_max = 0;
-  uint64_t replies_bytes_max = 0;
-  uint32_t streams_max = 0;
-  uint32_t snapshots_max = 0;
 };
 
 struct Capacity {

@@ -1,0 +1,49 @@
+#include "server/calls/kept_epoch.h"
+
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/argument_error.h"
+
+namespace nearfield::server {
+
+absl::Status CheckEpochs(const WantedEpochs& wanted) {
+  if (!wanted.min_epoch || !wanted.at_epoch || *wanted.min_epoch <= *wanted.at_epoch) {
+    return absl::OkStatus();
+  }
+  return ArgumentError("min_epoch",
+                       absl::StrCat(*wanted.min_epoch, ", must be at most at_epoch, ",
+                                    *wanted.at_epoch, ": a later epoch takes a call without it"),
+                       absl::StrCat(*wanted.min_epoch), absl::StrCat(*wanted.at_epoch));
+}
+
+absl::Status CheckCursorEpoch(const WantedEpochs& wanted, uint64_t epoch) {
+  if (wanted.at_epoch) {
+    return ArgumentError("at_epoch", "set with a cursor: the cursor has its own epoch");
+  }
+  if (!wanted.min_epoch || *wanted.min_epoch <= epoch) return absl::OkStatus();
+  return ArgumentError("min_epoch",
+                       absl::StrCat(*wanted.min_epoch, ", the cursor is of epoch ", epoch,
+                                    ": a later epoch takes a call without it"),
+                       absl::StrCat(*wanted.min_epoch), absl::StrCat(epoch));
+}
+
+absl::StatusOr<std::shared_ptr<const PinnedEpoch>> FindKept(Core& core,
+                                                            const NamedCollection& named,
+                                                            const char* field, uint64_t epoch) {
+  auto kept = core.pinned_snapshots.Find(named.collection, epoch);
+  if (kept != nullptr) return kept;
+  const uint64_t current = named.collection->PinEpoch()->epoch();
+  return absl::FailedPreconditionError(absl::StrCat(
+      field, ": epoch ", epoch, epoch > current ? " is not reached" : " is kept no longer",
+      ", the collection is at epoch ", current, ": begin again without ", field));
+}
+
+absl::StatusOr<std::shared_ptr<const PinnedEpoch>> FindWanted(Core& core,
+                                                              const NamedCollection& named,
+                                                              const WantedEpochs& wanted) {
+  if (wanted.at_epoch) return FindKept(core, named, "at_epoch", *wanted.at_epoch);
+  return named.collection->PinEpoch();
+}
+
+}  // namespace nearfield::server
