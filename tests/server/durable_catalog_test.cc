@@ -92,7 +92,7 @@ TEST_F(DurableCatalogTest, ARestartWithFewerDevicesServesWhatFitsAndNamesTheRest
   open_with(3);
   Upload(*catalog_->Create("spread", {.dim = kDim, .devices = 3}), 0, 5000, seed_);
   const auto large = Make("large");
-  for (uint64_t part = 0; part < 12; ++part) {
+  for (uint64_t part = 0; part < 7; ++part) {
     Upload(large, 10'000 * part, 10'000 * (part + 1), seed_ + part);
   }
   const std::string spread = Answer(**catalog_->Find("spread"));
