@@ -6,6 +6,7 @@ import os
 import re
 import signal
 from pathlib import Path
+from typing import Any
 
 import nearfield
 import numpy as np
@@ -43,7 +44,7 @@ def expected(corpus, vectors, k, metric):
     with nearfield.open(None, backend="cpu", memory_bytes="64MiB", host_memory_bytes="64MiB") as client:
         docs = client.create_collection("c", metric=metric, like=corpus)
         docs.upload(corpus)
-        return [(list(hits.ids), hits.scores.tobytes()) for hits in docs.search(vectors, k=k)]
+        return [(list(hits.ids), hits.scores.tobytes()) for hits in docs.search(vectors, k=k).queries]
 
 
 def joined(dataset):
@@ -171,6 +172,8 @@ def test_the_readme_joins_two_files(cluster, rng, tmp_path, monkeypatch):
     pq.write_table(table_of(np.arange(20), queries), "queries.parquet")
     text = (ROOT / "client/python/README.md").read_text("utf-8")
     (block,) = re.findall(r"^```python ray\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    exec(block, {})
-    found = joined(ray.data.read_parquet(str(tmp_path / "neighbors")))
+    names: dict[str, Any] = {}
+    exec(block, names)
+    found = {row.id: (list(row.ids), np.asarray(row.scores, np.float32).tobytes())
+             for row in names["table"].itertuples()}
     assert [found[i] for i in range(20)] == expected(table_of(np.arange(90), vectors), queries, 10, "dot")

@@ -12,6 +12,7 @@ import pyarrow as pa
 import ray
 import ray.data
 from numpy.typing import NDArray
+from pyarrow import fs
 
 import nearfield
 from nearfield._declaration import RowPlacement, ScanChoice, infer
@@ -154,7 +155,12 @@ def _dataset(rows: Rows) -> ray.data.Dataset:
     if isinstance(rows, pa.Table):
         return ray.data.from_arrow(rows)
     paths = [rows] if isinstance(rows, (str, Path)) else list(rows)
-    return ray.data.read_parquet([str(path) for path in paths])
+    # A path without a scheme is of this process: workers have folders of their own.
+    found = [
+        fs.FileSystem.from_uri(str(path) if "://" in str(path) else Path(path).absolute().as_uri())
+        for path in paths
+    ]
+    return ray.data.read_parquet([path for _, path in found], filesystem=found[0][0])
 
 
 def _plain(table: pa.Table, columns: Sequence[str]) -> pa.Table:
@@ -239,11 +245,10 @@ class _Shard:
         for begin in range(0, len(vectors), self._queries_max):
             result = self._corpus.search(vectors[begin : begin + self._queries_max], k=k)
             found += result.queries
-        width = len(found[0].scores) if found else 0
-        scores = np.array([hits.scores for hits in found], np.float32).reshape(-1, width)
-        ids = [hits.ids for hits in found]
-        kind = object if ids and isinstance(ids[0], list) else np.uint64
-        return Found(np.array(ids, kind).reshape(-1, width), scores)
+        shape = len(found), len(found[0].scores)
+        scores = np.array([hits.scores for hits in found], np.float32).reshape(shape)
+        kind = object if isinstance(found[0].ids, list) else np.uint64
+        return Found(np.array([hits.ids for hits in found], kind).reshape(shape), scores)
 
 
 def _join(table: pa.Table, *, actors: Sequence[Any], k: int, columns: Sequence[str]) -> pa.Table:
