@@ -5,7 +5,6 @@
 #include <bit>
 #include <cstddef>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <thread>
@@ -210,6 +209,7 @@ class MultiBackend final : public backend::Backend {
   // The part of a reservation on one device.
   struct Share {
     size_t device = 0;
+    int64_t free_bytes = 0;
     int64_t rows_max = 0;
   };
 
@@ -226,12 +226,11 @@ class MultiBackend final : public backend::Backend {
     return std::clamp<int64_t>(rows_max / (kStripesOfDeviceMin * devices), 1, spread_.stripe_rows);
   }
 
-  // Returns how many of `rows` fit into the free memory of a device.
-  int64_t FittingRows(size_t device, const RowFormat& format, int64_t rows) const {
-    const int64_t free_bytes = devices_->FreeBytes(device);
+  // Returns how many of `rows` fit into the free memory of the device.
+  int64_t FittingRows(const Share& share, const RowFormat& format, int64_t rows) const {
     const auto fit = [&](int64_t count) {
-      const auto bytes = devices_->backend(device).DeviceBytesOf(format, count);
-      return bytes.ok() && *bytes <= free_bytes;
+      const auto bytes = devices_->backend(share.device).DeviceBytesOf(format, count);
+      return bytes.ok() && *bytes <= share.free_bytes;
     };
     if (fit(rows)) return rows;
     int64_t fitting = 0;
@@ -246,29 +245,25 @@ class MultiBackend final : public backend::Backend {
   // the others; rows that fit nowhere stay on the first, which refuses them.
   std::vector<Share> SharesOf(const RowFormat& format, int64_t rows_max) const {
     const int64_t count = DevicesFor(format, rows_max);
-    std::vector<size_t> order(devices_->size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::vector<int64_t> free_bytes;
-    free_bytes.reserve(order.size());
-    for (const size_t d : order) free_bytes.push_back(devices_->FreeBytes(d));
-    std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return free_bytes[a] > free_bytes[b]; });
-    std::vector<Share> shares;
-    for (const size_t d : order) shares.push_back({.device = d, .rows_max = 0});
+    std::vector<Share> shares(devices_->size());
+    for (size_t d = 0; d < shares.size(); ++d) {
+      shares[d] = {.device = d, .free_bytes = devices_->FreeBytes(d)};
+    }
+    std::stable_sort(shares.begin(), shares.end(),
+                     [](const Share& a, const Share& b) { return a.free_bytes > b.free_bytes; });
     int64_t left = rows_max;
     const auto take = [&](Share& share, int64_t rows) {
-      share.rows_max = FittingRows(share.device, format, std::min(rows, left));
+      share.rows_max = FittingRows(share, format, std::min(rows, left));
       left -= share.rows_max;
     };
-    // The least free memory first: the devices after it have room for what does not fit.
+    // The fullest device first: those after it have room for what does not fit there.
     const int64_t stripe_rows = StripeRows(rows_max, count);
     for (int64_t i = count; i > 0; --i) {
       const int64_t stripes = CeilDiv(CeilDiv(left, i), stripe_rows);
       take(shares[static_cast<size_t>(i - 1)], stripes * stripe_rows);
     }
     for (size_t i = 0; i < shares.size() && left > 0; ++i) {
-      const int64_t before = std::exchange(shares[i].rows_max, 0);
-      left += before;
+      left += shares[i].rows_max;
       take(shares[i], left);
     }
     shares.front().rows_max += left;
