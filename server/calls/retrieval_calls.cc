@@ -99,8 +99,8 @@ absl::Status CountRows(Core& core, Call& call, const pb::CountRequest& request,
   return absl::OkStatus();
 }
 
-absl::Status KeepEpoch(Core& core, Call& call, const pb::PinEpochRequest& request,
-                       pb::PinEpochResponse* response) {
+absl::Status KeepWantedEpoch(Core& core, Call& call, const pb::PinEpochRequest& request,
+                             pb::PinEpochResponse* response) {
   ABSL_ASSIGN_OR_RETURN(const auto named, Find(core, call, request.collection()));
   ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const PinnedEpoch> at,
                         FindWanted(core, *named, EpochsOf(request)));
@@ -213,7 +213,7 @@ ActiveCallPtr LocalService::Count(Rpc<pb::CountRequest, pb::CountResponse> rpc) 
 ActiveCallPtr LocalService::PinEpoch(Rpc<pb::PinEpochRequest, pb::PinEpochResponse> rpc) {
   return UnaryCall::Run(ReadOf(rpc, "PinEpoch"), [rpc](Core& core, Call& call) {
     call.record.collection = rpc.request->collection();
-    return KeepEpoch(core, call, *rpc.request, rpc.response);
+    return KeepWantedEpoch(core, call, *rpc.request, rpc.response);
   });
 }
 

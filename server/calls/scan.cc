@@ -132,7 +132,7 @@ class Scan final : public ActiveCall {
   }
 
   absl::StatusOr<std::shared_ptr<const PinnedEpoch>> KeptEpoch() {
-    return FindKept(*core_, *named_, "cursor", *epoch_);
+    return FindKept(*core_, *named_, request_->has_cursor() ? "cursor" : "scan", *epoch_);
   }
 
   // Takes a turn on the read pool. After OK, the call may end at any time.

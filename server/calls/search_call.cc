@@ -126,8 +126,9 @@ absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending
     ABSL_ASSIGN_OR_RETURN(pending->filter,
                           HeldFilter(named, filter, &pending->output.holds->request));
   }
-  pending->at_epoch = EpochsOf(request).at_epoch;
-  ABSL_RETURN_IF_ERROR(CheckEpochs(EpochsOf(request)));
+  const WantedEpochs epochs = EpochsOf(request);
+  ABSL_RETURN_IF_ERROR(CheckEpochs(epochs));
+  pending->at_epoch = epochs.at_epoch;
   ABSL_RETURN_IF_ERROR(SetPage(request, limits, pending));
   ticket.caller = call.caller();
   ticket.deadline = AnswerBy(call, pending->begin);
@@ -152,12 +153,10 @@ absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending
 // Sets the epoch of the cursor, or the one that the request names.
 absl::Status SetEpoch(Pending* pending) {
   if (!pending->cursor.has_value() && !pending->at_epoch.has_value()) return absl::OkStatus();
-  absl::StatusOr<std::shared_ptr<const PinnedEpoch>> kept =
-      pending->cursor.has_value()
-          ? FindKept(*pending->core, *pending->named, "cursor", pending->cursor->epoch)
-          : FindKept(*pending->core, *pending->named, "at_epoch", *pending->at_epoch);
-  ABSL_RETURN_IF_ERROR(kept.status());
-  pending->ticket.request.at = *std::move(kept);
+  const bool of_cursor = pending->cursor.has_value();
+  ABSL_ASSIGN_OR_RETURN(pending->ticket.request.at,
+                        FindKept(*pending->core, *pending->named, of_cursor ? "cursor" : "at_epoch",
+                                 of_cursor ? pending->cursor->epoch : *pending->at_epoch));
   return absl::OkStatus();
 }
 

@@ -1,4 +1,4 @@
-// PinnedSnapshotCache: pinned earlier epochs of collections, for later pages of a search.
+// PinnedSnapshotCache: pinned earlier epochs of collections, for later pages and for at_epoch.
 #pragma once
 
 #include <chrono>
