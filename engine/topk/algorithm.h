@@ -1,7 +1,8 @@
 // Interface of a selection algorithm, and the list of all algorithms. Host side; plain data.
 //
 // Contract of each, as in nearfield/engine/select.h: for every row, the k best scores ordered by
-// (score descending, index ascending), bit-exact for all scores. An algorithm may refuse a shape
+// (score descending, index ascending), bit-exact for all scores; a row with fewer scores is padded.
+// No score outside a row is read. An algorithm may refuse a shape
 // but never returns a wrong answer. It never relies on favorable scores: every buffer that could
 // overflow has an exact fallback.
 #pragma once
@@ -12,15 +13,17 @@
 #include <span>
 
 #include "engine/topk/group_state.h"
+#include "engine/topk/score_rows.h"
 #include "nearfield/engine/types.h"
 
 namespace nearfield::gpu {
 
 struct SelectShape {
-  RowType type = RowType::kFloat32;
-  int64_t batch = 0;  // 1 .. 65,535
-  int64_t n = 0;      // 1 .. 2^32 - 1
-  int64_t k = 0;      // 1 .. n
+  ScoreType type = ScoreType::kFloat32;
+  int64_t batch = 0;    // 1 .. 65,535
+  int64_t n = 0;        // 1 .. 2^32 - 1; of ragged rows: the most that a row may have
+  int64_t k = 0;        // 1 .. n
+  bool ragged = false;  // rows have bounds in device memory
 };
 
 struct SelectDevice {
@@ -32,12 +35,9 @@ struct SelectDevice {
 struct SelectCall {
   SelectShape shape;
   SelectDevice device;
-  const void* scores = nullptr;  // [batch] rows, `stride` scores apart
-  int64_t stride = 0;            // >= n
-  void* values = nullptr;        // [batch, k]
-  uint32_t* indices = nullptr;   // [batch, k]
+  ScoreRows rows;
   char* workspace = nullptr;     // 256-byte aligned; at least workspace_bytes() bytes
-  GroupState* groups = nullptr;  // [kGroupsMax], persists between calls; for block groups
+  GroupState* groups = nullptr;  // [kRowGroupsMax], persists between calls; for block groups
   cudaStream_t stream = nullptr;
 };
 

@@ -10,10 +10,12 @@
 namespace nearfield::gpu {
 namespace {
 
-constexpr std::array kAlgorithms = {&kSampledThreshold, &kShortRow,        &kRadixSelect,
-                                    &kRadixSelect8Bit,  &kHistogram,       &kHistogramUnroll1,
-                                    &kHistogramUnroll4, &kBlockSort,       &kBlockFilter,
-                                    &kWarpTournament,   &kRadixSortTiered, &kRadixSort};
+constexpr std::array kAlgorithms = {
+    &kSampledThreshold,      &kShortRow,         &kRadixSelect,
+    &kRadixSelect8Bit,       &kHistogram,        &kHistogramUnroll1,
+    &kHistogramUnroll4,      &kHistogram256Bins, &kHistogram1024Bins,
+    &kHistogramBinarySearch, &kBlockSort,        &kBlockFilter,
+    &kWarpTournament,        &kRadixSortTiered,  &kRadixSort};
 
 // A shape is served by the first entry whose bounds it meets and whose algorithm accepts it.
 //

@@ -9,7 +9,7 @@
 
 namespace nearfield::gpu {
 
-// Group g holds blocks [g * size, (g + 1) * size). Requires: if size > 1, all blocks of the grid
+// Each of its blocks has another rank, from 0. Requires: if size > 1, all blocks of the grid
 // are resident concurrently, so such a launch is cooperative.
 //
 // Counts are added up in rounds. Round r uses set r % 3. While the blocks add to it, they also
@@ -19,10 +19,14 @@ class BlockGroup {
  public:
   // Creates a group of one block.
   __device__ BlockGroup() : BlockGroup(nullptr, 1) {}
+  // Creates the block's group of a launch whose groups all have the same size.
   __device__ BlockGroup(GroupState* states, int size)
+      : BlockGroup(states, static_cast<int>(blockIdx.x) / size, static_cast<int>(blockIdx.x) % size,
+                   size) {}
+  __device__ BlockGroup(GroupState* states, int index, int rank, int size)
       : size_(size),
-        index_(static_cast<int>(blockIdx.x) / size),
-        rank_(static_cast<int>(blockIdx.x) % size),
+        index_(index),
+        rank_(rank),
         state_(size > 1 ? states + index_ : nullptr),
         barrier_(static_cast<uint32_t>(size), size > 1 ? &state_->arrived : nullptr,
                  size > 1 ? &state_->left : nullptr) {

@@ -67,7 +67,7 @@ class SharedEntries {
     return threadIdx.x + static_cast<uint32_t>(j) * kThreads < count_;
   }
   __device__ uint64_t entry(int j) const { return mine_[j * kThreads]; }
-  __device__ float score(int j) const { return Source::ScoreOfEntry(entry(j)); }
+  __device__ float real(int j) const { return Source::RealOfEntry(entry(j)); }
 
  private:
   const uint64_t* const mine_;
@@ -79,7 +79,7 @@ template <typename Source>
 struct EntriesByScore {
   ScoreMap map;
 
-  __device__ uint32_t Bucket(uint64_t entry) const { return map(Source::ScoreOfEntry(entry)); }
+  __device__ uint32_t Bucket(uint64_t entry) const { return map(Source::RealOfEntry(entry)); }
   __device__ static uint64_t Stored(uint64_t entry) { return entry; }
   __device__ uint32_t BucketOfStored(uint64_t stored) const { return Bucket(stored); }
   __device__ static bool Before(uint64_t a, uint64_t b) { return Source::EntryBefore(a, b); }
@@ -247,7 +247,7 @@ class BucketSort {
   template <typename Items>
   __device__ static ScoreSpread SpreadOf(const Items& items, Shared& shared) {
     return Reduce::Join(ScoreSpread::Of<Items::kItems>([&](int j) { return items.has(j); },
-                                                       [&](int j) { return items.score(j); }),
+                                                       [&](int j) { return items.real(j); }),
                         shared.reduce);
   }
 

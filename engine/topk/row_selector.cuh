@@ -18,7 +18,7 @@ namespace nearfield::gpu {
 // Space for the bins, the sorted keys, and the ring that a row streams through first. With few rows
 // the ring does not overlap the bins, and fills while they give the threshold. With many rows
 // another block streams meanwhile, and the memory is better used for one more block.
-template <uint32_t kBins, uint32_t kSorted, typename Ring, bool kGrouped>
+template <uint32_t kBins, uint32_t kSorted, typename Ring, bool kLateRing>
 struct RingSpace {
   alignas(16) uint32_t bin_counts[kBins];
   union {
@@ -30,7 +30,7 @@ struct RingSpace {
   __device__ uint64_t* sorted() { return in_order; }
 };
 template <uint32_t kBins, uint32_t kSorted, typename Ring>
-struct RingSpace<kBins, kSorted, Ring, false> {
+struct RingSpace<kBins, kSorted, Ring, true> {
   struct Sort {
     alignas(16) uint32_t bin_counts[kBins];
     uint64_t in_order[kSorted];
@@ -47,7 +47,7 @@ struct RingSpace<kBins, kSorted, Ring, false> {
 template <SelectorShape kShape>
 using RingSpaceOf =
     RingSpace<1u << kShape.bin_bits, kShape.merges ? 1 : kShape.k_max + kBucketKeysMax,
-              RowRing<kShape.threads, kShape.vectors, kShape.stages>, kShape.grouped>;
+              RowRing<kShape.threads, kShape.vectors, kShape.stages>, kShape.late_ring>;
 
 // Shared memory of a block.
 template <SelectorShape kShape>
@@ -83,7 +83,7 @@ class RowSelector {
     RowShare share;
     if (kGrouped) share = ShareOf(group);
     Collector collector(row, share, shared.ring);
-    if (kGrouped) collector.Begin();
+    if (!kLateRing) collector.Begin();
     uint32_t total = 0;
     for (int attempt = plan.way == SampleWay::kWholeRow ? kGuesses : 0;; ++attempt) {
       uint64_t threshold = 1;
@@ -93,14 +93,14 @@ class RowSelector {
         const WholeRow<Source, kThreads> whole = {row, share};
         threshold = Search::Find(whole, {k, kCapacity}, group, shared);
       }
-      if (!kGrouped) collector.Begin();
+      if (kLateRing) collector.Begin();
       total = Gather(collector, threshold, group, candidates, shared);
       // A threshold from a sample is a guess; the count is the proof. A threshold found over all
       // keys needs none.
       const bool enough = total >= k || threshold == 1;
       if (attempt >= kGuesses || (total <= kCapacity && enough)) break;
       if (total > kCapacity) attempt = kGuesses - 1;  // a lower guess will not help
-      if (kGrouped) collector.Begin();
+      if (!kLateRing) collector.Begin();
     }
     if (kGrouped && !group.leads()) return {};
     if (kGrouped && group.size() > 1) {
@@ -116,6 +116,7 @@ class RowSelector {
  private:
   static constexpr int kThreads = kShape.threads;
   static constexpr bool kGrouped = kShape.grouped;
+  static constexpr bool kLateRing = kShape.late_ring;
   static constexpr uint32_t kCapacity = Shared::kKeys;
   using Search = ThresholdSearch<kThreads, Shared>;
   using Collector = KeyCollector<Source, kThreads, typename Shared::Ring, kGrouped>;

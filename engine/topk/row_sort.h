@@ -12,8 +12,8 @@ namespace nearfield::gpu {
 
 // Returns the number of low bits of an order (OrderOf) that never distinguish two scores of the
 // type: fp32 has 13 bits of mantissa more than fp16 and 16 more than bf16.
-constexpr int IdleOrderBits(RowType type) {
-  return type == RowType::kFloat32 ? 0 : type == RowType::kFloat16 ? 13 : 16;
+constexpr int IdleOrderBits(ScoreType type) {
+  return type == ScoreType::kFloat16 ? 13 : type == ScoreType::kBFloat16 ? 16 : 0;
 }
 
 struct RowSortPlan {

@@ -63,7 +63,7 @@ class SampleGuess {
       const GuessShared found = shared.guess;
       const float edge = window.low + static_cast<float>(found.bin) * width;
       if (above + found.reached <= target.accepted) {
-        return static_cast<uint64_t>(OrderOf(edge)) << 32;
+        return static_cast<uint64_t>(Source::OrderOfReal(edge)) << 32;
       }
       above += found.above;
       inside = found.reached - found.above;
@@ -92,7 +92,7 @@ class SampleGuess {
 
     __device__ bool has(int j) const { return static_cast<uint32_t>(j / kPerVector) < vectors; }
     __device__ float score(int j) const {
-      return Source::Score(loaded[j / kPerVector].raw(j % kPerVector));
+      return Source::Real(loaded[j / kPerVector].raw(j % kPerVector));
     }
   };
 
@@ -143,7 +143,7 @@ class SampleGuess {
   __device__ static uint64_t TieKey(float score, uint32_t wanted, uint32_t ties, uint32_t n) {
     const float share = static_cast<float>(wanted) / static_cast<float>(ties);
     const auto index = static_cast<uint32_t>(fminf(share, 1.0f) * static_cast<float>(n - 1));
-    return KeyOf(score, min(index, n - 1));
+    return KeyOf(Source::OrderOfReal(score), min(index, n - 1));
   }
 
   // Prefetches the vectors that Load will read, to L2.

@@ -9,45 +9,86 @@
 namespace nearfield::gpu {
 namespace {
 
-// Scores that justify another block: fewer cost less than its barriers.
+// Scores that justify another block: fewer cost less than its barriers. The second is for blocks
+// that share an SM.
 constexpr int64_t kScoresPerBlock = 8192;
+constexpr int64_t kScoresPerRaggedBlock = 16384;
 
-SampledTable TableOf(RowType type) {
+SampledTable TableOf(ScoreType type) {
   switch (type) {
-    case RowType::kFloat32: return SampledFloat32();
-    case RowType::kFloat16: return SampledFloat16();
-    case RowType::kBFloat16: break;
+    case ScoreType::kFloat32: return SampledFloat32();
+    case ScoreType::kFloat16: return SampledFloat16();
+    case ScoreType::kBFloat16: return SampledBFloat16();
+    case ScoreType::kInt32: return SampledInt32();
+    case ScoreType::kUint32: break;
   }
-  return SampledBFloat16();
+  return SampledUint32();
 }
 
+// Indices of kSampledPolicies.
+constexpr std::size_t kManyRows = 0;
+constexpr std::size_t kRaggedRows = 1;
+constexpr std::size_t kFewRows = 2;
+
 struct SampledGrid {
-  std::size_t policy = 0;
-  int64_t rows_at_once = 0;
-  int32_t blocks_per_row = 1;
+  std::size_t policy = kFewRows;
+  int64_t blocks = 0;
+  int32_t blocks_per_row = 1;  // 0: shared among ragged rows by their lengths
+
+  int64_t scores_per_block() const {
+    return policy == kRaggedRows ? kScoresPerRaggedBlock : kScoresPerBlock;
+  }
 };
+
+// Shared memory of a block; the same for every type.
+int64_t SharedBytesOf(std::size_t policy) {
+  return static_cast<int64_t>(SampledFloat32().shared_bytes[policy]);
+}
+
+bool Fits(std::size_t policy, const SelectDevice& device) {
+  return SharedBytesOf(policy) <= device.shared_bytes_per_block_max;
+}
+
+// Returns how many blocks are resident concurrently; at least one per multiprocessor.
+int64_t ResidentBlocks(std::size_t policy, const SelectDevice& device) {
+  const int64_t fitting = device.shared_bytes_per_sm / (SharedBytesOf(policy) + 1024);
+  return device.sm_count * std::clamp<int64_t>(fitting, 1, kSampledPolicies[policy].blocks_per_sm);
+}
+
+// The blocks of ragged rows: as many as the device holds concurrently and the rows may justify.
+// Returns one block per row if there are as many rows.
+SampledGrid GridOfRagged(const SelectShape& shape, const SelectDevice& device) {
+  SampledGrid grid;
+  const bool few = shape.batch * 2 <= device.sm_count;
+  if (!few && shape.k <= kSampledPolicies[kRaggedRows].shape.k_max) grid.policy = kRaggedRows;
+  const int64_t room = std::min<int64_t>(ResidentBlocks(grid.policy, device), kTaskBlocksMax);
+  const int64_t worth = shape.n / grid.scores_per_block() + 1;
+  grid.blocks = std::max(std::min(room, shape.batch * worth), shape.batch);
+  if (grid.blocks > shape.batch) {
+    grid.blocks_per_row = 0;
+  } else if (grid.policy == kRaggedRows) {
+    grid.policy = kManyRows;
+  }
+  return grid;
+}
 
 // Many rows: one block each. Few rows: as many blocks per row as the device holds concurrently and
 // the row justifies.
 SampledGrid GridOf(const SelectShape& shape, const SelectDevice& device) {
+  if (shape.ragged) return GridOfRagged(shape, device);
   SampledGrid grid;
-  grid.rows_at_once = shape.batch;
+  grid.blocks = shape.batch;
   if (shape.batch > device.sm_count) {
-    while (shape.k > kSampledPolicies[grid.policy].shape.k_max) ++grid.policy;
+    if (shape.k <= kSampledPolicies[kManyRows].shape.k_max) grid.policy = kManyRows;
     return grid;
   }
-  grid.policy = kSampledPolicies.size() - 1;
   const int64_t worth = (shape.n + kScoresPerBlock - 1) / kScoresPerBlock;
   const int64_t room = device.sm_count / shape.batch;
-  grid.blocks_per_row = static_cast<int32_t>(std::clamp<int64_t>(room, 1, worth));
-  if (shape.batch > kGroupsMax) grid.blocks_per_row = 1;
+  if (shape.batch * 2 <= device.sm_count) {
+    grid.blocks_per_row = static_cast<int32_t>(std::clamp<int64_t>(room, 1, worth));
+  }
+  grid.blocks *= grid.blocks_per_row;
   return grid;
-}
-
-bool Fits(std::size_t policy, const SelectDevice& device) {
-  // The same for every type.
-  const std::size_t bytes = SampledFloat32().shared_bytes[policy];
-  return static_cast<int64_t>(bytes) <= device.shared_bytes_per_block_max;
 }
 
 const char* Refuses(const SelectShape& shape, const SelectDevice& device) {
@@ -60,12 +101,14 @@ const char* Refuses(const SelectShape& shape, const SelectDevice& device) {
 int64_t WorkspaceBytes(const SelectShape& shape, const SelectDevice& device) {
   const SampledGrid grid = GridOf(shape, device);
   if (grid.blocks_per_row == 1) return kSelectStateBytes;
-  return kSelectStateBytes +
-         grid.rows_at_once * 2 * kSampledCapacityMax * int64_t{sizeof(uint64_t)};
+  const int64_t groups = std::min<int64_t>(shape.batch, kRowGroupsMax);
+  const int64_t capacity = kSampledPolicies[grid.policy].shape.capacity;
+  return kSelectStateBytes + groups * capacity * int64_t{sizeof(uint64_t)};
 }
 
 cudaError_t Prepare(const SelectDevice& device) {
-  for (const RowType type : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
+  for (const ScoreType type : {ScoreType::kFloat32, ScoreType::kFloat16, ScoreType::kBFloat16,
+                               ScoreType::kInt32, ScoreType::kUint32}) {
     const SampledTable table = TableOf(type);
     for (std::size_t policy = 0; policy < kSampledPolicies.size(); ++policy) {
       if (!Fits(policy, device)) continue;
@@ -84,32 +127,37 @@ cudaError_t Launch(const SelectCall& call) {
   const SampledGrid grid = GridOf(shape, call.device);
   const SampledTable table = TableOf(shape.type);
   SampledArgs args;
-  args.scores = call.scores;
-  args.stride = call.stride;
-  args.batch = shape.batch;
-  args.n = static_cast<uint32_t>(shape.n);
-  args.k = static_cast<uint32_t>(shape.k);
-  args.plan =
-      PlanSample({.n = args.n,
-                  .k = args.k,
-                  .room = static_cast<uint32_t>(kSampledPolicies[grid.policy].shape.capacity),
-                  .per_vector = static_cast<uint32_t>(16 / BytesPerElement(shape.type)),
-                  .blocks = static_cast<uint32_t>(grid.blocks_per_row)});
-  args.values = call.values;
-  args.indices = call.indices;
+  args.rows = call.rows;
+  SampleShape sample = {.n = args.rows.n,
+                        .k = args.rows.k,
+                        .room = static_cast<uint32_t>(kSampledPolicies[grid.policy].shape.capacity),
+                        .per_vector = static_cast<uint32_t>(16 / BytesPerElement(shape.type)),
+                        .blocks = static_cast<uint32_t>(grid.blocks_per_row)};
+  if (shape.ragged) {
+    for (std::size_t bits = 0; bits < args.ragged_plans.size(); ++bits) {
+      sample.n = static_cast<uint32_t>((uint64_t{2} << bits) - 1);
+      sample.k = std::min(args.rows.k, sample.n);
+      sample.blocks = static_cast<uint32_t>(sample.n / grid.scores_per_block() + 1);
+      args.ragged_plans[bits] = PlanSample(sample);
+    }
+  } else {
+    args.plan = PlanSample(sample);
+  }
   args.blocks_per_row = grid.blocks_per_row;
+  args.batch = static_cast<uint32_t>(shape.batch);
+  args.scores_per_block = static_cast<uint32_t>(grid.scores_per_block());
   args.groups = call.groups;
   args.candidates = reinterpret_cast<uint64_t*>(call.workspace + kSelectStateBytes);
   cudaLaunchAttribute cooperative = {};
   cooperative.id = cudaLaunchAttributeCooperative;
   cooperative.val.cooperative = 1;
   cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(grid.rows_at_once * grid.blocks_per_row));
+  config.gridDim = dim3(static_cast<unsigned>(grid.blocks));
   config.blockDim = dim3(static_cast<unsigned>(kSampledPolicies[grid.policy].shape.threads));
   config.dynamicSmemBytes = table.shared_bytes[grid.policy];
   config.stream = call.stream;
   config.attrs = &cooperative;
-  config.numAttrs = grid.blocks_per_row > 1 ? 1 : 0;
+  config.numAttrs = grid.blocks_per_row == 1 ? 0 : 1;
   void* parameters[] = {&args};
   return cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(table.kernels[grid.policy]),
                              parameters);

@@ -17,6 +17,10 @@
 #include "engine/base/status_macros.h"
 #include "engine/gpu/runtime/probe_gpu.h"
 #include "engine/topk/algorithm.h"
+#include "engine/topk/key_sort.h"
+#include "engine/topk/pack_rows.h"
+#include "engine/topk/row_order.h"
+#include "engine/topk/sampled_threshold.h"
 #include "nearfield/engine/select.h"
 
 namespace nearfield::select {
@@ -26,7 +30,11 @@ using gpu::SelectAlgorithm;
 
 constexpr int64_t kWorkspaceAlign = 256;
 // The workspace begins with the state of the block groups; the algorithm's memory follows.
-constexpr int64_t kGroupBytes = gpu::kGroupsMax * int64_t{sizeof(gpu::GroupState)};
+constexpr int64_t kGroupBytes = gpu::kRowGroupsMax * int64_t{sizeof(gpu::GroupState)};
+// Ragged rows above this many per multiprocessor do not all start at once: they get an order.
+constexpr int64_t kRowsPerSmMax = 2;
+// Keeps products of strides, rows and bytes below 2^63.
+constexpr int64_t kColumnStrideMax = int64_t{1} << 24;
 constexpr int64_t kStateBytes = kGroupBytes + gpu::kSelectStateBytes;
 
 absl::Status Check(cudaError_t error, const char* call) {
@@ -36,11 +44,12 @@ absl::Status Check(cudaError_t error, const char* call) {
 
 absl::Status CheckShape(const Shape& shape) {
   ABSL_RETURN_IF_ERROR(CheckRange("type", static_cast<int64_t>(shape.type),
-                                  static_cast<int64_t>(RowType::kFloat32),
-                                  static_cast<int64_t>(RowType::kBFloat16)));
+                                  static_cast<int64_t>(ScoreType::kFloat32),
+                                  static_cast<int64_t>(ScoreType::kUint32)));
   ABSL_RETURN_IF_ERROR(CheckRange("batch", shape.batch, 1, kBatchMax));
-  ABSL_RETURN_IF_ERROR(CheckRange("n", shape.n, 1, kColumnsMax));
-  return CheckRange("k", shape.k, 1, shape.n);
+  ABSL_RETURN_IF_ERROR(CheckRange("n", shape.n, 1, shape.ragged ? kRaggedColumnsMax : kColumnsMax));
+  ABSL_RETURN_IF_ERROR(CheckRange("k", shape.k, 1, shape.n));
+  return CheckRange("column_stride", shape.column_stride, 1, kColumnStrideMax);
 }
 
 absl::Status CheckAddress(const char* field, const void* address, int64_t align) {
@@ -58,7 +67,34 @@ gpu::SelectShape ToGpu(const Shape& shape) {
   result.batch = shape.batch;
   result.n = shape.n;
   result.k = shape.k;
+  result.ragged = shape.ragged;
   return result;
+}
+
+// Parts of the workspace, in order, as offsets in bytes.
+struct Layout {
+  int64_t algorithm = kGroupBytes;  // after the state of the block groups
+  int64_t order = 0;                // of ragged rows, longest first
+  int64_t lengths = 0;              // of packed ragged rows
+  int64_t packed = 0;               // rows whose scores are neighbors
+  int64_t bytes = 0;
+
+  bool has_order() const { return lengths > order; }
+  bool has_packed() const { return bytes > packed; }
+};
+
+Layout LayoutOf(const Shape& shape, const SelectAlgorithm& algorithm,
+                const gpu::SelectDevice& device) {
+  const bool packs = shape.column_stride > 1;
+  const bool orders = shape.ragged && shape.batch > device.sm_count * kRowsPerSmMax;
+  const int64_t own = algorithm.workspace_bytes(ToGpu(shape), device);
+  const int64_t batch_bytes = gpu::RoundUpTo256(shape.batch * 4);
+  Layout layout;
+  layout.order = layout.algorithm + gpu::RoundUpTo256(std::max(own, gpu::kSelectStateBytes));
+  layout.lengths = layout.order + (orders ? batch_bytes : 0);
+  layout.packed = layout.lengths + (packs && shape.ragged ? batch_bytes : 0);
+  layout.bytes = layout.packed + (packs ? shape.batch * shape.n * BytesPerElement(shape.type) : 0);
+  return layout;
 }
 
 class GpuSelector final : public Selector {
@@ -86,8 +122,7 @@ class GpuSelector final : public Selector {
   absl::StatusOr<int64_t> WorkspaceBytes(const Shape& shape,
                                          std::string_view algorithm) const override {
     ABSL_ASSIGN_OR_RETURN(const SelectAlgorithm* const found, Find(shape, algorithm));
-    const int64_t own = found->workspace_bytes(ToGpu(shape), device_);
-    return kGroupBytes + std::max(own, gpu::kSelectStateBytes);
+    return LayoutOf(shape, *found, device_).bytes;
   }
 
   absl::Status InitWorkspace(void* workspace, int64_t bytes, Stream stream) const override {
@@ -102,22 +137,19 @@ class GpuSelector final : public Selector {
                    std::string_view algorithm) const override {
     ABSL_ASSIGN_OR_RETURN(const SelectAlgorithm* const found, Find(shape, algorithm));
     ABSL_RETURN_IF_ERROR(CheckBuffers(shape, buffers));
+    const Layout layout = LayoutOf(shape, *found, device_);
+    if (buffers.workspace_bytes < layout.bytes) {
+      return absl::InvalidArgumentError(absl::StrCat("workspace_bytes = ", buffers.workspace_bytes,
+                                                     ", ", found->name, " needs ", layout.bytes));
+    }
+    char* const memory = static_cast<char*>(buffers.workspace);
     gpu::SelectCall call;
     call.shape = ToGpu(shape);
     call.device = device_;
-    call.scores = buffers.scores;
-    call.stride = buffers.stride == 0 ? shape.n : buffers.stride;
-    call.values = buffers.values;
-    call.indices = buffers.indices;
-    call.groups = static_cast<gpu::GroupState*>(buffers.workspace);
-    call.workspace = static_cast<char*>(buffers.workspace) + kGroupBytes;
+    ABSL_ASSIGN_OR_RETURN(call.rows, PrepareRows(shape, buffers, layout, stream));
+    call.groups = reinterpret_cast<gpu::GroupState*>(memory);
+    call.workspace = memory + layout.algorithm;
     call.stream = stream;
-    const int64_t needed =
-        kGroupBytes + std::max(found->workspace_bytes(call.shape, device_), gpu::kSelectStateBytes);
-    if (buffers.workspace_bytes < needed) {
-      return absl::InvalidArgumentError(absl::StrCat("workspace_bytes = ", buffers.workspace_bytes,
-                                                     ", ", found->name, " needs ", needed));
-    }
     return Check(found->launch(call), found->name);
   }
 
@@ -143,9 +175,53 @@ class GpuSelector final : public Selector {
     ABSL_RETURN_IF_ERROR(CheckAddress("values", buffers.values, score_bytes));
     ABSL_RETURN_IF_ERROR(CheckAddress("indices", buffers.indices, int64_t{sizeof(uint32_t)}));
     ABSL_RETURN_IF_ERROR(CheckAddress("workspace", buffers.workspace, kWorkspaceAlign));
+    for (const int32_t* const bounds : {buffers.row_begin, buffers.row_end}) {
+      if (bounds == nullptr) continue;
+      const char* const field = bounds == buffers.row_begin ? "row_begin" : "row_end";
+      ABSL_RETURN_IF_ERROR(CheckAddress(field, bounds, int64_t{sizeof(int32_t)}));
+    }
+    if (!shape.ragged && (buffers.row_begin != nullptr || buffers.row_end != nullptr)) {
+      return absl::InvalidArgumentError("row_begin and row_end need a ragged shape");
+    }
     if (buffers.stride == 0) return absl::OkStatus();
-    return CheckRange("stride", buffers.stride, shape.n,
-                      std::numeric_limits<int64_t>::max() / score_bytes / shape.batch);
+    const bool may_overlap = shape.ragged || shape.column_stride > 1;
+    return CheckRange("stride", buffers.stride, may_overlap ? 1 : shape.n,
+                      std::numeric_limits<int64_t>::max() / score_bytes / shape.batch / 2);
+  }
+
+  // Returns the rows as the algorithms read them. Enqueues the copy of rows whose scores are apart,
+  // and the order of many ragged rows.
+  static absl::StatusOr<gpu::ScoreRows> PrepareRows(const Shape& shape, const Buffers& buffers,
+                                                    const Layout& layout, Stream stream) {
+    char* const memory = static_cast<char*>(buffers.workspace);
+    gpu::ScoreRows rows;
+    rows.scores = buffers.scores;
+    rows.stride = buffers.stride == 0 ? shape.n * shape.column_stride : buffers.stride;
+    rows.row_begin = buffers.row_begin;
+    rows.row_end = buffers.row_end;
+    rows.n = static_cast<uint32_t>(shape.n);
+    rows.k = static_cast<uint32_t>(shape.k);
+    rows.values = buffers.values;
+    rows.indices = buffers.indices;
+    if (layout.has_packed()) {
+      auto* const lengths =
+          shape.ragged ? reinterpret_cast<int32_t*>(memory + layout.lengths) : nullptr;
+      ABSL_RETURN_IF_ERROR(
+          Check(gpu::LaunchPackRows(rows, shape.type, shape.batch, shape.column_stride,
+                                    memory + layout.packed, lengths, stream),
+                "pack_rows"));
+      rows.scores = memory + layout.packed;
+      rows.stride = shape.n;
+      rows.row_begin = nullptr;
+      rows.row_end = lengths;
+    }
+    if (layout.has_order()) {
+      auto* const order = reinterpret_cast<uint32_t*>(memory + layout.order);
+      ABSL_RETURN_IF_ERROR(
+          Check(gpu::LaunchRowOrder(rows, shape.batch, order, stream), "row_order"));
+      rows.order = order;
+    }
+    return rows;
   }
 
   const gpu::SelectDevice device_;

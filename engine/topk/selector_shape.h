@@ -13,6 +13,9 @@ struct SelectorShape {
   bool grouped;  // several blocks may work on a row
   // Sorts by merging, which is slower but needs no memory for a second copy of the keys.
   bool merges = false;
+  // The ring shares its memory with the bins, so that one more block fits on an SM. It fills only
+  // when the threshold is known.
+  bool late_ring = false;
 };
 
 }  // namespace nearfield::gpu

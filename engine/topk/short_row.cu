@@ -5,6 +5,7 @@
 
 #include "engine/topk/algorithm.h"
 #include "engine/topk/bucket_sort.cuh"
+#include "engine/topk/score_rows.cuh"
 #include "engine/topk/score_types.cuh"
 #include "engine/topk/select_sources.cuh"
 
@@ -25,14 +26,14 @@ class RegisterScores {
   __device__ explicit RegisterScores(const Origin& origin) : n_(origin.n) {
     const typename Scores::Raw* const mine = origin.row + threadIdx.x;
 #pragma unroll
-    for (int j = 0; j < kItems; ++j) scores_[j] = has(j) ? Scores::Value(mine[j * kThreads]) : 0.0f;
+    for (int j = 0; j < kItems; ++j) scores_[j] = has(j) ? Scores::Value(mine[j * kThreads]) : 0;
   }
   __device__ uint32_t count() const { return n_; }
   __device__ bool has(int j) const { return IndexOf(j) < n_; }
   __device__ uint64_t entry(int j) const {
     return ScoreSource<Scores>::EntryOf(scores_[j], IndexOf(j));
   }
-  __device__ float score(int j) const { return scores_[j]; }
+  __device__ float real(int j) const { return RealOf(scores_[j]); }
 
  private:
   __device__ static uint32_t IndexOf(int j) {
@@ -40,7 +41,7 @@ class RegisterScores {
   }
 
   const uint32_t n_;
-  float scores_[kItems];
+  typename Scores::Score scores_[kItems];
 };
 
 template <uint32_t kBins>
@@ -76,7 +77,7 @@ constexpr int BlocksPerSm(const ShortRowPolicy& policy) {
 // Reads each score once (4 or 2 B; neighboring threads read neighboring scores). Writes 8 B (6 B
 // for 16-bit scores) per result. 1024 x 3,072 fp32, k = 64: 13 MB, 3 us at 4.53 TB/s. The chain of
 // steps of a row is the bottleneck, so each SM runs several rows concurrently.
-// Requires: n <= n_max of the policy, ShortRowArgs as stated there.
+// Requires: n <= n_max of the policy, ScoreRows as stated there.
 // Steps: 1 the row to registers; 2 a histogram over a monotone map of its scores; 3 the buckets of
 // the k best to shared memory, ranked inside each.
 // Source: the histogram selection of RadiK and of the published fp16-binned selection. Differs:
@@ -84,43 +85,36 @@ constexpr int BlocksPerSm(const ShortRowPolicy& policy) {
 template <typename Scores, int kPolicy>
 __global__ void __launch_bounds__(kShortRowPolicies[kPolicy].threads,
                                   BlocksPerSm(kShortRowPolicies[kPolicy]))
-    ShortRowKernel(const __grid_constant__ ShortRowArgs args) {
+    ShortRowKernel(const __grid_constant__ ScoreRows rows) {
   constexpr ShortRowPolicy kShape = kShortRowPolicies[kPolicy];
   using Shared = ShortRowShared<kPolicy>;
   using Loaded = RegisterScores<Scores, kShape.threads, kShape.items>;
-  using Raw = typename Scores::Raw;
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   auto& shared = *reinterpret_cast<Shared*>(shared_bytes);
-  const int64_t row = blockIdx.x;
-  const typename Loaded::Origin origin = {static_cast<const Raw*>(args.scores) + row * args.stride,
-                                          args.n};
-  const ScoreResults<Scores> results = {static_cast<Raw*>(args.values) + row * args.k,
-                                        args.indices + row * args.k};
+  const ScoreRow<Scores> row = RowAt<Scores>(rows, blockIdx.x);
+  row.Pad(kShape.threads);
+  if (row.n == 0) return;
   using Sort = BucketSort<ScoreSource<Scores>, Shared>;
-  if (Sort::template TrySort<Loaded>(origin, args.k, BitsOf<Scores>(args.n), shared, results))
+  if (Sort::template TrySort<Loaded>({row.scores, row.n}, row.k, BitsOf<Scores>(row.n), shared,
+                                     row.results)) {
     return;
-  for (uint32_t i = threadIdx.x; i < args.n; i += kShape.threads) {
-    shared.keys[i] = KeyOf(Scores::Value(origin.row[i]), i);
+  }
+  for (uint32_t i = threadIdx.x; i < row.n; i += kShape.threads) {
+    shared.keys[i] = KeyOf(Scores::Value(row.scores[i]), i);
   }
   __syncthreads();
-  Sort::MergeSort(shared, args.n, args.k, results);
+  Sort::MergeSort(shared, row.n, row.k, row.results);
 }
 
-struct ShortRowKernels {
-  std::array<void (*)(ShortRowArgs), kShortRowPolicies.size()> kernels;
-};
-template <typename Scores>
-constexpr ShortRowKernels kKernels = {{ShortRowKernel<Scores, 0>, ShortRowKernel<Scores, 1>}};
+using Kernels = std::array<void (*)(ScoreRows), kShortRowPolicies.size()>;
 constexpr std::array<std::size_t, kShortRowPolicies.size()> kSharedBytes = {
     sizeof(ShortRowShared<0>), sizeof(ShortRowShared<1>)};
 
-const ShortRowKernels& KernelsOf(RowType type) {
-  switch (type) {
-    case RowType::kFloat32: return kKernels<Float32Scores>;
-    case RowType::kFloat16: return kKernels<Float16Scores>;
-    case RowType::kBFloat16: break;
-  }
-  return kKernels<BFloat16Scores>;
+Kernels KernelsOf(ScoreType type) {
+  return WithScores(type, [](auto scores) {
+    using Scores = decltype(scores);
+    return Kernels{ShortRowKernel<Scores, 0>, ShortRowKernel<Scores, 1>};
+  });
 }
 
 bool Fits(std::size_t policy, const SelectDevice& device) {
@@ -147,11 +141,11 @@ const char* Refuses(const SelectShape& shape, const SelectDevice& device) {
 int64_t WorkspaceBytes(const SelectShape&, const SelectDevice&) { return kSelectStateBytes; }
 
 cudaError_t Prepare(const SelectDevice& device) {
-  for (const RowType type : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
+  for (const ScoreType type : kScoreTypes) {
     for (std::size_t policy = 0; policy < kShortRowPolicies.size(); ++policy) {
       if (!Fits(policy, device)) continue;
       const cudaError_t error = cudaFuncSetAttribute(
-          reinterpret_cast<const void*>(KernelsOf(type).kernels[policy]),
+          reinterpret_cast<const void*>(KernelsOf(type)[policy]),
           cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kSharedBytes[policy]));
       if (error != cudaSuccess) return error;
     }
@@ -162,15 +156,9 @@ cudaError_t Prepare(const SelectDevice& device) {
 cudaError_t Launch(const SelectCall& call) {
   const SelectShape& shape = call.shape;
   const std::size_t policy = PolicyOf(shape, call.device);
-  ShortRowArgs args;
-  args.scores = call.scores;
-  args.stride = call.stride;
-  args.n = static_cast<uint32_t>(shape.n);
-  args.k = static_cast<uint32_t>(shape.k);
-  args.values = call.values;
-  args.indices = call.indices;
-  void* parameters[] = {&args};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(KernelsOf(shape.type).kernels[policy]),
+  ScoreRows rows = call.rows;
+  void* parameters[] = {&rows};
+  return cudaLaunchKernel(reinterpret_cast<const void*>(KernelsOf(shape.type)[policy]),
                           dim3(static_cast<unsigned>(shape.batch)),
                           dim3(static_cast<unsigned>(kShortRowPolicies[policy].threads)),
                           parameters, kSharedBytes[policy], call.stream);

@@ -22,13 +22,4 @@ inline constexpr std::array<ShortRowPolicy, 2> kShortRowPolicies = {{
     {.threads = 512, .items = 32, .bin_bits = 12, .blocks_per_sm = 1},
 }};
 
-struct ShortRowArgs {
-  const void* scores = nullptr;  // rows `stride` scores apart, one per block
-  int64_t stride = 0;
-  uint32_t n = 0;
-  uint32_t k = 0;
-  void* values = nullptr;       // [batch, k]
-  uint32_t* indices = nullptr;  // [batch, k]
-};
-
 }  // namespace nearfield::gpu

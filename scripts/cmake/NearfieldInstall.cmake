@@ -118,7 +118,7 @@ if(NEARFIELD_GRPC)
 endif()
 if(NEARFIELD_WITH_ENGINE)
   nearfield_component(engine nearfield_engine engine/include "Exact vector retrieval on a GPU or CPU")
-  nearfield_component(topk nearfield_topk engine/include "Selection of the k highest of many scores on a GPU")
+  nearfield_component(topk nearfield_topk_c engine/include "Selection of the k highest of many scores on a GPU")
 endif()
 
 get_property(NEARFIELD_COMPONENTS GLOBAL PROPERTY NEARFIELD_COMPONENTS)

@@ -125,15 +125,31 @@ def types() -> list[Case]:
     return [Case(*shape, dtype=dtype) for dtype in ("fp16", "bf16") for shape in TYPE_SHAPES]
 
 
+# Shapes at which the algorithms were published: (batch, n, k).
+PUBLISHED_SHAPES = (
+    (1024, 50_000, 2048),
+    (64, 16_384, 2048),
+    *((1, n, 2048) for n in (2_048, 4_096, 8_192, 16_384)),
+    (1, 100_000_000, 1000),
+    *((1024, n, k) for n in (3_072, 16_384, 131_072) for k in (1, 8, 32, 128, 512, 2048)),
+)
+
+
+def published() -> list[Case]:
+    """Returns all implementations at the shapes at which they were published."""
+    return [Case(*shape, algorithm="all") for shape in PUBLISHED_SHAPES]
+
+
 SETS: dict[str, Callable[[], list[Case]]] = {
     "bars": bars,
     "grid": grid,
     "algorithms": algorithms,
     "adversarial": adversarial,
     "types": types,
+    "published": published,
 }
 # Sets for which PyTorch is measured too.
-TORCH_SETS = ("bars", "grid", "algorithms", "types")
+TORCH_SETS = ("bars", "grid", "algorithms", "types", "published")
 
 
 def in_order(cases: Iterable[Case]) -> list[Case]:

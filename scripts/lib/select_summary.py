@@ -162,11 +162,34 @@ def types_table(results: Results) -> list[str]:
     return [*lines, *against(TORCH, "types", rows)]
 
 
+def published_table(results: Results) -> list[str]:
+    """Formats, for each published shape, the time of every algorithm."""
+    lines = []
+    for case in SETS["published"]():
+        rows = [row for found, row in results.by_case.items() if found.shape() == case.shape()]
+        if not rows:
+            continue
+        torch = cell(rows[0]["peers_us"].get(TORCH), 1)
+        times = ", ".join(f"{row['name']} {row['us']:.1f}" for row in sorted(rows, key=lambda row: row["us"]))
+        lines.append(f"published {place(rows[0])} (us): {times}, torch {torch}")
+    return lines
+
+
+def ragged_table(rows: list[Row]) -> list[str]:
+    """Formats the ratio of ragged rows to a rectangle with as many scores, for each algorithm."""
+    ratios: dict[str, list[Row]] = {}
+    for row in rows:
+        ratios.setdefault(row["name"], []).append(row)
+    return [f"ragged, {name}: ratio to a rectangle {min(r['ratio'] for r in group):.2f} to {max(r['ratio'] for r in group):.2f} "
+            f"in {len(group)} cases" for name, group in ratios.items()]
+
+
 def summary(rows: list[Row], names: list[str]) -> str:
     """Formats the short tables of these sets, and the errors."""
     results = Results(rows)
     tables = {
         "types": types_table,
+        "published": published_table,
         "algorithms": algorithms_table,
         "adversarial": adversarial_table,
         "grid": grid_table,

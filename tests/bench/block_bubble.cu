@@ -182,7 +182,7 @@ absl::StatusOr<Neighbors> BlockBubbleSearch(const BlockBubbleRows& rows,
 }
 
 bool BlockBubbleSupports(const select::Shape& shape) {
-  return shape.type == RowType::kFloat32 && shape.batch == 1 && shape.n <= kColumnsMax &&
+  return shape.type == ScoreType::kFloat32 && shape.batch == 1 && shape.n <= kColumnsMax &&
          shape.n * shape.k <= kWorkMax;
 }
 

@@ -23,7 +23,10 @@ LEFT, RIGHT, TOP, BOTTOM = 58, 14, 34, 44
 LEGEND = 190
 # Colors that are distinct on white, also with red-green color blindness (Okabe and Ito, 2008). The
 # adaptive choice is black.
-COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c6d31", "#7b4fa3", "#5a8f29")
+COLOURS = (
+    "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c6d31", "#7b4fa3", "#5a8f29",
+    "#004d66", "#b3a100", "#7f7f7f", "#ff9896", "#aec7e8",
+)  # fmt: skip
 SPECIAL = {"adaptive": "#000000", "torch.topk": "#d62728", "read limit": "#888888", "fp32 read limit": "#bbbbbb"}
 
 
@@ -41,6 +44,10 @@ PANELS = (
     Panel("over n: batch 64, k = 100", "n", {"batch": 64, "k": 100}),
     Panel("over k: batch 1, n = 1,000,000", "k", {"batch": 1, "n": 1_000_000}),
     Panel("over k: batch 1024, n = 16,384", "k", {"batch": 1024, "n": 16_384}),
+)
+PUBLISHED_PANELS = (
+    Panel("over n: batch 1, k = 2,048", "n", {"batch": 1, "k": 2048}),
+    *(Panel(f"over k: batch 1024, n = {n:,}", "k", {"batch": 1024, "n": n}) for n in (3_072, 16_384, 131_072)),
 )
 Lines = dict[str, list[tuple[int, float]]]
 
@@ -150,11 +157,14 @@ def main() -> int:
     """Reads the receipt and writes the figure; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("receipt", type=Path)
+    parser.add_argument("--published", action="store_true", help="draw the published shapes")
     parser.add_argument("--out", type=Path, help="default: the receipt's name with .svg")
     arguments = parser.parse_args()
     out = arguments.out or arguments.receipt.with_suffix(".svg")
     receipt = json.loads(arguments.receipt.read_text(encoding="utf-8"))
-    panels = [(panel, lines_of(receipt["rows"], panel)) for panel in PANELS]
+    shown = PUBLISHED_PANELS if arguments.published else PANELS
+    rows = [row for row in receipt["rows"] if row["bench"] == "select"]
+    panels = [(panel, lines_of(rows, panel)) for panel in shown]
     out.write_text(draw(receipt, panels), encoding="utf-8")
     print(out)
     return 0

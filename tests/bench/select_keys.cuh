@@ -48,13 +48,13 @@ __device__ inline uint32_t IndexOf(uint64_t key) {
   return 0xffffffffu - static_cast<uint32_t>(key);
 }
 
-// Calls visit(scores) with the pointer cast to its type.
+// Calls visit(scores) with the pointer cast to its type, one of the floating-point types.
 template <typename Visit>
-void WithScores(RowType type, const void* scores, Visit visit) {
+void WithScores(ScoreType type, const void* scores, Visit visit) {
   switch (type) {
-    case RowType::kFloat32: return visit(static_cast<const float*>(scores));
-    case RowType::kFloat16: return visit(static_cast<const __half*>(scores));
-    case RowType::kBFloat16: return visit(static_cast<const __nv_bfloat16*>(scores));
+    case ScoreType::kFloat16: return visit(static_cast<const __half*>(scores));
+    case ScoreType::kBFloat16: return visit(static_cast<const __nv_bfloat16*>(scores));
+    default: return visit(static_cast<const float*>(scores));
   }
 }
 

@@ -19,8 +19,8 @@ absl::StatusOr<int64_t> ParseCount(absl::string_view text, int64_t max) {
   return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not a count from 1 to ", max));
 }
 
-absl::StatusOr<RowType> ParseScoreType(absl::string_view name) {
-  for (const RowType type : select::kScoreTypes) {
+absl::StatusOr<ScoreType> ParseScoreType(absl::string_view name) {
+  for (const ScoreType type : select::kScoreTypes) {
     if (name == select::FormatOf(type).name) return type;
   }
   return absl::InvalidArgumentError(absl::StrCat("no score type '", name, "'"));

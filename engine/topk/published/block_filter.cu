@@ -138,7 +138,7 @@ __device__ __forceinline__ void FilterRow(const ListRows& rows, const Thresholds
     const bool ends = step >= steps;
     const Batch batch = next;
     next.Load(row, step + warps);
-    const bool reaches = ends || batch.Reaches(ScoreOf(KeyOrder(ReadNow(thresholds.best))));
+    const bool reaches = ends || batch.Reaches(Scores::OfOrder(KeyOrder(ReadNow(thresholds.best))));
     if (__any_sync(kFullWarp, reaches)) {
       const int groups = ends ? 1 : Batch::kScores / kOffered;
 #pragma unroll 1
@@ -224,7 +224,7 @@ __global__ void __launch_bounds__(kListThreads, 2) BlockFilterKernel(const ListR
     next.Load(row, (turn + gridDim.y) * kListWarps + warp);
 #pragma unroll 1
     for (int group = 0; group < Batch::kScores / kGroup; ++group) {
-      const bool reaches = batch.Reaches(ScoreOf(KeyOrder(staged.threshold())));
+      const bool reaches = batch.Reaches(Scores::OfOrder(KeyOrder(staged.threshold())));
       uint64_t keys[kGroup] = {};
       if (__any_sync(kFullWarp, reaches)) batch.Keys(row, group, keys);
       staged.Add(keys, rows.k);

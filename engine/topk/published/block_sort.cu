@@ -71,7 +71,7 @@ __device__ __forceinline__ void SortRow(const ListRows& rows, WarpList<kRegister
     if (has_edges && (warp != 0 || row.edges() == 0)) return;
     const Batch batch = next;
     next.Load(row, step + warps);
-    const bool reaches = has_edges || batch.Reaches(ScoreOf(KeyOrder(threshold)));
+    const bool reaches = has_edges || batch.Reaches(Scores::OfOrder(KeyOrder(threshold)));
     if (__any_sync(kFullWarp, reaches)) {
       const int groups = has_edges ? 1 : Batch::kScores / kGroup;
 #pragma unroll 1

@@ -11,6 +11,7 @@
 #include "engine/topk/published/digit_window.cuh"
 #include "engine/topk/published/row_batches.cuh"
 #include "engine/topk/published/row_group.cuh"
+#include "engine/topk/score_rows.cuh"
 #include "engine/topk/score_types.cuh"
 #include "engine/topk/warp_primitives.cuh"
 
@@ -35,8 +36,9 @@ struct KeyTest {
 };
 
 // Like KeyTest, with one comparison: for thresholds that all keys of one score reach, or none.
+template <typename Score>
 struct ScoreTest {
-  float bound;
+  Score bound;
   template <typename Batch>
   __device__ bool operator()(const Batch& batch, int i) const {
     return batch.Value(i) >= bound;
@@ -72,11 +74,13 @@ template <int kUnroll, typename Stripe>
 __device__ __forceinline__ void AppendKeys(const Stripe& stripe, uint64_t threshold,
                                            const KeySink& sink) {
   if constexpr (Stripe::kHasScores) {
+    using Scores = typename Stripe::Scores;
     const uint32_t order = KeyOrder(threshold);
-    // Orders below that of -inf belong to NaN, which passes no comparison. No key has an order
-    // above that of +inf.
-    if (static_cast<uint32_t>(threshold) == 0 && order != 0 && order <= OrderOf(INFINITY)) {
-      AppendIf<kUnroll>(stripe, ScoreTest{ScoreOf(max(order, OrderOf(-INFINITY)))}, sink);
+    // Orders below the lowest belong to NaN, which passes no comparison. No key has an order above
+    // the highest.
+    if (static_cast<uint32_t>(threshold) == 0 && order != 0 && order <= Scores::kHighestOrder) {
+      const typename Scores::Score bound = Scores::OfOrder(max(order, Scores::kLowestOrder));
+      AppendIf<kUnroll>(stripe, ScoreTest<typename Scores::Score>{bound}, sink);
     } else {
       AppendIf<1>(stripe, KeyTest{threshold}, sink);
     }
@@ -180,32 +184,26 @@ __device__ __noinline__ inline void SortKeys(uint32_t count) {
   }
 }
 
+// Writes the answer of a row from its sorted keys.
 template <typename Scores>
-__device__ __forceinline__ void WriteScores(const DigitSelectArgs& args, uint64_t row,
-                                            const uint64_t* keys) {
-  auto* const values = static_cast<typename Scores::Raw*>(args.values) + row * args.k;
-  uint32_t* const indices = args.indices + row * args.k;
-  for (uint32_t i = threadIdx.x; i < args.k; i += kDigitThreads) {
-    values[i] = Scores::FromValue(ScoreOf(KeyOrder(keys[i])));
-    indices[i] = KeyIndex(keys[i]);
+__device__ __forceinline__ void WriteRow(const ScoreRow<Scores>& row, const uint64_t* keys) {
+  for (uint32_t rank = threadIdx.x; rank < row.k; rank += kDigitThreads) {
+    row.results.Key(rank, keys[rank]);
   }
+  row.Pad(kDigitThreads);
 }
 
-// Writes the first k of the sorted keys.
-__device__ inline void WriteRow(const DigitSelectArgs& args, uint64_t row, DigitShared& shared) {
-  switch (args.type) {
-    case RowType::kFloat32: WriteScores<Float32Scores>(args, row, shared.keys()); break;
-    case RowType::kFloat16: WriteScores<Float16Scores>(args, row, shared.keys()); break;
-    case RowType::kBFloat16: WriteScores<BFloat16Scores>(args, row, shared.keys()); break;
-  }
-}
-
-// Selects the k best keys of one row with the blocks of its group. The window initially holds all
-// keys of the row. Narrows the window, collects the keys that reach it, sorts them and writes.
+// Sorts the k best keys of one row, and more, to block.shared.keys(), with the blocks of its group.
+// Returns true in the block that has them. The window initially holds all keys of the row. Narrows
+// the window, collects the keys that reach it and sorts them.
 template <int kUnroll, typename Stripe>
-__device__ __forceinline__ void SelectRow(const DigitSelectArgs& args, uint64_t row,
+__device__ __forceinline__ bool SelectRow(const DigitSelectArgs& args, uint64_t row,
                                           const Stripe& stripe, DigitBlock& block) {
-  const OwnCounts mine = NarrowWindow<kUnroll>(stripe, max(args.capacity, args.compact_max), block);
+  // A ragged row may be shorter than the copy of its candidates would be.
+  const uint32_t enough = block.window.candidates > args.compact_max
+                              ? max(args.capacity, args.compact_max)
+                              : args.capacity;
+  const OwnCounts mine = NarrowWindow<kUnroll>(stripe, enough, block);
   uint32_t count;
   if (block.window.candidates <= args.capacity) {
     count = CollectShared<kUnroll>(stripe, block);
@@ -217,10 +215,10 @@ __device__ __forceinline__ void SelectRow(const DigitSelectArgs& args, uint64_t 
   }
   if (block.group.size() > 1) {
     count = MergeCandidates(count, args.candidates + row * args.capacity, block);
-    if (count == 0) return;
+    if (count == 0) return false;
   }
   SortKeys(count);
-  WriteRow(args, row, block.shared);
+  return true;
 }
 
 }  // namespace nearfield::gpu

@@ -58,15 +58,12 @@ struct RowGroupState {
 static_assert(sizeof(RowGroupState) == 128, "states of different groups share no line");
 
 struct DigitSelectArgs {
-  const void* input = nullptr;  // rows of scores, or of keys, `stride` elements apart
-  int64_t stride = 0;
-  // If the keys are sorted: the lowest bit they are sorted by; 0 means all significant bits.
+  ScoreRows rows;
+  // If the keys were sorted first: they, and the lowest bit they are sorted by; 0 means all
+  // significant bits.
+  const uint64_t* sorted = nullptr;  // [rows, n]
   int32_t sorted_from_bit = 0;
-  uint32_t n = 0;
-  uint32_t k = 0;
-  RowType type = RowType::kFloat32;
-  void* values = nullptr;       // [rows, k]
-  uint32_t* indices = nullptr;  // [rows, k]
+  ScoreType type = ScoreType::kFloat32;
   int32_t digit_bits = 0;
   uint32_t capacity = 0;  // maximum number of keys a block sorts; >= k
   // Candidates are copied out of the row once there are at most this many, if this is more than
@@ -105,8 +102,6 @@ inline DigitPlan PlanDigitSelect(const SelectShape& shape, const SelectDevice& d
                                  const DigitPolicy& policy) {
   DigitPlan plan;
   plan.rows = shape.batch;
-  plan.args.n = static_cast<uint32_t>(shape.n);
-  plan.args.k = static_cast<uint32_t>(shape.k);
   plan.args.type = shape.type;
   plan.args.digit_bits = policy.digit_bits;
   plan.args.capacity = DigitCapacityOf(shape.k);

@@ -13,9 +13,9 @@
 namespace nearfield::gpu {
 namespace {
 
-// Returns the bin of a score: the high bits of its fp16 image, mapped to ascend. Rounding is
-// monotone, so a greater score is never in a lower bin. A score that overflows shares the bin of
-// infinity. NaN: bin 0, below that of -inf.
+// Returns the bin of a floating-point score: the high bits of its fp16 image, mapped to ascend.
+// Rounding is monotone, so a greater score is never in a lower bin. A score that overflows shares
+// the bin of infinity. NaN: bin 0, below that of -inf.
 template <int kBinsLog2>
 __device__ __forceinline__ uint32_t BinOf(float score) {
   static_assert(kBinsLog2 >= 8 && kBinsLog2 <= 10,
@@ -25,16 +25,22 @@ __device__ __forceinline__ uint32_t BinOf(float score) {
   return isnan(score) ? 0 : ascending >> (16 - kBinsLog2);
 }
 
-// Returns the smallest order (OrderOf) whose score is in `bin` or a higher one; one above that of
-// +inf if there is none. Every thread computes it by itself.
+// The same for the order of an integer: its high bits.
 template <int kBinsLog2>
-__device__ inline uint32_t LeastOrderOf(uint32_t bin) {
+__device__ __forceinline__ uint32_t BinOf(uint32_t order) {
+  return order >> (32 - kBinsLog2);
+}
+
+// Returns the smallest order (OrderOf) whose score is in `bin` or a higher one; one above the
+// highest if there is none. Every thread computes it by itself.
+template <typename Scores, int kBinsLog2>
+__device__ inline uint64_t LeastOrderOf(uint32_t bin) {
   if (bin == 0) return 0;
-  uint32_t least = OrderOf(-INFINITY);
-  uint32_t end = OrderOf(INFINITY) + 1;
+  uint64_t least = Scores::kLowestOrder;
+  uint64_t end = uint64_t{Scores::kHighestOrder} + 1;
   while (least < end) {
-    const uint32_t middle = least + (end - least) / 2;
-    if (BinOf<kBinsLog2>(ScoreOf(middle)) >= bin) {
+    const uint64_t middle = least + (end - least) / 2;
+    if (BinOf<kBinsLog2>(Scores::OfOrder(static_cast<uint32_t>(middle))) >= bin) {
       end = middle;
     } else {
       least = middle + 1;
@@ -55,6 +61,32 @@ __device__ __forceinline__ void CountBins(const RowStripe<Scores>& stripe, Digit
     }
   });
   __syncthreads();
+}
+
+// The same as FindBin: all threads replace the bins by their sums from the highest bin down, and
+// one thread searches these.
+__device__ inline FoundBin SearchBin(DigitShared& shared, uint32_t needed) {
+  const uint4 own = OwnQuad(shared);
+  uint32_t sum = 0;
+  DigitScan(shared.scan).ExclusiveSum(own.w + own.z + own.y + own.x, sum);
+  uint4 reaching;
+  reaching.w = sum + own.w;
+  reaching.z = reaching.w + own.z;
+  reaching.y = reaching.z + own.y;
+  reaching.x = reaching.y + own.x;
+  reinterpret_cast<uint4*>(shared.bins)[QuadOfThread()] = reaching;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    uint32_t bin = 0;  // the highest bin that enough scores reach
+#pragma unroll 1
+    for (uint32_t step = kDigitBinsMax / 2; step > 0; step /= 2) {
+      if (shared.bins[bin + step] >= needed) bin += step;
+    }
+    const uint32_t greater = bin + 1 < kDigitBinsMax ? shared.bins[bin + 1] : 0;
+    shared.found = FoundBin{bin, greater, shared.bins[bin] - greater};
+  }
+  __syncthreads();
+  return shared.found;
 }
 
 // Selects the k best scores of each row, sorted.
@@ -78,51 +110,53 @@ __global__ void __launch_bounds__(kHistogramPolicies[kPolicy].threads, 2)
   // The second pass keeps scores in registers; the first only counts them.
   constexpr int kCollectUnroll = std::min(kUnroll, 32 / ScoreVector<Scores>::kCount);
   static_assert(kHistogramPolicies[kPolicy].threads == kDigitThreads);
-  const uint64_t row = blockIdx.x;
-  const RowReader<Scores> reader(static_cast<const typename Scores::Raw*>(args.input) +
-                                     row * static_cast<uint64_t>(args.stride),
-                                 args.n);
+  const ScoreRow<Scores> row = RowAt<Scores>(args.rows, blockIdx.x);
+  const RowReader<Scores> reader(row.scores, row.n);
   const RowStripe<Scores> stripe(reader, 0, 1);
   RowGroup alone;
-  DigitBlock block = {SharedOfBlock(), alone,           args.k,
-                      args.capacity,   args.digit_bits, DigitWindow{.candidates = args.n}};
-  if (args.n > args.capacity) {
+  DigitBlock block = {SharedOfBlock(), alone,           row.k,
+                      args.capacity,   args.digit_bits, DigitWindow{.candidates = row.n}};
+  if (row.n > args.capacity) {
     CountBins<kUnroll, kBinsLog2>(stripe, block.shared);
-    const FoundBin found = FindBin(block.shared, OwnQuad(block.shared), args.k);
+    const FoundBin found = kHistogramPolicies[kPolicy].binary_search
+                               ? SearchBin(block.shared, row.k)
+                               : FindBin(block.shared, OwnQuad(block.shared), row.k);
     DigitWindow& window = block.window;
-    const uint64_t end = uint64_t{LeastOrderOf<kBinsLog2>(found.bin + 1)} << 32;
-    window.base = uint64_t{LeastOrderOf<kBinsLog2>(found.bin)} << 32;
-    window.span = end - 1 - window.base;
+    window.base = LeastOrderOf<Scores, kBinsLog2>(found.bin) << 32;
+    // The end may be 2^64, which is 0.
+    window.span = (LeastOrderOf<Scores, kBinsLog2>(found.bin + 1) << 32) - 1 - window.base;
     window.above = found.greater;
     window.candidates = found.greater + found.equal;
     NarrowWindow<1>(stripe, args.capacity, block);
   }
   const uint32_t count = CollectShared<kCollectUnroll>(stripe, block);
   SortKeys(count);
-  WriteRow(args, row, block.shared);
+  WriteRow(row, block.shared.keys());
 }
 
 using Kernel = void (*)(DigitSelectArgs);
 
 template <int kPolicy>
-Kernel KernelOf(RowType type) {
-  switch (type) {
-    case RowType::kFloat32: return HistogramKernel<Float32Scores, kPolicy>;
-    case RowType::kFloat16: return HistogramKernel<Float16Scores, kPolicy>;
-    case RowType::kBFloat16: break;
-  }
-  return HistogramKernel<BFloat16Scores, kPolicy>;
+Kernel KernelOf(ScoreType type) {
+  if constexpr (kPolicy > 0) return HistogramKernel<Float32Scores, kPolicy>;
+  return WithScores(type,
+                    [](auto scores) -> Kernel { return HistogramKernel<decltype(scores), 0>; });
 }
 
 const char* Refuses(const SelectShape& shape, const SelectDevice& device) {
   return DigitSelectRefuses(shape.k, device);
 }
 
+const char* VariantRefuses(const SelectShape& shape, const SelectDevice& device) {
+  if (shape.type != ScoreType::kFloat32) return "type: a variant of histogram selects fp32 alone";
+  return Refuses(shape, device);
+}
+
 int64_t WorkspaceBytes(const SelectShape&, const SelectDevice&) { return kSelectStateBytes; }
 
 template <int kPolicy>
 cudaError_t Prepare(const SelectDevice& device) {
-  for (const RowType type : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
+  for (const ScoreType type : kScoreTypes) {
     const cudaError_t error = PrepareDigitKernel(KernelOf<kPolicy>(type), device);
     if (error != cudaSuccess) return error;
   }
@@ -133,35 +167,23 @@ template <int kPolicy>
 cudaError_t Launch(const SelectCall& call) {
   DigitPlan plan;  // one block per row, in shared memory alone
   plan.rows = call.shape.batch;
-  plan.args.input = call.scores;
-  plan.args.stride = call.stride;
-  plan.args.n = static_cast<uint32_t>(call.shape.n);
-  plan.args.k = static_cast<uint32_t>(call.shape.k);
-  plan.args.type = call.shape.type;
-  plan.args.values = call.values;
-  plan.args.indices = call.indices;
+  plan.args.rows = call.rows;
   plan.args.digit_bits = kDigitBitsMax;
   plan.args.capacity = DigitCapacityOf(call.shape.k);
   return LaunchDigitKernel(KernelOf<kPolicy>(call.shape.type), plan, nullptr, call.stream);
 }
 
+template <int kPolicy>
+constexpr SelectAlgorithm Variant(const char* name, const char* summary) {
+  return {.name = name,
+          .summary = summary,
+          .refuses = VariantRefuses,
+          .workspace_bytes = WorkspaceBytes,
+          .prepare = Prepare<kPolicy>,
+          .launch = Launch<kPolicy>};
+}
+
 }  // namespace
-
-extern const SelectAlgorithm kHistogramUnroll1 = {
-    .name = "histogram_unroll1",
-    .summary = "histogram with one load in flight a thread",
-    .refuses = Refuses,
-    .workspace_bytes = WorkspaceBytes,
-    .prepare = Prepare<0>,
-    .launch = Launch<0>};
-
-extern const SelectAlgorithm kHistogramUnroll4 = {
-    .name = "histogram_unroll4",
-    .summary = "histogram with four loads in flight a thread",
-    .refuses = Refuses,
-    .workspace_bytes = WorkspaceBytes,
-    .prepare = Prepare<1>,
-    .launch = Launch<1>};
 
 extern const SelectAlgorithm kHistogram = {
     .name = "histogram",
@@ -170,7 +192,18 @@ extern const SelectAlgorithm kHistogram = {
         "it is collected and sorted",
     .refuses = Refuses,
     .workspace_bytes = WorkspaceBytes,
-    .prepare = Prepare<2>,
-    .launch = Launch<2>};
+    .prepare = Prepare<0>,
+    .launch = Launch<0>};
+
+extern const SelectAlgorithm kHistogramUnroll1 =
+    Variant<1>("histogram_unroll1", "histogram with one load in flight a thread");
+extern const SelectAlgorithm kHistogramUnroll4 =
+    Variant<2>("histogram_unroll4", "histogram with four loads in flight a thread");
+extern const SelectAlgorithm kHistogram256Bins =
+    Variant<3>("histogram_256_bins", "histogram with 256 bins");
+extern const SelectAlgorithm kHistogram1024Bins =
+    Variant<4>("histogram_1024_bins", "histogram with 1,024 bins");
+extern const SelectAlgorithm kHistogramBinarySearch = Variant<5>(
+    "histogram_binary_search", "histogram in which one thread searches the bin of the k-th");
 
 }  // namespace nearfield::gpu

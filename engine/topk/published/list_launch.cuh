@@ -35,25 +35,16 @@ inline cudaError_t PrepareListKernels(const SelectDevice& /*device*/) { return c
 
 template <typename Kernels>
 ListKernel ListKernelOf(const SelectShape& shape) {
-  switch (shape.type) {
-    case RowType::kFloat32: return Kernels::template Of<Float32Scores>(shape.k);
-    case RowType::kFloat16: return Kernels::template Of<Float16Scores>(shape.k);
-    case RowType::kBFloat16: break;
-  }
-  return Kernels::template Of<BFloat16Scores>(shape.k);
+  return WithScores(shape.type, [&](auto scores) -> ListKernel {
+    return Kernels::template Of<decltype(scores)>(shape.k);
+  });
 }
 
 // Launches Kernels::Of<Scores>(k) for the scores and the k of the call.
 template <typename Kernels>
 cudaError_t LaunchListKernel(const SelectCall& call) {
-  ListRows rows = {.scores = call.scores,
-                   .stride = call.stride,
-                   .n = static_cast<uint32_t>(call.shape.n),
-                   .k = static_cast<uint32_t>(call.shape.k),
-                   .values = call.values,
-                   .indices = call.indices,
-                   .lists = reinterpret_cast<uint64_t*>(call.workspace + kSelectStateBytes),
-                   .tickets = reinterpret_cast<uint32_t*>(call.workspace)};
+  ListRows rows = {call.rows, reinterpret_cast<uint64_t*>(call.workspace + kSelectStateBytes),
+                   reinterpret_cast<uint32_t*>(call.workspace)};
   const dim3 grid(static_cast<unsigned>(call.shape.batch),
                   static_cast<unsigned>(BlocksPerRow(call.shape, call.device)));
   void* parameters[] = {&rows};

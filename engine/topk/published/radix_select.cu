@@ -31,25 +31,27 @@ template <typename Scores>
 __global__ void __launch_bounds__(kDigitThreads, 2)
     RadixSelectKernel(const __grid_constant__ DigitSelectArgs args) {
   const auto blocks = static_cast<uint32_t>(args.blocks_per_row);
-  const uint64_t row = blockIdx.x / blocks;
+  const uint64_t place = blockIdx.x / blocks;
+  const ScoreRow<Scores> row = RowAt<Scores>(args.rows, static_cast<int64_t>(place));
   RowGroup group(args, blocks);
-  DigitBlock block = {SharedOfBlock(), group,           args.k,
-                      args.capacity,   args.digit_bits, DigitWindow{.candidates = args.n}};
-  const RowReader<Scores> reader(static_cast<const typename Scores::Raw*>(args.input) +
-                                     row * static_cast<uint64_t>(args.stride),
-                                 args.n);
-  SelectRow<kUnroll>(args, row, RowStripe<Scores>(reader, group.rank(), blocks), block);
+  if (row.n == 0) {
+    if (group.rank() == 0) row.Pad(kDigitThreads);
+    return;
+  }
+  DigitBlock block = {SharedOfBlock(), group,           row.k,
+                      args.capacity,   args.digit_bits, DigitWindow{.candidates = row.n}};
+  const RowReader<Scores> reader(row.scores, row.n);
+  if (!SelectRow<kUnroll>(args, place, RowStripe<Scores>(reader, group.rank(), blocks), block)) {
+    return;
+  }
+  WriteRow(row, block.shared.keys());
 }
 
 using Kernel = void (*)(DigitSelectArgs);
 
-Kernel KernelOf(RowType type) {
-  switch (type) {
-    case RowType::kFloat32: return RadixSelectKernel<Float32Scores>;
-    case RowType::kFloat16: return RadixSelectKernel<Float16Scores>;
-    case RowType::kBFloat16: break;
-  }
-  return RadixSelectKernel<BFloat16Scores>;
+Kernel KernelOf(ScoreType type) {
+  return WithScores(type,
+                    [](auto scores) -> Kernel { return RadixSelectKernel<decltype(scores)>; });
 }
 
 const char* Refuses(const SelectShape& shape, const SelectDevice& device) {
@@ -57,7 +59,7 @@ const char* Refuses(const SelectShape& shape, const SelectDevice& device) {
 }
 
 cudaError_t Prepare(const SelectDevice& device) {
-  for (const RowType type : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
+  for (const ScoreType type : kScoreTypes) {
     const cudaError_t error = PrepareDigitKernel(KernelOf(type), device);
     if (error != cudaSuccess) return error;
   }
@@ -72,10 +74,7 @@ int64_t WorkspaceBytes(const SelectShape& shape, const SelectDevice& device) {
 template <int kPolicy>
 cudaError_t Launch(const SelectCall& call) {
   DigitPlan plan = PlanDigitSelect(call.shape, call.device, kRadixSelectPolicies[kPolicy]);
-  plan.args.input = call.scores;
-  plan.args.stride = call.stride;
-  plan.args.values = call.values;
-  plan.args.indices = call.indices;
+  plan.args.rows = call.rows;
   return LaunchDigitKernel(KernelOf(call.shape.type), plan, call.workspace + kSelectStateBytes,
                            call.stream);
 }

@@ -59,6 +59,17 @@ __device__ inline uint32_t EndOfReaching(const uint64_t* keys, uint32_t n, uint3
   return static_cast<uint32_t>(begin);
 }
 
+struct WriteAnswer {
+  const ScoreRows& rows;
+  int64_t row;
+  const uint64_t* keys;
+
+  template <typename Scores>
+  __device__ void operator()(Scores) const {
+    WriteRow(RowAt<Scores>(rows, row), keys);
+  }
+};
+
 // Selects the k best keys of each row of keys sorted by their high bits, and writes their scores.
 // Grid rows * blocks_per_row, block 512: a row is owned by one block, or by a group of blocks that
 // meet at barriers in device memory; the launch is then cooperative. A group works together only if
@@ -75,17 +86,21 @@ __global__ void __launch_bounds__(kDigitThreads, 2)
     FinishTieredKernel(const __grid_constant__ DigitSelectArgs args) {
   const auto blocks = static_cast<uint32_t>(args.blocks_per_row);
   const uint64_t row = blockIdx.x / blocks;
-  const uint64_t* const keys =
-      static_cast<const uint64_t*>(args.input) + row * static_cast<uint64_t>(args.stride);
-  const uint32_t n = args.sorted_from_bit == 0
-                         ? args.k
-                         : EndOfReaching(keys, args.n, args.k, args.sorted_from_bit);
+  const uint64_t* const keys = args.sorted + row * args.rows.n;
+  const uint32_t k = min(args.rows.k, BoundsOf(args.rows.row_begin, args.rows.row_end, args.rows.n,
+                                               static_cast<int64_t>(row))
+                                          .size);
+  const bool is_sorted = k == 0 || args.sorted_from_bit == 0;
+  const uint32_t n = is_sorted ? k : EndOfReaching(keys, args.rows.n, k, args.sorted_from_bit);
   const bool alone = n <= args.capacity;
   if (alone && blockIdx.x % blocks != 0) return;
   RowGroup group(args, alone ? 1 : blocks);
-  DigitBlock block = {SharedOfBlock(), group,           args.k,
+  DigitBlock block = {SharedOfBlock(), group,           k,
                       args.capacity,   args.digit_bits, DigitWindow{.candidates = n}};
-  SelectRow<kKeysUnroll>(args, row, KeyStripe(keys, n, group.rank(), group.size()), block);
+  if (!SelectRow<kKeysUnroll>(args, row, KeyStripe(keys, n, group.rank(), group.size()), block)) {
+    return;
+  }
+  WithScores(args.type, WriteAnswer{args.rows, static_cast<int64_t>(row), block.shared.keys()});
 }
 
 const char* Refuses(const SelectShape& shape, const SelectDevice& device) {
@@ -123,12 +138,9 @@ cudaError_t Launch(const SelectCall& call) {
     cudaError_t error = LaunchRowSort(call, sort, range, begin_bit, &sorted);
     if (error != cudaSuccess) return error;
     DigitPlan plan = PlanFinish(shape, call.device, range.rows);
-    plan.args.input = sorted;
-    plan.args.stride = shape.n;
+    plan.args.rows = call.rows.From(range.begin, shape.type);
+    plan.args.sorted = sorted;
     plan.args.sorted_from_bit = begin_bit > IdleOrderBits(shape.type) ? 32 + begin_bit : 0;
-    plan.args.values =
-        static_cast<char*>(call.values) + range.begin * shape.k * BytesPerElement(shape.type);
-    plan.args.indices = call.indices + range.begin * shape.k;
     error = LaunchDigitKernel(FinishTieredKernel, plan, memory, call.stream);
     if (error != cudaSuccess) return error;
   }

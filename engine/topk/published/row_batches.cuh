@@ -31,7 +31,7 @@ class VectorBatch {
   }
 
   __device__ bool valid() const { return valid_; }
-  __device__ float Value(int i) const {
+  __device__ typename Scores::Score Value(int i) const {
     return Scores::Value(vectors_[i / kPerVector].raw(i % kPerVector));
   }
   __device__ uint32_t Order(int i) const { return OrderOf(Value(i)); }
@@ -60,20 +60,21 @@ class EdgeBatch {
   }
 
   __device__ bool valid() const { return valid_; }
-  __device__ float Value(int) const { return value_; }
+  __device__ typename Scores::Score Value(int) const { return value_; }
   __device__ uint32_t Order(int) const { return OrderOf(value_); }
   __device__ uint64_t Key(int) const { return KeyOf(value_, index_); }
 
  private:
   uint32_t index_ = 0;
-  float value_ = 0;
+  typename Scores::Score value_ = 0;
   const bool valid_;
 };
 
 // The share of block `rank` of `blocks` blocks. The first block also has the edges.
-template <typename Scores>
+template <typename ScoresOf>
 class RowStripe {
  public:
+  using Scores = ScoresOf;
   static constexpr bool kHasScores = true;
 
   __device__ RowStripe(const RowReader<Scores>& row, uint32_t rank, uint32_t blocks)

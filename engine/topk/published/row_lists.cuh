@@ -11,6 +11,7 @@
 
 #include "engine/topk/published/staged_list.cuh"
 #include "engine/topk/row_reader.cuh"
+#include "engine/topk/score_rows.cuh"
 #include "engine/topk/score_types.cuh"
 #include "engine/topk/warp.h"
 
@@ -22,34 +23,26 @@ inline constexpr int kListWarps = kListThreads / kWarp;
 inline constexpr int64_t kRowBlocksMax = kListThreads;
 
 // Arguments of a list kernel. Grid (batch, blocks per row).
-struct ListRows {
-  const void* scores = nullptr;
-  int64_t stride = 0;
-  uint32_t n = 0;
-  uint32_t k = 0;
-  void* values = nullptr;
-  uint32_t* indices = nullptr;
+struct ListRows : ScoreRows {
   // Used only if a row has several blocks.
   uint64_t* lists = nullptr;    // [batch][k][blocks]
   uint32_t* tickets = nullptr;  // [batch]; zero between calls
 };
 
 template <typename Scores>
-__device__ __forceinline__ const typename Scores::Raw* RowOf(const ListRows& rows) {
-  return static_cast<const typename Scores::Raw*>(rows.scores) +
-         static_cast<int64_t>(blockIdx.x) * rows.stride;
-}
-
-template <typename Scores>
 __device__ __forceinline__ RowReader<Scores> ReaderOf(const ListRows& rows) {
-  return RowReader<Scores>(RowOf<Scores>(rows), rows.n);
+  const ScoreRow<Scores> row = RowAt<Scores>(rows, blockIdx.x);
+  return RowReader<Scores>(row.scores, row.n);
 }
 
-template <typename Scores>
-__device__ __forceinline__ void WriteAnswer(const ListRows& rows, uint32_t rank, uint64_t key) {
-  const int64_t at = static_cast<int64_t>(blockIdx.x) * rows.k + rank;
-  static_cast<typename Scores::Raw*>(rows.values)[at] = Scores::FromValue(ScoreOf(KeyOrder(key)));
-  rows.indices[at] = KeyIndex(key);
+// Writes the answer of the block's row, whose rank-th best key is key_at(rank).
+template <typename Scores, typename KeyAt>
+__device__ __forceinline__ void WriteAnswer(const ListRows& rows, const KeyAt& key_at) {
+  const ScoreRow<Scores> row = RowAt<Scores>(rows, blockIdx.x);
+  for (uint32_t rank = threadIdx.x; rank < row.k; rank += kListThreads) {
+    row.results.Key(rank, key_at(rank));
+  }
+  row.Pad(kListThreads);
 }
 
 // Returns true if this block is the last of its row to call. It then sees all earlier writes of the
@@ -135,9 +128,7 @@ __device__ __forceinline__ void MergeLists(const ListRows& rows, const uint64_t*
 template <typename Scores, typename List, typename KeyAt>
 __device__ __forceinline__ void FinishRow(const ListRows& rows, List& staged, const KeyAt& key_at) {
   if (gridDim.y == 1) {
-    for (uint32_t rank = threadIdx.x; rank < rows.k; rank += kListThreads) {
-      WriteAnswer<Scores>(rows, rank, key_at(rank));
-    }
+    WriteAnswer<Scores>(rows, key_at);
     return;
   }
   uint64_t* const lists = rows.lists + static_cast<int64_t>(blockIdx.x) * rows.k * gridDim.y;
@@ -146,9 +137,7 @@ __device__ __forceinline__ void FinishRow(const ListRows& rows, List& staged, co
   }
   if (!ArrivesLast(rows)) return;
   MergeLists(rows, lists, staged);
-  for (uint32_t rank = threadIdx.x; rank < rows.k; rank += kListThreads) {
-    WriteAnswer<Scores>(rows, rank, staged.At(rank));
-  }
+  WriteAnswer<Scores>(rows, [&](uint32_t rank) { return staged.At(rank); });
 }
 
 }  // namespace nearfield::gpu

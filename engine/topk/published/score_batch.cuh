@@ -39,7 +39,7 @@ class ScoreBatch {
 
   // Returns true if a score may be useful, given that `floor` is the worst useful score. Returns
   // false only if all scores are below it; with a NaN on either side a score is not below.
-  __device__ __forceinline__ bool Reaches(float floor) const {
+  __device__ __forceinline__ bool Reaches(typename Scores::Score floor) const {
     bool reaches = false;
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) {

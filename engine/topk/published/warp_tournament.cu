@@ -100,7 +100,7 @@ class Producer {
   __device__ __forceinline__ void Pass(uint64_t threshold, const Standing& standing,
                                        uint64_t* queue, uint32_t* passed) {
     uint64_t keys[kKeysPerRound] = {};
-    if (!Find(ScoreOf(KeyOrder(threshold)), keys)) return;
+    if (!Find(Scores::OfOrder(KeyOrder(threshold)), keys)) return;
     uint32_t wanted = 0;
 #pragma unroll
     for (int i = 0; i < kKeysPerRound; ++i) wanted |= keys[i] > threshold ? 1u << i : 0u;
@@ -118,7 +118,8 @@ class Producer {
 
   // Finds the next keys that may include a useful one. Returns false if this round's batches have
   // none.
-  __device__ __forceinline__ bool Find(float floor, uint64_t (&keys)[kKeysPerRound]) {
+  __device__ __forceinline__ bool Find(typename Scores::Score floor,
+                                       uint64_t (&keys)[kKeysPerRound]) {
 #pragma unroll 1
     for (int look = 0; look < kBatchesPerRound && !is_done(); ++look) {
       if (group_ == kGroups) {

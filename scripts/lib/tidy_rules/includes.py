@@ -73,7 +73,7 @@ LAYERS: dict[str, frozenset[str]] = {
 }
 
 # Include prefixes that differ from the folder of the header.
-PREFIXES = (("nearfield/engine/", "engine/include"), ("nearfield/client/", "client/cpp"), ("nearfield/v1/", "proto"))
+PREFIXES = (("nearfield/engine/", "engine/include"), ("nearfield/nearfield_topk.h", "engine/include"), ("nearfield/client/", "client/cpp"), ("nearfield/v1/", "proto"))
 
 CUDA = re.compile(
     r"^(cuda|cub/|thrust/|cooperative_groups|mma\.h|nvml|nvtx|device_launch|curand|cublas|sm_\d|nv/target)"

@@ -53,7 +53,7 @@ struct BadShape {
 };
 
 std::vector<BadShape> BadShapes() {
-  const auto type = static_cast<RowType>(9);
+  const auto type = static_cast<ScoreType>(9);
   return {
       {{.batch = 0, .n = 10, .k = 1}, "batch", "0", "65535"},
       {{.batch = -1, .n = 10, .k = 1}, "batch", "-1", "65535"},
@@ -65,13 +65,16 @@ std::vector<BadShape> BadShapes() {
       {{.batch = 1, .n = 10, .k = -3}, "k", "-3", "10"},
       {{.batch = 1, .n = 10, .k = 11}, "k", "11", "10"},
       {{.type = type, .batch = 1, .n = 10, .k = 1}, "type", "9", ""},
+      {{.n = int64_t{1} << 31, .k = 1, .ragged = true}, "n", "2147483648", "2147483647"},
+      {{.n = 10, .k = 1, .column_stride = 0}, "column_stride", "0", "16777216"},
+      {{.n = 10, .k = 1, .column_stride = -2}, "column_stride", "-2", "16777216"},
   };
 }
 
 // Returns small shapes, and the largest possible ones.
 std::vector<Shape> LegalShapes() {
   std::vector<Shape> shapes;
-  for (const RowType type : kScoreTypes) {
+  for (const ScoreType type : kScoreTypes) {
     for (const int64_t batch : {int64_t{1}, int64_t{3}, int64_t{132}, int64_t{1024}, kBatchMax}) {
       for (const int64_t n :
            {int64_t{1}, int64_t{33}, int64_t{4096}, int64_t{131'072}, int64_t{100'000'000},
@@ -228,6 +231,12 @@ TEST_F(SelectApiTest, ANullBufferIsNamed) {
   ExpectRefused<void*>(&Buffers::workspace, nullptr, "workspace");
 }
 
+TEST_F(SelectApiTest, BoundsNeedARaggedShape) {
+  const auto* const bounds = static_cast<const int32_t*>(good_.workspace);
+  ExpectRefused(&Buffers::row_begin, bounds, "row_begin");
+  ExpectRefused(&Buffers::row_end, bounds, "row_end");
+}
+
 TEST_F(SelectApiTest, TooSmallAWorkspaceIsNamedWithWhatIsNeeded) {
   ASSERT_GT(good_.workspace_bytes, 0);
   for (const int64_t bytes : {good_.workspace_bytes - 1, int64_t{0}, int64_t{-1}}) {
@@ -243,6 +252,8 @@ TEST_F(SelectApiTest, AnUnalignedBufferIsNamed) {
   ExpectRefused<void*>(&Buffers::workspace, moved(good_.workspace, 128), "workspace", "", "256");
   ExpectRefused<const void*>(&Buffers::scores, moved(good_.scores, 2), "scores", "", "4");
   ExpectRefused<void*>(&Buffers::values, moved(good_.values, 2), "values", "", "4");
+  ExpectRefused(&Buffers::row_end, reinterpret_cast<const int32_t*>(moved(good_.workspace, 2)),
+                "row_end", "", "4");
   ExpectRefused(&Buffers::indices, reinterpret_cast<uint32_t*>(moved(good_.indices, 2)), "indices",
                 "", "4");
 }

@@ -146,6 +146,16 @@ absl::Status CallSite::CheckScores(const HostScores& scores) const {
   return now == scores.image() ? absl::OkStatus() : absl::DataLossError("the scores were written");
 }
 
+absl::StatusOr<const int32_t*> CallSite::UploadBounds(const std::vector<int32_t>& bounds,
+                                                      DeviceMemory& to) const {
+  if (bounds.empty()) return nullptr;
+  const auto bytes = static_cast<int64_t>(bounds.size() * sizeof(int32_t));
+  if (to.bytes() != bytes) ABSL_RETURN_IF_ERROR(to.Allocate(bytes));
+  ABSL_RETURN_IF_ERROR(Copy(to.as<void>(), bounds.data(), bytes, stream_));
+  ABSL_RETURN_IF_ERROR(CheckCuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"));
+  return to.as<const int32_t>();
+}
+
 absl::StatusOr<Buffers> CallSite::Arm(const SelectCase& problem, std::string_view algorithm) {
   const Shape& shape = problem.shape;
   const int64_t value_bytes = FormatOf(shape.type).bytes;
@@ -159,6 +169,8 @@ absl::StatusOr<Buffers> CallSite::Arm(const SelectCase& problem, std::string_vie
   ABSL_RETURN_IF_ERROR(indices_.Arm(results * 4, problem.indices_offset * 4, stream_));
   buffers.scores = scores_.as<char>() + scores_begin_;
   buffers.stride = problem.stride;
+  ABSL_ASSIGN_OR_RETURN(buffers.row_begin, UploadBounds(problem.row_begin, row_begin_));
+  ABSL_ASSIGN_OR_RETURN(buffers.row_end, UploadBounds(problem.row_end, row_end_));
   buffers.values = values_.data();
   buffers.indices = reinterpret_cast<uint32_t*>(indices_.data());
   buffers.workspace = workspace_.data();
@@ -183,7 +195,7 @@ absl::Status CallSite::Await(std::string_view what) {
 }
 
 absl::StatusOr<Answer> CallSite::Collect(const SelectCase& problem) {
-  const RowType type = problem.shape.type;
+  const ScoreType type = problem.shape.type;
   ABSL_RETURN_IF_ERROR(workspace_.Disarm(stream_));
   ABSL_ASSIGN_OR_RETURN(const std::vector<char> values, values_.Collect(stream_));
   ABSL_ASSIGN_OR_RETURN(const std::vector<char> indices, indices_.Collect(stream_));
@@ -193,7 +205,7 @@ absl::StatusOr<Answer> CallSite::Collect(const SelectCase& problem) {
   answer.indices.resize(static_cast<size_t>(results));
   for (int64_t i = 0; i < results; ++i) {
     answer.values[static_cast<size_t>(i)] = LoadScore(type, values.data(), i);
-    answer.indices[static_cast<size_t>(i)] = LoadScore(RowType::kFloat32, indices.data(), i);
+    answer.indices[static_cast<size_t>(i)] = LoadScore(ScoreType::kFloat32, indices.data(), i);
   }
   return answer;
 }

@@ -87,11 +87,17 @@ class CallSite {
   absl::StatusOr<Answer> Select(const SelectCase& problem, std::string_view algorithm);
 
  private:
+  // Returns null if there are no bounds.
+  absl::StatusOr<const int32_t*> UploadBounds(const std::vector<int32_t>& bounds,
+                                              DeviceMemory& to) const;
+
   const Selector& selector_;
   cudaStream_t stream_ = nullptr;
   cudaEvent_t done_ = nullptr;
   DeviceMemory scores_;
   int64_t scores_begin_ = 0;
+  DeviceMemory row_begin_;
+  DeviceMemory row_end_;
   GuardedOutput values_;
   GuardedOutput indices_;
   GuardedWorkspace workspace_;

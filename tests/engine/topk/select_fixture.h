@@ -76,8 +76,4 @@ class SelectorTest : public gpu::GpuTest {
   std::string call_before_ = "none";
 };
 
-inline Answer OracleAnswer(const SelectCase& problem, const HostScores& scores) {
-  return SelectBatch(problem.shape, scores.Row(0), scores.stride());
-}
-
 }  // namespace nearfield::select

@@ -69,7 +69,7 @@ Answer PeriodicRow(const Shape& shape, const HostScores& stretch, int64_t phase,
   // score below the (k + planted)-th of the stretch is among the k best.
   const int64_t enough = shape.k + static_cast<int64_t>(planted.size());
   const Answer best = SelectRow(shape.type, stretch.Row(0), kPeriod, enough);
-  const float threshold = DecodeScore(shape.type, best.values.back());
+  const double threshold = DecodeScore(shape.type, best.values.back());
   const uint32_t greatest = FormatOf(shape.type).infinity() - 1;
   std::vector<Ranked> candidates;
   candidates.reserve(planted.size());
@@ -77,7 +77,7 @@ Answer PeriodicRow(const Shape& shape, const HostScores& stretch, int64_t phase,
     candidates.push_back({DecodeScore(shape.type, greatest), static_cast<uint32_t>(index)});
   }
   for (int64_t place = 0; place < kPeriod; ++place) {
-    const float score = value(place);
+    const double score = value(place);
     if (score < threshold) continue;
     for (int64_t i = (place - phase + kPeriod) % kPeriod; i < shape.n; i += kPeriod) {
       if (std::binary_search(planted.begin(), planted.end(), i)) continue;
@@ -126,21 +126,21 @@ void SelectLargeTest::ComparePeriodic(const Shape& shape) {
 }
 
 TEST_F(SelectLargeTest, LargeRowOfMoreThanTwoTo31) {
-  ComparePeriodic({.type = RowType::kFloat16, .batch = 1, .n = kTwoTo31 + 5, .k = 4097});
+  ComparePeriodic({.type = ScoreType::kFloat16, .batch = 1, .n = kTwoTo31 + 5, .k = 4097});
 }
 
 TEST_F(SelectLargeTest, LargeRowOfMoreThanTwoTo31Fp32) {
-  ComparePeriodic({.type = RowType::kFloat32, .batch = 1, .n = kTwoTo31 + 5, .k = 100});
+  ComparePeriodic({.type = ScoreType::kFloat32, .batch = 1, .n = kTwoTo31 + 5, .k = 100});
 }
 
 TEST_F(SelectLargeTest, LargeBatchOfThreeRows) {
-  ComparePeriodic({.type = RowType::kFloat16, .batch = 3, .n = 800'000'000, .k = 2048});
+  ComparePeriodic({.type = ScoreType::kFloat16, .batch = 3, .n = 800'000'000, .k = 2048});
 }
 
 TEST_F(SelectLargeTest, LargeBatchOfEveryRowThereCanBe) {
   constexpr int64_t kRows = 61;  // different ones
   const SelectCase problem = {
-      .shape = {.type = RowType::kFloat16, .batch = kBatchMax, .n = 33'000, .k = 100},
+      .shape = {.type = ScoreType::kFloat16, .batch = kBatchMax, .n = 33'000, .k = 100},
       .seed = random_.Bits()};
   const Shape& shape = problem.shape;
   static_assert(kBatchMax * 33'000 > kTwoTo31);
@@ -160,7 +160,7 @@ TEST_F(SelectLargeTest, LargeBatchOfEveryRowThereCanBe) {
 }
 
 TEST_F(SelectLargeTest, LargeStride) {
-  SelectCase problem = {.shape = {.type = RowType::kFloat16, .batch = 2, .n = 40'000, .k = 33},
+  SelectCase problem = {.shape = {.type = ScoreType::kFloat16, .batch = 2, .n = 40'000, .k = 33},
                         .seed = random_.Bits()};
   const HostScores dense = MakeScores(problem);
   const Answer expected = OracleAnswer(problem, dense);

@@ -68,6 +68,12 @@ TEST_F(SelectLibraryTest, EqualsTheOracleOnSampledShapes) {
   CompareAll(cases);
 }
 
+TEST_F(SelectLibraryTest, RaggedRowsEqualTheOracle) {
+  const std::vector<SelectCase> cases = RaggedCases(SampledCasesCount(), random_);
+  ExpectAllTakePart(cases);
+  CompareAll(cases);
+}
+
 // Runs every pair of algorithms in sequence on one workspace: each leaves its counters as the other
 // needs them.
 TEST_F(SelectLibraryTest, AnyAlgorithmFollowsAnyOther) {
@@ -87,7 +93,7 @@ TEST_F(SelectLibraryTest, AnyAlgorithmFollowsAnyOther) {
 
 TEST_F(SelectLibraryTest, TopKIsAPrefixOfTopKPlusOne) {
   for (const Input input : {Input::kNormal, Input::kFewDistinct, Input::kHalfNans}) {
-    for (const RowType type : kScoreTypes) {
+    for (const ScoreType type : kScoreTypes) {
       SelectCase problem = Uploaded({.type = type, .batch = 3, .n = 20'000, .k = 1}, input);
       for (const std::string& algorithm : algorithms_) {
         for (const int64_t k : {1, 31, 32, 127, 128, 255, 256, 1023, 2047, 2048, 4096, 19'999}) {
@@ -131,7 +137,7 @@ TEST_F(SelectLibraryTest, TwentyTimesGivesTheSameBytes) {
 TEST_F(SelectLibraryTest, ARowAloneEqualsTheRowInABatch) {
   constexpr int64_t kN = 30'001;
   constexpr int64_t kK = 500;
-  const SelectCase batch = {.shape = {.type = RowType::kFloat16, .batch = 40, .n = kN, .k = kK},
+  const SelectCase batch = {.shape = {.type = ScoreType::kFloat16, .batch = 40, .n = kN, .k = kK},
                             .input = Input::kNormal,
                             .seed = random_.Bits()};
   const HostScores scores = MakeScores(batch);

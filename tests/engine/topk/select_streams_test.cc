@@ -23,7 +23,7 @@ class SelectStreamsTest : public SelectorTest {
 TEST_F(SelectStreamsTest, AGraphReplayedWithChangingScoresGivesTheOraclesAnswer) {
   for (const Shape& shape :
        {Shape{.batch = 3, .n = 5000, .k = 32}, Shape{.batch = 1, .n = 300'001, .k = 1000},
-        Shape{.type = RowType::kFloat16, .batch = 140, .n = 9000, .k = 50}}) {
+        Shape{.type = ScoreType::kFloat16, .batch = 140, .n = 9000, .k = 50}}) {
     SelectCase problem = Problem(shape, Input::kNormal);
     std::vector<HostScores> scores;
     std::vector<Answer> expected;
@@ -64,13 +64,48 @@ TEST_F(SelectStreamsTest, AGraphReplayedWithChangingScoresGivesTheOraclesAnswer)
   }
 }
 
+// The bounds are read when the graph runs, not when it is captured.
+TEST_F(SelectStreamsTest, AGraphReplayedWithChangingBoundsGivesTheOraclesAnswer) {
+  for (const Shape& shape : {Shape{.batch = 3, .n = 2000, .k = 32, .ragged = true},
+                             Shape{.batch = 5, .n = 200'001, .k = 1000, .ragged = true},
+                             Shape{.batch = 140, .n = 9000, .k = 50, .ragged = true}}) {
+    SelectCase problem = Problem(shape, Input::kNormal);
+    problem.row_end.assign(static_cast<size_t>(shape.batch), static_cast<int32_t>(shape.n));
+    const HostScores scores = MakeScores(problem);
+    ASSERT_OK(site_->Upload(scores));
+    for (const std::string& algorithm : algorithms_) {
+      if (!Supports(shape, algorithm)) continue;
+      SCOPED_TRACE(algorithm + ": " + Describe(problem));
+      Graph graph;
+      for (int replay = 0; replay < 5; ++replay) {
+        for (int32_t& end : problem.row_end) {
+          end = static_cast<int32_t>(random_.Between(0, shape.n + 1));
+        }
+        const auto buffers = site_->Arm(problem, algorithm);
+        ASSERT_OK(buffers);
+        ASSERT_OK(site_->Await("arming"));
+        if (replay == 0) {
+          ASSERT_OK(graph.Capture(site_->stream(), cudaStreamCaptureModeGlobal, [&] {
+            return selector_->Run(shape, *buffers, site_->stream(), algorithm);
+          }));
+        }
+        ASSERT_OK(graph.Launch(site_->stream()));
+        ASSERT_OK(site_->Await(algorithm + " in a graph: " + Describe(problem)));
+        ASSERT_OK(Compare(shape, OracleAnswer(problem, scores), site_->Collect(problem)))
+            << "replay " << replay;
+      }
+    }
+  }
+}
+
 TEST_F(SelectStreamsTest, TwoStreamsWithAWorkspaceEachAtOnce) {
   CallSite other(*selector_);
   ASSERT_OK(other.Init());
   CallSite* const sites[] = {site_.get(), &other};
   const SelectCase problems[] = {
       Problem({.batch = 2, .n = 200'003, .k = 500}, Input::kNormal),
-      Problem({.type = RowType::kBFloat16, .batch = 5, .n = 90'001, .k = 64}, Input::kFewDistinct)};
+      Problem({.type = ScoreType::kBFloat16, .batch = 5, .n = 90'001, .k = 64},
+              Input::kFewDistinct)};
   Answer expected[2];
   for (int s = 0; s < 2; ++s) {
     const HostScores scores = MakeScores(problems[s]);
@@ -107,7 +142,7 @@ TEST_F(SelectStreamsTest, TwoStreamsWithAWorkspaceEachAtOnce) {
 TEST_F(SelectStreamsTest, TwoThreadsShareASelector) {
   const SelectCase problems[] = {
       Problem({.batch = 3, .n = 70'001, .k = 100}, Input::kNormal),
-      Problem({.type = RowType::kFloat16, .batch = 1, .n = 150'000, .k = 1}, Input::kTwoValues)};
+      Problem({.type = ScoreType::kFloat16, .batch = 1, .n = 150'000, .k = 1}, Input::kTwoValues)};
   const std::vector<std::string> algorithms = algorithms_;
   const auto work = [&](const SelectCase& problem) -> absl::Status {
     CallSite site(*selector_);

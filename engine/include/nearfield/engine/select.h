@@ -15,7 +15,14 @@
 // above and -inf below every finite score. NaN, of either sign and any payload, ranks last, below
 // -inf; all NaNs are equal. The result depends on the scores alone: it is bit-identical for every
 // algorithm and every run. Values are returned unchanged, with two exceptions: -0 becomes +0, and a
-// NaN becomes the quiet positive NaN.
+// NaN becomes the quiet positive NaN. Integer scores have neither.
+//
+// Ragged rows: with Shape::ragged, row r has only the scores in columns [row_begin[r], row_end[r])
+// of its row, and indices count from row_begin[r]. The bounds are read on the device when the
+// selection runs, so a captured graph may run with others. A begin below 0 counts as 0, a length
+// below 0 as 0, and a length above n as n. If a row has fewer than k scores, the remaining places
+// get the index 0xffffffff (-1 as int32) and the lowest value of the type (-inf, or the smallest
+// integer).
 #pragma once
 
 #include <cstdint>
@@ -39,21 +46,34 @@ inline constexpr int64_t kBatchMax = 65535;
 // Maximum number of scores in one row: an index is a uint32.
 inline constexpr int64_t kColumnsMax = 0xffffffff;
 
+// Maximum number of scores in a ragged row: a bound is an int32.
+inline constexpr int64_t kRaggedColumnsMax = 0x7fffffff;
+
 struct Shape {
-  RowType type = RowType::kFloat32;
+  ScoreType type = ScoreType::kFloat32;
   int64_t batch = 1;  // rows, 1 to kBatchMax
-  int64_t n = 0;      // scores in a row, 1 to kColumnsMax
-  int64_t k = 0;      // 1 to n
+  // Scores in a row, 1 to kColumnsMax. For ragged rows: the most that a row may have, 1 to
+  // kRaggedColumnsMax; it may be more than any row has, and more than the stride.
+  int64_t n = 0;
+  int64_t k = 0;              // 1 to n
+  bool ragged = false;        // rows have bounds of their own: Buffers::row_begin, row_end
+  int64_t column_stride = 1;  // >= 1: scores of a row are this far apart; above 1, they are first
+                              // copied to the workspace
 };
 
 // Device memory, all owned by the caller. No two buffers may overlap.
 struct Buffers {
   const void* scores = nullptr;  // [batch, n] of the score type, rows `stride` scores apart
-  int64_t stride = 0;            // >= n; 0 means n. Rows need only the alignment of one score
-  void* values = nullptr;        // [batch, k] of the score type, best first
-  uint32_t* indices = nullptr;   // [batch, k]
-  void* workspace = nullptr;     // 256-byte aligned, as InitWorkspace left it
-  int64_t workspace_bytes = 0;   // at least WorkspaceBytes of the shape
+  // 0 means n * column_stride. Rows need only the alignment of one score. At least n, except for
+  // ragged rows and for a column_stride above 1.
+  int64_t stride = 0;
+  // Only for ragged rows.
+  const int32_t* row_begin = nullptr;  // [batch]; null: 0
+  const int32_t* row_end = nullptr;    // [batch]; null: n. Without row_begin, the rows' lengths
+  void* values = nullptr;              // [batch, k] of the score type, best first
+  uint32_t* indices = nullptr;         // [batch, k]
+  void* workspace = nullptr;           // 256-byte aligned, as InitWorkspace left it
+  int64_t workspace_bytes = 0;         // at least WorkspaceBytes of the shape
 };
 
 struct AlgorithmInfo {

@@ -32,7 +32,7 @@ int64_t RepeatedValues(Input input) {
 class RowMaker {
  public:
   RowMaker(const SelectCase& problem, int64_t row)
-      : shape_(problem.shape),
+      : shape_(ShapeOf(problem, row)),
         input_(problem.input),
         format_(FormatOf(problem.shape.type)),
         random_(testing::Scramble(problem.seed + static_cast<uint64_t>(row) * 0x9e3779b9u)),
@@ -50,9 +50,20 @@ class RowMaker {
   }
 
  private:
+  // Returns the shape of the row alone, which has a score.
+  static Shape ShapeOf(const SelectCase& problem, int64_t row) {
+    Shape shape = problem.shape;
+    shape.n = SpanOf(problem, row).size;
+    shape.k = std::min(shape.k, shape.n);
+    return shape;
+  }
+
   uint32_t Encode(float finite) const {
-    if (shape_.type == RowType::kFloat16) return score::HalfBitsFromFloat(finite);
-    if (shape_.type == RowType::kBFloat16) return score::Bfloat16BitsFromFloat(finite);
+    if (IsInteger(shape_.type)) {
+      return FromInteger(std::lrint(std::clamp(finite, -2000.0f, 2000.0f) * 1e6f));
+    }
+    if (shape_.type == ScoreType::kFloat16) return score::HalfBitsFromFloat(finite);
+    if (shape_.type == ScoreType::kBFloat16) return score::Bfloat16BitsFromFloat(finite);
     return std::bit_cast<uint32_t>(finite);
   }
   uint32_t Normal() { return Encode(random_.Gaussian()); }
@@ -65,8 +76,14 @@ class RowMaker {
   uint32_t Nan() { return Sign() | Magnitude(format_.infinity() + 1, format_.sign()); }
   bool Rare() { return random_.OneIn(share_); }
 
+  // Returns an integer score, that many above the middle of its type.
+  uint32_t FromInteger(int64_t value) const {
+    return static_cast<uint32_t>(value) ^ (shape_.type == ScoreType::kUint32 ? 0x80000000u : 0);
+  }
+
   // Returns the rank-th finite score above 0, or below 0 for a negative rank.
   uint32_t FromRank(int64_t rank) const {
+    if (IsInteger(shape_.type)) return FromInteger(rank);
     return rank < 0 ? format_.sign() | static_cast<uint32_t>(-rank) : static_cast<uint32_t>(rank);
   }
 
@@ -158,133 +175,85 @@ const char* NameOf(Input input) {
   return "?";
 }
 
+bool NeedsAFloat(Input input) {
+  switch (input) {
+    case Input::kZeros:
+    case Input::kDenormals:
+    case Input::kInfinities:
+    case Input::kAllMinusInfinity:
+    case Input::kFewNans:
+    case Input::kHalfNans:
+    case Input::kAllNans:
+    case Input::kMaxFinite: return true;
+    default: return false;
+  }
+}
+
 std::string Describe(const SelectCase& problem) {
-  return absl::StrCat(FormatOf(problem.shape.type).name, ", batch ", problem.shape.batch, ", n ",
-                      problem.shape.n, ", k ", problem.shape.k, ", ", NameOf(problem.input),
-                      ", seed ", problem.seed, ", stride ", problem.stride, ", offsets ",
-                      problem.scores_offset, "/", problem.values_offset, "/",
-                      problem.indices_offset, problem.margin_behind ? "" : ", no margin");
+  return absl::StrCat(
+      FormatOf(problem.shape.type).name, ", batch ", problem.shape.batch, ", n ", problem.shape.n,
+      ", k ", problem.shape.k, ", ", NameOf(problem.input), ", seed ", problem.seed, ", stride ",
+      problem.stride, ", offsets ", problem.scores_offset, "/", problem.values_offset, "/",
+      problem.indices_offset, problem.margin_behind ? "" : ", no margin",
+      problem.row_begin.empty() ? "" : ", begins", problem.row_end.empty() ? "" : ", ends",
+      ", column stride ", problem.shape.column_stride);
 }
 
 HostScores::HostScores(const SelectCase& problem)
     : score_bytes_(FormatOf(problem.shape.type).bytes),
-      stride_(problem.stride == 0 ? problem.shape.n : problem.stride),
+      stride_(problem.stride == 0 ? problem.shape.n * problem.shape.column_stride : problem.stride),
+      column_stride_(problem.shape.column_stride),
       begin_(kMarginBytes + problem.scores_offset * score_bytes_) {
-  const int64_t end = RowBegin(problem.shape.batch - 1) + problem.shape.n * score_bytes_;
-  image_.resize(static_cast<size_t>(end + (problem.margin_behind ? kMarginBytes : 0)));
-  const ScoreFormat format = FormatOf(problem.shape.type);
-  for (size_t at = 0; at < image_.size(); at += static_cast<size_t>(format.bytes)) {
-    StoreScore(problem.shape.type, image_.data() + at, 0, format.infinity());
+  int64_t end = begin_;
+  for (int64_t row = 0; row < problem.shape.batch; ++row) {
+    const RowSpan span = SpanOf(problem, row);
+    if (span.size == 0) continue;
+    end = std::max(end, ByteOf(row, span.begin + span.size - 1) + score_bytes_);
   }
+  image_.resize(static_cast<size_t>(end + (problem.margin_behind ? kMarginBytes : 0)));
+  for (size_t at = 0; at < image_.size(); at += static_cast<size_t>(score_bytes_)) {
+    StoreScore(problem.shape.type, image_.data() + at, 0, BestBits(problem.shape.type));
+  }
+}
+
+RowSpan SpanOf(const SelectCase& problem, int64_t row) {
+  const auto at = static_cast<size_t>(row);
+  const int64_t begin = problem.row_begin.empty() ? 0 : std::max<int64_t>(problem.row_begin[at], 0);
+  const int64_t end = problem.row_end.empty() ? problem.shape.n : problem.row_end[at];
+  return {begin, std::clamp<int64_t>(end - begin, 0, problem.shape.n)};
 }
 
 HostScores MakeScores(const SelectCase& problem) {
   HostScores scores(problem);
   ForEach(problem.shape.batch, [&](int64_t row) {
+    const RowSpan span = SpanOf(problem, row);
+    if (span.size == 0) return;
     const std::vector<uint32_t> bits = RowMaker(problem, row).Make();
-    for (int64_t i = 0; i < problem.shape.n; ++i) {
-      StoreScore(problem.shape.type, scores.Row(row), i, bits[static_cast<size_t>(i)]);
+    for (int64_t i = 0; i < span.size; ++i) {
+      StoreScore(problem.shape.type, scores.At(row, span.begin + i), 0,
+                 bits[static_cast<size_t>(i)]);
     }
   });
   return scores;
 }
 
-namespace {
-
-// Returns a case with a random seed. Two of three have random offsets, and may have gaps between
-// rows.
-SelectCase Placed(Shape shape, RowType type, Input input, Random& random) {
-  shape.type = type;
-  shape.k = std::min(shape.k, shape.n);
-  SelectCase problem = {.shape = shape, .input = input, .seed = random.Bits()};
-  problem.margin_behind = random.OneIn(2);
-  if (random.OneIn(3)) return problem;
-  problem.scores_offset = random.Between(0, 8);
-  problem.values_offset = random.Between(0, 8);
-  problem.indices_offset = random.Between(0, 4);
-  const int64_t gaps[] = {0, 0, 1, 3, 8, 13, 64, 1001};
-  const int64_t gap = random.OneOf<int64_t>(gaps);
-  if (gap != 0) problem.stride = shape.n + gap;
-  return problem;
-}
-
-SelectCase PlacedAtRandom(const Shape& shape, Random& random) {
-  return Placed(shape, random.OneOf<RowType>(kScoreTypes), random.OneOf<NamedInput>(kInputs).input,
-                random);
-}
-
-}  // namespace
-
-std::vector<SelectCase> EveryInputCases(const Shape& shape, Random& random) {
-  std::vector<SelectCase> cases;
-  for (const NamedInput& named : kInputs) {
-    for (const RowType type : kScoreTypes) {
-      cases.push_back(Placed(shape, type, named.input, random));
+Answer OracleAnswer(const SelectCase& problem, const HostScores& scores) {
+  const ScoreType type = problem.shape.type;
+  const int64_t k = problem.shape.k;
+  Answer all;
+  all.values.assign(static_cast<size_t>(problem.shape.batch * k), WorstBits(type));
+  all.indices.assign(all.values.size(), 0xffffffffu);
+  ForEach(problem.shape.batch, [&](int64_t row) {
+    const RowSpan span = SpanOf(problem, row);
+    std::vector<char> dense(static_cast<size_t>(span.size * FormatOf(type).bytes));
+    for (int64_t i = 0; i < span.size; ++i) {
+      StoreScore(type, dense.data(), i, LoadScore(type, scores.At(row, span.begin + i), 0));
     }
-  }
-  return cases;
-}
-
-std::vector<SelectCase> CornerCases(Random& random) {
-  constexpr Shape kCorners[] = {
-      {.batch = 1, .n = 1, .k = 1},
-      {.batch = 1024, .n = 1, .k = 1},
-      {.batch = 65'535, .n = 2, .k = 1},
-      {.batch = 65'535, .n = 33, .k = 33},
-      {.batch = 1, .n = 1'000'003, .k = 1},
-      {.batch = 1, .n = 1'000'003, .k = 1'000'003},
-      {.batch = 2, .n = 1'000'003, .k = 2048},
-      {.batch = 3, .n = 131'072, .k = 131'071},
-      {.batch = 64, .n = 131'072, .k = 2048},
-      {.batch = 133, .n = 50'000, .k = 2048},
-      {.batch = 300, .n = 16'385, .k = 64},
-      {.batch = 133, .n = 16'384, .k = 4097},
-      {.batch = 300, .n = 8192, .k = 8192},
-      {.batch = 1024, .n = 4096, .k = 2048},
-      {.batch = 1024, .n = 3072, .k = 1},
-      {.batch = 1, .n = 4'000'001, .k = 4097},
-  };
-  std::vector<SelectCase> cases;
-  for (const Shape& corner : kCorners) {
-    for (const Input input : {Input::kNormal, Input::kTwoValues, Input::kRandomBits}) {
-      cases.push_back(Placed(corner, random.OneOf<RowType>(kScoreTypes), input, random));
-    }
-  }
-  return cases;
-}
-
-std::vector<SelectCase> SampledCases(int count, Random& random) {
-  constexpr int64_t kBatches[] = {1, 2, 3, 8, 64, 133, 300, 1024};
-  constexpr int64_t kLengths[] = {1,    2,      31,     32,     33,      127,
-                                  1000, 1024,   3072,   4095,   4096,    4097,
-                                  8192, 16'384, 16'385, 50'000, 131'072, 1'000'003};
-  // Values of k. Those that are not above 0 are relative to n.
-  constexpr int64_t kValues[] = {1,   2,   8,    31,   32,   33,   64,   100,  128,  129, 256,
-                                 512, 513, 1000, 1024, 1025, 2048, 2049, 4096, 4097, -1,  0};
-  std::vector<SelectCase> cases;
-  while (cases.size() < static_cast<size_t>(count)) {
-    const int64_t n = random.OneOf<int64_t>(kLengths);
-    const int64_t batch = random.OneOf<int64_t>(kBatches);
-    const int64_t value = random.OneOf<int64_t>(kValues);
-    const int64_t k = std::clamp<int64_t>(value > 0 ? value : n + value, 1, n);
-    if (batch * n > kSampledScoresMax) continue;
-    cases.push_back(PlacedAtRandom({.batch = batch, .n = n, .k = k}, random));
-  }
-  return cases;
-}
-
-std::vector<SelectCase> SmokeCases(Random& random) {
-  std::vector<SelectCase> cases;
-  for (const Input input : {Input::kNormal, Input::kAllEqual, Input::kTwoValues}) {
-    for (const RowType type : kScoreTypes) {
-      for (const Shape& shape :
-           {Shape{.batch = 3, .n = 33, .k = 33}, Shape{.batch = 2, .n = 5000, .k = 1},
-            Shape{.batch = 2, .n = 5000, .k = 100}, Shape{.batch = 1, .n = 70'001, .k = 2048}}) {
-        cases.push_back(Placed(shape, type, input, random));
-      }
-    }
-  }
-  return cases;
+    const Answer best = SelectRow(type, dense.data(), span.size, std::min(k, span.size));
+    std::copy(best.values.begin(), best.values.end(), all.values.begin() + row * k);
+    std::copy(best.indices.begin(), best.indices.end(), all.indices.begin() + row * k);
+  });
+  return all;
 }
 
 }  // namespace nearfield::select

@@ -79,6 +79,10 @@ inline constexpr NamedInput kInputs[] = {
 
 const char* NameOf(Input input);
 
+// Returns true for the extremes of floating-point formats. With an integer type these inputs have
+// the same bits, so their names do not hold.
+bool NeedsAFloat(Input input);
+
 struct SelectCase {
   Shape shape;
   Input input = Input::kNormal;
@@ -88,13 +92,23 @@ struct SelectCase {
   int64_t values_offset = 0;  // the same for the outputs
   int64_t indices_offset = 0;
   bool margin_behind = true;  // false: the scores end where their allocation ends
+  // Bounds of ragged rows, as in Buffers; empty: null.
+  std::vector<int32_t> row_begin;
+  std::vector<int32_t> row_end;
 };
+
+// The scores of one row of a case: columns [begin, begin + size).
+struct RowSpan {
+  int64_t begin = 0;
+  int64_t size = 0;
+};
+RowSpan SpanOf(const SelectCase& problem, int64_t row);
 
 // Returns all that is needed to run the case again.
 std::string Describe(const SelectCase& problem);
 
-// A batch of scores as copied to the device, with +inf wherever there is no score: a value that is
-// read from outside a row and used shows in the answer.
+// A batch of scores as copied to the device, with the best score wherever there is no score: a
+// value that is read from outside a row and used shows in the answer.
 class HostScores {
  public:
   explicit HostScores(const SelectCase& problem);
@@ -102,19 +116,27 @@ class HostScores {
   const std::vector<char>& image() const { return image_; }
   int64_t begin() const { return begin_; }  // byte of the image where the first score begins
   int64_t stride() const { return stride_; }
-  const char* Row(int64_t row) const { return image_.data() + RowBegin(row); }
-  char* Row(int64_t row) { return image_.data() + RowBegin(row); }
+  const char* Row(int64_t row) const { return image_.data() + ByteOf(row, 0); }
+  char* Row(int64_t row) { return image_.data() + ByteOf(row, 0); }
+  const char* At(int64_t row, int64_t column) const { return image_.data() + ByteOf(row, column); }
+  char* At(int64_t row, int64_t column) { return image_.data() + ByteOf(row, column); }
 
  private:
-  int64_t RowBegin(int64_t row) const { return begin_ + row * stride_ * score_bytes_; }
+  int64_t ByteOf(int64_t row, int64_t column) const {
+    return begin_ + (row * stride_ + column * column_stride_) * score_bytes_;
+  }
 
   int64_t score_bytes_;
   int64_t stride_;
+  int64_t column_stride_;
   int64_t begin_;
   std::vector<char> image_;
 };
 
 HostScores MakeScores(const SelectCase& problem);
+
+// Returns the right answer of a case.
+Answer OracleAnswer(const SelectCase& problem, const HostScores& scores);
 
 // Returns every input in every type, in the given shape, with rows anywhere in memory.
 std::vector<SelectCase> EveryInputCases(const Shape& shape, testing::Random& random);
@@ -123,6 +145,9 @@ std::vector<SelectCase> CornerCases(testing::Random& random);
 // A sample of inputs x types x batches x lengths x k x strides.
 inline constexpr int64_t kSampledScoresMax = 4'200'000;
 std::vector<SelectCase> SampledCases(int count, testing::Random& random);
+// A sample of ragged rows: empty ones, rows with fewer than k scores, and rows of any length up to
+// the limit; some with scores that are not neighbors.
+std::vector<SelectCase> RaggedCases(int count, testing::Random& random);
 // Returns a few small cases, for compute-sanitizer.
 std::vector<SelectCase> SmokeCases(testing::Random& random);
 

@@ -16,7 +16,7 @@ namespace nearfield::select {
 namespace {
 
 // Decodes by the definition of the format, in exact arithmetic.
-float DecodeNarrow(const ScoreFormat& format, uint32_t bits) {
+double DecodeNarrow(const ScoreFormat& format, uint32_t bits) {
   const uint32_t magnitude = bits & ~format.sign();
   const auto mantissa = static_cast<int>(magnitude & ((1u << format.mantissa_bits) - 1));
   const auto exponent = static_cast<int>(magnitude >> format.mantissa_bits);
@@ -32,11 +32,11 @@ float DecodeNarrow(const ScoreFormat& format, uint32_t bits) {
     value =
         std::ldexp(mantissa + (1 << format.mantissa_bits), exponent - bias - format.mantissa_bits);
   }
-  return static_cast<float>((bits & format.sign()) != 0 ? -value : value);
+  return (bits & format.sign()) != 0 ? -value : value;
 }
 
-std::vector<float> DecodeAll(RowType type) {
-  std::vector<float> all(65'536);
+std::vector<double> DecodeAll(ScoreType type) {
+  std::vector<double> all(65'536);
   for (uint32_t bits = 0; bits < all.size(); ++bits) {
     all[bits] = DecodeNarrow(FormatOf(type), bits);
   }
@@ -45,7 +45,7 @@ std::vector<float> DecodeAll(RowType type) {
 
 }  // namespace
 
-uint32_t LoadScore(RowType type, const void* row, int64_t i) {
+uint32_t LoadScore(ScoreType type, const void* row, int64_t i) {
   if (FormatOf(type).bytes == 4) {
     uint32_t bits = 0;
     std::memcpy(&bits, static_cast<const char*>(row) + i * 4, 4);
@@ -56,7 +56,7 @@ uint32_t LoadScore(RowType type, const void* row, int64_t i) {
   return bits;
 }
 
-void StoreScore(RowType type, void* row, int64_t i, uint32_t bits) {
+void StoreScore(ScoreType type, void* row, int64_t i, uint32_t bits) {
   if (FormatOf(type).bytes == 4) {
     std::memcpy(static_cast<char*>(row) + i * 4, &bits, 4);
   } else {
@@ -65,19 +65,31 @@ void StoreScore(RowType type, void* row, int64_t i, uint32_t bits) {
   }
 }
 
-float DecodeScore(RowType type, uint32_t bits) {
-  static const std::vector<float>* const fp16 =
-      new std::vector<float>(DecodeAll(RowType::kFloat16));
-  static const std::vector<float>* const bf16 =
-      new std::vector<float>(DecodeAll(RowType::kBFloat16));
-  if (type == RowType::kFloat32) return std::bit_cast<float>(bits);
-  return (type == RowType::kFloat16 ? *fp16 : *bf16)[bits];
+double DecodeScore(ScoreType type, uint32_t bits) {
+  static const std::vector<double>* const fp16 =
+      new std::vector<double>(DecodeAll(ScoreType::kFloat16));
+  static const std::vector<double>* const bf16 =
+      new std::vector<double>(DecodeAll(ScoreType::kBFloat16));
+  if (type == ScoreType::kFloat32) return std::bit_cast<float>(bits);
+  if (type == ScoreType::kInt32) return static_cast<int32_t>(bits);
+  if (type == ScoreType::kUint32) return bits;
+  return (type == ScoreType::kFloat16 ? *fp16 : *bf16)[bits];
 }
 
-uint32_t ReturnedBits(RowType type, uint32_t bits) {
-  const float score = DecodeScore(type, bits);
+uint32_t ReturnedBits(ScoreType type, uint32_t bits) {
+  const double score = DecodeScore(type, bits);
   if (std::isnan(score)) return FormatOf(type).quiet_nan();
-  return score == 0.0f ? 0 : bits;
+  return score == 0.0 ? 0 : bits;
+}
+
+uint32_t BestBits(ScoreType type) {
+  if (type == ScoreType::kInt32) return 0x7fffffff;
+  return type == ScoreType::kUint32 ? 0xffffffff : FormatOf(type).infinity();
+}
+
+uint32_t WorstBits(ScoreType type) {
+  if (type == ScoreType::kInt32) return 0x80000000;
+  return type == ScoreType::kUint32 ? 0 : FormatOf(type).sign() | FormatOf(type).infinity();
 }
 
 bool Before(const Ranked& a, const Ranked& b) {
@@ -95,7 +107,7 @@ void Answer::Append(const Answer& other, int64_t begin, int64_t count) {
                  other.indices.begin() + begin + count);
 }
 
-Answer SelectRow(RowType type, const void* row, int64_t n, int64_t k) {
+Answer SelectRow(ScoreType type, const void* row, int64_t n, int64_t k) {
   std::vector<Ranked> ranked(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) {
     ranked[static_cast<size_t>(i)] = {.score = DecodeScore(type, LoadScore(type, row, i)),

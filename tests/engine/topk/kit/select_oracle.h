@@ -12,9 +12,16 @@
 
 namespace nearfield::select {
 
-inline constexpr RowType kScoreTypes[] = {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16};
+inline constexpr ScoreType kScoreTypes[] = {ScoreType::kFloat32, ScoreType::kFloat16,
+                                            ScoreType::kBFloat16, ScoreType::kInt32,
+                                            ScoreType::kUint32};
 
-// A binary floating-point format like IEEE's: sign, exponent, mantissa, from the top bit down.
+constexpr bool IsInteger(ScoreType type) {
+  return type == ScoreType::kInt32 || type == ScoreType::kUint32;
+}
+
+// A binary floating-point format like IEEE's: sign, exponent, mantissa, from the top bit down. An
+// integer type has the fields of fp32, which give bits for its scores too.
 struct ScoreFormat {
   const char* name;
   int bytes;
@@ -28,26 +35,33 @@ struct ScoreFormat {
   constexpr uint32_t quiet_nan() const { return infinity() | (uint32_t{1} << (mantissa_bits - 1)); }
 };
 
-constexpr ScoreFormat FormatOf(RowType type) {
+constexpr ScoreFormat FormatOf(ScoreType type) {
   switch (type) {
-    case RowType::kFloat16:
+    case ScoreType::kFloat16:
       return {.name = "fp16", .bytes = 2, .exponent_bits = 5, .mantissa_bits = 10};
-    case RowType::kBFloat16:
+    case ScoreType::kBFloat16:
       return {.name = "bf16", .bytes = 2, .exponent_bits = 8, .mantissa_bits = 7};
+    case ScoreType::kInt32:
+      return {.name = "int32", .bytes = 4, .exponent_bits = 8, .mantissa_bits = 23};
+    case ScoreType::kUint32:
+      return {.name = "uint32", .bytes = 4, .exponent_bits = 8, .mantissa_bits = 23};
     default: return {.name = "fp32", .bytes = 4, .exponent_bits = 8, .mantissa_bits = 23};
   }
 }
 
 // Returns score `i` of a row as stored in memory.
-uint32_t LoadScore(RowType type, const void* row, int64_t i);
-void StoreScore(RowType type, void* row, int64_t i, uint32_t bits);
+uint32_t LoadScore(ScoreType type, const void* row, int64_t i);
+void StoreScore(ScoreType type, void* row, int64_t i, uint32_t bits);
 
-float DecodeScore(RowType type, uint32_t bits);
+double DecodeScore(ScoreType type, uint32_t bits);
 // Returns the score as a selection returns it: -0 as +0, a NaN as the quiet positive NaN.
-uint32_t ReturnedBits(RowType type, uint32_t bits);
+uint32_t ReturnedBits(ScoreType type, uint32_t bits);
+// Return the bits of the best score of a type, and of the worst that is not NaN.
+uint32_t BestBits(ScoreType type);
+uint32_t WorstBits(ScoreType type);
 
 struct Ranked {
-  float score;
+  double score;
   uint32_t index;
 };
 // Returns true if a comes before b in the order of select.h.
@@ -64,9 +78,10 @@ struct Answer {
 };
 
 // Returns the k best of one row of n scores.
-Answer SelectRow(RowType type, const void* row, int64_t n, int64_t k);
+Answer SelectRow(ScoreType type, const void* row, int64_t n, int64_t k);
 
-// Runs SelectRow for each row, on all cores. Scores and stride are as in Buffers, in host memory.
+// Runs SelectRow for each row, on all cores. Scores and stride are as in Buffers, in host memory;
+// the rows are not ragged, and their scores are neighbors.
 Answer SelectBatch(const Shape& shape, const void* scores, int64_t stride);
 
 // Returns OK if they are equal, the status of `result` if it has no answer, else DataLoss that
