@@ -36,9 +36,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The library of nearfield.open is that of the build folder of the server."""
+    """The libraries of nearfield.open and nearfield.topk are those of the server's build folder."""
     folder = Path(config.getoption("--server")).resolve().parents[1]
     os.environ.setdefault("NEARFIELD_LIBRARY", str(folder / "lib" / "libnearfield.so"))
+    os.environ.setdefault("NEARFIELD_TOPK_LIBRARY", str(folder / "lib" / "libnearfield_topk.so"))
 
 
 def pytest_report_header(config: pytest.Config) -> str:

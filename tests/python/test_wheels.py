@@ -46,7 +46,7 @@ def test_the_wheels_fit_every_machine_of_their_platform(wheels):
     assert re.fullmatch(r"nearfield-[\d.]+-py3-none-any\.whl", pure.name)
     assert re.fullmatch(r"nearfield_native-[\d.]+-py3-none-manylinux_2_36_x86_64\.whl", native.name)
     names = zipfile.ZipFile(native).namelist()
-    for wanted in ("lib/libnearfield.so", "bin/nearfield-server", "bin/nearfield", "LICENSE",
+    for wanted in ("lib/libnearfield.so", "lib/libnearfield_topk.so", "bin/nearfield-server", "bin/nearfield", "LICENSE",
                    "share/nearfield/demo/packages.jsonl"):
         assert f"nearfield_native/{wanted}" in names
     assert any(name.startswith("nearfield_native.libs/libprotobuf") for name in names)

@@ -12,7 +12,12 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 ROOT = Path(__file__).resolve().parents[3]
-PROGRAMS = ("bin/nearfield-server", "bin/nearfield", "lib/libnearfield.so")
+PROGRAMS = (
+    "bin/nearfield-server",
+    "bin/nearfield",
+    "lib/libnearfield.so",
+    "lib/libnearfield_topk.so",
+)
 # The command `nearfield demo` finds its corpus at ../share/nearfield/demo.
 DEMO = ("packages.fp16.npy", "packages.jsonl", "queries.f32.npy", "queries.json")
 

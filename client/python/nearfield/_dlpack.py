@@ -84,7 +84,8 @@ _get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char
 class Borrowed:
     """The memory of another library's tensor. It is valid while this object exists.
 
-    address, shape, dtype ("float16", "bfloat16", "uint64", ...), contiguous (row-major), device
+    address, shape, strides (in elements), dtype ("float16", "bfloat16", "uint64", ...), contiguous
+    (row-major), device
     """
 
     def __init__(self, tensor: SupportsDLPack, stream: int) -> None:
@@ -101,11 +102,20 @@ class Borrowed:
         lanes = "" if view.dtype.lanes == 1 else f"x{view.dtype.lanes}"
         self.dtype = f"{kind}{view.dtype.bits}{lanes}"
         self.device = view.device.index
-        strides = [view.strides[i] for i in range(view.ndim)] if view.strides else None
+        strides = tuple(view.strides[i] for i in range(view.ndim)) if view.strides else None
+        self.strides = _strides_of(self.shape) if strides is None else strides
         self.contiguous = strides is None or _row_major(self.shape, strides)
 
 
-def _row_major(shape: tuple[int, ...], strides: list[int]) -> bool:
+def _strides_of(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Returns the strides of a contiguous tensor."""
+    strides = [1]
+    for size in reversed(shape[1:]):
+        strides.append(strides[-1] * size)
+    return tuple(reversed(strides))[: len(shape)]
+
+
+def _row_major(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     wanted = 1
     for size, stride in zip(reversed(shape), reversed(strides), strict=True):
         if size != 1 and stride != wanted:

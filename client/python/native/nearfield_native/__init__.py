@@ -1,4 +1,5 @@
-"""The compiled part of nearfield: the library of nearfield.open(), and the programs."""
+"""The compiled part of nearfield: the libraries of nearfield.open() and nearfield.topk, and the
+programs."""
 
 from __future__ import annotations
 
@@ -12,6 +13,11 @@ _HERE = Path(__file__).resolve().parent
 def library() -> Path:
     """Returns the path of libnearfield.so."""
     return _HERE / "lib" / "libnearfield.so"
+
+
+def topk_library() -> Path:
+    """Returns the path of libnearfield_topk.so."""
+    return _HERE / "lib" / "libnearfield_topk.so"
 
 
 def program(name: str) -> Path:
