@@ -33,6 +33,10 @@ using select::DeviceMemory;
 constexpr int64_t kShortest = 1024;
 constexpr int64_t kLongest = 131'072;
 constexpr int kCallsPerGraph = 20;
+constexpr int kWarmups = 2;
+constexpr int kRuns = 13;     // of a graph, the warm-ups included
+constexpr int kSlowRuns = 3;  // if a call takes more than kSlowUs
+constexpr double kSlowUs = 2000;
 constexpr int64_t kRowsChecked = 8;
 
 struct Config {
@@ -151,10 +155,12 @@ absl::StatusOr<Times> RunCase(const select::Selector& selector, const select::Ti
   ABSL_RETURN_IF_ERROR(second.Prepare(rectangle, algorithm, scores, rectangle.n, {}));
   std::vector<double> ragged_us;
   std::vector<double> rectangle_us;
-  for (int run = 0; run < 13; ++run) {
+  int runs = kRuns;
+  for (int run = 0; run < runs; ++run) {
     ABSL_ASSIGN_OR_RETURN(const double one, first.Time());
     ABSL_ASSIGN_OR_RETURN(const double other, second.Time());
-    if (run < 2) continue;
+    if (one > kSlowUs) runs = kSlowRuns;
+    if (run < kWarmups) continue;
     ragged_us.push_back(one);
     rectangle_us.push_back(other);
   }
