@@ -14,7 +14,7 @@
 
 #include "engine/topk/group_state.h"
 #include "engine/topk/score_rows.h"
-#include "nearfield/engine/types.h"
+#include "nearfield/engine/score_type.h"
 
 namespace nearfield::gpu {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "nearfield/engine/types.h"
+#include "nearfield/engine/score_type.h"
 
 namespace nearfield::gpu {
 

@@ -33,7 +33,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "nearfield/engine/types.h"
+#include "nearfield/engine/score_type.h"
 
 struct CUstream_st;  // CUDA's stream; cudaStream_t is a pointer to it
 

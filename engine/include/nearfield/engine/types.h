@@ -11,17 +11,9 @@ namespace nearfield {
 // "Score".
 enum class Metric : uint8_t { kDot = 1, kCosine = 2, kL2 = 3 };
 
-// Element type of stored rows. Queries are always fp32.
+// Element type of stored rows, and of the scores that a top-k selection (topk/select.h) reads.
+// Queries are always fp32.
 enum class RowType : uint8_t { kFloat32 = 1, kFloat16 = 2, kBFloat16 = 3 };
-
-// Element type of the scores that a selection (select.h) reads.
-enum class ScoreType : uint8_t {
-  kFloat32 = 1,
-  kFloat16 = 2,
-  kBFloat16 = 3,
-  kInt32 = 4,
-  kUint32 = 5
-};
 
 enum class IdType : uint8_t { kUint64 = 1, kString = 2 };
 
@@ -69,9 +61,6 @@ inline constexpr int32_t kGenerationsMax = 16;   // immutable parts of one corpu
 inline constexpr int32_t kIdBytesMax = 512;      // bytes of a string id
 
 constexpr int32_t BytesPerElement(RowType type) { return type == RowType::kFloat32 ? 4 : 2; }
-constexpr int32_t BytesPerElement(ScoreType type) {
-  return type == ScoreType::kFloat16 || type == ScoreType::kBFloat16 ? 2 : 4;
-}
 
 // Returns the type as users spell it: "float32", "float16", "bfloat16".
 constexpr const char* NameOf(RowType type) {
