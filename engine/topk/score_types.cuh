@@ -2,8 +2,8 @@
 // key is better, and the keys of a row are unique.
 //
 // key = order of the score << 32 | ~index. The order is 32 bits that are monotone in the score. It
-// is equal for both floating-point zeros, and 0 for every NaN, which is below those of -inf. Indices
-// stay below 2^32 - 1, so no key is 0.
+// is equal for both floating-point zeros, and 0 for every NaN, which is below those of -inf.
+// Indices stay below 2^32 - 1, so no key is 0.
 #pragma once
 
 #include <cuda_bf16.h>
