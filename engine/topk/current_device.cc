@@ -10,6 +10,7 @@ namespace {
 
 absl::Status Check(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return absl::OkStatus();
+  cudaGetLastError();  // later calls on this thread must not find it
   return absl::UnavailableError(absl::StrCat(call, ": ", cudaGetErrorString(error)));
 }
 

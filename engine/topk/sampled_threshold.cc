@@ -59,8 +59,14 @@ int64_t ResidentBlocks(std::size_t policy, const SelectDevice& device) {
 // Returns one block per row if there are as many rows.
 SampledGrid GridOfRagged(const SelectShape& shape, const SelectDevice& device) {
   SampledGrid grid;
-  const bool few = shape.batch * 2 <= device.sm_count;
-  if (!few && shape.k <= kSampledPolicies[kRaggedRows].shape.k_max) grid.policy = kRaggedRows;
+  const bool few = shape.batch * 2 <= device.sm_count && Fits(kFewRows, device);
+  if (!few && shape.k <= kSampledPolicies[kRaggedRows].shape.k_max) {
+    grid.policy = Fits(kRaggedRows, device) ? kRaggedRows : kManyRows;
+  }
+  if (grid.policy == kManyRows) {
+    grid.blocks = shape.batch;
+    return grid;
+  }
   const int64_t room = std::min<int64_t>(ResidentBlocks(grid.policy, device), kTaskBlocksMax);
   const int64_t worth = shape.n / grid.scores_per_block() + 1;
   grid.blocks = std::max(std::min(room, shape.batch * worth), shape.batch);
@@ -132,16 +138,18 @@ cudaError_t Launch(const SelectCall& call) {
                         .k = args.rows.k,
                         .room = static_cast<uint32_t>(kSampledPolicies[grid.policy].shape.capacity),
                         .per_vector = static_cast<uint32_t>(16 / BytesPerElement(shape.type)),
-                        .blocks = static_cast<uint32_t>(grid.blocks_per_row)};
+                        .blocks = static_cast<uint32_t>(std::max(grid.blocks_per_row, 1))};
+  args.plan = PlanSample(sample);
   if (shape.ragged) {
+    // Blocks that a row may have, besides one for each other row.
+    const int64_t blocks_max = grid.blocks - shape.batch + 1;
     for (std::size_t bits = 0; bits < args.ragged_plans.size(); ++bits) {
       sample.n = static_cast<uint32_t>((uint64_t{2} << bits) - 1);
       sample.k = std::min(args.rows.k, sample.n);
-      sample.blocks = static_cast<uint32_t>(sample.n / grid.scores_per_block() + 1);
+      sample.blocks = static_cast<uint32_t>(
+          std::min<int64_t>(sample.n / grid.scores_per_block() + 1, blocks_max));
       args.ragged_plans[bits] = PlanSample(sample);
     }
-  } else {
-    args.plan = PlanSample(sample);
   }
   args.blocks_per_row = grid.blocks_per_row;
   args.batch = static_cast<uint32_t>(shape.batch);

@@ -34,11 +34,6 @@ __device__ __forceinline__ float ScoreOf(uint32_t order) {
 // Integer scores are compared by their orders.
 __device__ __forceinline__ uint32_t OrderOf(uint32_t order) { return order; }
 
-// Returns the real number that represents a score where an algorithm divides a range: the score
-// itself, or the order of an integer, rounded, which is monotone.
-__device__ __forceinline__ float RealOf(float score) { return score; }
-__device__ __forceinline__ float RealOf(uint32_t order) { return __uint2float_rn(order); }
-
 template <typename Score>
 __device__ __forceinline__ uint64_t KeyOf(Score score, uint32_t index) {
   return (static_cast<uint64_t>(OrderOf(score)) << 32) | static_cast<uint32_t>(~index);
@@ -57,7 +52,9 @@ struct FloatScores {
   static constexpr uint32_t kLowestOrder = kLeastOrder;      // of all scores but NaN
   static constexpr uint32_t kHighestOrder = kGreatestOrder;  // of all scores
   __device__ static Score OfOrder(uint32_t order) { return ScoreOf(order); }
-  // Returns an order that scores with RealOf(score) >= real reach, and others do not.
+  // Returns the real number that represents a score where an algorithm divides a range; monotone.
+  __device__ static float Real(Score score) { return score; }
+  // Returns an order that scores with Real(score) >= real reach, and others do not.
   __device__ static uint32_t OrderOfReal(float real) { return OrderOf(real); }
   __device__ static uint32_t Bits(Score score) { return __float_as_uint(score); }
   __device__ static Score OfBits(uint32_t bits) { return __uint_as_float(bits); }
@@ -70,8 +67,6 @@ struct IntegerScores {
   static constexpr uint32_t kLowestOrder = 0;
   static constexpr uint32_t kHighestOrder = 0xffffffffu;
   __device__ static Score OfOrder(uint32_t order) { return order; }
-  // Approximate where orders are rounded to reals.
-  __device__ static uint32_t OrderOfReal(float real) { return __float2uint_ru(real); }
   __device__ static uint32_t Bits(Score score) { return score; }
   __device__ static Score OfBits(uint32_t bits) { return bits; }
   __device__ static Score Returned(Score score) { return score; }
@@ -102,14 +97,19 @@ struct BFloat16Scores : FloatScores {
   }
 };
 
+// Reals of integers are exact up to 2^24, and rounded above: OrderOfReal is approximate there.
 struct Int32Scores : IntegerScores {
   using Raw = int32_t;
+  __device__ static float Real(Score score) { return __int2float_rn(FromValue(score)); }
+  __device__ static uint32_t OrderOfReal(float real) { return Value(__float2int_ru(real)); }
   __device__ static Score Value(Raw raw) { return static_cast<uint32_t>(raw) ^ 0x80000000u; }
   __device__ static Raw FromValue(Score value) { return static_cast<int32_t>(value ^ 0x80000000u); }
 };
 
 struct Uint32Scores : IntegerScores {
   using Raw = uint32_t;
+  __device__ static float Real(Score score) { return __uint2float_rn(score); }
+  __device__ static uint32_t OrderOfReal(float real) { return __float2uint_ru(real); }
   __device__ static Score Value(Raw raw) { return raw; }
   __device__ static Raw FromValue(Score value) { return value; }
 };

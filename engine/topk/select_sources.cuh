@@ -23,7 +23,7 @@ struct ScoreSource {
     return KeyOf(Scores::Value(raw), index);
   }
 
-  __device__ static float Real(Raw raw) { return RealOf(Scores::Value(raw)); }
+  __device__ static float Real(Raw raw) { return Scores::Real(Scores::Value(raw)); }
   __device__ static uint32_t OrderOfReal(float real) { return Scores::OrderOfReal(real); }
   // Returns the bits of the score itself, and the index.
   __device__ static uint64_t EntryOf(Score score, uint32_t index) {
@@ -41,7 +41,7 @@ struct ScoreSource {
   __device__ static Score ScoreOfEntry(uint64_t entry) {
     return Scores::OfBits(static_cast<uint32_t>(entry >> 32));
   }
-  __device__ static float RealOfEntry(uint64_t entry) { return RealOf(ScoreOfEntry(entry)); }
+  __device__ static float RealOfEntry(uint64_t entry) { return Scores::Real(ScoreOfEntry(entry)); }
   __device__ static uint64_t KeyOfEntry(uint64_t entry) {
     return KeyOf(ScoreOfEntry(entry), static_cast<uint32_t>(entry));
   }

@@ -39,6 +39,7 @@ constexpr int64_t kStateBytes = kGroupBytes + gpu::kSelectStateBytes;
 
 absl::Status Check(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return absl::OkStatus();
+  cudaGetLastError();  // later calls on this thread must not find it
   return absl::UnavailableError(absl::StrCat(call, ": ", cudaGetErrorString(error)));
 }
 
@@ -162,8 +163,9 @@ class GpuSelector final : public Selector {
       if (algorithm != candidate->name) continue;
       const char* const why_not = candidate->refuses(ToGpu(shape), device_);
       if (why_not == nullptr) return candidate;
-      return absl::UnimplementedError(absl::StrCat(why_not, " (batch = ", shape.batch,
-                                                   ", n = ", shape.n, ", k = ", shape.k, ")"));
+      return absl::UnimplementedError(absl::StrCat(why_not, " (type = ", NameOf(shape.type),
+                                                   ", batch = ", shape.batch, ", n = ", shape.n,
+                                                   ", k = ", shape.k, ")"));
     }
     return absl::NotFoundError(
         absl::StrCat("no selection algorithm '", std::string(algorithm), "'; see Algorithms()"));

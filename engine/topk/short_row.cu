@@ -33,7 +33,7 @@ class RegisterScores {
   __device__ uint64_t entry(int j) const {
     return ScoreSource<Scores>::EntryOf(scores_[j], IndexOf(j));
   }
-  __device__ float real(int j) const { return RealOf(scores_[j]); }
+  __device__ float real(int j) const { return Scores::Real(scores_[j]); }
 
  private:
   __device__ static uint32_t IndexOf(int j) {

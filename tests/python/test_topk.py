@@ -101,6 +101,10 @@ def test_arrays_of_numpy() -> None:
     answer = topk(scores, 2, lengths=[[2, 0], [3, 1]])
     assert answer.indices.tolist() == [[[1, 0], [-1, -1]], [[2, 0], [0, -1]]]
     assert answer.values[0, 1].tolist() == [-np.inf, -np.inf]
+    early = topk(scores[1], 1, row_begin=[-2, 1], row_end=[2, 3])  # a begin below 0 counts as 0
+    assert early.indices.tolist() == [[0], [0]] and early.values.tolist() == [[0], [7]]
+    swapped = topk(scores.astype(">f4"), 2)
+    assert swapped.values.tolist() == values.tolist() and swapped.values.dtype.isnative
     out = (np.zeros((2, 2, 2), np.float32), np.zeros((2, 2, 2), np.int32))
     assert topk(scores, 2, out=out).values is out[0]
     assert out[1].tolist() == indices.tolist()
@@ -110,6 +114,11 @@ def test_arrays_of_numpy() -> None:
     ("call", "error", "words"),
     [
         (lambda: topk(np.zeros(3), 1), ValueError, "scores.dtype = float64, must be one of float32"),
+        (
+            lambda: topk(np.zeros((1, 3), np.float32), 1, lengths=[2.7]),
+            ValueError,
+            "row_end.dtype = float64, must be an integer type",
+        ),
         (lambda: topk(np.zeros(3, np.float32), 4), ValueError, "k = 4, must be 1 .. 3"),
         (lambda: topk(np.zeros(3, np.float32), 0), ValueError, "k = 0, must be 1 .. 3"),
         (lambda: topk([1.0, 2.0], 1), TypeError, "scores = list, must be an array of"),

@@ -78,9 +78,9 @@ typedef struct nf_topk_buffers {
   const void* scores;    /* rows `stride` scores apart; aligned as one score */
   int64_t stride;        /* 0 means n * column_stride */
   /* Row r has the scores of the columns [row_begin[r], row_end[r]), and its indices count from
-   * row_begin[r]. A length below 0 counts as 0, above n as n. A row with fewer than k scores is
-   * padded: index NF_TOPK_NO_INDEX, value -inf, or the lowest value of an integer type. Only if the
-   * shape is ragged. */
+   * row_begin[r]. A begin below 0 counts as 0, a length below 0 as 0, above n as n. A row with
+   * fewer than k scores is padded: index NF_TOPK_NO_INDEX, value -inf, or the lowest value of an
+   * integer type. Only if the shape is ragged. */
   const int32_t* row_begin; /* [batch]; null: all 0 */
   const int32_t* row_end;   /* [batch]; null: all n */
   void* values;             /* [batch, k] of the type of the scores, best first */

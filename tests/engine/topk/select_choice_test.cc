@@ -25,6 +25,13 @@ TEST(SelectChoice, TheChosenAlgorithmServesTheShapeOnEveryDevice) {
           const SelectAlgorithm& chosen = ChooseSelect(shape, device);
           EXPECT_EQ(chosen.refuses(shape, device), nullptr)
               << chosen.name << ": " << batch << " x " << n << ", k = " << shape.k;
+          SelectShape ragged = shape;
+          ragged.ragged = true;
+          const SelectAlgorithm& other = ChooseSelect(ragged, device);
+          EXPECT_EQ(other.refuses(ragged, device), nullptr) << other.name;
+          if (n == 1'000'000 && shape.k <= 2048) {
+            EXPECT_EQ(&other, &kSampledThreshold) << batch << " ragged rows, k = " << shape.k;
+          }
         }
       }
     }

@@ -14,7 +14,7 @@ shows no stream: there the call returns when the result is complete. NumPy array
 torch or JAX on the CPU, are selected on the host with the same result to the bit.
 
 CUDA graphs: make one call on the device before the first capture. A captured call allocates its
-workspace in the capture, where torch keeps it for the graph, and each replay first zeroes 1 MiB of
+workspace in the capture, where torch keeps it for the graph, and each replay first zeroes 14 MiB of
 it. A workspace from `make_workspace` that the caller keeps avoids both, and CuPy requires one.
 
 `nearfield.topk.torch_operator` registers torch.ops.nearfield.topk for torch.compile.

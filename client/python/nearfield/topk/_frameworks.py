@@ -96,6 +96,8 @@ class NumPy(Framework):
 
     def to_host(self, tensor: Any) -> tuple[Array, str]:
         dtype = tensor.dtype.name
+        if not tensor.dtype.isnative:
+            tensor = tensor.astype(tensor.dtype.newbyteorder("="))
         return (tensor.view(np.uint16) if dtype == "bfloat16" else tensor), dtype
 
     def from_host(self, array: Array, dtype: str, like: Any) -> Any:

@@ -63,15 +63,15 @@ def select(
     """Returns the bits of the k best values of each row, and their indices.
 
     bits   [batch, n] uint32, or uint16 for float16 and bfloat16
-    begin, end  [batch] integers; row r has the columns [begin[r], end[r])
+    begin, end  [batch] integers; row r has the columns [begin[r], end[r]); a begin below 0 counts
+                as 0
     returns     [batch, k] of the type of `bits`, and int32 [batch, k]
-    Raises ValueError if a row that is not empty begins before its first column, or ends after its
-    last one."""
+    Raises ValueError if a row that is not empty ends after the last column."""
     batch, n = bits.shape
-    first = np.zeros(batch, np.int64) if begin is None else begin.astype(np.int64)
+    first = np.zeros(batch, np.int64) if begin is None else np.maximum(begin.astype(np.int64), 0)
     last = np.full(batch, n, np.int64) if end is None else end.astype(np.int64)
     lengths = np.clip(last - first, 0, n)
-    outside = (lengths > 0) & ((first < 0) | (first + lengths > n))
+    outside = (lengths > 0) & (first + lengths > n)
     if outside.any():
         row = int(outside.argmax())
         raise ValueError(

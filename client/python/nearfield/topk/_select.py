@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,12 +69,14 @@ def topk(
     """Returns the k highest scores of each row and their indices, sorted.
 
     scores   [..., n]: float32, float16, bfloat16, int32 or uint32; n below 2**31. Rows may have any
-             stride and alignment; several leading dimensions must be contiguous among themselves
+             alignment and any stride from n on; several leading dimensions must be contiguous among
+             themselves. On a GPU at most 65,535 rows
     k        1 to n
     row_begin, row_end  int32 [...], on the device of the scores: row r has the scores of the
-             columns [row_begin[r], row_end[r]), and its indices count from row_begin[r]. A length
-             below 0 counts as 0, above n as n. A place without a score has the index -1 and the
-             value -inf, or the lowest integer. None: 0, and n. On a GPU the bounds are not checked
+             columns [row_begin[r], row_end[r]), and its indices count from row_begin[r]. A begin
+             below 0 counts as 0, a length below 0 as 0, above n as n. A place without a score has
+             the index -1 and the value -inf, or the lowest integer. None: 0, and n. On a GPU the
+             bounds are not checked
     lengths  int32 [...]: row_end, of rows that begin at 0
     algorithm  one of `algorithms()`; None: "adaptive", which chooses by the shape
     out      (values, indices) to write to, contiguous; indices int32 or uint32
@@ -194,6 +197,8 @@ def _on_host(
     for field, each in zip(("row_begin", "row_end"), found, strict=True):
         if each is not None and each.shape != (bits.shape[0],):
             raise _must_be(f"{field}.shape", each.shape, f"({bits.shape[0]},)")
+        if each is not None and each.dtype.kind not in "iu":
+            raise _must_be(f"{field}.dtype", each.dtype, "an integer type")
     value_bits, indices = _host.select(bits, dtype, k, found[0], found[1])
     values = value_bits if dtype == "bfloat16" else value_bits.view(array.dtype)
     shape = (*leading, k)
@@ -233,7 +238,11 @@ def _check_contiguous(field: str, view: View, count: int) -> None:
 
 
 def _check_out(
-    framework: Framework, out: tuple[Any, Any], scores: View, count: int, stream: int
+    framework: Framework,
+    out: tuple[Any, Any],
+    scores: View,
+    shape: tuple[int, ...],
+    stream: int,
 ) -> None:
     if len(out) != 2:
         raise _must_be("out", f"{len(out)} tensors", "values and indices")
@@ -244,7 +253,9 @@ def _check_out(
             raise _must_be(f"{field}.dtype", view.dtype, " or ".join(allowed))
         if view.device != scores.device:
             raise _must_be(f"{field}.device", f"cuda:{view.device}", f"cuda:{scores.device}")
-        _check_contiguous(field, view, count)
+        if view.shape != shape:
+            raise _must_be(f"{field}.shape", view.shape, str(shape))
+        _check_contiguous(field, view, math.prod(shape))
 
 
 def _make_workspace(
@@ -292,14 +303,14 @@ def on_device(framework: Framework, call: Call, stream: int) -> TopK:
     ]
     shape = _shape_of(view, rows, call.k, any(each is not None for each in bounds))
     out = call.out
+    places = (*view.shape[:-1], call.k)
     if out is None:
-        places = (*view.shape[:-1], call.k)
         out = (
             framework.empty(places, call.scores.dtype, view.device),
             framework.empty(places, "int32", view.device),
         )
     else:
-        _check_out(framework, out, view, rows.batch * call.k, stream)
+        _check_out(framework, out, view, places, stream)
     if rows.batch == 0:
         return TopK(*out)
     place = _Place(view.device, stream, framework.capturing(stream))

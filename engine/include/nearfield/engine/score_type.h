@@ -17,4 +17,16 @@ constexpr int32_t BytesPerElement(ScoreType type) {
   return type == ScoreType::kFloat16 || type == ScoreType::kBFloat16 ? 2 : 4;
 }
 
+// Returns the type as users spell it.
+constexpr const char* NameOf(ScoreType type) {
+  switch (type) {
+    case ScoreType::kFloat32: return "float32";
+    case ScoreType::kFloat16: return "float16";
+    case ScoreType::kBFloat16: return "bfloat16";
+    case ScoreType::kInt32: return "int32";
+    case ScoreType::kUint32: break;
+  }
+  return "uint32";
+}
+
 }  // namespace nearfield
