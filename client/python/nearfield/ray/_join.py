@@ -1,0 +1,322 @@
+"""knn_join: the nearest rows of a corpus for each query, over Ray Data."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import ray
+import ray.data
+from numpy.typing import NDArray
+from pyarrow import dataset, fs
+
+import nearfield
+from nearfield._declaration import RowPlacement, ScanChoice, infer
+from nearfield._values import Metric
+from nearfield.ray._merge import Found, merge
+from nearfield.ray._shards import shards_of
+
+Rows = Any  # a ray.data.Dataset, an Arrow table, or one or several paths of Parquet files
+
+# Calls that one batch of queries makes at a time, so that a shard always has the next one.
+_BATCHES_AT_ONCE = 4
+# Memory of a shard on the CPU besides its rows, and for each row besides its vector, in bytes.
+_SHARD_BYTES = 64 << 20
+_ROW_BYTES = 128
+
+
+def knn_join(
+    queries: Rows,
+    corpus: Rows,
+    k: int,
+    *,
+    metric: Metric,
+    shards: int | None = None,
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    scan: ScanChoice = "auto",
+    rows: RowPlacement = "device",
+    id: str = "id",
+    vector: str = "vector",
+    query_id: str = "id",
+    query_vector: str = "vector",
+    batch_rows: int = 1024,
+    settings: Mapping[str, Any] | None = None,
+) -> ray.data.Dataset:
+    """Returns the k nearest rows of the corpus for each query, as a Ray data set with one row per
+    query: its id, `ids` and `scores`, by descending score, equal scores by ascending id. The answer
+    is exact, and the same to the bit for any number of shards.
+
+    queries, corpus  a Ray data set, an Arrow table, or paths of Parquet files
+    k                rows per query, at least 1; fewer if the corpus has fewer
+    metric           dot, cosine or l2
+    shards           actors that hold the corpus, each a part of it, chosen by the XXH64 of the id;
+                     by default one per GPU of the cluster, or one if there is none
+    num_cpus         cores of each shard; by default 1 with GPUs, else its part of the cluster's
+                     cores but one, which reads the queries
+    num_gpus         GPUs of each shard, by default 1 if the cluster has GPUs
+    scan, rows       as in create_collection: speed and memory only
+    id, vector       columns of the corpus: integers or texts, and lists of numbers or tensors
+    query_id, query_vector  those of the queries
+    batch_rows       queries of one call
+    settings         more settings of each shard, as in nearfield.open
+
+    Loads the corpus before it returns: each shard reads its rows from Ray's object store into its
+    memory. The queries are read when the result is. A shard whose process or node dies is loaded
+    again elsewhere, and its calls are repeated; the join does not end with part of an answer.
+    Raises AlreadyExists if an id occurs twice in the corpus, and TypeError or ValueError if a
+    column does not fit.
+
+    Source: client/python/nearfield/ray; the order of the answer: nearfield's result contract."""
+    if k < 1:
+        raise ValueError(f"k: {k}, must be at least 1")
+    resources = _Resources.of_cluster(shards, num_cpus, num_gpus)
+    declared = {"metric": metric, "scan": scan, "rows": rows}
+    actors = _start_shards(_dataset(corpus), [id, vector], declared, resources, settings or {})
+    return _dataset(queries).map_batches(
+        _join,  # type: ignore[arg-type]
+        fn_kwargs={"actors": actors, "k": k, "columns": [query_id, query_vector]},
+        batch_size=batch_rows,
+        batch_format="pyarrow",
+        num_cpus=0,  # it waits for the shards
+        concurrency=_BATCHES_AT_ONCE,
+    )
+
+
+def _start_shards(
+    corpus: ray.data.Dataset,
+    columns: list[str],
+    declared: Mapping[str, Any],
+    resources: _Resources,
+    settings: Mapping[str, Any],
+) -> list[Any]:
+    """Returns the shards once each has loaded its rows."""
+    blocks = corpus.select_columns(columns).materialize().to_arrow_refs()
+    declared = {**declared, **_declare(blocks, columns)}
+    split: Any = _split.options(num_returns=resources.shards)
+    pieces = [split.remote(block, columns, resources.shards) for block in blocks]
+    if resources.shards == 1:  # Ray returns the only part itself
+        pieces = [[piece] for piece in pieces]
+    shard: Any = _Shard
+    options = {
+        "num_cpus": resources.cpus,
+        "num_gpus": resources.gpus,
+        "max_restarts": -1,
+        "max_task_retries": -1,
+        "max_concurrency": _BATCHES_AT_ONCE,
+    }
+    actors = [
+        shard.options(**options).remote(
+            [piece[number] for piece in pieces], declared, {**resources.settings(), **settings}
+        )
+        for number in range(resources.shards)
+    ]
+    for error in ray.get([actor.load.remote() for actor in actors]):
+        if error is not None:
+            raise error
+    return actors
+
+
+@dataclass(frozen=True)
+class _Resources:
+    """The shards, and what Ray reserves for each of them."""
+
+    shards: int
+    cpus: float
+    gpus: float
+
+    @staticmethod
+    def of_cluster(shards: int | None, cpus: float | None, gpus: float | None) -> _Resources:
+        if not ray.is_initialized():
+            ray.init()
+        cluster = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        if gpus is None:
+            gpus = 1.0 if cluster.get("GPU", 0) >= 1 else 0.0
+        if shards is None:
+            shards = max(1, int(cluster.get("GPU", 0) / gpus)) if gpus else 1
+        if shards < 1:
+            raise ValueError(f"shards: {shards}, must be at least 1")
+        if cpus is None:
+            free = (cluster.get("CPU", 1) - 1) / shards
+            cpus = 1.0 if gpus else max(int(free), round(min(free, 0.9), 1))
+        return _Resources(shards, cpus, gpus)
+
+    def settings(self) -> dict[str, Any]:
+        if self.gpus:
+            return {}
+        return {"backend": "cpu", "threads": max(1, int(self.cpus))}
+
+
+def _dataset(rows: Rows) -> ray.data.Dataset:
+    if isinstance(rows, ray.data.Dataset):
+        return rows
+    if isinstance(rows, pa.Table):
+        return ray.data.from_arrow(rows)
+    paths = [rows] if isinstance(rows, (str, Path)) else list(rows)
+    if not paths:
+        raise ValueError("rows: no path of a Parquet file")
+    # A path without a scheme is of this process: workers have folders of their own.
+    found = [
+        fs.FileSystem.from_uri(str(path) if "://" in str(path) else Path(path).absolute().as_uri())
+        for path in paths
+    ]
+    files = dataset.dataset([path for _, path in found], filesystem=found[0][0], format="parquet")
+    parts = [part for each in files.get_fragments() for part in each.split_by_row_group()]
+    numbers = ray.data.from_items([{"part": number} for number in range(len(parts))])
+    return numbers.map_batches(
+        _read_part,  # type: ignore[arg-type]
+        fn_kwargs={"parts": parts},
+        batch_size=1,
+        batch_format="pyarrow",
+    )
+
+
+def _read_part(numbers: pa.Table, *, parts: Sequence[Any]) -> pa.Table:
+    """Returns the rows of one row group of a Parquet file."""
+    return parts[numbers.column("part")[0].as_py()].to_table()
+
+
+def _plain(table: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Returns the table with the columns id and vector, tensors as lists."""
+    found = []
+    for name in columns:
+        column = table.column(name).combine_chunks()
+        if isinstance(column, pa.ChunkedArray):
+            column = pa.concat_arrays(column.chunks)
+        if isinstance(column.type, pa.BaseExtensionType):
+            values = np.stack(list(column.to_numpy(zero_copy_only=False)))
+            flat = pa.array(values.reshape(-1))
+            column = pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
+        found.append(column)
+    return pa.table(found, names=["id", "vector"])
+
+
+@ray.remote
+def _first_row(block: pa.Table, columns: Sequence[str]) -> pa.Table:
+    return _plain(block.slice(0, 1), columns) if block.num_rows else block
+
+
+def _declare(blocks: Sequence[Any], columns: Sequence[str]) -> dict[str, Any]:
+    """Returns dim, dtype and id_type of the corpus."""
+    for block in blocks:
+        first = ray.get(_first_row.remote(block, columns))
+        if first.num_rows:
+            found = infer(first, "id", "vector")
+            return {"dim": found.dim, "dtype": found.dtype, "id_type": found.id_type}
+    raise ValueError("corpus: it has no rows")
+
+
+def _ids(table: pa.Table) -> Any:
+    column = table.column("id")
+    if pa.types.is_integer(column.type):
+        return column.to_numpy().astype(np.uint64)
+    return column.to_pylist()
+
+
+@ray.remote
+def _split(block: pa.Table, columns: Sequence[str], shards: int) -> Any:
+    """Returns the rows of each shard; a single table for one shard."""
+    table = _plain(block, columns) if block.num_rows else None
+    if table is None:
+        return [None] * shards if shards > 1 else None
+    if shards == 1:
+        return table
+    owners = shards_of(_ids(table), shards)
+    return [table.filter(pa.array(owners == shard)) for shard in range(shards)]
+
+
+@ray.remote
+class _Shard:
+    """An engine with the rows of one shard. Ray starts a shard that dies again, without its rows:
+    the next call loads them."""
+
+    def __init__(
+        self, pieces: Sequence[Any], declared: dict[str, Any], settings: dict[str, Any]
+    ) -> None:
+        self._pieces = pieces
+        self._declared = declared
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._corpus: nearfield.Collection | None = None
+
+    def pid(self) -> int:
+        return os.getpid()
+
+    def load(self) -> Exception | None:
+        """Loads the rows; returns the error that they have. An exception of a method would be
+        raised with another type, and one of the constructor would be repeated for ever."""
+        try:
+            self._loaded()
+        except (nearfield.Error, TypeError, ValueError) as error:
+            return error
+        return None
+
+    def _loaded(self) -> nearfield.Collection:
+        with self._lock:
+            if self._corpus is None:
+                self._corpus = self._load()
+            return self._corpus
+
+    def _load(self) -> nearfield.Collection:
+        tables = [table for table in ray.get(list(self._pieces)) if table is not None]
+        rows_count = sum(table.num_rows for table in tables)
+        settings = self._settings
+        if settings.get("backend") == "cpu":
+            number_bytes = 5 if self._declared["dtype"] == "float32" else 3
+            row_bytes = self._declared["dim"] * number_bytes + _ROW_BYTES
+            ids_bytes = sum(table.column("id").nbytes for table in tables)
+            settings = {
+                "memory_bytes": _SHARD_BYTES + rows_count * row_bytes,
+                "host_memory_bytes": _SHARD_BYTES + rows_count * _ROW_BYTES + 2 * ids_bytes,
+                **settings,
+            }
+        client = nearfield.open(None, timeout=3600, **settings)
+        try:
+            corpus = client.create_collection("corpus", **self._declared)
+            if rows_count:
+                corpus.upload(pa.concat_tables(tables))
+            self._queries_max = client.limits().queries_max
+        except BaseException:
+            client.close()
+            raise
+        return corpus
+
+    def search(self, vectors: NDArray[Any], k: int) -> Found:
+        found: list[nearfield.Hits] = []
+        corpus = self._loaded()
+        for begin in range(0, len(vectors), self._queries_max):
+            result = corpus.search(vectors[begin : begin + self._queries_max], k=k)
+            found += result.queries
+        shape = len(found), len(found[0].scores)
+        scores = np.array([hits.scores for hits in found], np.float32).reshape(shape)
+        kind = object if isinstance(found[0].ids, list) else np.uint64
+        return Found(np.array([hits.ids for hits in found], kind).reshape(shape), scores)
+
+
+def _join(table: pa.Table, *, actors: Sequence[Any], k: int, columns: Sequence[str]) -> pa.Table:
+    """Returns the neighbors of a batch of queries."""
+    if not table.num_rows:
+        return pa.table({})
+    plain = _plain(table, columns)
+    values = pa.concat_arrays(plain.column("vector").chunks)
+    vectors = np.stack(values.to_numpy(zero_copy_only=False)).astype(np.float32)
+    shared = ray.put(vectors)
+    found = merge(ray.get([actor.search.remote(shared, k) for actor in actors]), k)
+    width = found.scores.shape[1]
+    offsets = pa.array(np.arange(0, found.scores.size + 1, max(width, 1), dtype=np.int32))
+    text = found.ids.dtype == object
+    return pa.table(
+        {
+            columns[0]: plain.column("id"),
+            "ids": pa.ListArray.from_arrays(
+                offsets, pa.array(found.ids.reshape(-1), pa.string() if text else pa.uint64())
+            ),
+            "scores": pa.ListArray.from_arrays(offsets, pa.array(found.scores.reshape(-1))),
+        }
+    )

@@ -1,0 +1,31 @@
+"""Merges the lists that several shards found to the answers of all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Found(NamedTuple):
+    """The best rows of one shard for each query, or of all shards.
+
+    ids     uint64 or texts [queries, n]: every query has the same number of rows, because a shard
+            with fewer than k rows returns all of them
+    scores  float32 [queries, n], descending; equal scores by ascending id
+    """
+
+    ids: NDArray[Any]
+    scores: NDArray[np.float32]
+
+
+def merge(found: Sequence[Found], k: int) -> Found:
+    """Returns the k best rows of all lists by (descending score, ascending id), which is the answer
+    of a single collection with the rows of all shards. Texts compare by code points, which is the
+    order of their UTF-8 bytes."""
+    ids = np.concatenate([each.ids for each in found], axis=1)
+    scores = np.concatenate([each.scores for each in found], axis=1)
+    order = np.lexsort((ids, -scores), axis=-1)[:, :k]
+    return Found(np.take_along_axis(ids, order, 1), np.take_along_axis(scores, order, 1))

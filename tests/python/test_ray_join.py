@@ -1,0 +1,182 @@
+"""knn_join: the exact join on Ray against one engine with all rows: the same ids and score bits."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import nearfield
+import numpy as np
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+ray = pytest.importorskip("ray")
+
+from nearfield.ray import _join, knn_join  # noqa: E402
+from nearfield.ray._merge import Found, merge  # noqa: E402
+from nearfield.ray._shards import PARTITIONS, partitions_of, shards_of  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+DIM = 12
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Ray on this machine, with more cores than it may have: the shards only wait for each other."""
+    os.environ["RAY_DATA_DISABLE_PROGRESS_BARS"] = "1"
+    ray.init(num_cpus=4, num_gpus=0, object_store_memory=200 << 20, include_dashboard=False,
+             log_to_driver=False, configure_logging=False)
+    yield
+    ray.shutdown()
+
+
+def table_of(ids, vectors, ids_name="id", vectors_name="vector"):
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), vectors.shape[1])
+    return pa.table({ids_name: pa.array(ids), vectors_name: lists})
+
+
+def expected(corpus, vectors, k, metric):
+    """The answer of one engine: id -> (ids, score bytes) for each query in order."""
+    with nearfield.open(None, backend="cpu", memory_bytes="64MiB", host_memory_bytes="64MiB") as client:
+        docs = client.create_collection("c", metric=metric, like=corpus)
+        docs.upload(corpus)
+        return [(list(hits.ids), hits.scores.tobytes()) for hits in docs.search(vectors, k=k).queries]
+
+
+def joined(dataset):
+    found = {}
+    for row in dataset.iter_rows():
+        scores = np.asarray(row["scores"], np.float32)
+        found[row["id"]] = (list(row["ids"]), scores.tobytes())
+    return found
+
+
+def draw_rows(rng, count, dtype=np.float32):
+    """Small whole numbers, so that many scores are equal."""
+    return rng.integers(-2, 3, (count, DIM)).astype(dtype)
+
+
+def test_partitions_are_those_of_xxh64():
+    numbers = np.array([0, 1, 7, 2**64 - 1], np.uint64)
+    assert partitions_of(numbers[:3]).tolist() == partitions_of(["\0" * 8, "\1" + "\0" * 7, "\7" + "\0" * 7]).tolist()
+    # The XXH64 of no bytes, from its specification.
+    assert partitions_of([""]).tolist() == [0xEF4]
+    ids = np.arange(20_000, dtype=np.uint64)
+    for shards in (1, 2, 3, 5, PARTITIONS):
+        owners = shards_of(ids, shards)
+        assert owners.min() == 0 and owners.max() == shards - 1
+        if shards < 8:
+            assert np.bincount(owners).min() > 0.9 * len(ids) / shards
+    with pytest.raises(ValueError, match="shards: 0, must be 1"):
+        shards_of(ids, 0)
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_merged_lists_are_the_list_of_all_rows(rng, text):
+    for _ in range(50):
+        rows, k, queries = int(rng.integers(1, 60)), int(rng.integers(1, 20)), 4
+        scores = rng.choice([-np.inf, -1.5, 0.0, 1.0, 2.5], (queries, rows)).astype(np.float32)
+        ids = rng.permutation(rows).astype(np.uint64)
+        names = np.array([f"ü{i:03}" if i % 2 else f"z{i:03}" for i in ids], object) if text else ids
+        owners = shards_of(ids, 3)
+        lists = []
+        for shard in range(3):
+            mine = np.flatnonzero(owners == shard)
+            order = np.lexsort((np.tile(names[mine], (queries, 1)), -scores[:, mine]), axis=-1)[:, :k]
+            lists.append(Found(np.tile(names[mine], (queries, 1))[np.arange(queries)[:, None], order],
+                               np.take_along_axis(scores[:, mine], order, 1)))
+        found = merge(lists, k)
+        for q in range(queries):
+            best = sorted(zip(-scores[q], names, strict=True))[:k]
+            assert found.ids[q].tolist() == [name for _, name in best]
+            assert found.scores[q].tolist() == [-score for score, _ in best]
+
+
+@pytest.mark.parametrize(
+    ("metric", "dtype", "text", "shards"),
+    [("dot", np.float32, False, 1), ("l2", np.float16, False, 3), ("cosine", np.float32, True, 2),
+     ("dot", np.float32, True, 5)],
+)
+def test_a_join_is_the_answer_of_one_engine(cluster, rng, metric, dtype, text, shards):
+    numbers = rng.permutation(10_000)[:900]
+    ids = [f"ü{n}" for n in numbers] if text else numbers.astype(np.uint64)
+    vectors = draw_rows(rng, 900, dtype)
+    vectors[:, 0] = 1  # no zero rows: cosine
+    corpus = table_of(ids, vectors)
+    queries = draw_rows(rng, 130)
+    queries[:, 0] = 1
+    asked = table_of(np.arange(130), queries)
+    blocks = ray.data.from_arrow([corpus.slice(0, 10), corpus.slice(10, 500), corpus.slice(510)])
+    found = joined(knn_join(asked, blocks, 17, metric=metric, shards=shards, num_cpus=0.2, batch_rows=32))
+    assert [found[i] for i in range(130)] == expected(corpus, queries, 17, metric)
+
+
+def test_parquet_files_tensors_and_names_of_columns(cluster, rng, tmp_path):
+    vectors, queries = draw_rows(rng, 300), draw_rows(rng, 40)
+    corpus = table_of(np.arange(300), vectors)
+    paths = [tmp_path / f"{part}.parquet" for part in range(3)]
+    for part, path in enumerate(paths):
+        pq.write_table(table_of(np.arange(300), vectors, "key", "embedding").slice(100 * part, 100), path)
+    asked = ray.data.from_items([{"id": i, "embedding": queries[i]} for i in range(40)])
+    found = joined(knn_join(asked, paths, 5, metric="l2", shards=2, num_cpus=0.2, id="key",
+                            vector="embedding", query_vector="embedding", scan="rows"))
+    assert [found[i] for i in range(40)] == expected(corpus, queries, 5, "l2")
+
+
+def test_a_corpus_with_fewer_rows_than_k(cluster, rng):
+    corpus, queries = table_of(np.arange(4), draw_rows(rng, 4)), draw_rows(rng, 3)
+    asked = table_of(np.arange(3), queries)
+    found = joined(knn_join(asked, corpus, 100, metric="dot", shards=2, num_cpus=0.2))
+    assert [found[i] for i in range(3)] == expected(corpus, queries, 100, "dot")
+
+
+def test_wrong_arguments_are_named(cluster, rng):
+    corpus = table_of(np.arange(8), draw_rows(rng, 8))
+    with pytest.raises(ValueError, match="k: 0, must be at least 1"):
+        knn_join(corpus, corpus, 0, metric="dot")
+    with pytest.raises(ValueError, match="shards: 0"):
+        knn_join(corpus, corpus, 1, metric="dot", shards=0)
+    with pytest.raises(ValueError, match="corpus: it has no rows"):
+        knn_join(corpus, corpus.slice(0, 0), 1, metric="dot")
+    twice = pa.concat_tables([corpus, corpus])
+    with pytest.raises(nearfield.AlreadyExists):
+        knn_join(corpus, twice, 1, metric="dot", shards=2, num_cpus=0.2)
+
+
+def test_shards_that_die_under_way_leave_the_answer_as_it_is(cluster, rng, monkeypatch):
+    actors, start = [], _join._start_shards
+    monkeypatch.setattr(_join, "_start_shards", lambda *given: actors.extend(start(*given)) or actors)
+    vectors, queries = draw_rows(rng, 2_000), draw_rows(rng, 400)
+    corpus, asked = table_of(np.arange(2_000), vectors), table_of(np.arange(400), queries)
+    dataset = knn_join(asked, corpus, 9, metric="dot", shards=3, num_cpus=0.2, batch_rows=10)
+    assert len(actors) == 3
+    found, killed = {}, set()
+    for batch in dataset.iter_batches(batch_size=10, prefetch_batches=0, batch_format="pyarrow"):
+        for row in batch.to_pylist():
+            found[row["id"]] = (row["ids"], np.asarray(row["scores"], np.float32).tobytes())
+        if len(killed) < 4:
+            pid = ray.get(actors[len(killed) % 3].pid.remote())
+            os.kill(pid, signal.SIGKILL)
+            killed.add(pid)
+    for actor in actors:
+        ray.kill(actor)  # the test holds them, and they hold cores
+    assert len(killed) == 4
+    assert [found[i] for i in range(400)] == expected(corpus, queries, 9, "dot")
+
+
+def test_the_readme_joins_two_files(cluster, rng, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    vectors, queries = draw_rows(rng, 90), draw_rows(rng, 20)
+    pq.write_table(table_of(np.arange(90), vectors), "corpus.parquet")
+    pq.write_table(table_of(np.arange(20), queries), "queries.parquet")
+    text = (ROOT / "client/python/README.md").read_text("utf-8")
+    (block,) = re.findall(r"^```python ray\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(block, names)
+    found = {row.id: (list(row.ids), np.asarray(row.scores, np.float32).tobytes())
+             for row in names["table"].itertuples()}
+    assert [found[i] for i in range(20)] == expected(table_of(np.arange(90), vectors), queries, 10, "dot")
