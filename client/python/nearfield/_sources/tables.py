@@ -68,7 +68,7 @@ def table_source(spec: Spec, table: pa.Table) -> Source:
     chosen = table.select(plan.names())
 
     def batches() -> Iterator[Batch]:
-        return (_batch(spec, plan, each) for each in chosen.to_batches(max_chunksize=BATCH_ROWS))
+        return (_batch(spec, plan, each) for each in _parts(chosen))
 
     return Source(table.num_rows, _payload_total(plan, chosen.to_batches), batches)
 
@@ -81,7 +81,7 @@ def reader_source(spec: Spec, batches: Iterable[Any], first: pa.RecordBatch | pa
 
 def _parts(item: pa.RecordBatch | pa.Table) -> Iterator[pa.RecordBatch]:
     table = pa.Table.from_batches([item]) if isinstance(item, pa.RecordBatch) else item
-    return iter(table.to_batches(max_chunksize=BATCH_ROWS))
+    return (part for part in table.to_batches(max_chunksize=BATCH_ROWS) if len(part))
 
 
 def parquet_source(spec: Spec, path: Path) -> Source:
