@@ -5,9 +5,22 @@ Needs the packages nearfield-native and ray: pip install 'nearfield[ray,local]'.
 running Ray.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from nearfield.ray._client import Client
 from nearfield.ray._cluster import Cluster
 from nearfield.ray._collection import ClusterCollection, ClusterSearch
-from nearfield.ray._join import knn_join
+
+if TYPE_CHECKING:
+    from nearfield.ray._join import knn_join
 
 __all__ = ["Client", "Cluster", "ClusterCollection", "ClusterSearch", "knn_join"]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports Ray Data for knn_join only: it takes longer than the start of a server."""
+    if name == "knn_join":
+        from nearfield.ray._join import knn_join
+
+        return knn_join
+    raise AttributeError(name)

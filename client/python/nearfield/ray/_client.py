@@ -181,11 +181,15 @@ class Client:
     def commit(self, name: str, operation: dict[str, Any], timeout: float | None) -> dict[str, Any]:
         """Commits an operation, whose token makes it safe to repeat, by the deadline."""
         deadline = self.deadline(timeout)
+        failed: Unavailable | None = None
         while True:
             try:
                 left = deadline - time.monotonic()
                 done = dict(self.call("change", left, name=name, operation=operation))
-            except Unavailable:
+            except DeadlineExceeded as error:
+                raise failed or error from None
+            except Unavailable as error:
+                failed = error
                 if time.monotonic() + _PAUSE_SECONDS >= deadline:
                     raise
                 threading.Event().wait(_PAUSE_SECONDS)

@@ -7,21 +7,26 @@ import os
 import uuid
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 from pyarrow import fs
+
+_S3_CONNECT_SECONDS = 2.0
+_S3_REQUEST_SECONDS = 30.0  # without a byte
+_S3_TRIES = 2
 
 
 class Store:
     """Reads and writes whole objects. Thread safety: any number of threads.
 
-    uri  a folder, or what pyarrow.fs accepts: "s3://bucket/prefix", also with
+    uri  a folder, or a URI of pyarrow.fs: "s3://bucket/prefix", also with
          ?endpoint_override=HOST:PORT&scheme=http for a store other than that of AWS. The keys are
          those of the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY).
     Errors: OSError. Requires: a listing shows every object that was written before it began."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri if "://" in uri else Path(uri).absolute().as_uri()
-        self._files, self._root = fs.FileSystem.from_uri(self.uri)
+        self._files, self._root = _file_system(self.uri)
         self._local = isinstance(self._files, fs.LocalFileSystem)
 
     def put(self, name: str, data: bytes) -> None:
@@ -52,6 +57,25 @@ class Store:
         """Deletes an object, if it exists."""
         with contextlib.suppress(FileNotFoundError):
             self._files.delete_file(f"{self._root}/{name}")
+
+
+def _file_system(uri: str) -> tuple[Any, str]:
+    """As FileSystem.from_uri, but S3 does not retry for minutes: the caller does."""
+    parts = urlsplit(uri)
+    if parts.scheme != "s3":
+        found: tuple[Any, str] = fs.FileSystem.from_uri(uri)
+        return found
+    options: dict[str, Any] = dict(parse_qsl(parts.query))
+    options["allow_bucket_creation"] = options.get("allow_bucket_creation") == "true"
+    files = fs.S3FileSystem(
+        access_key=parts.username,
+        secret_key=parts.password,
+        connect_timeout=_S3_CONNECT_SECONDS,
+        request_timeout=_S3_REQUEST_SECONDS,
+        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_S3_TRIES),
+        **options,
+    )
+    return files, f"{parts.hostname}{parts.path}".rstrip("/")
 
 
 def _write_durably(path: Path, data: bytes) -> None:
