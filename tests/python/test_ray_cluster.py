@@ -109,6 +109,9 @@ def test_a_coordinator_that_was_replaced_commits_nothing(tmp_path):
         new.append(Manifest(term=new.term, number=number))
         new.forget_old()
     assert new.newest().number == 29 and len(store.list("manifests")) == 8
+    (tmp_path / "terms").rename(tmp_path / "elsewhere")  # as a share that is no longer mounted
+    with pytest.raises(OSError, match="claim"):
+        new.append(Manifest(term=new.term, number=30))
 
 
 @pytest.mark.parametrize("id_type", ["uint64", "string"])

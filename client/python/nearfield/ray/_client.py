@@ -224,9 +224,16 @@ class Client:
         assert view is not None
         if view["number"] < self._number_min:
             raise Unavailable(f"the manifest {self._number_min} is not visible yet")
+        self._keep(view)
+        return view
+
+    def _keep(self, view: View) -> None:
+        addresses = {each["address"] for shard in view["shards"] for each in shard}
         with self._lock:
             self._view = view
-        return view
+            self._servers = {
+                address: server for address, server in self._servers.items() if address in addresses
+            }
 
     def _changed(self, view: View, deadline: float) -> bool:
         """Returns True if there is a newer manifest."""
@@ -234,8 +241,7 @@ class Client:
         found = self.call("view", left, have=view["have"], wait=0.0)
         if found is None:
             return False
-        with self._lock:
-            self._view = found
+        self._keep(found)
         return bool(found["number"] != view["number"])
 
     def read(

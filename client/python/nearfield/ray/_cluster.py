@@ -56,6 +56,7 @@ class Cluster(Client):
         if not ray.is_initialized():
             ray.init()
         store = Store(storage)
+        store.create()
         resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
         if num_gpus is None:
             num_gpus = 1.0 if resources.get("GPU", 0) >= shards * replicas else 0.0

@@ -58,7 +58,8 @@ class CoordinatorProcess:
             slot.stop()
 
     def _open(self) -> None:
-        """Claims the storage and starts the replicas; tries until the storage answers."""
+        """Claims the storage and starts the replicas; tries until the storage answers. Then looks
+        after commits whose write failed."""
         while self._manifest is None:
             try:
                 self._log = ManifestLog(self._store, self._address)
@@ -73,6 +74,18 @@ class CoordinatorProcess:
         self._slots = self._new_slots(newest.layout, newest.shards, range(self._settings.replicas))
         self._show()
         end_others(self._settings.name, {slot.name for slot in self._slots})
+        while True:
+            threading.Event().wait(_STORE_PAUSE_SECONDS)
+            if self._doubt is not None:
+                self._settle_later()
+
+    def _settle_later(self) -> None:
+        """Writes a manifest whose write failed, although no client asks for it again."""
+        try:
+            with self._commit:
+                self._settled()
+        except Unavailable:
+            pass  # the next turn tries again
 
     def _new_slots(self, layout: int, shards: int, replicas: range) -> list[Slot]:
         slots = [

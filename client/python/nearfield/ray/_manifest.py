@@ -102,7 +102,10 @@ class ManifestLog:
             store.delete(name)
 
     def _check_claim(self) -> None:
-        others = [name for name in self._store.list("terms") if name != self._claim]
+        claims = self._store.list("terms")
+        if self._claim not in claims:  # another folder is in its place, such as that of a mount
+            raise OSError("it does not have the claim of this coordinator")
+        others = [name for name in claims if name != self._claim]
         if others and _term(others[-1]) >= self.term:
             raise Aborted(f"another coordinator has claimed the term {_term(others[-1])}")
 

@@ -29,6 +29,11 @@ class Store:
         self._files, self._root = _file_system(self.uri)
         self._local = isinstance(self._files, fs.LocalFileSystem)
 
+    def create(self) -> None:
+        """Creates the folder, if it is one that does not exist."""
+        if self._local:
+            Path(self._root).mkdir(parents=True, exist_ok=True)
+
     def put(self, name: str, data: bytes) -> None:
         """Writes an object: as a whole or not at all, and durable when the call returns."""
         path = f"{self._root}/{name}"
@@ -79,7 +84,7 @@ def _file_system(uri: str) -> tuple[Any, str]:
 
 
 def _write_durably(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(exist_ok=True)  # not the folder itself: a share may have lost its place
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         with partial.open("wb") as out:
