@@ -213,9 +213,8 @@ def test_operations_while_searches_go_on(cluster, rng):
     writing = threading.Thread(target=write)
     writing.start()
     try:
-        cluster.resize(3)
-        cluster.compact("docs")
         cluster.resize(1)
+        cluster.compact("docs")
         assert cluster.restart() == 1
         cluster.resize(2)
     finally:

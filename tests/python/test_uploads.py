@@ -347,3 +347,12 @@ def test_a_restarted_server_is_continued(start, connect, name, big, tmp_path):
     assert docs.upload(big, token=name, progress=kill, block_bytes=100_000).rows_count == BIG
     assert len(servers) == 2
     check_big(docs, big)
+
+
+def test_an_arrow_table_may_have_a_chunk_without_rows(client, name):
+    """Its vectors had no dimension, and the upload was refused."""
+    kind = pa.list_(pa.float32(), 2)
+    parts = [pa.table({"id": [7], "vector": pa.array([[1.0, 2.0]], kind)}), pa.table({"id": pa.array([], pa.int64()), "vector": pa.array([], kind)})]
+    docs = client.create_collection(name, 2, metric="dot")
+    assert docs.upload(pa.concat_tables(parts)).rows_count == 1
+    assert docs.upload(iter(parts[::-1]), mode="upsert").rows_count == 1

@@ -103,11 +103,11 @@ class ManifestLog:
 
     def _check_claim(self) -> None:
         claims = self._store.list("terms")
-        if self._claim not in claims:  # another folder is in its place, such as that of a mount
-            raise OSError("it does not have the claim of this coordinator")
         others = [name for name in claims if name != self._claim]
         if others and _term(others[-1]) >= self.term:
             raise Aborted(f"another coordinator has claimed the term {_term(others[-1])}")
+        if self._claim not in claims:  # another folder is in its place, such as that of a mount
+            raise OSError("it does not have the claim of this coordinator")
 
     def newest(self) -> Manifest:
         """Returns the newest manifest; the empty one if there is none."""
