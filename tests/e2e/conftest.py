@@ -117,8 +117,9 @@ class Server(ServerProcess):
         raise AssertionError("the health stream ended before SERVING")
 
     def ops_address(self) -> str:
-        """Returns the address of its operations port."""
-        return re.search(r'"operations port".*"address":"([^"]+)"', self.log.read_text())[1]
+        """Returns the address of its operations port, once the log has it."""
+        line = re.compile(r'"operations port".*"address":"([^"]+)"')
+        return self.wait_for(lambda: line.search(self.log.read_text()), DEADLINE_S)[1]
 
     def close(self) -> None:
         self.channel.close()

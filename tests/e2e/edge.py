@@ -30,9 +30,8 @@ def new_certificate(folder: Path, name: str, authority: str | None = None) -> No
 
 def ops_port(server: ServerProcess) -> int:
     """Returns the operations port of a server that was started with port 0 for it."""
-    found = re.search(r"operations port.*?127\.0\.0\.1:(\d+)", server.log.read_text())
-    assert found, server.log_end()
-    return int(found[1])
+    line = re.compile(r"operations port.*?127\.0\.0\.1:(\d+)")
+    return int(server.wait_for(lambda: line.search(server.log.read_text()))[1])
 
 
 class Edge(ServerProcess):
