@@ -76,12 +76,9 @@ absl::StatusOr<topk::Shape> ShapeOf(const nf_topk_shape* given) {
   return shape;
 }
 
-absl::StatusOr<topk::Buffers> BuffersOf(const nf_topk_buffers* given, bool ragged) {
+absl::StatusOr<topk::Buffers> BuffersOf(const nf_topk_buffers* given) {
   ABSL_RETURN_IF_ERROR(CheckStruct("buffers", given));
   ABSL_RETURN_IF_ERROR(nearfield::CheckRange("buffers.reserved", given->reserved, 0, 0));
-  if (!ragged && (given->row_begin != nullptr || given->row_end != nullptr)) {
-    return absl::InvalidArgumentError("row_begin or row_end is given, but ragged = 0, must be 1");
-  }
   topk::Buffers buffers;
   buffers.scores = given->scores;
   buffers.stride = given->stride;
@@ -139,7 +136,7 @@ absl::Status Run(const nf_topk_selector* selector, const nf_topk_shape* given_sh
                  const nf_topk_buffers* given_buffers, const char* algorithm, void* stream) {
   ABSL_RETURN_IF_ERROR(CheckGiven("selector", selector));
   ABSL_ASSIGN_OR_RETURN(const topk::Shape shape, ShapeOf(given_shape));
-  ABSL_ASSIGN_OR_RETURN(const topk::Buffers buffers, BuffersOf(given_buffers, shape.ragged));
+  ABSL_ASSIGN_OR_RETURN(const topk::Buffers buffers, BuffersOf(given_buffers));
   const topk::CurrentDevice current(selector->device);
   ABSL_RETURN_IF_ERROR(current.status());
   return selector->selector->Run(shape, buffers, StreamOf(stream), NameOr(algorithm));

@@ -113,8 +113,7 @@ int64_t WorkspaceBytes(const SelectShape& shape, const SelectDevice& device) {
 }
 
 cudaError_t Prepare(const SelectDevice& device) {
-  for (const ScoreType type : {ScoreType::kFloat32, ScoreType::kFloat16, ScoreType::kBFloat16,
-                               ScoreType::kInt32, ScoreType::kUint32}) {
+  for (const ScoreType type : kScoreTypes) {
     const SampledTable table = TableOf(type);
     for (std::size_t policy = 0; policy < kSampledPolicies.size(); ++policy) {
       if (!Fits(policy, device)) continue;

@@ -114,10 +114,6 @@ struct Uint32Scores : IntegerScores {
   __device__ static Raw FromValue(Score value) { return value; }
 };
 
-inline constexpr ScoreType kScoreTypes[] = {ScoreType::kFloat32, ScoreType::kFloat16,
-                                            ScoreType::kBFloat16, ScoreType::kInt32,
-                                            ScoreType::kUint32};
-
 // Returns visit(Scores{}) for the Scores of a type.
 #pragma nv_exec_check_disable
 template <typename Visit>

@@ -172,19 +172,19 @@ class GpuSelector final : public Selector {
   }
 
   static absl::Status CheckBuffers(const Shape& shape, const Buffers& buffers) {
-    const int64_t score_bytes = BytesPerElement(shape.type);
-    ABSL_RETURN_IF_ERROR(CheckAddress("scores", buffers.scores, score_bytes));
-    ABSL_RETURN_IF_ERROR(CheckAddress("values", buffers.values, score_bytes));
-    ABSL_RETURN_IF_ERROR(CheckAddress("indices", buffers.indices, int64_t{sizeof(uint32_t)}));
-    ABSL_RETURN_IF_ERROR(CheckAddress("workspace", buffers.workspace, kWorkspaceAlign));
     for (const int32_t* const bounds : {buffers.row_begin, buffers.row_end}) {
       if (bounds == nullptr) continue;
       const char* const field = bounds == buffers.row_begin ? "row_begin" : "row_end";
       ABSL_RETURN_IF_ERROR(CheckAddress(field, bounds, int64_t{sizeof(int32_t)}));
     }
     if (!shape.ragged && (buffers.row_begin != nullptr || buffers.row_end != nullptr)) {
-      return absl::InvalidArgumentError("row_begin and row_end need a ragged shape");
+      return absl::InvalidArgumentError("row_begin or row_end is given, but ragged = 0, must be 1");
     }
+    const int64_t score_bytes = BytesPerElement(shape.type);
+    ABSL_RETURN_IF_ERROR(CheckAddress("scores", buffers.scores, score_bytes));
+    ABSL_RETURN_IF_ERROR(CheckAddress("values", buffers.values, score_bytes));
+    ABSL_RETURN_IF_ERROR(CheckAddress("indices", buffers.indices, int64_t{sizeof(uint32_t)}));
+    ABSL_RETURN_IF_ERROR(CheckAddress("workspace", buffers.workspace, kWorkspaceAlign));
     if (buffers.stride == 0) return absl::OkStatus();
     const bool may_overlap = shape.ragged || shape.column_stride > 1;
     return CheckRange("stride", buffers.stride, may_overlap ? 1 : shape.n,

@@ -20,7 +20,8 @@ absl::StatusOr<int64_t> ParseCount(absl::string_view text, int64_t max) {
 }
 
 absl::StatusOr<ScoreType> ParseScoreType(absl::string_view name) {
-  for (const ScoreType type : select::kScoreTypes) {
+  for (const ScoreType type : kScoreTypes) {
+    if (select::IsInteger(type)) continue;  // FillScores makes none
     if (name == select::FormatOf(type).name) return type;
   }
   return absl::InvalidArgumentError(absl::StrCat("no score type '", name, "'"));

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import importlib
-import os
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import grpc
 
+from nearfield import _shared_library
 from nearfield._errors import DETAILS_KEY, REQUEST_ID_KEY, RETRY_AFTER_KEY
 
 ABI_VERSION = 2
@@ -135,30 +134,9 @@ class Signals:
             raise raised
 
 
-def _find() -> str:
-    named = os.environ.get(LIBRARY_VARIABLE)
-    if named:
-        return named
-    try:
-        native = importlib.import_module("nearfield_native")
-    except ImportError:
-        raise ImportError(
-            "nearfield.open() needs the package nearfield-native: pip install 'nearfield[local]'"
-        ) from None
-    return str(native.library())
-
-
 @functools.lru_cache(maxsize=1)
 def load() -> Any:
     """Returns the library, with the types of its functions."""
-    path = _find()
-    library = ctypes.CDLL(path)
-    version = library.nf_abi_version()
-    if version != ABI_VERSION:
-        raise ImportError(
-            f"{path}: its ABI version is {version}, this package needs {ABI_VERSION}: install the"
-            " same version of nearfield and nearfield-native"
-        )
     handle, handle_out, reply = (
         ctypes.c_uint64,
         ctypes.POINTER(ctypes.c_uint64),
@@ -167,7 +145,7 @@ def load() -> Any:
     text, options = ctypes.c_char_p, ctypes.POINTER(CallOptions)
     # c_char_p passes a bytes object without a copy, and None as null.
     request = [text, ctypes.c_size_t]
-    for name, result, arguments in (
+    functions = (
         ("nf_open", ctypes.c_int32, [text, handle_out, reply]),
         ("nf_close", None, [handle]),
         ("nf_call", ctypes.c_int32, [handle, text, *request, options, reply]),
@@ -177,11 +155,10 @@ def load() -> Any:
         ("nf_cancel", None, [handle]),
         ("nf_end", None, [handle]),
         ("nf_free", None, [reply]),
-    ):
-        function = getattr(library, name)
-        function.restype = result
-        function.argtypes = arguments
-    return library
+    )
+    return _shared_library.load(
+        LIBRARY_VARIABLE, "library", "nearfield.open()", ("nf_abi_version", ABI_VERSION), functions
+    )
 
 
 @contextmanager

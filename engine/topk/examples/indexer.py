@@ -37,6 +37,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from device_timing import graph_of, milliseconds
 
 from nearfield.topk import Workspace, make_workspace, topk
 
@@ -198,32 +199,6 @@ def check(library: Any, exact: Sequences, model: Sequences, workspace: Workspace
     # A sanity check, not a comparison of results: the formula is that of the pipeline.
     difference = (first[inside] - pipeline_scores(model, torch.float32)[inside]).abs().max()
     assert difference < 1e-3 * first[inside].abs().max(), f"scores differ by {difference}"
-
-
-def milliseconds(function: Any, repeats: int) -> float:
-    """Returns the mean time of a call on the device."""
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    for _ in range(3):
-        function()
-    begin.record()
-    for _ in range(repeats):
-        function()
-    end.record()
-    end.synchronize()
-    return float(begin.elapsed_time(end)) / repeats
-
-
-def graph_of(function: Any) -> Any:
-    """Returns a function that replays the work of another."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        function()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        function()
-    return graph.replay
 
 
 def measure(library: Any, work: Sequences, workspace: Workspace, repeats: int) -> dict[str, float]:

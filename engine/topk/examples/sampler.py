@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from device_timing import graph_of, milliseconds
 
 from nearfield.topk import Workspace, make_workspace, topk
 
@@ -167,32 +168,6 @@ def check(logits: Any, uniform: Any, workspace: Workspace | None) -> None:
     ordered, tokens = torch.sort(flat, dim=-1, descending=True, stable=True)
     drawn = draw(ordered, tokens, flat, TOP_P, uniform[:4], torch.float64)[0]
     assert torch.equal(sample_nucleus(flat, TOP_P, uniform[:4]).long(), drawn), "wide nuclei"
-
-
-def milliseconds(function: Any, repeats: int) -> float:
-    """Returns the mean time of a call on the device."""
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    for _ in range(3):
-        function()
-    begin.record()
-    for _ in range(repeats):
-        function()
-    end.record()
-    end.synchronize()
-    return float(begin.elapsed_time(end)) / repeats
-
-
-def graph_of(function: Any) -> Any:
-    """Returns a function that replays the work of another."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        function()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        function()
-    return graph.replay
 
 
 def measure(calls: dict[str, Any], repeats: int) -> dict[str, Any]:

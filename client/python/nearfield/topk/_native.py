@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import importlib
-import os
 from typing import Any
+
+from nearfield import _shared_library
 
 ABI_VERSION = 1
 LIBRARY_VARIABLE = "NEARFIELD_TOPK_LIBRARY"
@@ -50,34 +50,12 @@ class Buffers(ctypes.Structure):
     ]
 
 
-def _find() -> str:
-    named = os.environ.get(LIBRARY_VARIABLE)
-    if named:
-        return named
-    try:
-        native = importlib.import_module("nearfield_native")
-    except ImportError:
-        raise ImportError(
-            "nearfield.topk on a GPU needs the package nearfield-native:"
-            " pip install 'nearfield[local]'"
-        ) from None
-    return str(native.topk_library())
-
-
 @functools.lru_cache(maxsize=1)
 def load() -> Any:
     """Returns the library, with the types of its functions."""
-    path = _find()
-    library = ctypes.CDLL(path)
-    version = library.nf_topk_abi_version()
-    if version != ABI_VERSION:
-        raise ImportError(
-            f"{path}: its ABI version is {version}, this package needs {ABI_VERSION}: install the"
-            " same version of nearfield and nearfield-native"
-        )
     address, text, code = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32
     shape, buffers = ctypes.POINTER(Shape), ctypes.POINTER(Buffers)
-    for name, result, arguments in (
+    functions: tuple[tuple[str, Any, list[Any]], ...] = (
         ("nf_topk_last_error", text, []),
         ("nf_topk_create", code, [ctypes.c_int32, ctypes.POINTER(address)]),
         ("nf_topk_algorithm_name", text, [address, ctypes.c_int32]),
@@ -92,11 +70,14 @@ def load() -> Any:
         ("nf_topk_init_workspace", code, [address, address, ctypes.c_int64, address]),
         ("nf_topk_run", code, [address, shape, buffers, text, address]),
         ("nf_topk_wait", code, [address, address]),
-    ):
-        function = getattr(library, name)
-        function.restype = result
-        function.argtypes = arguments
-    return library
+    )
+    return _shared_library.load(
+        LIBRARY_VARIABLE,
+        "topk_library",
+        "nearfield.topk on a GPU",
+        ("nf_topk_abi_version", ABI_VERSION),
+        functions,
+    )
 
 
 def _encoded(algorithm: str | None) -> bytes | None:

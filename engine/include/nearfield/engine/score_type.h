@@ -13,6 +13,10 @@ enum class ScoreType : uint8_t {
   kUint32 = 5
 };
 
+inline constexpr ScoreType kScoreTypes[] = {ScoreType::kFloat32, ScoreType::kFloat16,
+                                            ScoreType::kBFloat16, ScoreType::kInt32,
+                                            ScoreType::kUint32};
+
 constexpr int32_t BytesPerElement(ScoreType type) {
   return type == ScoreType::kFloat16 || type == ScoreType::kBFloat16 ? 2 : 4;
 }

@@ -88,6 +88,7 @@ class RowMaker {
   }
 
   uint32_t Score(int64_t i) {
+    if (NeedsAFloat(input_)) return SpecialScore(i);
     switch (input_) {
       case Input::kUniform: return Uniform(0.0f);
       case Input::kAllEqual:
@@ -101,14 +102,6 @@ class RowMaker {
       case Input::kHeavyTailed: return Encode(std::exp(random_.Gaussian()));
       case Input::kRandomBits:
         return static_cast<uint32_t>(random_.Bits()) & (format_.sign() | (format_.sign() - 1));
-      case Input::kZeros:
-      case Input::kDenormals:
-      case Input::kInfinities:
-      case Input::kAllMinusInfinity:
-      case Input::kFewNans:
-      case Input::kHalfNans:
-      case Input::kAllNans:
-      case Input::kMaxFinite: return SpecialScore(i);
       case Input::kNormal: return Normal();
       default: return PlacedScore(i);
     }

@@ -12,10 +12,6 @@
 
 namespace nearfield::select {
 
-inline constexpr ScoreType kScoreTypes[] = {ScoreType::kFloat32, ScoreType::kFloat16,
-                                            ScoreType::kBFloat16, ScoreType::kInt32,
-                                            ScoreType::kUint32};
-
 constexpr bool IsInteger(ScoreType type) {
   return type == ScoreType::kInt32 || type == ScoreType::kUint32;
 }
