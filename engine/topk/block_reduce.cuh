@@ -13,29 +13,22 @@ struct ScoreSpread {
   uint32_t least = 0xffffffffu;
   uint32_t greatest = 0;
   float sum = 0;
+};
 
-  // Returns the spread of the scores score(j) with has(j) and counts(score). There may be none.
-  // has(j) is false from some j on.
-  template <int kItems, typename Has, typename Score, typename Counts>
-  __device__ static ScoreSpread Of(const Has& has, const Score& score, const Counts& counts) {
-    float least = __builtin_huge_valf();
-    float greatest = -__builtin_huge_valf();
-    float sum = 0;
-#pragma unroll
-    for (int j = 0; j < kItems; ++j) {
-      if (!has(j)) break;
-      const float one = score(j);
-      if (!counts(one)) continue;
-      least = fminf(least, one);
-      greatest = fmaxf(greatest, one);
-      sum += one;
-    }
-    return ScoreSpread{OrderOf(least), OrderOf(greatest), sum};
+// A spread that grows score by score.
+class ScoreRange {
+ public:
+  __device__ void Add(float score) {
+    least_ = fminf(least_, score);
+    greatest_ = fmaxf(greatest_, score);
+    sum_ += score;
   }
-  template <int kItems, typename Has, typename Score>
-  __device__ static ScoreSpread Of(const Has& has, const Score& score) {
-    return Of<kItems>(has, score, [](float) { return true; });
-  }
+  __device__ ScoreSpread spread() const { return {OrderOf(least_), OrderOf(greatest_), sum_}; }
+
+ private:
+  float least_ = __builtin_huge_valf();
+  float greatest_ = -__builtin_huge_valf();
+  float sum_ = 0;
 };
 
 inline constexpr int kWarpsMax = 32;  // warps in a block
@@ -47,7 +40,19 @@ struct BlockReduceShared {
   float score_sums[kWarpsMax];
 };
 
+// The threads that work together: all of the block.
+struct WholeBlock {
+  __device__ static void Sync() { __syncthreads(); }
+};
+// The kThreads threads with the same threadIdx.y, in a block of several such teams.
 template <int kThreads>
+struct TeamOfBlock {
+  __device__ static void Sync() {
+    asm volatile("bar.sync %0, %1;" : : "r"(threadIdx.y + 1), "n"(kThreads) : "memory");
+  }
+};
+
+template <int kThreads, typename Team = WholeBlock>
 class BlockReduce {
  public:
   static constexpr uint32_t kWarps = kThreads / kWarp;
@@ -58,7 +63,7 @@ class BlockReduce {
     const uint32_t warp = threadIdx.x / kWarp;
     const uint32_t through = WarpPrefixSum(value);
     if (lane == kWarp - 1) shared.sums[warp] = through;
-    __syncthreads();
+    Team::Sync();
     const uint32_t before = WarpSum(lane < warp ? shared.sums[lane] : 0);
     return before + through - value;
   }
@@ -73,7 +78,7 @@ class BlockReduce {
       shared.least[threadIdx.x / kWarp] = *least;
       shared.greatest[threadIdx.x / kWarp] = *greatest;
     }
-    __syncthreads();
+    Team::Sync();
     *least = WarpMin(lane < kWarps ? shared.least[lane] : 0xffffffffu);
     *greatest = WarpMax(lane < kWarps ? shared.greatest[lane] : 0);
   }
@@ -88,7 +93,7 @@ class BlockReduce {
       shared.greatest[warp] = mine.greatest;
       shared.score_sums[warp] = mine.sum;
     }
-    __syncthreads();
+    Team::Sync();
     ScoreSpread all;
     if (lane < kWarps) {
       all = ScoreSpread{shared.least[lane], shared.greatest[lane], shared.score_sums[lane]};

@@ -10,6 +10,7 @@
 #include <cub/block/block_merge_sort.cuh>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "engine/topk/block_reduce.cuh"
 #include "engine/topk/bucket_map.cuh"
@@ -25,8 +26,9 @@ inline constexpr uint32_t kRankAllMax = 128;
 
 // Shared memory of a block that sorts up to kKeys keys. Space has bins(): 2^kBinBits of them,
 // aligned to 16 bytes. The sort writes to sorted(), which Space or a derived struct has.
-template <int kThreadsOf, int kKeysOf, int kBinBitsOf, typename Space>
+template <int kThreadsOf, int kKeysOf, int kBinBitsOf, typename Space, typename TeamOf = WholeBlock>
 struct SortShared : Space {
+  using Team = TeamOf;
   static constexpr int kThreads = kThreadsOf;
   static constexpr uint32_t kKeys = kKeysOf;
   static constexpr int kBinBits = kBinBitsOf;
@@ -51,10 +53,9 @@ struct GreaterKey {
 
 // Entries of a source in shared memory. Thread t has those at t, t + kThreads, ... of the first
 // `count`.
-template <typename Source, int kThreads, int kItemsOf>
+template <typename Source, int kThreads>
 class SharedEntries {
  public:
-  static constexpr int kItems = kItemsOf;
   struct Origin {
     const uint64_t* entries;
     uint32_t count;
@@ -63,13 +64,26 @@ class SharedEntries {
   __device__ explicit SharedEntries(const Origin& origin)
       : mine_(origin.entries + threadIdx.x), count_(origin.count) {}
   __device__ uint32_t count() const { return count_; }
-  __device__ bool has(int j) const {
-    return threadIdx.x + static_cast<uint32_t>(j) * kThreads < count_;
+
+  // Calls visit(entries[kGroup], valid[kGroup]) for this thread's entries in groups, so that the
+  // loads and the atomic operations of a group overlap.
+  template <typename Visit>
+  __device__ __forceinline__ void ForEachGroup(const Visit& visit) const {
+    for (uint32_t first = threadIdx.x; first < count_; first += kGroup * kThreads) {
+      uint64_t entries[kGroup];
+      bool valid[kGroup];
+#pragma unroll
+      for (uint32_t i = 0; i < kGroup; ++i) {
+        valid[i] = first + i * kThreads < count_;
+        entries[i] = valid[i] ? mine_[first - threadIdx.x + i * kThreads] : 0;
+      }
+      visit(entries, valid);
+    }
   }
-  __device__ uint64_t entry(int j) const { return mine_[j * kThreads]; }
-  __device__ float real(int j) const { return Source::RealOfEntry(entry(j)); }
 
  private:
+  static constexpr uint32_t kGroup = 4;
+
   const uint64_t* const mine_;
   const uint32_t count_;
 };
@@ -113,19 +127,29 @@ class BucketSort {
   // Sorts shared.keys[0, count). All threads see the entries; sorted() does not overlap them.
   template <typename Emit>
   __device__ static void Sort(Shared& shared, uint32_t count, uint32_t k, KeyBits bits, Emit emit) {
-    if (count <= kRankAllMax) {
-      RankAll(shared, count, k, emit);
-      return;
-    }
-    if constexpr (!Shared::kMerges) {
-      using Entries = SharedEntries<Source, kThreads, kItemsMax>;
-      if (TrySort<Entries>({shared.keys, count}, k, bits, shared, emit)) return;
-    }
+    if (TryAll(shared, count, k, bits, emit)) return;
     for (uint32_t i = threadIdx.x; i < count; i += kThreads) {
       shared.keys[i] = Source::KeyOfEntry(shared.keys[i]);
     }
-    __syncthreads();
+    Shared::Team::Sync();
     MergeSort(shared, count, k, emit);
+  }
+
+  // Sorts shared.keys[0, count), as Sort does, without a merge sort. Returns false, with nothing
+  // sorted, if no map works.
+  template <typename Emit>
+  __device__ static bool TryAll(Shared& shared, uint32_t count, uint32_t k, KeyBits bits,
+                                Emit emit) {
+    if (count <= kRankAllMax) {
+      RankAll(shared, count, k, emit);
+      return true;
+    }
+    if constexpr (Shared::kMerges) {
+      return false;
+    } else {
+      using Entries = SharedEntries<Source, kThreads>;
+      return TrySort<Entries>({shared.keys, count}, k, bits, shared, emit);
+    }
   }
 
   // Sorts the entries of Items(origin). Requires: sorted() has room for k + kBucketKeysMax keys, or
@@ -153,19 +177,24 @@ class BucketSort {
     for (int i = 0; i < kItemsMax; ++i) {
       mine[i] = first + i < count ? shared.keys[first + i] : kNoSelectKey;
     }
-    __syncthreads();
+    Shared::Team::Sync();
     typename Shared::Merge(shared.merge).Sort(mine, GreaterKey());
-    __syncthreads();
+    Shared::Team::Sync();
 #pragma unroll
     for (int i = 0; i < kItemsMax; ++i) shared.keys[first + i] = mine[i];
-    __syncthreads();
+    Shared::Team::Sync();
     for (uint32_t i = threadIdx.x; i < min(count, k); i += kThreads) emit.Key(i, shared.keys[i]);
   }
 
  private:
   static constexpr int kThreads = Shared::kThreads;
   static constexpr int kItemsMax = Shared::kKeys / kThreads;
-  using Reduce = BlockReduce<kThreads>;
+  static constexpr uint32_t kNoPlace = 0xffffffffu;
+  using Reduce = BlockReduce<kThreads, typename Shared::Team>;
+
+  // Number of entries in a group.
+  template <typename Entries>
+  static constexpr int kSizeOf = std::extent_v<std::remove_reference_t<Entries>>;
 
   // Ranks each key by counting. kThreads / kRankAllMax neighboring lanes share the comparisons of
   // one key.
@@ -177,7 +206,7 @@ class BucketSort {
     if (threadIdx.x < count) {
       shared.keys[threadIdx.x] = Source::KeyOfEntry(shared.keys[threadIdx.x]);
     }
-    __syncthreads();
+    Shared::Team::Sync();
     const uint32_t place = threadIdx.x / kLanes;
     if ((place & ~(kWarp / kLanes - 1)) >= count) return;  // uniform in the warp
     const uint64_t key = place < count ? shared.keys[place] : kNoSelectKey;
@@ -200,7 +229,7 @@ class BucketSort {
                                               KeyBits bits, Shared& shared, Emit emit) {
     __builtin_assume(__isShared(&shared));
     const Items items(origin);
-    __syncthreads();  // all threads have read the result of the previous attempt
+    Shared::Team::Sync();  // all threads have read the result of the previous attempt
     const KeySpread spread = SpreadOfKeys(items, 0, 0xffffffffu, shared);
     const KeyMap map(spread, bits, Shared::kBinBits);
     return TryMap(items, k, EntriesByKey<Source, KeyMap>{map}, shared, emit);
@@ -210,12 +239,12 @@ class BucketSort {
                                                KeyBits bits, Shared& shared, Emit emit) {
     __builtin_assume(__isShared(&shared));
     const Items items(origin);
-    __syncthreads();
+    Shared::Team::Sync();
     const KeySpread all = SpreadOfKeys(items, 0, 0xffffffffu, shared);
     const uint32_t middle = all.least_order + (all.greatest_order - all.least_order) / 2;
-    __syncthreads();
+    Shared::Team::Sync();
     const KeySpread lower = SpreadOfKeys(items, 0, middle, shared);
-    __syncthreads();
+    Shared::Team::Sync();
     const KeySpread upper = SpreadOfKeys(items, middle + 1, 0xffffffffu, shared);
     const SplitMap map(middle, lower, upper, bits, Shared::kBinBits);
     return TryMap(items, k, EntriesByKey<Source, SplitMap>{map}, shared, emit);
@@ -226,29 +255,35 @@ class BucketSort {
   __device__ static KeySpread SpreadOfKeys(const Items& items, uint32_t from, uint32_t to,
                                            Shared& shared) {
     KeySpread spread{.least_order = 0xffffffffu, .least_low = 0xffffffffu};
+    items.ForEachGroup([&](const auto& entries, const auto& valid) {
 #pragma unroll
-    for (int j = 0; j < Items::kItems; ++j) {
-      if (!items.has(j)) break;
-      const uint64_t key = Source::KeyOfEntry(items.entry(j));
-      const uint32_t order = KeyOrder(key);
-      if (order < from || order > to) continue;
-      const auto low = static_cast<uint32_t>(key);
-      spread.least_order = min(spread.least_order, order);
-      spread.greatest_order = max(spread.greatest_order, order);
-      spread.least_low = min(spread.least_low, low);
-      spread.greatest_low = max(spread.greatest_low, low);
-    }
+      for (int i = 0; i < kSizeOf<decltype(entries)>; ++i) {
+        const uint64_t key = Source::KeyOfEntry(entries[i]);
+        const uint32_t order = KeyOrder(key);
+        if (!valid[i] || order < from || order > to) continue;
+        const auto low = static_cast<uint32_t>(key);
+        spread.least_order = min(spread.least_order, order);
+        spread.greatest_order = max(spread.greatest_order, order);
+        spread.least_low = min(spread.least_low, low);
+        spread.greatest_low = max(spread.greatest_low, low);
+      }
+    });
     Reduce::JoinEnds(&spread.least_order, &spread.greatest_order, shared.reduce);
-    __syncthreads();
+    Shared::Team::Sync();
     Reduce::JoinEnds(&spread.least_low, &spread.greatest_low, shared.reduce);
     return spread;
   }
 
   template <typename Items>
   __device__ static ScoreSpread SpreadOf(const Items& items, Shared& shared) {
-    return Reduce::Join(ScoreSpread::Of<Items::kItems>([&](int j) { return items.has(j); },
-                                                       [&](int j) { return items.real(j); }),
-                        shared.reduce);
+    ScoreRange range;
+    items.ForEachGroup([&](const auto& entries, const auto& valid) {
+#pragma unroll
+      for (int i = 0; i < kSizeOf<decltype(entries)>; ++i) {
+        if (valid[i]) range.Add(Source::RealOfEntry(entries[i]));
+      }
+    });
+    return Reduce::Join(range.spread(), shared.reduce);
   }
 
   // Returns false, with nothing sorted, if a bucket is too full.
@@ -261,45 +296,68 @@ class BucketSort {
       clear[i * kThreads + threadIdx.x] = uint4{};
     }
     if (threadIdx.x == 0) shared.fullest = 0;
-    __syncthreads();
+    Shared::Team::Sync();
+    items.ForEachGroup([&](const auto& entries, const auto& valid) {
 #pragma unroll
-    for (int j = 0; j < Items::kItems; ++j) {
-      if (!items.has(j)) break;
-      atomicAdd(&shared.bins()[way.Bucket(items.entry(j))], 1u);
-    }
-    __syncthreads();
+      for (int i = 0; i < kSizeOf<decltype(entries)>; ++i) {
+        if (valid[i]) atomicAdd(&shared.bins()[way.Bucket(entries[i])], 1u);
+      }
+    });
+    Shared::Team::Sync();
     const uint32_t wanted = min(k, items.count());
     StartsOfBuckets(shared, wanted);
     const uint32_t cut = shared.cut;
     const bool serves = shared.fullest <= kBucketKeysMax;
     if (!serves) {
-      __syncthreads();  // all threads have read it before the next attempt clears it
+      Shared::Team::Sync();  // all threads have read it before the next attempt clears it
       return false;
     }
     uint64_t* const sorted = shared.sorted();
     const Way again = {way.map.Again()};
+    items.ForEachGroup([&](const auto& entries, const auto& valid) {
+      uint32_t places[kSizeOf<decltype(entries)>];
 #pragma unroll
-    for (int j = 0; j < Items::kItems; ++j) {
-      if (!items.has(j)) break;
-      const uint32_t bucket = again.Bucket(items.entry(j));
-      if (bucket > cut) continue;
-      sorted[atomicAdd(&shared.bins()[bucket], 1u)] = Way::Stored(items.entry(j));
-    }
-    __syncthreads();
+      for (int i = 0; i < kSizeOf<decltype(entries)>; ++i) {
+        const uint32_t bucket = again.Bucket(entries[i]);
+        places[i] = kNoPlace;
+        if (valid[i] && bucket <= cut) places[i] = atomicAdd(&shared.bins()[bucket], 1u);
+      }
+#pragma unroll
+      for (int i = 0; i < kSizeOf<decltype(entries)>; ++i) {
+        if (places[i] != kNoPlace) sorted[places[i]] = Way::Stored(entries[i]);
+      }
+    });
+    Shared::Team::Sync();
     // Each bin now holds the end of its bucket, so a bucket begins where the previous one ends.
     // A thread ranks its key alone, unlike RankByCount: a bucket has few keys.
-    const uint32_t brought = shared.bins()[cut];
-    for (uint32_t i = threadIdx.x; i < brought; i += kThreads) {
-      const uint64_t mine = sorted[i];
-      const uint32_t bucket = way.BucketOfStored(mine);
-      const uint64_t* const end = &sorted[shared.bins()[bucket]];
-      uint32_t rank = bucket == 0 ? 0 : shared.bins()[bucket - 1];
-#pragma unroll 1
-      for (const uint64_t* other = &sorted[rank]; other != end; ++other) {
-        rank += Way::Before(*other, mine) ? 1 : 0;
+    const SharedEntries<Source, kThreads> brought({sorted, shared.bins()[cut]});
+    brought.ForEachGroup([&](const auto& entries, const auto& valid) {
+      uint32_t ranks[kSizeOf<decltype(entries)>];
+      uint32_t others[kSizeOf<decltype(entries)>];
+      uint32_t ends[kSizeOf<decltype(entries)>];
+      bool more = false;
+#pragma unroll
+      for (int i = 0; i < kSizeOf<decltype(entries)>; ++i) {
+        const uint32_t bucket = way.BucketOfStored(entries[i]);
+        ends[i] = valid[i] ? shared.bins()[bucket] : 0;
+        ranks[i] = valid[i] && bucket > 0 ? shared.bins()[bucket - 1] : 0;
+        others[i] = ranks[i];
+        more |= others[i] < ends[i];
       }
-      if (rank < wanted) Way::Give(rank, mine, emit);
-    }
+#pragma unroll 1
+      while (more) {
+        more = false;
+#pragma unroll
+        for (int i = 0; i < kSizeOf<decltype(entries)>; ++i) {
+          if (others[i] < ends[i]) ranks[i] += Way::Before(sorted[others[i]], entries[i]) ? 1 : 0;
+          more |= ++others[i] < ends[i];
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kSizeOf<decltype(entries)>; ++i) {
+        if (valid[i] && ranks[i] < wanted) Way::Give(ranks[i], entries[i], emit);
+      }
+    });
     return true;
   }
 
@@ -342,7 +400,7 @@ class BucketSort {
       begin = four.w + counts[4 * i + 3];
       vectors[i] = four;
     }
-    __syncthreads();
+    Shared::Team::Sync();
   }
 };
 

@@ -30,15 +30,125 @@ struct RowRing {
   uint4 slots[kStages][kVectors][kThreads];
 };
 
+// Copies 16 bytes to shared memory, for __pipeline_commit. The L2 cache gives up its copy first:
+// the row is read once, while what was sampled of rows to come must stay.
+__device__ __forceinline__ void CopyOnce(uint4* to, const uint4* from) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;"
+               :
+               : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))), "l"(from), "l"(policy)
+               : "memory");
+#else
+  __pipeline_memcpy_async(to, from, 16);
+#endif
+}
+
+// One stage of the ring: the vectors first, first + stride, ... of a row, where `first` is this
+// thread's own.
+template <typename Source, int kThreads, int kVectorsOf>
+class RowStage {
+ public:
+  static constexpr uint32_t kPerVector = ScoreVector<Source>::kCount;
+  static constexpr uint32_t kVectors = kVectorsOf;
+  static_assert(kVectors * kPerVector <= 32, "one bit a score");
+  using Slots = uint4 (&)[kVectors][kThreads];
+
+  __device__ RowStage(const RowReader<Source>& row, uint32_t first, uint32_t stride)
+      : row_(row), first_(first), stride_(stride) {}
+
+  // Requests the thread's vectors; the caller commits.
+  __device__ void Request(Slots slots) const {
+    const uint4* const source = row_.Address(first_);
+    if (Whole()) {
+#pragma unroll
+      for (uint32_t i = 0; i < kVectors; ++i) Copy(slots, i, source);
+    } else {
+#pragma unroll
+      for (uint32_t i = 0; i < kVectors; ++i) {
+        if (first_ + i * stride_ < row_.vectors()) Copy(slots, i, source);
+      }
+    }
+  }
+
+  // Appends the entries that pass the test. All lanes of a warp call it.
+  template <typename Test>
+  __device__ void Append(Slots slots, const Test& test, const KeyQueue& queue) const {
+    const uint32_t first_index = row_.IndexOf(first_, 0);
+    const uint32_t index_step = stride_ * kPerVector;
+    uint32_t passing = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < kVectors; ++i) {
+      const ScoreVector<Source> loaded{slots[i][threadIdx.x]};
+#pragma unroll
+      for (uint32_t place = 0; place < kPerVector; ++place) {
+        if (test(loaded.raw(static_cast<int>(place)), first_index + i * index_step + place)) {
+          passing |= 1u << (i * kPerVector + place);
+        }
+      }
+    }
+    if (!Whole()) {
+#pragma unroll
+      for (uint32_t i = 0; i < kVectors; ++i) {
+        if (first_ + i * stride_ >= row_.vectors()) passing &= ~(kVectorBits << (i * kPerVector));
+      }
+    }
+    if (!__any_sync(kFullWarp, passing != 0)) return;
+    uint32_t at = ReserveSlots(queue.count, static_cast<uint32_t>(__popc(passing)));
+    const auto* const raw = reinterpret_cast<const typename Source::Raw*>(&slots[0][threadIdx.x]);
+#pragma unroll 1
+    for (; passing != 0; ++at) {
+      const uint32_t bit = 31 - static_cast<uint32_t>(__clz(static_cast<int>(passing)));
+      passing ^= 1u << bit;
+      const uint32_t vector = bit / kPerVector;
+      const uint32_t place = bit % kPerVector;
+      if (at < queue.capacity) {
+        queue.entries[at] = Source::Entry(raw[vector * (kThreads * kPerVector) + place],
+                                          first_index + vector * index_step + place);
+      }
+    }
+  }
+
+ private:
+  static constexpr uint32_t kVectorBits = (1u << kPerVector) - 1;
+
+  // Returns true if the stage lies entirely in the row.
+  __device__ bool Whole() const { return first_ + (kVectors - 1) * stride_ < row_.vectors(); }
+  __device__ void Copy(Slots slots, uint32_t i, const uint4* source) const {
+    CopyOnce(&slots[i][threadIdx.x], source + i * stride_);
+  }
+
+  const RowReader<Source>& row_;
+  const uint32_t first_;
+  const uint32_t stride_;
+};
+
+// Test for thresholds that lie among equal scores, or among NaNs.
+template <typename Source>
+struct ExactTest {
+  uint64_t threshold;
+  __device__ bool operator()(typename Source::Raw raw, uint32_t index) const {
+    return Source::Key(raw, index) >= threshold;
+  }
+};
+
+// Appends the scores of the row outside its vectors that pass the test. A warp calls it.
+template <typename Source, typename Test>
+__device__ void AppendEdges(const RowReader<Source>& row, const Test& test, const KeyQueue& queue) {
+  const uint32_t lane = threadIdx.x % kWarp;
+  const bool valid = lane < row.edges();
+  const uint32_t index = valid ? row.EdgeIndex(lane) : 0;
+  const bool passes = valid && test(row.At(index), index);
+  const uint32_t at = ReserveSlots(queue.count, passes ? 1 : 0);
+  if (passes && at < queue.capacity) queue.entries[at] = Source::Entry(row.At(index), index);
+}
+
 // One pass over a block's share of a row: Begin, then Collect, any number of times. kGrouped: the
 // share may be less than the row.
 template <typename Source, int kThreads, typename Ring, bool kGrouped>
 class KeyCollector {
  public:
-  static constexpr uint32_t kPerVector = ScoreVector<Source>::kCount;
-  static constexpr uint32_t kVectors = Ring::kVectors;
-  static_assert(kVectors * kPerVector <= 32, "one bit a score");
-
   __device__ KeyCollector(const RowReader<Source>& row, RowShare share, Ring& ring)
       : row_(row), share_(share), ring_(ring) {}
 
@@ -53,44 +163,21 @@ class KeyCollector {
     if (Source::QuickTestIsExact(threshold)) {
       Stream(typename Source::QuickTest(threshold), queue);
     } else {
-      Stream(ExactTest{threshold}, queue);
+      Stream(ExactTest<Source>{threshold}, queue);
     }
   }
 
  private:
-  static constexpr uint32_t kVectorBits = (1u << kPerVector) - 1;
-
-  // Test for thresholds that lie among equal scores, or among NaNs.
-  struct ExactTest {
-    uint64_t threshold;
-    __device__ bool operator()(typename Source::Raw raw, uint32_t index) const {
-      return Source::Key(raw, index) >= threshold;
-    }
-  };
+  static constexpr uint32_t kVectors = Ring::kVectors;
+  using Stage = RowStage<Source, kThreads, Ring::kVectors>;
 
   // Returns the distance from one vector of a thread to its next.
   __device__ uint32_t stride() const { return kGrouped ? kThreads * share_.size : kThreads; }
-  // Returns true if the stage that begins at this vector of the row lies entirely in the row.
-  __device__ bool WholeStage(uint32_t first) const {
-    return first + (kVectors - 1) * stride() < row_.vectors();
-  }
 
   __device__ void Request(int stage) {
-    const uint4* const source = row_.Address(requested_);
-    if (WholeStage(requested_)) {
-#pragma unroll
-      for (uint32_t i = 0; i < kVectors; ++i) Copy(stage, i, source);
-    } else {
-#pragma unroll
-      for (uint32_t i = 0; i < kVectors; ++i) {
-        if (requested_ + i * stride() < row_.vectors()) Copy(stage, i, source);
-      }
-    }
+    Stage(row_, requested_, stride()).Request(ring_.slots[stage]);
     __pipeline_commit();
     requested_ += kVectors * stride();
-  }
-  __device__ void Copy(int stage, uint32_t i, const uint4* source) {
-    __pipeline_memcpy_async(&ring_.slots[stage][i][threadIdx.x], source + i * stride(), 16);
   }
 
   template <typename Test>
@@ -100,61 +187,12 @@ class KeyCollector {
     for (uint32_t first = share_.rank * kThreads + threadIdx.x; first - lane < row_.vectors();
          first += kVectors * stride()) {
       __pipeline_wait_prior(Ring::kStages - 1);
-      Append(stage, first, test, queue);
+      Stage(row_, first, stride()).Append(ring_.slots[stage], test, queue);
       Request(stage);
       if (Ring::kStages > 1) stage = stage + 1 == Ring::kStages ? 0 : stage + 1;
     }
     __pipeline_wait_prior(0);
-    if (share_.rank == 0 && threadIdx.x < kWarp) AppendEdges(test, queue);
-  }
-
-  // first: the lane's first vector of the stage, as an index into the row.
-  template <typename Test>
-  __device__ void Append(int stage, uint32_t first, const Test& test, const KeyQueue& queue) {
-    const uint32_t first_index = row_.IndexOf(first, 0);
-    const uint32_t index_step = stride() * kPerVector;
-    uint32_t passing = 0;
-#pragma unroll
-    for (uint32_t i = 0; i < kVectors; ++i) {
-      const ScoreVector<Source> loaded{ring_.slots[stage][i][threadIdx.x]};
-#pragma unroll
-      for (uint32_t place = 0; place < kPerVector; ++place) {
-        if (test(loaded.raw(static_cast<int>(place)), first_index + i * index_step + place)) {
-          passing |= 1u << (i * kPerVector + place);
-        }
-      }
-    }
-    if (!WholeStage(first)) {
-#pragma unroll
-      for (uint32_t i = 0; i < kVectors; ++i) {
-        if (first + i * stride() >= row_.vectors()) passing &= ~(kVectorBits << (i * kPerVector));
-      }
-    }
-    if (!__any_sync(kFullWarp, passing != 0)) return;
-    uint32_t at = ReserveSlots(queue.count, static_cast<uint32_t>(__popc(passing)));
-    const auto* const raw =
-        reinterpret_cast<const typename Source::Raw*>(&ring_.slots[stage][0][threadIdx.x]);
-#pragma unroll 1
-    for (; passing != 0; ++at) {
-      const uint32_t bit = 31 - static_cast<uint32_t>(__clz(static_cast<int>(passing)));
-      passing ^= 1u << bit;
-      const uint32_t vector = bit / kPerVector;
-      const uint32_t place = bit % kPerVector;
-      if (at < queue.capacity) {
-        queue.entries[at] = Source::Entry(raw[vector * (kThreads * kPerVector) + place],
-                                          first_index + vector * index_step + place);
-      }
-    }
-  }
-
-  template <typename Test>
-  __device__ void AppendEdges(const Test& test, const KeyQueue& queue) {
-    const uint32_t lane = threadIdx.x;
-    const bool valid = lane < row_.edges();
-    const uint32_t index = valid ? row_.EdgeIndex(lane) : 0;
-    const bool passes = valid && test(row_.At(index), index);
-    const uint32_t at = ReserveSlots(queue.count, passes ? 1 : 0);
-    if (passes && at < queue.capacity) queue.entries[at] = Source::Entry(row_.At(index), index);
+    if (share_.rank == 0 && threadIdx.x < kWarp) AppendEdges(row_, test, queue);
   }
 
   const RowReader<Source>& row_;

@@ -55,8 +55,8 @@ class RowReader {
   __device__ Raw At(uint32_t index) const { return row_[index]; }
 
  private:
-  const Raw* const row_;
-  const uint32_t n_;
+  const Raw* row_;
+  uint32_t n_;
   uint32_t head_ = 0;
   uint32_t vectors_ = 0;
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "engine/topk/block_group.cuh"
 #include "engine/topk/bucket_sort.cuh"
@@ -52,7 +53,8 @@ using RingSpaceOf =
 // Shared memory of a block.
 template <SelectorShape kShape>
 struct RowShared
-    : SortShared<kShape.threads, kShape.capacity, kShape.bin_bits, RingSpaceOf<kShape>> {
+    : SortShared<kShape.threads, kShape.capacity, kShape.bin_bits, RingSpaceOf<kShape>,
+                 std::conditional_t<kShape.teams, TeamOfBlock<kShape.threads>, WholeBlock>> {
   using Ring = RowRing<kShape.threads, kShape.vectors, kShape.stages>;
   static constexpr bool kMerges = kShape.merges;
 
@@ -74,18 +76,19 @@ class RowSelector {
   };
 
   // Selects the k best of a row. The leader passes each to `emit`, as BucketSort does. plan:
-  // PlanSample of the row. candidates: [kCapacity] of the group if it has several blocks, which
-  // requires kGrouped. All threads of all blocks of the group call it.
+  // PlanSample of the row. attempts_before: guesses that were not true. candidates: [kCapacity] of
+  // the group if it has several blocks, which requires kGrouped. All threads of all blocks of the
+  // group call it.
   template <typename Emit>
   __device__ static Selected Select(const RowReader<Source>& row, uint32_t k, SamplePlan plan,
                                     BlockGroup& group, uint64_t* candidates, Shared& shared,
-                                    Emit emit) {
+                                    Emit emit, int attempts_before = 0) {
     RowShare share;
     if (kGrouped) share = ShareOf(group);
     Collector collector(row, share, shared.ring);
     if (!kLateRing) collector.Begin();
     uint32_t total = 0;
-    for (int attempt = plan.way == SampleWay::kWholeRow ? kGuesses : 0;; ++attempt) {
+    for (int attempt = plan.way == SampleWay::kWholeRow ? kGuesses : attempts_before;; ++attempt) {
       uint64_t threshold = 1;
       if (attempt < kGuesses) {
         threshold = Guess(row, k, plan, attempt, group, shared);
@@ -107,10 +110,17 @@ class RowSelector {
       for (uint32_t i = threadIdx.x; i < total; i += kThreads) {
         shared.keys[i] = __ldcg(&candidates[i]);
       }
-      __syncthreads();
+      Shared::Team::Sync();
     }
     BucketSort<Source, Shared>::Sort(shared, total, k, Source::BitsOf(row.size()), emit);
     return {min(k, total), total};
+  }
+
+  // Returns the first guess of Select for a block alone.
+  __device__ static uint64_t Guess(const RowReader<Source>& row, uint32_t k, SamplePlan plan,
+                                   Shared& shared) {
+    BlockGroup alone;
+    return Guess(row, k, plan, 0, alone, shared);
   }
 
  private:
@@ -131,16 +141,16 @@ class RowSelector {
   // second attempt aims lower.
   __device__ static uint64_t Guess(const RowReader<Source>& row, uint32_t k, SamplePlan plan,
                                    int attempt, BlockGroup& group, Shared& shared) {
-    RowSample<Source, kThreads> sample = {row, {}, plan.pairs_log2};
-    SampleTarget target =
-        TargetOf(k, sample.SampledFraction(), kCapacity, 2 * RowReader<Source>::kPerVector);
+    RowSample<Source, kThreads> sample = {row, {}, plan.runs_log2};
+    SampleTarget target = TargetOf(k, sample.SampledFraction(), kCapacity,
+                                   kSampleRun * RowReader<Source>::kPerVector);
     if (attempt > 0) target.wanted = min(2 * target.wanted, target.accepted);
     if (plan.way == SampleWay::kOwnSample) {
       // Another step over these few keys costs less than keeping more of the row.
       target.accepted = min(target.accepted, target.wanted + target.wanted / 8);
       const uint64_t guess = SampleGuess<Source, Shared>::Find(sample, target, shared);
       if (guess != kNoSelectKey) return guess;
-      __syncthreads();
+      Shared::Team::Sync();
       BlockGroup alone;
       return Search::Find(sample, target, alone, shared);
     }
@@ -156,12 +166,12 @@ class RowSelector {
   __device__ static uint32_t Gather(Collector& collector, uint64_t threshold, BlockGroup& group,
                                     uint64_t* candidates, Shared& shared) {
     if (threadIdx.x == 0) shared.queued = 0;
-    __syncthreads();
+    Shared::Team::Sync();
     collector.Collect(threshold, {shared.keys, &shared.queued, kCapacity});
-    __syncthreads();
+    Shared::Team::Sync();
     const uint32_t queued = shared.queued;
     if (!kGrouped || group.size() == 1) {
-      __syncthreads();
+      Shared::Team::Sync();
       return queued;
     }
     return group.GatherKeys<kThreads>(shared.keys, queued, kCapacity, candidates, &shared.base);

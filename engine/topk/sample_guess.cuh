@@ -58,7 +58,7 @@ class SampleGuess {
         Load(sample, number, chunk);
         Prefetch(sample, number + 1);
       }
-      __syncthreads();
+      Shared::Team::Sync();
       FindGuess(shared, target.wanted - above);
       const GuessShared found = shared.guess;
       const float edge = window.low + static_cast<float>(found.bin) * width;
@@ -82,7 +82,7 @@ class SampleGuess {
   static constexpr int kScores = kVectors * kPerVector;
   static constexpr uint32_t kChunkVectors = kVectors * kThreads;
   static constexpr int kRounds = 4;
-  using Reduce = BlockReduce<kThreads>;
+  using Reduce = BlockReduce<kThreads, typename Shared::Team>;
 
   // One thread's share of some vectors of the sample.
   class Chunk {
@@ -106,12 +106,12 @@ class SampleGuess {
     return max(sample.vectors() / kChunkVectors, 1u);
   }
   // Returns the number in the sample of this thread's i-th vector of a chunk; it may be past the
-  // end. Each chunk has pairs from all over the row, so that the first chunk represents all of
+  // end. Each chunk has runs from all over the row, so that the first chunk represents all of
   // them.
   __device__ static uint32_t VectorIndexOf(const RowSample<Source, kThreads>& sample,
                                            uint32_t chunk, int i) {
     const uint32_t place = threadIdx.x + static_cast<uint32_t>(i) * kThreads;
-    return 2 * (place / 2 * ChunksOf(sample) + chunk) + place % 2;
+    return kSampleRun * (place / kSampleRun * ChunksOf(sample) + chunk) + place % kSampleRun;
   }
 
   __device__ static void Load(const RowSample<Source, kThreads>& sample, uint32_t number,
@@ -129,11 +129,14 @@ class SampleGuess {
   // Narrows the window to the chunk's scores inside it. Returns false if there is none, or an
   // infinite one.
   __device__ static bool NarrowWindow(const Chunk& chunk, Window* window, Shared& shared) {
-    const ScoreSpread spread = Reduce::Join(
-        ScoreSpread::Of<kScores>(
-            [&](int j) { return chunk.has(j); }, [&](int j) { return chunk.score(j); },
-            [&](float score) { return score >= window->low && score <= window->high; }),
-        shared.reduce);
+    ScoreRange range;
+#pragma unroll
+    for (int j = 0; j < kScores; ++j) {
+      if (!chunk.has(j)) break;
+      const float score = chunk.score(j);
+      if (score >= window->low && score <= window->high) range.Add(score);
+    }
+    const ScoreSpread spread = Reduce::Join(range.spread(), shared.reduce);
     *window = {ScoreOf(spread.least), ScoreOf(spread.greatest)};
     return isfinite(window->low) && isfinite(window->high);
   }
@@ -201,7 +204,7 @@ class SampleGuess {
         [&](uint32_t i, uint32_t above, uint32_t count) {
           shared.guess = {last - i, above, above + count};
         });
-    __syncthreads();
+    Shared::Team::Sync();
   }
 };
 

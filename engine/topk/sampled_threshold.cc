@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "engine/topk/algorithm.h"
 
@@ -115,6 +116,9 @@ int64_t WorkspaceBytes(const SelectShape& shape, const SelectDevice& device) {
 cudaError_t Prepare(const SelectDevice& device) {
   for (const ScoreType type : kScoreTypes) {
     const SampledTable table = TableOf(type);
+    cudaFuncSetAttribute(reinterpret_cast<const void*>(table.pipeline),
+                         cudaFuncAttributeMaxDynamicSharedMemorySize,
+                         static_cast<int>(table.pipeline_shared_bytes));
     for (std::size_t policy = 0; policy < kSampledPolicies.size(); ++policy) {
       if (!Fits(policy, device)) continue;
       const cudaError_t error =
@@ -125,6 +129,17 @@ cudaError_t Prepare(const SelectDevice& device) {
     }
   }
   return cudaSuccess;
+}
+
+// PROTOTYPE
+cudaError_t LaunchPipeline(const SelectCall& call, const SampledTable& table, SampledArgs args) {
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(std::min<int64_t>(call.device.sm_count, args.batch)));
+  config.blockDim = dim3(static_cast<unsigned>(kPipelineShape.threads), kPipelineTeams + 1);
+  config.dynamicSmemBytes = table.pipeline_shared_bytes;
+  config.stream = call.stream;
+  void* parameters[] = {&args};
+  return cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(table.pipeline), parameters);
 }
 
 cudaError_t Launch(const SelectCall& call) {
@@ -155,6 +170,14 @@ cudaError_t Launch(const SelectCall& call) {
   args.scores_per_block = static_cast<uint32_t>(grid.scores_per_block());
   args.groups = call.groups;
   args.candidates = reinterpret_cast<uint64_t*>(call.workspace + kSelectStateBytes);
+  if (grid.policy == kManyRows && !shape.ragged && getenv("NF_PIPE") != nullptr) {
+    sample.room = kPipelineShape.capacity;
+    const SamplePlan plan = PlanSample(sample);
+    if (plan.way == SampleWay::kOwnSample) {
+      args.plan = plan;
+      return LaunchPipeline(call, table, args);
+    }
+  }
   cudaLaunchAttribute cooperative = {};
   cooperative.id = cudaLaunchAttributeCooperative;
   cooperative.val.cooperative = 1;

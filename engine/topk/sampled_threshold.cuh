@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "engine/topk/row_pipeline.cuh"
 #include "engine/topk/row_selector.cuh"
 #include "engine/topk/row_tasks.cuh"
 #include "engine/topk/sampled_threshold.h"
@@ -75,6 +76,8 @@ SampledTable MakeSampledTable() {
   table.shared_bytes = {sizeof(RowShared<kSampledPolicies[0].shape>),
                         sizeof(RowShared<kSampledPolicies[1].shape>),
                         sizeof(RowShared<kSampledPolicies[2].shape>)};
+  table.pipeline = RowPipelineKernel<Scores>;
+  table.pipeline_shared_bytes = sizeof(typename RowPipeline<Scores>::Shared);
   return table;
 }
 

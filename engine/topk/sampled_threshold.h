@@ -47,6 +47,19 @@ inline constexpr std::array<SampledPolicy, 3> kSampledPolicies = {{
                .stages = 2,
                .grouped = true}},
 }};
+// Many rows of the same length: teams that sample and sort, and one that filters, share an SM.
+inline constexpr SelectorShape kPipelineShape = {.k_max = 2048,
+                                                 .threads = 256,
+                                                 .capacity = 4608,
+                                                 .bin_bits = 11,
+                                                 .vectors = 3,
+                                                 .stages = 2,
+                                                 .grouped = false,
+                                                 .late_ring = true,
+                                                 .teams = true};
+inline constexpr int kPipelineTeams = 2;  // besides the filter
+inline constexpr int kPipelineRingBytes = 64 * 1024;
+
 // Maximum number of rows that several blocks of a launch share.
 inline constexpr int kRowGroupsMax = 264;
 // Maximum number of ragged rows, and of blocks, if the blocks are shared among the rows.
@@ -73,6 +86,8 @@ struct SampledArgs {
 struct SampledTable {
   std::array<void (*)(SampledArgs), kSampledPolicies.size()> kernels;
   std::array<std::size_t, kSampledPolicies.size()> shared_bytes;
+  void (*pipeline)(SampledArgs);
+  std::size_t pipeline_shared_bytes;
 };
 SampledTable SampledFloat32();
 SampledTable SampledFloat16();

@@ -16,6 +16,8 @@ struct SelectorShape {
   // The ring shares its memory with the bins, so that one more block fits on an SM. It fills only
   // when the threshold is known.
   bool late_ring = false;
+  // Several teams of these threads are in a block.
+  bool teams = false;
 };
 
 }  // namespace nearfield::gpu

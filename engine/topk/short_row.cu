@@ -29,16 +29,23 @@ class RegisterScores {
     for (int j = 0; j < kItems; ++j) scores_[j] = has(j) ? Scores::Value(mine[j * kThreads]) : 0;
   }
   __device__ uint32_t count() const { return n_; }
-  __device__ bool has(int j) const { return IndexOf(j) < n_; }
-  __device__ uint64_t entry(int j) const {
-    return ScoreSource<Scores>::EntryOf(scores_[j], IndexOf(j));
+  // Calls visit(entries[1], valid[1]) for each of this thread's entries.
+  template <typename Visit>
+  __device__ __forceinline__ void ForEachGroup(const Visit& visit) const {
+#pragma unroll
+    for (int j = 0; j < kItems; ++j) {
+      if (!has(j)) break;
+      const uint64_t entries[1] = {ScoreSource<Scores>::EntryOf(scores_[j], IndexOf(j))};
+      const bool valid[1] = {true};
+      visit(entries, valid);
+    }
   }
-  __device__ float real(int j) const { return Scores::Real(scores_[j]); }
 
  private:
   __device__ static uint32_t IndexOf(int j) {
     return threadIdx.x + static_cast<uint32_t>(j) * kThreads;
   }
+  __device__ bool has(int j) const { return IndexOf(j) < n_; }
 
   const uint32_t n_;
   typename Scores::Score scores_[kItems];

@@ -60,7 +60,7 @@ class ThresholdSearch {
                                                       &shared.search.any_not);
       ChooseDigit(shared, target.wanted - above);
       const SearchShared found = shared.search;
-      __syncthreads();  // all threads have read it before the next step clears it
+      Shared::Team::Sync();  // all threads have read it before the next step clears it
       if (found.total == 0 ||
           (above == 0 && prefix.low_bits == 64 && found.total <= target.wanted)) {
         return 1;
@@ -82,7 +82,7 @@ class ThresholdSearch {
                                Shared& shared) {
     for (uint32_t bin = threadIdx.x; bin < Shared::kBins; bin += kThreads) shared.bins()[bin] = 0;
     if (threadIdx.x == 0) shared.search = SearchShared{};
-    __syncthreads();
+    Shared::Team::Sync();
     uint64_t any = 0;
     uint64_t any_not = 0;
     const uint32_t lane = threadIdx.x % kWarp;
@@ -107,7 +107,7 @@ class ThresholdSearch {
     });
     OrIntoShared(any, &shared.search.any);
     OrIntoShared(any_not, &shared.search.any_not);
-    __syncthreads();
+    Shared::Team::Sync();
   }
 
   __device__ static void OrIntoShared(uint64_t bits, uint64_t* shared_bits) {
@@ -125,9 +125,10 @@ class ThresholdSearch {
     uint32_t sum = 0;
 #pragma unroll
     for (uint32_t i = 0; i < kMine; ++i) sum += shared.bins()[first - i];
-    const uint32_t greater = BlockReduce<kThreads>::PrefixSum(sum, shared.reduce);
+    const uint32_t greater =
+        BlockReduce<kThreads, typename Shared::Team>::PrefixSum(sum, shared.reduce);
     if (threadIdx.x == kThreads - 1) shared.search.total = greater + sum;
-    __syncthreads();
+    Shared::Team::Sync();
     const uint32_t needed = min(wanted, shared.search.total);
     FindKthBin(
         greater, sum, needed, [&](uint32_t i) { return shared.bins()[first - i]; },
@@ -136,7 +137,7 @@ class ThresholdSearch {
           shared.search.above = above;
           shared.search.equal = equal;
         });
-    __syncthreads();
+    Shared::Team::Sync();
   }
 
   // All keys of the prefix share the bits that are not set in both `any` and `any_not`.

@@ -45,18 +45,18 @@ TEST(SampleTargetTest, ASampleFitsTheRowAndLeavesRoom) {
     }
     if (plan.way == SampleWay::kWholeRow) continue;
     ++sampled;
-    ASSERT_GE(plan.pairs_log2, kPairsLog2Min);
-    const uint64_t sample = SampleSize(shape, plan.pairs_log2);
+    ASSERT_GE(plan.runs_log2, kRunsLog2Min);
+    const uint64_t sample = SampleSize(shape, plan.runs_log2);
     ASSERT_LE(sample, shape.n / 4);
     if (plan.way == SampleWay::kOwnSample) {
       ASSERT_LE(sample, kOwnSampleMax);
     }
     // A row that begins and ends between boundaries has two vectors fewer.
     const uint64_t vectors = shape.n / shape.per_vector - 2;
-    ASSERT_LE(uint64_t{2} << plan.pairs_log2, vectors);
+    ASSERT_LE(uint64_t{kSampleRun} << plan.runs_log2, vectors);
     const SampleTarget target =
         TargetOf(shape.k, static_cast<float>(sample) / static_cast<float>(shape.n), shape.room,
-                 2 * shape.per_vector);
+                 kSampleRun * shape.per_vector);
     ASSERT_GE(target.accepted, target.wanted);
     ASSERT_LE(target.wanted, sample);
   }
@@ -73,10 +73,10 @@ TEST(SampleTargetTest, AlmostEveryGuessIsRight) {
     if (round % 2 == 0) shape = {.n = 16'384, .k = 64, .room = 2048, .per_vector = 4, .blocks = 1};
     const SamplePlan plan = PlanSample(shape);
     ASSERT_EQ(plan.way, SampleWay::kOwnSample);
-    const auto sample = static_cast<uint32_t>(SampleSize(shape, plan.pairs_log2));
+    const auto sample = static_cast<uint32_t>(SampleSize(shape, plan.runs_log2));
     const SampleTarget target =
         TargetOf(shape.k, static_cast<float>(sample) / static_cast<float>(shape.n), shape.room,
-                 2 * shape.per_vector);
+                 kSampleRun * shape.per_vector);
     uint32_t winners_left = shape.k;
     uint32_t sampled_winners = 0;
     for (uint32_t i = 0; i < sample; ++i) {  // drawn without replacement
