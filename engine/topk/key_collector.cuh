@@ -89,8 +89,21 @@ class KeyCollector {
     __pipeline_commit();
     requested_ += kVectors * stride();
   }
+  // The L2 cache gives up its copy first: most of the row is read once, and what was sampled of
+  // this row and of others must stay until it is read again.
   __device__ void Copy(int stage, uint32_t i, const uint4* source) {
-    __pipeline_memcpy_async(&ring_.slots[stage][i][threadIdx.x], source + i * stride(), 16);
+    uint4* const slot = &ring_.slots[stage][i][threadIdx.x];
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    uint64_t policy;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;"
+                 :
+                 : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(slot))),
+                   "l"(source + i * stride()), "l"(policy)
+                 : "memory");
+#else
+    __pipeline_memcpy_async(slot, source + i * stride(), 16);
+#endif
   }
 
   template <typename Test>

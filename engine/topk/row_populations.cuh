@@ -61,14 +61,16 @@ struct WholeRow {
   }
 };
 
-// An even sample: 2^pairs_log2 pairs of neighboring vectors (32 bytes, a sector). Each pair comes
-// from one of that many equal stretches of the row, at its own pseudorandom offset, so that no
-// order or period of the scores aligns with the sample. Requires: 2^pairs_log2 <= vectors / 2.
+// An even sample of 2^pairs_log2 pairs of vectors, in runs of 2^run_log2 neighboring vectors. Each
+// run comes from one of as many equal stretches of the row, at its own pseudorandom offset, so that
+// no order or period of the scores aligns with the sample. Requires: 2^pairs_log2 <= vectors / 2,
+// 1 <= run_log2 <= pairs_log2.
 template <typename Source, int kThreads>
 struct RowSample {
   const RowReader<Source>& row;
   RowShare share;
   int pairs_log2 = 0;
+  int run_log2 = 1;
 
   __device__ uint32_t vectors() const { return 2u << pairs_log2; }
   __device__ float SampledFraction() const {
@@ -78,11 +80,13 @@ struct RowSample {
 
   // Returns the index in the row of vector `number` of the sample, number < vectors().
   __device__ uint32_t VectorOf(uint32_t number) const {
-    // (ordinal + jitter) / pairs as a fraction of 2^32.
-    const uint32_t ordinal = number / 2;
+    // (ordinal + jitter) / runs as a fraction of 2^32.
+    const int runs_log2 = pairs_log2 + 1 - run_log2;
+    const uint32_t ordinal = number >> run_log2;
     const uint32_t fraction =
-        ordinal << (32 - pairs_log2) | ((ordinal + 1) * 0x9e3779b1u) >> pairs_log2;
-    return 2 * __umulhi(fraction, row.vectors() / 2) + number % 2;
+        ordinal << (32 - runs_log2) | ((ordinal + 1) * 0x9e3779b1u) >> runs_log2;
+    const uint32_t run = __umulhi(fraction, row.vectors() >> run_log2);
+    return (run << run_log2) + (number & ((1u << run_log2) - 1));
   }
 
   template <typename Visit>

@@ -131,9 +131,9 @@ class RowSelector {
   // second attempt aims lower.
   __device__ static uint64_t Guess(const RowReader<Source>& row, uint32_t k, SamplePlan plan,
                                    int attempt, BlockGroup& group, Shared& shared) {
-    RowSample<Source, kThreads> sample = {row, {}, plan.pairs_log2};
-    SampleTarget target =
-        TargetOf(k, sample.SampledFraction(), kCapacity, 2 * RowReader<Source>::kPerVector);
+    RowSample<Source, kThreads> sample = {row, {}, plan.pairs_log2, plan.run_log2};
+    SampleTarget target = TargetOf(k, sample.SampledFraction(), kCapacity,
+                                   RowReader<Source>::kPerVector << plan.run_log2);
     if (attempt > 0) target.wanted = min(2 * target.wanted, target.accepted);
     if (plan.way == SampleWay::kOwnSample) {
       // Another step over these few keys costs less than keeping more of the row.

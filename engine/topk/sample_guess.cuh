@@ -106,12 +106,13 @@ class SampleGuess {
     return max(sample.vectors() / kChunkVectors, 1u);
   }
   // Returns the number in the sample of this thread's i-th vector of a chunk; it may be past the
-  // end. Each chunk has pairs from all over the row, so that the first chunk represents all of
+  // end. Each chunk has runs from all over the row, so that the first chunk represents all of
   // them.
   __device__ static uint32_t VectorIndexOf(const RowSample<Source, kThreads>& sample,
                                            uint32_t chunk, int i) {
     const uint32_t place = threadIdx.x + static_cast<uint32_t>(i) * kThreads;
-    return 2 * (place / 2 * ChunksOf(sample) + chunk) + place % 2;
+    const uint32_t in_run = place & ((1u << sample.run_log2) - 1);
+    return (((place >> sample.run_log2) * ChunksOf(sample) + chunk) << sample.run_log2) + in_run;
   }
 
   __device__ static void Load(const RowSample<Source, kThreads>& sample, uint32_t number,

@@ -59,9 +59,12 @@ enum class SampleWay : uint8_t {
 struct SamplePlan {
   SampleWay way = SampleWay::kWholeRow;
   int pairs_log2 = 0;  // log2 of the pairs of vectors to sample
+  int run_log2 = 1;    // log2 of its vectors that are adjacent in the row
 };
 inline constexpr int kPairsLog2Min = 6;
 inline constexpr int kPairsLog2Max = 20;
+// A run of 128 bytes. Device memory gives at least 64 bytes at a time, and opens a page for them.
+inline constexpr int kRunLog2Max = 3;
 // A shared sample costs barriers, so each block takes about two vectors per thread.
 inline constexpr int kSharedPairsLog2Min = 9;
 // Maximum size of a sample that every block draws.
@@ -85,6 +88,19 @@ NEARFIELD_HOST_DEVICE inline float KeptBySample(const SampleShape& shape, int pa
   return static_cast<float>(target.accepted) >= 1.01f * wanted ? wanted / share : -1.0f;
 }
 
+// Returns the longest run, as log2 of its vectors, that raises the target by at most a third and
+// leaves room for it. Long runs are read faster.
+NEARFIELD_HOST_DEVICE inline int RunOfSample(const SampleShape& shape, int pairs_log2) {
+  const float share =
+      static_cast<float>(SampleSize(shape, pairs_log2)) / static_cast<float>(shape.n);
+  const uint32_t least = TargetOf(shape.k, share, shape.room, 2 * shape.per_vector).wanted;
+  for (int run_log2 = kRunLog2Max; run_log2 > 1; --run_log2) {
+    const SampleTarget target = TargetOf(shape.k, share, shape.room, shape.per_vector << run_log2);
+    if (target.wanted <= least + least / 3 && target.wanted < target.accepted) return run_log2;
+  }
+  return 1;
+}
+
 // Returns the cheapest sample that each block can draw for itself; if there is none, the smallest
 // that the blocks can draw together. If the row has fewer than four times as many scores as the
 // sample, all of it is counted.
@@ -99,7 +115,7 @@ NEARFIELD_HOST_DEVICE inline SamplePlan PlanSample(const SampleShape& shape) {
     if (kept < 0.0f) continue;
     const float cost = kSampledKeyCost * static_cast<float>(sample) + kKeptKeyCost * kept;
     if (plan.way == SampleWay::kOwnSample && cost >= least_cost) continue;
-    plan = {SampleWay::kOwnSample, pairs_log2};
+    plan = {SampleWay::kOwnSample, pairs_log2, RunOfSample(shape, pairs_log2)};
     least_cost = cost;
   }
   if (plan.way == SampleWay::kOwnSample) return plan;
@@ -109,7 +125,7 @@ NEARFIELD_HOST_DEVICE inline SamplePlan PlanSample(const SampleShape& shape) {
     if (SampleSize(shape, pairs_log2) > shape.n / 4) break;
     const float kept = KeptBySample(shape, pairs_log2);
     if (kept >= 0.0f && kept <= 2.0f * static_cast<float>(shape.k) + 512.0f) {
-      return {SampleWay::kSharedSample, pairs_log2};
+      return {SampleWay::kSharedSample, pairs_log2, RunOfSample(shape, pairs_log2)};
     }
   }
   return plan;

@@ -56,9 +56,17 @@ TEST(SampleTargetTest, ASampleFitsTheRowAndLeavesRoom) {
     ASSERT_LE(uint64_t{2} << plan.pairs_log2, vectors);
     const SampleTarget target =
         TargetOf(shape.k, static_cast<float>(sample) / static_cast<float>(shape.n), shape.room,
-                 2 * shape.per_vector);
+                 shape.per_vector << plan.run_log2);
     ASSERT_GE(target.accepted, target.wanted);
     ASSERT_LE(target.wanted, sample);
+    // In a sorted row the k best are adjacent, so whole runs of the sample may lie among them.
+    ASSERT_GE(plan.run_log2, 1);
+    ASSERT_LE(plan.run_log2, kRunLog2Max);
+    ASSERT_LE(uint32_t{1} << plan.run_log2, vectors);
+    const float mean =
+        static_cast<float>(shape.k) * static_cast<float>(sample) / static_cast<float>(shape.n);
+    ASSERT_GT(static_cast<float>(target.wanted),
+              mean + static_cast<float>(shape.per_vector << plan.run_log2));
   }
   EXPECT_GT(sampled, 1000);
 }
@@ -76,7 +84,7 @@ TEST(SampleTargetTest, AlmostEveryGuessIsRight) {
     const auto sample = static_cast<uint32_t>(SampleSize(shape, plan.pairs_log2));
     const SampleTarget target =
         TargetOf(shape.k, static_cast<float>(sample) / static_cast<float>(shape.n), shape.room,
-                 2 * shape.per_vector);
+                 shape.per_vector << plan.run_log2);
     uint32_t winners_left = shape.k;
     uint32_t sampled_winners = 0;
     for (uint32_t i = 0; i < sample; ++i) {  // drawn without replacement
