@@ -13,8 +13,8 @@ struct SelectorShape {
   bool grouped;  // several blocks may work on a row
   // Sorts by merging, which is slower but needs no memory for a second copy of the keys.
   bool merges = false;
-  // The ring shares its memory with the bins, so that one more block fits on an SM. It fills only
-  // when the threshold is known.
+  // The ring fills only when the threshold is known, and shares its memory with the bins: one more
+  // block fits on an SM, and copies do not delay the samples of the blocks beside.
   bool late_ring = false;
 };
 
