@@ -89,8 +89,7 @@ class KeyCollector {
     __pipeline_commit();
     requested_ += kVectors * stride();
   }
-  // The L2 cache gives up its copy first: most of the row is read once, and what was sampled of
-  // this row and of others must stay until it is read again.
+  // The L2 cache drops these first: most of a row is read once, but samples are read again.
   __device__ void Copy(int stage, uint32_t i, const uint4* source) {
     uint4* const slot = &ring_.slots[stage][i][threadIdx.x];
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800

@@ -15,9 +15,8 @@
 
 namespace nearfield::gpu {
 
-// Space for the bins, the sorted keys, and the ring that a row streams through first. With few rows
-// the ring does not overlap the bins, and fills while they give the threshold. With more rows than
-// that, other blocks stream meanwhile.
+// Space for the bins, the sorted keys, and the ring that a row streams through first. A late ring
+// overlaps the bins; another fills while they give the threshold.
 template <uint32_t kBins, uint32_t kSorted, typename Ring, bool kLateRing>
 struct RingSpace {
   alignas(16) uint32_t bin_counts[kBins];

@@ -14,7 +14,7 @@ struct SelectorShape {
   // Sorts by merging, which is slower but needs no memory for a second copy of the keys.
   bool merges = false;
   // The ring fills only when the threshold is known, and shares its memory with the bins: one more
-  // block fits on an SM, and copies do not delay the samples of the blocks beside.
+  // block fits on an SM, and copies do not delay the samples of other blocks.
   bool late_ring = false;
 };
 
