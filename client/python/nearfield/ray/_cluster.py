@@ -1,0 +1,95 @@
+"""Starts and ends a cluster on Ray."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import ray
+
+from nearfield.ray._client import Client
+from nearfield.ray._operations import start_coordinator
+from nearfield.ray._server import find_program
+from nearfield.ray._slot import NAMESPACE, Settings
+from nearfield.ray._store import Store
+
+# Memory of each server on the CPU, which it takes at its start.
+_CPU_SETTINGS = {"backend": "cpu", "memory_bytes": "1GiB", "host_memory_bytes": "512MiB"}
+
+
+class Cluster(Client):
+    """A cluster of servers, each an actor of Ray on its own GPU or share of the cores, and its
+    client. Starts the cluster, or connects to one of this name that runs.
+
+    storage   a folder that all nodes share, or "s3://bucket/prefix": the rows are there, and the
+              servers load them from there. One cluster at a time uses it
+    shards    servers that share the rows, by the hash of the id; of a storage that is in use: as
+              many as it had
+    replicas  servers of each shard: with 2, searches go on when a server ends
+    name      of the cluster
+    num_cpus, num_gpus  of each server; by default one GPU if Ray has enough, else one core
+    host      where the servers listen: by default loopback if Ray has one node, else each node's
+              own address, without TLS and keys, as Ray itself does: in a trusted network only
+    program   nearfield-server, the same path on all nodes; by default that of nearfield-native
+    settings  of the servers, such as {"memory_bytes": "8GiB"}; without a GPU 1 GiB for rows
+    timeout   seconds of a call, and of the start
+
+    The servers go on when this process ends, until stop()."""
+
+    def __init__(
+        self,
+        storage: str,
+        *,
+        shards: int = 1,
+        replicas: int = 1,
+        name: str = "nearfield",
+        num_cpus: float | None = None,
+        num_gpus: float | None = None,
+        host: str | None = None,
+        program: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+        timeout: float = 30.0,
+        start_timeout: float = 600.0,
+    ) -> None:
+        if shards < 1 or replicas < 1:
+            raise ValueError(f"shards, replicas: {shards}, {replicas}; at least 1")
+        if not ray.is_initialized():
+            ray.init()
+        store = Store(storage)
+        store.create()
+        resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        if num_gpus is None:
+            num_gpus = 1.0 if resources.get("GPU", 0) >= shards * replicas else 0.0
+        if host is None and len(ray.nodes()) == 1:  # type: ignore[no-untyped-call]
+            host = "127.0.0.1"
+        defaults: dict[str, Any] = {} if num_gpus else _CPU_SETTINGS
+        chosen = Settings(
+            name=name,
+            shards=shards,
+            replicas=replicas,
+            storage=store.uri,
+            program=find_program(program),
+            host=host or "",
+            num_cpus=1.0 if num_cpus is None else num_cpus,
+            num_gpus=num_gpus,
+            settings={**defaults, **(settings or {})},
+        )
+        self._actor = start_coordinator(chosen)
+        self.address: str = ray.get(self._actor.address.remote())
+        super().__init__(storage, timeout=timeout)
+        self.wait_ready(start_timeout)
+
+    def wait_ready(self, timeout: float) -> None:
+        """Waits until each shard has all its replicas."""
+        self.call("ready", timeout + 10, seconds=timeout)
+
+    def stop(self) -> None:
+        """Ends the coordinator and the servers. The rows stay in the storage."""
+        ray.get(self._actor.stop.remote())
+        ray.kill(self._actor)
+        self.close()
+
+    @staticmethod
+    def actor_namespace() -> str:
+        """Returns the namespace of the actors in Ray."""
+        return NAMESPACE

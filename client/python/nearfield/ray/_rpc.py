@@ -1,0 +1,80 @@
+"""Calls to the coordinator: JSON over gRPC, so that a client needs neither Ray nor pickles."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+
+import nearfield
+from nearfield._errors import Error, Internal, Unavailable, from_rpc_error
+
+_METHOD = "/nearfield.ray.Coordinator/Call"
+_THREADS = 64  # calls at a time; a client that waits for a change holds one
+_BYTES_MAX = 256 << 20
+_OPTIONS = [
+    ("grpc.max_receive_message_length", _BYTES_MAX),
+    ("grpc.max_send_message_length", _BYTES_MAX),
+]
+
+
+# The message of a coordinator that cannot answer yet.
+STARTING = "the coordinator starts: it waits for the storage"
+
+
+class Unreachable(Unavailable):
+    """No coordinator has answered the call; it may have taken effect."""
+
+
+def serve(methods: Mapping[str, Callable[..., Any]], host: str) -> tuple[Any, str]:
+    """Returns a server of the methods and its address. They take and return JSON values."""
+
+    def call(data: bytes, _: Any) -> bytes:
+        request = json.loads(data)
+        try:
+            reply: dict[str, Any] = {"value": methods[request["method"]](**request["arguments"])}
+        except Error as error:
+            reply = {"error": type(error).__name__, "message": error.message}
+        except (OSError, TypeError, ValueError) as error:
+            reply = {"error": "Internal", "message": f"{type(error).__name__}: {error}"}
+        return json.dumps(reply).encode()
+
+    handler = grpc.unary_unary_rpc_method_handler(call)
+    service, method = _METHOD.strip("/").split("/")
+    server = grpc.server(ThreadPoolExecutor(_THREADS), options=_OPTIONS)
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler(service, {method: handler}),)
+    )
+    port = server.add_insecure_port(f"{host}:0")
+    server.start()
+    return server, f"{host}:{port}"
+
+
+class Caller:
+    """A connection to a coordinator. Thread safety: any number of threads."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._channel = grpc.insecure_channel(address, options=_OPTIONS)
+        self._call = self._channel.unary_unary(_METHOD)
+
+    def call(self, method: str, timeout: float, **arguments: Any) -> Any:
+        """Errors: those of the method; Unreachable; DeadlineExceeded."""
+        data = json.dumps({"method": method, "arguments": arguments}).encode()
+        try:
+            reply = json.loads(self._call(data, timeout=max(0.001, timeout)))
+        except grpc.RpcError as raised:
+            error = from_rpc_error(raised)
+            raise Unreachable(error.message) if isinstance(error, Unavailable) else error from None
+        if reply.get("message") == STARTING:
+            raise Unreachable(STARTING)
+        if "error" in reply:
+            kind: type[Error] = getattr(nearfield, reply["error"], Internal)
+            raise kind(reply["message"])
+        return reply["value"]
+
+    def close(self) -> None:
+        self._channel.close()
