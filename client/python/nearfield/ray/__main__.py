@@ -27,6 +27,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     start.add_argument(
         "--num-gpus", type=float, help="GPUs of each server; default: 1 if Ray has enough"
     )
+    start.add_argument("--nodes", type=int, default=1, help="wait until Ray has this many nodes")
     start.add_argument("--host", help="address that the servers listen on")
     start.add_argument("--program", help="nearfield-server")
     start.add_argument(
@@ -42,8 +43,14 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def start(arguments: argparse.Namespace) -> None:
-    from nearfield.ray._cluster import Cluster
+    import ray
 
+    from nearfield.ray._cluster import Cluster
+    from nearfield.ray._server import nodes_count
+
+    ray.init()
+    while nodes_count() < arguments.nodes:
+        threading.Event().wait(1.0)
     cluster = Cluster(
         arguments.storage,
         shards=arguments.shards,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
 import nearfield
@@ -31,10 +32,13 @@ from nearfield.ray._store import Store
 
 T = TypeVar("T")
 View = dict[str, Any]
+# Gets the collection of a server, the options of its epoch, the shard and seconds.
+Ask = Callable[[nearfield.Collection, dict[str, Any], int, float], T]
 
 _THREADS = 64
-_PAUSE_SECONDS = 0.1  # before the storage is asked again for the coordinator
+_PAUSE_SECONDS = 0.05  # before another try
 _WAIT_SECONDS = 5.0  # for which one call waits for another view
+_HEDGE_SECONDS = 1.0  # after which another replica is asked, too
 # After these another replica, or another manifest, may answer.
 _PASSING = (
     Unavailable,
@@ -48,16 +52,22 @@ _PASSING = (
 
 
 class Client:
-    """A client of a cluster. It needs the storage and the network, but no Ray. Thread safety: any
-    number of threads."""
+    """A client of a cluster. It needs the storage and the network, but no Ray. Within one client,
+    no answer is of an older manifest than an earlier one. Thread safety: any number of threads.
+
+    storage  as in Cluster
+    timeout  seconds of a call, by default"""
 
     def __init__(self, storage: str, *, timeout: float = 30.0) -> None:
         self._store = Store(storage)
         self._timeout = timeout
         self._lock = threading.Lock()
-        self._pool = ThreadPoolExecutor(_THREADS)
+        # The threads of a pool never wait for each other.
+        self._calls = ThreadPoolExecutor(_THREADS)  # to servers
+        self._checks = ThreadPoolExecutor(_THREADS)  # to the coordinator
         self._caller: Caller | None = None
         self._view: View | None = None
+        self._checking: Future[View] | None = None
         self._number_min = 0  # of this client's own commits
         self._servers: dict[str, nearfield.Client] = {}
 
@@ -69,7 +79,8 @@ class Client:
 
     def close(self) -> None:
         """Ends the connections."""
-        self._pool.shutdown()
+        self._calls.shutdown(cancel_futures=True)
+        self._checks.shutdown(cancel_futures=True)
         with self._lock:
             for server in self._servers.values():
                 server.close()
@@ -93,9 +104,11 @@ class Client:
         rows: RowPlacement = "device",
         like: Any = None,
         if_missing: bool = False,
+        token: str | None = None,
         timeout: float | None = None,
     ) -> ClusterCollection:
-        """Creates an empty collection; the arguments are those of nearfield.Client."""
+        """Creates an empty collection; the arguments are those of nearfield.Client, and token as in
+        ClusterCollection.upload. Errors: AlreadyExists."""
         seen = None if like is None else infer(like, None, None)
         if dim is None and seen is None:
             raise TypeError("give dim, or like= the data")
@@ -113,15 +126,17 @@ class Client:
         }
         Declaration(name, **{**arguments, "attributes": tuple(declared)}, devices=0).request()
         try:
-            self.wrote(self.call("create", timeout, name=name, declared=arguments))
+            self.commit(name, {"kind": "create", "declared": arguments}, token, timeout)
         except AlreadyExists as error:
             if not if_missing or "another declaration" in error.message:
                 raise
         return self.collection(name)
 
-    def drop_collection(self, name: str, *, timeout: float | None = None) -> int:
-        """Drops a collection; returns the number of its rows."""
-        return int(self.call("drop", timeout, name=name))
+    def drop_collection(
+        self, name: str, *, token: str | None = None, timeout: float | None = None
+    ) -> int:
+        """Drops a collection; returns the number of its rows. Errors: NotFound."""
+        return self.commit(name, {"kind": "drop"}, token, timeout)[1]
 
     def list_collections(self, *, timeout: float | None = None) -> list[str]:
         """Returns the names of the collections in their order."""
@@ -132,8 +147,8 @@ class Client:
         return dict(self.call("status", timeout))
 
     def resize(self, shards: int, *, timeout: float = 600.0) -> None:
-        """Loads the rows from the storage into another number of shards, then changes over, while
-        searches go on. Needs the cores or GPUs of both during the change."""
+        """Loads the rows from the storage into another number of shards, 1 .. 4,096, then changes
+        over, while searches go on. Needs the cores or GPUs of both during the change."""
         self.call("resize", timeout + 10, shards=shards, seconds=timeout)
 
     def restart(self, *, timeout: float = 600.0) -> int:
@@ -148,22 +163,16 @@ class Client:
 
     # The rest is for ClusterCollection.
 
+    @property
+    def store(self) -> Store:
+        return self._store
+
     def deadline(self, timeout: float | None) -> float:
         return time.monotonic() + (self._timeout if timeout is None else timeout)
 
-    def put(self, name: str, data: bytes) -> None:
-        try:
-            self._store.put(name, data)
-        except OSError as error:
-            raise Unavailable(f"storage: {error}") from None
-
-    def wrote(self, number: int) -> None:
-        with self._lock:
-            self._number_min = max(self._number_min, number)
-
     def call(self, method: str, timeout: float | None, **arguments: Any) -> Any:
         """Calls the coordinator. A call without an answer is repeated, with the next coordinator if
-        there is one: with its token a commit takes effect once."""
+        there is one."""
         deadline = self.deadline(timeout)
         while True:
             caller = None
@@ -178,14 +187,18 @@ class Client:
                     raise
             threading.Event().wait(_PAUSE_SECONDS)
 
-    def commit(self, name: str, operation: dict[str, Any], timeout: float | None) -> dict[str, Any]:
-        """Commits an operation, whose token makes it safe to repeat, by the deadline."""
+    def commit(
+        self, name: str, operation: dict[str, Any], token: str | None, timeout: float | None
+    ) -> list[int]:
+        """Commits an operation, once for its token, by the deadline; returns the number of its
+        manifest and the rows that it changed."""
         deadline = self.deadline(timeout)
+        token = token or uuid.uuid4().hex
         failed: Unavailable | None = None
         while True:
             try:
                 left = deadline - time.monotonic()
-                done = dict(self.call("change", left, name=name, operation=operation))
+                done = self.call("commit", left, name=name, operation=operation, token=token)
             except DeadlineExceeded as error:
                 raise failed or error from None
             except Unavailable as error:
@@ -194,8 +207,9 @@ class Client:
                     raise
                 threading.Event().wait(_PAUSE_SECONDS)
                 continue
-            self.wrote(done["number"])
-            return done
+            with self._lock:
+                self._number_min = max(self._number_min, done[0])
+            return list(done)
 
     def _coordinator(self) -> Caller:
         with self._lock:
@@ -209,40 +223,37 @@ class Client:
                 self._caller = Caller(claim["address"])
             return self._caller
 
-    def view(self, deadline: float, after: View | None = None) -> View:
-        """Returns a view that has this client's own commits; after: another one than this."""
+    # Views: what the coordinator shows.
+
+    def _current(self, deadline: float) -> View:
+        """Returns a view that has this client's own commits."""
+        while self._view is None or self._view["number"] < self._number_min:
+            self._refresh(deadline, _WAIT_SECONDS)
+        return self._view
+
+    def _refresh(self, deadline: float, wait_max: float) -> View:
+        """Returns the view of the coordinator at a moment of this call, or after up to `wait_max`
+        seconds in which it did not change."""
         view = self._view
-        while view is None or view is after or view["number"] < self._number_min:
-            left = deadline - time.monotonic()
-            if view is not None and left <= _PAUSE_SECONDS / 10:
-                break
-            have = view["have"] if view is not None else None
-            found: View | None = self.call(
-                "view", left, have=have, wait=max(0.0, min(_WAIT_SECONDS, left / 2))
-            )
-            view = view if found is None else found
-        assert view is not None
-        if view["number"] < self._number_min:
-            raise Unavailable(f"the manifest {self._number_min} is not visible yet")
-        self._keep(view)
-        return view
-
-    def _keep(self, view: View) -> None:
-        addresses = {each["address"] for shard in view["shards"] for each in shard}
-        with self._lock:
-            self._view = view
-            self._servers = {
-                address: server for address, server in self._servers.items() if address in addresses
-            }
-
-    def _changed(self, view: View, deadline: float) -> bool:
-        """Returns True if there is a newer manifest."""
         left = deadline - time.monotonic()
-        found = self.call("view", left, have=view["have"], wait=0.0)
-        if found is None:
-            return False
-        self._keep(found)
-        return bool(found["number"] != view["number"])
+        have = view["have"] if view is not None else None
+        found = self.call("view", left, have=have, wait=max(0.0, min(wait_max, left / 2)))
+        with self._lock:
+            if found and (self._view is None or found["have"] > self._view["have"]):
+                self._view = found
+                addresses = {each["address"] for shard in found["shards"] for each in shard}
+                for each in self._servers.keys() - addresses:
+                    del self._servers[each]
+            assert self._view is not None
+            return self._view
+
+    def _check(self, fresh: bool, deadline: float) -> Future[View]:
+        """Refreshes the view in the background; one call of this at a time unless it is waited
+        for."""
+        if not fresh and self._checking is not None and not self._checking.done():
+            return self._checking
+        self._checking = self._checks.submit(self._refresh, deadline, 0.0)
+        return self._checking
 
     def read(
         self,
@@ -250,82 +261,97 @@ class Client:
         timeout: float | None,
         fresh: bool,
         shards_of: Callable[[View], Sequence[int]],
-        ask: Callable[[nearfield.Collection, dict[str, Any], int, float], T],
+        ask: Ask[T],
     ) -> tuple[View, list[T]]:
         """Asks the shards, all at one manifest; returns it and their answers. A part that a server
         does not give is requested from another replica, and then all parts again, until the
-        deadline; there is no answer with some of the parts.
-
-        ask  gets the collection of a server, the options of its epoch, the shard and seconds"""
+        deadline; there is no answer with some of the parts. fresh: at a manifest that was the
+        newest at a moment of this call."""
         deadline = self.deadline(timeout)
-        view = self.view(deadline)
+        view = self._current(deadline)
+        checked = False
         while True:
-            check = self._pool.submit(self._changed, view, deadline) if fresh else None
+            check = None if checked else self._check(fresh, deadline)
             try:
                 if name not in view["collections"]:
                     raise NotFound(f"collection: there is no {name!r}")
                 parts = self._ask_all(view, name, shards_of(view), ask, deadline)
             except _PASSING as error:
-                gone = isinstance(error, NotFound) and name not in view["collections"]
-                if gone and (check is None or not check.result()):
+                if checked and name not in view["collections"]:
                     raise
                 view = self._after(view, deadline, error)
+                checked = True
                 continue
-            if check is None or not check.result():
+            if check is None or not fresh:
                 return view, parts
-            view = self.view(deadline)
+            newest = check.result()
+            checked = True
+            if newest["number"] == view["number"]:
+                return view, parts
+            view = newest
 
     def _after(self, view: View, deadline: float, error: Exception) -> View:
-        """Waits for another view, after an error; raises it at the deadline."""
-        if self._view is not view and self._view is not None:
-            return self._view
-        try:
-            following = self.view(min(deadline, time.monotonic() + 2 * _PAUSE_SECONDS), view)
-        except (Unavailable, DeadlineExceeded):
-            following = view
-        if time.monotonic() >= deadline:
+        """Returns the present view after an error, once it has changed or a short time has passed.
+        Raises the error at the deadline."""
+        if time.monotonic() + _PAUSE_SECONDS >= deadline:
             raise error
-        return following
+        try:
+            found = self._refresh(deadline, 2 * _PAUSE_SECONDS)
+        except (Unavailable, DeadlineExceeded):
+            raise error from None
+        if found is view:
+            threading.Event().wait(_PAUSE_SECONDS)
+        return found
 
     def _ask_all(
-        self,
-        view: View,
-        name: str,
-        shards: Sequence[int],
-        ask: Callable[[nearfield.Collection, dict[str, Any], int, float], T],
-        deadline: float,
+        self, view: View, name: str, shards: Sequence[int], ask: Ask[T], deadline: float
     ) -> list[T]:
-        def one(shard: int) -> T:
-            return self._ask(view, name, shard, ask, deadline)
+        """Asks one replica of each shard, and the next one after an error or _HEDGE_SECONDS."""
+        parts: dict[int, T] = {}
+        failed: dict[int, Exception] = {}
+        calls: dict[Future[T], int] = {}
+        turn = uuid.uuid4().int
+        untried: dict[int, list[Any]] = {}
 
-        futures: list[Future[T]] = [self._pool.submit(one, shard) for shard in shards[1:]]
-        first = [one(shards[0])] if shards else []
-        return first + [future.result() for future in futures]
+        def ask_next(shard: int) -> None:
+            if untried[shard]:
+                replica = untried[shard].pop()
+                call = self._calls.submit(self._ask, replica, name, shard, ask, deadline)
+                calls[call] = shard
+            elif shard not in calls.values():
+                count = len(view["shards"])
+                why = failed.get(shard, "it has no server")
+                raise Unavailable(f"shard {shard} of {count}: {why}")
 
-    def _ask(
-        self,
-        view: View,
-        name: str,
-        shard: int,
-        ask: Callable[[nearfield.Collection, dict[str, Any], int, float], T],
-        deadline: float,
-    ) -> T:
-        replicas: list[Mapping[str, Any]] = view["shards"][shard]
-        count = len(view["shards"])
-        failed: Exception = Unavailable(f"shard {shard} of {count} has no server")
-        begin = uuid.uuid4().int % max(1, len(replicas))
-        for tried in range(len(replicas)):
-            replica = replicas[(begin + tried) % len(replicas)]
-            left = (deadline - time.monotonic()) / (len(replicas) - tried)
-            if left <= 0:
-                raise failed
-            state = replica["states"][name]
-            at = {"at_epoch": state["epoch"], "incarnation": state["incarnation"]}
-            try:
-                return ask(self._server(replica["address"]).collection(name), at, shard, left)
-            except _PASSING as error:
-                failed = Unavailable(f"shard {shard} of {count}: {error}")
-        raise failed
+        for shard in shards:
+            replicas = view["shards"][shard]
+            first = turn % max(1, len(replicas))
+            untried[shard] = replicas[first:] + replicas[:first]
+            ask_next(shard)
+        while len(parts) < len(shards):
+            left = deadline - time.monotonic()
+            done, _ = wait(calls, max(0.0, min(_HEDGE_SECONDS, left)), FIRST_COMPLETED)
+            for call in done:
+                shard = calls.pop(call)
+                try:
+                    parts.setdefault(shard, call.result())
+                except _PASSING as error:
+                    failed[shard] = error
+                    if shard not in parts:
+                        ask_next(shard)
+            if not done:
+                if left <= 0:
+                    raise DeadlineExceeded("the shards did not answer in time")
+                for shard in set(shards) - parts.keys():
+                    with contextlib.suppress(Unavailable):
+                        ask_next(shard)
+        return [parts[shard] for shard in shards]
+
+    def _ask(self, replica: Any, name: str, shard: int, ask: Ask[T], deadline: float) -> T:
+        state = replica["states"][name]
+        at = {"at_epoch": state["epoch"], "incarnation": state["incarnation"]}
+        docs = self._server(replica["address"]).collection(name)
+        return ask(docs, at, shard, max(0.001, deadline - time.monotonic()))
 
     def _server(self, address: str) -> nearfield.Client:
         with self._lock:

@@ -8,9 +8,10 @@ from typing import Any
 import ray
 
 from nearfield.ray._client import Client
-from nearfield.ray._operations import start_coordinator
+from nearfield.ray._operations import find_coordinator, start_coordinator
 from nearfield.ray._server import find_program
-from nearfield.ray._slot import NAMESPACE, Settings
+from nearfield.ray._shards import PARTITIONS
+from nearfield.ray._slot import Settings
 from nearfield.ray._store import Store
 
 # Memory of each server on the CPU, which it takes at its start.
@@ -23,16 +24,18 @@ class Cluster(Client):
 
     storage   a folder that all nodes share, or "s3://bucket/prefix": the rows are there, and the
               servers load them from there. One cluster at a time uses it
-    shards    servers that share the rows, by the hash of the id; of a storage that is in use: as
-              many as it had
-    replicas  servers of each shard: with 2, searches go on when a server ends
+    shards    servers that share the rows, by the hash of the id, 1 .. 4,096; of a storage that is
+              in use: as many as it had
+    replicas  servers of each shard: with 2, commits and searches go on when a server ends
     name      of the cluster
     num_cpus, num_gpus  of each server; by default one GPU if Ray has enough, else one core
-    host      where the servers listen: by default loopback if Ray has one node, else each node's
-              own address, without TLS and keys, as Ray itself does: in a trusted network only
+    host      where the processes listen: by default loopback as long as Ray has one node, else each
+              node's own address, without TLS and keys, as Ray itself does: in a trusted network only
     program   nearfield-server, the same path on all nodes; by default that of nearfield-native
     settings  of the servers, such as {"memory_bytes": "8GiB"}; without a GPU 1 GiB for rows
-    timeout   seconds of a call, and of the start
+    timeout   seconds of a call, by default
+    start_timeout  seconds until all servers are ready; then Unavailable, and what was started ends
+    hang_timeout   seconds without an answer after which a server or actor is started again
 
     The servers go on when this process ends, until stop()."""
 
@@ -50,9 +53,10 @@ class Cluster(Client):
         settings: Mapping[str, Any] | None = None,
         timeout: float = 30.0,
         start_timeout: float = 600.0,
+        hang_timeout: float = 10.0,
     ) -> None:
-        if shards < 1 or replicas < 1:
-            raise ValueError(f"shards, replicas: {shards}, {replicas}; at least 1")
+        if not 1 <= shards <= PARTITIONS or replicas < 1:
+            raise ValueError(f"shards, replicas: {shards}, {replicas}; 1 .. {PARTITIONS}, 1 ..")
         if not ray.is_initialized():
             ray.init()
         store = Store(storage)
@@ -60,8 +64,6 @@ class Cluster(Client):
         resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
         if num_gpus is None:
             num_gpus = 1.0 if resources.get("GPU", 0) >= shards * replicas else 0.0
-        if host is None and len(ray.nodes()) == 1:  # type: ignore[no-untyped-call]
-            host = "127.0.0.1"
         defaults: dict[str, Any] = {} if num_gpus else _CPU_SETTINGS
         chosen = Settings(
             name=name,
@@ -73,14 +75,23 @@ class Cluster(Client):
             num_cpus=1.0 if num_cpus is None else num_cpus,
             num_gpus=num_gpus,
             settings={**defaults, **(settings or {})},
+            hang_timeout=hang_timeout,
         )
-        self._actor = start_coordinator(chosen)
-        self.address: str = ray.get(self._actor.address.remote())
         super().__init__(storage, timeout=timeout)
-        self.wait_ready(start_timeout)
+        found = find_coordinator(name)
+        self._actor = found if found is not None else start_coordinator(chosen)
+        try:
+            self.address: str = ray.get(self._actor.address.remote(), timeout=start_timeout)
+            error = ray.get(self._actor.wait_ready.remote(start_timeout))
+            if error is not None:
+                raise error
+        except BaseException:
+            if found is None:
+                self.stop()
+            raise
 
     def wait_ready(self, timeout: float) -> None:
-        """Waits until each shard has all its replicas."""
+        """Waits until each shard has all its replicas. Errors: Unavailable."""
         self.call("ready", timeout + 10, seconds=timeout)
 
     def stop(self) -> None:
@@ -88,8 +99,3 @@ class Cluster(Client):
         ray.get(self._actor.stop.remote())
         ray.kill(self._actor)
         self.close()
-
-    @staticmethod
-    def actor_namespace() -> str:
-        """Returns the namespace of the actors in Ray."""
-        return NAMESPACE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -10,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import nearfield
-from nearfield._blocks import Batch
 from nearfield._digest import result_digest
-from nearfield._errors import AlreadyExists, DataLoss
+from nearfield._errors import DataLoss, Unavailable
 from nearfield._filter import FilterLike
 from nearfield._proto import retrieval_pb2 as retrieval
 from nearfield._results import Counted, Deleted, FetchResult, SearchResult, Uploaded
@@ -20,9 +18,9 @@ from nearfield._row_calls import Names, UploadMode
 from nearfield._search import add_queries
 from nearfield._sources.open import open_source
 from nearfield._sources.source import Spec
-from nearfield._values import Id, IdsLike, to_ids
+from nearfield._values import IdsLike, to_ids
 from nearfield.ray._answers import fetched, merge_hits
-from nearfield.ray._segment import ids_of, segments
+from nearfield.ray._segment import id_table, put_tables, tables_of
 from nearfield.ray._shards import shards_of
 
 if TYPE_CHECKING:
@@ -175,50 +173,22 @@ class ClusterCollection:
             raise ValueError(f"mode: {mode!r}; one of insert, upsert, replace")
         info = self._info(timeout)
         source = open_source(Spec(info, ids, vectors, attributes, payloads), data)
-        names: list[str] = []
-        seen: set[Id] = set()
-        rows = 0
         try:
-            for table, encoded in segments(info, self._checked(source.batches())):
-                rows += table.num_rows
-                if mode == "insert":
-                    self._check_new(seen, ids_of(table))
-                names.append(f"segments/{uuid.uuid4().hex}.arrow")
-                self._client.put(names[-1], encoded)
+            segments = put_tables(self._client.store, tables_of(info, source.batches()))
+        except OSError as error:
+            raise Unavailable(f"storage: {error}") from None
         finally:
             source.close()
-        if not names and mode != "replace":
+        if not segments and mode != "replace":
             raise ValueError("data: no rows")
-        operation = {"upload": mode, "segments": names, "rows": rows}
-        done = self._change(operation, token, timeout)
-        return Uploaded(done["number"], info.incarnation, done["rows"], 0, 0, None)
+        done = self._client.commit(self.name, {"kind": mode, "segments": segments}, token, timeout)
+        return Uploaded(done[0], info.incarnation, done[1], 0, 0, None)
 
     def _info(self, timeout: float | None) -> Any:
         def ask(docs: nearfield.Collection, _: dict[str, Any], shard: int, left: float) -> Any:
             return docs.info(timeout=left)
 
         return self._client.read(self.name, timeout, False, lambda view: [0], ask)[1][0]
-
-    @staticmethod
-    def _checked(batches: Any) -> Any:
-        batch: Batch
-        for batch in batches:
-            if len(batch):
-                yield batch
-
-    @staticmethod
-    def _check_new(seen: set[Id], ids: Any) -> None:
-        plain = ids if isinstance(ids, list) else ids.tolist()
-        for each in plain:
-            if each in seen:
-                raise AlreadyExists(f"id {each!r} is twice in the upload")
-            seen.add(each)
-
-    def _change(
-        self, operation: dict[str, Any], token: str | None, timeout: float | None
-    ) -> dict[str, Any]:
-        named = {**operation, "token": token or uuid.uuid4().hex}
-        return self._client.commit(self.name, named, timeout)
 
     def delete(
         self,
@@ -233,8 +203,13 @@ class ClusterCollection:
             raise TypeError("give either ids or filter=")
         if filter is not None and not isinstance(filter, str):
             raise TypeError("filter: give it as text")
-        found = None if ids is None else to_ids(ids)
-        plain = found.tolist() if isinstance(found, np.ndarray) else found
-        operation = {"filter": filter} if plain is None else {"ids": plain}
-        done = self._change(operation, token, timeout)
-        return Deleted(done["rows"], done["number"], 0)
+        operation: dict[str, Any] = {"kind": "filter", "filter": filter}
+        if ids is not None:
+            table = id_table(to_ids(ids))
+            try:
+                segments = put_tables(self._client.store, [table])
+            except OSError as error:
+                raise Unavailable(f"storage: {error}") from None
+            operation = {"kind": "delete", "segments": segments}
+        done = self._client.commit(self.name, operation, token, timeout)
+        return Deleted(done[1], done[0], 0)

@@ -1,170 +1,274 @@
-"""The coordinator: one actor that commits to the storage and keeps the replicas."""
+"""The coordinator: one actor that commits to the storage and keeps the replicas.
+
+A commit:
+
+    stage on every replica -> write the manifest -> apply on every replica -> show -> acknowledge
+         refused: nothing       the commit point      one that fails is
+         has changed                                  loaded again, alone
+
+A manifest is shown once each shard has a replica that holds it; until then searches go on at the
+manifest before. If the write of a manifest fails, the manifest is in doubt: it may be there or may
+arrive later, so it is written again before the next commit. If all replicas of a shard refuse an
+operation that is in the log, although they staged it, the next manifest withdraws it: no search
+has seen it."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
+import time
 import traceback
 import uuid
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from nearfield._errors import Aborted, AlreadyExists, Error, Internal, NotFound, Unavailable
-from nearfield.ray._manifest import CollectionState, Manifest, ManifestLog
-from nearfield.ray._rpc import STARTING, serve
-from nearfield.ray._server import node_address
-from nearfield.ray._slot import Settings, Slot, ask, end_others
+from nearfield._errors import (
+    Aborted,
+    AlreadyExists,
+    Error,
+    FailedPrecondition,
+    Internal,
+    NotFound,
+    Unavailable,
+)
+from nearfield.ray._manifest import (
+    CollectionState,
+    Manifest,
+    ManifestLog,
+    Operation,
+    newest_claim,
+    operations_after,
+    token_key,
+)
+from nearfield.ray._replica import REFUSALS
+from nearfield.ray._rpc import STARTING, Caller, serve
+from nearfield.ray._server import listen_host, must_move
+from nearfield.ray._slot import Settings, Slot, end_others
 from nearfield.ray._store import Store
 
 _STORE_PAUSE_SECONDS = 0.5  # after a failure of the storage
-_TOKENS_KEPT = 1000  # latest operations of a collection whose tokens are remembered
+_CLAIM_SECONDS = 2.0  # between two looks whether there is another coordinator
+_COMMIT_SECONDS_MAX = 25.0  # for which a commit waits for the one before, and then for its servers
+_VIEW_WAITERS_MAX = 24  # of the threads of the server
+_SYNC_SECONDS_MAX = 10.0  # of a replica that follows one manifest, while commits wait
 
 
 class CoordinatorProcess:
-    """The actor. Thread safety: _commit serializes commits and the entry of replicas, and _changed
-    guards what is shown; calls that only look do not wait for a commit."""
+    """The actor. Thread safety: _commit serializes commits and the entry of replicas; _changed
+    guards what is shown. Calls that only look do not wait for a commit."""
 
-    METHODS: tuple[str, ...] = ("view", "status", "create", "drop", "change")
+    METHODS: tuple[str, ...] = ("view", "status", "commit")
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._store = Store(settings.storage)
         self._commit = threading.RLock()
-        self._operation = threading.Lock()
         self._changed = threading.Condition()
-        self._pool = ThreadPoolExecutor(64)
-        self._manifest: Manifest | None = None  # the one that is shown
+        self._waiters = threading.Semaphore(_VIEW_WAITERS_MAX)
+        self._manifest: Manifest | None = None  # the newest that is in the log
         self._doubt: Manifest | None = None  # the next one, if its write failed
+        self._shown: Manifest | None = None
         self._slots: list[Slot] = []
+        self._layout_next = 0
         self._view: dict[str, Any] = {}
         self._serial = 0
+        self._error = ""
         methods: dict[str, Callable[..., Any]] = {
             name: getattr(self, name) for name in self.METHODS
         }
-        self._server, self._address = serve(methods, settings.host or node_address())
-        threading.Thread(target=self._open, daemon=True).start()
+        self._server, self._address = serve(methods, listen_host(settings.host))
+        threading.Thread(target=self._run, daemon=True).start()
 
     def address(self) -> str:
         return self._address
 
-    def pid(self) -> int:
-        return os.getpid()
-
     def stop(self) -> None:
         """Ends the replicas."""
-        for slot in self._slots:
-            slot.stop()
+        with self._commit:
+            for slot in self._slots:
+                slot.stopped.set()
+            for slot in self._slots:
+                slot.stop()
+            end_others(self._settings.name, set())
 
-    def _open(self) -> None:
+    def _run(self) -> None:
         """Claims the storage and starts the replicas; tries until the storage answers. Then looks
-        after commits whose write failed."""
+        after manifests in doubt and claims of others."""
         while self._manifest is None:
             try:
-                self._log = ManifestLog(self._store, self._address)
-                newest = self._log.newest()
-            except (OSError, Aborted):
-                traceback.print_exc()
+                self._open()
+            except (OSError, Error) as error:
+                self._error = str(error)
                 threading.Event().wait(_STORE_PAUSE_SECONDS)
-                continue
-            if not newest.layout:
-                newest = replace(newest, layout=1, shards=self._settings.shards)
-            self._manifest = replace(newest, term=self._log.term)
-        self._slots = self._new_slots(newest.layout, newest.shards, range(self._settings.replicas))
-        self._show()
-        end_others(self._settings.name, {slot.name for slot in self._slots})
+        looked = time.monotonic()
         while True:
             threading.Event().wait(_STORE_PAUSE_SECONDS)
-            if self._doubt is not None:
-                self._settle_later()
+            try:
+                if self._doubt is not None:
+                    with self._committing():
+                        pass
+                with self._commit:
+                    self._stop_over()
+                if time.monotonic() > looked + _CLAIM_SECONDS:
+                    looked = time.monotonic()
+                    self._log.check_claim()
+                if must_move(self._settings.host, self._address):
+                    os._exit(1)
+            except Aborted:
+                os._exit(1)
+            except (OSError, Error):
+                pass  # the next turn tries again
 
-    def _settle_later(self) -> None:
-        """Writes a manifest whose write failed, although no client asks for it again."""
-        try:
-            with self._commit:
-                self._settled()
-        except Unavailable:
-            pass  # the next turn tries again
+    def _open(self) -> None:
+        claim = newest_claim(self._store)
+        if claim is not None and claim["name"] != self._settings.name:
+            caller = Caller(claim["address"])
+            try:
+                caller.call("status", 2.0)
+            except Unavailable:
+                pass  # it has ended
+            else:
+                raise FailedPrecondition(f"the cluster {claim['name']!r} uses this storage")
+            finally:
+                caller.close()
+        self._log = ManifestLog(self._store, self._settings.name, self._address)
+        newest = self._log.newest()
+        if not newest.layout:
+            newest = replace(newest, layout=1, shards=self._settings.shards)
+        newest = replace(newest, term=self._log.term)
+        self._layout_next = newest.layout + 1
+        with self._commit:
+            self._manifest = newest
+            self._start(self._new_slots(newest.layout, newest.shards, self._settings.replicas))
+        end_others(self._settings.name, {slot.name for slot in self._slots})
 
-    def _new_slots(self, layout: int, shards: int, replicas: range) -> list[Slot]:
-        slots = [
+    # Replicas.
+
+    def _new_slots(self, layout: int, shards: int, replicas: int, first: int = 0) -> list[Slot]:
+        return [
             Slot(self._settings, layout, shard, shards, replica)
             for shard in range(shards)
-            for replica in replicas
+            for replica in range(first, first + replicas)
         ]
-        for slot in slots:
-            threading.Thread(target=slot.keep, args=(self._enter, self._leave), daemon=True).start()
-        return slots
 
-    def _enter(self, slot: Slot) -> bool:
-        """Loads a replica; shows it if no commit came in between."""
-        before = self._shown()
-        slot.sync(before)  # takes long, so commits go on
-        with self._commit:
-            manifest = self._shown()
-            slot.states = slot.sync(manifest)
-            for name, state in manifest.collections.items():
-                of_layout = slot.layout == manifest.layout
-                if of_layout and slot.states[name]["rows"] != state.rows[slot.shard]:
-                    raise Internal(f"{name}: shard {slot.shard} has another number of rows")
-            slot.pending, slot.ready = None, True
-            self._show()
-        return True
+    def _start(self, slots: list[Slot]) -> None:
+        self._slots = self._slots + slots
+        for slot in slots:
+            slot.keep(self._enter, self._leave)
+
+    def _stop(self, slots: list[Slot]) -> None:
+        self._slots = [slot for slot in self._slots if slot not in slots]
+        for slot in slots:
+            slot.stopped.set()
+        self._show()
+        for slot in slots:
+            threading.Thread(target=slot.stop, daemon=True).start()
+
+    def _enter(self, slot: Slot) -> None:
+        """Loads a replica while commits go on, until it holds the newest manifest; shows it."""
+        for turn in range(5):
+            manifest = self._newest()
+            states = slot.sync(manifest)
+            with self._commit:
+                newest = self._newest()
+                if newest is not manifest and turn == 4:  # the commits are faster
+                    manifest, states = newest, slot.sync(newest, _SYNC_SECONDS_MAX)
+                if newest is manifest:
+                    self._check_rows(slot, manifest, states)
+                    slot.held = {manifest.number: states}
+                    slot.ready = True
+                    self._show()
+                    return
+
+    def _check_rows(self, slot: Slot, manifest: Manifest, states: dict[str, Any]) -> None:
+        for name, state in manifest.collections.items():
+            found = states[name]["rows"]
+            if slot.layout == manifest.layout and found != state.rows[slot.shard]:
+                raise Internal(f"{name}: {found} rows, the manifest has {state.rows[slot.shard]}")
 
     def _leave(self, slot: Slot) -> None:
         slot.ready = False
+        slot.held = {}
         self._show()
 
-    def _shown(self) -> Manifest:
+    def _drop_out(self, slot: Slot, error: Exception) -> None:
+        """Leaves out a replica that failed; its own thread loads it again."""
+        slot.fail(str(error))
+        slot.held = {}
+
+    def _newest(self) -> Manifest:
         if self._manifest is None:
-            raise Unavailable(STARTING)
+            raise Unavailable(f"{STARTING}{': ' if self._error else ''}{self._error}")
         return self._manifest
 
     # The view of the clients.
 
     def _show(self) -> None:
-        """Makes the present manifest and replicas visible."""
+        """Shows the newest manifest if each shard has a replica that holds it; else the one that
+        was shown, with the replicas that still hold it."""
         with self._changed:
-            manifest = self._shown()
-            shards: list[list[Any]] = [[] for _ in range(manifest.shards)]
-            for slot in list(self._slots):
-                if slot.ready and slot.layout == manifest.layout:
-                    address = slot.place["address"]
-                    shards[slot.shard].append({"address": address, "states": slot.states})
+            newest = self._newest()
+            shards = self._holders(newest)
+            if all(shards) or self._shown is None:
+                self._shown = newest
+                for slot in self._slots:
+                    slot.held = {key: held for key, held in slot.held.items() if key == newest.number}
+            else:
+                shards = self._holders(self._shown)
+            number = self._shown.number
             self._serial += 1
             self._view = {
-                "have": [manifest.term, self._serial],
-                "number": manifest.number,
-                "shards": shards,
+                "have": [newest.term, self._serial],
+                "number": number,
+                "shards": [
+                    [{"address": one.place["address"], "states": one.held[number]} for one in some]
+                    for some in shards
+                ],
                 "collections": {
                     name: {"created": state.created, "rows": state.rows}
-                    for name, state in manifest.collections.items()
+                    for name, state in self._shown.collections.items()
                 },
             }
             self._changed.notify_all()
 
+    def _holders(self, manifest: Manifest) -> list[list[Slot]]:
+        found: list[list[Slot]] = [[] for _ in range(manifest.shards)]
+        for slot in self._slots:
+            if slot.ready and slot.layout == manifest.layout and manifest.number in slot.held:
+                found[slot.shard].append(slot)
+        return found
+
     def view(self, have: list[int] | None = None, wait: float = 0.0) -> dict[str, Any] | None:
         """Returns what a search needs; None if the caller has it already, after up to `wait`
         seconds in which it did not change."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._view and self._view["have"] != have, wait)
-            if not self._view:
-                raise Unavailable(STARTING)
-            return None if self._view["have"] == have else self._view
+        waits = wait > 0 and self._waiters.acquire(blocking=False)
+        try:
+            with self._changed:
+                if waits:
+                    self._changed.wait_for(lambda: self._view and self._view["have"] != have, wait)
+                if not self._view:
+                    self._newest()
+                    raise Unavailable(STARTING)
+                return None if self._view["have"] == have else self._view
+        finally:
+            if waits:
+                self._waiters.release()
 
     def status(self) -> dict[str, Any]:
-        manifest = self._shown()
+        manifest = self._newest()
         return {
             "name": self._settings.name,
             "storage": self._settings.storage.partition("?")[0].rpartition("@")[2],
             "term": manifest.term,
             "pid": os.getpid(),
             "manifest": manifest.number,
+            "shown": self._shown.number if self._shown is not None else None,
             "shards": manifest.shards,
             "replicas": self._settings.replicas,
             "collections": {
-                name: {"rows": sum(state.rows), "operations": len(state.log)}
+                name: {"rows": sum(state.rows), "operations": state.count}
                 for name, state in manifest.collections.items()
             },
             "servers": [slot.report() for slot in list(self._slots)],
@@ -172,164 +276,206 @@ class CoordinatorProcess:
 
     # Commits.
 
-    def create(self, name: str, declared: dict[str, Any]) -> int:
-        with self._commit:
-            manifest = self._settled()
-            if name in manifest.collections:
-                if manifest.collections[name].declared == declared:
-                    raise AlreadyExists(f"the collection {name!r} exists")
-                raise AlreadyExists(f"the collection {name!r} exists with another declaration")
-            slots = self._quorum(manifest)
-            number = manifest.number + 1
-            states = self._each(
-                slots, lambda slot: ask(slot.actor.create.remote(name, number, declared))
-            )
-            state = CollectionState(number, declared, [0] * manifest.shards, [], {})
-            return self._append(manifest, name, state, states)
+    @contextlib.contextmanager
+    def _committing(self) -> Iterator[Manifest]:
+        """Holds the lock of commits; yields the newest manifest, without doubt."""
+        if not self._commit.acquire(timeout=_COMMIT_SECONDS_MAX):
+            raise Unavailable("another commit still runs")
+        try:
+            self._newest()
+            if self._doubt is not None:
+                self._append(self._doubt)
+                self._adopt()
+            yield self._newest()
+        finally:
+            self._commit.release()
 
-    def drop(self, name: str) -> int:
-        with self._commit:
-            manifest = self._settled()
-            rows = sum(self._find(manifest, name).rows)
-            following = manifest.with_collection(name, None)
-            slots = self._quorum(manifest)
-            for slot in slots:
-                slot.pending = {key: slot.states[key] for key in slot.states if key != name}
-            self._write(following)
-            self._each(slots, lambda slot: slot.sync(following))
-            return rows
+    def commit(self, name: str, operation: Operation, token: str) -> list[int]:
+        """Commits an operation on all shards: {"kind"} of CollectionState.tail, and create, with
+        "declared", and drop. Returns the number of its manifest, which is shown then, and the rows
+        that it changed. The same token again returns the same."""
+        deadline = time.monotonic() + _COMMIT_SECONDS_MAX
+        with self._committing() as manifest:
+            done = manifest.tokens.get(token_key(token))
+            if done is None:
+                done = self._commit_new(manifest, name, operation, token)
+        with self._changed:
+            left = max(0.0, deadline - time.monotonic())
+            if not self._changed.wait_for(lambda: self._has_shown(done[0]), left):
+                raise Unavailable("committed, but a shard has no server: repeat it with its token")
+        return done
 
-    def change(self, name: str, operation: dict[str, Any]) -> dict[str, Any]:
-        """Commits an operation on all shards; returns {"number", "rows"}. The same token again
-        returns what it returned."""
-        with self._commit:
-            manifest = self._settled()
-            state = self._find(manifest, name)
-            token = operation.pop("token")
-            if token in state.tokens:
-                return dict(zip(("number", "rows"), state.tokens[token], strict=True))
-            number = manifest.number + 1
-            operation = {**operation, "number": number, "id": uuid.uuid4().hex}
-            changed = operation.pop("rows", 0)
-            states = self._apply(manifest, name, operation)
-            if "upload" not in operation:
-                changed = sum(
-                    next(each["rows_changed"] for slot, each in states.items() if slot.shard == at)
-                    for at in range(manifest.shards)
-                )
-            rows = self._rows(manifest, states)
-            tokens = dict([*state.tokens.items(), (token, [number, changed])][-_TOKENS_KEPT:])
-            following = replace(state, rows=rows, log=[*state.log, operation], tokens=tokens)
-            self._append(manifest, name, following, states)
-            return {"number": number, "rows": changed}
+    def _has_shown(self, number: int) -> bool:
+        return self._shown is not None and self._shown.number >= number
 
-    def _find(self, manifest: Manifest, name: str) -> CollectionState:
-        if name not in manifest.collections:
+    def _commit_new(
+        self, manifest: Manifest, name: str, operation: Operation, token: str
+    ) -> list[int]:
+        state = manifest.collections.get(name)
+        if operation["kind"] == "create":
+            if state is not None:
+                another = "" if state.declared == operation["declared"] else " with another declaration"
+                raise AlreadyExists(f"the collection {name!r} exists{another}")
+        elif state is None:
             raise NotFound(f"collection: there is no {name!r}")
-        return manifest.collections[name]
+        operation = {**operation, "id": uuid.uuid4().hex}
+        slots = self._quorum(manifest)
+        staged, changed = self._stage(manifest, slots, name, operation)
+        rows = [staged[shard]["rows"] for shard in range(manifest.shards)]
+        following = manifest.following(name, self._state_after(manifest, name, operation, rows))
+        following = following.with_token(token, changed)
+        try:
+            self._append(following)
+        except Unavailable:
+            self._abandon(slots)
+            raise
+        self._apply(manifest, following, slots, name, operation)
+        if operation["kind"] == "drop":
+            threading.Thread(target=self._forget, args=(state, ""), daemon=True).start()
+        with contextlib.suppress(OSError):
+            self._log.forget_old()
+        return following.tokens[token_key(token)]
+
+    def _state_after(
+        self, manifest: Manifest, name: str, operation: Operation, rows: list[int]
+    ) -> CollectionState | None:
+        if operation["kind"] == "drop":
+            return None
+        if operation["kind"] == "create":
+            of = operation["id"]
+            return CollectionState(of, manifest.number + 1, operation["declared"], rows)
+        try:
+            state = self._log.folded(manifest.collections[name])
+        except OSError as error:
+            raise Unavailable(f"storage: {error}") from None
+        return replace(state, rows=rows, last=operation["id"], tail=[*state.tail, operation])
 
     def _quorum(self, manifest: Manifest) -> list[Slot]:
-        """Returns the ready replicas. Raises Unavailable if a shard has none."""
-        slots = [each for each in self._slots if each.ready and each.layout == manifest.layout]
-        missing = set(range(manifest.shards)) - {slot.shard for slot in slots}
-        if missing:
-            raise Unavailable(f"shard {min(missing)} of {manifest.shards} has no server")
-        return slots
+        """Returns the replicas that hold the manifest. Raises Unavailable if a shard has none."""
+        holders = self._holders(manifest)
+        for shard, some in enumerate(holders):
+            if not some:
+                raise Unavailable(f"shard {shard} of {manifest.shards} has no server")
+        return [slot for some in holders for slot in some]
 
-    def _each(self, slots: list[Slot], call: Callable[[Slot], Any]) -> dict[Slot, Any]:
-        """Calls all replicas. One that has ended is hidden and left out; any other error, of the
-        first replica that has one, is raised after all have answered."""
-        found: dict[Slot, Any] = {}
-        failed: Exception | None = None
-        for slot, future in [(slot, self._pool.submit(call, slot)) for slot in slots]:
+    def _stage(
+        self, manifest: Manifest, slots: list[Slot], name: str, operation: Operation
+    ) -> tuple[dict[int, dict[str, int]], int]:
+        """Lets all replicas check the operation and take its rows. Returns, by shard, the rows
+        afterwards, and the number of changed rows. After an error nothing is staged."""
+        state = manifest.collections.get(name)
+        of = ("", "") if state is None else (state.id, state.last)
+        calls = [
+            (slot, slot.actor.stage.remote(manifest.term, name, of, operation)) for slot in slots
+        ]
+        found: dict[int, dict[str, int]] = {}
+        refused: Exception | None = None
+        for slot, call in calls:
             try:
-                found[slot] = future.result()
-            except Unavailable:
-                self._leave(slot)
+                staged = slot.ask(call)
+                if found.setdefault(slot.shard, staged) != staged:
+                    raise Internal(f"{slot.name}: {staged}, another replica {found[slot.shard]}")
+            except (Unavailable, Aborted, Internal) as error:
+                self._drop_out(slot, error)
+            except OSError as error:
+                refused = refused or Unavailable(f"storage: {error}")
             except Exception as error:
-                failed = failed or error
-        if failed is not None:
-            raise failed if isinstance(failed, Error) else Unavailable(f"storage: {failed}")
-        return found
-
-    def _apply(
-        self, manifest: Manifest, name: str, operation: dict[str, Any]
-    ) -> dict[Slot, dict[str, Any]]:
-        """Lets every replica stage the operation, and then commit it. If a shard has none left, the
-        others load their rows again, so that no manifest ever has what a shard refused."""
-        slots = self._quorum(manifest)
+                refused = refused or error
         try:
-            self._each(
-                slots,
-                lambda slot: ask(slot.actor.stage.remote(name, operation)),
-            )
-            slots = self._quorum(manifest)
-        except Error:
-            for slot in slots:
-                slot.actor.finish.remote(name, operation, False)
-            raise
-        states: dict[Slot, dict[str, Any]] = {}
-        try:
-            states = self._each(
-                slots, lambda slot: ask(slot.actor.finish.remote(name, operation, True))
-            )
+            if refused is not None:
+                raise refused if isinstance(refused, Error) else Internal(repr(refused))
             self._quorum(manifest)
         except Error:
-            for slot in slots:
-                slot.restart()
+            self._abandon(slots)
+            self._show()
             raise
-        return states
+        return found, sum(each["changed"] for each in found.values())
 
-    def _rows(self, manifest: Manifest, states: dict[Slot, dict[str, Any]]) -> list[int]:
-        """Returns the rows of each shard, in which its replicas agree."""
-        rows = [-1] * manifest.shards
-        for slot, state in states.items():
-            if rows[slot.shard] not in (-1, state["rows"]):
-                for each in states:
-                    each.restart()
-                raise Internal(f"the replicas of shard {slot.shard} differ in their rows")
-            rows[slot.shard] = state["rows"]
-        return rows
+    def _abandon(self, slots: list[Slot]) -> None:
+        for slot in slots:
+            if slot.ready:
+                slot.actor.abandon.remote(self._newest().term)
 
-    def _append(
-        self,
-        manifest: Manifest,
-        name: str,
-        state: CollectionState,
-        states: dict[Slot, dict[str, Any]],
-    ) -> int:
-        for slot, each in states.items():
-            slot.pending = {**slot.states, name: each}
-        return self._write(manifest.with_collection(name, state))
-
-    def _write(self, manifest: Manifest) -> int:
+    def _append(self, manifest: Manifest) -> None:
+        """Writes a manifest. Raises Unavailable if it is in doubt."""
         self._doubt = manifest
-        self._settled()
-        return manifest.number
-
-    def _settled(self) -> Manifest:
-        """Writes the manifest whose write failed, if there is one, and shows it. Until then the
-        servers have a commit that no client sees."""
-        manifest = self._shown()
-        if self._doubt is None:
-            return manifest
         try:
-            self._log.append(self._doubt)
+            self._log.append(manifest)
         except Aborted:
             os._exit(1)  # another coordinator has the storage
         except OSError as error:
             raise Unavailable(
                 f"storage: {error}; the commit may take effect: repeat it with the same token"
             ) from None
-        shown = self._manifest = self._doubt
-        self._doubt = None
-        for slot in [slot for slot in self._slots if slot.ready and slot.layout == shown.layout]:
-            if slot.pending is None:  # it came back in between, without the commit
-                slot.pending = self._each([slot], lambda slot: slot.sync(shown)).get(slot, {})
-            slot.states, slot.pending = slot.pending, None
+        self._manifest, self._doubt = manifest, None
+
+    def _apply(
+        self,
+        before: Manifest,
+        manifest: Manifest,
+        slots: list[Slot],
+        name: str,
+        operation: Operation,
+    ) -> None:
+        """Makes the operation, which is in the log, visible. A replica that fails is left out."""
+        arguments = (manifest.term, name, operation["id"])
+        calls = [
+            (slot, slot.held[before.number], slot.actor.apply.remote(*arguments))
+            for slot in slots
+            if slot.ready
+        ]
+        refused: dict[Slot, Exception] = {}
+        for slot, states, call in calls:
+            try:
+                state = slot.ask(call)
+                held = {key: each for key, each in states.items() if key != name}
+                slot.held = {**slot.held, manifest.number: {**held, name: state} if state else held}
+            except REFUSALS as error:
+                refused[slot] = error
+            except Exception as error:
+                self._drop_out(slot, error)
+        holders = self._holders(manifest)
+        refusing = [slot for slot in refused if not holders[slot.shard]]
+        if refusing:
+            self._append(replace(before, number=manifest.number + 1))
+            self._adopt()
+            raise refused[refusing[0]]
+        for slot, error in refused.items():
+            self._drop_out(slot, error)
         self._show()
+
+    def _adopt(self) -> None:
+        """Brings all replicas to the newest manifest, and shows it. A replica that fails is left
+        out."""
+        manifest = self._newest()
+        for slot in self._slots:
+            if slot.ready and manifest.number not in slot.held:
+                try:
+                    states = slot.sync(manifest, _SYNC_SECONDS_MAX)
+                    self._check_rows(slot, manifest, states)
+                    slot.held = {**slot.held, manifest.number: states}
+                except Exception as error:
+                    self._drop_out(slot, error)
+        self._show()
+        self._stop_over()
+
+    def _stop_over(self) -> None:
+        """Ends the replicas of layouts before the one that is shown."""
+        layout = self._shown.layout if self._shown is not None else 0
+        over = [slot for slot in self._slots if slot.layout < layout]
+        if over:
+            self._stop(over)
+
+    def _forget(self, state: CollectionState, last: str) -> None:
+        """Deletes the operations of a collection up to `last`, "": all, which no manifest names
+        anymore. Those that an error leaves only take space."""
         try:
-            self._log.forget_old()
-        except OSError:
+            operations = operations_after(self._store, state, "") or []
+            kept = len(operations_after(self._store, state, last) or []) if last else 0
+            for operation in operations[: len(operations) - kept]:
+                for each in operation.get("segments", []):
+                    self._store.delete(each["name"])
+            for name, _ in state.pages:
+                self._store.delete(name)
+        except (OSError, Error):
             traceback.print_exc()
-        return shown

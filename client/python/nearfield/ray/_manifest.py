@@ -1,8 +1,9 @@
 """Manifests: what a cluster holds, one after the other, in the storage.
 
-The storage is the truth: a server only holds what the newest manifest says, and can be loaded again
-anywhere. There is one coordinator at a time, but the storage offers no compare-and-swap, so two
-rules keep a coordinator that was replaced, and may still run, from losing a commit:
+The storage is the truth: a server is a cache of the operations that the newest manifest names, and
+can be loaded again anywhere. There is one coordinator at a time, but the storage offers no
+compare-and-swap, so two rules keep a coordinator that was replaced, and may still run, from losing
+a commit:
 
 1. A coordinator first writes a claim with a higher term than all others, and then reads the newest
    manifest: that of the highest term, and of this term the highest number.
@@ -11,39 +12,57 @@ rules keep a coordinator that was replaced, and may still run, from losing a com
 
 If the list has no later claim, the next coordinator's list begins later than the write of the
 manifest, so it continues from there. A manifest that arrives late is of a lower term, so no
-client reads it after the next commit."""
+client reads it after the next commit.
+
+A manifest has at most TAIL_MAX operations of each collection, and names of objects with TAIL_MAX
+earlier ones each, and the tokens of the last TOKENS_KEPT commits: about 30 KiB, and for each
+collection up to 60 KiB, and 100 bytes for every TAIL_MAX operations and for every segment."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import uuid
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from nearfield._errors import Aborted
+import xxhash
+
+from nearfield._errors import Aborted, DataLoss
 from nearfield.ray._store import Store
 
-_KEPT = 8  # newest manifests; earlier ones are deleted
+Operation = dict[str, Any]
+TAIL_MAX = 256
+TOKENS_KEPT = 1000
+_KEPT = 8  # newest manifests and claims; earlier ones are deleted
 
 
 @dataclass(frozen=True)
 class CollectionState:
     """A collection at one manifest.
 
+    id        of this collection, which no other of the same name has
     created   number of the manifest that created it
     declared  arguments of create_collection
     rows      live rows of each shard
-    log       the operations that make its rows, in order: {"number", "id", "upload": mode,
-              "segments": names} or {"number", "id", "ids" or "filter"}. number: of the manifest
-              that has it first.
-    tokens    of the latest operations: the number and the rows that each returned
+    last      id of the last operation; "" if there is none
+    pages     objects with the earlier operations, in their order: [name, XXH64]
+    tail      the latest operations, in their order: {"id", "kind", and "segments" or "filter"}.
+              kind: insert, upsert, replace, delete (rows by id) or filter (delete rows that pass)
     """
 
+    id: str
     created: int
     declared: dict[str, Any]
     rows: list[int]
-    log: list[dict[str, Any]]
-    tokens: dict[str, list[int]]
+    last: str = ""
+    pages: list[list[str]] = field(default_factory=list)
+    tail: list[Operation] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        """Returns the number of the operations."""
+        return len(self.pages) * TAIL_MAX + len(self.tail)
 
 
 @dataclass(frozen=True)
@@ -51,8 +70,9 @@ class Manifest:
     """The state of a cluster.
 
     number  counts the commits
-    layout  counts the changes of `shards`
+    layout  increases with each change of `shards`
     shards  servers that share the 4,096 partitions
+    tokens  of the latest commits, as token_key: [number, rows] that each returned
     """
 
     term: int = 0
@@ -60,6 +80,7 @@ class Manifest:
     layout: int = 0
     shards: int = 0
     collections: dict[str, CollectionState] = field(default_factory=dict)
+    tokens: dict[str, list[int]] = field(default_factory=dict)
 
     def encode(self) -> bytes:
         return json.dumps(asdict(self), separators=(",", ":")).encode()
@@ -72,15 +93,43 @@ class Manifest:
             collections={name: CollectionState(**state) for name, state in states.items()}, **found
         )
 
-    def with_collection(self, name: str, state: CollectionState | None) -> Manifest:
+    def following(self, name: str, state: CollectionState | None) -> Manifest:
         """Returns the next manifest, with this state of a collection; None: without it."""
-        states = {**self.collections, name: state}
-        left = {key: value for key, value in states.items() if value is not None}
-        return replace(self, number=self.number + 1, collections=left)
+        states = {key: value for key, value in self.collections.items() if key != name}
+        if state is not None:
+            states[name] = state
+        return replace(self, number=self.number + 1, collections=states)
+
+    def with_token(self, token: str, rows: int) -> Manifest:
+        latest = [*self.tokens.items()][-TOKENS_KEPT + 1 :]
+        return replace(self, tokens=dict([*latest, (token_key(token), [self.number, rows])]))
+
+
+def token_key(token: str) -> str:
+    """Returns what a manifest remembers of a token, whose length has no limit."""
+    return hashlib.blake2b(token.encode(), digest_size=10).hexdigest()
+
+
+def operations_after(store: Store, state: CollectionState, last: str) -> list[Operation] | None:
+    """Returns the operations after the one with the id `last`, "": all; None if it is not there.
+    Errors: OSError; DataLoss."""
+    found = list(state.tail)
+    pages = list(state.pages)
+    while True:
+        ids = [each["id"] for each in found]
+        if last in ids:
+            return found[ids.index(last) + 1 :]
+        if not pages:
+            return None if last else found
+        name, wanted = pages.pop()
+        data = store.get(name)
+        if xxhash.xxh64_hexdigest(data) != wanted:
+            raise DataLoss(f"{name}: its checksum differs")
+        found = json.loads(data) + found
 
 
 def newest_claim(store: Store) -> dict[str, Any] | None:
-    """Returns {"term", "owner", "address"} of the newest coordinator."""
+    """Returns {"term", "owner", "name", "address"} of the newest coordinator."""
     claims = store.list("terms")
     return dict(json.loads(store.get(claims[-1]))) if claims else None
 
@@ -89,19 +138,20 @@ class ManifestLog:
     """The manifests that one coordinator writes. Errors: OSError of the store; Aborted if another
     coordinator has claimed a later term."""
 
-    def __init__(self, store: Store, address: str) -> None:
+    def __init__(self, store: Store, name: str, address: str) -> None:
         self._store = store
-        self._owner = uuid.uuid4().hex
+        owner = uuid.uuid4().hex
         claims = store.list("terms")
         self.term = 1 + (_term(claims[-1]) if claims else 0)
-        self._claim = f"terms/{self.term:08}-{self._owner}.json"
-        claim = {"term": self.term, "owner": self._owner, "address": address}
+        self._claim = f"terms/{self.term:08}-{owner}.json"
+        claim = {"term": self.term, "owner": owner, "name": name, "address": address}
         store.put(self._claim, json.dumps(claim).encode())
-        self._check_claim()
-        for name in claims[:-_KEPT]:
-            store.delete(name)
+        self.check_claim()
+        for each in claims[:-_KEPT]:
+            store.delete(each)
+        self._written = store.list("manifests")
 
-    def _check_claim(self) -> None:
+    def check_claim(self) -> None:
         claims = self._store.list("terms")
         others = [name for name in claims if name != self._claim]
         if others and _term(others[-1]) >= self.term:
@@ -117,17 +167,26 @@ class ManifestLog:
     def append(self, manifest: Manifest) -> None:
         """Writes a manifest. After OSError it may be there or not: repeat the call."""
         assert manifest.term == self.term
-        self._store.put(_name(manifest), manifest.encode())
-        self._check_claim()
+        name = f"manifests/{manifest.term:08}-{manifest.number:012}.json"
+        self._store.put(name, manifest.encode())
+        self.check_claim()
+        self._written.append(name)
 
     def forget_old(self) -> None:
-        """Deletes manifests that no client needs."""
-        for name in self._store.list("manifests")[:-_KEPT]:
-            self._store.delete(name)
+        """Deletes manifests that no coordinator needs."""
+        while len(self._written) > _KEPT:
+            self._store.delete(self._written[0])
+            del self._written[0]
 
-
-def _name(manifest: Manifest) -> str:
-    return f"manifests/{manifest.term:08}-{manifest.number:012}.json"
+    def folded(self, state: CollectionState) -> CollectionState:
+        """Moves the operations of a full tail into an object."""
+        if len(state.tail) < TAIL_MAX:
+            return state
+        data = json.dumps(state.tail).encode()
+        name = f"log/{uuid.uuid4().hex}.json"
+        self._store.put(name, data)
+        page = [name, xxhash.xxh64_hexdigest(data)]
+        return replace(state, pages=[*state.pages, page], tail=[])
 
 
 def _term(name: str) -> int:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import replace
 from typing import Any
 
 import ray
 
-from nearfield._errors import Aborted, Error, Internal, Unavailable
+from nearfield._errors import Aborted, Error, Internal, InvalidArgument, NotFound, Unavailable
 from nearfield.ray._coordinator import CoordinatorProcess
-from nearfield.ray._manifest import Manifest
-from nearfield.ray._slot import NAMESPACE, Settings, Slot, ask
+from nearfield.ray._manifest import Manifest, operations_after
+from nearfield.ray._shards import PARTITIONS
+from nearfield.ray._slot import NAMESPACE, Settings, Slot
 
 
 class Coordinator(CoordinatorProcess):
@@ -25,6 +27,10 @@ class Coordinator(CoordinatorProcess):
         "compact",
     )
 
+    def __init__(self, settings: Settings) -> None:
+        self._operation = threading.Lock()
+        super().__init__(settings)
+
     def _wait_ready(self, slots: list[Slot], seconds: float) -> None:
         with self._changed:
             if not self._changed.wait_for(lambda: all(slot.ready for slot in slots), seconds):
@@ -34,116 +40,130 @@ class Coordinator(CoordinatorProcess):
     def ready(self, seconds: float) -> None:
         """Waits until all replicas hold the newest manifest."""
         with self._changed:
-            self._changed.wait_for(lambda: self._slots, seconds)
+            if not self._changed.wait_for(lambda: self._slots, seconds):
+                raise Unavailable(f"not ready after {seconds:g} s: {self._error}")
             slots = list(self._slots)
         self._wait_ready(slots, seconds)
+
+    def wait_ready(self, seconds: float) -> Error | None:
+        """As ready, for Ray: returns the error."""
+        try:
+            self.ready(seconds)
+        except Error as error:
+            return error
+        return None
 
     def resize(self, shards: int, seconds: float = 600.0) -> int:
         """Loads the rows into another number of shards, next to the present ones, then changes over
         in one manifest."""
+        if not 1 <= shards <= PARTITIONS:
+            raise InvalidArgument(f"shards: {shards}, must be 1 .. {PARTITIONS}")
         with self._operation:
-            present = self._shown()
-            layout = present.layout + 1
-            slots = self._new_slots(layout, shards, range(self._settings.replicas))
+            with self._committing():
+                layout, self._layout_next = self._layout_next, self._layout_next + 1
+                slots = self._new_slots(layout, shards, self._settings.replicas)
+                self._start(slots)
             try:
                 self._wait_ready(slots, seconds)
-                with self._commit:
-                    self._change_layout(self._settled(), layout, shards, slots)
-            except Error:
-                for slot in slots:
-                    slot.stop()
-                raise
+                with self._committing() as manifest:
+                    following = self._laid_out(manifest, layout, shards, slots)
+                    self._append(following)
+                    self._adopt()
+            finally:
+                # If the manifest is in doubt, the new replicas stay until it is written.
+                doubted = self._doubt is not None and self._doubt.layout == layout
+                if self._newest().layout != layout and not doubted:
+                    with self._commit:
+                        self._stop(slots)
             return shards
 
-    def _change_layout(
+    def _laid_out(
         self, manifest: Manifest, layout: int, shards: int, slots: list[Slot]
-    ) -> None:
-        states = self._each(slots, lambda slot: slot.sync(manifest))
-        following = replace(manifest, number=manifest.number + 1, layout=layout, shards=shards)
+    ) -> Manifest:
+        """Returns the next manifest, with the rows that the new shards have."""
+        ready = {slot.shard: slot for slot in slots if slot.ready}
+        if len(ready) != shards:
+            raise Unavailable("a new shard has no server")
+        states = {shard: slot.sync(manifest, 60.0) for shard, slot in ready.items()}
         collections = {}
         for name, state in manifest.collections.items():
-            of_name = {slot: each[name] for slot, each in states.items()}
-            rows = self._rows(following, of_name)
-            if sum(rows) != sum(state.rows) or -1 in rows:
-                raise Internal(f"{name}: the new shards have other rows")
+            rows = [states[shard][name]["rows"] for shard in range(shards)]
+            if sum(rows) != sum(state.rows):
+                raise Internal(f"{name}: the new shards have {sum(rows)} of {sum(state.rows)} rows")
             collections[name] = replace(state, rows=rows)
-        if len({slot.shard for slot in states}) != shards:
-            raise Unavailable("a new shard has no server")
-        old, self._slots = self._slots, self._slots + slots
-        for slot, found in states.items():
-            slot.pending = found
-        self._write(replace(following, collections=collections))
-        self._slots = slots
-        for slot in old:
-            slot.stop()
-        self._show()
+        number = manifest.number + 1
+        return replace(
+            manifest, number=number, layout=layout, shards=shards, collections=collections
+        )
 
     def restart(self, seconds: float = 600.0) -> int:
         """Starts all servers again, one after the other; returns their number. A shard with one
         replica gets a second one for the time."""
         with self._operation:
-            manifest = self._shown()
             extra: list[Slot] = []
-            if self._settings.replicas == 1:
-                extra = self._new_slots(manifest.layout, manifest.shards, range(1, 2))
-                self._slots = self._slots + extra
+            with self._committing() as manifest:
+                slots = list(self._slots)
+                if self._settings.replicas == 1:
+                    extra = self._new_slots(manifest.layout, manifest.shards, 1, first=1)
+                    self._start(extra)
             try:
                 self._wait_ready(extra, seconds)
-                slots = [slot for slot in self._slots if slot not in extra]
                 for slot in slots:
                     begin = time.monotonic()
-                    slot.restart()
-                    self._show()
+                    slot.fail("it is started again")
+                    self._leave(slot)
                     self._wait_ready([slot], seconds - (time.monotonic() - begin))
             finally:
                 with self._commit:
-                    self._slots = [slot for slot in self._slots if slot not in extra]
-                self._show()
-                for slot in extra:
-                    slot.stop()
+                    self._stop(extra)
             return len(slots)
 
     def compact(self, name: str) -> int:
         """Writes the present rows as segments, which replace the operations before; returns the
         number of the operations that are gone."""
         with self._operation:
-            with self._commit:
-                manifest = self._settled()
-                state = self._find(manifest, name)
+            with self._committing() as manifest:
+                state = self._state_of(manifest, name)
                 slots = {slot.shard: slot for slot in self._quorum(manifest)}
-                states = {slot: slot.states[name] for slot in slots.values()}
-            if not state.log:
+                states = {
+                    shard: slot.held[manifest.number][name] for shard, slot in slots.items()
+                }
+            if not state.last:
                 return 0
-            names = self._each(
-                list(slots.values()),
-                lambda slot: ask(slot.actor.export.remote(name, states[slot])),
-            )
-            if len(names) != manifest.shards:
-                raise Unavailable("a server ended during the compaction")
-            base = {
-                "number": state.log[-1]["number"],
-                "id": state.log[-1]["id"],
-                "upload": "replace",
-                "segments": [each for found in names.values() for each in found],
-            }
-            with self._commit:
-                latest = self._find(self._settled(), name)
-                if latest.created != state.created:
+            calls = [
+                (slot, slot.actor.export.remote(name, states[shard]))
+                for shard, slot in slots.items()
+            ]
+            base = {"id": state.last, "kind": "replace", "segments": []}
+            for slot, call in calls:
+                base["segments"] += slot.ask(call)
+            with self._committing() as latest:
+                now = self._state_of(latest, name)
+                if now.id != state.id:
                     raise Aborted(f"the collection {name!r} was dropped")
-                following = replace(latest, log=[base, *latest.log[len(state.log) :]])
-                for slot in self._quorum(self._shown()):
-                    slot.pending = slot.states
-                self._write(self._shown().with_collection(name, following))
-            kept = {each for one in following.log for each in one.get("segments", [])}
-            for one in state.log:
-                for each in one.get("segments", []):
-                    if each not in kept:
-                        self._store.delete(each)
-            return len(state.log) - 1
+                after = operations_after(self._store, now, state.last) or []
+                compacted = replace(now, pages=[], tail=[base, *after])
+                self._append(latest.following(name, compacted))
+                self._adopt()
+            self._forget(now, state.last)
+            return state.count - 1
+
+    def _state_of(self, manifest: Manifest, name: str) -> Any:
+        if name not in manifest.collections:
+            raise NotFound(f"collection: there is no {name!r}")
+        return manifest.collections[name]
+
+
+def find_coordinator(name: str) -> Any:
+    """Returns the coordinator of the cluster that runs under this name, or None."""
+    try:
+        return ray.get_actor(name, NAMESPACE)
+    except ValueError:
+        return None
 
 
 def start_coordinator(settings: Settings) -> Any:
-    """Returns the coordinator of a cluster: a new one, or the one that runs."""
+    """Returns a new coordinator of a cluster."""
     actor: Any = ray.remote(Coordinator)
     return actor.options(
         name=settings.name,

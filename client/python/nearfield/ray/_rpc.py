@@ -69,8 +69,8 @@ class Caller:
         except grpc.RpcError as raised:
             error = from_rpc_error(raised)
             raise Unreachable(error.message) if isinstance(error, Unavailable) else error from None
-        if reply.get("message") == STARTING:
-            raise Unreachable(STARTING)
+        if reply.get("message", "").startswith(STARTING):
+            raise Unreachable(reply["message"])
         if "error" in reply:
             kind: type[Error] = getattr(nearfield, reply["error"], Internal)
             raise kind(reply["message"])

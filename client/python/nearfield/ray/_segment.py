@@ -1,87 +1,143 @@
-"""Segments: the rows of an upload as one object, ordered by partition, so that a shard reads only
-the rows of its range."""
+"""Segments: the rows of an upload, or the ids of a delete, as one object, ordered by partition, so
+that a shard reads only its range.
+
+    chunk 0 | chunk 1 | ... | index
+
+Each chunk is an Arrow stream with _CHUNK_ROWS rows. The index has the first row of each partition,
+and the length and XXH64 of each chunk. The manifest refers to a segment as {"name", "rows",
+"index": [place, length, XXH64]}, so that every byte that is read is checked."""
 
 from __future__ import annotations
 
+import base64
+import json
+import uuid
 import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import xxhash
 from numpy.typing import NDArray
 
 from nearfield._arrow import arrow_type, column_name, vectors_of
 from nearfield._blocks import Batch
 from nearfield._columns import Column
-from nearfield._errors import InvalidArgument
+from nearfield._errors import DataLoss, InvalidArgument
 from nearfield._export import Layout
 from nearfield._records import CollectionInfo
+from nearfield._values import Ids
 from nearfield.ray._shards import PARTITIONS, partitions_of
+from nearfield.ray._store import Store
 
-# Rows of one record batch of the file: the smallest part that is read.
-_BATCH_ROWS = 4096
-_BYTES_MAX = 128 << 20  # of the vectors of one segment
-_INDEX = b"nearfield.partitions"
-
-
-def segments(info: CollectionInfo, batches: Iterable[Batch]) -> Iterator[tuple[pa.Table, bytes]]:
-    """Yields the rows and the bytes of each segment. Raises InvalidArgument for a value that no
-    server accepts."""
-    schema = Layout(info, vectors=True, payload=True, attributes=info.attributes).schema()
-    tables: list[pa.Table] = []
-    size = 0
-    for batch in batches:
-        tables.append(_table(info, schema, batch))
-        size += batch.vectors.nbytes
-        if size >= _BYTES_MAX:
-            yield _segment(tables)
-            tables, size = [], 0
-    if tables:
-        yield _segment(tables)
+_CHUNK_ROWS = 4096  # the smallest part that is read
+_BYTES_MAX = 128 << 20  # of the rows of one segment, unless one batch has more
+Reference = dict[str, Any]
 
 
-def _segment(tables: list[pa.Table]) -> tuple[pa.Table, bytes]:
-    table = pa.concat_tables(tables)
-    return table, encode_segment(table)
+def put_tables(store: Store, tables: Iterable[pa.Table]) -> list[Reference]:
+    """Writes the rows of the tables as large segments; returns their references. Errors: OSError"""
+    found: list[Reference] = []
+    some: list[pa.Table] = []
+    for table in tables:
+        some.append(table)
+        if sum(each.nbytes for each in some) >= _BYTES_MAX:
+            found.append(_put(store, some))
+            some = []
+    if some:
+        found.append(_put(store, some))
+    return found
 
 
-def ids_of(table: pa.Table) -> Any:
-    """Returns the ids as uint64 [n] or as a list of texts."""
-    column = table.column("id")
-    if pa.types.is_integer(column.type):
-        return column.to_numpy().astype(np.uint64, copy=False)
-    return column.to_pylist()
+def _put(store: Store, tables: list[pa.Table]) -> Reference:
+    data, reference = encode_segment(pa.concat_tables(tables))
+    store.put(reference["name"], data)
+    return reference
 
 
-def encode_segment(table: pa.Table) -> bytes:
-    """Returns a segment with the rows of a table. Rows of one id keep their order."""
+def encode_segment(table: pa.Table) -> tuple[bytes, Reference]:
+    """Returns the bytes and the reference of a segment. Rows of one id keep their order."""
     partitions = partitions_of(ids_of(table))
     order = np.argsort(partitions, kind="stable")
     counts = np.bincount(partitions, minlength=PARTITIONS)
     offsets = np.concatenate(([0], np.cumsum(counts))).astype("<u4")
-    table = table.take(pa.array(order)).combine_chunks()
-    table = table.replace_schema_metadata({_INDEX: zlib.compress(offsets.tobytes())})
+    table = table.take(pa.array(order)).combine_chunks().replace_schema_metadata(None)
+    chunks = [
+        _encoded(table.slice(begin, _CHUNK_ROWS)) for begin in range(0, len(table), _CHUNK_ROWS)
+    ] or [_encoded(table)]
+    index = json.dumps(
+        {
+            "offsets": base64.b64encode(zlib.compress(offsets.tobytes())).decode(),
+            "chunks": [[len(each), xxhash.xxh64_hexdigest(each)] for each in chunks],
+        }
+    ).encode()
+    place = sum(len(each) for each in chunks)
+    reference = {
+        "name": f"segments/{uuid.uuid4().hex}",
+        "rows": len(table),
+        "index": [place, len(index), xxhash.xxh64_hexdigest(index)],
+    }
+    return b"".join([*chunks, index]), reference
+
+
+def _encoded(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table, max_chunksize=_BATCH_ROWS)
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
     return bytes(sink.getvalue())
 
 
-def read_segment(file: Any, begin: int, end: int) -> pa.Table:
-    """Returns the rows of the partitions [begin, end)."""
-    with pa.ipc.open_file(file) as reader:
-        index = zlib.decompress(reader.schema.metadata[_INDEX])
-        offsets = np.frombuffer(index, "<u4")
+def read_segment(store: Store, reference: Reference, begin: int, end: int) -> pa.Table:
+    """Returns the rows of the partitions [begin, end). Errors: OSError; DataLoss if a checksum
+    differs."""
+    name = reference["name"]
+    with store.open(name) as file:
+        index = json.loads(_checked_part(file, name, *reference["index"]))
+        offsets = np.frombuffer(zlib.decompress(base64.b64decode(index["offsets"])), "<u4")
         first, last = int(offsets[begin]), int(offsets[end])
-        numbers = range(first // _BATCH_ROWS, -(-last // _BATCH_ROWS)) if first < last else ()
-        batches = [reader.get_batch(number) for number in numbers]
-        schema = reader.schema.remove_metadata()
-    if not batches:
-        return schema.empty_table()
-    start = first // _BATCH_ROWS * _BATCH_ROWS
-    table = pa.Table.from_batches(batches).replace_schema_metadata(None)
-    return table.slice(first - start, last - first)
+        numbers = range(first // _CHUNK_ROWS, max(1, -(-last // _CHUNK_ROWS)))
+        if first == last:
+            numbers = range(1)  # for the schema
+        place = sum(length for length, _ in index["chunks"][: numbers.start])
+        tables = []
+        for length, checksum in index["chunks"][numbers.start : numbers.stop]:
+            data = _checked_part(file, name, place, length, checksum)
+            tables.append(pa.ipc.open_stream(data).read_all())
+            place += length
+    table = pa.concat_tables(tables)
+    return table.slice(first - numbers.start * _CHUNK_ROWS if first < last else 0, last - first)
+
+
+def _checked_part(file: Any, name: str, place: int, length: int, checksum: str) -> bytes:
+    file.seek(place)
+    data = bytes(file.read(length))
+    if xxhash.xxh64_hexdigest(data) != checksum:
+        raise DataLoss(f"{name}: the checksum of the bytes [{place}, {place + length}) differs")
+    return data
+
+
+def ids_of(table: pa.Table) -> Ids:
+    """Returns the ids as uint64 [n] or as a list of texts."""
+    column = table.column("id")
+    if pa.types.is_integer(column.type):
+        found: NDArray[np.uint64] = column.to_numpy().astype(np.uint64, copy=False)
+        return found
+    texts: list[str] = column.to_pylist()
+    return texts
+
+
+def id_table(ids: Ids) -> pa.Table:
+    kind = pa.string() if isinstance(ids, list) else pa.uint64()
+    return pa.table({"id": pa.array(ids, kind)})
+
+
+def tables_of(info: CollectionInfo, batches: Iterable[Batch]) -> Iterator[pa.Table]:
+    """Yields the rows of an upload. Raises InvalidArgument for a vector that is not finite."""
+    schema = Layout(info, vectors=True, payload=True, attributes=info.attributes).schema()
+    for batch in batches:
+        if len(batch):
+            yield _table(info, schema, batch)
 
 
 def _table(info: CollectionInfo, schema: pa.Schema, batch: Batch) -> pa.Table:
@@ -89,7 +145,7 @@ def _table(info: CollectionInfo, schema: pa.Schema, batch: Batch) -> pa.Table:
     ids = batch.ids
     columns: dict[str, Any] = {
         "id": pa.array(ids, pa.string()) if isinstance(ids, list) else pa.array(ids),
-        "vector": vectors_of(_checked(info, batch.vectors)),
+        "vector": vectors_of(_finite(info, batch.vectors)),
         "payload": pa.array(batch.payloads or [b""] * rows, pa.binary()),
     }
     there = {column.attribute.name: column for column in batch.columns}
@@ -102,8 +158,8 @@ def _table(info: CollectionInfo, schema: pa.Schema, batch: Batch) -> pa.Table:
     return pa.table(columns).cast(schema)
 
 
-def _checked(info: CollectionInfo, vectors: NDArray[Any]) -> NDArray[Any]:
-    """Returns the rows as they are exported. Raises InvalidArgument for one that is not finite."""
+def _finite(info: CollectionInfo, vectors: NDArray[Any]) -> NDArray[Any]:
+    """Returns the rows as they are exported: bfloat16 as float32."""
     if info.dtype == "bfloat16":
         vectors = (vectors.astype("<u4") << 16).view("<f4")
     finite = np.isfinite(vectors).all(axis=1)

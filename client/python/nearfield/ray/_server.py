@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import ray
@@ -20,6 +20,7 @@ from nearfield._errors import Unavailable
 
 PROGRAM_VARIABLE = "NEARFIELD_SERVER"
 READY_SECONDS_MAX = 600.0
+_LOOPBACK = "127.0.0.1"
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -38,35 +39,51 @@ def find_program(given: str | None) -> str:
     return found
 
 
-def node_address() -> str:
-    """Returns the address of this node of Ray."""
-    return str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
+def nodes_count() -> int:
+    """Returns the nodes of Ray that are alive."""
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    return sum(bool(each["Alive"]) for each in nodes)
+
+
+def listen_host(given: str) -> str:
+    """Returns where a process of this node listens: as given, else on loopback if the node is the
+    only one, else at the node's address in Ray."""
+    if given:
+        return given
+    address = str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
+    return _LOOPBACK if nodes_count() == 1 else address
+
+
+def must_move(given: str, address: str) -> bool:
+    """Returns True if the process listens on loopback, but another node has joined since."""
+    return not given and address.startswith(_LOOPBACK) and nodes_count() > 1
 
 
 class ServerProcess:
-    """A server with its rows in memory only, since its rows are also in the storage.
+    """A server with its rows in memory only, since its rows are also in the storage. `ended` is set
+    when the process has ended."""
 
-    on_end  is called with the exit code when the process ends"""
-
-    def __init__(
-        self,
-        program: str,
-        host: str,
-        settings: Mapping[str, Any],
-        on_end: Callable[[int], None],
-    ) -> None:
+    def __init__(self, program: str, host: str, settings: Mapping[str, Any]) -> None:
         fixed = {"listen": f"{host}:0", "data_dir": "none", "ops_listen": "none"}
         if not host.startswith("127."):
             fixed["allow_insecure"] = "true"
         self._command = [program]
         for name, value in {**settings, **fixed}.items():
             self._command.append(f"--{name.replace('_', '-')}={value}")
-        self._on_end = on_end
         self._known = threading.Event()
         self._address: str | None = None
-        self.pid = 0
+        self._process: subprocess.Popen[str] | None = None
+        self.ended = threading.Event()
         # The kernel ends the child when the thread that started it ends.
         threading.Thread(target=self._run, daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid if self._process is not None else 0
+
+    @property
+    def serves(self) -> bool:
+        return self._address is not None and not self.ended.is_set()
 
     def address(self) -> str:
         """Waits until the server serves; returns its address."""
@@ -75,26 +92,32 @@ class ServerProcess:
             raise Unavailable("the server did not start: see the log of the actor")
         return self._address
 
+    def kill(self) -> None:
+        """Ends the process, also one that is stopped."""
+        if self._process is not None:
+            self._process.kill()
+            self.ended.wait()
+
     def _run(self) -> None:
-        with subprocess.Popen(
-            self._command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            preexec_fn=_end_with_parent,
-        ) as process:
-            self.pid = process.pid
-            assert process.stdout is not None
-            for line in process.stdout:
-                sys.stderr.write(line)
-                found = re.search(r"serving on ([^\s\"]+:\d+)", line)
-                if found:
-                    self._address = found[1]
-                    self._known.set()
-        self._address = None
-        self._known.set()
-        self._on_end(process.returncode)
+        try:
+            with subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                preexec_fn=_end_with_parent,
+            ) as self._process:
+                assert self._process.stdout is not None
+                for line in self._process.stdout:
+                    sys.stderr.write(line)
+                    found = re.search(r"serving on ([^\s\"]+:\d+)", line)
+                    if found:
+                        self._address = found[1]
+                        self._known.set()
+        finally:
+            self.ended.set()
+            self._known.set()
 
 
 def _end_with_parent() -> None:

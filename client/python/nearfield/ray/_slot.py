@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,8 +20,9 @@ from nearfield.ray._replica import ReplicaProcess
 
 NAMESPACE = "nearfield"
 _ACTOR: Any = ray.remote(ReplicaProcess)
-_WATCH_SECONDS = 2.0
-_PAUSE_SECONDS = 0.5  # after a failure, before the next try
+_PAUSE_SECONDS = 0.1  # after a failure, before the next try; doubles up to the maximum
+_PAUSE_SECONDS_MAX = 5.0
+_POLL_SECONDS = 0.1  # in which a call notices that its replica has failed
 _CALLS_AT_ONCE = 32
 
 
@@ -36,109 +39,167 @@ class Settings:
     num_cpus: float
     num_gpus: float
     settings: Mapping[str, Any]
+    hang_timeout: float
 
 
-def ask(reply: Any, timeout: float | None = None) -> Any:
-    """Waits for the reply of an actor; raises the error that it returned, or Unavailable if the
-    actor has ended."""
-    try:
-        value = ray.get(reply, timeout=timeout)
-    except ray.exceptions.RayError as error:
-        raise Unavailable(f"a server ended: {type(error).__name__}") from None
-    if isinstance(value, Exception):
-        raise value
-    return value
+class _NoAnswer(Unavailable):
+    pass
 
 
 class Slot:
-    """One replica. states: by collection the epoch, incarnation and rows that the manifest names;
-    pending: those of the next manifest; ready: the server holds the manifest."""
+    """One replica.
+
+    held   the epoch, incarnation and rows of each collection, by the number of the manifest; also
+           of the one before the newest, as long as that is shown
+    ready  it has held the newest manifest since it was loaded, and takes part in commits
+    Thread safety: the coordinator changes held and ready under its lock of commits, but a failure
+    may end `ready` at any time."""
 
     def __init__(self, settings: Settings, layout: int, shard: int, shards: int, replica: int):
         self.layout, self.shard, self.shards, self.replica = layout, shard, shards, replica
         self.name = f"{settings.name}-{layout}-{shard}-{replica}"
         self._settings = settings
+        self._failed = threading.Event()
+        self._thread: threading.Thread | None = None
         self.actor: Any = None
         self.place: dict[str, Any] = {}
-        self.states: dict[str, Any] = {}
-        self.pending: dict[str, Any] | None = None
+        self.held: dict[int, dict[str, Any]] = {}
         self.ready = False
         self.error = ""
         self.stopped = threading.Event()
 
-    def _create(self) -> None:
-        """Finds the actor or creates it, which may take seconds."""
+    def ask(self, reply: Any, timeout: float | None = None) -> Any:
+        """Waits for the reply of the actor; raises the error that it returned. Errors: Unavailable
+        if the actor has ended, the replica has failed in between, or there is no reply in time."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not ray.wait([reply], timeout=_POLL_SECONDS)[0]:
+            if self._failed.is_set() or self.stopped.is_set():
+                raise Unavailable(f"{self.name}: {self.error or 'it has stopped'}")
+            if deadline is not None and time.monotonic() > deadline:
+                raise _NoAnswer(f"{self.name}: the actor does not answer")
+        try:
+            value = ray.get(reply)
+        except ray.exceptions.RayError as error:
+            raise Unavailable(f"{self.name}: {type(error).__name__}") from None
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+    def sync(self, manifest: Manifest, timeout: float | None = None) -> dict[str, Any]:
+        """Brings the replica to a manifest; returns its state of each collection."""
+        call = self.actor.sync.remote(manifest.term, manifest.encode(), self.shard, self.shards)
+        return dict(self.ask(call, timeout))
+
+    def fail(self, why: str) -> None:
+        """Leaves the replica out, until its server has started again and has loaded its rows."""
+        self.ready = False
+        self.error = why
+        self._failed.set()
+
+    def keep(self, enter: Callable[[Slot], None], leave: Callable[[Slot], None]) -> None:
+        """Starts the thread that starts and loads the server whenever it does not run.
+
+        enter  loads the replica and shows it
+        leave  hides it"""
+        self._thread = threading.Thread(target=self._keep, args=(enter, leave), daemon=True)
+        self._thread.start()
+
+    def _keep(self, enter: Callable[[Slot], None], leave: Callable[[Slot], None]) -> None:
+        fresh, pause = False, _PAUSE_SECONDS
+        while not self.stopped.is_set():
+            try:
+                self._run(enter, fresh)
+            except Exception as error:
+                if not isinstance(error, Unavailable):
+                    traceback.print_exc()
+                if not self._failed.is_set():
+                    self.fail(str(error))
+            pause = _PAUSE_SECONDS if self.held else min(2 * pause, _PAUSE_SECONDS_MAX)
+            fresh = True
+            leave(self)
+            self.stopped.wait(pause)
+
+    def _run(self, enter: Callable[[Slot], None], fresh: bool) -> None:
+        """Starts the server and watches it until it fails."""
+        hang = self._settings.hang_timeout
+        found = self._find()
+        self._failed.clear()
+        try:
+            # The actor may first wait for its place in Ray. One that was found may not answer.
+            self.ask(self.actor.start.remote(fresh), 2 * hang if found and not fresh else None)
+            threading.Thread(target=self._load, args=(enter,), daemon=True).start()
+            while not self._failed.is_set():
+                self.ask(self.actor.watch.remote(min(1.0, hang / 4)), 3 * hang)
+        except _NoAnswer:
+            self._kill(no_restart=False)
+            raise
+
+    def _load(self, enter: Callable[[Slot], None]) -> None:
+        try:
+            self.place = self.ask(self.actor.place.remote())
+            enter(self)
+            self.error = ""
+        except Exception as error:
+            if not isinstance(error, Unavailable):
+                traceback.print_exc()
+            self.fail(str(error))
+
+    def _find(self) -> bool:
+        """Finds the actor; creates it, which may take seconds, and returns False if there is
+        none."""
+        if self.actor is not None:
+            return True
+        with contextlib.suppress(ValueError):
+            self.actor = ray.get_actor(self.name, NAMESPACE)
+            return True
         settings = self._settings
         self.actor = _ACTOR.options(
             name=self.name,
             namespace=NAMESPACE,
             lifetime="detached",
-            get_if_exists=True,
             num_cpus=settings.num_cpus,
             num_gpus=settings.num_gpus,
             max_restarts=-1,
             max_concurrency=_CALLS_AT_ONCE,
-        ).remote(settings.storage, settings.program, settings.host, dict(settings.settings))
+        ).remote(
+            settings.storage,
+            settings.program,
+            settings.host,
+            dict(settings.settings),
+            settings.hang_timeout,
+        )
+        return False
 
-    def sync(self, manifest: Manifest) -> dict[str, Any]:
-        return dict(ask(self.actor.sync.remote(manifest.encode(), self.shard, self.shards)))
-
-    def keep(self, enter: Callable[[Slot], bool], leave: Callable[[Slot], None]) -> None:
-        """Starts and loads the server whenever it does not run, until the slot is stopped.
-
-        enter  brings the slot to the newest manifest and shows it; False: there is a newer one
-        leave  hides it"""
-        while not self.stopped.is_set():
-            try:
-                if self.actor is None:
-                    self._create()
-                self.place = ask(self.actor.start.remote())
-                while not enter(self):
-                    pass
-                self.error = ""
-                while not self.stopped.is_set():
-                    ask(self.actor.watch.remote(_WATCH_SECONDS))
-                    if not self.ready:
-                        break
-            except Unavailable as error:
-                self.error = error.message
-            except Exception as error:
-                self.error = f"{type(error).__name__}: {error}"
-                traceback.print_exc()
-                self.restart()
-            if not self.stopped.is_set():
-                leave(self)
-                self.stopped.wait(_PAUSE_SECONDS)
-        if self.actor is not None:
-            ray.kill(self.actor)
-
-    def restart(self) -> None:
-        """Ends the actor; Ray starts it again, without rows."""
-        self.ready = False
-        if self.actor is not None:
-            self.actor.end.remote()
+    def _kill(self, no_restart: bool) -> None:
+        with contextlib.suppress(ray.exceptions.RayError):
+            ray.kill(self.actor, no_restart=no_restart)
 
     def stop(self) -> None:
+        """Ends the replica for good."""
         self.stopped.set()
         self.ready = False
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(30)
         if self.actor is not None:
-            ray.kill(self.actor)
+            self._kill(no_restart=True)
 
     def report(self) -> dict[str, Any]:
+        newest = self.held[max(self.held)] if self.held else {}
         return {
             "shard": self.shard,
             "replica": self.replica,
             "ready": self.ready,
             "error": "" if self.ready else self.error,
-            "rows": {name: state["rows"] for name, state in self.states.items()},
+            "rows": {name: state["rows"] for name, state in newest.items()},
             **self.place,
         }
 
 
 def end_others(name: str, kept: set[str]) -> None:
-    """Ends the replicas of a cluster that an operation left running when its coordinator ended."""
+    """Ends the replicas of a cluster of this name, except those that are kept."""
+    pattern = re.compile(rf"{re.escape(name)}-\d+-\d+-\d+")
     for each in ray.util.list_named_actors(all_namespaces=True):
         other = each["name"]
-        if each["namespace"] == NAMESPACE and other.startswith(f"{name}-") and other not in kept:
-            with contextlib.suppress(ValueError):
+        if each["namespace"] == NAMESPACE and pattern.fullmatch(other) and other not in kept:
+            with contextlib.suppress(ValueError, ray.exceptions.RayError):
                 ray.kill(ray.get_actor(other, NAMESPACE))

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from pyarrow import fs
 
+FOLDERS = ("terms", "manifests", "log", "segments")
 _S3_CONNECT_SECONDS = 2.0
 _S3_REQUEST_SECONDS = 30.0  # without a byte
 _S3_TRIES = 2
@@ -22,7 +23,9 @@ class Store:
     uri  a folder, or a URI of pyarrow.fs: "s3://bucket/prefix", also with
          ?endpoint_override=HOST:PORT&scheme=http for a store other than that of AWS. The keys are
          those of the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY).
-    Errors: OSError. Requires: a listing shows every object that was written before it began."""
+    Requires: a listing shows every object that was written before it began, on every node. A local
+    folder and S3 have this; an NFS mount has it with the options lookupcache=none and actimeo=0.
+    Errors: OSError."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri if "://" in uri else Path(uri).absolute().as_uri()
@@ -30,9 +33,13 @@ class Store:
         self._local = isinstance(self._files, fs.LocalFileSystem)
 
     def create(self) -> None:
-        """Creates the folder, if it is one that does not exist."""
-        if self._local:
-            Path(self._root).mkdir(parents=True, exist_ok=True)
+        """Creates the folders, durably, if the storage is a folder."""
+        if not self._local:
+            return
+        for name in FOLDERS:
+            Path(self._root, name).mkdir(parents=True, exist_ok=True)
+        _sync_folder(Path(self._root))
+        _sync_folder(Path(self._root).parent)
 
     def put(self, name: str, data: bytes) -> None:
         """Writes an object: as a whole or not at all, and durable when the call returns."""
@@ -53,7 +60,7 @@ class Store:
 
     def list(self, folder: str) -> list[str]:
         """Returns the names of the objects of a folder in their order."""
-        selector = fs.FileSelector(f"{self._root}/{folder}", allow_not_found=True)
+        selector = fs.FileSelector(f"{self._root}/{folder}", allow_not_found=not self._local)
         found = self._files.get_file_info(selector)
         names = [each.base_name for each in found if each.type == fs.FileType.File]
         return sorted(f"{folder}/{name}" for name in names if not name.startswith("."))
@@ -84,7 +91,6 @@ def _file_system(uri: str) -> tuple[Any, str]:
 
 
 def _write_durably(path: Path, data: bytes) -> None:
-    path.parent.mkdir(exist_ok=True)  # not the folder itself: a share may have lost its place
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         with partial.open("wb") as out:
@@ -93,8 +99,13 @@ def _write_durably(path: Path, data: bytes) -> None:
             os.fsync(out.fileno())
         partial.replace(path)
     finally:
-        partial.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:
