@@ -7,14 +7,20 @@ import random
 import signal
 import threading
 import time
+from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import canonical
 import nearfield
 import numpy as np
+from nearfield.ray._shards import shards_of
 
 DIM = 6
+IDS = 600  # all rows have ids below this, so that the oracle is fast
+# Small servers that a machine of two cores runs four of.
+SETTINGS = {"memory_bytes": "32MiB", "host_memory_bytes": "16MiB", "attribute_memory_bytes": "4MiB", "threads": 1}
+RAY = {"num_gpus": 0, "object_store_memory": 100 << 20, "include_dashboard": False, "log_to_driver": False}
 PASSING = (nearfield.Unavailable, nearfield.DeadlineExceeded)
 TRY_SECONDS_MAX = 90
 PAUSE_SECONDS = 0.03  # between two calls of a thread: the machine also runs the servers
@@ -41,14 +47,21 @@ class Model:
         """Returns the rows at a manifest: those of the last commit up to it."""
         return self.states[int(np.searchsorted(self.numbers, number, side="right")) - 1]
 
-    def check(self, query: Any, k: int, answer: Any) -> None:
-        """Demands the answer of the oracle, to the bit."""
-        rows = self.at(answer.epoch)
+    def fault_of(self, query: Any, k: int, answer: Any, number: int) -> str | None:
+        """Returns "short", "wrong" or None for an answer of the manifest `number`: it must be that of the
+        oracle, to the bit."""
+        rows = self.at(number)
         ids = list(rows)
         matrix = np.array([rows[each] for each in ids], np.float32).reshape(-1, DIM)
         wanted = canonical.best(self.metric, query, matrix, ids, k) if ids else []
         found = list(zip(answer.ids.tolist(), answer.scores.view(np.uint32).tolist(), strict=True))
-        assert found == wanted, f"at manifest {answer.epoch}: {found}, not {wanted}"
+        if len(found) < len(wanted):
+            return "short"
+        return None if found == wanted else "wrong"
+
+    def check(self, query: Any, k: int, answer: Any) -> None:
+        fault = self.fault_of(query, k, answer, answer.epoch)
+        assert fault is None, f"at manifest {answer.epoch}: {fault}"
 
 
 class Reader(threading.Thread):
@@ -60,8 +73,12 @@ class Reader(threading.Thread):
         self._model = model
         self._rng = np.random.default_rng(seed)
         self._ended = threading.Event()
+        self._last = 0
         self.answers: list[Any] = []
+        self.faults: Counter[str] = Counter()  # short, wrong, stale (an acknowledged commit is missing), backwards
+        self.checked = 0
         self.unavailable = 0
+        self.seconds: list[float] = []
         self.error: BaseException | None = None
 
     def run(self) -> None:
@@ -74,27 +91,63 @@ class Reader(threading.Thread):
     def _search(self) -> None:
         query = draw_vectors(self._rng, 1)[0]
         k, number = int(self._rng.integers(1, 12)), self._model.numbers[-1]
+        begin = time.monotonic()
         try:
             answer = self._docs.search(query, k=k, timeout=5)
         except PASSING:
             self.unavailable += 1
             return
+        self.seconds.append(time.monotonic() - begin)
         self.answers.append((query, k, number, answer))
+
+    def check_all(self) -> None:
+        """Checks the answers so far, none of whose manifests may be missing in the model: no commit runs."""
+        assert self.error is None, repr(self.error)
+        taken = len(self.answers)
+        for query, k, number, answer in self.answers[:taken]:
+            if answer.epoch < number:
+                self.faults["stale"] += 1
+            if answer.epoch < self._last:
+                self.faults["backwards"] += 1
+            self._last = answer.epoch
+            fault = self._model.fault_of(query, k, answer, answer.epoch)
+            if fault is not None:
+                self.faults[fault] += 1
+        del self.answers[:taken]
+        self.checked += taken
 
     def finish(self) -> int:
         """Stops and checks all answers; returns their number."""
         self._ended.set()
         self.join(60)
         assert not self.is_alive(), "a search has no end"
-        if self.error is not None:
-            raise self.error
-        before = 0
-        for query, k, number, answer in self.answers:
-            assert answer.epoch >= number, f"manifest {number} was acknowledged, {answer.epoch} answered"
-            assert answer.epoch >= before, "an answer is older than the one before"
-            before = answer.epoch
-            self._model.check(query, k, answer)
-        return len(self.answers)
+        self.check_all()
+        assert not self.faults, dict(self.faults)
+        return self.checked
+
+
+def faults_of_replicas(client: Any, model: Model, rng: np.random.Generator) -> Counter[str]:
+    """Asks every replica of every shard itself, and puts the answers of each combination together: all rows of
+    the model must be there, and no other. Returns the faults. Requires: all replicas are ready, no commit runs."""
+    view = client.call("view", 10)
+    assert view["number"] >= model.numbers[-1]
+    faults: Counter[str] = Counter()
+    rows, query = model.rows, draw_vectors(rng, 1)[0]
+    for shard, replicas in enumerate(view["shards"]):
+        assert len(replicas) == client.status()["replicas"]
+        mine = {each: row for each, row in rows.items() if shards_of(np.array([each], np.uint64), len(view["shards"]))[0] == shard}
+        part = Model(model.metric)
+        part.states = [mine]
+        for replica in replicas:
+            with nearfield.connect(replica["address"]) as server:
+                state = replica["states"]["docs"]
+                at = {"at_epoch": state["epoch"], "incarnation": state["incarnation"]}
+                answer = server.collection("docs").search(query, k=IDS, **at)
+            fault = part.fault_of(query, IDS, answer, 0)
+            if fault is not None:
+                faults[f"replica {fault}"] += 1
+            faults["lost"] += len(set(mine) - set(answer.ids.tolist()))
+    return +faults
 
 
 def draw_vectors(rng: np.random.Generator, count: int) -> Any:
@@ -135,61 +188,77 @@ class Writer:
             return
         count = int(rng.integers(1, 60))
         vectors = draw_vectors(rng, count)
-        ids = rng.choice(3000, count, replace=False) if kind != "insert" else self._new_ids(count)
-        mode: Any = "upsert" if kind == "delete" else str(kind)
+        free = np.setdiff1d(np.arange(IDS), list(rows))
+        if kind == "insert" and len(free) >= count:
+            ids, mode = rng.choice(free, count, replace=False), "insert"
+        else:
+            ids, mode = rng.choice(IDS, count, replace=False), "replace" if kind == "replace" else "upsert"
         done = repeat(lambda: self.docs.upload(vectors, ids=ids, mode=mode, token=token, timeout=10))
         if mode == "replace":
             rows = {}
         rows.update(zip(ids.tolist(), vectors, strict=True))
         self.model.commit(done.epoch, rows)
 
-    def _new_ids(self, count: int) -> Any:
-        free = np.setdiff1d(np.arange(5000), list(self.model.rows))
-        return self._rng.choice(free, count, replace=False)
-
 
 class Faults:
     """Faults by name: each method causes one, and returns when it is over."""
 
-    KINDS = ("server", "actor", "coordinator", "pause", "storage", "compact")
+    # The share of each fault. A server starts again in a fraction of a second, a process of Ray in two.
+    SHARES: ClassVar[dict[str, int]] = {
+        "server": 40, "storage": 20, "pause": 12, "compact": 12, "stop": 4, "coordinator": 6, "actor": 6}  # fmt: skip
 
     def __init__(self, client: Any, storage: Path, draw: random.Random) -> None:
         self._client = client
         self._storage = storage
         self._draw = draw
 
+    def choose(self) -> str:
+        return self._draw.choices([*self.SHARES], [*self.SHARES.values()])[0]
+
     def cause(self, kind: str, during: Any) -> None:
         """Causes a fault and calls `during` while it lasts, or right after it."""
         getattr(self, kind)(during)
 
-    def _servers(self) -> list[dict[str, Any]]:
-        return [each for each in repeat(self._client.status)["servers"] if each["ready"]]
+    def _some(self, member: str) -> int | None:
+        servers = [each for each in repeat(self._client.status)["servers"] if each["ready"]]
+        return self._draw.choice(servers)[member] if servers else None
 
-    def _kill(self, member: str) -> None:
-        servers = self._servers()
-        if servers:
-            kill(self._draw.choice(servers)[member], signal.SIGKILL)
+    def _kill(self, member: str, during: Any) -> None:
+        """Kills a process at a moment of the first commit."""
+        pid = self._some(member)
+        timer = threading.Timer(self._draw.uniform(0, 0.06), kill, (pid, signal.SIGKILL))
+        timer.start()
+        during()
+        timer.join()
 
     def server(self, during: Any) -> None:
-        self._kill("server_pid")
-        during()
+        self._kill("server_pid", during)
 
     def actor(self, during: Any) -> None:
-        self._kill("pid")
-        during()
+        self._kill("pid", during)
 
     def coordinator(self, during: Any) -> None:
-        kill(repeat(self._client.status)["pid"], signal.SIGKILL)
+        pid = repeat(self._client.status)["pid"]
+        timer = threading.Timer(self._draw.uniform(0, 0.06), kill, (pid, signal.SIGKILL))
+        timer.start()
         during()
+        timer.join()
 
     def pause(self, during: Any) -> None:
-        """A server that stands still does not end, but does not answer either."""
-        servers = self._servers()
-        if not servers:
-            return
-        pid = self._draw.choice(servers)["server_pid"]
+        """A server that stands still for less than the time after which it is started again."""
+        self._stand_still(during, self._draw.uniform(0.05, 0.8))
+
+    def stop(self, during: Any) -> None:
+        """A server that stands still for good is started again."""
+        self._stand_still(during, None)
+
+    def _stand_still(self, during: Any, seconds: float | None) -> None:
+        pid = self._some("server_pid")
         kill(pid, signal.SIGSTOP)
-        timer = threading.Timer(self._draw.uniform(0.1, 1.5), kill, (pid, signal.SIGCONT))
+        if seconds is None:
+            during()
+            return
+        timer = threading.Timer(seconds, kill, (pid, signal.SIGCONT))
         timer.start()
         during()
         timer.join()
@@ -197,25 +266,33 @@ class Faults:
     def storage(self, during: Any) -> None:
         """The storage fails for a while, in the middle of commits."""
         gone = self._storage.with_name("gone")
-        self._storage.rename(gone)
-        self._storage.write_text("in the way")
+
+        def take() -> None:
+            self._storage.rename(gone)
+            self._storage.write_text("in the way")
 
         def back() -> None:
             self._storage.unlink()
             gone.rename(self._storage)
 
-        timer = threading.Timer(self._draw.uniform(0.1, 1.5), back)
-        timer.start()
+        begin = self._draw.uniform(0, 0.06)
+        timers = [threading.Timer(begin, take), threading.Timer(begin + self._draw.uniform(0.05, 0.6), back)]
+        timers[0].start()
+        timers[1].start()
         during()
-        timer.join()
+        for timer in timers:
+            timer.join()
 
     def compact(self, during: Any) -> None:
-        repeat(lambda: self._client.compact("docs", timeout=30))
+        thread = threading.Thread(target=lambda: repeat(lambda: self._client.compact("docs", timeout=30)))
+        thread.start()
         during()
+        thread.join()
 
 
-def kill(pid: int, number: int) -> None:
+def kill(pid: int | None, number: int) -> None:
     try:
-        os.kill(pid, number)
+        if pid:
+            os.kill(pid, number)
     except ProcessLookupError:
         pass  # it has ended already

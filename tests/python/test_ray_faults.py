@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from typing import Any
 
+import nearfield
 import numpy as np
 import pytest
 
@@ -16,84 +17,102 @@ pytest.importorskip("pyarrow")
 ray = pytest.importorskip("ray")
 
 from nearfield.ray import Client, Cluster  # noqa: E402
-from ray_model import DIM, Faults, Model, Reader, Writer, draw_vectors, repeat  # noqa: E402
+from ray_model import DIM, IDS, RAY, SETTINGS, Faults, Model, Reader, Writer, draw_vectors, faults_of_replicas, repeat  # noqa: E402
 
 COMMITS = 3  # of a round
+ROUNDS_BETWEEN_CHECKS = 50  # of all replicas, one by one
 
 
-@pytest.fixture
-def storage(tmp_path):
-    return tmp_path / "storage"
+@pytest.fixture(scope="module")
+def storage(tmp_path_factory):
+    return tmp_path_factory.mktemp("faults") / "storage"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cluster(request, storage):
     """Two shards of two replicas."""
-    ray.init(num_cpus=4, num_gpus=0, object_store_memory=100 << 20, include_dashboard=False, log_to_driver=False)
-    settings = {"memory_bytes": "32MiB", "host_memory_bytes": "16MiB", "threads": 1}
-    made = Cluster(str(storage), shards=2, replicas=2, num_cpus=0.1, settings=settings,
+    ray.init(num_cpus=4, **RAY)
+    made = Cluster(str(storage), shards=2, replicas=2, num_cpus=0.1, settings=SETTINGS, hang_timeout=2,
                    program=request.config.getoption("--server"))
     yield made
     made.stop()
     ray.shutdown()
 
 
-def check_replicas(cluster: Any, model: Model, rng: np.random.Generator) -> None:
-    """After healing each replica alone answers as the oracle, and so does another client."""
-    cluster.wait_ready(120)
-    view = cluster.call("view", 10)
-    with Client(cluster.status()["storage"]) as other:
-        docs = other.collection("docs")
-        for turn in range(2):
-            for shard in view["shards"]:
-                assert len(shard) == 2
-                shard.append(shard.pop(0))
-            only = {**view, "shards": [shard[turn : turn + 1] for shard in view["shards"]]}
-            other.view = lambda *_, only=only: only  # type: ignore[method-assign,misc]
-            query = draw_vectors(rng, 1)[0]
-            model.check(query, 50, docs.search(query, k=50, fresh=False))
-    for query in draw_vectors(rng, 3):
-        model.check(query, len(model.rows) + 5, cluster.collection("docs").search(query, k=4000))
-    assert cluster.collection("docs").count().rows_count == len(model.rows)
+class Campaign:
+    """Rounds of faults, and what they showed."""
+
+    def __init__(self, cluster: Any, storage: Any, seed: int) -> None:
+        self._cluster = cluster
+        self._rng = np.random.default_rng(seed)
+        cluster.create_collection("docs", DIM, metric="dot", if_missing=True)
+        self.model = Model()
+        self.faults = Faults(cluster, storage, random.Random(seed))
+        self._writer = Writer(cluster, self.model, self._rng)
+        self.reader = Reader(cluster, self.model, seed + 1)
+        self.kinds: Counter[str] = Counter()
+        self.bad: Counter[str] = Counter()
+        self.seconds: list[float] = []
+        self.replica_checks = 0
+
+    def round(self, kind: str) -> None:
+        begin = time.monotonic()
+        self.faults.cause(kind, lambda: [self._writer.commit() for _ in range(COMMITS)])
+        found = repeat(lambda: self._cluster.collection("docs").count())
+        if found.rows_count != len(self.model.rows):
+            self.bad["count"] += 1
+        self.reader.check_all()
+        self.kinds[kind] += 1
+        self.seconds.append(time.monotonic() - begin)
+
+    def check_replicas(self) -> None:
+        """All replicas, and another client, after they have healed."""
+        self._cluster.wait_ready(120)
+        self.bad += faults_of_replicas(self._cluster, self.model, self._rng)
+        self.replica_checks += 1
+        with Client(self._cluster.status()["storage"]) as other:
+            query = draw_vectors(self._rng, 1)[0]
+            answer = other.collection("docs").search(query, k=IDS)
+            fault = self.model.fault_of(query, IDS, answer, answer.epoch)
+            if fault is not None or answer.epoch < self.model.numbers[-1]:
+                self.bad["other client"] += 1
+
+    def figures(self) -> dict[str, Any]:
+        faults = self.bad + self.reader.faults
+        return {
+            "rounds": len(self.seconds), "faults": dict(self.kinds), "commits": len(self.model.numbers) - 1,
+            "answers_checked": self.reader.checked, "replica_checks": self.replica_checks,
+            **{name: faults[name] for name in ("short", "wrong", "stale", "backwards", "lost", "count", "other client",
+                                               "replica short", "replica wrong")},
+            "searches_unavailable": self.reader.unavailable,
+            "search_ms_median": 1e3 * float(np.median(self.reader.seconds)),
+            "round_seconds_median": float(np.median(self.seconds)), "round_seconds_max": max(self.seconds),
+            "seconds": sum(self.seconds)}  # fmt: skip
 
 
-def test_rounds_of_faults(cluster, storage, request, rng):
+def test_rounds_of_faults(cluster, storage, request):
     config = request.config
     rounds, receipt = config.getoption("--ray-rounds"), config.getoption("--ray-receipt")
-    draw = random.Random(config.getoption("--seed"))
-    cluster.create_collection("docs", DIM, metric="dot")
-    model, faults = Model(), Faults(cluster, storage, draw)
-    writer = Writer(cluster, model, rng)
-    kinds: Counter[str] = Counter()
-    answers = unavailable = 0
-    waits: list[float] = []
-    begin = time.monotonic()
-    order = [*Faults.KINDS] if rounds < 2 * len(Faults.KINDS) else []
+    seed = config.getoption("--seed")
+    campaign = Campaign(cluster, storage, seed)
+    campaign.reader.start()
+    every = [*Faults.SHARES]
     for number in range(rounds):
-        kind = order[number % len(order)] if order else draw.choice(Faults.KINDS)
-        reader = Reader(cluster, model, int(rng.integers(2**32)))
-        reader.start()
-        started = time.monotonic()
-
-        def commits() -> None:
-            for _ in range(COMMITS):
-                writer.commit()
-
-        faults.cause(kind, commits)
-        waits.append(time.monotonic() - started)
-        repeat(lambda: cluster.collection("docs").count())
-        answers += reader.finish()
-        unavailable += reader.unavailable
-        kinds[kind] += 1
-        if receipt and number % 10 == 9:
-            print(f"round {number + 1}: {answers} answers, {unavailable} unavailable, "
-                  f"manifest {model.numbers[-1]}", flush=True)  # fmt: skip
-    check_replicas(cluster, model, rng)
-    assert answers > rounds, "hardly a search was answered"
+        kind = every[number % len(every)] if rounds < 2 * len(every) else campaign.faults.choose()
+        campaign.round(kind)
+        if number % ROUNDS_BETWEEN_CHECKS == ROUNDS_BETWEEN_CHECKS - 1:
+            campaign.check_replicas()
+            if receipt:
+                print(f"round {number + 1}: {campaign.figures()}", flush=True)
+    campaign.check_replicas()
+    cluster.restart()  # every server loads all rows from the storage
+    campaign.check_replicas()
+    campaign.reader._ended.set()
+    campaign.reader.join(60)
+    campaign.reader.check_all()
+    figures = {**campaign.figures(), "seed": seed}
     if receipt:
-        figures = {
-            "rounds": rounds, "faults": dict(kinds), "commits": len(model.numbers) - 1, "answers_checked": answers,
-            "wrong": 0, "lost": 0, "short": 0, "searches_unavailable": unavailable,
-            "commits_seconds_median": float(np.median(waits)), "commits_seconds_max": max(waits),
-            "seconds": time.monotonic() - begin, "seed": config.getoption("--seed")}  # fmt: skip
         receipt.write_text(json.dumps(figures))
+    assert not campaign.bad + campaign.reader.faults, figures
+    assert campaign.reader.checked > rounds, "hardly a search was answered"
+    assert not isinstance(campaign.reader.error, nearfield.Error)
