@@ -22,11 +22,8 @@ ray = pytest.importorskip("ray")
 
 from nearfield.ray import Client, Cluster  # noqa: E402
 from nearfield.ray.__main__ import parse  # noqa: E402
-from nearfield.ray._manifest import Manifest, ManifestLog  # noqa: E402
-from nearfield.ray._segment import encode_segment, read_segment  # noqa: E402
-from nearfield.ray._shards import partition_range, partitions_of  # noqa: E402
-from nearfield.ray._store import Store  # noqa: E402
-from ray_model import DIM, PAUSE_SECONDS, Model, Reader, Writer, draw_vectors  # noqa: E402
+from nearfield.ray._segment import put_tables  # noqa: E402
+from ray_model import DIM, PAUSE_SECONDS, RAY, SETTINGS, Model, Reader, Writer, draw_vectors  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
@@ -36,7 +33,7 @@ DECLARED: dict[str, Any] = {"year": int, "price": float, "good": bool, "language
 @pytest.fixture(scope="module")
 def cluster(request, tmp_path_factory):
     """Two shards of one replica."""
-    ray.init(num_cpus=4, num_gpus=0, object_store_memory=100 << 20, include_dashboard=False, log_to_driver=False)
+    ray.init(num_cpus=4, **RAY)
     made = start_cluster(request.config, tmp_path_factory.mktemp("cluster") / "storage", shards=2)
     yield made
     made.stop()
@@ -44,14 +41,22 @@ def cluster(request, tmp_path_factory):
 
 
 def start_cluster(config: Any, storage: Path, **options: Any) -> Cluster:
-    settings = {"memory_bytes": "64MiB", "host_memory_bytes": "32MiB", "threads": 1}
-    return Cluster(str(storage), num_cpus=0.1, program=config.getoption("--server"), settings=settings, **options)
+    options = {"num_cpus": 0.1, "program": config.getoption("--server"), "settings": SETTINGS, **options}
+    return Cluster(str(storage), **options)
+
+
+def server_pids(cluster: Any) -> list[int]:
+    return [each["server_pid"] for each in cluster.status()["servers"]]
 
 
 @pytest.fixture
 def engine():
     with nearfield.open(None, backend="cpu", memory_bytes="64MiB", host_memory_bytes="64MiB") as client:
         yield client
+
+
+def cluster_storage(cluster: Any) -> Path:
+    return Path(cluster.status()["storage"].removeprefix("file://"))
 
 
 def draw_rows(draw: Any, count: int) -> list[dict[str, Any]]:
@@ -73,45 +78,6 @@ def same(found: Any, wanted: Any) -> None:
         if one.vectors is not None:
             assert one.vectors.tobytes() == other.vectors.tobytes()
         assert one.to_arrow().equals(other.to_arrow())
-
-
-def test_a_segment_has_the_rows_of_every_range(rng):
-    ids = rng.integers(0, 2**63, 9_000, dtype=np.uint64)
-    table = pa.table({"id": pa.array(ids), "place": pa.array(np.arange(9_000))})
-    file = pa.BufferReader(encode_segment(table))
-    for shards in (1, 2, 3, 7, 4096):
-        found = []
-        for shard in sorted({0, shards // 2, shards - 1} if shards > 7 else range(shards)):
-            begin, end = partition_range(shard, shards)
-            part = read_segment(file, begin, end)
-            partitions = partitions_of(part.column("id").to_numpy())
-            assert ((partitions >= begin) & (partitions < end)).all()
-            found += part.column("place").to_pylist()
-        if shards <= 7:
-            assert sorted(found) == list(range(9_000))
-
-
-def test_a_coordinator_that_was_replaced_commits_nothing(tmp_path):
-    """The writes of the old one may arrive at any time: before the next claim they count, after it
-    they are never acknowledged, and the next commit hides them."""
-    store = Store(str(tmp_path))
-    old = ManifestLog(store, "old")
-    old.append(Manifest(term=old.term, number=1))
-    new = ManifestLog(store, "new")
-    assert new.term == old.term + 1 and new.newest().number == 1
-    with pytest.raises(nearfield.Aborted, match="term 2"):
-        old.append(Manifest(term=old.term, number=2))
-    new.append(Manifest(term=new.term, number=2, shards=7))
-    with pytest.raises(nearfield.Aborted):
-        old.append(Manifest(term=old.term, number=3))
-    assert (new.newest().shards, new.newest().number) == (7, 2)
-    for number in range(3, 30):
-        new.append(Manifest(term=new.term, number=number))
-        new.forget_old()
-    assert new.newest().number == 29 and len(store.list("manifests")) == 8
-    (tmp_path / "terms").rename(tmp_path / "elsewhere")  # as a share that is no longer mounted
-    with pytest.raises(OSError, match="claim"):
-        new.append(Manifest(term=new.term, number=30))
 
 
 @pytest.mark.parametrize("id_type", ["uint64", "string"])
@@ -166,6 +132,8 @@ def test_narrow_rows_and_replaced_rows(cluster, engine, rng, dtype):
 
 
 def test_a_refused_upload_changes_nothing(cluster, rng):
+    """And restarts nothing: each server is the process that it was."""
+    pids = server_pids(cluster)
     docs = cluster.create_collection("refused", DIM, metric="dot")
     vectors = draw_vectors(rng, 50)
     first = docs.upload(vectors, ids=np.arange(50))
@@ -175,6 +143,11 @@ def test_a_refused_upload_changes_nothing(cluster, rng):
         docs.upload(vectors, ids=[100] * 50)
     with pytest.raises(nearfield.InvalidArgument, match="not finite"):
         docs.upload(np.full((1, DIM), np.inf, np.float32), ids=[7000], mode="upsert")
+    flat = pa.array(np.full(DIM, np.nan, np.float32))
+    table = pa.table({"id": pa.array([7], pa.uint64()), "vector": pa.FixedSizeListArray.from_arrays(flat, DIM),
+                      "payload": pa.array([b""], pa.binary())})  # fmt: skip
+    with pytest.raises(nearfield.InvalidArgument):  # which only the server finds
+        cluster.commit("refused", {"kind": "upsert", "segments": put_tables(cluster.store, [table])}, None, None)
     with pytest.raises(ValueError, match="needs"):
         docs.upload(vectors[:, 1:], ids=np.arange(100, 150))
     with pytest.raises(nearfield.InvalidArgument):
@@ -193,7 +166,72 @@ def test_a_refused_upload_changes_nothing(cluster, rng):
     once = docs.upload(vectors, ids=np.arange(100, 150), token="monday")
     again = docs.upload(vectors, ids=np.arange(100, 150), token="monday")
     assert again.epoch == once.epoch and docs.count().rows_count == 100
+    for shards in (0, 4097):
+        with pytest.raises(nearfield.InvalidArgument, match="4096"):
+            cluster.resize(shards)
+    assert server_pids(cluster) == pids and all(each["ready"] for each in cluster.status()["servers"])
     cluster.drop_collection("refused")
+
+
+def test_a_repeated_create_or_drop_happens_once(cluster, rng):
+    """A call whose answer was lost is repeated with its token, also after others changed the collection."""
+    cluster.create_collection("again", DIM, metric="dot", token="create")
+    cluster.create_collection("again", DIM, metric="dot", token="create")
+    cluster.collection("again").upload(draw_vectors(rng, 5), ids=np.arange(5))
+    assert cluster.drop_collection("again", token="drop") == 5
+    assert cluster.drop_collection("again", token="drop") == 5
+    cluster.create_collection("again", DIM, metric="dot")
+    assert cluster.drop_collection("again", token="drop") == 5
+    assert cluster.collection("again").count().rows_count == 0
+    assert cluster.drop_collection("again") == 0
+    with pytest.raises(nearfield.NotFound):
+        cluster.drop_collection("again")
+
+
+def test_an_upload_of_several_segments(cluster, rng, monkeypatch):
+    """They stream to the servers one by one; compact gathers the pages again into one object per shard."""
+    monkeypatch.setattr("nearfield.ray._segment._BYTES_MAX", 1)
+    docs = cluster.create_collection("several", DIM, metric="dot")
+    vectors = draw_vectors(rng, 20_000)
+    done = docs.upload(vectors, ids=np.arange(20_000))
+    assert done.rows_count == docs.count().rows_count == 20_000
+    assert docs.upload(vectors[:9_000], ids=np.arange(9_000), mode="upsert").rows_count == 9_000
+    with pytest.raises(nearfield.AlreadyExists, match="twice"):
+        docs.upload(np.concatenate([vectors, vectors[:1]]), ids=[*range(30_000, 50_000), 30_000])
+    assert docs.delete(np.arange(0, 20_000, 2)).rows_deleted == 10_000
+    before = len(cluster.store.list("segments"))
+    query = draw_vectors(rng, 1)[0]
+    wanted = docs.search(query, k=50, vectors=True)
+    assert cluster.compact("several") == 2
+    assert len(cluster.store.list("segments")) == before - 6 + 2
+    cluster.restart()
+    same(docs.search(query, k=50, vectors=True), wanted)
+    cluster.drop_collection("several")
+
+
+def test_searches_at_a_manifest_keep_its_epochs(cluster, rng):
+    """While all rows are replaced again and again, a client with an older view still gets its answer."""
+    docs = cluster.create_collection("kept", DIM, metric="dot")
+    vectors = draw_vectors(rng, 500)
+    docs.upload(vectors, ids=np.arange(500))
+    with Client(cluster.status()["storage"]) as other:
+        wanted = other.collection("kept").search(vectors[0], k=9)
+        other._check = lambda *_: None  # type: ignore[assignment,method-assign]
+        for _ in range(5):
+            docs.upload(draw_vectors(rng, 500), ids=np.arange(500), mode="replace")
+            found = other.collection("kept").search(vectors[0], k=9, fresh=False)
+            assert found.epoch == wanted.epoch
+            same(found, wanted)
+    cluster.drop_collection("kept")
+
+
+def test_a_failed_start_leaves_no_actor(cluster, tmp_path):
+    with pytest.raises(nearfield.Unavailable, match="not ready after"):
+        Cluster(str(tmp_path / "storage"), name="failed", num_cpus=0.1, program="/bin/false", start_timeout=2)
+    names = [each["name"] for each in ray.util.list_named_actors(all_namespaces=True)]
+    assert not [name for name in names if name.startswith("failed")]
+    with pytest.raises(nearfield.Unavailable, match="cluster 'nearfield' uses this storage"):
+        Cluster(cluster.status()["storage"], name="failed", num_cpus=0.1, program="/bin/false", start_timeout=2)
 
 
 def test_operations_while_searches_go_on(cluster, rng):
@@ -227,6 +265,14 @@ def test_operations_while_searches_go_on(cluster, rng):
     with pytest.raises(nearfield.Unavailable, match="not ready after"):
         cluster.resize(4, timeout=0.1)  # too short: the present shards stay
     assert cluster.status()["shards"] == 2
+    manifests = cluster_storage(cluster) / "manifests"
+    manifests.rename(manifests.with_name("gone"))
+    with pytest.raises(nearfield.Unavailable, match="may take effect"):
+        cluster.resize(1)  # its manifest may be there, so the new server must be
+    manifests.with_name("gone").rename(manifests)
+    writer.commit()
+    assert cluster.status()["shards"] == 1
+    cluster.resize(2)
     last = cluster.collection("docs").search(draw_vectors(rng, 1)[0], k=5)
     assert last.epoch >= model.numbers[-1]
 

