@@ -263,7 +263,7 @@ def test_operations_while_searches_go_on(cluster, rng):
     assert (status["shards"], len(status["servers"])) == (2, 2)
     assert status["collections"]["docs"]["rows"] == len(model.rows)
     with pytest.raises(nearfield.Unavailable, match="not ready after"):
-        cluster.resize(4, timeout=0.1)  # too short: the present shards stay
+        cluster.resize(3, timeout=0.1)  # too short: the present shards stay
     assert cluster.status()["shards"] == 2
     manifests = cluster_storage(cluster) / "manifests"
     manifests.rename(manifests.with_name("gone"))
@@ -286,7 +286,7 @@ def test_the_storage_alone_restores_a_cluster(cluster, request, rng, tmp_path):
     for _ in range(6):
         writer.commit()
     first.stop()
-    second = start_cluster(request.config, storage, shards=3, replicas=1, name="second")
+    second = start_cluster(request.config, storage, shards=2, name="second")
     try:
         with Client(str(storage)) as other:  # the number of shards is that of the storage
             assert other.status()["shards"] == 1 and other.list_collections() == ["docs"]
@@ -314,6 +314,7 @@ def test_the_manifest_of_kuberay_starts_a_cluster():
     command = container["command"]
     chosen = parse(command[command.index("nearfield.ray") + 1 :])
     workers = ray_cluster["spec"]["workerGroupSpecs"][0]["replicas"]
+    assert chosen.nodes == workers + 1
     assert chosen.command == "start" and chosen.shards * chosen.replicas * chosen.num_gpus == workers
 
 

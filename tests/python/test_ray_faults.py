@@ -4,11 +4,15 @@ acknowledged is visible and durable, and no answer is short. scripts/ray_campaig
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 import time
+import types
 from collections import Counter
 from typing import Any
 
+import canonical
 import nearfield
 import numpy as np
 import pytest
@@ -88,6 +92,45 @@ class Campaign:
             "search_ms_median": 1e3 * float(np.median(self.reader.seconds)),
             "round_seconds_median": float(np.median(self.seconds)), "round_seconds_max": max(self.seconds),
             "seconds": sum(self.seconds)}  # fmt: skip
+
+
+def test_the_checker_finds_a_wrong_answer(rng):
+    """One row less, another row, another bit of a score, an older manifest."""
+    model, query = Model(), draw_vectors(rng, 1)[0]
+    vectors = draw_vectors(rng, 30)
+    model.commit(3, dict(enumerate(vectors[:20])))
+    model.commit(5, dict(enumerate(vectors)))
+    scores = canonical.scores("dot", query, vectors)
+    order = np.lexsort((np.arange(30), -scores))[:9]
+
+    def fault(ids, scores, number=5):
+        return model.fault_of(query, 9, types.SimpleNamespace(ids=ids, scores=scores), number)
+
+    assert fault(order, scores[order]) is None
+    assert fault(order[:8], scores[order[:8]]) == "short"
+    assert fault(order[::-1], scores[order][::-1]) == "wrong"
+    assert fault(order, np.nextafter(scores[order], np.float32(9))) == "wrong"
+    if order.max() >= 20:
+        assert fault(order, scores[order], 4) == "wrong"
+
+
+@pytest.mark.parametrize("process", ["server_pid", "pid"])
+def test_a_process_that_stands_still_is_replaced(cluster, rng, process):
+    """It neither ends nor answers. Commits and searches go on with the other replica, and the checks show it."""
+    docs = cluster.create_collection(process, DIM, metric="dot")
+    docs.upload(draw_vectors(rng, 50), ids=np.arange(50))
+    server = cluster.status()["servers"][2]
+    os.kill(server[process], signal.SIGSTOP)
+    begin = time.monotonic()
+    docs.upload(draw_vectors(rng, 50), ids=np.arange(50, 100))
+    assert docs.count().rows_count == 100
+    assert len(docs.search(draw_vectors(rng, 1)[0], k=200)) == 100
+    assert time.monotonic() - begin < 15, "a commit waits for a process that stands still"
+    cluster.wait_ready(60)
+    after = cluster.status()["servers"][2]
+    assert after[process] != server[process]
+    assert sum(each["rows"][process] for each in cluster.status()["servers"]) == 2 * 100
+    cluster.drop_collection(process)
 
 
 def test_rounds_of_faults(cluster, storage, request):

@@ -123,7 +123,7 @@ def test_a_cluster_survives_the_end_of_its_store(weed, rng, request):
         model.commit(done.epoch, dict(enumerate(vectors)))
         weed.kill()
         with pytest.raises(nearfield.Unavailable, match="storage"):
-            docs.delete([1, 2, 3], token="once", timeout=8)
+            docs.delete([1, 2, 3], token="once", timeout=3)
         found = docs.search(query, k=100)
         assert found.epoch == done.epoch
         model.check(query, 100, found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -38,7 +39,8 @@ def serve(methods: Mapping[str, Callable[..., Any]], host: str) -> tuple[Any, st
             reply: dict[str, Any] = {"value": methods[request["method"]](**request["arguments"])}
         except Error as error:
             reply = {"error": type(error).__name__, "message": error.message}
-        except (OSError, TypeError, ValueError) as error:
+        except Exception as error:
+            traceback.print_exc()
             reply = {"error": "Internal", "message": f"{type(error).__name__}: {error}"}
         return json.dumps(reply).encode()
 

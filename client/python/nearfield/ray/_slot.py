@@ -26,10 +26,17 @@ _POLL_SECONDS = 0.1  # in which a call notices that its replica has failed
 _CALLS_AT_ONCE = 32
 
 
+class _WithoutPandas:
+    """Hides pandas from pyarrow, which would import it, which takes seconds and serves nothing."""
+
+    def find_spec(self, name: str, *_: Any) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+
 class _Actor(ReplicaProcess):
     def __init__(self, *arguments: Any) -> None:
-        # pyarrow imports pandas if it is there, which takes a second; nothing here uses it.
-        sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _WithoutPandas())  # type: ignore[arg-type]
         super().__init__(*arguments)
 
 
