@@ -33,6 +33,7 @@ from nearfield._errors import (
     NotFound,
     Unavailable,
 )
+from nearfield.ray._fleet import SYNC_SECONDS_MAX, Fleet
 from nearfield.ray._manifest import (
     CollectionState,
     Manifest,
@@ -43,38 +44,26 @@ from nearfield.ray._manifest import (
     token_key,
 )
 from nearfield.ray._replica import REFUSALS
-from nearfield.ray._rpc import STARTING, Caller, serve
+from nearfield.ray._rpc import Caller, serve
 from nearfield.ray._server import listen_host, must_move
 from nearfield.ray._slot import Settings, Slot, end_others
-from nearfield.ray._store import Store
 
 _STORE_PAUSE_SECONDS = 0.5  # after a failure of the storage
 _CLAIM_SECONDS = 2.0  # between two looks whether there is another coordinator
 _COMMIT_SECONDS_MAX = 25.0  # for which a commit waits for the one before, and then for its servers
-_VIEW_WAITERS_MAX = 24  # of the threads of the server
-_SYNC_SECONDS_MAX = 10.0  # of a replica that follows one manifest, while commits wait
+_COMMITTERS_MAX = 24  # calls that wait, so that other calls find a thread of the server
 
 
-class CoordinatorProcess:
-    """The actor. Thread safety: _commit serializes commits and the entry of replicas; _changed
-    guards what is shown. Calls that only look do not wait for a commit."""
+class CoordinatorProcess(Fleet):
+    """The actor."""
 
     METHODS: tuple[str, ...] = ("view", "status", "commit")
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._store = Store(settings.storage)
-        self._commit = threading.RLock()
-        self._changed = threading.Condition()
-        self._waiters = threading.Semaphore(_VIEW_WAITERS_MAX)
-        self._manifest: Manifest | None = None  # the newest that is in the log
+        super().__init__(settings)
+        self._committers = threading.Semaphore(_COMMITTERS_MAX)
         self._doubt: Manifest | None = None  # the next one, if its write failed
-        self._shown: Manifest | None = None
-        self._slots: list[Slot] = []
         self._layout_next = 0
-        self._view: dict[str, Any] = {}
-        self._serial = 0
-        self._error = ""
         methods: dict[str, Callable[..., Any]] = {
             name: getattr(self, name) for name in self.METHODS
         }
@@ -144,136 +133,6 @@ class CoordinatorProcess:
             self._start(self._new_slots(newest.layout, newest.shards, self._settings.replicas))
         end_others(self._settings.name, {slot.name for slot in self._slots})
 
-    # Replicas.
-
-    def _new_slots(self, layout: int, shards: int, replicas: int, first: int = 0) -> list[Slot]:
-        return [
-            Slot(self._settings, layout, shard, shards, replica)
-            for shard in range(shards)
-            for replica in range(first, first + replicas)
-        ]
-
-    def _start(self, slots: list[Slot]) -> None:
-        self._slots = self._slots + slots
-        for slot in slots:
-            slot.keep(self._enter, self._leave)
-
-    def _stop(self, slots: list[Slot]) -> None:
-        self._slots = [slot for slot in self._slots if slot not in slots]
-        for slot in slots:
-            slot.stopped.set()
-        self._show()
-        for slot in slots:
-            threading.Thread(target=slot.stop, daemon=True).start()
-
-    def _enter(self, slot: Slot) -> None:
-        """Loads a replica while commits go on, until it holds the newest manifest; shows it."""
-        for turn in range(5):
-            manifest = self._newest()
-            states = slot.sync(manifest)
-            with self._commit:
-                newest = self._newest()
-                if newest is not manifest and turn == 4:  # the commits are faster
-                    manifest, states = newest, slot.sync(newest, _SYNC_SECONDS_MAX)
-                if newest is manifest:
-                    self._check_rows(slot, manifest, states)
-                    slot.held = {manifest.number: states}
-                    slot.ready = True
-                    self._show()
-                    return
-
-    def _check_rows(self, slot: Slot, manifest: Manifest, states: dict[str, Any]) -> None:
-        for name, state in manifest.collections.items():
-            found = states[name]["rows"]
-            if slot.layout == manifest.layout and found != state.rows[slot.shard]:
-                raise Internal(f"{name}: {found} rows, the manifest has {state.rows[slot.shard]}")
-
-    def _leave(self, slot: Slot) -> None:
-        slot.ready = False
-        slot.held = {}
-        self._show()
-
-    def _drop_out(self, slot: Slot, error: Exception) -> None:
-        """Leaves out a replica that failed; its own thread loads it again."""
-        slot.fail(str(error))
-        slot.held = {}
-
-    def _newest(self) -> Manifest:
-        if self._manifest is None:
-            raise Unavailable(f"{STARTING}{': ' if self._error else ''}{self._error}")
-        return self._manifest
-
-    # The view of the clients.
-
-    def _show(self) -> None:
-        """Shows the newest manifest if each shard has a replica that holds it; else the one that
-        was shown, with the replicas that still hold it."""
-        with self._changed:
-            newest = self._newest()
-            shards = self._holders(newest)
-            if all(shards) or self._shown is None:
-                self._shown = newest
-                for slot in self._slots:
-                    slot.held = {key: held for key, held in slot.held.items() if key == newest.number}
-            else:
-                shards = self._holders(self._shown)
-            number = self._shown.number
-            self._serial += 1
-            self._view = {
-                "have": [newest.term, self._serial],
-                "number": number,
-                "shards": [
-                    [{"address": one.place["address"], "states": one.held[number]} for one in some]
-                    for some in shards
-                ],
-                "collections": {
-                    name: {"created": state.created, "rows": state.rows}
-                    for name, state in self._shown.collections.items()
-                },
-            }
-            self._changed.notify_all()
-
-    def _holders(self, manifest: Manifest) -> list[list[Slot]]:
-        found: list[list[Slot]] = [[] for _ in range(manifest.shards)]
-        for slot in self._slots:
-            if slot.ready and slot.layout == manifest.layout and manifest.number in slot.held:
-                found[slot.shard].append(slot)
-        return found
-
-    def view(self, have: list[int] | None = None, wait: float = 0.0) -> dict[str, Any] | None:
-        """Returns what a search needs; None if the caller has it already, after up to `wait`
-        seconds in which it did not change."""
-        waits = wait > 0 and self._waiters.acquire(blocking=False)
-        try:
-            with self._changed:
-                if waits:
-                    self._changed.wait_for(lambda: self._view and self._view["have"] != have, wait)
-                if not self._view:
-                    self._newest()
-                    raise Unavailable(STARTING)
-                return None if self._view["have"] == have else self._view
-        finally:
-            if waits:
-                self._waiters.release()
-
-    def status(self) -> dict[str, Any]:
-        manifest = self._newest()
-        return {
-            "name": self._settings.name,
-            "storage": self._settings.storage.partition("?")[0].rpartition("@")[2],
-            "term": manifest.term,
-            "pid": os.getpid(),
-            "manifest": manifest.number,
-            "shown": self._shown.number if self._shown is not None else None,
-            "shards": manifest.shards,
-            "replicas": self._settings.replicas,
-            "collections": {
-                name: {"rows": sum(state.rows), "operations": state.count}
-                for name, state in manifest.collections.items()
-            },
-            "servers": [slot.report() for slot in list(self._slots)],
-        }
-
     # Commits.
 
     @contextlib.contextmanager
@@ -294,16 +153,23 @@ class CoordinatorProcess:
         """Commits an operation on all shards: {"kind"} of CollectionState.tail, and create, with
         "declared", and drop. Returns the number of its manifest, which is shown then, and the rows
         that it changed. The same token again returns the same."""
-        deadline = time.monotonic() + _COMMIT_SECONDS_MAX
-        with self._committing() as manifest:
-            done = manifest.tokens.get(token_key(token))
-            if done is None:
-                done = self._commit_new(manifest, name, operation, token)
-        with self._changed:
-            left = max(0.0, deadline - time.monotonic())
-            if not self._changed.wait_for(lambda: self._has_shown(done[0]), left):
-                raise Unavailable("committed, but a shard has no server: repeat it with its token")
-        return done
+        if not self._committers.acquire(blocking=False):
+            raise Unavailable("too many commits wait")
+        try:
+            deadline = time.monotonic() + _COMMIT_SECONDS_MAX
+            with self._committing() as manifest:
+                done = manifest.tokens.get(token_key(token))
+                if done is None:
+                    done = self._commit_new(manifest, name, operation, token)
+            with self._changed:
+                left = max(0.0, deadline - time.monotonic())
+                if not self._changed.wait_for(lambda: self._has_shown(done[0]), left):
+                    raise Unavailable(
+                        "committed, but a shard has no server: repeat it with its token"
+                    )
+            return done
+        finally:
+            self._committers.release()
 
     def _has_shown(self, number: int) -> bool:
         return self._shown is not None and self._shown.number >= number
@@ -314,7 +180,9 @@ class CoordinatorProcess:
         state = manifest.collections.get(name)
         if operation["kind"] == "create":
             if state is not None:
-                another = "" if state.declared == operation["declared"] else " with another declaration"
+                another = (
+                    "" if state.declared == operation["declared"] else " with another declaration"
+                )
                 raise AlreadyExists(f"the collection {name!r} exists{another}")
         elif state is None:
             raise NotFound(f"collection: there is no {name!r}")
@@ -322,9 +190,9 @@ class CoordinatorProcess:
         slots = self._quorum(manifest)
         staged, changed = self._stage(manifest, slots, name, operation)
         rows = [staged[shard]["rows"] for shard in range(manifest.shards)]
-        following = manifest.following(name, self._state_after(manifest, name, operation, rows))
-        following = following.with_token(token, changed)
         try:
+            after = self._state_after(manifest, name, operation, rows)
+            following = manifest.following(name, after).with_token(token, changed)
             self._append(following)
         except Unavailable:
             self._abandon(slots)
@@ -440,8 +308,8 @@ class CoordinatorProcess:
             self._append(replace(before, number=manifest.number + 1))
             self._adopt()
             raise refused[refusing[0]]
-        for slot, error in refused.items():
-            self._drop_out(slot, error)
+        for slot, reason in refused.items():
+            self._drop_out(slot, reason)
         self._show()
 
     def _adopt(self) -> None:
@@ -451,20 +319,13 @@ class CoordinatorProcess:
         for slot in self._slots:
             if slot.ready and manifest.number not in slot.held:
                 try:
-                    states = slot.sync(manifest, _SYNC_SECONDS_MAX)
+                    states = slot.sync(manifest, SYNC_SECONDS_MAX)
                     self._check_rows(slot, manifest, states)
                     slot.held = {**slot.held, manifest.number: states}
                 except Exception as error:
                     self._drop_out(slot, error)
         self._show()
         self._stop_over()
-
-    def _stop_over(self) -> None:
-        """Ends the replicas of layouts before the one that is shown."""
-        layout = self._shown.layout if self._shown is not None else 0
-        over = [slot for slot in self._slots if slot.layout < layout]
-        if over:
-            self._stop(over)
 
     def _forget(self, state: CollectionState, last: str) -> None:
         """Deletes the operations of a collection up to `last`, "": all, which no manifest names

@@ -11,7 +11,7 @@ import ray
 
 from nearfield._errors import Aborted, Error, Internal, InvalidArgument, NotFound, Unavailable
 from nearfield.ray._coordinator import CoordinatorProcess
-from nearfield.ray._manifest import Manifest, operations_after
+from nearfield.ray._manifest import CollectionState, Manifest, operations_after
 from nearfield.ray._shards import PARTITIONS
 from nearfield.ray._slot import NAMESPACE, Settings, Slot
 
@@ -125,9 +125,7 @@ class Coordinator(CoordinatorProcess):
             with self._committing() as manifest:
                 state = self._state_of(manifest, name)
                 slots = {slot.shard: slot for slot in self._quorum(manifest)}
-                states = {
-                    shard: slot.held[manifest.number][name] for shard, slot in slots.items()
-                }
+                states = {shard: slot.held[manifest.number][name] for shard, slot in slots.items()}
             if not state.last:
                 return 0
             calls = [
@@ -148,7 +146,7 @@ class Coordinator(CoordinatorProcess):
             self._forget(now, state.last)
             return state.count - 1
 
-    def _state_of(self, manifest: Manifest, name: str) -> Any:
+    def _state_of(self, manifest: Manifest, name: str) -> CollectionState:
         if name not in manifest.collections:
             raise NotFound(f"collection: there is no {name!r}")
         return manifest.collections[name]

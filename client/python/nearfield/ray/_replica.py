@@ -14,89 +14,32 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import numpy as np
 import pyarrow as pa
 import ray
 
 import nearfield
 from nearfield._export import Layout
-from nearfield._upload_progress import Progress
 from nearfield._values import Ids
 from nearfield.ray._manifest import CollectionState, Manifest, Operation, operations_after
 from nearfield.ray._segment import Reference, ids_of, put_tables, read_segment
 from nearfield.ray._server import ServerProcess, listen_host, must_move
 from nearfield.ray._shards import partition_range
+from nearfield.ray._staging import DECISION_SECONDS_MAX, Staged, pages, staged
 from nearfield.ray._store import Store
 
 T = TypeVar("T")
-_DECISION_SECONDS_MAX = 150.0  # for which a staged upload waits for the manifest
 # Settings of the server, unless the user gives others. Applied operations keep the epoch before
 # them, because the clients read it until they know the next manifest. Epochs are kept for a short
 # time and in a small number, because each may hold the rows of a whole replaced collection.
 _DEFAULTS = {
-    "upload_idle_ms": 2 * 1000 * int(_DECISION_SECONDS_MAX),
+    "upload_idle_ms": 2 * 1000 * int(DECISION_SECONDS_MAX),
     "cursor_ms": 20_000,
     "epochs_kept_max": 64,
     "epochs_kept_percent": 50,
     "log_sample": 0,
 }
-# Of an upload: the server has taken nothing of it.
+# After one of these, the server has taken nothing of an upload.
 REFUSALS = (nearfield.AlreadyExists, nearfield.InvalidArgument, nearfield.ResourceExhausted)
-
-
-class _Abandoned(Exception):
-    pass
-
-
-class _Upload:
-    """An upload that the server has confirmed up to its last row, and that waits for the decision
-    to commit it."""
-
-    def __init__(self, docs: nearfield.Collection, rows: int, data: Any, mode: Any) -> None:
-        self._rows = rows
-        self._confirmed = threading.Event()
-        self._decided = threading.Event()
-        self._commit = False
-        self._error: Exception | None = None
-        options: dict[str, Any] = {"data": data, "payloads": "payload"} if rows else {"data": []}
-        options.update(mode=mode, progress=self._hold, timeout=3600)
-        self._thread = threading.Thread(target=self._run, args=(docs, options), daemon=True)
-        self._thread.start()
-        self._confirmed.wait()
-        if self._error is not None:
-            raise self._error
-
-    def _run(self, docs: nearfield.Collection, options: dict[str, Any]) -> None:
-        try:
-            docs.upload(**options)
-        except Exception as error:
-            self._error = error
-        self._confirmed.set()
-
-    def _hold(self, now: Progress) -> None:
-        if now.rows_received < self._rows or self._decided.is_set():
-            return
-        self._confirmed.set()
-        if not self._decided.wait(_DECISION_SECONDS_MAX) or not self._commit:
-            raise _Abandoned
-
-    def finish(self, commit: bool) -> None:
-        self._commit = commit
-        self._decided.set()
-        self._thread.join()
-        if commit and self._error is not None:
-            raise self._error
-
-
-@dataclass
-class _Staged:
-    """An operation that was checked. rows: of the collection once it is applied."""
-
-    name: str
-    operation: Operation
-    rows: int = 0
-    ids: Ids | None = None
-    upload: _Upload | None = None
 
 
 @dataclass
@@ -136,7 +79,7 @@ class ReplicaProcess:
         self._client: nearfield.Client | None = None
         self._held: dict[str, _Held] = {}
         self._owned: tuple[int, int] = (0, 0)
-        self._staged: _Staged | None = None
+        self._staged: Staged | None = None
 
     # The process.
 
@@ -149,6 +92,8 @@ class ReplicaProcess:
             if self._server is not None and not self._server.ended.is_set():
                 return
             self._release()
+            if self._client is not None:
+                self._client.close()
             self._held, self._client = {}, None
             self._server = ServerProcess(self._program, listen_host(self._host), self._settings)
 
@@ -193,9 +138,9 @@ class ReplicaProcess:
 
     def _release(self) -> None:
         """Abandons what is staged."""
-        staged, self._staged = self._staged, None
-        if staged is not None and staged.upload is not None:
-            staged.upload.finish(False)
+        old, self._staged = self._staged, None
+        if old is not None and old.upload is not None:
+            old.upload.finish(False)
 
     def _broken(self) -> None:
         assert self._server is not None
@@ -213,73 +158,23 @@ class ReplicaProcess:
         with self._lock:
             self._fence(term)
             self._release()
-            staged = _Staged(name, operation)
             if operation["kind"] == "create":
                 self._create(name, operation["id"], operation["declared"])
-                self._staged = staged
-                return {"rows": 0, "changed": 0}
-            held = self._held.get(name)
-            if held is None or (held.id, held.last) != tuple(of):
-                raise nearfield.Aborted(f"{name}: this server is at another operation")
-            changed = self._check(self._docs(name), held.rows, staged)
-            self._staged = staged
-            return {"rows": staged.rows, "changed": changed}
+                self._staged = Staged(name, operation)
+            else:
+                held = self._held.get(name)
+                if held is None or (held.id, held.last) != tuple(of):
+                    raise nearfield.Aborted(f"{name}: this server is at another operation")
+                docs, step = self._docs(name), self._ids_max()
+                self._staged = staged(name, operation, docs, held.rows, self._read, step)
+            return {"rows": self._staged.rows, "changed": self._staged.changed}
 
-    def _check(self, docs: nearfield.Collection, before: int, staged: _Staged) -> int:
-        """Fills in what is staged; returns the number of the rows that it changes."""
-        kind = staged.operation["kind"]
-        if kind == "drop":
-            return before
-        if kind == "filter":
-            found = docs.count(staged.operation["filter"]).rows_count
-            staged.rows = before - found
-            return found
-        references = staged.operation["segments"]
-        parts = [ids_of(read_segment(self._store, each, *self._owned)) for each in references]
-        ids = _joined(parts)
-        single = np.unique(np.array(ids, object) if isinstance(ids, list) else ids)
-        if len(single) < len(ids) and kind in ("insert", "replace"):
-            raise nearfield.AlreadyExists(f"id {_first_twice(ids)!r} is twice in the upload")
-        there = []
-        if before and kind != "replace":
-            there = self._existing(docs, single.tolist() if isinstance(ids, list) else single)
-        if kind == "insert" and there:
-            raise nearfield.AlreadyExists(f"id {there[0]!r} is already in the collection")
-        if kind == "delete":
-            staged.ids, staged.rows = _ids_like(there, ids), before - len(there)
-            return len(there)
-        staged.rows = len(single) + (0 if kind == "replace" else before - len(there))
-        if len(ids) or kind == "replace":
-            staged.upload = _Upload(docs, len(ids), self._rows_of(references), kind)
-        return len(ids)
+    def _read(self, reference: Reference) -> pa.Table:
+        return read_segment(self._store, reference, *self._owned)
 
-    def _rows_of(self, references: list[Reference]) -> Any:
-        """Returns the rows of the segments; of several as a stream, so that one is in memory."""
-        if len(references) == 1:
-            return read_segment(self._store, references[0], *self._owned)
-        tables = (read_segment(self._store, each, *self._owned) for each in references)
-        first = next(tables, None)
-        if first is None:
-            return None
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            yield from first.to_batches()
-            for table in tables:
-                yield from table.to_batches()
-
-        return pa.RecordBatchReader.from_batches(first.schema, batches())
-
-    def _existing(self, docs: nearfield.Collection, ids: Ids) -> list[Any]:
-        found: list[Any] = []
-        for some in self._pages(ids):
-            there = docs.fetch(some, payload=False, vectors=False).ids
-            found += there if isinstance(there, list) else there.tolist()
-        return found
-
-    def _pages(self, ids: Ids) -> Iterator[Ids]:
+    def _ids_max(self) -> int:
         assert self._client is not None
-        step = self._client.limits().fetch_ids_max
-        return (ids[begin : begin + step] for begin in range(0, len(ids), step))
+        return self._client.limits().fetch_ids_max
 
     @as_value
     def abandon(self, term: int) -> None:
@@ -295,39 +190,39 @@ class ReplicaProcess:
         dropped. If the server refuses it as a whole, nothing has changed."""
         with self._lock:
             self._fence(term)
-            staged, self._staged = self._staged, None
-            if staged is None or (staged.name, staged.operation["id"]) != (name, operation_id):
+            ready, self._staged = self._staged, None
+            if ready is None or (ready.name, ready.operation["id"]) != (name, operation_id):
                 raise nearfield.Aborted(f"{name}: the operation is not staged")
-            if staged.operation["kind"] == "drop":
+            if ready.operation["kind"] == "drop":
                 self._drop(name)
                 return {}
             try:
-                return self._applied(staged)
+                return self._applied(ready)
             except REFUSALS:
-                if staged.upload is None:
+                if ready.upload is None:
                     self._broken()
                 raise
             except BaseException:
                 self._broken()
                 raise
 
-    def _applied(self, staged: _Staged) -> dict[str, int]:
-        if staged.upload is not None:
-            staged.upload.finish(True)
-        elif staged.ids is not None:
-            self._delete(staged.name, staged.ids)
-        elif staged.operation["kind"] == "filter":
-            self._docs(staged.name).delete(filter=staged.operation["filter"])
-        held = self._held[staged.name]
-        if staged.operation["kind"] != "create":
-            held.last = staged.operation["id"]
-        state = self._state(staged.name)
-        if state["rows"] != staged.rows:
-            raise nearfield.Internal(f"{staged.name}: {state['rows']} rows, not {staged.rows}")
+    def _applied(self, ready: Staged) -> dict[str, int]:
+        if ready.upload is not None:
+            ready.upload.finish(True)
+        elif ready.ids is not None:
+            self._delete(ready.name, ready.ids)
+        elif ready.operation["kind"] == "filter":
+            self._docs(ready.name).delete(filter=ready.operation["filter"])
+        held = self._held[ready.name]
+        if ready.operation["kind"] != "create":
+            held.last = ready.operation["id"]
+        state = self._state(ready.name)
+        if state["rows"] != ready.rows:
+            raise nearfield.Internal(f"{ready.name}: {state['rows']} rows, not {ready.rows}")
         return state
 
     def _delete(self, name: str, ids: Ids) -> None:
-        for some in self._pages(ids):
+        for some in pages(ids, self._ids_max()):
             self._docs(name).delete(some)
 
     # Loading.
@@ -376,7 +271,7 @@ class ReplicaProcess:
         if kind == "replace" and docs.count().rows_count:
             docs.upload([], mode="replace")
         for reference in operation["segments"]:
-            table = read_segment(self._store, reference, *self._owned)
+            table = self._read(reference)
             if not len(table):
                 continue
             if kind == "delete":
@@ -430,22 +325,3 @@ class ReplicaProcess:
         if rows != state["rows"]:
             raise nearfield.Internal(f"{name}: a scan returned {rows} of {state['rows']} rows")
         return found
-
-
-def _joined(parts: list[Ids]) -> Ids:
-    if parts and isinstance(parts[0], list):
-        return [each for part in parts for each in part]
-    return np.concatenate([np.zeros(0, np.uint64), *parts])
-
-
-def _ids_like(found: list[Any], ids: Ids) -> Ids:
-    return found if isinstance(ids, list) else np.array(found, np.uint64)
-
-
-def _first_twice(ids: Ids) -> Any:
-    seen: set[Any] = set()
-    for each in ids if isinstance(ids, list) else ids.tolist():
-        if each in seen:
-            return each
-        seen.add(each)
-    raise AssertionError

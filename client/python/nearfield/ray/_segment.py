@@ -40,11 +40,13 @@ def put_tables(store: Store, tables: Iterable[pa.Table]) -> list[Reference]:
     """Writes the rows of the tables as large segments; returns their references. Errors: OSError"""
     found: list[Reference] = []
     some: list[pa.Table] = []
+    size = 0
     for table in tables:
         some.append(table)
-        if sum(each.nbytes for each in some) >= _BYTES_MAX:
+        size += table.nbytes
+        if size >= _BYTES_MAX:
             found.append(_put(store, some))
-            some = []
+            some, size = [], 0
     if some:
         found.append(_put(store, some))
     return found
@@ -93,28 +95,38 @@ def read_segment(store: Store, reference: Reference, begin: int, end: int) -> pa
     differs."""
     name = reference["name"]
     with store.open(name) as file:
-        index = json.loads(_checked_part(file, name, *reference["index"]))
+        place, length, checksum = reference["index"]
+        index = json.loads(_checked(name, _read(file, place, length), checksum))
         offsets = np.frombuffer(zlib.decompress(base64.b64decode(index["offsets"])), "<u4")
         first, last = int(offsets[begin]), int(offsets[end])
-        numbers = range(first // _CHUNK_ROWS, max(1, -(-last // _CHUNK_ROWS)))
-        if first == last:
-            numbers = range(1)  # for the schema
-        place = sum(length for length, _ in index["chunks"][: numbers.start])
-        tables = []
-        for length, checksum in index["chunks"][numbers.start : numbers.stop]:
-            data = _checked_part(file, name, place, length, checksum)
-            tables.append(pa.ipc.open_stream(data).read_all())
-            place += length
-    table = pa.concat_tables(tables)
-    return table.slice(first - numbers.start * _CHUNK_ROWS if first < last else 0, last - first)
+        chunks = index["chunks"]
+        low, high = 0, 1  # for the schema, if there is no row
+        if first < last:
+            low, high = first // _CHUNK_ROWS, -(-last // _CHUNK_ROWS)
+        data = _read(
+            file,
+            sum(length for length, _ in chunks[:low]),
+            sum(length for length, _ in chunks[low:high]),
+        )
+    tables, place = [], 0
+    for length, checksum in chunks[low:high]:
+        chunk = _checked(name, data[place : place + length], checksum)
+        tables.append(pa.ipc.open_stream(chunk).read_all())
+        place += length
+    skipped = first - low * _CHUNK_ROWS if first < last else 0
+    return pa.concat_tables(tables).slice(skipped, last - first)
 
 
-def _checked_part(file: Any, name: str, place: int, length: int, checksum: str) -> bytes:
+def _read(file: Any, place: int, length: int) -> memoryview:
     file.seek(place)
-    data = bytes(file.read(length))
-    if xxhash.xxh64_hexdigest(data) != checksum:
-        raise DataLoss(f"{name}: the checksum of the bytes [{place}, {place + length}) differs")
-    return data
+    return memoryview(file.read(length))
+
+
+def _checked(name: str, data: memoryview, checksum: str) -> bytes:
+    found = bytes(data)
+    if xxhash.xxh64_hexdigest(found) != checksum:
+        raise DataLoss(f"{name}: a checksum differs")
+    return found
 
 
 def ids_of(table: pa.Table) -> Ids:

@@ -36,7 +36,7 @@ class _WithoutPandas:
 
 class _Actor(ReplicaProcess):
     def __init__(self, *arguments: Any) -> None:
-        sys.meta_path.insert(0, _WithoutPandas())  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _WithoutPandas())
         super().__init__(*arguments)
 
 
@@ -78,6 +78,7 @@ class Slot:
         self._settings = settings
         self._failed = threading.Event()
         self._thread: threading.Thread | None = None
+        self._life = 0
         self.actor: Any = None
         self.place: dict[str, Any] = {}
         self.held: dict[int, dict[str, Any]] = {}
@@ -113,15 +114,19 @@ class Slot:
         self.error = why
         self._failed.set()
 
-    def keep(self, enter: Callable[[Slot], None], leave: Callable[[Slot], None]) -> None:
+    def lives(self, life: int) -> bool:
+        """Returns True if the server has not failed since it was started for the `life`-th time."""
+        return life == self._life and not self._failed.is_set()
+
+    def keep(self, enter: Callable[[Slot, int], None], leave: Callable[[Slot], None]) -> None:
         """Starts the thread that starts and loads the server whenever it does not run.
 
-        enter  loads the replica and shows it
+        enter  loads the replica and shows it, if it `lives` then
         leave  hides it"""
         self._thread = threading.Thread(target=self._keep, args=(enter, leave), daemon=True)
         self._thread.start()
 
-    def _keep(self, enter: Callable[[Slot], None], leave: Callable[[Slot], None]) -> None:
+    def _keep(self, enter: Callable[[Slot, int], None], leave: Callable[[Slot], None]) -> None:
         fresh, pause = False, _PAUSE_SECONDS
         while not self.stopped.is_set():
             try:
@@ -136,30 +141,32 @@ class Slot:
             leave(self)
             self.stopped.wait(pause)
 
-    def _run(self, enter: Callable[[Slot], None], fresh: bool) -> None:
+    def _run(self, enter: Callable[[Slot, int], None], fresh: bool) -> None:
         """Starts the server and watches it until it fails."""
         hang = self._settings.hang_timeout
         found = self._find()
+        self._life += 1
         self._failed.clear()
         try:
             # The actor may first wait for its place in Ray. One that was found may not answer.
             self.ask(self.actor.start.remote(fresh), 2 * hang if found and not fresh else None)
-            threading.Thread(target=self._load, args=(enter,), daemon=True).start()
+            threading.Thread(target=self._load, args=(enter, self._life), daemon=True).start()
             while not self._failed.is_set():
                 self.ask(self.actor.watch.remote(min(1.0, hang / 4)), 3 * hang)
         except _NoAnswer:
             self._kill(no_restart=False)
             raise
 
-    def _load(self, enter: Callable[[Slot], None]) -> None:
+    def _load(self, enter: Callable[[Slot, int], None], life: int) -> None:
         try:
             self.place = self.ask(self.actor.place.remote())
-            enter(self)
+            enter(self, life)
             self.error = ""
         except Exception as error:
             if not isinstance(error, Unavailable):
                 traceback.print_exc()
-            self.fail(str(error))
+            if self.lives(life):
+                self.fail(str(error))
 
     def _find(self) -> bool:
         """Finds the actor; creates it, which may take seconds, and returns False if there is

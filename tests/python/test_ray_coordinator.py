@@ -1,0 +1,189 @@
+"""The coordinator of nearfield.ray.Cluster with replicas that fail on demand: whatever fails, the view has one
+manifest, what is acknowledged is in the log, and nothing restarts that need not."""
+
+from __future__ import annotations
+
+import threading
+import types
+from typing import Any
+
+import nearfield
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("ray")
+
+from nearfield.ray import _coordinator, _slot  # noqa: E402
+from nearfield.ray._coordinator import CoordinatorProcess  # noqa: E402
+from nearfield.ray._fleet import Fleet  # noqa: E402
+from nearfield.ray._manifest import CollectionState, Manifest, ManifestLog  # noqa: E402
+from nearfield.ray._store import Store  # noqa: E402
+
+DECLARED = {"dim": 6, "metric": "dot"}
+
+
+@pytest.fixture
+def store(tmp_path):
+    made = Store(str(tmp_path / "storage"))
+    made.create()
+    return made
+
+
+def raise_or_return(value: Any) -> Any:
+    if isinstance(value, Exception):
+        raise value
+    return value
+
+
+class FakeReplica:
+    """A replica of one collection, as a handle of an actor. answers: by method, what a call returns."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Any] = {}
+        self.calls: list[str] = []
+        self.rows = 0
+
+    def __getattr__(self, name: str) -> Any:
+        def remote(*_: Any) -> Any:
+            self.calls.append(name)
+            answer = self.answers.get(name)
+            if name in ("stage", "apply") and answer is None:
+                self.rows += name == "apply"
+                return {"rows": self.rows + (name == "stage"), **({"changed": 1} if name == "stage" else {"epoch": 9})}
+            return {"docs": {"rows": self.rows, "epoch": 9}} if name == "sync" and answer is None else answer
+
+        return types.SimpleNamespace(remote=remote)
+
+
+class FakeSlot(_slot.Slot):
+    def ask(self, reply: Any, timeout: Any = None) -> Any:
+        return raise_or_return(reply)
+
+
+@pytest.fixture
+def coordinator(store, monkeypatch):
+    """Two shards of two replicas, with the collection docs."""
+    monkeypatch.setattr(_coordinator, "_COMMIT_SECONDS_MAX", 0.2)
+    made = object.__new__(CoordinatorProcess)
+    settings = _slot.Settings("fake", 2, 2, store.uri, "", "", 1, 0, {}, 1.0)
+    Fleet.__init__(made, settings)
+    made._doubt, made._committers = None, threading.Semaphore(4)
+    made._log = ManifestLog(store, "fake", "address")
+    state = CollectionState("c", 1, DECLARED, [0, 0])
+    made._manifest = Manifest(made._log.term, 1, 1, 2, {"docs": state})
+    made._slots = [FakeSlot(settings, 1, shard, 2, replica) for shard in (0, 1) for replica in (0, 1)]
+    for slot in made._slots:
+        slot.actor, slot.ready, slot.place = FakeReplica(), True, {"address": slot.name}
+        slot.held = {1: {"docs": {"rows": 0, "epoch": 1}}}
+    made._show()
+    return made
+
+
+def shown(coordinator: Any) -> tuple[int, list[int]]:
+    """Returns the number of the view and the replicas of each shard, all of which hold this manifest."""
+    view = coordinator.view()
+    for shard in view["shards"]:
+        assert len({str(replica["states"]) for replica in shard}) <= 1
+    return view["number"], [len(shard) for shard in view["shards"]]
+
+
+def commit(coordinator: Any, token: str = "once") -> Any:
+    return coordinator.commit("docs", {"kind": "insert", "segments": []}, token)
+
+
+def test_a_commit_is_shown_and_happens_once(coordinator):
+    assert commit(coordinator) == [2, 2] == commit(coordinator)
+    assert shown(coordinator) == (2, [2, 2])
+    assert [slot.actor.calls for slot in coordinator._slots] == [["stage", "apply"]] * 4
+
+
+def test_a_refused_operation_restarts_nothing(coordinator):
+    coordinator._slots[3].actor.answers["stage"] = nearfield.ResourceExhausted("full")
+    with pytest.raises(nearfield.ResourceExhausted):
+        commit(coordinator)
+    assert shown(coordinator) == (1, [2, 2]) and all(slot.ready for slot in coordinator._slots)
+    assert coordinator._store.list("manifests") == []
+    assert all(slot.actor.calls[-1] == "abandon" for slot in coordinator._slots)
+
+
+def test_a_replica_that_fails_is_left_out_alone(coordinator):
+    coordinator._slots[0].actor.answers["stage"] = nearfield.Unavailable("gone")
+    coordinator._slots[3].actor.answers["apply"] = nearfield.Internal("other rows")
+    assert commit(coordinator) == [2, 2]
+    assert shown(coordinator) == (2, [1, 1])
+    assert [slot.ready for slot in coordinator._slots] == [False, True, True, False]
+
+
+def test_a_shard_without_a_server_shows_the_manifest_before(coordinator):
+    """The operation is in the log: it is acknowledged when a replica has loaded it, not earlier."""
+    for slot in coordinator._slots[:2]:
+        slot.actor.answers["apply"] = nearfield.Unavailable("gone")
+    with pytest.raises(nearfield.Unavailable, match="committed"):
+        commit(coordinator)
+    assert shown(coordinator) == (1, [0, 2])
+    back = coordinator._slots[0]
+    back.actor.rows = 1
+    back._failed.clear()
+    coordinator._enter(back, 0)
+    assert shown(coordinator) == (2, [1, 2])
+    assert commit(coordinator) == [2, 2]
+
+
+def test_an_operation_that_a_shard_refuses_after_all_is_withdrawn(coordinator):
+    for slot in coordinator._slots[:2]:
+        slot.actor.answers["apply"] = nearfield.ResourceExhausted("full")
+    for slot in coordinator._slots[2:]:
+        slot.actor.answers["sync"] = nearfield.Internal("an operation that is in no manifest")
+    with pytest.raises(nearfield.ResourceExhausted):
+        commit(coordinator)
+    assert coordinator._manifest.number == 3 and not coordinator._manifest.collections["docs"].tail
+    for slot in coordinator._slots[2:]:  # they have applied it, so they load their rows again
+        assert not slot.ready
+        slot.actor.answers.clear()
+        slot.actor.rows = 0
+        slot._failed.clear()
+        coordinator._enter(slot, 0)
+    for slot in coordinator._slots:
+        slot.actor.answers.clear()
+    assert shown(coordinator) == (3, [2, 2])
+    assert commit(coordinator) == [4, 2]
+
+
+def test_a_doubtful_manifest_is_settled_before_the_next_commit(coordinator, monkeypatch):
+    """Whatever fails in between, the view has one manifest, and no error hides a commit that is there."""
+    put = Store.put
+
+    def failing(self: Store, name: str, data: bytes) -> None:
+        put(self, name, data)
+        if name.startswith("manifests"):
+            raise OSError("no answer")
+
+    monkeypatch.setattr(Store, "put", failing)
+    with pytest.raises(nearfield.Unavailable, match="may take effect"):
+        commit(coordinator)
+    assert shown(coordinator) == (1, [2, 2]) and all(slot.ready for slot in coordinator._slots)
+    monkeypatch.setattr(Store, "put", put)
+    for slot in coordinator._slots:
+        slot.actor.rows = 1
+    coordinator._slots[1].actor.answers["sync"] = nearfield.Unavailable("gone")
+    assert commit(coordinator, "another") == [3, 2]
+    assert shown(coordinator) == (3, [1, 2])
+    assert commit(coordinator) == [2, 2]
+
+
+def test_a_commit_does_not_wait_for_ever(coordinator):
+    held = threading.Event()
+    done = threading.Event()
+
+    def hold() -> None:
+        with coordinator._commit:
+            held.set()
+            done.wait(30)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(30)
+    with pytest.raises(nearfield.Unavailable, match="another commit"):
+        commit(coordinator)
+    done.set()
+    thread.join()
