@@ -38,6 +38,7 @@ Ask = Callable[[nearfield.Collection, dict[str, Any], int, float], T]
 _THREADS = 64
 _PAUSE_SECONDS = 0.05  # before another try
 _WAIT_SECONDS = 5.0  # for which one call waits for another view
+_CHECK_SECONDS = 0.1  # between two checks of searches that need not be fresh
 _HEDGE_SECONDS = 1.0  # after which another replica is asked, too
 # After these another replica, or another manifest, may answer.
 _PASSING = (
@@ -67,7 +68,7 @@ class Client:
         self._checks = ThreadPoolExecutor(_THREADS)  # to the coordinator
         self._caller: Caller | None = None
         self._view: View | None = None
-        self._checking: Future[View] | None = None
+        self._checked = 0.0  # when the last check began
         self._number_min = 0  # of this client's own commits
         self._servers: dict[str, nearfield.Client] = {}
 
@@ -247,13 +248,14 @@ class Client:
             assert self._view is not None
             return self._view
 
-    def _check(self, fresh: bool, deadline: float) -> Future[View]:
-        """Refreshes the view in the background; one call of this at a time unless it is waited
-        for."""
-        if not fresh and self._checking is not None and not self._checking.done():
-            return self._checking
-        self._checking = self._checks.submit(self._refresh, deadline, 0.0)
-        return self._checking
+    def _check(self, fresh: bool, deadline: float) -> Future[View] | None:
+        """Refreshes the view in the background; for a search that need not be fresh, only now and
+        then."""
+        now = time.monotonic()
+        if not fresh and now < self._checked + _CHECK_SECONDS:
+            return None
+        self._checked = now
+        return self._checks.submit(self._refresh, deadline, 0.0)
 
     def read(
         self,
