@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -21,8 +19,15 @@ from nearfield._errors import Unavailable
 PROGRAM_VARIABLE = "NEARFIELD_SERVER"
 READY_SECONDS_MAX = 600.0
 _LOOPBACK = "127.0.0.1"
-_LIBC = ctypes.CDLL(None)
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+# Runs a program that the kernel ends (9: SIGKILL) when the thread that started it ends: 1 is
+# PR_SET_PDEATHSIG of linux/prctl.h. A preexec_fn would run between fork and exec in a process that
+# has gRPC's threads, which is not safe.
+_END_WITH_PARENT = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 9)
+if os.getppid() == int(sys.argv[1]):
+    os.execv(sys.argv[2], sys.argv[2:])
+"""
 
 
 def find_program(given: str | None) -> str:
@@ -67,14 +72,14 @@ class ServerProcess:
         fixed = {"listen": f"{host}:0", "data_dir": "none", "ops_listen": "none"}
         if not host.startswith("127."):
             fixed["allow_insecure"] = "true"
-        self._command = [program]
+        launcher = [sys.executable, "-I", "-S", "-c", _END_WITH_PARENT]
+        self._command = [*launcher, str(os.getpid()), program]
         for name, value in {**settings, **fixed}.items():
             self._command.append(f"--{name.replace('_', '-')}={value}")
         self._known = threading.Event()
         self._address: str | None = None
         self._process: subprocess.Popen[str] | None = None
         self.ended = threading.Event()
-        # The kernel ends the child when the thread that started it ends.
         threading.Thread(target=self._run, daemon=True).start()
 
     @property
@@ -106,7 +111,6 @@ class ServerProcess:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
-                preexec_fn=_end_with_parent,
             ) as self._process:
                 assert self._process.stdout is not None
                 for line in self._process.stdout:
@@ -118,7 +122,3 @@ class ServerProcess:
         finally:
             self.ended.set()
             self._known.set()
-
-
-def _end_with_parent() -> None:
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
