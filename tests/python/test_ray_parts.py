@@ -4,6 +4,7 @@ server, the views of a client."""
 from __future__ import annotations
 
 import threading
+import time
 import types
 from dataclasses import replace
 from typing import Any
@@ -175,6 +176,19 @@ def test_a_staged_operation_is_invisible_until_it_is_applied(replica, store, rng
 
 
 @pytest.mark.parametrize("kind", ["insert", "upsert", "replace"])
+def test_an_epoch_is_kept_although_it_was_shown_for_long(replica, store, rng):
+    """It was pinned when it began; the time for which it is kept had passed when the next commit came."""
+    replica._server.kill()
+    replica._settings["cursor_ms"] = 200
+    must(replica.start(True))
+    must(replica.place())
+    state = must(replica.sync(1, empty().encode(), 0, 1))["docs"]
+    time.sleep(0.5)
+    must(replica.stage(1, "docs", ("c", ""), insert_of(store, range(9), draw_vectors(rng, 9))))
+    must(replica.apply(1, "docs", "one"))
+    assert replica._docs("docs").count(at_epoch=state["epoch"], incarnation=state["incarnation"]).rows_count == 0
+
+
 def test_staging_finds_rows_that_the_server_refuses(replica, store, rng, kind):
     """A small upload fits into one block, and was once committed without the server's confirmation of it: the
     refusal came after the decision."""

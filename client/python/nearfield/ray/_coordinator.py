@@ -33,7 +33,7 @@ from nearfield._errors import (
     NotFound,
     Unavailable,
 )
-from nearfield.ray._fleet import SYNC_SECONDS_MAX, Fleet
+from nearfield.ray._fleet import SYNC_SECONDS_MAX, Fleet, Holders
 from nearfield.ray._manifest import (
     CollectionState,
     Manifest,
@@ -187,7 +187,7 @@ class CoordinatorProcess(Fleet):
         elif state is None:
             raise NotFound(f"collection: there is no {name!r}")
         operation = {**operation, "id": uuid.uuid4().hex}
-        slots = self._quorum(manifest)
+        slots = [slot for some in self._quorum(manifest) for slot, _ in some]
         staged, changed = self._stage(manifest, slots, name, operation)
         rows = [staged[shard]["rows"] for shard in range(manifest.shards)]
         try:
@@ -218,13 +218,13 @@ class CoordinatorProcess(Fleet):
             raise Unavailable(f"storage: {error}") from None
         return replace(state, rows=rows, last=operation["id"], tail=[*state.tail, operation])
 
-    def _quorum(self, manifest: Manifest) -> list[Slot]:
+    def _quorum(self, manifest: Manifest) -> Holders:
         """Returns the replicas that hold the manifest. Raises Unavailable if a shard has none."""
         holders = self._holders(manifest)
         for shard, some in enumerate(holders):
             if not some:
                 raise Unavailable(f"shard {shard} of {manifest.shards} has no server")
-        return [slot for some in holders for slot in some]
+        return holders
 
     def _stage(
         self, manifest: Manifest, slots: list[Slot], name: str, operation: Operation
@@ -288,9 +288,10 @@ class CoordinatorProcess(Fleet):
         """Makes the operation, which is in the log, visible. A replica that fails is left out."""
         arguments = (manifest.term, name, operation["id"])
         calls = [
-            (slot, slot.held[before.number], slot.actor.apply.remote(*arguments))
-            for slot in slots
-            if slot.ready
+            (slot, states, slot.actor.apply.remote(*arguments))
+            for some in self._holders(before)
+            for slot, states in some
+            if slot in slots
         ]
         refused: dict[Slot, Exception] = {}
         for slot, states, call in calls:

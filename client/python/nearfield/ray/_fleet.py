@@ -14,6 +14,8 @@ from nearfield.ray._store import Store
 
 _WAITERS_MAX = 24  # calls that wait, so that other calls find a thread of the server
 SYNC_SECONDS_MAX = 10.0  # of a replica that follows one manifest, while commits wait
+# By shard, the replicas that hold a manifest, and their states of each collection at it.
+Holders = list[list[tuple[Slot, dict[str, Any]]]]
 
 
 class Fleet:
@@ -114,13 +116,12 @@ class Fleet:
                     }
             else:
                 shards = self._holders(self._shown)
-            number = self._shown.number
             self._serial += 1
             self._view = {
                 "have": [newest.term, self._serial],
-                "number": number,
+                "number": self._shown.number,
                 "shards": [
-                    [{"address": one.place["address"], "states": one.held[number]} for one in some]
+                    [{"address": slot.place["address"], "states": states} for slot, states in some]
                     for some in shards
                 ],
                 "collections": {
@@ -130,11 +131,13 @@ class Fleet:
             }
             self._changed.notify_all()
 
-    def _holders(self, manifest: Manifest) -> list[list[Slot]]:
-        found: list[list[Slot]] = [[] for _ in range(manifest.shards)]
+    def _holders(self, manifest: Manifest) -> Holders:
+        """Returns the replicas that hold a manifest now: each may fail at any time."""
+        found: Holders = [[] for _ in range(manifest.shards)]
         for slot in self._slots:
-            if slot.ready and slot.layout == manifest.layout and manifest.number in slot.held:
-                found[slot.shard].append(slot)
+            states = slot.held.get(manifest.number)
+            if slot.ready and slot.layout == manifest.layout and states is not None:
+                found[slot.shard].append((slot, states))
         return found
 
     def view(self, have: list[int] | None = None, wait: float = 0.0) -> dict[str, Any] | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +32,15 @@ class Coordinator(CoordinatorProcess):
     def __init__(self, settings: Settings) -> None:
         self._operation = threading.Lock()
         super().__init__(settings)
+
+    @contextlib.contextmanager
+    def _operating(self) -> Iterator[None]:
+        if not self._operation.acquire(blocking=False):
+            raise Unavailable("another resize, restart or compaction runs")
+        try:
+            yield
+        finally:
+            self._operation.release()
 
     def _wait_ready(self, slots: list[Slot], seconds: float) -> None:
         with self._changed:
@@ -58,13 +69,15 @@ class Coordinator(CoordinatorProcess):
         in one manifest."""
         if not 1 <= shards <= PARTITIONS:
             raise InvalidArgument(f"shards: {shards}, must be 1 .. {PARTITIONS}")
-        with self._operation:
+        with self._operating():
             with self._committing():
                 layout, self._layout_next = self._layout_next, self._layout_next + 1
                 slots = self._new_slots(layout, shards, self._settings.replicas)
                 self._start(slots)
             try:
                 self._wait_ready(slots, seconds)
+                for slot in slots:  # what was committed in between, while commits go on
+                    slot.sync(self._newest())
                 with self._committing() as manifest:
                     following = self._laid_out(manifest, layout, shards, slots)
                     self._append(following)
@@ -99,7 +112,7 @@ class Coordinator(CoordinatorProcess):
     def restart(self, seconds: float = 600.0) -> int:
         """Starts all servers again, one after the other; returns their number. A shard with one
         replica gets a second one for the time."""
-        with self._operation:
+        with self._operating():
             extra: list[Slot] = []
             with self._committing() as manifest:
                 slots = list(self._slots)
@@ -121,16 +134,14 @@ class Coordinator(CoordinatorProcess):
     def compact(self, name: str) -> int:
         """Writes the present rows as segments, which replace the operations before; returns the
         number of the operations that are gone."""
-        with self._operation:
+        with self._operating():
             with self._committing() as manifest:
                 state = self._state_of(manifest, name)
-                slots = {slot.shard: slot for slot in self._quorum(manifest)}
-                states = {shard: slot.held[manifest.number][name] for shard, slot in slots.items()}
+                holders = [some[0] for some in self._quorum(manifest)]
             if not state.last:
                 return 0
             calls = [
-                (slot, slot.actor.export.remote(name, states[shard]))
-                for shard, slot in slots.items()
+                (slot, slot.actor.export.remote(name, states[name])) for slot, states in holders
             ]
             base = {"id": state.last, "kind": "replace", "segments": []}
             for slot, call in calls:
@@ -139,7 +150,9 @@ class Coordinator(CoordinatorProcess):
                 now = self._state_of(latest, name)
                 if now.id != state.id:
                     raise Aborted(f"the collection {name!r} was dropped")
-                after = operations_after(self._store, now, state.last) or []
+                after = operations_after(self._store, now, state.last)
+                if after is None:
+                    raise Internal(f"{name}: the log has changed")
                 compacted = replace(now, pages=[], tail=[base, *after])
                 self._append(latest.following(name, compacted))
                 self._adopt()

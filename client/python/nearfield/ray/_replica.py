@@ -207,6 +207,7 @@ class ReplicaProcess:
                 raise
 
     def _applied(self, ready: Staged) -> dict[str, int]:
+        self._docs(ready.name).pin_epoch()  # searches read it until the next manifest is shown
         if ready.upload is not None:
             ready.upload.finish(True)
         elif ready.ids is not None:

@@ -39,6 +39,8 @@ def serve(methods: Mapping[str, Callable[..., Any]], host: str) -> tuple[Any, st
             reply: dict[str, Any] = {"value": methods[request["method"]](**request["arguments"])}
         except Error as error:
             reply = {"error": type(error).__name__, "message": error.message}
+        except OSError as error:
+            reply = {"error": "Unavailable", "message": f"storage: {error}"}
         except Exception as error:
             traceback.print_exc()
             reply = {"error": "Internal", "message": f"{type(error).__name__}: {error}"}
