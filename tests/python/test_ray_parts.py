@@ -175,7 +175,6 @@ def test_a_staged_operation_is_invisible_until_it_is_applied(replica, store, rng
     assert must(replica.apply(1, "docs", "four"))["rows"] == 2
 
 
-@pytest.mark.parametrize("kind", ["insert", "upsert", "replace"])
 def test_an_epoch_is_kept_although_it_was_shown_for_long(replica, store, rng):
     """It was pinned when it began; the time for which it is kept had passed when the next commit came."""
     replica._server.kill()
@@ -189,6 +188,7 @@ def test_an_epoch_is_kept_although_it_was_shown_for_long(replica, store, rng):
     assert replica._docs("docs").count(at_epoch=state["epoch"], incarnation=state["incarnation"]).rows_count == 0
 
 
+@pytest.mark.parametrize("kind", ["insert", "upsert", "replace"])
 def test_staging_finds_rows_that_the_server_refuses(replica, store, rng, kind):
     """A small upload fits into one block, and was once committed without the server's confirmation of it: the
     refusal came after the decision."""
