@@ -29,7 +29,7 @@ def nodes():
 
 def test_a_lost_node_is_replaced(nodes, request, rng, tmp_path):
     made, workers = nodes
-    cluster = Cluster(str(tmp_path / "storage"), shards=1, replicas=2, num_cpus=1, host="127.0.0.1", settings=SETTINGS,
+    cluster = Cluster(str(tmp_path / "storage"), shards=1, replicas=2, num_cpus=1, settings=SETTINGS,
                       program=request.config.getoption("--server"), hang_timeout=2)
     try:
         cluster.create_collection("docs", DIM, metric="dot")
