@@ -182,7 +182,7 @@ def test_an_epoch_is_kept_although_it_was_shown_for_long(replica, store, rng):
     must(replica.start(True))
     must(replica.place())
     state = must(replica.sync(1, empty().encode(), 0, 1))["docs"]
-    time.sleep(0.5)
+    time.sleep(0.5)  # tidy: allow(sleep): nothing happens at the end of the time
     must(replica.stage(1, "docs", ("c", ""), insert_of(store, range(9), draw_vectors(rng, 9))))
     must(replica.apply(1, "docs", "one"))
     assert replica._docs("docs").count(at_epoch=state["epoch"], incarnation=state["incarnation"]).rows_count == 0
