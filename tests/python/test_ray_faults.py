@@ -132,6 +132,18 @@ def test_a_process_that_stands_still_is_replaced(cluster, rng, process):
     cluster.drop_collection(process)
 
 
+def test_an_actor_that_was_ended_for_good_is_created_again(cluster):
+    server = cluster.status()["servers"][0]
+    ray.kill(ray.get_actor("nearfield-1-0-0", "nearfield"))
+    deadline = time.monotonic() + 60
+    while True:
+        now = cluster.status()["servers"][0]
+        if now["ready"] and now["pid"] != server["pid"]:
+            break
+        assert time.monotonic() < deadline, now
+        cluster.call("view", 10, have=cluster.call("view", 10)["have"], wait=2.0)
+
+
 def test_rounds_of_faults(cluster, storage, request):
     config = request.config
     rounds, receipt = config.getoption("--ray-rounds"), config.getoption("--ray-receipt")

@@ -171,8 +171,6 @@ class Slot:
     def _find(self) -> bool:
         """Finds the actor; creates it, which may take seconds, and returns False if there is
         none."""
-        if self.actor is not None:
-            return True
         with contextlib.suppress(ValueError):
             self.actor = ray.get_actor(self.name, NAMESPACE)
             return True
