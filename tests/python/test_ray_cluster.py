@@ -225,7 +225,26 @@ def test_searches_at_a_manifest_keep_its_epochs(cluster, rng):
     cluster.drop_collection("kept")
 
 
+def test_attributes_that_do_not_fit_are_refused_before_the_manifest(cluster, rng):
+    """The servers take their memory with the last block, which staging waits for."""
+    pids = server_pids(cluster)
+    docs = cluster.create_collection("attributes", DIM, metric="dot", attributes={"name": str})
+    docs.upload(draw_vectors(rng, 10), ids=np.arange(10), attributes={"name": ["short"] * 10})
+    before = docs.search(np.ones(DIM, np.float32), k=100)
+    names = [f"{n:06}" * 60 for n in range(60_000)]
+    with pytest.raises(nearfield.ResourceExhausted, match="attribute"):
+        docs.upload(draw_vectors(rng, 60_000), ids=np.arange(100, 60_100), attributes={"name": names}, token="big")
+    after = docs.search(np.ones(DIM, np.float32), k=100)
+    same(after, before)
+    assert after.epoch == before.epoch and cluster.status()["collections"]["attributes"]["operations"] == 1
+    assert docs.upload(draw_vectors(rng, 10), ids=np.arange(100, 110), token="big").rows_count == 10
+    assert server_pids(cluster) == pids
+    cluster.drop_collection("attributes")
+
+
 def test_a_failed_start_leaves_no_actor(cluster, tmp_path):
+    with pytest.raises(ValueError, match="another one"):
+        Cluster(str(tmp_path / "elsewhere"), num_cpus=0.1, program="/bin/false")
     with pytest.raises(nearfield.Unavailable, match="not ready after"):
         Cluster(str(tmp_path / "storage"), name="failed", num_cpus=0.1, program="/bin/false", start_timeout=2)
     names = [each["name"] for each in ray.util.list_named_actors(all_namespaces=True)]

@@ -79,6 +79,8 @@ class Cluster(Client):
         )
         super().__init__(storage, timeout=timeout)
         found = find_coordinator(name)
+        if found is not None and ray.get(found.storage.remote()) != store.uri:
+            raise ValueError(f"storage: {store.uri}; the cluster {name!r} has another one")
         self._actor = found if found is not None else start_coordinator(chosen)
         try:
             error = ray.get(self._actor.wait_ready.remote(start_timeout))

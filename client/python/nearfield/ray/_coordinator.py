@@ -73,6 +73,9 @@ class CoordinatorProcess(Fleet):
     def address(self) -> str:
         return self._address
 
+    def storage(self) -> str:
+        return self._settings.storage
+
     def stop(self) -> None:
         """Ends the replicas."""
         with self._commit:
