@@ -88,13 +88,45 @@ def shown(coordinator: Any) -> tuple[int, list[int]]:
 
 
 def commit(coordinator: Any, token: str = "once") -> Any:
-    return coordinator.commit("docs", {"kind": "insert", "segments": []}, token)
+    """Returns the number of the manifest and the changed rows."""
+    number, rows, replaced, created = coordinator.commit("docs", {"kind": "insert", "segments": []}, token)
+    assert (replaced, created) == (0, 1)
+    return [number, rows]
 
 
 def test_a_commit_is_shown_and_happens_once(coordinator):
     assert commit(coordinator) == [2, 2] == commit(coordinator)
     assert shown(coordinator) == (2, [2, 2])
     assert [slot.actor.calls for slot in coordinator._slots] == [["stage", "apply"]] * 4
+
+
+def test_a_token_is_of_one_operation(coordinator):
+    """An upload with the token of another one must not be acknowledged without a commit."""
+    commit(coordinator)
+    for name, kind in (("docs", "upsert"), ("other", "insert")):
+        with pytest.raises(nearfield.FailedPrecondition, match="token"):
+            coordinator.commit(name, {"kind": kind, "segments": []}, "once")
+    assert coordinator._manifest.number == 2
+
+
+@pytest.mark.parametrize("name", ["../victim", "terms/1-a.json", "segments/../terms/1", "segments/" + 31 * "a", 5])
+def test_the_log_takes_no_names_of_other_objects(coordinator, name):
+    """The objects of an operation are deleted with its collection."""
+    with pytest.raises(nearfield.InvalidArgument):
+        coordinator.commit("docs", {"kind": "insert", "segments": [{"name": name, "rows": 1, "index": [0, 1, ""]}]}, "t")
+    with pytest.raises(nearfield.InvalidArgument):
+        coordinator.commit("docs", {"kind": "truncate"}, "t")
+    with pytest.raises(ValueError, match="name"):
+        coordinator._store.delete("segments/../victim")
+    segment = {"name": "segments/" + 32 * "a", "rows": 1, "index": [0, 1, ""]}
+    coordinator.commit("docs", {"kind": "filter", "filter": "x == 1", "segments": [segment], "id": "c"}, "t")
+    (operation,) = coordinator._manifest.collections["docs"].tail
+    assert operation.keys() == {"id", "kind", "filter"} and operation["id"] != "c"
+
+
+def test_an_upload_does_not_go_into_another_collection_of_the_name(coordinator):
+    with pytest.raises(nearfield.Aborted, match="dropped"):
+        coordinator.commit("docs", {"kind": "insert", "segments": []}, "t", created=2)
 
 
 def test_a_refused_operation_restarts_nothing(coordinator):

@@ -115,7 +115,7 @@ def test_a_manifest_stays_small(store):
         state = log.folded(manifest.collections["docs"])
         operation = {"id": f"{number:032}", "kind": "insert", "segments": [segment]}
         state = replace(state, last=operation["id"], tail=[*state.tail, operation])
-        manifest = manifest.following("docs", state).with_token(f"{number}" * 100, 10)
+        manifest = manifest.following("docs", state).with_token(f"{number}" * 100, "docs", "insert", [number, 10, 0, 1])
     assert len(manifest.tokens) == TOKENS_KEPT and len(manifest.encode()) < 120_000
     state = Manifest.decode(manifest.encode()).collections["docs"]
     assert (state.count, len(state.pages)) == (count, 4)

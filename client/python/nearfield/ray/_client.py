@@ -189,17 +189,23 @@ class Client:
             threading.Event().wait(_PAUSE_SECONDS)
 
     def commit(
-        self, name: str, operation: dict[str, Any], token: str | None, timeout: float | None
+        self,
+        name: str,
+        operation: dict[str, Any],
+        token: str | None,
+        timeout: float | None,
+        created: int | None = None,
     ) -> list[int]:
-        """Commits an operation, once for its token, by the deadline; returns the number of its
-        manifest and the rows that it changed."""
+        """Commits an operation, once for its token, by the deadline; returns what
+        CoordinatorProcess.commit does."""
         deadline = self.deadline(timeout)
-        token = token or uuid.uuid4().hex
+        arguments = {"name": name, "operation": operation, "created": created}
+        arguments["token"] = token or uuid.uuid4().hex
         failed: Unavailable | None = None
         while True:
             try:
                 left = deadline - time.monotonic()
-                done = self.call("commit", left, name=name, operation=operation, token=token)
+                done = self.call("commit", left, **arguments)
             except DeadlineExceeded as error:
                 raise failed or error from None
             except Unavailable as error:

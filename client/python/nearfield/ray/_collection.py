@@ -171,7 +171,7 @@ class ClusterCollection:
         After Unavailable or DeadlineExceeded without a token the rows may be there."""
         if mode not in ("insert", "upsert", "replace"):
             raise ValueError(f"mode: {mode!r}; one of insert, upsert, replace")
-        info = self._info(timeout)
+        info, created = self._info(timeout)
         source = open_source(Spec(info, ids, vectors, attributes, payloads), data)
         try:
             segments = put_tables(self._client.store, tables_of(info, source.batches()))
@@ -181,14 +181,16 @@ class ClusterCollection:
             source.close()
         if not segments and mode != "replace":
             raise ValueError("data: no rows")
-        done = self._client.commit(self.name, {"kind": mode, "segments": segments}, token, timeout)
-        return Uploaded(done[0], info.incarnation, done[1], 0, 0, None)
+        operation = {"kind": mode, "segments": segments}
+        done = self._client.commit(self.name, operation, token, timeout, created)
+        return Uploaded(done[0], done[3], done[1], done[2], 0, None)
 
-    def _info(self, timeout: float | None) -> Any:
+    def _info(self, timeout: float | None) -> tuple[Any, int]:
         def ask(docs: nearfield.Collection, _: dict[str, Any], shard: int, left: float) -> Any:
             return docs.info(timeout=left)
 
-        return self._client.read(self.name, timeout, False, lambda view: [0], ask)[1][0]
+        view, parts = self._client.read(self.name, timeout, True, lambda view: [0], ask)
+        return parts[0], view["collections"][self.name]["created"]
 
     def delete(
         self,
@@ -212,4 +214,4 @@ class ClusterCollection:
                 raise Unavailable(f"storage: {error}") from None
             operation = {"kind": "delete", "segments": segments}
         done = self._client.commit(self.name, operation, token, timeout)
-        return Deleted(done[1], done[0], 0)
+        return Deleted(done[1], done[0], done[3])

@@ -39,9 +39,9 @@ from nearfield.ray._manifest import (
     Manifest,
     ManifestLog,
     Operation,
+    checked_operation,
     newest_claim,
     operations_after,
-    token_key,
 )
 from nearfield.ray._replica import REFUSALS
 from nearfield.ray._rpc import Caller, serve
@@ -152,18 +152,22 @@ class CoordinatorProcess(Fleet):
         finally:
             self._commit.release()
 
-    def commit(self, name: str, operation: Operation, token: str) -> list[int]:
+    def commit(
+        self, name: str, operation: Operation, token: str, created: int | None = None
+    ) -> list[int]:
         """Commits an operation on all shards: {"kind"} of CollectionState.tail, and create, with
-        "declared", and drop. Returns the number of its manifest, which is shown then, and the rows
-        that it changed. The same token again returns the same."""
+        "declared", and drop. created: of the collection that is meant, if that is known. Returns
+        the number of its manifest, which is shown then, the rows that it changed, those that an
+        upload replaced, and CollectionState.created. The same token again returns the same."""
+        operation = checked_operation(operation)
         if not self._committers.acquire(blocking=False):
             raise Unavailable("too many commits wait")
         try:
             deadline = time.monotonic() + _COMMIT_SECONDS_MAX
             with self._committing() as manifest:
-                done = manifest.tokens.get(token_key(token))
+                done = manifest.done(token, name, operation["kind"])
                 if done is None:
-                    done = self._commit_new(manifest, name, operation, token)
+                    done = self._commit_new(manifest, name, operation, token, created)
             with self._changed:
                 left = max(0.0, deadline - time.monotonic())
                 if not self._changed.wait_for(lambda: self._has_shown(done[0]), left):
@@ -178,7 +182,12 @@ class CoordinatorProcess(Fleet):
         return self._shown is not None and self._shown.number >= number
 
     def _commit_new(
-        self, manifest: Manifest, name: str, operation: Operation, token: str
+        self,
+        manifest: Manifest,
+        name: str,
+        operation: Operation,
+        token: str,
+        created: int | None,
     ) -> list[int]:
         state = manifest.collections.get(name)
         if operation["kind"] == "create":
@@ -189,13 +198,20 @@ class CoordinatorProcess(Fleet):
                 raise AlreadyExists(f"the collection {name!r} exists{another}")
         elif state is None:
             raise NotFound(f"collection: there is no {name!r}")
+        elif created not in (None, state.created):
+            raise Aborted(f"the collection {name!r} was dropped, and is another one now")
         operation = {**operation, "id": uuid.uuid4().hex}
         slots = [slot for some in self._quorum(manifest) for slot, _ in some]
         staged, changed = self._stage(manifest, slots, name, operation)
         rows = [staged[shard]["rows"] for shard in range(manifest.shards)]
+        number = manifest.number + 1
+        done = [number, changed, 0, number]
+        if state is not None:
+            done[2:] = [sum(state.rows) + changed - sum(rows), state.created]
         try:
             after = self._state_after(manifest, name, operation, rows)
-            following = manifest.following(name, after).with_token(token, changed)
+            following = manifest.following(name, after)
+            following = following.with_token(token, name, operation["kind"], done)
             self._append(following)
         except Unavailable:
             self._abandon(slots)
@@ -205,7 +221,7 @@ class CoordinatorProcess(Fleet):
             threading.Thread(target=self._forget, args=(state, ""), daemon=True).start()
         with contextlib.suppress(OSError):
             self._log.forget_old()
-        return following.tokens[token_key(token)]
+        return done
 
     def _state_after(
         self, manifest: Manifest, name: str, operation: Operation, rows: list[int]

@@ -15,25 +15,28 @@ manifest, so it continues from there. A manifest that arrives late is of a lower
 client reads it after the next commit.
 
 A manifest has at most TAIL_MAX operations of each collection, and names of objects with TAIL_MAX
-earlier ones each, and the tokens of the last TOKENS_KEPT commits: about 30 KiB, and for each
-collection up to 60 KiB, and 100 bytes for every TAIL_MAX operations and for every segment."""
+earlier ones each, and the tokens of the last TOKENS_KEPT commits: about 60 KiB, and for each
+collection up to 60 KiB, and 100 bytes for every TAIL_MAX operations and for every segment, and the
+text of the filters of its latest TAIL_MAX deletes."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import uuid
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import xxhash
 
-from nearfield._errors import Aborted, DataLoss
+from nearfield._errors import Aborted, DataLoss, FailedPrecondition, InvalidArgument
 from nearfield.ray._store import Store
 
 Operation = dict[str, Any]
 TAIL_MAX = 256
 TOKENS_KEPT = 1000
+_DECLARED = {"dim", "metric", "dtype", "id_type", "attributes", "scan", "rows"}
 _KEPT = 8  # newest manifests and claims; earlier ones are deleted
 
 
@@ -72,7 +75,7 @@ class Manifest:
     number  counts the commits
     layout  increases with each change of `shards`
     shards  servers that share the 4,096 partitions
-    tokens  of the latest commits, as token_key: [number, rows] that each returned
+    tokens  of the latest commits, by token_key: what each returned, and operation_key
     """
 
     term: int = 0
@@ -80,7 +83,7 @@ class Manifest:
     layout: int = 0
     shards: int = 0
     collections: dict[str, CollectionState] = field(default_factory=dict)
-    tokens: dict[str, list[int]] = field(default_factory=dict)
+    tokens: dict[str, list[Any]] = field(default_factory=dict)
 
     def encode(self) -> bytes:
         return json.dumps(asdict(self), separators=(",", ":")).encode()
@@ -100,14 +103,59 @@ class Manifest:
             states[name] = state
         return replace(self, number=self.number + 1, collections=states)
 
-    def with_token(self, token: str, rows: int) -> Manifest:
+    def with_token(self, token: str, name: str, kind: str, done: list[int]) -> Manifest:
         latest = [*self.tokens.items()][-TOKENS_KEPT + 1 :]
-        return replace(self, tokens=dict([*latest, (token_key(token), [self.number, rows])]))
+        record = [*done, operation_key(name, kind)]
+        return replace(self, tokens=dict([*latest, (token_key(token), record)]))
+
+    def done(self, token: str, name: str, kind: str) -> list[int] | None:
+        """Returns what the commit with this token returned; None if there is none. Raises
+        FailedPrecondition if it was of another collection or kind."""
+        record = self.tokens.get(token_key(token))
+        if record is None:
+            return None
+        if record[-1] != operation_key(name, kind):
+            raise FailedPrecondition("token: another operation has used it")
+        return record[:-1]
 
 
 def token_key(token: str) -> str:
     """Returns what a manifest remembers of a token, whose length has no limit."""
     return hashlib.blake2b(token.encode(), digest_size=10).hexdigest()
+
+
+def operation_key(name: str, kind: str) -> str:
+    return hashlib.blake2b(f"{kind} {name}".encode(), digest_size=4).hexdigest()
+
+
+def checked_operation(given: Any) -> Operation:
+    """Returns an operation as a client may request it, with no other members. Errors:
+    InvalidArgument."""
+    try:
+        kind = given["kind"]
+        if kind == "create":
+            declared = {key: given["declared"][key] for key in _DECLARED & given["declared"].keys()}
+            return {"kind": kind, "declared": declared}
+        if kind == "filter":
+            return {"kind": kind, "filter": str(given["filter"])}
+        if kind == "drop":
+            return {"kind": kind}
+        if kind in ("insert", "upsert", "replace", "delete"):
+            return {
+                "kind": kind,
+                "segments": [_checked_segment(each) for each in given["segments"]],
+            }
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InvalidArgument(f"operation: {error!r}") from None
+    raise InvalidArgument(f"operation: the kind {kind!r}")
+
+
+def _checked_segment(given: Any) -> dict[str, Any]:
+    place, length, checksum = given["index"]
+    if not re.fullmatch("segments/[0-9a-f]{32}", given["name"]):
+        raise ValueError(given["name"])
+    index = [int(place), int(length), str(checksum)]
+    return {"name": given["name"], "rows": int(given["rows"]), "index": index}
 
 
 def operations_after(store: Store, state: CollectionState, last: str) -> list[Operation] | None:

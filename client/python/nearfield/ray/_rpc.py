@@ -10,7 +10,6 @@ from typing import Any
 
 import grpc
 
-import nearfield
 from nearfield._errors import Error, Internal, Unavailable, from_rpc_error
 
 _METHOD = "/nearfield.ray.Coordinator/Call"
@@ -21,7 +20,7 @@ _OPTIONS = [
     ("grpc.max_send_message_length", _BYTES_MAX),
 ]
 
-
+_ERRORS = {each.__name__: each for each in Error.__subclasses__()}
 # The message of a coordinator that cannot answer yet.
 STARTING = "the coordinator starts: it waits for the storage"
 
@@ -76,8 +75,7 @@ class Caller:
         if reply.get("message", "").startswith(STARTING):
             raise Unreachable(reply["message"])
         if "error" in reply:
-            kind: type[Error] = getattr(nearfield, reply["error"], Internal)
-            raise kind(reply["message"])
+            raise _ERRORS.get(reply["error"], Internal)(reply["message"])
         return reply["value"]
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import uuid
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 from pyarrow import fs
 
 FOLDERS = ("terms", "manifests", "log", "segments")
+_NAME = re.compile(rf"({'|'.join(FOLDERS)})/\w[\w.-]*")
 _S3_CONNECT_SECONDS = 2.0
 _S3_REQUEST_SECONDS = 30.0  # without a byte
 _S3_TRIES = 2
@@ -41,9 +43,14 @@ class Store:
         _sync_folder(Path(self._root))
         _sync_folder(Path(self._root).parent)
 
+    def _path(self, name: str) -> str:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r}: no name of an object")
+        return f"{self._root}/{name}"
+
     def put(self, name: str, data: bytes) -> None:
         """Writes an object: as a whole or not at all, and durable when the call returns."""
-        path = f"{self._root}/{name}"
+        path = self._path(name)
         if self._local:
             _write_durably(Path(path), data)
             return
@@ -51,12 +58,12 @@ class Store:
             out.write(data)
 
     def get(self, name: str) -> bytes:
-        with self._files.open_input_stream(f"{self._root}/{name}") as source:
+        with self._files.open_input_stream(self._path(name)) as source:
             return bytes(source.read())
 
     def open(self, name: str) -> Any:
         """Returns a file of pyarrow, to read parts of the object."""
-        return self._files.open_input_file(f"{self._root}/{name}")
+        return self._files.open_input_file(self._path(name))
 
     def list(self, folder: str) -> list[str]:
         """Returns the names of the objects of a folder in their order."""
@@ -68,7 +75,7 @@ class Store:
     def delete(self, name: str) -> None:
         """Deletes an object, if it exists."""
         with contextlib.suppress(FileNotFoundError):
-            self._files.delete_file(f"{self._root}/{name}")
+            self._files.delete_file(self._path(name))
 
 
 def _file_system(uri: str) -> tuple[Any, str]:
