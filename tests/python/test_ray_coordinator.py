@@ -3,8 +3,17 @@ manifest, what is acknowledged is in the log, and nothing restarts that need not
 
 from __future__ import annotations
 
+import json
+import math
+import signal
+import socket
+import subprocess
+import sys
 import threading
+import time
 import types
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import nearfield
@@ -13,10 +22,11 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("ray")
 
-from nearfield.ray import _coordinator, _slot  # noqa: E402
+from nearfield.ray import _coordinator, _rpc, _slot  # noqa: E402
 from nearfield.ray._coordinator import CoordinatorProcess  # noqa: E402
 from nearfield.ray._fleet import Fleet  # noqa: E402
 from nearfield.ray._manifest import CollectionState, Manifest, ManifestLog  # noqa: E402
+from nearfield.ray._operations import Coordinator  # noqa: E402
 from nearfield.ray._store import Store  # noqa: E402
 
 DECLARED = {"dim": 6, "metric": "dot"}
@@ -64,14 +74,15 @@ class FakeSlot(_slot.Slot):
 def coordinator(store, monkeypatch):
     """Two shards of two replicas, with the collection docs."""
     monkeypatch.setattr(_coordinator, "_COMMIT_SECONDS_MAX", 0.2)
-    made = object.__new__(CoordinatorProcess)
+    made = object.__new__(Coordinator)
     settings = _slot.Settings("fake", 2, 2, store.uri, "", "", 1, 0, {}, 1.0)
     Fleet.__init__(made, settings)
-    made._doubt, made._committers = None, threading.Semaphore(4)
+    made._committers, made._operation = threading.Semaphore(4), threading.Lock()
+    made._commits_from, made._checked = 0.0, math.inf
     made._log = ManifestLog(store, "fake", "address")
     state = CollectionState("c", 1, DECLARED, [0, 0])
     made._manifest = Manifest(made._log.term, 1, 1, 2, {"docs": state})
-    made._slots = [FakeSlot(settings, 1, shard, 2, replica) for shard in (0, 1) for replica in (0, 1)]
+    made._slots = [FakeSlot(settings, 1, 1, shard, 2, replica) for shard in (0, 1) for replica in (0, 1)]
     for slot in made._slots:
         slot.actor, slot.ready, slot.place = FakeReplica(), True, {"address": slot.name}
         slot.held = {1: {"docs": {"rows": 0, "epoch": 1}}}
@@ -181,6 +192,171 @@ def test_an_operation_that_a_shard_refuses_after_all_is_withdrawn(coordinator):
     assert commit(coordinator) == [4, 2]
 
 
+def test_an_operation_that_is_withdrawn_is_never_shown(coordinator, monkeypatch):
+    """The withdrawal is in doubt when a replica enters with the operation."""
+    for slot in coordinator._slots[:2]:
+        slot.actor.answers["apply"] = nearfield.ResourceExhausted("full")
+    put = Store.put
+
+    def failing(self: Store, name: str, data: bytes) -> None:
+        if name.endswith("3.json"):
+            raise OSError("no answer")
+        put(self, name, data)
+
+    monkeypatch.setattr(Store, "put", failing)
+    with pytest.raises(nearfield.Unavailable):
+        commit(coordinator)
+    back = coordinator._slots[0]
+    coordinator._leave(back)
+    back.actor.rows = 1
+    back._failed.clear()
+    coordinator._enter(back, 0)
+    assert back.ready and shown(coordinator)[0] == 1 and coordinator._doubt.number == 3
+
+
+def test_a_replica_that_fell_behind_is_brought_to_the_newest_manifest(coordinator):
+    """Ray itself failed in the middle of a commit, which is in the log then."""
+    broken = FakeReplica()
+    broken.answers["stage"] = {"rows": 1, "changed": 1}
+    coordinator._slots[3].actor = types.SimpleNamespace(stage=broken.stage, sync=broken.sync)  # without apply
+    with pytest.raises(AttributeError):
+        commit(coordinator)
+    assert coordinator._manifest.number == 2 and len(coordinator._behind()) == 4
+    for slot in coordinator._slots:
+        slot.actor.rows = 1
+    broken.rows = 1
+    with coordinator._committing():
+        pass
+    assert shown(coordinator) == (2, [2, 2])
+
+
+def test_replicas_are_brought_to_a_manifest_at_the_same_time_and_without_a_limit(coordinator, monkeypatch):
+    """A large upload whose manifest was in doubt is loaded for longer than other calls last."""
+    coordinator._manifest = replace(coordinator._manifest, number=2)
+    order = []
+
+    def ask(slot: Any, reply: Any, timeout: Any = None) -> Any:
+        assert timeout is None
+        order.append([each.actor.calls for each in coordinator._slots])
+        return raise_or_return(reply)
+
+    monkeypatch.setattr(FakeSlot, "ask", ask)
+    with coordinator._committing():
+        pass
+    assert order[0] == [["sync"]] * 4 and shown(coordinator) == (2, [2, 2])
+
+
+# Coordinators that follow each other.
+
+
+def test_a_coordinator_that_may_be_replaced_shows_nothing(coordinator, monkeypatch):
+    """It shows what it has only as long as its successor does not commit."""
+    coordinator._checked = time.monotonic() - _coordinator.LEASE_SECONDS + 5
+    assert coordinator.view()["number"] == 1
+    coordinator._checked -= 5
+    with pytest.raises(nearfield.Unavailable, match="storage"):
+        coordinator.view()
+
+
+@pytest.fixture
+def opened(store, monkeypatch) -> Iterator[Any]:
+    """Returns a coordinator that has opened a storage with this claim."""
+
+    def make(**claim: Any) -> CoordinatorProcess:
+        term = 1 + len(store.list("terms"))
+        store.put(f"terms/{term:08}-a.json", json.dumps({"term": term, "name": "first", **claim}).encode())
+        made = object.__new__(CoordinatorProcess)
+        Fleet.__init__(made, _slot.Settings("fake", 1, 1, store.uri, "", "", 1, 0, {}, 1.0, "mine"))
+        made._address, made._commits_from = "127.0.0.1:1", 0.0
+        made._open()
+        return made
+
+    monkeypatch.setattr(_coordinator, "end_others", lambda *_: None)
+    monkeypatch.setattr(Fleet, "_start", lambda *_: None)
+    monkeypatch.setattr(_rpc, "_TRY_SECONDS", 0.2)
+    yield make
+
+
+SERVE = """
+import threading
+from nearfield.ray._rpc import serve
+server, address = serve({"status": dict}, "127.0.0.1")
+print(address, flush=True)
+threading.Event().wait()
+"""
+
+
+@pytest.fixture
+def another() -> Iterator[Any]:
+    """Another coordinator: its process and address."""
+    with subprocess.Popen([sys.executable, "-c", SERVE], stdout=subprocess.PIPE, text=True) as process:
+        yield process, process.stdout.readline().strip()
+        process.kill()
+
+
+def test_one_cluster_at_a_time_has_a_storage(opened, another):
+    """Also of two with the same name. One whose machine does not answer counts as ended."""
+    process, address = another
+    for name in ("first", "fake"):
+        with pytest.raises(nearfield.FailedPrecondition, match=name):
+            opened(name=name, cluster="other", address=address, machine="there")
+    assert opened(cluster="mine", address=address)._log.term == 4
+    process.send_signal(signal.SIGSTOP)
+    assert opened(cluster="other", address=address)._log.term == 6
+
+
+def test_the_first_commit_waits_until_the_coordinator_before_shows_nothing(opened, another):
+    process, address = another
+    process.kill()
+    process.wait()
+    for machine, waits in ((socket.gethostname(), False), ("there", True)):
+        made = opened(cluster="mine", address=address, machine=machine)
+        assert (made._commits_from > time.monotonic()) == waits
+        if waits:
+            with pytest.raises(nearfield.Unavailable, match="before"), made._committing():
+                pass
+
+
+def test_a_damaged_claim_does_not_end_the_coordinator(opened, store, monkeypatch):
+    made = opened(cluster="mine", address="127.0.0.1:1")
+    made._manifest = None
+    store.put("terms/00000009-a.json", b"")
+    tried = []
+    monkeypatch.setattr(threading.Event, "wait", lambda *_: tried.append(made._error))
+    end = SystemExit()
+
+    def note(error: Exception) -> None:
+        made._error = repr(error)
+        if len(tried) == 2:
+            raise end
+
+    monkeypatch.setattr(made, "_note", note)
+    with pytest.raises(SystemExit):
+        made._run()
+    assert "JSON" in tried[0] and "JSON" in tried[1]
+
+
+def test_a_restart_leaves_each_shard_a_server(coordinator, monkeypatch):
+    """A replica that failed is waited for, before and between."""
+    taken = []
+
+    def fail(slot: Any, why: str) -> None:
+        taken.append([each.ready for each in coordinator._slots])
+        _slot.Slot.fail(slot, why)
+        threading.Timer(0.05, back, (slot,)).start()
+
+    def back(slot: Any) -> None:
+        with coordinator._changed:
+            slot.ready = True
+            coordinator._changed.notify_all()
+
+    monkeypatch.setattr(FakeSlot, "fail", fail)
+    coordinator._slots[1].ready = False
+    threading.Timer(0.1, back, (coordinator._slots[1],)).start()
+    assert coordinator.restart(30) == 4
+    assert taken == [[True] * 4] * 4
+
+
 def test_a_doubtful_manifest_is_settled_before_the_next_commit(coordinator, monkeypatch):
     """Whatever fails in between, the view has one manifest, and no error hides a commit that is there."""
     put = Store.put
@@ -197,6 +373,12 @@ def test_a_doubtful_manifest_is_settled_before_the_next_commit(coordinator, monk
     monkeypatch.setattr(Store, "put", put)
     for slot in coordinator._slots:
         slot.actor.rows = 1
+        slot.actor.answers["sync"] = OSError("the storage cannot be read yet")
+    with coordinator._committing():
+        pass
+    assert shown(coordinator) == (1, [2, 2]) and all(slot.ready for slot in coordinator._slots)
+    for slot in coordinator._slots:
+        del slot.actor.answers["sync"]
     coordinator._slots[1].actor.answers["sync"] = nearfield.Unavailable("gone")
     assert commit(coordinator, "another") == [3, 2]
     assert shown(coordinator) == (3, [1, 2])

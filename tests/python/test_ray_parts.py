@@ -3,6 +3,9 @@ server, the views of a client."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import threading
 import time
 import types
@@ -19,6 +22,7 @@ ray = pytest.importorskip("ray")
 from nearfield.ray import Client, _server, _slot  # noqa: E402
 from nearfield.ray._manifest import TAIL_MAX, TOKENS_KEPT, CollectionState, Manifest, ManifestLog, operations_after  # noqa: E402
 from nearfield.ray._replica import ReplicaProcess  # noqa: E402
+from nearfield.ray._rpc import serve  # noqa: E402
 from nearfield.ray._segment import encode_segment, ids_of, put_tables, read_segment  # noqa: E402
 from nearfield.ray._shards import partition_range, partitions_of  # noqa: E402
 from nearfield.ray._store import Store  # noqa: E402
@@ -138,7 +142,7 @@ def replica(request, store, monkeypatch):
     context = types.SimpleNamespace(get_node_id=lambda: "node")
     monkeypatch.setattr(ray, "get_runtime_context", lambda: context)
     made = ReplicaProcess(store.uri, request.config.getoption("--server"), "127.0.0.1", {"backend": "cpu", **SETTINGS}, 5.0)
-    must(made.start(False))
+    must(made.start(1, False))
     must(made.place())
     must(made.sync(1, empty().encode(), 0, 1))
     yield made
@@ -175,16 +179,22 @@ def test_a_staged_operation_is_invisible_until_it_is_applied(replica, store, rng
     assert must(replica.apply(1, "docs", "four"))["rows"] == 2
 
 
-def test_an_epoch_is_kept_although_it_was_shown_for_long(replica, store, rng):
+@pytest.mark.parametrize("how", ["apply", "sync"])
+def test_an_epoch_is_kept_although_it_was_shown_for_long(replica, store, rng, how):
     """It was pinned when it began; the time for which it is kept had passed when the next commit came."""
     replica._server.kill()
     replica._settings["cursor_ms"] = 200
-    must(replica.start(True))
+    must(replica.start(1, True))
     must(replica.place())
     state = must(replica.sync(1, empty().encode(), 0, 1))["docs"]
     time.sleep(0.5)  # tidy: allow(sleep): nothing happens at the end of the time
-    must(replica.stage(1, "docs", ("c", ""), insert_of(store, range(9), draw_vectors(rng, 9))))
-    must(replica.apply(1, "docs", "one"))
+    operation = insert_of(store, range(9), draw_vectors(rng, 9))
+    if how == "apply":
+        must(replica.stage(1, "docs", ("c", ""), operation))
+        must(replica.apply(1, "docs", "one"))
+    else:
+        manifest = Manifest(1, 2, 1, 1, {"docs": CollectionState("c", 1, DECLARED, [9], "one", [], [operation])})
+        must(replica.sync(1, manifest.encode(), 0, 1))
     assert replica._docs("docs").count(at_epoch=state["epoch"], incarnation=state["incarnation"]).rows_count == 0
 
 
@@ -209,9 +219,11 @@ def test_an_old_coordinator_is_refused(replica, store, rng):
         lambda: replica.apply(1, "docs", "one"),
         lambda: replica.abandon(1),
         lambda: replica.sync(1, empty().encode(), 0, 1),
+        lambda: replica.start(1, True),
     ):
         error = call()
         assert isinstance(error, nearfield.Aborted) and "term 2" in error.message
+    assert not replica._server.ended.is_set()
     must(replica.stage(2, "docs", ("c", ""), operation))
     assert must(replica.apply(2, "docs", "one"))["rows"] == 1
 
@@ -242,7 +254,7 @@ def test_a_manifest_brings_a_replica_to_its_rows(replica, store, rng):
     orphan = Manifest(1, 5, 1, 1, {"docs": replace(state, id="new", last="", tail=[])})
     assert isinstance(replica.sync(1, orphan.encode(), 0, 1), nearfield.Internal)
     assert replica._server.ended.is_set()
-    must(replica.start(True))
+    must(replica.start(1, True))
     must(replica.place())
     assert must(replica.sync(1, orphan.encode(), 0, 1))["docs"]["rows"] == 0
 
@@ -250,6 +262,27 @@ def test_a_manifest_brings_a_replica_to_its_rows(replica, store, rng):
 def test_a_server_that_has_ended_is_noticed(replica):
     replica._server._process.kill()
     assert isinstance(replica.watch(30.0), nearfield.Unavailable)
+
+
+def test_a_replica_that_cannot_read_the_storage_keeps_what_it_has_loaded(monkeypatch):
+    slot = _slot.Slot(_slot.Settings("docs", 1, 1, "", "", "", 1, 0, {}, 1.0), 1, 1, 0, 1, 0)
+    monkeypatch.setattr(_slot, "_STORE_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(slot, "ask", lambda reply: reply)
+    slot.actor = types.SimpleNamespace(place=types.SimpleNamespace(remote=dict))
+    tries: list[str] = []
+
+    def enter(_: Any, life: int) -> None:
+        tries.append(slot.error)
+        if len(tries) < 4:
+            raise OSError("the storage does not answer")
+
+    slot._load(enter, 0)
+    assert len(tries) == 4 and "storage" in tries[-1]
+    assert slot.lives(0) and not slot.error
+    slot._failed.set()
+    tries.clear()
+    slot._load(enter, 0)  # of a server that has ended in between
+    assert len(tries) == 1
 
 
 # Names, addresses, views.
@@ -285,6 +318,47 @@ def test_the_views_of_a_client_never_go_back(tmp_path):
             client.call = lambda *_, view=view, **__: view  # type: ignore[method-assign,misc]
             seen.append(client._refresh(float("inf"), 0.0)["number"])
         assert seen == [7, 8, 8, 9, 9]
+
+
+def test_a_client_needs_no_ray(tmp_path):
+    code = f"import sys; sys.modules['ray'] = None\nfrom nearfield.ray import Client\nClient({str(tmp_path)!r}).close()"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_client_leaves_a_coordinator_that_does_not_answer(store):
+    """Its machine has vanished, so that nothing refuses its connections."""
+    hung = threading.Event()
+    addresses = [serve({"status": each}, "127.0.0.1") for each in (hung.wait, dict)]
+    with Client(store.uri) as client:
+        for term, (_, address) in enumerate(addresses, 1):
+            store.put(f"terms/{term:08}-a.json", json.dumps({"term": term, "address": address}).encode())
+            if term == 1:
+                with pytest.raises(nearfield.DeadlineExceeded):
+                    client.call("status", 0.3)
+        assert client.call("status", 20) == {}
+    hung.set()
+
+
+def test_a_server_that_is_late_is_asked_last(tmp_path):
+    """Else the searches of a busy client would all come to wait for it."""
+    view = {"have": [1, 1], "number": 1, "collections": {"docs": {}}, "shards": [
+        [{"address": each, "states": {"docs": {"epoch": 1, "incarnation": 1}}} for each in ("good", "hung")]]}  # fmt: skip
+    asked: list[str] = []
+    ended = threading.Event()
+
+    def ask(docs: Any, at: Any, shard: int, left: float) -> int:
+        asked.append(docs)
+        if docs == "hung":
+            ended.wait(left)
+        return 1
+
+    with Client(str(tmp_path), timeout=20) as client:
+        client.call = lambda *_, **__: view  # type: ignore[method-assign]
+        client._server = lambda address: types.SimpleNamespace(collection=lambda _: address)  # type: ignore[assignment,method-assign]
+        for _ in range(100):
+            client.read("docs", None, True, lambda _: range(1), ask)
+        ended.set()
+    assert asked.count("hung") == 1
 
 
 def test_searches_do_not_wait_for_each_others_threads(tmp_path):

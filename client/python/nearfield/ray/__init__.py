@@ -1,24 +1,28 @@
 """nearfield on Ray: knn_join, an exact join by nearest neighbors over data sets, and Cluster, a
 service of several machines.
 
-Needs the packages nearfield-native and ray: pip install 'nearfield[ray,local]'. Client needs no
-running Ray.
+Needs the packages nearfield-native and ray: pip install 'nearfield[ray,local]'. Client needs only
+pyarrow and xxhash.
 """
 
 from typing import TYPE_CHECKING, Any
 
 from nearfield.ray._client import Client
-from nearfield.ray._cluster import Cluster
 from nearfield.ray._collection import ClusterCollection, ClusterSearch
 
 if TYPE_CHECKING:
+    from nearfield.ray._cluster import Cluster
     from nearfield.ray._join import knn_join
 
 __all__ = ["Client", "Cluster", "ClusterCollection", "ClusterSearch", "knn_join"]
 
 
 def __getattr__(name: str) -> Any:
-    """Imports Ray Data for knn_join only: it takes longer than the start of a server."""
+    """Imports Ray only where it is needed."""
+    if name == "Cluster":
+        from nearfield.ray._cluster import Cluster
+
+        return Cluster
     if name == "knn_join":
         from nearfield.ray._join import knn_join
 

@@ -35,7 +35,7 @@ View = dict[str, Any]
 # Gets the collection of a server, the options of its epoch, the shard and seconds.
 Ask = Callable[[nearfield.Collection, dict[str, Any], int, float], T]
 
-_THREADS = 64
+_THREADS = 256
 _PAUSE_SECONDS = 0.05  # before another try
 _WAIT_SECONDS = 5.0  # for which one call waits for another view
 _CHECK_SECONDS = 0.1  # between two checks of searches that need not be fresh
@@ -55,6 +55,7 @@ _PASSING = (
 class Client:
     """A client of a cluster. It needs the storage and the network, but no Ray. Within one client,
     no answer is of an older manifest than an earlier one. Thread safety: any number of threads.
+    A coordinator that vanished with its machine is left after 15 s.
 
     storage  as in Cluster
     timeout  seconds of a call, by default"""
@@ -69,6 +70,7 @@ class Client:
         self._caller: Caller | None = None
         self._view: View | None = None
         self._checked = 0.0  # when the last check began
+        self._slow: set[str] = set()  # servers that were late, which are asked last
         self._number_min = 0  # of this client's own commits
         self._servers: dict[str, nearfield.Client] = {}
 
@@ -180,11 +182,12 @@ class Client:
             try:
                 caller = self._coordinator()
                 return caller.call(method, deadline - time.monotonic(), **arguments)
-            except Unreachable:
+            except (Unreachable, DeadlineExceeded) as error:
                 with self._lock:
                     if caller is self._caller:
                         self._caller = None
-                if time.monotonic() + _PAUSE_SECONDS >= deadline:
+                late = time.monotonic() + _PAUSE_SECONDS >= deadline
+                if late or isinstance(error, DeadlineExceeded):
                     raise
             threading.Event().wait(_PAUSE_SECONDS)
 
@@ -219,14 +222,17 @@ class Client:
             return list(done)
 
     def _coordinator(self) -> Caller:
+        caller = self._caller
+        if caller is not None:
+            return caller
+        try:
+            claim = newest_claim(self._store)
+        except OSError as error:
+            raise Unreachable(f"storage: {error}") from None
+        if claim is None:
+            raise Unreachable("no cluster has used this storage")
         with self._lock:
             if self._caller is None:
-                try:
-                    claim = newest_claim(self._store)
-                except OSError as error:
-                    raise Unreachable(f"storage: {error}") from None
-                if claim is None:
-                    raise Unreachable("no cluster has used this storage")
                 self._caller = Caller(claim["address"])
             return self._caller
 
@@ -235,6 +241,8 @@ class Client:
     def _current(self, deadline: float) -> View:
         """Returns a view that has this client's own commits."""
         while self._view is None or self._view["number"] < self._number_min:
+            if time.monotonic() > deadline:
+                raise DeadlineExceeded("the coordinator did not show the last commit in time")
             self._refresh(deadline, _WAIT_SECONDS)
         return self._view
 
@@ -248,6 +256,7 @@ class Client:
         with self._lock:
             if found and (self._view is None or found["have"] > self._view["have"]):
                 self._view = found
+                self._slow = set()
                 addresses = {each["address"] for shard in found["shards"] for each in shard}
                 for each in self._servers.keys() - addresses:
                     del self._servers[each]
@@ -320,10 +329,12 @@ class Client:
         calls: dict[Future[T], int] = {}
         turn = uuid.uuid4().int
         untried: dict[int, list[Any]] = {}
+        asked: dict[int, str] = {}  # the address, by shard
 
         def ask_next(shard: int) -> None:
             if untried[shard]:
                 replica = untried[shard].pop()
+                asked[shard] = replica["address"]
                 call = self._calls.submit(self._ask, replica, name, shard, ask, deadline)
                 calls[call] = shard
             elif shard not in calls.values():
@@ -335,6 +346,7 @@ class Client:
             replicas = view["shards"][shard]
             first = turn % max(1, len(replicas))
             untried[shard] = replicas[first:] + replicas[:first]
+            untried[shard].sort(key=lambda each: each["address"] not in self._slow)
             ask_next(shard)
         while len(parts) < len(shards):
             left = deadline - time.monotonic()
@@ -351,8 +363,11 @@ class Client:
                 if left <= 0:
                     raise DeadlineExceeded("the shards did not answer in time")
                 for shard in set(shards) - parts.keys():
+                    self._slow.add(asked[shard])
                     with contextlib.suppress(Unavailable):
                         ask_next(shard)
+        for call in calls:
+            call.cancel()
         return [parts[shard] for shard in shards]
 
     def _ask(self, replica: Any, name: str, shard: int, ask: Ask[T], deadline: float) -> T:

@@ -14,6 +14,7 @@ from nearfield.ray._shards import PARTITIONS
 from nearfield.ray._slot import Settings
 from nearfield.ray._store import Store
 
+_STOP_SECONDS_MAX = 120.0
 # Memory of each server on the CPU, which it takes at its start.
 _CPU_SETTINGS = {"backend": "cpu", "memory_bytes": "1GiB", "host_memory_bytes": "512MiB"}
 
@@ -35,7 +36,8 @@ class Cluster(Client):
     settings  of the servers, such as {"memory_bytes": "8GiB"}; without a GPU 1 GiB for rows
     timeout   seconds of a call, by default
     start_timeout  seconds until all servers are ready; then Unavailable, and what was started ends
-    hang_timeout   seconds without an answer after which a server or actor is started again
+    hang_timeout   seconds without an answer after which a server is started again; 3 times as long
+                   for its actor. A coordinator that hangs is not started again: end its process
 
     The servers go on when this process ends, until stop()."""
 
@@ -98,6 +100,8 @@ class Cluster(Client):
 
     def stop(self) -> None:
         """Ends the coordinator and the servers. The rows stay in the storage."""
-        ray.get(self._actor.stop.remote())
-        ray.kill(self._actor)
-        self.close()
+        try:
+            ray.get(self._actor.stop.remote(), timeout=_STOP_SECONDS_MAX)
+        finally:
+            ray.kill(self._actor)
+            self.close()

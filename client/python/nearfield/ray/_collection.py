@@ -33,7 +33,8 @@ class ClusterSearch(TypedDict, total=False):
     """Options of a search, as in nearfield.SearchOptions, and:
 
     fresh  False: also an answer at a manifest that is no longer the newest, but has this client's
-           own commits; then the search does not wait for the coordinator
+           own commits; then the search does not wait for the coordinator, and also goes on when
+           the storage has not answered for 10 s, which ends fresh searches
     """
 
     k: int

@@ -27,13 +27,14 @@ from typing import Any
 from nearfield._errors import (
     Aborted,
     AlreadyExists,
+    DataLoss,
     Error,
     FailedPrecondition,
     Internal,
     NotFound,
     Unavailable,
 )
-from nearfield.ray._fleet import SYNC_SECONDS_MAX, Fleet, Holders
+from nearfield.ray._fleet import LEASE_SECONDS, Fleet, Holders
 from nearfield.ray._manifest import (
     CollectionState,
     Manifest,
@@ -44,7 +45,7 @@ from nearfield.ray._manifest import (
     operations_after,
 )
 from nearfield.ray._replica import REFUSALS
-from nearfield.ray._rpc import Caller, serve
+from nearfield.ray._rpc import answers, has_ended, serve
 from nearfield.ray._server import listen_host, must_move
 from nearfield.ray._slot import Settings, Slot, end_others
 
@@ -62,8 +63,8 @@ class CoordinatorProcess(Fleet):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._committers = threading.Semaphore(_COMMITTERS_MAX)
-        self._doubt: Manifest | None = None  # the next one, if its write failed
         self._layout_next = 0
+        self._commits_from = 0.0
         methods: dict[str, Callable[..., Any]] = {
             name: getattr(self, name) for name in self.METHODS
         }
@@ -77,13 +78,17 @@ class CoordinatorProcess(Fleet):
         return self._settings.storage
 
     def stop(self) -> None:
-        """Ends the replicas."""
-        with self._commit:
+        """Ends the replicas. Does not wait for a commit that hangs."""
+        taken = self._commit.acquire(timeout=_COMMIT_SECONDS_MAX)
+        try:
             for slot in self._slots:
                 slot.stopped.set()
             for slot in self._slots:
                 slot.stop()
             end_others(self._settings.name, set())
+        finally:
+            if taken:
+                self._commit.release()
 
     def _run(self) -> None:
         """Claims the storage and starts the replicas; tries until the storage answers. Then looks
@@ -91,41 +96,55 @@ class CoordinatorProcess(Fleet):
         while self._manifest is None:
             try:
                 self._open()
-            except (OSError, Error) as error:
-                self._error = str(error)
+            except Exception as error:
+                self._note(error)
                 threading.Event().wait(_STORE_PAUSE_SECONDS)
-        looked = time.monotonic()
+        threading.Thread(target=self._look, daemon=True).start()
         while True:
             threading.Event().wait(_STORE_PAUSE_SECONDS)
             try:
-                if self._doubt is not None:
+                if self._doubt is not None or self._behind():
                     with self._committing():
                         pass
                 with self._commit:
                     self._stop_over()
-                if time.monotonic() > looked + _CLAIM_SECONDS:
-                    looked = time.monotonic()
-                    self._log.check_claim()
                 if must_move(self._settings.host, self._address):
                     os._exit(1)
+            except Exception as error:  # the next turn tries again
+                self._note(error)
+
+    def _look(self) -> None:
+        """Looks for claims of others. Without one, this coordinator may show what it has for
+        LEASE_SECONDS: for that time a new one commits nothing."""
+        while True:
+            begin = time.monotonic()
+            try:
+                self._log.check_claim()
+                self._checked = begin
             except Aborted:
                 os._exit(1)
-            except (OSError, Error):
-                pass  # the next turn tries again
+            except Exception as error:
+                self._note(error)
+            threading.Event().wait(_CLAIM_SECONDS)
+
+    def _note(self, error: Exception) -> None:
+        self._error = str(error)
+        if not isinstance(error, (OSError, Error)):
+            traceback.print_exc()
 
     def _open(self) -> None:
         claim = newest_claim(self._store)
-        if claim is not None and claim["name"] != self._settings.name:
-            caller = Caller(claim["address"])
-            try:
-                caller.call("status", 2.0)
-            except Unavailable:
-                pass  # it has ended
-            else:
-                raise FailedPrecondition(f"the cluster {claim['name']!r} uses this storage")
-            finally:
-                caller.close()
-        self._log = ManifestLog(self._store, self._settings.name, self._address)
+        if (
+            claim is not None
+            and claim.get("cluster") != self._settings.cluster
+            and answers(claim["address"])
+        ):
+            raise FailedPrecondition(f"the cluster {claim['name']!r} uses this storage")
+        settings, begin = self._settings, time.monotonic()
+        self._log = ManifestLog(self._store, settings.name, self._address, settings.cluster)
+        if claim is not None and not has_ended(claim.get("machine", ""), claim["address"]):
+            self._commits_from = time.monotonic() + LEASE_SECONDS
+        self._checked = begin
         newest = self._log.newest()
         if not newest.layout:
             newest = replace(newest, layout=1, shards=self._settings.shards)
@@ -140,13 +159,17 @@ class CoordinatorProcess(Fleet):
 
     @contextlib.contextmanager
     def _committing(self) -> Iterator[Manifest]:
-        """Holds the lock of commits; yields the newest manifest, without doubt."""
+        """Holds the lock of commits; yields the newest manifest, without doubt, to which it has
+        brought the replicas."""
         if not self._commit.acquire(timeout=_COMMIT_SECONDS_MAX):
             raise Unavailable("another commit still runs")
         try:
             self._newest()
+            if time.monotonic() < self._commits_from:
+                raise Unavailable("the coordinator before may still show what it has")
             if self._doubt is not None:
                 self._append(self._doubt)
+            if self._behind():
                 self._adopt()
             yield self._newest()
         finally:
@@ -333,17 +356,19 @@ class CoordinatorProcess(Fleet):
         self._show()
 
     def _adopt(self) -> None:
-        """Brings all replicas to the newest manifest, and shows it. A replica that fails is left
-        out."""
+        """Brings all replicas to the newest manifest, and shows it. One that cannot read the
+        storage stays at its manifest, for the next call; one that fails is left out."""
         manifest = self._newest()
-        for slot in self._slots:
-            if slot.ready and manifest.number not in slot.held:
-                try:
-                    states = slot.sync(manifest, SYNC_SECONDS_MAX)
-                    self._check_rows(slot, manifest, states)
-                    slot.held = {**slot.held, manifest.number: states}
-                except Exception as error:
-                    self._drop_out(slot, error)
+        for slot, call in [(slot, slot.sync(manifest)) for slot in self._behind()]:
+            try:
+                states = slot.ask(call)
+                self._check_rows(slot, manifest, states)
+                slot.held = {**slot.held, manifest.number: states}
+                slot.error = ""
+            except (OSError, DataLoss) as error:
+                slot.error = f"storage: {error}"
+            except Exception as error:
+                self._drop_out(slot, error)
         self._show()
         self._stop_over()
 

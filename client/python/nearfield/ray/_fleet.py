@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from typing import Any
 
 from nearfield._errors import Internal, Unavailable
@@ -13,7 +14,8 @@ from nearfield.ray._slot import Settings, Slot
 from nearfield.ray._store import Store
 
 _WAITERS_MAX = 24  # calls that wait, so that other calls find a thread of the server
-SYNC_SECONDS_MAX = 10.0  # of a replica that follows one manifest, while commits wait
+_SYNC_SECONDS_MAX = 10.0  # of a replica that follows one manifest, while commits wait
+LEASE_SECONDS = 10.0  # for which a look at the claims holds
 # By shard, the replicas that hold a manifest, and their states of each collection at it.
 Holders = list[list[tuple[Slot, dict[str, Any]]]]
 
@@ -30,6 +32,8 @@ class Fleet:
         self._waiters = threading.Semaphore(_WAITERS_MAX)
         self._manifest: Manifest | None = None  # the newest that is in the log
         self._shown: Manifest | None = None
+        self._doubt: Manifest | None = None  # the next one, if its write failed
+        self._checked = 0.0  # when the last look began that found no later claim
         self._slots: list[Slot] = []
         self._view: dict[str, Any] = {}
         self._serial = 0
@@ -37,7 +41,7 @@ class Fleet:
 
     def _new_slots(self, layout: int, shards: int, replicas: int, first: int = 0) -> list[Slot]:
         return [
-            Slot(self._settings, layout, shard, shards, replica)
+            Slot(self._settings, self._newest().term, layout, shard, shards, replica)
             for shard in range(shards)
             for replica in range(first, first + replicas)
         ]
@@ -66,11 +70,11 @@ class Fleet:
         """Loads a replica while commits go on, until it holds the newest manifest; shows it."""
         for turn in range(5):
             manifest = self._newest()
-            states = slot.sync(manifest)
+            states = slot.ask(slot.sync(manifest))
             with self._commit:
                 newest = self._newest()
                 if newest is not manifest and turn == 4:  # the commits are faster
-                    manifest, states = newest, slot.sync(newest, SYNC_SECONDS_MAX)
+                    manifest, states = newest, slot.ask(slot.sync(newest), _SYNC_SECONDS_MAX)
                 if newest is manifest and slot.lives(life):
                     self._check_rows(slot, manifest, states)
                     slot.held = {manifest.number: states}
@@ -95,6 +99,12 @@ class Fleet:
         slot.fail(str(error))
         slot.held = {}
 
+    def _behind(self) -> list[Slot]:
+        """Returns the replicas that are ready but do not hold the newest manifest."""
+        newest = self._newest()
+        slots = [slot for slot in self._slots if slot.layout == newest.layout]
+        return [slot for slot in slots if slot.ready and newest.number not in slot.held]
+
     def _newest(self) -> Manifest:
         if self._manifest is None:
             raise Unavailable(f"{STARTING}{': ' if self._error else ''}{self._error}")
@@ -108,7 +118,8 @@ class Fleet:
         with self._changed:
             newest = self._newest()
             shards = self._holders(newest)
-            if all(shards) or self._shown is None:
+            # A manifest in doubt may withdraw the newest one.
+            if (all(shards) and self._doubt is None) or self._shown is None:
                 self._shown = newest
                 for slot in self._slots:
                     slot.held = {
@@ -142,7 +153,8 @@ class Fleet:
 
     def view(self, have: list[int] | None = None, wait: float = 0.0) -> dict[str, Any] | None:
         """Returns what a search needs; None if the caller has it already, after up to `wait`
-        seconds in which it did not change."""
+        seconds in which it did not change. Unavailable if the storage has not answered for long:
+        another coordinator may have the cluster then."""
         waits = wait > 0 and self._waiters.acquire(blocking=False)
         try:
             with self._changed:
@@ -151,6 +163,8 @@ class Fleet:
                 if not self._view:
                     self._newest()
                     raise Unavailable(STARTING)
+                if time.monotonic() > self._checked + LEASE_SECONDS:
+                    raise Unavailable("the storage does not answer")
                 return None if self._view["have"] == have else self._view
         finally:
             if waits:

@@ -24,6 +24,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import socket
 import uuid
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -177,7 +178,7 @@ def operations_after(store: Store, state: CollectionState, last: str) -> list[Op
 
 
 def newest_claim(store: Store) -> dict[str, Any] | None:
-    """Returns {"term", "owner", "name", "address"} of the newest coordinator."""
+    """Returns the claim of the newest coordinator, as ManifestLog writes it."""
     claims = store.list("terms")
     return dict(json.loads(store.get(claims[-1]))) if claims else None
 
@@ -186,13 +187,14 @@ class ManifestLog:
     """The manifests that one coordinator writes. Errors: OSError of the store; Aborted if another
     coordinator has claimed a later term."""
 
-    def __init__(self, store: Store, name: str, address: str) -> None:
+    def __init__(self, store: Store, name: str, address: str, cluster: str = "") -> None:
         self._store = store
         owner = uuid.uuid4().hex
         claims = store.list("terms")
         self.term = 1 + (_term(claims[-1]) if claims else 0)
         self._claim = f"terms/{self.term:08}-{owner}.json"
-        claim = {"term": self.term, "owner": owner, "name": name, "address": address}
+        claim = {"term": self.term, "name": name, "cluster": cluster, "address": address}
+        claim["machine"] = socket.gethostname()
         store.put(self._claim, json.dumps(claim).encode())
         self.check_claim()
         for each in claims[:-_KEPT]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -77,7 +76,7 @@ class Coordinator(CoordinatorProcess):
             try:
                 self._wait_ready(slots, seconds)
                 for slot in slots:  # what was committed in between, while commits go on
-                    slot.sync(self._newest())
+                    slot.ask(slot.sync(self._newest()))
                 with self._committing() as manifest:
                     following = self._laid_out(manifest, layout, shards, slots)
                     self._append(following)
@@ -97,7 +96,7 @@ class Coordinator(CoordinatorProcess):
         ready = {slot.shard: slot for slot in slots if slot.ready}
         if len(ready) != shards:
             raise Unavailable("a new shard has no server")
-        states = {shard: slot.sync(manifest, 60.0) for shard, slot in ready.items()}
+        states = {shard: slot.ask(slot.sync(manifest), 60.0) for shard, slot in ready.items()}
         collections = {}
         for name, state in manifest.collections.items():
             rows = [states[shard][name]["rows"] for shard in range(shards)]
@@ -120,12 +119,13 @@ class Coordinator(CoordinatorProcess):
                     extra = self._new_slots(manifest.layout, manifest.shards, 1, first=1)
                     self._start(extra)
             try:
-                self._wait_ready(extra, seconds)
+                self._wait_ready(slots + extra, seconds)
                 for slot in slots:
-                    begin = time.monotonic()
+                    others = [each for each in slots + extra if each is not slot]
+                    self._wait_ready([each for each in others if each.shard == slot.shard], seconds)
                     slot.fail("it is started again")
                     self._leave(slot)
-                    self._wait_ready([slot], seconds - (time.monotonic() - begin))
+                    self._wait_ready([slot], seconds)
             finally:
                 with self._commit:
                     self._stop(extra)

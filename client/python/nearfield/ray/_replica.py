@@ -84,11 +84,12 @@ class ReplicaProcess:
     # The process.
 
     @as_value
-    def start(self, fresh: bool) -> None:
-        """Starts the server, unless one runs. fresh: ends one that runs."""
-        if fresh and self._server is not None:
+    def start(self, term: int, fresh: bool) -> None:
+        """Starts the server, unless one runs. fresh: ends one that runs, also one that hangs."""
+        if fresh and self._server is not None and term >= self._term:
             self._server.kill()
         with self._lock:
+            self._fence(term)
             if self._server is not None and not self._server.ended.is_set():
                 return
             self._release()
@@ -190,12 +191,9 @@ class ReplicaProcess:
         dropped. If the server refuses it as a whole, nothing has changed."""
         with self._lock:
             self._fence(term)
-            ready, self._staged = self._staged, None
+            ready = self._staged
             if ready is None or (ready.name, ready.operation["id"]) != (name, operation_id):
                 raise nearfield.Aborted(f"{name}: the operation is not staged")
-            if ready.operation["kind"] == "drop":
-                self._drop(name)
-                return {}
             try:
                 return self._applied(ready)
             except REFUSALS:
@@ -205,8 +203,13 @@ class ReplicaProcess:
             except BaseException:
                 self._broken()
                 raise
+            finally:
+                self._release()
 
     def _applied(self, ready: Staged) -> dict[str, int]:
+        if ready.operation["kind"] == "drop":
+            self._drop(ready.name)
+            return {}
         self._docs(ready.name).pin_epoch()  # searches read it until the next manifest is shown
         if ready.upload is not None:
             ready.upload.finish(True)
@@ -258,6 +261,8 @@ class ReplicaProcess:
         operations = operations_after(self._store, state, held.last)
         if operations is None:
             raise nearfield.Internal(f"{name}: the server has an operation that is in no manifest")
+        if operations:
+            self._docs(name).pin_epoch()  # searches read it until the manifest is shown
         for operation in operations:
             self._replay(name, operation)
             held.last = operation["id"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -10,14 +12,21 @@ from typing import Any
 
 import grpc
 
-from nearfield._errors import Error, Internal, Unavailable, from_rpc_error
+from nearfield._errors import DeadlineExceeded, Error, Internal, Unavailable, from_rpc_error
 
 _METHOD = "/nearfield.ray.Coordinator/Call"
 _THREADS = 64  # calls at a time; a client that waits for a change holds one
 _BYTES_MAX = 256 << 20
+_TRIES = 3  # of _TRY_SECONDS, after which a coordinator counts as ended
+_TRY_SECONDS = 2.0
 _OPTIONS = [
     ("grpc.max_receive_message_length", _BYTES_MAX),
     ("grpc.max_send_message_length", _BYTES_MAX),
+    # A machine that is gone is noticed after 15 s, also by a call that waits for long.
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
 ]
 
 _ERRORS = {each.__name__: each for each in Error.__subclasses__()}
@@ -80,3 +89,33 @@ class Caller:
 
     def close(self) -> None:
         self._channel.close()
+
+
+def answers(address: str) -> bool:
+    """Returns True if there is a coordinator; False if it has ended, or its machine is gone."""
+    caller = Caller(address)
+    try:
+        for _ in range(_TRIES):
+            with contextlib.suppress(DeadlineExceeded):
+                caller.call("status", _TRY_SECONDS)
+                return True
+    except Unavailable:
+        return False
+    finally:
+        caller.close()
+    return False
+
+
+def has_ended(machine: str, address: str) -> bool:
+    """Returns True if the coordinator ran on this machine, and its process is known to have
+    ended."""
+    if machine != socket.gethostname():
+        return False
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), _TRY_SECONDS).close()
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        pass
+    return False

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import sys
 import threading
 import time
 import traceback
+import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import ray
 import ray.exceptions
 
-from nearfield._errors import Unavailable
+from nearfield._errors import Aborted, Unavailable
 from nearfield.ray._manifest import Manifest
 from nearfield.ray._replica import ReplicaProcess
 
 NAMESPACE = "nearfield"
 _PAUSE_SECONDS = 0.1  # after a failure, before the next try; doubles up to the maximum
 _PAUSE_SECONDS_MAX = 5.0
+_STORE_PAUSE_SECONDS = 0.5  # after a failure of the storage
 _POLL_SECONDS = 0.1  # in which a call notices that its replica has failed
 _CALLS_AT_ONCE = 32
 
@@ -57,6 +60,7 @@ class Settings:
     num_gpus: float
     settings: Mapping[str, Any]
     hang_timeout: float
+    cluster: str = field(default_factory=lambda: uuid.uuid4().hex)  # which no other cluster has
 
 
 class _NoAnswer(Unavailable):
@@ -72,9 +76,12 @@ class Slot:
     Thread safety: the coordinator changes held and ready under its lock of commits, but a failure
     may end `ready` at any time."""
 
-    def __init__(self, settings: Settings, layout: int, shard: int, shards: int, replica: int):
+    def __init__(
+        self, settings: Settings, term: int, layout: int, shard: int, shards: int, replica: int
+    ) -> None:
         self.layout, self.shard, self.shards, self.replica = layout, shard, shards, replica
         self.name = f"{settings.name}-{layout}-{shard}-{replica}"
+        self._term = term
         self._settings = settings
         self._failed = threading.Event()
         self._thread: threading.Thread | None = None
@@ -103,10 +110,9 @@ class Slot:
             raise value
         return value
 
-    def sync(self, manifest: Manifest, timeout: float | None = None) -> dict[str, Any]:
-        """Brings the replica to a manifest; returns its state of each collection."""
-        call = self.actor.sync.remote(manifest.term, manifest.encode(), self.shard, self.shards)
-        return dict(self.ask(call, timeout))
+    def sync(self, manifest: Manifest) -> Any:
+        """Brings the replica to a manifest; the reply is its state of each collection."""
+        return self.actor.sync.remote(manifest.term, manifest.encode(), self.shard, self.shards)
 
     def fail(self, why: str) -> None:
         """Leaves the replica out, until its server has started again and has loaded its rows."""
@@ -131,6 +137,8 @@ class Slot:
         while not self.stopped.is_set():
             try:
                 self._run(enter, fresh)
+            except Aborted:
+                os._exit(1)  # another coordinator has the replicas
             except Exception as error:
                 if not isinstance(error, Unavailable):
                     traceback.print_exc()
@@ -149,7 +157,8 @@ class Slot:
         self._failed.clear()
         try:
             # The actor may first wait for its place in Ray. One that was found may not answer.
-            self.ask(self.actor.start.remote(fresh), 2 * hang if found and not fresh else None)
+            starting = self.actor.start.remote(self._term, fresh)
+            self.ask(starting, 2 * hang if found and not fresh else None)
             threading.Thread(target=self._load, args=(enter, self._life), daemon=True).start()
             while not self._failed.is_set():
                 self.ask(self.actor.watch.remote(min(1.0, hang / 4)), 3 * hang)
@@ -160,7 +169,14 @@ class Slot:
     def _load(self, enter: Callable[[Slot, int], None], life: int) -> None:
         try:
             self.place = self.ask(self.actor.place.remote())
-            enter(self, life)
+            while True:
+                try:
+                    enter(self, life)
+                    break
+                except OSError as error:  # the storage: what was loaded stays
+                    self.error = str(error)
+                    if self._failed.wait(_STORE_PAUSE_SECONDS):
+                        raise
             self.error = ""
         except Exception as error:
             if not isinstance(error, Unavailable):
@@ -206,12 +222,13 @@ class Slot:
             self._kill(no_restart=True)
 
     def report(self) -> dict[str, Any]:
-        newest = self.held[max(self.held)] if self.held else {}
+        held = self.held
+        newest = held[max(held)] if held else {}
         return {
             "shard": self.shard,
             "replica": self.replica,
             "ready": self.ready,
-            "error": "" if self.ready else self.error,
+            "error": self.error,
             "rows": {name: state["rows"] for name, state in newest.items()},
             **self.place,
         }
