@@ -163,8 +163,8 @@ def test_a_refused_upload_changes_nothing(cluster, rng):
     with pytest.raises(nearfield.AlreadyExists, match="another declaration"):
         cluster.create_collection("refused", DIM, metric="l2", if_missing=True)
     assert cluster.create_collection("refused", DIM, metric="dot", if_missing=True).count().rows_count == 50
-    once = docs.upload(vectors, ids=np.arange(100, 150), token="monday")
-    again = docs.upload(vectors, ids=np.arange(100, 150), token="monday")
+    once = docs.upload(vectors, ids=np.arange(100, 150), token="once")
+    again = docs.upload(vectors, ids=np.arange(100, 150), token="once")
     assert again.epoch == once.epoch and docs.count().rows_count == 100
     for shards in (0, 4097):
         with pytest.raises(nearfield.InvalidArgument, match="4096"):

@@ -6,7 +6,7 @@ import contextlib
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
@@ -28,6 +28,7 @@ from nearfield._values import DType, IdType, Metric
 from nearfield.ray._collection import ClusterCollection
 from nearfield.ray._manifest import newest_claim
 from nearfield.ray._rpc import Caller, Unreachable
+from nearfield.ray._segment import put_tables
 from nearfield.ray._store import Store
 
 T = TypeVar("T")
@@ -169,6 +170,13 @@ class Client:
     @property
     def store(self) -> Store:
         return self._store
+
+    def put(self, tables: Iterable[Any]) -> list[dict[str, Any]]:
+        """Writes the segments of an operation."""
+        try:
+            return put_tables(self._store, tables)
+        except OSError as error:
+            raise Unavailable(f"storage: {error}") from None
 
     def deadline(self, timeout: float | None) -> float:
         return time.monotonic() + (self._timeout if timeout is None else timeout)

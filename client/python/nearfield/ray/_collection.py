@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 import nearfield
 from nearfield._digest import result_digest
-from nearfield._errors import DataLoss, Unavailable
+from nearfield._errors import DataLoss
 from nearfield._filter import FilterLike
 from nearfield._proto import retrieval_pb2 as retrieval
 from nearfield._results import Counted, Deleted, FetchResult, SearchResult, Uploaded
@@ -20,7 +20,7 @@ from nearfield._sources.open import open_source
 from nearfield._sources.source import Spec
 from nearfield._values import IdsLike, to_ids
 from nearfield.ray._answers import fetched, merge_hits
-from nearfield.ray._segment import id_table, put_tables, tables_of
+from nearfield.ray._segment import id_table, tables_of
 from nearfield.ray._shards import shards_of
 
 if TYPE_CHECKING:
@@ -175,9 +175,7 @@ class ClusterCollection:
         info, created = self._info(timeout)
         source = open_source(Spec(info, ids, vectors, attributes, payloads), data)
         try:
-            segments = put_tables(self._client.store, tables_of(info, source.batches()))
-        except OSError as error:
-            raise Unavailable(f"storage: {error}") from None
+            segments = self._client.put(tables_of(info, source.batches()))
         finally:
             source.close()
         if not segments and mode != "replace":
@@ -209,10 +207,6 @@ class ClusterCollection:
         operation: dict[str, Any] = {"kind": "filter", "filter": filter}
         if ids is not None:
             table = id_table(to_ids(ids))
-            try:
-                segments = put_tables(self._client.store, [table])
-            except OSError as error:
-                raise Unavailable(f"storage: {error}") from None
-            operation = {"kind": "delete", "segments": segments}
+            operation = {"kind": "delete", "segments": self._client.put([table])}
         done = self._client.commit(self.name, operation, token, timeout)
         return Deleted(done[1], done[0], done[3])

@@ -134,15 +134,12 @@ class CoordinatorProcess(Fleet):
 
     def _open(self) -> None:
         claim = newest_claim(self._store)
-        if (
-            claim is not None
-            and claim.get("cluster") != self._settings.cluster
-            and answers(claim["address"])
-        ):
-            raise FailedPrecondition(f"the cluster {claim['name']!r} uses this storage")
         settings, begin = self._settings, time.monotonic()
+        if claim and claim.get("cluster") != settings.cluster and answers(claim["address"]):
+            raise FailedPrecondition(f"the cluster {claim['name']!r} uses this storage")
         self._log = ManifestLog(self._store, settings.name, self._address, settings.cluster)
-        if claim is not None and not has_ended(claim.get("machine", ""), claim["address"]):
+        mine = claim is None or claim["address"] == self._address  # of a try before
+        if claim and not mine and not has_ended(claim.get("machine", ""), claim["address"]):
             self._commits_from = time.monotonic() + LEASE_SECONDS
         self._checked = begin
         newest = self._log.newest()
@@ -190,7 +187,10 @@ class CoordinatorProcess(Fleet):
             with self._committing() as manifest:
                 done = manifest.done(token, name, operation["kind"])
                 if done is None:
-                    done = self._commit_new(manifest, name, operation, token, created)
+                    state = manifest.collections.get(name)
+                    if state is not None and created not in (None, state.created):
+                        raise Aborted(f"the collection {name!r} is another one now")
+                    done = self._commit_new(manifest, name, operation, token)
             with self._changed:
                 left = max(0.0, deadline - time.monotonic())
                 if not self._changed.wait_for(lambda: self._has_shown(done[0]), left):
@@ -205,12 +205,7 @@ class CoordinatorProcess(Fleet):
         return self._shown is not None and self._shown.number >= number
 
     def _commit_new(
-        self,
-        manifest: Manifest,
-        name: str,
-        operation: Operation,
-        token: str,
-        created: int | None,
+        self, manifest: Manifest, name: str, operation: Operation, token: str
     ) -> list[int]:
         state = manifest.collections.get(name)
         if operation["kind"] == "create":
@@ -221,8 +216,6 @@ class CoordinatorProcess(Fleet):
                 raise AlreadyExists(f"the collection {name!r} exists{another}")
         elif state is None:
             raise NotFound(f"collection: there is no {name!r}")
-        elif created not in (None, state.created):
-            raise Aborted(f"the collection {name!r} was dropped, and is another one now")
         operation = {**operation, "id": uuid.uuid4().hex}
         slots = [slot for some in self._quorum(manifest) for slot, _ in some]
         staged, changed = self._stage(manifest, slots, name, operation)

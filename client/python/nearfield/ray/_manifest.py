@@ -37,6 +37,10 @@ from nearfield.ray._store import Store
 Operation = dict[str, Any]
 TAIL_MAX = 256
 TOKENS_KEPT = 1000
+# The members of an operation, by kind, of a segment, and of "declared".
+_MEMBERS = {"create": ["declared"], "drop": [], "filter": ["filter"]}
+_MEMBERS |= {each: ["segments"] for each in ("insert", "upsert", "replace", "delete")}
+_SEGMENT = {"name", "rows", "index"}
 _DECLARED = {"dim", "metric", "dtype", "id_type", "attributes", "scan", "rows"}
 _KEPT = 8  # newest manifests and claims; earlier ones are deleted
 
@@ -120,43 +124,28 @@ class Manifest:
         return record[:-1]
 
 
-def token_key(token: str) -> str:
+def token_key(token: str, size: int = 10) -> str:
     """Returns what a manifest remembers of a token, whose length has no limit."""
-    return hashlib.blake2b(token.encode(), digest_size=10).hexdigest()
+    return hashlib.blake2b(token.encode(), digest_size=size).hexdigest()
 
 
 def operation_key(name: str, kind: str) -> str:
-    return hashlib.blake2b(f"{kind} {name}".encode(), digest_size=4).hexdigest()
+    return token_key(f"{kind} {name}", 4)
 
 
 def checked_operation(given: Any) -> Operation:
     """Returns an operation as a client may request it, with no other members. Errors:
     InvalidArgument."""
     try:
-        kind = given["kind"]
-        if kind == "create":
-            declared = {key: given["declared"][key] for key in _DECLARED & given["declared"].keys()}
-            return {"kind": kind, "declared": declared}
-        if kind == "filter":
-            return {"kind": kind, "filter": str(given["filter"])}
-        if kind == "drop":
-            return {"kind": kind}
-        if kind in ("insert", "upsert", "replace", "delete"):
-            return {
-                "kind": kind,
-                "segments": [_checked_segment(each) for each in given["segments"]],
-            }
+        found = {key: given[key] for key in ("kind", *_MEMBERS[given["kind"]])}
+        for each in found.get("segments", []):
+            if each.keys() != _SEGMENT or not re.fullmatch("segments/[0-9a-f]{32}", each["name"]):
+                raise ValueError(f"the segment {each}")
+        if not found.get("declared", {}).keys() <= _DECLARED:
+            raise ValueError("declared")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InvalidArgument(f"operation: {error!r}") from None
-    raise InvalidArgument(f"operation: the kind {kind!r}")
-
-
-def _checked_segment(given: Any) -> dict[str, Any]:
-    place, length, checksum = given["index"]
-    if not re.fullmatch("segments/[0-9a-f]{32}", given["name"]):
-        raise ValueError(given["name"])
-    index = [int(place), int(length), str(checksum)]
-    return {"name": given["name"], "rows": int(given["rows"]), "index": index}
+    return found
 
 
 def operations_after(store: Store, state: CollectionState, last: str) -> list[Operation] | None:

@@ -10,9 +10,10 @@ from typing import Any
 
 import ray
 
-from nearfield._errors import Aborted, Error, Internal, InvalidArgument, NotFound, Unavailable
+from nearfield._errors import Aborted, Internal, InvalidArgument, NotFound, Unavailable
 from nearfield.ray._coordinator import CoordinatorProcess
 from nearfield.ray._manifest import CollectionState, Manifest, operations_after
+from nearfield.ray._replica import as_value
 from nearfield.ray._shards import PARTITIONS
 from nearfield.ray._slot import NAMESPACE, Settings, Slot
 
@@ -55,13 +56,7 @@ class Coordinator(CoordinatorProcess):
             slots = list(self._slots)
         self._wait_ready(slots, seconds)
 
-    def wait_ready(self, seconds: float) -> Error | None:
-        """As ready, for Ray: returns the error."""
-        try:
-            self.ready(seconds)
-        except Error as error:
-            return error
-        return None
+    wait_ready = as_value(ready)  # for Ray
 
     def resize(self, shards: int, seconds: float = 600.0) -> int:
         """Loads the rows into another number of shards, next to the present ones, then changes over

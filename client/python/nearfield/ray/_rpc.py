@@ -17,8 +17,7 @@ from nearfield._errors import DeadlineExceeded, Error, Internal, Unavailable, fr
 _METHOD = "/nearfield.ray.Coordinator/Call"
 _THREADS = 64  # calls at a time; a client that waits for a change holds one
 _BYTES_MAX = 256 << 20
-_TRIES = 3  # of _TRY_SECONDS, after which a coordinator counts as ended
-_TRY_SECONDS = 2.0
+ANSWER_SECONDS_MAX = 5.0  # after which a coordinator counts as gone
 _OPTIONS = [
     ("grpc.max_receive_message_length", _BYTES_MAX),
     ("grpc.max_send_message_length", _BYTES_MAX),
@@ -93,29 +92,20 @@ class Caller:
 
 def answers(address: str) -> bool:
     """Returns True if there is a coordinator; False if it has ended, or its machine is gone."""
-    caller = Caller(address)
-    try:
-        for _ in range(_TRIES):
-            with contextlib.suppress(DeadlineExceeded):
-                caller.call("status", _TRY_SECONDS)
-                return True
-    except Unavailable:
-        return False
-    finally:
-        caller.close()
-    return False
+    with contextlib.closing(Caller(address)) as caller:
+        try:
+            caller.call("status", ANSWER_SECONDS_MAX)
+        except (Unavailable, DeadlineExceeded):
+            return False
+        return True
 
 
 def has_ended(machine: str, address: str) -> bool:
     """Returns True if the coordinator ran on this machine, and its process is known to have
     ended."""
-    if machine != socket.gethostname():
-        return False
     host, _, port = address.rpartition(":")
     try:
-        socket.create_connection((host, int(port)), _TRY_SECONDS).close()
-    except ConnectionRefusedError:
-        return True
-    except OSError:
-        pass
+        socket.create_connection((host, int(port)), ANSWER_SECONDS_MAX).close()
+    except OSError as error:
+        return machine == socket.gethostname() and isinstance(error, ConnectionRefusedError)
     return False
