@@ -246,9 +246,6 @@ def test_replicas_are_brought_to_a_manifest_at_the_same_time_and_without_a_limit
     assert order[0] == [["sync"]] * 4 and shown(coordinator) == (2, [2, 2])
 
 
-# Coordinators that follow each other.
-
-
 def test_a_coordinator_that_may_be_replaced_shows_nothing(coordinator, monkeypatch):
     """It shows what it has only as long as its successor does not commit."""
     coordinator._checked = time.monotonic() - _coordinator.LEASE_SECONDS + 5

@@ -5,6 +5,7 @@ Needs the packages nearfield-native and ray: pip install 'nearfield[ray,local]'.
 pyarrow and xxhash.
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from nearfield.ray._client import Client
@@ -19,12 +20,7 @@ __all__ = ["Client", "Cluster", "ClusterCollection", "ClusterSearch", "knn_join"
 
 def __getattr__(name: str) -> Any:
     """Imports Ray only where it is needed."""
-    if name == "Cluster":
-        from nearfield.ray._cluster import Cluster
-
-        return Cluster
-    if name == "knn_join":
-        from nearfield.ray._join import knn_join
-
-        return knn_join
-    raise AttributeError(name)
+    module = {"Cluster": "_cluster", "knn_join": "_join"}.get(name)
+    if module is None:
+        raise AttributeError(name)
+    return getattr(importlib.import_module(f"nearfield.ray.{module}"), name)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
 import ray
+import ray.exceptions
 
 from nearfield.ray._client import Client
 from nearfield.ray._operations import find_coordinator, start_coordinator
 from nearfield.ray._server import find_program
 from nearfield.ray._shards import PARTITIONS
-from nearfield.ray._slot import Settings
+from nearfield.ray._slot import Settings, end_others
 from nearfield.ray._store import Store
 
-_STOP_SECONDS_MAX = 120.0
+_STOP_SECONDS_MAX = 10.0
 # Memory of each server on the CPU, which it takes at its start.
 _CPU_SETTINGS = {"backend": "cpu", "memory_bytes": "1GiB", "host_memory_bytes": "512MiB"}
 
@@ -80,6 +82,7 @@ class Cluster(Client):
             hang_timeout=hang_timeout,
         )
         super().__init__(storage, timeout=timeout)
+        self._name = name
         found = find_coordinator(name)
         if found is not None and ray.get(found.storage.remote()) != store.uri:
             raise ValueError(f"storage: {store.uri}; the cluster {name!r} has another one")
@@ -100,8 +103,8 @@ class Cluster(Client):
 
     def stop(self) -> None:
         """Ends the coordinator and the servers. The rows stay in the storage."""
-        try:
+        with contextlib.suppress(ray.exceptions.RayError):
             ray.get(self._actor.stop.remote(), timeout=_STOP_SECONDS_MAX)
-        finally:
-            ray.kill(self._actor)
-            self.close()
+        ray.kill(self._actor)
+        end_others(self._name, set())
+        self.close()

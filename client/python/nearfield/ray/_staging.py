@@ -16,7 +16,7 @@ from nearfield._values import Ids
 from nearfield.ray._manifest import Operation
 from nearfield.ray._segment import Reference, ids_of
 
-DECISION_SECONDS_MAX = 150.0  # for which a staged upload waits for the manifest
+DECISION_SECONDS_MAX = 1800.0  # for which a staged upload waits for the manifest
 # Returns the rows of a segment that belong to this shard.
 Read = Callable[[Reference], pa.Table]
 
