@@ -6,7 +6,6 @@ import contextlib
 import os
 import random
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +22,7 @@ class Faults:
 
     # The share of each fault. A server starts again in a fraction of a second, a process of Ray in two.
     SHARES: ClassVar[dict[str, int]] = {
-        "server": 38, "storage": 14, "doubt": 10, "pause": 12, "compact": 10, "stop": 4, "coordinator": 6, "actor": 6}  # fmt: skip
+        "server": 40, "storage": 14, "doubt": 12, "pause": 12, "compact": 10, "stop": 4, "coordinator": 4, "actor": 4}  # fmt: skip
     # With two replicas no read fails while one of these lasts, if all servers were there before.
     HARMLESS = ("server", "storage", "doubt", "pause", "compact", "stop", "actor")
 
@@ -58,16 +57,18 @@ class Faults:
     @contextlib.contextmanager
     def _soon(self, *calls: tuple[float, Any]) -> Iterator[None]:
         """Makes calls, each that many seconds after the one before, the first in the first commit."""
-        timers, at = [], self._draw.uniform(0, 0.06)
-        for seconds, call in calls:
-            at += seconds
-            timers.append(threading.Timer(at, call))
-            timers[-1].start()
-        try:
+        begin = self._draw.uniform(0, 0.06)
+
+        def run() -> None:
+            time.sleep(begin)
+            for seconds, call in calls:
+                time.sleep(seconds)
+                call()
+
+        with ThreadPoolExecutor(1) as pool:
+            called = pool.submit(run)
             yield
-        finally:
-            for timer in timers:
-                timer.join()
+            called.result()
 
     def _end(self, pid: int | None, number: int) -> None:
         self._ended.add(pid)
@@ -109,8 +110,12 @@ class Faults:
 
     def doubt(self, during: Any) -> None:
         """Manifests cannot be written for a while, or the claims cannot be read: then a manifest is
-        written, and its writer does not know whether it counts."""
-        with self._soon(*self._away(self._draw.choice(FOLDERS), 0.3)):
+        written, and its writer does not know whether it counts. Half of the times the servers cannot read
+        the rows right after that."""
+        calls = self._away(self._draw.choice(FOLDERS), 0.3)
+        if self._draw.random() < 0.5:
+            calls += self._away("segments", 0.5)
+        with self._soon(*calls):
             during()
 
     def _away(self, folder: str, seconds_max: float) -> list[tuple[float, Any]]:

@@ -21,6 +21,7 @@ SETTINGS = {"memory_bytes": "32MiB", "host_memory_bytes": "16MiB", "attribute_me
 RAY = {"num_gpus": 0, "object_store_memory": 100 << 20, "include_dashboard": False, "log_to_driver": False}
 PASSING = (nearfield.Unavailable, nearfield.DeadlineExceeded)
 TRY_SECONDS_MAX = 90
+READ_SECONDS_MAX = 3  # more than the second after which another replica is asked
 PAUSE_SECONDS = 0.01  # between two calls of a thread: the machine also runs the servers
 
 
@@ -125,7 +126,7 @@ class Reader(threading.Thread):
         self.faults: Counter[str] = Counter()
         self.checked: Counter[str] = Counter()
         self.unavailable_in: Counter[str] = Counter()  # by the kind of the round
-        self.seconds: list[float] = []
+        self.seconds: list[tuple[str, float]] = []  # of the searches, with the kind of the round
         self.error: BaseException | None = None
 
     @property
@@ -150,13 +151,13 @@ class Reader(threading.Thread):
         kind = self._kinds[rng.integers(len(self._kinds))]
         query, k, shelf = draw_vectors(rng, 1)[0], int(rng.integers(1, 12)), int(rng.integers(2 * SHELVES))
         ids = rng.choice(IDS, 5, replace=False).tolist()
-        options = {"timeout": 5, "fresh": bool(rng.random() < self._fresh)}
+        options = {"timeout": READ_SECONDS_MAX, "fresh": bool(rng.random() < self._fresh)}
         number = (self._model if options["fresh"] else self._own).newest
         begin = time.monotonic()
         try:
             if kind == "search":
                 answer = docs.search(query, k=k, **options)
-                self.seconds.append(time.monotonic() - begin)
+                self.seconds.append((self._round, time.monotonic() - begin))
             elif kind == "shelf":
                 answer = docs.search(query, k=k, filter=f"shelf == {shelf}", **options)
             elif kind == "count":

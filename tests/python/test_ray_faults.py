@@ -86,7 +86,7 @@ class Campaign:
         self._pool = ThreadPoolExecutor(1)
         self.kinds: Counter[str] = Counter()
         self.bad: Counter[str] = Counter()
-        self.seconds: list[float] = []
+        self.seconds: list[tuple[str, float]] = []
         self.replica_checks = 0
 
     def start(self) -> None:
@@ -109,7 +109,7 @@ class Campaign:
             each.begin("between")
             each.check_all()
         self.kinds["overlap" if overlaps else kind] += 1
-        self.seconds.append(time.monotonic() - begin)
+        self.seconds.append(("overlap" if overlaps else kind, time.monotonic() - begin))
 
     def _commit(self) -> None:
         alone = self._draw.random() < ALONE
@@ -160,7 +160,7 @@ class Campaign:
             client.close()
 
     def unavailable(self) -> Counter[str]:
-        """Returns by kind of round the reads that failed after 5 s."""
+        """Returns by kind of round the reads that failed after READ_SECONDS_MAX."""
         return sum((each.unavailable_in for each in self.readers), Counter())
 
     def found(self) -> Counter[str]:
@@ -172,15 +172,19 @@ class Campaign:
     def figures(self) -> dict[str, Any]:
         faults, checked = self.found(), sum((each.checked for each in self.readers), Counter())
         unavailable = self.unavailable()
+        searches = [each for reader in self.readers for each in reader.seconds]
+        seconds = np.array([each for _, each in self.seconds])
+        by_kind = {kind: float(np.mean([each for of, each in self.seconds if of == kind])) for kind in self.kinds}
         return {
             "rounds": len(self.seconds), "faults": dict(self.kinds),
             "commits": sum(len(each.model.numbers) - 1 for each in self._writers),
             "answers_checked": checked.total(), "answers_checked_by_kind": dict(checked), "replica_checks": self.replica_checks,
             **{name: faults[name] for name in FAULTS},
             "reads_unavailable": unavailable.total(), "reads_unavailable_by_kind": dict(unavailable),
-            "search_ms_median": 1e3 * float(np.median([each for reader in self.readers for each in reader.seconds])),
-            "round_seconds_median": float(np.median(self.seconds)), "round_seconds_max": max(self.seconds),
-            "seconds": sum(self.seconds)}  # fmt: skip
+            "search_ms_median": 1e3 * float(np.median([each for _, each in searches])),
+            "search_ms_max_by_kind": {kind: 1e3 * max(each for of, each in searches if of == kind) for kind in {of for of, _ in searches}},
+            "round_seconds_median": float(np.median(seconds)), "round_seconds_max": seconds.max(),
+            "round_seconds_mean_by_kind": by_kind, "seconds": seconds.sum()}  # fmt: skip
 
 
 FAULTS = ("short", "wrong", "wrong count", "wrong fetch", "stale", "backwards", "lost", "count", "other client", "other collection",
