@@ -6,6 +6,7 @@ import contextlib
 import os
 import random
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -57,12 +58,12 @@ class Faults:
     @contextlib.contextmanager
     def _soon(self, *calls: tuple[float, Any]) -> Iterator[None]:
         """Makes calls, each that many seconds after the one before, the first in the first commit."""
-        begin = self._draw.uniform(0, 0.06)
+        begin, pause = self._draw.uniform(0, 0.06), threading.Event()
 
         def run() -> None:
-            time.sleep(begin)
+            pause.wait(begin)
             for seconds, call in calls:
-                time.sleep(seconds)
+                pause.wait(seconds)
                 call()
 
         with ThreadPoolExecutor(1) as pool:

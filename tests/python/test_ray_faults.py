@@ -172,7 +172,7 @@ class Campaign:
     def figures(self) -> dict[str, Any]:
         faults, checked = self.found(), sum((each.checked for each in self.readers), Counter())
         unavailable = self.unavailable()
-        searches = [each for reader in self.readers for each in reader.seconds]
+        reads = [each for reader in self.readers for each in reader.seconds]
         seconds = np.array([each for _, each in self.seconds])
         by_kind = {kind: float(np.mean([each for of, each in self.seconds if of == kind])) for kind in self.kinds}
         return {
@@ -181,8 +181,8 @@ class Campaign:
             "answers_checked": checked.total(), "answers_checked_by_kind": dict(checked), "replica_checks": self.replica_checks,
             **{name: faults[name] for name in FAULTS},
             "reads_unavailable": unavailable.total(), "reads_unavailable_by_kind": dict(unavailable),
-            "search_ms_median": 1e3 * float(np.median([each for _, each in searches])),
-            "search_ms_max_by_kind": {kind: 1e3 * max(each for of, each in searches if of == kind) for kind in {of for of, _ in searches}},
+            "read_ms_median": 1e3 * float(np.median([each for _, each in reads])),
+            "read_ms_max_by_kind": {kind: 1e3 * max(each for of, each in reads if of == kind) for kind in {of for of, _ in reads}},
             "round_seconds_median": float(np.median(seconds)), "round_seconds_max": seconds.max(),
             "round_seconds_mean_by_kind": by_kind, "seconds": seconds.sum()}  # fmt: skip
 
