@@ -4,7 +4,6 @@ manifest, what is acknowledged is in the log, and nothing restarts that need not
 from __future__ import annotations
 
 import json
-import math
 import signal
 import socket
 import subprocess
@@ -77,8 +76,7 @@ def coordinator(store, monkeypatch):
     made = object.__new__(Coordinator)
     settings = _slot.Settings("fake", 2, 2, store.uri, "", "", 1, 0, {}, 1.0)
     Fleet.__init__(made, settings)
-    made._committers, made._operation = threading.Semaphore(4), threading.Lock()
-    made._commits_from, made._checked = 0.0, math.inf
+    made._committers, made._operation, made._commits_from = threading.Semaphore(4), threading.Lock(), 0.0
     made._log = ManifestLog(store, "fake", "address")
     state = CollectionState("c", 1, DECLARED, [0, 0])
     made._manifest = Manifest(made._log.term, 1, 1, 2, {"docs": state})
@@ -248,11 +246,13 @@ def test_replicas_are_brought_to_a_manifest_at_the_same_time_and_without_a_limit
 
 def test_a_coordinator_that_may_be_replaced_shows_nothing(coordinator, monkeypatch):
     """It shows what it has only as long as its successor does not commit."""
-    coordinator._checked = time.monotonic() - _coordinator.LEASE_SECONDS + 5
+    coordinator._log.checked = time.monotonic() - _coordinator.LEASE_SECONDS + 5
     assert coordinator.view()["number"] == 1
-    coordinator._checked -= 5
+    coordinator._log.checked -= 5
     with pytest.raises(nearfield.Unavailable, match="storage"):
         coordinator.view()
+    commit(coordinator)  # which looks at the claims
+    assert coordinator.view()["number"] == 2
 
 
 @pytest.fixture

@@ -278,7 +278,8 @@ class Client:
         if not fresh and now < self._checked + _CHECK_SECONDS:
             return None
         self._checked = now
-        return self._checks.submit(self._refresh, deadline, 0.0)
+        until = deadline if fresh else min(deadline, now + _HEDGE_SECONDS)
+        return self._checks.submit(self._refresh, until, 0.0)
 
     def read(
         self,

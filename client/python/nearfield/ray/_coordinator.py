@@ -109,10 +109,8 @@ class CoordinatorProcess(Fleet):
         """Looks for claims of others. Without one, this coordinator may show what it has for
         LEASE_SECONDS: for that time a new one commits nothing."""
         while True:
-            begin = time.monotonic()
             try:
                 self._log.check_claim()
-                self._checked = begin
             except Aborted:
                 os._exit(1)
             except Exception as error:
@@ -126,14 +124,13 @@ class CoordinatorProcess(Fleet):
 
     def _open(self) -> None:
         claim = newest_claim(self._store)
-        settings, begin = self._settings, time.monotonic()
+        settings = self._settings
         if claim and claim.get("cluster") != settings.cluster and answers(claim["address"]):
             raise FailedPrecondition(f"the cluster {claim['name']!r} uses this storage")
         self._log = ManifestLog(self._store, settings.name, self._address, settings.cluster)
         mine = claim is None or claim["address"] == self._address  # of a try before
         if claim and not mine and not has_ended(claim.get("machine", ""), claim["address"]):
             self._commits_from = time.monotonic() + LEASE_SECONDS
-        self._checked = begin
         newest = self._log.newest()
         if not newest.layout:
             newest = replace(newest, layout=1, shards=self._settings.shards)

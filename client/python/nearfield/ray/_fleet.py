@@ -8,8 +8,8 @@ import time
 from typing import Any
 
 from nearfield._errors import Internal, Unavailable
-from nearfield.ray._manifest import Manifest
-from nearfield.ray._rpc import STARTING
+from nearfield.ray._manifest import Manifest, ManifestLog
+from nearfield.ray._rpc import WAITING
 from nearfield.ray._slot import Settings, Slot
 from nearfield.ray._store import Store
 
@@ -33,7 +33,7 @@ class Fleet:
         self._manifest: Manifest | None = None  # the newest that is in the log
         self._shown: Manifest | None = None
         self._doubt: Manifest | None = None  # the next one, if its write failed
-        self._checked = 0.0  # when the last look began that found no later claim
+        self._log: ManifestLog  # once there is a manifest
         self._slots: list[Slot] = []
         self._view: dict[str, Any] = {}
         self._serial = 0
@@ -107,7 +107,7 @@ class Fleet:
 
     def _newest(self) -> Manifest:
         if self._manifest is None:
-            raise Unavailable(f"{STARTING}{': ' if self._error else ''}{self._error}")
+            raise Unavailable(f"{WAITING}{': ' if self._error else ''}{self._error}")
         return self._manifest
 
     # The view of the clients.
@@ -162,9 +162,9 @@ class Fleet:
                     self._changed.wait_for(lambda: self._view and self._view["have"] != have, wait)
                 if not self._view:
                     self._newest()
-                    raise Unavailable(STARTING)
-                if time.monotonic() > self._checked + LEASE_SECONDS:
-                    raise Unavailable("the storage does not answer")
+                    raise Unavailable(WAITING)
+                if time.monotonic() > self._log.checked + LEASE_SECONDS:
+                    raise Unavailable(WAITING)
                 return None if self._view["have"] == have else self._view
         finally:
             if waits:

@@ -25,6 +25,7 @@ import hashlib
 import json
 import re
 import socket
+import time
 import uuid
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -191,12 +192,14 @@ class ManifestLog:
         self._written = store.list("manifests")
 
     def check_claim(self) -> None:
+        begin = time.monotonic()
         claims = self._store.list("terms")
         others = [name for name in claims if name != self._claim]
         if others and _term(others[-1]) >= self.term:
             raise Aborted(f"another coordinator has claimed the term {_term(others[-1])}")
         if self._claim not in claims:  # another folder is in its place, such as that of a mount
             raise OSError("it does not have the claim of this coordinator")
+        self.checked = begin  # of the latest look that found no later claim
 
     def newest(self) -> Manifest:
         """Returns the newest manifest; the empty one if there is none."""

@@ -29,8 +29,8 @@ _OPTIONS = [
 ]
 
 _ERRORS = {each.__name__: each for each in Error.__subclasses__()}
-# The message of a coordinator that cannot answer yet.
-STARTING = "the coordinator starts: it waits for the storage"
+# The message of a coordinator that cannot answer now; another one may have the cluster.
+WAITING = "the coordinator waits for the storage"
 
 
 class Unreachable(Unavailable):
@@ -80,7 +80,7 @@ class Caller:
         except grpc.RpcError as raised:
             error = from_rpc_error(raised)
             raise Unreachable(error.message) if isinstance(error, Unavailable) else error from None
-        if reply.get("message", "").startswith(STARTING):
+        if reply.get("message", "").startswith(WAITING):
             raise Unreachable(reply["message"])
         if "error" in reply:
             raise _ERRORS.get(reply["error"], Internal)(reply["message"])
