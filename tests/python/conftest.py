@@ -33,6 +33,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=int(os.environ.get("NEARFIELD_TEST_SEED", random.randrange(2**32))),
     )
+    parser.addoption("--ray-rounds", type=int, default=8, help="rounds of test_ray_faults.py")
+    parser.addoption("--ray-receipt", type=Path, help="file for the figures of test_ray_faults.py")
 
 
 def pytest_configure(config: pytest.Config) -> None:

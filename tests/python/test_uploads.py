@@ -230,7 +230,8 @@ def test_an_upload_reports_its_progress(client, name, data):
     docs.upload(data.vectors, ids=data.ids, progress=seen.append, block_bytes=30_000)
     assert len(seen) > 5 and seen[-1].rows_sent == seen[-1].rows_received == seen[-1].rows_max == ROWS
     sent = [each.rows_sent for each in seen[:-1]]
-    assert sent[0] == 0 and sent == sorted(set(sent)) and sent[-1] == ROWS
+    assert sent[0] == 0 and sent == sorted(sent) and sent[-1] == ROWS
+    assert seen[-2].rows_received == ROWS  # all rows are confirmed before the commit
     docs.upload(data.vectors, ids=data.ids, progress=True, mode="replace")
 
 

@@ -166,7 +166,8 @@ class RowCalls(Handle):
                     replaces the collection
         token       makes the upload resumable: after a broken connection it continues by itself;
                     after the end of the process, repeat it with the same token and data
-        progress    True: a bar (tqdm); or a function that gets a Progress after each block
+        progress    True: a bar (tqdm); or a function that gets a Progress after each block, and
+                    when the server has confirmed all rows, before the commit
         timeout     seconds of the whole upload; without one there is none
 
         Iterables and files .jsonl are first read into a temporary file, because the server

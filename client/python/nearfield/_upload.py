@@ -166,7 +166,9 @@ class _Stream:
         while True:
             item = await self._core.transport.compute(lambda: next(blocks, None))
             if item is None:
-                return self.rows_resumed + self._rows_sent
+                rows = self.rows_resumed + self._rows_sent
+                await self._confirm(duplex, rows)
+                return rows
             rows, request = item
             if plan.token:
                 request.block.block_number = self._next_block
@@ -181,6 +183,16 @@ class _Stream:
             for reply in duplex.received():
                 self._received = max(self._received, reply.progress.rows_received)
             self._report()
+
+    async def _confirm(
+        self, duplex: Duplex[ingest.UploadRequest, ingest.UploadResponse], rows: int
+    ) -> None:
+        """Waits until the server has confirmed all rows, if progress is reported."""
+        if self._plan.on_progress is None or self._received == rows:
+            return
+        while self._received < rows and (reply := await duplex.read()) is not None:
+            self._received = max(self._received, reply.progress.rows_received)
+        self._report()
 
     async def _finish(
         self,

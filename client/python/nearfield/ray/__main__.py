@@ -1,0 +1,99 @@
+"""The command of a cluster: python -m nearfield.ray."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import threading
+from typing import Any
+
+from nearfield._errors import Error
+from nearfield.ray._client import Client
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m nearfield.ray", description=__doc__)
+    parser.add_argument("--storage", required=True, help="a folder, or s3://bucket/prefix")
+    commands = parser.add_subparsers(dest="command", required=True)
+    start = commands.add_parser(
+        "start", help="start a cluster, on the Ray of RAY_ADDRESS or a local one, until SIGTERM"
+    )
+    start.add_argument("--shards", type=int, default=1)
+    start.add_argument("--replicas", type=int, default=1)
+    start.add_argument("--name", default="nearfield")
+    start.add_argument("--num-cpus", type=float, help="cores of each server; default: 1")
+    start.add_argument(
+        "--num-gpus", type=float, help="GPUs of each server; default: 1 if Ray has enough"
+    )
+    start.add_argument("--nodes", type=int, default=1, help="wait until Ray has this many nodes")
+    start.add_argument("--host", help="address that the servers listen on")
+    start.add_argument("--program", help="nearfield-server")
+    start.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="setting of each server"
+    )
+    commands.add_parser("status", help="print the state as JSON")
+    resize = commands.add_parser("resize", help="change the number of shards")
+    resize.add_argument("shards", type=int)
+    commands.add_parser("restart", help="start all servers again, one after the other")
+    compact = commands.add_parser("compact", help="replace the uploads of a collection by its rows")
+    compact.add_argument("collection")
+    return parser.parse_args(arguments)
+
+
+def start(arguments: argparse.Namespace) -> None:
+    import ray
+
+    from nearfield.ray._cluster import Cluster
+    from nearfield.ray._server import nodes_count
+
+    ray.init()
+    while nodes_count() < arguments.nodes:
+        threading.Event().wait(1.0)
+    cluster = Cluster(
+        arguments.storage,
+        shards=arguments.shards,
+        replicas=arguments.replicas,
+        name=arguments.name,
+        num_cpus=arguments.num_cpus,
+        num_gpus=arguments.num_gpus,
+        host=arguments.host,
+        program=arguments.program,
+        settings=dict(each.split("=", 1) for each in arguments.set),
+    )
+    print(f"nearfield.ray: ready, coordinator at {cluster.address}", flush=True)
+    ended = threading.Event()
+    for each in (signal.SIGTERM, signal.SIGINT):  # Ray sets handlers of its own before
+        signal.signal(each, lambda *_: ended.set())
+    ended.wait()
+    cluster.stop()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the command; returns the exit code."""
+    chosen = parse(arguments)
+    try:
+        if chosen.command == "start":
+            start(chosen)
+            return 0
+        with Client(chosen.storage) as client:
+            reply: Any = None
+            if chosen.command == "status":
+                reply = client.status()
+            elif chosen.command == "resize":
+                client.resize(chosen.shards)
+            elif chosen.command == "restart":
+                reply = {"servers": client.restart()}
+            else:
+                reply = {"operations_removed": client.compact(chosen.collection)}
+    except (Error, OSError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    if reply is not None:
+        print(json.dumps(reply, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,395 @@
+"""The client of a cluster: it searches the shards directly, at one manifest."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Any, TypeVar
+
+import nearfield
+from nearfield._attributes import AttributesLike, declare
+from nearfield._declaration import Declaration, RowPlacement, ScanChoice, infer
+from nearfield._errors import (
+    Aborted,
+    AlreadyExists,
+    Cancelled,
+    DataLoss,
+    DeadlineExceeded,
+    FailedPrecondition,
+    NotFound,
+    Unavailable,
+)
+from nearfield._retry import RetryPolicy
+from nearfield._values import DType, IdType, Metric
+from nearfield.ray._collection import ClusterCollection
+from nearfield.ray._manifest import newest_claim
+from nearfield.ray._rpc import Caller, Unreachable
+from nearfield.ray._segment import put_tables
+from nearfield.ray._store import Store
+
+T = TypeVar("T")
+View = dict[str, Any]
+# Gets the collection of a server, the options of its epoch, the shard and seconds.
+Ask = Callable[[nearfield.Collection, dict[str, Any], int, float], T]
+
+_THREADS = 256
+_PAUSE_SECONDS = 0.05  # before another try
+_WAIT_SECONDS = 5.0  # for which one call waits for another view
+_CHECK_SECONDS = 0.1  # between two checks of searches that need not be fresh
+_HEDGE_SECONDS = 1.0  # after which another replica is asked, too
+# After these another replica, or another manifest, may answer.
+_PASSING = (
+    Unavailable,
+    Cancelled,
+    FailedPrecondition,
+    Aborted,
+    NotFound,
+    DataLoss,
+    DeadlineExceeded,
+)
+
+
+class Client:
+    """A client of a cluster. It needs the storage and the network, but no Ray. Within one client,
+    no answer is of an older manifest than an earlier one. Thread safety: any number of threads.
+    A coordinator that vanished with its machine is left after 15 s.
+
+    storage  as in Cluster
+    timeout  seconds of a call, by default"""
+
+    def __init__(self, storage: str, *, timeout: float = 30.0) -> None:
+        self._store = Store(storage)
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        # The threads of a pool never wait for each other.
+        self._calls = ThreadPoolExecutor(_THREADS)  # to servers
+        self._checks = ThreadPoolExecutor(_THREADS)  # to the coordinator
+        self._caller: Caller | None = None
+        self._view: View | None = None
+        self._checked = 0.0  # when the last check began
+        self._slow: set[str] = set()  # servers that were late, which are asked last
+        self._number_min = 0  # of this client's own commits
+        self._servers: dict[str, nearfield.Client] = {}
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the connections."""
+        self._calls.shutdown(cancel_futures=True)
+        self._checks.shutdown(cancel_futures=True)
+        with self._lock:
+            for server in self._servers.values():
+                server.close()
+            if self._caller is not None:
+                self._caller.close()
+
+    def collection(self, name: str) -> ClusterCollection:
+        """Returns a handle of a collection. Calls nothing."""
+        return ClusterCollection(self, name)
+
+    def create_collection(
+        self,
+        name: str,
+        dim: int | None = None,
+        *,
+        metric: Metric,
+        dtype: DType | None = None,
+        id_type: IdType | None = None,
+        attributes: AttributesLike | None = None,
+        scan: ScanChoice = "auto",
+        rows: RowPlacement = "device",
+        like: Any = None,
+        if_missing: bool = False,
+        token: str | None = None,
+        timeout: float | None = None,
+    ) -> ClusterCollection:
+        """Creates an empty collection; the arguments are those of nearfield.Client, and token as in
+        ClusterCollection.upload. Errors: AlreadyExists."""
+        seen = None if like is None else infer(like, None, None)
+        if dim is None and seen is None:
+            raise TypeError("give dim, or like= the data")
+        declared = (
+            declare(attributes) if attributes is not None else seen.attributes if seen else ()
+        )
+        arguments: dict[str, Any] = {
+            "dim": dim if dim is not None else seen.dim if seen else 0,
+            "metric": metric,
+            "dtype": dtype or (seen.dtype if seen else "float32"),
+            "id_type": id_type or (seen.id_type if seen else "uint64"),
+            "attributes": {each.name: each.text for each in declared},
+            "scan": scan,
+            "rows": rows,
+        }
+        Declaration(name, **{**arguments, "attributes": tuple(declared)}, devices=0).request()
+        try:
+            self.commit(name, {"kind": "create", "declared": arguments}, token, timeout)
+        except AlreadyExists as error:
+            if not if_missing or "another declaration" in error.message:
+                raise
+        return self.collection(name)
+
+    def drop_collection(
+        self, name: str, *, token: str | None = None, timeout: float | None = None
+    ) -> int:
+        """Drops a collection; returns the number of its rows. Errors: NotFound."""
+        return self.commit(name, {"kind": "drop"}, token, timeout)[1]
+
+    def list_collections(self, *, timeout: float | None = None) -> list[str]:
+        """Returns the names of the collections in their order."""
+        return sorted(self.status(timeout=timeout)["collections"])
+
+    def status(self, *, timeout: float | None = None) -> dict[str, Any]:
+        """Returns the newest manifest's number, the collections, and the state of each server."""
+        return dict(self.call("status", timeout))
+
+    def resize(self, shards: int, *, timeout: float = 600.0) -> None:
+        """Loads the rows from the storage into another number of shards, 1 .. 4,096, then changes
+        over, while searches go on. Needs the cores or GPUs of both during the change."""
+        self.call("resize", timeout + 10, shards=shards, seconds=timeout)
+
+    def restart(self, *, timeout: float = 600.0) -> int:
+        """Starts all servers again, one after the other, while searches go on; returns their
+        number. With one replica it needs the cores or GPUs of all shards twice."""
+        return int(self.call("restart", timeout + 10, seconds=timeout))
+
+    def compact(self, name: str, *, timeout: float = 600.0) -> int:
+        """Replaces the uploads and deletes of a collection in the storage by its present rows, so
+        that servers load faster; returns the number of operations that this removed."""
+        return int(self.call("compact", timeout, name=name))
+
+    # The rest is for ClusterCollection.
+
+    @property
+    def store(self) -> Store:
+        return self._store
+
+    def put(self, tables: Iterable[Any]) -> list[dict[str, Any]]:
+        """Writes the segments of an operation."""
+        try:
+            return put_tables(self._store, tables)
+        except OSError as error:
+            raise Unavailable(f"storage: {error}") from None
+
+    def deadline(self, timeout: float | None) -> float:
+        return time.monotonic() + (self._timeout if timeout is None else timeout)
+
+    def call(self, method: str, timeout: float | None, **arguments: Any) -> Any:
+        """Calls the coordinator. A call without an answer is repeated, with the next coordinator if
+        there is one."""
+        deadline = self.deadline(timeout)
+        while True:
+            caller = None
+            try:
+                caller = self._coordinator()
+                return caller.call(method, deadline - time.monotonic(), **arguments)
+            except (Unreachable, DeadlineExceeded) as error:
+                with self._lock:
+                    if caller is self._caller:
+                        self._caller = None
+                late = time.monotonic() + _PAUSE_SECONDS >= deadline
+                if late or isinstance(error, DeadlineExceeded):
+                    raise
+            threading.Event().wait(_PAUSE_SECONDS)
+
+    def commit(
+        self,
+        name: str,
+        operation: dict[str, Any],
+        token: str | None,
+        timeout: float | None,
+        created: int | None = None,
+    ) -> list[int]:
+        """Commits an operation, once for its token, by the deadline; returns what
+        CoordinatorProcess.commit does."""
+        deadline = self.deadline(timeout)
+        arguments = {"name": name, "operation": operation, "created": created}
+        arguments["token"] = token or uuid.uuid4().hex
+        failed: Unavailable | None = None
+        while True:
+            try:
+                left = deadline - time.monotonic()
+                done = self.call("commit", left, **arguments)
+            except DeadlineExceeded as error:
+                raise failed or error from None
+            except Unavailable as error:
+                failed = error
+                if time.monotonic() + _PAUSE_SECONDS >= deadline:
+                    raise
+                threading.Event().wait(_PAUSE_SECONDS)
+                continue
+            with self._lock:
+                self._number_min = max(self._number_min, done[0])
+            return list(done)
+
+    def _coordinator(self) -> Caller:
+        caller = self._caller
+        if caller is not None:
+            return caller
+        try:
+            claim = newest_claim(self._store)
+        except OSError as error:
+            raise Unreachable(f"storage: {error}") from None
+        if claim is None:
+            raise Unreachable("no cluster has used this storage")
+        with self._lock:
+            if self._caller is None:
+                self._caller = Caller(claim["address"])
+            return self._caller
+
+    # Views: what the coordinator shows.
+
+    def _current(self, deadline: float) -> View:
+        """Returns a view that has this client's own commits."""
+        while self._view is None or self._view["number"] < self._number_min:
+            if time.monotonic() > deadline:
+                raise DeadlineExceeded("the coordinator did not show the last commit in time")
+            self._refresh(deadline, _WAIT_SECONDS)
+        return self._view
+
+    def _refresh(self, deadline: float, wait_max: float) -> View:
+        """Returns the view of the coordinator at a moment of this call, or after up to `wait_max`
+        seconds in which it did not change."""
+        view = self._view
+        left = deadline - time.monotonic()
+        have = view["have"] if view is not None else None
+        found = self.call("view", left, have=have, wait=max(0.0, min(wait_max, left / 2)))
+        with self._lock:
+            if found and (self._view is None or found["have"] > self._view["have"]):
+                self._view = found
+                self._slow = set()
+                addresses = {each["address"] for shard in found["shards"] for each in shard}
+                for each in self._servers.keys() - addresses:
+                    del self._servers[each]
+            assert self._view is not None
+            return self._view
+
+    def _check(self, fresh: bool, deadline: float) -> Future[View] | None:
+        """Refreshes the view in the background; for a search that need not be fresh, only now and
+        then."""
+        now = time.monotonic()
+        if not fresh and now < self._checked + _CHECK_SECONDS:
+            return None
+        self._checked = now
+        until = deadline if fresh else min(deadline, now + _HEDGE_SECONDS)
+        return self._checks.submit(self._refresh, until, 0.0)
+
+    def read(
+        self,
+        name: str,
+        timeout: float | None,
+        fresh: bool,
+        shards_of: Callable[[View], Sequence[int]],
+        ask: Ask[T],
+    ) -> tuple[View, list[T]]:
+        """Asks the shards, all at one manifest; returns it and their answers. A part that a server
+        does not give is requested from another replica, and then all parts again, until the
+        deadline; there is no answer with some of the parts. fresh: at a manifest that was the
+        newest at a moment of this call."""
+        deadline = self.deadline(timeout)
+        view = self._current(deadline)
+        checked = False
+        while True:
+            check = None if checked else self._check(fresh, deadline)
+            try:
+                if name not in view["collections"]:
+                    raise NotFound(f"collection: there is no {name!r}")
+                parts = self._ask_all(view, name, shards_of(view), ask, deadline)
+            except _PASSING as error:
+                if checked and name not in view["collections"]:
+                    raise
+                view = self._after(view, deadline, error)
+                checked = True
+                continue
+            if check is None or not fresh:
+                return view, parts
+            newest = check.result()
+            checked = True
+            if newest["number"] == view["number"]:
+                return view, parts
+            view = newest
+
+    def _after(self, view: View, deadline: float, error: Exception) -> View:
+        """Returns the present view after an error, once it has changed or a short time has passed.
+        Raises the error at the deadline."""
+        if time.monotonic() + _PAUSE_SECONDS >= deadline:
+            raise error
+        try:
+            found = self._refresh(deadline, 2 * _PAUSE_SECONDS)
+        except (Unavailable, DeadlineExceeded):
+            raise error from None
+        if found is view:
+            threading.Event().wait(_PAUSE_SECONDS)
+        return found
+
+    def _ask_all(
+        self, view: View, name: str, shards: Sequence[int], ask: Ask[T], deadline: float
+    ) -> list[T]:
+        """Asks one replica of each shard, and the next one after an error or _HEDGE_SECONDS."""
+        parts: dict[int, T] = {}
+        failed: dict[int, Exception] = {}
+        calls: dict[Future[T], int] = {}
+        turn = uuid.uuid4().int
+        untried: dict[int, list[Any]] = {}
+        asked: dict[int, str] = {}  # the address, by shard
+
+        def ask_next(shard: int) -> None:
+            if untried[shard]:
+                replica = untried[shard].pop()
+                asked[shard] = replica["address"]
+                call = self._calls.submit(self._ask, replica, name, shard, ask, deadline)
+                calls[call] = shard
+            elif shard not in calls.values():
+                count = len(view["shards"])
+                why = failed.get(shard, "it has no server")
+                raise Unavailable(f"shard {shard} of {count}: {why}")
+
+        for shard in shards:
+            replicas = view["shards"][shard]
+            first = turn % max(1, len(replicas))
+            untried[shard] = replicas[first:] + replicas[:first]
+            untried[shard].sort(key=lambda each: each["address"] not in self._slow)
+            ask_next(shard)
+        while len(parts) < len(shards):
+            left = deadline - time.monotonic()
+            done, _ = wait(calls, max(0.0, min(_HEDGE_SECONDS, left)), FIRST_COMPLETED)
+            for call in done:
+                shard = calls.pop(call)
+                try:
+                    parts.setdefault(shard, call.result())
+                except _PASSING as error:
+                    failed[shard] = error
+                    if shard not in parts:
+                        ask_next(shard)
+            if not done:
+                if left <= 0:
+                    raise DeadlineExceeded("the shards did not answer in time")
+                for shard in set(shards) - parts.keys():
+                    self._slow.add(asked[shard])
+                    with contextlib.suppress(Unavailable):
+                        ask_next(shard)
+        for call in calls:
+            call.cancel()
+        return [parts[shard] for shard in shards]
+
+    def _ask(self, replica: Any, name: str, shard: int, ask: Ask[T], deadline: float) -> T:
+        state = replica["states"][name]
+        at = {"at_epoch": state["epoch"], "incarnation": state["incarnation"]}
+        docs = self._server(replica["address"]).collection(name)
+        return ask(docs, at, shard, max(0.001, deadline - time.monotonic()))
+
+    def _server(self, address: str) -> nearfield.Client:
+        with self._lock:
+            if address not in self._servers:
+                once = RetryPolicy(tries_max=1)
+                self._servers[address] = nearfield.connect(
+                    address, retry=once, read_your_writes=False
+                )
+            return self._servers[address]

@@ -1,0 +1,110 @@
+"""Starts and ends a cluster on Ray."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+import ray
+import ray.exceptions
+
+from nearfield.ray._client import Client
+from nearfield.ray._operations import find_coordinator, start_coordinator
+from nearfield.ray._server import find_program
+from nearfield.ray._shards import PARTITIONS
+from nearfield.ray._slot import Settings, end_others
+from nearfield.ray._store import Store
+
+_STOP_SECONDS_MAX = 10.0
+# Memory of each server on the CPU, which it takes at its start.
+_CPU_SETTINGS = {"backend": "cpu", "memory_bytes": "1GiB", "host_memory_bytes": "512MiB"}
+
+
+class Cluster(Client):
+    """A cluster of servers, each an actor of Ray on its own GPU or share of the cores, and its
+    client. Starts the cluster, or connects to one of this name that runs.
+
+    storage   a folder that all nodes share, or "s3://bucket/prefix": the rows are there, and the
+              servers load them from there. One cluster at a time uses it
+    shards    servers that share the rows, by the hash of the id, 1 .. 4,096; of a storage that is
+              in use: as many as it had
+    replicas  servers of each shard: with 2, commits and searches go on when a server ends
+    name      of the cluster
+    num_cpus, num_gpus  of each server; by default one GPU if Ray has enough, else one core
+    host      where the processes listen: by default loopback as long as Ray has one node, else each
+              node's own address, without TLS and keys, as Ray itself does: in trusted networks only
+    program   nearfield-server, the same path on all nodes; by default that of nearfield-native
+    settings  of the servers, such as {"memory_bytes": "8GiB"}; without a GPU 1 GiB for rows
+    timeout   seconds of a call, by default
+    start_timeout  seconds until all servers are ready; then Unavailable, and what was started ends
+    hang_timeout   seconds without an answer after which a server is started again; 3 times as long
+                   for its actor. A coordinator that hangs is not started again: end its process
+
+    The servers go on when this process ends, until stop()."""
+
+    def __init__(
+        self,
+        storage: str,
+        *,
+        shards: int = 1,
+        replicas: int = 1,
+        name: str = "nearfield",
+        num_cpus: float | None = None,
+        num_gpus: float | None = None,
+        host: str | None = None,
+        program: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+        timeout: float = 30.0,
+        start_timeout: float = 600.0,
+        hang_timeout: float = 10.0,
+    ) -> None:
+        if not 1 <= shards <= PARTITIONS or replicas < 1:
+            raise ValueError(f"shards, replicas: {shards}, {replicas}; 1 .. {PARTITIONS}, 1 ..")
+        if not ray.is_initialized():
+            ray.init()
+        store = Store(storage)
+        store.create()
+        resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        if num_gpus is None:
+            num_gpus = 1.0 if resources.get("GPU", 0) >= shards * replicas else 0.0
+        defaults: dict[str, Any] = {} if num_gpus else _CPU_SETTINGS
+        chosen = Settings(
+            name=name,
+            shards=shards,
+            replicas=replicas,
+            storage=store.uri,
+            program=find_program(program),
+            host=host or "",
+            num_cpus=1.0 if num_cpus is None else num_cpus,
+            num_gpus=num_gpus,
+            settings={**defaults, **(settings or {})},
+            hang_timeout=hang_timeout,
+        )
+        super().__init__(storage, timeout=timeout)
+        self._name = name
+        found = find_coordinator(name)
+        if found is not None and ray.get(found.storage.remote()) != store.uri:
+            raise ValueError(f"storage: {store.uri}; the cluster {name!r} has another one")
+        self._actor = found if found is not None else start_coordinator(chosen)
+        try:
+            error = ray.get(self._actor.wait_ready.remote(start_timeout))
+            if error is not None:
+                raise error
+            self.address: str = ray.get(self._actor.address.remote())
+        except BaseException:
+            if found is None:
+                self.stop()
+            raise
+
+    def wait_ready(self, timeout: float) -> None:
+        """Waits until each shard has all its replicas. Errors: Unavailable."""
+        self.call("ready", timeout + 10, seconds=timeout)
+
+    def stop(self) -> None:
+        """Ends the coordinator and the servers. The rows stay in the storage."""
+        with contextlib.suppress(ray.exceptions.RayError):
+            ray.get(self._actor.stop.remote(), timeout=_STOP_SECONDS_MAX)
+        ray.kill(self._actor)
+        end_others(self._name, set())
+        self.close()

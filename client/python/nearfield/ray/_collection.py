@@ -1,0 +1,212 @@
+"""The calls of a collection of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+import nearfield
+from nearfield._digest import result_digest
+from nearfield._errors import DataLoss
+from nearfield._filter import FilterLike
+from nearfield._proto import retrieval_pb2 as retrieval
+from nearfield._results import Counted, Deleted, FetchResult, SearchResult, Uploaded
+from nearfield._row_calls import Names, UploadMode
+from nearfield._search import add_queries
+from nearfield._sources.open import open_source
+from nearfield._sources.source import Spec
+from nearfield._values import IdsLike, to_ids
+from nearfield.ray._answers import fetched, merge_hits
+from nearfield.ray._segment import id_table, tables_of
+from nearfield.ray._shards import shards_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from nearfield.ray._client import Client, View
+
+
+class ClusterSearch(TypedDict, total=False):
+    """Options of a search, as in nearfield.SearchOptions, and:
+
+    fresh  False: also an answer at a manifest that is no longer the newest, but has this client's
+           own commits; then the search does not wait for the coordinator, and also goes on when
+           the storage has not answered for 10 s, which ends fresh searches
+    """
+
+    k: int
+    filter: FilterLike | None
+    payload: bool
+    vectors: bool
+    attributes: Names
+    score_threshold: float | None
+    with_digest: bool
+    verify: bool
+    priority: Any
+    timeout: float | None
+    fresh: bool
+
+
+class ClusterCollection:
+    """A collection of a cluster. The epochs of its answers are the numbers of manifests.
+
+    Errors: those of nearfield.Collection; Unavailable if a shard did not answer by the deadline."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self._client = client
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<collection {self.name!r} of a cluster>"
+
+    def search(self, vector: ArrayLike, **options: Unpack[ClusterSearch]) -> SearchResult:
+        """Returns the k best rows of all shards for each query, exactly, ordered by (score, id).
+        vector: one query [dim], or several [queries, dim]."""
+        unknown = options.keys() - ClusterSearch.__annotations__.keys()
+        if unknown:
+            raise TypeError(f"{min(unknown)}: no option of a search of a cluster")
+        queries = add_queries(retrieval.SearchRequest().queries, vector)
+        timeout, fresh = options.pop("timeout", None), options.pop("fresh", True)
+        with_digest = options.pop("with_digest", False)
+        k = options.setdefault("k", 10)
+        limited = any(options.get(each) is not None for each in ("filter", "score_threshold"))
+        rows: list[int] = []
+
+        def all_shards(view: View) -> Sequence[int]:
+            rows[:] = view["collections"][self.name]["rows"]
+            return range(len(rows))
+
+        def ask(
+            docs: nearfield.Collection, at: dict[str, Any], shard: int, left: float
+        ) -> SearchResult:
+            found = docs.search(vector, timeout=left, **at, **options)  # type: ignore[misc]
+            lengths = {len(hits) for hits in found.queries}
+            if not limited and lengths != {min(k, rows[shard])}:
+                raise DataLoss(f"{sorted(lengths)} rows of {rows[shard]}, k = {k}")
+            return found
+
+        view, parts = self._client.read(self.name, timeout, fresh, all_shards, ask)
+        merged = tuple(
+            merge_hits([part.queries[each] for part in parts], k) for each in range(queries)
+        )
+        return SearchResult(
+            merged,
+            view["number"],
+            view["collections"][self.name]["created"],
+            max((part.cost for part in parts), key=lambda cost: cost.total_us),
+            result_digest(merged) if with_digest else None,
+        )
+
+    def fetch(
+        self,
+        ids: IdsLike,
+        *,
+        payload: bool = True,
+        vectors: bool = True,
+        attributes: Names = (),
+        timeout: float | None = None,
+        fresh: bool = True,
+    ) -> FetchResult:
+        """Returns rows by id; ids that name no row are in `missing`."""
+        wanted = to_ids(ids)
+        owners: list[Any] = [np.zeros(0, np.int64)]
+
+        def owning(view: View) -> Sequence[int]:
+            owners[0] = shards_of(wanted, len(view["shards"]))
+            found: list[int] = np.unique(owners[0]).tolist()
+            return found or [0]
+
+        def ask(
+            docs: nearfield.Collection, at: dict[str, Any], shard: int, left: float
+        ) -> FetchResult:
+            mine = np.flatnonzero(owners[0] == shard)
+            some = [wanted[each] for each in mine] if isinstance(wanted, list) else wanted[mine]
+            return docs.fetch(
+                some, payload=payload, vectors=vectors, attributes=attributes, timeout=left, **at
+            )
+
+        view, parts = self._client.read(self.name, timeout, fresh, owning, ask)
+        found, payloads, rows, columns = fetched(parts, wanted)
+        there = set(found if isinstance(found, list) else found.tolist())
+        plain = wanted if isinstance(wanted, list) else wanted.tolist()
+        missing = to_ids([each for each in plain if each not in there])
+        created = view["collections"][self.name]["created"]
+        return FetchResult(
+            found, payloads, rows, columns, missing, epoch=view["number"], incarnation=created
+        )
+
+    def count(
+        self,
+        filter: FilterLike | None = None,
+        *,
+        timeout: float | None = None,
+        fresh: bool = True,
+    ) -> Counted:
+        """Returns the number of rows; with a filter, of those that pass it."""
+
+        def ask(docs: nearfield.Collection, at: dict[str, Any], _: int, left: float) -> int:
+            return docs.count(filter, timeout=left, **at).rows_count
+
+        view, parts = self._client.read(
+            self.name, timeout, fresh, lambda view: range(len(view["shards"])), ask
+        )
+        return Counted(sum(parts), view["number"], view["collections"][self.name]["created"])
+
+    def upload(
+        self,
+        data: Any,
+        *,
+        ids: Any = None,
+        vectors: str | None = None,
+        attributes: Mapping[str, Any] | Sequence[str] | None = None,
+        payloads: Any = None,
+        mode: UploadMode = "insert",
+        token: str | None = None,
+        timeout: float | None = None,
+    ) -> Uploaded:
+        """Uploads rows as one atomic, durable commit over all shards; the arguments are those of
+        nearfield.Collection.upload. With the same token again, it returns the commit that is there.
+        After Unavailable or DeadlineExceeded without a token the rows may be there."""
+        if mode not in ("insert", "upsert", "replace"):
+            raise ValueError(f"mode: {mode!r}; one of insert, upsert, replace")
+        info, created = self._info(timeout)
+        source = open_source(Spec(info, ids, vectors, attributes, payloads), data)
+        try:
+            segments = self._client.put(tables_of(info, source.batches()))
+        finally:
+            source.close()
+        if not segments and mode != "replace":
+            raise ValueError("data: no rows")
+        operation = {"kind": mode, "segments": segments}
+        done = self._client.commit(self.name, operation, token, timeout, created)
+        return Uploaded(done[0], done[3], done[1], done[2], 0, None)
+
+    def _info(self, timeout: float | None) -> tuple[Any, int]:
+        def ask(docs: nearfield.Collection, _: dict[str, Any], shard: int, left: float) -> Any:
+            return docs.info(timeout=left)
+
+        view, parts = self._client.read(self.name, timeout, True, lambda view: [0], ask)
+        return parts[0], view["collections"][self.name]["created"]
+
+    def delete(
+        self,
+        ids: IdsLike | None = None,
+        *,
+        filter: str | None = None,
+        token: str | None = None,
+        timeout: float | None = None,
+    ) -> Deleted:
+        """Deletes rows by id, or by a filter as text, as one atomic commit over all shards."""
+        if (ids is None) == (filter is None):
+            raise TypeError("give either ids or filter=")
+        if filter is not None and not isinstance(filter, str):
+            raise TypeError("filter: give it as text")
+        operation: dict[str, Any] = {"kind": "filter", "filter": filter}
+        if ids is not None:
+            table = id_table(to_ids(ids))
+            operation = {"kind": "delete", "segments": self._client.put([table])}
+        done = self._client.commit(self.name, operation, token, timeout)
+        return Deleted(done[1], done[0], done[3])

@@ -1,0 +1,189 @@
+"""The replicas of a cluster as its coordinator sees them, and the view that the clients get."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import Any
+
+from nearfield._errors import Internal, Unavailable
+from nearfield.ray._manifest import Manifest, ManifestLog
+from nearfield.ray._rpc import WAITING
+from nearfield.ray._slot import Settings, Slot
+from nearfield.ray._store import Store
+
+_WAITERS_MAX = 24  # calls that wait, so that other calls find a thread of the server
+_SYNC_SECONDS_MAX = 10.0  # of a replica that follows one manifest, while commits wait
+LEASE_SECONDS = 10.0  # for which a look at the claims holds
+# By shard, the replicas that hold a manifest, and their states of each collection at it.
+Holders = list[list[tuple[Slot, dict[str, Any]]]]
+
+
+class Fleet:
+    """The replicas. Thread safety: _commit serializes commits and the entry of replicas; _changed
+    guards what is shown. Calls that only look do not wait for a commit."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._store = Store(settings.storage)
+        self._commit = threading.RLock()
+        self._changed = threading.Condition()
+        self._waiters = threading.Semaphore(_WAITERS_MAX)
+        self._manifest: Manifest | None = None  # the newest that is in the log
+        self._shown: Manifest | None = None
+        self._doubt: Manifest | None = None  # the next one, if its write failed
+        self._log: ManifestLog  # once there is a manifest
+        self._slots: list[Slot] = []
+        self._view: dict[str, Any] = {}
+        self._serial = 0
+        self._error = ""  # why there is no manifest yet
+
+    def _new_slots(self, layout: int, shards: int, replicas: int, first: int = 0) -> list[Slot]:
+        return [
+            Slot(self._settings, self._newest().term, layout, shard, shards, replica)
+            for shard in range(shards)
+            for replica in range(first, first + replicas)
+        ]
+
+    def _start(self, slots: list[Slot]) -> None:
+        self._slots = self._slots + slots
+        for slot in slots:
+            slot.keep(self._enter, self._leave)
+
+    def _stop(self, slots: list[Slot]) -> None:
+        self._slots = [slot for slot in self._slots if slot not in slots]
+        for slot in slots:
+            slot.stopped.set()
+        self._show()
+        for slot in slots:
+            threading.Thread(target=slot.stop, daemon=True).start()
+
+    def _stop_over(self) -> None:
+        """Ends the replicas of layouts before the one that is shown."""
+        layout = self._shown.layout if self._shown is not None else 0
+        over = [slot for slot in self._slots if slot.layout < layout]
+        if over:
+            self._stop(over)
+
+    def _enter(self, slot: Slot, life: int) -> None:
+        """Loads a replica while commits go on, until it holds the newest manifest; shows it."""
+        for turn in range(5):
+            manifest = self._newest()
+            states = slot.ask(slot.sync(manifest))
+            with self._commit:
+                newest = self._newest()
+                if newest is not manifest and turn == 4:  # the commits are faster
+                    manifest, states = newest, slot.ask(slot.sync(newest), _SYNC_SECONDS_MAX)
+                if newest is manifest and slot.lives(life):
+                    self._check_rows(slot, manifest, states)
+                    slot.held = {manifest.number: states}
+                    slot.ready = True
+                    self._show()
+                if newest is manifest:
+                    return
+
+    def _check_rows(self, slot: Slot, manifest: Manifest, states: dict[str, Any]) -> None:
+        for name, state in manifest.collections.items():
+            found = states[name]["rows"]
+            if slot.layout == manifest.layout and found != state.rows[slot.shard]:
+                raise Internal(f"{name}: {found} rows, the manifest has {state.rows[slot.shard]}")
+
+    def _leave(self, slot: Slot) -> None:
+        slot.ready = False
+        slot.held = {}
+        self._show()
+
+    def _drop_out(self, slot: Slot, error: Exception) -> None:
+        """Leaves out a replica that failed; its own thread loads it again."""
+        slot.fail(str(error))
+        slot.held = {}
+
+    def _behind(self) -> list[Slot]:
+        """Returns the replicas that are ready but do not hold the newest manifest."""
+        newest = self._newest()
+        slots = [slot for slot in self._slots if slot.layout == newest.layout]
+        return [slot for slot in slots if slot.ready and newest.number not in slot.held]
+
+    def _newest(self) -> Manifest:
+        if self._manifest is None:
+            raise Unavailable(f"{WAITING}{': ' if self._error else ''}{self._error}")
+        return self._manifest
+
+    # The view of the clients.
+
+    def _show(self) -> None:
+        """Shows the newest manifest if each shard has a replica that holds it; else the one that
+        was shown, with the replicas that still hold it."""
+        with self._changed:
+            newest = self._newest()
+            shards = self._holders(newest)
+            # A manifest in doubt may withdraw the newest one.
+            if (all(shards) and self._doubt is None) or self._shown is None:
+                self._shown = newest
+                for slot in self._slots:
+                    slot.held = {
+                        key: held for key, held in slot.held.items() if key == newest.number
+                    }
+            else:
+                shards = self._holders(self._shown)
+            self._serial += 1
+            self._view = {
+                "have": [newest.term, self._serial],
+                "number": self._shown.number,
+                "shards": [
+                    [{"address": slot.place["address"], "states": states} for slot, states in some]
+                    for some in shards
+                ],
+                "collections": {
+                    name: {"created": state.created, "rows": state.rows}
+                    for name, state in self._shown.collections.items()
+                },
+            }
+            self._changed.notify_all()
+
+    def _holders(self, manifest: Manifest) -> Holders:
+        """Returns the replicas that hold a manifest now: each may fail at any time."""
+        found: Holders = [[] for _ in range(manifest.shards)]
+        for slot in self._slots:
+            states = slot.held.get(manifest.number)
+            if slot.ready and slot.layout == manifest.layout and states is not None:
+                found[slot.shard].append((slot, states))
+        return found
+
+    def view(self, have: list[int] | None = None, wait: float = 0.0) -> dict[str, Any] | None:
+        """Returns what a search needs; None if the caller has it already, after up to `wait`
+        seconds in which it did not change. Unavailable if the storage has not answered for long:
+        another coordinator may have the cluster then."""
+        waits = wait > 0 and self._waiters.acquire(blocking=False)
+        try:
+            with self._changed:
+                if waits:
+                    self._changed.wait_for(lambda: self._view and self._view["have"] != have, wait)
+                if not self._view:
+                    self._newest()
+                    raise Unavailable(WAITING)
+                if time.monotonic() > self._log.checked + LEASE_SECONDS:
+                    raise Unavailable(WAITING)
+                return None if self._view["have"] == have else self._view
+        finally:
+            if waits:
+                self._waiters.release()
+
+    def status(self) -> dict[str, Any]:
+        manifest = self._newest()
+        return {
+            "name": self._settings.name,
+            "storage": self._settings.storage.partition("?")[0].rpartition("@")[2],
+            "term": manifest.term,
+            "pid": os.getpid(),
+            "manifest": manifest.number,
+            "shown": self._shown.number if self._shown is not None else None,
+            "shards": manifest.shards,
+            "replicas": self._settings.replicas,
+            "collections": {
+                name: {"rows": sum(state.rows), "operations": state.count}
+                for name, state in manifest.collections.items()
+            },
+            "servers": [slot.report() for slot in list(self._slots)],
+        }

@@ -1,0 +1,235 @@
+"""Manifests: what a cluster holds, one after the other, in the storage.
+
+The storage is the truth: a server is a cache of the operations that the newest manifest names, and
+can be loaded again anywhere. There is one coordinator at a time, but the storage offers no
+compare-and-swap, so two rules keep a coordinator that was replaced, and may still run, from losing
+a commit:
+
+1. A coordinator first writes a claim with a higher term than all others, and then reads the newest
+   manifest: that of the highest term, and of this term the highest number.
+2. A commit writes its manifest, and then lists the claims. Only if there is no later claim is it
+   acknowledged.
+
+If the list has no later claim, the next coordinator's list begins later than the write of the
+manifest, so it continues from there. A manifest that arrives late is of a lower term, so no
+client reads it after the next commit.
+
+A manifest has at most TAIL_MAX operations of each collection, and names of objects with TAIL_MAX
+earlier ones each, and the tokens of the last TOKENS_KEPT commits: about 60 KiB, and for each
+collection up to 60 KiB, and 100 bytes for every TAIL_MAX operations and for every segment, and the
+text of the filters of its latest TAIL_MAX deletes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import socket
+import time
+import uuid
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import xxhash
+
+from nearfield._errors import Aborted, DataLoss, FailedPrecondition, InvalidArgument
+from nearfield.ray._store import Store
+
+Operation = dict[str, Any]
+TAIL_MAX = 256
+TOKENS_KEPT = 1000
+# The members of an operation, by kind, of a segment, and of "declared".
+_MEMBERS = {"create": ["declared"], "drop": [], "filter": ["filter"]}
+_MEMBERS |= {each: ["segments"] for each in ("insert", "upsert", "replace", "delete")}
+_SEGMENT = {"name", "rows", "index"}
+_DECLARED = {"dim", "metric", "dtype", "id_type", "attributes", "scan", "rows"}
+_KEPT = 8  # newest manifests and claims; earlier ones are deleted
+
+
+@dataclass(frozen=True)
+class CollectionState:
+    """A collection at one manifest.
+
+    id        of this collection, which no other of the same name has
+    created   number of the manifest that created it
+    declared  arguments of create_collection
+    rows      live rows of each shard
+    last      id of the last operation; "" if there is none
+    pages     objects with the earlier operations, in their order: [name, XXH64]
+    tail      the latest operations, in their order: {"id", "kind", and "segments" or "filter"}.
+              kind: insert, upsert, replace, delete (rows by id) or filter (delete rows that pass)
+    """
+
+    id: str
+    created: int
+    declared: dict[str, Any]
+    rows: list[int]
+    last: str = ""
+    pages: list[list[str]] = field(default_factory=list)
+    tail: list[Operation] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        """Returns the number of the operations."""
+        return len(self.pages) * TAIL_MAX + len(self.tail)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The state of a cluster.
+
+    number  counts the commits
+    layout  increases with each change of `shards`
+    shards  servers that share the 4,096 partitions
+    tokens  of the latest commits, by token_key: what each returned, and operation_key
+    """
+
+    term: int = 0
+    number: int = 0
+    layout: int = 0
+    shards: int = 0
+    collections: dict[str, CollectionState] = field(default_factory=dict)
+    tokens: dict[str, list[Any]] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        return json.dumps(asdict(self), separators=(",", ":")).encode()
+
+    @staticmethod
+    def decode(data: bytes) -> Manifest:
+        found = json.loads(data)
+        states = found.pop("collections")
+        return Manifest(
+            collections={name: CollectionState(**state) for name, state in states.items()}, **found
+        )
+
+    def following(self, name: str, state: CollectionState | None) -> Manifest:
+        """Returns the next manifest, with this state of a collection; None: without it."""
+        states = {key: value for key, value in self.collections.items() if key != name}
+        if state is not None:
+            states[name] = state
+        return replace(self, number=self.number + 1, collections=states)
+
+    def with_token(self, token: str, name: str, kind: str, done: list[int]) -> Manifest:
+        latest = [*self.tokens.items()][-TOKENS_KEPT + 1 :]
+        record = [*done, operation_key(name, kind)]
+        return replace(self, tokens=dict([*latest, (token_key(token), record)]))
+
+    def done(self, token: str, name: str, kind: str) -> list[int] | None:
+        """Returns what the commit with this token returned; None if there is none. Raises
+        FailedPrecondition if it was of another collection or kind."""
+        record = self.tokens.get(token_key(token))
+        if record is None:
+            return None
+        if record[-1] != operation_key(name, kind):
+            raise FailedPrecondition("token: another operation has used it")
+        return record[:-1]
+
+
+def token_key(token: str, size: int = 10) -> str:
+    """Returns what a manifest remembers of a token, whose length has no limit."""
+    return hashlib.blake2b(token.encode(), digest_size=size).hexdigest()
+
+
+def operation_key(name: str, kind: str) -> str:
+    return token_key(f"{kind} {name}", 4)
+
+
+def checked_operation(given: Any) -> Operation:
+    """Returns an operation as a client may request it, with no other members. Errors:
+    InvalidArgument."""
+    try:
+        found = {key: given[key] for key in ("kind", *_MEMBERS[given["kind"]])}
+        for each in found.get("segments", []):
+            if each.keys() != _SEGMENT or not re.fullmatch("segments/[0-9a-f]{32}", each["name"]):
+                raise ValueError(f"the segment {each}")
+        if not found.get("declared", {}).keys() <= _DECLARED:
+            raise ValueError("declared")
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InvalidArgument(f"operation: {error!r}") from None
+    return found
+
+
+def operations_after(store: Store, state: CollectionState, last: str) -> list[Operation] | None:
+    """Returns the operations after the one with the id `last`, "": all; None if it is not there.
+    Errors: OSError; DataLoss."""
+    found = list(state.tail)
+    pages = list(state.pages)
+    while True:
+        ids = [each["id"] for each in found]
+        if last in ids:
+            return found[ids.index(last) + 1 :]
+        if not pages:
+            return None if last else found
+        name, wanted = pages.pop()
+        data = store.get(name)
+        if xxhash.xxh64_hexdigest(data) != wanted:
+            raise DataLoss(f"{name}: its checksum differs")
+        found = json.loads(data) + found
+
+
+def newest_claim(store: Store) -> dict[str, Any] | None:
+    """Returns the claim of the newest coordinator, as ManifestLog writes it."""
+    claims = store.list("terms")
+    return dict(json.loads(store.get(claims[-1]))) if claims else None
+
+
+class ManifestLog:
+    """The manifests that one coordinator writes. Errors: OSError of the store; Aborted if another
+    coordinator has claimed a later term."""
+
+    def __init__(self, store: Store, name: str, address: str, cluster: str = "") -> None:
+        self._store = store
+        owner = uuid.uuid4().hex
+        claims = store.list("terms")
+        self.term = 1 + (_term(claims[-1]) if claims else 0)
+        self._claim = f"terms/{self.term:08}-{owner}.json"
+        claim = {"term": self.term, "name": name, "cluster": cluster, "address": address}
+        claim["machine"] = socket.gethostname()
+        store.put(self._claim, json.dumps(claim).encode())
+        self.check_claim()
+        for each in claims[:-_KEPT]:
+            store.delete(each)
+        self._written = store.list("manifests")
+
+    def check_claim(self) -> None:
+        begin = time.monotonic()
+        claims = self._store.list("terms")
+        others = [name for name in claims if name != self._claim]
+        if others and _term(others[-1]) >= self.term:
+            raise Aborted(f"another coordinator has claimed the term {_term(others[-1])}")
+        if self._claim not in claims:  # another folder is in its place, such as that of a mount
+            raise OSError("it does not have the claim of this coordinator")
+        self.checked = begin  # of the latest look that found no later claim
+
+    def newest(self) -> Manifest:
+        """Returns the newest manifest; the empty one if there is none."""
+        names = self._store.list("manifests")
+        return Manifest.decode(self._store.get(names[-1])) if names else Manifest()
+
+    def append(self, manifest: Manifest) -> None:
+        """Writes a manifest. After OSError it may be there or not: repeat the call."""
+        assert manifest.term == self.term
+        name = f"manifests/{manifest.term:08}-{manifest.number:012}.json"
+        self._store.put(name, manifest.encode())
+        self.check_claim()
+        self._written.append(name)
+
+    def forget_old(self) -> None:
+        """Deletes manifests that no coordinator needs."""
+        while len(self._written) > _KEPT:
+            self._store.delete(self._written[0])
+            del self._written[0]
+
+    def folded(self, state: CollectionState) -> CollectionState:
+        """Moves the operations of a full tail into an object."""
+        if len(state.tail) < TAIL_MAX:
+            return state
+        data = json.dumps(state.tail).encode()
+        name = f"log/{uuid.uuid4().hex}.json"
+        self._store.put(name, data)
+        page = [name, xxhash.xxh64_hexdigest(data)]
+        return replace(state, pages=[*state.pages, page], tail=[])
+
+
+def _term(name: str) -> int:
+    return int(name.rpartition("/")[2].partition("-")[0])

@@ -1,0 +1,183 @@
+"""The operations of a running cluster: another number of shards, a restart, a compaction."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import ray
+
+from nearfield._errors import Aborted, Internal, InvalidArgument, NotFound, Unavailable
+from nearfield.ray._coordinator import CoordinatorProcess
+from nearfield.ray._manifest import CollectionState, Manifest, operations_after
+from nearfield.ray._replica import as_value
+from nearfield.ray._shards import PARTITIONS
+from nearfield.ray._slot import NAMESPACE, Settings, Slot
+
+
+class Coordinator(CoordinatorProcess):
+    """The actor with its operations, of which one runs at a time."""
+
+    METHODS: tuple[str, ...] = (
+        *CoordinatorProcess.METHODS,
+        "ready",
+        "resize",
+        "restart",
+        "compact",
+    )
+
+    def __init__(self, settings: Settings) -> None:
+        self._operation = threading.Lock()
+        super().__init__(settings)
+
+    @contextlib.contextmanager
+    def _operating(self) -> Iterator[None]:
+        if not self._operation.acquire(blocking=False):
+            raise Unavailable("another resize, restart or compaction runs")
+        try:
+            yield
+        finally:
+            self._operation.release()
+
+    def _wait_ready(self, slots: list[Slot], seconds: float) -> None:
+        with self._changed:
+            if not self._changed.wait_for(lambda: all(slot.ready for slot in slots), seconds):
+                waiting = [f"{slot.name} ({slot.error})" for slot in slots if not slot.ready]
+                raise Unavailable(f"not ready after {seconds:g} s: {', '.join(waiting)}")
+
+    def ready(self, seconds: float) -> None:
+        """Waits until all replicas hold the newest manifest."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._slots, seconds):
+                raise Unavailable(f"not ready after {seconds:g} s: {self._error}")
+            slots = list(self._slots)
+        self._wait_ready(slots, seconds)
+
+    wait_ready = as_value(ready)  # for Ray
+
+    def resize(self, shards: int, seconds: float = 600.0) -> int:
+        """Loads the rows into another number of shards, next to the present ones, then changes over
+        in one manifest."""
+        if not 1 <= shards <= PARTITIONS:
+            raise InvalidArgument(f"shards: {shards}, must be 1 .. {PARTITIONS}")
+        with self._operating():
+            with self._committing():
+                layout, self._layout_next = self._layout_next, self._layout_next + 1
+                slots = self._new_slots(layout, shards, self._settings.replicas)
+                self._start(slots)
+            try:
+                self._wait_ready(slots, seconds)
+                for slot in slots:  # what was committed in between, while commits go on
+                    slot.ask(slot.sync(self._newest()))
+                with self._committing() as manifest:
+                    following = self._laid_out(manifest, layout, shards, slots)
+                    self._append(following)
+                    self._adopt()
+            finally:
+                # If the manifest is in doubt, the new replicas stay until it is written.
+                doubted = self._doubt is not None and self._doubt.layout == layout
+                if self._newest().layout != layout and not doubted:
+                    with self._commit:
+                        self._stop(slots)
+            return shards
+
+    def _laid_out(
+        self, manifest: Manifest, layout: int, shards: int, slots: list[Slot]
+    ) -> Manifest:
+        """Returns the next manifest, with the rows that the new shards have."""
+        ready = {slot.shard: slot for slot in slots if slot.ready}
+        if len(ready) != shards:
+            raise Unavailable("a new shard has no server")
+        states = {shard: slot.ask(slot.sync(manifest), 60.0) for shard, slot in ready.items()}
+        collections = {}
+        for name, state in manifest.collections.items():
+            rows = [states[shard][name]["rows"] for shard in range(shards)]
+            if sum(rows) != sum(state.rows):
+                raise Internal(f"{name}: the new shards have {sum(rows)} of {sum(state.rows)} rows")
+            collections[name] = replace(state, rows=rows)
+        number = manifest.number + 1
+        return replace(
+            manifest, number=number, layout=layout, shards=shards, collections=collections
+        )
+
+    def restart(self, seconds: float = 600.0) -> int:
+        """Starts all servers again, one after the other; returns their number. A shard with one
+        replica gets a second one for the time."""
+        with self._operating():
+            extra: list[Slot] = []
+            with self._committing() as manifest:
+                slots = list(self._slots)
+                if self._settings.replicas == 1:
+                    extra = self._new_slots(manifest.layout, manifest.shards, 1, first=1)
+                    self._start(extra)
+            try:
+                self._wait_ready(slots + extra, seconds)
+                for slot in slots:
+                    others = [each for each in slots + extra if each is not slot]
+                    self._wait_ready([each for each in others if each.shard == slot.shard], seconds)
+                    slot.fail("it is started again")
+                    self._leave(slot)
+                    self._wait_ready([slot], seconds)
+            finally:
+                with self._commit:
+                    self._stop(extra)
+            return len(slots)
+
+    def compact(self, name: str) -> int:
+        """Writes the present rows as segments, which replace the operations before; returns the
+        number of the operations that are gone."""
+        with self._operating():
+            with self._committing() as manifest:
+                state = self._state_of(manifest, name)
+                holders = [some[0] for some in self._quorum(manifest)]
+            if not state.last:
+                return 0
+            calls = [
+                (slot, slot.actor.export.remote(name, states[name])) for slot, states in holders
+            ]
+            base = {"id": state.last, "kind": "replace", "segments": []}
+            for slot, call in calls:
+                base["segments"] += slot.ask(call)
+            with self._committing() as latest:
+                now = self._state_of(latest, name)
+                if now.id != state.id:
+                    raise Aborted(f"the collection {name!r} was dropped")
+                after = operations_after(self._store, now, state.last)
+                if after is None:
+                    raise Internal(f"{name}: the log has changed")
+                compacted = replace(now, pages=[], tail=[base, *after])
+                self._append(latest.following(name, compacted))
+                self._adopt()
+            self._forget(now, state.last)
+            return state.count - 1
+
+    def _state_of(self, manifest: Manifest, name: str) -> CollectionState:
+        if name not in manifest.collections:
+            raise NotFound(f"collection: there is no {name!r}")
+        return manifest.collections[name]
+
+
+def find_coordinator(name: str) -> Any:
+    """Returns the coordinator of the cluster that runs under this name, or None."""
+    try:
+        return ray.get_actor(name, NAMESPACE)
+    except ValueError:
+        return None
+
+
+def start_coordinator(settings: Settings) -> Any:
+    """Returns a new coordinator of a cluster."""
+    actor: Any = ray.remote(Coordinator)
+    return actor.options(
+        name=settings.name,
+        namespace=NAMESPACE,
+        lifetime="detached",
+        get_if_exists=True,
+        num_cpus=0,
+        max_restarts=-1,
+        max_task_retries=-1,
+        max_concurrency=16,
+    ).remote(settings)

@@ -1,0 +1,333 @@
+"""One replica of a shard: an actor that runs a server, and brings it to a manifest.
+
+The server is a cache of the operations that the manifest names. An operation is first staged: the
+replica checks it, sends its rows to the server, and predicts the rows afterwards, and nothing of it
+is visible. It is applied once it is in the log. If that fails half way, or the server has what no
+manifest has, the server ends, and is loaded again from the storage."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import ray
+
+import nearfield
+from nearfield._export import Layout
+from nearfield._values import Ids
+from nearfield.ray._manifest import CollectionState, Manifest, Operation, operations_after
+from nearfield.ray._segment import Reference, ids_of, put_tables, read_segment
+from nearfield.ray._server import ServerProcess, listen_host, must_move
+from nearfield.ray._shards import partition_range
+from nearfield.ray._staging import DECISION_SECONDS_MAX, Staged, pages, staged
+from nearfield.ray._store import Store
+
+T = TypeVar("T")
+# Settings of the server, unless the user gives others. Applied operations keep the epoch before
+# them, because the clients read it until they know the next manifest. Epochs are kept for a short
+# time and in a small number, because each may hold the rows of a whole replaced collection.
+_DEFAULTS = {
+    "upload_idle_ms": 2 * 1000 * int(DECISION_SECONDS_MAX),
+    "cursor_ms": 20_000,
+    "epochs_kept_max": 64,
+    "epochs_kept_percent": 50,
+    "log_sample": 0,
+}
+# After one of these, the server has taken nothing of an upload.
+REFUSALS = (nearfield.AlreadyExists, nearfield.InvalidArgument, nearfield.ResourceExhausted)
+
+
+@dataclass
+class _Held:
+    """A collection of the server. id: CollectionState.id; last: id of its last operation."""
+
+    id: str
+    last: str = ""
+    rows: int = 0
+
+
+def as_value(method: Callable[..., T]) -> Callable[..., T | Exception]:
+    """Returns exceptions, because Ray would raise them with another type."""
+
+    @functools.wraps(method)
+    def call(*args: Any) -> T | Exception:
+        try:
+            return method(*args)
+        except Exception as error:
+            return error
+
+    return call
+
+
+class ReplicaProcess:
+    """The actor. Thread safety: _lock serializes what changes the server."""
+
+    def __init__(
+        self, storage: str, program: str, host: str, settings: Mapping[str, Any], hang: float
+    ) -> None:
+        self._store = Store(storage)
+        self._program, self._host, self._hang = program, host, hang
+        self._settings = {**_DEFAULTS, **settings}
+        self._lock = threading.Lock()
+        self._term = 0
+        self._server: ServerProcess | None = None
+        self._client: nearfield.Client | None = None
+        self._held: dict[str, _Held] = {}
+        self._owned: tuple[int, int] = (0, 0)
+        self._staged: Staged | None = None
+
+    # The process.
+
+    @as_value
+    def start(self, term: int, fresh: bool) -> None:
+        """Starts the server, unless one runs. fresh: ends one that runs, also one that hangs."""
+        if fresh and self._server is not None and term >= self._term:
+            self._server.kill()
+        with self._lock:
+            self._fence(term)
+            if self._server is not None and not self._server.ended.is_set():
+                return
+            self._release()
+            if self._client is not None:
+                self._client.close()
+            self._held, self._client = {}, None
+            self._server = ServerProcess(self._program, listen_host(self._host), self._settings)
+
+    @as_value
+    def place(self) -> dict[str, Any]:
+        """Waits until the server serves; returns where it is."""
+        assert self._server is not None
+        address = self._server.address()
+        with self._lock:
+            if self._client is None:
+                retry = nearfield.RetryPolicy(tries_max=2)
+                self._client = nearfield.connect(address, timeout=600, retry=retry)
+        context: Any = ray.get_runtime_context()
+        pids = {"pid": os.getpid(), "server_pid": self._server.pid}
+        return {"address": address, "node": context.get_node_id(), **pids}
+
+    @as_value
+    def watch(self, seconds: float) -> None:
+        """Waits. Errors: Unavailable if the server has ended or does not answer, which ends it."""
+        server, client = self._server, self._client
+        if server is None or server.ended.wait(seconds):
+            raise nearfield.Unavailable("the server ended")
+        if client is None or not server.serves:
+            return
+        try:
+            client.health(timeout=self._hang)
+        except nearfield.Error as error:
+            server.kill()
+            raise nearfield.Unavailable(f"the server does not answer: {error.message}") from None
+        if must_move(self._host, server.address()):
+            server.kill()
+            raise nearfield.Unavailable("the server moves from loopback to the node's address")
+
+    # The fence: what an old coordinator asks for is refused.
+
+    def _fence(self, term: int) -> None:
+        if term < self._term:
+            raise nearfield.Aborted(f"a coordinator with the term {self._term} has taken over")
+        if term > self._term:
+            self._term = term
+            self._release()
+
+    def _release(self) -> None:
+        """Abandons what is staged."""
+        old, self._staged = self._staged, None
+        if old is not None and old.upload is not None:
+            old.upload.finish(False)
+
+    def _broken(self) -> None:
+        assert self._server is not None
+        self._server.kill()
+
+    # Staging.
+
+    @as_value
+    def stage(
+        self, term: int, name: str, of: tuple[str, str], operation: Operation
+    ) -> dict[str, int]:
+        """Does all of an operation that can fail; the server does not show it yet. of: the id of
+        the collection and of the operation before. Returns "rows", the rows afterwards, and
+        "changed", those of the operation. Errors: those of the operation; Aborted; OSError."""
+        with self._lock:
+            self._fence(term)
+            self._release()
+            if operation["kind"] == "create":
+                self._create(name, operation["id"], operation["declared"])
+                self._staged = Staged(name, operation)
+            else:
+                held = self._held.get(name)
+                if held is None or (held.id, held.last) != tuple(of):
+                    raise nearfield.Aborted(f"{name}: this server is at another operation")
+                docs, step = self._docs(name), self._ids_max()
+                self._staged = staged(name, operation, docs, held.rows, self._read, step)
+            return {"rows": self._staged.rows, "changed": self._staged.changed}
+
+    def _read(self, reference: Reference) -> pa.Table:
+        return read_segment(self._store, reference, *self._owned)
+
+    def _ids_max(self) -> int:
+        assert self._client is not None
+        return self._client.limits().fetch_ids_max
+
+    @as_value
+    def abandon(self, term: int) -> None:
+        with self._lock:
+            self._fence(term)
+            self._release()
+
+    # Applying.
+
+    @as_value
+    def apply(self, term: int, name: str, operation_id: str) -> dict[str, int]:
+        """Makes the staged operation visible; returns the state of the collection, {} if it is
+        dropped. If the server refuses it as a whole, nothing has changed."""
+        with self._lock:
+            self._fence(term)
+            ready = self._staged
+            if ready is None or (ready.name, ready.operation["id"]) != (name, operation_id):
+                raise nearfield.Aborted(f"{name}: the operation is not staged")
+            try:
+                return self._applied(ready)
+            except REFUSALS:
+                if ready.upload is None:
+                    self._broken()
+                raise
+            except BaseException:
+                self._broken()
+                raise
+            finally:
+                self._release()
+
+    def _applied(self, ready: Staged) -> dict[str, int]:
+        if ready.operation["kind"] == "drop":
+            self._drop(ready.name)
+            return {}
+        self._docs(ready.name).pin_epoch()  # searches read it until the next manifest is shown
+        if ready.upload is not None:
+            ready.upload.finish(True)
+        elif ready.ids is not None:
+            self._delete(ready.name, ready.ids)
+        elif ready.operation["kind"] == "filter":
+            self._docs(ready.name).delete(filter=ready.operation["filter"])
+        held = self._held[ready.name]
+        if ready.operation["kind"] != "create":
+            held.last = ready.operation["id"]
+        state = self._state(ready.name)
+        if state["rows"] != ready.rows:
+            raise nearfield.Internal(f"{ready.name}: {state['rows']} rows, not {ready.rows}")
+        return state
+
+    def _delete(self, name: str, ids: Ids) -> None:
+        for some in pages(ids, self._ids_max()):
+            self._docs(name).delete(some)
+
+    # Loading.
+
+    @as_value
+    def sync(self, term: int, encoded: bytes, shard: int, shards: int) -> dict[str, Any]:
+        """Brings the server to a manifest; returns its state of each collection. Errors: OSError
+        and DataLoss of the storage, with the server as far as it got; any other ends the server."""
+        with self._lock:
+            self._fence(term)
+            self._release()
+            try:
+                self._owned = partition_range(shard, shards)
+                manifest = Manifest.decode(encoded)
+                for name, held in list(self._held.items()):
+                    state = manifest.collections.get(name)
+                    if state is None or state.id != held.id:
+                        self._drop(name)
+                for name, state in manifest.collections.items():
+                    self._load(name, state)
+                return {name: self._state(name) for name in manifest.collections}
+            except (OSError, nearfield.DataLoss):
+                raise
+            except BaseException:
+                self._broken()
+                raise
+
+    def _load(self, name: str, state: CollectionState) -> None:
+        if name not in self._held:
+            self._create(name, state.id, state.declared)
+        held = self._held[name]
+        operations = operations_after(self._store, state, held.last)
+        if operations is None:
+            raise nearfield.Internal(f"{name}: the server has an operation that is in no manifest")
+        if operations:
+            self._docs(name).pin_epoch()  # searches read it until the manifest is shown
+        for operation in operations:
+            self._replay(name, operation)
+            held.last = operation["id"]
+
+    def _replay(self, name: str, operation: Operation) -> None:
+        """Applies an operation one segment at a time, which no client sees. Reads each segment
+        before the server changes, so that it can be repeated after an error of the storage."""
+        docs, kind = self._docs(name), operation["kind"]
+        if kind == "filter":
+            docs.delete(filter=operation["filter"])
+            return
+        if kind == "replace" and docs.count().rows_count:
+            docs.upload([], mode="replace")
+        for reference in operation["segments"]:
+            table = self._read(reference)
+            if not len(table):
+                continue
+            if kind == "delete":
+                self._delete(name, ids_of(table))
+            else:  # upsert, because the segment may be there from an earlier try
+                docs.upload(table, payloads="payload", mode="upsert")
+
+    def _create(self, name: str, of: str, declared: dict[str, Any]) -> None:
+        assert self._client is not None
+        if name in self._held:
+            self._drop(name)
+        self._client.create_collection(name, **declared)
+        self._held[name] = _Held(of)
+
+    def _drop(self, name: str) -> None:
+        assert self._client is not None
+        self._client.drop_collection(name)
+        del self._held[name]
+
+    def _docs(self, name: str) -> nearfield.Collection:
+        if self._client is None:
+            raise nearfield.Unavailable("the server has not started")
+        return self._client.collection(name)
+
+    def _state(self, name: str) -> dict[str, int]:
+        """Returns the present epoch, which the server keeps for the clients from now on."""
+        pinned = self._docs(name).pin_epoch()
+        self._held[name].rows = pinned.rows_count
+        return {
+            "epoch": pinned.epoch,
+            "incarnation": pinned.incarnation,
+            "rows": pinned.rows_count,
+        }
+
+    @as_value
+    def export(self, name: str, state: dict[str, int]) -> list[Reference]:
+        """Writes all rows of a state as segments; returns their references."""
+        docs = self._docs(name)
+        info = docs.info()
+        schema = Layout(info, vectors=True, payload=True, attributes=info.attributes).schema()
+        rows = 0
+
+        def tables() -> Iterator[pa.Table]:
+            nonlocal rows
+            for page in docs.scan(at_epoch=state["epoch"], incarnation=state["incarnation"]):
+                if len(page):
+                    rows += len(page)
+                    yield page.to_arrow().cast(schema)
+
+        found = put_tables(self._store, tables())
+        if rows != state["rows"]:
+            raise nearfield.Internal(f"{name}: a scan returned {rows} of {state['rows']} rows")
+        return found

@@ -1,0 +1,111 @@
+"""Calls to the coordinator: JSON over gRPC, so that a client needs neither Ray nor pickles."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import traceback
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+
+from nearfield._errors import DeadlineExceeded, Error, Internal, Unavailable, from_rpc_error
+
+_METHOD = "/nearfield.ray.Coordinator/Call"
+_THREADS = 64  # calls at a time; a client that waits for a change holds one
+_BYTES_MAX = 256 << 20
+ANSWER_SECONDS_MAX = 5.0  # after which a coordinator counts as gone
+_OPTIONS = [
+    ("grpc.max_receive_message_length", _BYTES_MAX),
+    ("grpc.max_send_message_length", _BYTES_MAX),
+    # A machine that is gone is noticed after 15 s, also by a call that waits for long.
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+]
+
+_ERRORS = {each.__name__: each for each in Error.__subclasses__()}
+# The message of a coordinator that cannot answer now; another one may have the cluster.
+WAITING = "the coordinator waits for the storage"
+
+
+class Unreachable(Unavailable):
+    """No coordinator has answered the call; it may have taken effect."""
+
+
+def serve(methods: Mapping[str, Callable[..., Any]], host: str) -> tuple[Any, str]:
+    """Returns a server of the methods and its address. They take and return JSON values."""
+
+    def call(data: bytes, _: Any) -> bytes:
+        request = json.loads(data)
+        try:
+            reply: dict[str, Any] = {"value": methods[request["method"]](**request["arguments"])}
+        except Error as error:
+            reply = {"error": type(error).__name__, "message": error.message}
+        except OSError as error:
+            reply = {"error": "Unavailable", "message": f"storage: {error}"}
+        except Exception as error:
+            traceback.print_exc()
+            reply = {"error": "Internal", "message": f"{type(error).__name__}: {error}"}
+        return json.dumps(reply).encode()
+
+    handler = grpc.unary_unary_rpc_method_handler(call)
+    service, method = _METHOD.strip("/").split("/")
+    server = grpc.server(ThreadPoolExecutor(_THREADS), options=_OPTIONS)
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler(service, {method: handler}),)
+    )
+    port = server.add_insecure_port(f"{host}:0")
+    server.start()
+    return server, f"{host}:{port}"
+
+
+class Caller:
+    """A connection to a coordinator. Thread safety: any number of threads."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._channel = grpc.insecure_channel(address, options=_OPTIONS)
+        self._call = self._channel.unary_unary(_METHOD)
+
+    def call(self, method: str, timeout: float, **arguments: Any) -> Any:
+        """Errors: those of the method; Unreachable; DeadlineExceeded."""
+        data = json.dumps({"method": method, "arguments": arguments}).encode()
+        try:
+            reply = json.loads(self._call(data, timeout=max(0.001, timeout)))
+        except grpc.RpcError as raised:
+            error = from_rpc_error(raised)
+            raise Unreachable(error.message) if isinstance(error, Unavailable) else error from None
+        if reply.get("message", "").startswith(WAITING):
+            raise Unreachable(reply["message"])
+        if "error" in reply:
+            raise _ERRORS.get(reply["error"], Internal)(reply["message"])
+        return reply["value"]
+
+    def close(self) -> None:
+        self._channel.close()
+
+
+def answers(address: str) -> bool:
+    """Returns True if there is a coordinator; False if it has ended, or its machine is gone."""
+    with contextlib.closing(Caller(address)) as caller:
+        try:
+            caller.call("status", ANSWER_SECONDS_MAX)
+        except (Unavailable, DeadlineExceeded):
+            return False
+        return True
+
+
+def has_ended(machine: str, address: str) -> bool:
+    """Returns True if the coordinator ran on this machine, and its process is known to have
+    ended."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), ANSWER_SECONDS_MAX).close()
+    except OSError as error:
+        return machine == socket.gethostname() and isinstance(error, ConnectionRefusedError)
+    return False

@@ -1,0 +1,195 @@
+"""Segments: the rows of an upload, or the ids of a delete, as one object, ordered by partition, so
+that a shard reads only its range.
+
+    chunk 0 | chunk 1 | ... | index
+
+Each chunk is an Arrow stream with _CHUNK_ROWS rows. The index has the first row of each partition,
+and the length and XXH64 of each chunk. The manifest refers to a segment as {"name", "rows",
+"index": [place, length, XXH64]}, so that every byte that is read is checked."""
+
+from __future__ import annotations
+
+import base64
+import json
+import uuid
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import xxhash
+from numpy.typing import NDArray
+
+from nearfield._arrow import arrow_type, column_name, vectors_of
+from nearfield._blocks import Batch
+from nearfield._columns import Column
+from nearfield._errors import DataLoss, InvalidArgument
+from nearfield._export import Layout
+from nearfield._records import CollectionInfo
+from nearfield._values import Ids
+from nearfield.ray._shards import PARTITIONS, partitions_of
+from nearfield.ray._store import Store
+
+_CHUNK_ROWS = 4096  # the smallest part that is read
+_BYTES_MAX = 128 << 20  # of the rows of one segment, unless one batch has more
+Reference = dict[str, Any]
+
+
+def put_tables(store: Store, tables: Iterable[pa.Table]) -> list[Reference]:
+    """Writes the rows of the tables as large segments; returns their references. Errors: OSError"""
+    found: list[Reference] = []
+    some: list[pa.Table] = []
+    size = 0
+    for table in tables:
+        some.append(table)
+        size += table.nbytes
+        if size >= _BYTES_MAX:
+            found.append(_put(store, some))
+            some, size = [], 0
+    if some:
+        found.append(_put(store, some))
+    return found
+
+
+def _put(store: Store, tables: list[pa.Table]) -> Reference:
+    data, reference = encode_segment(pa.concat_tables(tables))
+    store.put(reference["name"], data)
+    return reference
+
+
+def encode_segment(table: pa.Table) -> tuple[bytes, Reference]:
+    """Returns the bytes and the reference of a segment. Rows of one id keep their order."""
+    partitions = partitions_of(ids_of(table))
+    order = np.argsort(partitions, kind="stable")
+    counts = np.bincount(partitions, minlength=PARTITIONS)
+    offsets = np.concatenate(([0], np.cumsum(counts))).astype("<u4")
+    table = table.take(pa.array(order)).combine_chunks().replace_schema_metadata(None)
+    chunks = [
+        _encoded(table.slice(begin, _CHUNK_ROWS)) for begin in range(0, len(table), _CHUNK_ROWS)
+    ] or [_encoded(table)]
+    index = json.dumps(
+        {
+            "offsets": base64.b64encode(zlib.compress(offsets.tobytes())).decode(),
+            "chunks": [[len(each), xxhash.xxh64_hexdigest(each)] for each in chunks],
+        }
+    ).encode()
+    place = sum(len(each) for each in chunks)
+    reference = {
+        "name": f"segments/{uuid.uuid4().hex}",
+        "rows": len(table),
+        "index": [place, len(index), xxhash.xxh64_hexdigest(index)],
+    }
+    return b"".join([*chunks, index]), reference
+
+
+def _encoded(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def read_segment(store: Store, reference: Reference, begin: int, end: int) -> pa.Table:
+    """Returns the rows of the partitions [begin, end). Errors: OSError; DataLoss if a checksum
+    differs."""
+    name = reference["name"]
+    with store.open(name) as file:
+        place, length, checksum = reference["index"]
+        index = json.loads(_checked(name, _read(file, place, length), checksum))
+        offsets = np.frombuffer(zlib.decompress(base64.b64decode(index["offsets"])), "<u4")
+        first, last = int(offsets[begin]), int(offsets[end])
+        chunks = index["chunks"]
+        low, high = 0, 1  # for the schema, if there is no row
+        if first < last:
+            low, high = first // _CHUNK_ROWS, -(-last // _CHUNK_ROWS)
+        data = _read(
+            file,
+            sum(length for length, _ in chunks[:low]),
+            sum(length for length, _ in chunks[low:high]),
+        )
+    tables, place = [], 0
+    for length, checksum in chunks[low:high]:
+        chunk = _checked(name, data[place : place + length], checksum)
+        tables.append(pa.ipc.open_stream(chunk).read_all())
+        place += length
+    skipped = first - low * _CHUNK_ROWS if first < last else 0
+    return pa.concat_tables(tables).slice(skipped, last - first)
+
+
+def _read(file: Any, place: int, length: int) -> memoryview:
+    file.seek(place)
+    return memoryview(file.read(length))
+
+
+def _checked(name: str, data: memoryview, checksum: str) -> bytes:
+    found = bytes(data)
+    if xxhash.xxh64_hexdigest(found) != checksum:
+        raise DataLoss(f"{name}: a checksum differs")
+    return found
+
+
+def ids_of(table: pa.Table) -> Ids:
+    """Returns the ids as uint64 [n] or as a list of texts."""
+    column = table.column("id")
+    if pa.types.is_integer(column.type):
+        found: NDArray[np.uint64] = column.to_numpy().astype(np.uint64, copy=False)
+        return found
+    texts: list[str] = column.to_pylist()
+    return texts
+
+
+def id_table(ids: Ids) -> pa.Table:
+    kind = pa.string() if isinstance(ids, list) else pa.uint64()
+    return pa.table({"id": pa.array(ids, kind)})
+
+
+def tables_of(info: CollectionInfo, batches: Iterable[Batch]) -> Iterator[pa.Table]:
+    """Yields the rows of an upload. Raises InvalidArgument for a vector that is not finite."""
+    schema = Layout(info, vectors=True, payload=True, attributes=info.attributes).schema()
+    for batch in batches:
+        if len(batch):
+            yield _table(info, schema, batch)
+
+
+def _table(info: CollectionInfo, schema: pa.Schema, batch: Batch) -> pa.Table:
+    rows = len(batch)
+    ids = batch.ids
+    columns: dict[str, Any] = {
+        "id": pa.array(ids, pa.string()) if isinstance(ids, list) else pa.array(ids),
+        "vector": vectors_of(_finite(info, batch.vectors)),
+        "payload": pa.array(batch.payloads or [b""] * rows, pa.binary()),
+    }
+    there = {column.attribute.name: column for column in batch.columns}
+    for attribute in info.attributes:
+        column = there.get(attribute.name)
+        kind = arrow_type(attribute)
+        columns[column_name(attribute)] = (
+            pa.nulls(rows, kind) if column is None else _values(column, kind)
+        )
+    return pa.table(columns).cast(schema)
+
+
+def _finite(info: CollectionInfo, vectors: NDArray[Any]) -> NDArray[Any]:
+    """Returns the rows as they are exported: bfloat16 as float32."""
+    if info.dtype == "bfloat16":
+        vectors = (vectors.astype("<u4") << 16).view("<f4")
+    finite = np.isfinite(vectors).all(axis=1)
+    if not finite.all():
+        raise InvalidArgument(f"vectors[{int(np.argmin(finite))}]: a value is not finite")
+    return vectors
+
+
+def _values(column: Column, kind: pa.DataType) -> pa.Array:
+    inner = kind.value_type if column.attribute.is_list else kind
+    if pa.types.is_timestamp(inner):
+        values = pa.array(column.values, pa.int64()).cast(inner)
+    else:
+        values = pa.array(column.values, inner)
+    if column.sizes is not None:
+        offsets = np.concatenate(([0], np.cumsum(column.sizes))).astype(np.int32)
+        values = pa.ListArray.from_arrays(pa.array(offsets), values)
+    if column.present is None:
+        return values
+    places = np.cumsum(column.present) - 1
+    return values.take(pa.array(places, mask=~column.present))

@@ -1,0 +1,124 @@
+"""A nearfield-server as a child process that does not outlive this one."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import ray
+
+from nearfield._errors import Unavailable
+
+PROGRAM_VARIABLE = "NEARFIELD_SERVER"
+READY_SECONDS_MAX = 600.0
+_LOOPBACK = "127.0.0.1"
+# Runs a program that the kernel ends (9: SIGKILL) when the thread that started it ends: 1 is
+# PR_SET_PDEATHSIG of linux/prctl.h. A preexec_fn would run between fork and exec in a process that
+# has gRPC's threads, which is not safe.
+_END_WITH_PARENT = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 9)
+if os.getppid() == int(sys.argv[1]):
+    os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+def find_program(given: str | None) -> str:
+    """Returns the path of nearfield-server: given, of NEARFIELD_SERVER, of nearfield-native or of
+    PATH."""
+    found = given or os.environ.get(PROGRAM_VARIABLE)
+    if found is None:
+        try:
+            found = str(importlib.import_module("nearfield_native").program("nearfield-server"))
+        except ImportError:
+            found = shutil.which("nearfield-server")
+    if found is None:
+        raise FileNotFoundError("nearfield-server: install nearfield-native, or name the program")
+    return found
+
+
+def nodes_count() -> int:
+    """Returns the nodes of Ray that are alive."""
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    return sum(bool(each["Alive"]) for each in nodes)
+
+
+def listen_host(given: str) -> str:
+    """Returns where a process of this node listens: as given, else on loopback if the node is the
+    only one, else at the node's address in Ray."""
+    if given:
+        return given
+    address = str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
+    return _LOOPBACK if nodes_count() == 1 else address
+
+
+def must_move(given: str, address: str) -> bool:
+    """Returns True if the process listens on loopback, but another node has joined since."""
+    return not given and address.startswith(_LOOPBACK) and nodes_count() > 1
+
+
+class ServerProcess:
+    """A server with its rows in memory only, since its rows are also in the storage. `ended` is set
+    when the process has ended."""
+
+    def __init__(self, program: str, host: str, settings: Mapping[str, Any]) -> None:
+        fixed = {"listen": f"{host}:0", "data_dir": "none", "ops_listen": "none"}
+        if not host.startswith("127."):
+            fixed["allow_insecure"] = "true"
+        launcher = [sys.executable, "-I", "-S", "-c", _END_WITH_PARENT]
+        self._command = [*launcher, str(os.getpid()), program]
+        for name, value in {**settings, **fixed}.items():
+            self._command.append(f"--{name.replace('_', '-')}={value}")
+        self._known = threading.Event()
+        self._address: str | None = None
+        self._process: subprocess.Popen[str] | None = None
+        self.ended = threading.Event()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid if self._process is not None else 0
+
+    @property
+    def serves(self) -> bool:
+        return self._address is not None and not self.ended.is_set()
+
+    def address(self) -> str:
+        """Waits until the server serves; returns its address."""
+        self._known.wait(READY_SECONDS_MAX)
+        if self._address is None:
+            raise Unavailable("the server did not start: see the log of the actor")
+        return self._address
+
+    def kill(self) -> None:
+        """Ends the process, also one that is stopped."""
+        if self._process is not None:
+            self._process.kill()
+            self.ended.wait()
+
+    def _run(self) -> None:
+        try:
+            with subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            ) as self._process:
+                assert self._process.stdout is not None
+                for line in self._process.stdout:
+                    sys.stderr.write(line)
+                    found = re.search(r"serving on ([^\s\"]+:\d+)", line)
+                    if found:
+                        self._address = found[1]
+                        self._known.set()
+        finally:
+            self.ended.set()
+            self._known.set()

@@ -1,0 +1,244 @@
+"""A place for one replica of a shard, and the thread of the coordinator that keeps it filled."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import threading
+import time
+import traceback
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+import ray.exceptions
+
+from nearfield._errors import Aborted, Unavailable
+from nearfield.ray._manifest import Manifest
+from nearfield.ray._replica import ReplicaProcess
+
+NAMESPACE = "nearfield"
+_PAUSE_SECONDS = 0.1  # after a failure, before the next try; doubles up to the maximum
+_PAUSE_SECONDS_MAX = 5.0
+_STORE_PAUSE_SECONDS = 0.5  # after a failure of the storage
+_POLL_SECONDS = 0.1  # in which a call notices that its replica has failed
+_CALLS_AT_ONCE = 32
+
+
+class _WithoutPandas:
+    """Hides pandas from pyarrow, which would import it, which takes seconds and serves nothing."""
+
+    def find_spec(self, name: str, *_: Any) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+
+class _Actor(ReplicaProcess):
+    def __init__(self, *arguments: Any) -> None:
+        sys.meta_path.insert(0, _WithoutPandas())
+        super().__init__(*arguments)
+
+
+_ACTOR: Any = ray.remote(_Actor)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The arguments that a cluster was started with: Cluster.__init__."""
+
+    name: str
+    shards: int
+    replicas: int
+    storage: str
+    program: str
+    host: str
+    num_cpus: float
+    num_gpus: float
+    settings: Mapping[str, Any]
+    hang_timeout: float
+    cluster: str = field(default_factory=lambda: uuid.uuid4().hex)  # which no other cluster has
+
+
+class _NoAnswer(Unavailable):
+    pass
+
+
+class Slot:
+    """One replica.
+
+    held   the epoch, incarnation and rows of each collection, by the number of the manifest; also
+           of the one before the newest, as long as that is shown
+    ready  it has held the newest manifest since it was loaded, and takes part in commits
+    Thread safety: the coordinator changes held and ready under its lock of commits, but a failure
+    may end `ready` at any time."""
+
+    def __init__(
+        self, settings: Settings, term: int, layout: int, shard: int, shards: int, replica: int
+    ) -> None:
+        self.layout, self.shard, self.shards, self.replica = layout, shard, shards, replica
+        self.name = f"{settings.name}-{layout}-{shard}-{replica}"
+        self._term = term
+        self._settings = settings
+        self._failed = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._life = 0
+        self.actor: Any = None
+        self.place: dict[str, Any] = {}
+        self.held: dict[int, dict[str, Any]] = {}
+        self.ready = False
+        self.error = ""
+        self.stopped = threading.Event()
+
+    def ask(self, reply: Any, timeout: float | None = None) -> Any:
+        """Waits for the reply of the actor; raises the error that it returned. Errors: Unavailable
+        if the actor has ended, the replica has failed in between, or there is no reply in time."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not ray.wait([reply], timeout=_POLL_SECONDS)[0]:
+            if self._failed.is_set() or self.stopped.is_set():
+                raise Unavailable(f"{self.name}: {self.error or 'it has stopped'}")
+            if deadline is not None and time.monotonic() > deadline:
+                raise _NoAnswer(f"{self.name}: the actor does not answer")
+        try:
+            value = ray.get(reply)
+        except ray.exceptions.RayError as error:
+            raise Unavailable(f"{self.name}: {type(error).__name__}") from None
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+    def sync(self, manifest: Manifest) -> Any:
+        """Brings the replica to a manifest; the reply is its state of each collection."""
+        return self.actor.sync.remote(manifest.term, manifest.encode(), self.shard, self.shards)
+
+    def fail(self, why: str) -> None:
+        """Leaves the replica out, until its server has started again and has loaded its rows."""
+        self.ready = False
+        self.error = why
+        self._failed.set()
+
+    def lives(self, life: int) -> bool:
+        """Returns True if the server has not failed since it was started for the `life`-th time."""
+        return life == self._life and not self._failed.is_set()
+
+    def keep(self, enter: Callable[[Slot, int], None], leave: Callable[[Slot], None]) -> None:
+        """Starts the thread that starts and loads the server whenever it does not run.
+
+        enter  loads the replica and shows it, if it `lives` then
+        leave  hides it"""
+        self._thread = threading.Thread(target=self._keep, args=(enter, leave), daemon=True)
+        self._thread.start()
+
+    def _keep(self, enter: Callable[[Slot, int], None], leave: Callable[[Slot], None]) -> None:
+        fresh, pause = False, _PAUSE_SECONDS
+        while not self.stopped.is_set():
+            try:
+                self._run(enter, fresh)
+            except Aborted:
+                os._exit(1)  # another coordinator has the replicas
+            except Exception as error:
+                if not isinstance(error, Unavailable):
+                    traceback.print_exc()
+                if not self._failed.is_set():
+                    self.fail(str(error))
+            pause = _PAUSE_SECONDS if self.held else min(2 * pause, _PAUSE_SECONDS_MAX)
+            fresh = True
+            leave(self)
+            self.stopped.wait(pause)
+
+    def _run(self, enter: Callable[[Slot, int], None], fresh: bool) -> None:
+        """Starts the server and watches it until it fails."""
+        hang = self._settings.hang_timeout
+        found = self._find()
+        self._life += 1
+        self._failed.clear()
+        try:
+            # The actor may first wait for its place in Ray. One that was found may not answer.
+            starting = self.actor.start.remote(self._term, fresh)
+            self.ask(starting, 2 * hang if found and not fresh else None)
+            threading.Thread(target=self._load, args=(enter, self._life), daemon=True).start()
+            while not self._failed.is_set():
+                self.ask(self.actor.watch.remote(min(1.0, hang / 4)), 3 * hang)
+        except _NoAnswer:
+            self._kill(no_restart=False)
+            raise
+
+    def _load(self, enter: Callable[[Slot, int], None], life: int) -> None:
+        try:
+            self.place = self.ask(self.actor.place.remote())
+            while True:
+                try:
+                    enter(self, life)
+                    break
+                except OSError as error:  # the storage: what was loaded stays
+                    self.error = str(error)
+                    if self._failed.wait(_STORE_PAUSE_SECONDS):
+                        raise
+            self.error = ""
+        except Exception as error:
+            if not isinstance(error, Unavailable):
+                traceback.print_exc()
+            if self.lives(life):
+                self.fail(str(error))
+
+    def _find(self) -> bool:
+        """Finds the actor; creates it, which may take seconds, and returns False if there is
+        none."""
+        with contextlib.suppress(ValueError):
+            self.actor = ray.get_actor(self.name, NAMESPACE)
+            return True
+        settings = self._settings
+        self.actor = _ACTOR.options(
+            name=self.name,
+            namespace=NAMESPACE,
+            lifetime="detached",
+            num_cpus=settings.num_cpus,
+            num_gpus=settings.num_gpus,
+            max_restarts=-1,
+            max_concurrency=_CALLS_AT_ONCE,
+        ).remote(
+            settings.storage,
+            settings.program,
+            settings.host,
+            dict(settings.settings),
+            settings.hang_timeout,
+        )
+        return False
+
+    def _kill(self, no_restart: bool) -> None:
+        with contextlib.suppress(ray.exceptions.RayError):
+            ray.kill(self.actor, no_restart=no_restart)
+
+    def stop(self) -> None:
+        """Ends the replica for good."""
+        self.stopped.set()
+        self.ready = False
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(30)
+        if self.actor is not None:
+            self._kill(no_restart=True)
+
+    def report(self) -> dict[str, Any]:
+        held = self.held
+        newest = held[max(held)] if held else {}
+        return {
+            "shard": self.shard,
+            "replica": self.replica,
+            "ready": self.ready,
+            "error": self.error,
+            "rows": {name: state["rows"] for name, state in newest.items()},
+            **self.place,
+        }
+
+
+def end_others(name: str, kept: set[str]) -> None:
+    """Ends the replicas of a cluster of this name, except those that are kept."""
+    pattern = re.compile(rf"{re.escape(name)}-\d+-\d+-\d+")
+    for each in ray.util.list_named_actors(all_namespaces=True):
+        other = each["name"]
+        if each["namespace"] == NAMESPACE and pattern.fullmatch(other) and other not in kept:
+            with contextlib.suppress(ValueError, ray.exceptions.RayError):
+                ray.kill(ray.get_actor(other, NAMESPACE))

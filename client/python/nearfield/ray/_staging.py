@@ -1,0 +1,163 @@
+"""Staging: all of an operation that can fail, before it is in the log."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import nearfield
+from nearfield._upload_progress import Progress
+from nearfield._values import Ids
+from nearfield.ray._manifest import Operation
+from nearfield.ray._segment import Reference, ids_of
+
+DECISION_SECONDS_MAX = 1800.0  # for which a staged upload waits for the manifest
+# Returns the rows of a segment that belong to this shard.
+Read = Callable[[Reference], pa.Table]
+
+
+class _Abandoned(Exception):
+    pass
+
+
+class _Upload:
+    """An upload that the server has confirmed up to its last row, and that waits for the decision
+    to commit it."""
+
+    def __init__(self, docs: nearfield.Collection, rows: int, data: Any, mode: Any) -> None:
+        self._rows = rows
+        self._confirmed = threading.Event()
+        self._decided = threading.Event()
+        self._commit = False
+        self._error: Exception | None = None
+        options: dict[str, Any] = {"data": data, "payloads": "payload"} if rows else {"data": []}
+        options.update(mode=mode, progress=self._hold, timeout=3600)
+        self._thread = threading.Thread(target=self._run, args=(docs, options), daemon=True)
+        self._thread.start()
+        self._confirmed.wait()
+        if self._error is not None:
+            raise self._error
+
+    def _run(self, docs: nearfield.Collection, options: dict[str, Any]) -> None:
+        try:
+            docs.upload(**options)
+        except Exception as error:
+            self._error = error
+        self._confirmed.set()
+
+    def _hold(self, now: Progress) -> None:
+        if now.rows_received < self._rows or self._decided.is_set():
+            return
+        self._confirmed.set()
+        if not self._decided.wait(DECISION_SECONDS_MAX) or not self._commit:
+            raise _Abandoned
+
+    def finish(self, commit: bool) -> None:
+        self._commit = commit
+        self._decided.set()
+        self._thread.join()
+        if commit and self._error is not None:
+            raise self._error
+
+
+@dataclass
+class Staged:
+    """An operation that was checked.
+
+    rows     of the collection once it is applied
+    changed  rows that it uploads or deletes
+    ids      of the rows that a delete finds
+    """
+
+    name: str
+    operation: Operation
+    rows: int = 0
+    changed: int = 0
+    ids: Ids | None = None
+    upload: _Upload | None = None
+
+
+def staged(
+    name: str, operation: Operation, docs: nearfield.Collection, rows: int, read: Read, step: int
+) -> Staged:
+    """Checks an operation on a collection with `rows` rows, and sends its rows to the server, which
+    does not show them yet. The prediction is exact, because no other operation comes in between.
+    step: ids of one call. Errors: those of the operation; OSError and DataLoss of the storage."""
+    kind = operation["kind"]
+    made = Staged(name, operation)
+    if kind == "drop":
+        made.changed = rows
+        return made
+    if kind == "filter":
+        made.changed = docs.count(operation["filter"]).rows_count
+        made.rows = rows - made.changed
+        return made
+    references = operation["segments"]
+    single = read(references[0]) if len(references) == 1 else None
+    ids = _joined([ids_of(read(each) if single is None else single) for each in references])
+    distinct = np.unique(np.array(ids, object) if isinstance(ids, list) else ids)
+    if len(distinct) < len(ids) and kind in ("insert", "replace"):
+        raise nearfield.AlreadyExists(f"id {_first_twice(ids)!r} is twice in the upload")
+    there: list[Any] = []
+    # A delete asks also without rows, so that the server refuses ids of the other type.
+    if kind == "delete" or (rows and kind != "replace"):
+        there = _existing(docs, distinct.tolist() if isinstance(ids, list) else distinct, step)
+    if kind == "insert" and there:
+        raise nearfield.AlreadyExists(f"id {there[0]!r} is already in the collection")
+    if kind == "delete":
+        made.ids = there if isinstance(ids, list) else np.array(there, np.uint64)
+        made.changed, made.rows = len(there), rows - len(there)
+        return made
+    made.changed = len(ids)
+    made.rows = len(distinct) + (0 if kind == "replace" else rows - len(there))
+    if len(ids) or kind == "replace":
+        data = single if single is not None else _stream(references, read)
+        made.upload = _Upload(docs, len(ids), data, kind)
+    return made
+
+
+def pages(ids: Ids, step: int) -> Iterator[Ids]:
+    return (ids[begin : begin + step] for begin in range(0, len(ids), step))
+
+
+def _stream(references: list[Reference], read: Read) -> Any:
+    """Returns the rows of several segments, of which one at a time is in memory."""
+    if not references:
+        return None
+    tables = (read(each) for each in references)
+    first = next(tables)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from first.to_batches()
+        for table in tables:
+            yield from table.to_batches()
+
+    return pa.RecordBatchReader.from_batches(first.schema, batches())
+
+
+def _existing(docs: nearfield.Collection, ids: Ids, step: int) -> list[Any]:
+    found: list[Any] = []
+    for some in pages(ids, step):
+        there = docs.fetch(some, payload=False, vectors=False).ids
+        found += there if isinstance(there, list) else there.tolist()
+    return found
+
+
+def _joined(parts: list[Ids]) -> Ids:
+    if parts and isinstance(parts[0], list):
+        return [each for part in parts for each in part]
+    return np.concatenate([np.zeros(0, np.uint64), *parts])
+
+
+def _first_twice(ids: Ids) -> Any:
+    seen: set[Any] = set()
+    for each in ids if isinstance(ids, list) else ids.tolist():
+        if each in seen:
+            return each
+        seen.add(each)
+    raise AssertionError

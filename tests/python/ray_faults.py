@@ -1,0 +1,148 @@
+"""Faults of a cluster on Ray."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ray_model import TRY_SECONDS_MAX, repeat
+
+FOLDERS = ("manifests", "terms")
+
+
+class Faults:
+    """Faults by name: each method causes one, and returns when it is over."""
+
+    # The share of each fault. A server starts again in a fraction of a second, a process of Ray in two.
+    SHARES: ClassVar[dict[str, int]] = {
+        "server": 40, "storage": 14, "doubt": 12, "pause": 12, "compact": 10, "stop": 4, "coordinator": 4, "actor": 4}  # fmt: skip
+    # With two replicas no read fails while one of these lasts, if all servers were there before.
+    HARMLESS = ("server", "storage", "doubt", "pause", "compact", "stop", "actor")
+
+    def __init__(self, client: Any, storage: Path, draw: random.Random) -> None:
+        self._client = client
+        self._storage = storage
+        self._draw = draw
+        self._ended: set[int | None] = set()  # processes that were killed, or stand still for good
+
+    def healed(self) -> bool:
+        """Returns whether all servers are ready, and none is one that has ended unnoticed."""
+        servers = repeat(self._client.status)["servers"]
+        return all(each["ready"] and self._ended.isdisjoint((each["pid"], each["server_pid"])) for each in servers)
+
+    def await_healed(self) -> None:
+        deadline = time.monotonic() + TRY_SECONDS_MAX
+        while not self.healed():
+            assert time.monotonic() < deadline, self._client.status()
+            repeat(lambda: self._client.call("view", 10, have=self._client.call("view", 10)["have"], wait=0.1))
+
+    def choose(self) -> str:
+        return self._draw.choices([*self.SHARES], [*self.SHARES.values()])[0]
+
+    def cause(self, kind: str, during: Any) -> None:
+        """Causes a fault and calls `during` while it lasts, or right after it."""
+        getattr(self, kind)(during)
+
+    def _some(self, member: str) -> int | None:
+        servers = [each for each in repeat(self._client.status)["servers"] if each["ready"]]
+        return self._draw.choice(servers)[member] if servers else None
+
+    @contextlib.contextmanager
+    def _soon(self, *calls: tuple[float, Any]) -> Iterator[None]:
+        """Makes calls, each that many seconds after the one before, the first in the first commit."""
+        begin, pause = self._draw.uniform(0, 0.06), threading.Event()
+
+        def run() -> None:
+            pause.wait(begin)
+            for seconds, call in calls:
+                pause.wait(seconds)
+                call()
+
+        with ThreadPoolExecutor(1) as pool:
+            called = pool.submit(run)
+            yield
+            called.result()
+
+    def _end(self, pid: int | None, number: int) -> None:
+        self._ended.add(pid)
+        kill(pid, number)
+
+    def server(self, during: Any) -> None:
+        pid = self._some("server_pid")
+        with self._soon((0, lambda: self._end(pid, signal.SIGKILL))):
+            during()
+
+    def actor(self, during: Any) -> None:
+        pid = self._some("pid")
+        with self._soon((0, lambda: self._end(pid, signal.SIGKILL))):
+            during()
+
+    def coordinator(self, during: Any) -> None:
+        """Half of the times a manifest may be in doubt then."""
+        pid = repeat(self._client.status)["pid"]
+        doubt = self._away(self._draw.choice(FOLDERS), 0.2) if self._draw.random() < 0.5 else ()
+        with self._soon(*doubt, (0, lambda: kill(pid, signal.SIGKILL))):
+            during()
+
+    def pause(self, during: Any) -> None:
+        """A server that stands still for less than the time after which it is started again."""
+        pid = self._some("server_pid")
+        kill(pid, signal.SIGSTOP)
+        with self._soon((self._draw.uniform(0.05, 0.8), lambda: kill(pid, signal.SIGCONT))):
+            during()
+
+    def stop(self, during: Any) -> None:
+        """A server that stands still for good is started again."""
+        self._end(self._some("server_pid"), signal.SIGSTOP)
+        during()
+
+    def storage(self, during: Any) -> None:
+        """The storage fails for a while, in the middle of commits."""
+        with self._soon(*self._away("", 0.6)):
+            during()
+
+    def doubt(self, during: Any) -> None:
+        """Manifests cannot be written for a while, or the claims cannot be read: then a manifest is
+        written, and its writer does not know whether it counts. Half of the times the servers cannot read
+        the rows right after that."""
+        calls = self._away(self._draw.choice(FOLDERS), 0.3)
+        if self._draw.random() < 0.5:
+            calls += self._away("segments", 0.5)
+        with self._soon(*calls):
+            during()
+
+    def _away(self, folder: str, seconds_max: float) -> list[tuple[float, Any]]:
+        """Returns the calls that put a file in the place of a folder, and the folder back."""
+        path, gone = self._storage / folder, self._storage.with_name("gone")
+
+        def take() -> None:
+            path.rename(gone)
+            path.write_text("in the way")
+
+        def back() -> None:
+            path.unlink()
+            gone.rename(path)
+
+        return [(0, take), (self._draw.uniform(0.05, seconds_max), back)]
+
+    def compact(self, during: Any) -> None:
+        with ThreadPoolExecutor(1) as pool:
+            compacted = pool.submit(repeat, lambda: self._client.compact("docs", timeout=30))
+            during()
+            compacted.result()
+
+
+def kill(pid: int | None, number: int) -> None:
+    try:
+        if pid:
+            os.kill(pid, number)
+    except ProcessLookupError:
+        pass  # it has ended already

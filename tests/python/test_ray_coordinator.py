@@ -1,0 +1,400 @@
+"""The coordinator of nearfield.ray.Cluster with replicas that fail on demand: whatever fails, the view has one
+manifest, what is acknowledged is in the log, and nothing restarts that need not."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import types
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import nearfield
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("ray")
+
+from nearfield.ray import _coordinator, _rpc, _slot  # noqa: E402
+from nearfield.ray._coordinator import CoordinatorProcess  # noqa: E402
+from nearfield.ray._fleet import Fleet  # noqa: E402
+from nearfield.ray._manifest import CollectionState, Manifest, ManifestLog  # noqa: E402
+from nearfield.ray._operations import Coordinator  # noqa: E402
+from nearfield.ray._store import Store  # noqa: E402
+
+DECLARED = {"dim": 6, "metric": "dot"}
+
+
+@pytest.fixture
+def store(tmp_path):
+    made = Store(str(tmp_path / "storage"))
+    made.create()
+    return made
+
+
+def raise_or_return(value: Any) -> Any:
+    if isinstance(value, Exception):
+        raise value
+    return value
+
+
+class FakeReplica:
+    """A replica of one collection, as a handle of an actor. answers: by method, what a call returns."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Any] = {}
+        self.calls: list[str] = []
+        self.rows = 0
+
+    def __getattr__(self, name: str) -> Any:
+        def remote(*_: Any) -> Any:
+            self.calls.append(name)
+            answer = self.answers.get(name)
+            if name in ("stage", "apply") and answer is None:
+                self.rows += name == "apply"
+                return {"rows": self.rows + (name == "stage"), **({"changed": 1} if name == "stage" else {"epoch": 9})}
+            return {"docs": {"rows": self.rows, "epoch": 9}} if name == "sync" and answer is None else answer
+
+        return types.SimpleNamespace(remote=remote)
+
+
+class FakeSlot(_slot.Slot):
+    def ask(self, reply: Any, timeout: Any = None) -> Any:
+        return raise_or_return(reply)
+
+
+@pytest.fixture
+def coordinator(store, monkeypatch):
+    """Two shards of two replicas, with the collection docs."""
+    monkeypatch.setattr(_coordinator, "_COMMIT_SECONDS_MAX", 0.2)
+    made = object.__new__(Coordinator)
+    settings = _slot.Settings("fake", 2, 2, store.uri, "", "", 1, 0, {}, 1.0)
+    Fleet.__init__(made, settings)
+    made._committers, made._operation, made._commits_from = threading.Semaphore(4), threading.Lock(), 0.0
+    made._log = ManifestLog(store, "fake", "address")
+    state = CollectionState("c", 1, DECLARED, [0, 0])
+    made._manifest = Manifest(made._log.term, 1, 1, 2, {"docs": state})
+    made._slots = [FakeSlot(settings, 1, 1, shard, 2, replica) for shard in (0, 1) for replica in (0, 1)]
+    for slot in made._slots:
+        slot.actor, slot.ready, slot.place = FakeReplica(), True, {"address": slot.name}
+        slot.held = {1: {"docs": {"rows": 0, "epoch": 1}}}
+    made._show()
+    return made
+
+
+def shown(coordinator: Any) -> tuple[int, list[int]]:
+    """Returns the number of the view and the replicas of each shard, all of which hold this manifest."""
+    view = coordinator.view()
+    for shard in view["shards"]:
+        assert len({str(replica["states"]) for replica in shard}) <= 1
+    return view["number"], [len(shard) for shard in view["shards"]]
+
+
+def commit(coordinator: Any, token: str = "once") -> Any:
+    """Returns the number of the manifest and the changed rows."""
+    number, rows, replaced, created = coordinator.commit("docs", {"kind": "insert", "segments": []}, token)
+    assert (replaced, created) == (0, 1)
+    return [number, rows]
+
+
+def test_a_commit_is_shown_and_happens_once(coordinator):
+    assert commit(coordinator) == [2, 2] == commit(coordinator)
+    assert shown(coordinator) == (2, [2, 2])
+    assert [slot.actor.calls for slot in coordinator._slots] == [["stage", "apply"]] * 4
+
+
+def test_a_token_is_of_one_operation(coordinator):
+    """An upload with the token of another one must not be acknowledged without a commit."""
+    commit(coordinator)
+    for name, kind in (("docs", "upsert"), ("other", "insert")):
+        with pytest.raises(nearfield.FailedPrecondition, match="token"):
+            coordinator.commit(name, {"kind": kind, "segments": []}, "once")
+    assert coordinator._manifest.number == 2
+
+
+@pytest.mark.parametrize("name", ["../victim", "terms/1-a.json", "segments/../terms/1", "segments/" + 31 * "a", 5])
+def test_the_log_takes_no_names_of_other_objects(coordinator, name):
+    """The objects of an operation are deleted with its collection."""
+    with pytest.raises(nearfield.InvalidArgument):
+        coordinator.commit("docs", {"kind": "insert", "segments": [{"name": name, "rows": 1, "index": [0, 1, ""]}]}, "t")
+    with pytest.raises(nearfield.InvalidArgument):
+        coordinator.commit("docs", {"kind": "truncate"}, "t")
+    with pytest.raises(ValueError, match="name"):
+        coordinator._store.delete("segments/../victim")
+    segment = {"name": "segments/" + 32 * "a", "rows": 1, "index": [0, 1, ""]}
+    coordinator.commit("docs", {"kind": "filter", "filter": "x == 1", "segments": [segment], "id": "c"}, "t")
+    (operation,) = coordinator._manifest.collections["docs"].tail
+    assert operation.keys() == {"id", "kind", "filter"} and operation["id"] != "c"
+
+
+def test_an_upload_does_not_go_into_another_collection_of_the_name(coordinator):
+    with pytest.raises(nearfield.Aborted, match="another one"):
+        coordinator.commit("docs", {"kind": "insert", "segments": []}, "t", created=2)
+
+
+def test_a_refused_operation_restarts_nothing(coordinator):
+    coordinator._slots[3].actor.answers["stage"] = nearfield.ResourceExhausted("full")
+    with pytest.raises(nearfield.ResourceExhausted):
+        commit(coordinator)
+    assert shown(coordinator) == (1, [2, 2]) and all(slot.ready for slot in coordinator._slots)
+    assert coordinator._store.list("manifests") == []
+    assert all(slot.actor.calls[-1] == "abandon" for slot in coordinator._slots)
+
+
+def test_a_replica_that_fails_is_left_out_alone(coordinator):
+    coordinator._slots[0].actor.answers["stage"] = nearfield.Unavailable("gone")
+    coordinator._slots[3].actor.answers["apply"] = nearfield.Internal("other rows")
+    assert commit(coordinator) == [2, 2]
+    assert shown(coordinator) == (2, [1, 1])
+    assert [slot.ready for slot in coordinator._slots] == [False, True, True, False]
+
+
+def test_a_shard_without_a_server_shows_the_manifest_before(coordinator):
+    """The operation is in the log: it is acknowledged when a replica has loaded it, not earlier."""
+    for slot in coordinator._slots[:2]:
+        slot.actor.answers["apply"] = nearfield.Unavailable("gone")
+    with pytest.raises(nearfield.Unavailable, match="committed"):
+        commit(coordinator)
+    assert shown(coordinator) == (1, [0, 2])
+    back = coordinator._slots[0]
+    back.actor.rows = 1
+    back._failed.clear()
+    coordinator._enter(back, 0)
+    assert shown(coordinator) == (2, [1, 2])
+    assert commit(coordinator) == [2, 2]
+
+
+def test_an_operation_that_a_shard_refuses_after_all_is_withdrawn(coordinator):
+    for slot in coordinator._slots[:2]:
+        slot.actor.answers["apply"] = nearfield.ResourceExhausted("full")
+    for slot in coordinator._slots[2:]:
+        slot.actor.answers["sync"] = nearfield.Internal("an operation that is in no manifest")
+    with pytest.raises(nearfield.ResourceExhausted):
+        commit(coordinator)
+    assert coordinator._manifest.number == 3 and not coordinator._manifest.collections["docs"].tail
+    for slot in coordinator._slots[2:]:  # they have applied it, so they load their rows again
+        assert not slot.ready
+        slot.actor.answers.clear()
+        slot.actor.rows = 0
+        slot._failed.clear()
+        coordinator._enter(slot, 0)
+    for slot in coordinator._slots:
+        slot.actor.answers.clear()
+    assert shown(coordinator) == (3, [2, 2])
+    assert commit(coordinator) == [4, 2]
+
+
+def test_an_operation_that_is_withdrawn_is_never_shown(coordinator, monkeypatch):
+    """The withdrawal is in doubt when a replica enters with the operation."""
+    for slot in coordinator._slots[:2]:
+        slot.actor.answers["apply"] = nearfield.ResourceExhausted("full")
+    put = Store.put
+
+    def failing(self: Store, name: str, data: bytes) -> None:
+        if name.endswith("3.json"):
+            raise OSError("no answer")
+        put(self, name, data)
+
+    monkeypatch.setattr(Store, "put", failing)
+    with pytest.raises(nearfield.Unavailable):
+        commit(coordinator)
+    back = coordinator._slots[0]
+    coordinator._leave(back)
+    back.actor.rows = 1
+    back._failed.clear()
+    coordinator._enter(back, 0)
+    assert back.ready and shown(coordinator)[0] == 1 and coordinator._doubt.number == 3
+
+
+def test_a_replica_that_fell_behind_is_brought_to_the_newest_manifest(coordinator):
+    """Ray itself failed in the middle of a commit, which is in the log then."""
+    broken = FakeReplica()
+    broken.answers["stage"] = {"rows": 1, "changed": 1}
+    coordinator._slots[3].actor = types.SimpleNamespace(stage=broken.stage, sync=broken.sync)  # without apply
+    with pytest.raises(AttributeError):
+        commit(coordinator)
+    assert coordinator._manifest.number == 2 and len(coordinator._behind()) == 4
+    for slot in coordinator._slots:
+        slot.actor.rows = 1
+    broken.rows = 1
+    with coordinator._committing():
+        pass
+    assert shown(coordinator) == (2, [2, 2])
+
+
+def test_replicas_are_brought_to_a_manifest_at_the_same_time_and_without_a_limit(coordinator, monkeypatch):
+    """A large upload whose manifest was in doubt is loaded for longer than other calls last."""
+    coordinator._manifest = replace(coordinator._manifest, number=2)
+    order = []
+
+    def ask(slot: Any, reply: Any, timeout: Any = None) -> Any:
+        assert timeout is None
+        order.append([each.actor.calls for each in coordinator._slots])
+        return raise_or_return(reply)
+
+    monkeypatch.setattr(FakeSlot, "ask", ask)
+    with coordinator._committing():
+        pass
+    assert order[0] == [["sync"]] * 4 and shown(coordinator) == (2, [2, 2])
+
+
+def test_a_coordinator_that_may_be_replaced_shows_nothing(coordinator, monkeypatch):
+    """It shows what it has only as long as its successor does not commit."""
+    coordinator._log.checked = time.monotonic() - _coordinator.LEASE_SECONDS + 5
+    assert coordinator.view()["number"] == 1
+    coordinator._log.checked -= 5
+    with pytest.raises(nearfield.Unavailable, match="storage"):
+        coordinator.view()
+    commit(coordinator)  # which looks at the claims
+    assert coordinator.view()["number"] == 2
+
+
+@pytest.fixture
+def opened(store, monkeypatch) -> Any:
+    """Returns a coordinator that has opened a storage with this claim."""
+
+    def make(**claim: Any) -> CoordinatorProcess:
+        term = 1 + len(store.list("terms"))
+        store.put(f"terms/{term:08}-a.json", json.dumps({"term": term, "name": "first", **claim}).encode())
+        made = object.__new__(CoordinatorProcess)
+        Fleet.__init__(made, _slot.Settings("fake", 1, 1, store.uri, "", "", 1, 0, {}, 1.0, "mine"))
+        made._address, made._commits_from = "127.0.0.1:1", 0.0
+        made._open()
+        return made
+
+    monkeypatch.setattr(_coordinator, "end_others", lambda *_: None)
+    monkeypatch.setattr(Fleet, "_start", lambda *_: None)
+    monkeypatch.setattr(_rpc, "ANSWER_SECONDS_MAX", 0.5)
+    return make
+
+
+SERVE = """
+import threading
+from nearfield.ray._rpc import serve
+server, address = serve({"status": dict}, "127.0.0.1")
+print(address, flush=True)
+threading.Event().wait()
+"""
+
+
+@pytest.fixture
+def another() -> Iterator[Any]:
+    """Another coordinator: its process and address."""
+    with subprocess.Popen([sys.executable, "-c", SERVE], stdout=subprocess.PIPE, text=True) as process:
+        yield process, process.stdout.readline().strip()
+        process.kill()
+
+
+def test_one_cluster_at_a_time_has_a_storage(opened, another):
+    """Also of two with the same name. One whose machine does not answer counts as ended."""
+    process, address = another
+    for name in ("first", "fake"):
+        with pytest.raises(nearfield.FailedPrecondition, match=name):
+            opened(name=name, cluster="other", address=address, machine="there")
+    assert opened(cluster="mine", address=address)._log.term == 4
+    process.send_signal(signal.SIGSTOP)
+    assert opened(cluster="other", address=address)._log.term == 6
+
+
+def test_the_first_commit_waits_until_the_coordinator_before_shows_nothing(opened, another):
+    process, address = another
+    process.kill()
+    process.wait()
+    for machine, waits in ((socket.gethostname(), False), ("there", True)):
+        made = opened(cluster="mine", address=address, machine=machine)
+        assert (made._commits_from > time.monotonic()) == waits
+        if waits:
+            with pytest.raises(nearfield.Unavailable, match="before"), made._committing():
+                pass
+
+
+def test_a_damaged_claim_does_not_end_the_coordinator(opened, store, monkeypatch):
+    made = opened(cluster="mine", address="127.0.0.1:1")
+    made._manifest = None
+    store.put("terms/00000009-a.json", b"")
+    tried = []
+    monkeypatch.setattr(threading.Event, "wait", lambda *_: tried.append(made._error))
+    end = SystemExit()
+
+    def note(error: Exception) -> None:
+        made._error = repr(error)
+        if len(tried) == 2:
+            raise end
+
+    monkeypatch.setattr(made, "_note", note)
+    with pytest.raises(SystemExit):
+        made._run()
+    assert "JSON" in tried[0] and "JSON" in tried[1]
+
+
+def test_a_restart_leaves_each_shard_a_server(coordinator, monkeypatch):
+    """A replica that failed is waited for, before and between."""
+    taken = []
+
+    def fail(slot: Any, why: str) -> None:
+        taken.append([each.ready for each in coordinator._slots])
+        _slot.Slot.fail(slot, why)
+        threading.Timer(0.05, back, (slot,)).start()
+
+    def back(slot: Any) -> None:
+        with coordinator._changed:
+            slot.ready = True
+            coordinator._changed.notify_all()
+
+    monkeypatch.setattr(FakeSlot, "fail", fail)
+    coordinator._slots[1].ready = False
+    threading.Timer(0.1, back, (coordinator._slots[1],)).start()
+    assert coordinator.restart(30) == 4
+    assert taken == [[True] * 4] * 4
+
+
+def test_a_doubtful_manifest_is_settled_before_the_next_commit(coordinator, monkeypatch):
+    """Whatever fails in between, the view has one manifest, and no error hides a commit that is there."""
+    put = Store.put
+
+    def failing(self: Store, name: str, data: bytes) -> None:
+        put(self, name, data)
+        if name.startswith("manifests"):
+            raise OSError("no answer")
+
+    monkeypatch.setattr(Store, "put", failing)
+    with pytest.raises(nearfield.Unavailable, match="may take effect"):
+        commit(coordinator)
+    assert shown(coordinator) == (1, [2, 2]) and all(slot.ready for slot in coordinator._slots)
+    monkeypatch.setattr(Store, "put", put)
+    for slot in coordinator._slots:
+        slot.actor.rows = 1
+        slot.actor.answers["sync"] = OSError("the storage cannot be read yet")
+    with coordinator._committing():
+        pass
+    assert shown(coordinator) == (1, [2, 2]) and all(slot.ready for slot in coordinator._slots)
+    for slot in coordinator._slots:
+        del slot.actor.answers["sync"]
+    coordinator._slots[1].actor.answers["sync"] = nearfield.Unavailable("gone")
+    assert commit(coordinator, "another") == [3, 2]
+    assert shown(coordinator) == (3, [1, 2])
+    assert commit(coordinator) == [2, 2]
+
+
+def test_a_commit_does_not_wait_for_ever(coordinator):
+    held = threading.Event()
+    done = threading.Event()
+
+    def hold() -> None:
+        with coordinator._commit:
+            held.set()
+            done.wait(30)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(30)
+    with pytest.raises(nearfield.Unavailable, match="another commit"):
+        commit(coordinator)
+    done.set()
+    thread.join()

@@ -1,0 +1,381 @@
+"""The parts of nearfield.ray.Cluster, each alone, without Ray: segments, manifests, a replica with a real
+server, the views of a client."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+import types
+from dataclasses import replace
+from typing import Any
+
+import nearfield
+import numpy as np
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+ray = pytest.importorskip("ray")
+
+from nearfield.ray import Client, _server, _slot  # noqa: E402
+from nearfield.ray._manifest import TAIL_MAX, TOKENS_KEPT, CollectionState, Manifest, ManifestLog, operations_after  # noqa: E402
+from nearfield.ray._replica import ReplicaProcess  # noqa: E402
+from nearfield.ray._rpc import serve  # noqa: E402
+from nearfield.ray._segment import encode_segment, ids_of, put_tables, read_segment  # noqa: E402
+from nearfield.ray._shards import partition_range, partitions_of  # noqa: E402
+from nearfield.ray._store import Store  # noqa: E402
+from ray_model import DIM, SETTINGS, draw_vectors  # noqa: E402
+
+DECLARED = {"dim": DIM, "metric": "dot"}
+
+
+@pytest.fixture
+def store(tmp_path):
+    made = Store(str(tmp_path / "storage"))
+    made.create()
+    return made
+
+
+def rows_table(ids: Any, vectors: Any) -> Any:
+    flat = pa.array(np.ascontiguousarray(vectors, np.float32).reshape(-1))
+    return pa.table({
+        "id": pa.array(np.asarray(ids, np.uint64)), "vector": pa.FixedSizeListArray.from_arrays(flat, DIM),
+        "payload": pa.array([b""] * len(ids), pa.binary())})  # fmt: skip
+
+
+# Segments.
+
+
+def test_a_segment_has_the_rows_of_every_range(store, rng):
+    ids = rng.integers(0, 2**63, 9_000, dtype=np.uint64)
+    table = pa.table({"id": pa.array(ids), "place": pa.array(np.arange(9_000))})
+    (reference,) = put_tables(store, [table])
+    for shards in (1, 2, 3, 7, 4096):
+        found = []
+        for shard in sorted({0, shards // 2, shards - 1} if shards > 7 else range(shards)):
+            begin, end = partition_range(shard, shards)
+            part = read_segment(store, reference, begin, end)
+            partitions = partitions_of(ids_of(part))
+            assert ((partitions >= begin) & (partitions < end)).all()
+            found += part.column("place").to_pylist()
+        if shards <= 7:
+            assert sorted(found) == list(range(9_000))
+    assert not len(read_segment(store, put_tables(store, [table.slice(0, 0)])[0], 0, 4096))
+
+
+def test_a_damaged_byte_of_a_segment_is_found(store, rng):
+    data, reference = encode_segment(rows_table(np.arange(5_000), draw_vectors(rng, 5_000)))
+    for place in rng.integers(0, len(data), 20).tolist():
+        broken = bytearray(data)
+        broken[place] ^= 1 << int(rng.integers(8))
+        store.put(reference["name"], bytes(broken))
+        with pytest.raises(nearfield.DataLoss, match="checksum"):
+            read_segment(store, reference, 0, 4096)
+    store.put(reference["name"], data[:-1])
+    with pytest.raises(nearfield.DataLoss, match="checksum"):
+        read_segment(store, reference, 0, 4096)
+
+
+def test_small_tables_become_one_segment(store, rng):
+    tables = [rows_table([n], draw_vectors(rng, 1)) for n in range(50)]
+    (reference,) = put_tables(store, tables)
+    assert reference["rows"] == 50 and len(store.list("segments")) == 1
+
+
+# Manifests.
+
+
+def test_a_coordinator_that_was_replaced_commits_nothing(store, tmp_path):
+    """The writes of the old one may arrive at any time: before the next claim they count, after it
+    they are never acknowledged, and the next commit hides them."""
+    old = ManifestLog(store, "docs", "old")
+    old.append(Manifest(term=old.term, number=1))
+    new = ManifestLog(store, "docs", "new")
+    assert new.term == old.term + 1 and new.newest().number == 1
+    with pytest.raises(nearfield.Aborted, match="term 2"):
+        old.append(Manifest(term=old.term, number=2))
+    new.append(Manifest(term=new.term, number=2, shards=7))
+    with pytest.raises(nearfield.Aborted):
+        old.append(Manifest(term=old.term, number=3))
+    assert (new.newest().shards, new.newest().number) == (7, 2)
+    for number in range(3, 30):
+        new.append(Manifest(term=new.term, number=number))
+        new.forget_old()
+    assert new.newest().number == 29 and len(store.list("manifests")) <= 10
+    (tmp_path / "storage" / "terms").rename(tmp_path / "elsewhere")  # as a share that is no longer mounted
+    with pytest.raises(OSError, match="claim|terms"):
+        new.append(Manifest(term=new.term, number=30))
+
+
+def test_a_manifest_stays_small(store):
+    """Its size is bounded, whatever the number of commits, and no operation is lost."""
+    log = ManifestLog(store, "docs", "address")
+    manifest = Manifest(term=1, collections={"docs": CollectionState("c", 1, DECLARED, [0, 0])})
+    segment = {"name": "segments/" + 32 * "a", "rows": 10, "index": [100_000, 1_000, 16 * "b"]}
+    count = 4 * TAIL_MAX + 3
+    for number in range(count):
+        state = log.folded(manifest.collections["docs"])
+        operation = {"id": f"{number:032}", "kind": "insert", "segments": [segment]}
+        state = replace(state, last=operation["id"], tail=[*state.tail, operation])
+        manifest = manifest.following("docs", state).with_token(f"{number}" * 100, "docs", "insert", [number, 10, 0, 1])
+    assert len(manifest.tokens) == TOKENS_KEPT and len(manifest.encode()) < 120_000
+    state = Manifest.decode(manifest.encode()).collections["docs"]
+    assert (state.count, len(state.pages)) == (count, 4)
+    for last in ("", f"{0:032}", f"{TAIL_MAX:032}", state.tail[0]["id"], state.last):
+        after = operations_after(store, state, last)
+        assert after is not None and len(after) == count - (1 + int(last) if last else 0)
+    assert operations_after(store, state, "another") is None
+    store.put(state.pages[0][0], b"[]")
+    with pytest.raises(nearfield.DataLoss, match="checksum"):
+        operations_after(store, state, "")
+
+
+# A replica.
+
+
+@pytest.fixture
+def replica(request, store, monkeypatch):
+    """All partitions, with the collection docs, which has the id "c", and no row."""
+    monkeypatch.setattr(_server, "nodes_count", lambda: 1)
+    context = types.SimpleNamespace(get_node_id=lambda: "node")
+    monkeypatch.setattr(ray, "get_runtime_context", lambda: context)
+    made = ReplicaProcess(store.uri, request.config.getoption("--server"), "127.0.0.1", {"backend": "cpu", **SETTINGS}, 5.0)
+    must(made.start(1, False))
+    must(made.place())
+    must(made.sync(1, empty().encode(), 0, 1))
+    yield made
+    made._server.kill()
+
+
+def empty() -> Manifest:
+    return Manifest(term=1, number=1, layout=1, shards=1, collections={"docs": CollectionState("c", 1, DECLARED, [0])})
+
+
+def must(value: Any) -> Any:
+    if isinstance(value, Exception):
+        raise value
+    return value
+
+
+def insert_of(store: Store, ids: Any, vectors: Any, name: str = "one", kind: str = "insert") -> dict[str, Any]:
+    return {"id": name, "kind": kind, "segments": put_tables(store, [rows_table(ids, vectors)])}
+
+
+def test_a_staged_operation_is_invisible_until_it_is_applied(replica, store, rng):
+    operation = insert_of(store, range(30), draw_vectors(rng, 30))
+    assert must(replica.stage(1, "docs", ("c", ""), operation)) == {"rows": 30, "changed": 30}
+    assert replica._docs("docs").count().rows_count == 0
+    assert must(replica.apply(1, "docs", "one"))["rows"] == 30
+    upsert = insert_of(store, range(20, 45), draw_vectors(rng, 25), "two", "upsert")
+    assert must(replica.stage(1, "docs", ("c", "one"), upsert)) == {"rows": 45, "changed": 25}
+    assert must(replica.apply(1, "docs", "two"))["rows"] == 45
+    gone = {"id": "three", "kind": "delete", "segments": put_tables(store, [pa.table({"id": pa.array([1, 2, 99], pa.uint64())})])}
+    assert must(replica.stage(1, "docs", ("c", "two"), gone)) == {"rows": 43, "changed": 2}
+    assert must(replica.apply(1, "docs", "three"))["rows"] == 43
+    over = insert_of(store, [7, 8], draw_vectors(rng, 2), "four", "replace")
+    assert must(replica.stage(1, "docs", ("c", "three"), over)) == {"rows": 2, "changed": 2}
+    assert must(replica.apply(1, "docs", "four"))["rows"] == 2
+
+
+@pytest.mark.parametrize("how", ["apply", "sync"])
+def test_an_epoch_is_kept_although_it_was_shown_for_long(replica, store, rng, how):
+    """It was pinned when it began; the time for which it is kept had passed when the next commit came."""
+    replica._server.kill()
+    replica._settings["cursor_ms"] = 200
+    must(replica.start(1, True))
+    must(replica.place())
+    state = must(replica.sync(1, empty().encode(), 0, 1))["docs"]
+    time.sleep(0.5)  # tidy: allow(sleep): nothing happens at the end of the time
+    operation = insert_of(store, range(9), draw_vectors(rng, 9))
+    if how == "apply":
+        must(replica.stage(1, "docs", ("c", ""), operation))
+        must(replica.apply(1, "docs", "one"))
+    else:
+        manifest = Manifest(1, 2, 1, 1, {"docs": CollectionState("c", 1, DECLARED, [9], "one", [], [operation])})
+        must(replica.sync(1, manifest.encode(), 0, 1))
+    assert replica._docs("docs").count(at_epoch=state["epoch"], incarnation=state["incarnation"]).rows_count == 0
+
+
+@pytest.mark.parametrize("kind", ["insert", "upsert", "replace"])
+def test_staging_finds_rows_that_the_server_refuses(replica, store, rng, kind):
+    """A small upload fits into one block, and was once committed without the server's confirmation of it: the
+    refusal came after the decision."""
+    vectors = draw_vectors(rng, 3)
+    vectors[1, 2] = np.nan
+    error = replica.stage(1, "docs", ("c", ""), insert_of(store, [1, 2, 3], vectors, kind=kind))
+    assert isinstance(error, nearfield.InvalidArgument)
+    assert not replica._server.ended.is_set() and replica._staged is None
+    must(replica.stage(1, "docs", ("c", ""), insert_of(store, [1, 2, 3], draw_vectors(rng, 3))))
+
+
+def test_an_old_coordinator_is_refused(replica, store, rng):
+    operation = insert_of(store, [1], draw_vectors(rng, 1))
+    must(replica.stage(1, "docs", ("c", ""), operation))
+    assert isinstance(replica.apply(2, "docs", "one"), nearfield.Aborted)  # the new one abandons what is staged
+    for call in (
+        lambda: replica.stage(1, "docs", ("c", ""), operation),
+        lambda: replica.apply(1, "docs", "one"),
+        lambda: replica.abandon(1),
+        lambda: replica.sync(1, empty().encode(), 0, 1),
+        lambda: replica.start(1, True),
+    ):
+        error = call()
+        assert isinstance(error, nearfield.Aborted) and "term 2" in error.message
+    assert not replica._server.ended.is_set()
+    must(replica.stage(2, "docs", ("c", ""), operation))
+    assert must(replica.apply(2, "docs", "one"))["rows"] == 1
+
+
+def test_an_operation_follows_the_one_before(replica, store, rng):
+    operation = insert_of(store, [1], draw_vectors(rng, 1))
+    for of in (("c", "another"), ("another", "")):
+        assert isinstance(replica.stage(1, "docs", of, operation), nearfield.Aborted)
+    assert isinstance(replica.apply(1, "docs", "one"), nearfield.Aborted)  # nothing is staged
+    must(replica.stage(1, "docs", ("c", ""), operation))
+    assert isinstance(replica.apply(1, "docs", "another"), nearfield.Aborted)
+
+
+def test_a_manifest_brings_a_replica_to_its_rows(replica, store, rng):
+    """From any state: an abandoned collection, one of the same name, operations that are missing; never from
+    one with an operation that is in no manifest."""
+    operations = [insert_of(store, range(n, n + 9), draw_vectors(rng, 9), f"{n}") for n in (0, 100)]
+    must(replica.stage(1, "docs", ("c", ""), operations[0]))
+    must(replica.apply(1, "docs", "0"))
+    created = {"id": "d", "kind": "create", "declared": DECLARED}
+    must(replica.stage(1, "more", ("", ""), created))
+    state = CollectionState("c", 1, DECLARED, [18], "100", [], operations)
+    manifest = Manifest(1, 3, 1, 1, {"docs": state})
+    assert must(replica.sync(1, manifest.encode(), 0, 1))["docs"]["rows"] == 18
+    assert [each.name for each in replica._client.list_collections()] == ["docs"]
+    other = Manifest(1, 4, 1, 1, {"docs": replace(state, id="new", tail=operations[1:])})
+    assert must(replica.sync(1, other.encode(), 0, 1))["docs"]["rows"] == 9
+    orphan = Manifest(1, 5, 1, 1, {"docs": replace(state, id="new", last="", tail=[])})
+    assert isinstance(replica.sync(1, orphan.encode(), 0, 1), nearfield.Internal)
+    assert replica._server.ended.is_set()
+    must(replica.start(1, True))
+    must(replica.place())
+    assert must(replica.sync(1, orphan.encode(), 0, 1))["docs"]["rows"] == 0
+
+
+def test_a_server_that_has_ended_is_noticed(replica):
+    replica._server._process.kill()
+    assert isinstance(replica.watch(30.0), nearfield.Unavailable)
+
+
+def test_a_replica_that_cannot_read_the_storage_keeps_what_it_has_loaded(monkeypatch):
+    slot = _slot.Slot(_slot.Settings("docs", 1, 1, "", "", "", 1, 0, {}, 1.0), 1, 1, 0, 1, 0)
+    monkeypatch.setattr(_slot, "_STORE_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(slot, "ask", lambda reply: reply)
+    slot.actor = types.SimpleNamespace(place=types.SimpleNamespace(remote=dict))
+    tries: list[str] = []
+
+    def enter(_: Any, life: int) -> None:
+        tries.append(slot.error)
+        if len(tries) < 4:
+            raise OSError("the storage does not answer")
+
+    slot._load(enter, 0)
+    assert len(tries) == 4 and "storage" in tries[-1]
+    assert slot.lives(0) and not slot.error
+    slot._failed.set()
+    tries.clear()
+    slot._load(enter, 0)  # of a server that has ended in between
+    assert len(tries) == 1
+
+
+# Names, addresses, views.
+
+
+def test_only_replicas_of_this_cluster_end(monkeypatch):
+    names = ["docs-1-0-0", "docs-1-1-0", "docs-2-1-0-0", "docs-a-1-0-0", "docs", "docs-2-10-3", "docs-1-0"]
+    ended = []
+    monkeypatch.setattr(_slot.ray.util, "list_named_actors", lambda **_: [{"name": each, "namespace": "nearfield"} for each in names])
+    monkeypatch.setattr(_slot.ray, "get_actor", lambda name, _: name)
+    monkeypatch.setattr(_slot.ray, "kill", ended.append)
+    _slot.end_others("docs", {"docs-1-1-0"})
+    assert ended == ["docs-1-0-0", "docs-2-10-3"]
+
+
+def test_each_process_decides_where_it_listens(monkeypatch):
+    monkeypatch.setattr(_server.ray.util, "get_node_ip_address", lambda: "10.0.0.7")
+    nodes = [{"Alive": True}, {"Alive": False}]
+    monkeypatch.setattr(_server.ray, "nodes", lambda: nodes)
+    assert _server.listen_host("") == "127.0.0.1" and not _server.must_move("", "127.0.0.1:5")
+    nodes.append({"Alive": True})
+    assert _server.listen_host("") == "10.0.0.7" and _server.must_move("", "127.0.0.1:5")
+    assert _server.listen_host("127.0.0.1") == "127.0.0.1" and not _server.must_move("127.0.0.1", "127.0.0.1:5")
+    assert not _server.must_move("", "10.0.0.7:5")
+
+
+def test_the_views_of_a_client_never_go_back(tmp_path):
+    """An old coordinator, or an answer that was delayed, does not replace a newer view."""
+    with Client(str(tmp_path)) as client:
+        seen = []
+        views = [{"have": have, "number": number, "shards": []} for have, number in (([1, 5], 7), ([2, 1], 8), ([1, 9], 7), ([2, 3], 9), ([2, 2], 8))]
+        for view in views:
+            client.call = lambda *_, view=view, **__: view  # type: ignore[method-assign,misc]
+            seen.append(client._refresh(float("inf"), 0.0)["number"])
+        assert seen == [7, 8, 8, 9, 9]
+
+
+def test_a_client_needs_no_ray(tmp_path):
+    code = f"import sys; sys.modules['ray'] = None\nfrom nearfield.ray import Client\nClient({str(tmp_path)!r}).close()"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_client_leaves_a_coordinator_that_does_not_answer(store):
+    """Its machine has vanished, so that nothing refuses its connections."""
+    hung = threading.Event()
+    addresses = [serve({"status": each}, "127.0.0.1") for each in (hung.wait, dict)]
+    with Client(store.uri) as client:
+        for term, (_, address) in enumerate(addresses, 1):
+            store.put(f"terms/{term:08}-a.json", json.dumps({"term": term, "address": address}).encode())
+            if term == 1:
+                with pytest.raises(nearfield.DeadlineExceeded):
+                    client.call("status", 0.3)
+        assert client.call("status", 20) == {}
+    hung.set()
+
+
+def test_a_server_that_is_late_is_asked_last(tmp_path):
+    """Else the searches of a busy client would all come to wait for it."""
+    view = {"have": [1, 1], "number": 1, "collections": {"docs": {}}, "shards": [
+        [{"address": each, "states": {"docs": {"epoch": 1, "incarnation": 1}}} for each in ("good", "hung")]]}  # fmt: skip
+    asked: list[str] = []
+    ended = threading.Event()
+
+    def ask(docs: Any, at: Any, shard: int, left: float) -> int:
+        asked.append(docs)
+        if docs == "hung":
+            ended.wait(left)
+        return 1
+
+    with Client(str(tmp_path), timeout=20) as client:
+        client.call = lambda *_, **__: view  # type: ignore[method-assign]
+        client._server = lambda address: types.SimpleNamespace(collection=lambda _: address)  # type: ignore[assignment,method-assign]
+        for _ in range(100):
+            client.read("docs", None, True, lambda _: range(1), ask)
+        ended.set()
+    assert asked.count("hung") == 1
+
+
+def test_searches_do_not_wait_for_each_others_threads(tmp_path):
+    """More searches at a time than threads: each asks several shards, and none waits for a thread that waits."""
+    view = {"have": [1, 1], "number": 1, "collections": {"docs": {}}, "shards": [
+        [{"address": "a", "states": {"docs": {"epoch": 1, "incarnation": 1}}}] for _ in range(4)]}  # fmt: skip
+    with Client(str(tmp_path), timeout=20) as client:
+        client.call = lambda *_, **__: view  # type: ignore[method-assign]
+        client._server = lambda _: types.SimpleNamespace(collection=lambda name: name)  # type: ignore[assignment,method-assign]
+        parts: list[Any] = []
+
+        def search() -> None:
+            parts.append(client.read("docs", None, True, lambda view: range(4), lambda docs, at, shard, left: shard)[1])
+
+        threads = [threading.Thread(target=search) for _ in range(200)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert parts == [[0, 1, 2, 3]] * 200

