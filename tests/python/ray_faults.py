@@ -36,7 +36,11 @@ class Faults:
     def healed(self) -> bool:
         """Returns whether all servers are ready, and none is one that has ended unnoticed."""
         servers = repeat(self._client.status)["servers"]
-        return all(each["ready"] and self._ended.isdisjoint((each["pid"], each["server_pid"])) for each in servers)
+        pids = {each.get(member) for each in servers for member in ("pid", "server_pid")}
+        if not all(each["ready"] for each in servers) or not self._ended.isdisjoint(pids):
+            return False
+        self._ended.clear()  # a new process may get the number of one that has ended
+        return True
 
     def await_healed(self) -> None:
         deadline = time.monotonic() + TRY_SECONDS_MAX
