@@ -3,6 +3,7 @@ server, the views of a client."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -340,7 +341,7 @@ def test_a_client_leaves_a_coordinator_that_does_not_answer(store):
 
 
 def test_a_server_that_is_late_is_asked_last(tmp_path):
-    """Else the searches of a busy client would all come to wait for it."""
+    """Else the searches of a busy client would all come to wait for it. Also when commits change the view."""
     view = {"have": [1, 1], "number": 1, "collections": {"docs": {}}, "shards": [
         [{"address": each, "states": {"docs": {"epoch": 1, "incarnation": 1}}} for each in ("good", "hung")]]}  # fmt: skip
     asked: list[str] = []
@@ -353,7 +354,8 @@ def test_a_server_that_is_late_is_asked_last(tmp_path):
         return 1
 
     with Client(str(tmp_path), timeout=20) as client:
-        client.call = lambda *_, **__: view  # type: ignore[method-assign]
+        serial = itertools.count(1)
+        client.call = lambda *_, **__: {**view, "have": [1, next(serial)]}  # type: ignore[method-assign]
         client._server = lambda address: types.SimpleNamespace(collection=lambda _: address)  # type: ignore[assignment,method-assign]
         for _ in range(100):
             client.read("docs", None, True, lambda _: range(1), ask)

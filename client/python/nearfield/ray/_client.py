@@ -41,6 +41,7 @@ _PAUSE_SECONDS = 0.05  # before another try
 _WAIT_SECONDS = 5.0  # for which one call waits for another view
 _CHECK_SECONDS = 0.1  # between two checks of searches that need not be fresh
 _HEDGE_SECONDS = 1.0  # after which another replica is asked, too
+_SLOW_SECONDS = 10.0  # for which a server that was late is asked last
 # After these another replica, or another manifest, may answer.
 _PASSING = (
     Unavailable,
@@ -71,7 +72,7 @@ class Client:
         self._caller: Caller | None = None
         self._view: View | None = None
         self._checked = 0.0  # when the last check began
-        self._slow: set[str] = set()  # servers that were late, which are asked last
+        self._slow: dict[str, float] = {}  # servers that were late: until when they are asked last
         self._number_min = 0  # of this client's own commits
         self._servers: dict[str, nearfield.Client] = {}
 
@@ -264,10 +265,10 @@ class Client:
         with self._lock:
             if found and (self._view is None or found["have"] > self._view["have"]):
                 self._view = found
-                self._slow = set()
                 addresses = {each["address"] for shard in found["shards"] for each in shard}
                 for each in self._servers.keys() - addresses:
                     del self._servers[each]
+                    self._slow.pop(each, None)
             assert self._view is not None
             return self._view
 
@@ -333,6 +334,7 @@ class Client:
         self, view: View, name: str, shards: Sequence[int], ask: Ask[T], deadline: float
     ) -> list[T]:
         """Asks one replica of each shard, and the next one after an error or _HEDGE_SECONDS."""
+        begin = time.monotonic()
         parts: dict[int, T] = {}
         failed: dict[int, Exception] = {}
         calls: dict[Future[T], int] = {}
@@ -355,7 +357,7 @@ class Client:
             replicas = view["shards"][shard]
             first = turn % max(1, len(replicas))
             untried[shard] = replicas[first:] + replicas[:first]
-            untried[shard].sort(key=lambda each: each["address"] not in self._slow)
+            untried[shard].sort(key=lambda each: self._slow.get(each["address"], 0.0) < begin)
             ask_next(shard)
         while len(parts) < len(shards):
             left = deadline - time.monotonic()
@@ -372,7 +374,7 @@ class Client:
                 if left <= 0:
                     raise DeadlineExceeded("the shards did not answer in time")
                 for shard in set(shards) - parts.keys():
-                    self._slow.add(asked[shard])
+                    self._slow[asked[shard]] = time.monotonic() + _SLOW_SECONDS
                     with contextlib.suppress(Unavailable):
                         ask_next(shard)
         for call in calls:
