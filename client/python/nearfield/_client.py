@@ -11,12 +11,12 @@ from typing import Any
 from nearfield import _methods as methods
 from nearfield._async_local_transport import AsyncLocalTransport
 from nearfield._async_transport import AsyncTransport
-from nearfield._attributes import AttributesLike, declare
+from nearfield._attributes import AttributesLike
 from nearfield._blocking import blocking, blocking_as
 from nearfield._blocking_transport import BlockingTransport
 from nearfield._collection import AsyncCollection, Collection
 from nearfield._core import Core, Options, check_address
-from nearfield._declaration import Declaration, RowPlacement, ScanChoice, infer
+from nearfield._declaration import RowPlacement, ScanChoice, complete, infer
 from nearfield._errors import AlreadyExists
 from nearfield._identity import Identity, read_identity
 from nearfield._local_transport import LocalTransport
@@ -104,22 +104,8 @@ class AsyncClient(ServerCalls):
         if_missing  use a collection that exists with the same declaration
         Not retried. Raises AlreadyExists if the name is taken."""
         seen = None if like is None else infer(like, ids, vectors)
-        if dim is None and seen is None:
-            raise TypeError("give dim, or like= the data")
-        declaration = Declaration(
-            name,
-            dim if dim is not None else seen.dim if seen else 0,
-            metric,
-            dtype or (seen.dtype if seen else "float32"),
-            id_type or (seen.id_type if seen else "uint64"),
-            tuple(declare(attributes))
-            if attributes is not None
-            else seen.attributes
-            if seen
-            else (),
-            scan,
-            rows,
-            devices,
+        declaration = complete(
+            name, dim, metric, dtype, id_type, attributes, scan, rows, devices, seen
         )
         deadline = self._core.deadline(timeout)
         try:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nearfield._attributes import Attribute, attribute_message
+from nearfield._attributes import Attribute, AttributesLike, attribute_message, declare
 from nearfield._errors import AlreadyExists
 from nearfield._proto import admin_pb2 as admin
 from nearfield._proto import common_pb2 as common
@@ -109,4 +109,33 @@ def infer(data: Any, ids: Any, vectors: str | None) -> Inferred:
         "float16" if kind.value_type == pa.float16() else "float32",
         "uint64" if pa.types.is_integer(table.schema.field(id_name).type) else "string",
         tuple(declare_from(table.schema, skip={id_name, vector_name})),
+    )
+
+
+def complete(
+    name: str,
+    dim: int | None,
+    metric: str,
+    dtype: str | None,
+    id_type: str | None,
+    attributes: AttributesLike | None,
+    scan: str,
+    rows: str,
+    devices: int,
+    seen: Inferred | None,
+) -> Declaration:
+    """Returns the declaration; what is not given is taken from `seen`, or is the default. Errors:
+    TypeError if nothing says the dim."""
+    if dim is None and seen is None:
+        raise TypeError("give dim, or like= the data")
+    return Declaration(
+        name,
+        dim if dim is not None else seen.dim if seen else 0,
+        metric,
+        dtype or (seen.dtype if seen else "float32"),
+        id_type or (seen.id_type if seen else "uint64"),
+        tuple(declare(attributes)) if attributes is not None else seen.attributes if seen else (),
+        scan,
+        rows,
+        devices,
     )

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from nearfield._columns import ReadColumn, make_column
 from nearfield._proto import common_pb2 as common
 from nearfield._results import Hits, Rows
+from nearfield.ray._merge import best_of
 
 
 def merge_hits(parts: Sequence[Hits], k: int) -> Hits:
-    """Returns the k best rows of the lists of all shards, by (descending score, ascending id).
-    Texts compare by code points, which is the order of their UTF-8 bytes."""
+    """Returns the k best rows of the lists of all shards."""
     scores = np.concatenate([part.scores for part in parts])
     ids = _joined_ids(parts)
-    order = np.lexsort((_sortable(ids), -scores))[:k]
+    order = best_of(_sortable(ids), scores, k)
     matched = [part.matched_rows for part in parts]
     chosen_ids, payloads, vectors, columns = _take(parts, ids, order)
     return Hits(

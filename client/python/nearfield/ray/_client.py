@@ -11,8 +11,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
 import nearfield
-from nearfield._attributes import AttributesLike, declare
-from nearfield._declaration import Declaration, RowPlacement, ScanChoice, infer
+from nearfield._attributes import AttributesLike
+from nearfield._declaration import RowPlacement, ScanChoice, complete, infer
 from nearfield._errors import (
     Aborted,
     AlreadyExists,
@@ -115,21 +115,17 @@ class Client:
         """Creates an empty collection; the arguments are those of nearfield.Client, and token as in
         ClusterCollection.upload. Errors: AlreadyExists."""
         seen = None if like is None else infer(like, None, None)
-        if dim is None and seen is None:
-            raise TypeError("give dim, or like= the data")
-        declared = (
-            declare(attributes) if attributes is not None else seen.attributes if seen else ()
-        )
-        arguments: dict[str, Any] = {
-            "dim": dim if dim is not None else seen.dim if seen else 0,
-            "metric": metric,
-            "dtype": dtype or (seen.dtype if seen else "float32"),
-            "id_type": id_type or (seen.id_type if seen else "uint64"),
-            "attributes": {each.name: each.text for each in declared},
-            "scan": scan,
-            "rows": rows,
+        made = complete(name, dim, metric, dtype, id_type, attributes, scan, rows, 0, seen)
+        made.request()  # checks it
+        arguments = {
+            "dim": made.dim,
+            "metric": made.metric,
+            "dtype": made.dtype,
+            "id_type": made.id_type,
+            "attributes": {each.name: each.text for each in made.attributes},
+            "scan": made.scan,
+            "rows": made.rows,
         }
-        Declaration(name, **{**arguments, "attributes": tuple(declared)}, devices=0).request()
         try:
             self.commit(name, {"kind": "create", "declared": arguments}, token, timeout)
         except AlreadyExists as error:

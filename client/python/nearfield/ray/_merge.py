@@ -21,11 +21,17 @@ class Found(NamedTuple):
     scores: NDArray[np.float32]
 
 
+def best_of(ids: NDArray[Any], scores: NDArray[np.float32], k: int) -> NDArray[np.int64]:
+    """Returns the places of the k best by (descending score, ascending id) along the last axis.
+    Texts compare by code points, which is the order of their UTF-8 bytes."""
+    order: NDArray[np.int64] = np.lexsort((ids, -scores), axis=-1)[..., :k]
+    return order
+
+
 def merge(found: Sequence[Found], k: int) -> Found:
-    """Returns the k best rows of all lists by (descending score, ascending id), which is the answer
-    of a single collection with the rows of all shards. Texts compare by code points, which is the
-    order of their UTF-8 bytes."""
+    """Returns the k best rows of all lists, which is the answer of a single collection with the
+    rows of all shards."""
     ids = np.concatenate([each.ids for each in found], axis=1)
     scores = np.concatenate([each.scores for each in found], axis=1)
-    order = np.lexsort((ids, -scores), axis=-1)[:, :k]
+    order = best_of(ids, scores, k)
     return Found(np.take_along_axis(ids, order, 1), np.take_along_axis(scores, order, 1))
