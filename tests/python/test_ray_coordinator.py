@@ -4,6 +4,7 @@ manifest, what is acknowledged is in the log, and nothing restarts that need not
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -13,6 +14,7 @@ import time
 import types
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import nearfield
@@ -21,10 +23,10 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("ray")
 
-from nearfield.ray import _coordinator, _rpc, _slot  # noqa: E402
+from nearfield.ray import _coordinator, _operations, _rpc, _slot  # noqa: E402
 from nearfield.ray._coordinator import CoordinatorProcess  # noqa: E402
 from nearfield.ray._fleet import Fleet  # noqa: E402
-from nearfield.ray._manifest import CollectionState, Manifest, ManifestLog  # noqa: E402
+from nearfield.ray._manifest import TAIL_MAX, CollectionState, Manifest, ManifestLog  # noqa: E402
 from nearfield.ray._operations import Coordinator  # noqa: E402
 from nearfield.ray._store import Store  # noqa: E402
 
@@ -74,7 +76,7 @@ def coordinator(store, monkeypatch):
     """Two shards of two replicas, with the collection docs."""
     monkeypatch.setattr(_coordinator, "_COMMIT_SECONDS_MAX", 0.2)
     made = object.__new__(Coordinator)
-    settings = _slot.Settings("fake", 2, 2, store.uri, "", "", 1, 0, {}, 1.0)
+    settings = _slot.Settings("fake", 2, 2, store.uri, "", "", 1, 0, {}, 1.0, 4096)
     Fleet.__init__(made, settings)
     made._committers, made._operation, made._commits_from = threading.Semaphore(4), threading.Lock(), 0.0
     made._log = ManifestLog(store, "fake", "address")
@@ -136,6 +138,51 @@ def test_the_log_takes_no_names_of_other_objects(coordinator, name):
 def test_an_upload_does_not_go_into_another_collection_of_the_name(coordinator):
     with pytest.raises(nearfield.Aborted, match="another one"):
         coordinator.commit("docs", {"kind": "insert", "segments": []}, "t", created=2)
+
+
+def segment(store: Store, letter: str, days: float = 0) -> dict[str, Any]:
+    """Returns a reference of a segment that was written some days ago."""
+    name = f"segments/{letter * 32}"
+    store.put(name, b"rows")
+    path = Path(store.uri.removeprefix("file://"), name)
+    os.utime(path, (path.stat().st_atime, path.stat().st_mtime - days * 86400))
+    return {"name": name, "rows": 1, "index": [0, 4, ""]}
+
+
+def test_old_files_that_no_manifest_names_are_deleted(coordinator, store):
+    """Those of uploads that were not committed; one that still runs has its files for a week."""
+    for letter, days in (("a", 9), ("b", 9), ("c", 6), ("d", 0)):
+        made = segment(store, letter, days)
+        if letter == "a":
+            coordinator.commit("docs", {"kind": "insert", "segments": [made]}, "a")
+    kept = [f"segments/{letter * 32}" for letter in "acd"]
+    assert (coordinator.clean(), store.list("segments")) == (1, kept)
+    for number in range(TAIL_MAX):  # the tail moves into a page
+        coordinator.commit("docs", {"kind": "insert", "segments": []}, f"{number}")
+    assert len(coordinator._manifest.collections["docs"].pages) == 1
+    assert coordinator.clean(age_seconds_min=-1) == 2
+    assert store.list("segments") == kept[:1] and len(store.list("log")) == 1
+
+
+def test_many_unnamed_files_are_deleted_in_several_turns(coordinator, store, monkeypatch):
+    monkeypatch.setattr(_operations, "_DELETES_MAX", 2)
+    for letter in "abcde":
+        segment(store, letter, 9)
+    assert (coordinator.clean(), coordinator.clean(), store.list("segments")) == (5, 0, [])
+
+
+def test_a_collection_with_many_commits_is_compacted(coordinator, store):
+    coordinator._settings = replace(coordinator._settings, compact_after=3)
+    for number in range(3):
+        coordinator._compact_long()
+        assert coordinator._manifest.collections["docs"].count == number
+        coordinator.commit("docs", {"kind": "insert", "segments": []}, f"{number}")
+    for slot in coordinator._slots:
+        slot.actor.answers["export"] = [segment(store, "abcd"[slot.shard])]
+    coordinator._compact_long()
+    state = coordinator._manifest.collections["docs"]
+    assert [each["kind"] for each in state.tail] == ["replace"] and len(state.tail[0]["segments"]) == 2
+    assert shown(coordinator) == (5, [2, 2])
 
 
 def test_a_refused_operation_restarts_nothing(coordinator):
@@ -263,7 +310,7 @@ def opened(store, monkeypatch) -> Any:
         term = 1 + len(store.list("terms"))
         store.put(f"terms/{term:08}-a.json", json.dumps({"term": term, "name": "first", **claim}).encode())
         made = object.__new__(CoordinatorProcess)
-        Fleet.__init__(made, _slot.Settings("fake", 1, 1, store.uri, "", "", 1, 0, {}, 1.0, "mine"))
+        Fleet.__init__(made, _slot.Settings("fake", 1, 1, store.uri, "", "", 1, 0, {}, 1.0, 4096, "mine"))
         made._address, made._commits_from = "127.0.0.1:1", 0.0
         made._open()
         return made

@@ -43,6 +43,7 @@ from ray_model import (  # noqa: E402
 COMMITS = 3  # of a round by the first writer; the second makes one less
 ALONE = 0.1  # share of the rounds without the second writer
 OTHERS = 0.1  # share of the rounds in which another collection is created and dropped
+COMPACT_AFTER = 100  # commits of a collection; also in the middle of faults
 ROUNDS_BETWEEN_CHECKS = 50  # of all replicas, one by one
 
 
@@ -55,7 +56,7 @@ def storage(tmp_path_factory):
 def cluster(request, storage):
     """Two shards of two replicas."""
     ray.init(num_cpus=4, **RAY)
-    made = Cluster(str(storage), shards=2, replicas=2, num_cpus=0.1, settings=SETTINGS, hang_timeout=2,
+    made = Cluster(str(storage), shards=2, replicas=2, num_cpus=0.1, settings=SETTINGS, hang_timeout=2, compact_after=COMPACT_AFTER,
                    program=request.config.getoption("--server"))
     yield made
     made.stop()

@@ -266,7 +266,7 @@ def test_a_server_that_has_ended_is_noticed(replica):
 
 
 def test_a_replica_that_cannot_read_the_storage_keeps_what_it_has_loaded(monkeypatch):
-    slot = _slot.Slot(_slot.Settings("docs", 1, 1, "", "", "", 1, 0, {}, 1.0), 1, 1, 0, 1, 0)
+    slot = _slot.Slot(_slot.Settings("docs", 1, 1, "", "", "", 1, 0, {}, 1.0, 4096), 1, 1, 0, 1, 0)
     monkeypatch.setattr(_slot, "_STORE_PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(slot, "ask", lambda reply: reply)
     slot.actor = types.SimpleNamespace(place=types.SimpleNamespace(remote=dict))

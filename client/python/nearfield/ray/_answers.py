@@ -12,12 +12,13 @@ from nearfield._columns import ReadColumn, make_column
 from nearfield._proto import common_pb2 as common
 from nearfield._results import Hits, Rows
 from nearfield.ray._merge import best_of
+from nearfield.ray._shards import joined
 
 
 def merge_hits(parts: Sequence[Hits], k: int) -> Hits:
     """Returns the k best rows of the lists of all shards."""
     scores = np.concatenate([part.scores for part in parts])
-    ids = _joined_ids(parts)
+    ids = joined([part.ids for part in parts])
     order = best_of(_sortable(ids), scores, k)
     matched = [part.matched_rows for part in parts]
     chosen_ids, payloads, vectors, columns = _take(parts, ids, order)
@@ -36,7 +37,7 @@ def fetched(
 ) -> tuple[Any, list[bytes], NDArray[Any] | None, tuple[ReadColumn, ...]]:
     """Returns ids, payloads, vectors and columns of the rows of all shards, in the order of
     `wanted`."""
-    ids = _joined_ids(parts)
+    ids = joined([part.ids for part in parts])
     places = {each: place for place, each in enumerate(_plain(ids))}
     order = [places[each] for each in _plain(wanted) if each in places]
     return _take(parts, ids, np.array(order, np.int64))
@@ -48,16 +49,6 @@ def _plain(ids: Any) -> list[Any]:
 
 def _sortable(ids: Any) -> NDArray[Any]:
     return np.array(ids, object) if isinstance(ids, list) else ids
-
-
-def _joined_ids(parts: Sequence[Rows]) -> Any:
-    """Returns the ids of all parts. A part without rows does not show their type."""
-    found = [part.ids for part in parts if len(part)]
-    if not found:
-        return parts[0].ids
-    if isinstance(found[0], list):
-        return [each for ids in found for each in ids]
-    return np.concatenate(found)
 
 
 def _take(

@@ -26,7 +26,7 @@ from nearfield._errors import (
 from nearfield._retry import RetryPolicy
 from nearfield._values import DType, IdType, Metric
 from nearfield.ray._collection import ClusterCollection
-from nearfield.ray._manifest import newest_claim
+from nearfield.ray._manifest import Done, newest_claim
 from nearfield.ray._rpc import Caller, Unreachable
 from nearfield.ray._segment import put_tables
 from nearfield.ray._store import Store
@@ -203,9 +203,8 @@ class Client:
         token: str | None,
         timeout: float | None,
         created: int | None = None,
-    ) -> list[int]:
-        """Commits an operation, once for its token, by the deadline; returns what
-        CoordinatorProcess.commit does."""
+    ) -> Done:
+        """Commits an operation, once for its token, by the deadline."""
         deadline = self.deadline(timeout)
         arguments = {"name": name, "operation": operation, "created": created}
         arguments["token"] = token or uuid.uuid4().hex
@@ -213,7 +212,7 @@ class Client:
         while True:
             try:
                 left = deadline - time.monotonic()
-                done = self.call("commit", left, **arguments)
+                done = Done(*self.call("commit", left, **arguments))
             except DeadlineExceeded as error:
                 raise failed or error from None
             except Unavailable as error:
@@ -223,8 +222,8 @@ class Client:
                 threading.Event().wait(_PAUSE_SECONDS)
                 continue
             with self._lock:
-                self._number_min = max(self._number_min, done[0])
-            return list(done)
+                self._number_min = max(self._number_min, done.number)
+            return done
 
     def _coordinator(self) -> Caller:
         caller = self._caller

@@ -41,6 +41,7 @@ class Cluster(Client):
     start_timeout  seconds until all servers are ready; then Unavailable, and what was started ends
     hang_timeout   seconds without an answer after which a server is started again; 3 times as long
                    for its actor. A coordinator that hangs is not started again: end its process
+    compact_after  commits of a collection after which it is compacted, at least 2
 
     The servers go on when this process ends, until stop()."""
 
@@ -59,9 +60,12 @@ class Cluster(Client):
         timeout: float = 30.0,
         start_timeout: float = 600.0,
         hang_timeout: float = 10.0,
+        compact_after: int = 4096,
     ) -> None:
         if not 1 <= shards <= PARTITIONS or replicas < 1:
             raise ValueError(f"shards, replicas: {shards}, {replicas}; 1 .. {PARTITIONS}, 1 ..")
+        if compact_after < 2:
+            raise ValueError(f"compact_after: {compact_after}, must be at least 2")
         if not ray.is_initialized():
             ray.init()
         store = Store(storage)
@@ -81,6 +85,7 @@ class Cluster(Client):
             num_gpus=num_gpus,
             settings={**defaults, **(settings or {})},
             hang_timeout=hang_timeout,
+            compact_after=compact_after,
         )
         super().__init__(storage, timeout=timeout)
         self._name = name

@@ -182,7 +182,7 @@ class ClusterCollection:
             raise ValueError("data: no rows")
         operation = {"kind": mode, "segments": segments}
         done = self._client.commit(self.name, operation, token, timeout, created)
-        return Uploaded(done[0], done[3], done[1], done[2], 0, None)
+        return Uploaded(done.number, done.created, done.changed, done.replaced, 0, None)
 
     def _info(self, timeout: float | None) -> tuple[Any, int]:
         def ask(docs: nearfield.Collection, _: dict[str, Any], shard: int, left: float) -> Any:
@@ -209,4 +209,4 @@ class ClusterCollection:
             table = id_table(to_ids(ids))
             operation = {"kind": "delete", "segments": self._client.put([table])}
         done = self._client.commit(self.name, operation, token, timeout)
-        return Deleted(done[1], done[0], done[3])
+        return Deleted(done.changed, done.number, done.created)

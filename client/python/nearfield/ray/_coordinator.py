@@ -37,6 +37,7 @@ from nearfield._errors import (
 from nearfield.ray._fleet import LEASE_SECONDS, Fleet, Holders
 from nearfield.ray._manifest import (
     CollectionState,
+    Done,
     Manifest,
     ManifestLog,
     Operation,
@@ -163,11 +164,10 @@ class CoordinatorProcess(Fleet):
 
     def commit(
         self, name: str, operation: Operation, token: str, created: int | None = None
-    ) -> list[int]:
+    ) -> Done:
         """Commits an operation on all shards: {"kind"} of CollectionState.tail, and create, with
-        "declared", and drop. created: of the collection that is meant, if that is known. Returns
-        the number of its manifest, which is shown then, the rows that it changed, those that an
-        upload replaced, and CollectionState.created. The same token again returns the same."""
+        "declared", and drop. created: of the collection that is meant, if that is known. When it
+        returns, the manifest is shown. The same token again returns the same."""
         operation = checked_operation(operation)
         if not self._committers.acquire(blocking=False):
             raise Unavailable("too many commits wait")
@@ -182,7 +182,7 @@ class CoordinatorProcess(Fleet):
                     done = self._commit_new(manifest, name, operation, token)
             with self._changed:
                 left = max(0.0, deadline - time.monotonic())
-                if not self._changed.wait_for(lambda: self._has_shown(done[0]), left):
+                if not self._changed.wait_for(lambda: self._has_shown(done.number), left):
                     raise Unavailable(
                         "committed, but a shard has no server: repeat it with its token"
                     )
@@ -193,9 +193,7 @@ class CoordinatorProcess(Fleet):
     def _has_shown(self, number: int) -> bool:
         return self._shown is not None and self._shown.number >= number
 
-    def _commit_new(
-        self, manifest: Manifest, name: str, operation: Operation, token: str
-    ) -> list[int]:
+    def _commit_new(self, manifest: Manifest, name: str, operation: Operation, token: str) -> Done:
         state = manifest.collections.get(name)
         if operation["kind"] == "create":
             if state is not None:
@@ -209,9 +207,10 @@ class CoordinatorProcess(Fleet):
         staged, changed = self._stage(manifest, slots, name, operation)
         rows = [staged[shard]["rows"] for shard in range(manifest.shards)]
         number = manifest.number + 1
-        done = [number, changed, 0, number]
+        done = Done(number, changed, replaced=0, created=number)
         if state is not None:
-            done[2:] = [sum(state.rows) + changed - sum(rows), state.created]
+            replaced = sum(state.rows) + changed - sum(rows)
+            done = Done(number, changed, replaced, state.created)
         try:
             after = self._state_after(manifest, name, operation, rows)
             following = manifest.following(name, after)

@@ -28,7 +28,7 @@ import socket
 import time
 import uuid
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import xxhash
 
@@ -44,6 +44,21 @@ _MEMBERS |= {each: ["segments"] for each in ("insert", "upsert", "replace", "del
 _SEGMENT = {"name", "rows", "index"}
 _DECLARED = {"dim", "metric", "dtype", "id_type", "attributes", "scan", "rows"}
 _KEPT = 8  # newest manifests and claims; earlier ones are deleted
+
+
+class Done(NamedTuple):
+    """What a commit returned.
+
+    number    of its manifest
+    changed   rows that it added or deleted
+    replaced  rows that an upload replaced
+    created   of the CollectionState
+    """
+
+    number: int
+    changed: int
+    replaced: int
+    created: int
 
 
 @dataclass(frozen=True)
@@ -109,12 +124,12 @@ class Manifest:
             states[name] = state
         return replace(self, number=self.number + 1, collections=states)
 
-    def with_token(self, token: str, name: str, kind: str, done: list[int]) -> Manifest:
+    def with_token(self, token: str, name: str, kind: str, done: Done) -> Manifest:
         latest = [*self.tokens.items()][-TOKENS_KEPT + 1 :]
         record = [*done, operation_key(name, kind)]
         return replace(self, tokens=dict([*latest, (token_key(token), record)]))
 
-    def done(self, token: str, name: str, kind: str) -> list[int] | None:
+    def done(self, token: str, name: str, kind: str) -> Done | None:
         """Returns what the commit with this token returned; None if there is none. Raises
         FailedPrecondition if it was of another collection or kind."""
         record = self.tokens.get(token_key(token))
@@ -122,7 +137,7 @@ class Manifest:
             return None
         if record[-1] != operation_key(name, kind):
             raise FailedPrecondition("token: another operation has used it")
-        return record[:-1]
+        return Done(*record[:-1])
 
 
 def token_key(token: str, size: int = 10) -> str:

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import ray
 
-from nearfield._errors import Aborted, Internal, InvalidArgument, NotFound, Unavailable
+from nearfield._errors import Aborted, Error, Internal, InvalidArgument, NotFound, Unavailable
 from nearfield.ray._coordinator import CoordinatorProcess
 from nearfield.ray._manifest import CollectionState, Manifest, operations_after
 from nearfield.ray._replica import as_value
 from nearfield.ray._shards import PARTITIONS
 from nearfield.ray._slot import NAMESPACE, Settings, Slot
+
+
+_TEND_SECONDS = 10.0  # between two looks whether a collection is to be compacted
+_CLEAN_SECONDS = 3600.0  # between two looks for files that no manifest names; also a longest pause
+_UPLOAD_SECONDS_MAX = 7 * 24 * 3600.0  # from the first file of an upload to its commit
+_DELETES_MAX = 100  # files, while commits wait
 
 
 class Coordinator(CoordinatorProcess):
@@ -32,6 +40,7 @@ class Coordinator(CoordinatorProcess):
     def __init__(self, settings: Settings) -> None:
         self._operation = threading.Lock()
         super().__init__(settings)
+        threading.Thread(target=self._tend_always, daemon=True).start()
 
     @contextlib.contextmanager
     def _operating(self) -> Iterator[None]:
@@ -153,6 +162,54 @@ class Coordinator(CoordinatorProcess):
                 self._adopt()
             self._forget(now, state.last)
             return state.count - 1
+
+    def _tend_always(self) -> None:
+        """Looks after the storage; after errors less and less often."""
+        pause, clean_at = _TEND_SECONDS, 0.0
+        while True:
+            threading.Event().wait(pause)
+            try:
+                if time.monotonic() >= clean_at:
+                    self.clean()
+                    clean_at = time.monotonic() + _CLEAN_SECONDS
+                self._compact_long()
+                pause = _TEND_SECONDS
+            except (Error, OSError) as error:
+                print(f"nearfield.ray: {error}", file=sys.stderr)
+                pause = min(2 * pause, _CLEAN_SECONDS)
+
+    def _compact_long(self) -> None:
+        """Compacts the collections with many operations."""
+        collections = self._manifest.collections if self._manifest is not None else {}
+        for name, state in collections.items():
+            if state.count >= self._settings.compact_after:
+                self.compact(name)
+
+    def clean(self, age_seconds_min: float = _UPLOAD_SECONDS_MAX) -> int:
+        """Deletes files that no manifest names, such as those of uploads that were not committed;
+        returns their number. No file of a commit or of a compaction that runs is that old."""
+        count = 0
+        with self._operating():
+            folders = ("segments", "log")
+            old = [name for each in folders for name in self._store.list(each, age_seconds_min)]
+            while old:
+                with self._committing() as manifest:
+                    named = self._files_of(manifest)
+                    over = [name for name in old if name not in named]
+                    self._log.check_claim()
+                    for name in over[:_DELETES_MAX]:
+                        self._store.delete(name)
+                count += len(over[:_DELETES_MAX])
+                old = over[_DELETES_MAX:]
+        return count
+
+    def _files_of(self, manifest: Manifest) -> set[str]:
+        found: set[str] = set()
+        for state in manifest.collections.values():
+            found.update(name for name, _ in state.pages)
+            for operation in operations_after(self._store, state, "") or []:
+                found.update(each["name"] for each in operation.get("segments", []))
+        return found
 
     def _state_of(self, manifest: Manifest, name: str) -> CollectionState:
         if name not in manifest.collections:

@@ -60,6 +60,7 @@ class Settings:
     num_gpus: float
     settings: Mapping[str, Any]
     hang_timeout: float
+    compact_after: int
     cluster: str = field(default_factory=lambda: uuid.uuid4().hex)  # which no other cluster has
 
 

@@ -15,6 +15,7 @@ from nearfield._upload_progress import Progress
 from nearfield._values import Ids
 from nearfield.ray._manifest import Operation
 from nearfield.ray._segment import Reference, ids_of
+from nearfield.ray._shards import joined
 
 DECISION_SECONDS_MAX = 1800.0  # for which a staged upload waits for the manifest
 # Returns the rows of a segment that belong to this shard.
@@ -99,7 +100,7 @@ def staged(
         return made
     references = operation["segments"]
     single = read(references[0]) if len(references) == 1 else None
-    ids = _joined([ids_of(read(each) if single is None else single) for each in references])
+    ids = joined([ids_of(read(each) if single is None else single) for each in references])
     distinct = np.unique(np.array(ids, object) if isinstance(ids, list) else ids)
     if len(distinct) < len(ids) and kind in ("insert", "replace"):
         raise nearfield.AlreadyExists(f"id {_first_twice(ids)!r} is twice in the upload")
@@ -146,12 +147,6 @@ def _existing(docs: nearfield.Collection, ids: Ids, step: int) -> list[Any]:
         there = docs.fetch(some, payload=False, vectors=False).ids
         found += there if isinstance(there, list) else there.tolist()
     return found
-
-
-def _joined(parts: list[Ids]) -> Ids:
-    if parts and isinstance(parts[0], list):
-        return [each for part in parts for each in part]
-    return np.concatenate([np.zeros(0, np.uint64), *parts])
 
 
 def _first_twice(ids: Ids) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -65,11 +66,18 @@ class Store:
         """Returns a file of pyarrow, to read parts of the object."""
         return self._files.open_input_file(self._path(name))
 
-    def list(self, folder: str) -> list[str]:
-        """Returns the names of the objects of a folder in their order."""
+    def list(self, folder: str, age_seconds_min: float | None = None) -> list[str]:
+        """Returns the names of the objects of a folder in their order; with an age only of those
+        that were written that long ago, by the clock of the storage and that of this machine."""
         selector = fs.FileSelector(f"{self._root}/{folder}", allow_not_found=not self._local)
         found = self._files.get_file_info(selector)
-        names = [each.base_name for each in found if each.type == fs.FileType.File]
+        files = [each for each in found if each.type == fs.FileType.File]
+        if age_seconds_min is not None:
+            latest_ns = time.time_ns() - int(age_seconds_min * 1e9)
+            files = [
+                each for each in files if each.mtime_ns is not None and each.mtime_ns <= latest_ns
+            ]
+        names = [each.base_name for each in files]
         return sorted(f"{folder}/{name}" for name in names if not name.startswith("."))
 
     def delete(self, name: str) -> None:
