@@ -4,7 +4,6 @@ manifest, what is acknowledged is in the log, and nothing restarts that need not
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -14,7 +13,6 @@ import time
 import types
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import nearfield
@@ -23,14 +21,18 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("ray")
 
-from nearfield.ray import _coordinator, _operations, _rpc, _slot  # noqa: E402
+from nearfield.ray import _coordinator, _rpc, _slot  # noqa: E402
 from nearfield.ray._coordinator import CoordinatorProcess  # noqa: E402
 from nearfield.ray._fleet import Fleet  # noqa: E402
-from nearfield.ray._manifest import TAIL_MAX, CollectionState, Manifest, ManifestLog  # noqa: E402
-from nearfield.ray._operations import Coordinator  # noqa: E402
 from nearfield.ray._store import Store  # noqa: E402
-
-DECLARED = {"dim": 6, "metric": "dot"}
+from ray_fakes import (  # noqa: E402
+    FakeReplica,
+    FakeSlot,
+    commit,
+    fake_coordinator,
+    raise_or_return,
+    shown,
+)
 
 
 @pytest.fixture
@@ -40,69 +42,9 @@ def store(tmp_path):
     return made
 
 
-def raise_or_return(value: Any) -> Any:
-    if isinstance(value, Exception):
-        raise value
-    return value
-
-
-class FakeReplica:
-    """A replica of one collection, as a handle of an actor. answers: by method, what a call returns."""
-
-    def __init__(self) -> None:
-        self.answers: dict[str, Any] = {}
-        self.calls: list[str] = []
-        self.rows = 0
-
-    def __getattr__(self, name: str) -> Any:
-        def remote(*_: Any) -> Any:
-            self.calls.append(name)
-            answer = self.answers.get(name)
-            if name in ("stage", "apply") and answer is None:
-                self.rows += name == "apply"
-                return {"rows": self.rows + (name == "stage"), **({"changed": 1} if name == "stage" else {"epoch": 9})}
-            return {"docs": {"rows": self.rows, "epoch": 9}} if name == "sync" and answer is None else answer
-
-        return types.SimpleNamespace(remote=remote)
-
-
-class FakeSlot(_slot.Slot):
-    def ask(self, reply: Any, timeout: Any = None) -> Any:
-        return raise_or_return(reply)
-
-
 @pytest.fixture
 def coordinator(store, monkeypatch):
-    """Two shards of two replicas, with the collection docs."""
-    monkeypatch.setattr(_coordinator, "_COMMIT_SECONDS_MAX", 0.2)
-    made = object.__new__(Coordinator)
-    settings = _slot.Settings("fake", 2, 2, store.uri, "", "", 1, 0, {}, 1.0, 4096)
-    Fleet.__init__(made, settings)
-    made._committers, made._operation, made._commits_from = threading.Semaphore(4), threading.Lock(), 0.0
-    made._log = ManifestLog(store, "fake", "address")
-    state = CollectionState("c", 1, DECLARED, [0, 0])
-    made._manifest = Manifest(made._log.term, 1, 1, 2, {"docs": state})
-    made._slots = [FakeSlot(settings, 1, 1, shard, 2, replica) for shard in (0, 1) for replica in (0, 1)]
-    for slot in made._slots:
-        slot.actor, slot.ready, slot.place = FakeReplica(), True, {"address": slot.name}
-        slot.held = {1: {"docs": {"rows": 0, "epoch": 1}}}
-    made._show()
-    return made
-
-
-def shown(coordinator: Any) -> tuple[int, list[int]]:
-    """Returns the number of the view and the replicas of each shard, all of which hold this manifest."""
-    view = coordinator.view()
-    for shard in view["shards"]:
-        assert len({str(replica["states"]) for replica in shard}) <= 1
-    return view["number"], [len(shard) for shard in view["shards"]]
-
-
-def commit(coordinator: Any, token: str = "once") -> Any:
-    """Returns the number of the manifest and the changed rows."""
-    number, rows, replaced, created = coordinator.commit("docs", {"kind": "insert", "segments": []}, token)
-    assert (replaced, created) == (0, 1)
-    return [number, rows]
+    return fake_coordinator(store, monkeypatch)
 
 
 def test_a_commit_is_shown_and_happens_once(coordinator):
@@ -138,51 +80,6 @@ def test_the_log_takes_no_names_of_other_objects(coordinator, name):
 def test_an_upload_does_not_go_into_another_collection_of_the_name(coordinator):
     with pytest.raises(nearfield.Aborted, match="another one"):
         coordinator.commit("docs", {"kind": "insert", "segments": []}, "t", created=2)
-
-
-def segment(store: Store, letter: str, days: float = 0) -> dict[str, Any]:
-    """Returns a reference of a segment that was written some days ago."""
-    name = f"segments/{letter * 32}"
-    store.put(name, b"rows")
-    path = Path(store.uri.removeprefix("file://"), name)
-    os.utime(path, (path.stat().st_atime, path.stat().st_mtime - days * 86400))
-    return {"name": name, "rows": 1, "index": [0, 4, ""]}
-
-
-def test_old_files_that_no_manifest_names_are_deleted(coordinator, store):
-    """Those of uploads that were not committed; one that still runs has its files for a week."""
-    for letter, days in (("a", 9), ("b", 9), ("c", 6), ("d", 0)):
-        made = segment(store, letter, days)
-        if letter == "a":
-            coordinator.commit("docs", {"kind": "insert", "segments": [made]}, "a")
-    kept = [f"segments/{letter * 32}" for letter in "acd"]
-    assert (coordinator.clean(), store.list("segments")) == (1, kept)
-    for number in range(TAIL_MAX):  # the tail moves into a page
-        coordinator.commit("docs", {"kind": "insert", "segments": []}, f"{number}")
-    assert len(coordinator._manifest.collections["docs"].pages) == 1
-    assert coordinator.clean(age_seconds_min=-1) == 2
-    assert store.list("segments") == kept[:1] and len(store.list("log")) == 1
-
-
-def test_many_unnamed_files_are_deleted_in_several_turns(coordinator, store, monkeypatch):
-    monkeypatch.setattr(_operations, "_DELETES_MAX", 2)
-    for letter in "abcde":
-        segment(store, letter, 9)
-    assert (coordinator.clean(), coordinator.clean(), store.list("segments")) == (5, 0, [])
-
-
-def test_a_collection_with_many_commits_is_compacted(coordinator, store):
-    coordinator._settings = replace(coordinator._settings, compact_after=3)
-    for number in range(3):
-        coordinator._compact_long()
-        assert coordinator._manifest.collections["docs"].count == number
-        coordinator.commit("docs", {"kind": "insert", "segments": []}, f"{number}")
-    for slot in coordinator._slots:
-        slot.actor.answers["export"] = [segment(store, "abcd"[slot.shard])]
-    coordinator._compact_long()
-    state = coordinator._manifest.collections["docs"]
-    assert [each["kind"] for each in state.tail] == ["replace"] and len(state.tail[0]["segments"]) == 2
-    assert shown(coordinator) == (5, [2, 2])
 
 
 def test_a_refused_operation_restarts_nothing(coordinator):
@@ -378,27 +275,6 @@ def test_a_damaged_claim_does_not_end_the_coordinator(opened, store, monkeypatch
     with pytest.raises(SystemExit):
         made._run()
     assert "JSON" in tried[0] and "JSON" in tried[1]
-
-
-def test_a_restart_leaves_each_shard_a_server(coordinator, monkeypatch):
-    """A replica that failed is waited for, before and between."""
-    taken = []
-
-    def fail(slot: Any, why: str) -> None:
-        taken.append([each.ready for each in coordinator._slots])
-        _slot.Slot.fail(slot, why)
-        threading.Timer(0.05, back, (slot,)).start()
-
-    def back(slot: Any) -> None:
-        with coordinator._changed:
-            slot.ready = True
-            coordinator._changed.notify_all()
-
-    monkeypatch.setattr(FakeSlot, "fail", fail)
-    coordinator._slots[1].ready = False
-    threading.Timer(0.1, back, (coordinator._slots[1],)).start()
-    assert coordinator.restart(30) == 4
-    assert taken == [[True] * 4] * 4
 
 
 def test_a_doubtful_manifest_is_settled_before_the_next_commit(coordinator, monkeypatch):

@@ -47,7 +47,7 @@ _KEPT = 8  # newest manifests and claims; earlier ones are deleted
 
 
 class Done(NamedTuple):
-    """What a commit returned.
+    """The result of a commit.
 
     number    of its manifest
     changed   rows that it added or deleted

@@ -1,0 +1,98 @@
+"""The operations of a cluster, by hand and by itself, with replicas that are not real: restart, compaction, and
+the deletion of files that no manifest names."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("ray")
+
+from nearfield.ray import _operations, _slot  # noqa: E402
+from nearfield.ray._manifest import TAIL_MAX  # noqa: E402
+from nearfield.ray._store import Store  # noqa: E402
+from ray_fakes import FakeSlot, fake_coordinator, shown  # noqa: E402
+
+
+@pytest.fixture
+def store(tmp_path):
+    made = Store(str(tmp_path / "storage"))
+    made.create()
+    return made
+
+
+@pytest.fixture
+def coordinator(store, monkeypatch):
+    return fake_coordinator(store, monkeypatch)
+
+
+def test_a_restart_leaves_each_shard_a_server(coordinator, monkeypatch):
+    """A replica that failed is waited for, before and between."""
+    taken = []
+
+    def fail(slot: Any, why: str) -> None:
+        taken.append([each.ready for each in coordinator._slots])
+        _slot.Slot.fail(slot, why)
+        threading.Timer(0.05, back, (slot,)).start()
+
+    def back(slot: Any) -> None:
+        with coordinator._changed:
+            slot.ready = True
+            coordinator._changed.notify_all()
+
+    monkeypatch.setattr(FakeSlot, "fail", fail)
+    coordinator._slots[1].ready = False
+    threading.Timer(0.1, back, (coordinator._slots[1],)).start()
+    assert coordinator.restart(30) == 4
+    assert taken == [[True] * 4] * 4
+
+
+def segment(store: Store, letter: str, days: float = 0) -> dict[str, Any]:
+    """Returns a reference of a segment that was written some days ago."""
+    name = f"segments/{letter * 32}"
+    store.put(name, b"rows")
+    path = Path(store.uri.removeprefix("file://"), name)
+    os.utime(path, (path.stat().st_atime, path.stat().st_mtime - days * 86400))
+    return {"name": name, "rows": 1, "index": [0, 4, ""]}
+
+
+def test_old_files_that_no_manifest_names_are_deleted(coordinator, store):
+    """An upload that was not committed leaves some; one that still runs has its files for a week."""
+    for letter, days in (("a", 9), ("b", 9), ("c", 6), ("d", 0)):
+        made = segment(store, letter, days)
+        if letter == "a":
+            coordinator.commit("docs", {"kind": "insert", "segments": [made]}, "a")
+    kept = [f"segments/{letter * 32}" for letter in "acd"]
+    assert (coordinator.clean(), store.list("segments")) == (1, kept)
+    for number in range(TAIL_MAX):  # the tail moves into a page
+        coordinator.commit("docs", {"kind": "insert", "segments": []}, f"{number}")
+    assert len(coordinator._manifest.collections["docs"].pages) == 1
+    assert coordinator.clean(age_seconds_min=-1) == 2
+    assert store.list("segments") == kept[:1] and len(store.list("log")) == 1
+
+
+def test_many_unnamed_files_are_deleted_in_several_turns(coordinator, store, monkeypatch):
+    monkeypatch.setattr(_operations, "_DELETES_MAX", 2)
+    for letter in "abcde":
+        segment(store, letter, 9)
+    assert (coordinator.clean(), coordinator.clean(), store.list("segments")) == (5, 0, [])
+
+
+def test_a_collection_with_many_commits_is_compacted(coordinator, store):
+    coordinator._settings = replace(coordinator._settings, compact_after=3)
+    for number in range(3):
+        coordinator._compact_long()
+        assert coordinator._manifest.collections["docs"].count == number
+        coordinator.commit("docs", {"kind": "insert", "segments": []}, f"{number}")
+    for slot in coordinator._slots:
+        slot.actor.answers["export"] = [segment(store, "abcd"[slot.shard])]
+    coordinator._compact_long()
+    state = coordinator._manifest.collections["docs"]
+    assert [each["kind"] for each in state.tail] == ["replace"] and len(state.tail[0]["segments"]) == 2
+    assert shown(coordinator) == (5, [2, 2])
