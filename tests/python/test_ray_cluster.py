@@ -195,7 +195,8 @@ def test_an_upload_of_several_segments(cluster, rng, monkeypatch):
     vectors = draw_vectors(rng, 20_000)
     done = docs.upload(vectors, ids=np.arange(20_000))
     assert done.rows_count == docs.count().rows_count == 20_000
-    assert docs.upload(vectors[:9_000], ids=np.arange(9_000), mode="upsert").rows_count == 9_000
+    done = docs.upload(vectors[:9_000], ids=np.arange(12_000, 21_000), mode="upsert")
+    assert (done.rows_count, done.rows_replaced, docs.count().rows_count) == (9_000, 8_000, 21_000)
     with pytest.raises(nearfield.AlreadyExists, match="twice"):
         docs.upload(np.concatenate([vectors, vectors[:1]]), ids=[*range(30_000, 50_000), 30_000])
     assert docs.delete(np.arange(0, 20_000, 2)).rows_deleted == 10_000

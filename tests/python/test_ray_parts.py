@@ -363,6 +363,52 @@ def test_a_server_that_is_late_is_asked_last(tmp_path):
     assert asked.count("hung") == 1
 
 
+def view_of(number: int, *addresses: str) -> dict[str, Any]:
+    replicas = [{"address": each, "states": {"docs": {"epoch": 1, "incarnation": 1}}} for each in addresses]
+    return {"have": [1, number], "number": number, "collections": {"docs": {}}, "shards": [replicas]}
+
+
+@pytest.mark.parametrize("before", [["hung", "failed"], ["hung"]])
+def test_a_late_server_does_not_hold_a_search_if_the_next_view_has_another(tmp_path, before):
+    """The other replica failed, or came after the search began. The late one may never answer."""
+    shown = [view_of(1, *before), *[view_of(2, "hung", "good")] * 99]
+    ended = threading.Event()
+
+    def ask(docs: Any, at: Any, shard: int, left: float) -> str:
+        if docs == "hung":
+            ended.wait(left)
+        if docs == "failed":
+            raise nearfield.FailedPrecondition("the epoch is gone")
+        return docs
+
+    for fresh in (True, False) * 2:  # which replica is asked first is random
+        with Client(str(tmp_path), timeout=20) as client:
+            client.call = lambda *_, views=iter(shown), **__: next(views)  # type: ignore[method-assign,misc]
+            client._server = lambda address: types.SimpleNamespace(collection=lambda _: address)  # type: ignore[assignment,method-assign]
+            begin = time.monotonic()
+            assert client.read("docs", None, fresh, lambda _: range(1), ask)[1] == ["good"]
+            assert time.monotonic() - begin < 10
+    ended.set()
+
+
+def test_a_slow_server_is_asked_once(tmp_path, monkeypatch):
+    """Also while commits change the view: asked again, it would become slower."""
+    monkeypatch.setattr("nearfield.ray._client._HEDGE_SECONDS", 0.05)
+    asked: list[str] = []
+
+    def ask(docs: Any, at: Any, shard: int, left: float) -> str:
+        asked.append(docs)
+        threading.Event().wait(0.5)
+        return docs
+
+    with Client(str(tmp_path), timeout=20) as client:
+        serial = itertools.count(1)
+        client.call = lambda *_, **__: view_of(next(serial), "slow")  # type: ignore[method-assign]
+        client._server = lambda address: types.SimpleNamespace(collection=lambda _: address)  # type: ignore[assignment,method-assign]
+        client.read("docs", None, False, lambda _: range(1), ask)
+    assert asked == ["slow"]
+
+
 def test_searches_do_not_wait_for_each_others_threads(tmp_path):
     """More searches at a time than threads: each asks several shards, and none waits for a thread that waits."""
     view = {"have": [1, 1], "number": 1, "collections": {"docs": {}}, "shards": [

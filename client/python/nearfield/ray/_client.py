@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 import uuid
@@ -83,9 +82,9 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Ends the connections."""
-        self._calls.shutdown(cancel_futures=True)
-        self._checks.shutdown(cancel_futures=True)
+        """Ends the connections, and with them the calls that still run."""
+        self._calls.shutdown(wait=False, cancel_futures=True)
+        self._checks.shutdown(wait=False, cancel_futures=True)
         with self._lock:
             for server in self._servers.values():
                 server.close()
@@ -328,10 +327,12 @@ class Client:
     def _ask_all(
         self, view: View, name: str, shards: Sequence[int], ask: Ask[T], deadline: float
     ) -> list[T]:
-        """Asks one replica of each shard, and the next one after an error or _HEDGE_SECONDS."""
+        """Asks one replica of each shard, and the next one after an error or _HEDGE_SECONDS. Raises
+        an error once another view is needed, because all replicas of a shard failed or are late."""
         begin = time.monotonic()
         parts: dict[int, T] = {}
         failed: dict[int, Exception] = {}
+        late: set[int] = set()
         calls: dict[Future[T], int] = {}
         turn = uuid.uuid4().int
         untried: dict[int, list[Any]] = {}
@@ -343,10 +344,13 @@ class Client:
                 asked[shard] = replica["address"]
                 call = self._calls.submit(self._ask, replica, name, shard, ask, deadline)
                 calls[call] = shard
-            elif shard not in calls.values():
-                count = len(view["shards"])
-                why = failed.get(shard, "it has no server")
-                raise Unavailable(f"shard {shard} of {count}: {why}")
+            elif shard not in calls.values() or (shard in late and may_help(shard)):
+                why = failed.get(shard, "it is late" if shard in late else "it has no server")
+                raise Unavailable(f"shard {shard} of {len(view['shards'])}: {why}")
+
+        def may_help(shard: int) -> bool:
+            """Returns True if another view may have a replica that answers sooner."""
+            return shard in failed or self._has_others(view, shard)
 
         for shard in shards:
             replicas = view["shards"][shard]
@@ -368,13 +372,24 @@ class Client:
             if not done:
                 if left <= 0:
                     raise DeadlineExceeded("the shards did not answer in time")
+                check = self._check(False, deadline)
+                if check is not None:
+                    wait([check], _CHECK_SECONDS)
                 for shard in set(shards) - parts.keys():
                     self._slow[asked[shard]] = time.monotonic() + _SLOW_SECONDS
-                    with contextlib.suppress(Unavailable):
-                        ask_next(shard)
+                    late.add(shard)
+                    ask_next(shard)
         for call in calls:
             call.cancel()
         return [parts[shard] for shard in shards]
+
+    def _has_others(self, view: View, shard: int) -> bool:
+        """Returns True if the present view has other replicas of the shard."""
+        now = self._view
+        if now is None or len(now["shards"]) != len(view["shards"]):
+            return False
+        before, after = ({each["address"] for each in of["shards"][shard]} for of in (view, now))
+        return not after <= before
 
     def _ask(self, replica: Any, name: str, shard: int, ask: Ask[T], deadline: float) -> T:
         state = replica["states"][name]

@@ -26,6 +26,9 @@ Rows = Any  # a ray.data.Dataset, an Arrow table, or one or several paths of Par
 
 # Calls that one batch of queries makes at a time, so that a shard always has the next one.
 _BATCHES_AT_ONCE = 4
+# Rows of a block of a table, so that several workers have some, unless those are too many blocks.
+_BLOCK_ROWS = 8192
+_BLOCKS_MAX = 256
 # Memory of a shard on the CPU besides its rows, and for each row besides its vector, in bytes.
 _SHARD_BYTES = 64 << 20
 _ROW_BYTES = 128
@@ -157,7 +160,9 @@ def _dataset(rows: Rows) -> ray.data.Dataset:
     if isinstance(rows, ray.data.Dataset):
         return rows
     if isinstance(rows, pa.Table):
-        return ray.data.from_arrow(rows)
+        step = max(_BLOCK_ROWS, len(rows) // _BLOCKS_MAX)
+        parts = [rows.slice(begin, step) for begin in range(0, len(rows), step)]
+        return ray.data.from_arrow(parts or rows)
     paths = [rows] if isinstance(rows, (str, Path)) else list(rows)
     if not paths:
         raise ValueError("rows: no path of a Parquet file")
