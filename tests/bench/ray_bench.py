@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +41,7 @@ from nearfield.ray import Client, Cluster, knn_join  # noqa: E402
 K = 10
 UPLOAD_ROWS = 250_000  # of one commit
 ALTERNATIONS = 4  # between the ways to ask
-THREADS = 4  # of a process that asks, so that it always has a batch under way
-CPU_OBJECT_BYTES = 300 << 20  # of Ray's object store, for each GB of queries and rows of a join
+THREADS = 4  # of a process that asks, so that there is always a batch under way
 
 
 def draw(count: int, dim: int, seed: int) -> np.ndarray:
@@ -75,34 +74,43 @@ def latencies(ways: dict[str, Callable[[np.ndarray], Any]], queries: np.ndarray)
     ]
 
 
-def ask_batches(place: str, direct: bool, queries: np.ndarray, begin: float, seconds: float) -> int:
-    """Asks batches from a process of its own, from a point in time on; returns the queries that were answered."""
+def ask_batches(place: str, direct: bool, queries: np.ndarray, seconds: float, together: Any, answered: Any) -> None:
+    """Asks batches from a process of its own; reports the queries per second."""
     client = nearfield.connect(place) if direct else Client(place)
     docs = client.collection("docs")
     options = {} if direct else {"fresh": False}
     docs.search(queries, k=K, **options)
+    together.wait(120)
+    begin = time.monotonic()
 
     def run(_: int) -> int:
         count = 0
-        while time.time() < begin + seconds:
+        while time.monotonic() < begin + seconds:
             docs.search(queries, k=K, **options)
             count += len(queries)
         return count
 
-    time.sleep(max(0.0, begin - time.time()))  # all processes begin together
-    with multiprocessing.pool.ThreadPool(THREADS) as threads:
-        return sum(threads.map(run, range(THREADS)))
+    with ThreadPoolExecutor(THREADS) as threads:
+        count = sum(threads.map(run, range(THREADS)))
+    answered.put(count / (time.monotonic() - begin))
 
 
 def throughput(name: str, place: str, direct: bool, arguments: argparse.Namespace) -> list[campaign.Row]:
     queries = draw(arguments.batch, arguments.dim, 1 << 20)
+    spawn = multiprocessing.get_context("spawn")
     rows = []
-    for callers in arguments.callers:
-        with ProcessPoolExecutor(callers, multiprocessing.get_context("spawn")) as pool:
-            begin = time.time() + 3
-            calls = [pool.submit(ask_batches, place, direct, queries, begin, arguments.seconds) for _ in range(callers)]
-            answered = sum(call.result() for call in calls)
-        rows.append({"name": name, "processes": callers, "batch": arguments.batch, "queries_per_s": answered / arguments.seconds})
+    for count in arguments.callers:
+        together, answered = spawn.Barrier(count), spawn.SimpleQueue()
+        options = (place, direct, queries, arguments.seconds, together, answered)
+        callers = [spawn.Process(target=ask_batches, args=options) for _ in range(count)]
+        for caller in callers:
+            caller.start()
+        for caller in callers:
+            caller.join()
+            if caller.exitcode != 0:
+                raise SystemExit(f"{name}: a process that asks ended with {caller.exitcode}")
+        rate = sum(answered.get() for _ in callers)
+        rows.append({"name": name, "processes": count, "batch": arguments.batch, "queries_per_s": rate})
     return rows
 
 
@@ -163,11 +171,13 @@ def measure_join(arguments: argparse.Namespace, _: Path) -> list[campaign.Row]:
     docs.upload(corpus)
     docs.search(queries[:1024], k=K)  # warm
     begin = time.perf_counter()
-    answers = [docs.search(queries[at : at + 1024], k=K) for at in range(0, len(queries), 1024)]
+    with ThreadPoolExecutor(THREADS) as threads:
+        batches = [queries[at : at + 1024] for at in range(0, len(queries), 1024)]
+        answers = list(threads.map(lambda batch: docs.search(batch, k=K).queries, batches))
     rate = len(queries) / (time.perf_counter() - begin)
     results: list[campaign.Row] = [{"name": "one process", "queries_per_s": rate}]
-    wanted_ids = np.array([hits.ids for answer in answers for hits in answer.queries])
-    wanted = np.array([hits.scores for answer in answers for hits in answer.queries], np.float32)
+    wanted_ids = np.array([hits.ids for answer in answers for hits in answer])
+    wanted = np.array([hits.scores for answer in answers for hits in answer], np.float32)
     client.close()
     rows, asked = table_of(np.arange(len(corpus)), corpus), table_of(np.arange(len(queries)), queries)
     for shards in sorted({1, arguments.shards}):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,14 +11,12 @@ import numpy as np
 import pyarrow as pa
 import ray
 import ray.data
-from numpy.typing import NDArray
 from pyarrow import dataset, fs
 
-import nearfield
 from nearfield._declaration import RowPlacement, ScanChoice, infer
 from nearfield._values import Metric
-from nearfield.ray._merge import Found, merge
-from nearfield.ray._shards import shards_of
+from nearfield.ray._join_shard import JoinShard, first_row, plain_rows, split_rows
+from nearfield.ray._merge import merge
 
 Rows = Any  # a ray.data.Dataset, an Arrow table, or one or several paths of Parquet files
 
@@ -29,9 +25,6 @@ _BATCHES_AT_ONCE = 4
 # Rows of a block of a table, so that several workers have some, unless those are too many blocks.
 _BLOCK_ROWS = 8192
 _BLOCKS_MAX = 256
-# Memory of a shard on the CPU besides its rows, and for each row besides its vector, in bytes.
-_SHARD_BYTES = 64 << 20
-_ROW_BYTES = 128
 
 
 def knn_join(
@@ -71,7 +64,8 @@ def knn_join(
     settings         more settings of each shard, as in nearfield.open
 
     Loads the corpus before it returns: each shard reads its rows from Ray's object store into its
-    memory. The queries are read when the result is. A shard whose process or node dies is loaded
+    memory, and keeps its cores or GPU until the result, and all that was made of it, is deleted.
+    The queries are read when the result is. A shard whose process or node dies is loaded
     again elsewhere, and its calls are repeated; the join does not end with part of an answer.
     Raises AlreadyExists if an id occurs twice in the corpus, and TypeError or ValueError if a
     column does not fit.
@@ -102,11 +96,11 @@ def _start_shards(
     """Returns the shards once each has loaded its rows."""
     blocks = corpus.select_columns(columns).materialize().to_arrow_refs()
     declared = {**declared, **_declare(blocks, columns)}
-    split: Any = _split.options(num_returns=resources.shards)
+    split: Any = split_rows.options(num_returns=resources.shards)
     pieces = [split.remote(block, columns, resources.shards) for block in blocks]
     if resources.shards == 1:  # Ray returns the only part itself
         pieces = [[piece] for piece in pieces]
-    shard: Any = _Shard
+    shard: Any = JoinShard
     options = {
         "num_cpus": resources.cpus,
         "num_gpus": resources.gpus,
@@ -187,128 +181,21 @@ def _read_part(numbers: pa.Table, *, parts: Sequence[Any]) -> pa.Table:
     return parts[numbers.column("part")[0].as_py()].to_table()
 
 
-def _plain(table: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """Returns the table with the columns id and vector, tensors as lists."""
-    found = []
-    for name in columns:
-        column = table.column(name).combine_chunks()
-        if isinstance(column, pa.ChunkedArray):
-            column = pa.concat_arrays(column.chunks)
-        if isinstance(column.type, pa.BaseExtensionType):
-            values = np.stack(list(column.to_numpy(zero_copy_only=False)))
-            flat = pa.array(values.reshape(-1))
-            column = pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
-        found.append(column)
-    return pa.table(found, names=["id", "vector"])
-
-
-@ray.remote
-def _first_row(block: pa.Table, columns: Sequence[str]) -> pa.Table:
-    return _plain(block.slice(0, 1), columns) if block.num_rows else block
-
-
 def _declare(blocks: Sequence[Any], columns: Sequence[str]) -> dict[str, Any]:
     """Returns dim, dtype and id_type of the corpus."""
     for block in blocks:
-        first = ray.get(_first_row.remote(block, columns))
+        first = ray.get(first_row.remote(block, columns))
         if first.num_rows:
             found = infer(first, "id", "vector")
             return {"dim": found.dim, "dtype": found.dtype, "id_type": found.id_type}
     raise ValueError("corpus: it has no rows")
 
 
-def _ids(table: pa.Table) -> Any:
-    column = table.column("id")
-    if pa.types.is_integer(column.type):
-        return column.to_numpy().astype(np.uint64)
-    return column.to_pylist()
-
-
-@ray.remote
-def _split(block: pa.Table, columns: Sequence[str], shards: int) -> Any:
-    """Returns the rows of each shard; a single table for one shard."""
-    table = _plain(block, columns) if block.num_rows else None
-    if table is None:
-        return [None] * shards if shards > 1 else None
-    if shards == 1:
-        return table
-    owners = shards_of(_ids(table), shards)
-    return [table.filter(pa.array(owners == shard)) for shard in range(shards)]
-
-
-@ray.remote
-class _Shard:
-    """An engine with the rows of one shard. Ray starts a shard that dies again, without its rows:
-    the next call loads them."""
-
-    def __init__(
-        self, pieces: Sequence[Any], declared: dict[str, Any], settings: dict[str, Any]
-    ) -> None:
-        self._pieces = pieces
-        self._declared = declared
-        self._settings = settings
-        self._lock = threading.Lock()
-        self._corpus: nearfield.Collection | None = None
-
-    def pid(self) -> int:
-        return os.getpid()
-
-    def load(self) -> Exception | None:
-        """Loads the rows; returns the error that they have. An exception of a method would be
-        raised with another type, and one of the constructor would be repeated for ever."""
-        try:
-            self._loaded()
-        except (nearfield.Error, TypeError, ValueError) as error:
-            return error
-        return None
-
-    def _loaded(self) -> nearfield.Collection:
-        with self._lock:
-            if self._corpus is None:
-                self._corpus = self._load()
-            return self._corpus
-
-    def _load(self) -> nearfield.Collection:
-        tables = [table for table in ray.get(list(self._pieces)) if table is not None]
-        rows_count = sum(table.num_rows for table in tables)
-        settings = self._settings
-        if settings.get("backend") == "cpu":
-            number_bytes = 5 if self._declared["dtype"] == "float32" else 3
-            row_bytes = self._declared["dim"] * number_bytes + _ROW_BYTES
-            ids_bytes = sum(table.column("id").nbytes for table in tables)
-            settings = {
-                "memory_bytes": _SHARD_BYTES + rows_count * row_bytes,
-                "host_memory_bytes": _SHARD_BYTES + rows_count * _ROW_BYTES + 2 * ids_bytes,
-                **settings,
-            }
-        client = nearfield.open(None, timeout=3600, **settings)
-        try:
-            corpus = client.create_collection("corpus", **self._declared)
-            if rows_count:
-                corpus.upload(pa.concat_tables(tables))
-            self._queries_max = client.limits().queries_max
-        except BaseException:
-            client.close()
-            raise
-        return corpus
-
-    def search(self, vectors: NDArray[Any], k: int) -> Found:
-        found: list[nearfield.Hits] = []
-        corpus = self._loaded()
-        for begin in range(0, len(vectors), self._queries_max):
-            result = corpus.search(vectors[begin : begin + self._queries_max], k=k)
-            found += result.queries
-        shape = len(found), len(found[0].scores)
-        scores = np.array([hits.scores for hits in found], np.float32).reshape(shape)
-        kind = object if isinstance(found[0].ids, list) else np.uint64
-        return Found(np.array([hits.ids for hits in found], kind).reshape(shape), scores)
-
-
 def _join(table: pa.Table, *, actors: Sequence[Any], k: int, columns: Sequence[str]) -> pa.Table:
     """Returns the neighbors of a batch of queries."""
     if not table.num_rows:
         return pa.table({})
-    plain = _plain(table, columns)
+    plain = plain_rows(table, columns)
     values = pa.concat_arrays(plain.column("vector").chunks)
     vectors = np.stack(values.to_numpy(zero_copy_only=False)).astype(np.float32)
     shared = ray.put(vectors)

@@ -19,7 +19,6 @@ from nearfield.ray._replica import as_value
 from nearfield.ray._shards import PARTITIONS
 from nearfield.ray._slot import NAMESPACE, Settings, Slot
 
-
 _TEND_SECONDS = 10.0  # between two looks whether a collection is to be compacted
 _CLEAN_SECONDS = 3600.0  # between two looks for files that no manifest names; also a longest pause
 _UPLOAD_SECONDS_MAX = 7 * 24 * 3600.0  # from the first file of an upload to its commit
