@@ -86,8 +86,8 @@ def ask_batches(place: str, direct: bool, queries: np.ndarray, seconds: float, t
     def run(_: int) -> int:
         count = 0
         while time.monotonic() < begin + seconds:
-            docs.search(queries, k=K, **options)
-            count += len(queries)
+            for hits in docs.search(queries, k=K, **options).queries:
+                count += len(hits.ids) == len(hits.scores)
         return count
 
     with ThreadPoolExecutor(THREADS) as threads:
@@ -111,6 +111,7 @@ def throughput(name: str, place: str, direct: bool, arguments: argparse.Namespac
                 raise SystemExit(f"{name}: a process that asks ended with {caller.exitcode}")
         rate = sum(answered.get() for _ in callers)
         rows.append({"name": name, "processes": count, "batch": arguments.batch, "queries_per_s": rate})
+        print(rows[-1], flush=True)
     return rows
 
 
@@ -126,6 +127,7 @@ def measure_cluster(arguments: argparse.Namespace, folder: Path) -> list[campaig
         try:
             docs = cluster.create_collection("docs", arguments.dim, metric="dot")
             rate = upload(docs, arguments)
+            print(f"{name}: {rate:.0f} rows/s uploaded", flush=True)
             ways: dict[str, Any] = {
                 f"{name}": lambda query, docs=docs: docs.search(query, k=K),
                 f"{name}, fresh=False": lambda query, docs=docs: docs.search(query, k=K, fresh=False),

@@ -11,25 +11,34 @@ from numpy.typing import NDArray
 from nearfield._columns import ReadColumn, make_column
 from nearfield._proto import common_pb2 as common
 from nearfield._results import Hits, Rows
-from nearfield.ray._merge import best_of
+from nearfield.ray._merge import best_first
 from nearfield.ray._shards import joined
 
 
-def merge_hits(parts: Sequence[Hits], k: int) -> Hits:
-    """Returns the k best rows of the lists of all shards."""
-    scores = np.concatenate([part.scores for part in parts])
-    ids = joined([part.ids for part in parts])
-    order = best_of(_sortable(ids), scores, k)
-    matched = [part.matched_rows for part in parts]
-    chosen_ids, payloads, vectors, columns = _take(parts, ids, order)
-    return Hits(
-        chosen_ids,
-        payloads,
-        vectors,
-        columns,
-        scores=scores[order],
-        matched_rows=None if None in matched else sum(matched),  # type: ignore[arg-type]
-    )
+def merge_hits(parts: Sequence[Sequence[Hits]], k: int, more: bool) -> tuple[Hits, ...]:
+    """Returns the k best rows of all shards for each query. parts: by shard, the hits of each
+    query; more: they have more than ids and scores."""
+    by_query = list(zip(*parts, strict=True))
+    lists = [hits for some in by_query for hits in some]
+    ids = joined([hits.ids for hits in lists])
+    scores = np.concatenate([hits.scores for hits in lists])
+    lengths = np.array([len(hits.scores) for hits in lists]).reshape(len(by_query), len(parts))
+    counts = lengths.sum(axis=1)
+    begins = np.cumsum(counts) - counts
+    queries = np.repeat(np.arange(len(by_query)), counts)
+    order = best_first(_sortable(ids), scores, queries)
+    order = order[np.arange(len(order)) - begins[queries] < k]
+    ids, scores = _at(ids, order), scores[order]
+    ends = np.cumsum(np.minimum(counts, k)).tolist()
+    found = []
+    for number, (begin, end) in enumerate(zip([0, *ends], ends, strict=False)):
+        some = by_query[number]
+        rest = _rest(some, order[begin:end] - begins[number]) if more else ([], None, ())
+        matched = None
+        if more and some[0].matched_rows is not None:
+            matched = sum(hits.matched_rows or 0 for hits in some)
+        found.append(Hits(ids[begin:end], *rest, scores=scores[begin:end], matched_rows=matched))
+    return tuple(found)
 
 
 def fetched(
@@ -39,8 +48,8 @@ def fetched(
     `wanted`."""
     ids = joined([part.ids for part in parts])
     places = {each: place for place, each in enumerate(_plain(ids))}
-    order = [places[each] for each in _plain(wanted) if each in places]
-    return _take(parts, ids, np.array(order, np.int64))
+    order = np.array([places[each] for each in _plain(wanted) if each in places], np.int64)
+    return _at(ids, order), *_rest(parts, order)
 
 
 def _plain(ids: Any) -> list[Any]:
@@ -51,16 +60,20 @@ def _sortable(ids: Any) -> NDArray[Any]:
     return np.array(ids, object) if isinstance(ids, list) else ids
 
 
-def _take(
-    parts: Sequence[Rows], ids: Any, order: NDArray[np.int64]
-) -> tuple[Any, list[bytes], NDArray[Any] | None, tuple[ReadColumn, ...]]:
+def _at(ids: Any, places: NDArray[np.int64]) -> Any:
+    return [ids[place] for place in places] if isinstance(ids, list) else ids[places]
+
+
+def _rest(
+    parts: Sequence[Rows], order: NDArray[np.int64]
+) -> tuple[list[bytes], NDArray[Any] | None, tuple[ReadColumn, ...]]:
+    """Returns payloads, vectors and columns of rows of all parts. order: their places."""
     full = [part for part in parts if len(part)] or parts[:1]
     payloads = [each for part in full for each in part.payloads]
     vectors = None
     if full[0].vectors is not None:
         vectors = np.concatenate([part.vectors for part in full])[order]
     return (
-        [ids[place] for place in order] if isinstance(ids, list) else ids[order],
         [payloads[place] for place in order] if payloads else [],
         vectors,
         tuple(_column(full, at, order) for at in range(len(full[0].columns))),

@@ -68,11 +68,13 @@ class ClusterCollection:
         unknown = options.keys() - ClusterSearch.__annotations__.keys()
         if unknown:
             raise TypeError(f"{min(unknown)}: no option of a search of a cluster")
-        queries = add_queries(retrieval.SearchRequest().queries, vector)
+        add_queries(retrieval.SearchRequest().queries, vector)  # checks them
         timeout, fresh = options.pop("timeout", None), options.pop("fresh", True)
         with_digest = options.pop("with_digest", False)
         k = options.setdefault("k", 10)
-        limited = any(options.get(each) is not None for each in ("filter", "score_threshold"))
+        filtered = options.get("filter") is not None
+        limited = filtered or options.get("score_threshold") is not None
+        more = filtered or any(options.get(each) for each in ("payload", "vectors", "attributes"))
         rows: list[int] = []
 
         def all_shards(view: View) -> Sequence[int]:
@@ -89,9 +91,7 @@ class ClusterCollection:
             return found
 
         view, parts = self._client.read(self.name, timeout, fresh, all_shards, ask)
-        merged = tuple(
-            merge_hits([part.queries[each] for part in parts], k) for each in range(queries)
-        )
+        merged = merge_hits([part.queries for part in parts], k, more)
         return SearchResult(
             merged,
             view["number"],

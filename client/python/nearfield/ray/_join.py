@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,6 +95,7 @@ def _start_shards(
     settings: Mapping[str, Any],
 ) -> list[Any]:
     """Returns the shards once each has loaded its rows."""
+    gc.collect()  # ends the shards of results that are gone: Ray Data's objects form cycles
     blocks = corpus.select_columns(columns).materialize().to_arrow_refs()
     declared = {**declared, **_declare(blocks, columns)}
     split: Any = split_rows.options(num_returns=resources.shards)

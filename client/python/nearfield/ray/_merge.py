@@ -21,10 +21,11 @@ class Found(NamedTuple):
     scores: NDArray[np.float32]
 
 
-def best_of(ids: NDArray[Any], scores: NDArray[np.float32], k: int) -> NDArray[np.int64]:
-    """Returns the places of the k best by (descending score, ascending id) along the last axis.
-    Texts compare by code points, which is the order of their UTF-8 bytes."""
-    order: NDArray[np.int64] = np.lexsort((ids, -scores), axis=-1)[..., :k]
+def best_first(ids: NDArray[Any], scores: NDArray[np.float32], *groups: Any) -> NDArray[np.int64]:
+    """Returns the places of the rows by (descending score, ascending id) along the last axis; with
+    a group of each row, by that first. Texts compare by code points, which is the order of their
+    UTF-8 bytes."""
+    order: NDArray[np.int64] = np.lexsort((ids, -scores, *groups), axis=-1)
     return order
 
 
@@ -33,5 +34,5 @@ def merge(found: Sequence[Found], k: int) -> Found:
     rows of all shards."""
     ids = np.concatenate([each.ids for each in found], axis=1)
     scores = np.concatenate([each.scores for each in found], axis=1)
-    order = best_of(ids, scores, k)
+    order = best_first(ids, scores)[:, :k]
     return Found(np.take_along_axis(ids, order, 1), np.take_along_axis(scores, order, 1))
