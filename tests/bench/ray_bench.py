@@ -16,6 +16,7 @@ receipt. The join needs NEARFIELD_LIBRARY or nearfield-native.
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import multiprocessing
 import statistics
 import sys
@@ -41,6 +42,7 @@ from nearfield.ray import Client, Cluster, knn_join  # noqa: E402
 K = 10
 UPLOAD_ROWS = 250_000  # of one commit
 ALTERNATIONS = 4  # between the ways to ask
+HANG_SECONDS = 120  # after which a process that asks says where it hangs, and ends
 THREADS = 4  # of a process that asks, so that there is always a batch under way
 
 
@@ -74,34 +76,35 @@ def latencies(ways: dict[str, Callable[[np.ndarray], Any]], queries: np.ndarray)
     ]
 
 
-def ask_batches(place: str, direct: bool, queries: np.ndarray, seconds: float, together: Any, answered: Any) -> None:
+def ask_batches(place: str, direct: bool, shape: tuple[int, int], seconds: float, together: Any, answered: Any) -> None:
     """Asks batches from a process of its own; reports the queries per second."""
-    client = nearfield.connect(place) if direct else Client(place)
-    docs = client.collection("docs")
-    options = {} if direct else {"fresh": False}
-    docs.search(queries, k=K, **options)
-    together.wait(120)
-    begin = time.monotonic()
+    faulthandler.dump_traceback_later(seconds + HANG_SECONDS, exit=True)
+    queries = draw(*shape, 1 << 20)
+    with nearfield.connect(place) if direct else Client(place) as client:
+        docs = client.collection("docs")
+        options = {} if direct else {"fresh": False}
+        docs.search(queries, k=K, **options)
+        together.wait(HANG_SECONDS)
+        begin = time.monotonic()
 
-    def run(_: int) -> int:
-        count = 0
-        while time.monotonic() < begin + seconds:
-            for hits in docs.search(queries, k=K, **options).queries:
-                count += len(hits.ids) == len(hits.scores)
-        return count
+        def run(_: int) -> int:
+            count = 0
+            while time.monotonic() < begin + seconds:
+                for hits in docs.search(queries, k=K, **options).queries:
+                    count += len(hits.ids) == len(hits.scores)
+            return count
 
-    with ThreadPoolExecutor(THREADS) as threads:
-        count = sum(threads.map(run, range(THREADS)))
-    answered.put(count / (time.monotonic() - begin))
+        with ThreadPoolExecutor(THREADS) as threads:
+            count = sum(threads.map(run, range(THREADS)))
+        answered.put(count / (time.monotonic() - begin))
 
 
 def throughput(name: str, place: str, direct: bool, arguments: argparse.Namespace) -> list[campaign.Row]:
-    queries = draw(arguments.batch, arguments.dim, 1 << 20)
     spawn = multiprocessing.get_context("spawn")
     rows = []
     for count in arguments.callers:
         together, answered = spawn.Barrier(count), spawn.SimpleQueue()
-        options = (place, direct, queries, arguments.seconds, together, answered)
+        options = (place, direct, (arguments.batch, arguments.dim), arguments.seconds, together, answered)
         callers = [spawn.Process(target=ask_batches, args=options) for _ in range(count)]
         for caller in callers:
             caller.start()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +167,23 @@ def test_shards_that_die_under_way_leave_the_answer_as_it_is(cluster, rng, monke
         ray.kill(actor)  # the test holds them, and they hold cores
     assert len(killed) == 4
     assert [found[i] for i in range(400)] == expected(corpus, queries, 9, "dot")
+
+
+def test_shards_end_with_the_result_and_all_that_was_made_of_it(cluster, rng, monkeypatch):
+    """Also where workers, or this test, still have their handles."""
+    actors, start = [], _join._start_shards
+    monkeypatch.setattr(_join, "_start_shards", lambda *given: actors.extend(start(*given)) or actors)
+    corpus = table_of(np.arange(50), draw_rows(rng, 50))
+    doubled = knn_join(corpus, corpus, 3, metric="dot", num_cpus=0.2).map(lambda row: {**row, "id": 2 * row["id"]})
+    gc.collect()
+    assert set(joined(doubled)) == set(range(0, 100, 2))  # the data set in between is gone
+    assert ray.get(actors[0].pid.remote()) > 0
+    del doubled
+    gc.collect()
+    with pytest.raises(ray.exceptions.RayActorError):
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            ray.get(actors[0].pid.remote())
 
 
 def test_the_readme_joins_two_files(cluster, rng, tmp_path, monkeypatch):

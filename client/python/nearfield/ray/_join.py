@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,7 +68,8 @@ def knn_join(
     settings         more settings of each shard, as in nearfield.open
 
     Loads the corpus before it returns: each shard reads its rows from Ray's object store into its
-    memory, and keeps its cores or GPU until the result, and all that was made of it, is deleted.
+    memory, and keeps its cores or GPU until this process has deleted the result and all that was
+    made of it: keep it while other processes, such as those of streaming_split, read from it.
     The queries are read when the result is. A shard whose process or node dies is loaded
     again elsewhere, and its calls are repeated; the join does not end with part of an answer.
     Raises AlreadyExists if an id occurs twice in the corpus, and TypeError or ValueError if a
@@ -79,7 +83,7 @@ def knn_join(
     actors = _start_shards(_dataset(corpus), [id, vector], declared, resources, settings or {})
     return _dataset(queries).map_batches(
         _join,  # type: ignore[arg-type]
-        fn_kwargs={"actors": actors, "k": k, "columns": [query_id, query_vector]},
+        fn_kwargs={"actors": _Lasting(actors), "k": k, "columns": [query_id, query_vector]},
         batch_size=batch_rows,
         batch_format="pyarrow",
         num_cpus=0,  # it waits for the shards
@@ -120,6 +124,30 @@ def _start_shards(
         if error is not None:
             raise error
     return actors
+
+
+class _Lasting:
+    """Actors that end with this object, which the data set holds. A process that reads it gets
+    their handles only. Workers keep those for as long as they live, so Ray itself would not end
+    the actors before."""
+
+    def __init__(self, actors: Sequence[Any]) -> None:
+        self._actors = tuple(actors)
+        weakref.finalize(self, _end_soon, self._actors).atexit = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tuple, (self._actors,)
+
+
+def _end_soon(actors: Sequence[Any]) -> None:
+    """Ends actors from another thread: the caller may be the garbage collector, within Ray."""
+
+    def end() -> None:
+        with contextlib.suppress(Exception):  # Ray may have ended
+            for actor in actors:
+                ray.kill(actor)
+
+    threading.Thread(target=end, daemon=True).start()
 
 
 @dataclass(frozen=True)
