@@ -3,13 +3,13 @@
 
     python tests/bench/ray_bench.py [--shards 2] [--rows 100000] [--dim 128] [--gpus 1] [--server PROGRAM] [--out receipt.json]
 
-cluster  The same rows in one shard and in --shards, one cluster after the other. One query at a time: the
-         server of the one shard asked directly, and both clusters, which also with fresh=False, in turn. Batches of
-         queries from several processes. The digests of all answers must be equal. A commit of ten rows.
+cluster  The same rows in one shard and in --shards, one cluster after the other. Each is asked one query at a
+         time, with fresh=True and fresh=False, and batches of queries from several processes; so is the server of
+         the one shard, without the cluster's client. The digests of one batch must be equal. A commit of ten rows.
 join     nearfield.ray.knn_join with one shard and with --shards, and the same batches in one process
          (nearfield.open). Every id and score must be equal.
 
---gpus N gives each server and each shard of a join N GPUs, 0 cores alone. Prints a table and writes a
+--gpus N gives each server and each shard of a join N GPUs; with 0, the default, they use cores. Prints a table and writes a
 receipt. The join needs NEARFIELD_LIBRARY or nearfield-native.
 """
 
@@ -91,7 +91,8 @@ def ask_batches(place: str, direct: bool, shape: tuple[int, int], seconds: float
             count = 0
             while time.monotonic() < begin + seconds:
                 for hits in docs.search(queries, k=K, **options).queries:
-                    count += len(hits.ids) == len(hits.scores)
+                    assert len(hits.ids) == len(hits.scores) == K
+                    count += 1
             return count
 
         with ThreadPoolExecutor(THREADS) as threads:

@@ -44,6 +44,7 @@ COMMITS = 3  # of a round by the first writer; the second makes one less
 ALONE = 0.1  # share of the rounds without the second writer
 OTHERS = 0.1  # share of the rounds in which another collection is created and dropped
 COMPACT_AFTER = 100  # commits of a collection; also in the middle of faults
+COMPACTED_SECONDS_MAX = 120  # the coordinator pauses longer after it failed
 ROUNDS_BETWEEN_CHECKS = 50  # of all replicas, one by one
 
 
@@ -124,6 +125,13 @@ class Campaign:
             self._writers[1].commit(alone=False)
         if other:
             self._create_and_drop()
+
+    def await_compacted(self) -> None:
+        """The coordinator compacts by itself."""
+        deadline = time.monotonic() + COMPACTED_SECONDS_MAX
+        while repeat(self._cluster.status)["collections"]["docs"]["operations"] >= COMPACT_AFTER:
+            assert time.monotonic() < deadline, self._cluster.status()
+            repeat(lambda: self._cluster.call("view", 10, have=self._cluster.call("view", 10)["have"], wait=1.0))
 
     def _create_and_drop(self) -> None:
         """Another collection: each of its commits takes place once."""
@@ -314,6 +322,7 @@ def test_rounds_of_faults(cluster, storage, request):
     campaign.check_replicas()
     cluster.restart()  # every server loads all rows from the storage
     campaign.check_replicas()
+    campaign.await_compacted()
     campaign.stop()
     figures = {**campaign.figures(), "seed": seed}
     if receipt:

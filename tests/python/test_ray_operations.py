@@ -15,7 +15,7 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("ray")
 
 from nearfield.ray import _operations, _slot  # noqa: E402
-from nearfield.ray._manifest import TAIL_MAX  # noqa: E402
+from nearfield.ray._manifest import TAIL_MAX, operations_after  # noqa: E402
 from nearfield.ray._store import Store  # noqa: E402
 from ray_fakes import FakeSlot, fake_coordinator, shown  # noqa: E402
 
@@ -87,12 +87,48 @@ def test_many_unnamed_files_are_deleted_in_several_turns(coordinator, store, mon
 def test_a_collection_with_many_commits_is_compacted(coordinator, store):
     coordinator._settings = replace(coordinator._settings, compact_after=3)
     for number in range(3):
-        coordinator._compact_long()
+        assert coordinator._maintain(clean=True)
         assert coordinator._manifest.collections["docs"].count == number
         coordinator.commit("docs", {"kind": "insert", "segments": []}, f"{number}")
     for slot in coordinator._slots:
         slot.actor.answers["export"] = [segment(store, "abcd"[slot.shard])]
-    coordinator._compact_long()
+    coordinator._slots[0].ready = False  # it reads the files that a compaction deletes
+    assert coordinator._maintain(clean=False) and coordinator._manifest.collections["docs"].count == 3
+    coordinator._slots[0].ready = True
+    assert coordinator._maintain(clean=False)
     state = coordinator._manifest.collections["docs"]
     assert [each["kind"] for each in state.tail] == ["replace"] and len(state.tail[0]["segments"]) == 2
     assert shown(coordinator) == (5, [2, 2])
+
+
+def test_a_part_of_the_maintenance_that_fails_does_not_stop_the_others(coordinator, store, monkeypatch):
+    """A collection that cannot be compacted, and a file that another program left."""
+    coordinator._settings = replace(coordinator._settings, compact_after=2)
+    for number in range(2):
+        coordinator.commit("docs", {"kind": "insert", "segments": []}, f"{number}")
+    for slot in coordinator._slots:
+        slot.actor.answers["export"] = OSError("full") if slot.shard else [segment(store, "e")]
+    segment(store, "b", 9)
+    Path(store.uri.removeprefix("file://"), "segments", "copy (1)").write_bytes(b"")
+    assert not coordinator._maintain(clean=True)
+    assert store.list("segments") == []  # also what the other shard exported
+
+
+def test_what_was_committed_during_a_compaction_stays(coordinator, store, monkeypatch):
+    """Also more than the tail of a manifest takes."""
+    made = [segment(store, letter) for letter in "ab"]
+    coordinator.commit("docs", {"kind": "insert", "segments": made[:1]}, "first")
+
+    def export(name: str, holders: Any) -> list[Any]:
+        for number in range(TAIL_MAX):
+            coordinator.commit("docs", {"kind": "insert", "segments": []}, f"{number}")
+        coordinator.commit("docs", {"kind": "insert", "segments": made[1:]}, "last")
+        return [segment(store, "c")]
+
+    monkeypatch.setattr(coordinator, "_export", export)
+    assert coordinator.compact("docs") == 0
+    state = coordinator._manifest.collections["docs"]
+    assert (state.count, len(state.pages), len(state.tail)) == (TAIL_MAX + 2, 1, 2)
+    assert store.list("segments") == [f"segments/{letter * 32}" for letter in "bc"]
+    kinds = [each["kind"] for each in operations_after(store, state, "")]
+    assert kinds == ["replace"] + ["insert"] * (TAIL_MAX + 1)

@@ -3,11 +3,6 @@ server, the views of a client."""
 
 from __future__ import annotations
 
-import itertools
-import json
-import subprocess
-import sys
-import threading
 import time
 import types
 from dataclasses import replace
@@ -20,10 +15,16 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 ray = pytest.importorskip("ray")
 
-from nearfield.ray import Client, _server, _slot  # noqa: E402
-from nearfield.ray._manifest import TAIL_MAX, TOKENS_KEPT, CollectionState, Manifest, ManifestLog, operations_after  # noqa: E402
+from nearfield.ray import _server, _slot  # noqa: E402
+from nearfield.ray._manifest import (  # noqa: E402
+    TAIL_MAX,
+    TOKENS_KEPT,
+    CollectionState,
+    Manifest,
+    ManifestLog,
+    operations_after,
+)
 from nearfield.ray._replica import ReplicaProcess  # noqa: E402
-from nearfield.ray._rpc import serve  # noqa: E402
 from nearfield.ray._segment import encode_segment, ids_of, put_tables, read_segment  # noqa: E402
 from nearfield.ray._shards import partition_range, partitions_of  # noqa: E402
 from nearfield.ray._store import Store  # noqa: E402
@@ -286,7 +287,7 @@ def test_a_replica_that_cannot_read_the_storage_keeps_what_it_has_loaded(monkeyp
     assert len(tries) == 1
 
 
-# Names, addresses, views.
+# Names and addresses.
 
 
 def test_only_replicas_of_this_cluster_end(monkeypatch):
@@ -308,122 +309,3 @@ def test_each_process_decides_where_it_listens(monkeypatch):
     assert _server.listen_host("") == "10.0.0.7" and _server.must_move("", "127.0.0.1:5")
     assert _server.listen_host("127.0.0.1") == "127.0.0.1" and not _server.must_move("127.0.0.1", "127.0.0.1:5")
     assert not _server.must_move("", "10.0.0.7:5")
-
-
-def test_the_views_of_a_client_never_go_back(tmp_path):
-    """An old coordinator, or an answer that was delayed, does not replace a newer view."""
-    with Client(str(tmp_path)) as client:
-        seen = []
-        views = [{"have": have, "number": number, "shards": []} for have, number in (([1, 5], 7), ([2, 1], 8), ([1, 9], 7), ([2, 3], 9), ([2, 2], 8))]
-        for view in views:
-            client.call = lambda *_, view=view, **__: view  # type: ignore[method-assign,misc]
-            seen.append(client._refresh(float("inf"), 0.0)["number"])
-        assert seen == [7, 8, 8, 9, 9]
-
-
-def test_a_client_needs_no_ray(tmp_path):
-    code = f"import sys; sys.modules['ray'] = None\nfrom nearfield.ray import Client\nClient({str(tmp_path)!r}).close()"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_a_client_leaves_a_coordinator_that_does_not_answer(store):
-    """Its machine has vanished, so that nothing refuses its connections."""
-    hung = threading.Event()
-    addresses = [serve({"status": each}, "127.0.0.1") for each in (hung.wait, dict)]
-    with Client(store.uri) as client:
-        for term, (_, address) in enumerate(addresses, 1):
-            store.put(f"terms/{term:08}-a.json", json.dumps({"term": term, "address": address}).encode())
-            if term == 1:
-                with pytest.raises(nearfield.DeadlineExceeded):
-                    client.call("status", 0.3)
-        assert client.call("status", 20) == {}
-    hung.set()
-
-
-def test_a_server_that_is_late_is_asked_last(tmp_path):
-    """Else the searches of a busy client would all come to wait for it. Also when commits change the view."""
-    view = {"have": [1, 1], "number": 1, "collections": {"docs": {}}, "shards": [
-        [{"address": each, "states": {"docs": {"epoch": 1, "incarnation": 1}}} for each in ("good", "hung")]]}  # fmt: skip
-    asked: list[str] = []
-    ended = threading.Event()
-
-    def ask(docs: Any, at: Any, shard: int, left: float) -> int:
-        asked.append(docs)
-        if docs == "hung":
-            ended.wait(left)
-        return 1
-
-    with Client(str(tmp_path), timeout=20) as client:
-        serial = itertools.count(1)
-        client.call = lambda *_, **__: {**view, "have": [1, next(serial)]}  # type: ignore[method-assign]
-        client._server = lambda address: types.SimpleNamespace(collection=lambda _: address)  # type: ignore[assignment,method-assign]
-        for _ in range(100):
-            client.read("docs", None, True, lambda _: range(1), ask)
-        ended.set()
-    assert asked.count("hung") == 1
-
-
-def view_of(number: int, *addresses: str) -> dict[str, Any]:
-    replicas = [{"address": each, "states": {"docs": {"epoch": 1, "incarnation": 1}}} for each in addresses]
-    return {"have": [1, number], "number": number, "collections": {"docs": {}}, "shards": [replicas]}
-
-
-@pytest.mark.parametrize("before", [["hung", "failed"], ["hung"]])
-def test_a_late_server_does_not_hold_a_search_if_the_next_view_has_another(tmp_path, before):
-    """The other replica failed, or came after the search began. The late one may never answer."""
-    shown = [view_of(1, *before), *[view_of(2, "hung", "good")] * 99]
-    ended = threading.Event()
-
-    def ask(docs: Any, at: Any, shard: int, left: float) -> str:
-        if docs == "hung":
-            ended.wait(left)
-        if docs == "failed":
-            raise nearfield.FailedPrecondition("the epoch is gone")
-        return docs
-
-    for fresh in (True, False) * 2:  # which replica is asked first is random
-        with Client(str(tmp_path), timeout=20) as client:
-            client.call = lambda *_, views=iter(shown), **__: next(views)  # type: ignore[method-assign,misc]
-            client._server = lambda address: types.SimpleNamespace(collection=lambda _: address)  # type: ignore[assignment,method-assign]
-            begin = time.monotonic()
-            assert client.read("docs", None, fresh, lambda _: range(1), ask)[1] == ["good"]
-            assert time.monotonic() - begin < 10
-    ended.set()
-
-
-def test_a_slow_server_is_asked_once(tmp_path, monkeypatch):
-    """Also while commits change the view: asked again, it would become slower."""
-    monkeypatch.setattr("nearfield.ray._client._HEDGE_SECONDS", 0.05)
-    asked: list[str] = []
-
-    def ask(docs: Any, at: Any, shard: int, left: float) -> str:
-        asked.append(docs)
-        threading.Event().wait(0.5)
-        return docs
-
-    with Client(str(tmp_path), timeout=20) as client:
-        serial = itertools.count(1)
-        client.call = lambda *_, **__: view_of(next(serial), "slow")  # type: ignore[method-assign]
-        client._server = lambda address: types.SimpleNamespace(collection=lambda _: address)  # type: ignore[assignment,method-assign]
-        client.read("docs", None, False, lambda _: range(1), ask)
-    assert asked == ["slow"]
-
-
-def test_searches_do_not_wait_for_each_others_threads(tmp_path):
-    """More searches at a time than threads: each asks several shards, and none waits for a thread that waits."""
-    view = {"have": [1, 1], "number": 1, "collections": {"docs": {}}, "shards": [
-        [{"address": "a", "states": {"docs": {"epoch": 1, "incarnation": 1}}}] for _ in range(4)]}  # fmt: skip
-    with Client(str(tmp_path), timeout=20) as client:
-        client.call = lambda *_, **__: view  # type: ignore[method-assign]
-        client._server = lambda _: types.SimpleNamespace(collection=lambda name: name)  # type: ignore[assignment,method-assign]
-        parts: list[Any] = []
-
-        def search() -> None:
-            parts.append(client.read("docs", None, True, lambda view: range(4), lambda docs, at, shard, left: shard)[1])
-
-        threads = [threading.Thread(target=search) for _ in range(200)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(30)
-        assert parts == [[0, 1, 2, 3]] * 200

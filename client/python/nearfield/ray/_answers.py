@@ -15,9 +15,9 @@ from nearfield.ray._merge import best_first
 from nearfield.ray._shards import joined
 
 
-def merge_hits(parts: Sequence[Sequence[Hits]], k: int, more: bool) -> tuple[Hits, ...]:
+def merge_hits(parts: Sequence[Sequence[Hits]], k: int, with_rest: bool) -> tuple[Hits, ...]:
     """Returns the k best rows of all shards for each query. parts: by shard, the hits of each
-    query; more: they have more than ids and scores."""
+    query; with_rest: there is more to take from them than ids and scores."""
     by_query = list(zip(*parts, strict=True))
     lists = [hits for some in by_query for hits in some]
     ids = joined([hits.ids for hits in lists])
@@ -33,10 +33,9 @@ def merge_hits(parts: Sequence[Sequence[Hits]], k: int, more: bool) -> tuple[Hit
     found = []
     for number, (begin, end) in enumerate(zip([0, *ends], ends, strict=False)):
         some = by_query[number]
-        rest = _rest(some, order[begin:end] - begins[number]) if more else ([], None, ())
-        matched = None
-        if more and some[0].matched_rows is not None:
-            matched = sum(hits.matched_rows or 0 for hits in some)
+        rest = _rest(some, order[begin:end] - begins[number]) if with_rest else ([], None, ())
+        counted = [hits.matched_rows for hits in some] if with_rest else [None]
+        matched = None if None in counted else sum(counted)  # type: ignore[arg-type]
         found.append(Hits(ids[begin:end], *rest, scores=scores[begin:end], matched_rows=matched))
     return tuple(found)
 

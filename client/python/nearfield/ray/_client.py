@@ -6,51 +6,31 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from typing import Any, TypeVar
 
-import nearfield
 from nearfield._attributes import AttributesLike
 from nearfield._declaration import RowPlacement, ScanChoice, complete, infer
 from nearfield._errors import (
-    Aborted,
     AlreadyExists,
-    Cancelled,
-    DataLoss,
     DeadlineExceeded,
-    FailedPrecondition,
     NotFound,
     Unavailable,
 )
-from nearfield._retry import RetryPolicy
 from nearfield._values import DType, IdType, Metric
 from nearfield.ray._collection import ClusterCollection
 from nearfield.ray._manifest import Done, newest_claim
 from nearfield.ray._rpc import Caller, Unreachable
 from nearfield.ray._segment import put_tables
+from nearfield.ray._shard_calls import HEDGE_SECONDS, PASSING, THREADS, Ask, Late, ShardCalls, View
 from nearfield.ray._store import Store
 
 T = TypeVar("T")
-View = dict[str, Any]
-# Gets the collection of a server, the options of its epoch, the shard and seconds.
-Ask = Callable[[nearfield.Collection, dict[str, Any], int, float], T]
 
-_THREADS = 256
 _PAUSE_SECONDS = 0.05  # before another try
 _WAIT_SECONDS = 5.0  # for which one call waits for another view
 _CHECK_SECONDS = 0.1  # between two checks of searches that need not be fresh
-_HEDGE_SECONDS = 1.0  # after which another replica is asked, too
-_SLOW_SECONDS = 10.0  # for which a server that was late is asked last
-# After these another replica, or another manifest, may answer.
-_PASSING = (
-    Unavailable,
-    Cancelled,
-    FailedPrecondition,
-    Aborted,
-    NotFound,
-    DataLoss,
-    DeadlineExceeded,
-)
 
 
 class Client:
@@ -65,15 +45,12 @@ class Client:
         self._store = Store(storage)
         self._timeout = timeout
         self._lock = threading.Lock()
-        # The threads of a pool never wait for each other.
-        self._calls = ThreadPoolExecutor(_THREADS)  # to servers
-        self._checks = ThreadPoolExecutor(_THREADS)  # to the coordinator
+        self._shard_calls = ShardCalls()
+        self._checks = ThreadPoolExecutor(THREADS)  # to the coordinator
         self._caller: Caller | None = None
         self._view: View | None = None
         self._checked = 0.0  # when the last check began
-        self._slow: dict[str, float] = {}  # servers that were late: until when they are asked last
         self._number_min = 0  # of this client's own commits
-        self._servers: dict[str, nearfield.Client] = {}
 
     def __enter__(self) -> Client:
         return self
@@ -82,12 +59,10 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Ends the connections, and with them the calls that still run."""
-        self._calls.shutdown(wait=False, cancel_futures=True)
-        self._checks.shutdown(wait=False, cancel_futures=True)
+        """Ends the connections, once the calls that run have ended."""
+        self._shard_calls.close()
+        self._checks.shutdown(cancel_futures=True)
         with self._lock:
-            for server in self._servers.values():
-                server.close()
             if self._caller is not None:
                 self._caller.close()
 
@@ -136,7 +111,7 @@ class Client:
         self, name: str, *, token: str | None = None, timeout: float | None = None
     ) -> int:
         """Drops a collection; returns the number of its rows. Errors: NotFound."""
-        return self.commit(name, {"kind": "drop"}, token, timeout)[1]
+        return self.commit(name, {"kind": "drop"}, token, timeout).changed
 
     def list_collections(self, *, timeout: float | None = None) -> list[str]:
         """Returns the names of the collections in their order."""
@@ -259,10 +234,7 @@ class Client:
         with self._lock:
             if found and (self._view is None or found["have"] > self._view["have"]):
                 self._view = found
-                addresses = {each["address"] for shard in found["shards"] for each in shard}
-                for each in self._servers.keys() - addresses:
-                    del self._servers[each]
-                    self._slow.pop(each, None)
+                self._shard_calls.forget_others(found)
             assert self._view is not None
             return self._view
 
@@ -273,7 +245,7 @@ class Client:
         if not fresh and now < self._checked + _CHECK_SECONDS:
             return None
         self._checked = now
-        until = deadline if fresh else min(deadline, now + _HEDGE_SECONDS)
+        until = deadline if fresh else min(deadline, now + HEDGE_SECONDS)
         return self._checks.submit(self._refresh, until, 0.0)
 
     def read(
@@ -290,14 +262,18 @@ class Client:
         newest at a moment of this call."""
         deadline = self.deadline(timeout)
         view = self._current(deadline)
-        checked = False
+        checked = patient = False
         while True:
             check = None if checked else self._check(fresh, deadline)
             try:
                 if name not in view["collections"]:
                     raise NotFound(f"collection: there is no {name!r}")
-                parts = self._ask_all(view, name, shards_of(view), ask, deadline)
-            except _PASSING as error:
+                newer = None if patient else partial(self._newer, deadline)
+                parts = self._shard_calls.ask_all(view, name, shards_of(view), ask, deadline, newer)
+            except Late:
+                view, patient = self._current(deadline), True
+                continue
+            except PASSING as error:
                 if checked and name not in view["collections"]:
                     raise
                 view = self._after(view, deadline, error)
@@ -311,6 +287,13 @@ class Client:
                 return view, parts
             view = newest
 
+    def _newer(self, deadline: float) -> View | None:
+        """Returns the view of now, if the coordinator answers at once."""
+        check = self._check(False, deadline)
+        if check is not None:
+            wait([check], _CHECK_SECONDS)
+        return self._view
+
     def _after(self, view: View, deadline: float, error: Exception) -> View:
         """Returns the present view after an error, once it has changed or a short time has passed.
         Raises the error at the deadline."""
@@ -323,85 +306,3 @@ class Client:
         if found is view:
             threading.Event().wait(_PAUSE_SECONDS)
         return found
-
-    def _ask_all(
-        self, view: View, name: str, shards: Sequence[int], ask: Ask[T], deadline: float
-    ) -> list[T]:
-        """Asks one replica of each shard, and the next one after an error or _HEDGE_SECONDS. Raises
-        an error once another view is needed, because all replicas of a shard failed or are late."""
-        begin = time.monotonic()
-        parts: dict[int, T] = {}
-        failed: dict[int, Exception] = {}
-        late: set[int] = set()
-        calls: dict[Future[T], int] = {}
-        turn = uuid.uuid4().int
-        untried: dict[int, list[Any]] = {}
-        asked: dict[int, str] = {}  # the address, by shard
-
-        def ask_next(shard: int) -> None:
-            if untried[shard]:
-                replica = untried[shard].pop()
-                asked[shard] = replica["address"]
-                call = self._calls.submit(self._ask, replica, name, shard, ask, deadline)
-                calls[call] = shard
-            elif shard not in calls.values() or (shard in late and may_help(shard)):
-                why = failed.get(shard, "it is late" if shard in late else "it has no server")
-                raise Unavailable(f"shard {shard} of {len(view['shards'])}: {why}")
-
-        def may_help(shard: int) -> bool:
-            """Returns True if another view may have a replica that answers sooner."""
-            return shard in failed or self._has_others(view, shard)
-
-        for shard in shards:
-            replicas = view["shards"][shard]
-            first = turn % max(1, len(replicas))
-            untried[shard] = replicas[first:] + replicas[:first]
-            untried[shard].sort(key=lambda each: self._slow.get(each["address"], 0.0) < begin)
-            ask_next(shard)
-        while len(parts) < len(shards):
-            left = deadline - time.monotonic()
-            done, _ = wait(calls, max(0.0, min(_HEDGE_SECONDS, left)), FIRST_COMPLETED)
-            for call in done:
-                shard = calls.pop(call)
-                try:
-                    parts.setdefault(shard, call.result())
-                except _PASSING as error:
-                    failed[shard] = error
-                    if shard not in parts:
-                        ask_next(shard)
-            if not done:
-                if left <= 0:
-                    raise DeadlineExceeded("the shards did not answer in time")
-                check = self._check(False, deadline)
-                if check is not None:
-                    wait([check], _CHECK_SECONDS)
-                for shard in set(shards) - parts.keys():
-                    self._slow[asked[shard]] = time.monotonic() + _SLOW_SECONDS
-                    late.add(shard)
-                    ask_next(shard)
-        for call in calls:
-            call.cancel()
-        return [parts[shard] for shard in shards]
-
-    def _has_others(self, view: View, shard: int) -> bool:
-        """Returns True if the present view has other replicas of the shard."""
-        now = self._view
-        if now is None or len(now["shards"]) != len(view["shards"]):
-            return False
-        before, after = ({each["address"] for each in of["shards"][shard]} for of in (view, now))
-        return not after <= before
-
-    def _ask(self, replica: Any, name: str, shard: int, ask: Ask[T], deadline: float) -> T:
-        state = replica["states"][name]
-        at = {"at_epoch": state["epoch"], "incarnation": state["incarnation"]}
-        docs = self._server(replica["address"]).collection(name)
-        return ask(docs, at, shard, max(0.001, deadline - time.monotonic()))
-
-    def _server(self, address: str) -> nearfield.Client:
-        with self._lock:
-            if address not in self._servers:
-                once = RetryPolicy(tries_max=1)
-                self._servers[address] = nearfield.connect(
-                    address, retry=once, read_your_writes=False
-                )
-            return self._servers[address]

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 import nearfield
 from nearfield._digest import result_digest
-from nearfield._errors import DataLoss
+from nearfield._errors import DataLoss, InvalidArgument
 from nearfield._filter import FilterLike
 from nearfield._proto import retrieval_pb2 as retrieval
 from nearfield._results import Counted, Deleted, FetchResult, SearchResult, Uploaded
@@ -26,7 +26,8 @@ from nearfield.ray._shards import shards_of
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from nearfield.ray._client import Client, View
+    from nearfield.ray._client import Client
+    from nearfield.ray._shard_calls import View
 
 
 class ClusterSearch(TypedDict, total=False):
@@ -74,7 +75,9 @@ class ClusterCollection:
         k = options.setdefault("k", 10)
         filtered = options.get("filter") is not None
         limited = filtered or options.get("score_threshold") is not None
-        more = filtered or any(options.get(each) for each in ("payload", "vectors", "attributes"))
+        with_rest = filtered or any(
+            options.get(each) for each in ("payload", "vectors", "attributes")
+        )
         rows: list[int] = []
 
         def all_shards(view: View) -> Sequence[int]:
@@ -86,12 +89,14 @@ class ClusterCollection:
         ) -> SearchResult:
             found = docs.search(vector, timeout=left, **at, **options)  # type: ignore[misc]
             lengths = {len(hits) for hits in found.queries}
+            if any(hits.cut for hits in found.queries if len(hits) < k):
+                raise InvalidArgument(f"k: {k}, more than page_rows_max of the servers")
             if not limited and lengths != {min(k, rows[shard])}:
                 raise DataLoss(f"{sorted(lengths)} rows of {rows[shard]}, k = {k}")
             return found
 
         view, parts = self._client.read(self.name, timeout, fresh, all_shards, ask)
-        merged = merge_hits([part.queries for part in parts], k, more)
+        merged = merge_hits([part.queries for part in parts], k, with_rest)
         return SearchResult(
             merged,
             view["number"],

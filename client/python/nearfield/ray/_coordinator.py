@@ -209,7 +209,8 @@ class CoordinatorProcess(Fleet):
         number = manifest.number + 1
         done = Done(number, changed, replaced=0, created=number)
         if state is not None:
-            replaced = sum(state.rows) + changed - sum(rows)
+            uploads = operation["kind"] in ("insert", "upsert", "replace")
+            replaced = sum(state.rows) + changed - sum(rows) if uploads else 0
             done = Done(number, changed, replaced, state.created)
         try:
             after = self._state_after(manifest, name, operation, rows)

@@ -50,8 +50,8 @@ def knn_join(
     settings: Mapping[str, Any] | None = None,
 ) -> ray.data.Dataset:
     """Returns the k nearest rows of the corpus for each query, as a Ray data set with one row per
-    query: its id, `ids` and `scores`, by descending score, equal scores by ascending id. The answer
-    is exact, and the same to the bit for any number of shards.
+    query, in any order: its id, and the lists `ids` and `scores`, by descending score, equal scores
+    by ascending id. The answer is exact, and the same to the bit for any number of shards.
 
     queries, corpus  a Ray data set, an Arrow table, or paths of Parquet files
     k                rows per query, at least 1; fewer if the corpus has fewer
@@ -68,8 +68,9 @@ def knn_join(
     settings         more settings of each shard, as in nearfield.open
 
     Loads the corpus before it returns: each shard reads its rows from Ray's object store into its
-    memory, and keeps its cores or GPU until this process has deleted the result and all that was
-    made of it: keep it while other processes, such as those of streaming_split, read from it.
+    memory. It keeps its cores or GPU as long as this process has the result, or what was made of it
+    and is not yet computed; gc.collect() frees them at once. So keep the result while other
+    processes read from it.
     The queries are read when the result is. A shard whose process or node dies is loaded
     again elsewhere, and its calls are repeated; the join does not end with part of an answer.
     Raises AlreadyExists if an id occurs twice in the corpus, and TypeError or ValueError if a
@@ -83,7 +84,7 @@ def knn_join(
     actors = _start_shards(_dataset(corpus), [id, vector], declared, resources, settings or {})
     return _dataset(queries).map_batches(
         _join,  # type: ignore[arg-type]
-        fn_kwargs={"actors": _Lasting(actors), "k": k, "columns": [query_id, query_vector]},
+        fn_kwargs={"actors": _OwnedActors(actors), "k": k, "columns": [query_id, query_vector]},
         batch_size=batch_rows,
         batch_format="pyarrow",
         num_cpus=0,  # it waits for the shards
@@ -126,7 +127,7 @@ def _start_shards(
     return actors
 
 
-class _Lasting:
+class _OwnedActors:
     """Actors that end with this object, which the data set holds. A process that reads it gets
     their handles only. Workers keep those for as long as they live, so Ray itself would not end
     the actors before."""
@@ -143,9 +144,10 @@ def _end_soon(actors: Sequence[Any]) -> None:
     """Ends actors from another thread: the caller may be the garbage collector, within Ray."""
 
     def end() -> None:
-        with contextlib.suppress(Exception):  # Ray may have ended
-            for actor in actors:
-                ray.kill(actor)
+        for actor in actors:
+            with contextlib.suppress(Exception):  # Ray may end just now
+                if ray.is_initialized():  # else kill would start another
+                    ray.kill(actor)
 
     threading.Thread(target=end, daemon=True).start()
 
@@ -184,7 +186,7 @@ def _dataset(rows: Rows) -> ray.data.Dataset:
     if isinstance(rows, ray.data.Dataset):
         return rows
     if isinstance(rows, pa.Table):
-        step = max(_BLOCK_ROWS, len(rows) // _BLOCKS_MAX)
+        step = max(_BLOCK_ROWS, -(-len(rows) // _BLOCKS_MAX))
         parts = [rows.slice(begin, step) for begin in range(0, len(rows), step)]
         return ray.data.from_arrow(parts or rows)
     paths = [rows] if isinstance(rows, (str, Path)) else list(rows)

@@ -27,6 +27,7 @@ import re
 import socket
 import time
 import uuid
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -50,8 +51,8 @@ class Done(NamedTuple):
     """The result of a commit.
 
     number    of its manifest
-    changed   rows that it added or deleted
-    replaced  rows that an upload replaced
+    changed   rows that it uploaded or deleted
+    replaced  rows of before that an upload replaced
     created   of the CollectionState
     """
 
@@ -175,11 +176,21 @@ def operations_after(store: Store, state: CollectionState, last: str) -> list[Op
             return found[ids.index(last) + 1 :]
         if not pages:
             return None if last else found
-        name, wanted = pages.pop()
-        data = store.get(name)
-        if xxhash.xxh64_hexdigest(data) != wanted:
-            raise DataLoss(f"{name}: its checksum differs")
-        found = json.loads(data) + found
+        found = read_page(store, *pages.pop()) + found
+
+
+def read_page(store: Store, name: str, checksum: str) -> list[Operation]:
+    """Returns the operations of an object of CollectionState.pages. Errors: OSError; DataLoss."""
+    data = store.get(name)
+    if xxhash.xxh64_hexdigest(data) != checksum:
+        raise DataLoss(f"{name}: its checksum differs")
+    found: list[Operation] = json.loads(data)
+    return found
+
+
+def segments_of(operations: Iterable[Operation]) -> set[str]:
+    """Returns the names of the segments that operations have."""
+    return {each["name"] for some in operations for each in some.get("segments", [])}
 
 
 def newest_claim(store: Store) -> dict[str, Any] | None:
@@ -236,14 +247,15 @@ class ManifestLog:
             del self._written[0]
 
     def folded(self, state: CollectionState) -> CollectionState:
-        """Moves the operations of a full tail into an object."""
-        if len(state.tail) < TAIL_MAX:
-            return state
-        data = json.dumps(state.tail).encode()
-        name = f"log/{uuid.uuid4().hex}.json"
-        self._store.put(name, data)
-        page = [name, xxhash.xxh64_hexdigest(data)]
-        return replace(state, pages=[*state.pages, page], tail=[])
+        """Moves the operations of a full tail into objects."""
+        pages, tail = list(state.pages), state.tail
+        while len(tail) >= TAIL_MAX:
+            data = json.dumps(tail[:TAIL_MAX]).encode()
+            name = f"log/{uuid.uuid4().hex}.json"
+            self._store.put(name, data)
+            pages.append([name, xxhash.xxh64_hexdigest(data)])
+            tail = tail[TAIL_MAX:]
+        return replace(state, pages=pages, tail=tail)
 
 
 def _term(name: str) -> int:

@@ -1,4 +1,5 @@
-"""The operations of a running cluster: another number of shards, a restart, a compaction."""
+"""The operations of a running cluster: another number of shards, a restart, a compaction. And what
+the coordinator does by itself: it compacts, and deletes files that no manifest names."""
 
 from __future__ import annotations
 
@@ -6,21 +7,32 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import ray
 
 from nearfield._errors import Aborted, Error, Internal, InvalidArgument, NotFound, Unavailable
 from nearfield.ray._coordinator import CoordinatorProcess
-from nearfield.ray._manifest import CollectionState, Manifest, operations_after
+from nearfield.ray._manifest import (
+    CollectionState,
+    Manifest,
+    operations_after,
+    read_page,
+    segments_of,
+)
 from nearfield.ray._replica import as_value
+from nearfield.ray._segment import Reference
 from nearfield.ray._shards import PARTITIONS
 from nearfield.ray._slot import NAMESPACE, Settings, Slot
 
-_TEND_SECONDS = 10.0  # between two looks whether a collection is to be compacted
-_CLEAN_SECONDS = 3600.0  # between two looks for files that no manifest names; also a longest pause
+_MAINTAIN_SECONDS = 10.0  # between two looks whether a collection is to be compacted
+_CLEAN_SECONDS = 3600.0  # between two looks for files that no manifest names, and a longest pause
+_WAIT_SECONDS_MAX = 30.0  # for the operation before
+_ROWS_PER_COMMIT = 1000  # rows that a compaction may write, for each commit before it
 _UPLOAD_SECONDS_MAX = 7 * 24 * 3600.0  # from the first file of an upload to its commit
 _DELETES_MAX = 100  # files, while commits wait
 
@@ -39,11 +51,11 @@ class Coordinator(CoordinatorProcess):
     def __init__(self, settings: Settings) -> None:
         self._operation = threading.Lock()
         super().__init__(settings)
-        threading.Thread(target=self._tend_always, daemon=True).start()
+        threading.Thread(target=self._maintain_always, daemon=True).start()
 
     @contextlib.contextmanager
     def _operating(self) -> Iterator[None]:
-        if not self._operation.acquire(blocking=False):
+        if not self._operation.acquire(timeout=_WAIT_SECONDS_MAX):
             raise Unavailable("another resize, restart or compaction runs")
         try:
             yield
@@ -143,71 +155,119 @@ class Coordinator(CoordinatorProcess):
                 holders = [some[0] for some in self._quorum(manifest)]
             if not state.last:
                 return 0
-            calls = [
-                (slot, slot.actor.export.remote(name, states[name])) for slot, states in holders
-            ]
-            base = {"id": state.last, "kind": "replace", "segments": []}
-            for slot, call in calls:
-                base["segments"] += slot.ask(call)
-            with self._committing() as latest:
-                now = self._state_of(latest, name)
-                if now.id != state.id:
-                    raise Aborted(f"the collection {name!r} was dropped")
-                after = operations_after(self._store, now, state.last)
-                if after is None:
-                    raise Internal(f"{name}: the log has changed")
-                compacted = replace(now, pages=[], tail=[base, *after])
-                self._append(latest.following(name, compacted))
-                self._adopt()
+            segments, decided = self._export(name, holders), False
+            try:
+                with self._committing() as latest:
+                    now = self._state_of(latest, name)
+                    if now.id != state.id:
+                        raise Aborted(f"the collection {name!r} was dropped")
+                    after = operations_after(self._store, now, state.last)
+                    if after is None:
+                        raise Internal(f"{name}: the log has changed")
+                    base = {"id": state.last, "kind": "replace", "segments": segments}
+                    compacted = self._log.folded(replace(now, pages=[], tail=[base, *after]))
+                    decided = True
+                    self._append(latest.following(name, compacted))
+                    self._adopt()
+            finally:
+                if not decided:
+                    self._delete(segments)
             self._forget(now, state.last)
             return state.count - 1
 
-    def _tend_always(self) -> None:
-        """Looks after the storage; after errors less and less often."""
-        pause, clean_at = _TEND_SECONDS, 0.0
+    def _export(self, name: str, holders: list[tuple[Slot, dict[str, Any]]]) -> list[Reference]:
+        """Lets a replica of each shard write its rows; deletes what they wrote after an error."""
+        calls = [(slot, slot.actor.export.remote(name, states[name])) for slot, states in holders]
+        segments: list[Reference] = []
+        failed: Exception | None = None
+        for slot, call in calls:
+            try:
+                segments += slot.ask(call)
+            except Exception as error:
+                failed = failed or error
+        if failed is not None:
+            self._delete(segments)
+            raise failed
+        return segments
+
+    def _delete(self, segments: list[Reference]) -> None:
+        with contextlib.suppress(OSError):  # then `clean` deletes them
+            for each in segments:
+                self._store.delete(each["name"])
+
+    def _maintain_always(self) -> None:
+        """Looks after the storage; doubles the pause after each error."""
+        pause, clean_at = _MAINTAIN_SECONDS, 0.0
         while True:
             threading.Event().wait(pause)
-            try:
-                if time.monotonic() >= clean_at:
-                    self.clean()
-                    clean_at = time.monotonic() + _CLEAN_SECONDS
-                self._compact_long()
-                pause = _TEND_SECONDS
-            except (Error, OSError) as error:
-                print(f"nearfield.ray: {error}", file=sys.stderr)
+            clean = time.monotonic() >= clean_at
+            if not self._maintain(clean):
                 pause = min(2 * pause, _CLEAN_SECONDS)
+                continue
+            pause = _MAINTAIN_SECONDS
+            if clean:
+                clean_at = time.monotonic() + _CLEAN_SECONDS
 
-    def _compact_long(self) -> None:
-        """Compacts the collections with many operations."""
-        collections = self._manifest.collections if self._manifest is not None else {}
-        for name, state in collections.items():
-            if state.count >= self._settings.compact_after:
-                self.compact(name)
+    def _maintain(self, clean: bool) -> bool:
+        """Compacts the collections that are due, and deletes old files. Returns False if a part of
+        it failed."""
+        if self._manifest is None:
+            return True
+        work: list[Callable[[], int]] = [partial(self.compact, name) for name in self._due()]
+        if clean:
+            work.append(self.clean)
+        done = True
+        for each in work:
+            try:
+                each()
+            except Exception as error:
+                done = False
+                print(f"nearfield.ray: {error}", file=sys.stderr)
+                if not isinstance(error, (Error, OSError)):
+                    traceback.print_exc()
+        return done
+
+    def _due(self) -> list[str]:
+        """Returns the collections to compact. None while a replica loads: it reads the files that a
+        compaction replaces."""
+        if not all(slot.ready for slot in self._slots):
+            return []
+        after = self._settings.compact_after
+        return [
+            name
+            for name, state in self._newest().collections.items()
+            if state.count >= max(after, sum(state.rows) // _ROWS_PER_COMMIT)
+        ]
 
     def clean(self, age_seconds_min: float = _UPLOAD_SECONDS_MAX) -> int:
         """Deletes files that no manifest names, such as those of uploads that were not committed;
         returns their number. No file of a commit or of a compaction that runs is that old."""
+        folders = ("segments", "log")
+        old = [name for each in folders for name in self._store.list(each, age_seconds_min)]
+        pages: dict[str, set[str]] = {}
+        self._files_of(self._newest(), pages)  # read before commits wait
         count = 0
-        with self._operating():
-            folders = ("segments", "log")
-            old = [name for each in folders for name in self._store.list(each, age_seconds_min)]
-            while old:
-                with self._committing() as manifest:
-                    named = self._files_of(manifest)
-                    over = [name for name in old if name not in named]
-                    self._log.check_claim()
-                    for name in over[:_DELETES_MAX]:
-                        self._store.delete(name)
-                count += len(over[:_DELETES_MAX])
-                old = over[_DELETES_MAX:]
+        while old:
+            with self._committing() as manifest:
+                named = self._files_of(manifest, pages)
+                over = [name for name in old if name not in named]
+                self._log.check_claim()
+                for name in over[:_DELETES_MAX]:
+                    self._store.delete(name)
+            count += len(over[:_DELETES_MAX])
+            old = over[_DELETES_MAX:]
         return count
 
-    def _files_of(self, manifest: Manifest) -> set[str]:
+    def _files_of(self, manifest: Manifest, pages: dict[str, set[str]]) -> set[str]:
+        """Returns the files that a manifest names. pages: the segments that each page names, as far
+        as they were read before."""
         found: set[str] = set()
         for state in manifest.collections.values():
-            found.update(name for name, _ in state.pages)
-            for operation in operations_after(self._store, state, "") or []:
-                found.update(each["name"] for each in operation.get("segments", []))
+            found |= segments_of(state.tail)
+            for name, checksum in state.pages:
+                if name not in pages:
+                    pages[name] = segments_of(read_page(self._store, name, checksum))
+                found |= {name} | pages[name]
         return found
 
     def _state_of(self, manifest: Manifest, name: str) -> CollectionState:

@@ -1,5 +1,5 @@
-"""The shard of each row: a row belongs to one of 4,096 partitions by the XXH64 of its id, and each
-shard owns a range of partitions."""
+"""Ids of rows, and the shard of each row: a row belongs to one of 4,096 partitions by the XXH64 of
+its id, and each shard owns a range of partitions."""
 
 from __future__ import annotations
 

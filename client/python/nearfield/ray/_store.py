@@ -67,7 +67,7 @@ class Store:
         return self._files.open_input_file(self._path(name))
 
     def list(self, folder: str, age_seconds_min: float | None = None) -> list[str]:
-        """Returns the names of the objects of a folder in their order; with an age only of those
+        """Returns the names of the objects of a folder in their order; with an age, of those
         that were written that long ago, by the clock of the storage and that of this machine."""
         selector = fs.FileSelector(f"{self._root}/{folder}", allow_not_found=not self._local)
         found = self._files.get_file_info(selector)
@@ -77,8 +77,8 @@ class Store:
             files = [
                 each for each in files if each.mtime_ns is not None and each.mtime_ns <= latest_ns
             ]
-        names = [each.base_name for each in files]
-        return sorted(f"{folder}/{name}" for name in names if not name.startswith("."))
+        names = [f"{folder}/{each.base_name}" for each in files]
+        return sorted(name for name in names if _NAME.fullmatch(name))
 
     def delete(self, name: str) -> None:
         """Deletes an object, if it exists."""

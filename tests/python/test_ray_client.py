@@ -1,0 +1,167 @@
+"""The client of nearfield.ray.Cluster with a coordinator and servers that are not real: its views, and what it does if
+a server is late, slow or fails."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+import threading
+import time
+import types
+from typing import Any
+
+import nearfield
+import numpy as np
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+ray = pytest.importorskip("ray")
+
+from nearfield._results import Hits  # noqa: E402
+from nearfield.ray import Client, ClusterCollection  # noqa: E402
+from nearfield.ray._rpc import serve  # noqa: E402
+from nearfield.ray._store import Store  # noqa: E402
+
+
+@pytest.fixture
+def store(tmp_path):
+    made = Store(str(tmp_path / "storage"))
+    made.create()
+    return made
+
+
+def test_the_views_of_a_client_never_go_back(tmp_path):
+    """An old coordinator, or an answer that was delayed, does not replace a newer view."""
+    with Client(str(tmp_path)) as client:
+        seen = []
+        views = [{"have": have, "number": number, "shards": []} for have, number in (([1, 5], 7), ([2, 1], 8), ([1, 9], 7), ([2, 3], 9), ([2, 2], 8))]
+        for view in views:
+            client.call = lambda *_, view=view, **__: view  # type: ignore[method-assign,misc]
+            seen.append(client._refresh(float("inf"), 0.0)["number"])
+        assert seen == [7, 8, 8, 9, 9]
+
+
+def test_a_client_needs_no_ray(tmp_path):
+    code = f"import sys; sys.modules['ray'] = None\nfrom nearfield.ray import Client\nClient({str(tmp_path)!r}).close()"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_client_leaves_a_coordinator_that_does_not_answer(store):
+    """Its machine has vanished, so that nothing refuses its connections."""
+    hung = threading.Event()
+    addresses = [serve({"status": each}, "127.0.0.1") for each in (hung.wait, dict)]
+    with Client(store.uri) as client:
+        for term, (_, address) in enumerate(addresses, 1):
+            store.put(f"terms/{term:08}-a.json", json.dumps({"term": term, "address": address}).encode())
+            if term == 1:
+                with pytest.raises(nearfield.DeadlineExceeded):
+                    client.call("status", 0.3)
+        assert client.call("status", 20) == {}
+    hung.set()
+
+
+def test_a_server_that_is_late_is_asked_last(tmp_path):
+    """Else the searches of a busy client would all come to wait for it. Also when commits change the view."""
+    view = {"have": [1, 1], "number": 1, "collections": {"docs": {}}, "shards": [
+        [{"address": each, "states": {"docs": {"epoch": 1, "incarnation": 1}}} for each in ("good", "hung")]]}  # fmt: skip
+    asked: list[str] = []
+    ended = threading.Event()
+
+    def ask(docs: Any, at: Any, shard: int, left: float) -> int:
+        asked.append(docs)
+        if docs == "hung":
+            ended.wait(left)
+        return 1
+
+    with Client(str(tmp_path), timeout=20) as client:
+        serial = itertools.count(1)
+        client.call = lambda *_, **__: {**view, "have": [1, next(serial)]}  # type: ignore[method-assign]
+        client._shard_calls._server = lambda address: types.SimpleNamespace(collection=lambda _: address)  # type: ignore[assignment,method-assign]
+        for _ in range(100):
+            client.read("docs", None, True, lambda _: range(1), ask)
+        ended.set()
+    assert asked.count("hung") == 1
+
+
+def view_of(number: int, *addresses: str) -> dict[str, Any]:
+    replicas = [{"address": each, "states": {"docs": {"epoch": 1, "incarnation": 1}}} for each in addresses]
+    return {"have": [1, number], "number": number, "collections": {"docs": {}}, "shards": [replicas]}
+
+
+def read_from(client: Client, views: Any, ask: Any, fresh: bool) -> Any:
+    """Returns what a read of one shard returns. views: of the coordinator, one after the other."""
+    client.call = lambda *_, **__: next(views)  # type: ignore[method-assign]
+    client._shard_calls._server = lambda address: types.SimpleNamespace(collection=lambda _: address)  # type: ignore[assignment,method-assign]
+    return client.read("docs", None, fresh, lambda _: range(1), ask)[1]
+
+
+@pytest.mark.parametrize("before", [["hung", "failed"], ["hung"]])
+def test_a_late_server_does_not_hold_a_search_if_the_next_view_has_another(tmp_path, before):
+    """The other replica failed, or came after the search began. The late one may never answer."""
+    shown = [view_of(1, *before), *[view_of(2, "hung", "good")] * 99]
+    for fresh in (True, False) * 2:  # which replica is asked first is random
+        ended = threading.Event()
+
+        def ask(docs: Any, at: Any, shard: int, left: float, ended=ended) -> str:
+            if docs == "hung":
+                ended.wait(left)
+            if docs == "failed":
+                raise nearfield.FailedPrecondition("the epoch is gone")
+            return docs
+
+        with Client(str(tmp_path), timeout=20) as client:
+            begin = time.monotonic()
+            assert read_from(client, iter(shown), ask, fresh) == ["good"]
+            assert time.monotonic() - begin < 10
+            ended.set()
+
+
+@pytest.mark.parametrize("other", [[], ["down"]])
+@pytest.mark.parametrize("commits", [False, True])
+def test_a_slow_server_is_not_asked_again_and_again(tmp_path, monkeypatch, other, commits):
+    """Also next to one that fails, and while commits change the view: it would become slower."""
+    monkeypatch.setattr("nearfield.ray._shard_calls.HEDGE_SECONDS", 0.05)
+    asked: list[str] = []
+
+    def ask(docs: Any, at: Any, shard: int, left: float) -> str:
+        asked.append(docs)
+        if docs == "down":
+            raise nearfield.Unavailable("it is down")
+        threading.Event().wait(0.5)
+        return docs
+
+    views = (view_of(number if commits else 1, "slow", *other) for number in itertools.count(1))
+    with Client(str(tmp_path), timeout=20) as client:
+        assert read_from(client, views, ask, False) == ["slow"]
+    assert asked.count("slow") <= (2 if other and commits else 1)
+
+
+def test_lists_that_were_cut_are_not_merged():
+    """Rows that one of them lacks may come before rows of another."""
+    hits = Hits(np.arange(2, dtype=np.uint64), [], None, (), scores=np.ones(2, np.float32), cut=True)
+    docs = types.SimpleNamespace(search=lambda *_, **__: types.SimpleNamespace(queries=(hits,)))
+    client: Any = types.SimpleNamespace(read=lambda name, timeout, fresh, shards_of, ask: ask(docs, {}, 0, 1.0))
+    with pytest.raises(nearfield.InvalidArgument, match="k: 5, more than page_rows_max"):
+        ClusterCollection(client, "docs").search(np.ones(2), k=5, score_threshold=0.0)
+
+
+def test_searches_do_not_wait_for_each_others_threads(tmp_path):
+    """More searches at a time than threads: each asks several shards, and none waits for a thread that waits."""
+    view = {"have": [1, 1], "number": 1, "collections": {"docs": {}}, "shards": [
+        [{"address": "a", "states": {"docs": {"epoch": 1, "incarnation": 1}}}] for _ in range(4)]}  # fmt: skip
+    with Client(str(tmp_path), timeout=20) as client:
+        client.call = lambda *_, **__: view  # type: ignore[method-assign]
+        client._shard_calls._server = lambda _: types.SimpleNamespace(collection=lambda name: name)  # type: ignore[assignment,method-assign]
+        parts: list[Any] = []
+
+        def search() -> None:
+            parts.append(client.read("docs", None, True, lambda view: range(4), lambda docs, at, shard, left: shard)[1])
+
+        threads = [threading.Thread(target=search) for _ in range(200)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert parts == [[0, 1, 2, 3]] * 200
