@@ -1,5 +1,5 @@
-"""The calls of a client to the servers: all shards at one manifest, and another replica of a shard if
-one fails or is late."""
+"""The calls of a client to the servers: all shards at one manifest, and another replica of a shard
+if one fails or is late."""
 
 from __future__ import annotations
 
