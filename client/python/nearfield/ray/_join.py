@@ -68,11 +68,13 @@ def knn_join(
     settings         more settings of each shard, as in nearfield.open
 
     Loads the corpus before it returns: each shard reads its rows from Ray's object store into its
-    memory. It keeps its cores or GPU as long as this process has the result, or what was made of it
+    memory. The queries are read when the result is. A shard whose process or node dies is loaded
+    again elsewhere, and its calls are repeated; the join does not end with part of an answer.
+
+    A shard keeps its cores or GPU as long as this process has the result, or what was made of it
     and is not yet computed; gc.collect() frees them at once. So keep the result while other
     processes read from it.
-    The queries are read when the result is. A shard whose process or node dies is loaded
-    again elsewhere, and its calls are repeated; the join does not end with part of an answer.
+
     Raises AlreadyExists if an id occurs twice in the corpus, and TypeError or ValueError if a
     column does not fit.
 
