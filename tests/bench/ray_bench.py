@@ -9,8 +9,8 @@ cluster  The same rows in one shard and in --shards, one cluster after the other
 join     nearfield.ray.knn_join with one shard and with --shards, and the same batches in one process
          (nearfield.open). Every id and score must be equal.
 
---gpus N gives each server and each shard of a join N GPUs; with 0, the default, they use cores. Prints a table and writes a
-receipt. The join needs NEARFIELD_LIBRARY or nearfield-native.
+--gpus N gives each server and each shard of a join N GPUs; with 0, the default, they use cores. Prints a table; --out
+writes a receipt. The join needs NEARFIELD_LIBRARY or nearfield-native.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ sys.path.insert(0, str(ROOT / "scripts" / "lib"))
 import campaign  # noqa: E402
 
 import nearfield  # noqa: E402
+from nearfield._arrow import vectors_of  # noqa: E402
 from nearfield.ray import Client, Cluster, knn_join  # noqa: E402
 
 K = 10
@@ -160,9 +161,8 @@ def measure_cluster(arguments: argparse.Namespace, folder: Path) -> list[campaig
     return results
 
 
-def table_of(ids: np.ndarray, vectors: np.ndarray) -> pa.Table:
-    values = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), vectors.shape[1])
-    return pa.table({"id": pa.array(ids), "vector": values})
+def table_of(vectors: np.ndarray) -> pa.Table:
+    return pa.table({"id": np.arange(len(vectors)), "vector": vectors_of(vectors)})
 
 
 def measure_join(arguments: argparse.Namespace, _: Path) -> list[campaign.Row]:
@@ -185,7 +185,7 @@ def measure_join(arguments: argparse.Namespace, _: Path) -> list[campaign.Row]:
     wanted_ids = np.array([hits.ids for answer in answers for hits in answer])
     wanted = np.array([hits.scores for answer in answers for hits in answer], np.float32)
     client.close()
-    rows, asked = table_of(np.arange(len(corpus)), corpus), table_of(np.arange(len(queries)), queries)
+    rows, asked = table_of(corpus), table_of(queries)
     for shards in sorted({1, arguments.shards}):
         resources = {"num_gpus": arguments.gpus, "num_cpus": 1 if arguments.gpus else arguments.threads}
         begin = time.perf_counter()

@@ -203,3 +203,21 @@ def bits(scores: Any) -> list[int]:
 def answer(hits: Any) -> list[tuple[Any, int]]:
     """Returns the (id, score bits) of an answer."""
     return list(zip(list(hits.ids), bits(hits.scores), strict=True))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Any:
+    """A storage of nearfield.ray.Cluster in a folder."""
+    from nearfield.ray._store import Store
+
+    made = Store(str(tmp_path / "storage"))
+    made.create()
+    return made
+
+
+@pytest.fixture
+def coordinator(store: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A coordinator of a cluster with replicas that fail on demand."""
+    from ray_fakes import fake_coordinator
+
+    return fake_coordinator(store, monkeypatch)

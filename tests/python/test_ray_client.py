@@ -22,14 +22,6 @@ ray = pytest.importorskip("ray")
 from nearfield._results import Hits  # noqa: E402
 from nearfield.ray import Client, ClusterCollection  # noqa: E402
 from nearfield.ray._rpc import serve  # noqa: E402
-from nearfield.ray._store import Store  # noqa: E402
-
-
-@pytest.fixture
-def store(tmp_path):
-    made = Store(str(tmp_path / "storage"))
-    made.create()
-    return made
 
 
 def test_the_views_of_a_client_never_go_back(tmp_path):
@@ -62,10 +54,14 @@ def test_a_client_leaves_a_coordinator_that_does_not_answer(store):
     hung.set()
 
 
+def view_of(number: int, *addresses: str) -> dict[str, Any]:
+    replicas = [{"address": each, "states": {"docs": {"epoch": 1, "incarnation": 1}}} for each in addresses]
+    return {"have": [1, number], "number": number, "collections": {"docs": {}}, "shards": [replicas]}
+
+
 def test_a_server_that_is_late_is_asked_last(tmp_path):
     """Else the searches of a busy client would all come to wait for it. Also when commits change the view."""
-    view = {"have": [1, 1], "number": 1, "collections": {"docs": {}}, "shards": [
-        [{"address": each, "states": {"docs": {"epoch": 1, "incarnation": 1}}} for each in ("good", "hung")]]}  # fmt: skip
+    view = view_of(1, "good", "hung")
     asked: list[str] = []
     ended = threading.Event()
 
@@ -83,11 +79,6 @@ def test_a_server_that_is_late_is_asked_last(tmp_path):
             client.read("docs", None, True, lambda _: range(1), ask)
         ended.set()
     assert asked.count("hung") == 1
-
-
-def view_of(number: int, *addresses: str) -> dict[str, Any]:
-    replicas = [{"address": each, "states": {"docs": {"epoch": 1, "incarnation": 1}}} for each in addresses]
-    return {"have": [1, number], "number": number, "collections": {"docs": {}}, "shards": [replicas]}
 
 
 def read_from(client: Client, views: Any, ask: Any, fresh: bool) -> Any:
@@ -149,8 +140,8 @@ def test_lists_that_were_cut_are_not_merged():
 
 def test_searches_do_not_wait_for_each_others_threads(tmp_path):
     """More searches at a time than threads: each asks several shards, and none waits for a thread that waits."""
-    view = {"have": [1, 1], "number": 1, "collections": {"docs": {}}, "shards": [
-        [{"address": "a", "states": {"docs": {"epoch": 1, "incarnation": 1}}}] for _ in range(4)]}  # fmt: skip
+    view = view_of(1, "a")
+    view["shards"] *= 4
     with Client(str(tmp_path), timeout=20) as client:
         client.call = lambda *_, **__: view  # type: ignore[method-assign]
         client._shard_calls._server = lambda _: types.SimpleNamespace(collection=lambda name: name)  # type: ignore[assignment,method-assign]

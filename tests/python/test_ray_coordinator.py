@@ -29,22 +29,9 @@ from ray_fakes import (  # noqa: E402
     FakeReplica,
     FakeSlot,
     commit,
-    fake_coordinator,
     raise_or_return,
     shown,
 )
-
-
-@pytest.fixture
-def store(tmp_path):
-    made = Store(str(tmp_path / "storage"))
-    made.create()
-    return made
-
-
-@pytest.fixture
-def coordinator(store, monkeypatch):
-    return fake_coordinator(store, monkeypatch)
 
 
 def test_a_commit_is_shown_and_happens_once(coordinator):

@@ -17,19 +17,7 @@ pytest.importorskip("ray")
 from nearfield.ray import _operations, _slot  # noqa: E402
 from nearfield.ray._manifest import TAIL_MAX, operations_after  # noqa: E402
 from nearfield.ray._store import Store  # noqa: E402
-from ray_fakes import FakeSlot, fake_coordinator, shown  # noqa: E402
-
-
-@pytest.fixture
-def store(tmp_path):
-    made = Store(str(tmp_path / "storage"))
-    made.create()
-    return made
-
-
-@pytest.fixture
-def coordinator(store, monkeypatch):
-    return fake_coordinator(store, monkeypatch)
+from ray_fakes import FakeSlot, shown  # noqa: E402
 
 
 def test_a_restart_leaves_each_shard_a_server(coordinator, monkeypatch):
@@ -101,7 +89,7 @@ def test_a_collection_with_many_commits_is_compacted(coordinator, store):
     assert shown(coordinator) == (5, [2, 2])
 
 
-def test_a_part_of_the_maintenance_that_fails_does_not_stop_the_others(coordinator, store, monkeypatch):
+def test_a_part_of_the_maintenance_that_fails_does_not_stop_the_others(coordinator, store):
     """A collection that cannot be compacted, and a file that another program left."""
     coordinator._settings = replace(coordinator._settings, compact_after=2)
     for number in range(2):

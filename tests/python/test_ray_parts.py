@@ -33,13 +33,6 @@ from ray_model import DIM, SETTINGS, draw_vectors  # noqa: E402
 DECLARED = {"dim": DIM, "metric": "dot"}
 
 
-@pytest.fixture
-def store(tmp_path):
-    made = Store(str(tmp_path / "storage"))
-    made.create()
-    return made
-
-
 def rows_table(ids: Any, vectors: Any) -> Any:
     flat = pa.array(np.ascontiguousarray(vectors, np.float32).reshape(-1))
     return pa.table({

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,7 @@ def merge_hits(parts: Sequence[Sequence[Hits]], k: int, with_rest: bool) -> tupl
     lists = [hits for some in by_query for hits in some]
     ids = joined([hits.ids for hits in lists])
     scores = np.concatenate([hits.scores for hits in lists])
-    lengths = np.array([len(hits.scores) for hits in lists]).reshape(len(by_query), len(parts))
-    counts = lengths.sum(axis=1)
+    counts = np.array([sum(len(hits.scores) for hits in some) for some in by_query])
     begins = np.cumsum(counts) - counts
     queries = np.repeat(np.arange(len(by_query)), counts)
     order = best_first(_sortable(ids), scores, queries)
@@ -31,7 +31,7 @@ def merge_hits(parts: Sequence[Sequence[Hits]], k: int, with_rest: bool) -> tupl
     ids, scores = _at(ids, order), scores[order]
     ends = np.cumsum(np.minimum(counts, k)).tolist()
     found = []
-    for number, (begin, end) in enumerate(zip([0, *ends], ends, strict=False)):
+    for number, (begin, end) in enumerate(pairwise([0, *ends])):
         some = by_query[number]
         rest = _rest(some, order[begin:end] - begins[number]) if with_rest else ([], None, ())
         counted = [hits.matched_rows for hits in some] if with_rest else [None]

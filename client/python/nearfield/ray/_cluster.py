@@ -41,8 +41,8 @@ class Cluster(Client):
     start_timeout  seconds until all servers are ready; then Unavailable, and what was started ends
     hang_timeout   seconds without an answer after which a server is started again; 3 times as long
                    for its actor. A coordinator that hangs is not started again: end its process
-    compact_after  commits of a collection after which it is compacted, at least 2; with more than
-                   1,000 rows per commit later, after one commit for each 1,000 rows
+    compact_after  commits of a collection after which it is compacted, at least 2; a large one
+                   later, after one commit for each 1,000 rows
 
     The servers go on when this process ends, until stop()."""
 

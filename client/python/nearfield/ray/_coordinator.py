@@ -44,6 +44,7 @@ from nearfield.ray._manifest import (
     checked_operation,
     newest_claim,
     operations_after,
+    segments_of,
 )
 from nearfield.ray._replica import REFUSALS
 from nearfield.ray._rpc import answers, has_ended, serve
@@ -359,9 +360,8 @@ class CoordinatorProcess(Fleet):
         try:
             operations = operations_after(self._store, state, "") or []
             kept = len(operations_after(self._store, state, last) or []) if last else 0
-            for operation in operations[: len(operations) - kept]:
-                for each in operation.get("segments", []):
-                    self._store.delete(each["name"])
+            for name in segments_of(operations[: len(operations) - kept]):
+                self._store.delete(name)
             for name, _ in state.pages:
                 self._store.delete(name)
         except (OSError, Error):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 import nearfield
 from nearfield.ray._merge import Found
+from nearfield.ray._segment import ids_of
 from nearfield.ray._shards import shards_of
 
 # Memory of a shard on the CPU besides its rows, and for each row besides its vector, in bytes.
@@ -42,13 +43,6 @@ def first_row(block: pa.Table, columns: Sequence[str]) -> pa.Table:
     return plain_rows(block.slice(0, 1), columns) if block.num_rows else block
 
 
-def _ids(table: pa.Table) -> Any:
-    column = table.column("id")
-    if pa.types.is_integer(column.type):
-        return column.to_numpy().astype(np.uint64)
-    return column.to_pylist()
-
-
 @ray.remote
 def split_rows(block: pa.Table, columns: Sequence[str], shards: int) -> Any:
     """Returns the rows of each shard; a single table for one shard."""
@@ -57,7 +51,7 @@ def split_rows(block: pa.Table, columns: Sequence[str], shards: int) -> Any:
         return [None] * shards if shards > 1 else None
     if shards == 1:
         return table
-    owners = shards_of(_ids(table), shards)
+    owners = shards_of(ids_of(table), shards)
     return [table.filter(pa.array(owners == shard)) for shard in range(shards)]
 
 

@@ -4,7 +4,6 @@ the coordinator does by itself: it compacts, and deletes files that no manifest 
 from __future__ import annotations
 
 import contextlib
-import sys
 import threading
 import time
 import traceback
@@ -15,7 +14,7 @@ from typing import Any
 
 import ray
 
-from nearfield._errors import Aborted, Error, Internal, InvalidArgument, NotFound, Unavailable
+from nearfield._errors import Aborted, Internal, InvalidArgument, NotFound, Unavailable
 from nearfield.ray._coordinator import CoordinatorProcess
 from nearfield.ray._manifest import (
     CollectionState,
@@ -220,11 +219,9 @@ class Coordinator(CoordinatorProcess):
         for each in work:
             try:
                 each()
-            except Exception as error:
+            except Exception:
                 done = False
-                print(f"nearfield.ray: {error}", file=sys.stderr)
-                if not isinstance(error, (Error, OSError)):
-                    traceback.print_exc()
+                traceback.print_exc()
         return done
 
     def _due(self) -> list[str]:
@@ -245,7 +242,8 @@ class Coordinator(CoordinatorProcess):
         folders = ("segments", "log")
         old = [name for each in folders for name in self._store.list(each, age_seconds_min)]
         pages: dict[str, set[str]] = {}
-        self._files_of(self._newest(), pages)  # read before commits wait
+        if old:
+            self._files_of(self._newest(), pages)  # read before commits wait
         count = 0
         while old:
             with self._committing() as manifest:

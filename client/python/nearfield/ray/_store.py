@@ -67,8 +67,8 @@ class Store:
         return self._files.open_input_file(self._path(name))
 
     def list(self, folder: str, age_seconds_min: float | None = None) -> list[str]:
-        """Returns the names of the objects of a folder in their order; with an age, of those
-        that were written that long ago, by the clock of the storage and that of this machine."""
+        """Returns the names of the objects of a folder in their order; with an age, only of
+        those that are at least that old, by the clocks of the storage and of this machine."""
         selector = fs.FileSelector(f"{self._root}/{folder}", allow_not_found=not self._local)
         found = self._files.get_file_info(selector)
         files = [each for each in found if each.type == fs.FileType.File]
