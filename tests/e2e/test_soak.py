@@ -8,6 +8,7 @@ hour and writes the receipt.
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import signal
@@ -147,7 +148,7 @@ class Disturber:
                 with urllib.request.urlopen(f"http://{self.soak.ops}/{path}", timeout=CALL_S) as reply:
                     assert reply.status == 200, path
                     reply.read()
-            except OSError as error:
+            except (OSError, http.client.HTTPException) as error:  # no reply, or part of one
                 api.server.process.wait(timeout=10)  # it must have died
                 raise Died from error
 
