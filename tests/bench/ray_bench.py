@@ -91,9 +91,9 @@ def ask_batches(place: str, direct: bool, shape: tuple[int, int], seconds: float
         def run(_: int) -> int:
             count = 0
             while time.monotonic() < begin + seconds:
-                for hits in docs.search(queries, k=K, **options).queries:
-                    assert len(hits.ids) == len(hits.scores) == K
-                    count += 1
+                answer = docs.search(queries, k=K, **options).to_numpy()
+                assert len(answer.ids) == len(answer.scores) == K * len(queries)
+                count += len(queries)
             return count
 
         with ThreadPoolExecutor(THREADS) as threads:
@@ -179,11 +179,11 @@ def measure_join(arguments: argparse.Namespace, _: Path) -> list[campaign.Row]:
     begin = time.perf_counter()
     with ThreadPoolExecutor(THREADS) as threads:
         batches = [queries[at : at + 1024] for at in range(0, len(queries), 1024)]
-        answers = list(threads.map(lambda batch: docs.search(batch, k=K).queries, batches))
+        answers = list(threads.map(lambda batch: docs.search(batch, k=K).to_numpy(), batches))
     rate = len(queries) / (time.perf_counter() - begin)
     results: list[campaign.Row] = [{"name": "one process", "queries_per_s": rate}]
-    wanted_ids = np.array([hits.ids for answer in answers for hits in answer])
-    wanted = np.array([hits.scores for answer in answers for hits in answer], np.float32)
+    wanted_ids = np.concatenate([answer.ids for answer in answers]).reshape(-1, K)
+    wanted = np.concatenate([answer.scores for answer in answers])
     client.close()
     rows, asked = table_of(corpus), table_of(queries)
     for shards in sorted({1, arguments.shards}):

@@ -19,8 +19,9 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 ray = pytest.importorskip("ray")
 
-from nearfield._results import Hits  # noqa: E402
+from nearfield._results import Hits, SearchResult  # noqa: E402
 from nearfield.ray import Client, ClusterCollection  # noqa: E402
+from nearfield.ray._answers import merge_hits  # noqa: E402
 from nearfield.ray._rpc import serve  # noqa: E402
 
 
@@ -129,10 +130,43 @@ def test_a_slow_server_is_not_asked_again_and_again(tmp_path, monkeypatch, other
     assert asked.count("slow") <= (2 if other and commits else 1)
 
 
+def answer_of(queries: Any) -> SearchResult:
+    cost: Any = types.SimpleNamespace(total_us=0)
+    return SearchResult(tuple(queries), 1, 1, cost)
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_merged_hits_are_those_of_all_rows(rng, text):
+    """Of queries with different numbers of hits, with equal scores, and with what belongs to a row."""
+    for _ in range(30):
+        shards, queries, k = int(rng.integers(2, 4)), int(rng.integers(1, 5)), int(rng.integers(1, 9))
+        expected: list[list[tuple[float, Any, bytes]]] = [[] for _ in range(queries)]
+        parts = []
+        for shard in range(shards):
+            found = []
+            for query in range(queries):
+                numbers = rng.permutation(100)[: rng.integers(0, k + 1)] * shards + shard
+                ids = [f"z{each}" if each % 2 else f"ü{each}" for each in numbers] if text else numbers.tolist()
+                scores = rng.choice(np.array([-np.inf, -2.5, -1e-40, 0, 1e-40, 1, np.inf], np.float32), len(ids))
+                rows = sorted(zip((-scores).tolist(), ids, strict=True))
+                mine = [each for _, each in rows] if text else np.array([each for _, each in rows], np.uint64)
+                found.append(Hits(mine, [str(each).encode() for _, each in rows], None, (),
+                                  np.array([-score for score, _ in rows], np.float32), matched_rows=len(rows)))
+                expected[query] += [(score, each, str(each).encode()) for score, each in rows]
+            parts.append(answer_of(found))
+        merged = merge_hits(parts, [part.to_numpy() for part in parts], k, True)
+        for hits, rows in zip(merged, expected, strict=True):
+            best = sorted(rows)[:k]
+            assert list(hits.ids) == [each for _, each, _ in best]
+            assert hits.scores.tolist() == [-score for score, _, _ in best]
+            assert hits.payloads == [payload for *_, payload in best]
+            assert hits.matched_rows == len(rows)
+
+
 def test_lists_that_were_cut_are_not_merged():
     """Rows that one of them lacks may come before rows of another."""
     hits = Hits(np.arange(2, dtype=np.uint64), [], None, (), scores=np.ones(2, np.float32), cut=True)
-    docs = types.SimpleNamespace(search=lambda *_, **__: types.SimpleNamespace(queries=(hits,)))
+    docs = types.SimpleNamespace(search=lambda *_, **__: answer_of([hits]))
     client: Any = types.SimpleNamespace(read=lambda name, timeout, fresh, shards_of, ask: ask(docs, {}, 0, 1.0))
     with pytest.raises(nearfield.InvalidArgument, match="k: 5, more than page_rows_max"):
         ClusterCollection(client, "docs").search(np.ones(2), k=5, score_threshold=0.0)

@@ -57,6 +57,19 @@ def joined(dataset):
     return found
 
 
+def shards_started(monkeypatch):
+    """A list to which the joins of this test add their shards."""
+    actors, start = [], _join._start_shards
+
+    def started(*given):
+        found, queries_max = start(*given)
+        actors.extend(found)
+        return found, queries_max
+
+    monkeypatch.setattr(_join, "_start_shards", started)
+    return actors
+
+
 def draw_rows(rng, count, dtype=np.float32):
     """Small whole numbers, so that many scores are equal."""
     return rng.integers(-2, 3, (count, DIM)).astype(dtype)
@@ -149,8 +162,7 @@ def test_wrong_arguments_are_named(cluster, rng):
 
 
 def test_shards_that_die_under_way_leave_the_answer_as_it_is(cluster, rng, monkeypatch):
-    actors, start = [], _join._start_shards
-    monkeypatch.setattr(_join, "_start_shards", lambda *given: actors.extend(start(*given)) or actors)
+    actors = shards_started(monkeypatch)
     vectors, queries = draw_rows(rng, 2_000), draw_rows(rng, 400)
     corpus, asked = table_of(np.arange(2_000), vectors), table_of(np.arange(400), queries)
     dataset = knn_join(asked, corpus, 9, metric="dot", shards=3, num_cpus=0.2, batch_rows=10)
@@ -171,8 +183,7 @@ def test_shards_that_die_under_way_leave_the_answer_as_it_is(cluster, rng, monke
 
 def test_shards_end_with_the_result_and_all_that_was_made_of_it(cluster, rng, monkeypatch):
     """Also where workers, or this test, still have their handles."""
-    actors, start = [], _join._start_shards
-    monkeypatch.setattr(_join, "_start_shards", lambda *given: actors.extend(start(*given)) or actors)
+    actors = shards_started(monkeypatch)
     corpus = table_of(np.arange(50), draw_rows(rng, 50))
     doubled = knn_join(corpus, corpus, 3, metric="dot", num_cpus=0.2).map(lambda row: {**row, "id": 2 * row["id"]})
     gc.collect()

@@ -151,6 +151,20 @@ def test_hits_have_what_was_requested(client, name):
     assert words.startswith("epoch 1; path ") and "batch of 1" in words
 
 
+@pytest.mark.parametrize("text", [False, True])
+def test_answers_become_arrays(client, name, text):
+    docs = client.create_collection(name, 2, metric="dot", id_type="string" if text else "uint64")
+    docs.upload([[1, 0], [0, 1], [1, 1]], ids=["a", "b", "ü"] if text else [7, 8, 2**64 - 1])
+    for result in (docs.search([[2, 1], [-2, -1], [1, 5]], k=5, score_threshold=1.5), docs.search([2, 1], k=2)):
+        ids, scores, counts = result.to_numpy()
+        assert list(ids) == [each for hits in result.queries for each in hits.ids]
+        assert isinstance(ids, list) if text else ids.dtype == np.uint64
+        assert scores.tobytes() == b"".join(hits.scores.tobytes() for hits in result.queries)
+        assert counts.tolist() == [len(hits) for hits in result.queries]
+        merged = nearfield.SearchResult(result.queries, result.epoch, result.incarnation, result.cost)
+        assert [np.asarray(each).tolist() for each in merged.to_numpy()] == [list(ids), scores.tolist(), counts.tolist()]
+
+
 def test_answers_become_arrow_tables(client, name):
     pytest.importorskip("pyarrow")
     docs = client.create_collection(name, 2, metric="dot")

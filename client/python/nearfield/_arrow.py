@@ -1,4 +1,4 @@
-"""Answers and exported rows as Arrow tables. Imported only if pyarrow is used."""
+"""Rows and answers to and from Arrow. Imported only if pyarrow is used."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from nearfield._attributes import Attribute
 from nearfield._columns import ReadColumn
@@ -41,6 +42,28 @@ def vectors_of(vectors: Any) -> pa.Array:
     flat = pa.array(np.ascontiguousarray(vectors).reshape(-1))
     dim = vectors.shape[1] if vectors.ndim == 2 else 0
     return pa.FixedSizeListArray.from_arrays(flat, max(dim, 1))
+
+
+def matrix_of(column: pa.Array, name: str) -> NDArray[Any]:
+    """Returns a column of lists of equal size as [rows, dim], without a copy if possible."""
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    kind = column.type
+    if not (
+        pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    ):
+        raise TypeError(f"column {name!r}: {kind}; a vector is a list of numbers")
+    if column.null_count:
+        raise ValueError(f"column {name!r}: row {column.is_valid().index(False)} has no vector")
+    flat = column.flatten()
+    if flat.null_count:
+        raise ValueError(f"column {name!r}: a vector holds a null")
+    values: NDArray[Any] = flat.to_numpy(zero_copy_only=False)
+    if not pa.types.is_fixed_size_list(kind):
+        sizes = np.diff(column.offsets.to_numpy())
+        if len(sizes) and (sizes != sizes[0]).any():
+            raise ValueError(f"column {name!r}: vectors of different sizes")
+    return values.reshape(len(column), -1) if len(column) else values.reshape(0, 0)
 
 
 def table_of(rows: Rows, scores: Any = None) -> pa.Table:

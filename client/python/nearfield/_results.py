@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,8 @@ from nearfield._columns import ReadColumn
 from nearfield._cost import Cost, read_cost
 from nearfield._lazy import from_message, lazy
 from nearfield._proto import common_pb2 as common
-from nearfield._values import Id, Ids, decode, ids_count, read_ids
+from nearfield._proto import retrieval_pb2 as retrieval
+from nearfield._values import Id, Ids, decode, ids_count, join_ids, read_ids
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -123,6 +124,19 @@ class Hits(Rows):
         return table_of(self, scores=self.scores)
 
 
+class HitArrays(NamedTuple):
+    """The hits of all queries, one query after the other.
+
+    ids     uint64 [hits] or that many texts
+    scores  float32 [hits]
+    counts  int64 [queries]: the hits of each query
+    """
+
+    ids: Ids
+    scores: NDArray[np.float32]
+    counts: NDArray[np.int64]
+
+
 @lazy(
     queries=lambda message, declared: tuple(
         from_message(Hits, each, declared) for each in message.results
@@ -197,6 +211,18 @@ class SearchResult:
 
     def __getitem__(self, i: int) -> Hit:
         return self.hits[i]
+
+    def to_numpy(self) -> HitArrays:
+        """Returns the ids and scores of all queries in one array each. With many queries this takes
+        a fraction of the time of reading them from `queries`."""
+        message: retrieval.SearchResponse | None = self.__dict__.get("_message")
+        if message is not None:
+            return read_arrays(message)
+        return HitArrays(
+            join_ids([hits.ids for hits in self.queries]),
+            np.concatenate([hits.scores for hits in self.queries]),
+            np.array([len(hits) for hits in self.queries], np.int64),
+        )
 
     def to_arrow(self) -> pa.Table:
         """Returns the hits as an Arrow table; with several queries also the column query, the
@@ -309,6 +335,27 @@ class Uploaded:
     rows_replaced: int
     rows_resumed: int
     request_id: str | None
+
+
+def read_arrays(message: retrieval.SearchResponse) -> HitArrays:
+    """Reads the hits of all queries of a reply."""
+    numbers: list[int] = []
+    texts: list[str] = []
+    scores: list[float] = []
+    counts = []
+    results = message.results
+    for i in range(len(results)):  # faster than an iterator of protobuf
+        each = results[i]
+        some = each.ids.numbers[:]
+        if some:
+            numbers += some
+        else:
+            texts += each.ids.texts
+        found = each.scores[:]
+        scores += found
+        counts.append(len(found))
+    ids = texts or np.array(numbers, np.uint64)
+    return HitArrays(ids, np.array(scores, np.float32), np.array(counts, np.int64))
 
 
 def read_columns(

@@ -88,13 +88,22 @@ def id_list(ids: Ids) -> common.IdList:
 
 
 def read_ids(message: common.IdList) -> Ids:
-    if message.texts:
-        return list(message.texts)
-    return np.fromiter(message.numbers, dtype=np.uint64, count=len(message.numbers))
+    numbers = message.numbers[:]
+    return (
+        np.array(numbers, np.uint64) if numbers else list(message.texts) or np.zeros(0, np.uint64)
+    )
 
 
 def ids_count(message: common.IdList) -> int:
-    return len(message.texts) or len(message.numbers)
+    return len(message.numbers) or len(message.texts)
+
+
+def join_ids(parts: Sequence[Ids]) -> Ids:
+    """Returns the ids of all parts, in their order. A part without ids does not show their type."""
+    full = [ids for ids in parts if len(ids)] or parts[:1]
+    if full and isinstance(full[0], list):
+        return [each for ids in full for each in ids]
+    return np.concatenate([np.zeros(0, np.uint64), *full])
 
 
 def query_bytes(vectors: ArrayLike) -> list[bytes]:

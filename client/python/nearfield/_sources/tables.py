@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
+from nearfield._arrow import matrix_of
 from nearfield._blocks import Batch
 from nearfield._sources.arrow_columns import arrow_column
 from nearfield._sources.source import BATCH_ROWS, Source, Spec, compact_json, payload_bytes
@@ -114,7 +113,7 @@ def _batch(spec: Spec, plan: Plan, batch: pa.RecordBatch) -> Batch:
     )
     return Batch(
         spec.checked_ids(_ids(batch.column(plan.id), plan.id)),
-        spec.encoded(_vectors(batch.column(plan.vector), plan.vector)),
+        spec.encoded(matrix_of(batch.column(plan.vector), plan.vector)),
         _payloads(plan, batch),
         [column for column in columns if column is not None],
     )
@@ -126,28 +125,6 @@ def _ids(column: pa.Array, name: str) -> Any:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     return column.to_numpy() if pa.types.is_integer(column.type) else column.to_pylist()
-
-
-def _vectors(column: pa.Array, name: str) -> NDArray[Any]:
-    """Returns a column of lists of equal size as [rows, dim], without a copy if possible."""
-    if isinstance(column, pa.ExtensionArray):
-        column = column.storage
-    kind = column.type
-    if not (
-        pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    ):
-        raise TypeError(f"column {name!r}: {kind}; a vector is a list of numbers")
-    if column.null_count:
-        raise ValueError(f"column {name!r}: row {column.is_valid().index(False)} has no vector")
-    flat = column.flatten()
-    if flat.null_count:
-        raise ValueError(f"column {name!r}: a vector holds a null")
-    values: NDArray[Any] = flat.to_numpy(zero_copy_only=False)
-    if not pa.types.is_fixed_size_list(kind):
-        sizes = np.diff(column.offsets.to_numpy())
-        if len(sizes) and (sizes != sizes[0]).any():
-            raise ValueError(f"column {name!r}: vectors of different sizes")
-    return values.reshape(len(column), -1) if len(column) else values.reshape(0, 0)
 
 
 def _payloads(plan: Plan, batch: pa.RecordBatch) -> list[bytes] | None:

@@ -11,32 +11,39 @@ from numpy.typing import NDArray
 
 from nearfield._columns import ReadColumn, make_column
 from nearfield._proto import common_pb2 as common
-from nearfield._results import Hits, Rows
+from nearfield._results import HitArrays, Hits, Rows, SearchResult
+from nearfield._values import join_ids
 from nearfield.ray._merge import best_first
-from nearfield.ray._shards import joined
 
 
-def merge_hits(parts: Sequence[Sequence[Hits]], k: int, with_rest: bool) -> tuple[Hits, ...]:
-    """Returns the k best rows of all shards for each query. parts: by shard, the hits of each
-    query; with_rest: there is more to take from them than ids and scores."""
-    by_query = list(zip(*parts, strict=True))
-    lists = [hits for some in by_query for hits in some]
-    ids = joined([hits.ids for hits in lists])
-    scores = np.concatenate([hits.scores for hits in lists])
-    counts = np.array([sum(len(hits.scores) for hits in some) for some in by_query])
-    begins = np.cumsum(counts) - counts
-    queries = np.repeat(np.arange(len(by_query)), counts)
-    order = best_first(_sortable(ids), scores, queries)
-    order = order[np.arange(len(order)) - begins[queries] < k]
+def merge_hits(
+    parts: Sequence[SearchResult], arrays: Sequence[HitArrays], k: int, with_rest: bool
+) -> tuple[Hits, ...]:
+    """Returns the k best rows of all shards for each query. arrays: those of the parts; with_rest:
+    there is more to take from them than ids and scores."""
+    ids = join_ids([each.ids for each in arrays])
+    scores = np.concatenate([each.scores for each in arrays])
+    counts = np.stack([each.counts for each in arrays])  # [shards, queries]
+    each_count, lengths = counts.reshape(-1), counts.sum(axis=0)
+    queries = np.tile(np.arange(len(lengths)), len(parts)).repeat(each_count)
+    order = best_first(ids, scores, queries)
+    ranks = np.arange(len(order)) - (np.cumsum(lengths) - lengths).repeat(lengths)
+    order = order[ranks < k]
+    # The place of each row among those of its query: of the first shard, then of the next.
+    begins = np.cumsum(each_count).reshape(counts.shape) - np.cumsum(counts, axis=0)
+    places = order - begins.reshape(-1).repeat(each_count)[order]
     ids, scores = _at(ids, order), scores[order]
-    ends = np.cumsum(np.minimum(counts, k)).tolist()
+    ends = np.cumsum(np.minimum(lengths, k)).tolist()
     found = []
     for number, (begin, end) in enumerate(pairwise([0, *ends])):
-        some = by_query[number]
-        rest = _rest(some, order[begin:end] - begins[number]) if with_rest else ([], None, ())
-        counted = [hits.matched_rows for hits in some] if with_rest else [None]
-        matched = None if None in counted else sum(counted)  # type: ignore[arg-type]
-        found.append(Hits(ids[begin:end], *rest, scores=scores[begin:end], matched_rows=matched))
+        rest: tuple[Any, Any, Any] = [], None, ()
+        matched = None
+        if with_rest:
+            some = [part.queries[number] for part in parts]
+            rest = _rest(some, places[begin:end])
+            counted = [hits.matched_rows for hits in some]
+            matched = None if None in counted else sum(counted)  # type: ignore[arg-type]
+        found.append(Hits(ids[begin:end], *rest, scores[begin:end], matched))
     return tuple(found)
 
 
@@ -45,7 +52,7 @@ def fetched(
 ) -> tuple[Any, list[bytes], NDArray[Any] | None, tuple[ReadColumn, ...]]:
     """Returns ids, payloads, vectors and columns of the rows of all shards, in the order of
     `wanted`."""
-    ids = joined([part.ids for part in parts])
+    ids = join_ids([part.ids for part in parts])
     places = {each: place for place, each in enumerate(_plain(ids))}
     order = np.array([places[each] for each in _plain(wanted) if each in places], np.int64)
     return _at(ids, order), *_rest(parts, order)
@@ -53,10 +60,6 @@ def fetched(
 
 def _plain(ids: Any) -> list[Any]:
     return ids if isinstance(ids, list) else ids.tolist()
-
-
-def _sortable(ids: Any) -> NDArray[Any]:
-    return np.array(ids, object) if isinstance(ids, list) else ids
 
 
 def _at(ids: Any, places: NDArray[np.int64]) -> Any:

@@ -12,13 +12,18 @@ import nearfield
 from nearfield._digest import result_digest
 from nearfield._errors import DataLoss, InvalidArgument
 from nearfield._filter import FilterLike
-from nearfield._proto import retrieval_pb2 as retrieval
-from nearfield._results import Counted, Deleted, FetchResult, SearchResult, Uploaded
+from nearfield._results import (
+    Counted,
+    Deleted,
+    FetchResult,
+    HitArrays,
+    SearchResult,
+    Uploaded,
+)
 from nearfield._row_calls import Names, UploadMode
-from nearfield._search import add_queries
 from nearfield._sources.open import open_source
 from nearfield._sources.source import Spec
-from nearfield._values import IdsLike, to_ids
+from nearfield._values import IdsLike, query_bytes, to_ids
 from nearfield.ray._answers import fetched, merge_hits
 from nearfield.ray._segment import id_table, tables_of
 from nearfield.ray._shards import shards_of
@@ -69,7 +74,7 @@ class ClusterCollection:
         unknown = options.keys() - ClusterSearch.__annotations__.keys()
         if unknown:
             raise TypeError(f"{min(unknown)}: no option of a search of a cluster")
-        add_queries(retrieval.SearchRequest().queries, vector)  # checks them
+        query_bytes(vector)  # checks it
         timeout, fresh = options.pop("timeout", None), options.pop("fresh", True)
         with_digest = options.pop("with_digest", False)
         k = options.setdefault("k", 10)
@@ -86,22 +91,26 @@ class ClusterCollection:
 
         def ask(
             docs: nearfield.Collection, at: dict[str, Any], shard: int, left: float
-        ) -> SearchResult:
+        ) -> tuple[SearchResult, HitArrays]:
             found = docs.search(vector, timeout=left, **at, **options)  # type: ignore[misc]
-            lengths = {len(hits) for hits in found.queries}
-            if any(hits.cut for hits in found.queries if len(hits) < k):
+            arrays = found.to_numpy()
+            short = arrays.counts < k
+            if short.any() and any(found.queries[each].cut for each in np.flatnonzero(short)):
                 raise InvalidArgument(f"k: {k}, more than page_rows_max of the servers")
-            if not limited and lengths != {min(k, rows[shard])}:
-                raise DataLoss(f"{sorted(lengths)} rows of {rows[shard]}, k = {k}")
-            return found
+            if not limited and (arrays.counts != min(k, rows[shard])).any():
+                lengths = sorted(set(arrays.counts.tolist()))
+                raise DataLoss(f"{lengths} rows of {rows[shard]}, k = {k}")
+            return found, arrays
 
-        view, parts = self._client.read(self.name, timeout, fresh, all_shards, ask)
-        merged = merge_hits([part.queries for part in parts], k, with_rest)
+        view, answers = self._client.read(self.name, timeout, fresh, all_shards, ask)
+        parts, arrays = zip(*answers, strict=True)
+        slowest = max((part.cost for part in parts), key=lambda cost: cost.total_us)
+        merged = merge_hits(parts, arrays, k, with_rest)
         return SearchResult(
             merged,
             view["number"],
             view["collections"][self.name]["created"],
-            max((part.cost for part in parts), key=lambda cost: cost.total_us),
+            slowest,
             result_digest(merged) if with_digest else None,
         )
 

@@ -17,10 +17,15 @@ import ray
 import ray.data
 from pyarrow import dataset, fs
 
+from nearfield._arrow import matrix_of
 from nearfield._declaration import RowPlacement, ScanChoice, infer
+from nearfield._errors import InvalidArgument
+from nearfield._proto import retrieval_pb2 as retrieval
+from nearfield._results import read_arrays
+from nearfield._search import add_queries
 from nearfield._values import Metric
-from nearfield.ray._join_shard import JoinShard, first_row, plain_rows, split_rows
-from nearfield.ray._merge import merge
+from nearfield.ray._join_shard import COLLECTION, JoinShard, column_of, first_row, split_rows
+from nearfield.ray._merge import Found, merge
 
 Rows = Any  # a ray.data.Dataset, an Arrow table, or one or several paths of Parquet files
 
@@ -64,7 +69,7 @@ def knn_join(
     scan, rows       as in create_collection: speed and memory only
     id, vector       columns of the corpus: integers or texts, and lists of numbers or tensors
     query_id, query_vector  those of the queries
-    batch_rows       queries of one call
+    batch_rows       queries of one call, at most Limits.queries_max of the shards
     settings         more settings of each shard, as in nearfield.open
 
     Loads the corpus before it returns: each shard reads its rows from Ray's object store into its
@@ -83,11 +88,13 @@ def knn_join(
         raise ValueError(f"k: {k}, must be at least 1")
     resources = _Resources.of_cluster(shards, num_cpus, num_gpus)
     declared = {"metric": metric, "scan": scan, "rows": rows}
-    actors = _start_shards(_dataset(corpus), [id, vector], declared, resources, settings or {})
+    actors, queries_max = _start_shards(
+        _dataset(corpus), [id, vector], declared, resources, settings or {}
+    )
     return _dataset(queries).map_batches(
         _join,  # type: ignore[arg-type]
         fn_kwargs={"actors": _OwnedActors(actors), "k": k, "columns": [query_id, query_vector]},
-        batch_size=batch_rows,
+        batch_size=min(batch_rows, queries_max),
         batch_format="pyarrow",
         num_cpus=0,  # it waits for the shards
         concurrency=_BATCHES_AT_ONCE,
@@ -100,8 +107,8 @@ def _start_shards(
     declared: Mapping[str, Any],
     resources: _Resources,
     settings: Mapping[str, Any],
-) -> list[Any]:
-    """Returns the shards once each has loaded its rows."""
+) -> tuple[list[Any], int]:
+    """Returns the shards once each has loaded its rows, and how many queries one call may have."""
     gc.collect()  # ends the shards of results that are gone: Ray Data's objects form cycles
     blocks = corpus.select_columns(columns).materialize().to_arrow_refs()
     declared = {**declared, **_declare(blocks, columns)}
@@ -123,10 +130,11 @@ def _start_shards(
         )
         for number in range(resources.shards)
     ]
-    for error in ray.get([actor.load.remote() for actor in actors]):
-        if error is not None:
-            raise error
-    return actors
+    loaded = ray.get([actor.load.remote() for actor in actors])
+    for each in loaded:
+        if isinstance(each, Exception):
+            raise each
+    return actors, min(loaded)
 
 
 class _OwnedActors:
@@ -229,20 +237,30 @@ def _join(table: pa.Table, *, actors: Sequence[Any], k: int, columns: Sequence[s
     """Returns the neighbors of a batch of queries."""
     if not table.num_rows:
         return pa.table({})
-    plain = plain_rows(table, columns)
-    values = pa.concat_arrays(plain.column("vector").chunks)
-    vectors = np.stack(values.to_numpy(zero_copy_only=False)).astype(np.float32)
-    shared = ray.put(vectors)
-    found = merge(ray.get([actor.search.remote(shared, k) for actor in actors]), k)
+    request = retrieval.SearchRequest(collection=COLLECTION, k=k)
+    add_queries(request.queries, matrix_of(column_of(table, columns[1]), columns[1]))
+    data = ray.put(request.SerializeToString())
+    replies = ray.get([actor.search.remote(data) for actor in actors])
+    found = merge([_read(reply, table.num_rows, k) for reply in replies], k)
     width = found.scores.shape[1]
     offsets = pa.array(np.arange(0, found.scores.size + 1, max(width, 1), dtype=np.int32))
     text = found.ids.dtype == object
     return pa.table(
         {
-            columns[0]: plain.column("id"),
+            columns[0]: table.column(columns[0]),
             "ids": pa.ListArray.from_arrays(
                 offsets, pa.array(found.ids.reshape(-1), pa.string() if text else pa.uint64())
             ),
             "scores": pa.ListArray.from_arrays(offsets, pa.array(found.scores.reshape(-1))),
         }
     )
+
+
+def _read(reply: bytes, queries_count: int, k: int) -> Found:
+    message = retrieval.SearchResponse.FromString(reply)
+    if message.results[0].cut:
+        raise InvalidArgument(f"k: {k}, more than page_rows_max of the shards")
+    found = read_arrays(message)
+    kind = object if isinstance(found.ids, list) else np.uint64
+    shape = queries_count, found.counts[0]
+    return Found(np.asarray(found.ids, kind).reshape(shape), found.scores.reshape(shape))

@@ -8,13 +8,14 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import ray
-from numpy.typing import NDArray
 
 import nearfield
-from nearfield.ray._merge import Found
+from nearfield import _methods as methods
+from nearfield._arrow import matrix_of, vectors_of
+from nearfield._blocking import run
+from nearfield._methods import Method
 from nearfield.ray._segment import ids_of
 from nearfield.ray._shards import shards_of
 
@@ -23,19 +24,29 @@ _SHARD_BYTES = 64 << 20
 _ROW_BYTES = 128
 
 
+class _Bytes:
+    """In place of the type of a message: the callers of a shard make and read the messages, so that
+    its process does little besides searching."""
+
+    @staticmethod
+    def SerializeToString(data: bytes) -> bytes:  # noqa: N802
+        return data
+
+    FromString = SerializeToString
+
+
+_SEARCH: Method[Any, Any] = Method(methods.SEARCH.path, _Bytes, _Bytes)
+COLLECTION = "corpus"
+
+
+def column_of(table: pa.Table, name: str) -> pa.Array:
+    return pa.concat_arrays(table.column(name).chunks)
+
+
 def plain_rows(table: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """Returns the table with the columns id and vector, tensors as lists."""
-    found = []
-    for name in columns:
-        column = table.column(name).combine_chunks()
-        if isinstance(column, pa.ChunkedArray):
-            column = pa.concat_arrays(column.chunks)
-        if isinstance(column.type, pa.BaseExtensionType):
-            values = np.stack(list(column.to_numpy(zero_copy_only=False)))
-            flat = pa.array(values.reshape(-1))
-            column = pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
-        found.append(column)
-    return pa.table(found, names=["id", "vector"])
+    """Returns the table with the columns id and vector, vectors as lists of equal size."""
+    vectors = vectors_of(matrix_of(column_of(table, columns[1]), columns[1]))
+    return pa.table([column_of(table, columns[0]), vectors], names=["id", "vector"])
 
 
 @ray.remote
@@ -67,27 +78,27 @@ class JoinShard:
         self._declared = declared
         self._settings = settings
         self._lock = threading.Lock()
-        self._corpus: nearfield.Collection | None = None
+        self._client: nearfield.Client | None = None
 
     def pid(self) -> int:
         return os.getpid()
 
-    def load(self) -> Exception | None:
-        """Loads the rows; returns the error that they have. An exception of a method would be
-        raised with another type, and one of the constructor would be repeated for ever."""
+    def load(self) -> int | Exception:
+        """Loads the rows; returns how many queries one call may have, or the error that the rows
+        have. An exception of a method would be raised with another type, and one of the constructor
+        would be repeated for ever."""
         try:
-            self._loaded()
+            return self._loaded().limits().queries_max
         except (nearfield.Error, TypeError, ValueError) as error:
             return error
-        return None
 
-    def _loaded(self) -> nearfield.Collection:
+    def _loaded(self) -> nearfield.Client:
         with self._lock:
-            if self._corpus is None:
-                self._corpus = self._load()
-            return self._corpus
+            if self._client is None:
+                self._client = self._load()
+            return self._client
 
-    def _load(self) -> nearfield.Collection:
+    def _load(self) -> nearfield.Client:
         tables = [table for table in ray.get(list(self._pieces)) if table is not None]
         rows_count = sum(table.num_rows for table in tables)
         settings = self._settings
@@ -102,22 +113,16 @@ class JoinShard:
             }
         client = nearfield.open(None, timeout=3600, **settings)
         try:
-            corpus = client.create_collection("corpus", **self._declared)
+            corpus = client.create_collection(COLLECTION, **self._declared)
             if rows_count:
                 corpus.upload(pa.concat_tables(tables))
-            self._queries_max = client.limits().queries_max
         except BaseException:
             client.close()
             raise
-        return corpus
+        return client
 
-    def search(self, vectors: NDArray[Any], k: int) -> Found:
-        found: list[nearfield.Hits] = []
-        corpus = self._loaded()
-        for begin in range(0, len(vectors), self._queries_max):
-            result = corpus.search(vectors[begin : begin + self._queries_max], k=k)
-            found += result.queries
-        shape = len(found), len(found[0].scores)
-        scores = np.array([hits.scores for hits in found], np.float32).reshape(shape)
-        kind = object if isinstance(found[0].ids, list) else np.uint64
-        return Found(np.array([hits.ids for hits in found], kind).reshape(shape), scores)
+    def search(self, request: bytes) -> bytes:
+        """Returns the reply to a SearchRequest."""
+        core = self._loaded()._inner._core
+        reply: bytes = run(core.call(_SEARCH, request, core.deadline(None)))[0]
+        return reply

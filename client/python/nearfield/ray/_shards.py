@@ -3,8 +3,6 @@ its id, and each shard owns a range of partitions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
@@ -12,14 +10,6 @@ from numpy.typing import NDArray
 from nearfield._values import Ids
 
 PARTITIONS = 4096
-
-
-def joined(parts: Sequence[Ids]) -> Ids:
-    """Returns the ids of all parts, in their order. A part without ids does not show their type."""
-    full = [ids for ids in parts if len(ids)] or parts[:1]
-    if full and isinstance(full[0], list):
-        return [each for ids in full for each in ids]
-    return np.concatenate([np.zeros(0, np.uint64), *full])
 
 
 def partitions_of(ids: Ids) -> NDArray[np.int64]:

@@ -12,10 +12,9 @@ import pyarrow as pa
 
 import nearfield
 from nearfield._upload_progress import Progress
-from nearfield._values import Ids
+from nearfield._values import Ids, join_ids
 from nearfield.ray._manifest import Operation
 from nearfield.ray._segment import Reference, ids_of
-from nearfield.ray._shards import joined
 
 DECISION_SECONDS_MAX = 1800.0  # for which a staged upload waits for the manifest
 # Returns the rows of a segment that belong to this shard.
@@ -100,7 +99,7 @@ def staged(
         return made
     references = operation["segments"]
     single = read(references[0]) if len(references) == 1 else None
-    ids = joined([ids_of(read(each) if single is None else single) for each in references])
+    ids = join_ids([ids_of(read(each) if single is None else single) for each in references])
     distinct = np.unique(np.array(ids, object) if isinstance(ids, list) else ids)
     if len(distinct) < len(ids) and kind in ("insert", "replace"):
         raise nearfield.AlreadyExists(f"id {_first_twice(ids)!r} is twice in the upload")
