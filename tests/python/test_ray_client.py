@@ -137,7 +137,7 @@ def answer_of(queries: Any) -> SearchResult:
 
 @pytest.mark.parametrize("text", [False, True])
 def test_merged_hits_are_those_of_all_rows(rng, text):
-    """Of queries with different numbers of hits, with equal scores, and with what belongs to a row."""
+    """The queries have different numbers of hits, and scores are equal; payloads follow their rows."""
     for _ in range(30):
         shards, queries, k = int(rng.integers(2, 4)), int(rng.integers(1, 5)), int(rng.integers(1, 9))
         expected: list[list[tuple[float, Any, bytes]]] = [[] for _ in range(queries)]

@@ -125,12 +125,7 @@ class Hits(Rows):
 
 
 class HitArrays(NamedTuple):
-    """The hits of all queries, one query after the other.
-
-    ids     uint64 [hits] or that many texts
-    scores  float32 [hits]
-    counts  int64 [queries]: the hits of each query
-    """
+    """SearchResult.to_numpy."""
 
     ids: Ids
     scores: NDArray[np.float32]
@@ -213,8 +208,12 @@ class SearchResult:
         return self.hits[i]
 
     def to_numpy(self) -> HitArrays:
-        """Returns the ids and scores of all queries in one array each. With many queries this takes
-        a fraction of the time of reading them from `queries`."""
+        """Returns ids, scores and counts of all queries, one after the other: with many queries in
+        a fraction of the time that `queries` takes.
+
+        ids     uint64 [hits] or that many texts
+        scores  float32 [hits]
+        counts  int64 [queries]: the hits of each query"""
         message: retrieval.SearchResponse | None = self.__dict__.get("_message")
         if message is not None:
             return read_arrays(message)
