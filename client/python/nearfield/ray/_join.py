@@ -97,7 +97,7 @@ def knn_join(
         batch_size=min(batch_rows, queries_max),
         batch_format="pyarrow",
         num_cpus=0,  # it waits for the shards
-        concurrency=_BATCHES_AT_ONCE,
+        compute=ray.data.TaskPoolStrategy(size=_BATCHES_AT_ONCE),
     )
 
 
