@@ -226,6 +226,19 @@ def test_searches_at_a_manifest_keep_its_epochs(cluster, rng):
     cluster.drop_collection("kept")
 
 
+def test_attributes_named_like_parts_of_a_row_come_back(cluster):
+    attributes = {"id": "int64", "vector": "double[]", "payload": "keyword", "score": "double"}
+    columns = {"id": [7, 8], "vector": [[1.5], [2.5, 3]], "payload": ["x", None], "score": [0.5, 1]}
+    docs = cluster.create_collection("reserved", 2, metric="dot", attributes=attributes)
+    docs.upload([[1, 0], [0, 1]], ids=[5, 6], payloads=[b"one", b"two"], attributes=columns)
+    for _ in range(2):
+        found = docs.fetch([5, 6], attributes="*")
+        assert found.attributes == columns and found.payloads == [b"one", b"two"]
+        docs.delete(ids=[99])
+        cluster.compact("reserved")
+    cluster.drop_collection("reserved")
+
+
 def test_attributes_that_do_not_fit_are_refused_before_the_manifest(cluster, rng):
     """The servers take their memory with the last block, which staging waits for."""
     pids = server_pids(cluster)

@@ -24,6 +24,7 @@ pytest.importorskip("ray")
 from nearfield.ray import _coordinator, _rpc, _slot  # noqa: E402
 from nearfield.ray._coordinator import CoordinatorProcess  # noqa: E402
 from nearfield.ray._fleet import Fleet  # noqa: E402
+from nearfield.ray._manifest import newest_manifest  # noqa: E402
 from nearfield.ray._store import Store  # noqa: E402
 from ray_fakes import (  # noqa: E402
     FakeReplica,
@@ -195,7 +196,7 @@ def opened(store, monkeypatch) -> Any:
         store.put(f"terms/{term:08}-a.json", json.dumps({"term": term, "name": "first", **claim}).encode())
         made = object.__new__(CoordinatorProcess)
         Fleet.__init__(made, _slot.Settings("fake", 1, 1, store.uri, "", "", 1, 0, {}, 1.0, 4096, "mine"))
-        made._address, made._commits_from = "127.0.0.1:1", 0.0
+        made._address, made._follows, made._commits_from = "127.0.0.1:1", False, 0.0
         made._open()
         return made
 
@@ -243,6 +244,38 @@ def test_the_first_commit_waits_until_the_coordinator_before_shows_nothing(opene
         if waits:
             with pytest.raises(nearfield.Unavailable, match="before"), made._committing():
                 pass
+
+
+def test_the_first_commit_waits_although_the_storage_failed_after_the_claim(opened, another, store, monkeypatch):
+    """The claim of this coordinator is the newest one then."""
+    _, address = another
+    put, failed = Store.put, []
+
+    def failing(self: Store, name: str, data: bytes) -> None:
+        put(self, name, data)
+        if b'"mine"' in data and b"127.0.0.1:1" in data and not failed:
+            failed.append(name)
+            raise OSError("no answer")
+
+    monkeypatch.setattr(Store, "put", failing)
+    open_once = CoordinatorProcess._open
+
+    def open_twice(made: Any) -> None:
+        with pytest.raises(OSError, match="no answer"):
+            open_once(made)
+        open_once(made)
+
+    monkeypatch.setattr(CoordinatorProcess, "_open", open_twice)
+    assert opened(cluster="mine", address=address)._commits_from > time.monotonic() and failed
+
+
+def test_a_coordinator_writes_what_it_found_before_it_shows_it(opened, store):
+    """An older coordinator may still write a manifest of a lower term, which would hide it."""
+    first = opened(cluster="mine", address="127.0.0.1:1")
+    found = replace(first._manifest, number=7)
+    first._log.append(found)
+    second = opened(cluster="mine", address="127.0.0.1:1")
+    assert newest_manifest(store) == replace(found, term=second._log.term) == second._manifest
 
 
 def test_a_damaged_claim_does_not_end_the_coordinator(opened, store, monkeypatch):

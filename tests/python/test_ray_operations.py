@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import nearfield
 import pytest
 
 pytest.importorskip("pyarrow")
@@ -39,6 +40,16 @@ def test_a_restart_leaves_each_shard_a_server(coordinator, monkeypatch):
     threading.Timer(0.1, back, (coordinator._slots[1],)).start()
     assert coordinator.restart(30) == 4
     assert taken == [[True] * 4] * 4
+
+
+def test_only_the_replicas_that_there_are_must_be_ready(coordinator):
+    """Those of a resize that fails meanwhile are gone."""
+    new = FakeSlot(coordinator._settings, 1, 2, 0, 1, 0)
+    coordinator._slots.append(new)
+    with pytest.raises(nearfield.Unavailable, match="fake-2-0-0"):
+        coordinator.ready(0.05)
+    threading.Timer(0.1, coordinator._stop, ([new],)).start()
+    coordinator.ready(30)
 
 
 def segment(store: Store, letter: str, days: float = 0) -> dict[str, Any]:

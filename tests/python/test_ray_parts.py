@@ -3,8 +3,10 @@ server, the views of a client."""
 
 from __future__ import annotations
 
+import contextlib
 import time
 import types
+from pathlib import Path
 from dataclasses import replace
 from typing import Any
 
@@ -22,9 +24,11 @@ from nearfield.ray._manifest import (  # noqa: E402
     CollectionState,
     Manifest,
     ManifestLog,
+    newest_manifest,
     operations_after,
 )
 from nearfield.ray._replica import ReplicaProcess  # noqa: E402
+from nearfield.ray._rpc import Caller, Unreachable, serve  # noqa: E402
 from nearfield.ray._segment import encode_segment, ids_of, put_tables, read_segment  # noqa: E402
 from nearfield.ray._shards import partition_range, partitions_of  # noqa: E402
 from nearfield.ray._store import Store  # noqa: E402
@@ -88,17 +92,17 @@ def test_a_coordinator_that_was_replaced_commits_nothing(store, tmp_path):
     old = ManifestLog(store, "docs", "old")
     old.append(Manifest(term=old.term, number=1))
     new = ManifestLog(store, "docs", "new")
-    assert new.term == old.term + 1 and new.newest().number == 1
+    assert new.term == old.term + 1 and newest_manifest(store).number == 1
     with pytest.raises(nearfield.Aborted, match="term 2"):
         old.append(Manifest(term=old.term, number=2))
     new.append(Manifest(term=new.term, number=2, shards=7))
     with pytest.raises(nearfield.Aborted):
         old.append(Manifest(term=old.term, number=3))
-    assert (new.newest().shards, new.newest().number) == (7, 2)
+    assert (newest_manifest(store).shards, newest_manifest(store).number) == (7, 2)
     for number in range(3, 30):
         new.append(Manifest(term=new.term, number=number))
         new.forget_old()
-    assert new.newest().number == 29 and len(store.list("manifests")) <= 10
+    assert newest_manifest(store).number == 29 and len(store.list("manifests")) <= 10
     (tmp_path / "storage" / "terms").rename(tmp_path / "elsewhere")  # as a share that is no longer mounted
     with pytest.raises(OSError, match="claim|terms"):
         new.append(Manifest(term=new.term, number=30))
@@ -125,6 +129,28 @@ def test_a_manifest_stays_small(store):
     store.put(state.pages[0][0], b"[]")
     with pytest.raises(nearfield.DataLoss, match="checksum"):
         operations_after(store, state, "")
+
+
+def test_a_call_raises_the_error_of_its_method():
+    """Also one of a class of its own."""
+
+    class Own(nearfield.Unavailable):
+        pass
+
+    def fail(name: str) -> None:
+        raise {"own": Own("gone"), "storage": OSError("full"), "bug": KeyError("x")}.get(name) or getattr(nearfield, name)("why")
+
+    server, address = serve({"fail": fail}, "127.0.0.1")
+    expected = {"own": nearfield.Unavailable, "storage": nearfield.Unavailable, "bug": nearfield.Internal}
+    expected |= {kind.__name__: kind for kind in (nearfield.NotFound, nearfield.DataLoss, nearfield.AlreadyExists)}
+    with contextlib.closing(Caller(address)) as caller:
+        for name, kind in expected.items():
+            with pytest.raises(nearfield.Error) as caught:
+                caller.call("fail", 10, name=name)
+            assert type(caught.value) is kind and str(caught.value) == f"{caught.value.code.name}: {caught.value.message}"
+    server.stop(0).wait()
+    gone = Unreachable("gone")
+    assert gone.unreachable and str(gone) == "UNAVAILABLE: gone"
 
 
 # A replica.
@@ -212,7 +238,7 @@ def test_an_old_coordinator_is_refused(replica, store, rng):
     for call in (
         lambda: replica.stage(1, "docs", ("c", ""), operation),
         lambda: replica.apply(1, "docs", "one"),
-        lambda: replica.abandon(1),
+        lambda: replica.abandon(1, "one"),
         lambda: replica.sync(1, empty().encode(), 0, 1),
         lambda: replica.start(1, True),
     ):
@@ -221,6 +247,37 @@ def test_an_old_coordinator_is_refused(replica, store, rng):
     assert not replica._server.ended.is_set()
     must(replica.stage(2, "docs", ("c", ""), operation))
     assert must(replica.apply(2, "docs", "one"))["rows"] == 1
+
+
+def test_only_the_operation_that_is_meant_is_abandoned(replica, store, rng):
+    """The call for the one before may arrive late."""
+    must(replica.stage(1, "docs", ("c", ""), insert_of(store, [1], draw_vectors(rng, 1))))
+    must(replica.abandon(1, "before"))
+    assert replica._staged is not None
+    must(replica.abandon(1, "one"))
+    assert replica._staged is None
+
+
+def test_a_part_of_a_withdrawn_operation_is_not_kept(replica, store, rng):
+    """Also if it has only replaced rows, so that their number is right."""
+    rows = insert_of(store, range(9), draw_vectors(rng, 9))
+    parts = [put_tables(store, [rows_table([each], draw_vectors(rng, 1))])[0] for each in (3, 5)]
+    upsert = {"id": "two", "kind": "upsert", "segments": parts}
+    state = CollectionState("c", 1, DECLARED, [9], "one", [], [rows])
+    before = Manifest(1, 2, 1, 1, {"docs": state})
+    must(replica.sync(1, before.encode(), 0, 1))
+    with_upsert = Manifest(1, 3, 1, 1, {"docs": replace(state, last="two", tail=[rows, upsert])})
+    path = Path(store.uri.removeprefix("file://"), parts[1]["name"])
+    path.rename(path.with_suffix(".away"))
+    assert isinstance(replica.sync(1, with_upsert.encode(), 0, 1), OSError)
+    assert isinstance(replica.sync(1, replace(before, number=4).encode(), 0, 1), nearfield.Internal)
+    assert replica._server.ended.is_set()
+    path.with_suffix(".away").rename(path)
+    must(replica.start(1, True))
+    must(replica.place())
+    must(replica.sync(1, before.encode(), 0, 1))
+    assert must(replica.sync(1, with_upsert.encode(), 0, 1))["docs"]["rows"] == 9
+    assert replica._held["docs"].last == "two" and not replica._held["docs"].begun
 
 
 def test_an_operation_follows_the_one_before(replica, store, rng):

@@ -167,6 +167,24 @@ def test_a_table_shows_its_own_declaration(client, name, data):
         client.create_collection(name, metric="l2", like=table, if_missing=True)
 
 
+def test_attributes_named_like_parts_of_a_row_are_exported_and_uploaded(client, name, tmp_path):
+    attributes = {"id": "keyword", "vector": "double[]", "payload": "keyword", "score": "double", "query": "int64"}
+    columns = {"id": ["a", "b"], "vector": [[1.5], [2.5, 3]], "payload": ["x", None], "score": [0.5, 1], "query": [3, 4]}
+    docs = client.create_collection(name, 2, metric="dot", attributes=attributes)
+    docs.upload([[1, 0], [0, 1]], ids=[5, 6], payloads=[b"one", b"two"], attributes=columns)
+    docs.export(tmp_path / "rows.parquet", payload=True, attributes="*")
+    copy = client.create_collection(name + "-copy", 2, metric="dot", attributes=attributes)
+    for data in (tmp_path / "rows.parquet", pq.read_table(tmp_path / "rows.parquet")):
+        copy.upload(data, payloads="payload", mode="replace")
+        found = copy.fetch([5, 6], attributes="*")
+        assert found.attributes == columns and found.payloads == [b"one", b"two"]
+        assert found.vectors.tolist() == [[1, 0], [0, 1]]
+    plain = pa.table({"id": pa.array([7], pa.uint64()), "vector": pa.array([[1.0, 1]]), "score": [2.5]})
+    copy.upload(plain)
+    assert copy.fetch([7], attributes="*").attributes == {
+        each: [2.5 if each == "score" else None] for each in attributes}
+
+
 def test_modes_and_ids(client, name, data):
     docs = client.create_collection(name, DIM, metric="dot")
     assert docs.upload(data.vectors[:10]).rows_count == 10

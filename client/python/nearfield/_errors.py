@@ -41,7 +41,8 @@ class Error(Exception):
         super().__init__(message)
         facts = facts or {}
         self.message = message
-        self.code = code or _CODES.get(type(self), grpc.StatusCode.UNKNOWN)
+        known = (_CODES[each] for each in type(self).__mro__ if each in _CODES)
+        self.code = code or next(known, grpc.StatusCode.UNKNOWN)
         self.field = facts.get("field")
         self.value = facts.get("value")
         self.limit = facts.get("limit")

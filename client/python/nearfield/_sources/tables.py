@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from nearfield._arrow import matrix_of
+from nearfield._arrow import column_name, matrix_of
 from nearfield._blocks import Batch
 from nearfield._sources.arrow_columns import arrow_column
 from nearfield._sources.source import BATCH_ROWS, Source, Spec, compact_json, payload_bytes
@@ -41,19 +41,24 @@ class Plan:
 
 
 def plan_of(spec: Spec, schema: pa.Schema) -> Plan:
-    """By default the columns id and vector, and every declared attribute that has a column."""
-    attributes = spec.attributes
-    if attributes is None:
-        attributes = [name for name in spec.info.declared if name in schema.names]
-    if not isinstance(attributes, Mapping):
-        attributes = {name: name for name in attributes}
+    """By default the columns id and vector, and every declared attribute that has a column: that of
+    an export, or one with its name that is no other part of the row."""
     payloads = spec.payloads
     plan = Plan(
         spec.ids if isinstance(spec.ids, str) else "id",
         spec.vectors if isinstance(spec.vectors, str) else "vector",
-        dict(attributes),
+        {},
         payloads if payloads is None or isinstance(payloads, str) else list(payloads),
     )
+    attributes = spec.attributes
+    if attributes is None:
+        others = set(schema.names).difference(plan.names())
+        columns = {each.name: column_name(each) for each in spec.info.attributes}
+        columns = {name: each if each in others else name for name, each in columns.items()}
+        attributes = {name: each for name, each in columns.items() if each in others}
+    if not isinstance(attributes, Mapping):
+        attributes = {name: name for name in attributes}
+    plan.attributes.update(attributes)
     for name in plan.attributes:
         spec.attribute(name)
     for name in plan.names():

@@ -10,6 +10,7 @@ import ray
 import ray.exceptions
 
 from nearfield.ray._client import Client
+from nearfield.ray._manifest import newest_manifest
 from nearfield.ray._operations import find_coordinator, start_coordinator
 from nearfield.ray._server import find_program
 from nearfield.ray._shards import PARTITIONS
@@ -27,8 +28,8 @@ class Cluster(Client):
 
     storage   a folder that all nodes share, or "s3://bucket/prefix": the rows are there, and the
               servers load them from there. One cluster at a time uses it
-    shards    servers that share the rows, by the hash of the id, 1 .. 4,096; of a storage that is
-              in use: as many as it had
+    shards    servers that share the rows, by the hash of the id, 1 .. 4,096. A storage with rows
+              keeps its number, until resize()
     replicas  servers of each shard: with 2, commits and searches go on when a server ends
     name      of the cluster
     num_cpus, num_gpus  of each server; by default one GPU if Ray has enough, else one core
@@ -73,7 +74,8 @@ class Cluster(Client):
         store.create()
         resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
         if num_gpus is None:
-            num_gpus = 1.0 if resources.get("GPU", 0) >= shards * replicas else 0.0
+            servers = (newest_manifest(store).shards or shards) * replicas
+            num_gpus = 1.0 if resources.get("GPU", 0) >= servers else 0.0
         defaults: dict[str, Any] = {} if num_gpus else _CPU_SETTINGS
         chosen = Settings(
             name=name,

@@ -43,6 +43,7 @@ from nearfield.ray._manifest import (
     Operation,
     checked_operation,
     newest_claim,
+    newest_manifest,
     operations_after,
     segments_of,
 )
@@ -66,6 +67,7 @@ class CoordinatorProcess(Fleet):
         super().__init__(settings)
         self._committers = threading.Semaphore(_COMMITTERS_MAX)
         self._layout_next = 0
+        self._follows = False  # a coordinator that may still show what it has
         self._commits_from = 0.0
         methods: dict[str, Callable[..., Any]] = {
             name: getattr(self, name) for name in self.METHODS
@@ -129,14 +131,17 @@ class CoordinatorProcess(Fleet):
         settings = self._settings
         if claim and claim.get("cluster") != settings.cluster and answers(claim["address"]):
             raise FailedPrecondition(f"the cluster {claim['name']!r} uses this storage")
-        self._log = ManifestLog(self._store, settings.name, self._address, settings.cluster)
         mine = claim is None or claim["address"] == self._address  # of a try before
         if claim and not mine and not has_ended(claim.get("machine", ""), claim["address"]):
+            self._follows = True
+        self._log = ManifestLog(self._store, settings.name, self._address, settings.cluster)
+        if self._follows:
             self._commits_from = time.monotonic() + LEASE_SECONDS
-        newest = self._log.newest()
-        if not newest.layout:
+        newest = replace(newest_manifest(self._store), term=self._log.term)
+        if newest.layout:
+            self._log.append(newest)
+        else:
             newest = replace(newest, layout=1, shards=self._settings.shards)
-        newest = replace(newest, term=self._log.term)
         self._layout_next = newest.layout + 1
         with self._commit:
             self._manifest = newest
@@ -219,7 +224,7 @@ class CoordinatorProcess(Fleet):
             following = following.with_token(token, name, operation["kind"], done)
             self._append(following)
         except Unavailable:
-            self._abandon(slots)
+            self._abandon(slots, operation)
             raise
         self._apply(manifest, following, slots, name, operation)
         if operation["kind"] == "drop":
@@ -278,15 +283,15 @@ class CoordinatorProcess(Fleet):
                 raise refused if isinstance(refused, Error) else Internal(repr(refused))
             self._quorum(manifest)
         except Error:
-            self._abandon(slots)
+            self._abandon(slots, operation)
             self._show()
             raise
         return found, sum(each["changed"] for each in found.values())
 
-    def _abandon(self, slots: list[Slot]) -> None:
+    def _abandon(self, slots: list[Slot], operation: Operation) -> None:
         for slot in slots:
             if slot.ready:
-                slot.actor.abandon.remote(self._newest().term)
+                slot.actor.abandon.remote(self._newest().term, operation["id"])
 
     def _append(self, manifest: Manifest) -> None:
         """Writes a manifest. Raises Unavailable if it is in doubt."""

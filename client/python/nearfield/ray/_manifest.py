@@ -6,7 +6,8 @@ compare-and-swap, so two rules keep a coordinator that was replaced, and may sti
 a commit:
 
 1. A coordinator first writes a claim with a higher term than all others, and then reads the newest
-   manifest: that of the highest term, and of this term the highest number.
+   manifest: that of the highest term, and of this term the highest number. It writes it again,
+   with its own term, before it shows it.
 2. A commit writes its manifest, and then lists the claims. Only if there is no later claim is it
    acknowledged.
 
@@ -199,6 +200,12 @@ def newest_claim(store: Store) -> dict[str, Any] | None:
     return dict(json.loads(store.get(claims[-1]))) if claims else None
 
 
+def newest_manifest(store: Store) -> Manifest:
+    """Returns the newest manifest; the empty one if there is none."""
+    names = store.list("manifests")
+    return Manifest.decode(store.get(names[-1])) if names else Manifest()
+
+
 class ManifestLog:
     """The manifests that one coordinator writes. Errors: OSError of the store; Aborted if another
     coordinator has claimed a later term."""
@@ -226,11 +233,6 @@ class ManifestLog:
         if self._claim not in claims:  # another folder is in its place, such as that of a mount
             raise OSError("it does not have the claim of this coordinator")
         self.checked = begin  # of the latest look that found no later claim
-
-    def newest(self) -> Manifest:
-        """Returns the newest manifest; the empty one if there is none."""
-        names = self._store.list("manifests")
-        return Manifest.decode(self._store.get(names[-1])) if names else Manifest()
 
     def append(self, manifest: Manifest) -> None:
         """Writes a manifest. After OSError it may be there or not: repeat the call."""

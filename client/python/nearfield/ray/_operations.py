@@ -61,19 +61,21 @@ class Coordinator(CoordinatorProcess):
         finally:
             self._operation.release()
 
-    def _wait_ready(self, slots: list[Slot], seconds: float) -> None:
+    def _wait_ready(self, some: list[Slot] | None, seconds: float) -> None:
+        """Waits for some replicas, or for all that there are by then."""
+
+        def waiting() -> list[str]:
+            slots = self._slots if some is None else some
+            return [f"{slot.name} ({slot.error})" for slot in slots if not slot.ready]
+
         with self._changed:
-            if not self._changed.wait_for(lambda: all(slot.ready for slot in slots), seconds):
-                waiting = [f"{slot.name} ({slot.error})" for slot in slots if not slot.ready]
-                raise Unavailable(f"not ready after {seconds:g} s: {', '.join(waiting)}")
+            if not self._changed.wait_for(lambda: self._slots and not waiting(), seconds):
+                why = ", ".join(waiting()) or self._error
+                raise Unavailable(f"not ready after {seconds:g} s: {why}")
 
     def ready(self, seconds: float) -> None:
         """Waits until all replicas hold the newest manifest."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: self._slots, seconds):
-                raise Unavailable(f"not ready after {seconds:g} s: {self._error}")
-            slots = list(self._slots)
-        self._wait_ready(slots, seconds)
+        self._wait_ready(None, seconds)
 
     wait_ready = as_value(ready)  # for Ray
 

@@ -44,10 +44,12 @@ REFUSALS = (nearfield.AlreadyExists, nearfield.InvalidArgument, nearfield.Resour
 
 @dataclass
 class _Held:
-    """A collection of the server. id: CollectionState.id; last: id of its last operation."""
+    """A collection of the server. id: CollectionState.id; last: id of its last operation; begun: of
+    the next one, once a part of it may be there."""
 
     id: str
     last: str = ""
+    begun: str = ""
     rows: int = 0
 
 
@@ -178,10 +180,11 @@ class ReplicaProcess:
         return self._client.limits().fetch_ids_max
 
     @as_value
-    def abandon(self, term: int) -> None:
+    def abandon(self, term: int, operation_id: str) -> None:
         with self._lock:
             self._fence(term)
-            self._release()
+            if self._staged is not None and self._staged.operation["id"] == operation_id:
+                self._release()
 
     # Applying.
 
@@ -261,11 +264,14 @@ class ReplicaProcess:
         operations = operations_after(self._store, state, held.last)
         if operations is None:
             raise nearfield.Internal(f"{name}: the server has an operation that is in no manifest")
+        if held.begun and [held.begun] != [each["id"] for each in operations[:1]]:
+            raise nearfield.Internal(f"{name}: the server has a part of a withdrawn operation")
         if operations:
             self._docs(name).pin_epoch()  # searches read it until the manifest is shown
         for operation in operations:
+            held.begun = operation["id"]
             self._replay(name, operation)
-            held.last = operation["id"]
+            held.last, held.begun = operation["id"], ""
 
     def _replay(self, name: str, operation: Operation) -> None:
         """Applies an operation one segment at a time, which no client sees. Reads each segment

@@ -12,7 +12,7 @@ from typing import Any
 
 import grpc
 
-from nearfield._errors import DeadlineExceeded, Error, Internal, Unavailable, from_rpc_error
+from nearfield._errors import DeadlineExceeded, Error, Unavailable, error_of, from_rpc_error
 
 _METHOD = "/nearfield.ray.Coordinator/Call"
 _THREADS = 64  # calls at a time; a client that waits for a change holds one
@@ -28,7 +28,6 @@ _OPTIONS = [
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
 ]
 
-_ERRORS = {each.__name__: each for each in Error.__subclasses__()}
 # The message of a coordinator that cannot answer now; another one may have the cluster.
 WAITING = "the coordinator waits for the storage"
 
@@ -45,12 +44,12 @@ def serve(methods: Mapping[str, Callable[..., Any]], host: str) -> tuple[Any, st
         try:
             reply: dict[str, Any] = {"value": methods[request["method"]](**request["arguments"])}
         except Error as error:
-            reply = {"error": type(error).__name__, "message": error.message}
+            reply = {"error": error.code.name, "message": error.message}
         except OSError as error:
-            reply = {"error": "Unavailable", "message": f"storage: {error}"}
+            reply = {"error": "UNAVAILABLE", "message": f"storage: {error}"}
         except Exception as error:
             traceback.print_exc()
-            reply = {"error": "Internal", "message": f"{type(error).__name__}: {error}"}
+            reply = {"error": "INTERNAL", "message": f"{type(error).__name__}: {error}"}
         return json.dumps(reply).encode()
 
     handler = grpc.unary_unary_rpc_method_handler(call)
@@ -83,7 +82,7 @@ class Caller:
         if reply.get("message", "").startswith(WAITING):
             raise Unreachable(reply["message"])
         if "error" in reply:
-            raise _ERRORS.get(reply["error"], Internal)(reply["message"])
+            raise error_of(grpc.StatusCode[reply["error"]], reply["message"], ())
         return reply["value"]
 
     def close(self) -> None:

@@ -87,6 +87,7 @@ class Slot:
         self._failed = threading.Event()
         self._thread: threading.Thread | None = None
         self._life = 0
+        self._pause = _PAUSE_SECONDS  # after the next failure
         self.actor: Any = None
         self.place: dict[str, Any] = {}
         self.held: dict[int, dict[str, Any]] = {}
@@ -134,7 +135,7 @@ class Slot:
         self._thread.start()
 
     def _keep(self, enter: Callable[[Slot, int], None], leave: Callable[[Slot], None]) -> None:
-        fresh, pause = False, _PAUSE_SECONDS
+        fresh = False
         while not self.stopped.is_set():
             try:
                 self._run(enter, fresh)
@@ -145,10 +146,10 @@ class Slot:
                     traceback.print_exc()
                 if not self._failed.is_set():
                     self.fail(str(error))
-            pause = _PAUSE_SECONDS if self.held else min(2 * pause, _PAUSE_SECONDS_MAX)
             fresh = True
             leave(self)
-            self.stopped.wait(pause)
+            self.stopped.wait(self._pause)
+            self._pause = min(2 * self._pause, _PAUSE_SECONDS_MAX)
 
     def _run(self, enter: Callable[[Slot, int], None], fresh: bool) -> None:
         """Starts the server and watches it until it fails."""
@@ -179,6 +180,7 @@ class Slot:
                     if self._failed.wait(_STORE_PAUSE_SECONDS):
                         raise
             self.error = ""
+            self._pause = _PAUSE_SECONDS
         except Exception as error:
             if not isinstance(error, Unavailable):
                 traceback.print_exc()
