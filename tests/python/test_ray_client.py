@@ -66,7 +66,7 @@ def test_a_server_that_is_late_is_asked_last(tmp_path):
     asked: list[str] = []
     ended = threading.Event()
 
-    def ask(docs: Any, at: Any, shard: int, left: float) -> int:
+    def ask(view: Any, shard: int, docs: Any, at: Any, left: float) -> int:
         asked.append(docs)
         if docs == "hung":
             ended.wait(left)
@@ -77,7 +77,7 @@ def test_a_server_that_is_late_is_asked_last(tmp_path):
         client.call = lambda *_, **__: {**view, "have": [1, next(serial)]}  # type: ignore[method-assign]
         client._shard_calls._server = lambda address: types.SimpleNamespace(collection=lambda _: address)  # type: ignore[assignment,method-assign]
         for _ in range(100):
-            client.read("docs", None, True, lambda _: range(1), ask)
+            client.read("docs", None, True, ask, lambda _: range(1))
         ended.set()
     assert asked.count("hung") == 1
 
@@ -86,7 +86,7 @@ def read_from(client: Client, views: Any, ask: Any, fresh: bool) -> Any:
     """Returns what a read of one shard returns. views: of the coordinator, one after the other."""
     client.call = lambda *_, **__: next(views)  # type: ignore[method-assign]
     client._shard_calls._server = lambda address: types.SimpleNamespace(collection=lambda _: address)  # type: ignore[assignment,method-assign]
-    return client.read("docs", None, fresh, lambda _: range(1), ask)[1]
+    return client.read("docs", None, fresh, ask, lambda _: range(1))[1]
 
 
 @pytest.mark.parametrize("before", [["hung", "failed"], ["hung"]])
@@ -96,7 +96,7 @@ def test_a_late_server_does_not_hold_a_search_if_the_next_view_has_another(tmp_p
     for fresh in (True, False) * 2:  # which replica is asked first is random
         ended = threading.Event()
 
-        def ask(docs: Any, at: Any, shard: int, left: float, ended=ended) -> str:
+        def ask(view: Any, shard: int, docs: Any, at: Any, left: float, ended=ended) -> str:
             if docs == "hung":
                 ended.wait(left)
             if docs == "failed":
@@ -117,7 +117,7 @@ def test_a_slow_server_is_not_asked_again_and_again(tmp_path, monkeypatch, other
     monkeypatch.setattr("nearfield.ray._shard_calls.HEDGE_SECONDS", 0.05)
     asked: list[str] = []
 
-    def ask(docs: Any, at: Any, shard: int, left: float) -> str:
+    def ask(view: Any, shard: int, docs: Any, at: Any, left: float) -> str:
         asked.append(docs)
         if docs == "down":
             raise nearfield.Unavailable("it is down")
@@ -167,7 +167,8 @@ def test_lists_that_were_cut_are_not_merged():
     """Rows that one of them lacks may come before rows of another."""
     hits = Hits(np.arange(2, dtype=np.uint64), [], None, (), scores=np.ones(2, np.float32), cut=True)
     docs = types.SimpleNamespace(search=lambda *_, **__: answer_of([hits]))
-    client: Any = types.SimpleNamespace(read=lambda name, timeout, fresh, shards_of, ask: ask(docs, {}, 0, 1.0))
+    view = {"collections": {"docs": {"rows": [9]}}}
+    client: Any = types.SimpleNamespace(read=lambda name, timeout, fresh, ask: ask(view, 0, docs, {}, 1.0))
     with pytest.raises(nearfield.InvalidArgument, match="k: 5, more than page_rows_max"):
         ClusterCollection(client, "docs").search(np.ones(2), k=5, score_threshold=0.0)
 
@@ -182,7 +183,7 @@ def test_searches_do_not_wait_for_each_others_threads(tmp_path):
         parts: list[Any] = []
 
         def search() -> None:
-            parts.append(client.read("docs", None, True, lambda view: range(4), lambda docs, at, shard, left: shard)[1])
+            parts.append(client.read("docs", None, True, lambda view, shard, docs, at, left: shard)[1])
 
         threads = [threading.Thread(target=search) for _ in range(200)]
         for thread in threads:

@@ -18,8 +18,9 @@ pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 ray = pytest.importorskip("ray")
 
+from nearfield._results import HitArrays  # noqa: E402
 from nearfield.ray import _join, knn_join  # noqa: E402
-from nearfield.ray._merge import Found, merge  # noqa: E402
+from nearfield.ray._merge import merged  # noqa: E402
 from nearfield.ray._shards import PARTITIONS, partitions_of, shards_of  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -94,7 +95,7 @@ def test_partitions_are_those_of_xxh64():
 def test_merged_lists_are_the_list_of_all_rows(rng, text):
     for _ in range(50):
         rows, k, queries = int(rng.integers(1, 60)), int(rng.integers(1, 20)), 4
-        scores = rng.choice([-np.inf, -1.5, 0.0, 1.0, 2.5], (queries, rows)).astype(np.float32)
+        scores = rng.choice([-np.inf, -1.5, -0.0, 0.0, 1.0, 2.5], (queries, rows)).astype(np.float32)
         ids = rng.permutation(rows).astype(np.uint64)
         names = np.array([f"ü{i:03}" if i % 2 else f"z{i:03}" for i in ids], object) if text else ids
         owners = shards_of(ids, 3)
@@ -102,13 +103,17 @@ def test_merged_lists_are_the_list_of_all_rows(rng, text):
         for shard in range(3):
             mine = np.flatnonzero(owners == shard)
             order = np.lexsort((np.tile(names[mine], (queries, 1)), -scores[:, mine]), axis=-1)[:, :k]
-            lists.append(Found(np.tile(names[mine], (queries, 1))[np.arange(queries)[:, None], order],
-                               np.take_along_axis(scores[:, mine], order, 1)))
-        found = merge(lists, k)
+            ids_found = np.tile(names[mine], (queries, 1))[np.arange(queries)[:, None], order].reshape(-1)
+            scores_found = np.take_along_axis(scores[:, mine], order, 1).reshape(-1)
+            counts = np.full(queries, order.shape[1])
+            lists.append(HitArrays(ids_found.tolist() if text else ids_found, scores_found, counts))
+        found, _ = merged(lists, k)
+        width = min(k, rows)
+        assert found.counts.tolist() == [width] * queries
         for q in range(queries):
             best = sorted(zip(-scores[q], names, strict=True))[:k]
-            assert found.ids[q].tolist() == [name for _, name in best]
-            assert found.scores[q].tolist() == [-score for score, _ in best]
+            assert list(found.ids[q * width : (q + 1) * width]) == [name for _, name in best]
+            assert found.scores[q * width : (q + 1) * width].tolist() == [-score for score, _ in best]
 
 
 @pytest.mark.parametrize(

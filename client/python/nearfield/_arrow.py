@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from nearfield._attributes import Attribute
 from nearfield._columns import ReadColumn
 from nearfield._results import Rows
+from nearfield._values import Ids
 
 _TYPES = {
     "int64": pa.int64(),
@@ -66,11 +67,12 @@ def matrix_of(column: pa.Array, name: str) -> NDArray[Any]:
     return values.reshape(len(column), -1) if len(column) else values.reshape(0, 0)
 
 
+def id_array(ids: Ids) -> pa.Array:
+    return pa.array(ids, pa.string() if isinstance(ids, list) else pa.uint64())
+
+
 def table_of(rows: Rows, scores: Any = None) -> pa.Table:
-    ids = rows.ids
-    columns: dict[str, Any] = {
-        "id": pa.array(ids, pa.string()) if isinstance(ids, list) else pa.array(ids)
-    }
+    columns: dict[str, Any] = {"id": id_array(rows.ids)}
     if scores is not None:
         columns["score"] = pa.array(scores)
     if rows.vectors is not None:

@@ -98,6 +98,10 @@ def ids_count(message: common.IdList) -> int:
     return len(message.numbers) or len(message.texts)
 
 
+def listed(ids: Ids) -> list[Any]:
+    return ids if isinstance(ids, list) else ids.tolist()
+
+
 def join_ids(parts: Sequence[Ids]) -> Ids:
     """Returns the ids of all parts, in their order. A part without ids does not show their type."""
     full = [ids for ids in parts if len(ids)] or parts[:1]

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from nearfield._columns import ReadColumn, make_column
 from nearfield._proto import common_pb2 as common
 from nearfield._results import HitArrays, Hits, Rows, SearchResult
-from nearfield._values import join_ids
-from nearfield.ray._merge import best_first
+from nearfield._values import join_ids, listed
+from nearfield.ray._merge import merged, pick
 
 
 def merge_hits(
@@ -21,19 +21,8 @@ def merge_hits(
 ) -> tuple[Hits, ...]:
     """Returns the k best rows of all shards for each query. arrays: those of the parts; with_rest:
     there is more to take from them than ids and scores."""
-    ids = join_ids([each.ids for each in arrays])
-    scores = np.concatenate([each.scores for each in arrays])
-    counts = np.stack([each.counts for each in arrays])  # [shards, queries]
-    each_count, lengths = counts.reshape(-1), counts.sum(axis=0)
-    queries = np.tile(np.arange(len(lengths)), len(parts)).repeat(each_count)
-    order = best_first(ids, scores, queries)
-    ranks = np.arange(len(order)) - (np.cumsum(lengths) - lengths).repeat(lengths)
-    order = order[ranks < k]
-    # The place of each row among those of its query: of the first shard, then of the next.
-    begins = np.cumsum(each_count).reshape(counts.shape) - np.cumsum(counts, axis=0)
-    places = order - begins.reshape(-1).repeat(each_count)[order]
-    ids, scores = _at(ids, order), scores[order]
-    ends = np.cumsum(np.minimum(lengths, k)).tolist()
+    best, places = merged(arrays, k)
+    ends = np.cumsum(best.counts).tolist()
     found = []
     for number, (begin, end) in enumerate(pairwise([0, *ends])):
         rest: tuple[Any, Any, Any] = [], None, ()
@@ -43,7 +32,7 @@ def merge_hits(
             rest = _rest(some, places[begin:end])
             counted = [hits.matched_rows for hits in some]
             matched = None if None in counted else sum(counted)  # type: ignore[arg-type]
-        found.append(Hits(ids[begin:end], *rest, scores[begin:end], matched))
+        found.append(Hits(best.ids[begin:end], *rest, best.scores[begin:end], matched))
     return tuple(found)
 
 
@@ -53,17 +42,9 @@ def fetched(
     """Returns ids, payloads, vectors and columns of the rows of all shards, in the order of
     `wanted`."""
     ids = join_ids([part.ids for part in parts])
-    places = {each: place for place, each in enumerate(_plain(ids))}
-    order = np.array([places[each] for each in _plain(wanted) if each in places], np.int64)
-    return _at(ids, order), *_rest(parts, order)
-
-
-def _plain(ids: Any) -> list[Any]:
-    return ids if isinstance(ids, list) else ids.tolist()
-
-
-def _at(ids: Any, places: NDArray[np.int64]) -> Any:
-    return [ids[place] for place in places] if isinstance(ids, list) else ids[places]
+    places = {each: place for place, each in enumerate(listed(ids))}
+    order = np.array([places[each] for each in listed(wanted) if each in places], np.int64)
+    return pick(ids, order), *_rest(parts, order)
 
 
 def _rest(

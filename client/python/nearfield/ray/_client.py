@@ -253,13 +253,13 @@ class Client:
         name: str,
         timeout: float | None,
         fresh: bool,
-        shards_of: Callable[[View], Sequence[int]],
         ask: Ask[T],
+        shards_in: Callable[[View], Sequence[int]] = lambda view: range(len(view["shards"])),
     ) -> tuple[View, list[T]]:
-        """Asks the shards, all at one manifest; returns it and their answers. A part that a server
-        does not give is requested from another replica, and then all parts again, until the
-        deadline; there is no answer with some of the parts. fresh: at a manifest that was the
-        newest at a moment of this call."""
+        """Asks the shards, by default all, at one manifest; returns it and their answers. A part
+        that a server does not give is requested from another replica, and then all parts again,
+        until the deadline; there is no answer with some of the parts. fresh: at a manifest that was
+        the newest at a moment of this call."""
         deadline = self.deadline(timeout)
         view = self._current(deadline)
         checked = patient = False
@@ -269,7 +269,7 @@ class Client:
                 if name not in view["collections"]:
                     raise NotFound(f"collection: there is no {name!r}")
                 newer = None if patient else partial(self._newer, deadline)
-                parts = self._shard_calls.ask_all(view, name, shards_of(view), ask, deadline, newer)
+                parts = self._shard_calls.ask_all(view, name, shards_in(view), ask, deadline, newer)
             except Late:
                 view, patient = self._current(deadline), True
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -12,6 +13,7 @@ import nearfield
 from nearfield._digest import result_digest
 from nearfield._errors import DataLoss, InvalidArgument
 from nearfield._filter import FilterLike
+from nearfield._records import CollectionInfo
 from nearfield._results import (
     Counted,
     Deleted,
@@ -23,8 +25,9 @@ from nearfield._results import (
 from nearfield._row_calls import Names, UploadMode
 from nearfield._sources.open import open_source
 from nearfield._sources.source import Spec
-from nearfield._values import IdsLike, query_bytes, to_ids
+from nearfield._values import IdsLike, listed, query_bytes, to_ids
 from nearfield.ray._answers import fetched, merge_hits
+from nearfield.ray._merge import pick
 from nearfield.ray._segment import id_table, tables_of
 from nearfield.ray._shards import shards_of
 
@@ -83,26 +86,22 @@ class ClusterCollection:
         with_rest = filtered or any(
             options.get(each) for each in ("payload", "vectors", "attributes")
         )
-        rows: list[int] = []
-
-        def all_shards(view: View) -> Sequence[int]:
-            rows[:] = view["collections"][self.name]["rows"]
-            return range(len(rows))
 
         def ask(
-            docs: nearfield.Collection, at: dict[str, Any], shard: int, left: float
+            view: View, shard: int, docs: nearfield.Collection, at: dict[str, Any], left: float
         ) -> tuple[SearchResult, HitArrays]:
+            rows = view["collections"][self.name]["rows"][shard]
             found = docs.search(vector, timeout=left, **at, **options)  # type: ignore[misc]
             arrays = found.to_numpy()
             short = arrays.counts < k
             if short.any() and any(found.queries[each].cut for each in np.flatnonzero(short)):
                 raise InvalidArgument(f"k: {k}, more than page_rows_max of the servers")
-            if not limited and (arrays.counts != min(k, rows[shard])).any():
+            if not limited and (arrays.counts != min(k, rows)).any():
                 lengths = sorted(set(arrays.counts.tolist()))
-                raise DataLoss(f"{lengths} rows of {rows[shard]}, k = {k}")
+                raise DataLoss(f"{lengths} rows of {rows}, k = {k}")
             return found, arrays
 
-        view, answers = self._client.read(self.name, timeout, fresh, all_shards, ask)
+        view, answers = self._client.read(self.name, timeout, fresh, ask)
         parts, arrays = zip(*answers, strict=True)
         slowest = max((part.cost for part in parts), key=lambda cost: cost.total_us)
         merged = merge_hits(parts, arrays, k, with_rest)
@@ -126,27 +125,24 @@ class ClusterCollection:
     ) -> FetchResult:
         """Returns rows by id; ids that name no row are in `missing`."""
         wanted = to_ids(ids)
-        owners: list[Any] = [np.zeros(0, np.int64)]
+        owners = functools.cache(lambda shards: shards_of(wanted, shards))
 
         def owning(view: View) -> Sequence[int]:
-            owners[0] = shards_of(wanted, len(view["shards"]))
-            found: list[int] = np.unique(owners[0]).tolist()
+            found: list[int] = np.unique(owners(len(view["shards"]))).tolist()
             return found or [0]
 
         def ask(
-            docs: nearfield.Collection, at: dict[str, Any], shard: int, left: float
+            view: View, shard: int, docs: nearfield.Collection, at: dict[str, Any], left: float
         ) -> FetchResult:
-            mine = np.flatnonzero(owners[0] == shard)
-            some = [wanted[each] for each in mine] if isinstance(wanted, list) else wanted[mine]
+            mine = pick(wanted, np.flatnonzero(owners(len(view["shards"])) == shard))
             return docs.fetch(
-                some, payload=payload, vectors=vectors, attributes=attributes, timeout=left, **at
+                mine, payload=payload, vectors=vectors, attributes=attributes, timeout=left, **at
             )
 
-        view, parts = self._client.read(self.name, timeout, fresh, owning, ask)
+        view, parts = self._client.read(self.name, timeout, fresh, ask, owning)
         found, payloads, rows, columns = fetched(parts, wanted)
-        there = set(found if isinstance(found, list) else found.tolist())
-        plain = wanted if isinstance(wanted, list) else wanted.tolist()
-        missing = to_ids([each for each in plain if each not in there])
+        there = set(listed(found))
+        missing = to_ids([each for each in listed(wanted) if each not in there])
         created = view["collections"][self.name]["created"]
         return FetchResult(
             found, payloads, rows, columns, missing, epoch=view["number"], incarnation=created
@@ -161,12 +157,12 @@ class ClusterCollection:
     ) -> Counted:
         """Returns the number of rows; with a filter, of those that pass it."""
 
-        def ask(docs: nearfield.Collection, at: dict[str, Any], _: int, left: float) -> int:
+        def ask(
+            view: View, shard: int, docs: nearfield.Collection, at: dict[str, Any], left: float
+        ) -> int:
             return docs.count(filter, timeout=left, **at).rows_count
 
-        view, parts = self._client.read(
-            self.name, timeout, fresh, lambda view: range(len(view["shards"])), ask
-        )
+        view, parts = self._client.read(self.name, timeout, fresh, ask)
         return Counted(sum(parts), view["number"], view["collections"][self.name]["created"])
 
     def upload(
@@ -198,11 +194,13 @@ class ClusterCollection:
         done = self._client.commit(self.name, operation, token, timeout, created)
         return Uploaded(done.number, done.created, done.changed, done.replaced, 0, None)
 
-    def _info(self, timeout: float | None) -> tuple[Any, int]:
-        def ask(docs: nearfield.Collection, _: dict[str, Any], shard: int, left: float) -> Any:
+    def _info(self, timeout: float | None) -> tuple[CollectionInfo, int]:
+        def ask(
+            view: View, shard: int, docs: nearfield.Collection, at: dict[str, Any], left: float
+        ) -> CollectionInfo:
             return docs.info(timeout=left)
 
-        view, parts = self._client.read(self.name, timeout, True, lambda view: [0], ask)
+        view, parts = self._client.read(self.name, timeout, True, ask, lambda view: [0])
         return parts[0], view["collections"][self.name]["created"]
 
     def delete(

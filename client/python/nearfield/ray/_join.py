@@ -17,7 +17,7 @@ import ray
 import ray.data
 from pyarrow import dataset, fs
 
-from nearfield._arrow import matrix_of
+from nearfield._arrow import id_array, matrix_of
 from nearfield._declaration import RowPlacement, ScanChoice, infer
 from nearfield._errors import InvalidArgument
 from nearfield._proto import retrieval_pb2 as retrieval
@@ -25,7 +25,7 @@ from nearfield._results import read_arrays
 from nearfield._search import add_queries
 from nearfield._values import Metric
 from nearfield.ray._join_shard import COLLECTION, JoinShard, column_of, first_row, split_rows
-from nearfield.ray._merge import Found, merge
+from nearfield.ray._merge import merged
 
 Rows = Any  # a ray.data.Dataset, an Arrow table, or one or several paths of Parquet files
 
@@ -240,27 +240,16 @@ def _join(table: pa.Table, *, actors: Sequence[Any], k: int, columns: Sequence[s
     request = retrieval.SearchRequest(collection=COLLECTION, k=k)
     add_queries(request.queries, matrix_of(column_of(table, columns[1]), columns[1]))
     data = ray.put(request.SerializeToString())
-    replies = ray.get([actor.search.remote(data) for actor in actors])
-    found = merge([_read(reply, table.num_rows, k) for reply in replies], k)
-    width = found.scores.shape[1]
-    offsets = pa.array(np.arange(0, found.scores.size + 1, max(width, 1), dtype=np.int32))
-    text = found.ids.dtype == object
+    calls = [actor.search.remote(data) for actor in actors]
+    replies = [retrieval.SearchResponse.FromString(each) for each in ray.get(calls)]
+    if any(reply.results[0].cut for reply in replies):
+        raise InvalidArgument(f"k: {k}, more than page_rows_max of the shards")
+    found, _ = merged([read_arrays(each) for each in replies], k)
+    offsets = pa.array(np.append(0, np.cumsum(found.counts)).astype(np.int32))
     return pa.table(
         {
             columns[0]: table.column(columns[0]),
-            "ids": pa.ListArray.from_arrays(
-                offsets, pa.array(found.ids.reshape(-1), pa.string() if text else pa.uint64())
-            ),
-            "scores": pa.ListArray.from_arrays(offsets, pa.array(found.scores.reshape(-1))),
+            "ids": pa.ListArray.from_arrays(offsets, id_array(found.ids)),
+            "scores": pa.ListArray.from_arrays(offsets, pa.array(found.scores)),
         }
     )
-
-
-def _read(reply: bytes, queries_count: int, k: int) -> Found:
-    message = retrieval.SearchResponse.FromString(reply)
-    if message.results[0].cut:
-        raise InvalidArgument(f"k: {k}, more than page_rows_max of the shards")
-    found = read_arrays(message)
-    kind = object if isinstance(found.ids, list) else np.uint64
-    shape = queries_count, found.counts[0]
-    return Found(np.asarray(found.ids, kind).reshape(shape), found.scores.reshape(shape))

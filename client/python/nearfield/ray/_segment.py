@@ -21,7 +21,7 @@ import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
-from nearfield._arrow import arrow_type, column_name, vectors_of
+from nearfield._arrow import arrow_type, column_name, id_array, vectors_of
 from nearfield._blocks import Batch
 from nearfield._columns import Column
 from nearfield._errors import DataLoss, InvalidArgument
@@ -140,8 +140,7 @@ def ids_of(table: pa.Table) -> Ids:
 
 
 def id_table(ids: Ids) -> pa.Table:
-    kind = pa.string() if isinstance(ids, list) else pa.uint64()
-    return pa.table({"id": pa.array(ids, kind)})
+    return pa.table({"id": id_array(ids)})
 
 
 def tables_of(info: CollectionInfo, batches: Iterable[Batch]) -> Iterator[pa.Table]:
@@ -154,9 +153,8 @@ def tables_of(info: CollectionInfo, batches: Iterable[Batch]) -> Iterator[pa.Tab
 
 def _table(info: CollectionInfo, schema: pa.Schema, batch: Batch) -> pa.Table:
     rows = len(batch)
-    ids = batch.ids
     columns: dict[str, Any] = {
-        "id": pa.array(ids, pa.string()) if isinstance(ids, list) else pa.array(ids),
+        "id": id_array(batch.ids),
         "vector": vectors_of(_finite(info, batch.vectors)),
         "payload": pa.array(batch.payloads or [b""] * rows, pa.binary()),
     }

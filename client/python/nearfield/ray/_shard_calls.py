@@ -24,8 +24,8 @@ from nearfield._retry import RetryPolicy
 
 T = TypeVar("T")
 View = dict[str, Any]  # of the coordinator: Fleet.view
-# Gets the collection of a server, the options of its epoch, the shard and seconds.
-Ask = Callable[[nearfield.Collection, dict[str, Any], int, float], T]
+# Gets the view, the shard, its collection on a server, the options of the epoch, and seconds.
+Ask = Callable[[View, int, nearfield.Collection, dict[str, Any], float], T]
 
 THREADS = 256  # of a pool; they never wait for each other
 HEDGE_SECONDS = 1.0  # after which another replica is asked, too
@@ -97,7 +97,7 @@ class ShardCalls:
             if untried[shard]:
                 replica = untried[shard].pop()
                 asked[shard] = replica["address"]
-                call = self._calls.submit(self._ask, replica, name, shard, ask, deadline)
+                call = self._calls.submit(self._ask, view, shard, replica, name, ask, deadline)
                 calls[call] = shard
             elif shard not in calls.values():
                 raise Unavailable(f"{where}: {failed.get(shard, 'it has no server')}")
@@ -135,11 +135,13 @@ class ShardCalls:
                 call.cancel()
         return [parts[shard] for shard in shards]
 
-    def _ask(self, replica: Any, name: str, shard: int, ask: Ask[T], deadline: float) -> T:
+    def _ask(
+        self, view: View, shard: int, replica: Any, name: str, ask: Ask[T], deadline: float
+    ) -> T:
         state = replica["states"][name]
         at = {"at_epoch": state["epoch"], "incarnation": state["incarnation"]}
         docs = self._server(replica["address"]).collection(name)
-        return ask(docs, at, shard, max(0.001, deadline - time.monotonic()))
+        return ask(view, shard, docs, at, max(0.001, deadline - time.monotonic()))
 
     def _server(self, address: str) -> nearfield.Client:
         with self._lock:

@@ -12,8 +12,9 @@ import pyarrow as pa
 
 import nearfield
 from nearfield._upload_progress import Progress
-from nearfield._values import Ids, join_ids
+from nearfield._values import Ids, join_ids, listed
 from nearfield.ray._manifest import Operation
+from nearfield.ray._merge import sortable
 from nearfield.ray._segment import Reference, ids_of
 
 DECISION_SECONDS_MAX = 1800.0  # for which a staged upload waits for the manifest
@@ -100,9 +101,10 @@ def staged(
     references = operation["segments"]
     single = read(references[0]) if len(references) == 1 else None
     ids = join_ids([ids_of(read(each) if single is None else single) for each in references])
-    distinct = np.unique(np.array(ids, object) if isinstance(ids, list) else ids)
+    distinct, counts = np.unique(sortable(ids), return_counts=True)
     if len(distinct) < len(ids) and kind in ("insert", "replace"):
-        raise nearfield.AlreadyExists(f"id {_first_twice(ids)!r} is twice in the upload")
+        twice = distinct[counts > 1].tolist()[0]
+        raise nearfield.AlreadyExists(f"id {twice!r} is twice in the upload")
     there: list[Any] = []
     # A delete asks also without rows, so that the server refuses ids of the other type.
     if kind == "delete" or (rows and kind != "replace"):
@@ -144,14 +146,5 @@ def _existing(docs: nearfield.Collection, ids: Ids, step: int) -> list[Any]:
     found: list[Any] = []
     for some in pages(ids, step):
         there = docs.fetch(some, payload=False, vectors=False).ids
-        found += there if isinstance(there, list) else there.tolist()
+        found += listed(there)
     return found
-
-
-def _first_twice(ids: Ids) -> Any:
-    seen: set[Any] = set()
-    for each in ids if isinstance(ids, list) else ids.tolist():
-        if each in seen:
-            return each
-        seen.add(each)
-    raise AssertionError
