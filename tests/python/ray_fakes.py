@@ -7,7 +7,7 @@ import types
 from typing import Any
 
 import pytest
-from nearfield.ray import _coordinator, _slot
+from nearfield.ray import _coordinator, _server, _slot
 from nearfield.ray._fleet import Fleet
 from nearfield.ray._manifest import CollectionState, Manifest, ManifestLog
 from nearfield.ray._operations import Coordinator
@@ -51,7 +51,7 @@ def fake_coordinator(store: Store, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Two shards of two replicas, with the collection docs."""
     monkeypatch.setattr(_coordinator, "_COMMIT_SECONDS_MAX", 0.2)
     made = object.__new__(Coordinator)
-    settings = _slot.Settings("fake", 2, 2, store.uri, "", "", 1, 0, {}, 1.0, 4096)
+    settings = _server.Settings("fake", 2, 2, store.uri, "", "", 1, 0, {}, 1.0, 4096)
     Fleet.__init__(made, settings)
     made._committers, made._operation, made._commits_from = threading.Semaphore(4), threading.Lock(), 0.0
     made._log = ManifestLog(store, "fake", "address")

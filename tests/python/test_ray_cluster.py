@@ -147,7 +147,7 @@ def test_a_refused_upload_changes_nothing(cluster, rng):
     table = pa.table({"id": pa.array([7], pa.uint64()), "vector": pa.FixedSizeListArray.from_arrays(flat, DIM),
                       "payload": pa.array([b""], pa.binary())})  # fmt: skip
     with pytest.raises(nearfield.InvalidArgument):  # which only the server finds
-        cluster.commit("refused", {"kind": "upsert", "segments": put_tables(cluster.store, [table])}, None, None)
+        cluster.commit("refused", {"kind": "upsert", "segments": put_tables(cluster._store, [table])}, None, None)
     with pytest.raises(ValueError, match="needs"):
         docs.upload(vectors[:, 1:], ids=np.arange(100, 150))
     with pytest.raises(nearfield.InvalidArgument):
@@ -200,11 +200,11 @@ def test_an_upload_of_several_segments(cluster, rng, monkeypatch):
     with pytest.raises(nearfield.AlreadyExists, match="twice"):
         docs.upload(np.concatenate([vectors, vectors[:1]]), ids=[*range(30_000, 50_000), 30_000])
     assert docs.delete(np.arange(0, 20_000, 2)).rows_deleted == 10_000
-    before = len(cluster.store.list("segments"))
+    before = len(cluster._store.list("segments"))
     query = draw_vectors(rng, 1)[0]
     wanted = docs.search(query, k=50, vectors=True)
     assert cluster.compact("several") == 2
-    assert len(cluster.store.list("segments")) == before - 6 + 2
+    assert len(cluster._store.list("segments")) == before - 6 + 2
     cluster.restart()
     same(docs.search(query, k=50, vectors=True), wanted)
     cluster.drop_collection("several")

@@ -21,7 +21,7 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("ray")
 
-from nearfield.ray import _coordinator, _rpc, _slot  # noqa: E402
+from nearfield.ray import _coordinator, _rpc, _server  # noqa: E402
 from nearfield.ray._coordinator import CoordinatorProcess  # noqa: E402
 from nearfield.ray._fleet import Fleet  # noqa: E402
 from nearfield.ray._manifest import newest_manifest  # noqa: E402
@@ -195,7 +195,7 @@ def opened(store, monkeypatch) -> Any:
         term = 1 + len(store.list("terms"))
         store.put(f"terms/{term:08}-a.json", json.dumps({"term": term, "name": "first", **claim}).encode())
         made = object.__new__(CoordinatorProcess)
-        Fleet.__init__(made, _slot.Settings("fake", 1, 1, store.uri, "", "", 1, 0, {}, 1.0, 4096, "mine"))
+        Fleet.__init__(made, _server.Settings("fake", 1, 1, store.uri, "", "", 1, 0, {}, 1.0, 4096, "mine"))
         made._address, made._follows, made._commits_from = "127.0.0.1:1", False, 0.0
         made._open()
         return made

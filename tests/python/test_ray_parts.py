@@ -162,7 +162,8 @@ def replica(request, store, monkeypatch):
     monkeypatch.setattr(_server, "nodes_count", lambda: 1)
     context = types.SimpleNamespace(get_node_id=lambda: "node")
     monkeypatch.setattr(ray, "get_runtime_context", lambda: context)
-    made = ReplicaProcess(store.uri, request.config.getoption("--server"), "127.0.0.1", {"backend": "cpu", **SETTINGS}, 5.0)
+    program, options = request.config.getoption("--server"), {"backend": "cpu", **SETTINGS}
+    made = ReplicaProcess(_server.Settings("docs", 1, 1, store.uri, program, "127.0.0.1", 1, 0, options, 5.0, 4096))
     must(made.start(1, False))
     must(made.place())
     must(made.sync(1, empty().encode(), 0, 1))
@@ -204,7 +205,7 @@ def test_a_staged_operation_is_invisible_until_it_is_applied(replica, store, rng
 def test_an_epoch_is_kept_although_it_was_shown_for_long(replica, store, rng, how):
     """It was pinned when it began; the time for which it is kept had passed when the next commit came."""
     replica._server.kill()
-    replica._settings["cursor_ms"] = 200
+    replica._settings.settings["cursor_ms"] = 200
     must(replica.start(1, True))
     must(replica.place())
     state = must(replica.sync(1, empty().encode(), 0, 1))["docs"]
@@ -317,7 +318,7 @@ def test_a_server_that_has_ended_is_noticed(replica):
 
 
 def test_a_replica_that_cannot_read_the_storage_keeps_what_it_has_loaded(monkeypatch):
-    slot = _slot.Slot(_slot.Settings("docs", 1, 1, "", "", "", 1, 0, {}, 1.0, 4096), 1, 1, 0, 1, 0)
+    slot = _slot.Slot(_server.Settings("docs", 1, 1, "", "", "", 1, 0, {}, 1.0, 4096), 1, 1, 0, 1, 0)
     monkeypatch.setattr(_slot, "_STORE_PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(slot, "ask", lambda reply: reply)
     slot.actor = types.SimpleNamespace(place=types.SimpleNamespace(remote=dict))

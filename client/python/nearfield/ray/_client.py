@@ -138,10 +138,6 @@ class Client:
 
     # The rest is for ClusterCollection.
 
-    @property
-    def store(self) -> Store:
-        return self._store
-
     def put(self, tables: Iterable[Any]) -> list[dict[str, Any]]:
         """Writes the segments of an operation."""
         try:

@@ -12,9 +12,9 @@ import ray.exceptions
 from nearfield.ray._client import Client
 from nearfield.ray._manifest import newest_manifest
 from nearfield.ray._operations import find_coordinator, start_coordinator
-from nearfield.ray._server import find_program
+from nearfield.ray._server import Settings, find_program
 from nearfield.ray._shards import PARTITIONS
-from nearfield.ray._slot import Settings, end_others
+from nearfield.ray._slot import end_others
 from nearfield.ray._store import Store
 
 _STOP_SECONDS_MAX = 10.0

@@ -42,15 +42,14 @@ from nearfield.ray._manifest import (
     ManifestLog,
     Operation,
     checked_operation,
+    files_of,
     newest_claim,
     newest_manifest,
-    operations_after,
-    segments_of,
 )
 from nearfield.ray._replica import REFUSALS
 from nearfield.ray._rpc import answers, has_ended, serve
-from nearfield.ray._server import listen_host, must_move
-from nearfield.ray._slot import Settings, Slot, end_others
+from nearfield.ray._server import Settings, listen_host, must_move
+from nearfield.ray._slot import Slot, end_others
 
 _STORE_PAUSE_SECONDS = 0.5  # after a failure of the storage
 _CLAIM_SECONDS = 2.0  # between two looks whether there is another coordinator
@@ -145,7 +144,7 @@ class CoordinatorProcess(Fleet):
         self._layout_next = newest.layout + 1
         with self._commit:
             self._manifest = newest
-            self._start(self._new_slots(newest.layout, newest.shards, self._settings.replicas))
+            self._start(self._new_slots(newest.layout, newest.shards))
         end_others(self._settings.name, {slot.name for slot in self._slots})
 
     # Commits.
@@ -226,9 +225,9 @@ class CoordinatorProcess(Fleet):
         except Unavailable:
             self._abandon(slots, operation)
             raise
-        self._apply(manifest, following, slots, name, operation)
+        self._apply(manifest, following, name, operation)
         if operation["kind"] == "drop":
-            threading.Thread(target=self._forget, args=(state, ""), daemon=True).start()
+            threading.Thread(target=self._forget, args=(state,), daemon=True).start()
         with contextlib.suppress(OSError):
             self._log.forget_old()
         return done
@@ -310,7 +309,6 @@ class CoordinatorProcess(Fleet):
         self,
         before: Manifest,
         manifest: Manifest,
-        slots: list[Slot],
         name: str,
         operation: Operation,
     ) -> None:
@@ -320,7 +318,6 @@ class CoordinatorProcess(Fleet):
             (slot, states, slot.actor.apply.remote(*arguments))
             for some in self._holders(before)
             for slot, states in some
-            if slot in slots
         ]
         refused: dict[Slot, Exception] = {}
         for slot, states, call in calls:
@@ -359,15 +356,13 @@ class CoordinatorProcess(Fleet):
         self._show()
         self._stop_over()
 
-    def _forget(self, state: CollectionState, last: str) -> None:
-        """Deletes the operations of a collection up to `last`, "": all, which no manifest names
-        anymore. Those that an error leaves only take space."""
+    def _forget(self, before: CollectionState, after: CollectionState | None = None) -> None:
+        """Deletes the files that only an earlier state of a collection names. Those that an error
+        leaves only take space."""
         try:
-            operations = operations_after(self._store, state, "") or []
-            kept = len(operations_after(self._store, state, last) or []) if last else 0
-            for name in segments_of(operations[: len(operations) - kept]):
-                self._store.delete(name)
-            for name, _ in state.pages:
+            pages: dict[str, set[str]] = {}
+            kept = files_of(self._store, after, pages) if after is not None else set()
+            for name in files_of(self._store, before, pages) - kept:
                 self._store.delete(name)
         except (OSError, Error):
             traceback.print_exc()

@@ -10,7 +10,8 @@ from typing import Any
 from nearfield._errors import Internal, Unavailable
 from nearfield.ray._manifest import Manifest, ManifestLog
 from nearfield.ray._rpc import WAITING
-from nearfield.ray._slot import Settings, Slot
+from nearfield.ray._server import Settings
+from nearfield.ray._slot import Slot
 from nearfield.ray._store import Store
 
 _WAITERS_MAX = 24  # calls that wait, so that other calls find a thread of the server
@@ -39,11 +40,11 @@ class Fleet:
         self._serial = 0
         self._error = ""  # why there is no manifest yet
 
-    def _new_slots(self, layout: int, shards: int, replicas: int, first: int = 0) -> list[Slot]:
+    def _new_slots(self, layout: int, shards: int) -> list[Slot]:
         return [
             Slot(self._settings, self._newest().term, layout, shard, shards, replica)
             for shard in range(shards)
-            for replica in range(first, first + replicas)
+            for replica in range(self._settings.replicas)
         ]
 
     def _start(self, slots: list[Slot]) -> None:

@@ -7,7 +7,6 @@ import gc
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -86,10 +85,10 @@ def knn_join(
     Source: client/python/nearfield/ray; the order of the answer: nearfield's result contract."""
     if k < 1:
         raise ValueError(f"k: {k}, must be at least 1")
-    resources = _Resources.of_cluster(shards, num_cpus, num_gpus)
+    count, resources, defaults = _resources(shards, num_cpus, num_gpus)
     declared = {"metric": metric, "scan": scan, "rows": rows}
     actors, queries_max = _start_shards(
-        _dataset(corpus), [id, vector], declared, resources, settings or {}
+        _dataset(corpus), [id, vector], declared, count, resources, {**defaults, **(settings or {})}
     )
     return _dataset(queries).map_batches(
         _join,  # type: ignore[arg-type]
@@ -105,30 +104,28 @@ def _start_shards(
     corpus: ray.data.Dataset,
     columns: list[str],
     declared: Mapping[str, Any],
-    resources: _Resources,
+    shards: int,
+    resources: Mapping[str, float],
     settings: Mapping[str, Any],
 ) -> tuple[list[Any], int]:
     """Returns the shards once each has loaded its rows, and how many queries one call may have."""
     gc.collect()  # ends the shards of results that are gone: Ray Data's objects form cycles
     blocks = corpus.select_columns(columns).materialize().to_arrow_refs()
     declared = {**declared, **_declare(blocks, columns)}
-    split: Any = split_rows.options(num_returns=resources.shards)
-    pieces = [split.remote(block, columns, resources.shards) for block in blocks]
-    if resources.shards == 1:  # Ray returns the only part itself
+    split: Any = split_rows.options(num_returns=shards)
+    pieces = [split.remote(block, columns, shards) for block in blocks]
+    if shards == 1:  # Ray returns the only part itself
         pieces = [[piece] for piece in pieces]
     shard: Any = JoinShard
     options = {
-        "num_cpus": resources.cpus,
-        "num_gpus": resources.gpus,
+        **resources,
         "max_restarts": -1,
         "max_task_retries": -1,
         "max_concurrency": _BATCHES_AT_ONCE,
     }
     actors = [
-        shard.options(**options).remote(
-            [piece[number] for piece in pieces], declared, {**resources.settings(), **settings}
-        )
-        for number in range(resources.shards)
+        shard.options(**options).remote([piece[number] for piece in pieces], declared, settings)
+        for number in range(shards)
     ]
     loaded = ray.get([actor.load.remote() for actor in actors])
     for each in loaded:
@@ -162,34 +159,24 @@ def _end_soon(actors: Sequence[Any]) -> None:
     threading.Thread(target=end, daemon=True).start()
 
 
-@dataclass(frozen=True)
-class _Resources:
-    """The shards, and what Ray reserves for each of them."""
-
-    shards: int
-    cpus: float
-    gpus: float
-
-    @staticmethod
-    def of_cluster(shards: int | None, cpus: float | None, gpus: float | None) -> _Resources:
-        if not ray.is_initialized():
-            ray.init()
-        cluster = ray.cluster_resources()  # type: ignore[no-untyped-call]
-        if gpus is None:
-            gpus = 1.0 if cluster.get("GPU", 0) >= 1 else 0.0
-        if shards is None:
-            shards = max(1, int(cluster.get("GPU", 0) / gpus)) if gpus else 1
-        if shards < 1:
-            raise ValueError(f"shards: {shards}, must be at least 1")
-        if cpus is None:
-            free = (cluster.get("CPU", 1) - 1) / shards
-            cpus = 1.0 if gpus else max(int(free), round(min(free, 0.9), 1))
-        return _Resources(shards, cpus, gpus)
-
-    def settings(self) -> dict[str, Any]:
-        if self.gpus:
-            return {}
-        return {"backend": "cpu", "threads": max(1, int(self.cpus))}
+def _resources(
+    shards: int | None, cpus: float | None, gpus: float | None
+) -> tuple[int, dict[str, float], dict[str, Any]]:
+    """Returns the number of shards, what Ray reserves for each, and settings of each."""
+    if not ray.is_initialized():
+        ray.init()
+    cluster = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    if gpus is None:
+        gpus = 1.0 if cluster.get("GPU", 0) >= 1 else 0.0
+    if shards is None:
+        shards = max(1, int(cluster.get("GPU", 0) / gpus)) if gpus else 1
+    if shards < 1:
+        raise ValueError(f"shards: {shards}, must be at least 1")
+    if cpus is None:
+        free = (cluster.get("CPU", 1) - 1) / shards
+        cpus = 1.0 if gpus else max(int(free), round(min(free, 0.9), 1))
+    settings = {} if gpus else {"backend": "cpu", "threads": max(1, int(cpus))}
+    return shards, {"num_cpus": cpus, "num_gpus": gpus}, settings
 
 
 def _dataset(rows: Rows) -> ray.data.Dataset:

@@ -189,8 +189,18 @@ def read_page(store: Store, name: str, checksum: str) -> list[Operation]:
     return found
 
 
-def segments_of(operations: Iterable[Operation]) -> set[str]:
-    """Returns the names of the segments that operations have."""
+def files_of(store: Store, state: CollectionState, pages: dict[str, set[str]]) -> set[str]:
+    """Returns the files that a state names. pages: the segments that each page names, as far as
+    they were read before. Errors: OSError; DataLoss."""
+    found = _segments_of(state.tail)
+    for name, checksum in state.pages:
+        if name not in pages:
+            pages[name] = _segments_of(read_page(store, name, checksum))
+        found |= {name} | pages[name]
+    return found
+
+
+def _segments_of(operations: Iterable[Operation]) -> set[str]:
     return {each["name"] for some in operations for each in some.get("segments", [])}
 
 

@@ -19,14 +19,14 @@ from nearfield.ray._coordinator import CoordinatorProcess
 from nearfield.ray._manifest import (
     CollectionState,
     Manifest,
+    files_of,
     operations_after,
-    read_page,
-    segments_of,
 )
 from nearfield.ray._replica import as_value
 from nearfield.ray._segment import Reference
+from nearfield.ray._server import Settings
 from nearfield.ray._shards import PARTITIONS
-from nearfield.ray._slot import NAMESPACE, Settings, Slot
+from nearfield.ray._slot import NAMESPACE, Slot
 
 _MAINTAIN_SECONDS = 10.0  # between two looks whether a collection is to be compacted
 _CLEAN_SECONDS = 3600.0  # between two looks for files that no manifest names, and a longest pause
@@ -85,25 +85,28 @@ class Coordinator(CoordinatorProcess):
         if not 1 <= shards <= PARTITIONS:
             raise InvalidArgument(f"shards: {shards}, must be 1 .. {PARTITIONS}")
         with self._operating():
-            with self._committing():
-                layout, self._layout_next = self._layout_next, self._layout_next + 1
-                slots = self._new_slots(layout, shards, self._settings.replicas)
-                self._start(slots)
-            try:
-                self._wait_ready(slots, seconds)
-                for slot in slots:  # what was committed in between, while commits go on
-                    slot.ask(slot.sync(self._newest()))
-                with self._committing() as manifest:
-                    following = self._laid_out(manifest, layout, shards, slots)
-                    self._append(following)
-                    self._adopt()
-            finally:
-                # If the manifest is in doubt, the new replicas stay until it is written.
-                doubted = self._doubt is not None and self._doubt.layout == layout
-                if self._newest().layout != layout and not doubted:
-                    with self._commit:
-                        self._stop(slots)
-            return shards
+            self._replace_servers(shards, seconds)
+        return shards
+
+    def _replace_servers(self, shards: int, seconds: float) -> None:
+        with self._committing():
+            layout, self._layout_next = self._layout_next, self._layout_next + 1
+            slots = self._new_slots(layout, shards)
+            self._start(slots)
+        try:
+            self._wait_ready(slots, seconds)
+            for slot in slots:  # what was committed in between, while commits go on
+                slot.ask(slot.sync(self._newest()))
+            with self._committing() as manifest:
+                following = self._laid_out(manifest, layout, shards, slots)
+                self._append(following)
+                self._adopt()
+        finally:
+            # If the manifest is in doubt, the new replicas stay until it is written.
+            doubted = self._doubt is not None and self._doubt.layout == layout
+            if self._newest().layout != layout and not doubted:
+                with self._commit:
+                    self._stop(slots)
 
     def _laid_out(
         self, manifest: Manifest, layout: int, shards: int, slots: list[Slot]
@@ -125,26 +128,20 @@ class Coordinator(CoordinatorProcess):
         )
 
     def restart(self, seconds: float = 600.0) -> int:
-        """Starts all servers again, one after the other; returns their number. A shard with one
-        replica gets a second one for the time."""
+        """Starts all servers again, one after the other; returns their number. With one replica of
+        each shard, starts others and changes over to them."""
         with self._operating():
-            extra: list[Slot] = []
-            with self._committing() as manifest:
+            if self._settings.replicas == 1:
+                self._replace_servers(self._newest().shards, seconds)
+                return self._newest().shards
+            with self._committing():
                 slots = list(self._slots)
-                if self._settings.replicas == 1:
-                    extra = self._new_slots(manifest.layout, manifest.shards, 1, first=1)
-                    self._start(extra)
-            try:
-                self._wait_ready(slots + extra, seconds)
-                for slot in slots:
-                    others = [each for each in slots + extra if each is not slot]
-                    self._wait_ready([each for each in others if each.shard == slot.shard], seconds)
-                    slot.fail("it is started again")
-                    self._leave(slot)
-                    self._wait_ready([slot], seconds)
-            finally:
-                with self._commit:
-                    self._stop(extra)
+            self._wait_ready(slots, seconds)
+            for slot in slots:
+                self._wait_ready([each for each in slots if each.shard == slot.shard], seconds)
+                slot.fail("it is started again")
+                self._leave(slot)
+                self._wait_ready([slot], seconds)
             return len(slots)
 
     def compact(self, name: str) -> int:
@@ -173,7 +170,7 @@ class Coordinator(CoordinatorProcess):
             finally:
                 if not decided:
                     self._delete(segments)
-            self._forget(now, state.last)
+            self._forget(now, compacted)
             return state.count - 1
 
     def _export(self, name: str, holders: list[tuple[Slot, dict[str, Any]]]) -> list[Reference]:
@@ -245,11 +242,11 @@ class Coordinator(CoordinatorProcess):
         old = [name for each in folders for name in self._store.list(each, age_seconds_min)]
         pages: dict[str, set[str]] = {}
         if old:
-            self._files_of(self._newest(), pages)  # read before commits wait
+            self._named(self._newest(), pages)  # read before commits wait
         count = 0
         while old:
             with self._committing() as manifest:
-                named = self._files_of(manifest, pages)
+                named = self._named(manifest, pages)
                 over = [name for name in old if name not in named]
                 self._log.check_claim()
                 for name in over[:_DELETES_MAX]:
@@ -258,17 +255,9 @@ class Coordinator(CoordinatorProcess):
             old = over[_DELETES_MAX:]
         return count
 
-    def _files_of(self, manifest: Manifest, pages: dict[str, set[str]]) -> set[str]:
-        """Returns the files that a manifest names. pages: the segments that each page names, as far
-        as they were read before."""
-        found: set[str] = set()
-        for state in manifest.collections.values():
-            found |= segments_of(state.tail)
-            for name, checksum in state.pages:
-                if name not in pages:
-                    pages[name] = segments_of(read_page(self._store, name, checksum))
-                found |= {name} | pages[name]
-        return found
+    def _named(self, manifest: Manifest, pages: dict[str, set[str]]) -> set[str]:
+        states = manifest.collections.values()
+        return set().union(*(files_of(self._store, state, pages) for state in states))
 
     def _state_of(self, manifest: Manifest, name: str) -> CollectionState:
         if name not in manifest.collections:

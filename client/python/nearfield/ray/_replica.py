@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -22,7 +22,7 @@ from nearfield._export import Layout
 from nearfield._values import Ids
 from nearfield.ray._manifest import CollectionState, Manifest, Operation, operations_after
 from nearfield.ray._segment import Reference, ids_of, put_tables, read_segment
-from nearfield.ray._server import ServerProcess, listen_host, must_move
+from nearfield.ray._server import ServerProcess, Settings, listen_host, must_move
 from nearfield.ray._shards import partition_range
 from nearfield.ray._staging import DECISION_SECONDS_MAX, Staged, pages, staged
 from nearfield.ray._store import Store
@@ -69,12 +69,9 @@ def as_value(method: Callable[..., T]) -> Callable[..., T | Exception]:
 class ReplicaProcess:
     """The actor. Thread safety: _lock serializes what changes the server."""
 
-    def __init__(
-        self, storage: str, program: str, host: str, settings: Mapping[str, Any], hang: float
-    ) -> None:
-        self._store = Store(storage)
-        self._program, self._host, self._hang = program, host, hang
-        self._settings = {**_DEFAULTS, **settings}
+    def __init__(self, settings: Settings) -> None:
+        self._store = Store(settings.storage)
+        self._settings = settings
         self._lock = threading.Lock()
         self._term = 0
         self._server: ServerProcess | None = None
@@ -98,7 +95,9 @@ class ReplicaProcess:
             if self._client is not None:
                 self._client.close()
             self._held, self._client = {}, None
-            self._server = ServerProcess(self._program, listen_host(self._host), self._settings)
+            host = listen_host(self._settings.host)
+            options = {**_DEFAULTS, **self._settings.settings}
+            self._server = ServerProcess(self._settings.program, host, options)
 
     @as_value
     def place(self) -> dict[str, Any]:
@@ -122,11 +121,11 @@ class ReplicaProcess:
         if client is None or not server.serves:
             return
         try:
-            client.health(timeout=self._hang)
+            client.health(timeout=self._settings.hang_timeout)
         except nearfield.Error as error:
             server.kill()
             raise nearfield.Unavailable(f"the server does not answer: {error.message}") from None
-        if must_move(self._host, server.address()):
+        if must_move(self._settings.host, server.address()):
             server.kill()
             raise nearfield.Unavailable("the server moves from loopback to the node's address")
 

@@ -67,7 +67,6 @@ class Caller:
     """A connection to a coordinator. Thread safety: any number of threads."""
 
     def __init__(self, address: str) -> None:
-        self.address = address
         self._channel = grpc.insecure_channel(address, options=_OPTIONS)
         self._call = self._channel.unary_unary(_METHOD)
 

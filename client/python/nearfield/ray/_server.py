@@ -9,7 +9,9 @@ import shutil
 import subprocess
 import sys
 import threading
+import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import ray
@@ -28,6 +30,24 @@ ctypes.CDLL(None).prctl(1, 9)
 if os.getppid() == int(sys.argv[1]):
     os.execv(sys.argv[2], sys.argv[2:])
 """
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The arguments that a cluster was started with: Cluster.__init__."""
+
+    name: str
+    shards: int
+    replicas: int
+    storage: str
+    program: str
+    host: str
+    num_cpus: float
+    num_gpus: float
+    settings: Mapping[str, Any]
+    hang_timeout: float
+    compact_after: int
+    cluster: str = field(default_factory=lambda: uuid.uuid4().hex)  # which no other cluster has
 
 
 def find_program(given: str | None) -> str:

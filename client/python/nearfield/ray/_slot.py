@@ -9,9 +9,7 @@ import sys
 import threading
 import time
 import traceback
-import uuid
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 import ray
@@ -20,6 +18,7 @@ import ray.exceptions
 from nearfield._errors import Aborted, Unavailable
 from nearfield.ray._manifest import Manifest
 from nearfield.ray._replica import ReplicaProcess
+from nearfield.ray._server import Settings
 
 NAMESPACE = "nearfield"
 _PAUSE_SECONDS = 0.1  # after a failure, before the next try; doubles up to the maximum
@@ -38,30 +37,12 @@ class _WithoutPandas:
 
 
 class _Actor(ReplicaProcess):
-    def __init__(self, *arguments: Any) -> None:
+    def __init__(self, settings: Settings) -> None:
         sys.meta_path.insert(0, _WithoutPandas())
-        super().__init__(*arguments)
+        super().__init__(settings)
 
 
 _ACTOR: Any = ray.remote(_Actor)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The arguments that a cluster was started with: Cluster.__init__."""
-
-    name: str
-    shards: int
-    replicas: int
-    storage: str
-    program: str
-    host: str
-    num_cpus: float
-    num_gpus: float
-    settings: Mapping[str, Any]
-    hang_timeout: float
-    compact_after: int
-    cluster: str = field(default_factory=lambda: uuid.uuid4().hex)  # which no other cluster has
 
 
 class _NoAnswer(Unavailable):
@@ -193,22 +174,15 @@ class Slot:
         with contextlib.suppress(ValueError):
             self.actor = ray.get_actor(self.name, NAMESPACE)
             return True
-        settings = self._settings
         self.actor = _ACTOR.options(
             name=self.name,
             namespace=NAMESPACE,
             lifetime="detached",
-            num_cpus=settings.num_cpus,
-            num_gpus=settings.num_gpus,
+            num_cpus=self._settings.num_cpus,
+            num_gpus=self._settings.num_gpus,
             max_restarts=-1,
             max_concurrency=_CALLS_AT_ONCE,
-        ).remote(
-            settings.storage,
-            settings.program,
-            settings.host,
-            dict(settings.settings),
-            settings.hang_timeout,
-        )
+        ).remote(self._settings)
         return False
 
     def _kill(self, no_restart: bool) -> None:
