@@ -258,7 +258,8 @@ class Client:
         the newest at a moment of this call."""
         deadline = self.deadline(timeout)
         view = self._current(deadline)
-        checked = patient = False
+        checked = False  # the view was shown at a moment of this call
+        patient = False  # waits for late servers, instead of asking at another view once more
         while True:
             check = None if checked else self._check(fresh, deadline)
             try:

@@ -10,7 +10,8 @@ A manifest is shown once each shard has a replica that holds it; until then sear
 manifest before. If the write of a manifest fails, the manifest is in doubt: it may be there or may
 arrive later, so it is written again before the next commit. If all replicas of a shard refuse an
 operation that is in the log, although they staged it, the next manifest withdraws it: no search
-has seen it. If the coordinator ends in between, the shard has no server until one takes it."""
+has seen it. If the coordinator ends before it has written that manifest, the shard has no server
+until a replica accepts the operation."""
 
 from __future__ import annotations
 
@@ -238,8 +239,8 @@ class CoordinatorProcess(Fleet):
         if operation["kind"] == "drop":
             return None
         if operation["kind"] == "create":
-            of = operation["id"]
-            return CollectionState(of, manifest.number + 1, operation["declared"], rows)
+            number = manifest.number + 1
+            return CollectionState(operation["id"], number, operation["declared"], rows)
         try:
             state = self._log.folded(manifest.collections[name])
         except OSError as error:
@@ -260,9 +261,10 @@ class CoordinatorProcess(Fleet):
         """Lets all replicas check the operation and take its rows. Returns, by shard, the rows
         afterwards, and the number of changed rows. After an error nothing is staged."""
         state = manifest.collections.get(name)
-        of = ("", "") if state is None else (state.id, state.last)
+        expected = ("", "") if state is None else (state.id, state.last)
         calls = [
-            (slot, slot.actor.stage.remote(manifest.term, name, of, operation)) for slot in slots
+            (slot, slot.actor.stage.remote(manifest.term, name, expected, operation))
+            for slot in slots
         ]
         found: dict[int, dict[str, int]] = {}
         refused: Exception | None = None

@@ -16,7 +16,7 @@ from nearfield.ray._store import Store
 
 _WAITERS_MAX = 24  # calls that wait, so that other calls find a thread of the server
 _SYNC_SECONDS_MAX = 10.0  # of a replica that follows one manifest, while commits wait
-LEASE_SECONDS = 10.0  # for which a look at the claims holds
+LEASE_SECONDS = 10.0  # for which a coordinator shows its view after it found no newer claim
 # By shard, the replicas that hold a manifest, and their states of each collection at it.
 Holders = list[list[tuple[Slot, dict[str, Any]]]]
 

@@ -29,7 +29,8 @@ from nearfield.ray._shards import PARTITIONS
 from nearfield.ray._slot import NAMESPACE, Slot
 
 _MAINTAIN_SECONDS = 10.0  # between two looks whether a collection is to be compacted
-_CLEAN_SECONDS = 3600.0  # between two looks for files that no manifest names, and a longest pause
+_CLEAN_SECONDS = 3600.0  # between two looks for files that no manifest names
+_PAUSE_SECONDS_MAX = 3600.0  # of the maintenance, after errors
 _WAIT_SECONDS_MAX = 30.0  # for the operation before
 _ROWS_PER_COMMIT = 1000  # rows that a compaction may write, for each commit before it
 _UPLOAD_SECONDS_MAX = 7 * 24 * 3600.0  # from the first file of an upload to its commit
@@ -200,7 +201,7 @@ class Coordinator(CoordinatorProcess):
             threading.Event().wait(pause)
             clean = time.monotonic() >= clean_at
             if not self._maintain(clean):
-                pause = min(2 * pause, _CLEAN_SECONDS)
+                pause = min(2 * pause, _PAUSE_SECONDS_MAX)
                 continue
             pause = _MAINTAIN_SECONDS
             if clean:

@@ -152,10 +152,10 @@ class ReplicaProcess:
 
     @as_value
     def stage(
-        self, term: int, name: str, of: tuple[str, str], operation: Operation
+        self, term: int, name: str, expected: tuple[str, str], operation: Operation
     ) -> dict[str, int]:
-        """Does all of an operation that can fail; the server does not show it yet. of: the id of
-        the collection and of the operation before. Returns "rows", the rows afterwards, and
+        """Does all of an operation that can fail; the server does not show it yet. expected: the id
+        of the collection and of the operation before. Returns "rows", the rows afterwards, and
         "changed", those of the operation. Errors: those of the operation; Aborted; OSError."""
         with self._lock:
             self._fence(term)
@@ -165,7 +165,7 @@ class ReplicaProcess:
                 self._staged = Staged(name, operation)
             else:
                 held = self._held.get(name)
-                if held is None or (held.id, held.last) != tuple(of):
+                if held is None or (held.id, held.last) != tuple(expected):
                     raise nearfield.Aborted(f"{name}: this server is at another operation")
                 docs, step = self._docs(name), self._ids_max()
                 self._staged = staged(name, operation, docs, held.rows, self._read, step)
@@ -290,12 +290,12 @@ class ReplicaProcess:
             else:  # upsert, because the segment may be there from an earlier try
                 docs.upload(table, payloads="payload", mode="upsert")
 
-    def _create(self, name: str, of: str, declared: dict[str, Any]) -> None:
+    def _create(self, name: str, collection_id: str, declared: dict[str, Any]) -> None:
         assert self._client is not None
         if name in self._held:
             self._drop(name)
         self._client.create_collection(name, **declared)
-        self._held[name] = _Held(of)
+        self._held[name] = _Held(collection_id)
 
     def _drop(self, name: str) -> None:
         assert self._client is not None

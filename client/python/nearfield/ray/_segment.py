@@ -5,7 +5,7 @@ that a shard reads only its range.
 
 Each chunk is an Arrow stream with _CHUNK_ROWS rows. The index has the first row of each partition,
 and the length and XXH64 of each chunk. The manifest refers to a segment as {"name", "rows",
-"index": [place, length, XXH64]}, so that every byte that is read is checked."""
+"index": [offset, length, XXH64]}, so that every byte that is read is checked."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ def encode_segment(table: pa.Table) -> tuple[bytes, Reference]:
             "chunks": [[len(each), xxhash.xxh64_hexdigest(each)] for each in chunks],
         }
     ).encode()
-    place = sum(len(each) for each in chunks)
+    offset = sum(len(each) for each in chunks)
     reference = {
         "name": f"segments/{uuid.uuid4().hex}",
         "rows": len(table),
-        "index": [place, len(index), xxhash.xxh64_hexdigest(index)],
+        "index": [offset, len(index), xxhash.xxh64_hexdigest(index)],
     }
     return b"".join([*chunks, index]), reference
 
@@ -95,8 +95,8 @@ def read_segment(store: Store, reference: Reference, begin: int, end: int) -> pa
     differs."""
     name = reference["name"]
     with store.open(name) as file:
-        place, length, checksum = reference["index"]
-        index = json.loads(_checked(name, _read(file, place, length), checksum))
+        offset, length, checksum = reference["index"]
+        index = json.loads(_checked(name, _read(file, offset, length), checksum))
         offsets = np.frombuffer(zlib.decompress(base64.b64decode(index["offsets"])), "<u4")
         first, last = int(offsets[begin]), int(offsets[end])
         chunks = index["chunks"]
@@ -108,17 +108,17 @@ def read_segment(store: Store, reference: Reference, begin: int, end: int) -> pa
             sum(length for length, _ in chunks[:low]),
             sum(length for length, _ in chunks[low:high]),
         )
-    tables, place = [], 0
+    tables, offset = [], 0
     for length, checksum in chunks[low:high]:
-        chunk = _checked(name, data[place : place + length], checksum)
+        chunk = _checked(name, data[offset : offset + length], checksum)
         tables.append(pa.ipc.open_stream(chunk).read_all())
-        place += length
+        offset += length
     skipped = first - low * _CHUNK_ROWS if first < last else 0
     return pa.concat_tables(tables).slice(skipped, last - first)
 
 
-def _read(file: Any, place: int, length: int) -> memoryview:
-    file.seek(place)
+def _read(file: Any, offset: int, length: int) -> memoryview:
+    file.seek(offset)
     return memoryview(file.read(length))
 
 

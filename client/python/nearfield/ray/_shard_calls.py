@@ -154,8 +154,8 @@ class ShardCalls:
 
 
 def _may_help(now: View | None, view: View, shard: int, failed: bool) -> bool:
-    """Returns True if the present view is newer than this one, and has other replicas of the
-    shard, or the same after one of them failed."""
+    """Returns True if the present view is newer than this one, and a replica may answer there: one
+    that is not in this view, or one that failed in it."""
     if now is None or now is view:
         return False
     if failed or len(now["shards"]) != len(view["shards"]):

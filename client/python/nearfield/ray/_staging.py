@@ -37,7 +37,7 @@ class _Upload:
         self._commit = False
         self._error: Exception | None = None
         options: dict[str, Any] = {"data": data, "payloads": "payload"} if rows else {"data": []}
-        options.update(mode=mode, progress=self._hold, timeout=3600)
+        options.update(mode=mode, progress=self._wait, timeout=3600)
         self._thread = threading.Thread(target=self._run, args=(docs, options), daemon=True)
         self._thread.start()
         self._confirmed.wait()
@@ -51,7 +51,9 @@ class _Upload:
             self._error = error
         self._confirmed.set()
 
-    def _hold(self, now: Progress) -> None:
+    def _wait(self, now: Progress) -> None:
+        """Called after each block, and once the server has confirmed all rows; then the upload
+        commits when this returns."""
         if now.rows_received < self._rows or self._decided.is_set():
             return
         self._confirmed.set()
