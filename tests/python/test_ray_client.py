@@ -163,14 +163,19 @@ def test_merged_hits_are_those_of_all_rows(rng, text):
             assert hits.matched_rows == len(rows)
 
 
-def test_lists_that_were_cut_are_not_merged():
-    """Rows that one of them lacks may come before rows of another."""
-    hits = Hits(np.arange(2, dtype=np.uint64), [], None, (), scores=np.ones(2, np.float32), cut=True)
+@pytest.mark.parametrize("option", [{}, {"score_threshold": 0.0}])
+def test_a_list_that_is_too_short_is_refused(option):
+    """Rows that one of them lacks may come before rows of another. With a threshold there may be fewer."""
+    hits = Hits(np.arange(2, dtype=np.uint64), [], None, (), scores=np.ones(2, np.float32))
     docs = types.SimpleNamespace(search=lambda *_, **__: answer_of([hits]))
-    view = {"collections": {"docs": {"rows": [9]}}}
-    client: Any = types.SimpleNamespace(read=lambda name, timeout, fresh, ask: ask(view, 0, docs, {}, 1.0))
-    with pytest.raises(nearfield.InvalidArgument, match="k: 5, more than page_rows_max"):
-        ClusterCollection(client, "docs").search(np.ones(2), k=5, score_threshold=0.0)
+    view = {"number": 1, "collections": {"docs": {"rows": [3], "created": 1}}}
+    client: Any = types.SimpleNamespace(read=lambda name, timeout, fresh, ask: (view, [ask(view, 0, docs, {}, 1.0)]))
+    search = ClusterCollection(client, "docs").search
+    if option:
+        assert search(np.ones(2), k=5, **option).ids.tolist() == [0, 1]
+    else:
+        with pytest.raises(nearfield.DataLoss, match=r"\[2\] rows of 3, k = 5"):
+            search(np.ones(2), k=5)
 
 
 def test_searches_do_not_wait_for_each_others_threads(tmp_path):

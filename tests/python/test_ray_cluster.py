@@ -236,6 +236,9 @@ def test_attributes_named_like_parts_of_a_row_come_back(cluster):
         assert found.attributes == columns and found.payloads == [b"one", b"two"]
         docs.delete(ids=[99])
         cluster.compact("reserved")
+        before = server_pids(cluster)
+        cluster.restart()  # they load what the compaction has written
+        assert not set(before) & set(server_pids(cluster))
     cluster.drop_collection("reserved")
 
 

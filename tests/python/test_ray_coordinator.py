@@ -253,7 +253,7 @@ def test_the_first_commit_waits_although_the_storage_failed_after_the_claim(open
 
     def failing(self: Store, name: str, data: bytes) -> None:
         put(self, name, data)
-        if b'"mine"' in data and b"127.0.0.1:1" in data and not failed:
+        if b'"mine"' in data and b'"127.0.0.1:1"' in data and not failed:
             failed.append(name)
             raise OSError("no answer")
 

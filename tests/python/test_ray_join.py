@@ -63,9 +63,9 @@ def shards_started(monkeypatch):
     actors, start = [], _join._start_shards
 
     def started(*given):
-        found, queries_max = start(*given)
+        found, loaded = start(*given)
         actors.extend(found)
-        return found, queries_max
+        return found, loaded
 
     monkeypatch.setattr(_join, "_start_shards", started)
     return actors
@@ -95,7 +95,7 @@ def test_partitions_are_those_of_xxh64():
 def test_merged_lists_are_the_list_of_all_rows(rng, text):
     for _ in range(50):
         rows, k, queries = int(rng.integers(1, 60)), int(rng.integers(1, 20)), 4
-        scores = rng.choice([-np.inf, -1.5, -0.0, 0.0, 1.0, 2.5], (queries, rows)).astype(np.float32)
+        scores = rng.choice([-np.inf, -1.5, 0.0, 1.0, 2.5], (queries, rows)).astype(np.float32)
         ids = rng.permutation(rows).astype(np.uint64)
         names = np.array([f"ü{i:03}" if i % 2 else f"z{i:03}" for i in ids], object) if text else ids
         owners = shards_of(ids, 3)
@@ -151,6 +151,27 @@ def test_a_corpus_with_fewer_rows_than_k(cluster, rng):
     asked = table_of(np.arange(3), queries)
     found = joined(knn_join(asked, corpus, 100, metric="dot", shards=2, num_cpus=0.2))
     assert [found[i] for i in range(3)] == expected(corpus, queries, 100, "dot")
+
+
+def test_large_batches_are_cut_to_what_a_call_may_have(cluster, rng):
+    vectors, queries = draw_rows(rng, 90), draw_rows(rng, 100)
+    corpus, asked = table_of(np.arange(90), vectors), table_of(np.arange(100), queries)
+    found = joined(knn_join(asked, corpus, 5, metric="dot", shards=2, num_cpus=0.2, batch_rows=64,
+                            settings={"queries_max": 16}))
+    assert [found[i] for i in range(100)] == expected(corpus, queries, 5, "dot")
+
+
+def test_a_shard_with_too_few_hits_is_refused(cluster, rng, monkeypatch):
+    corpus = table_of(np.arange(9), draw_rows(rng, 9))
+    start = _join._start_shards
+
+    def more(*given):
+        actors, loaded = start(*given)
+        return actors, [each._replace(rows=each.rows + 1) for each in loaded]
+
+    monkeypatch.setattr(_join, "_start_shards", more)
+    with pytest.raises(Exception, match="hits, not 10 of each query"):
+        joined(knn_join(corpus, corpus, 20, metric="dot", num_cpus=0.2))
 
 
 def test_wrong_arguments_are_named(cluster, rng):

@@ -143,12 +143,14 @@ def test_a_call_raises_the_error_of_its_method():
     server, address = serve({"fail": fail}, "127.0.0.1")
     expected = {"own": nearfield.Unavailable, "storage": nearfield.Unavailable, "bug": nearfield.Internal}
     expected |= {kind.__name__: kind for kind in (nearfield.NotFound, nearfield.DataLoss, nearfield.AlreadyExists)}
-    with contextlib.closing(Caller(address)) as caller:
-        for name, kind in expected.items():
-            with pytest.raises(nearfield.Error) as caught:
-                caller.call("fail", 10, name=name)
-            assert type(caught.value) is kind and str(caught.value) == f"{caught.value.code.name}: {caught.value.message}"
-    server.stop(0).wait()
+    try:
+        with contextlib.closing(Caller(address)) as caller:
+            for name, kind in expected.items():
+                with pytest.raises(nearfield.Error) as caught:
+                    caller.call("fail", 10, name=name)
+                assert type(caught.value) is kind and str(caught.value) == f"{caught.value.code.name}: {caught.value.message}"
+    finally:
+        server.stop(0).wait()
     gone = Unreachable("gone")
     assert gone.unreachable and str(gone) == "UNAVAILABLE: gone"
 

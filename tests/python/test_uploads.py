@@ -159,8 +159,9 @@ def test_a_table_shows_its_own_declaration(client, name, data):
     assert {each.name: each.text for each in info.attributes} == {
         "year": "int64", "price": "double", "good": "bool", "language": "keyword", "made": "timestamp",
         "tags": "keyword[]", "sizes": "int64[]", "title": "keyword", "n": "int64"}
-    docs.upload(table)
-    assert docs.count((F.n >= 0) & (F.title != "")).rows_count == ROWS
+    for payloads in (None, "title", ["title", "n"]):  # a payload may also be an attribute
+        docs.upload(table, payloads=payloads, mode="replace")
+        assert docs.count((F.n >= 0) & (F.title != "")).rows_count == ROWS
     same = client.create_collection(name, metric="dot", like=table, if_missing=True)
     assert same.count().rows_count == ROWS
     with pytest.raises(nearfield.AlreadyExists, match="metric dot, not l2"):

@@ -125,7 +125,7 @@ class Hits(Rows):
 
 
 class HitArrays(NamedTuple):
-    """SearchResult.to_numpy."""
+    """The hits of all queries, one query after the other: see SearchResult.to_numpy."""
 
     ids: Ids
     scores: NDArray[np.float32]
@@ -208,8 +208,8 @@ class SearchResult:
         return self.hits[i]
 
     def to_numpy(self) -> HitArrays:
-        """Returns ids, scores and counts of all queries, one after the other: with many queries in
-        a fraction of the time that `queries` takes.
+        """Returns ids, scores and counts of the hits of all queries, one query after the other. Of
+        a large batch this is much faster than reading them from `queries`.
 
         ids     uint64 [hits] or that many texts
         scores  float32 [hits]

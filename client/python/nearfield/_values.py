@@ -99,6 +99,7 @@ def ids_count(message: common.IdList) -> int:
 
 
 def listed(ids: Ids) -> list[Any]:
+    """Returns the ids as values of Python."""
     return ids if isinstance(ids, list) else ids.tolist()
 
 

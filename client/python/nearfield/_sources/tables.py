@@ -41,8 +41,9 @@ class Plan:
 
 
 def plan_of(spec: Spec, schema: pa.Schema) -> Plan:
-    """By default the columns id and vector, and every declared attribute that has a column: that of
-    an export, or one with its name that is no other part of the row."""
+    """By default the columns id and vector, and every declared attribute that has a column of its
+    name. One named like a part of the row, such as id, has the column attribute_id, as in an
+    export, or one of its name that is not that part."""
     payloads = spec.payloads
     plan = Plan(
         spec.ids if isinstance(spec.ids, str) else "id",
@@ -52,10 +53,12 @@ def plan_of(spec: Spec, schema: pa.Schema) -> Plan:
     )
     attributes = spec.attributes
     if attributes is None:
-        others = set(schema.names).difference(plan.names())
-        columns = {each.name: column_name(each) for each in spec.info.attributes}
-        columns = {name: each if each in others else name for name, each in columns.items()}
-        attributes = {name: each for name, each in columns.items() if each in others}
+        parts = set(plan.names())
+        attributes = {each.name: column_name(each) for each in spec.info.attributes}
+        for name, column in attributes.items():
+            if column not in schema.names and name not in parts:
+                attributes[name] = name
+        attributes = {name: each for name, each in attributes.items() if each in schema.names}
     if not isinstance(attributes, Mapping):
         attributes = {name: name for name in attributes}
     plan.attributes.update(attributes)

@@ -36,7 +36,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     commands.add_parser("status", help="print the state as JSON")
     resize = commands.add_parser("resize", help="change the number of shards")
     resize.add_argument("shards", type=int)
-    commands.add_parser("restart", help="start all servers again, one after the other")
+    commands.add_parser("restart", help="start all servers again, while searches go on")
     compact = commands.add_parser("compact", help="replace the uploads of a collection by its rows")
     compact.add_argument("collection")
     return parser.parse_args(arguments)

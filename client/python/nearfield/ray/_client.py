@@ -127,8 +127,9 @@ class Client:
         self.call("resize", timeout + 10, shards=shards, seconds=timeout)
 
     def restart(self, *, timeout: float = 600.0) -> int:
-        """Starts all servers again, one after the other, while searches go on; returns their
-        number. With one replica it needs the cores or GPUs of all shards twice."""
+        """Starts all servers again, while searches go on; returns their number. With one replica it
+        starts others next to them, so it needs the cores or GPUs of all shards twice; with several,
+        one server after the other."""
         return int(self.call("restart", timeout + 10, seconds=timeout))
 
     def compact(self, name: str, *, timeout: float = 600.0) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import ray
 import ray.exceptions
 
+from nearfield._errors import Unavailable
 from nearfield.ray._client import Client
 from nearfield.ray._manifest import newest_manifest
 from nearfield.ray._operations import find_coordinator, start_coordinator
@@ -73,9 +74,15 @@ class Cluster(Client):
         store = Store(storage)
         store.create()
         resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        found = find_coordinator(name)
+        gpus = resources.get("GPU", 0)
+        if num_gpus is None and gpus and found is None:
+            try:
+                shards = newest_manifest(store).shards or shards
+            except OSError as failed:
+                raise Unavailable(f"storage: {failed}") from None
         if num_gpus is None:
-            servers = (newest_manifest(store).shards or shards) * replicas
-            num_gpus = 1.0 if resources.get("GPU", 0) >= servers else 0.0
+            num_gpus = 1.0 if gpus >= shards * replicas else 0.0
         defaults: dict[str, Any] = {} if num_gpus else _CPU_SETTINGS
         chosen = Settings(
             name=name,
@@ -92,7 +99,6 @@ class Cluster(Client):
         )
         super().__init__(storage, timeout=timeout)
         self._name = name
-        found = find_coordinator(name)
         if found is not None and ray.get(found.storage.remote()) != store.uri:
             raise ValueError(f"storage: {store.uri}; the cluster {name!r} has another one")
         self._actor = found if found is not None else start_coordinator(chosen)

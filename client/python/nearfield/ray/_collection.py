@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 import nearfield
 from nearfield._digest import result_digest
-from nearfield._errors import DataLoss, InvalidArgument
+from nearfield._errors import DataLoss
 from nearfield._filter import FilterLike
 from nearfield._records import CollectionInfo
 from nearfield._results import (
@@ -93,9 +93,6 @@ class ClusterCollection:
             rows = view["collections"][self.name]["rows"][shard]
             found = docs.search(vector, timeout=left, **at, **options)  # type: ignore[misc]
             arrays = found.to_numpy()
-            short = arrays.counts < k
-            if short.any() and any(found.queries[each].cut for each in np.flatnonzero(short)):
-                raise InvalidArgument(f"k: {k}, more than page_rows_max of the servers")
             if not limited and (arrays.counts != min(k, rows)).any():
                 lengths = sorted(set(arrays.counts.tolist()))
                 raise DataLoss(f"{lengths} rows of {rows}, k = {k}")

@@ -18,12 +18,19 @@ from pyarrow import dataset, fs
 
 from nearfield._arrow import id_array, matrix_of
 from nearfield._declaration import RowPlacement, ScanChoice, infer
-from nearfield._errors import InvalidArgument
+from nearfield._errors import DataLoss
 from nearfield._proto import retrieval_pb2 as retrieval
 from nearfield._results import read_arrays
 from nearfield._search import add_queries
 from nearfield._values import Metric
-from nearfield.ray._join_shard import COLLECTION, JoinShard, column_of, first_row, split_rows
+from nearfield.ray._join_shard import (
+    COLLECTION,
+    JoinShard,
+    Loaded,
+    first_row,
+    split_rows,
+    whole_column,
+)
 from nearfield.ray._merge import merged
 
 Rows = Any  # a ray.data.Dataset, an Arrow table, or one or several paths of Parquet files
@@ -87,13 +94,18 @@ def knn_join(
         raise ValueError(f"k: {k}, must be at least 1")
     count, resources, defaults = _resources(shards, num_cpus, num_gpus)
     declared = {"metric": metric, "scan": scan, "rows": rows}
-    actors, queries_max = _start_shards(
+    actors, loaded = _start_shards(
         _dataset(corpus), [id, vector], declared, count, resources, {**defaults, **(settings or {})}
     )
     return _dataset(queries).map_batches(
         _join,  # type: ignore[arg-type]
-        fn_kwargs={"actors": _OwnedActors(actors), "k": k, "columns": [query_id, query_vector]},
-        batch_size=min(batch_rows, queries_max),
+        fn_kwargs={
+            "actors": _OwnedActors(actors),
+            "counts": [min(k, each.rows) for each in loaded],
+            "k": k,
+            "columns": [query_id, query_vector],
+        },
+        batch_size=min(batch_rows, *(each.queries_max for each in loaded)),
         batch_format="pyarrow",
         num_cpus=0,  # it waits for the shards
         compute=ray.data.TaskPoolStrategy(size=_BATCHES_AT_ONCE),
@@ -107,8 +119,8 @@ def _start_shards(
     shards: int,
     resources: Mapping[str, float],
     settings: Mapping[str, Any],
-) -> tuple[list[Any], int]:
-    """Returns the shards once each has loaded its rows, and how many queries one call may have."""
+) -> tuple[list[Any], list[Loaded]]:
+    """Returns the shards once each has loaded its rows."""
     gc.collect()  # ends the shards of results that are gone: Ray Data's objects form cycles
     blocks = corpus.select_columns(columns).materialize().to_arrow_refs()
     declared = {**declared, **_declare(blocks, columns)}
@@ -131,7 +143,7 @@ def _start_shards(
     for each in loaded:
         if isinstance(each, Exception):
             raise each
-    return actors, min(loaded)
+    return actors, loaded
 
 
 class _OwnedActors:
@@ -220,18 +232,21 @@ def _declare(blocks: Sequence[Any], columns: Sequence[str]) -> dict[str, Any]:
     raise ValueError("corpus: it has no rows")
 
 
-def _join(table: pa.Table, *, actors: Sequence[Any], k: int, columns: Sequence[str]) -> pa.Table:
-    """Returns the neighbors of a batch of queries."""
+def _join(
+    table: pa.Table, *, actors: Sequence[Any], counts: Sequence[int], k: int, columns: Sequence[str]
+) -> pa.Table:
+    """Returns the neighbors of a batch of queries. counts: hits of each query, by shard."""
     if not table.num_rows:
         return pa.table({})
     request = retrieval.SearchRequest(collection=COLLECTION, k=k)
-    add_queries(request.queries, matrix_of(column_of(table, columns[1]), columns[1]))
+    add_queries(request.queries, matrix_of(whole_column(table, columns[1]), columns[1]))
     data = ray.put(request.SerializeToString())
-    calls = [actor.search.remote(data) for actor in actors]
-    replies = [retrieval.SearchResponse.FromString(each) for each in ray.get(calls)]
-    if any(reply.results[0].cut for reply in replies):
-        raise InvalidArgument(f"k: {k}, more than page_rows_max of the shards")
-    found, _ = merged([read_arrays(each) for each in replies], k)
+    replies = ray.get([actor.search.remote(data) for actor in actors])
+    parts = [read_arrays(retrieval.SearchResponse.FromString(each)) for each in replies]
+    for part, count in zip(parts, counts, strict=True):
+        if part.counts.tolist() != [count] * table.num_rows:
+            raise DataLoss(f"{part.counts.tolist()} hits, not {count} of each query")
+    found, _ = merged(parts, k)
     offsets = pa.array(np.append(0, np.cumsum(found.counts)).astype(np.int32))
     return pa.table(
         {

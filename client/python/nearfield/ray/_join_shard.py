@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import ray
@@ -39,14 +39,22 @@ _SEARCH: Method[Any, Any] = Method(methods.SEARCH.path, _Bytes, _Bytes)
 COLLECTION = "corpus"
 
 
-def column_of(table: pa.Table, name: str) -> pa.Array:
+class Loaded(NamedTuple):
+    """A shard that has its rows. queries_max: of one call."""
+
+    rows: int
+    queries_max: int
+
+
+def whole_column(table: pa.Table, name: str) -> pa.Array:
+    """Returns a column as one array."""
     return pa.concat_arrays(table.column(name).chunks)
 
 
 def plain_rows(table: pa.Table, columns: Sequence[str]) -> pa.Table:
     """Returns the table with the columns id and vector, vectors as lists of equal size."""
-    vectors = vectors_of(matrix_of(column_of(table, columns[1]), columns[1]))
-    return pa.table([column_of(table, columns[0]), vectors], names=["id", "vector"])
+    vectors = vectors_of(matrix_of(whole_column(table, columns[1]), columns[1]))
+    return pa.table([whole_column(table, columns[0]), vectors], names=["id", "vector"])
 
 
 @ray.remote
@@ -83,12 +91,13 @@ class JoinShard:
     def pid(self) -> int:
         return os.getpid()
 
-    def load(self) -> int | Exception:
-        """Loads the rows; returns how many queries one call may have, or the error that the rows
-        have. An exception of a method would be raised with another type, and one of the constructor
-        would be repeated for ever."""
+    def load(self) -> Loaded | Exception:
+        """Loads the rows; returns the error that they have. An exception of a method would be
+        raised with another type, and one of the constructor would be repeated for ever."""
         try:
-            return self._loaded().limits().queries_max
+            client = self._loaded()
+            rows = client.collection(COLLECTION).count().rows_count
+            return Loaded(rows, client.limits().queries_max)
         except (nearfield.Error, TypeError, ValueError) as error:
             return error
 

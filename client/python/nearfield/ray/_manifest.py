@@ -6,8 +6,8 @@ compare-and-swap, so two rules keep a coordinator that was replaced, and may sti
 a commit:
 
 1. A coordinator first writes a claim with a higher term than all others, and then reads the newest
-   manifest: that of the highest term, and of this term the highest number. It writes it again,
-   with its own term, before it shows it.
+   manifest: that of the highest term, and of this term the highest number. If there is one, it
+   writes it again, with its own term, before it shows it.
 2. A commit writes its manifest, and then lists the claims. Only if there is no later claim is it
    acknowledged.
 

@@ -63,7 +63,7 @@ class Coordinator(CoordinatorProcess):
             self._operation.release()
 
     def _wait_ready(self, some: list[Slot] | None, seconds: float) -> None:
-        """Waits for some replicas, or for all that there are by then."""
+        """Waits for some replicas. None: for all, also if they change meanwhile."""
 
         def waiting() -> list[str]:
             slots = self._slots if some is None else some
