@@ -43,7 +43,7 @@ def test_a_restart_leaves_each_shard_a_server(coordinator, monkeypatch):
 
 
 def test_only_the_replicas_that_there_are_must_be_ready(coordinator):
-    """Those of a resize that fails meanwhile are gone."""
+    """The servers of a resize that fails meanwhile are gone."""
     new = FakeSlot(coordinator._settings, 1, 2, 0, 1, 0)
     coordinator._slots.append(new)
     with pytest.raises(nearfield.Unavailable, match="fake-2-0-0"):

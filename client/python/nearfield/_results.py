@@ -208,7 +208,7 @@ class SearchResult:
         return self.hits[i]
 
     def to_numpy(self) -> HitArrays:
-        """Returns ids, scores and counts of the hits of all queries, one query after the other. Of
+        """Returns ids, scores and counts of the hits of all queries, one query after the other. For
         a large batch this is much faster than reading them from `queries`.
 
         ids     uint64 [hits] or that many texts

@@ -260,7 +260,7 @@ class Client:
         deadline = self.deadline(timeout)
         view = self._current(deadline)
         checked = False  # the view was shown at a moment of this call
-        patient = False  # waits for late servers, instead of asking at another view once more
+        patient = False  # waits for late servers, instead of changing the view again
         while True:
             check = None if checked else self._check(fresh, deadline)
             try:

@@ -12,10 +12,10 @@ import ray.exceptions
 from nearfield._errors import Unavailable
 from nearfield.ray._client import Client
 from nearfield.ray._manifest import newest_manifest
-from nearfield.ray._operations import find_coordinator, start_coordinator
+from nearfield.ray._operations import start_coordinator
 from nearfield.ray._server import Settings, find_program
 from nearfield.ray._shards import PARTITIONS
-from nearfield.ray._slot import end_others
+from nearfield.ray._slot import NAMESPACE, end_others
 from nearfield.ray._store import Store
 
 _STOP_SECONDS_MAX = 10.0
@@ -74,7 +74,9 @@ class Cluster(Client):
         store = Store(storage)
         store.create()
         resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-        found = find_coordinator(name)
+        found: Any = None
+        with contextlib.suppress(ValueError):  # none runs
+            found = ray.get_actor(name, NAMESPACE)
         gpus = resources.get("GPU", 0)
         if num_gpus is None and gpus and found is None:
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -153,13 +154,12 @@ class ClusterCollection:
         fresh: bool = True,
     ) -> Counted:
         """Returns the number of rows; with a filter, of those that pass it."""
-
-        def ask(
-            view: View, shard: int, docs: nearfield.Collection, at: dict[str, Any], left: float
-        ) -> int:
-            return docs.count(filter, timeout=left, **at).rows_count
-
-        view, parts = self._client.read(self.name, timeout, fresh, ask)
+        view, parts = self._client.read(
+            self.name,
+            timeout,
+            fresh,
+            lambda view, shard, docs, at, left: docs.count(filter, timeout=left, **at).rows_count,
+        )
         return Counted(sum(parts), view["number"], view["collections"][self.name]["created"])
 
     def upload(
@@ -180,11 +180,9 @@ class ClusterCollection:
         if mode not in ("insert", "upsert", "replace"):
             raise ValueError(f"mode: {mode!r}; one of insert, upsert, replace")
         info, created = self._info(timeout)
-        source = open_source(Spec(info, ids, vectors, attributes, payloads), data)
-        try:
+        spec = Spec(info, ids, vectors, attributes, payloads)
+        with contextlib.closing(open_source(spec, data)) as source:
             segments = self._client.put(tables_of(info, source.batches()))
-        finally:
-            source.close()
         if not segments and mode != "replace":
             raise ValueError("data: no rows")
         operation = {"kind": mode, "segments": segments}
@@ -192,12 +190,13 @@ class ClusterCollection:
         return Uploaded(done.number, done.created, done.changed, done.replaced, 0, None)
 
     def _info(self, timeout: float | None) -> tuple[CollectionInfo, int]:
-        def ask(
-            view: View, shard: int, docs: nearfield.Collection, at: dict[str, Any], left: float
-        ) -> CollectionInfo:
-            return docs.info(timeout=left)
-
-        view, parts = self._client.read(self.name, timeout, True, ask, lambda view: [0])
+        view, parts = self._client.read(
+            self.name,
+            timeout,
+            True,
+            lambda view, shard, docs, at, left: docs.info(timeout=left),
+            lambda view: [0],
+        )
         return parts[0], view["collections"][self.name]["created"]
 
     def delete(

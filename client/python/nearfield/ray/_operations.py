@@ -266,14 +266,6 @@ class Coordinator(CoordinatorProcess):
         return manifest.collections[name]
 
 
-def find_coordinator(name: str) -> Any:
-    """Returns the coordinator of the cluster that runs under this name, or None."""
-    try:
-        return ray.get_actor(name, NAMESPACE)
-    except ValueError:
-        return None
-
-
 def start_coordinator(settings: Settings) -> Any:
     """Returns a new coordinator of a cluster."""
     actor: Any = ray.remote(Coordinator)
