@@ -103,13 +103,9 @@ class ClusterCollection:
         parts, arrays = zip(*answers, strict=True)
         slowest = max((part.cost for part in parts), key=lambda cost: cost.total_us)
         merged = merge_hits(parts, arrays, k, with_rest)
-        return SearchResult(
-            merged,
-            view["number"],
-            view["collections"][self.name]["created"],
-            slowest,
-            result_digest(merged) if with_digest else None,
-        )
+        created = view["collections"][self.name]["created"]
+        digest = result_digest(merged) if with_digest else None
+        return SearchResult(merged, view["number"], created, slowest, digest)
 
     def fetch(
         self,
