@@ -27,6 +27,10 @@ constexpr milliseconds kSweepInterval{10};
 // Minimum interval between two log lines about refused connections.
 constexpr std::chrono::seconds kTellInterval{10};
 constexpr int kAcceptsPerRound = 64;
+// Time to take the last replies. HAProxy 2.6 loses a reply if its connection ends immediately
+// after it.
+constexpr milliseconds kLastReplies{100};
+constexpr int kCloseCheckMs = 1;
 
 int AcceptNow(int listen_fd) {
   return accept4(listen_fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -61,6 +65,24 @@ void Acceptor::Stop() {
   static_cast<void>(!write(stop_fd_, &one, sizeof(one)));
   thread_.join();
   sockets_ = nullptr;
+}
+
+void Acceptor::Disconnect(milliseconds wait) {
+  if (AwaitNone(kLastReplies)) return;
+  {
+    const MutexLock lock(mutex_);
+    table_.Shutdown();
+  }
+  AwaitNone(wait);
+}
+
+bool Acceptor::AwaitNone(milliseconds wait) const {
+  const auto end = Clock::now() + wait;
+  while (counts().open > 0) {
+    if (Clock::now() >= end) return false;
+    poll(nullptr, 0, kCloseCheckMs);  // there is no event for the close of a descriptor
+  }
+  return true;
 }
 
 AcceptCounts Acceptor::counts() const {

@@ -39,6 +39,10 @@ class Acceptor {
   // Ends the thread and closes the listening sockets. From then on the kernel refuses connections.
   // Connections that were passed on stay open.
   void Stop();
+  // Ends the connections that were passed on, as if the network had. Before that, clients and
+  // proxies have a tenth of a second to take what was sent to them. Waits at most `wait` until the
+  // owner has closed the connections. Call it after Stop.
+  void Disconnect(std::chrono::milliseconds wait);
 
   AcceptCounts counts() const;
 
@@ -55,6 +59,8 @@ class Acceptor {
   // connections wait until the next one.
   bool Sweep();
   void Take(int fd);
+  // Waits until no connection is open. Returns false if there still are some after `wait`.
+  bool AwaitNone(std::chrono::milliseconds wait) const;
   void Pause(int error);
   void Resume();
 

@@ -1,5 +1,6 @@
 #include "server/edge/connection_table.h"
 
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 namespace nearfield::server {
@@ -12,6 +13,12 @@ std::optional<ConnectionTable::Identity> ConnectionTable::IdentityOf(int fd) {
 
 void ConnectionTable::Add(int fd) {
   if (const auto identity = IdentityOf(fd); identity.has_value()) identities_[fd] = *identity;
+}
+
+void ConnectionTable::Shutdown() const {
+  for (const auto& [fd, identity] : identities_) {
+    if (IdentityOf(fd) == identity) shutdown(fd, SHUT_RDWR);
+  }
 }
 
 void ConnectionTable::Sweep() {

@@ -18,6 +18,9 @@ class ConnectionTable {
  public:
   // Adds an open socket. Call it before its owner may close it.
   void Add(int fd);
+  // Ends both directions of the open sockets, whose owner then closes them. The clients still get
+  // what was written before.
+  void Shutdown() const;
   // Removes the sockets that are closed. Cost: one system call for each entry.
   void Sweep();
   // Returns an upper bound of the number of open connections; exact after a sweep.

@@ -226,7 +226,6 @@ std::string Server::address() const {
 }
 
 bool Server::StopGrpc(milliseconds wait) {
-  health_.Shutdown();
   std::promise<void> stopped;
   std::future<void> done = stopped.get_future();
   // gRPC cancels the calls that remain after kLastWordsWait. Then it waits for every reactor to
@@ -251,7 +250,11 @@ ExitCode Server::Drain() {
   const bool idle = state().WaitIdle(milliseconds(settings_->drain_ms.value()));
   if (!idle) log_->Write(LogLevel::kWarning, "calls still in flight after drain_ms are cancelled");
   state().live_calls().Cancel();
-  state().WaitIdle(kOwnEndWait);
+  const bool all_ended = state().WaitIdle(kOwnEndWait);
+  health_.Shutdown();
+  // gRPC cancels a call that arrives after its shutdown has begun. Without a connection, such a
+  // call is UNAVAILABLE.
+  if (all_ended) acceptor_->Disconnect(kLastWordsWait);
   if (instance_.DeviceLost()) {
     Fail();
     return ExitCode::kDeviceLost;
@@ -279,6 +282,7 @@ void Server::Fail() {
   acceptor_->Stop();
   state().Lose();
   state().WaitIdle(kLostWait);
+  health_.Shutdown();
   StopGrpc(kLostWait);
   state().AbandonCore();
 }

@@ -200,6 +200,35 @@ TEST_F(AcceptorTest, AfterStopTheKernelRefusesAndWhatWasHandedOverStays) {
   close(server);
 }
 
+TEST_F(AcceptorTest, DisconnectEndsBothSidesAndReturnsWhenTheOwnerHasClosed) {
+  constexpr milliseconds kNever{86400000};
+  Start(2);
+  const int client = Connect();
+  const int server = taken_.Await();
+  acceptor_->Stop();
+  auto disconnected = std::async(std::launch::async, [&] { acceptor_->Disconnect(kNever); });
+  EXPECT_EQ(write(server, "x", 1), 1);
+  EXPECT_TRUE(IsClosedByPeer(server));
+  char byte = 0;
+  EXPECT_EQ(read(client, &byte, 1), 1);
+  EXPECT_TRUE(IsClosedByPeer(client));
+  EXPECT_EQ(disconnected.wait_for(milliseconds(0)), std::future_status::timeout);
+  close(server);
+  disconnected.get();
+  close(client);
+}
+
+TEST_F(AcceptorTest, DisconnectWaitsForAnOwnerNoLongerThanItMay) {
+  Start(2);
+  const int client = Connect();
+  const int server = taken_.Await();
+  acceptor_->Stop();
+  acceptor_->Disconnect(milliseconds(1));
+  EXPECT_EQ(acceptor_->counts().open, 1);
+  close(client);
+  close(server);
+}
+
 TEST_F(AcceptorTest, StopEndsAPauseAtOnce) {
   std::promise<void> failed;
   std::atomic<bool> first{true};

@@ -68,6 +68,20 @@ TEST_F(ServerDrainTest, ASilentUploadEndsSoonAfterTheDrainBegins) {
   ExpectEndedByTheServer(status, upload.context);
 }
 
+// Regression: gRPC cancelled calls that arrived after its shutdown had begun.
+TEST_F(ServerDrainTest, ACallThatArrivesAtTheEndIsUnavailable) {
+  for (int round = 0; round < 10; ++round) {
+    Serve();
+    CallOk(&Retrieval::GetLimits);  // connects
+    auto drained = std::async(std::launch::async, [&] { return server_->Drain(); });
+    grpc::Status status;
+    while (status.ok()) status = Call(&Retrieval::GetLimits, {});
+    EXPECT_THAT(status, HasCode(kUnavailable));
+    EXPECT_EQ(drained.get(), ExitCode::kClean);
+    server_ = nullptr;
+  }
+}
+
 // A watch begins before its collection exists, and outlives it.
 TEST_F(ServerDrainTest, AHealthWatchFollowsACollectionFromBeforeItIsCreatedToTheDrain) {
   using State = grpc::health::v1::HealthCheckResponse;
