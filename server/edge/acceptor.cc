@@ -29,7 +29,8 @@ constexpr std::chrono::seconds kTellInterval{10};
 constexpr int kAcceptsPerRound = 64;
 // Time to take the last replies. HAProxy 2.6 loses a reply if its connection ends immediately
 // after it.
-constexpr milliseconds kLastReplies{100};
+constexpr milliseconds kLastRepliesWait{100};
+// There is no event for the close of a descriptor by its owner.
 constexpr int kCloseCheckMs = 1;
 
 int AcceptNow(int listen_fd) {
@@ -68,19 +69,19 @@ void Acceptor::Stop() {
 }
 
 void Acceptor::Disconnect(milliseconds wait) {
-  if (AwaitNone(kLastReplies)) return;
+  if (AwaitAllClosed(kLastRepliesWait)) return;
   {
     const MutexLock lock(mutex_);
     table_.Shutdown();
   }
-  AwaitNone(wait);
+  AwaitAllClosed(wait);
 }
 
-bool Acceptor::AwaitNone(milliseconds wait) const {
+bool Acceptor::AwaitAllClosed(milliseconds wait) const {
   const auto end = Clock::now() + wait;
   while (counts().open > 0) {
     if (Clock::now() >= end) return false;
-    poll(nullptr, 0, kCloseCheckMs);  // there is no event for the close of a descriptor
+    poll(nullptr, 0, kCloseCheckMs);
   }
   return true;
 }

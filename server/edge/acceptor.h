@@ -60,7 +60,7 @@ class Acceptor {
   bool Sweep();
   void Take(int fd);
   // Waits until no connection is open. Returns false if there still are some after `wait`.
-  bool AwaitNone(std::chrono::milliseconds wait) const;
+  bool AwaitAllClosed(std::chrono::milliseconds wait) const;
   void Pause(int error);
   void Resume();
 

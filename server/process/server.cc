@@ -35,7 +35,8 @@ constexpr int kHandshakeMs = 20000;
 constexpr int kClientPingMsMin = 10000;
 // Time for cancelled calls to send their own error, before gRPC ends them without our metadata.
 constexpr milliseconds kOwnEndWait{1000};
-// Time to send final messages: replies being sent, the last status of a health watch.
+// Time to send final messages (replies being sent, the last status of a health watch), and for
+// connections to close.
 constexpr milliseconds kLastWordsWait{500};
 // Limits of the wait for calls after all were cancelled; calls that do not end by then never will.
 // The wait uses the rest of kExitMax within these limits. Supervisors commonly kill a process after

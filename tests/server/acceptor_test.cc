@@ -207,8 +207,8 @@ TEST_F(AcceptorTest, DisconnectEndsBothSidesAndReturnsWhenTheOwnerHasClosed) {
   const int client = Connect();
   const int server = taken_.Await();
   acceptor_->Stop();
-  auto disconnected = std::async(std::launch::async, [&] { acceptor_->Disconnect(kNever); });
   EXPECT_EQ(write(server, "x", 1), 1);
+  auto disconnected = std::async(std::launch::async, [&] { acceptor_->Disconnect(kNever); });
   EXPECT_TRUE(IsClosedByPeer(server));
   char byte = 0;
   EXPECT_EQ(read(client, &byte, 1), 1);

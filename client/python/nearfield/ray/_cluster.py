@@ -77,13 +77,13 @@ class Cluster(Client):
         found: Any = None
         with contextlib.suppress(ValueError):  # none runs
             found = ray.get_actor(name, NAMESPACE)
-        gpus = resources.get("GPU", 0)
-        if num_gpus is None and gpus and found is None:
-            try:
-                shards = newest_manifest(store).shards or shards
-            except OSError as failed:
-                raise Unavailable(f"storage: {failed}") from None
         if num_gpus is None:
+            gpus = resources.get("GPU", 0)
+            if gpus and found is None:
+                try:
+                    shards = newest_manifest(store).shards or shards
+                except OSError as failed:
+                    raise Unavailable(f"storage: {failed}") from None
             num_gpus = 1.0 if gpus >= shards * replicas else 0.0
         defaults: dict[str, Any] = {} if num_gpus else _CPU_SETTINGS
         chosen = Settings(

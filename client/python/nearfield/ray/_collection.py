@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 import nearfield
 from nearfield._digest import result_digest
-from nearfield._errors import DataLoss
 from nearfield._filter import FilterLike
 from nearfield._records import CollectionInfo
 from nearfield._results import (
@@ -28,7 +27,7 @@ from nearfield._sources.open import open_source
 from nearfield._sources.source import Spec
 from nearfield._values import IdsLike, listed, query_bytes, to_ids
 from nearfield.ray._answers import fetched, merge_hits
-from nearfield.ray._merge import pick
+from nearfield.ray._merge import check_counts, pick
 from nearfield.ray._segment import id_table, tables_of
 from nearfield.ray._shards import shards_of
 
@@ -94,9 +93,8 @@ class ClusterCollection:
             rows = view["collections"][self.name]["rows"][shard]
             found = docs.search(vector, timeout=left, **at, **options)  # type: ignore[misc]
             arrays = found.to_numpy()
-            if not limited and (arrays.counts != min(k, rows)).any():
-                lengths = sorted(set(arrays.counts.tolist()))
-                raise DataLoss(f"{lengths} rows of {rows}, k = {k}")
+            if not limited:
+                check_counts(arrays, rows, k)
             return found, arrays
 
         view, answers = self._client.read(self.name, timeout, fresh, ask)

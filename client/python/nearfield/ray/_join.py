@@ -18,7 +18,6 @@ from pyarrow import dataset, fs
 
 from nearfield._arrow import id_array, matrix_of
 from nearfield._declaration import RowPlacement, ScanChoice, infer
-from nearfield._errors import DataLoss
 from nearfield._proto import retrieval_pb2 as retrieval
 from nearfield._results import read_arrays
 from nearfield._search import add_queries
@@ -31,7 +30,7 @@ from nearfield.ray._join_shard import (
     split_rows,
     whole_column,
 )
-from nearfield.ray._merge import merged
+from nearfield.ray._merge import check_counts, merged
 
 Rows = Any  # a ray.data.Dataset, an Arrow table, or one or several paths of Parquet files
 
@@ -101,7 +100,7 @@ def knn_join(
         _join,  # type: ignore[arg-type]
         fn_kwargs={
             "actors": _OwnedActors(actors),
-            "counts": [min(k, each.rows) for each in loaded],
+            "rows": [each.rows for each in loaded],
             "k": k,
             "columns": [query_id, query_vector],
         },
@@ -233,9 +232,9 @@ def _declare(blocks: Sequence[Any], columns: Sequence[str]) -> dict[str, Any]:
 
 
 def _join(
-    table: pa.Table, *, actors: Sequence[Any], counts: Sequence[int], k: int, columns: Sequence[str]
+    table: pa.Table, *, actors: Sequence[Any], rows: Sequence[int], k: int, columns: Sequence[str]
 ) -> pa.Table:
-    """Returns the neighbors of a batch of queries. counts: hits of each query, by shard."""
+    """Returns the neighbors of a batch of queries. rows: their number, by shard."""
     if not table.num_rows:
         return pa.table({})
     request = retrieval.SearchRequest(collection=COLLECTION, k=k)
@@ -243,9 +242,8 @@ def _join(
     data = ray.put(request.SerializeToString())
     replies = ray.get([actor.search.remote(data) for actor in actors])
     parts = [read_arrays(retrieval.SearchResponse.FromString(each)) for each in replies]
-    for part, count in zip(parts, counts, strict=True):
-        if part.counts.tolist() != [count] * table.num_rows:
-            raise DataLoss(f"{part.counts.tolist()} hits, not {count} of each query")
+    for part, count in zip(parts, rows, strict=True):
+        check_counts(part, count, k)
     found, _ = merged(parts, k)
     offsets = pa.array(np.append(0, np.cumsum(found.counts)).astype(np.int32))
     return pa.table(

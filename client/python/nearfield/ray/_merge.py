@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfield._errors import DataLoss
 from nearfield._results import HitArrays
 from nearfield._values import Ids, join_ids
 
@@ -27,6 +28,12 @@ def merged(parts: Sequence[HitArrays], k: int) -> tuple[HitArrays, NDArray[np.in
     before = np.cumsum(each_count).reshape(counts.shape) - np.cumsum(counts, axis=0)
     places = order - before.reshape(-1).repeat(each_count)[order]
     return HitArrays(pick(ids, order), scores[order], np.minimum(lengths, k)), places
+
+
+def check_counts(arrays: HitArrays, rows: int, k: int) -> None:
+    """Raises DataLoss unless each query has the k best of a shard's rows, or all of them."""
+    if (arrays.counts != min(k, rows)).any():
+        raise DataLoss(f"{sorted(set(arrays.counts.tolist()))} rows of {rows}, k = {k}")
 
 
 def pick(ids: Ids, places: NDArray[np.int64]) -> Any:
