@@ -4,9 +4,10 @@
 #   docker build -t nearfield --build-arg NEARFIELD_CUDA_ARCHITECTURES=89 .        # builds faster
 #   docker build -t nearfield:cpu --build-arg NEARFIELD_CUDA=OFF .                 # CPU only
 # Both images must belong to the same distribution release, because the server links that release's
-# libraries.
-ARG BUILD_IMAGE=debian:12-slim
-ARG RUNTIME_IMAGE=debian:12-slim
+# libraries. The digest is that of the list for all architectures; the packages of the image are
+# upgraded when it is built. A newer one: docker buildx imagetools inspect debian:12-slim
+ARG BUILD_IMAGE=debian:12-slim@sha256:7c7b2c966bc9ee8cedfeef67e0e279108992c77681fa595db4a9d65c06ccc587
+ARG RUNTIME_IMAGE=debian:12-slim@sha256:7c7b2c966bc9ee8cedfeef67e0e279108992c77681fa595db4a9d65c06ccc587
 
 FROM ${BUILD_IMAGE} AS tools
 WORKDIR /src
@@ -35,9 +36,20 @@ RUN cmake --preset release-all-gpus -B build/release -D NEARFIELD_CUDA=${NEARFIE
     && strip -o /out/bin/nearfield build/release/bin/nearfield \
     && scripts/lib/runtime_packages /out/bin/nearfield-server /out/bin/nearfield > /out/packages
 
+# The edge (deploy/haproxy): the HAProxy of Debian 12, which the tests run.
+#   docker build -t nearfield-edge --target edge .
+FROM ${RUNTIME_IMAGE} AS edge
+RUN apt-get -qq update && apt-get -qq upgrade -y > /dev/null \
+    && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends -y haproxy > /dev/null \
+    && rm -rf /var/lib/apt/lists/* /var/log/* /var/cache/*
+USER haproxy
+# Takes no new connection and ends when the open streams have ended.
+STOPSIGNAL SIGUSR1
+ENTRYPOINT ["haproxy", "-W", "-db", "-f", "/etc/nearfield/haproxy.cfg"]
+
 FROM ${RUNTIME_IMAGE}
 COPY --from=build /out/packages /usr/share/nearfield/packages
-RUN apt-get -qq update \
+RUN apt-get -qq update && apt-get -qq upgrade -y > /dev/null \
     && DEBIAN_FRONTEND=noninteractive xargs apt-get -qq install --no-install-recommends -y \
          < /usr/share/nearfield/packages > /dev/null \
     && rm -rf /var/lib/apt/lists/* /var/log/* /var/cache/* \

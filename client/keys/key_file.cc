@@ -8,8 +8,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
@@ -17,6 +15,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "client/keys/regular_file.h"
 
 namespace nearfield {
 namespace {
@@ -137,6 +136,7 @@ absl::Status ReadPrincipals(const Json& principals, std::map<std::string, int64_
 bool WriteAll(int fd, const std::string& text) {
   for (size_t written = 0; written < text.size();) {
     const ssize_t count = write(fd, text.data() + written, text.size() - written);
+    if (count < 0 && errno == EINTR) continue;
     if (count < 0) return false;
     written += static_cast<size_t>(count);
   }
@@ -161,6 +161,20 @@ void SyncFolderOf(const std::string& path) {
   close(fd);
 }
 
+// Returns the path of the file that `path` names, also through symbolic links: a rename would
+// replace the link, and leave the file as it was. Errors: InvalidArgument (a link to nothing).
+absl::StatusOr<std::string> TargetOf(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) {
+    const std::filesystem::path target = std::filesystem::canonical(path, error);
+    if (!error) return target.string();
+  } else if (std::filesystem::is_symlink(path, error)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": is a symbolic link to a file that does not exist"));
+  }
+  return path;
+}
+
 // Implements ChangeKeyFile between the creation of the new file and its rename.
 absl::Status WriteChanged(int fd, const std::string& path,
                           const std::function<absl::Status(KeyFile*)>& change) {
@@ -183,6 +197,8 @@ absl::StatusOr<KeyFile> ParseKeyFile(const std::string& text) {
     return absl::InvalidArgumentError(
         absl::StrCat(text.size(), " bytes, the limit is ", kKeyFileBytesMax));
   }
+  // The parser would take it for the end of the text.
+  if (text.find('\0') != std::string::npos) return absl::InvalidArgumentError("has a NUL byte");
   const Json file = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!file.is_object()) return absl::InvalidArgumentError("is not a JSON object");
   for (const auto& [name, value] : file.items()) {
@@ -242,22 +258,24 @@ std::string KeyFileText(const KeyFile& from) {
 }
 
 absl::StatusOr<KeyFile> ReadKeyFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    return errno == ENOENT ? absl::NotFoundError(absl::StrCat(path, ": no such file"))
-                           : FailedOn(path, "cannot be read");
+  absl::StatusOr<RegularFile> file = ReadRegularFile(path, kKeyFileBytesMax);
+  if (!file.ok()) return file.status();
+  if ((file->mode & S_IWOTH) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path,
+                     ": every user of this machine may write it, and so make keys: run chmod "
+                     "o-w on it"));
   }
-  std::string text(kKeyFileBytesMax + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad()) return FailedOn(path, "cannot be read");
-  text.resize(static_cast<size_t>(file.gcount()));
-  absl::StatusOr<KeyFile> read = ParseKeyFile(text);
+  absl::StatusOr<KeyFile> read = ParseKeyFile(file->text);
   if (read.ok()) return read;
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", read.status().message()));
 }
 
-absl::Status ChangeKeyFile(const std::string& path,
+absl::Status ChangeKeyFile(const std::string& given,
                            const std::function<absl::Status(KeyFile*)>& change) {
+  absl::StatusOr<std::string> target = TargetOf(given);
+  if (!target.ok()) return target.status();
+  const std::string& path = *target;
   const std::string beside = path + ".new";
   // The new file is also the lock between two commands.
   const int fd = open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

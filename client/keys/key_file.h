@@ -37,13 +37,15 @@ struct KeyFile {
 absl::StatusOr<KeyFile> ParseKeyFile(const std::string& text);
 std::string KeyFileText(const KeyFile& file);
 
-// Errors: NotFound, InvalidArgument (cannot be read, too large, not a key file); names the file.
+// Errors: NotFound, InvalidArgument (those of ReadRegularFile; not a key file; every user may write
+// it); names the file.
 absl::StatusOr<KeyFile> ReadKeyFile(const std::string& path);
 
 // Replaces the file atomically by what `change` makes of it; a file that does not exist is empty,
-// and is created with mode 0600. Mode and owner of a file that exists stay. Errors: those of
-// `change` and ReadKeyFile; FailedPrecondition (another process changes the file);
-// InvalidArgument (cannot be written). On error the file stays as it was.
+// and is created with mode 0600. Mode and owner of a file that exists stay. A symbolic link stays,
+// and its target is replaced. Errors: those of `change` and ReadKeyFile; FailedPrecondition
+// (another process changes the file); InvalidArgument (cannot be written; a link to nothing). On
+// error the file stays as it was.
 absl::Status ChangeKeyFile(const std::string& path,
                            const std::function<absl::Status(KeyFile*)>& change);
 

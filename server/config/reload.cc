@@ -4,18 +4,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/base/status_macros.h"
 
 namespace nearfield::server {
 
-Reloader::Reloader(const Settings& at_start, Load load, std::vector<Part> parts)
-    : load_(std::move(load)), parts_(std::move(parts)) {
+Reloader::Reloader(const Settings& at_start, std::vector<Part> parts) : parts_(std::move(parts)) {
   for (const SettingBase* setting : at_start.all()) in_force_[setting->name()] = setting->Text();
 }
 
-absl::StatusOr<Reloader::Outcome> Reloader::Reload() {
-  Settings fresh;
-  ABSL_RETURN_IF_ERROR(load_(&fresh));
+Reloader::Outcome Reloader::Apply(const Settings& fresh) {
   std::set<std::string> differs;
   for (const SettingBase* setting : fresh.all()) {
     if (in_force_[setting->name()] != setting->Text()) differs.insert(setting->name());

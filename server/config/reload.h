@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "server/config/settings.h"
 
 namespace nearfield::server {
@@ -15,8 +13,6 @@ namespace nearfield::server {
 // Not thread-safe.
 class Reloader {
  public:
-  // Fills settings from file, environment and flags, as at the start.
-  using Load = std::function<absl::Status(Settings*)>;
   // A part of the server that can change while it runs: its settings, and the function that applies
   // new values.
   struct Part {
@@ -28,14 +24,12 @@ class Reloader {
     std::vector<std::string> need_restart;  // names; their values from the start stay in force
   };
 
-  Reloader(const Settings& at_start, Load load, std::vector<Part> parts);
+  Reloader(const Settings& at_start, std::vector<Part> parts);
 
-  // Loads the settings and applies those that changed. On error, nothing changes. Errors: as
-  // `load`.
-  absl::StatusOr<Outcome> Reload();
+  // Applies the settings that changed. `fresh`: from file, environment and flags, as at the start.
+  Outcome Apply(const Settings& fresh);
 
  private:
-  const Load load_;
   const std::vector<Part> parts_;
   std::map<std::string, std::string> in_force_;
 };

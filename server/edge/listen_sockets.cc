@@ -210,7 +210,7 @@ absl::Status ListenSockets::BindTcp(const std::string& host, const std::string& 
 }
 
 absl::StatusOr<std::unique_ptr<ListenSockets>> ListenSockets::Bind(
-    const std::string& listen, std::chrono::milliseconds user_timeout) {
+    const char* setting, const std::string& listen, std::chrono::milliseconds user_timeout) {
   std::unique_ptr<ListenSockets> sockets(new ListenSockets());
   absl::Status bound;
   if (absl::StartsWith(listen, kUnix)) {
@@ -225,7 +225,7 @@ absl::StatusOr<std::unique_ptr<ListenSockets>> ListenSockets::Bind(
   const char* const advice =
       absl::IsAlreadyExists(bound) ? "; another process, perhaps a server, listens there" : "";
   return absl::InvalidArgumentError(absl::StrCat(
-      "listen = \"", listen, "\": cannot be bound: ", std::string(bound.message()), advice));
+      setting, " = \"", listen, "\": cannot be bound: ", std::string(bound.message()), advice));
 }
 
 ListenSockets::~ListenSockets() {

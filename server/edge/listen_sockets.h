@@ -24,11 +24,12 @@ class ListenSockets {
   // Binds and listens on `listen`: "HOST:PORT", "[IPV6]:PORT" or "unix:PATH". A host name may have
   // several addresses: binds those that belong to this machine. Each wildcard, 0.0.0.0 or [::],
   // accepts both IPv4 and IPv6. Port 0 takes a free port. The sockets do not block.
+  //   setting: the name of the setting that has the address, for the message of an error.
   //   user_timeout: TCP_USER_TIMEOUT of the connections: data may stay unacknowledged for this
   //   time.
   // Errors: InvalidArgument (names the address and why it cannot be bound).
   static absl::StatusOr<std::unique_ptr<ListenSockets>> Bind(
-      const std::string& listen, std::chrono::milliseconds user_timeout);
+      const char* setting, const std::string& listen, std::chrono::milliseconds user_timeout);
   // Closes the sockets. Removes the file of a unix socket, unless it has been replaced.
   ~ListenSockets();
   ListenSockets(const ListenSockets&) = delete;

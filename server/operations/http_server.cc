@@ -1,206 +1,322 @@
 #include "server/operations/http_server.h"
 
-#include <civetweb.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <array>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http.hpp>
 #include <chrono>
 #include <cstddef>
+#include <set>
 #include <string_view>
 #include <thread>
-#include <utility>
+#include <vector>
 
-#include "absl/base/thread_annotations.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
-#include "engine/base/mutex.h"
+#include "engine/base/status_macros.h"
+#include "server/edge/listen_sockets.h"
 
 namespace nearfield::server {
 namespace {
 
-using SteadyTime = std::chrono::steady_clock::time_point;
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+using asio::ip::tcp;
+using std::chrono::milliseconds;
 
-// A write of this size waits for the client at most once, so the deadline is checked in between.
-constexpr size_t kWriteBytes = 4096;
-
-const char* ReasonOf(int status) {
-  switch (status) {
-    case 200: return "OK";
-    case 400: return "Bad Request";
-    case 401: return "Unauthorized";
-    case 403: return "Forbidden";
-    case 404: return "Not Found";
-    case 405: return "Method Not Allowed";
-    case 429: return "Too Many Requests";
-    case 503: return "Service Unavailable";
-    case 504: return "Gateway Timeout";
-    default: return "Error";
-  }
-}
+constexpr size_t kReadBytes = 2048;
+// Wait after a failed accept, which commonly means that no descriptor is free.
+constexpr milliseconds kAcceptRetry{100};
 
 // Replies may contain text of clients, so no browser may take one for a program, embed it, or run a
 // script or load a style that this server did not send. Trusted types: no text becomes HTML.
-constexpr char kSecurityHeaders[] =
-    "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY"
-    "\r\nReferrer-Policy: no-referrer\r\nCross-Origin-Resource-Policy: same-origin"
-    "\r\nCross-Origin-Opener-Policy: same-origin"
-    "\r\nContent-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; "
-    "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
+constexpr std::pair<const char*, const char*> kSecurityHeaders[] = {
+    {"Cache-Control", "no-store"},
+    {"X-Content-Type-Options", "nosniff"},
+    {"X-Frame-Options", "DENY"},
+    {"Referrer-Policy", "no-referrer"},
+    {"Cross-Origin-Resource-Policy", "same-origin"},
+    {"Cross-Origin-Opener-Policy", "same-origin"},
+    {"Content-Security-Policy",
+     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+     "require-trusted-types-for 'script'; trusted-types 'none'"}};
 
-std::string HeaderOf(const HttpReply& reply) {
-  return absl::StrCat("HTTP/1.1 ", reply.status, " ", ReasonOf(reply.status),
-                      "\r\nContent-Type: ", reply.content_type,
-                      "\r\nContent-Length: ", reply.body.size(), "\r\nConnection: close",
-                      kSecurityHeaders, "\r\n\r\n");
-}
+std::string_view View(beast::string_view text) { return {text.data(), text.size()}; }
 
-// Writes the text before the deadline. Returns false if the client has left or is too slow.
-bool Write(mg_connection* connection, std::string_view text, SteadyTime deadline) {
-  while (!text.empty()) {
-    if (std::chrono::steady_clock::now() >= deadline) return false;
-    const std::string_view part = text.substr(0, kWriteBytes);
-    if (mg_write(connection, part.data(), part.size()) != static_cast<int>(part.size())) {
-      return false;
+// Decodes %XX, and in a query also '+', which is a space. Returns nullopt for an invalid code.
+std::optional<std::string> PercentDecoded(std::string_view text, bool is_query) {
+  std::string decoded;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      decoded += is_query && text[i] == '+' ? ' ' : text[i];
+      continue;
     }
-    text.remove_prefix(part.size());
+    if (text.size() - i < 3 || !absl::ascii_isxdigit(static_cast<unsigned char>(text[i + 1])) ||
+        !absl::ascii_isxdigit(static_cast<unsigned char>(text[i + 2]))) {
+      return std::nullopt;
+    }
+    decoded += absl::HexStringToBytes(absl::string_view(text.data() + i + 1, 2));
+    i += 2;
   }
-  return true;
+  return decoded;
 }
 
-HttpRequest RequestOf(mg_connection* connection) {
-  const mg_request_info& info = *mg_get_request_info(connection);
-  const auto text = [](const char* found) { return std::string(found != nullptr ? found : ""); };
-  const auto header = [&](const char* name) { return text(mg_get_header(connection, name)); };
-  return {.path = text(info.local_uri),
-          .query = text(info.query_string),
-          .host = header("Host"),
-          .authorization = header("Authorization"),
-          .origin = header("Origin"),
-          .fetch_site = header("Sec-Fetch-Site")};
+// Returns nullopt if the target is not a path, or a control character is in it.
+std::optional<HttpRequest> RequestOf(const http::request<http::empty_body>& message) {
+  const std::string_view target = View(message.target());
+  const size_t end = std::min(target.find('?'), target.size());
+  const std::optional<std::string> path = PercentDecoded(target.substr(0, end), false);
+  if (!path.has_value() || path->empty() || path->front() != '/' ||
+      std::any_of(path->begin(), path->end(),
+                  [](unsigned char c) { return absl::ascii_iscntrl(c); })) {
+    return std::nullopt;
+  }
+  const auto header = [&message](const char* name) { return std::string(View(message[name])); };
+  return HttpRequest{.path = *path,
+                     .query = std::string(end < target.size() ? target.substr(end + 1) : ""),
+                     .host = header("Host"),
+                     .authorization = header("Authorization"),
+                     .origin = header("Origin"),
+                     .fetch_site = header("Sec-Fetch-Site")};
 }
+
+// Returns true if the client sent a header that is not HTTP; false if it left or was too slow.
+bool IsMalformed(beast::error_code error) {
+  const beast::error_code end = http::error::end_of_stream;
+  return error.category() == end.category() && error != end &&
+         error != http::error::partial_message;
+}
+
+// Returns the protocol of a listening socket, IPv4 or IPv6.
+tcp ProtocolOf(int fd) {
+  int domain = AF_INET;
+  socklen_t size = sizeof(domain);
+  getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size);
+  return domain == AF_INET6 ? tcp::v6() : tcp::v4();
+}
+
+// The parts of a server that a connection uses; they outlive it.
+struct ConnectionBase {
+  const HttpServer::Options* options = nullptr;
+  asio::thread_pool* probe_threads = nullptr;
+  asio::thread_pool* request_threads = nullptr;
+  std::function<void()> on_end;  // called once, on the thread of the loop
+};
+
+// One connection and its request. All steps except the answer run on the thread of the loop.
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(tcp::socket socket, ConnectionBase base)
+      : stream_(std::move(socket)), base_(std::move(base)) {
+    parser_.header_limit(kHttpHeaderBytesMax);
+    parser_.body_limit(UINT64_MAX);  // a body is never read
+  }
+
+  void Start() {
+    stream_.expires_after(milliseconds(kHttpSilentMs));
+    stream_.async_read_some(buffer_.prepare(kReadBytes),
+                            [self = shared_from_this()](beast::error_code error, size_t bytes) {
+                              if (error) return self->End();
+                              self->buffer_.commit(bytes);
+                              self->ReadHeader();
+                            });
+  }
+
+ private:
+  void ReadHeader() {
+    stream_.expires_after(milliseconds(kHttpRequestMs));
+    http::async_read_header(stream_, buffer_, parser_,
+                            [self = shared_from_this()](beast::error_code error, size_t /*bytes*/) {
+                              self->OnHeader(error);
+                            });
+  }
+
+  void OnHeader(beast::error_code error) {
+    if (error == http::error::header_limit || error == http::error::buffer_overflow) {
+      return Reply({.status = 431,
+                    .body = absl::StrCat("the header has more than ", kHttpHeaderBytesMax,
+                                         " bytes, the limit\n")});
+    }
+    if (IsMalformed(error)) return Reply({.status = 400, .body = error.message() + "\n"});
+    if (error) return End();
+    const http::verb method = parser_.get().method();
+    is_head_ = method == http::verb::head;
+    if (method != http::verb::get && !is_head_) {
+      return Reply({.status = 405, .body = "this port is read-only: GET and HEAD\n"});
+    }
+    std::optional<HttpRequest> request = RequestOf(parser_.get());
+    if (!request.has_value()) return Reply({.status = 400, .body = "the target is no path\n"});
+    Answer(*std::move(request));
+  }
+
+  void Answer(HttpRequest request) {
+    stream_.expires_never();
+    asio::thread_pool* const threads =
+        base_.options->is_probe(request.path) ? base_.probe_threads : base_.request_threads;
+    asio::post(*threads, [self = shared_from_this(), request = std::move(request)]() mutable {
+      HttpReply reply = self->base_.options->answer(request);
+      const auto executor = self->stream_.get_executor();
+      asio::post(executor, [self = std::move(self), reply = std::move(reply)]() mutable {
+        self->Reply(std::move(reply));
+      });
+    });
+  }
+
+  void Reply(HttpReply reply) {
+    response_.result(static_cast<unsigned>(reply.status));
+    response_.set(http::field::content_type, reply.content_type);
+    for (const auto& [name, value] : kSecurityHeaders) response_.set(name, value);
+    response_.body() = std::move(reply.body);
+    response_.keep_alive(false);
+    response_.prepare_payload();
+    stream_.expires_after(milliseconds(kHttpReplyMs));
+    const auto on_written = [self = shared_from_this()](beast::error_code error, size_t /*bytes*/) {
+      if (error) return self->End();
+      self->stream_.socket().shutdown(tcp::socket::shutdown_send, error);
+      self->stream_.expires_after(milliseconds(kHttpSilentMs));
+      self->Linger();
+    };
+    if (is_head_) {
+      http::async_write_header(stream_, serializer_, on_written);
+    } else {
+      http::async_write(stream_, serializer_, on_written);
+    }
+  }
+
+  // Reads and drops what the client still sends, for at most kHttpSilentMs: a socket that is closed
+  // with unread bytes resets the connection, and the client may lose the reply.
+  void Linger() {
+    buffer_.clear();
+    stream_.async_read_some(buffer_.prepare(kReadBytes),
+                            [self = shared_from_this()](beast::error_code error, size_t /*bytes*/) {
+                              if (error) return self->End();
+                              self->Linger();
+                            });
+  }
+
+  void End() {
+    stream_.close();
+    base_.on_end();
+  }
+
+  beast::tcp_stream stream_;
+  const ConnectionBase base_;
+  beast::flat_buffer buffer_{kHttpHeaderBytesMax + kReadBytes};
+  http::request_parser<http::empty_body> parser_;
+  bool is_head_ = false;
+  http::response<http::string_body> response_;
+  http::response_serializer<http::string_body> serializer_{response_};
+};
 
 }  // namespace
 
 std::optional<std::string> ParameterIn(const std::string& query, const std::string& name) {
-  std::string value(query.size() + 1, '\0');
-  const int bytes =
-      mg_get_var(query.data(), query.size(), name.c_str(), value.data(), value.size());
-  if (bytes < 0) return std::nullopt;
-  value.resize(static_cast<size_t>(bytes));
-  return value;
+  const std::string_view rest = query;
+  for (size_t begin = 0; begin < rest.size();) {
+    const size_t end = std::min(rest.find('&', begin), rest.size());
+    const std::string_view part = rest.substr(begin, end - begin);
+    const size_t equals = std::min(part.find('='), part.size());
+    if (part.substr(0, equals) == name && equals < part.size()) {
+      return PercentDecoded(part.substr(equals + 1), true);
+    }
+    begin = end + 1;
+  }
+  return std::nullopt;
 }
 
-// The part that the threads of civetweb use. They end only after the HttpServer.
-struct HttpServer::Shared {
-  Shared(Handler handler_in, Log* log_in) : handler(std::move(handler_in)), log(log_in) {}
+// The sockets and the threads of a server. Everything except the answers runs on one thread.
+struct HttpServer::Loop {
+  explicit Loop(Options options_in) : options(std::move(options_in)) {}
 
-  // Runs the handler, unless the server has ended.
-  HttpReply Answer(const HttpRequest& request) {
-    {
-      const MutexLock lock(mutex);
-      if (ended) return {.status = 503, .body = "the server ends\n"};
-      ++running;
+  absl::Status Listen() {
+    ABSL_ASSIGN_OR_RETURN(
+        sockets, ListenSockets::Bind("ops_listen", options.listen, milliseconds(kHttpReplyMs)));
+    for (const int fd : sockets->descriptors()) {
+      // The acceptor closes its descriptor, and so do the sockets.
+      acceptors.emplace_back(io, ProtocolOf(fd), dup(fd));
     }
-    HttpReply reply = handler(request);
-    const MutexLock lock(mutex);
-    if (--running == 0) idle.NotifyAll();
-    return reply;
+    return absl::OkStatus();
   }
-  // Waits until no handler runs. None runs afterwards.
-  void End() {
-    MutexLock lock(mutex);
-    ended = true;
-    while (running > 0) idle.Wait(lock);
+  void Run() {
+    Accept();
+    thread = std::thread([this] { io.run(); });
+  }
+  void Stop() {
+    io.stop();
+    thread.join();
+    probe_threads.stop();
+    request_threads.stop();
+    probe_threads.join();
+    request_threads.join();
   }
 
-  static int OnRequest(mg_connection* connection);
-  static int OnMessage(const mg_connection* connection, const char* message);
+  // Accepts one connection on each idle socket, as long as there are places.
+  void Accept() {
+    for (size_t i = 0; i < acceptors.size(); ++i) {
+      if (accepting.count(i) > 0 || connections == kHttpConnectionsMax) continue;
+      accepting.insert(i);
+      ++connections;
+      acceptors[i].async_accept([this, i](beast::error_code error, tcp::socket socket) {
+        accepting.erase(i);
+        OnAccepted(error, std::move(socket));
+      });
+    }
+  }
+  void OnAccepted(beast::error_code error, tcp::socket socket) {
+    if (error) {
+      --connections;
+      options.log->Write(LogLevel::kDebug, "http", {{"error", error.message()}});
+      retry.expires_after(kAcceptRetry);
+      return retry.async_wait([this](beast::error_code cancelled) {
+        if (!cancelled) Accept();
+      });
+    }
+    ConnectionBase base = {.options = &options,
+                           .probe_threads = &probe_threads,
+                           .request_threads = &request_threads,
+                           .on_end = [this] {
+                             --connections;
+                             Accept();
+                           }};
+    std::make_shared<Connection>(std::move(socket), std::move(base))->Start();
+    Accept();
+  }
 
-  const Handler handler;
-  Log* const log;
-  Mutex mutex;
-  CondVar idle;
-  int running ABSL_GUARDED_BY(mutex) = 0;
-  bool ended ABSL_GUARDED_BY(mutex) = false;
+  const Options options;
+  std::unique_ptr<ListenSockets> sockets;
+  asio::io_context io{1};
+  std::vector<tcp::acceptor> acceptors;
+  std::set<size_t> accepting;  // indices of the acceptors that wait for a connection
+  int connections = 0;         // open, or waited for
+  asio::steady_timer retry{io};
+  std::thread thread;
+  // Last: what waits in them uses the others.
+  asio::thread_pool probe_threads{kHttpProbeThreads};
+  asio::thread_pool request_threads{kHttpThreads};
 };
 
-absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& listen,
-                                                              Handler handler, Log* log) {
-  auto server = std::unique_ptr<HttpServer>(
-      new HttpServer(std::make_shared<Shared>(std::move(handler), log)));
-  // civetweb knows addresses only.
-  const std::string address = absl::StrReplaceAll(listen, {{"localhost:", "127.0.0.1:"}});
-  const std::string threads = absl::StrCat(kHttpThreads);
-  const std::string waiting = absl::StrCat(kHttpConnectionsMax);
-  const std::string request_ms = absl::StrCat(kHttpRequestMs);
-  const std::string header_bytes = absl::StrCat(kHttpHeaderBytesMax);
-  const std::array<const char*, 15> options = {"listening_ports",
-                                               address.c_str(),  //
-                                               "num_threads",
-                                               threads.c_str(),  //
-                                               "connection_queue",
-                                               waiting.c_str(),  //
-                                               "listen_backlog",
-                                               waiting.c_str(),  //
-                                               "request_timeout_ms",
-                                               request_ms.c_str(),  //
-                                               "max_request_size",
-                                               header_bytes.c_str(),  //
-                                               "enable_keep_alive",
-                                               "no",  //
-                                               nullptr};
-  mg_callbacks callbacks = {};
-  callbacks.begin_request = Shared::OnRequest;
-  callbacks.log_message = Shared::OnMessage;
-  mg_init_data init = {.callbacks = &callbacks,
-                       .user_data = server->shared_.get(),
-                       .configuration_options = const_cast<const char**>(options.data())};
-  std::array<char, 256> text = {};
-  mg_error_data error = {.code = nullptr, .text = text.data(), .text_buffer_size = text.size()};
-  server->context_ = mg_start2(&init, &error);
-  if (server->context_ == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("ops_listen = \"", listen, "\": cannot be bound: ", text.data()));
-  }
-  mg_server_port bound = {};
-  if (mg_get_server_ports(server->context_, 1, &bound) == 1) server->port_ = bound.port;
-  return server;
+HttpServer::HttpServer(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}
+
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(Options options) {
+  auto loop = std::make_unique<Loop>(std::move(options));
+  ABSL_RETURN_IF_ERROR(loop->Listen());
+  loop->Run();
+  return std::unique_ptr<HttpServer>(new HttpServer(std::move(loop)));
 }
 
-HttpServer::~HttpServer() {
-  shared_->End();
-  if (context_ == nullptr) return;
-  // mg_stop waits for clients that are silent, and two seconds for its own thread.
-  std::thread([shared = shared_, context = context_] { mg_stop(context); }).detach();
-}
+HttpServer::~HttpServer() { loop_->Stop(); }
 
-int HttpServer::Shared::OnRequest(mg_connection* connection) {
-  auto* const shared = static_cast<Shared*>(mg_get_user_data(mg_get_context(connection)));
-  // Else civetweb would read the body of the request, for as long as its client sends it.
-  mg_disable_connection_keep_alive(connection);
-  const std::string_view method = mg_get_request_info(connection)->request_method;
-  const bool reads = method == "GET" || method == "HEAD";
-  const HttpReply reply =
-      reads ? shared->Answer(RequestOf(connection))
-            : HttpReply{.status = 405, .body = "this port is read-only: GET and HEAD\n"};
-  const SteadyTime deadline =
-      std::chrono::steady_clock::now() + std::chrono::milliseconds(kHttpReplyMs);
-  if (Write(connection, HeaderOf(reply), deadline) && method != "HEAD") {
-    Write(connection, reply.body, deadline);
-  }
-  return reply.status;
-}
-
-int HttpServer::Shared::OnMessage(const mg_connection* connection, const char* message) {
-  const mg_context* const context = connection != nullptr ? mg_get_context(connection) : nullptr;
-  auto* const shared =
-      context != nullptr ? static_cast<Shared*>(mg_get_user_data(context)) : nullptr;
-  if (shared == nullptr) return 1;
-  const MutexLock lock(shared->mutex);
-  // Clients can cause these messages, so they have the lowest level.
-  if (!shared->ended) shared->log->Write(LogLevel::kDebug, "http", {{"error", message}});
-  return 1;
-}
+int HttpServer::port() const { return loop_->sockets->port(); }
 
 }  // namespace nearfield::server

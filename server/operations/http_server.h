@@ -11,17 +11,16 @@
 #include "absl/status/statusor.h"
 #include "server/telemetry/log.h"
 
-struct mg_context;
-
 namespace nearfield::server {
 
 // Bounds of the server. Each connection carries one request.
-inline constexpr int kHttpThreads = 8;          // requests that are answered concurrently
-inline constexpr int kHttpConnectionsMax = 16;  // connections that wait for a thread
-inline constexpr int kHttpHeaderBytesMax = 8192;
-inline constexpr int kHttpRequestMs =
-    1000;  // for the whole header to arrive, and for a stalled reply to go on
-inline constexpr int kHttpReplyMs = 5000;  // for the reply to be taken
+inline constexpr int kHttpThreads = 8;            // other requests that are answered concurrently
+inline constexpr int kHttpProbeThreads = 2;       // probes that are answered concurrently
+inline constexpr int kHttpConnectionsMax = 256;   // open connections; more wait in the kernel
+inline constexpr int kHttpHeaderBytesMax = 8192;  // of a request
+inline constexpr int kHttpSilentMs = 200;         // for the first byte of a request to arrive
+inline constexpr int kHttpRequestMs = 1000;       // for the whole header to arrive
+inline constexpr int kHttpReplyMs = 5000;         // for the reply to be taken
 
 struct HttpRequest {
   std::string path;   // "/metrics", decoded
@@ -39,33 +38,36 @@ struct HttpReply {
   std::string body;
 };
 
-// Returns a parameter of HttpRequest::query, decoded; nullopt if there is none of this name.
+// Returns a parameter of HttpRequest::query, decoded; nullopt if there is none of this name or its
+// value is malformed.
 std::optional<std::string> ParameterIn(const std::string& query, const std::string& name);
 
 class HttpServer {
  public:
-  // Called on the threads of the server, several at a time.
-  using Handler = std::function<HttpReply(const HttpRequest&)>;
+  struct Options {
+    std::string listen;  // "HOST:PORT", "[IPV6]:PORT"; see ListenSockets::Bind
+    // Answers a request. Called on the threads of the server, several at a time.
+    std::function<HttpReply(const HttpRequest&)> answer;
+    // Returns true for the path of a probe. Probes have threads of their own, so that other
+    // requests cannot delay them.
+    std::function<bool(const std::string& path)> is_probe;
+    Log* log = nullptr;  // outlives the server
+  };
 
-  // Binds `listen`, "ADDRESS:PORT" with an IPv4 address, "[IPV6]:PORT" or "localhost:PORT", and
-  // answers. `log` outlives the server. Errors: InvalidArgument (the address cannot be bound).
-  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const std::string& listen,
-                                                           Handler handler, Log* log);
-  // Waits until no handler runs; none is called any more. Does not wait for clients: connections
-  // end in the background.
+  // Binds the address and answers. Errors: InvalidArgument (the address cannot be bound).
+  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(Options options);
+  // Waits until no handler runs; none is called any more. Does not wait for clients.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  int port() const { return port_; }
+  int port() const;
 
  private:
-  struct Shared;
-  explicit HttpServer(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
+  struct Loop;
+  explicit HttpServer(std::unique_ptr<Loop> loop);
 
-  const std::shared_ptr<Shared> shared_;  // also of the server's threads
-  mg_context* context_ = nullptr;
-  int port_ = 0;
+  const std::unique_ptr<Loop> loop_;
 };
 
 }  // namespace nearfield::server

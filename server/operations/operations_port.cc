@@ -13,6 +13,8 @@
 namespace nearfield::server {
 namespace {
 
+constexpr char kLivePath[] = "/livez";
+constexpr char kReadyPath[] = "/readyz";
 constexpr char kMetricsType[] = "text/plain; version=0.0.4; charset=utf-8";
 constexpr char kJsonType[] = "application/json";
 
@@ -30,17 +32,18 @@ bool NamesLoopback(const std::string& host) {
 
 OperationsPort::OperationsPort(Options options)
     : state_(options.state),
+      certificates_(options.certificates),
       gpus_(std::move(options.gpus)),
       search_(&options.state->settings(), options.service, options.control) {}
 
 absl::StatusOr<std::unique_ptr<OperationsPort>> OperationsPort::Start(Options options) {
   auto port = std::unique_ptr<OperationsPort>(new OperationsPort(std::move(options)));
-  ABSL_ASSIGN_OR_RETURN(port->http_, HttpServer::Start(
-                                         port->state_->settings().ops_listen.value(),
-                                         [port = port.get()](const HttpRequest& request) {
-                                           return port->Answer(request);
-                                         },
-                                         port->state_->log()));
+  HttpServer::Options http = {
+      .listen = port->state_->settings().ops_listen.value(),
+      .answer = [port = port.get()](const HttpRequest& request) { return port->Answer(request); },
+      .is_probe = [](const std::string& path) { return path == kLivePath || path == kReadyPath; },
+      .log = port->state_->log()};
+  ABSL_ASSIGN_OR_RETURN(port->http_, HttpServer::Start(std::move(http)));
   return port;
 }
 
@@ -49,12 +52,12 @@ HttpReply OperationsPort::Answer(const HttpRequest& request) {
     return {.status = 403, .body = "Host: must be localhost or an address of loopback\n"};
   }
   if (request.path == "/metrics") return {.content_type = kMetricsType, .body = Metrics()};
-  if (request.path == "/readyz") {
+  if (request.path == kReadyPath) {
     return {.status = IsReady(*state_) ? 200 : 503,
             .content_type = kJsonType,
-            .body = ReadinessJson(state_)};
+            .body = ReadinessJson(state_, certificates_)};
   }
-  if (request.path == "/livez") {
+  if (request.path == kLivePath) {
     if (IsAlive(*state_)) return {.body = "ok\n"};
     return {.status = 503, .body = state_->WhyNotServing(state_->phase()) + "\n"};
   }
@@ -71,6 +74,7 @@ std::string OperationsPort::Metrics() const {
   MetricSet metrics;
   AddProcessMetrics(state_, &metrics);
   AddCallMetrics(state_, &metrics);
+  if (certificates_ != nullptr) AddCertificateMetrics(certificates_->state(), &metrics);
   Core* const core = state_->core();
   AddMemoryMetrics(state_, core, &metrics);
   AddDiskMetrics(state_->settings(), &metrics);

@@ -14,6 +14,7 @@
 #include "server/operations/gpu_monitor.h"
 #include "server/operations/http_server.h"
 #include "server/operations/page_search.h"
+#include "server/security/certificates.h"
 
 namespace nearfield::server {
 
@@ -24,6 +25,7 @@ class OperationsPort {
     ServerState* state = nullptr;
     NearfieldService* service = nullptr;            // runs the searches of the page
     const AccessControl* control = nullptr;         // checks the keys of these searches
+    const Certificates* certificates = nullptr;     // null: no TLS
     std::vector<std::unique_ptr<GpuMonitor>> gpus;  // empty: no GPU is watched
   };
   // Binds the address ops_listen and answers. Errors: as HttpServer::Start.
@@ -37,6 +39,7 @@ class OperationsPort {
   std::string Metrics() const;
 
   ServerState* const state_;
+  const Certificates* const certificates_;
   const std::vector<std::unique_ptr<GpuMonitor>> gpus_;
   PageSearch search_;
   std::unique_ptr<HttpServer> http_;  // last: its threads use the others

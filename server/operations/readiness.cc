@@ -41,7 +41,7 @@ bool IsReady(const ServerState& state) {
 
 bool IsAlive(const ServerState& state) { return state.phase() != ServerState::Phase::kLost; }
 
-std::string ReadinessJson(ServerState* state) {
+std::string ReadinessJson(ServerState* state, const Certificates* certificates) {
   const ServerState::Phase phase = state->phase();
   const std::string reason = state->WhyNotServing(phase);
   nlohmann::json json = {{"ready", IsReady(*state)},
@@ -54,6 +54,14 @@ std::string ReadinessJson(ServerState* state) {
   }
   const Core* const core = state->core();
   if (core != nullptr) json["damaged_collections"] = DamagedJson(core->catalog);
+  if (certificates != nullptr) {
+    const absl::Status latest = certificates->state().latest;
+    if (!latest.ok()) {
+      json["certificate"] =
+          "the files are not in force, and the certificate before is still in use: " +
+          std::string(latest.message());
+    }
+  }
   // Reasons may quote paths that are not UTF-8.
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "server/calls/server_state.h"
+#include "server/security/certificates.h"
 
 namespace nearfield::server {
 
@@ -14,7 +15,8 @@ bool IsReady(const ServerState& state);
 bool IsAlive(const ServerState& state);
 
 // Returns a JSON object: whether the server is ready, its phase, why it does not serve, how far its
-// start is, and the collections that it cannot read, at most 100 of them.
-std::string ReadinessJson(ServerState* state);
+// start is, the collections that it cannot read, at most 100 of them, and why the newest files of
+// the certificate are not in force. `certificates`: null without TLS.
+std::string ReadinessJson(ServerState* state, const Certificates* certificates);
 
 }  // namespace nearfield::server

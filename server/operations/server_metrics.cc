@@ -156,6 +156,18 @@ void AddCallMetrics(ServerState* state, MetricSet* metrics) {
                  Number(state->settings().uploads_max.value()));
 }
 
+void AddCertificateMetrics(const Certificates::State& state, MetricSet* metrics) {
+  metrics->Gauge("nearfield_certificate_expires_timestamp_seconds",
+                 "End of the validity of the certificate in force, in seconds since 1970.",
+                 Number(state.expires_unix_s));
+  metrics->Gauge("nearfield_certificate_replaced",
+                 "0 if the newest files of the certificate are not in force, else 1.",
+                 state.latest.ok() ? 1 : 0);
+  metrics->Counter("nearfield_certificate_failures_total",
+                   "Looks at the files of the certificate that found no valid pair.",
+                   Number(state.failures_count));
+}
+
 void AddMemoryMetrics(ServerState* state, Core* core, MetricSet* metrics) {
   const auto ledger = [&](const char* name, const ByteAccount& account) {
     AddMemory(name, Number(account.bytes()), Number(account.bytes_max()), metrics);

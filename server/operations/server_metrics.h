@@ -4,6 +4,7 @@
 
 #include "server/calls/server_state.h"
 #include "server/operations/metric_set.h"
+#include "server/security/certificates.h"
 
 namespace nearfield::server {
 
@@ -11,6 +12,8 @@ namespace nearfield::server {
 void AddProcessMetrics(ServerState* state, MetricSet* metrics);
 // Adds calls, refusals, connections and uploads. In every phase.
 void AddCallMetrics(ServerState* state, MetricSet* metrics);
+// Adds the certificate in force and the failures to replace it.
+void AddCertificateMetrics(const Certificates::State& state, MetricSet* metrics);
 // Adds the bytes of each memory next to its limit, and the free space of each directory. `core`:
 // null before the server serves.
 void AddMemoryMetrics(ServerState* state, Core* core, MetricSet* metrics);

@@ -1,50 +1,79 @@
 #include "server/process/credentials.h"
 
+#include <grpc/grpc_security.h>
 #include <grpcpp/security/server_credentials.h>
-#include <grpcpp/security/tls_certificate_provider.h>
-#include <grpcpp/security/tls_credentials_options.h>
 
 #include <string>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "engine/base/status_macros.h"
-#include "server/security/certificate_files.h"
 
 namespace nearfield::server {
 namespace {
 
-// Returns the status of a check with the name of the setting before its message.
-absl::Status Of(const TextSetting& setting, const absl::Status& status) {
-  if (status.ok()) return status;
-  return absl::InvalidArgumentError(absl::StrCat(setting.name(), ": ", status.message()));
-}
+// gRPC asks for the certificates at the beginning of each handshake. Its own FileWatcher swaps a
+// pair whose key does not match, after which no handshake succeeds.
+class TlsCredentials final : public grpc::ServerCredentials {
+ public:
+  explicit TlsCredentials(std::shared_ptr<const Certificates> certificates)
+      : certificates_(std::move(certificates)) {
+    const bool asks_clients = !certificates_->state().in_force->client_authorities.empty();
+    credentials_ = grpc_ssl_server_credentials_create_with_options(
+        grpc_ssl_server_credentials_create_options_using_config_fetcher(
+            asks_clients ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
+                         : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE,
+            &TlsCredentials::Fetch, this));
+  }
+  ~TlsCredentials() override { grpc_server_credentials_release(credentials_); }
 
-absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> TlsCredentials(const Settings& settings) {
-  const std::string& client_ca = settings.tls_client_ca.value();
-  ABSL_RETURN_IF_ERROR(Of(settings.tls_cert, CheckCertificateFiles(settings.tls_cert.value(),
-                                                                   settings.tls_key.value())));
-  if (!client_ca.empty()) {
-    ABSL_RETURN_IF_ERROR(Of(settings.tls_client_ca, CheckAuthorityFile(client_ca)));
+  void SetAuthMetadataProcessor(
+      const std::shared_ptr<grpc::AuthMetadataProcessor>& /*processor*/) override {}
+
+ private:
+  int AddPortToServer(const std::string& address, grpc_server* server) override {
+    return grpc_server_add_http2_port(server, address.c_str(), credentials_);
   }
-  const auto files = std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
-      settings.tls_key.value(), settings.tls_cert.value(), client_ca,
-      static_cast<unsigned int>(settings.tls_reload_s.value()));
-  grpc::experimental::TlsServerCredentialsOptions options(files);
-  options.watch_identity_key_cert_pairs();
-  if (!client_ca.empty()) {
-    options.watch_root_certs();
-    options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+
+  // gRPC makes one call at a time.
+  static grpc_ssl_certificate_config_reload_status Fetch(
+      void* self, grpc_ssl_server_certificate_config** config) {
+    auto* const credentials = static_cast<TlsCredentials*>(self);
+    std::shared_ptr<const CertificateTexts> now = credentials->certificates_->state().in_force;
+    if (now == credentials->fetched_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+    const grpc_ssl_pem_key_cert_pair pair = {.private_key = now->key.c_str(),
+                                             .cert_chain = now->certificate.c_str()};
+    // gRPC wants authorities also where no client is asked for a certificate. There they are not
+    // used.
+    const std::string& authorities =
+        now->client_authorities.empty() ? now->certificate : now->client_authorities;
+    *config = grpc_ssl_server_certificate_config_create(authorities.c_str(), &pair, 1);
+    credentials->fetched_ = std::move(now);
+    return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
   }
-  return grpc::experimental::TlsServerCredentials(options);
-}
+
+  const std::shared_ptr<const Certificates> certificates_;
+  std::shared_ptr<const CertificateTexts> fetched_;
+  grpc_server_credentials* credentials_ = nullptr;
+};
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> ServerCredentialsOf(
-    const Settings& settings) {
-  if (!settings.tls_cert.value().empty()) return TlsCredentials(settings);
+absl::StatusOr<std::shared_ptr<Certificates>> LoadCertificates(const Settings& settings) {
+  if (settings.tls_cert.value().empty()) return nullptr;
+  auto certificates = std::make_shared<Certificates>(
+      Certificates::Files{.certificate = settings.tls_cert.value(),
+                          .key = settings.tls_key.value(),
+                          .client_authorities = settings.tls_client_ca.value()});
+  const absl::Status loaded = certificates->Load().status();
+  if (loaded.ok()) return certificates;
+  return absl::InvalidArgumentError(
+      absl::StrCat("tls_cert, tls_key, tls_client_ca: ", loaded.message()));
+}
+
+std::shared_ptr<grpc::ServerCredentials> ServerCredentialsOf(
+    const Settings& settings, std::shared_ptr<const Certificates> certificates) {
+  if (certificates != nullptr) return std::make_shared<TlsCredentials>(std::move(certificates));
   const std::string& listen = settings.listen.value();
   if (absl::StartsWith(listen, "unix:")) return grpc::experimental::LocalServerCredentials(UDS);
   // gRPC takes only these two addresses for local.

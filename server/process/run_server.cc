@@ -10,6 +10,7 @@
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/keys/key_file.h"
 #include "engine/base/mutex.h"
 #include "server/config/exit_code.h"
 #include "server/config/load.h"
@@ -28,17 +30,26 @@
 #include "server/process/demo.h"
 #include "server/process/memory_exit.h"
 #include "server/process/offline.h"
+#include "server/process/reader_thread.h"
 #include "server/process/server.h"
 #include "server/process/signals.h"
 
 namespace nearfield::server {
 namespace {
 
+// The files that SIGHUP reads again.
+struct FilesRead {
+  Settings settings;
+  absl::Status settings_status;
+  std::optional<absl::StatusOr<KeyFile>> keys;  // nullopt: there is no key file
+};
+
 // An event for the main thread.
 struct Event {
-  enum class Kind { kSignal, kBooted, kLost };
+  enum class Kind { kSignal, kBooted, kLost, kFilesRead };
   Kind kind = Kind::kSignal;
   ExitCode boot_code = ExitCode::kClean;
+  std::shared_ptr<const FilesRead> files;
 };
 
 class Events {
@@ -147,10 +158,14 @@ void LoadDemo(const std::string& address, Log* log) {
              {{"error", std::string(started.message())}});
 }
 
-// Runs the server from its boot to its end, and `on_serving` once it serves. The monitor ends
-// before the engine does.
-ExitCode Serve(const EngineFactory& make_engine, const std::function<void()>& on_serving,
-               Server* server, Events* events, Log* log) {
+struct ServeHooks {
+  std::function<void()> on_serving;
+  std::function<void(const FilesRead&)> on_files_read;
+};
+
+// Runs the server from its boot to its end. The monitor ends before the engine does.
+ExitCode Serve(const EngineFactory& make_engine, const ServeHooks& hooks, Server* server,
+               Events* events, Log* log) {
   std::thread boot([&] {
     const ExitCode code = server->Boot(make_engine);
     events->Post({.kind = Event::Kind::kBooted, .boot_code = code});
@@ -158,6 +173,10 @@ ExitCode Serve(const EngineFactory& make_engine, const std::function<void()>& on
   while (true) {
     const Event event = events->Wait();
     if (event.kind == Event::Kind::kLost) LeaveLostDevice(server, log);
+    if (event.kind == Event::Kind::kFilesRead) {
+      hooks.on_files_read(*event.files);
+      continue;
+    }
     if (event.kind == Event::Kind::kBooted) {
       boot.join();
       if (event.boot_code == ExitCode::kDeviceLost) LeaveLostDevice(server, log);
@@ -169,7 +188,7 @@ ExitCode Serve(const EngineFactory& make_engine, const std::function<void()>& on
       server->instance().WatchDevice(
           [events](const absl::Status& /*why*/) { events->Post({.kind = Event::Kind::kLost}); });
       log->Write(LogLevel::kInfo, absl::StrCat("serving on ", server->address()));
-      on_serving();
+      hooks.on_serving();
       continue;
     }
     if (boot.joinable()) {
@@ -185,19 +204,19 @@ ExitCode Serve(const EngineFactory& make_engine, const std::function<void()>& on
   }
 }
 
-// Reads the configuration again and applies the settings that can change.
-void Reload(Reloader* reloader, Log* log) {
-  const absl::StatusOr<Reloader::Outcome> outcome = reloader->Reload();
-  if (!outcome.ok()) {
+// Applies the settings that were read again and can change.
+void ApplySettings(const FilesRead& files, Reloader* reloader, Log* log) {
+  if (!files.settings_status.ok()) {
     log->Write(LogLevel::kError, "the configuration is not reloaded: the values in force stay",
-               {{"error", std::string(outcome.status().message())}});
+               {{"error", std::string(files.settings_status.message())}});
     return;
   }
+  const Reloader::Outcome outcome = reloader->Apply(files.settings);
   log->Write(LogLevel::kInfo, "configuration reloaded",
-             {{"changed", absl::StrJoin(outcome->changed, ", ")}});
-  if (!outcome->need_restart.empty()) {
+             {{"changed", absl::StrJoin(outcome.changed, ", ")}});
+  if (!outcome.need_restart.empty()) {
     log->Write(LogLevel::kWarning, "changed settings that a restart would put in force",
-               {{"settings", absl::StrJoin(outcome->need_restart, ", ")}});
+               {{"settings", absl::StrJoin(outcome.need_restart, ", ")}});
   }
 }
 
@@ -211,22 +230,34 @@ std::vector<Reloader::Part> ReloadableParts(Server* server, Log* log) {
        }}};
 }
 
-ExitCode RunWith(const Settings& settings, bool demo, Reloader::Load load,
+// Fills settings from file, environment and flags, as at the start.
+using LoadAgain = std::function<absl::Status(Settings*)>;
+
+ExitCode RunWith(const Settings& settings, bool demo, const LoadAgain& load,
                  const EngineFactory& make_engine, Log* log) {
-  Events events;
+  const auto events = std::make_shared<Events>();
   const SteadyClock clock;
   Server server(&settings, log, &clock);
-  Reloader reloader(settings, std::move(load), ReloadableParts(&server, log));
+  Reloader reloader(settings, ReloadableParts(&server, log));
+  // A file that hangs must not stop the signals, so they have a thread of their own.
+  ReaderThread reader(
+      [events, load, key_file = settings.key_file.value()] {
+        auto files = std::make_shared<FilesRead>();
+        files->settings_status = load(&files->settings);
+        if (!key_file.empty()) files->keys = ReadKeyFile(key_file);
+        events->Post({.kind = Event::Kind::kFilesRead, .files = std::move(files)});
+      },
+      std::chrono::milliseconds::zero());
   const SignalWatcher watcher(
       [&](int number, int count) {
         log->Write(LogLevel::kInfo, "signal",
                    {{"number", int64_t{number}}, {"count", int64_t{count}}});
         if (count > 1) LeaveAtOnce(log, ExitCode::kFailure);
-        events.Post({.kind = Event::Kind::kSignal});
+        events->Post({.kind = Event::Kind::kSignal});
       },
       [&] {
-        Reload(&reloader, log);
-        server.ReloadKeys();
+        reader.Wake();
+        server.WakeCertificates();
       });
   absl::Status status = server.Listen();
   if (status.ok()) {
@@ -236,10 +267,16 @@ ExitCode RunWith(const Settings& settings, bool demo, Reloader::Load load,
     const absl::Cleanup remove_port_file = [&, written = status.ok() && !port_file.empty()] {
       if (written) std::remove(port_file.c_str());
     };
-    const auto on_serving = [&] {
-      if (demo) LoadDemo(server.address(), log);
-    };
-    if (status.ok()) return Serve(make_engine, on_serving, &server, &events, log);
+    const ServeHooks hooks = {.on_serving =
+                                  [&] {
+                                    if (demo) LoadDemo(server.address(), log);
+                                  },
+                              .on_files_read =
+                                  [&](const FilesRead& files) {
+                                    ApplySettings(files, &reloader, log);
+                                    if (files.keys.has_value()) server.ApplyKeys(*files.keys);
+                                  }};
+    if (status.ok()) return Serve(make_engine, hooks, &server, events.get(), log);
     server.Drain();
   }
   log->Write(LogLevel::kError, "the server cannot start",
@@ -248,7 +285,7 @@ ExitCode RunWith(const Settings& settings, bool demo, Reloader::Load load,
 }
 
 // Runs the server with a log on stderr.
-ExitCode RunLogged(const Settings& settings, const LoadOutcome& outcome, Reloader::Load load,
+ExitCode RunLogged(const Settings& settings, const LoadOutcome& outcome, const LoadAgain& load,
                    const EngineFactory& make_engine) {
   const LogFormat format =
       settings.log_format.value() == "json" ? LogFormat::kJson : LogFormat::kText;
@@ -259,7 +296,7 @@ ExitCode RunLogged(const Settings& settings, const LoadOutcome& outcome, Reloade
   LogSettings(settings, outcome.unknown_variables, &log);
   RaiseDescriptorLimit();
   log.Write(LogLevel::kInfo, "descriptor limit", {{"descriptors", DescriptorLimit()}});
-  const ExitCode code = RunWith(settings, outcome.demo, std::move(load), make_engine, &log);
+  const ExitCode code = RunWith(settings, outcome.demo, load, make_engine, &log);
   log.Write(LogLevel::kInfo, "end",
             {{"exit_code", static_cast<int64_t>(code)}, {"log_lines_dropped", log.dropped()}});
   library_log.store(nullptr);
@@ -277,7 +314,7 @@ ExitCode Run(int argc, char** argv, const EngineFactory& make_engine) {
     return ExitCode::kConfiguration;
   }
   if (outcome->action == LoadOutcome::Action::kServe) {
-    const auto load = [&](Settings* fresh) {
+    const auto load = [argc, argv, environment](Settings* fresh) {
       return LoadSettings(argc, argv, environment, fresh).status();
     };
     return RunLogged(settings, *outcome, load, make_engine);

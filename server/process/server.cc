@@ -13,6 +13,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
 #include "server/edge/descriptor_limit.h"
 #include "server/edge/listen_sockets.h"
@@ -91,6 +92,16 @@ void SetLimits(const Settings& settings, grpc::ServerBuilder* builder) {
                               kClientPingMsMin);
 }
 
+// Maximum ids of keys that one line of the log names.
+constexpr size_t kIdsShownMax = 20;
+
+std::string IdsText(std::vector<std::string> ids) {
+  const size_t more = ids.size() - std::min(ids.size(), kIdsShownMax);
+  ids.resize(ids.size() - more);
+  return absl::StrCat(absl::StrJoin(ids, " "),
+                      more > 0 ? absl::StrCat(" and ", more, " more") : "");
+}
+
 [[noreturn]] void LeaveStore(const absl::Status& status, Log* log) {
   log->Write(LogLevel::kError, "the data directory failed: the process ends, nothing is lost",
              {{"error", status.ToString()}});
@@ -115,40 +126,67 @@ Server::Server(const Settings* settings, Log* log, const Clock* clock)
       ingest_(GrpcBase(), settings->request_bytes_max.value()),
       admin_(GrpcBase()) {}
 
-Server::~Server() = default;
+Server::~Server() {
+  if (certificate_log_ != nullptr) certificate_log_->Detach();
+}
 
-absl::StatusOr<size_t> Server::LoadKeys() {
+absl::Status Server::LoadKeys() {
   const std::string& path = settings_->key_file.value();
-  if (path.empty()) return 0;
-  absl::StatusOr<KeyFile> file = control_.Load(path);
+  if (path.empty()) return absl::OkStatus();
+  const absl::StatusOr<KeyFile> file = ReadKeyFile(path);
   if (!file.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("key_file: ", file.status().message()));
   }
-  state().device_quotas().SetLimits({.bytes_max_default = settings_->principal_device_bytes.value(),
-                                     .bytes_max = std::move(file->device_bytes)});
-  log_->Write(LogLevel::kInfo, "keys loaded",
-              {{"key_file", path}, {"keys", static_cast<int64_t>(file->keys.size())}});
-  return file->keys.size();
+  SetKeys(*file);
+  return absl::OkStatus();
 }
 
-void Server::ReloadKeys() {
-  const absl::Status loaded = LoadKeys().status();
-  if (loaded.ok()) return health_.Refresh();  // ends watches whose keys were revoked
+void Server::SetKeys(const KeyFile& file) {
+  const AccessControl::KeyChanges changes = control_.SetKeys(file.keys);
+  state().device_quotas().SetLimits({.bytes_max_default = settings_->principal_device_bytes.value(),
+                                     .bytes_max = file.device_bytes});
+  log_->Write(LogLevel::kInfo, "keys loaded",
+              {{"key_file", settings_->key_file.value()},
+               {"keys", static_cast<int64_t>(file.keys.size())},
+               {"added", IdsText(changes.added)},
+               {"removed", IdsText(changes.removed)},
+               {"changed", IdsText(changes.changed)}});
+}
+
+void Server::ApplyKeys(const absl::StatusOr<KeyFile>& file) {
+  if (file.ok()) {
+    SetKeys(*file);
+    return health_.Refresh();  // ends watches whose keys were revoked
+  }
   log_->Write(LogLevel::kError, "the keys are not reloaded: those in force stay",
-              {{"error", std::string(loaded.message())}});
+              {{"error", absl::StrCat("key_file: ", file.status().message())}});
+}
+
+absl::Status Server::LoadCertificates() {
+  ABSL_ASSIGN_OR_RETURN(certificates_, server::LoadCertificates(*settings_));
+  if (certificates_ == nullptr) return absl::OkStatus();
+  certificate_log_ = std::make_shared<CertificateLog>(log_);
+  certificate_reader_ = std::make_unique<ReaderThread>(
+      [certificates = certificates_, log = certificate_log_] { log->Write(certificates->Load()); },
+      std::chrono::seconds(settings_->tls_reload_s.value()));
+  return absl::OkStatus();
+}
+
+void Server::WakeCertificates() {
+  if (certificate_reader_ != nullptr) certificate_reader_->Wake();
 }
 
 absl::Status Server::Listen() {
-  ABSL_ASSIGN_OR_RETURN(const size_t keys_count, LoadKeys());
-  if (keys_count == 0 && !IsLoopback(settings_->listen.value()) &&
+  ABSL_RETURN_IF_ERROR(LoadKeys());
+  if (control_.keys_count() == 0 && !IsLoopback(settings_->listen.value()) &&
       !settings_->allow_insecure.value()) {
     return absl::InvalidArgumentError(
         absl::StrCat("key_file = \"", settings_->key_file.value(),
                      "\": has no key; create one with the command nearfield keys"));
   }
-  ABSL_ASSIGN_OR_RETURN(const auto credentials, ServerCredentialsOf(*settings_));
+  ABSL_RETURN_IF_ERROR(LoadCertificates());
   ABSL_ASSIGN_OR_RETURN(auto sockets,
-                        ListenSockets::Bind(settings_->listen.value(),
+                        ListenSockets::Bind("listen", settings_->listen.value(),
                                             milliseconds(settings_->keepalive_timeout_ms.value())));
   ABSL_RETURN_IF_ERROR(ListenForOperations());
   if (settings_->reflection.value()) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
@@ -158,7 +196,8 @@ absl::Status Server::Listen() {
   // gRPC 1.51 closes its listener after one accept without a free descriptor. Our Acceptor does
   // not.
   handover_ = builder.experimental().AddExternalConnectionAcceptor(
-      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      ServerCredentialsOf(*settings_, certificates_));
   builder.RegisterService(&health_);
   builder.RegisterService(&retrieval_);
   builder.RegisterService(&ingest_);
@@ -172,8 +211,11 @@ absl::Status Server::Listen() {
 
 absl::Status Server::ListenForOperations() {
   if (!settings_->has_ops_port()) return absl::OkStatus();
-  OperationsPort::Options options = {
-      .state = &state(), .service = &service(), .control = &control_, .gpus = {}};
+  OperationsPort::Options options = {.state = &state(),
+                                     .service = &service(),
+                                     .control = &control_,
+                                     .certificates = certificates_.get(),
+                                     .gpus = {}};
   if (settings_->backend.value() != "cpu") {
     options.gpus = GpuMonitor::StartAll(settings_->Gpus());
   }

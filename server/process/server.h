@@ -8,12 +8,17 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/keys/key_file.h"
 #include "server/config/exit_code.h"
 #include "server/config/settings.h"
 #include "server/edge/acceptor.h"
 #include "server/instance/instance.h"
 #include "server/operations/operations_port.h"
+#include "server/process/certificate_log.h"
+#include "server/process/reader_thread.h"
 #include "server/security/access_control.h"
+#include "server/security/certificates.h"
 #include "server/service/grpc_services.h"
 #include "server/service/health_service.h"
 #include "server/telemetry/log.h"
@@ -33,8 +38,11 @@ class Server {
   // Errors: InvalidArgument (names the address and why it cannot be bound, or the file of a
   // certificate or of keys).
   absl::Status Listen();
-  // Reads the key file again. If that fails, the keys in force stay, and the log has the reason.
-  void ReloadKeys();
+  // Puts the keys of a key file that was read again in force. If the read failed, the keys in force
+  // stay. The log has the ids of the keys that changed, or the reason.
+  void ApplyKeys(const absl::StatusOr<KeyFile>& file);
+  // Looks at the files of the certificates soon, and not only after tls_reload_s. Never waits.
+  void WakeCertificates();
   // Returns the bound address: "127.0.0.1:50051".
   std::string address() const;
   // Returns 0 for a unix socket.
@@ -70,8 +78,12 @@ class Server {
             .control = &control_,
             .has_keys = !settings_->key_file.value().empty()};
   }
-  // Reads the key file, if there is one. Returns the number of its keys. Errors: InvalidArgument.
-  absl::StatusOr<size_t> LoadKeys();
+  // Reads the key file, if there is one. Errors: InvalidArgument.
+  absl::Status LoadKeys();
+  void SetKeys(const KeyFile& file);
+  // Reads the certificates, if there are any, and watches their files from now on. Errors:
+  // InvalidArgument.
+  absl::Status LoadCertificates();
   // Binds the operations port. A default address that is in use is logged, and the server goes on
   // without the port. Errors: InvalidArgument.
   absl::Status ListenForOperations();
@@ -83,6 +95,9 @@ class Server {
   Log* const log_;
   const Clock* const clock_;
   AccessControl control_;
+  std::shared_ptr<Certificates> certificates_;  // null: no TLS
+  std::shared_ptr<CertificateLog> certificate_log_;
+  std::unique_ptr<ReaderThread> certificate_reader_;
   HealthService health_;
   Instance instance_;
   RetrievalService retrieval_;

@@ -25,20 +25,29 @@ absl::string_view View(std::string_view text) { return {text.data(), text.size()
 
 AccessControl::AccessControl(Now now) : now_(now != nullptr ? std::move(now) : WallTime) {}
 
-void AccessControl::SetKeys(std::vector<ApiKey> keys) {
+AccessControl::KeyChanges AccessControl::SetKeys(std::vector<ApiKey> keys) {
   auto by_id = std::make_shared<Keys>();
   for (ApiKey& key : keys) {
     std::string id = key.id;
     by_id->emplace(std::move(id), std::make_shared<const ApiKey>(std::move(key)));
   }
+  KeyChanges changes;
   const MutexLock lock(mutex_);
+  static const Keys kNone;
+  const Keys& before = keys_ != nullptr ? *keys_ : kNone;
+  for (const auto& [id, key] : *by_id) {
+    const auto known = before.find(id);
+    if (known == before.end()) {
+      changes.added.push_back(id);
+    } else if (!(*known->second == *key)) {
+      changes.changed.push_back(id);
+    }
+  }
+  for (const auto& [id, key] : before) {
+    if (by_id->count(id) == 0) changes.removed.push_back(id);
+  }
   keys_ = std::move(by_id);
-}
-
-absl::StatusOr<KeyFile> AccessControl::Load(const std::string& path) {
-  absl::StatusOr<KeyFile> file = ReadKeyFile(path);
-  if (file.ok()) SetKeys(file->keys);
-  return file;
+  return changes;
 }
 
 std::shared_ptr<const AccessControl::Keys> AccessControl::keys() const {
@@ -47,6 +56,11 @@ std::shared_ptr<const AccessControl::Keys> AccessControl::keys() const {
 }
 
 bool AccessControl::requires_keys() const { return keys() != nullptr; }
+
+size_t AccessControl::keys_count() const {
+  const std::shared_ptr<const Keys> keys = this->keys();
+  return keys != nullptr ? keys->size() : 0;
+}
 
 absl::Status AccessControl::CheckNotExpired(const ApiKey& key) const {
   if (!key.IsExpired(now_())) return absl::OkStatus();

@@ -13,7 +13,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/keys/api_key.h"
-#include "client/keys/key_file.h"
 #include "engine/base/mutex.h"
 #include "server/security/access_table.h"
 
@@ -30,12 +29,16 @@ class AccessControl {
   using Now = std::function<Microseconds()>;
   explicit AccessControl(Now now = nullptr);
 
+  // The ids of the keys that a SetKeys changed, in order.
+  struct KeyChanges {
+    std::vector<std::string> added;
+    std::vector<std::string> removed;
+    std::vector<std::string> changed;
+  };
   // From now on every call needs one of these keys, even if there is none.
-  void SetKeys(std::vector<ApiKey> keys);
-  // As SetKeys, with the keys of a file, which it returns. Errors: those of ReadKeyFile; nothing
-  // changes then.
-  absl::StatusOr<KeyFile> Load(const std::string& path);
+  KeyChanges SetKeys(std::vector<ApiKey> keys);
   bool requires_keys() const;
+  size_t keys_count() const;
 
   // Returns the key in the metadata `authorization`, "Bearer nf_...". Errors: Unauthenticated
   // (absent, unknown, wrong, expired).

@@ -201,19 +201,21 @@ def test_a_damaged_key_file_leaves_the_keys_in_force(secured):
         assert secured.works_anew()
 
 
-def test_a_damaged_certificate_ends_no_connection_and_a_whole_one_serves_again(secured):
-    whole = {path: path.read_bytes() for path in (secured.certificate, secured.key)}
-    secured.call(secured.open)
-    for path in whole:
+def test_a_damaged_certificate_leaves_the_one_in_force(secured):
+    """Every handshake failed, until the file was whole again."""
+    def reload_until(text: str, count: int) -> None:
+        secured.server.process.send_signal(signal.SIGHUP)
+        secured.server.wait_for(lambda: secured.log().count(text) >= count or None)
+
+    for number, path in enumerate((secured.certificate, secured.key), start=1):
+        whole = path.read_bytes()
         path.write_bytes(DAMAGED[1])
-    while secured.works_anew():
-        pass
-    secured.call(secured.open)
-    for path, content in whole.items():
-        path.write_bytes(content)
-    while not secured.works_anew():
-        pass
-    secured.call(secured.open)
+        reload_until("certificate is not reloaded", number)
+        secured.call(secured.open)
+        assert secured.works_anew()
+        path.write_bytes(whole)
+        reload_until("certificate loaded", number)
+        assert secured.works_anew()
 
 
 class Cut:

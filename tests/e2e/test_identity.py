@@ -72,3 +72,45 @@ def test_keys_are_made_used_denied_and_revoked(request, tmp_path, command):
             assert (tmp_path / f"{name}.token").read_text().split("_")[2].strip() not in log.read_text()
     finally:
         server.kill()
+
+
+def mounts(*arguments: str) -> list[str]:
+    """Returns a command in a mount namespace of its own, where it may mount; skips without the right to make one."""
+    command = ["unshare", "--mount", *([] if os.getuid() == 0 else ["--user", "--map-root-user"]), *arguments]
+    if subprocess.run([*command[:-len(arguments)], "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("this user may not make a mount namespace")
+    return command
+
+
+@pytest.mark.parametrize("is_folder", [True, False], ids=["folder", "file"])
+def test_a_revocation_reaches_a_server_that_mounts_the_folder(request, tmp_path, command, is_folder):
+    """A container that mounted the key file itself kept the old file: a revoked key stayed valid, and the log said that
+    the keys were loaded. With the folder, the revocation is in force; with the file, the log says what to do."""
+    outside, inside = tmp_path / "outside", tmp_path / "inside"
+    outside.mkdir()
+    inside.mkdir()
+    keys = outside / "keys.json"
+    token = command("keys", "create", "reader", "--scopes", "search,read,write,admin", KEY_FILE=keys).stdout
+    (tmp_path / "token").write_text(token)
+    name = "" if is_folder else "/keys.json"
+    if not is_folder:
+        (inside / "keys.json").touch()
+    program = [request.config.getoption("--server"), "--listen", "127.0.0.1:0", "--ops-listen", "none", "--data-dir", "none",
+               "--key-file", str(inside / "keys.json")]
+    server = ServerProcess(mounts("sh", "-c", f'mount --bind "{outside}{name}" "{inside}{name}" && exec "$@"', "sh", *program),
+                           tmp_path / "server.log")
+    try:
+        log = tmp_path / "server.log"
+        found = server.wait_for(lambda: re.search(r"serving on (\S+)\n", log.read_text()))
+        reader = {"ADDRESS": found[1], "TOKEN_FILE": tmp_path / "token"}
+        command("collections", "list", **reader)
+        key_id = token.split("_")[1]
+        command("keys", "revoke", key_id, KEY_FILE=keys)
+        server.process.send_signal(signal.SIGHUP)
+        if is_folder:
+            server.wait_for(lambda: re.search(f"keys loaded .*removed=\"?{key_id}", log.read_text()))
+            assert "UNAUTHENTICATED" in command("collections", "list", code=3, **reader).stderr
+        else:
+            server.wait_for(lambda: re.search("the keys are not reloaded.*mount the folder", log.read_text()))
+    finally:
+        server.kill()

@@ -86,6 +86,11 @@ CASES: dict[str, tuple[list[tuple[str, str]], list[tuple[str, str]]]] = {
         [("process_open_fds", flat(81)), ("process_max_fds", flat(100))],
         [("process_open_fds", flat(79)), ("process_max_fds", flat(100))],
     ),
+    "NearfieldCertificateNotReplaced": ([("nearfield_certificate_replaced", flat(0))], [("nearfield_certificate_replaced", flat(1))]),
+    "NearfieldCertificateExpires": (
+        [("nearfield_certificate_expires_timestamp_seconds", flat(6 * 24 * 3600))],
+        [("nearfield_certificate_expires_timestamp_seconds", flat(8 * 24 * 3600))],
+    ),
     "NearfieldLogLinesDropped": ([("nearfield_log_lines_dropped_total", ramp(1))], [("nearfield_log_lines_dropped_total", flat(5))]),
     "NearfieldGpuXid": ([("nearfield_gpu_xid_events_total", ramp(1))], [("nearfield_gpu_xid_events_total", flat(1))]),
     "NearfieldGpuEcc": (

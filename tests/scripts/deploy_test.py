@@ -63,7 +63,8 @@ class Deploy(unittest.TestCase):
         self.assertLessEqual(set(server), settings())
         self.assertTrue(server["NEARFIELD_LISTEN"].startswith("127.0.0.1:"))
         self.assertEqual(server["NEARFIELD_ALLOW_INSECURE"], "false")
-        self.assertIn(f"{server['NEARFIELD_KEY_FILE']}:ro", overlay["nearfield"]["volumes"][0])
+        (keys,) = overlay["nearfield"]["volumes"]
+        self.assertEqual(str(pathlib.Path(server["NEARFIELD_KEY_FILE"]).parent), keys.split(":")[1])
         self.assertEqual(edge["network_mode"], "service:nearfield")
         known = set(re.findall(r"presetenv (EDGE_\w+)", text("deploy/haproxy/haproxy.cfg")))
         self.assertLessEqual(set(edge["environment"]), known)
@@ -74,7 +75,26 @@ class Deploy(unittest.TestCase):
 
     def test_it_is_built_and_runs_on_the_same_release(self) -> None:
         bases = re.findall(r"^ARG (?:BUILD|RUNTIME)_IMAGE=(.*)$", self.dockerfile, re.MULTILINE)
-        self.assertEqual(bases, ["debian:12-slim"] * 2)
+        self.assertEqual(len(bases), 2)
+        self.assertEqual(len(set(bases)), 1)
+        self.assertRegex(bases[0], r"^debian:12-slim@sha256:[0-9a-f]{64}$")
+
+    def test_no_image_is_named_by_a_tag_that_others_can_move(self) -> None:
+        for path in ("deploy/compose.yaml", "deploy/haproxy/compose.yaml"):
+            for name, service in yaml.safe_load(text(path))["services"].items():
+                if "build" not in service and "image" in service:
+                    self.assertIn("@sha256:", service["image"], f"{path}: {name}")
+
+    def test_no_single_file_is_mounted(self) -> None:
+        """A file that is replaced by a rename, as `nearfield keys` does, stays the old one in a mount of the file: a
+        revoked key stayed valid."""
+        for path in ("deploy/compose.yaml", "deploy/haproxy/compose.yaml"):
+            for service in yaml.safe_load(text(path))["services"].values():
+                for volume in service.get("volumes", []):
+                    source = volume.split(":")[0]
+                    if source.startswith("."):
+                        self.assertEqual(pathlib.Path(source).suffix, "", volume)
+        self.assertNotIn("subPath", text("deploy/kubernetes/nearfield.yaml"))
 
     def test_it_reserves_an_nvidia_gpu(self) -> None:
         (device,) = self.service["deploy"]["resources"]["reservations"]["devices"]

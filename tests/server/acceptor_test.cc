@@ -34,7 +34,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kUserTimeout{1000};
 
 std::unique_ptr<ListenSockets> Bind(const std::string& listen) {
-  auto sockets = ListenSockets::Bind(listen, kUserTimeout);
+  auto sockets = ListenSockets::Bind("listen", listen, kUserTimeout);
   EXPECT_OK(sockets.status());
   return sockets.ok() ? *std::move(sockets) : nullptr;
 }
@@ -248,16 +248,17 @@ TEST_F(AcceptorTest, StopEndsAPauseAtOnce) {
 TEST(ListenSocketsTest, ASecondListenerOnAnAddressIsAnErrorThatNamesIt) {
   const auto first = Bind("127.0.0.1:0");
   const std::string address = absl::StrCat("127.0.0.1:", first->port());
-  EXPECT_THAT(std::string(ListenSockets::Bind(address, kUserTimeout).status().message()),
+  EXPECT_THAT(std::string(ListenSockets::Bind("listen", address, kUserTimeout).status().message()),
               HasSubstr(absl::StrCat(
                   "listen = \"", address,
                   "\": cannot be bound: bind: Address already in use; another process")));
-  EXPECT_FALSE(ListenSockets::Bind(absl::StrCat("0.0.0.0:", first->port()), kUserTimeout).ok());
-  EXPECT_FALSE(ListenSockets::Bind("256.0.0.1:0", kUserTimeout).ok());
+  EXPECT_FALSE(
+      ListenSockets::Bind("listen", absl::StrCat("0.0.0.0:", first->port()), kUserTimeout).ok());
+  EXPECT_FALSE(ListenSockets::Bind("listen", "256.0.0.1:0", kUserTimeout).ok());
 }
 
 TEST(ListenSocketsTest, AWildcardTakesBothFamiliesAndANameItsAddresses) {
-  const bool has_ipv6 = ListenSockets::Bind("[::1]:0", kUserTimeout).ok();
+  const bool has_ipv6 = ListenSockets::Bind("listen", "[::1]:0", kUserTimeout).ok();
   for (const char* listen : {"[::1]:0", "[::]:0", "0.0.0.0:0"}) {
     if (!has_ipv6 && *listen == '[') continue;
     const auto sockets = Bind(listen);
@@ -308,7 +309,7 @@ TEST(ListenSocketsTest, AUnixSocketInUseIsAnErrorAndAStaleOneIsReplaced) {
   const std::string listen = absl::StrCat("unix:", path);
   {
     const auto first = Bind(listen);
-    EXPECT_THAT(std::string(ListenSockets::Bind(listen, kUserTimeout).status().message()),
+    EXPECT_THAT(std::string(ListenSockets::Bind("listen", listen, kUserTimeout).status().message()),
                 HasSubstr(path));
   }
   EXPECT_NE(access(path.c_str(), F_OK), 0) << "the end removes the file";
@@ -317,9 +318,9 @@ TEST(ListenSocketsTest, AUnixSocketInUseIsAnErrorAndAStaleOneIsReplaced) {
   const int dead = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   ASSERT_EQ(bind(dead, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
   close(dead);  // its file stays
-  EXPECT_OK(ListenSockets::Bind(listen, kUserTimeout).status());
+  EXPECT_OK(ListenSockets::Bind("listen", listen, kUserTimeout).status());
   std::ofstream(path) << "a file, not a socket";
-  EXPECT_FALSE(ListenSockets::Bind(listen, kUserTimeout).ok());
+  EXPECT_FALSE(ListenSockets::Bind("listen", listen, kUserTimeout).ok());
   EXPECT_EQ(access(path.c_str(), F_OK), 0) << "a file is not removed";
   unlink(path.c_str());
 }

@@ -77,6 +77,8 @@ class AccessTest : public ServerFixture {
     }));
   }
 
+  void ReloadKeys() { server_->ApplyKeys(ReadKeyFile(path_)); }
+
   void ServeTwo() {
     Serve();
     for (const char* const name : {"c", "other"}) {

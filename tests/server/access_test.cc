@@ -154,10 +154,10 @@ TEST_F(AccessTest, ARevokedKeyEndsItsStreams) {
   ASSERT_TRUE(stream->Write(Begin("c", 2)) && stream->Read(&response));
   // Another change of the file does no harm.
   AddKey({.scopes = 1});
-  server_->ReloadKeys();
+  ReloadKeys();
   ASSERT_TRUE(stream->Write(Block({1})) && stream->Read(&response));
   RemoveKey(key);
-  server_->ReloadKeys();
+  ReloadKeys();
   stream->Write(Block({2}));
   while (stream->Read(&response)) {
   }
@@ -171,7 +171,7 @@ TEST_F(AccessTest, ARevokedKeyEndsItsReplies) {
   ServeTwo();
   for (const bool scans : {false, true}) {
     const std::string text = scans ? AddKey({.scopes = 15}) : key;
-    server_->ReloadKeys();
+    ReloadKeys();
     testing::Gate& gate = scans ? script_->filter_gate : script_->search_gate;
     gate.Close();
     grpc::ClientContext context;
@@ -185,7 +185,7 @@ TEST_F(AccessTest, ARevokedKeyEndsItsReplies) {
                           : nullptr;
     gate.AwaitArrivals(1);
     RemoveKey(text);
-    server_->ReloadKeys();
+    ReloadKeys();
     gate.Open();
     pb::SearchResponse page;
     pb::ScanResponse row;
@@ -208,9 +208,9 @@ TEST_F(AccessTest, AnInvalidKeyEndsItsWatch) {
   grpc::health::v1::HealthCheckResponse response;
   ASSERT_TRUE(watch->Read(&response) && open->Read(&response));
   AddKey({.scopes = 1});
-  server_->ReloadKeys();  // another change of the file does no harm
+  ReloadKeys();  // another change of the file does no harm
   RemoveKey(key);
-  server_->ReloadKeys();
+  ReloadKeys();
   EXPECT_FALSE(watch->Read(&response));
   EXPECT_THAT(watch->Finish(), HasCode(absl::StatusCode::kUnauthenticated));
   open_context.TryCancel();  // it needed no key, and did not end
@@ -230,10 +230,31 @@ TEST_F(AccessTest, AKeyFileWithoutKeysTakesNoCall) {
   }
 }
 
+// Regression: after a revocation that the server did not see, the log said "keys loaded" as ever.
+TEST_F(AccessTest, TheLogNamesTheKeysThatAReloadChanged) {
+  ServeTwo();
+  const std::string key = AddKey({.scopes = 1});
+  const std::string id(IdIn(key));
+  const auto latest = [this] { return LogLinesOf("keys loaded").back(); };
+  EXPECT_EQ(latest()["added"], std::string(IdIn(admin_key_)));
+  ReloadKeys();
+  EXPECT_EQ(latest()["added"], id);
+  EXPECT_EQ(latest()["removed"], "");
+  RemoveKey(key);
+  ReloadKeys();
+  EXPECT_EQ(latest()["added"], "");
+  EXPECT_EQ(latest()["removed"], id);
+  ReloadKeys();
+  EXPECT_EQ(latest()["removed"], "");
+  for (int i = 0; i < 25; ++i) AddKey({.scopes = 1});
+  ReloadKeys();
+  EXPECT_THAT(std::string(latest()["added"]), HasSubstr(" and 5 more"));
+}
+
 TEST_F(AccessTest, AKeyFileThatCannotBeReadLeavesTheKeysInForce) {
   ServeTwo();
   std::ofstream(path_) << "{";
-  server_->ReloadKeys();
+  ReloadKeys();
   EXPECT_THAT(LogLinesOf("the keys are not reloaded: those in force stay"), ::testing::SizeIs(1));
   EXPECT_OK(As(admin_key_, &Admin::GetCapacity, {}));
 }

@@ -299,7 +299,8 @@ TEST_F(AdminServiceTest, DrainingFinishesWhatIsInFlightAndRefusesTheRest) {
   auto search = std::async(std::launch::async, [&] { return Search(SearchFor("c", {1, 0})); });
   script_->search_gate.AwaitArrivals(1);
   auto drained = std::async(std::launch::async, [&] { return server_->Drain(); });
-  while (server_->state().phase() != ServerState::Phase::kDraining) std::this_thread::yield();
+  EXPECT_TRUE(
+      Eventually([&] { return server_->state().phase() == ServerState::Phase::kDraining; }));
   ExpectHealth(hv::HealthCheckResponse::NOT_SERVING);
   EXPECT_THAT(CreateCollection("d"), RefusedWith(kUnavailable, "draining"));
   script_->search_gate.Open();

@@ -160,7 +160,7 @@ TEST_F(AuditServiceTest, AWrongScoreInLiveTrafficIsFoundAndEndsTheServing) {
   EXPECT_OK(Search(SearchFor("c", {1, 0})));
   AwaitNotServing();
   ExpectDistrusted();
-  while (RecordsCount() == 0) std::this_thread::yield();  // written after serving has stopped
+  EXPECT_TRUE(Eventually([&] { return RecordsCount() > 0; }));  // written after serving has stopped
 }
 
 // The calls that may find a wrong answer.
@@ -181,7 +181,7 @@ TEST_P(AuditedFilterTest, ARecordHasTheTextOfTheFilterAsItWasSent) {
   } else {
     EXPECT_THAT(Search(search), HasCode(GetParam() == 0 ? kDataLoss : kOk));
   }
-  while (RecordsCount() == 0) std::this_thread::yield();
+  EXPECT_TRUE(Eventually([&] { return RecordsCount() > 0; }));
   std::ifstream file(std::filesystem::directory_iterator(dir_ / "audit")->path());
   const auto record = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
   ASSERT_TRUE(record.is_object());
@@ -213,7 +213,7 @@ TEST_F(AuditServiceTest, RightAnswersOfLiveTrafficAreAuditedAndCounted) {
   const Auditor& auditor = server_->state().core()->audit->auditor;
   for (int64_t i = 1; i <= 20; ++i) {
     ASSERT_OK(Search(SearchFor("c", {1, static_cast<float>(i)})));
-    while (auditor.counts().answers_audited < i) std::this_thread::yield();
+    EXPECT_TRUE(Eventually([&] { return auditor.counts().answers_audited >= i; }));
   }
   EXPECT_EQ(auditor.counts().answers_dropped, 0);
   EXPECT_EQ(auditor.counts().rows_checked, 80);

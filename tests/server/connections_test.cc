@@ -36,7 +36,7 @@ class ServerConnectionsTest : public ServerFixture {
     return std::chrono::system_clock::now() + std::chrono::seconds(60);
   }
   void AwaitOpen(int64_t count) const {
-    while (server_->connections().open != count) std::this_thread::yield();
+    EXPECT_TRUE(Eventually([&] { return server_->connections().open == count; }));
   }
 };
 

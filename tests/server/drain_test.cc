@@ -50,7 +50,7 @@ TEST_F(ServerDrainTest, AWaitForAnEpochEndsWhenTheDrainBegins) {
     request.set_min_epoch(1000);
     return Call(&Retrieval::Search, request, nullptr, &context);
   });
-  while (server_->state().core()->epoch_waiters.waiting() == 0) std::this_thread::yield();
+  EXPECT_TRUE(Eventually([&] { return server_->state().core()->epoch_waiters.waiting() > 0; }));
   Drain();
   ExpectEndedByTheServer(search.get(), context);
 }

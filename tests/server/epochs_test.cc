@@ -132,7 +132,7 @@ TEST_F(PinnedSnapshotCacheTest, WhatIsKeptIsBoundedAndGivenUp) {
   clock_.Advance(std::chrono::milliseconds(60));
   kept.DropExpired();
   // The thread of PinnedSnapshotCache may be dropping it concurrently.
-  while (!pins[1].expired()) std::this_thread::yield();
+  EXPECT_TRUE(Eventually([&] { return pins[1].expired(); }));
   EXPECT_FALSE(pins[2].expired());
   const std::shared_ptr<Collection> other = *fake_.engine->CreateCollection(testing::kPlainSpec);
   EXPECT_EQ(kept.Find(other, 2), nullptr) << "an epoch is of its collection";

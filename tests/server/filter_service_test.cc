@@ -72,7 +72,7 @@ TEST_F(FilterServiceTest, SlowFiltersHoldUpNoCallWithoutOne) {
   pb::SearchRequest behind_epoch = Filtered(90);
   behind_epoch.set_min_epoch(before.epoch() + 1);
   Later([=, this] { return Search(behind_epoch); });
-  while (server_->state().core()->epoch_waiters.waiting() < 1) std::this_thread::yield();
+  EXPECT_TRUE(Eventually([&] { return server_->state().core()->epoch_waiters.waiting() >= 1; }));
   ASSERT_OK(UploadRows("c", {5}));
   const auto threads_count = static_cast<uint64_t>(std::thread::hardware_concurrency());
   for (uint64_t i = 0; i < threads_count + 1; ++i) {
@@ -90,7 +90,7 @@ TEST_F(FilterServiceTest, SlowFiltersHoldUpNoCallWithoutOne) {
   next_epoch.set_min_epoch(before.epoch() + 2);
   auto next =
       std::async(std::launch::async, [&] { return CallSoon(&Retrieval::Search, next_epoch); });
-  while (server_->state().core()->epoch_waiters.waiting() < 1) std::this_thread::yield();
+  EXPECT_TRUE(Eventually([&] { return server_->state().core()->epoch_waiters.waiting() >= 1; }));
   EXPECT_OK(UploadRows("c", {6}));
   EXPECT_OK(next.get());
   script_->filter_gate.Open();
@@ -153,7 +153,7 @@ TEST_F(FilterServiceTest, AFilterIsNotEvaluatedToTheEndForACallerThatLeft) {
     const auto it = counts.find({"SearchStream", "CANCELLED"});
     return it != counts.end() && it->second.total_us.count() == 1;
   };
-  while (!cancelled()) std::this_thread::yield();
+  EXPECT_TRUE(Eventually([&] { return cancelled(); }));
   script_->filter_gate.Open();
   EXPECT_FALSE(stream.Finish().ok());
   ASSERT_TRUE(server_->state().WaitIdle(std::chrono::seconds(20)));

@@ -94,7 +94,7 @@ class FilterTextServiceTest : public PagesServiceTest {
   }
   // Waits until no call holds memory. A call may hold it a little longer than its client waits.
   void AwaitNoRequestBytes() {
-    while (server_->state().ledger().requests.bytes() > 0) std::this_thread::yield();
+    EXPECT_TRUE(Eventually([&] { return server_->state().ledger().requests.bytes() == 0; }));
   }
 
   testing::Random random_{seed_};
@@ -220,7 +220,7 @@ TEST_F(FilterTextServiceTest, ATextIsCheckedBeforeTheWaitForAnEpoch) {
   auto count = std::async(std::launch::async, [&] {
     return CallOk(&Retrieval::Count, FromText(text + "min_epoch: 2")).rows_count();
   });
-  while (server_->state().core()->epoch_waiters.waiting() < 2) std::this_thread::yield();
+  EXPECT_TRUE(Eventually([&] { return server_->state().core()->epoch_waiters.waiting() >= 2; }));
   CommitRow(1000);
   EXPECT_EQ(search.get(), 2u);
   EXPECT_EQ(count.get(), 2u);

@@ -1,4 +1,4 @@
-// HttpClient: a TCP connection to 127.0.0.1 on which a test writes a request byte by byte.
+// HttpClient: a TCP connection on loopback on which a test writes a request byte by byte.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,6 +11,8 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <map>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -24,7 +26,7 @@ struct HttpAnswer {
 
 class HttpClient {
  public:
-  // `receive_bytes`: size of the receive buffer; 0: the system's.
+  // Connects to 127.0.0.1. `receive_bytes`: size of the receive buffer; 0: the system's.
   explicit HttpClient(int port, int receive_bytes = 0)
       : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     if (receive_bytes > 0) {
@@ -35,6 +37,16 @@ class HttpClient {
     to.sin_port = htons(static_cast<uint16_t>(port));
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
+  }
+  // Connects to [::1].
+  static HttpClient ToIpv6(int port) {
+    HttpClient client;
+    sockaddr_in6 to = {};
+    to.sin6_family = AF_INET6;
+    to.sin6_port = htons(static_cast<uint16_t>(port));
+    to.sin6_addr = in6addr_loopback;
+    EXPECT_EQ(connect(client.fd_, reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
+    return client;
   }
   ~HttpClient() {
     if (fd_ >= 0) close(fd_);
@@ -74,6 +86,8 @@ class HttpClient {
   }
 
  private:
+  HttpClient() : fd_(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0)) {}
+
   int fd_;
 };
 
@@ -82,6 +96,19 @@ inline HttpAnswer HttpGet(int port, const std::string& path,
   HttpClient client(port);
   client.Write("GET " + path + " HTTP/1.1\r\n" + headers + "\r\n");
   return client.Read();
+}
+
+// Returns all samples of /metrics: the name with its labels, and the value.
+inline std::map<std::string, double> MetricsIn(const std::string& text) {
+  std::map<std::string, double> found;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line[0] == '#') continue;
+    const size_t blank = line.rfind(' ');
+    EXPECT_TRUE(found.emplace(line.substr(0, blank), std::stod(line.substr(blank))).second)
+        << "twice: " << line;
+  }
+  return found;
 }
 
 // Returns the port of "127.0.0.1:PORT".

@@ -93,7 +93,7 @@ TEST_F(IngestServiceTest, TooManyUploadsAtOnceAreRefusedWithAHint) {
   EXPECT_TRUE(Trailer(context, "retry-after-ms").has_value());
   first.context.TryCancel();
   EXPECT_THAT(first.Finish(), HasCode(kCancelled));
-  while (script_->uploads_open > 1) std::this_thread::yield();
+  EXPECT_TRUE(Eventually([&] { return script_->uploads_open <= 1; }));
   grpc::Status status;
   do {  // the place is free once the stream is gone, shortly after its memory
     status = Send({Begin("c", 1), Block({1}), Commit()});

@@ -18,18 +18,7 @@ class OperationsPortTest : public ServerFixture {
   OperationsPortTest() { Set(settings_.ops_listen, "127.0.0.1:0"); }
 
   HttpAnswer Get(const std::string& path) { return HttpGet(PortOf(server_->ops_address()), path); }
-  // Returns all samples: the name with its labels, and the value.
-  std::map<std::string, double> Metrics() {
-    std::map<std::string, double> found;
-    std::istringstream lines(Get("/metrics").body);
-    for (std::string line; std::getline(lines, line);) {
-      if (line[0] == '#') continue;
-      const size_t blank = line.rfind(' ');
-      EXPECT_TRUE(found.emplace(line.substr(0, blank), std::stod(line.substr(blank))).second)
-          << "twice: " << line;
-    }
-    return found;
-  }
+  std::map<std::string, double> Metrics() { return MetricsIn(Get("/metrics").body); }
   nlohmann::json Readiness(int status) {
     const HttpAnswer answer = Get("/readyz");
     EXPECT_EQ(answer.status, status) << answer.body;
@@ -248,7 +237,8 @@ TEST_F(OperationsPortTest, AServerThatDrainsIsNotReady) {
   std::thread search([this] { EXPECT_OK(Search(SearchFor("c", {1, 0}))); });
   script_->search_gate.AwaitArrivals(1);
   std::thread drain([this] { EXPECT_EQ(server_->Drain(), ExitCode::kClean); });
-  while (server_->state().phase() != ServerState::Phase::kDraining) std::this_thread::yield();
+  EXPECT_TRUE(
+      Eventually([&] { return server_->state().phase() == ServerState::Phase::kDraining; }));
   EXPECT_EQ(Readiness(503)["phase"], "draining");
   EXPECT_EQ(Get("/livez").status, 200);
   EXPECT_EQ(Metrics().at("nearfield_collection_rows{collection=\"c\"}"), 4);

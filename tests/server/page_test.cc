@@ -154,7 +154,7 @@ TEST_F(PageTest, SearchesAtATimeAreBoundedAndProbesAreAnsweredMeanwhile) {
     searches.emplace_back([this] { EXPECT_EQ(SearchPage("collection=c&id=2").status, 200); });
   }
   // Each looked up its collection. None ends before the gate opens.
-  while (CallsOf("GetCollection") < kPageSearchesMax) std::this_thread::yield();
+  EXPECT_TRUE(Eventually([&] { return CallsOf("GetCollection") >= kPageSearchesMax; }));
   ExpectError("collection=c&id=2", 429, "RESOURCE_EXHAUSTED", "the limit is 2");
   EXPECT_EQ(Get("/livez").status, 200);
   script_->search_gate.Open();

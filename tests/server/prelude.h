@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "absl/status/status.h"
 #include "tests/testing/status_matchers.h"
 
@@ -17,6 +20,7 @@ auto FailsWith(absl::StatusCode code, const Parts&... parts) {
 
 namespace server {
 
+using ::absl_testing::IsOk;
 using ::absl_testing::IsOkAndHolds;
 using ::absl_testing::StatusIs;
 using ::testing::AllOf;
@@ -39,6 +43,17 @@ using ::testing::UnorderedElementsAre;
 using enum absl::StatusCode;
 // The check of a caller that never cancels.
 inline bool Never() { return false; }
+// Calls `holds` until it returns true. Returns false if it does not within two minutes, so that a
+// test of a broken server fails instead of hanging.
+template <typename Condition>
+bool Eventually(const Condition& holds) {
+  const auto latest = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() > latest) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
 
 }  // namespace server
 }  // namespace nearfield

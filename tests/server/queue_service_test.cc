@@ -14,10 +14,10 @@ class QueueServiceTest : public ServerFixture {
   ByteAccount& replies() { return server_->state().ledger().replies; }
   ByteAccount& requests() { return server_->state().ledger().requests; }
   void AwaitWaiting(int64_t count) {
-    while (server_->state().core()->queue.waiting() < count) std::this_thread::yield();
+    EXPECT_TRUE(Eventually([&] { return server_->state().core()->queue.waiting() >= count; }));
   }
   static void AwaitNothingHeld(const ByteAccount& account) {
-    while (account.bytes() > 0) std::this_thread::yield();
+    EXPECT_TRUE(Eventually([&] { return account.bytes() == 0; }));
   }
   // Starts a search in the background. Returns when the device works on it.
   std::future<grpc::Status> HoldSearch(const std::string& caller = "") {

@@ -70,7 +70,7 @@ class QuotaServiceTest : public AccessTest {
       file->device_bytes[principal] = bytes;
       return absl::OkStatus();
     }));
-    if (server_ != nullptr) server_->ReloadKeys();
+    if (server_ != nullptr) ReloadKeys();
   }
 
   std::string abuser_[2];

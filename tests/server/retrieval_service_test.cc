@@ -206,7 +206,7 @@ TEST_F(RetrievalServiceTest, AWaitForAnEpochStaysWithTheCollectionThatTheAliasNa
   auto counted = std::async(std::launch::async, [&] {
     return Call(&Retrieval::Count, FromText("collection: 'live' min_epoch: 2"), &response);
   });
-  while (server_->state().core()->epoch_waiters.waiting() == 0) std::this_thread::yield();
+  EXPECT_TRUE(Eventually([&] { return server_->state().core()->epoch_waiters.waiting() > 0; }));
   ASSERT_OK(Call(&Admin::SetAlias, FromText("alias: 'live' collection: 'd'")));
   ASSERT_OK(UploadRows("c", {5}));
   ASSERT_OK(counted.get());

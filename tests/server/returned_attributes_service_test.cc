@@ -117,7 +117,7 @@ class ReturnedAttributesTest : public ServerFixture {
 
   // Waits until the bytes of all replies are released.
   void AwaitNoReply() {
-    while (server_->state().ledger().replies.bytes() > 0) std::this_thread::yield();
+    EXPECT_TRUE(Eventually([&] { return server_->state().ledger().replies.bytes() == 0; }));
   }
 
   testing::Random random_{testing::TestSeed()};

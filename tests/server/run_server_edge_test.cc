@@ -1,17 +1,22 @@
 // Tests of the program in edge cases: without descriptors, with an unread log, on reload.
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
+#include "server/process/reader_thread.h"
 #include "tests/server/server_process.h"
 
 namespace nearfield::server {
@@ -81,6 +86,59 @@ TEST(RunServerEdgeTest, SighupReloadsTheLogLevelAndABadFileChangesNothing) {
   EXPECT_EQ(process.Terminate(), 0);
   EXPECT_THAT(process.Text("/stderr"), HasSubstr("\"drained\"")) << "the level stays info";
   unlink(file.c_str());
+}
+
+// Regression: the thread of the signals waited for a writer of the FIFO, and SIGTERM did nothing.
+TEST(RunServerEdgeTest, AKeyFileThatBlocksOnOpenStopsNoSignal) {
+  const std::string file = ::testing::TempDir() + "/fifo_" + std::to_string(getpid()) + ".json";
+  std::ofstream(file) << R"({"format": 1, "keys": []})";
+  Process process("", AnyPort({"--key-file", file}));
+  process.AwaitStderr("serving on");
+  unlink(file.c_str());
+  ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
+  process.Signal(SIGHUP);
+  process.AwaitStderr("the keys are not reloaded: those in force stay");
+  EXPECT_THAT(process.Text("/stderr"), HasSubstr("is not a regular file"));
+  process.Signal(SIGHUP);
+  EXPECT_EQ(process.Terminate(), 0);
+  unlink(file.c_str());
+}
+
+// A read that never returns, as on a network file system whose server is gone.
+TEST(ReaderThreadTest, AReadThatHangsDelaysItsEndByOneSecondOnly) {
+  const auto gate = std::make_shared<absl::Notification>();
+  const auto begun = std::make_shared<absl::Notification>();
+  const auto ended = std::make_shared<absl::Notification>();
+  {
+    ReaderThread thread(
+        [gate, begun, ended] {
+          begun->Notify();
+          gate->WaitForNotification();
+          ended->Notify();
+        },
+        std::chrono::milliseconds::zero());
+    thread.Wake();
+    begun->WaitForNotification();
+  }
+  EXPECT_FALSE(ended->HasBeenNotified());
+  gate->Notify();
+  ended->WaitForNotification();
+}
+
+TEST(ReaderThreadTest, EachWakeIsFollowedByARead) {
+  std::atomic<int> reads{0};
+  ReaderThread thread([&reads] { ++reads; }, std::chrono::milliseconds::zero());
+  for (int i = 1; i <= 100; ++i) {
+    const int before = reads;
+    thread.Wake();
+    EXPECT_TRUE(Eventually([&] { return reads > before; }));
+  }
+}
+
+TEST(ReaderThreadTest, ItReadsOncePerPeriod) {
+  std::atomic<int> reads{0};
+  const ReaderThread thread([&reads] { ++reads; }, std::chrono::milliseconds(1));
+  EXPECT_TRUE(Eventually([&] { return reads >= 3; }));
 }
 
 TEST(RunServerEdgeTest, SighupDuringTheStartDoesNotEndTheProcess) {

@@ -204,7 +204,7 @@ TEST_F(ScanRowsServiceTest, AScanThatNobodyReadsIsCancelled) {
   const auto unread = StubWithFixedWindows();
   grpc::ClientContext context;
   const auto stream = unread->Scan(&context, Of("c"));
-  while (server_->state().unread_replies().cancelled_count() == 0) std::this_thread::yield();
+  EXPECT_TRUE(Eventually([&] { return server_->state().unread_replies().cancelled_count() > 0; }));
   pb::ScanResponse reply;
   while (stream->Read(&reply)) {
   }
@@ -223,7 +223,7 @@ TEST_F(ScanRowsServiceTest, TheDrainEndsAScan) {
   auto here = ScanHere();  // its second reply is not taken before the drain is over
   ASSERT_TRUE(here->Next(&reply));
   auto drained = std::async(std::launch::async, [&] { return server_->Drain(); });
-  while (!server_->state().live_calls().cancelled()) std::this_thread::yield();
+  EXPECT_TRUE(Eventually([&] { return server_->state().live_calls().cancelled(); }));
   while (here->Next(&reply)) {
   }
   EXPECT_THAT(here->AwaitEnd().status, StatusIs(kUnavailable));

@@ -192,7 +192,7 @@ TEST_F(ScanRowsServiceTest, AScanWaitsForItsEpoch) {
   const uint64_t next = Scan().replies[0].epoch() + 1;
   auto later = std::async(std::launch::async,
                           [&] { return Scan(With("min_epoch: " + std::to_string(next))); });
-  while (server_->state().core()->epoch_waiters.waiting() == 0) std::this_thread::yield();
+  EXPECT_TRUE(Eventually([&] { return server_->state().core()->epoch_waiters.waiting() > 0; }));
   UploadSome({10}, 0);
   const Scanned scanned = later.get();
   ASSERT_OK(scanned.status);

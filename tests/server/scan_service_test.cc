@@ -157,7 +157,7 @@ TEST_F(ScanServiceTest, CountersAddUpCallsAndPassesEachOnce) {
   script_->search_gate.AwaitArrivals(1);
   auto second = std::async(std::launch::async, search);
   auto third = std::async(std::launch::async, search);
-  while (server_->state().core()->queue.waiting() < 2) std::this_thread::yield();
+  EXPECT_TRUE(Eventually([&] { return server_->state().core()->queue.waiting() >= 2; }));
   script_->search_gate.Open();
   for (auto* each : {&first, &second, &third}) ASSERT_OK(each->get());
   ASSERT_OK(Search(SearchFor("plain", {1, 0})));

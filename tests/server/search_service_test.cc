@@ -132,7 +132,7 @@ TEST_F(SearchServiceTest, AFullQueueIsRefusedWithAHint) {
   auto first = SearchLater();
   script_->search_gate.AwaitArrivals(1);
   auto second = SearchLater();
-  while (server_->state().core()->queue.waiting() < 1) std::this_thread::yield();
+  EXPECT_TRUE(Eventually([&] { return server_->state().core()->queue.waiting() >= 1; }));
   grpc::ClientContext context;
   EXPECT_THAT(Search(SearchFor("c", {1, 0}), nullptr, &context),
               RefusedWith(kResourceExhausted, "queue is full"));
@@ -210,7 +210,7 @@ TEST_F(SearchServiceTest, ASearchWhoseDeadlinePassesInTheQueueNeverReachesTheDev
              line.find("CANCELLED") != std::string::npos;
     });
   };
-  while (!ended()) std::this_thread::yield();
+  EXPECT_TRUE(Eventually([&] { return ended(); }));
   script_->search_gate.Open();
   EXPECT_OK(first.get());
   EXPECT_OK(third.get());
@@ -255,7 +255,7 @@ TEST_F(SearchServiceTest, SearchesThatWaitTogetherShareAPassAndGetTheirOwnAnswer
       return Search(request, &responses[static_cast<size_t>(i)]);
     }));
   }
-  while (server_->state().core()->queue.waiting() < kWaiting) std::this_thread::yield();
+  EXPECT_TRUE(Eventually([&] { return server_->state().core()->queue.waiting() >= kWaiting; }));
   script_->search_gate.Open();
   for (int i = 0; i < kWaiting; ++i) {
     ASSERT_OK(searches[static_cast<size_t>(i)].get());

@@ -1,5 +1,7 @@
 // Tests of API keys, of the file of them, and of the checks of certificate files.
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -10,7 +12,7 @@
 
 #include "client/keys/key_file.h"
 #include "server/security/access_control.h"
-#include "server/security/certificate_files.h"
+#include "server/security/certificates.h"
 #include "tests/server/prelude.h"
 #include "tests/server/test_certificates.h"
 
@@ -159,6 +161,75 @@ TEST(KeyFileTest, AChangeIsWholeOrNothingAndKeepsTheMode) {
   EXPECT_EQ(TextOf(path), before);
 }
 
+// Regression: the link was replaced by a file, and a server that reads its target never learned of
+// a revoked key.
+TEST(KeyFileTest, ASymbolicLinkStaysAndItsTargetIsChanged) {
+  const std::string dir = NewFolder();
+  const std::string target = dir + "/target.json";
+  const std::string link = dir + "/keys.json";
+  const auto add = [](KeyFile* file) {
+    file->keys.push_back(Draw().key);
+    return absl::OkStatus();
+  };
+  EXPECT_OK(ChangeKeyFile(target, add));
+  ASSERT_EQ(symlink("target.json", link.c_str()), 0);
+  EXPECT_OK(ChangeKeyFile(link, add));
+  struct stat info = {};
+  ASSERT_EQ(lstat(link.c_str(), &info), 0);
+  EXPECT_TRUE(S_ISLNK(info.st_mode));
+  EXPECT_THAT(ReadKeyFile(target), IsOkAndHolds(::testing::Field(&KeyFile::keys, SizeIs(2))));
+
+  const std::string dangling = dir + "/dangling.json";
+  ASSERT_EQ(symlink("none.json", dangling.c_str()), 0);
+  EXPECT_THAT(ChangeKeyFile(dangling, add), FailsWith(kInvalidArgument, "does not exist"));
+}
+
+// Regression: a FIFO as key file stopped SIGHUP, and SIGTERM with it, for good.
+TEST(KeyFileTest, OnlyARegularFileIsRead) {
+  const std::string dir = NewFolder();
+  ASSERT_EQ(mkfifo((dir + "/fifo").c_str(), 0600), 0);
+  EXPECT_THAT(ReadKeyFile(dir + "/fifo").status(),
+              FailsWith(kInvalidArgument, "is not a regular file"));
+  EXPECT_THAT(ReadKeyFile(dir).status(), FailsWith(kInvalidArgument, "is not a regular file"));
+  EXPECT_THAT(ReadKeyFile("/dev/zero").status(),
+              FailsWith(kInvalidArgument, "is not a regular file"));
+}
+
+// Regression: a container that mounts the file itself read the old keys again after each
+// revocation.
+TEST(KeyFileTest, AFileThatWasReplacedUnderAMountIsRefused) {
+  const std::string path = NewFolder() + "/keys.json";
+  const auto add = [](KeyFile* file) {
+    file->keys.push_back(Draw().key);
+    return absl::OkStatus();
+  };
+  ASSERT_OK(ChangeKeyFile(path, add));
+  // As a mount of the file does, this path names the file, whatever happens to its name.
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const std::string mounted = "/proc/self/fd/" + std::to_string(fd);
+  EXPECT_OK(ReadKeyFile(mounted).status());
+  ASSERT_OK(ChangeKeyFile(path, add));
+  EXPECT_THAT(ReadKeyFile(mounted).status(),
+              FailsWith(kInvalidArgument, "was replaced", "mount the folder"));
+  close(fd);
+}
+
+TEST(KeyFileTest, AFileThatEveryUserMayWriteIsRefused) {
+  const std::string path = NewFolder() + "/keys.json";
+  std::ofstream(path) << KeyFileText({.keys = {Draw().key}});
+  ASSERT_EQ(chmod(path.c_str(), 0644), 0);
+  EXPECT_OK(ReadKeyFile(path).status());
+  ASSERT_EQ(chmod(path.c_str(), 0646), 0);
+  EXPECT_THAT(ReadKeyFile(path).status(), FailsWith(kInvalidArgument, path.c_str(), "chmod o-w"));
+}
+
+// Regression: a NUL byte ended the text, and the keys after it were not read.
+TEST(KeyFileTest, ANulByteIsRefused) {
+  std::string text = KeyFileText({.keys = {Draw().key}});
+  text += '\0';
+  EXPECT_THAT(ParseKeyFile(text).status(), FailsWith(kInvalidArgument, "NUL"));
+}
+
 TEST(AccessControlTest, AKeyIsValidUntilTheMomentOfItsExpiry) {
   Microseconds now(seconds(100));
   AccessControl control([&now] { return now; });
@@ -196,30 +267,101 @@ TEST(AccessControlTest, AKeyThatWasChangedIsNotTheSame) {
   EXPECT_THAT(control.Authenticate("Bearer " + drawn.text).status(), StatusIs(kUnauthenticated));
 }
 
-TEST(CertificateFilesTest, OnlyAValidPairIsAccepted) {
-  const std::string dir = NewFolder();
-  const TestAuthority authority("authority");
-  const auto path = [&dir](const char* name) { return dir + "/" + name; };
-  authority.Write(path("ca"));
-  authority.Issue(path("cert"), path("key"));
-  authority.Issue(path("cert2"), path("key2"));
-  authority.Issue(path("old"), path("old_key"), {.begin_s = -20, .end_s = -10});
-  authority.Issue(path("young"), path("young_key"), {.begin_s = 1000, .end_s = 2000});
-  std::ofstream(path("text")) << "no certificate";
-  EXPECT_OK(CheckCertificateFiles(path("cert"), path("key")));
-  EXPECT_OK(CheckAuthorityFile(path("ca")));
+TEST(AccessControlTest, TheChangesOfKeysAreNamed) {
+  AccessControl control;
+  const ApiKey stays = Draw().key;
+  const ApiKey goes = Draw().key;
+  const auto first = control.SetKeys({stays, goes});
+  EXPECT_THAT(first.added, UnorderedElementsAre(stays.id, goes.id));
+  EXPECT_THAT(first.removed, IsEmpty());
+  const ApiKey comes = Draw().key;
+  ApiKey narrower = stays;
+  narrower.collections = "a";
+  const auto second = control.SetKeys({comes, narrower});
+  EXPECT_THAT(second.added, ElementsAre(comes.id));
+  EXPECT_THAT(second.removed, ElementsAre(goes.id));
+  EXPECT_THAT(second.changed, ElementsAre(stays.id));
+  EXPECT_EQ(control.keys_count(), 2u);
+}
+
+class CertificatesTest : public ::testing::Test {
+ protected:
+  CertificatesTest() {
+    authority_.Write(Path("ca"));
+    authority_.Issue(Path("cert"), Path("key"));
+    std::ofstream(Path("text")) << "no certificate";
+  }
+  std::string Path(const std::string& name) const { return dir_ + "/" + name; }
+  absl::Status LoadOf(const std::string& certificate, const std::string& key,
+                      const std::string& authorities = "") {
+    return Certificates({.certificate = Path(certificate),
+                         .key = Path(key),
+                         .client_authorities = authorities.empty() ? "" : Path(authorities)})
+        .Load()
+        .status();
+  }
+
+  const std::string dir_ = NewFolder();
+  const TestAuthority authority_{"authority"};
+};
+
+TEST_F(CertificatesTest, OnlyAValidPairIsAccepted) {
+  authority_.Issue(Path("cert2"), Path("key2"));
+  authority_.Issue(Path("old"), Path("old_key"), {.begin_s = -20, .end_s = -10});
+  authority_.Issue(Path("young"), Path("young_key"), {.begin_s = 1000, .end_s = 2000});
+  ASSERT_EQ(mkfifo(Path("fifo").c_str(), 0600), 0);
+  EXPECT_OK(LoadOf("cert", "key"));
+  EXPECT_OK(LoadOf("cert", "key", "ca"));
   const auto refused = [&](const char* cert, const char* key, const char* file, const char* why) {
-    EXPECT_THAT(CheckCertificateFiles(path(cert), path(key)),
-                FailsWith(kInvalidArgument, path(file).c_str(), why));
+    EXPECT_THAT(LoadOf(cert, key), FailsWith(kInvalidArgument, Path(file).c_str(), why));
   };
   refused("cert", "key2", "key2", "is not the private key of the certificate");
-  refused("cert", "none", "none", "cannot be read");
-  refused("none", "key", "none", "cannot be read");
   refused("text", "key", "text", "has no certificate");
   refused("cert", "cert", "cert", "has no private key");
   refused("old", "old_key", "old", "has expired");
   refused("young", "young_key", "young", "is not valid yet");
-  EXPECT_THAT(CheckAuthorityFile(path("text")), FailsWith(kInvalidArgument, "has no certificate"));
+  refused("fifo", "key", "fifo", "is not a regular file");
+  EXPECT_THAT(LoadOf("cert", "none"), FailsWith(kNotFound, Path("none").c_str()));
+  EXPECT_THAT(LoadOf("none", "key"), FailsWith(kNotFound, Path("none").c_str()));
+  EXPECT_THAT(LoadOf("cert", "key", "text"), FailsWith(kInvalidArgument, "has no certificate"));
+  EXPECT_THAT(LoadOf("cert", "key", "none"), StatusIs(kNotFound));
+}
+
+// The files of a pair are replaced one by one. While they do not match, or if the new pair is bad,
+// the pair in force stays.
+TEST_F(CertificatesTest, APairThatDoesNotMatchLeavesTheOneInForce) {
+  Certificates certificates({.certificate = Path("cert"), .key = Path("key")});
+  ASSERT_THAT(certificates.Load(), IsOkAndHolds(true));
+  EXPECT_THAT(certificates.Load(), IsOkAndHolds(false)) << "nothing changed";
+  const auto before = certificates.state().in_force;
+  const auto replace = [this](const char* name, const std::string& by) {
+    ASSERT_EQ(std::rename(Path(by).c_str(), Path(name).c_str()), 0);
+  };
+  int64_t failures = 0;
+  const auto stays = [&] {
+    EXPECT_THAT(certificates.Load().status(), Not(IsOk()));
+    EXPECT_EQ(certificates.state().in_force, before);
+    EXPECT_EQ(certificates.state().failures_count, ++failures);
+    EXPECT_THAT(certificates.state().latest, Not(IsOk()));
+  };
+  authority_.Issue(Path("new_cert"), Path("new_key"));
+  replace("key", "new_key");
+  stays();
+  replace("cert", "new_cert");
+  EXPECT_THAT(certificates.Load(), IsOkAndHolds(true));
+  EXPECT_NE(certificates.state().in_force, before);
+  EXPECT_OK(certificates.state().latest);
+  EXPECT_EQ(certificates.state().in_force->key, TextOf(Path("key")));
+}
+
+TEST_F(CertificatesTest, AnExpiredPairLeavesTheOneInForce) {
+  Certificates certificates({.certificate = Path("cert"), .key = Path("key")});
+  ASSERT_OK(certificates.Load().status());
+  const auto before = certificates.state().in_force;
+  authority_.Issue(Path("cert"), Path("key"), {.begin_s = -20, .end_s = -10});
+  EXPECT_THAT(certificates.Load().status(), FailsWith(kInvalidArgument, "has expired"));
+  EXPECT_EQ(certificates.state().in_force, before);
+  EXPECT_GT(certificates.state().expires_unix_s, time(nullptr));
 }
 
 }  // namespace

@@ -179,7 +179,7 @@ class ServerFixture : public ::testing::Test, public InProcessServer {
 
   // Waits until the last upload has released its memory.
   void AwaitNoUpload() {
-    while (script_->uploads_open > 0) std::this_thread::yield();
+    EXPECT_TRUE(Eventually([&] { return script_->uploads_open <= 0; }));
   }
   // Returns the number of rows of a collection.
   uint64_t RowsCount(const std::string& collection = "c") {

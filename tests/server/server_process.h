@@ -114,7 +114,7 @@ class Process {
 
  private:
   void Await(const std::string& file, const std::string& text) {
-    while (!Ended() && Text(file).find(text) == std::string::npos) std::this_thread::yield();
+    EXPECT_TRUE(Eventually([&] { return Ended() || Text(file).find(text) != std::string::npos; }));
     EXPECT_THAT(Text(file), ::testing::HasSubstr(text));
   }
   bool Ended() const {

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <string>
 
+#include "tests/server/http_client.h"
 #include "tests/server/server_fixture.h"
 #include "tests/server/test_certificates.h"
 
@@ -90,11 +91,50 @@ TEST_F(TlsTest, ACertificateIsReplacedWhileTheServerRuns) {
   stranger_.Issue(Path("new_cert"), Path("new_key"));
   std::filesystem::rename(Path("new_key"), Path("key"));
   std::filesystem::rename(Path("new_cert"), Path("cert"));
-  while (!CallOver("stranger_ca").ok()) {
-  }
+  EXPECT_TRUE(Eventually([this] { return CallOver("stranger_ca").ok(); }));
   EXPECT_THAT(CallOver("ca"), HasCode(kUnavailable));
   grpc::ClientContext after;
   EXPECT_OK(open->GetLimits(&after, {}, &response));
+}
+
+// Regression: from the replacement of one file to that of the other, every handshake failed, and
+// /readyz and the log were silent.
+TEST_F(TlsTest, WhileOnlyOneFileIsNewTheOldPairServes) {
+  Set(settings_.ops_listen, "127.0.0.1:0");
+  Serve();
+  const auto readiness = [this] { return HttpGet(PortOf(server_->ops_address()), "/readyz"); };
+  const std::string certificate_in_use = "the certificate before is still in use";
+  int failures = 0;
+  const auto replace_one = [&](const std::string& first, const TestAuthority& authority) {
+    authority.Issue(Path("new_cert"), Path("new_key"));
+    std::filesystem::rename(Path("new_" + first), Path(first));
+    server_->WakeCertificates();
+    EXPECT_TRUE(Eventually([&] {
+      return LogLinesOf(
+                 "the certificate is not reloaded: the one in force stays in use for new "
+                 "connections")
+                 .size() > static_cast<size_t>(failures);
+    }));
+    ++failures;
+    EXPECT_EQ(readiness().status, 200);
+    EXPECT_THAT(readiness().body, HasSubstr(certificate_in_use));
+  };
+  replace_one("key", stranger_);
+  EXPECT_OK(CallOver("ca"));
+  std::filesystem::rename(Path("new_cert"), Path("cert"));
+  server_->WakeCertificates();
+  EXPECT_TRUE(Eventually([this] { return CallOver("stranger_ca").ok(); }));
+  EXPECT_THAT(readiness().body, Not(HasSubstr(certificate_in_use)));
+  EXPECT_THAT(CallOver("ca"), HasCode(kUnavailable));
+  // In the other order.
+  replace_one("cert", authority_);
+  EXPECT_OK(CallOver("stranger_ca"));
+  std::filesystem::rename(Path("new_key"), Path("key"));
+  server_->WakeCertificates();
+  EXPECT_TRUE(Eventually([this] { return CallOver("ca").ok(); }));
+  EXPECT_EQ(MetricsIn(HttpGet(PortOf(server_->ops_address()), "/metrics").body)
+                .at("nearfield_certificate_failures_total"),
+            failures);
 }
 
 TEST_F(TlsTest, AServerWithBadFilesDoesNotListen) {
@@ -112,7 +152,7 @@ TEST_F(TlsTest, AServerWithBadFilesDoesNotListen) {
   EXPECT_THAT(status_with(settings_.tls_key, "client_key"),
               FailsWith(kInvalidArgument, "tls_cert", "is not the private key"));
   EXPECT_THAT(status_with(settings_.tls_cert, "none"),
-              FailsWith(kInvalidArgument, "tls_cert", "cannot be read"));
+              FailsWith(kInvalidArgument, "tls_cert", "no such file"));
   EXPECT_THAT(status_with(settings_.tls_client_ca, "key"),
               FailsWith(kInvalidArgument, "tls_client_ca", "has no certificate"));
   EXPECT_THAT(status_with(settings_.key_file, "none"),

@@ -29,7 +29,7 @@ class HookedClock final : public Clock {
     } else if (const auto hook = std::exchange(hook_, nullptr); hook != nullptr) {
       const int64_t before = other_readings_;
       hook();
-      while (other_readings_ == before) std::this_thread::yield();
+      EXPECT_TRUE(Eventually([&] { return other_readings_ != before; }));
     }
     return std::chrono::steady_clock::now() + ahead_.load();
   }
@@ -147,7 +147,7 @@ TEST_F(IngestUploadsTest, CancelledBeginsBarNoFurtherUpload) {
     upload.context.TryCancel();
     EXPECT_THAT(upload.stream->Finish(), HasCode(kCancelled));
     AwaitNoUpload();
-    while (List().uploads(List().uploads_size() - 1).is_live()) std::this_thread::yield();
+    EXPECT_TRUE(Eventually([&] { return !List().uploads(List().uploads_size() - 1).is_live(); }));
   }
   EXPECT_OK(Send({BeginToken("honest"), Block({1}), Commit()}));
   EXPECT_LE(List().uploads_count(), 4u);

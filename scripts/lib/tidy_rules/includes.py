@@ -55,8 +55,8 @@ LAYERS: dict[str, frozenset[str]] = {
         "server/store server/telemetry",
         "server/library": "engine/include engine/base server/calls server/config server/convert server/instance server/telemetry proto",
         "server/operations": "engine/include engine/base server/attributes server/audit server/collections server/calls server/config "
-        "server/convert server/edge/accept_counts.h server/scheduler server/security server/store server/telemetry proto",
-        "server/process": "engine/include engine/base server/attributes server/audit server/config server/convert server/instance server/scheduler "
+        "server/convert server/edge server/scheduler server/security server/store server/telemetry proto",
+        "server/process": "client/keys engine/include engine/base server/attributes server/audit server/config server/convert server/instance server/scheduler "
         "server/collections server/store server/calls server/operations server/service server/security server/edge server/telemetry proto",
         "client/cpp": "client/formats/text.h client/formats/utf8.h client/formats/status_macros.h proto",
         "client/formats": "client/cpp client/value_text",

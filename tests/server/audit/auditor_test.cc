@@ -88,7 +88,7 @@ TEST_F(AuditorTest, AnEpochIsHeldNoLongerThanTheCheck) {
   AuditedAnswer answer = Answer(collection_, {1, 0}, 3);
   const std::weak_ptr<const PinnedEpoch> epoch = answer.at;
   auditor.Submit(auditor.Reserve(), std::move(answer));
-  while (!epoch.expired()) std::this_thread::yield();
+  EXPECT_TRUE(Eventually([&] { return epoch.expired(); }));
   EXPECT_EQ(auditor.counts().answers_audited, 1);
 }
 
@@ -143,7 +143,7 @@ TEST_F(AuditorOverloadTest, ABusyAuditorDropsAndCounts) {
   EXPECT_FALSE(auditor.Reserve());
   EXPECT_EQ(auditor.counts().answers_dropped, 2);
   script_->verify_gate.Open();
-  while (auditor.counts().answers_audited < kAuditSlots) std::this_thread::yield();
+  EXPECT_TRUE(Eventually([&] { return auditor.counts().answers_audited >= kAuditSlots; }));
   EXPECT_EQ(auditor.counts().answers_dropped, 2);
 }
 
@@ -161,13 +161,13 @@ TEST_F(AuditorOverloadTest, AfterACheckItRestsInProportion) {
   auditor.Submit(auditor.Reserve(), EmptyAnswer());  // waits, and is dropped when the rest begins
   clock_.Advance(std::chrono::milliseconds(10));
   script_->verify_gate.Open();
-  while (auditor.counts().answers_dropped < 1) std::this_thread::yield();
+  EXPECT_TRUE(Eventually([&] { return auditor.counts().answers_dropped >= 1; }));
   EXPECT_EQ(auditor.counts().busy_us, 10000);
   clock_.Advance(std::chrono::milliseconds(189));  // of 190
   EXPECT_FALSE(auditor.Reserve());
   clock_.Advance(std::chrono::milliseconds(1));
   auditor.Submit(auditor.Reserve(), EmptyAnswer());
-  while (auditor.counts().answers_audited < 2) std::this_thread::yield();
+  EXPECT_TRUE(Eventually([&] { return auditor.counts().answers_audited >= 2; }));
   EXPECT_EQ(auditor.counts().answers_dropped, 2);
 }
 

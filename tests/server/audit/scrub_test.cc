@@ -232,7 +232,7 @@ TEST_F(ScrubTest, TheScrubberPassesOnceAnInterval) {
          .pace = &pace_,
          .alarm = &alarm_,
          .report = [&](const ScrubCounts& counts) { reported = counts.passes.load(); }});
-    while (waits_count < 5) std::this_thread::yield();
+    EXPECT_TRUE(Eventually([&] { return waits_count >= 5; }));
   }
   EXPECT_GE(reported, 2);
   using std::chrono::seconds;
