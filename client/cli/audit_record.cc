@@ -243,6 +243,10 @@ absl::StatusOr<AuditRecord> ParseAuditRecord(std::string_view text) {
   AuditRecord record;
   NF_ASSIGN_OR_RETURN(const std::string kind, fields.Text("kind"));
   record.of_answer = kind == "answer";
+  if (!record.of_answer && kind != "row") {
+    return absl::InvalidArgumentError(
+        Cat("kind ", QuoteJson(kind), ", must be \"answer\" or \"row\""));
+  }
   NF_ASSIGN_OR_RETURN(record.server_version, fields.Text("server_version"));
   NF_ASSIGN_OR_RETURN(record.backend, fields.Text("backend"));
   NF_ASSIGN_OR_RETURN(record.found_by, fields.Text("found_by"));

@@ -167,7 +167,9 @@ std::vector<LimitRow> Describe(const Limits& limits) {
       {"filter_values_max", limits.filter_values_max, "values or ids of a condition"},
       {"filter_bytes_max", limits.filter_bytes_max, "bytes of a filter"},
       {"upload_tokens_max", limits.upload_tokens_max, "open uploads with a token"},
-      {"upload_token_s", limits.upload_token_s, "seconds for which an open upload is kept"},
+      {"upload_token_s", limits.upload_token_s, "seconds for which a token is remembered"},
+      {"upload_tokens_committed_max", limits.upload_tokens_committed_max,
+       "tokens of committed uploads of a collection"},
       {"upload_idle_ms", limits.upload_idle_ms, "milliseconds an upload may be silent"},
       {"caller_share_percent", limits.caller_share_percent,
        "percent of shared limits for one caller"},
@@ -187,10 +189,12 @@ JsonObject ToJson(const Limits& limits) {
 }
 
 JsonObject ToJson(const PrincipalUse& use) {
-  return JsonObject()
-      .Add("principal", use.principal)
-      .Add("device_bytes_used", use.device_bytes_used)
-      .Add("device_bytes_max", use.device_bytes_max);
+  JsonObject json;
+  json.Add("principal", use.principal);
+  for (const QuotaUse& quota : use.quotas) {
+    json.Add(Cat(quota.name, "_used"), quota.used).Add(Cat(quota.name, "_max"), quota.max);
+  }
+  return json;
 }
 
 JsonObject ToJson(const DeviceUse& use) {

@@ -1,9 +1,11 @@
 // nearfield keys create | limit | list | revoke: work on a key file, without a server.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,8 +26,9 @@ struct KeyArguments {
   // create
   ApiKey key;
   std::vector<std::string> scopes;
-  std::string expires;        // empty: never
-  uint64_t device_bytes = 0;  // limit; 0: none
+  std::string expires;  // empty: never
+  // limit: nullopt: it stays; 0: the server's default
+  std::array<std::optional<uint64_t>, kQuotaKinds.size()> limits;
 };
 using KeyArgumentsPtr = std::shared_ptr<KeyArguments>;
 
@@ -44,6 +47,23 @@ JsonObject KeyJson(const ApiKey& key) {
   if (key.created) json.Add("created", TimestampText(*key.created));
   if (key.expires) json.Add("expires", TimestampText(*key.expires));
   return json.Add("expired", key.IsExpired(Now()));
+}
+
+void AddLimits(const QuotaAmounts& limits, JsonObject* json) {
+  for (const QuotaKind& kind : kQuotaKinds) {
+    if (limits[kind.quota] > 0) json->Add(kind.name, limits[kind.quota]);
+  }
+}
+
+// Returns "device_bytes=1,000 collections=3".
+std::string LimitsText(const QuotaAmounts& limits) {
+  std::string text;
+  for (const QuotaKind& kind : kQuotaKinds) {
+    if (limits[kind.quota] == 0) continue;
+    text += Cat(text.empty() ? "" : " ", kind.name, "=",
+                Grouped(static_cast<uint64_t>(limits[kind.quota])));
+  }
+  return text;
 }
 
 absl::StatusOr<ApiKey> KeyFrom(const KeyArguments& arguments) {
@@ -91,23 +111,18 @@ absl::StatusOr<int> CreateKey(const GlobalOptions& global, const KeyArguments& a
 
 absl::StatusOr<int> ListKeys(const GlobalOptions& global, const KeyArguments& arguments) {
   NF_ASSIGN_OR_RETURN(const KeyFile file, AsBadInput(ReadKeyFile(arguments.path)));
-  Table table({{"id"},
-               {"principal"},
-               {"scopes"},
-               {"collections"},
-               {"created"},
-               {"expires"},
-               {"device bytes"}});
+  Table table(
+      {{"id"}, {"principal"}, {"scopes"}, {"collections"}, {"created"}, {"expires"}, {"limits"}});
   for (const ApiKey& key : file.keys) {
-    const auto limit = file.device_bytes.find(key.principal);
-    const bool is_limited = limit != file.device_bytes.end();
+    const auto known = file.limits.find(key.principal);
+    const QuotaAmounts limits = known != file.limits.end() ? known->second : QuotaAmounts();
     JsonObject json = KeyJson(key);
-    if (is_limited) json.Add("device_bytes", limit->second);
+    AddLimits(limits, &json);
     if (global.json) Print(json);
     table.Add({key.id, key.principal, ScopesText(key.scopes), key.collections,
                TimeOr(key.created, ""),
                Cat(TimeOr(key.expires, "never"), key.IsExpired(Now()) ? " (expired)" : ""),
-               is_limited ? Grouped(static_cast<uint64_t>(limit->second)) : ""});
+               LimitsText(limits)});
   }
   if (!global.json) Print(table.ToString());
   return kExitOk;
@@ -134,22 +149,46 @@ absl::StatusOr<int> RevokeKey(const GlobalOptions& global, const KeyArguments& a
 
 absl::StatusOr<int> LimitPrincipal(const GlobalOptions& global, const KeyArguments& arguments) {
   const std::string& principal = arguments.key.principal;
-  const auto bytes = static_cast<int64_t>(std::min<uint64_t>(arguments.device_bytes, INT64_MAX));
   NF_RETURN_IF_ERROR(CheckPrincipal(principal));
+  if (std::none_of(arguments.limits.begin(), arguments.limits.end(),
+                   [](const auto& limit) { return limit.has_value(); })) {
+    return absl::InvalidArgumentError("give at least one limit, such as --device-bytes");
+  }
+  QuotaAmounts limits;
   NF_RETURN_IF_ERROR(AsBadInput(ChangeKeyFile(arguments.path, [&](KeyFile* file) {
-    file->device_bytes.erase(principal);
-    if (bytes > 0) file->device_bytes[principal] = bytes;
+    limits = file->limits[principal];
+    for (size_t i = 0; i < kQuotaKinds.size(); ++i) {
+      if (!arguments.limits[i].has_value()) continue;
+      limits[kQuotaKinds[i].quota] =
+          static_cast<int64_t>(std::min<uint64_t>(*arguments.limits[i], INT64_MAX));
+    }
+    file->limits[principal] = limits;
+    if (limits == QuotaAmounts()) file->limits.erase(principal);
     return absl::OkStatus();
   })));
   if (global.json) {
-    Print(JsonObject().Add("principal", principal).Add("device_bytes", bytes));
-  } else if (bytes > 0) {
-    Print(Cat("limited ", principal, " to ", Grouped(static_cast<uint64_t>(bytes)),
-              " bytes of device memory\n"));
+    JsonObject json;
+    json.Add("principal", principal);
+    AddLimits(limits, &json);
+    Print(json);
+  } else if (limits == QuotaAmounts()) {
+    Print(Cat(principal, " has no limits of its own\n"));
   } else {
-    Print(Cat(principal, " has no limit of its own\n"));
+    Print(Cat("limits of ", principal, ": ", LimitsText(limits), "\n"));
   }
   return kExitOk;
+}
+
+// Adds an option for each kind of limit: --device-bytes, --collections.
+void AddLimitOptions(CLI::App* command, const KeyArgumentsPtr& arguments) {
+  for (size_t i = 0; i < kQuotaKinds.size(); ++i) {
+    const QuotaKind& kind = kQuotaKinds[i];
+    std::string name = Cat("--", kind.name);
+    std::replace(name.begin(), name.end(), '_', '-');
+    CLI::Option* const option = command->add_option(
+        name, arguments->limits[i], Cat("Maximum ", kind.unit, "; 0: the server's default"));
+    if (kind.name.ends_with("_bytes")) option->transform(CLI::AsSizeValue(/*kb_is_1000=*/true));
+  }
 }
 
 void AddFileOption(CLI::App* command, const KeyArgumentsPtr& arguments) {
@@ -200,15 +239,14 @@ void AddKeysCommand(CLI::App& app, const GlobalOptions& global, Action* action) 
   OnChosen(list, action, [&global, listed] { return ListKeys(global, *listed); });
 
   auto limited = std::make_shared<KeyArguments>();
-  CLI::App* limit = group->add_subcommand("limit", "Limit the device memory of a principal");
+  CLI::App* limit = group->add_subcommand("limit", "Limit what a principal may hold");
   limit->add_option("principal", limited->key.principal, "Its name in the keys")->required();
   AddFileOption(limit, limited);
-  limit
-      ->add_option(
-          "--device-bytes", limited->device_bytes,
-          "Maximum bytes that its collections hold, such as 20GiB; 0: the server's default")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
-      ->required();
+  AddLimitOptions(limit, limited);
+  limit->footer(
+      "Limits that are not given stay. The server's settings principal_... are the defaults.\n"
+      "Example:\n"
+      "  nearfield keys limit pipeline --device-bytes 20GiB --disk-bytes 100GiB --collections 10");
   OnChosen(limit, action, [&global, limited] { return LimitPrincipal(global, *limited); });
 
   auto revoked = std::make_shared<KeyArguments>();

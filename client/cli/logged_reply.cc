@@ -79,6 +79,9 @@ absl::StatusOr<Neighbors> ParseNeighbors(const JsonFields& fields) {
 
 absl::StatusOr<LoggedReply> ParseLoggedReply(std::string_view line) {
   NF_ASSIGN_OR_RETURN(const JsonFields fields, JsonFields::Parse(line));
+  NF_RETURN_IF_ERROR(
+      fields.CheckNames({"collection", "epoch", "k", "query", "filter", "score_threshold_bits",
+                         "ids", "scores", "score_bits", "digest"}));
   LoggedReply reply;
   NF_ASSIGN_OR_RETURN(reply.collection, fields.Text("collection"));
   NF_ASSIGN_OR_RETURN(reply.epoch, fields.Number("epoch"));

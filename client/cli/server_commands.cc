@@ -123,10 +123,16 @@ absl::StatusOr<int> ShowCapacity(const GlobalOptions& global) {
               "\n"));
   }
   for (const PrincipalUse& use : capacity.principals) {
-    Print(Cat("principal ", Printable(use.principal), "  ",
-              use.device_bytes_max > 0 ? UseOf(use.device_bytes_used, use.device_bytes_max)
-                                       : HumanBytes(static_cast<double>(use.device_bytes_used)),
-              "\n"));
+    for (const QuotaUse& quota : use.quotas) {
+      if (quota.used == 0 && quota.max == 0) continue;
+      const bool is_bytes = quota.name.ends_with("_bytes");
+      const auto text = [is_bytes](uint64_t amount) {
+        return is_bytes ? HumanBytes(static_cast<double>(amount)) : Grouped(amount);
+      };
+      Print(Cat("principal ", Printable(use.principal), " ", Printable(quota.name), "  ",
+                text(quota.used), quota.max > 0 ? Cat(" of ", text(quota.max)) : std::string(),
+                "\n"));
+    }
   }
   return kExitOk;
 }

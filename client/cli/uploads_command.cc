@@ -14,12 +14,18 @@
 namespace nearfield::client {
 namespace {
 
-absl::StatusOr<int> ShowUpload(const GlobalOptions& global, const std::string& token) {
+struct UploadName {
+  std::string collection;
+  std::string token;
+};
+
+absl::StatusOr<int> ShowUpload(const GlobalOptions& global, const UploadName& name) {
   NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
-  NF_ASSIGN_OR_RETURN(const auto state, client.GetUpload(token));
+  NF_ASSIGN_OR_RETURN(const auto state, client.GetUpload(name.collection, name.token));
   if (global.json) {
     JsonObject json;
-    json.Add("token", token).Add("committed", state.committed).Add("rows_count", state.rows_count);
+    json.Add("collection", name.collection).Add("token", name.token);
+    json.Add("committed", state.committed).Add("rows_count", state.rows_count);
     if (state.committed) {
       json.Add("epoch", state.epoch);
     } else {
@@ -90,17 +96,23 @@ absl::StatusOr<int> ListUploads(const GlobalOptions& global, std::optional<uint3
   return kExitOk;
 }
 
-absl::StatusOr<int> DropUpload(const GlobalOptions& global, const std::string& token) {
+absl::StatusOr<int> DropUpload(const GlobalOptions& global, const UploadName& name) {
   NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
-  NF_ASSIGN_OR_RETURN(const auto rows_count, client.DropUpload(token));
+  NF_ASSIGN_OR_RETURN(const auto rows_count, client.DropUpload(name.collection, name.token));
   if (global.json) {
     JsonObject json;
-    json.Add("token", token).Add("rows_count", rows_count);
+    json.Add("collection", name.collection).Add("token", name.token);
+    json.Add("rows_count", rows_count);
     Print(json);
   } else {
     Print(Cat("dropped the upload and its ", Grouped(rows_count), " rows\n"));
   }
   return kExitOk;
+}
+
+void AddName(CLI::App* command, const std::shared_ptr<UploadName>& name) {
+  command->add_option("collection", name->collection, "The collection of the upload")->required();
+  command->add_option("token", name->token, "The token that the upload was given")->required();
 }
 
 }  // namespace
@@ -120,22 +132,23 @@ void AddUploadsCommand(CLI::App& app, const GlobalOptions& global, Action* actio
       "Example:\n"
       "  nearfield uploads list");
   OnChosen(list, action, [&global, uploads_max] { return ListUploads(global, *uploads_max); });
-  auto token = std::make_shared<std::string>();
+  auto name = std::make_shared<UploadName>();
   CLI::App* show = group->add_subcommand("show", "Show whether it was committed, or its progress");
   show->alias("get");
-  show->add_option("token", *token, "The token that the upload was given")->required();
+  AddName(show, name);
   show->footer(
-      "Exits with 1 where the server knows no such upload. Tokens of committed uploads are "
-      "remembered, the latest ten\n"
-      "thousand; those of open ones for a day (the server's upload_token_s) after they were last "
-      "touched.\n"
+      "Exits with 1 where the server knows no such upload. It remembers the tokens of committed "
+      "uploads for a day (its\n"
+      "setting upload_token_s), at most the latest 10,000 of a collection "
+      "(upload_tokens_committed_max), and those of\n"
+      "open ones for a day after they were last touched.\n"
       "Example:\n"
-      "  nearfield uploads show nightly-2024-05-17");
-  OnChosen(show, action, [&global, token] { return ShowUpload(global, *token); });
+      "  nearfield uploads show docs nightly-2024-05-17");
+  OnChosen(show, action, [&global, name] { return ShowUpload(global, *name); });
   CLI::App* drop = group->add_subcommand(
       "drop", "Drop an upload that was not committed: removes its rows and frees its token");
-  drop->add_option("token", *token, "The token that the upload was given")->required();
-  OnChosen(drop, action, [&global, token] { return DropUpload(global, *token); });
+  AddName(drop, name);
+  OnChosen(drop, action, [&global, name] { return DropUpload(global, *name); });
 }
 
 }  // namespace nearfield::client

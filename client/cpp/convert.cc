@@ -212,6 +212,7 @@ Limits FromProto(const v1::GetLimitsResponse& proto) {
           .filter_bytes_max = proto.filter_bytes_max(),
           .upload_tokens_max = proto.upload_tokens_max(),
           .upload_token_s = proto.upload_token_s(),
+          .upload_tokens_committed_max = proto.upload_tokens_committed_max(),
           .upload_idle_ms = proto.upload_idle_ms(),
           .caller_share_percent = proto.caller_share_percent(),
           .search_ms_max = proto.search_ms_max(),
@@ -269,9 +270,11 @@ Capacity FromProto(const v1::GetCapacityResponse& proto) {
                        .attribute_bytes_used = proto.attribute_bytes_used(),
                        .server_version = proto.server_version()};
   for (const v1::PrincipalUse& use : proto.principals()) {
-    capacity.principals.push_back({.principal = use.principal(),
-                                   .device_bytes_used = use.device_bytes_used(),
-                                   .device_bytes_max = use.device_bytes_max()});
+    capacity.principals.push_back({.principal = use.principal(), .quotas = {}});
+    for (const v1::QuotaUse& quota : use.quotas()) {
+      capacity.principals.back().quotas.push_back(
+          {.name = quota.name(), .used = quota.used(), .max = quota.max()});
+    }
   }
   for (const v1::DeviceUse& use : proto.devices()) {
     capacity.devices.push_back(

@@ -345,8 +345,10 @@ absl::StatusOr<UploadResult> Client::UploadWithToken(
   }
 }
 
-absl::StatusOr<UploadState> Client::GetUpload(std::string_view token, const CallOptions& options) {
+absl::StatusOr<UploadState> Client::GetUpload(std::string_view collection, std::string_view token,
+                                              const CallOptions& options) {
   v1::GetUploadRequest request;
+  request.set_collection(collection.data(), collection.size());
   request.set_upload_token(token.data(), token.size());
   NF_ASSIGN_OR_RETURN(auto response,
                       core_->Call(&IngestStub::GetUpload, request, Retried(options)));
@@ -375,8 +377,10 @@ absl::StatusOr<OpenUploads> Client::ListUploads(std::optional<uint32_t> uploads_
   return open;
 }
 
-absl::StatusOr<uint64_t> Client::DropUpload(std::string_view token, const CallOptions& options) {
+absl::StatusOr<uint64_t> Client::DropUpload(std::string_view collection, std::string_view token,
+                                            const CallOptions& options) {
   v1::DropUploadRequest request;
+  request.set_collection(collection.data(), collection.size());
   request.set_upload_token(token.data(), token.size());
   NF_ASSIGN_OR_RETURN(auto response,
                       core_->Call(&IngestStub::DropUpload, request, Retried(options)));

@@ -1,5 +1,6 @@
 #include "client/formats/json_fields.h"
 
+#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -10,6 +11,12 @@
 
 namespace nearfield::client {
 namespace {
+
+std::string Joined(std::initializer_list<std::string_view> names) {
+  std::string text;
+  for (const std::string_view name : names) text += Cat(text.empty() ? "" : ", ", name);
+  return text;
+}
 
 constexpr size_t kFloatDigits = 8;
 
@@ -35,6 +42,14 @@ absl::StatusOr<JsonFields> JsonFields::Parse(std::string_view text) {
     }
   }
   return fields;
+}
+
+absl::Status JsonFields::CheckNames(std::initializer_list<std::string_view> known) const {
+  for (const JsonMember& member : members_) {
+    if (std::find(known.begin(), known.end(), member.key) != known.end()) continue;
+    return Bad(member.key, Cat("is not known; the members are ", Joined(known)));
+  }
+  return absl::OkStatus();
 }
 
 std::optional<std::string_view> JsonFields::Find(std::string_view name) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +20,8 @@ class JsonFields {
   // Errors: InvalidArgument (`text` is not a JSON object, or has a member twice).
   static absl::StatusOr<JsonFields> Parse(std::string_view text);
 
+  // Checks that there is no other member, which would be ignored.
+  absl::Status CheckNames(std::initializer_list<std::string_view> known) const;
   // Returns nullopt if the member is absent or null.
   std::optional<std::string_view> Find(std::string_view name) const;
 

@@ -1,7 +1,9 @@
 #include "client/formats/query_set.h"
 
+#include <optional>
 #include <utility>
 
+#include "client/formats/json_fields.h"
 #include "client/formats/json_text.h"
 #include "client/formats/lines.h"
 #include "client/formats/mapped_file.h"
@@ -23,11 +25,16 @@ absl::Status AddValue(std::string_view text, QuerySet* queries) {
   NF_RETURN_IF_ERROR(CheckJson(text));
   const std::string_view value = TrimJson(text);
   if (value.front() == '{') {
-    NF_ASSIGN_OR_RETURN(const std::vector<JsonMember> members, JsonMembers(value));
-    for (const JsonMember& member : members) {
-      if (member.key == "vector") return AddVector(member.value, queries);
+    NF_ASSIGN_OR_RETURN(const JsonFields fields, JsonFields::Parse(value));
+    // Labels are passed over, for example the id of a row that is a query. An option would be lost.
+    for (const char* const option : {"k", "filter", "score_threshold", "at_epoch", "fields"}) {
+      if (!fields.Find(option)) continue;
+      return absl::InvalidArgumentError(
+          Cat("\"", option, "\": a query file has only vectors; give the command this option"));
     }
-    return absl::InvalidArgumentError("no \"vector\"");
+    const std::optional<std::string_view> vector = fields.Find("vector");
+    if (!vector) return absl::InvalidArgumentError("no \"vector\"");
+    return AddVector(*vector, queries);
   }
   if (value.front() != '[') return absl::InvalidArgumentError("expected a JSON array of numbers");
   NF_ASSIGN_OR_RETURN(const std::vector<std::string_view> elements, JsonElements(value));

@@ -109,24 +109,34 @@ absl::StatusOr<ApiKey> ReadKey(const std::string& place, const Json& entry) {
   return key;
 }
 
+// Reads one limit of a principal. Errors: InvalidArgument (names the field).
+absl::Status ReadLimit(const std::string& place, const std::string& field, const Json& value,
+                       QuotaAmounts* limits) {
+  const auto kind = std::find_if(kQuotaKinds.begin(), kQuotaKinds.end(),
+                                 [&field](const QuotaKind& each) { return each.name == field; });
+  if (kind == kQuotaKinds.end()) return BadField(place, field, "is no limit of a principal");
+  if (!value.is_number_integer() || value < 1 || value > INT64_MAX) {
+    return BadField(place, field, absl::StrCat("must be an integer of 1 .. ", INT64_MAX));
+  }
+  (*limits)[kind->quota] = value.get<int64_t>();
+  return absl::OkStatus();
+}
+
 // Reads the limits of principals. Errors: InvalidArgument (names the principal and the field).
-absl::Status ReadPrincipals(const Json& principals, std::map<std::string, int64_t>* device_bytes) {
+absl::Status ReadPrincipals(const Json& principals, std::map<std::string, QuotaAmounts>* limits) {
   if (!principals.is_object()) return BadField("file", "principals", "must be an object");
   if (principals.size() > kKeysMax) {
     return absl::InvalidArgumentError(
         absl::StrCat("principals: ", principals.size(), ", the limit is ", kKeysMax));
   }
-  for (const auto& [name, limits] : principals.items()) {
+  for (const auto& [name, entry] : principals.items()) {
     absl::Status checked = CheckPrincipal(name);
     if (!checked.ok()) return checked;
     const std::string place = absl::StrCat("principals[\"", name, "\"]");
-    if (!limits.is_object()) return absl::InvalidArgumentError(place + ": must be an object");
-    for (const auto& [field, value] : limits.items()) {
-      if (field != "device_bytes") return BadField(place, field, "is no limit of a principal");
-      if (!value.is_number_integer() || value < 1 || value > INT64_MAX) {
-        return BadField(place, field, absl::StrCat("must be an integer of 1 .. ", INT64_MAX));
-      }
-      (*device_bytes)[name] = value.get<int64_t>();
+    if (!entry.is_object()) return absl::InvalidArgumentError(place + ": must be an object");
+    for (const auto& [field, value] : entry.items()) {
+      checked = ReadLimit(place, field, value, &(*limits)[name]);
+      if (!checked.ok()) return checked;
     }
   }
   return absl::OkStatus();
@@ -218,7 +228,7 @@ absl::StatusOr<KeyFile> ParseKeyFile(const std::string& text) {
   }
   KeyFile read;
   if (file.contains("principals")) {
-    const absl::Status principals = ReadPrincipals(file["principals"], &read.device_bytes);
+    const absl::Status principals = ReadPrincipals(file["principals"], &read.limits);
     if (!principals.ok()) return principals;
   }
   std::set<std::string> ids;
@@ -235,8 +245,11 @@ absl::StatusOr<KeyFile> ParseKeyFile(const std::string& text) {
 std::string KeyFileText(const KeyFile& from) {
   nlohmann::ordered_json file;
   file["format"] = kFormat;
-  for (const auto& [principal, bytes] : from.device_bytes) {
-    file["principals"][principal]["device_bytes"] = bytes;
+  for (const auto& [principal, limits] : from.limits) {
+    for (const QuotaKind& kind : kQuotaKinds) {
+      if (limits[kind.quota] == 0) continue;
+      file["principals"][principal][std::string(kind.name)] = limits[kind.quota];
+    }
   }
   file["keys"] = nlohmann::ordered_json::array();
   for (const ApiKey& key : from.keys) {

@@ -1,12 +1,13 @@
 // The key file: the API keys that a server accepts, and the limits of their principals, as JSON.
 // `nearfield keys` changes it, a server reads it. It contains no secret.
 //
-//   {"format": 1, "principals": {"pipeline": {"device_bytes": 21474836480}},
+//   {"format": 1, "principals": {"pipeline": {"device_bytes": 21474836480, "collections": 10}},
 //    "keys": [{"id": "6f1d0c9a3b5e7f24", "principal": "pipeline",
 //    "sha256": "...", "scopes": ["search", "write"], "collections": "docs-*",
 //    "created": "2026-01-31T12:00:00Z", "expires": "2027-01-31T00:00:00Z"}]}
 //
-// "principals", "expires" and "created" may be absent. Unknown fields are errors.
+// "principals", "expires" and "created" may be absent. The limits of a principal have the names of
+// kQuotaKinds. Unknown fields are errors.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/keys/api_key.h"
+#include "client/keys/quota.h"
 
 namespace nearfield {
 
@@ -27,8 +29,7 @@ inline constexpr size_t kKeysMax = 10000;
 
 struct KeyFile {
   std::vector<ApiKey> keys;
-  // By principal: the maximum bytes of device memory that its collections may hold.
-  std::map<std::string, int64_t> device_bytes;
+  std::map<std::string, QuotaAmounts> limits;  // by principal; 0: the server's default
 
   bool operator==(const KeyFile&) const = default;
 };

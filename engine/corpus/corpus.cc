@@ -153,9 +153,13 @@ CollectionStats Corpus::Stats() const {
   return stats;
 }
 
-absl::StatusOr<int64_t> Corpus::UploadDeviceBytes(int64_t rows_max) const {
-  ABSL_RETURN_IF_ERROR(CheckRange("rows_max", rows_max, 1, kRowsMax));
-  return device_->backend().DeviceBytesOf(format(), rows_max);
+absl::StatusOr<HeldBytes> Corpus::UploadBytes(const UploadReservation& reservation) const {
+  HeldBytes bytes;
+  ABSL_ASSIGN_OR_RETURN(bytes.host, CorpusUpload::HostBytesOf(spec_, reservation));
+  ABSL_ASSIGN_OR_RETURN(bytes.device,
+                        device_->backend().DeviceBytesOf(format(), reservation.rows_max));
+  if (spec_.rows == RowPlacement::kHost) bytes.host_rows = reservation.rows_max * row_bytes();
+  return bytes;
 }
 
 absl::StatusOr<std::unique_ptr<Upload>> Corpus::BeginUpload(const UploadReservation& reservation) {

@@ -35,7 +35,7 @@ class Corpus final : public Collection, public std::enable_shared_from_this<Corp
 
   const CollectionSpec& spec() const override { return spec_; }
   CollectionStats Stats() const override;
-  absl::StatusOr<int64_t> UploadDeviceBytes(int64_t rows_max) const override;
+  absl::StatusOr<HeldBytes> UploadBytes(const UploadReservation& reservation) const override;
   absl::StatusOr<std::unique_ptr<Upload>> BeginUpload(
       const UploadReservation& reservation) override;
   using Collection::Delete;

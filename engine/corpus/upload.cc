@@ -44,22 +44,26 @@ int64_t ValueBytes(const UploadBlock& block) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Upload>> CorpusUpload::Begin(std::shared_ptr<Corpus> corpus,
-                                                            const UploadReservation& reservation) {
+absl::StatusOr<int64_t> CorpusUpload::HostBytesOf(const CollectionSpec& spec,
+                                                  const UploadReservation& reservation) {
   ABSL_RETURN_IF_ERROR(CheckReservation(reservation));
-  const std::shared_ptr<Device>& device = corpus->device();
-  const int64_t rows_max = reservation.rows_max;
-  int64_t id_bytes = FixedIdBytes(rows_max);
+  int64_t id_bytes = FixedIdBytes(reservation.rows_max);
   int64_t payload_bytes = 0;
   if (reservation.values_reserved) {
-    id_bytes += StringBytesMax(corpus->spec().id_type, rows_max);
+    id_bytes += StringBytesMax(spec.id_type, reservation.rows_max);
     payload_bytes = reservation.payload_bytes_max;
   }
-  const int64_t host_bytes = BuildBytes(rows_max, id_bytes, payload_bytes);
-  if (host_bytes < 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "payload_bytes_max = ", reservation.payload_bytes_max, " is beyond any memory"));
-  }
+  const int64_t bytes = BuildBytes(reservation.rows_max, id_bytes, payload_bytes);
+  if (bytes >= 0) return bytes;
+  return absl::InvalidArgumentError(
+      absl::StrCat("payload_bytes_max = ", reservation.payload_bytes_max, " is beyond any memory"));
+}
+
+absl::StatusOr<std::unique_ptr<Upload>> CorpusUpload::Begin(std::shared_ptr<Corpus> corpus,
+                                                            const UploadReservation& reservation) {
+  ABSL_ASSIGN_OR_RETURN(const int64_t host_bytes, HostBytesOf(corpus->spec(), reservation));
+  const std::shared_ptr<Device>& device = corpus->device();
+  const int64_t rows_max = reservation.rows_max;
   GenerationParts parts;
   parts.device = device;
   ABSL_ASSIGN_OR_RETURN(parts.host, device->host().Reserve(host_bytes));

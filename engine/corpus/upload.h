@@ -17,6 +17,10 @@ class Corpus;
 class CorpusUpload final : public Upload {
  public:
   // Reserves all memory of `reservation`. Errors: InvalidArgument, ResourceExhausted, as
+  // Returns the host memory that an upload reserves when it begins. Errors: as
+  // Collection::UploadBytes.
+  static absl::StatusOr<int64_t> HostBytesOf(const CollectionSpec& spec,
+                                             const UploadReservation& reservation);
   // Collection::BeginUpload.
   static absl::StatusOr<std::unique_ptr<Upload>> Begin(std::shared_ptr<Corpus> corpus,
                                                        const UploadReservation& reservation);

@@ -39,8 +39,12 @@ SnapshotPlace PlaceOf(const Core& core, const Call& call) {
   const Settings& settings = call.state()->settings();
   return {.store = core.catalog.store(),
           .dir = settings.snapshot_dir.value(),
-          .snapshots_max = settings.snapshots_max.value()};
+          .snapshots_max = settings.snapshots_max.value(),
+          .quotas = &call.state()->quotas()};
 }
+
+// Returns the principal for which what the call creates counts; empty: none.
+std::string OwnerOf(const Call& call) { return call.key() == nullptr ? "" : call.key()->principal; }
 
 // Returns the status of a call that stopped: if it was cancelled, the deadline or the cancellation.
 absl::Status Ended(const Call& call, const absl::Status& status) {
@@ -79,9 +83,9 @@ ActiveCallPtr LocalService::CreateCollection(
         ABSL_ASSIGN_OR_RETURN(const CollectionSpec spec, FromProto(*rpc.request));
         ABSL_ASSIGN_OR_RETURN(AttributeSchema schema,
                               FromProto(rpc.request->attributes(), AttributeLimits()));
-        const std::string owner = call.key() == nullptr ? "" : call.key()->principal;
-        ABSL_ASSIGN_OR_RETURN(const auto named, core.catalog.Create(rpc.request->name(), spec,
-                                                                    std::move(schema), owner));
+        ABSL_ASSIGN_OR_RETURN(
+            const auto named,
+            core.catalog.Create(rpc.request->name(), spec, std::move(schema), OwnerOf(call)));
         names_changed_();
         Describe(*named, {}, call, rpc.response->mutable_collection());
         return absl::OkStatus();
@@ -139,11 +143,16 @@ ActiveCallPtr LocalService::GetCapacity(Rpc<pb::GetCapacityRequest, pb::GetCapac
     const AttributeShared& attributes = core.catalog.attributes();
     response->set_attribute_bytes_total(static_cast<uint64_t>(attributes.memory_bytes_max));
     response->set_attribute_bytes_used(static_cast<uint64_t>(attributes.memory_bytes.load()));
-    for (const DeviceQuotas::Use& use : call.state()->device_quotas().Uses()) {
+    for (const PrincipalQuotas::Use& use : call.state()->quotas().Uses()) {
       pb::PrincipalUse* const principal = response->add_principals();
       principal->set_principal(use.principal);
-      principal->set_device_bytes_used(static_cast<uint64_t>(use.bytes));
-      principal->set_device_bytes_max(static_cast<uint64_t>(use.bytes_max));
+      for (const QuotaKind& kind : kQuotaKinds) {
+        if (kind.quota == Quota::kSnapshots) continue;  // ListSnapshots tells their owners
+        pb::QuotaUse* const quota = principal->add_quotas();
+        quota->set_name(std::string(kind.name));
+        quota->set_used(static_cast<uint64_t>(use.used[kind.quota]));
+        quota->set_max(static_cast<uint64_t>(use.max[kind.quota]));
+      }
     }
     return absl::OkStatus();
   });
@@ -198,7 +207,7 @@ ActiveCallPtr LocalService::SetAlias(Rpc<pb::SetAliasRequest, pb::SetAliasRespon
     ABSL_RETURN_IF_ERROR(CheckNameInUse(core.catalog, call.key(), rpc.request->alias()));
     // By its own name, because the given one may be an alias that moves meanwhile.
     ABSL_ASSIGN_OR_RETURN(const Catalog::AliasChange change,
-                          core.catalog.SetAlias(rpc.request->alias(), target->name));
+                          core.catalog.SetAlias(rpc.request->alias(), target->name, OwnerOf(call)));
     names_changed_();
     Describe(*change.now, core.catalog.ListAliases(), call, rpc.response->mutable_collection());
     if (change.before != nullptr) rpc.response->set_collection_before(change.before->name);
@@ -227,8 +236,9 @@ ActiveCallPtr LocalService::CreateSnapshot(
     Rpc<pb::CreateSnapshotRequest, pb::CreateSnapshotResponse> rpc) {
   return Run("CreateSnapshot", &Core::snapshots, rpc,
              [rpc](Core& core, Call& call) -> absl::Status {
-               const auto made = server::CreateSnapshot(PlaceOf(core, call), rpc.request->name(),
-                                                        [&call] { return call.Dead(); });
+               const auto made = server::CreateSnapshot(
+                   PlaceOf(core, call), rpc.request->name(),
+                   {.owner = OwnerOf(call), .cancelled = [&call] { return call.Dead(); }});
                if (!made.ok()) return Ended(call, made.status());
                ToProto(*made, rpc.response->mutable_snapshot());
                call.state()->log()->Write(

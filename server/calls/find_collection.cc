@@ -25,14 +25,4 @@ absl::Status CheckNameInUse(const Catalog& catalog, const KeyPtr& key, const std
   return absl::IsPermissionDenied(found) ? found : absl::OkStatus();
 }
 
-absl::Status CheckUploadOf(const Catalog& catalog, const KeyPtr& key, int64_t store_id) {
-  if (key == nullptr || key->CoversAll()) return absl::OkStatus();
-  for (const NamedCollectionPtr& named : catalog.List()) {
-    if (named->store_id != store_id) continue;
-    if (key->Covers(named->name)) return absl::OkStatus();
-  }
-  return absl::PermissionDeniedError(
-      "upload_token: the upload is to a collection that the key does not cover");
-}
-
 }  // namespace nearfield::server

@@ -1,7 +1,6 @@
 // Finds collections for a call, as far as its key covers them.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -24,9 +23,5 @@ absl::StatusOr<NamedCollectionPtr> FindAnyCollection(const Catalog& catalog, con
 // Checks a name that a call changes: if it names a collection now, the key must cover that one.
 // Errors: PermissionDenied.
 absl::Status CheckNameInUse(const Catalog& catalog, const KeyPtr& key, const std::string& name);
-
-// Checks that the key covers the collection of an upload, by its number in the store.
-// Errors: PermissionDenied (also if the collection was dropped).
-absl::Status CheckUploadOf(const Catalog& catalog, const KeyPtr& key, int64_t store_id);
 
 }  // namespace nearfield::server

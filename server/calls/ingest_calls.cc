@@ -38,8 +38,27 @@ absl::StatusOr<DeleteResult> DeleteDoomed(const Core& core, const Call& call,
   return server::DeleteRows(*steps->named, ids);
 }
 
-absl::Status CheckToken(const std::string& token) {
-  return token.empty() ? ArgumentError("upload_token", "absent", "absent") : absl::OkStatus();
+// Finds the collection of an upload that a request names. A collection that the key does not cover
+// has no uploads for the caller: the reply must not tell whether it exists. Errors: InvalidArgument
+// (a field is absent), NotFound, FailedPrecondition (nothing is stored).
+template <typename Request>
+absl::StatusOr<NamedCollectionPtr> FindForToken(const Core& core, Call& call,
+                                                const Request& request) {
+  call.record.collection = request.collection();
+  if (request.collection().empty()) return ArgumentError("collection", "absent", "absent");
+  if (request.upload_token().empty()) return ArgumentError("upload_token", "absent", "absent");
+  if (core.catalog.store() == nullptr) {
+    return absl::FailedPreconditionError(
+        "upload_token: this server keeps no data directory (data_dir is none)");
+  }
+  absl::StatusOr<NamedCollectionPtr> named = call.Find(core, request.collection());
+  if (named.ok() || !absl::IsPermissionDenied(named.status())) return named;
+  return absl::NotFoundError(
+      "upload_token: no upload into a collection that the key covers has this token");
+}
+
+store::UploadKey KeyOf(const NamedCollection& named, const std::string& token) {
+  return {.collection_id = named.store_id, .token = token};
 }
 
 }  // namespace
@@ -72,9 +91,9 @@ ActiveCallPtr LocalService::Delete(Rpc<pb::DeleteRequest, pb::DeleteResponse> rp
 
 ActiveCallPtr LocalService::GetUpload(Rpc<pb::GetUploadRequest, pb::GetUploadResponse> rpc) {
   return Run("GetUpload", &Core::reads, rpc, [rpc](Core& core, Call& call) -> absl::Status {
-    ABSL_RETURN_IF_ERROR(CheckToken(rpc.request->upload_token()));
-    ABSL_ASSIGN_OR_RETURN(const auto facts, core.catalog.GetUpload(rpc.request->upload_token()));
-    ABSL_RETURN_IF_ERROR(CheckUploadOf(core.catalog, call.key(), facts.collection_id));
+    ABSL_ASSIGN_OR_RETURN(const auto named, FindForToken(core, call, *rpc.request));
+    ABSL_ASSIGN_OR_RETURN(const auto facts,
+                          named->store->GetUpload(KeyOf(*named, rpc.request->upload_token())));
     rpc.response->set_committed(facts.state == store::UploadState::kCommitted);
     rpc.response->set_next_block(static_cast<uint64_t>(facts.next_block));
     rpc.response->set_rows_count(static_cast<uint64_t>(facts.rows_count));
@@ -85,10 +104,9 @@ ActiveCallPtr LocalService::GetUpload(Rpc<pb::GetUploadRequest, pb::GetUploadRes
 
 ActiveCallPtr LocalService::DropUpload(Rpc<pb::DropUploadRequest, pb::DropUploadResponse> rpc) {
   return Run("DropUpload", &Core::deletes, rpc, [rpc](Core& core, Call& call) -> absl::Status {
-    ABSL_RETURN_IF_ERROR(CheckToken(rpc.request->upload_token()));
-    ABSL_ASSIGN_OR_RETURN(const auto before, core.catalog.GetUpload(rpc.request->upload_token()));
-    ABSL_RETURN_IF_ERROR(CheckUploadOf(core.catalog, call.key(), before.collection_id));
-    ABSL_ASSIGN_OR_RETURN(const auto facts, core.catalog.DropUpload(rpc.request->upload_token()));
+    ABSL_ASSIGN_OR_RETURN(const auto named, FindForToken(core, call, *rpc.request));
+    ABSL_ASSIGN_OR_RETURN(const auto facts,
+                          named->store->DropUpload(KeyOf(*named, rpc.request->upload_token())));
     rpc.response->set_rows_count(static_cast<uint64_t>(facts.rows_count));
     return absl::OkStatus();
   });

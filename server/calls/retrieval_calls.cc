@@ -134,6 +134,8 @@ void ReportLimits(const Settings& settings, pb::GetLimitsResponse* response) {
   response->set_verify_max(static_cast<uint32_t>(settings.verify_max.value()));
   response->set_upload_tokens_max(static_cast<uint32_t>(settings.upload_tokens_max.value()));
   response->set_upload_token_s(static_cast<uint64_t>(settings.upload_token_s.value()));
+  response->set_upload_tokens_committed_max(
+      static_cast<uint64_t>(settings.upload_tokens_committed_max.value()));
   response->set_upload_idle_ms(static_cast<uint64_t>(settings.upload_idle_ms.value()));
   response->set_caller_share_percent(static_cast<uint32_t>(settings.caller_share_percent.value()));
   response->set_search_ms_max(static_cast<uint64_t>(settings.search_ms_max.value()));

@@ -46,7 +46,7 @@ struct Core {
     const Settings* settings = nullptr;
     const Clock* clock = nullptr;
     Log* log = nullptr;
-    DeviceQuotas* quotas = nullptr;
+    PrincipalQuotas* quotas = nullptr;
   };
   // `store_in`: null if nothing is stored.
   Core(std::unique_ptr<Engine> engine_in, std::unique_ptr<store::Store> store_in, const Base& base);
@@ -119,7 +119,7 @@ class ServerState {
   bool WaitIdle(std::chrono::milliseconds wait);
 
   UploadPlaces& upload_places() { return upload_places_; }
-  DeviceQuotas& device_quotas() { return device_quotas_; }
+  PrincipalQuotas& quotas() { return quotas_; }
 
   // `listener` checks the device. Suspect calls it, after an engine call returned Unavailable.
   void SetSuspicionListener(std::function<void()> listener);
@@ -148,7 +148,7 @@ class ServerState {
   RequestLog request_log_;
   LiveCalls live_calls_;
   UploadPlaces upload_places_;
-  DeviceQuotas device_quotas_;  // before the core, which uses it
+  PrincipalQuotas quotas_;  // before the core, which uses it
   MemoryLedger ledger_;
   UnreadReplies unread_replies_;
   mutable Mutex mutex_;

@@ -60,9 +60,10 @@ absl::StatusOr<pb::UploadResponse> UploadSession::Begin(const pb::UploadBegin& b
   ABSL_ASSIGN_OR_RETURN(totals_.declared, FromProto(begin));
   ABSL_ASSIGN_OR_RETURN(named_, FindCollection(*catalog_, key_, begin.collection()));
   if (begin.has_upload_token() && named_->store != nullptr) {
-    const auto known = named_->store->GetUpload(begin.upload_token());
+    const auto known = named_->store->GetUpload(
+        {.collection_id = named_->store_id, .token = begin.upload_token()});
     if (known.ok() && known->state == store::UploadState::kCommitted) {
-      ABSL_RETURN_IF_ERROR(CheckTokenIsOf(*named_, totals_.declared.mode, *known));
+      ABSL_RETURN_IF_ERROR(CheckTokenMode(totals_.declared.mode, *known));
       committed_ = true;
       return Committed(*named_, {.epoch = known->epoch,
                                  .rows_count = known->rows_count,

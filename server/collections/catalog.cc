@@ -29,6 +29,27 @@ absl::Status NoSuchCollection(const char* field, std::string_view name) {
   return absl::NotFoundError(absl::StrCat(field, ": no collection ", Shown(name)));
 }
 
+QuotaAmounts One(Quota quota) {
+  QuotaAmounts amounts;
+  amounts[quota] = 1;
+  return amounts;
+}
+
+// Returns what a collection holds of a resource; nullopt if nobody holds its rows any more.
+std::optional<int64_t> UsageOf(const std::shared_ptr<const Collection>& rows,
+                               const std::shared_ptr<const NamedCollection>& named, Quota quota) {
+  if (rows == nullptr) return std::nullopt;
+  if (quota == Quota::kDeviceBytes) return rows->Stats().device_bytes;
+  if (quota == Quota::kHostBytes) return rows->Stats().host_bytes;
+  if (named == nullptr) return 0;
+  if (quota == Quota::kAttributeBytes) return named->attributes->bytes();
+  if (named->dropped.load()) return 0;
+  if (quota == Quota::kDiskBytes && named->store != nullptr) {
+    return named->store->DiskBytes(named->store_id);
+  }
+  return quota == Quota::kCollections ? 1 : 0;
+}
+
 // Returns a random number that is never 0.
 uint64_t RandomNumber() {
   std::random_device source;
@@ -81,17 +102,21 @@ NamedCollectionPtr Catalog::Make(const std::string& name, std::shared_ptr<Collec
   return named;
 }
 
-void Catalog::SetOwner(const std::string& owner, NamedCollection* named) const {
+void Catalog::SetOwner(const std::string& owner, const NamedCollectionPtr& named) const {
   named->owner = owner;
   named->quotas = base_.quotas;
-  if (!owner.empty() && base_.quotas != nullptr) base_.quotas->Add(owner, named->collection);
+  if (owner.empty() || base_.quotas == nullptr) return;
+  base_.quotas->Add(owner, [rows = std::weak_ptr<const Collection>(named->collection),
+                            weak = std::weak_ptr<const NamedCollection>(named)](Quota quota) {
+    return UsageOf(rows.lock(), weak.lock(), quota);
+  });
 }
 
 NamedCollectionPtr Catalog::Stored(const store::StoredCollection& stored,
                                    NamedCollectionPtr named) const {
   named->store_id = stored.id;
   named->incarnation = base_.store->IncarnationOf(stored.id);
-  SetOwner(stored.owner, named.get());
+  SetOwner(stored.owner, named);
   return named;
 }
 
@@ -142,12 +167,24 @@ absl::Status Catalog::Load(const std::function<void(const LoadProgress&)>& progr
     options.progress({});
     ABSL_ASSIGN_OR_RETURN(NamedCollectionPtr named, LoadOne(stored, options));
     const MutexLock lock(mutex_);
-    for (const std::string& alias : stored.aliases) aliases_[alias] = named;
+    for (const std::string& alias : stored.aliases) {
+      aliases_[alias].target = named;
+      const auto owner = stored.alias_owners.find(alias);
+      if (owner != stored.alias_owners.end() && base_.quotas != nullptr) {
+        aliases_[alias].hold = base_.quotas->Note(owner->second, One(Quota::kAliases));
+      }
+    }
     collections_[stored.name] = std::move(named);
     ++loaded;
     bytes_loaded += stored.bytes;
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<PrincipalQuotas::Hold> Catalog::Reserve(const std::string& owner,
+                                                       Quota quota) const {
+  if (owner.empty() || base_.quotas == nullptr) return PrincipalQuotas::Hold();
+  return base_.quotas->Reserve(owner, One(quota));
 }
 
 absl::StatusOr<NamedCollectionPtr> Catalog::Create(const std::string& name,
@@ -164,9 +201,9 @@ absl::StatusOr<NamedCollectionPtr> Catalog::Create(const std::string& name,
             absl::StrCat("name: a collection ", Shown(name), " exists already"));
       }
       if (const auto alias = aliases_.find(name); alias != aliases_.end()) {
-        return absl::AlreadyExistsError(absl::StrCat("name: ", Shown(name),
-                                                     " is an alias of the collection ",
-                                                     Shown(alias->second->name), " already"));
+        return absl::AlreadyExistsError(
+            absl::StrCat("name: ", Shown(name), " is an alias of the collection ",
+                         Shown(alias->second.target->name), " already"));
       }
       if (static_cast<int64_t>(collections_.size()) >= collections_max_) {
         return absl::ResourceExhaustedError(
@@ -174,6 +211,8 @@ absl::StatusOr<NamedCollectionPtr> Catalog::Create(const std::string& name,
                          " collections, the limit collections_max is ", collections_max_));
       }
     }
+    // Counts the collection until it counts by itself.
+    ABSL_ASSIGN_OR_RETURN(const PrincipalQuotas::Hold hold, Reserve(owner, Quota::kCollections));
     ABSL_ASSIGN_OR_RETURN(std::shared_ptr<Collection> collection,
                           base_.engine->CreateCollection(spec));
     const std::string encoded = EncodeSchema(schema);
@@ -181,7 +220,7 @@ absl::StatusOr<NamedCollectionPtr> Catalog::Create(const std::string& name,
     const NamedCollectionPtr named =
         Make(name, std::move(collection),
              std::make_unique<CollectionAttributes>(std::move(schema), attributes_));
-    SetOwner(owner, named.get());
+    SetOwner(owner, named);
     std::map<std::string, NamedCollectionPtr> added = {{name, named}};
     if (base_.store == nullptr) {
       named->incarnation = RandomNumber();
@@ -200,7 +239,7 @@ absl::StatusOr<NamedCollectionPtr> Catalog::Create(const std::string& name,
 NamedCollectionPtr Catalog::LookUp(const std::string& name) const {
   const MutexLock lock(mutex_);
   if (const auto it = collections_.find(name); it != collections_.end()) return it->second;
-  if (const auto it = aliases_.find(name); it != aliases_.end()) return it->second;
+  if (const auto it = aliases_.find(name); it != aliases_.end()) return it->second.target;
   return nullptr;
 }
 
@@ -257,14 +296,15 @@ absl::StatusOr<NamedCollectionPtr> Catalog::Drop(const std::string& name,
     const MutexLock lock(mutex_);
     CHECK_EQ(collections_.erase(name), size_t{1});
     for (auto it = aliases_.begin(); it != aliases_.end();) {
-      it = it->second == named ? aliases_.erase(it) : std::next(it);
+      it = it->second.target == named ? aliases_.erase(it) : std::next(it);
     }
     return named;
   });
 }
 
 absl::StatusOr<Catalog::AliasChange> Catalog::SetAlias(const std::string& alias,
-                                                       const std::string& collection) {
+                                                       const std::string& collection,
+                                                       const std::string& owner) {
   return CatchOutOfMemory([&]() -> absl::StatusOr<AliasChange> {
     ABSL_RETURN_IF_ERROR(ValidateName("alias", alias));
     const MutexLock creation_lock(creation_mutex_);
@@ -277,22 +317,28 @@ absl::StatusOr<Catalog::AliasChange> Catalog::SetAlias(const std::string& alias,
             absl::StrCat("alias: a collection ", Shown(alias), " exists already"));
       }
       const auto known = aliases_.find(alias);
-      if (known != aliases_.end()) change.before = known->second;
+      if (known != aliases_.end()) change.before = known->second.target;
       if (known == aliases_.end() && static_cast<int64_t>(aliases_.size()) >= kAliasesMax) {
         return absl::ResourceExhaustedError(
             absl::StrCat("there are ", aliases_.size(), " aliases, the limit is ", kAliasesMax));
       }
     }
     if (change.before == change.now) return change;
-    Aliases added = {{alias, change.now}};  // allocated before the store's commit
+    // Allocated before the store's commit.
+    std::map<std::string, Alias> added;
+    if (change.before == nullptr) {
+      Alias& fresh = added[alias];
+      fresh.target = change.now;
+      ABSL_ASSIGN_OR_RETURN(fresh.hold, Reserve(owner, Quota::kAliases));
+    }
     if (change.now->store != nullptr) {
-      ABSL_RETURN_IF_ERROR(change.now->store->SetAlias(alias, change.now->store_id));
+      ABSL_RETURN_IF_ERROR(change.now->store->SetAlias(alias, change.now->store_id, owner));
     }
     const MutexLock lock(mutex_);
     DCHECK(!collections_.contains(alias));
     DCHECK(collections_.contains(change.now->name));
-    aliases_.erase(alias);
     aliases_.merge(added);
+    aliases_.find(alias)->second.target = change.now;
     return change;
   });
 }
@@ -307,7 +353,7 @@ absl::StatusOr<NamedCollectionPtr> Catalog::DropAlias(const std::string& alias) 
       if (it == aliases_.end()) {
         return absl::NotFoundError(absl::StrCat("no alias ", Shown(alias)));
       }
-      named = it->second;
+      named = it->second.target;
     }
     if (named->store != nullptr) ABSL_RETURN_IF_ERROR(named->store->DropAlias(alias));
     const MutexLock lock(mutex_);
@@ -318,13 +364,9 @@ absl::StatusOr<NamedCollectionPtr> Catalog::DropAlias(const std::string& alias) 
 
 Catalog::Aliases Catalog::ListAliases() const {
   const MutexLock lock(mutex_);
-  return aliases_;
-}
-
-absl::StatusOr<store::UploadInfo> Catalog::GetUpload(const std::string& token) const {
-  if (base_.store != nullptr) return base_.store->GetUpload(token);
-  return absl::FailedPreconditionError(
-      "upload_token: this server keeps no data directory (data_dir is none)");
+  Aliases targets;
+  for (const auto& [alias, entry] : aliases_) targets[alias] = entry.target;
+  return targets;
 }
 
 absl::StatusOr<std::vector<Catalog::ListedUpload>> Catalog::ListUploads() const {
@@ -341,17 +383,6 @@ absl::StatusOr<std::vector<Catalog::ListedUpload>> Catalog::ListUploads() const 
     listed.push_back({.upload = std::move(upload), .collection = name->second});
   }
   return listed;
-}
-
-absl::StatusOr<store::UploadInfo> Catalog::DropUpload(const std::string& token) const {
-  ABSL_ASSIGN_OR_RETURN(const store::UploadInfo info, GetUpload(token));
-  if (info.state == store::UploadState::kCommitted) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("upload_token: the upload was committed, its ", info.rows_count,
-                     " rows are visible from epoch ", info.epoch));
-  }
-  ABSL_RETURN_IF_ERROR(base_.store->DropUpload(token));
-  return info;
 }
 
 std::vector<NamedCollectionPtr> Catalog::List() const {

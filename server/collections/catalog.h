@@ -19,7 +19,7 @@
 #include "nearfield/engine/engine.h"
 #include "server/attributes/schema.h"
 #include "server/collections/collection_attributes.h"
-#include "server/collections/device_quotas.h"
+#include "server/collections/principal_quotas.h"
 #include "server/store/store.h"
 
 namespace nearfield::server {
@@ -33,10 +33,10 @@ struct NamedCollection {
   std::string name;
   std::shared_ptr<Collection> collection;
   std::unique_ptr<CollectionAttributes> attributes;
-  store::Store* store = nullptr;   // null: nothing is stored
-  int64_t store_id = 0;            // number of this collection in the store
-  std::string owner;               // the principal that created it; empty: none
-  DeviceQuotas* quotas = nullptr;  // of all owners; null: there are none
+  store::Store* store = nullptr;      // null: nothing is stored
+  int64_t store_id = 0;               // number of this collection in the store
+  std::string owner;                  // the principal that created it; empty: none
+  PrincipalQuotas* quotas = nullptr;  // of all owners; null: there are none
   // Identifies the collection among all collections in all data directories; never 0. A store keeps
   // it across restarts. A data directory restored from a snapshot gets another one.
   uint64_t incarnation = 0;
@@ -81,7 +81,7 @@ class Catalog {
     std::function<void()> changed = [] {};
     int64_t attribute_memory_bytes = INT64_MAX;
     int64_t filter_cache_bytes = 0;
-    DeviceQuotas* quotas = nullptr;  // outlives the catalog; null: owners have no limits
+    PrincipalQuotas* quotas = nullptr;  // outlives the catalog; null: owners have no limits
   };
   Catalog(Base base, int64_t collections_max);
 
@@ -99,8 +99,8 @@ class Catalog {
                     const std::function<bool()>& cancelled);
 
   // `owner`: the principal that creates it; empty for none. Errors: InvalidArgument (name, spec),
-  // AlreadyExists (a collection or alias has the name), ResourceExhausted (collections_max), and
-  // those of the engine and the store.
+  // AlreadyExists (a collection or alias has the name), ResourceExhausted (collections_max, the
+  // owner's quota), and those of the engine and the store.
   absl::StatusOr<NamedCollectionPtr> Create(const std::string& name, const CollectionSpec& spec,
                                             AttributeSchema schema = {},
                                             const std::string& owner = "");
@@ -123,10 +123,13 @@ class Catalog {
     NamedCollectionPtr before;  // null: the alias is new
   };
   // Makes `alias` another name of the collection. If it named another collection, the change is
-  // atomic: every look-up finds one of the two.
+  // atomic: every look-up finds one of the two. `owner`: the principal that creates a new alias;
+  // empty for none.
   // Errors: InvalidArgument (alias), NotFound, the collection's load_status, AlreadyExists (a
-  // collection has this name), ResourceExhausted (kAliasesMax), and those of the store.
-  absl::StatusOr<AliasChange> SetAlias(const std::string& alias, const std::string& collection);
+  // collection has this name), ResourceExhausted (kAliasesMax, the owner's quota), and those of the
+  // store.
+  absl::StatusOr<AliasChange> SetAlias(const std::string& alias, const std::string& collection,
+                                       const std::string& owner = "");
   // Returns the collection that the alias named. Errors: NotFound (also for the name of a
   // collection), and those of the store.
   absl::StatusOr<NamedCollectionPtr> DropAlias(const std::string& alias);
@@ -137,9 +140,6 @@ class Catalog {
   // Returns null if nothing is stored.
   store::Store* store() const { return base_.store.get(); }
 
-  // Returns what the store knows about an upload with a token. Errors: NotFound, FailedPrecondition
-  // (nothing is stored).
-  absl::StatusOr<store::UploadInfo> GetUpload(const std::string& token) const;
   struct ListedUpload {
     store::OpenUpload upload;
     std::string collection;
@@ -147,9 +147,6 @@ class Catalog {
   // Returns the open uploads with a token, in the order of Store::OpenUploads. Errors:
   // FailedPrecondition (nothing is stored).
   absl::StatusOr<std::vector<ListedUpload>> ListUploads() const;
-  // Drops an open upload and returns its last state. Errors: as GetUpload; FailedPrecondition
-  // (committed, or in use by a stream).
-  absl::StatusOr<store::UploadInfo> DropUpload(const std::string& token) const;
 
   const AttributeShared& attributes() const { return *attributes_; }
 
@@ -160,7 +157,14 @@ class Catalog {
   NamedCollectionPtr Make(const std::string& name, std::shared_ptr<Collection> collection,
                           std::unique_ptr<CollectionAttributes> attributes) const;
   // Sets the owner, empty for none, and counts the collection for it.
-  void SetOwner(const std::string& owner, NamedCollection* named) const;
+  void SetOwner(const std::string& owner, const NamedCollectionPtr& named) const;
+  // Reserves one collection or alias for the owner. Errors: ResourceExhausted.
+  absl::StatusOr<PrincipalQuotas::Hold> Reserve(const std::string& owner, Quota quota) const;
+  // An alias, which counts for the principal that created it.
+  struct Alias {
+    NamedCollectionPtr target;
+    PrincipalQuotas::Hold hold;
+  };
   // Returns `named` with the id, incarnation and owner of the stored collection.
   NamedCollectionPtr Stored(const store::StoredCollection& stored, NamedCollectionPtr named) const;
   // Checks that the collection has no row and no open upload. Errors: FailedPrecondition.
@@ -181,7 +185,7 @@ class Catalog {
   mutable Mutex mutex_;
   std::map<std::string, NamedCollectionPtr> collections_ ABSL_GUARDED_BY(mutex_);
   // Names that no collection has; their targets are in collections_.
-  Aliases aliases_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, Alias> aliases_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Deletes the rows with these ids, or the chosen rows; durably if a store keeps them. Errors: those

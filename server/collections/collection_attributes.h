@@ -129,6 +129,8 @@ class AttributeUpload {
   // As Append, for `rows_count` rows in the store's encoding (row_encoding.h; null: no row has
   // any). Errors: as Append; DataLoss.
   absl::Status AppendStored(int64_t rows_count, const BytesColumn* encoded);
+  // Returns the bytes of host memory for the rows so far; 0 after Finalize.
+  int64_t bytes() const { return bytes_noted_; }
   // Returns the number of rows appended but not added yet.
   int64_t rows_count() const { return builder_.rows_count(); }
 

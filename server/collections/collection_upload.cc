@@ -1,5 +1,6 @@
 #include "server/collections/collection_upload.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -23,11 +24,10 @@ int64_t BytesOf(const UploadBlock& block) {
 
 }  // namespace
 
-absl::Status CheckTokenIsOf(const NamedCollection& named, UploadMode mode,
-                            const store::UploadInfo& known) {
-  if (known.collection_id == named.store_id && known.mode == mode) return absl::OkStatus();
+absl::Status CheckTokenMode(UploadMode mode, const store::UploadInfo& known) {
+  if (known.mode == mode) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      "begin.upload_token: belongs to an upload into another collection, or with another mode");
+      "begin.upload_token: the upload of this token was begun with another mode");
 }
 
 CollectionUpload::CollectionUpload(NamedCollectionPtr named, const BeginUploadRequest& request)
@@ -54,11 +54,27 @@ absl::Status CollectionUpload::Count() {
   return absl::OkStatus();
 }
 
-absl::Status CollectionUpload::ReserveQuota(int64_t rows_max) {
+absl::Status CollectionUpload::ReserveQuotas(const BeginUploadRequest& request) {
   if (named_->owner.empty() || named_->quotas == nullptr) return absl::OkStatus();
-  ABSL_ASSIGN_OR_RETURN(const int64_t bytes, named_->collection->UploadDeviceBytes(rows_max));
-  ABSL_ASSIGN_OR_RETURN(quota_, named_->quotas->Reserve(named_->owner, bytes));
+  ABSL_ASSIGN_OR_RETURN(const HeldBytes bytes,
+                        named_->collection->UploadBytes(request.reservation));
+  QuotaAmounts amounts;
+  amounts[Quota::kDeviceBytes] = bytes.device;
+  amounts[Quota::kHostBytes] = bytes.host + bytes.host_rows;
+  if (named_->store != nullptr) {
+    disk_bytes_ = DiskBytesOf(request.reservation);
+    // The durable blocks of an upload that is resumed count already.
+    const auto known = named_->store->GetUpload(KeyOf(request));
+    const int64_t durable = known.ok() ? known->bytes_durable : 0;
+    amounts[Quota::kDiskBytes] = std::max<int64_t>(0, disk_bytes_ - durable);
+  }
+  ABSL_ASSIGN_OR_RETURN(quota_, named_->quotas->Reserve(named_->owner, amounts));
   return absl::OkStatus();
+}
+
+int64_t CollectionUpload::DiskBytesOf(const UploadReservation& reservation) const {
+  return store::UploadBytes(named_->collection->spec(), reservation.rows_max,
+                            reservation.payload_bytes_max);
 }
 
 absl::StatusOr<std::unique_ptr<CollectionUpload>> CollectionUpload::Begin(
@@ -71,18 +87,19 @@ absl::StatusOr<std::unique_ptr<CollectionUpload>> CollectionUpload::Begin(
         "upload can be resumed");
   }
   ABSL_RETURN_IF_ERROR(upload->Count());
-  ABSL_RETURN_IF_ERROR(upload->ReserveQuota(request.reservation.rows_max));
+  ABSL_RETURN_IF_ERROR(upload->ReserveQuotas(request));
   ABSL_ASSIGN_OR_RETURN(upload->upload_, to.collection->BeginUpload(request.reservation));
   if (to.store != nullptr) ABSL_RETURN_IF_ERROR(upload->OpenSegment(request));
+  ABSL_RETURN_IF_ERROR(upload->quota_.RaiseTo(Quota::kDiskBytes, upload->disk_bytes_));
   return upload;
 }
 
 absl::Status CollectionUpload::OpenSegment(const BeginUploadRequest& request) {
   const UploadMode mode = request.reservation.mode;
   if (resumable_) {
-    const auto known = named_->store->GetUpload(request.token);
+    const auto known = named_->store->GetUpload(KeyOf(request));
     if (known.ok()) {
-      ABSL_RETURN_IF_ERROR(CheckTokenIsOf(*named_, mode, *known));
+      ABSL_RETURN_IF_ERROR(CheckTokenMode(mode, *known));
       if (known->rows_count > request.reservation.rows_max) {
         return ArgumentError(
             "begin.rows_max",
@@ -96,9 +113,7 @@ absl::Status CollectionUpload::OpenSegment(const BeginUploadRequest& request) {
   }
   store::BeginUploadOptions options = {
       .mode = mode, .token = request.token, .caller = request.caller};
-  options.bytes_expected =
-      store::UploadBytes(named_->collection->spec(), request.reservation.rows_max,
-                         request.reservation.payload_bytes_max);
+  options.bytes_expected = DiskBytesOf(request.reservation);
   ABSL_ASSIGN_OR_RETURN(segment_, named_->store->BeginUpload(named_->store_id, options));
   return absl::OkStatus();
 }
@@ -110,10 +125,11 @@ absl::Status CollectionUpload::Resume(const BeginUploadRequest& request) {
     place_.rows_count += block.ids->size();
     if (block.payloads != nullptr) place_.payload_bytes += block.payloads->value_bytes();
     ABSL_RETURN_IF_ERROR(attributes_.AppendStored(block.ids->size(), block.attributes));
+    ABSL_RETURN_IF_ERROR(quota_.RaiseTo(Quota::kAttributeBytes, attributes_.bytes()));
     return upload_->Append(rows);
   };
   ABSL_ASSIGN_OR_RETURN(segment_,
-                        named_->store->ResumeUpload(request.token, play_again, request.caller));
+                        named_->store->ResumeUpload(KeyOf(request), play_again, request.caller));
   place_.next_block = segment_->next_block();
   return absl::OkStatus();
 }
@@ -131,6 +147,7 @@ absl::Status CollectionUpload::Append(const UploadBlock& block, const AttributeB
   }
   ABSL_RETURN_IF_ERROR(upload_->Append(block));
   ABSL_RETURN_IF_ERROR(attributes_.Append(attributes));
+  ABSL_RETURN_IF_ERROR(quota_.RaiseTo(Quota::kAttributeBytes, attributes_.bytes()));
   if (segment_ != nullptr) {
     ABSL_RETURN_IF_ERROR(segment_->Append({.number = segment_->next_block(),
                                            .ids = block.ids,

@@ -30,10 +30,8 @@ struct UploadPlace {
   int64_t payload_bytes = 0;
 };
 
-// Checks that the upload with this token is into this collection and has this mode. Errors:
-// FailedPrecondition.
-absl::Status CheckTokenIsOf(const NamedCollection& named, UploadMode mode,
-                            const store::UploadInfo& known);
+// Checks that the upload with this token has this mode. Errors: FailedPrecondition.
+absl::Status CheckTokenMode(UploadMode mode, const store::UploadInfo& known);
 
 // One upload. If it is destroyed before its commit, it is removed, except for its durable blocks if
 // it has a token. Not thread-safe.
@@ -64,9 +62,14 @@ class CollectionUpload {
   CollectionUpload(NamedCollectionPtr named, const BeginUploadRequest& request);
   // Counts this upload among those of the collection. Errors: NotFound (it was dropped meanwhile).
   absl::Status Count();
-  // Reserves the device memory of the upload in the quota of the collection's owner. Errors:
-  // ResourceExhausted, InvalidArgument (rows_max).
-  absl::Status ReserveQuota(int64_t rows_max);
+  // Reserves the memory and the disk of the upload in the quotas of the collection's owner. Errors:
+  // ResourceExhausted, InvalidArgument (a limit out of range).
+  absl::Status ReserveQuotas(const BeginUploadRequest& request);
+  // Returns the maximum disk space of the upload.
+  int64_t DiskBytesOf(const UploadReservation& reservation) const;
+  store::UploadKey KeyOf(const BeginUploadRequest& request) const {
+    return {.collection_id = named_->store_id, .token = request.token};
+  }
   absl::Status OpenSegment(const BeginUploadRequest& request);
   absl::Status Resume(const BeginUploadRequest& request);
   // Makes the commit durable.
@@ -74,7 +77,8 @@ class CollectionUpload {
 
   const NamedCollectionPtr named_;
   const bool resumable_;
-  DeviceQuotas::Hold quota_;  // released after upload_
+  PrincipalQuotas::Hold quota_;  // released after upload_
+  int64_t disk_bytes_ = 0;       // that count for the owner
   std::unique_ptr<Upload> upload_;
   AttributeUpload attributes_;
   std::unique_ptr<store::SegmentWriter> segment_;  // null: nothing is stored

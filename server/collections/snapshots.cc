@@ -26,6 +26,18 @@ std::vector<SnapshotInfo>::const_iterator Find(const std::vector<SnapshotInfo>& 
                       [&name](const SnapshotInfo& info) { return info.name == name; });
 }
 
+// Checks that the principal may have another snapshot. Errors: ResourceExhausted.
+absl::Status CheckQuota(const SnapshotPlace& place, const std::vector<SnapshotInfo>& snapshots,
+                        const std::string& owner) {
+  if (owner.empty() || place.quotas == nullptr) return absl::OkStatus();
+  const auto owned =
+      std::count_if(snapshots.begin(), snapshots.end(),
+                    [&owner](const SnapshotInfo& info) { return info.owner == owner; });
+  const int64_t limit = place.quotas->LimitOf(owner, Quota::kSnapshots);
+  if (limit == 0 || owned < limit) return absl::OkStatus();
+  return QuotaExceeded(owner, Quota::kSnapshots, 1, owned, limit);
+}
+
 }  // namespace
 
 absl::Status ValidateSnapshotName(std::string_view name) {
@@ -39,7 +51,7 @@ absl::Status ValidateSnapshotName(std::string_view name) {
 }
 
 absl::StatusOr<SnapshotInfo> CreateSnapshot(const SnapshotPlace& place, const std::string& name,
-                                            const std::function<bool()>& cancelled) {
+                                            const store::SnapshotOptions& options) {
   ABSL_RETURN_IF_ERROR(ValidateSnapshotName(name));
   ABSL_RETURN_IF_ERROR(CheckPlace(place));
   if (place.store == nullptr) {
@@ -53,8 +65,8 @@ absl::StatusOr<SnapshotInfo> CreateSnapshot(const SnapshotPlace& place, const st
                                                      " snapshots, the limit snapshots_max is ",
                                                      place.snapshots_max, ": delete one first"));
   }
-  const absl::Status written =
-      place.store->Snapshot(absl::StrCat(place.dir, "/", name), {.cancelled = cancelled});
+  ABSL_RETURN_IF_ERROR(CheckQuota(place, before, options.owner));
+  const absl::Status written = place.store->Snapshot(absl::StrCat(place.dir, "/", name), options);
   if (absl::IsAlreadyExists(written)) return AlreadyThere(name);
   ABSL_RETURN_IF_ERROR(written);
   ABSL_ASSIGN_OR_RETURN(const auto after, store::Store::ListSnapshots(place.dir));

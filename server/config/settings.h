@@ -17,6 +17,7 @@ inline constexpr int64_t kKiB = 1024;
 inline constexpr int64_t kMiB = 1024 * kKiB;
 inline constexpr int64_t kGiB = 1024 * kMiB;
 inline constexpr int64_t kMemoryMax = 16 * 1024 * kGiB;
+inline constexpr int64_t kDiskMax = 1024 * kMemoryMax;
 inline constexpr int64_t kMessageMax = 2 * kGiB - 1;  // gRPC stores message sizes in an int
 inline constexpr int64_t kDayMs = 24 * 3600 * 1000;
 // A reply is held as a message and in serialized form until its reader has it.
@@ -168,7 +169,24 @@ struct Settings : SettingList {
   BytesSetting principal_device_bytes{
       *this, "principal_device_bytes", 0, Between(0, kMemoryMax),
       "Maximum bytes of device memory that the collections of one principal may hold, unless the "
-      "key file has another limit for it (nearfield keys limit). 0: no limit."};
+      "key "
+      "file has another limit for it (nearfield keys limit), as for the next six. 0: no limit. Set "
+      "them if principals that do not trust each other share a server."};
+  BytesSetting principal_host_bytes{
+      *this, "principal_host_bytes", 0, Between(0, kMemoryMax),
+      "Maximum bytes of host memory for the ids and payloads of one principal. 0: no limit."};
+  BytesSetting principal_attribute_bytes{
+      *this, "principal_attribute_bytes", 0, Between(0, kMemoryMax),
+      "Maximum bytes of host memory for the attributes of one principal. 0: no limit."};
+  BytesSetting principal_disk_bytes{
+      *this, "principal_disk_bytes", 0, Between(0, kDiskMax),
+      "Maximum bytes of disk for the stored rows of one principal. 0: no limit."};
+  NumberSetting principal_collections{*this, "principal_collections", 0, Between(0, 100000),
+                                      "Maximum collections of one principal. 0: no limit."};
+  NumberSetting principal_aliases{*this, "principal_aliases", 0, Between(0, 100000),
+                                  "Maximum aliases that one principal created. 0: no limit."};
+  NumberSetting principal_snapshots{*this, "principal_snapshots", 0, Between(0, 100000),
+                                    "Maximum snapshots that one principal made. 0: no limit."};
   NumberSetting batch_share_percent{
       *this, "batch_share_percent", 10, Between(1, 90),
       "Percent of device time that searches of priority BATCH get while others wait."};
@@ -201,7 +219,14 @@ struct Settings : SettingList {
                                   "Maximum open uploads with a token."};
   NumberSetting upload_token_s{
       *this, "upload_token_s", 24 * 3600, Between(1, 365 * 24 * 3600),
-      "Seconds for which an open upload with a token is kept after its last use."};
+      "Seconds for which an open upload with a token is kept after its last use, and for which the "
+      "token of a committed upload is remembered. Raise it if clients repeat uploads later."};
+  NumberSetting upload_tokens_committed_max{
+      *this, "upload_tokens_committed_max", 10000, Between(1, 10000000),
+      "Maximum tokens of committed uploads that each collection remembers; the oldest are "
+      "forgotten "
+      "first. Each takes about 500 bytes of host memory. Raise it if a collection has more uploads "
+      "with a token within the time in which clients repeat them."};
   NumberSetting verify_max{*this, "verify_max", 2, Between(1, 256),
                            "Maximum concurrent verifications; each uses one core."};
   NumberSetting streams_max{*this, "streams_max", 128, Between(1, 100000),

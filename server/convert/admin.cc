@@ -114,6 +114,7 @@ void ToProto(const SnapshotInfo& snapshot, pb::SnapshotInfo* info) {
   info->set_bytes(static_cast<uint64_t>(snapshot.bytes));
   info->set_created_unix_s(snapshot.created_unix_s);
   info->set_error(std::string(snapshot.state.message()));
+  info->set_owner(snapshot.owner);
 }
 
 void ToProto(const GivenBack& given, pb::CompactResponse* response) {

@@ -85,6 +85,8 @@ ExitCode Instance::OpenStore(std::unique_ptr<store::Store>* opened) {
   options.uploads_open_per_caller_max =
       CallerShareOf(settings_->upload_tokens_max.value(), settings_->caller_share_percent.value());
   options.upload_idle_s_max = settings_->upload_token_s.value();
+  options.tokens_committed_max = settings_->upload_tokens_committed_max.value();
+  options.token_committed_s_max = settings_->upload_token_s.value();
   options.on_fatal = base_.on_store_failure;
   auto store = store::Store::Open(std::move(options));
   if (!store.ok()) {
@@ -211,8 +213,7 @@ ExitCode Instance::Boot(const EngineFactory& make_engine) {
   FinishSnapshotDeletions(settings_->snapshot_dir.value(), log_);
   auto core = std::make_unique<Core>(
       std::move(engine), std::move(kept),
-      Core::Base{
-          .settings = settings_, .clock = clock_, .log = log_, .quotas = &state_.device_quotas()});
+      Core::Base{.settings = settings_, .clock = clock_, .log = log_, .quotas = &state_.quotas()});
   const absl::Status loaded = LoadCollections(core.get());
   if (!loaded.ok() && !absl::IsCancelled(loaded)) {
     failure_ = loaded;

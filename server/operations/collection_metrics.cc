@@ -100,29 +100,42 @@ void AddCollectionMetrics(const Catalog& catalog, MetricSet* metrics) {
   if (shown < all.size()) AddOne(Sum(all, shown), metrics);
 }
 
-void AddPrincipalMetrics(std::vector<DeviceQuotas::Use> uses, MetricSet* metrics) {
-  const auto share = [](const DeviceQuotas::Use& use) {
-    return use.bytes_max == 0 ? 0
-                              : static_cast<double>(use.bytes) / static_cast<double>(use.bytes_max);
+void AddPrincipalMetrics(std::vector<PrincipalQuotas::Use> uses, MetricSet* metrics) {
+  // The largest share of a limit.
+  const auto share = [](const PrincipalQuotas::Use& use) {
+    double largest = 0;
+    for (const QuotaKind& kind : kQuotaKinds) {
+      if (use.max[kind.quota] == 0) continue;
+      largest = std::max(largest, static_cast<double>(use.used[kind.quota]) /
+                                      static_cast<double>(use.max[kind.quota]));
+    }
+    return std::make_pair(largest, use.used[Quota::kDeviceBytes]);
   };
   // The uses are ordered by name, so equal ones stay ordered by name.
-  std::stable_sort(uses.begin(), uses.end(), [&](const auto& left, const auto& right) {
-    return std::make_pair(share(left), left.bytes) > std::make_pair(share(right), right.bytes);
-  });
+  std::stable_sort(uses.begin(), uses.end(),
+                   [&](const auto& left, const auto& right) { return share(left) > share(right); });
   if (uses.size() > kPrincipalsShown) {
-    DeviceQuotas::Use others = {.principal = kOtherCollections};
-    for (size_t i = kPrincipalsShown; i < uses.size(); ++i) others.bytes += uses[i].bytes;
+    PrincipalQuotas::Use others = {.principal = kOtherCollections, .used = {}, .max = {}};
+    for (size_t i = kPrincipalsShown; i < uses.size(); ++i) {
+      for (const QuotaKind& kind : kQuotaKinds) {
+        others.used[kind.quota] += uses[i].used[kind.quota];
+      }
+    }
     uses.resize(kPrincipalsShown);
     uses.push_back(std::move(others));
   }
-  for (const DeviceQuotas::Use& use : uses) {
-    metrics->Gauge("nearfield_principal_device_bytes",
-                   "Device memory of the collections that the principal owns, with uploads.",
-                   static_cast<double>(use.bytes), {{"principal", use.principal}});
-    if (use.bytes_max == 0) continue;
-    metrics->Gauge("nearfield_principal_device_bytes_max",
-                   "Limit of nearfield_principal_device_bytes; absent: none.",
-                   static_cast<double>(use.bytes_max), {{"principal", use.principal}});
+  for (const PrincipalQuotas::Use& use : uses) {
+    for (const QuotaKind& kind : kQuotaKinds) {
+      if (kind.quota == Quota::kSnapshots) continue;
+      const MetricLabels labels = {{"principal", use.principal}, {"quota", std::string(kind.name)}};
+      metrics->Gauge("nearfield_principal_used",
+                     "What a principal holds: of bytes, its collections with uploads.",
+                     static_cast<double>(use.used[kind.quota]), labels);
+      if (use.max[kind.quota] == 0) continue;
+      metrics->Gauge("nearfield_principal_used_max",
+                     "Limit of nearfield_principal_used; absent: none.",
+                     static_cast<double>(use.max[kind.quota]), labels);
+    }
   }
 }
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "server/collections/catalog.h"
-#include "server/collections/device_quotas.h"
+#include "server/collections/principal_quotas.h"
 #include "server/operations/metric_set.h"
 
 namespace nearfield::server {
@@ -16,10 +16,10 @@ namespace nearfield::server {
 inline constexpr size_t kCollectionsShown = 100;
 inline constexpr char kOtherCollections[] = "(others)";
 // Principals that have metrics of their own: those nearest to their limits, then those with the
-// most bytes. The others are summed, without a limit, under kOtherCollections.
+// most device memory. The others are summed, without a limit, under kOtherCollections.
 inline constexpr size_t kPrincipalsShown = 100;
 
 void AddCollectionMetrics(const Catalog& catalog, MetricSet* metrics);
-void AddPrincipalMetrics(std::vector<DeviceQuotas::Use> uses, MetricSet* metrics);
+void AddPrincipalMetrics(std::vector<PrincipalQuotas::Use> uses, MetricSet* metrics);
 
 }  // namespace nearfield::server

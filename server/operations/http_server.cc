@@ -221,18 +221,40 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
 }  // namespace
 
-std::optional<std::string> ParameterIn(const std::string& query, const std::string& name) {
-  const std::string_view rest = query;
-  for (size_t begin = 0; begin < rest.size();) {
-    const size_t end = std::min(rest.find('&', begin), rest.size());
-    const std::string_view part = rest.substr(begin, end - begin);
+namespace {
+
+// Calls `take` with the name and the value of each parameter, as they are, until it returns true.
+void ForEachParameter(std::string_view query,
+                      const std::function<bool(std::string_view, std::string_view)>& take) {
+  for (size_t begin = 0; begin < query.size();) {
+    const size_t end = std::min(query.find('&', begin), query.size());
+    const std::string_view part = query.substr(begin, end - begin);
     const size_t equals = std::min(part.find('='), part.size());
-    if (part.substr(0, equals) == name && equals < part.size()) {
-      return PercentDecoded(part.substr(equals + 1), true);
-    }
+    const size_t value = std::min(equals + 1, part.size());
+    if (take(part.substr(0, equals), part.substr(value))) return;
     begin = end + 1;
   }
-  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::string> ParametersIn(const std::string& query) {
+  std::vector<std::string> names;
+  ForEachParameter(query, [&names](std::string_view name, std::string_view /*value*/) {
+    names.emplace_back(name);
+    return false;
+  });
+  return names;
+}
+
+std::optional<std::string> ParameterIn(const std::string& query, const std::string& name) {
+  std::optional<std::string> found;
+  ForEachParameter(query, [&](std::string_view each, std::string_view value) {
+    if (each != name) return false;
+    found = PercentDecoded(value, true);
+    return true;
+  });
+  return found;
 }
 
 // The sockets and the threads of a server. Everything except the answers runs on one thread.

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "server/telemetry/log.h"
@@ -38,6 +39,8 @@ struct HttpReply {
   std::string body;
 };
 
+// Returns the names of the parameters of HttpRequest::query, as they are.
+std::vector<std::string> ParametersIn(const std::string& query);
 // Returns a parameter of HttpRequest::query, decoded; nullopt if there is none of this name or its
 // value is malformed.
 std::optional<std::string> ParameterIn(const std::string& query, const std::string& name);

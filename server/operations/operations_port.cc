@@ -81,7 +81,7 @@ std::string OperationsPort::Metrics() const {
   if (core != nullptr) {
     AddEngineMetrics(state_->settings(), *core, &metrics);
     AddCollectionMetrics(core->catalog, &metrics);
-    AddPrincipalMetrics(state_->device_quotas().Uses(), &metrics);
+    AddPrincipalMetrics(state_->quotas().Uses(), &metrics);
     AddAuditMetrics(*core, &metrics);
   }
   for (const std::unique_ptr<GpuMonitor>& gpu : gpus_) {

@@ -73,6 +73,10 @@ struct Asked {
 
 absl::StatusOr<Asked> AskedBy(const std::string& query) {
   Asked asked;
+  for (const std::string& name : ParametersIn(query)) {
+    if (name == "collection" || name == "id" || name == "k") continue;
+    return MustBe("parameter", Quote(name), "one of collection, id, k");
+  }
   asked.collection = ParameterIn(query, "collection").value_or("");
   asked.id = ParameterIn(query, "id").value_or("");
   const std::string k = ParameterIn(query, "k").value_or("10");

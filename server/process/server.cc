@@ -92,6 +92,19 @@ void SetLimits(const Settings& settings, grpc::ServerBuilder* builder) {
                               kClientPingMsMin);
 }
 
+// Returns the limits of principals without limits of their own.
+QuotaAmounts QuotaDefaultsOf(const Settings& settings) {
+  QuotaAmounts defaults;
+  defaults[Quota::kDeviceBytes] = settings.principal_device_bytes.value();
+  defaults[Quota::kHostBytes] = settings.principal_host_bytes.value();
+  defaults[Quota::kAttributeBytes] = settings.principal_attribute_bytes.value();
+  defaults[Quota::kDiskBytes] = settings.principal_disk_bytes.value();
+  defaults[Quota::kCollections] = settings.principal_collections.value();
+  defaults[Quota::kAliases] = settings.principal_aliases.value();
+  defaults[Quota::kSnapshots] = settings.principal_snapshots.value();
+  return defaults;
+}
+
 // Maximum ids of keys that one line of the log names.
 constexpr size_t kIdsShownMax = 20;
 
@@ -143,8 +156,7 @@ absl::Status Server::LoadKeys() {
 
 void Server::SetKeys(const KeyFile& file) {
   const AccessControl::KeyChanges changes = control_.SetKeys(file.keys);
-  state().device_quotas().SetLimits({.bytes_max_default = settings_->principal_device_bytes.value(),
-                                     .bytes_max = file.device_bytes});
+  state().quotas().SetLimits({.defaults = QuotaDefaultsOf(*settings_), .own = file.limits});
   log_->Write(LogLevel::kInfo, "keys loaded",
               {{"key_file", settings_->key_file.value()},
                {"keys", static_cast<int64_t>(file.keys.size())},

@@ -11,6 +11,7 @@ constexpr uint8_t kAny = kSearch | kRead | kWrite | kAdmin;
 
 constexpr auto kNothing = AccessTarget::kNothing;
 constexpr auto kCollections = AccessTarget::kCollections;
+constexpr auto kHidden = AccessTarget::kHidden;
 constexpr auto kFiltered = AccessTarget::kFiltered;
 constexpr auto kServer = AccessTarget::kServer;
 
@@ -25,8 +26,8 @@ constexpr std::array kTable = {
     MethodAccess{"nearfield.v1.Retrieval.GetLimits", kAny, kNothing},
     MethodAccess{"nearfield.v1.Ingest.Upload", kWrite, kCollections, {"begin.collection"}},
     MethodAccess{"nearfield.v1.Ingest.Delete", kWrite, kCollections, {"collection"}},
-    MethodAccess{"nearfield.v1.Ingest.GetUpload", kWrite, kFiltered},
-    MethodAccess{"nearfield.v1.Ingest.DropUpload", kWrite, kFiltered},
+    MethodAccess{"nearfield.v1.Ingest.GetUpload", kWrite, kHidden, {"collection"}},
+    MethodAccess{"nearfield.v1.Ingest.DropUpload", kWrite, kHidden, {"collection"}},
     MethodAccess{"nearfield.v1.Ingest.ListUploads", kWrite, kFiltered},
     MethodAccess{"nearfield.v1.Admin.CreateCollection", kAdmin, kCollections, {"name"}},
     MethodAccess{"nearfield.v1.Admin.DropCollection", kAdmin, kCollections, {"name"}},

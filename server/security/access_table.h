@@ -15,6 +15,7 @@ namespace nearfield::server {
 enum class AccessTarget : uint8_t {
   kNothing,      // no collection: any key with the scope
   kCollections,  // the collections that its request names
+  kHidden,       // as kCollections, but one that the key does not cover is NOT_FOUND
   kFiltered,     // collections that the request does not name: the call checks or filters them
   kServer,       // the whole server: only a key for all collections
 };
@@ -23,8 +24,8 @@ struct MethodAccess {
   std::string_view name;  // "nearfield.v1.Retrieval.Search"
   uint8_t scopes = 0;     // the key must have one of these
   AccessTarget target = AccessTarget::kNothing;
-  // kCollections: the fields of the request that name a collection or an alias; "a.b" is the field
-  // b of the message a. Unused ones are empty.
+  // kCollections and kHidden: the fields of the request that name a collection or an alias; "a.b"
+  // is the field b of the message a. Unused ones are empty.
   std::array<std::string_view, 2> fields = {};
   bool is_open = false;  // needs no key
 };

@@ -194,8 +194,10 @@ absl::Status Catalog::Upgrade() {
     if (format_ < 3) {
       ABSL_RETURN_IF_ERROR(database_->Run(CreateTable(OwnerRow::kTable, OwnerRow::kColumns)));
     }
-    for (const std::string& sql : {CreateTable(DevicesRow::kTable, DevicesRow::kColumns),
-                                   absl::StrCat("UPDATE facts SET format=", kCatalogFormat.written),
+    if (format_ < 4) {
+      ABSL_RETURN_IF_ERROR(database_->Run(CreateTable(DevicesRow::kTable, DevicesRow::kColumns)));
+    }
+    for (const std::string& sql : {absl::StrCat("UPDATE facts SET format=", kCatalogFormat.written),
                                    absl::StrCat("PRAGMA user_version=", kCatalogFormat.written)}) {
       ABSL_RETURN_IF_ERROR(database_->Run(sql));
     }
@@ -249,6 +251,9 @@ absl::StatusOr<Tables> Catalog::ReadTables() {
   if (format_ >= 2) ABSL_RETURN_IF_ERROR(ReadTable<UploadResultRow>("*", &tables, &sum));
   if (format_ >= 3) ABSL_RETURN_IF_ERROR(ReadTable<OwnerRow>("*", &tables, &sum));
   if (format_ >= 4) ABSL_RETURN_IF_ERROR(ReadTable<DevicesRow>("*", &tables, &sum));
+  UploadIndex::Change uploads;
+  for (const auto& [id, row] : tables.Of<UploadRow>()) uploads.Put(row, tables.CommitNumberOf(id));
+  tables.uploads.Apply(std::move(uploads));
   if (sum.Bytes() != last_.state) {
     return absl::DataLossError(absl::StrCat(directory_->PathOf(kCatalogName),
                                             ": its rows differ from what commit ", last_.id,
@@ -310,6 +315,24 @@ absl::Status Catalog::WriteAll(const Transaction& transaction, CommitRow* link) 
   return database_->Commit();
 }
 
+// Returns what the transaction changes in the index of the uploads.
+UploadIndex::Change Catalog::UploadChange(const Transaction& transaction) const {
+  const auto& uploads = std::get<Transaction::Edits<UploadRow>>(transaction.edits_);
+  const auto& results = std::get<Transaction::Edits<UploadResultRow>>(transaction.edits_);
+  UploadIndex::Change change;
+  const auto remove_old = [&](int64_t id) {
+    const UploadRow* const old = tables_.Find<UploadRow>(id);
+    if (old != nullptr) change.Remove(*old, tables_.CommitNumberOf(id));
+  };
+  for (const int64_t id : uploads.removed) remove_old(id);
+  for (const auto& [id, row] : uploads.put) {
+    remove_old(id);
+    const auto result = results.put.find(id);
+    change.Put(row, result == results.put.end() ? 0 : result->second.commit_number);
+  }
+  return change;
+}
+
 template <typename Row>
 void Catalog::Remember(Transaction* transaction) noexcept {
   std::map<int64_t, Row>& rows = tables_.Of<Row>();
@@ -336,8 +359,13 @@ absl::Status Catalog::Commit(Transaction transaction, const CommitNote& note) {
                     .epoch = note.epoch,
                     .next_id = next_id_,
                     .previous = last_.chain};
-  absl::Status written = CatchOutOfMemory([&] { return WriteAll(transaction, &link); });
+  UploadIndex::Change uploads;
+  absl::Status written = CatchOutOfMemory([&] {
+    uploads = UploadChange(transaction);
+    return WriteAll(transaction, &link);
+  });
   if (!written.ok()) return Rolled(database_.get(), std::move(written));
+  tables_.uploads.Apply(std::move(uploads));
   Remember<CollectionRow>(&transaction);
   Remember<AliasRow>(&transaction);
   Remember<SegmentRow>(&transaction);

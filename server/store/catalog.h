@@ -16,6 +16,7 @@
 #include "server/store/file.h"
 #include "server/store/high_water.h"
 #include "server/store/sqlite.h"
+#include "server/store/upload_index.h"
 
 namespace nearfield::store {
 
@@ -37,6 +38,13 @@ class Tables {
     const auto it = Of<Row>().find(id);
     return it == Of<Row>().end() ? nullptr : &it->second;
   }
+  // Returns the number of the commit of an upload; 0: it is open, or was committed in format 1.
+  int64_t CommitNumberOf(int64_t upload) const {
+    const auto* const result = Find<UploadResultRow>(upload);
+    return result == nullptr ? 0 : result->commit_number;
+  }
+
+  UploadIndex uploads;
 
  private:
   std::tuple<std::map<int64_t, CollectionRow>, std::map<int64_t, AliasRow>,
@@ -164,6 +172,7 @@ class Catalog {
   template <typename Row>
   absl::Status Write(const Transaction& transaction, RowSum* sum);
   absl::Status WriteAll(const Transaction& transaction, CommitRow* link);
+  UploadIndex::Change UploadChange(const Transaction& transaction) const;
   // Applies a durable commit to the tables. Does not allocate, because it must not fail.
   template <typename Row>
   void Remember(Transaction* transaction) noexcept;

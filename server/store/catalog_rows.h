@@ -89,12 +89,12 @@ struct CollectionRow {
   void CheckFollows(const CollectionRow* old) const;
 };
 
-// The principal that created a collection. A collection without a row has no owner: it was created
-// without a key, or in format 2 or earlier.
+// The principal that created a collection or an alias. One without a row has no owner: it was
+// created without a key, or in format 2 or earlier (an alias: 4).
 struct OwnerRow {
   static constexpr const char* kTable = "owners";
   static constexpr const char* kColumns = "id INTEGER PRIMARY KEY, principal";
-  int64_t id = 0;  // of the collection
+  int64_t id = 0;  // of the collection or alias
   std::string principal;
 
   void Visit(RowFields* fields);

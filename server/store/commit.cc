@@ -62,21 +62,38 @@ CollectionRow After(CollectionRow collection, const UploadRow& upload, int64_t r
   return collection;
 }
 
-// Forgets the oldest tokens of committed uploads beyond the limit, to make room for one.
-void ForgetOldTokens(const StoreCore& core, Transaction* transaction)
+// Returns whether the upload was committed longer ago than a token is remembered. Uploads of
+// earlier processes have the time of the system clock only, which may be wrong: their tokens are
+// kept for a while after the start, so that an upload whose reply was lost can be repeated.
+bool IsPastItsTime(const StoreCore& core, int64_t commit_number, const UploadRow& row)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
-  std::vector<std::pair<int64_t, int64_t>> committed;  // commit number (0: unknown) and id
-  const Tables& tables = core.catalog->tables();
-  for (const auto& [id, row] : tables.Of<UploadRow>()) {
-    if (row.state != UploadState::kCommitted) continue;
-    const auto* const result = tables.Find<UploadResultRow>(id);
-    committed.emplace_back(result != nullptr ? result->commit_number : 0, id);
+  const int64_t age_max = core.options.token_committed_s_max;
+  const int64_t now = core.SteadyNow();
+  if (commit_number > core.commits_opened) {
+    return commit_number <= core.commit_times.OlderThan(now, age_max);
   }
-  const int64_t surplus = static_cast<int64_t>(committed.size()) + 1 - core.options.tokens_max;
-  if (surplus <= 0) return;
-  std::sort(committed.begin(), committed.end());
-  committed.resize(std::min(committed.size(), static_cast<size_t>(surplus)));
-  for (const auto& [commit, id] : committed) core.RemoveUpload(id, transaction);
+  return core.Now() - row.touched_unix_s > age_max &&
+         now - core.opened_s > std::min(age_max, kGraceSeconds);
+}
+
+// Forgets tokens of committed uploads into the collection, to make room for one: the oldest beyond
+// the limit, and those that are past their time. At most kForgottenMax, so that no commit takes
+// long.
+void ForgetOldTokens(const StoreCore& core, int64_t collection, Transaction* transaction)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
+  constexpr int kForgottenMax = 100;
+  const Tables& tables = core.catalog->tables();
+  const UploadIndex::Committed& committed = tables.uploads.CommittedInto(collection);
+  int64_t surplus = static_cast<int64_t>(committed.size()) + 1 - core.options.tokens_committed_max;
+  int forgotten = 0;
+  for (const auto& [commit_number, id] : committed) {
+    const bool goes =
+        surplus > 0 || IsPastItsTime(core, commit_number, *tables.Find<UploadRow>(id));
+    if (!goes || forgotten == kForgottenMax) return;
+    core.RemoveUpload(id, transaction);
+    --surplus;
+    ++forgotten;
+  }
 }
 
 }  // namespace
@@ -130,7 +147,9 @@ absl::Status Store::CommitSegment(SegmentWriter* writer, const UploadCommit& com
     core_->PutDeletions(impl.collection(), upload.epoch, *commit.replaced_ids, &transaction);
   }
   if (open != nullptr) {
-    ForgetOldTokens(*core_, &transaction);
+    ForgetOldTokens(*core_, impl.collection(), &transaction);
+    core_->commit_times.Note(core_->SteadyNow(), core_->catalog->commits_count(),
+                             core_->options.token_committed_s_max);
     transaction.Put(upload);
     transaction.Put(
         UploadResultRow{.id = upload.id,

@@ -159,8 +159,9 @@ absl::StatusOr<VerifyReport> Store::Verify() const {
         ABSL_RETURN_IF_ERROR(damages.Note(view.status()));
         if (view.ok()) views.push_back(*std::move(view));
       }
-      for (const auto& [id, row] : core_->catalog->tables().Of<UploadRow>()) {
-        if (row.state != UploadState::kOpen || core_->writers.count(id) > 0) continue;
+      for (const int64_t id : core_->catalog->tables().uploads.open()) {
+        if (core_->writers.count(id) > 0) continue;
+        const UploadRow& row = *core_->catalog->tables().Find<UploadRow>(id);
         ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core_->Find(row.collection));
         uploads.push_back(
             {.directory = core_->directory.get(),

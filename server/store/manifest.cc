@@ -16,6 +16,7 @@ namespace nearfield::store {
 namespace {
 
 constexpr char kTitle[] = "nearfield snapshot ";
+constexpr char kOwner[] = "owner ";
 constexpr char kSum[] = "sha256 ";
 constexpr size_t kHexDigits = 64;
 
@@ -29,17 +30,17 @@ bool LegalName(const std::string& name) {
 
 }  // namespace
 
-std::string EncodeManifest(const std::vector<ManifestFile>& files) {
+std::string EncodeManifest(const Manifest& manifest) {
   std::string text = absl::StrCat(kTitle, kManifestFormat.written, "\n");
-  for (const ManifestFile& file : files) {
+  if (!manifest.owner.empty()) absl::StrAppend(&text, kOwner, manifest.owner, "\n");
+  for (const ManifestFile& file : manifest.files) {
     absl::StrAppend(&text, "file ", file.sha256, " ", file.bytes, " ", file.name, "\n");
   }
   absl::StrAppend(&text, kSum, DigestHex(Sha256().Add(text).Value()), "\n");
   return text;
 }
 
-absl::StatusOr<std::vector<ManifestFile>> ParseManifest(const std::string& text,
-                                                        const std::string& path) {
+absl::StatusOr<Manifest> ParseManifest(const std::string& text, const std::string& path) {
   const size_t sum_bytes = sizeof(kSum) - 1 + kHexDigits + 1;
   if (text.size() < sum_bytes) return Damaged(path, "too short");
   const std::string listed = text.substr(0, text.size() - sum_bytes);
@@ -54,8 +55,13 @@ absl::StatusOr<std::vector<ManifestFile>> ParseManifest(const std::string& text,
     return Damaged(path, "is no manifest");
   }
   ABSL_RETURN_IF_ERROR(CheckReadable(kManifestFormat, format, path));
-  std::vector<ManifestFile> files;
+  Manifest manifest;
   for (size_t i = 1; i < lines.size(); ++i) {
+    absl::string_view owner = lines[i];
+    if (i == 1 && absl::ConsumePrefix(&owner, kOwner)) {
+      manifest.owner = std::string(owner);
+      continue;
+    }
     const std::vector<std::string> words = absl::StrSplit(lines[i], ' ');
     ManifestFile file;
     if (words.size() != 4 || words[0] != "file" || !absl::SimpleAtoi(words[2], &file.bytes) ||
@@ -64,9 +70,9 @@ absl::StatusOr<std::vector<ManifestFile>> ParseManifest(const std::string& text,
     }
     file.sha256 = words[1];
     file.name = words[3];
-    files.push_back(std::move(file));
+    manifest.files.push_back(std::move(file));
   }
-  return files;
+  return manifest;
 }
 
 }  // namespace nearfield::store

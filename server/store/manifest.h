@@ -1,4 +1,5 @@
-// The manifest of a snapshot: the list of its files with their SHA-256, and a SHA-256 of the list.
+// The manifest of a snapshot: who made it, the list of its files with their SHA-256, and a SHA-256
+// of the list.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +18,16 @@ struct ManifestFile {
   std::string sha256;  // hex
 };
 
-// Returns the manifest as text: one line for each file; the last line is the digest of all others.
-std::string EncodeManifest(const std::vector<ManifestFile>& files);
+struct Manifest {
+  std::string owner;  // the principal that made the snapshot; empty: none. Without a line break
+  std::vector<ManifestFile> files;
+};
+
+// Returns the manifest as text: one line for the owner, if there is one, and one for each file; the
+// last line is the digest of all others.
+std::string EncodeManifest(const Manifest& manifest);
 // Parses and checks a manifest; `path` is for messages. Errors: DataLoss (damaged, or a name that
 // is not a file of a snapshot), FailedPrecondition (a newer format).
-absl::StatusOr<std::vector<ManifestFile>> ParseManifest(const std::string& text,
-                                                        const std::string& path);
+absl::StatusOr<Manifest> ParseManifest(const std::string& text, const std::string& path);
 
 }  // namespace nearfield::store

@@ -24,9 +24,11 @@ bool IsEarlier(const StoreCore& core, const UploadRow& a, const UploadRow& b)
 OpenRows OpenUploadsBut(const StoreCore& core, const std::vector<int64_t>& gone)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
   OpenRows open;
-  for (const auto& [id, row] : core.catalog->tables().Of<UploadRow>()) {
-    if (row.state != UploadState::kOpen) continue;
-    if (std::find(gone.begin(), gone.end(), id) == gone.end()) open.push_back(&row);
+  const Tables& tables = core.catalog->tables();
+  for (const int64_t id : tables.uploads.open()) {
+    if (std::find(gone.begin(), gone.end(), id) == gone.end()) {
+      open.push_back(tables.Find<UploadRow>(id));
+    }
   }
   return open;
 }
@@ -54,10 +56,10 @@ const UploadRow* FirstToGiveWay(const StoreCore& core, const OpenRows& open)
 
 }  // namespace
 
-absl::StatusOr<std::vector<int64_t>> AdmitUpload(const StoreCore& core,
+absl::StatusOr<std::vector<int64_t>> AdmitUpload(const StoreCore& core, int64_t collection_id,
                                                  const BeginUploadOptions& options,
                                                  Transaction* transaction) {
-  if (core.FindUpload(options.token) != nullptr) {
+  if (core.FindUpload({.collection_id = collection_id, .token = options.token}) != nullptr) {
     return absl::AlreadyExistsError("upload_token: an upload with this token was begun already");
   }
   std::vector<int64_t> gone = core.RemoveIdleUploads(transaction);
@@ -91,9 +93,8 @@ std::vector<OpenUpload> Store::OpenUploads() const {
   std::vector<OpenUpload> uploads;
   {
     const MutexLock lock(core_->mutex);
-    for (const auto& [id, row] : core_->catalog->tables().Of<UploadRow>()) {
-      if (row.state == UploadState::kOpen) rows.push_back(row);
-    }
+    const Tables& tables = core_->catalog->tables();
+    for (const int64_t id : tables.uploads.open()) rows.push_back(*tables.Find<UploadRow>(id));
     uploads.reserve(rows.size());
     for (const UploadRow& row : rows) {
       uploads.push_back({.token = row.token,

@@ -35,15 +35,15 @@ absl::StatusOr<ManifestFile> LinkOrCopy(const Directory& from, const std::string
   return Listed(name, info);
 }
 
-absl::Status WriteManifest(const Directory& directory, const std::vector<ManifestFile>& files) {
+absl::Status WriteManifest(const Directory& directory, const Manifest& manifest) {
   ABSL_ASSIGN_OR_RETURN(const File file,
                         directory.OpenFile(kManifestName, O_WRONLY | O_CREAT | O_EXCL));
-  ABSL_RETURN_IF_ERROR(file.WriteAt(0, EncodeManifest(files)));
+  ABSL_RETURN_IF_ERROR(file.WriteAt(0, EncodeManifest(manifest)));
   ABSL_RETURN_IF_ERROR(file.SyncData());
   return directory.Sync();
 }
 
-absl::StatusOr<std::vector<ManifestFile>> ReadManifest(const Directory& directory) {
+absl::StatusOr<Manifest> ReadManifest(const Directory& directory) {
   ABSL_ASSIGN_OR_RETURN(const File file, directory.OpenFile(kManifestName, O_RDONLY));
   ABSL_ASSIGN_OR_RETURN(const int64_t size, file.Size());
   if (size > kManifestBytesMax) {
@@ -65,9 +65,7 @@ absl::Status ForgetRunningState(const std::string& dir) {
                         Catalog::Open(directory, Catalog::Options{}));
   ABSL_RETURN_IF_ERROR(copy->Start());
   Transaction transaction;
-  for (const auto& [id, row] : copy->tables().Of<UploadRow>()) {
-    if (row.state == UploadState::kOpen) transaction.Remove<UploadRow>(id);
-  }
+  for (const int64_t id : copy->tables().uploads.open()) transaction.Remove<UploadRow>(id);
   if (!transaction.empty()) {
     ABSL_RETURN_IF_ERROR(copy->Commit(std::move(transaction), {.kind = CommitKind::kEndUpload}));
   }
@@ -105,20 +103,20 @@ absl::Status WriteSnapshot(StoreCore* core, const std::string& path,
   ABSL_RETURN_IF_ERROR(RemoveDirectory(path));  // left by a failed snapshot
   ABSL_RETURN_IF_ERROR(MakeDirectory(path));
   ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> directory, Directory::Open(path));
-  std::vector<ManifestFile> files(1);
+  Manifest manifest = {.owner = options.owner, .files = std::vector<ManifestFile>(1)};
   ABSL_ASSIGN_OR_RETURN(const auto segments,
-                        CopyCatalog(core, path + kCopySuffix, *directory, files.data()));
+                        CopyCatalog(core, path + kCopySuffix, *directory, manifest.files.data()));
   for (const std::shared_ptr<CommittedSegment>& segment : segments) {
     ABSL_ASSIGN_OR_RETURN(ManifestFile file, LinkOrCopy(segment->directory(), segment->name(),
                                                         *directory, options.cancelled));
-    files.push_back(std::move(file));
+    manifest.files.push_back(std::move(file));
   }
-  return WriteManifest(*directory, files);
+  return WriteManifest(*directory, manifest);
 }
 
 absl::Status CopyVerified(const Directory& from, const Directory& to) {
-  ABSL_ASSIGN_OR_RETURN(const std::vector<ManifestFile> files, ReadManifest(from));
-  for (const ManifestFile& listed : files) {
+  ABSL_ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(from));
+  for (const ManifestFile& listed : manifest.files) {
     ABSL_ASSIGN_OR_RETURN(const FileInfo found, CopyFile(from, listed.name, {to, listed.name}));
     if (found.bytes != listed.bytes || found.sha256 != listed.sha256) {
       return absl::DataLossError(
@@ -130,14 +128,15 @@ absl::Status CopyVerified(const Directory& from, const Directory& to) {
 
 SnapshotInfo InfoOf(const Directory& directory, const std::string& name) {
   SnapshotInfo info = {.name = name};
-  const absl::StatusOr<std::vector<ManifestFile>> files = ReadManifest(directory);
-  info.state = files.status();
-  if (!files.ok()) return info;
-  info.files = static_cast<int64_t>(files->size());
-  for (const ManifestFile& file : *files) info.bytes += file.bytes;
-  struct stat manifest = {};
-  if (::stat(directory.PathOf(kManifestName).c_str(), &manifest) == 0) {
-    info.created_unix_s = manifest.st_mtime;
+  const absl::StatusOr<Manifest> manifest = ReadManifest(directory);
+  info.state = manifest.status();
+  if (!manifest.ok()) return info;
+  info.owner = manifest->owner;
+  info.files = static_cast<int64_t>(manifest->files.size());
+  for (const ManifestFile& file : manifest->files) info.bytes += file.bytes;
+  struct stat written = {};
+  if (::stat(directory.PathOf(kManifestName).c_str(), &written) == 0) {
+    info.created_unix_s = written.st_mtime;
   }
   return info;
 }

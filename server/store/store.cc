@@ -68,8 +68,8 @@ absl::StatusOr<std::vector<OpenFile>> CheckFiles(StoreCore* core)
     }
   }
   std::vector<OpenFile> uploads;
-  for (const auto& [id, upload] : core->catalog->tables().Of<UploadRow>()) {
-    if (upload.state != UploadState::kOpen) continue;
+  for (const int64_t id : core->catalog->tables().uploads.open()) {
+    const UploadRow& upload = *core->catalog->tables().Find<UploadRow>(id);
     ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core->Find(upload.collection));
     absl::Status status = SegmentReader::Open(*core->directory, core->Identity(collection, id),
                                               upload.bytes_durable, /*may_be_longer=*/true)
@@ -123,6 +123,10 @@ const AliasRow* FindAlias(const Tables& tables, const std::string& alias) {
   return nullptr;
 }
 
+void RemoveOwner(const Tables& tables, int64_t id, Transaction* transaction) {
+  if (tables.Find<OwnerRow>(id) != nullptr) transaction->Remove<OwnerRow>(id);
+}
+
 }  // namespace
 
 Store::Store(std::shared_ptr<StoreCore> core) : core_(std::move(core)) {}
@@ -152,6 +156,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(StoreOptions options) {
     }
     core->Apply(std::move(found));
     core->opened_s = core->SteadyNow();
+    core->commits_opened = core->catalog->commits_count();
     // Make all checks that refuse the directory before the first change, so that it stays refused.
     ABSL_ASSIGN_OR_RETURN(const std::vector<Orphan> orphans, FindOrphans(*core));
     ABSL_ASSIGN_OR_RETURN(const std::vector<OpenFile> uploads, CheckFiles(core.get()));
@@ -194,7 +199,10 @@ std::vector<StoredCollection> Store::Collections() const {
       collection.spec.devices = static_cast<int32_t>(count->devices);
     }
     for (const auto& [alias_id, alias] : tables.Of<AliasRow>()) {
-      if (alias.collection == id) collection.aliases.push_back(alias.alias);
+      if (alias.collection != id) continue;
+      collection.aliases.push_back(alias.alias);
+      const OwnerRow* const owner = tables.Find<OwnerRow>(alias_id);
+      if (owner != nullptr) collection.alias_owners[alias.alias] = owner->principal;
     }
     std::sort(collection.aliases.begin(), collection.aliases.end());
     for (const auto& [segment_id, segment] : tables.Of<SegmentRow>()) {
@@ -206,6 +214,22 @@ std::vector<StoredCollection> Store::Collections() const {
     collections.push_back(std::move(collection));
   }
   return collections;
+}
+
+int64_t Store::DiskBytes(int64_t collection_id) const {
+  const MutexLock lock(core_->mutex);
+  const Tables& tables = core_->catalog->tables();
+  int64_t bytes = 0;
+  for (const auto& [id, segment] : tables.Of<SegmentRow>()) {
+    if (segment.collection == collection_id) bytes += segment.bytes;
+  }
+  for (const int64_t id : tables.uploads.open()) {
+    const UploadRow& upload = *tables.Find<UploadRow>(id);
+    if (upload.collection == collection_id && core_->writers.count(id) == 0) {
+      bytes += upload.bytes_durable;
+    }
+  }
+  return bytes;
 }
 
 absl::StatusOr<int64_t> Store::CreateCollection(const std::string& name, const CollectionSpec& spec,
@@ -246,14 +270,14 @@ absl::Status Store::DropCollection(int64_t collection_id) {
     const Tables& tables = core_->catalog->tables();
     Transaction transaction;
     transaction.Remove<CollectionRow>(collection_id);
-    if (tables.Find<OwnerRow>(collection_id) != nullptr) {
-      transaction.Remove<OwnerRow>(collection_id);
-    }
+    RemoveOwner(tables, collection_id, &transaction);
     if (tables.Find<DevicesRow>(collection_id) != nullptr) {
       transaction.Remove<DevicesRow>(collection_id);
     }
     for (const auto& [id, row] : tables.Of<AliasRow>()) {
-      if (row.collection == collection_id) transaction.Remove<AliasRow>(id);
+      if (row.collection != collection_id) continue;
+      transaction.Remove<AliasRow>(id);
+      RemoveOwner(tables, id, &transaction);
     }
     SegmentChange change;
     core_->RemoveRows(collection_id, &transaction, &change);
@@ -278,7 +302,8 @@ absl::Status Store::DropCollection(int64_t collection_id) {
   });
 }
 
-absl::Status Store::SetAlias(const std::string& alias, int64_t collection_id) {
+absl::Status Store::SetAlias(const std::string& alias, int64_t collection_id,
+                             const std::string& owner) {
   return CatchOutOfMemory([&]() -> absl::Status {
     ABSL_RETURN_IF_ERROR(core_->Usable());
     ABSL_RETURN_IF_ERROR(CheckBytes("alias", alias, 1, kNameBytesMax));
@@ -289,10 +314,10 @@ absl::Status Store::SetAlias(const std::string& alias, int64_t collection_id) {
       return absl::AlreadyExistsError("alias: a collection of this name exists already");
     }
     const AliasRow* const old = FindAlias(tables, alias);
+    const int64_t id = old != nullptr ? old->id : core_->catalog->AllocateId();
     Transaction transaction;
-    transaction.Put(AliasRow{.id = old != nullptr ? old->id : core_->catalog->AllocateId(),
-                             .alias = alias,
-                             .collection = collection_id});
+    transaction.Put(AliasRow{.id = id, .alias = alias, .collection = collection_id});
+    if (old == nullptr && !owner.empty()) transaction.Put(OwnerRow{.id = id, .principal = owner});
     return core_->Commit(std::move(transaction),
                          {.kind = CommitKind::kAlias, .collection = collection_id});
   });
@@ -307,6 +332,7 @@ absl::Status Store::DropAlias(const std::string& alias) {
     const CommitNote note = {.kind = CommitKind::kAlias, .collection = row->collection};
     Transaction transaction;
     transaction.Remove<AliasRow>(row->id);
+    RemoveOwner(core_->catalog->tables(), row->id, &transaction);
     return core_->Commit(std::move(transaction), note);
   });
 }

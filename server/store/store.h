@@ -28,8 +28,12 @@ struct StoreOptions {
   std::function<void(const absl::Status&)> on_fatal;
   // Bytes of the disk that uploads leave free, so that deletes still find space for their records.
   int64_t free_bytes_min = int64_t{64} << 20;
-  // Maximum remembered tokens of committed uploads; the oldest are forgotten first.
-  int64_t tokens_max = 10000;
+  // Maximum tokens of committed uploads that each collection remembers; the oldest are forgotten
+  // first.
+  int64_t tokens_committed_max = 10000;
+  // A token is also forgotten when its upload was committed more than this time ago, by the next
+  // commits with a token of its collection.
+  int64_t token_committed_s_max = int64_t{24} * 3600;
   // Maximum open uploads with a token, of all callers and of one. A further one replaces an upload
   // without a writer and without durable rows; if there is none, it is ResourceExhausted.
   int64_t uploads_open_max = 64;
@@ -138,9 +142,10 @@ class Store {
   // Drops a collection with its rows, aliases and uploads. The commit of a running upload is
   // Aborted.
   absl::Status DropCollection(int64_t collection_id);
-  // Makes `alias` a name of the collection, also if it names another one. Errors: InvalidArgument
-  // (length), AlreadyExists (a collection has this name).
-  absl::Status SetAlias(const std::string& alias, int64_t collection_id);
+  // Makes `alias` a name of the collection, also if it names another one. `owner`: of a new alias;
+  // empty for none. Errors: InvalidArgument (length), AlreadyExists (a collection has this name).
+  absl::Status SetAlias(const std::string& alias, int64_t collection_id,
+                        const std::string& owner = "");
   absl::Status DropAlias(const std::string& alias);  // Errors: NotFound
 
   // Begins an upload, and reserves its disk space. Errors: ResourceExhausted (no disk space:
@@ -153,16 +158,16 @@ class Store {
   // (token), FailedPrecondition (committed, or in use by another writer), DataLoss, and those of
   // the sink.
   using BlockSink = std::function<absl::Status(const StoredBlock& block)>;
-  absl::StatusOr<std::unique_ptr<SegmentWriter>> ResumeUpload(const std::string& token,
+  absl::StatusOr<std::unique_ptr<SegmentWriter>> ResumeUpload(const UploadKey& key,
                                                               const BlockSink& sink,
                                                               const std::string& caller = "");
   // Returns the state of an upload. Errors: NotFound (never begun, or forgotten: see StoreOptions).
-  absl::StatusOr<UploadInfo> GetUpload(const std::string& token) const;
+  absl::StatusOr<UploadInfo> GetUpload(const UploadKey& key) const;
   // Returns the open uploads with a token, longest idle first; equal ages by token.
   std::vector<OpenUpload> OpenUploads() const;
-  // Forgets a token, and removes the rows of an open upload. Errors: NotFound, FailedPrecondition
-  // (in use by a writer).
-  absl::Status DropUpload(const std::string& token);
+  // Drops an open upload with its rows, and returns its last state. Errors: NotFound,
+  // FailedPrecondition (committed: names the epoch; in use by a writer).
+  absl::StatusOr<UploadInfo> DropUpload(const UploadKey& key);
 
   // Commits an upload atomically and durably. Requires: Sync() after the last block. An upload
   // without rows that replaces nothing has no effect: its epoch is the current one. Errors:
@@ -178,6 +183,9 @@ class Store {
   // file, block and bytes; another number of rows than was committed), Cancelled, those of the
   // sink. Rows that were delivered before an error are correct, but not complete.
   absl::Status Load(int64_t collection_id, const BlockSink& sink, const LoadOptions& options) const;
+  // Returns the bytes of the collection's files: its segments, and open uploads that no writer has.
+  // 0 for an unknown one.
+  int64_t DiskBytes(int64_t collection_id) const;
   // Returns the failed reads of a collection. Its rows in memory are intact, but a restart may fail
   // to load them.
   ReadFailures ReadFailuresOf(int64_t collection_id) const;
@@ -228,10 +236,10 @@ class Store {
   absl::Status CommitSegment(SegmentWriter* writer, const UploadCommit& commit);
   absl::StatusOr<std::unique_ptr<SegmentWriter>> BeginSegment(int64_t collection_id,
                                                               const BeginUploadOptions& options);
-  absl::StatusOr<std::unique_ptr<SegmentWriter>> ResumeSegment(const std::string& token,
+  absl::StatusOr<std::unique_ptr<SegmentWriter>> ResumeSegment(const UploadKey& key,
                                                                const BlockSink& sink,
                                                                const std::string& caller);
-  absl::Status DropOpenUpload(const std::string& token);
+  absl::StatusOr<UploadInfo> DropOpenUpload(const UploadKey& key);
 
   const std::shared_ptr<StoreCore> core_;
 };

@@ -20,9 +20,6 @@ namespace {
 
 // Maximum bytes of ids in one deletion record: far below SQLite's limit for one value.
 constexpr int64_t kRecordBytesMax = int64_t{8} << 20;
-// An upload that seems idle at a start is kept for this time, so that it can be resumed: its age is
-// measured by the system clock, which may be wrong.
-constexpr int64_t kGraceSeconds = 3600;
 
 }  // namespace
 
@@ -91,11 +88,21 @@ SegmentIdentity StoreCore::Identity(const CollectionRow& collection, int64_t seg
           .id_type = collection.spec.id_type};
 }
 
-const UploadRow* StoreCore::FindUpload(const std::string& token) const {
-  for (const auto& [id, row] : catalog->tables().Of<UploadRow>()) {
-    if (row.token == token) return &row;
-  }
-  return nullptr;
+const UploadRow* StoreCore::FindUpload(const UploadKey& key) const {
+  const int64_t* const id =
+      catalog->tables().uploads.Find({.collection = key.collection_id, .token = key.token});
+  return id == nullptr ? nullptr : catalog->tables().Find<UploadRow>(*id);
+}
+
+UploadInfo StoreCore::InfoOf(const UploadRow& row) const {
+  const auto* const result = catalog->tables().Find<UploadResultRow>(row.id);
+  return {.state = row.state,
+          .mode = row.mode,
+          .next_block = row.next_block,
+          .rows_count = row.rows,
+          .bytes_durable = row.bytes_durable,
+          .rows_replaced = result != nullptr ? result->rows_replaced : 0,
+          .epoch = static_cast<uint64_t>(row.epoch)};
 }
 
 absl::Status StoreCore::Commit(Transaction transaction, const CommitNote& note,
@@ -245,8 +252,9 @@ std::vector<int64_t> StoreCore::RemoveIdleUploads(Transaction* transaction) cons
            SteadyNow() - opened_s > std::min(idle_max, kGraceSeconds);
   };
   std::vector<int64_t> removed;
-  for (const auto& [id, row] : catalog->tables().Of<UploadRow>()) {
-    if (row.state == UploadState::kOpen && writers.count(id) == 0 && is_idle(id, row)) {
+  const Tables& tables = catalog->tables();
+  for (const int64_t id : tables.uploads.open()) {
+    if (writers.count(id) == 0 && is_idle(id, *tables.Find<UploadRow>(id))) {
       transaction->Remove<UploadRow>(id);
       removed.push_back(id);
     }

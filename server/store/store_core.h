@@ -15,11 +15,16 @@
 #include "engine/base/mutex.h"
 #include "server/store/block_stream.h"
 #include "server/store/catalog.h"
+#include "server/store/commit_times.h"
 #include "server/store/deleted_ids.h"
 #include "server/store/segment_file.h"
 #include "server/store/store.h"
 
 namespace nearfield::store {
+
+// An upload that seems too old at a start is kept for this time, so that it can be resumed or
+// repeated: its age is measured by the system clock, which may be wrong.
+inline constexpr int64_t kGraceSeconds = 3600;
 
 // Segments that a commit adds to the list of segments or removes from it. Allocated before the
 // commit, so that nothing is allocated after it.
@@ -55,6 +60,10 @@ struct StoreCore {
   // Steady seconds of the opening of the store, and of the last use of each open upload since.
   int64_t opened_s ABSL_GUARDED_BY(mutex) = 0;
   std::map<int64_t, int64_t> touched_s ABSL_GUARDED_BY(mutex);
+  // Number of the last commit before the opening of the store, and the numbers of later commits by
+  // their time: a commit has no time that a change of the system clock could not make wrong.
+  int64_t commits_opened ABSL_GUARDED_BY(mutex) = 0;
+  CommitTimes commit_times ABSL_GUARDED_BY(mutex);
 
   // Returns Unavailable after a fatal error or the end of the store. Every call checks it first.
   absl::Status Usable() const;
@@ -84,7 +93,9 @@ struct StoreCore {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // See Store.
   uint64_t IncarnationOf(int64_t collection) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  const UploadRow* FindUpload(const std::string& token) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Returns null if there is no such upload.
+  const UploadRow* FindUpload(const UploadKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  UploadInfo InfoOf(const UploadRow& row) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // Commits the transaction, and then applies `change`.
   absl::Status Commit(Transaction transaction, const CommitNote& note, SegmentChange change = {})
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,8 @@ struct StoredBlock {
 struct StoredCollection {
   int64_t id = 0;
   std::string name;
-  std::vector<std::string> aliases;  // in order
+  std::vector<std::string> aliases;                 // in order
+  std::map<std::string, std::string> alias_owners;  // the principals that created them, if any
   CollectionSpec spec;
   bool scan_removed = false;     // created for a removed scan: spec.scan is kInt8 instead
   std::string attribute_schema;  // opaque
@@ -47,6 +49,12 @@ struct StoredCollection {
 };
 
 using nearfield::UploadMode;
+
+// Names an upload with a token. Each collection has its own tokens.
+struct UploadKey {
+  int64_t collection_id = 0;
+  std::string token;  // 1 .. kTokenBytesMax bytes
+};
 
 struct BeginUploadOptions {
   UploadMode mode = UploadMode::kInsert;
@@ -74,10 +82,10 @@ enum class UploadState : uint8_t { kOpen = 1, kCommitted = 2 };
 
 struct UploadInfo {
   UploadState state = UploadState::kOpen;
-  int64_t collection_id = 0;
   UploadMode mode = UploadMode::kInsert;
   int64_t next_block = 0;     // kOpen: the first block that is not durable
   int64_t rows_count = 0;     // kOpen: durable rows. kCommitted: rows that the upload added
+  int64_t bytes_durable = 0;  // on the disk
   int64_t rows_replaced = 0;  // kCommitted: rows of earlier epochs that it replaced
   uint64_t epoch = 0;         // kCommitted
 };
@@ -131,12 +139,14 @@ struct CompactionResult {
 };
 
 struct SnapshotOptions {
+  std::string owner;                // the principal that makes it; empty: none
   std::function<bool()> cancelled;  // polled; true: Cancelled
 };
 
 // A snapshot as its manifest describes it. Its files were not read.
 struct SnapshotInfo {
-  std::string name;  // of its directory, without the path
+  std::string name;   // of its directory, without the path
+  std::string owner;  // the principal that made it; empty: none, or made in format 4 or earlier
   int64_t files = 0;
   int64_t bytes = 0;           // of the files; other snapshots and the store may share some
   int64_t created_unix_s = 0;  // the manifest's time

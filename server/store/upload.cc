@@ -19,7 +19,14 @@ namespace nearfield::store {
 namespace {
 
 absl::Status NoSuchUpload() {
-  return absl::NotFoundError("no upload with this token: never begun, or forgotten");
+  return absl::NotFoundError(
+      "upload_token: no upload into this collection has this token: never begun, or forgotten");
+}
+
+absl::Status AlreadyCommitted(const UploadRow& row) {
+  return absl::FailedPreconditionError(absl::StrCat("upload_token: the upload was committed, its ",
+                                                    row.rows, " rows are visible from epoch ",
+                                                    row.epoch));
 }
 
 // Adds an upload with a token to the catalog, and removes the uploads that it replaces.
@@ -30,7 +37,8 @@ absl::Status RecordUpload(StoreCore* core, const SegmentOutput& output,
   // The collection and the open uploads may have changed while the file was made.
   ABSL_RETURN_IF_ERROR(core->FindSound(collection).status());
   Transaction transaction;
-  ABSL_ASSIGN_OR_RETURN(const std::vector<int64_t> gone, AdmitUpload(*core, options, &transaction));
+  ABSL_ASSIGN_OR_RETURN(const std::vector<int64_t> gone,
+                        AdmitUpload(*core, collection, options, &transaction));
   transaction.Put(UploadRow{.id = output.identity().segment,
                             .token = options.token,
                             .collection = collection,
@@ -163,7 +171,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::BeginSegment(
     ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core_->FindSound(collection_id));
     if (!options.token.empty()) {
       Transaction unused;  // checked again after the file is made
-      ABSL_RETURN_IF_ERROR(AdmitUpload(*core_, options, &unused).status());
+      ABSL_RETURN_IF_ERROR(AdmitUpload(*core_, collection_id, options, &unused).status());
     }
     identity = core_->Identity(collection, core_->catalog->AllocateId());
     plan.commits = core_->catalog->commits_count();
@@ -192,13 +200,13 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::BeginSegment(
   return writer;
 }
 
-absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::ResumeUpload(const std::string& token,
+absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::ResumeUpload(const UploadKey& key,
                                                                    const BlockSink& sink,
                                                                    const std::string& caller) {
-  return CatchOutOfMemory([&] { return ResumeSegment(token, sink, caller); });
+  return CatchOutOfMemory([&] { return ResumeSegment(key, sink, caller); });
 }
 
-absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::ResumeSegment(const std::string& token,
+absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::ResumeSegment(const UploadKey& key,
                                                                     const BlockSink& sink,
                                                                     const std::string& caller) {
   ABSL_RETURN_IF_ERROR(core_->Usable());
@@ -206,12 +214,9 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::ResumeSegment(const std::s
   UploadMode mode = UploadMode::kInsert;
   {
     const MutexLock lock(core_->mutex);
-    const UploadRow* const row = core_->FindUpload(token);
+    const UploadRow* const row = core_->FindUpload(key);
     if (row == nullptr) return NoSuchUpload();
-    if (row->state == UploadState::kCommitted) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("upload_token: the upload was committed, as epoch ", row->epoch));
-    }
+    if (row->state == UploadState::kCommitted) return AlreadyCommitted(*row);
     ABSL_ASSIGN_OR_RETURN(const CollectionRow collection, core_->FindSound(row->collection));
     if (core_->writers.count(row->id) > 0) {
       return absl::FailedPreconditionError("upload_token: the upload is in use by another stream");
@@ -231,7 +236,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::ResumeSegment(const std::s
         return sink(block.View(block.header.number));
       },
       &totals));
-  std::string kept_token = token;
+  std::string kept_token = key.token;
   absl::StatusOr<SegmentOutput> output =
       SegmentOutput::Reopen(core_->directory, source.identity, source.extent,
                             std::move(totals.digest), core_->options.free_bytes_min);
@@ -243,40 +248,34 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::ResumeSegment(const std::s
   return writer;
 }
 
-absl::StatusOr<UploadInfo> Store::GetUpload(const std::string& token) const {
+absl::StatusOr<UploadInfo> Store::GetUpload(const UploadKey& key) const {
   const MutexLock lock(core_->mutex);
-  const UploadRow* const row = token.empty() ? nullptr : core_->FindUpload(token);
+  const UploadRow* const row = core_->FindUpload(key);
   if (row == nullptr) return NoSuchUpload();
-  const auto* const result = core_->catalog->tables().Find<UploadResultRow>(row->id);
-  return UploadInfo{.state = row->state,
-                    .collection_id = row->collection,
-                    .mode = row->mode,
-                    .next_block = row->next_block,
-                    .rows_count = row->rows,
-                    .rows_replaced = result != nullptr ? result->rows_replaced : 0,
-                    .epoch = static_cast<uint64_t>(row->epoch)};
+  return core_->InfoOf(*row);
 }
 
-absl::Status Store::DropUpload(const std::string& token) {
-  return CatchOutOfMemory([&] { return DropOpenUpload(token); });
+absl::StatusOr<UploadInfo> Store::DropUpload(const UploadKey& key) {
+  return CatchOutOfMemory([&] { return DropOpenUpload(key); });
 }
 
-absl::Status Store::DropOpenUpload(const std::string& token) {
+absl::StatusOr<UploadInfo> Store::DropOpenUpload(const UploadKey& key) {
   ABSL_RETURN_IF_ERROR(core_->Usable());
   const MutexLock lock(core_->mutex);
-  const UploadRow* const row = token.empty() ? nullptr : core_->FindUpload(token);
+  const UploadRow* const row = core_->FindUpload(key);
   if (row == nullptr) return NoSuchUpload();
+  if (row->state == UploadState::kCommitted) return AlreadyCommitted(*row);
   if (core_->writers.count(row->id) > 0) {
     return absl::FailedPreconditionError("upload_token: the upload is in use by a stream");
   }
-  const UploadRow old = *row;
-  const std::string file = SegmentFileName(old.id);
+  const UploadInfo info = core_->InfoOf(*row);
+  const std::string file = SegmentFileName(row->id);
   Transaction transaction;
-  core_->RemoveUpload(old.id, &transaction);
+  core_->RemoveUpload(row->id, &transaction);
   ABSL_RETURN_IF_ERROR(core_->Commit(
-      std::move(transaction), {.kind = CommitKind::kEndUpload, .collection = old.collection}));
-  if (old.state == UploadState::kOpen) core_->RemoveFile(file);
-  return absl::OkStatus();
+      std::move(transaction), {.kind = CommitKind::kEndUpload, .collection = key.collection_id}));
+  core_->RemoveFile(file);
+  return info;
 }
 
 int64_t UploadBytes(const CollectionSpec& spec, int64_t rows, int64_t value_bytes) {

@@ -275,7 +275,7 @@ TEST_F(CliOptionsTest, AnUploadWithATokenGoesOnByItselfAndWhenRepeated) {
   EXPECT_THAT(by_itself.err, HasSubstr("rows from an earlier try: they are skipped"));
   EXPECT_THAT(by_itself.out, HasSubstr("uploaded 200 rows"));
   EXPECT_EQ(Run({"count", "c"}).out, "200\n");
-  EXPECT_EQ(Run({"uploads", "show", "t"}).out, "committed: 200 rows, visible from epoch 1\n");
+  EXPECT_EQ(Run({"uploads", "show", "c", "t"}).out, "committed: 200 rows, visible from epoch 1\n");
   const size_t blocks = BlocksOf(server_).size();
   EXPECT_THAT(Run(command),
               Prints(HasSubstr("uploaded before: 200 rows to c; visible from epoch 1")));
@@ -336,13 +336,13 @@ TEST_F(CliOptionsTest, AnUploadThatFailedIsRepeatedByTheSameCommand) {
   EndUploadsAfter(server_, {100}, absl::ResourceExhaustedError("the disk is full"));
   EXPECT_THAT(Run(command), Fails(3, AllOf(HasSubstr("the disk is full"),
                                            HasSubstr("repeat the same command to go on"))));
-  EXPECT_THAT(Run({"uploads", "show", "t"}).out, HasSubstr("open: "));
-  EXPECT_THAT(Run({"uploads", "show", "t", "--json"}).out, HasSubstr("\"committed\":false"));
+  EXPECT_THAT(Run({"uploads", "show", "c", "t"}).out, HasSubstr("open: "));
+  EXPECT_THAT(Run({"uploads", "show", "c", "t", "--json"}).out, HasSubstr("\"committed\":false"));
   const Outcome repeated = Run(command);
   EXPECT_EQ(repeated.exit_code, 0) << repeated.err;
   EXPECT_THAT(repeated.err, HasSubstr("of 200 rows from an earlier try"));
   EXPECT_EQ(Run({"count", "c"}).out, "200\n");
-  EXPECT_EQ(Run({"uploads", "show", "other"}).exit_code, 1);
+  EXPECT_EQ(Run({"uploads", "show", "c", "other"}).exit_code, 1);
   // A token of another collection does not excuse another shape.
   const std::string wide = folder_.Write("wide.jsonl", "{\"id\":1,\"vector\":[1,2]}\n");
   EXPECT_NE(Run({"upload", "c", wide, "--create", "--metric", "dot", "--token", "u"}).exit_code, 0);

@@ -75,6 +75,10 @@ TEST(LoggedReplyTest, AChangedAnswerDoesNotFitItsDigest) {
               StatusIs(kInvalidArgument, HasSubstr("2 ids and 1 scores")));
   EXPECT_THAT(changed("\"epoch\":0", "\"epoch\":-1"),
               StatusIs(kInvalidArgument, HasSubstr("epoch")));
+  // Regression: an unknown member, such as a misspelled filter, was dropped: another search was
+  // verified.
+  EXPECT_THAT(changed("\"k\":", "\"fliter\":\"\",\"k\":"),
+              StatusIs(kInvalidArgument, HasSubstr("\"fliter\": is not known")));
   EXPECT_THAT(changed("\"k\"", "\"epoch\""),
               StatusIs(kInvalidArgument, HasSubstr("\"epoch\": twice")));
   EXPECT_THAT(changed("{\"row_id\":1}", "{\"dtype\":\"int4\",\"data\":\"\"}"),

@@ -262,6 +262,10 @@ TEST(Queries, JsonInEveryShape) {
   EXPECT_THAT(vectors_of("[[1, 2], [3, 4]]")->vectors, ElementsAre(a, b));
   EXPECT_THAT(vectors_of("[1,2]\n[3,4]\n")->vectors, ElementsAre(a, b));
   EXPECT_THAT(vectors_of("{\"vector\":[1,2],\"text\":\"q\"}\n[3,4]")->vectors, ElementsAre(a, b));
+  for (const std::string option : {"k", "filter", "score_threshold"}) {  // they were dropped
+    EXPECT_THAT(vectors_of("{\"vector\":[1,2],\"" + option + "\":1}"),
+                StatusIs(kInvalidArgument, HasSubstr(option)));
+  }
   EXPECT_THAT(vectors_of("[1,2]\n[3,x]\n"), StatusIs(kInvalidArgument, HasSubstr("line 2")));
   for (const std::string_view text :
        {"", "\n", "[]", "[[]]", "[[1],2]", "7", "{}", "[null]", "[\"a\"]"}) {

@@ -114,7 +114,7 @@ TEST_F(UploadTokenTest, AnUploadGoesOnWhereAnEarlierStreamEnded) {
   absl::Status broken = WriteAll(first, 7);
   if (broken.ok()) broken = first.Commit().status();
   ASSERT_THAT(broken, StatusIs(kUnavailable));
-  ASSERT_OK_AND_ASSIGN(const auto open, client_.GetUpload("t"));
+  ASSERT_OK_AND_ASSIGN(const auto open, client_.GetUpload("c", "t"));
   EXPECT_FALSE(open.committed);
   EXPECT_GE(open.rows_count, 40u);
   EXPECT_EQ(open.next_block, BlocksOf(server_).size());
@@ -136,10 +136,10 @@ TEST_F(UploadTokenTest, AnUploadGoesOnWhereAnEarlierStreamEnded) {
   ASSERT_OK(WriteAll(third, 50));
   EXPECT_EQ(third.Commit()->epoch, result.epoch);
   EXPECT_EQ(BlocksOf(server_).size(), blocks_before);
-  EXPECT_EQ(client_.GetUpload("t")->epoch, result.epoch);
-  EXPECT_TRUE(client_.GetUpload("t")->committed);
-  EXPECT_THAT(client_.GetUpload("other"), StatusIs(kNotFound));
-  EXPECT_THAT(client_.DropUpload("t"), StatusIs(kFailedPrecondition));
+  EXPECT_EQ(client_.GetUpload("c", "t")->epoch, result.epoch);
+  EXPECT_TRUE(client_.GetUpload("c", "t")->committed);
+  EXPECT_THAT(client_.GetUpload("c", "other"), StatusIs(kNotFound));
+  EXPECT_THAT(client_.DropUpload("c", "t"), StatusIs(kFailedPrecondition));
 }
 
 TEST_F(UploadTokenTest, AnOpenUploadCanBeGivenUp) {
@@ -148,10 +148,10 @@ TEST_F(UploadTokenTest, AnOpenUploadCanBeGivenUp) {
   absl::Status broken = WriteAll(upload, 7);
   if (broken.ok()) broken = upload.Commit().status();
   ASSERT_THAT(broken, StatusIs(kUnavailable));
-  const uint64_t rows_count = client_.GetUpload("t")->rows_count;
-  EXPECT_THAT(client_.DropUpload("t"), IsOkAndHolds(rows_count));
-  EXPECT_THAT(client_.GetUpload("t"), StatusIs(kNotFound));
-  EXPECT_THAT(client_.DropUpload("t"), StatusIs(kNotFound));
+  const uint64_t rows_count = client_.GetUpload("c", "t")->rows_count;
+  EXPECT_THAT(client_.DropUpload("c", "t"), IsOkAndHolds(rows_count));
+  EXPECT_THAT(client_.GetUpload("c", "t"), StatusIs(kNotFound));
+  EXPECT_THAT(client_.DropUpload("c", "t"), StatusIs(kNotFound));
 }
 
 TEST_F(UploadTokenTest, AWholeUploadIsRepeatedAsLongAsItComesOn) {

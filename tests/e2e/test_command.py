@@ -207,11 +207,11 @@ def test_an_upload_with_a_token_goes_on(start, nearfield, upload_files, tmp_path
     server = start("--data-dir", kept)
     # Another client with the same token stops half way; then the server may be killed.
     pb_upload(server, list(range(ROWS // 2)), np.load(tmp_path / "v.npy"))
-    assert nearfield(server, "uploads", "show", "nightly").out.startswith("open: ")
+    assert nearfield(server, "uploads", "show", "c", "nightly").out.startswith("open: ")
     if killed:
         server.kill()
         server = start("--data-dir", kept)
-    durable = nearfield(server, "uploads", "get", "nightly", "--json").json[0]
+    durable = nearfield(server, "uploads", "get", "c", "nightly", "--json").json[0]
     listed = nearfield(server, "uploads", "list", "--json").json
     assert [(each["token"], each["collection"], each["rows_count"], each["is_live"]) for each in listed] == [
         ("nightly", "c", durable["rows_count"], False)]
@@ -223,9 +223,9 @@ def test_an_upload_with_a_token_goes_on(start, nearfield, upload_files, tmp_path
     again = nearfield(server, *upload_files)
     assert "uploaded before: 3,000 rows" in again.out
     assert nearfield(server, "count", "c").out == f"{ROWS}\n"
-    assert nearfield(server, "uploads", "show", "nightly").out == "committed: 3,000 rows, visible from epoch 1\n"
+    assert nearfield(server, "uploads", "show", "c", "nightly").out == "committed: 3,000 rows, visible from epoch 1\n"
     assert nearfield(server, "uploads", "list", "--json").out == ""
-    assert "NOT_FOUND" in nearfield(server, "uploads", "show", "other", code=1).err
+    assert "NOT_FOUND" in nearfield(server, "uploads", "show", "c", "other", code=1).err
 
 
 def test_a_collection_that_could_not_be_loaded_is_not_called_empty(start, nearfield, books, tmp_path):

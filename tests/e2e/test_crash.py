@@ -109,7 +109,7 @@ class Actor:
         """Continues an upload with a token after its durable blocks; it must be committed once."""
         operation, next_block = self.pending, 0
         try:
-            facts = api.server.ingest.GetUpload(api.pb.GetUploadRequest(upload_token=operation.token), timeout=WAIT_S)
+            facts = api.server.ingest.GetUpload(api.pb.GetUploadRequest(collection=self.name, upload_token=operation.token), timeout=WAIT_S)
             next_block = facts.next_block
             committed = facts.committed
             if not committed and facts.rows_count != operation.rows_in(next_block):

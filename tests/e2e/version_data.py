@@ -105,9 +105,9 @@ def open_upload(api: Api) -> list:
     return [begin, *blocks, api.commit()]
 
 
-def upload_state(api: Api, token: bytes) -> dict:
+def upload_state(api: Api, collection: str, token: bytes) -> dict:
     try:
-        state = api.server.ingest.GetUpload(api.pb.GetUploadRequest(upload_token=token), timeout=60)
+        state = api.server.ingest.GetUpload(api.pb.GetUploadRequest(collection=collection, upload_token=token), timeout=60)
     except grpc.RpcError as error:
         return {"code": error.code().name}
     return {"committed": state.committed, "next_block": state.next_block, "rows_count": state.rows_count, "epoch": state.epoch}
@@ -151,4 +151,4 @@ def record(api: Api) -> dict:
     infos = api.server.admin.ListCollections(api.pb.ListCollectionsRequest(), timeout=60).collections
     assert not any(info.error for info in infos), infos
     return {"collections": [record_collection(api, info) for info in infos],
-            "uploads": {token.decode(): upload_state(api, token) for token in (COMMITTED, OPEN)}}
+            "uploads": {token.decode(): upload_state(api, name, token) for name, token in (("cosine_float32", COMMITTED), (OPEN_COLLECTION, OPEN))}}

@@ -137,10 +137,10 @@ absl::Status ReadRows(const store::Store& store, const store::StoredCollection& 
 
 absl::StatusOr<Model> Read(const store::Store& store, const Model& expected) {
   Model found;
-  std::map<int64_t, std::string> names;
+  std::map<std::string, int64_t> ids;
   for (const store::StoredCollection& stored : store.Collections()) {
     ModelCollection& collection = found.collections[stored.name];
-    names[stored.id] = stored.name;
+    ids[stored.name] = stored.id;
     collection.spec = stored.spec;
     collection.epoch = stored.epoch;
     collection.aliases.insert(stored.aliases.begin(), stored.aliases.end());
@@ -150,10 +150,11 @@ absl::StatusOr<Model> Read(const store::Store& store, const Model& expected) {
     }
   }
   for (const auto& [token, upload] : expected.uploads) {
-    const absl::StatusOr<store::UploadInfo> facts = store.GetUpload(token);
+    const absl::StatusOr<store::UploadInfo> facts =
+        store.GetUpload({.collection_id = ids[upload.collection], .token = token});
     if (absl::IsNotFound(facts.status())) continue;
     ABSL_RETURN_IF_ERROR(facts.status());
-    found.uploads[token] = {.collection = names[facts->collection_id],
+    found.uploads[token] = {.collection = upload.collection,
                             .number = upload.number,
                             .state = facts->state,
                             .next_block = facts->next_block,

@@ -87,12 +87,14 @@ Outcome Try(const std::string& dir, const Model& model) {
     const UploadData data =
         UploadData::Make(model.collections.at(upload.collection).spec, upload.number);
     bool same = true;
-    const auto resumed = (*opened)->ResumeUpload(token, [&](const store::StoredBlock& block) {
-      const UploadBlockData& expected = data.blocks[static_cast<size_t>(block.number)];
-      const absl::Span<const uint8_t> rows = expected.View(block.number).rows;
-      same = same && block.rows == rows;
-      return absl::OkStatus();
-    });
+    const auto resumed = (*opened)->ResumeUpload(
+        {.collection_id = (*opened)->Collections().front().id, .token = token},
+        [&](const store::StoredBlock& block) {
+          const UploadBlockData& expected = data.blocks[static_cast<size_t>(block.number)];
+          const absl::Span<const uint8_t> rows = expected.View(block.number).rows;
+          same = same && block.rows == rows;
+          return absl::OkStatus();
+        });
     if (resumed.ok() && !same) return Outcome::kUndetected;
   }
   return Outcome::kHarmless;

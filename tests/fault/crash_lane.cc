@@ -91,14 +91,17 @@ absl::Status CrashLane::Resume(const ModelUpload& upload, Findings* findings) {
                      .data = UploadData::Make(SpecOfCollection(upload.collection), upload.number)};
   int64_t blocks = 0;
   ABSL_ASSIGN_OR_RETURN(
-      open.writer, store_->ResumeUpload(token, [&](const store::StoredBlock& block) {
-        const auto place = static_cast<size_t>(block.number);
-        if (block.number != blocks++ || place >= open.data.blocks.size() ||
-            !SameBlock(block, open.data.blocks[place].View(block.number))) {
-          findings->Add(&findings->wrong, 1, absl::StrCat(token, ": a block has other bytes"));
-        }
-        return absl::OkStatus();
-      }));
+      open.writer,
+      store_->ResumeUpload({.collection_id = IdOf(upload.collection), .token = token},
+                           [&](const store::StoredBlock& block) {
+                             const auto place = static_cast<size_t>(block.number);
+                             if (block.number != blocks++ || place >= open.data.blocks.size() ||
+                                 !SameBlock(block, open.data.blocks[place].View(block.number))) {
+                               findings->Add(&findings->wrong, 1,
+                                             absl::StrCat(token, ": a block has other bytes"));
+                             }
+                             return absl::OkStatus();
+                           }));
   if (blocks != upload.next_block) {
     findings->Add(&findings->lost, 1, absl::StrCat(token, ": blocks are not there"));
   }
@@ -251,7 +254,11 @@ absl::Status CrashLane::EndUpload() {
                                .number = log_->NextNumber(lane_),
                                .collection = ended.collection,
                                .upload = ended.number};
-  return Do(operation, [&] { return store_->DropUpload(TokenOf(ended.number)); });
+  return Do(operation, [&] {
+    return store_
+        ->DropUpload({.collection_id = IdOf(ended.collection), .token = TokenOf(ended.number)})
+        .status();
+  });
 }
 
 absl::Status CrashLane::Delete(const std::string& name) {

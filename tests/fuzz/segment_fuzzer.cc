@@ -204,8 +204,9 @@ void ReadHeaders(std::string_view bytes) {
 }
 
 void ReadManifest(InputReader& input) {
-  std::string text = EncodeManifest({{"catalog.db", 4096, std::string(64, 'a')},
-                                     {SegmentFileName(7), 8192, std::string(64, 'b')}});
+  std::string text = EncodeManifest({.owner = "someone",
+                                     .files = {{"catalog.db", 4096, std::string(64, 'a')},
+                                               {SegmentFileName(7), 8192, std::string(64, 'b')}}});
   if (input.Take(1) % 2 == 0) {
     input.Edit(&text);
   } else {
@@ -216,9 +217,10 @@ void ReadManifest(InputReader& input) {
     const std::string rest = text.substr(0, last + 1);
     text = rest + "sha256 " + DigestHex(Sha256().Add(rest).Value()) + "\n";
   }
-  const auto files = ParseManifest(text, "MANIFEST");
-  if (!files.ok()) return RequireRefused(files.status());
-  for (const ManifestFile& file : *files) {
+  const auto manifest = ParseManifest(text, "MANIFEST");
+  if (!manifest.ok()) return RequireRefused(manifest.status());
+  Require(manifest->owner.find('\n') == std::string::npos);
+  for (const ManifestFile& file : manifest->files) {
     Require(file.bytes >= 0 && file.name.find('/') == std::string::npos);
   }
 }

@@ -131,9 +131,9 @@ CALLS = {
     "GetLimits": lambda c: c.limits(),
     "GetCapacity": lambda c: c.capacity(),
     "GetCounters": lambda c: c.counters(),
-    "GetUpload": lambda c: c.get_upload("t"),
+    "GetUpload": lambda c: c.get_upload("d", "t"),
     "ListUploads": lambda c: c.list_uploads(),
-    "DropUpload": lambda c: c.drop_upload("t"),
+    "DropUpload": lambda c: c.drop_upload("d", "t"),
     "SearchAll": lambda c: list(c.collection("d").search_all([1.0])),
     "Scan": lambda c: list(c.collection("d").scan(attributes=())),
 }

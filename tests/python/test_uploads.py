@@ -296,7 +296,7 @@ def test_a_broken_link_is_continued(connect, shared, name, big):
         check_big(docs, big)
         again = docs.upload(big, token=name)
         assert (again.epoch, again.rows_resumed) == (done.epoch, BIG)
-        assert client.get_upload(name).committed
+        assert client.get_upload(name, name).committed
 
 
 def test_a_broken_link_without_a_token_commits_nothing(connect, shared, name, big):
@@ -342,13 +342,13 @@ def test_an_upload_may_be_abandoned(client, shared, name, big, tmp_path):
     deadline = time.monotonic() + 30
     while True:
         try:
-            assert client.drop_upload(name) >= 5000
+            assert client.drop_upload(name, name) >= 5000
             break
         except nearfield.FailedPrecondition:  # the server has not noticed the end of the process
             assert time.monotonic() < deadline
     for gone in (client.get_upload, client.drop_upload):
         with pytest.raises(nearfield.NotFound):
-            gone(name)
+            gone(name, name)
     assert docs.count().rows_count == 0
 
 

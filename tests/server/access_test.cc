@@ -143,6 +143,45 @@ TEST_F(AccessTest, TheHealthOfACollectionNeedsAKeyThatCoversIt) {
   EXPECT_THAT(health_->Watch(&context, one)->Finish(), HasCode(absl::StatusCode::kUnauthenticated));
 }
 
+// Regression: a token that another principal had used could be read, dropped and told from unknown
+// ones with a key for other collections.
+TEST_F(AccessTest, TokensOfACollectionThatTheKeyDoesNotCoverAreNotFound) {
+  const store::TempDir dir;
+  Set(settings_.data_dir, dir / "data");
+  const std::string narrow = AddKey({.scopes = 15, .collections = "c*"});
+  ServeTwo();
+  for (const char* const name : {"c", "other"}) {
+    grpc::ClientContext context;
+    context.AddMetadata("authorization", "Bearer " + admin_key_);
+    pb::UploadRequest begin = Begin(name, 2);
+    begin.mutable_begin()->set_upload_token("t");
+    EXPECT_FALSE(Send({begin, Block({1}), Begin(name, 1)}, nullptr, &context).ok());
+  }
+  const auto of = [](const std::string& name, const std::string& token) {
+    return FromText("collection: '" + name + "' upload_token: '" + token + "'");
+  };
+  const auto message = [&](const std::string& name, const std::string& token) {
+    const grpc::Status got = As(narrow, &Ingest::GetUpload, of(name, token));
+    const grpc::Status dropped = As(narrow, &Ingest::DropUpload, of(name, token));
+    EXPECT_THAT(got, HasCode(kNotFound)) << name << " " << token;
+    EXPECT_EQ(dropped.error_message(), got.error_message());
+    return got.error_message();
+  };
+  EXPECT_EQ(message("other", "t"), message("other", "unknown"));
+  EXPECT_EQ(message("other", "t"), message("no-collection", "t"));
+  EXPECT_EQ(message("c-alias", "t"), message("other", "t"));  // an alias of other
+  pb::ListUploadsResponse listed;
+  EXPECT_OK(As(narrow, &Ingest::ListUploads, {}, &listed));
+  EXPECT_EQ(listed.uploads_count(), 1u);
+  ASSERT_EQ(listed.uploads_size(), 1);
+  EXPECT_EQ(listed.uploads(0).collection(), "c");
+  EXPECT_OK(As(narrow, &Ingest::GetUpload, of("c", "t")));
+  EXPECT_OK(As(narrow, &Ingest::DropUpload, of("c", "t")));
+  EXPECT_OK(As(admin_key_, &Ingest::GetUpload, of("other", "t")));
+  EXPECT_OK(As(admin_key_, &Ingest::ListUploads, {}, &listed));
+  EXPECT_EQ(listed.uploads_count(), 1u);
+}
+
 // A stream that is open when its key is revoked ends with its next message.
 TEST_F(AccessTest, ARevokedKeyEndsItsStreams) {
   const std::string key = AddKey({.scopes = 15});

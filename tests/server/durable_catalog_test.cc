@@ -109,17 +109,13 @@ TEST_F(DurableCatalogTest, ARestartWithFewerDevicesServesWhatFitsAndNamesTheRest
   EXPECT_EQ(Answer(**catalog_->Find("large")), all);
 }
 
-// If a token were resumed with another mode or collection, the commit would contain other rows than
-// its first stream declared.
-TEST(CheckTokenIsOfTest, ATokenIsOfOneCollectionAndOneMode) {
-  NamedCollection named;
-  named.store_id = 3;
-  const store::UploadInfo known = {.collection_id = 3, .mode = UploadMode::kUpsert};
-  EXPECT_OK(CheckTokenIsOf(named, UploadMode::kUpsert, known));
-  const auto refused = FailsWith(kFailedPrecondition, "begin.upload_token");
-  EXPECT_THAT(CheckTokenIsOf(named, UploadMode::kReplace, known), refused);
-  named.store_id = 4;
-  EXPECT_THAT(CheckTokenIsOf(named, UploadMode::kUpsert, known), refused);
+// If a token were resumed with another mode, the commit would replace other rows than its first
+// stream declared.
+TEST(CheckTokenModeTest, ATokenIsOfOneMode) {
+  const store::UploadInfo known = {.mode = UploadMode::kUpsert};
+  EXPECT_OK(CheckTokenMode(UploadMode::kUpsert, known));
+  EXPECT_THAT(CheckTokenMode(UploadMode::kReplace, known),
+              FailsWith(kFailedPrecondition, "begin.upload_token"));
 }
 
 TEST_F(DurableCatalogTest, AReplacementOfNothingByNothingIsCommitted) {
@@ -130,7 +126,8 @@ TEST_F(DurableCatalogTest, AReplacementOfNothingByNothingIsCommitted) {
   ASSERT_OK_AND_ASSIGN(auto upload, CollectionUpload::Begin(named, request));
   ASSERT_OK_AND_ASSIGN(const auto result, upload->Commit());
   EXPECT_EQ(result.epoch, 0u);
-  EXPECT_EQ(catalog_->GetUpload("t")->state, store::UploadState::kCommitted);
+  EXPECT_EQ(named->store->GetUpload({.collection_id = named->store_id, .token = "t"})->state,
+            store::UploadState::kCommitted);
 }
 
 TEST_F(DurableCatalogTest, AnUploadIsNotReadAgainForNobody) {
@@ -218,14 +215,14 @@ TEST_F(DurableCatalogTest, SnapshotsAreMadeListedAndRestored) {
   Upload(named, 0, 300, seed_);
   ASSERT_OK(catalog_->SetAlias("live", "a"));
   EXPECT_THAT(ListSnapshots(Place()), IsOkAndHolds(IsEmpty()));
-  ASSERT_OK_AND_ASSIGN(const auto made, CreateSnapshot(Place(), "monday", Never));
+  ASSERT_OK_AND_ASSIGN(const auto made, CreateSnapshot(Place(), "monday", {.cancelled = Never}));
   EXPECT_EQ(made.name, "monday");
   EXPECT_EQ(made.files, 2);
   EXPECT_GT(made.bytes, 300 * kDim * 4);
   EXPECT_OK(made.state);
   const std::string then = Answer(*named);
   Delete(*named, 0, 100);
-  ASSERT_OK(CreateSnapshot(Place(), "tuesday", Never));
+  ASSERT_OK(CreateSnapshot(Place(), "tuesday", {.cancelled = Never}));
   ASSERT_OK_AND_ASSIGN(const auto listed, ListSnapshots(Place()));
   ASSERT_EQ(listed.size(), 2u);
   EXPECT_EQ(listed[0].name, "monday");
@@ -241,20 +238,25 @@ TEST_F(DurableCatalogTest, ASnapshotIsRefusedBeforeAnythingIsWritten) {
   Make("a");
   for (const std::string name :
        {"", "..", "a/b", "/abs", "../a", "a.partial", "a.partial.catalog", "a b", "-a"}) {
-    EXPECT_THAT(CreateSnapshot(Place(), name, Never), FailsWith(kInvalidArgument, "name: "))
+    EXPECT_THAT(CreateSnapshot(Place(), name, {.cancelled = Never}),
+                FailsWith(kInvalidArgument, "name: "))
         << name;
   }
   SnapshotPlace nowhere = Place();
   nowhere.dir = "";
-  EXPECT_THAT(CreateSnapshot(nowhere, "a", Never), FailsWith(kFailedPrecondition, "snapshot_dir"));
+  EXPECT_THAT(CreateSnapshot(nowhere, "a", {.cancelled = Never}),
+              FailsWith(kFailedPrecondition, "snapshot_dir"));
   EXPECT_THAT(ListSnapshots(nowhere), FailsWith(kFailedPrecondition, "snapshot_dir"));
   SnapshotPlace nothing = Place();
   nothing.store = nullptr;
-  EXPECT_THAT(CreateSnapshot(nothing, "a", Never), FailsWith(kFailedPrecondition, "data_dir"));
+  EXPECT_THAT(CreateSnapshot(nothing, "a", {.cancelled = Never}),
+              FailsWith(kFailedPrecondition, "data_dir"));
   EXPECT_FALSE(std::filesystem::exists(dir_ / "snapshots"));
-  for (const std::string name : {"a", "b", "c"}) ASSERT_OK(CreateSnapshot(Place(), name, Never));
-  EXPECT_THAT(CreateSnapshot(Place(), "b", Never), FailsWith(kAlreadyExists, "\"b\""));
-  EXPECT_THAT(CreateSnapshot(Place(), "d", Never),
+  for (const std::string name : {"a", "b", "c"})
+    ASSERT_OK(CreateSnapshot(Place(), name, {.cancelled = Never}));
+  EXPECT_THAT(CreateSnapshot(Place(), "b", {.cancelled = Never}),
+              FailsWith(kAlreadyExists, "\"b\""));
+  EXPECT_THAT(CreateSnapshot(Place(), "d", {.cancelled = Never}),
               FailsWith(kResourceExhausted, "snapshots_max is 3"));
 }
 
@@ -262,12 +264,12 @@ TEST_F(DurableCatalogTest, ACancelledSnapshotLeavesNothingBehind) {
   Upload(Make("a"), 0, 300, seed_);
   EXPECT_THAT(CreateSnapshot(Place(), "a", [] { return true; }), StatusIs(kCancelled));
   EXPECT_TRUE(std::filesystem::is_empty(dir_ / "snapshots"));
-  EXPECT_OK(CreateSnapshot(Place(), "a", Never));
+  EXPECT_OK(CreateSnapshot(Place(), "a", {.cancelled = Never}));
 }
 
 TEST_F(DurableCatalogTest, WhatIsNoSnapshotIsNotListedAndADamagedListOfFilesIs) {
   Make("a");
-  ASSERT_OK(CreateSnapshot(Place(), "good", Never));
+  ASSERT_OK(CreateSnapshot(Place(), "good", {.cancelled = Never}));
   std::filesystem::create_directories(dir_ / "snapshots/empty");
   std::ofstream(dir_ / "snapshots/file") << "text";
   std::filesystem::copy(dir_ / "snapshots/good", dir_ / "snapshots/under-way.partial");

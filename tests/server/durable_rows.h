@@ -102,7 +102,7 @@ class DurableCatalogFixture : public ::testing::Test {
   int32_t cpu_devices_ = 1;
   int64_t host_memory_bytes_ = int64_t{64} << 20;
   int64_t attribute_memory_bytes_ = INT64_MAX;
-  DeviceQuotas quotas_;
+  PrincipalQuotas quotas_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Catalog> catalog_;
 };

@@ -128,7 +128,10 @@ TEST_F(HttpServerTest, WhatIsNotHttpIsRefused) {
 TEST(ParameterInTest, DecodesTheValueOfTheFirstParameterOfTheName) {
   EXPECT_EQ(ParameterIn("a=1&b=x%20y+z&b=2", "b"), "x y z");
   EXPECT_EQ(ParameterIn("a=&b", "a"), "");
-  for (const std::string query : {"", "a", "ab=1", "b=a=1", "a=%", "a=%4", "a=%zz"}) {
+  EXPECT_EQ(ParameterIn("a=&b", "b"), "");
+  EXPECT_THAT(ParametersIn("a=1&b&c=&a=2"), ElementsAre("a", "b", "c", "a"));
+  EXPECT_THAT(ParametersIn(""), IsEmpty());
+  for (const std::string query : {"", "ab=1", "b=a=1", "a=%", "a=%4", "a=%zz"}) {
     EXPECT_EQ(ParameterIn(query, "a"), std::nullopt) << query;
   }
 }

@@ -118,7 +118,7 @@ class CatalogModelTest : public ::testing::TestWithParam<int32_t> {
     }
     upload = nullptr;
     if (!token.empty()) {
-      ASSERT_OK(named_->store->DropUpload(token));
+      ASSERT_OK(named_->store->DropUpload({.collection_id = named_->store_id, .token = token}));
     }
   }
 

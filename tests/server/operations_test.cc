@@ -113,34 +113,45 @@ TEST_F(OperationsPortTest, TheMemoryOfKeptEpochsIsReported) {
 }
 
 TEST(PrincipalMetricsTest, PrincipalsNearTheirLimitsAreShownAndTheOthersSummed) {
-  std::vector<DeviceQuotas::Use> uses;
+  std::vector<PrincipalQuotas::Use> uses;
   for (int i = 0; i < 200; ++i) {  // p0 .. p9 have a limit, the fuller the higher their number
-    uses.push_back(
-        {.principal = "p" + std::to_string(i), .bytes = i, .bytes_max = i < 10 ? 10 : 0});
+    PrincipalQuotas::Use use = {.principal = "p" + std::to_string(i), .used = {}, .max = {}};
+    use.used[Quota::kDeviceBytes] = i;
+    use.max[Quota::kDeviceBytes] = i < 10 ? 10 : 0;
+    uses.push_back(use);
   }
+  uses[100].used[Quota::kAliases] = 9;
+  uses[100].max[Quota::kAliases] = 10;
   MetricSet metrics;
   AddPrincipalMetrics(uses, &metrics);
-  std::istringstream lines(metrics.Text());
-  std::map<std::string, double> bytes;
-  std::map<std::string, double> limits;
-  for (std::string line; std::getline(lines, line);) {
-    if (line[0] == '#') continue;
-    const bool is_limit = line.find("_max{") != std::string::npos;
-    const size_t quote = line.find('"') + 1;
-    (is_limit ? limits : bytes)[line.substr(quote, line.rfind('"') - quote)] =
-        std::stod(line.substr(line.rfind(' ')));
-  }
-  EXPECT_EQ(bytes.size(), kPrincipalsShown + 1);
+  const auto samples = MetricsIn(metrics.Text());
+  const auto sample = [&](const std::string& name, const std::string& principal,
+                          const std::string& quota) {
+    return samples.find(name + "{principal=\"" + principal + "\",quota=\"" + quota + "\"}");
+  };
   double sum = 0;
-  for (const auto& [principal, each] : bytes) sum += each;
-  EXPECT_EQ(sum, 199 * 200 / 2);
-  EXPECT_EQ(limits.size(), 9u);  // all but p0, which holds nothing
-  for (const auto& [principal, limit] : limits) {
-    EXPECT_EQ(limit, 10);
-    EXPECT_EQ("p" + std::to_string(static_cast<int>(bytes.at(principal))), principal);
+  size_t shown = 0;
+  for (const auto& [name, value] : samples) {
+    if (!name.starts_with("nearfield_principal_used{") ||
+        name.find("device_bytes") == std::string::npos) {
+      continue;
+    }
+    sum += value;
+    ++shown;
   }
-  EXPECT_EQ(bytes.count("p199"), 1u);
-  EXPECT_EQ(bytes.count("p99"), 0u);
+  EXPECT_EQ(shown, kPrincipalsShown + 1);
+  EXPECT_EQ(sum, 199 * 200 / 2);
+  for (int i = 1; i < 10; ++i) {  // all but p0, which holds nothing
+    const std::string principal = "p" + std::to_string(i);
+    EXPECT_EQ(sample("nearfield_principal_used", principal, "device_bytes")->second, i);
+    EXPECT_EQ(sample("nearfield_principal_used_max", principal, "device_bytes")->second, 10);
+  }
+  EXPECT_EQ(sample("nearfield_principal_used_max", "p0", "device_bytes"), samples.end());
+  EXPECT_EQ(sample("nearfield_principal_used", "p100", "aliases")->second, 9);
+  EXPECT_EQ(sample("nearfield_principal_used_max", "p100", "aliases")->second, 10);
+  EXPECT_NE(sample("nearfield_principal_used", "p199", "device_bytes"), samples.end());
+  EXPECT_EQ(sample("nearfield_principal_used", "p99", "device_bytes"), samples.end());
+  EXPECT_EQ(sample("nearfield_principal_used", "p199", "snapshots"), samples.end());
 }
 
 TEST_F(OperationsPortTest, RefusalsAreCountedByTheLimitThatTheyMet) {

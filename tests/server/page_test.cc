@@ -72,6 +72,14 @@ class PageTest : public WithPage<ServerFixture> {
   }
 };
 
+// Regression: unknown parameters, such as a filter, were dropped.
+TEST_F(PageTest, AnUnknownParameterIsRefused) {
+  ServeEmpty();
+  const HttpAnswer answer = SearchPage("collection=c&id=1&filter=year");
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_THAT(answer.body, AllOf(HasSubstr("filter"), HasSubstr("one of collection, id, k")));
+}
+
 TEST_F(PageTest, ServesTheFilesOfTheTree) {
   Listen();
   const std::vector<std::pair<std::string, std::string>> files = {

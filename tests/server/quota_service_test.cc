@@ -65,9 +65,13 @@ class QuotaServiceTest : public AccessTest {
                           "' dim: 2 metric: METRIC_DOT dtype: "
                           "DATA_TYPE_FLOAT32 id_type: ID_TYPE_UINT64")));
   }
+  static const pb::QuotaUse& DeviceUse(const pb::PrincipalUse& use) {
+    EXPECT_EQ(use.quotas(0).name(), "device_bytes");
+    return use.quotas(0);
+  }
   void LimitDeviceBytes(const std::string& principal, int64_t bytes) {
     EXPECT_OK(ChangeKeyFile(path_, [&](KeyFile* file) {
-      file->device_bytes[principal] = bytes;
+      file->limits[principal][Quota::kDeviceBytes] = bytes;
       return absl::OkStatus();
     }));
     if (server_ != nullptr) ReloadKeys();
@@ -199,11 +203,11 @@ TEST_F(QuotaServiceTest, DeviceBytes) {
   EXPECT_OK(As(admin_key_, &Admin::GetCapacity, {}, &capacity));
   ASSERT_EQ(capacity.principals_size(), 3);
   EXPECT_EQ(capacity.principals(0).principal(), "abuser");
-  EXPECT_EQ(capacity.principals(0).device_bytes_used(), 3 * kDeviceRowBytes);
-  EXPECT_EQ(capacity.principals(0).device_bytes_max(), 100 * kDeviceRowBytes);
+  EXPECT_EQ(DeviceUse(capacity.principals(0)).used(), 3 * kDeviceRowBytes);
+  EXPECT_EQ(DeviceUse(capacity.principals(0)).max(), 100 * kDeviceRowBytes);
   EXPECT_EQ(capacity.principals(1).principal(), "honest");
-  EXPECT_EQ(capacity.principals(1).device_bytes_used(), 4 * kDeviceRowBytes);
-  EXPECT_EQ(capacity.principals(1).device_bytes_max(), 0u);
+  EXPECT_EQ(DeviceUse(capacity.principals(1)).used(), 4 * kDeviceRowBytes);
+  EXPECT_EQ(DeviceUse(capacity.principals(1)).max(), 0u);
   EXPECT_EQ(capacity.principals(2).principal(), "someone");
   pb::GetCollectionResponse collection;
   EXPECT_OK(As(honest_, &Admin::GetCollection, Named("a1"), &collection));

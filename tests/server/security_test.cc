@@ -77,7 +77,11 @@ TEST(ApiKeyTest, APatternIsANameOrTheBeginningOfNames) {
 }
 
 TEST(KeyFileTest, WhatIsWrittenIsReadAgain) {
-  KeyFile file = {.device_bytes = {{"big", INT64_MAX}, {"small", 1}}};
+  KeyFile file;
+  for (const QuotaKind& kind : kQuotaKinds) {
+    file.limits["all"][kind.quota] = static_cast<int64_t>(kind.quota) + 1;
+    file.limits[std::string(kind.name)][kind.quota] = INT64_MAX;
+  }
   for (uint8_t scopes = 1; scopes < 16; ++scopes) {
     ApiKey key = Draw({.scopes = scopes, .collections = scopes % 2 == 0 ? "*" : "docs-*"}).key;
     if (scopes % 3 == 0) key.expires = Microseconds(seconds(1'800'000'000 + scopes));
@@ -88,7 +92,9 @@ TEST(KeyFileTest, WhatIsWrittenIsReadAgain) {
 }
 
 TEST(KeyFileTest, ABadFileIsRefusedWithThePlace) {
-  const std::string good = KeyFileText({.keys = {Draw().key}, .device_bytes = {{"big", 1048576}}});
+  QuotaAmounts limits;
+  limits[Quota::kDeviceBytes] = 1048576;
+  const std::string good = KeyFileText({.keys = {Draw().key}, .limits = {{"big", limits}}});
   const auto with = [&](const std::string& old, const std::string& changed) {
     std::string text = good;
     const size_t at = text.find(old);

@@ -99,7 +99,7 @@ TEST_F(IngestUploadsTest, ADropIfEmptySparesRowsUploadsAndOtherIncarnations) {
   ASSERT_OK(Call(&Ingest::Delete, FromText("collection: 'c' ids { numbers: 1 }")));
   EXPECT_THAT(Send({BeginToken("t"), Block({1})}), HasCode(kInvalidArgument));
   EXPECT_THAT(drop(incarnation), RefusedWith(kFailedPrecondition, "has an open upload"));
-  ASSERT_OK(Call(&Ingest::DropUpload, FromText("upload_token: 't'")));
+  ASSERT_OK(Call(&Ingest::DropUpload, FromText("collection: 'c' upload_token: 't'")));
   ASSERT_OK(drop(incarnation));
   EXPECT_THAT(Call(&Admin::GetCollection, Named("c")), HasCode(kNotFound));
 }

@@ -22,8 +22,8 @@ class ForwardingCollection : public Collection {
   HeldBytes BytesHeldBy(const PinnedEpochs& epochs) const override {
     return target_->BytesHeldBy(epochs);
   }
-  absl::StatusOr<int64_t> UploadDeviceBytes(int64_t rows_max) const override {
-    return target_->UploadDeviceBytes(rows_max);
+  absl::StatusOr<HeldBytes> UploadBytes(const UploadReservation& reservation) const override {
+    return target_->UploadBytes(reservation);
   }
   absl::StatusOr<std::unique_ptr<Upload>> BeginUpload(
       const UploadReservation& reservation) override {

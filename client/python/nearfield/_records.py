@@ -55,6 +55,7 @@ class Limits:
     filter_bytes_max: int
     upload_tokens_max: int
     upload_token_s: int
+    upload_tokens_committed_max: int
     upload_idle_ms: int
     caller_share_percent: int
     search_ms_max: int
@@ -120,12 +121,18 @@ def read_collection(message: admin.CollectionInfo) -> CollectionInfo:
 
 
 @dataclass(frozen=True)
-class PrincipalUse:
-    """The device memory that the collections of one principal hold: common.proto, PrincipalUse."""
+class QuotaUse:
+    """The amount of one resource that a principal holds: common.proto, QuotaUse."""
 
+    name: str  # device_bytes, host_bytes, attribute_bytes, disk_bytes, collections or aliases
+    used: int
+    max: int  # 0: no limit
+
+
+@dataclass(frozen=True)
+class PrincipalUse:
     principal: str
-    device_bytes_used: int
-    device_bytes_max: int  # 0: no limit
+    quotas: tuple[QuotaUse, ...]
 
 
 @dataclass(frozen=True)
@@ -160,7 +167,9 @@ def read_capacity(message: admin.GetCapacityResponse) -> Capacity:
     found = {each.name: getattr(message, each.name) for each in fields(Capacity)}
     found["backend"] = enum_name("BACKEND_", common.Backend, message.backend)
     found["principals"] = tuple(
-        PrincipalUse(use.principal, use.device_bytes_used, use.device_bytes_max)
+        PrincipalUse(
+            use.principal, tuple(QuotaUse(each.name, each.used, each.max) for each in use.quotas)
+        )
         for use in message.principals
     )
     found["devices"] = tuple(

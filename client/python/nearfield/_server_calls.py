@@ -95,9 +95,11 @@ class ServerCalls:
         reply = await self._core.reply(methods.CHECK_HEALTH, request, timeout)
         return str(health.HealthCheckResponse.ServingStatus.Name(reply.status))
 
-    async def get_upload(self, token: str, *, timeout: float | None = None) -> UploadState:
-        """Returns how far an upload with a token got."""
-        request = ingest.GetUploadRequest(upload_token=token.encode())
+    async def get_upload(
+        self, collection: str, token: str, *, timeout: float | None = None
+    ) -> UploadState:
+        """Returns how far an upload with a token into the collection got."""
+        request = ingest.GetUploadRequest(collection=collection, upload_token=token.encode())
         return read_plain(UploadState, await self._core.reply(methods.GET_UPLOAD, request, timeout))
 
     async def list_uploads(
@@ -108,7 +110,10 @@ class ServerCalls:
         reply = await self._core.reply(methods.LIST_UPLOADS, request, timeout)
         return [read_open_upload(each) for each in reply.uploads]
 
-    async def drop_upload(self, token: str, *, timeout: float | None = None) -> int:
-        """Abandons an open upload with a token; returns the number of its durable rows."""
-        request = ingest.DropUploadRequest(upload_token=token.encode())
+    async def drop_upload(
+        self, collection: str, token: str, *, timeout: float | None = None
+    ) -> int:
+        """Abandons an open upload with a token into the collection; returns the number of its
+        durable rows."""
+        request = ingest.DropUploadRequest(collection=collection, upload_token=token.encode())
         return (await self._core.reply(methods.DROP_UPLOAD, request, timeout)).rows_count

@@ -43,7 +43,7 @@ LAYERS: dict[str, frozenset[str]] = {
         "server/scheduler": "engine/include engine/base server/telemetry",
         "server/store": "engine/include engine/base",
         "server/attributes": "engine/include engine/base client/value_text",
-        "server/collections": "engine/include engine/base server/attributes server/store server/scheduler/clock.h server/telemetry/refusal_reason.h",
+        "server/collections": "client/keys/quota.h engine/include engine/base server/attributes server/store server/scheduler/clock.h server/telemetry/refusal_reason.h",
         "server/audit": "engine/include engine/base server/attributes server/collections server/store server/scheduler/clock.h",
         "server/edge": "engine/include engine/base server/telemetry",
         "server/security": "engine/base client/keys client/value_text",
@@ -54,7 +54,7 @@ LAYERS: dict[str, frozenset[str]] = {
         "server/instance": "engine/include engine/base server/audit server/calls server/collections server/config server/scheduler "
         "server/store server/telemetry",
         "server/library": "engine/include engine/base server/calls server/config server/convert server/instance server/telemetry proto",
-        "server/operations": "engine/include engine/base server/attributes server/audit server/collections server/calls server/config "
+        "server/operations": "client/keys/quota.h engine/include engine/base server/attributes server/audit server/collections server/calls server/config "
         "server/convert server/edge server/scheduler server/security server/store server/telemetry proto",
         "server/process": "client/keys engine/include engine/base server/attributes server/audit server/config server/convert server/instance server/scheduler "
         "server/collections server/store server/calls server/operations server/service server/security server/edge server/telemetry proto",

@@ -231,7 +231,7 @@ TEST_F(StoreAllocationTest, AnUploadBeginsOrNot) {
         return absl::OkStatus();
       },
       {.kind = Kind::kDropUpload, .upload = upload},
-      [&] { ASSERT_OK(tested_.store().DropUpload(fault::TokenOf(upload))); });
+      [&] { ASSERT_OK(tested_.store().DropUpload(tested_.Key("a", fault::TokenOf(upload)))); });
 }
 
 // An upload without a token left its file. A check of the whole store then found a file that
@@ -263,7 +263,7 @@ TEST_F(StoreAllocationTest, ACheckpointIsRecordedOrNot) {
       [&] {
         KeepRows();
         if (!std::exchange(first, false)) {
-          ASSERT_OK(tested_.store().DropUpload(token));
+          ASSERT_OK(tested_.store().DropUpload(tested_.Key("a", token)));
         }
         begin();
         tested_.model().Apply(begun);
@@ -282,7 +282,8 @@ TEST_F(StoreAllocationTest, AnUploadThatIsNotResumedIsLeft) {
   const auto resume = [&]() -> absl::Status {
     ABSL_ASSIGN_OR_RETURN(
         writer_, tested_.store().ResumeUpload(
-                     token, [](const StoredBlock&) { return absl::OkStatus(); }, "caller"));
+                     tested_.Key("a", token), [](const StoredBlock&) { return absl::OkStatus(); },
+                     "caller"));
     return absl::OkStatus();
   };
   FailEach(
@@ -306,7 +307,7 @@ TEST_F(StoreAllocationTest, AnUploadIsDroppedOrNot) {
   tested_.model().Apply(begun);
   FailEachOf(
       {.kind = Kind::kDropUpload, .upload = upload},
-      [&] { return tested_.store().DropUpload(token); }, begun, begin);
+      [&] { return tested_.store().DropUpload(tested_.Key("a", token)).status(); }, begun, begin);
 }
 
 TEST_F(StoreAllocationTest, ACheckOfTheWholeStoreFailsWithoutAnEffect) {

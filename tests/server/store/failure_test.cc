@@ -80,13 +80,13 @@ TEST_P(StoreNoDescriptorTest, AFailedOpenEndsTheCallAndNotTheProcess) {
     const auto exhausted = FailsWith(kResourceExhausted, "open");
     EXPECT_THAT(store().BeginUpload(a_, {}), exhausted);
     EXPECT_THAT(store().BeginUpload(a_, {.token = "u"}), exhausted);
-    EXPECT_THAT(store().ResumeUpload("t", kIgnore), exhausted);
+    EXPECT_THAT(store().ResumeUpload({.collection_id = a_, .token = "t"}, kIgnore), exhausted);
     EXPECT_THAT(store().Compact(a_, AllSegments()), exhausted);
     EXPECT_THAT(store().Load(a_, kIgnore, {}), exhausted);
     EXPECT_OK(tested_.Delete("b", 2));
   }
   EXPECT_EQ(store().ReadFailuresOf(a_).count, 0);
-  ASSERT_OK(store().ResumeUpload("t", kIgnore));
+  ASSERT_OK(store().ResumeUpload({.collection_id = a_, .token = "t"}, kIgnore));
   EXPECT_OK(store().Compact(a_, AllSegments()));
   EXPECT_OK(tested_.Upload("a", 5));
   tested_.Reopen();

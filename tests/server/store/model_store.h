@@ -64,6 +64,9 @@ class ModelStore {
   // Creates a collection. The number of the operation determines its spec.
   int64_t Create(const std::string& name, int64_t number);
   int64_t IdOf(const std::string& name) const;
+  UploadKey Key(const std::string& name, const std::string& token) const {
+    return {.collection_id = IdOf(name), .token = token};
+  }
 
   // Begins upload `number` (see fault::UploadData) and appends all its blocks.
   absl::StatusOr<std::unique_ptr<SegmentWriter>> Begin(const std::string& name, int64_t number,

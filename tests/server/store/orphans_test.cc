@@ -177,7 +177,7 @@ TEST_F(StoreOrphansTest, UnfinishedUploadsAreRemoved) {
   EXPECT_FALSE(fs::exists(Data(of_plain)));
   EXPECT_FALSE(fs::exists(tested_.SegmentPath(99)));
   EXPECT_TRUE(fs::exists(Data(of_token)));
-  ASSERT_OK(tested_.store().DropUpload("t"));
+  ASSERT_OK(tested_.store().DropUpload(tested_.Key("a", "t")));
   tested_.Close();
   fs::copy(dir_ / of_token, Data(of_token));
   tested_.Reopen();

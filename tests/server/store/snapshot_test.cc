@@ -49,7 +49,7 @@ TEST_F(StoreSnapshotTest, ARestoredStoreHoldsTheRowsOfThatMoment) {
   restored.model() = then;
   EXPECT_TRUE(restored.Same());
   EXPECT_OK(restored.store().Verify());
-  EXPECT_THAT(restored.store().GetUpload("open"), StatusIs(kNotFound));
+  EXPECT_THAT(restored.store().GetUpload(restored.Key("a", "open")), StatusIs(kNotFound));
   ASSERT_OK(restored.Upload("a", 7));
   EXPECT_TRUE(restored.Same());
 }
@@ -131,26 +131,32 @@ TEST_F(StoreSnapshotTest, AMissingFileStopsARestore) {
 
 TEST(ManifestTest, HoldsOnlyNamesOfAStore) {
   const ManifestFile file = {.name = "catalog.db", .bytes = 7, .sha256 = std::string(64, 'a')};
-  ASSERT_OK_AND_ASSIGN(const auto parsed, ParseManifest(EncodeManifest({file}), "p"));
-  ASSERT_EQ(parsed.size(), 1u);
-  EXPECT_EQ(parsed.front().bytes, 7);
+  const auto parse = [](const ManifestFile& each, const std::string& owner = "") {
+    return ParseManifest(EncodeManifest({.owner = owner, .files = {each}}), "p");
+  };
+  for (const std::string owner : {"", "someone"}) {
+    ASSERT_OK_AND_ASSIGN(const Manifest parsed, parse(file, owner));
+    EXPECT_EQ(parsed.owner, owner);
+    ASSERT_EQ(parsed.files.size(), 1u);
+    EXPECT_EQ(parsed.files.front().bytes, 7);
+  }
   for (const char* const name :
        {"../catalog.db", "/etc/passwd", "1.seg", "000000000000000x.seg", "MANIFEST"}) {
     ManifestFile bad = file;
     bad.name = name;
-    EXPECT_THAT(ParseManifest(EncodeManifest({bad}), "p"), StatusIs(kDataLoss)) << name;
+    EXPECT_THAT(parse(bad), StatusIs(kDataLoss)) << name;
   }
   ManifestFile negative = file;
   negative.bytes = -1;
-  EXPECT_THAT(ParseManifest(EncodeManifest({negative}), "p"), StatusIs(kDataLoss));
+  EXPECT_THAT(parse(negative), StatusIs(kDataLoss));
   EXPECT_THAT(ParseManifest("", "p"), StatusIs(kDataLoss));
 }
 
 TEST(ManifestTest, ANewerFormatIsRefusedWithBothVersionsAndThePath) {
-  std::string text = "nearfield snapshot 5\n";
+  std::string text = "nearfield snapshot 6\n";
   text += "sha256 " + DigestHex(Sha256().Add(text).Value()) + "\n";
   EXPECT_THAT(ParseManifest(text, "/snapshots/a/MANIFEST"),
-              FailsWith(kFailedPrecondition, "/snapshots/a/MANIFEST: snapshot format 5", "1 .. 4"));
+              FailsWith(kFailedPrecondition, "/snapshots/a/MANIFEST: snapshot format 6", "1 .. 5"));
 }
 
 }  // namespace

@@ -20,8 +20,9 @@ class StoreUploadTest : public ::testing::Test {
     return store().BeginUpload(id_, options);
   }
   absl::StatusOr<std::unique_ptr<SegmentWriter>> Resume(const std::string& token) {
-    return store().ResumeUpload(token, [](const StoredBlock&) { return absl::OkStatus(); });
+    return store().ResumeUpload(Key(token), [](const StoredBlock&) { return absl::OkStatus(); });
   }
+  UploadKey Key(const std::string& token) const { return {.collection_id = id_, .token = token}; }
   // Begins an upload with one durable block.
   std::unique_ptr<SegmentWriter> BeginDurable(const BeginUploadOptions& options) {
     auto writer = Begin(options);
@@ -111,8 +112,8 @@ TEST_F(StoreUploadTest, WhatIsWithoutEffectKeepsItsTokenAndNothingElse) {
   ASSERT_OK(store().CommitUpload(behind->get(), {.epoch = 0, .without_effect = true}));
   EXPECT_TRUE(tested_.Same());
   for (const std::string token : {"t", "u"}) {
-    EXPECT_EQ(store().GetUpload(token)->state, UploadState::kCommitted);
-    EXPECT_EQ(store().GetUpload(token)->epoch, 0u);
+    EXPECT_EQ(store().GetUpload(Key(token))->state, UploadState::kCommitted);
+    EXPECT_EQ(store().GetUpload(Key(token))->epoch, 0u);
   }
   ASSERT_OK_AND_ASSIGN(const auto rows, tested_.Begin("a", 1));
   ASSERT_OK(rows->Sync());
@@ -125,7 +126,7 @@ TEST_F(StoreUploadTest, AnUploadWithoutRowsHasNoEffectButReplaceHas) {
   const uint64_t epoch = tested_.model().collections.at("a").epoch;
   CommitEmpty({.token = "t"}, epoch);
   EXPECT_TRUE(tested_.Same());
-  EXPECT_EQ(store().GetUpload("t")->state, UploadState::kCommitted);
+  EXPECT_EQ(store().GetUpload(Key("t"))->state, UploadState::kCommitted);
   CommitEmpty({.mode = UploadMode::kReplace}, epoch + 1);
   tested_.model().collections.at("a").rows.clear();
   ++tested_.model().collections.at("a").epoch;
@@ -143,7 +144,7 @@ TEST_F(StoreUploadTest, ADropAbortsWhatIsUnderWay) {
   EXPECT_THAT(store().CommitUpload(writer.get(), {.epoch = 1}), FailsWith(kAborted, "dropped"));
   writer.reset();
   EXPECT_EQ(Files(), 0u);
-  EXPECT_THAT(store().GetUpload("t"), StatusIs(kNotFound));
+  EXPECT_THAT(store().GetUpload(Key("t")), StatusIs(kNotFound));
 }
 
 TEST_F(StoreUploadTest, ATokenResumesBehindTheLastCheckpoint) {
@@ -156,12 +157,12 @@ TEST_F(StoreUploadTest, ATokenResumesBehindTheLastCheckpoint) {
     ASSERT_OK(writer->Append(data.blocks[1].View(1)));
   }
   tested_.Reopen();
-  ASSERT_OK_AND_ASSIGN(const auto facts, store().GetUpload("t"));
+  ASSERT_OK_AND_ASSIGN(const auto facts, store().GetUpload(Key("t")));
   EXPECT_EQ(facts.state, UploadState::kOpen);
   EXPECT_EQ(facts.next_block, 1);
   EXPECT_EQ(facts.rows_count, data.blocks[0].ids.size());
   int64_t blocks = 0;
-  ASSERT_OK_AND_ASSIGN(auto writer, store().ResumeUpload("t", [&](const StoredBlock& block) {
+  ASSERT_OK_AND_ASSIGN(auto writer, store().ResumeUpload(Key("t"), [&](const StoredBlock& block) {
     const StoredBlock expected = data.blocks[0].View(0);
     EXPECT_EQ(block.number, 0);
     EXPECT_TRUE(block.rows == expected.rows);
@@ -175,12 +176,12 @@ TEST_F(StoreUploadTest, ATokenResumesBehindTheLastCheckpoint) {
   }
   ASSERT_OK(tested_.Commit("a", 5, writer.get()));
   EXPECT_TRUE(tested_.Same());
-  EXPECT_EQ(store().GetUpload("t")->epoch, 1u);
+  EXPECT_EQ(store().GetUpload(Key("t"))->epoch, 1u);
   EXPECT_THAT(Begin({.token = "t"}), StatusIs(kAlreadyExists));
   EXPECT_THAT(Resume("t"), FailsWith(kFailedPrecondition, "committed"));
   writer.reset();
   tested_.Reopen();
-  EXPECT_EQ(store().GetUpload("t")->state, UploadState::kCommitted);
+  EXPECT_EQ(store().GetUpload(Key("t"))->state, UploadState::kCommitted);
   EXPECT_TRUE(tested_.Same());
 }
 
@@ -205,7 +206,7 @@ TEST_F(StoreUploadTest, TokensAreBounded) {
   options.unix_seconds = [this] { return now_; };
   options.steady_seconds = options.unix_seconds;
   options.uploads_open_max = 2;
-  options.tokens_max = 3;
+  options.tokens_committed_max = 3;
   options.upload_idle_s_max = 100;
   tested_.Reopen(options);
   BeginDurable({.token = "old"});
@@ -213,16 +214,16 @@ TEST_F(StoreUploadTest, TokensAreBounded) {
   EXPECT_THAT(Begin({.token = "third"}), FailsWith(kResourceExhausted, "limit"));
   now_ += 101;
   ASSERT_OK(Begin({.token = "third"}));
-  EXPECT_THAT(store().GetUpload("old"), StatusIs(kNotFound));
-  ASSERT_OK(store().DropUpload("third"));
-  EXPECT_THAT(store().DropUpload("third"), StatusIs(kNotFound));
+  EXPECT_THAT(store().GetUpload(Key("old")), StatusIs(kNotFound));
+  ASSERT_OK(store().DropUpload(Key("third")));
+  EXPECT_THAT(store().DropUpload(Key("third")), StatusIs(kNotFound));
   for (const std::string token : {"c1", "c2", "c3", "c4"}) {
     CommitEmpty({.token = token});
     ++now_;
   }
-  EXPECT_THAT(store().GetUpload("c1"), StatusIs(kNotFound));
-  EXPECT_OK(store().GetUpload("c2"));
-  EXPECT_OK(store().GetUpload("c4"));
+  EXPECT_THAT(store().GetUpload(Key("c1")), StatusIs(kNotFound));
+  EXPECT_OK(store().GetUpload(Key("c2")));
+  EXPECT_OK(store().GetUpload(Key("c4")));
   EXPECT_OK(store().Verify());
 }
 
@@ -257,13 +258,13 @@ TEST_F(StoreUploadTest, ABegunUploadWithoutRowsGivesWayToTheNextOne) {
   ++now_;
   ASSERT_OK(Begin({.token = "second"}));
   ASSERT_OK_AND_ASSIGN(const auto live, Begin({.token = "live"}));
-  EXPECT_THAT(store().GetUpload("first"), StatusIs(kNotFound));
-  EXPECT_OK(store().GetUpload("second"));
+  EXPECT_THAT(store().GetUpload(Key("first")), StatusIs(kNotFound));
+  EXPECT_OK(store().GetUpload(Key("second")));
   ASSERT_OK_AND_ASSIGN(const auto live2, Begin({.token = "live2"}));
-  EXPECT_THAT(store().GetUpload("second"), StatusIs(kNotFound));
+  EXPECT_THAT(store().GetUpload(Key("second")), StatusIs(kNotFound));
   EXPECT_THAT(Begin({.token = "one more"}),
               FailsWith(kResourceExhausted, "upload_tokens_max is 3"));
-  EXPECT_OK(store().GetUpload("durable"));
+  EXPECT_OK(store().GetUpload(Key("durable")));
   EXPECT_EQ(Files(), 3u) << "the files of those that gave way are gone";
   EXPECT_OK(store().Verify());
 }
@@ -278,12 +279,12 @@ TEST_F(StoreUploadTest, ACallerHoldsNoMoreOpenUploadsThanItsShare) {
   ASSERT_OK(Begin({.token = "a2", .caller = "a"}));
   ASSERT_OK(Begin({.token = "b1", .caller = "b"}));
   BeginDurable({.token = "a3", .caller = "a"});
-  EXPECT_THAT(store().GetUpload("a2"), StatusIs(kNotFound))
+  EXPECT_THAT(store().GetUpload(Key("a2")), StatusIs(kNotFound))
       << "its own upload without rows gives way, not that of another";
-  EXPECT_OK(store().GetUpload("b1"));
+  EXPECT_OK(store().GetUpload(Key("b1")));
   EXPECT_THAT(Begin({.token = "a4", .caller = "a"}),
               FailsWith(kResourceExhausted, "of this caller"));
-  EXPECT_OK(store().GetUpload("b1"));
+  EXPECT_OK(store().GetUpload(Key("b1")));
 }
 
 TEST_F(StoreUploadTest, OpenUploadsAreListedByAgeThenToken) {

@@ -228,9 +228,9 @@ class Collection {
   // not. It is released when none of them has a holder. Attributes are not included.
   virtual HeldBytes BytesHeldBy(const PinnedEpochs& epochs) const = 0;
 
-  // Returns the device memory that an upload of at most `rows_max` rows reserves. Errors:
-  // InvalidArgument (out of range), ResourceExhausted (more than 2^63 bytes).
-  virtual absl::StatusOr<int64_t> UploadDeviceBytes(int64_t rows_max) const = 0;
+  // Returns the memory that an upload reserves when it begins. Errors: InvalidArgument (a limit out
+  // of range), ResourceExhausted (more than 2^63 bytes).
+  virtual absl::StatusOr<HeldBytes> UploadBytes(const UploadReservation& reservation) const = 0;
 
   // Errors: InvalidArgument (a limit out of range), ResourceExhausted (does not fit: names needed
   // and free bytes).

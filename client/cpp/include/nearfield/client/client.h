@@ -95,8 +95,9 @@ class Client {
   absl::StatusOr<UploadResult> UploadWithToken(
       const UploadOptions& options, const std::function<absl::Status(Upload&)>& write_all);
 
-  // Returns the server's state of an upload with a token. Errors: NotFound.
-  absl::StatusOr<UploadState> GetUpload(std::string_view token, const CallOptions& options = {});
+  // Returns the server's state of an upload with a token into the collection. Errors: NotFound.
+  absl::StatusOr<UploadState> GetUpload(std::string_view collection, std::string_view token,
+                                        const CallOptions& options = {});
   // Returns the open uploads with a token, at most `uploads_max` of them (1 to 10,000; absent:
   // 1,000).
   absl::StatusOr<OpenUploads> ListUploads(std::optional<uint32_t> uploads_max = {},
@@ -104,7 +105,8 @@ class Client {
   // Abandons an upload that was not committed: its rows are removed, its token is free. Returns the
   // number of rows that the server had. Errors: NotFound, FailedPrecondition (committed, or a
   // stream is still sending it).
-  absl::StatusOr<uint64_t> DropUpload(std::string_view token, const CallOptions& options = {});
+  absl::StatusOr<uint64_t> DropUpload(std::string_view collection, std::string_view token,
+                                      const CallOptions& options = {});
 
   // Checks an answer with the server's oracle. `claim` is result i of a SearchAnswer, with that
   // answer's `epoch` and the requested `k`. Errors: those of a search, and FailedPrecondition if

@@ -39,6 +39,7 @@ struct Limits {
   uint32_t filter_bytes_max = 0;
   uint32_t upload_tokens_max = 0;
   uint64_t upload_token_s = 0;
+  uint64_t upload_tokens_committed_max = 0;
   uint64_t upload_idle_ms = 0;
   uint32_t caller_share_percent = 0;
   uint64_t search_ms_max = 0;

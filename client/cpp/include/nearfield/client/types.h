@@ -84,11 +84,15 @@ std::vector<float> Widen(DataType dtype, std::string_view bytes);
 // value is not finite; what was appended before it remains.
 bool Narrow(DataType dtype, std::span<const float> values, std::string* bytes);
 
-// The device memory that the collections of one principal hold.
+// The amount of one resource that a principal holds: QuotaUse in common.proto.
+struct QuotaUse {
+  std::string name;  // "device_bytes"
+  uint64_t used = 0;
+  uint64_t max = 0;  // 0: no limit
+};
 struct PrincipalUse {
   std::string principal;
-  uint64_t device_bytes_used = 0;
-  uint64_t device_bytes_max = 0;  // 0: no limit
+  std::vector<QuotaUse> quotas;
 };
 
 }  // namespace nearfield::client
