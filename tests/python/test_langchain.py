@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import itertools
+import re
+from typing import Any
 
 import nearfield
 import pytest
 from langchain_core.documents import Document
+from langchain_core.indexing import InMemoryRecordManager, aindex, index
 from langchain_tests.integration_tests.vectorstores import EMBEDDING_SIZE, VectorStoreIntegrationTests
 from nearfield import F
 from nearfield.langchain import NearfieldVectorStore
@@ -42,7 +46,11 @@ class TestAsyncStore(VectorStoreIntegrationTests):
 class Letters:
     """An embedding whose vectors are easy to predict: how often a, b and c occur."""
 
+    def __init__(self) -> None:
+        self.calls: list[int] = []  # texts of each call of embed_documents
+
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        self.calls.append(len(texts))
         return [self.embed_query(text) for text in texts]
 
     def embed_query(self, text: str) -> list[float]:
@@ -87,6 +95,131 @@ def test_diverse_documents_delete_all_and_vectors(store):
     assert [each.id for each in diverse] == ["a", "c"]
     assert asyncio.run(store.amax_marginal_relevance_search("aa", k=2, lambda_mult=0.1)) == diverse
     assert [each.id for each in store.similarity_search_by_vector([0, 0, 1], k=1)] == ["c"]
-    assert store.delete() and store.similarity_search("aa") == []
+    assert store.delete(all=True) and store.similarity_search("aa") == []
     assert store.add_texts(["ccc"], [{"year": 1}], ids=["c"]) == ["c"]
     assert store.get_by_ids(["c", "a"]) == [Document(id="c", page_content="ccc", metadata={"year": 1})]
+
+
+def outcome(store: NearfieldVectorStore, method: str, *args: Any, **kwargs: Any) -> Any:
+    """Calls a method, and its asynchronous twin if there is one. Both must have the same outcome."""
+    found = []
+    for call in (getattr(store, method), getattr(store, "a" + method, None)):
+        if call is None:
+            continue
+        try:
+            result = call(*args, **kwargs)
+            found.append(asyncio.run(result) if inspect.isawaitable(result) else result)
+        except (TypeError, ValueError) as error:
+            found.append((type(error), re.sub(r"\ba(?=(add_texts|delete)\()", "", str(error))))
+    assert all(each == found[0] for each in found), found
+    return found[0]
+
+
+def ids_of(store: NearfieldVectorStore) -> list[str]:
+    return sorted(each.id for each in store.similarity_search("a", k=100))
+
+
+ALL = ["a", "aaab", "aab", "c"]
+
+
+@pytest.mark.parametrize("given", [
+    {"id": "a"}, {"filters": F.year == 2024}, {"where": {"year": 2024}}, {"ids": ["a"], "hard": True},
+    {}, {"ids": None}, {"filter": None}, {"all": False}, {"all": "no"},
+    {"ids": ["a"], "filter": F.year == 2024}, {"ids": [], "all": True}, {"filter": F.year == 2024, "all": True},
+])
+def test_a_delete_with_a_wrong_argument_deleted_every_document(store, given):
+    """delete(id="a") and delete(filter=...) dropped what they did not know, and no ids meant all."""
+    kind, text = outcome(store, "delete", **given)
+    assert kind is TypeError and ids_of(store) == ALL
+    unknown = given.keys() - {"ids", "filter", "all"}
+    assert all(word in text for word in (*unknown, *(("ids", "filter") if unknown else ()), "all")), text
+
+
+def test_a_delete_deletes_what_is_chosen(store):
+    assert outcome(store, "delete", ids=[]) is True and ids_of(store) == ALL
+    assert outcome(store, "delete", filter="year > 3000") is True and ids_of(store) == ALL
+    assert outcome(store, "delete", filter=F.year == 2024) is True and ids_of(store) == ["a", "c"]
+    assert outcome(store, "delete", ["a", "zz"]) is True and ids_of(store) == ["c"]
+    assert outcome(store, "delete", all=True) is True and ids_of(store) == []
+
+
+def test_a_misspelled_argument_dropped_the_metadata(store):
+    assert outcome(store, "add_texts", ["b"], metadata=[{"year": 1}]) == (
+        TypeError, "metadata: no argument of add_texts(); did you mean metadatas? (known: batch_size, ids, metadatas, texts)")
+    documents = [Document(id="b", page_content="b")]
+    assert outcome(store, "add_documents", documents, id=["b"])[0] is TypeError
+    for field, given in (("metadatas", {"metadatas": [{}]}), ("metadatas", {"metadatas": []}), ("ids", {"ids": []})):
+        assert outcome(store, "add_texts", ["b", "bb"], **given) == (
+            ValueError, f"{field}: {len(given[field])} for 2 texts")
+    assert ids_of(store) == ALL
+
+
+def calls_of(store: NearfieldVectorStore):
+    """Yields each public method with the arguments that it requires."""
+    given = {"query": "a", "texts": ["a"], "documents": [Document(page_content="a")], "embedding": [1, 0, 0],
+             "search_type": "mmr", "ids": ["a"], "client": None, "name": "x", "dim": 3}  # fmt: skip
+    for name in dir(NearfieldVectorStore):
+        method = getattr(store, name)
+        if name.startswith("_") or not callable(method) or name.endswith("relevance_search_by_vector"):
+            continue  # the last ones are not implemented
+        parameters = inspect.signature(method).parameters.values()
+        kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        needed = [each for each in parameters if each.default is each.empty and each.kind not in kinds]
+        positional = [each for each in needed if each.kind is each.POSITIONAL_ONLY]
+        yield method, [given[each.name] for each in positional], {
+            each.name: given[each.name] for each in needed if each not in positional}
+
+
+def test_no_method_drops_an_argument_that_it_does_not_have(store):
+    names = []
+    for method, args, kwargs in calls_of(store):
+        with pytest.raises(TypeError, match="filtre"):
+            result = method(*args, **kwargs, filtre=F.year == 2024)
+            asyncio.run(result) if inspect.isawaitable(result) else None
+        names.append(method.__name__)
+    assert {"afrom_documents", "adelete", "asearch", "as_retriever"} <= set(names) and len(names) >= 24, names
+    assert ids_of(store) == ALL
+
+
+def test_searches_name_the_arguments_that_they_have(store):
+    for method, given, words in (
+        ("similarity_search", {"filters": F.year == 2024}, "did you mean filter?"),
+        ("similarity_search", {"fetch_k": 3}, "fetch_k: no argument"),
+        ("similarity_search_with_score", {"attributes": ["year"]}, "attributes: no argument"),
+        ("max_marginal_relevance_search", {"lambda_mul": 0.1}, "did you mean lambda_mult?"),
+    ):
+        kind, text = outcome(store, method, "aa", **given)
+        assert kind is TypeError and words in text and "score_threshold" in text
+
+
+def test_a_filter_of_a_retriever_was_dropped(store):
+    """LangChain ignores the names that a retriever does not have: as_retriever(filter=...)."""
+    with pytest.raises(TypeError, match=r"filter: no argument of as_retriever\(\) \(known: .*search_kwargs"):
+        store.as_retriever(filter=F.year == 2024)
+    with pytest.raises(TypeError, match="did you mean search_kwargs"):
+        store.as_retriever(search_kwarg={"k": 1})
+    found = store.as_retriever(tags=["t"], search_type="mmr", search_kwargs={"k": 1, "fetch_k": 3})
+    assert [each.id for each in found.invoke("aa")] == ["a"] and "t" in found.tags
+
+
+def test_documents_and_indexes_pass_their_arguments_on(shared, name):
+    """from_documents and the indexing API call add_texts with ids and batch_size, and delete with ids."""
+    documents = [Document(page_content=text, metadata={"source": text}) for text in ("a", "b", "c")]
+    with nearfield.connect(shared.address) as client:
+        letters = Letters()
+        store = NearfieldVectorStore.create(client, name, letters, dim=3)
+        collection, handle = client.collection(name), nearfield.AsyncClient(shared.address).collection(name)
+        NearfieldVectorStore.from_documents(documents, letters, ids=["1", "2", "3"], collection=collection, batch_size=2)
+        assert letters.calls == [2, 1] and ids_of(store) == ["1", "2", "3"]
+        made = asyncio.run(NearfieldVectorStore.afrom_documents(
+            documents, letters, ids=["1", "2", "4"], collection=collection, async_collection=handle))
+        assert made._async is handle and letters.calls == [2, 1, 3] and ids_of(store) == ["1", "2", "3", "4"]
+        assert outcome(store, "add_texts", ["a"], batch_size=0) == (ValueError, "batch_size: 0, must be at least 1")
+        store.delete(all=True)
+        for number, call in enumerate((index, lambda *args, **kwargs: asyncio.run(aindex(*args, **kwargs)))):
+            records = InMemoryRecordManager(namespace=f"{name}-{number}")
+            records.create_schema()
+            options = {"cleanup": "full", "source_id_key": "source", "key_encoder": "sha256"}
+            assert call(documents, records, store, **options)["num_added"] == 3
+            again = call(documents[:2], records, store, **options)
+            assert (again["num_skipped"], again["num_deleted"]) == (2, 1) and len(ids_of(store)) == 2

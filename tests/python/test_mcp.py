@@ -13,6 +13,7 @@ import mcp.client
 import nearfield
 import pytest
 from mcp.client.stdio import StdioServerParameters, stdio_client
+from nearfield.mcp import main
 
 EMBED = """
 def letters(text):
@@ -108,3 +109,52 @@ async def test_mistakes_of_an_agent_are_explained(shared, docs, tmp_path):
         ):
             result = await client.call_tool(tool, arguments)
             assert result.is_error and words in result.content[0].text, result.content
+
+
+async def test_an_argument_that_a_tool_does_not_have_was_dropped(shared, docs, tmp_path):
+    """A search whose filter was misspelled answered without it. The law holds for every tool."""
+    given = {"search": {"vector": [1, 0, 0]}, "fetch": {"ids": ["a"]}, "count": {}, "list_collections": {},
+             "store": {"id": "a", "vector": [1, 0, 0], "payload": "x"}, "delete": {"ids": ["a", "b"]}}
+    async with agent("stdio", shared, tmp_path, docs.name, "--write") as client:
+        tools = (await client.list_tools()).tools
+        assert {tool.name for tool in tools} == set(given)
+        for tool in tools:
+            assert tool.input_schema["additionalProperties"] is False
+            named = {} if tool.name == "list_collections" else {"collection": docs.name}
+            result = await client.call_tool(tool.name, {**named, **given[tool.name], "filters": "year == 2020"})
+            text = result.content[0].text
+            assert result.is_error and text.startswith(f"filters: no argument of {tool.name}"), text
+            assert all(name in text for name in tool.input_schema["properties"])
+            assert ("did you mean filter?" in text) is ("filter" in tool.input_schema["properties"])
+    assert docs.count().rows_count == 3 and docs.fetch(["a"]).payloads == [b'{"text":"aa"}']
+
+
+async def test_a_vector_next_to_a_text_was_dropped(shared, docs, tmp_path):
+    both = {"collection": docs.name, "text": "aa", "vector": [0, 0, 1]}
+    async with agent("stdio", shared, tmp_path, docs.name, "--write", "--embed", "embed_letters:letters") as client:
+        for tool, more in (("search", {}), ("store", {"id": "a", "payload": "x"})):
+            result = await client.call_tool(tool, {**both, **more})
+            assert result.is_error and "text, vector: give one" in result.content[0].text
+    assert docs.fetch(["a"]).vectors.tolist() == [[2, 0, 0]]
+
+
+async def test_attributes_named_like_parts_of_a_row_were_dropped(shared, docs, name, tmp_path):
+    """An attribute called id, vector or payload was replaced by that part of the row."""
+    attributes = {"id": "seven", "vector": [1.5], "payload": "note"}
+    declared = {"id": str, "vector": [float], "payload": str}
+    with nearfield.connect(shared.address) as admin:
+        named = admin.create_collection(f"{name}-named", 3, metric="dot", attributes=declared)
+        async with agent("stdio", shared, tmp_path, named.name, "--write") as client:
+            row = {"collection": named.name, "id": 7, "vector": [1, 0, 0], "payload": {"a": 1}}
+            value(await client.call_tool("store", {**row, "attributes": attributes}))
+            found = value(await client.call_tool("fetch", {"collection": named.name, "ids": [7]}))["rows"]
+            assert found == [{"id": 7, "payload": {"a": 1}, "attributes": attributes}]
+            result = await client.call_tool("store", {**row, "attributes": {"yaer": 1}})
+            assert result.is_error and "yaer" in result.content[0].text
+
+
+def test_an_abbreviated_option_gave_the_right_to_write(capsys):
+    """--w was taken as --write."""
+    with pytest.raises(SystemExit) as ended:
+        main(["docs", "--w"])
+    assert ended.value.code == 2 and "unrecognized arguments: --w" in capsys.readouterr().err

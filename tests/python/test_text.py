@@ -62,7 +62,9 @@ class Command:
 
     def __call__(self, *arguments: object, lines: str = "", code: int = 0) -> types.SimpleNamespace:
         self._monkeypatch.setattr(sys, "stdin", io.StringIO(lines))
-        given = ["--address", self._address, "--model", str(self._model), "--passage-chars", "60"]
+        given = ["--address", self._address, "--model", str(self._model)]
+        if arguments[0] != "-c":  # a folder is read
+            given += ["--passage-chars", "60"]
         got = text.main([*given, *map(str, arguments)])
         out = self._capsys.readouterr()
         assert got == code, out.err
@@ -265,7 +267,11 @@ def test_mistakes_are_explained(run, shared, folder, tmp_path, name, rng, capsys
     with nearfield.connect(shared.address) as client:
         client.create_collection(f"{name}-other", 8, metric="dot", id_type="string")
     assert "no attribute source:keyword" in run(folder, "-c", f"{name}-other", code=2).err
-    for bad, words in ((["x", "-k", "0"], "must be from 1 to 100"), ([], "give a FOLDER")):
+    unread = "needs a FOLDER to read"  # these options did nothing
+    for bad, words in (
+        (["x", "-k", "0"], "must be from 1 to 100"), ([], "give a FOLDER"), (["-c", "x", "--prune"], f"--prune: {unread}"),
+        (["-c", "x", "--field", "a"], f"--field: {unread}"), (["-c", "x", "--passage-chars", "60"], f"--passage-chars: {unread}"),
+    ):
         with pytest.raises(SystemExit) as ended:
             text.main(bad)
         assert ended.value.code == 2 and words in capsys.readouterr().err

@@ -208,7 +208,7 @@ def test_mistakes_in_data_name_their_place(client, name, data, tmp_path):
     good = data.rows()[:3]
     (tmp_path / "bad.jsonl").write_text(json.dumps(good[0], default=str) + "\n{]\n")
     for given, more, words in (
-        (naive, {}, "made.*has no zone"),
+        (naive, PAID, "made.*has no zone"),
         (data.table().drop_columns(["vector"]), {}, "no column 'vector'"),
         (data.table(), {"attributes": ["yaer"]}, "declares year:int64"),
         ([{**good[0], "yaer": 1}], {}, "declares year:int64"),

@@ -59,6 +59,9 @@ AttributesLike: TypeAlias = Mapping[str, Any] | Sequence[Attribute]
 
 def declare(attributes: AttributesLike) -> list[Attribute]:
     if not isinstance(attributes, Mapping):
+        for each in attributes:
+            if not isinstance(each, Attribute):
+                raise TypeError(f"attributes: {each!r}; a dict of types, or a list of Attribute")
         return list(attributes)
     return [_declaration(name, kind) for name, kind in attributes.items()]
 

@@ -103,6 +103,8 @@ class AsyncClient(ServerCalls):
         ids, vectors  as in upload(), for `like`
         if_missing  use a collection that exists with the same declaration
         Not retried. Raises AlreadyExists if the name is taken."""
+        if like is None and (ids is not None or vectors is not None):
+            raise TypeError("ids, vectors: they describe like=, which is not given")
         seen = None if like is None else infer(like, ids, vectors)
         declaration = complete(
             name, dim, metric, dtype, id_type, attributes, scan, rows, devices, seen

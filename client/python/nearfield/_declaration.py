@@ -13,6 +13,7 @@ from nearfield._proto import admin_pb2 as admin
 from nearfield._proto import common_pb2 as common
 from nearfield._records import CollectionInfo
 from nearfield._sources.open import as_table
+from nearfield._sources.source import name_of_column
 from nearfield._values import dtype_value, enum_value
 
 ScanChoice = Literal["auto", "int8", "int16", "rows"]
@@ -79,6 +80,8 @@ def infer(data: Any, ids: Any, vectors: str | None) -> Inferred:
     """Returns the declaration for vectors [rows, dim], or for a table with the columns id, vector
     and one for each attribute. Narrow floats stay narrow; all other numbers become float32."""
     if isinstance(data, np.ndarray):
+        if vectors is not None:
+            raise TypeError("vectors: names a column; an array has none")
         texts = ids is not None and len(ids) > 0 and isinstance(ids[0], str)
         return Inferred(
             data.shape[1],
@@ -91,8 +94,8 @@ def infer(data: Any, ids: Any, vectors: str | None) -> Inferred:
     from nearfield._sources.arrow_columns import declare_from
 
     table = as_table(data)
-    id_name = ids if isinstance(ids, str) else "id"
-    vector_name = vectors or "vector"
+    id_name = name_of_column("ids", ids, "id")
+    vector_name = name_of_column("vectors", vectors, "vector")
     for name in (id_name, vector_name):
         if name not in table.schema.names:
             raise ValueError(f"no column {name!r}; they are {', '.join(table.schema.names)}")

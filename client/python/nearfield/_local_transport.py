@@ -32,6 +32,8 @@ def on_main_thread() -> bool:
 
 def settings_text(folder: str | Path | None, settings: Mapping[str, Any]) -> str:
     """Returns the settings in the form of the server's configuration file."""
+    if "data_dir" in settings:
+        raise TypeError("data_dir: it is the first argument of open()")
     lines = []
     for name, value in {"data_dir": "none" if folder is None else str(folder), **settings}.items():
         text = str(value).lower() if isinstance(value, bool) else str(value)

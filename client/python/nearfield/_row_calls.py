@@ -159,10 +159,10 @@ class RowCalls(Handle):
         vectors     with a table: the name of the column, by default "vector"; HDF5: the dataset
         attributes  with an array: {"year": column}, None where a row has none; with a table: names
                     of columns, or {attribute: column}; by default every declared attribute that
-                    has a column of its name; one that is named id, vector, payload, score or
-                    query has the column attribute_id ..., as in an export
+                    has a column of its name, and other columns are an error; one that is named id,
+                    vector, payload, score or query has the column attribute_id ..., as in an export
         payloads    with an array: one value per row: bytes, text, or anything that JSON can hold;
-                    with a table: a column, or several as a JSON object
+                    with a table: a column, by default "payload", or several as a JSON object
         mode        what happens to ids that exist: insert refuses, upsert replaces the row, replace
                     replaces the collection
         token       makes the upload resumable: after a broken connection it continues by itself;

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypedDict
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nearfield._arguments import refuse_unknown
 from nearfield._attributes import Attribute
 from nearfield._digest import result_digest
 from nearfield._errors import DataLoss, Internal
@@ -77,11 +78,7 @@ _FLAGS = {
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    if not OPTION_NAMES.issuperset(options):
-        name = min(options.keys() - OPTION_NAMES)
-        raise TypeError(
-            f"{name}: no option of a search; they are {', '.join(sorted(OPTION_NAMES))}"
-        )
+    refuse_unknown("a search", options, OPTION_NAMES)
 
 
 def needs_declaration(options: SearchOptions) -> bool:

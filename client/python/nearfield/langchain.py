@@ -3,7 +3,9 @@
     store = NearfieldVectorStore.create(client, "docs", embedding, dim=384)
     store.add_documents(documents)
     store.similarity_search("a question", k=4, filter=F.year >= 2020)
+    store.delete(filter=F.year < 2020)
 
+Every method refuses arguments that it does not have: a call without them would do something else.
 A row's payload is {"text": ..., "metadata": {...}}. Metadata that the collection declares as
 attributes is stored as such too, so that filters can use it.
 """
@@ -19,19 +21,29 @@ import numpy as np
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.runnables.config import run_in_executor
-from langchain_core.vectorstores import VectorStore
+from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
+from nearfield._arguments import refuse_unknown
 from nearfield._attributes import Attribute, AttributesLike
 from nearfield._blocking import run
 from nearfield._client import Client
 from nearfield._collection import AsyncCollection, Collection
 from nearfield._filter import FilterLike
 from nearfield._results import Rows, SearchResult
+from nearfield._search import OPTION_NAMES
 from nearfield._values import Metric
 
 T = TypeVar("T")
 Scored = tuple[Document, float]
+# The arguments of methods that LangChain declares with further ones.
+_ADD = frozenset({"texts", "metadatas", "ids", "batch_size"})
+_FROM = _ADD | {"embedding", "collection", "async_collection"}
+_DELETE = frozenset({"ids", "filter", "all"})
+# Without those that change nothing in a document.
+_SEARCH = OPTION_NAMES - {"payload", "vectors", "attributes", "with_cursor"}
+_DIVERSE = _SEARCH | {"fetch_k", "lambda_mult"}
+_RETRIEVER = VectorStoreRetriever.model_fields.keys() - {"vectorstore"}
 
 
 class NearfieldVectorStore(VectorStore):
@@ -80,13 +92,16 @@ class NearfieldVectorStore(VectorStore):
         *,
         ids: list[str] | None = None,
         collection: Collection | None = None,
-        **kwargs: Any,
+        async_collection: AsyncCollection | None = None,
+        batch_size: int | None = None,
+        **unknown: Any,
     ) -> NearfieldVectorStore:
         """Makes a store over `collection`, and adds the texts."""
+        refuse_unknown("from_texts()", unknown, _FROM)
         if collection is None:
             raise TypeError("collection: give the handle of a collection")
-        store = cls(collection, embedding, **kwargs)
-        store.add_texts(texts, metadatas, ids=ids)
+        store = cls(collection, embedding, async_collection=async_collection)
+        store.add_texts(texts, metadatas, ids=ids, batch_size=batch_size)
         return store
 
     @property
@@ -99,11 +114,15 @@ class NearfieldVectorStore(VectorStore):
         metadatas: list[dict[str, Any]] | None = None,
         *,
         ids: Sequence[str | None] | None = None,
-        **_: Any,
+        batch_size: int | None = None,
+        **unknown: Any,
     ) -> list[str]:
-        """Adds texts as one commit; replaces those whose id exists. Returns their ids."""
+        """Adds texts as one commit; replaces those whose id exists. Returns their ids. batch_size:
+        texts of one call of the embedding, by default all."""
+        refuse_unknown("add_texts()", unknown, _ADD)
         texts = list(texts)
-        vectors = self._embedding.embed_documents(texts)
+        parts = _parts(texts, batch_size)
+        vectors = [each for part in parts for each in self._embedding.embed_documents(part)]
         return run(_add(self._blocking, texts, vectors, metadatas, ids))
 
     async def aadd_texts(
@@ -112,18 +131,39 @@ class NearfieldVectorStore(VectorStore):
         metadatas: list[dict[str, Any]] | None = None,
         *,
         ids: Sequence[str | None] | None = None,
-        **_: Any,
+        batch_size: int | None = None,
+        **unknown: Any,
     ) -> list[str]:
+        refuse_unknown("aadd_texts()", unknown, _ADD)
         texts = list(texts)
-        vectors = await self._embedding.aembed_documents(texts)
+        parts = _parts(texts, batch_size)
+        vectors = [each for part in parts for each in await self._embedding.aembed_documents(part)]
         return await self._on(lambda docs: _add(docs, texts, vectors, metadatas, ids))
 
-    def delete(self, ids: list[str] | None = None, **_: Any) -> bool:
-        """Deletes documents by id, or all of them. Ids that do not exist are ignored."""
-        return run(_delete(self._blocking, ids))
+    def delete(
+        self,
+        ids: list[str] | None = None,
+        *,
+        filter: FilterLike | None = None,
+        all: bool = False,
+        **unknown: Any,
+    ) -> bool:
+        """Deletes the documents with these ids, those that a filter chooses, or with all=True every
+        one. Ids that do not exist are ignored, and an empty list deletes nothing. Raises TypeError
+        unless exactly one of the three is given."""
+        refuse_unknown("delete()", unknown, _DELETE)
+        return run(_delete(self._blocking, ids, filter, all))
 
-    async def adelete(self, ids: list[str] | None = None, **_: Any) -> bool:
-        return await self._on(lambda docs: _delete(docs, ids))
+    async def adelete(
+        self,
+        ids: list[str] | None = None,
+        *,
+        filter: FilterLike | None = None,
+        all: bool = False,
+        **unknown: Any,
+    ) -> bool:
+        refuse_unknown("adelete()", unknown, _DELETE)
+        return await self._on(lambda docs: _delete(docs, ids, filter, all))
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Returns the documents that exist, in the order of the ids."""
@@ -145,13 +185,13 @@ class NearfieldVectorStore(VectorStore):
         found = await self.asimilarity_search_with_score(query, k, filter=filter, **options)
         return [document for document, _ in found]
 
-    def similarity_search_with_score(self, *args: Any, **kwargs: Any) -> list[Scored]:
+    def similarity_search_with_score(self, query: str, k: int = 4, **options: Any) -> list[Scored]:
         """As similarity_search, with the score of each: higher is better for every metric."""
-        query, k, options = _search_arguments(*args, **kwargs)
         return _scored(run(_search(self._blocking, self._embedding.embed_query(query), k, options)))
 
-    async def asimilarity_search_with_score(self, *args: Any, **kwargs: Any) -> list[Scored]:
-        query, k, options = _search_arguments(*args, **kwargs)
+    async def asimilarity_search_with_score(
+        self, query: str, k: int = 4, **options: Any
+    ) -> list[Scored]:
         vector = await self._embedding.aembed_query(query)
         return _scored(await self._on(lambda docs: _search(docs, vector, k, options)))
 
@@ -170,17 +210,20 @@ class NearfieldVectorStore(VectorStore):
     ) -> list[Document]:
         """Returns k of the fetch_k best documents: relevant, and different from each other."""
         vector = self._embedding.embed_query(query)
-        found = run(_search(self._blocking, vector, fetch_k, {**options, "vectors": True}))
+        found = run(_search(self._blocking, vector, fetch_k, options, diverse=True))
         return _diverse(found, vector, k, lambda_mult)
 
     async def amax_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **options: Any
     ) -> list[Document]:
         vector = await self._embedding.aembed_query(query)
-        found = await self._on(
-            lambda docs: _search(docs, vector, fetch_k, {**options, "vectors": True})
-        )
+        found = await self._on(lambda docs: _search(docs, vector, fetch_k, options, diverse=True))
         return _diverse(found, vector, k, lambda_mult)
+
+    def as_retriever(self, **options: Any) -> VectorStoreRetriever:
+        """As in LangChain, which would drop a filter that is not in search_kwargs."""
+        refuse_unknown("as_retriever()", options, _RETRIEVER)
+        return super().as_retriever(**options)
 
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
         metric = run(self._blocking.info()).metric
@@ -194,8 +237,12 @@ class NearfieldVectorStore(VectorStore):
         return await run_in_executor(None, lambda: run(call(self._blocking)))
 
 
-def _search_arguments(query: str, k: int = 4, **options: Any) -> tuple[str, int, dict[str, Any]]:
-    return query, k, options
+def _parts(texts: list[str], size: int | None) -> list[list[str]]:
+    if size is None:
+        return [texts]
+    if size < 1:
+        raise ValueError(f"batch_size: {size}, must be at least 1")
+    return [texts[begin : begin + size] for begin in range(0, len(texts), size)]
 
 
 async def _add(
@@ -207,8 +254,11 @@ async def _add(
 ) -> list[str]:
     if not texts:
         return []
-    names = [each or str(uuid.uuid4()) for each in ids or [None] * len(texts)]
-    metadata = metadatas or [{} for _ in texts]
+    names = [each or str(uuid.uuid4()) for each in ([None] * len(texts) if ids is None else ids)]
+    metadata = [{} for _ in texts] if metadatas is None else metadatas
+    for field, values in (("metadatas", metadata), ("ids", names)):
+        if len(values) != len(texts):
+            raise ValueError(f"{field}: {len(values)} for {len(texts)} texts")
     payloads = [
         {"text": text, "metadata": each} for text, each in zip(texts, metadata, strict=True)
     ]
@@ -220,11 +270,17 @@ async def _add(
     return names
 
 
-async def _delete(docs: AsyncCollection, ids: list[str] | None) -> bool:
-    if ids is None:
+async def _delete(
+    docs: AsyncCollection, ids: list[str] | None, filter: FilterLike | None, all: bool
+) -> bool:
+    if not isinstance(all, bool):
+        raise TypeError(f"all: {all!r}, must be True or False")
+    if (ids is not None) + (filter is not None) + all != 1:
+        raise TypeError("give exactly one of ids, filter= and all=True, which deletes every row")
+    if all:
         await docs.upload([], mode="replace")
-    elif ids:
-        await docs.delete(ids)
+    elif ids is None or len(ids):
+        await docs.delete(ids, filter=filter)
     return True
 
 
@@ -233,9 +289,14 @@ async def _get(docs: AsyncCollection, ids: Sequence[str]) -> list[Document]:
 
 
 async def _search(
-    docs: AsyncCollection, vector: list[float], k: int, options: Mapping[str, Any]
+    docs: AsyncCollection,
+    vector: list[float],
+    k: int,
+    options: Mapping[str, Any],
+    diverse: bool = False,
 ) -> SearchResult:
-    return await docs.search(vector, k=k, payload=True, **options)
+    refuse_unknown("a search", options, _DIVERSE if diverse else _SEARCH)
+    return await docs.search(vector, k=k, payload=True, vectors=diverse, **options)
 
 
 def _documents(rows: Rows) -> list[Document]:

@@ -22,7 +22,9 @@ from typing import Any, Literal, TypeVar
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
 
+from nearfield._arguments import refuse_unknown
 from nearfield._attributes import Attribute
 from nearfield._client import DEFAULT_ADDRESS, AsyncClient
 from nearfield._collection import AsyncCollection
@@ -41,6 +43,21 @@ INSTRUCTIONS = (
 )
 
 
+class _StrictTool(Tool):
+    """A tool that refuses arguments that it does not have: the SDK would drop them, and a search
+    without its filter has another answer."""
+
+    def model_post_init(self, context: Any, /) -> None:
+        self.parameters["additionalProperties"] = False
+
+    async def run(self, arguments: dict[str, Any], *rest: Any, **options: Any) -> Any:
+        try:
+            refuse_unknown(self.name, arguments, self.parameters["properties"].keys())
+        except TypeError as error:
+            raise ToolError(str(error)) from None
+        return await super().run(arguments, *rest, **options)
+
+
 class Tools:
     """The tools, over one connection. embed: None if agents have to send vectors."""
 
@@ -57,6 +74,8 @@ class Tools:
     def _vector(self, text: str | None, vector: list[float] | None) -> list[float] | None:
         if text is None:
             return vector
+        if vector is not None:
+            raise ToolError("text, vector: give one of them")
         if self._embed is None:
             raise ToolError("text: this server has no embedding; give a vector or a stored id")
         return [float(each) for each in self._embed(text)]
@@ -134,8 +153,10 @@ class Tools:
             name: _value(info.declared.get(name), value)
             for name, value in (attributes or {}).items()
         }
-        row = {**values, "id": id, "vector": made, "payload": payload}
-        done = await _call(docs.upload([row], mode="upsert"))
+        columns = {name: [value] for name, value in values.items()}
+        done = await _call(
+            docs.upload([made], ids=[id], payloads=[payload], attributes=columns, mode="upsert")
+        )
         return {"epoch": done.epoch, "replaced": done.rows_replaced}
 
     async def delete(self, collection: str, ids: list[Id]) -> int:
@@ -154,7 +175,6 @@ def make_server(
 ) -> MCPServer[Any]:
     """Returns a server with the tools search, fetch, count and list_collections; with `write`
     also store and delete."""
-    server: MCPServer[Any] = MCPServer("nearfield", instructions=INSTRUCTIONS, log_level=log_level)
     tools = Tools(client, allowed, embed)
     chosen: list[Callable[..., Any]] = [
         tools.search,
@@ -164,9 +184,12 @@ def make_server(
     ]
     if write:
         chosen += [tools.store, tools.delete]
-    for tool in chosen:
-        server.add_tool(tool)
-    return server
+    return MCPServer(
+        "nearfield",
+        instructions=INSTRUCTIONS,
+        tools=[_StrictTool.from_function(tool) for tool in chosen],
+        log_level=log_level,
+    )
 
 
 async def _call(awaitable: Awaitable[T]) -> T:
@@ -233,7 +256,10 @@ def _load(name: str) -> Embed:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command."""
     parser = argparse.ArgumentParser(
-        "nearfield-mcp", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        "nearfield-mcp",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     parser.add_argument("collections", nargs="+", metavar="COLLECTION", help="name or alias")
     parser.add_argument("--address", default=DEFAULT_ADDRESS, help="of the nearfield server")

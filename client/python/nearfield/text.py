@@ -157,7 +157,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("-k", type=int, default=5, help="passages of an answer [5]")
     add("--filter", metavar="TEXT", help="only passages that pass, such as: source == 'a.md'")
     add("--field", action="append", metavar="NAME", help="member of JSONL records [text]")
-    add("--passage-chars", type=int, default=Cut.chars_max, metavar="N", help="at most N [1000]")
+    add("--passage-chars", type=int, metavar="N", help="at most N [1000]")
     add("--prune", action="store_true", help="delete passages of files that are gone")
     add("--json", action="store_true", help="print each answer as one line of JSON")
     address = os.environ.get("NEARFIELD_ADDRESS", DEFAULT_ADDRESS)
@@ -167,6 +167,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.folder is None and options.collection is None:
         parser.error("give a FOLDER, or --collection to ask one that exists")
+    for name in ("prune", "field", "passage_chars"):
+        if getattr(options, name) and options.folder is None:
+            parser.error(f"--{name.replace('_', '-')}: needs a FOLDER to read")
+    if options.passage_chars is None:
+        options.passage_chars = Cut.chars_max
     for name, value, low, high in (
         ("-k", options.k, 1, K_MAX),
         ("--passage-chars", options.passage_chars, CHARS_MIN, CHARS_MAX),

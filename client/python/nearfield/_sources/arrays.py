@@ -19,6 +19,8 @@ def array_source(spec: Spec, vectors: Any) -> Source:
     if len(getattr(vectors, "shape", ())) != 2:
         raise ValueError(f"vectors: shape {list(np.shape(vectors))}; it must be [rows, dim]")
     rows = vectors.shape[0]
+    if spec.vectors is not None:
+        raise TypeError("vectors: names a column or a dataset; an array has none")
     if spec.ids is None and spec.info.id_type != "uint64":
         raise TypeError(
             f"ids: the collection {spec.info.name!r} has ids of type string, so they must be given"

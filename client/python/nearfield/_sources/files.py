@@ -56,6 +56,15 @@ def open_hdf5(path: Path, name: str) -> tuple[Any, Any]:
     return file[name], file
 
 
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns a JSON object. Raises ValueError if a member is there twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"member {max(names, key=names.count)!r} twice")
+    return found
+
+
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
     """Reads one JSON object per line; a name that ends in .gz is decompressed. Empty lines are
     skipped."""
@@ -65,8 +74,8 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
-            except json.JSONDecodeError as error:
+                row = json.loads(line, object_pairs_hook=_members)
+            except ValueError as error:
                 raise ValueError(f"{path}:{number}: {error}") from None
             if not isinstance(row, dict):
                 raise ValueError(f"{path}:{number}: not a JSON object")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,8 @@ def _iterable_source(spec: Spec, data: Iterable[Any]) -> Source:
     try:
         first = next(following)
     except StopIteration:
+        if spec.ids is not None and not isinstance(spec.ids, str) and len(spec.ids):
+            raise ValueError(f"ids: {len(spec.ids)} for 0 vectors") from None
         return Source(0, 0, lambda: iter(()))
     items = chain([first], following)
     if isinstance(first, Mapping):
@@ -105,7 +108,7 @@ def _file_source(spec: Spec, path: Path) -> Source:
         return array_source(spec, files.open_fvecs(path))
     if suffix in (".hdf5", ".h5"):
         dataset, file = files.open_hdf5(path, spec.vectors or "train")
-        source = array_source(spec, dataset)
+        source = array_source(replace(spec, vectors=None), dataset)
         return Source(source.rows, source.payload_bytes, source.batches, file.close)
     if suffix == ".parquet":
         from nearfield._sources.tables import parquet_source

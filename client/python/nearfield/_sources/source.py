@@ -66,14 +66,22 @@ class Spec:
             )
         return encode(vectors, self.info.dtype)
 
+    def known(self) -> str:
+        return ", ".join(f"{each.name}:{each.text}" for each in self.info.attributes) or "none"
+
     def attribute(self, name: str) -> Attribute:
         declared = self.info.declared
         if name not in declared:
-            known = ", ".join(f"{each.name}:{each.text}" for each in declared.values()) or "none"
             raise ValueError(
-                f"attributes[{name!r}]: the collection {self.info.name!r} declares {known}"
+                f"attributes[{name!r}]: the collection {self.info.name!r} declares {self.known()}"
             )
         return declared[name]
+
+
+def name_of_column(argument: str, given: Any, default: str) -> str:
+    if given is not None and not isinstance(given, str):
+        raise TypeError(f"{argument}: {type(given).__name__}; with a table, the name of its column")
+    return default if given is None else given
 
 
 def payload_bytes(value: Any) -> bytes:

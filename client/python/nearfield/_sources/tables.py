@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,14 @@ import pyarrow.parquet as pq
 from nearfield._arrow import column_name, matrix_of
 from nearfield._blocks import Batch
 from nearfield._sources.arrow_columns import arrow_column
-from nearfield._sources.source import BATCH_ROWS, Source, Spec, compact_json, payload_bytes
+from nearfield._sources.source import (
+    BATCH_ROWS,
+    Source,
+    Spec,
+    compact_json,
+    name_of_column,
+    payload_bytes,
+)
 from nearfield._sources.spool import spooled
 
 
@@ -41,13 +48,13 @@ class Plan:
 
 
 def plan_of(spec: Spec, schema: pa.Schema) -> Plan:
-    """By default the columns id and vector, and every declared attribute that has a column of its
-    name. One named like a part of the row, such as id, has the column attribute_id, as in an
-    export, or one of its name that is not that part."""
+    """By default the columns id, vector and payload, and every declared attribute that has a column
+    of its name; further columns are refused. An attribute named like a part of the row, such as id,
+    has the column attribute_id, as in an export, or one of its name that is not that part."""
     payloads = spec.payloads
     plan = Plan(
-        spec.ids if isinstance(spec.ids, str) else "id",
-        spec.vectors if isinstance(spec.vectors, str) else "vector",
+        name_of_column("ids", spec.ids, "id"),
+        name_of_column("vectors", spec.vectors, "vector"),
         {},
         payloads if payloads is None or isinstance(payloads, str) else list(payloads),
     )
@@ -62,11 +69,19 @@ def plan_of(spec: Spec, schema: pa.Schema) -> Plan:
     if not isinstance(attributes, Mapping):
         attributes = {name: name for name in attributes}
     plan.attributes.update(attributes)
+    if payloads is None and "payload" in set(schema.names).difference(plan.names()):
+        plan = replace(plan, payloads="payload")
     for name in plan.attributes:
         spec.attribute(name)
     for name in plan.names():
         if name not in schema.names:
             raise ValueError(f"no column {name!r}; the columns are {', '.join(schema.names)}")
+    unused = [name for name in schema.names if name not in plan.names()]
+    if unused and spec.attributes is None:
+        raise ValueError(
+            f"column {unused[0]!r}: no id, vector, payload or attribute ({spec.known()}); add it to"
+            " payloads=, or name the attributes to take: attributes=[...]"
+        )
     return plan
 
 
@@ -83,7 +98,11 @@ def table_source(spec: Spec, table: pa.Table) -> Source:
 def reader_source(spec: Spec, batches: Iterable[Any], first: pa.RecordBatch | pa.Table) -> Source:
     """Record batches of an unknown number."""
     plan = plan_of(spec, first.schema)
-    return spooled(_batch(spec, plan, part) for each in batches for part in _parts(each))
+    return spooled(
+        _batch(spec, plan if each.schema == first.schema else plan_of(spec, each.schema), part)
+        for each in batches
+        for part in _parts(each)
+    )
 
 
 def _parts(item: pa.RecordBatch | pa.Table) -> Iterator[pa.RecordBatch]:
