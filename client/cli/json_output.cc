@@ -122,7 +122,8 @@ JsonObject ToJson(const SnapshotInfo& info) {
       .Add("files_count", info.files_count)
       .Add("bytes", info.bytes)
       .Add("created_unix_s", info.created_unix_s)
-      .Add("error", info.error);
+      .Add("error", info.error)
+      .Add("owner", info.owner);
 }
 
 JsonObject ToJson(const CompactAnswer& answer) {

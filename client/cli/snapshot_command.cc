@@ -32,11 +32,15 @@ void PrintSnapshots(const GlobalOptions& global, std::span<const SnapshotInfo> s
     for (const SnapshotInfo& info : snapshots) Print(ToJson(info));
     return;
   }
-  Table table(
-      {{"name"}, {"created (UTC)"}, Table::Right("files"), Table::Right("bytes"), {"error"}});
+  Table table({{"name"},
+               {"created (UTC)"},
+               Table::Right("files"),
+               Table::Right("bytes"),
+               {"owner"},
+               {"error"}});
   for (const SnapshotInfo& info : snapshots) {
     table.Add({info.name, TimeText(info.created_unix_s), Grouped(info.files_count),
-               HumanBytes(static_cast<double>(info.bytes)), info.error});
+               HumanBytes(static_cast<double>(info.bytes)), Printable(info.owner), info.error});
   }
   Print(table.ToString());
 }

@@ -27,6 +27,7 @@ struct UploadArguments {
   RowSourceOptions source;
   TargetOptions target;
   UploadMode mode = UploadMode::kInsert;
+  bool accept_zero_rows = false;
   std::string token;
   uint64_t block_bytes_max = UploadOptions().block_bytes_max;
 };
@@ -159,6 +160,7 @@ SendOutcome Send(const GlobalOptions& global, const UploadArguments& arguments, 
                         .rows_max = shape.rows_count,
                         .payload_bytes_max = shape.payload_bytes,
                         .mode = arguments.mode,
+                        .accept_zero_rows = arguments.accept_zero_rows,
                         .token = arguments.token,
                         .block_bytes_max = arguments.block_bytes_max,
                         .deadline = global.timeout(),
@@ -276,6 +278,11 @@ void AddModeOptions(CLI::App& command, UploadArguments* arguments) {
       {{"insert", UploadMode::kInsert},
        {"upsert", UploadMode::kUpsert},
        {"replace", UploadMode::kReplace}});
+  AddNamedOption<bool>(command, "--zero-rows", &arguments->accept_zero_rows,
+                       "Treatment of rows of zeros with the metric cosine, which they do not have: "
+                       "refuse the upload, "
+                       "or accept them, so that they come last in every search [refuse]",
+                       {{"refuse", false}, {"accept", true}});
   command
       .add_option("--token", arguments->token,
                   "A name for this upload: it goes on by itself after a lost connection, and where "

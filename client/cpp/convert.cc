@@ -323,7 +323,8 @@ SnapshotInfo FromProto(v1::SnapshotInfo* proto) {
           .files_count = proto->files_count(),
           .bytes = proto->bytes(),
           .created_unix_s = proto->created_unix_s(),
-          .error = std::move(*proto->mutable_error())};
+          .error = std::move(*proto->mutable_error()),
+          .owner = std::move(*proto->mutable_owner())};
 }
 
 CompactAnswer FromProto(const v1::CompactResponse& proto) {

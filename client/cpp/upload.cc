@@ -59,6 +59,7 @@ class Upload::Impl {
     v1::UploadBegin* begin = request.mutable_begin();
     begin->set_collection(options_.collection);
     begin->set_mode(static_cast<v1::UploadMode>(options_.mode));
+    if (options_.accept_zero_rows) begin->set_zero_rows(v1::ZERO_ROWS_ACCEPT);
     if (!options_.token.empty()) begin->set_upload_token(options_.token);
     begin->set_rows_max(options_.rows_max);
     begin->set_payload_bytes_max(options_.payload_bytes_max);

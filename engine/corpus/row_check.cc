@@ -62,4 +62,21 @@ std::optional<int64_t> FindNonFinite(RowType row_type, absl::Span<const uint8_t>
   return std::nullopt;
 }
 
+std::optional<int64_t> FindZeroRow(RowType row_type, int64_t dim, absl::Span<const uint8_t> rows) {
+  const auto element_bytes = static_cast<size_t>(BytesPerElement(row_type));
+  const size_t row_bytes = static_cast<size_t>(dim) * element_bytes;
+  for (size_t begin = 0; begin < rows.size(); begin += row_bytes) {
+    // Without their sign bits, which are in the last byte of each element. The first element of
+    // nearly every row ends this loop.
+    size_t byte = 0;
+    while (byte < row_bytes) {
+      const uint8_t mask = byte % element_bytes == element_bytes - 1 ? 0x7f : 0xff;
+      if ((rows[begin + byte] & mask) != 0) break;
+      ++byte;
+    }
+    if (byte == row_bytes) return static_cast<int64_t>(begin / row_bytes);
+  }
+  return std::nullopt;
+}
+
 }  // namespace nearfield::corpus

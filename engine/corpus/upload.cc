@@ -159,12 +159,21 @@ absl::Status CorpusUpload::CheckRows(const UploadBlock& block) const {
         " dimensions of ", BytesPerElement(spec.row_type),
         " bytes: ", bytes ? absl::StrCat(*bytes, " bytes are needed") : "beyond any memory"));
   }
-  const std::optional<int64_t> element = FindNonFinite(spec.row_type, block.rows);
-  if (!element) return absl::OkStatus();
-  const int64_t row = *element / spec.dim;
+  const auto name_of = [&](int64_t row) {
+    return absl::StrCat("rows: row ", parts_.ids.size() + row, " (id ", IdText(block.ids->at(row)),
+                        ")");
+  };
+  if (const auto element = FindNonFinite(spec.row_type, block.rows)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name_of(*element / spec.dim), " is not finite in dimension ", *element % spec.dim));
+  }
+  if (spec.metric != Metric::kCosine || !reservation_.zero_rows_refused) return absl::OkStatus();
+  const std::optional<int64_t> zero = FindZeroRow(spec.row_type, spec.dim, block.rows);
+  if (!zero) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("rows: row ", parts_.ids.size() + row, " (id ", IdText(block.ids->at(row)),
-                   ") is not finite in dimension ", *element % spec.dim));
+      absl::StrCat(name_of(*zero),
+                   " is zero in every dimension, and has no cosine: leave it out, or accept zero "
+                   "rows, which come last in every search"));
 }
 
 absl::Status CorpusUpload::Take(const UploadBlock& block) {

@@ -147,7 +147,7 @@ ActiveCallPtr LocalService::GetCapacity(Rpc<pb::GetCapacityRequest, pb::GetCapac
       pb::PrincipalUse* const principal = response->add_principals();
       principal->set_principal(use.principal);
       for (const QuotaKind& kind : kQuotaKinds) {
-        if (kind.quota == Quota::kSnapshots) continue;  // ListSnapshots tells their owners
+        if (kind.quota == Quota::kSnapshots) continue;  // ListSnapshots returns their owners
         pb::QuotaUse* const quota = principal->add_quotas();
         quota->set_name(std::string(kind.name));
         quota->set_used(static_cast<uint64_t>(use.used[kind.quota]));

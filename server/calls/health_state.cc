@@ -21,7 +21,7 @@ constexpr std::array kServices = {"", "nearfield.v1.Retrieval", "nearfield.v1.In
 
 }  // namespace
 
-void HealthState::SetCollections(std::function<CollectionState(const std::string& name)> look) {
+void HealthState::SetCollections(Look look) {
   const MutexLock lock(mutex_);
   look_ = std::move(look);
 }
@@ -42,12 +42,12 @@ void HealthState::Withdraw() {
   SetServing(false);
 }
 
-HealthState::ServingStatus HealthState::StatusOf(const std::string& service) {
+HealthState::ServingStatus HealthState::StatusOf(const std::string& service, const KeyPtr& key) {
   const bool of_collection = absl::StartsWith(service, kCollectionHealthPrefix);
   if (!of_collection && !absl::c_linear_search(kServices, service)) {
     return HealthCheckResponse::SERVICE_UNKNOWN;
   }
-  std::function<CollectionState(const std::string&)> look;
+  Look look;
   {
     const MutexLock lock(mutex_);
     if (!serving_) return HealthCheckResponse::NOT_SERVING;
@@ -55,15 +55,18 @@ HealthState::ServingStatus HealthState::StatusOf(const std::string& service) {
   }
   if (!of_collection) return HealthCheckResponse::SERVING;
   const std::string name = service.substr(std::strlen(kCollectionHealthPrefix));
-  switch (look ? look(name) : CollectionState::kUnknown) {
+  const Collection found = look ? look(name) : Collection();
+  if (key != nullptr && !key->Covers(found.name)) return HealthCheckResponse::SERVICE_UNKNOWN;
+  switch (found.state) {
     case CollectionState::kGood: return HealthCheckResponse::SERVING;
     case CollectionState::kDamaged: return HealthCheckResponse::NOT_SERVING;
     default: return HealthCheckResponse::SERVICE_UNKNOWN;
   }
 }
 
-absl::Status HealthState::Answer(const HealthCheckRequest& request, HealthCheckResponse* response) {
-  const ServingStatus status = StatusOf(request.service());
+absl::Status HealthState::Answer(const HealthCheckRequest& request, const KeyPtr& key,
+                                 HealthCheckResponse* response) {
+  const ServingStatus status = StatusOf(request.service(), key);
   if (status == HealthCheckResponse::SERVICE_UNKNOWN) {
     return absl::NotFoundError(absl::StrCat("service: no service ", Quote(request.service())));
   }

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "engine/base/mutex.h"
 #include "grpc/health/v1/health.pb.h"
+#include "server/security/access_control.h"
 
 namespace nearfield::server {
 
@@ -28,9 +29,15 @@ class HealthState {
   HealthState(const HealthState&) = delete;
   HealthState& operator=(const HealthState&) = delete;
 
-  // State of a collection by name. `look` outlives the last call, and is called without a lock.
+  // State of a collection by its name or an alias. `look` outlives the last call, and is called
+  // without a lock.
   enum class CollectionState : uint8_t { kUnknown, kGood, kDamaged };
-  void SetCollections(std::function<CollectionState(const std::string& name)> look);
+  struct Collection {
+    CollectionState state = CollectionState::kUnknown;
+    std::string name;  // of the collection itself
+  };
+  using Look = std::function<Collection(const std::string& name)>;
+  void SetCollections(Look look);
   // Reports that the status of a service may have changed.
   virtual void Refresh() {}
 
@@ -39,15 +46,16 @@ class HealthState {
   // Sets NOT_SERVING permanently.
   void Withdraw();
 
-  // Returns SERVICE_UNKNOWN for a service that this server does not have.
-  ServingStatus StatusOf(const std::string& service);
+  // Returns SERVICE_UNKNOWN for a service that this server does not have, and for an alias of a
+  // collection that `key` does not cover.
+  ServingStatus StatusOf(const std::string& service, const KeyPtr& key);
   // Answers Health.Check. Errors: NotFound.
-  absl::Status Answer(const grpc::health::v1::HealthCheckRequest& request,
+  absl::Status Answer(const grpc::health::v1::HealthCheckRequest& request, const KeyPtr& key,
                       grpc::health::v1::HealthCheckResponse* response);
 
  private:
   Mutex mutex_;
-  std::function<CollectionState(const std::string& name)> look_ ABSL_GUARDED_BY(mutex_);
+  Look look_ ABSL_GUARDED_BY(mutex_);
   bool serving_ ABSL_GUARDED_BY(mutex_) = false;
   bool withdrawn_ ABSL_GUARDED_BY(mutex_) = false;
 };

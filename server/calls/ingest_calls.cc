@@ -9,6 +9,7 @@
 #include "server/calls/find_collection.h"
 #include "server/calls/streams.h"
 #include "server/calls/unary_call.h"
+#include "server/collections/delete_rows.h"
 #include "server/convert/ingest.h"
 
 namespace nearfield::server {
@@ -39,7 +40,7 @@ absl::StatusOr<DeleteResult> DeleteDoomed(const Core& core, const Call& call,
 }
 
 // Finds the collection of an upload that a request names. A collection that the key does not cover
-// has no uploads for the caller: the reply must not tell whether it exists. Errors: InvalidArgument
+// has no uploads for the caller: the reply must not show whether it exists. Errors: InvalidArgument
 // (a field is absent), NotFound, FailedPrecondition (nothing is stored).
 template <typename Request>
 absl::StatusOr<NamedCollectionPtr> FindForToken(const Core& core, Call& call,

@@ -31,22 +31,21 @@ absl::Status CheckCursorEpoch(const WantedEpochs& wanted, uint64_t epoch) {
   return CheckMinEpoch(wanted, "the cursor is of epoch ", epoch);
 }
 
-absl::StatusOr<std::shared_ptr<const PinnedEpoch>> FindKept(Core& core,
-                                                            const NamedCollection& named,
+absl::StatusOr<std::shared_ptr<const PinnedEpoch>> FindKept(const EpochReader& reader,
                                                             const char* field, uint64_t epoch) {
-  auto kept = core.pinned_snapshots.Find(named.collection, epoch);
+  const std::shared_ptr<Collection>& collection = reader.named.collection;
+  auto kept = reader.core.pinned_snapshots.Find(reader.caller, collection, epoch);
   if (kept != nullptr) return kept;
-  const uint64_t current = named.collection->PinEpoch()->epoch();
+  const uint64_t current = collection->PinEpoch()->epoch();
   return absl::FailedPreconditionError(absl::StrCat(
       field, ": epoch ", epoch, epoch > current ? " is not reached" : " is kept no longer",
       ", the collection is at epoch ", current, ": begin again at the current epoch"));
 }
 
-absl::StatusOr<std::shared_ptr<const PinnedEpoch>> FindWanted(Core& core,
-                                                              const NamedCollection& named,
+absl::StatusOr<std::shared_ptr<const PinnedEpoch>> FindWanted(const EpochReader& reader,
                                                               const WantedEpochs& wanted) {
-  if (wanted.at_epoch) return FindKept(core, named, "at_epoch", *wanted.at_epoch);
-  return named.collection->PinEpoch();
+  if (wanted.at_epoch) return FindKept(reader, "at_epoch", *wanted.at_epoch);
+  return reader.named.collection->PinEpoch();
 }
 
 }  // namespace nearfield::server

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -34,15 +35,20 @@ absl::Status CheckEpochs(const WantedEpochs& wanted);
 // cursor).
 absl::Status CheckCursorEpoch(const WantedEpochs& wanted, uint64_t epoch);
 
-// Returns the collection's state at `epoch`, and renews it. Errors: FailedPrecondition (the epoch
-// is neither kept nor current): the message begins with `field`.
-absl::StatusOr<std::shared_ptr<const PinnedEpoch>> FindKept(Core& core,
-                                                            const NamedCollection& named,
+// A caller that reads a collection.
+struct EpochReader {
+  Core& core;
+  const std::string& caller;
+  const NamedCollection& named;
+};
+
+// Returns the collection's state at `epoch`, and renews it if it is kept for the caller. Errors:
+// FailedPrecondition (the epoch is neither kept nor current): the message begins with `field`.
+absl::StatusOr<std::shared_ptr<const PinnedEpoch>> FindKept(const EpochReader& reader,
                                                             const char* field, uint64_t epoch);
 
 // Returns the state that a call without a cursor reads. Errors: as FindKept.
-absl::StatusOr<std::shared_ptr<const PinnedEpoch>> FindWanted(Core& core,
-                                                              const NamedCollection& named,
+absl::StatusOr<std::shared_ptr<const PinnedEpoch>> FindWanted(const EpochReader& reader,
                                                               const WantedEpochs& wanted);
 
 }  // namespace nearfield::server

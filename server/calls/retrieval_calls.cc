@@ -63,7 +63,7 @@ absl::Status FetchRows(Core& core, Call& call, const pb::FetchRequest& request,
           call.caller(),
           ReplyBytesMax(spec, parts, ids, AttributeBytesLimit(schema, wanted), limits)));
   ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const PinnedEpoch> at,
-                        FindWanted(core, *named, EpochsOf(request)));
+                        FindWanted({core, call.caller(), *named}, EpochsOf(request)));
   const absl::StatusOr<FetchResult> fetched = named->collection->Fetch(at.get(), ids, parts);
   ABSL_RETURN_IF_ERROR(WithAdvice(fetched.status(), kFetchAdvice));
   const FetchResult& found = *fetched;
@@ -87,7 +87,7 @@ absl::Status CountRows(Core& core, Call& call, const pb::CountRequest& request,
                        pb::CountResponse* response) {
   ABSL_ASSIGN_OR_RETURN(const auto named, Find(core, call, request.collection()));
   ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const PinnedEpoch> at,
-                        FindWanted(core, *named, EpochsOf(request)));
+                        FindWanted({core, call.caller(), *named}, EpochsOf(request)));
   int64_t rows_count = at->rows_count();
   if (const GivenFilter filter = FilterOf(request); filter.given()) {
     ABSL_ASSIGN_OR_RETURN(const ChosenRows chosen, ChooseRows(*named, filter, at, call));
@@ -103,7 +103,7 @@ absl::Status KeepWantedEpoch(Core& core, Call& call, const pb::PinEpochRequest& 
                              pb::PinEpochResponse* response) {
   ABSL_ASSIGN_OR_RETURN(const auto named, Find(core, call, request.collection()));
   ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const PinnedEpoch> at,
-                        FindWanted(core, *named, EpochsOf(request)));
+                        FindWanted({core, call.caller(), *named}, EpochsOf(request)));
   ABSL_RETURN_IF_ERROR(core.pinned_snapshots.Keep(call.caller(), named->collection, at));
   response->set_epoch(at->epoch());
   response->set_incarnation(named->incarnation);

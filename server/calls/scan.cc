@@ -117,7 +117,8 @@ class Scan final : public ActiveCall {
     if (epoch_.has_value()) {
       ABSL_ASSIGN_OR_RETURN(at_, KeptEpoch());
     } else {
-      ABSL_ASSIGN_OR_RETURN(at_, FindWanted(*core_, *named_, EpochsOf(*request_)));
+      ABSL_ASSIGN_OR_RETURN(at_,
+                            FindWanted({*core_, call_.caller(), *named_}, EpochsOf(*request_)));
     }
     epoch_ = at_->epoch();
     rows_count_ = at_->rows_count();
@@ -132,7 +133,8 @@ class Scan final : public ActiveCall {
   }
 
   absl::StatusOr<std::shared_ptr<const PinnedEpoch>> KeptEpoch() {
-    return FindKept(*core_, *named_, request_->has_cursor() ? "cursor" : "scan", *epoch_);
+    return FindKept({*core_, call_.caller(), *named_}, request_->has_cursor() ? "cursor" : "scan",
+                    *epoch_);
   }
 
   // Takes a turn on the read pool. After OK, the call may end at any time.

@@ -155,7 +155,8 @@ absl::Status SetEpoch(Pending* pending) {
   if (!pending->cursor.has_value() && !pending->at_epoch.has_value()) return absl::OkStatus();
   const bool of_cursor = pending->cursor.has_value();
   ABSL_ASSIGN_OR_RETURN(pending->ticket.request.at,
-                        FindKept(*pending->core, *pending->named, of_cursor ? "cursor" : "at_epoch",
+                        FindKept({*pending->core, pending->caller, *pending->named},
+                                 of_cursor ? "cursor" : "at_epoch",
                                  of_cursor ? pending->cursor->epoch : *pending->at_epoch));
   return absl::OkStatus();
 }

@@ -69,6 +69,9 @@ absl::StatusOr<UploadReservation> FromProto(const pb::UploadBegin& begin) {
   ABSL_ASSIGN_OR_RETURN(const UploadMode mode,
                         Known("begin.mode", begin.mode(), NativeIn(kUploadModes, begin.mode()),
                               "INSERT, UPSERT or REPLACE"));
+  if (!pb::ZeroRows_IsValid(begin.zero_rows())) {
+    return MustBe("begin.zero_rows", absl::StrCat(begin.zero_rows()), "REFUSE or ACCEPT");
+  }
   if (begin.has_upload_token() &&
       (begin.upload_token().empty() ||
        begin.upload_token().size() > static_cast<size_t>(kUploadTokenBytesMax))) {
@@ -91,7 +94,8 @@ absl::StatusOr<UploadReservation> FromProto(const pb::UploadBegin& begin) {
   }
   return UploadReservation{.rows_max = static_cast<int64_t>(begin.rows_max()),
                            .payload_bytes_max = static_cast<int64_t>(begin.payload_bytes_max()),
-                           .mode = mode};
+                           .mode = mode,
+                           .zero_rows_refused = begin.zero_rows() != pb::ZERO_ROWS_ACCEPT};
 }
 
 absl::StatusOr<int64_t> FromProto(const pb::ListUploadsRequest& request) {

@@ -224,9 +224,11 @@ ExitCode Instance::Boot(const EngineFactory& make_engine) {
   core->audit = StartAudit(core.get(), &state_, base_.health);
   base_.health->SetCollections([catalog = &core->catalog](const std::string& name) {
     const auto named = catalog->FindAny(name);
-    if (!named.ok()) return HealthState::CollectionState::kUnknown;
-    return IsReadable(**named) ? HealthState::CollectionState::kGood
-                               : HealthState::CollectionState::kDamaged;
+    if (!named.ok()) return HealthState::Collection();
+    return HealthState::Collection{.state = IsReadable(**named)
+                                                ? HealthState::CollectionState::kGood
+                                                : HealthState::CollectionState::kDamaged,
+                                   .name = (*named)->name};
   });
   state_.Serve(std::move(core));
   if (state_.phase() == ServerState::Phase::kServing) base_.health->SetServing(true);

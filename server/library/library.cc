@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/check_range.h"
@@ -24,6 +25,13 @@ namespace {
 
 // A stream and the folder that it uses.
 struct OpenStream {
+  // Ends the call, unless it has ended.
+  void End() const {
+    stream->Cancel();
+    stream->Release();
+    folder->Leave(stream);
+  }
+
   std::shared_ptr<Folder> folder;
   std::shared_ptr<Stream> stream;
 };
@@ -76,6 +84,42 @@ int32_t SetReply(const Folder* folder, CallEnd end, std::string data, nf_reply* 
 int32_t SetError(absl::Status status, nf_reply* reply) {
   return SetReply(nullptr, {.status = std::move(status), .request_id = {}, .retry_after_ms = {}},
                   "", reply);
+}
+
+// Fills the reply of a call that ended with an exception. Allocates nothing.
+int32_t SetOutOfMemory(nf_reply* reply) noexcept {
+  constexpr auto kCode = static_cast<int32_t>(absl::StatusCode::kResourceExhausted);
+  *reply = {.code = kCode,
+            .has_message = 0,
+            .data = "",
+            .size = 0,
+            .message = "out of memory",
+            .details = "",
+            .details_size = 0,
+            .request_id = "",
+            .retry_after_ms = -1,
+            .owner = nullptr};
+  return kCode;
+}
+
+// Runs the body of a C function. No exception may leave it: its caller has no frames that could be
+// unwound. The only ones are those of a lack of memory.
+template <typename Body>
+int32_t Guarded(nf_reply* reply, const Body& body) noexcept {
+  try {
+    return body();
+  } catch (...) {
+    return SetOutOfMemory(reply);
+  }
+}
+// As above, for a function without a reply. Returns 0 after an exception.
+template <typename Body>
+int32_t Guarded(const Body& body) noexcept {
+  try {
+    return body();
+  } catch (...) {
+    return 0;
+  }
 }
 
 CallFacts FactsOf(const nf_options* options, bool waits) {
@@ -151,6 +195,7 @@ absl::StatusOr<DeviceSearchRequest> FromC(const nf_device_search& from) {
 using nearfield::server::CallEnd;
 using nearfield::server::Folder;
 using nearfield::server::Folders;
+using nearfield::server::Guarded;
 using nearfield::server::OpenStream;
 using nearfield::server::Stream;
 using nearfield::server::Streams;
@@ -162,118 +207,148 @@ uint32_t nf_abi_version() { return NF_ABI_VERSION; }
 const char* nf_version() { return NEARFIELD_VERSION; }
 
 int32_t nf_open(const char* settings, nf_server* server, nf_reply* reply) {
-  // Clients can cause these messages with texts that are not UTF-8.
-  google::protobuf::SetLogHandler(nullptr);
-  *server = 0;
-  auto folder = Folder::Open(settings);
-  if (!folder.ok()) return nearfield::server::SetError(folder.status(), reply);
-  *server = Folders().Add(*std::move(folder));
-  return nearfield::server::SetError(absl::OkStatus(), reply);
+  return Guarded(reply, [&]() -> int32_t {
+    // Clients can cause these messages with texts that are not UTF-8.
+    google::protobuf::SetLogHandler(nullptr);
+    *server = 0;
+    auto folder = Folder::Open(settings);
+    if (!folder.ok()) return nearfield::server::SetError(folder.status(), reply);
+    *server = Folders().Add(*std::move(folder));
+    return nearfield::server::SetError(absl::OkStatus(), reply);
+  });
 }
 
 void nf_close(nf_server server) {
-  const std::shared_ptr<Folder> folder = Folders().Take(server);
-  if (folder == nullptr) return;
-  if (folder->forked()) {
-    // Its threads are those of the other process: they cannot be joined here.
-    new std::shared_ptr<Folder>(folder);
-    return;
-  }
-  folder->Close();
+  Guarded([&]() -> int32_t {
+    const std::shared_ptr<Folder> folder = Folders().Take(server);
+    if (folder == nullptr) return 0;
+    if (folder->forked()) {
+      // Its threads are those of the other process: they cannot be joined here.
+      new std::shared_ptr<Folder>(folder);
+      return 0;
+    }
+    folder->Close();
+    return 0;
+  });
 }
 
 int32_t nf_call(nf_server server, const char* method, const void* request, size_t size,
                 const nf_options* options, nf_reply* reply) {
-  Target target;
-  const absl::Status found = nearfield::server::Find(server, method, /*unary=*/true, &target);
-  if (!found.ok()) return nearfield::server::SetError(found, reply);
-  std::string response;
-  CallEnd end = target.method->call(target.folder.get(), {request, size},
-                                    nearfield::server::FactsOf(options, /*waits=*/true), &response);
-  return nearfield::server::SetReply(target.folder.get(), std::move(end), std::move(response),
-                                     reply);
+  return Guarded(reply, [&]() -> int32_t {
+    Target target;
+    const absl::Status found = nearfield::server::Find(server, method, /*unary=*/true, &target);
+    if (!found.ok()) return nearfield::server::SetError(found, reply);
+    std::string response;
+    CallEnd end =
+        target.method->call(target.folder.get(), {request, size},
+                            nearfield::server::FactsOf(options, /*waits=*/true), &response);
+    return nearfield::server::SetReply(target.folder.get(), std::move(end), std::move(response),
+                                       reply);
+  });
 }
 
 int32_t nf_begin(nf_server server, const char* method, const void* request, size_t size,
                  const nf_options* options, nf_stream* stream, nf_reply* reply) {
-  *stream = 0;
-  Target target;
-  absl::Status status = nearfield::server::Find(server, method, /*unary=*/false, &target);
-  if (!status.ok()) return nearfield::server::SetError(status, reply);
-  const std::shared_ptr<Stream> made = target.method->make_stream(
-      target.folder.get(), nearfield::server::FactsOf(options, /*waits=*/false));
-  status = target.folder->Enter(made);
-  if (!status.ok()) return nearfield::server::SetError(status, reply);
-  target.method->start(target.folder.get(), {request, size}, made.get());
-  if (target.folder->closing()) made->Release();  // Close came before the start
-  *stream = Streams().Add(
-      std::make_shared<OpenStream>(OpenStream{.folder = std::move(target.folder), .stream = made}));
-  return nearfield::server::SetError(absl::OkStatus(), reply);
+  return Guarded(reply, [&]() -> int32_t {
+    *stream = 0;
+    Target target;
+    absl::Status status = nearfield::server::Find(server, method, /*unary=*/false, &target);
+    if (!status.ok()) return nearfield::server::SetError(status, reply);
+    const auto open = std::make_shared<OpenStream>(
+        OpenStream{.folder = target.folder,
+                   .stream = target.method->make_stream(
+                       target.folder.get(), nearfield::server::FactsOf(options, /*waits=*/false))});
+    status = open->folder->Enter(open->stream);
+    if (!status.ok()) return nearfield::server::SetError(status, reply);
+    absl::Cleanup undo = [&] {  // after an exception
+      Streams().Take(std::exchange(*stream, 0));
+      open->End();
+    };
+    target.method->start(open->folder.get(), {request, size}, open->stream.get());
+    if (open->folder->closing()) open->stream->Release();  // Close came before the start
+    *stream = Streams().Add(open);
+    nearfield::server::SetError(absl::OkStatus(), reply);
+    std::move(undo).Cancel();
+    return reply->code;
+  });
 }
 
 int32_t nf_send(nf_stream stream, const void* request, size_t size) {
-  const std::shared_ptr<OpenStream> open = Streams().Find(stream);
-  return open != nullptr && open->stream->Send(request, size) ? 1 : 0;
+  return Guarded([&]() -> int32_t {
+    const std::shared_ptr<OpenStream> open = Streams().Find(stream);
+    return open != nullptr && open->stream->Send(request, size) ? 1 : 0;
+  });
 }
 
 int32_t nf_receive(nf_stream stream, nf_reply* reply) {
-  const std::shared_ptr<OpenStream> open = Streams().Find(stream);
-  if (open == nullptr) {
-    nearfield::server::SetError(absl::CancelledError("the stream is not open"), reply);
-    return 0;
-  }
-  std::string message;
-  const bool received = open->stream->Receive(&message);
-  CallEnd end;
-  if (!received) end = open->stream->AwaitEnd();
-  nearfield::server::SetReply(open->folder.get(), std::move(end), std::move(message), reply);
-  reply->has_message = received ? 1 : 0;
+  Guarded(reply, [&]() -> int32_t {
+    const std::shared_ptr<OpenStream> open = Streams().Find(stream);
+    if (open == nullptr) {
+      nearfield::server::SetError(absl::CancelledError("the stream is not open"), reply);
+      return 0;
+    }
+    std::string message;
+    const bool received = open->stream->Receive(&message);
+    CallEnd end;
+    if (!received) end = open->stream->AwaitEnd();
+    nearfield::server::SetReply(open->folder.get(), std::move(end), std::move(message), reply);
+    reply->has_message = received ? 1 : 0;
+    return reply->has_message;
+  });
   return reply->has_message;
 }
 
 void nf_cancel(nf_stream stream) {
-  const std::shared_ptr<OpenStream> open = Streams().Find(stream);
-  if (open != nullptr) open->stream->Cancel();
+  Guarded([&]() -> int32_t {
+    const std::shared_ptr<OpenStream> open = Streams().Find(stream);
+    if (open != nullptr) open->stream->Cancel();
+    return 0;
+  });
 }
 
 void nf_end(nf_stream stream) {
-  const std::shared_ptr<OpenStream> open = Streams().Take(stream);
-  if (open == nullptr || open->folder->forked()) return;
-  open->stream->Cancel();
-  open->stream->Release();
-  open->folder->Leave(open->stream);
+  Guarded([&]() -> int32_t {
+    const std::shared_ptr<OpenStream> open = Streams().Take(stream);
+    if (open != nullptr && !open->folder->forked()) open->End();
+    return 0;
+  });
 }
 
 int32_t nf_search_device(nf_server server, const nf_device_search* search,
                          const nf_options* options, nf_device_result* result, nf_reply* reply) {
-  *result = {};
-  const auto folder = nearfield::server::FindFolder(server);
-  if (!folder.ok()) return nearfield::server::SetError(folder.status(), reply);
-  const auto request = nearfield::server::FromC(*search);
-  if (!request.ok()) return nearfield::server::SetError(request.status(), reply);
-  const auto found = nearfield::server::SearchOnDevice(
-      &(*folder)->state(), nearfield::server::FactsOf(options, /*waits=*/false), *request);
-  if (found.ok()) {
-    *result = {.epoch = found->epoch,
-               .matched_rows = found->matched_rows,
-               .device_us = found->cost.device_us,
-               .total_us = found->cost.total_us};
-  }
-  return nearfield::server::SetReply(
-      folder->get(), {.status = found.status(), .request_id = {}, .retry_after_ms = {}}, "", reply);
+  return Guarded(reply, [&]() -> int32_t {
+    *result = {};
+    const auto folder = nearfield::server::FindFolder(server);
+    if (!folder.ok()) return nearfield::server::SetError(folder.status(), reply);
+    const auto request = nearfield::server::FromC(*search);
+    if (!request.ok()) return nearfield::server::SetError(request.status(), reply);
+    const auto found = nearfield::server::SearchOnDevice(
+        &(*folder)->state(), nearfield::server::FactsOf(options, /*waits=*/false), *request);
+    if (found.ok()) {
+      *result = {.epoch = found->epoch,
+                 .matched_rows = found->matched_rows,
+                 .device_us = found->cost.device_us,
+                 .total_us = found->cost.total_us};
+    }
+    return nearfield::server::SetReply(
+        folder->get(), {.status = found.status(), .request_id = {}, .retry_after_ms = {}}, "",
+        reply);
+  });
 }
 
 int32_t nf_take_device_memory(nf_server server, int64_t bytes, nf_memory* memory, void** address,
                               nf_reply* reply) {
-  *memory = 0;
-  *address = nullptr;
-  const auto folder = nearfield::server::FindFolder(server);
-  if (!folder.ok()) return nearfield::server::SetError(folder.status(), reply);
-  auto taken = nearfield::server::TakeDeviceMemory(&(*folder)->state(), bytes);
-  if (!taken.ok()) return nearfield::server::SetError(taken.status(), reply);
-  *address = (*taken)->data();
-  *memory = nearfield::server::Memories().Add(*std::move(taken));
-  return nearfield::server::SetError(absl::OkStatus(), reply);
+  return Guarded(reply, [&]() -> int32_t {
+    *memory = 0;
+    *address = nullptr;
+    const auto folder = nearfield::server::FindFolder(server);
+    if (!folder.ok()) return nearfield::server::SetError(folder.status(), reply);
+    auto taken = nearfield::server::TakeDeviceMemory(&(*folder)->state(), bytes);
+    if (!taken.ok()) return nearfield::server::SetError(taken.status(), reply);
+    *address = (*taken)->data();
+    *memory = nearfield::server::Memories().Add(*std::move(taken));
+    return nearfield::server::SetError(absl::OkStatus(), reply);
+  });
 }
 
 void nf_give_device_memory(nf_memory memory) { nearfield::server::Memories().Take(memory); }

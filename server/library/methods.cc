@@ -175,7 +175,7 @@ CallEnd CheckHealth(Folder* folder, Borrowed bytes, const CallFacts& /*facts*/,
   grpc::health::v1::HealthCheckResponse answer;
   CallEnd end;
   end.status = DecodeWithin(kHealthBytesMax, &encoded, &request);
-  if (end.status.ok()) end.status = folder->health().Answer(request, &answer);
+  if (end.status.ok()) end.status = folder->health().Answer(request, nullptr, &answer);
   if (end.status.ok()) answer.SerializeToString(response);
   return end;
 }

@@ -129,7 +129,7 @@ void AddPrincipalMetrics(std::vector<PrincipalQuotas::Use> uses, MetricSet* metr
       if (kind.quota == Quota::kSnapshots) continue;
       const MetricLabels labels = {{"principal", use.principal}, {"quota", std::string(kind.name)}};
       metrics->Gauge("nearfield_principal_used",
-                     "What a principal holds: of bytes, its collections with uploads.",
+                     "Use of a resource by a principal: of bytes, its collections with uploads.",
                      static_cast<double>(use.used[kind.quota]), labels);
       if (use.max[kind.quota] == 0) continue;
       metrics->Gauge("nearfield_principal_used_max",

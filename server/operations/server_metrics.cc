@@ -192,6 +192,10 @@ void AddMemoryMetrics(ServerState* state, Core* core, MetricSet* metrics) {
   const HeldBytes& kept_max = core->pinned_snapshots.bytes_max();
   memory("kept_epochs_device", kept.device, kept_max.device);
   memory("kept_epochs_host", kept.host, kept_max.host);
+  metrics->Gauge("nearfield_kept_epochs", "Earlier epochs kept for cursors, scans and PinEpoch.",
+                 Number(core->pinned_snapshots.epochs_count()));
+  metrics->Gauge("nearfield_kept_epochs_max", "Limit of nearfield_kept_epochs.",
+                 Number(core->pinned_snapshots.epochs_total_max()));
   const AttributeShared& attributes = core->catalog.attributes();
   memory("attributes", attributes.memory_bytes.load(), attributes.memory_bytes_max);
   const FilterCache::Stats cache = attributes.cache.stats();

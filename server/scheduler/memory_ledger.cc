@@ -50,10 +50,10 @@ ByteAccount::ByteAccount(Options options)
 ByteAccount::~ByteAccount() { DCHECK_EQ(bytes(), 0); }
 
 absl::StatusOr<ByteAccount::Hold> ByteAccount::Reserve(const std::string& caller, int64_t bytes) {
-  ABSL_RETURN_IF_ERROR(TryAdd(caller, 0, bytes));
   Hold hold;
-  hold.account_ = this;
   hold.caller_ = caller;
+  ABSL_RETURN_IF_ERROR(TryAdd(caller, 0, bytes));
+  hold.account_ = this;
   hold.bytes_ = bytes;
   return hold;
 }
@@ -94,9 +94,9 @@ void ByteAccount::Add(const std::string& caller, int64_t held_bytes) {
 }
 
 void ByteAccount::AddLocked(const std::string& caller, int64_t bytes) {
-  bytes_.fetch_add(bytes, std::memory_order_relaxed);
   if (bytes == 0) return;
   const auto it = callers_.try_emplace(caller, 0).first;
+  bytes_.fetch_add(bytes, std::memory_order_relaxed);
   it->second += bytes;
   CHECK_GE(it->second, 0);
   CHECK_GE(this->bytes(), it->second);

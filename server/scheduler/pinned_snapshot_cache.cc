@@ -105,20 +105,30 @@ absl::Status PinnedSnapshotCache::Keep(const std::string& caller,
 }
 
 std::shared_ptr<const PinnedEpoch> PinnedSnapshotCache::Find(
-    const std::shared_ptr<const Collection>& collection, uint64_t epoch) {
+    const std::string& caller, const std::shared_ptr<const Collection>& collection,
+    uint64_t epoch) {
+  std::shared_ptr<const PinnedEpoch> found;
   {
     const MutexLock lock(mutex_);
     const TimePoint now = clock_->Now();
     for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
       if (!entry->IsOf(collection.get(), epoch)) continue;
       if (now >= entry->expires && entry->hold.expired()) continue;
+      found = entry->at;
+      if (entry->caller != caller) continue;
       entries_.splice(entries_.begin(), entries_, entry);
       entry->expires = now + options_.keep;
-      return entry->at;
+      return found;
     }
   }
+  if (found != nullptr) return found;
   std::shared_ptr<const PinnedEpoch> current = collection->PinEpoch();
   return current->epoch() == epoch ? current : nullptr;
+}
+
+int64_t PinnedSnapshotCache::epochs_count() {
+  const MutexLock lock(mutex_);
+  return static_cast<int64_t>(entries_.size());
 }
 
 void PinnedSnapshotCache::Forget(const Collection* collection) {

@@ -51,9 +51,11 @@ class PinnedSnapshotCache {
   // all callers at epochs_total_max).
   absl::Status Keep(const std::string& caller, const std::shared_ptr<const Collection>& collection,
                     std::shared_ptr<const PinnedEpoch> at, EpochHold* hold = nullptr);
-  // Returns the collection's state at `epoch`, kept for any caller. Returns null if `epoch` is
-  // neither kept nor current.
-  std::shared_ptr<const PinnedEpoch> Find(const std::shared_ptr<const Collection>& collection,
+  // Returns the collection's state at `epoch`, kept for any caller, and renews it if it is kept for
+  // `caller`: no caller can prolong what another one has kept, at the cost of its quota. Returns
+  // null if `epoch` is neither kept nor current.
+  std::shared_ptr<const PinnedEpoch> Find(const std::string& caller,
+                                          const std::shared_ptr<const Collection>& collection,
                                           uint64_t epoch);
   // Drops all epochs of a collection. Called when it is dropped.
   void Forget(const Collection* collection);
@@ -63,6 +65,9 @@ class PinnedSnapshotCache {
   // Returns the bytes that all kept epochs pin in addition to the current states, and their limit.
   HeldBytes bytes();
   const HeldBytes& bytes_max() const { return options_.bytes_max; }
+  // Returns the number of kept epochs, and its limit. Each commit looks at all of them.
+  int64_t epochs_count();
+  int64_t epochs_total_max() const { return options_.epochs_total_max; }
 
  private:
   struct Entry {

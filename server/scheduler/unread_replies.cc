@@ -16,8 +16,8 @@ constexpr std::chrono::milliseconds kTickMin(5);
 
 void UnreadReplies::Watch::Begin(UnreadReplies* replies, std::function<void()> cancel) {
   End();
-  replies_ = replies;
   place_ = replies->Add(std::move(cancel));
+  replies_ = replies;
 }
 
 void UnreadReplies::Watch::End() {

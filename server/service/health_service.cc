@@ -151,7 +151,7 @@ void HealthService::Tell(HealthWatch* watch) {
     const MutexLock lock(mutex_);
     lookup = ++lookups_count_;
   }
-  watch->Tell(StatusOf(watch->name()), lookup);
+  watch->Tell(StatusOf(watch->name(), watch->key()), lookup);
 }
 
 void HealthService::Shutdown() {
@@ -182,7 +182,7 @@ grpc::ServerUnaryReactor* HealthService::AnswerCheck(grpc::CallbackServerContext
     reactor->Finish(WithDetails(request.status(), std::nullopt));
     return reactor;
   }
-  const absl::Status status = Answer(*request, response);
+  const absl::Status status = Answer(*request, key, response);
   reactor->Finish({static_cast<grpc::StatusCode>(status.code()), std::string(status.message())});
   return reactor;
 }

@@ -115,7 +115,8 @@ absl::Status Store::CommitSegment(SegmentWriter* writer, const UploadCommit& com
   if (extent.rows > 0 && impl.bytes_synced != extent.bytes) {
     return absl::FailedPreconditionError("the upload was not synced after its last block");
   }
-  UploadRow upload = open != nullptr ? *open : UploadRow{.mode = impl.mode};
+  const bool has_token = open != nullptr;
+  UploadRow upload = has_token ? *open : UploadRow{.mode = impl.mode};
   upload.state = UploadState::kCommitted;
   upload.rows = extent.rows - static_cast<int64_t>(commit.superseded_rows.size());
   upload.next_block = extent.blocks;
@@ -146,10 +147,8 @@ absl::Status Store::CommitSegment(SegmentWriter* writer, const UploadCommit& com
   if (commit.replaced_ids != nullptr) {
     core_->PutDeletions(impl.collection(), upload.epoch, *commit.replaced_ids, &transaction);
   }
-  if (open != nullptr) {
+  if (has_token) {
     ForgetOldTokens(*core_, impl.collection(), &transaction);
-    core_->commit_times.Note(core_->SteadyNow(), core_->catalog->commits_count(),
-                             core_->options.token_committed_s_max);
     transaction.Put(upload);
     transaction.Put(
         UploadResultRow{.id = upload.id,
@@ -162,6 +161,10 @@ absl::Status Store::CommitSegment(SegmentWriter* writer, const UploadCommit& com
                            .epoch = collection.epoch};
   ABSL_RETURN_IF_ERROR(core_->Commit(std::move(transaction), note, std::move(change)));
   DCHECK(core_->SegmentsAgree(impl.collection()));
+  if (has_token) {
+    core_->commit_times.Note(core_->SteadyNow(), core_->catalog->commits_count(),
+                             core_->options.token_committed_s_max);
+  }
 
   impl.committed = true;
   if (extent.rows == 0) {  // an orphan at worst

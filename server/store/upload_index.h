@@ -37,7 +37,7 @@ class UploadIndex {
   // Returns the committed uploads into a collection, oldest first.
   const Committed& CommittedInto(int64_t collection) const;
 
-  // What a transaction changes.
+  // The changes of a transaction.
   class Change;
   // Removes first, then adds. Requires: the rows of Change::Remove still exist.
   void Apply(Change change) noexcept;

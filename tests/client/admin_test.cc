@@ -27,6 +27,7 @@ TEST(ClientAdminTest, AliasesSnapshotsAndCompactionGiveWhatTheServerSaid) {
     reply->mutable_snapshots(0)->set_files_count(3);
     reply->mutable_snapshots(0)->set_bytes(12345);
     reply->mutable_snapshots(0)->set_created_unix_s(1715938200);
+    reply->mutable_snapshots(0)->set_owner("nightly");
   });
   ASSERT_OK(client.CreateSnapshot("monday"));
   ASSERT_OK_AND_ASSIGN(const auto snapshots, client.ListSnapshots());
@@ -35,6 +36,7 @@ TEST(ClientAdminTest, AliasesSnapshotsAndCompactionGiveWhatTheServerSaid) {
   EXPECT_EQ(snapshots.front().files_count, 3u);
   EXPECT_EQ(snapshots.front().bytes, 12345u);
   EXPECT_EQ(snapshots.front().created_unix_s, 1715938200);
+  EXPECT_EQ(snapshots.front().owner, "nightly");
   ASSERT_OK_AND_ASSIGN(const auto deleted, client.DeleteSnapshot("monday"));
   EXPECT_EQ(deleted.name, "monday");
   EXPECT_GT(deleted.bytes, 0u);

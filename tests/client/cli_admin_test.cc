@@ -53,10 +53,12 @@ TEST_F(CliTest, SnapshotsAndCompactionTellWhatTheServerSaid) {
   server_.OnReply<v1::CreateSnapshotResponse>("CreateSnapshot", [](auto* reply) {
     reply->mutable_snapshot()->set_bytes(12345);
     reply->mutable_snapshot()->set_created_unix_s(1715938200);
+    reply->mutable_snapshot()->set_owner("nightly");
   });
   server_.OnReply<v1::CompactResponse>("Compact", GiveBackSome);
   EXPECT_THAT(Run({"snapshot", "create", "monday"}).out,
-              AllOf(HasSubstr("monday"), HasSubstr("2024-05-17 09:30:00"), HasSubstr("12.3 kB")));
+              AllOf(HasSubstr("monday"), HasSubstr("2024-05-17 09:30:00"), HasSubstr("12.3 kB"),
+                    HasSubstr("nightly")));
   EXPECT_THAT(Run({"snapshot", "list"}).out, HasSubstr("monday"));
   EXPECT_THAT(Run({"compact", "docs"}).out,
               AllOf(HasSubstr("1,234 deleted rows, 2.00 kB of the device and 3.00 kB of the host"),

@@ -114,3 +114,41 @@ def test_a_revocation_reaches_a_server_that_mounts_the_folder(request, tmp_path,
             server.wait_for(lambda: re.search("the keys are not reloaded.*mount the folder", log.read_text()))
     finally:
         server.kill()
+
+
+def test_a_power_loss_leaves_the_old_or_the_new_keys(request, tmp_path, command):
+    library = request.config.getoption("--fault-library")
+    if library is None:
+        pytest.skip("a sanitizer's own interposers and a preloaded library do not go together")
+    folder = tmp_path / "keys"
+    folder.mkdir()
+    file = folder / "keys.json"
+    program = Path(request.config.getoption("--cli")).resolve()
+    create = [program, "keys", "create", "reader", "--scopes", "read", "--key-file", file]
+
+    def listed() -> int:
+        return command("keys", "list", KEY_FILE=file).stdout.count("reader")
+
+    def interrupted(at: int, seed: int) -> bool:
+        """Creates a key. Returns whether the power was lost at the call with this number that changes a file."""
+        stash = tmp_path / f"stash-{at}-{seed}"
+        stash.mkdir()
+        faults = {"LD_PRELOAD": library, "NEARFIELD_FAULT_ROOT": str(folder), "NEARFIELD_FAULT_STASH": str(stash),
+                  "NEARFIELD_FAULT_KIND": "power", "NEARFIELD_FAULT_AT": str(at), "NEARFIELD_FAULT_SEED": str(seed)}
+        done = subprocess.run(create, env=os.environ | faults, timeout=120, capture_output=True, text=True, check=False)
+        assert done.returncode in (0, -signal.SIGKILL), done.stderr
+        return done.returncode != 0
+
+    command("keys", "create", "reader", "--scopes", "read", KEY_FILE=file)
+    kept, at = 1, 0
+    lost = True
+    while lost:
+        at += 1
+        lost = False
+        for seed in range(8):
+            lost = interrupted(at, seed) or lost
+            (folder / "keys.json.new").unlink(missing_ok=True)
+            found = listed()
+            assert found in ((kept, kept + 1) if lost else (kept + 1,)), f"call {at}, seed {seed}"
+            kept = found
+    assert at > 4

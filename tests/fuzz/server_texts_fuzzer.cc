@@ -14,7 +14,7 @@
 #include "server/config/load.h"
 #include "server/convert/cursor.h"
 #include "server/security/access_control.h"
-#include "server/security/certificate_files.h"
+#include "server/security/certificates.h"
 #include "server/telemetry/trace_context.h"
 #include "tests/fuzz/input_reader.h"
 #include "tests/fuzz/require.h"
@@ -48,7 +48,8 @@ const KeyFile& ValidKeys() {
     }
     made->keys.front().expires = made->keys.front().created =
         Microseconds(std::chrono::microseconds(1'700'000'000'000'000));
-    made->device_bytes["pipeline"] = int64_t{20} << 30;
+    made->limits["pipeline"][Quota::kDeviceBytes] = int64_t{20} << 30;
+    made->limits["pipeline"][Quota::kAliases] = 7;
     return made;
   }();
   return *file;
@@ -145,9 +146,8 @@ void ReadCertificates(InputReader& input) {
   const std::string certificate = folder.Write("certificate", input.TakeBytes(255));
   const std::string key = folder.Write("key", input.TakeRest());
   // A certificate and its key cannot be found by chance.
-  RequireInvalid(CheckCertificateFiles(certificate, key));
-  RequireInvalid(CheckCertificateFiles(key, certificate));
-  static_cast<void>(CheckAuthorityFile(key));
+  RequireInvalid(Certificates({certificate, key, ""}).Load().status());
+  RequireInvalid(Certificates({key, certificate, certificate}).Load().status());
 }
 
 void Run(std::string_view bytes) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import gzip
 import json
+import math
 import signal
 import subprocess
 import sys
@@ -297,6 +298,19 @@ def test_a_broken_link_is_continued(connect, shared, name, big):
         again = docs.upload(big, token=name)
         assert (again.epoch, again.rows_resumed) == (done.epoch, BIG)
         assert client.get_upload(name, name).committed
+
+
+def test_a_row_of_zeros_in_a_collection_of_cosine_is_refused_unless_accepted(client, name):
+    """It was stored, and came back as a hit with the score -inf, which is no number in JSON."""
+    docs = client.create_collection(name, 2, metric="cosine", id_type="string")
+    rows = [{"id": "a", "vector": [1, 0]}, {"id": "b", "vector": [0, -0.0]}]
+    with pytest.raises(nearfield.InvalidArgument, match=r'row 1 \(id "?b"?\).*no cosine'):
+        docs.upload(rows)
+    assert docs.count().rows_count == 0
+    with pytest.raises(ValueError, match="zero_rows"):
+        docs.upload(rows, zero_rows="maybe")
+    docs.upload(rows, zero_rows="accept")
+    assert [(hit.id, hit.score) for hit in docs.search([1, 0], k=2)] == [("a", 1.0), ("b", -math.inf)]
 
 
 def test_a_broken_link_without_a_token_commits_nothing(connect, shared, name, big):

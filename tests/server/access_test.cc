@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/server/access_fixture.h"
+#include "tests/server/store/model_store.h"
 
 namespace nearfield::server {
 namespace {
@@ -143,8 +144,28 @@ TEST_F(AccessTest, TheHealthOfACollectionNeedsAKeyThatCoversIt) {
   EXPECT_THAT(health_->Watch(&context, one)->Finish(), HasCode(absl::StatusCode::kUnauthenticated));
 }
 
-// Regression: a token that another principal had used could be read, dropped and told from unknown
-// ones with a key for other collections.
+// Regression: the state of a collection could be read through an alias that the key covers.
+TEST_F(AccessTest, TheHealthOfACollectionIsNotToldThroughAnAlias) {
+  const std::string narrow = AddKey({.scopes = 1, .collections = "c*"});
+  ServeTwo();
+  const FromText alias = FromText("service: 'nearfield.v1.Collection/c-alias'");  // of other
+  EXPECT_THAT(As(narrow, &Health::Check, alias), HasCode(kNotFound));
+  EXPECT_OK(As(admin_key_, &Health::Check, alias));
+  grpc::ClientContext context;
+  context.AddMetadata("authorization", "Bearer " + narrow);
+  const auto watch = health_->Watch(&context, alias);
+  grpc::health::v1::HealthCheckResponse response;
+  ASSERT_TRUE(watch->Read(&response));
+  EXPECT_EQ(response.status(), grpc::health::v1::HealthCheckResponse::SERVICE_UNKNOWN);
+  EXPECT_OK(As(admin_key_, &Admin::SetAlias, FromText("alias: 'c-alias' collection: 'c'")));
+  ASSERT_TRUE(watch->Read(&response));
+  EXPECT_EQ(response.status(), grpc::health::v1::HealthCheckResponse::SERVING);
+  EXPECT_OK(As(narrow, &Health::Check, alias));
+  context.TryCancel();
+}
+
+// Regression: with a key for other collections, a token that another principal had used could be
+// read, dropped and distinguished from an unknown one.
 TEST_F(AccessTest, TokensOfACollectionThatTheKeyDoesNotCoverAreNotFound) {
   const store::TempDir dir;
   Set(settings_.data_dir, dir / "data");

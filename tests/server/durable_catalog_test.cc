@@ -262,7 +262,8 @@ TEST_F(DurableCatalogTest, ASnapshotIsRefusedBeforeAnythingIsWritten) {
 
 TEST_F(DurableCatalogTest, ACancelledSnapshotLeavesNothingBehind) {
   Upload(Make("a"), 0, 300, seed_);
-  EXPECT_THAT(CreateSnapshot(Place(), "a", [] { return true; }), StatusIs(kCancelled));
+  EXPECT_THAT(CreateSnapshot(Place(), "a", {.cancelled = [] { return true; }}),
+              StatusIs(kCancelled));
   EXPECT_TRUE(std::filesystem::is_empty(dir_ / "snapshots"));
   EXPECT_OK(CreateSnapshot(Place(), "a", {.cancelled = Never}));
 }

@@ -12,6 +12,7 @@
 #include "nearfield/engine/engine.h"
 #include "server/collections/catalog.h"
 #include "server/collections/collection_upload.h"
+#include "server/collections/delete_rows.h"
 #include "tests/server/prelude.h"
 #include "tests/server/store/model_store.h"
 #include "tests/testing/random.h"

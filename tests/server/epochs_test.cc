@@ -101,19 +101,40 @@ TEST_F(EpochWaitersTest, AWaitEndsWithItsCollection) {
 
 TEST_F(PinnedSnapshotCacheTest, AnEpochIsKeptForAWhileAfterItWasAskedForLast) {
   PinnedSnapshotCache kept({.keep = std::chrono::milliseconds(100), .epochs_max = 2}, &clock_);
-  EXPECT_NE(kept.Find(collection_, 0), nullptr) << "the current one is always there";
+  EXPECT_NE(kept.Find("a", collection_, 0), nullptr) << "the current one is always there";
   KeepAndCommit(&kept, "a");
   for (int i = 0; i < 3; ++i) {
     clock_.Advance(std::chrono::milliseconds(99));
-    const auto found = kept.Find(collection_, 0);
+    const auto found = kept.Find("a", collection_, 0);
     ASSERT_NE(found, nullptr);
     EXPECT_EQ(found->epoch(), 0u);
     EXPECT_EQ(found->rows_count(), 0);
   }
   clock_.Advance(std::chrono::milliseconds(100));
-  EXPECT_EQ(kept.Find(collection_, 0), nullptr);
-  EXPECT_EQ(kept.Find(collection_, 1)->epoch(), 1u);
-  EXPECT_EQ(kept.Find(collection_, 2), nullptr);
+  EXPECT_EQ(kept.Find("a", collection_, 0), nullptr);
+  EXPECT_EQ(kept.Find("a", collection_, 1)->epoch(), 1u);
+  EXPECT_EQ(kept.Find("a", collection_, 2), nullptr);
+}
+
+// Any caller could keep an epoch of another one, and a place of that one's quota, for ever.
+TEST_F(PinnedSnapshotCacheTest, OnlyItsOwnCallerRenewsAnEpoch) {
+  PinnedSnapshotCache kept({.keep = std::chrono::milliseconds(100), .epochs_max = 2}, &clock_);
+  KeepAndCommit(&kept, "a");
+  clock_.Advance(std::chrono::milliseconds(99));
+  EXPECT_NE(kept.Find("b", collection_, 0), nullptr) << "others read it while it is kept";
+  clock_.Advance(std::chrono::milliseconds(1));
+  EXPECT_EQ(kept.Find("b", collection_, 0), nullptr);
+  EXPECT_EQ(kept.Find("a", collection_, 0), nullptr);
+  // A caller that keeps the same epoch renews its own entry, also if another's comes first.
+  const auto pin = collection_->PinEpoch();
+  ASSERT_OK(kept.Keep("b", collection_, pin));
+  KeepAndCommit(&kept, "a");
+  clock_.Advance(std::chrono::milliseconds(60));
+  EXPECT_NE(kept.Find("b", collection_, 1), nullptr);
+  clock_.Advance(std::chrono::milliseconds(60));
+  EXPECT_NE(kept.Find("b", collection_, 1), nullptr) << "renewed 60 ms ago";
+  clock_.Advance(std::chrono::milliseconds(100));
+  EXPECT_EQ(kept.Find("b", collection_, 1), nullptr);
 }
 
 TEST_F(PinnedSnapshotCacheTest, WhatIsKeptIsBoundedAndGivenUp) {
@@ -128,14 +149,14 @@ TEST_F(PinnedSnapshotCacheTest, WhatIsKeptIsBoundedAndGivenUp) {
   EXPECT_TRUE(pins[0].expired()) << "two are kept";
   EXPECT_FALSE(pins[1].expired());
   clock_.Advance(std::chrono::milliseconds(50));
-  EXPECT_NE(kept.Find(collection_, 2), nullptr);
+  EXPECT_NE(kept.Find("a", collection_, 2), nullptr);
   clock_.Advance(std::chrono::milliseconds(60));
   kept.DropExpired();
   // The thread of PinnedSnapshotCache may be dropping it concurrently.
   EXPECT_TRUE(Eventually([&] { return pins[1].expired(); }));
   EXPECT_FALSE(pins[2].expired());
   const std::shared_ptr<Collection> other = *fake_.engine->CreateCollection(testing::kPlainSpec);
-  EXPECT_EQ(kept.Find(other, 2), nullptr) << "an epoch is of its collection";
+  EXPECT_EQ(kept.Find("a", other, 2), nullptr) << "an epoch is of its collection";
   kept.Forget(collection_.get());
   EXPECT_TRUE(pins[2].expired());
 }
@@ -146,21 +167,21 @@ TEST_F(PinnedSnapshotCacheTest, ACallerBeyondItsNumberLosesItsOwnOldest) {
   PinnedSnapshotCache kept({.epochs_max = 2}, &clock_);
   KeepAndCommit(&kept, "honest");
   for (int i = 0; i < 4; ++i) KeepAndCommit(&kept, "greedy");
-  EXPECT_NE(kept.Find(collection_, 0), nullptr);
-  EXPECT_EQ(kept.Find(collection_, 2), nullptr);
-  EXPECT_NE(kept.Find(collection_, 3), nullptr);
-  EXPECT_NE(kept.Find(collection_, 4), nullptr);
+  EXPECT_NE(kept.Find("a", collection_, 0), nullptr);
+  EXPECT_EQ(kept.Find("a", collection_, 2), nullptr);
+  EXPECT_NE(kept.Find("a", collection_, 3), nullptr);
+  EXPECT_NE(kept.Find("a", collection_, 4), nullptr);
 }
 
 // Regression: one client with many names took all epochs, and every new caller was refused.
 TEST_F(PinnedSnapshotCacheTest, BeyondAllCallersNumberTheOneWithTheMostLosesItsOldest) {
   PinnedSnapshotCache kept({.epochs_max = 3, .epochs_total_max = 3}, &clock_);
   for (const char* caller : {"one", "two", "two", "new"}) KeepAndCommit(&kept, caller);
-  EXPECT_EQ(kept.Find(collection_, 1), nullptr) << "the older one of the caller with two";
+  EXPECT_EQ(kept.Find("a", collection_, 1), nullptr) << "the older one of the caller with two";
   KeepAndCommit(&kept, "newer");
-  EXPECT_EQ(kept.Find(collection_, 0), nullptr) << "among equals the oldest of all";
-  EXPECT_NE(kept.Find(collection_, 2), nullptr);
-  EXPECT_NE(kept.Find(collection_, 3), nullptr);
+  EXPECT_EQ(kept.Find("a", collection_, 0), nullptr) << "among equals the oldest of all";
+  EXPECT_NE(kept.Find("a", collection_, 2), nullptr);
+  EXPECT_NE(kept.Find("a", collection_, 3), nullptr);
 }
 
 TEST_F(PinnedSnapshotCacheTest, OneMoreThanAllCallersMayHaveIsRefusedWhereStreamsHoldAll) {
@@ -174,8 +195,8 @@ TEST_F(PinnedSnapshotCacheTest, OneMoreThanAllCallersMayHaveIsRefusedWhereStream
   EXPECT_TRUE(RetryAfterMs(full).has_value());
   second.reset();
   EXPECT_OK(kept.Keep("c", collection_, collection_->PinEpoch()));
-  EXPECT_NE(kept.Find(collection_, 0), nullptr);
-  EXPECT_EQ(kept.Find(collection_, 1), nullptr);
+  EXPECT_NE(kept.Find("a", collection_, 0), nullptr);
+  EXPECT_EQ(kept.Find("a", collection_, 1), nullptr);
 }
 
 // Regression: a SearchAll whose reader paused longer than the lifetime of an epoch lost it at the
@@ -190,12 +211,13 @@ TEST_F(PinnedSnapshotCacheTest, AHeldEpochStaysWhateverTheTimeAndTheNumber) {
               FailsWith(kResourceExhausted, "epochs_kept_max = 2"));
   clock_.Advance(std::chrono::milliseconds(1000));
   kept.DropExpired();
-  EXPECT_NE(kept.Find(collection_, 0), nullptr);
+  EXPECT_NE(kept.Find("a", collection_, 0), nullptr);
   first.reset();
-  EXPECT_NE(kept.Find(collection_, 0), nullptr) << "for the cursor that goes on after the stream";
+  EXPECT_NE(kept.Find("a", collection_, 0), nullptr)
+      << "for the cursor that goes on after the stream";
   clock_.Advance(std::chrono::milliseconds(100));
-  EXPECT_EQ(kept.Find(collection_, 0), nullptr);
-  EXPECT_NE(kept.Find(collection_, 1), nullptr);
+  EXPECT_EQ(kept.Find("a", collection_, 0), nullptr);
+  EXPECT_NE(kept.Find("a", collection_, 1), nullptr);
   EXPECT_OK(kept.Keep("a", collection_, collection_->PinEpoch()));
 }
 
@@ -225,14 +247,15 @@ TEST_F(PinnedSnapshotCacheTest, EpochsThatPinTooMuchMemoryAreGivenUpWhereMostIsP
   EpochHold hold;
   ASSERT_OK(kept.Keep("small", collection_, collection_->PinEpoch(), &hold));
   kept.Trim();
-  EXPECT_NE(kept.Find(collection_, 1), nullptr) << "within the limit";
+  EXPECT_NE(kept.Find("a", collection_, 1), nullptr) << "within the limit";
   replace(10);
   kept.Trim();
-  EXPECT_EQ(kept.Find(collection_, 1), nullptr) << "of the caller that pins the most";
-  EXPECT_NE(kept.Find(collection_, 2), nullptr);
+  EXPECT_EQ(kept.Find("a", collection_, 1), nullptr) << "of the caller that pins the most";
+  EXPECT_NE(kept.Find("a", collection_, 2), nullptr);
   ASSERT_OK(kept.Keep("small", collection_, large));
-  EXPECT_EQ(kept.Find(collection_, 1), nullptr) << "it does not fit beside what a stream holds";
-  EXPECT_NE(kept.Find(collection_, 2), nullptr);
+  EXPECT_EQ(kept.Find("a", collection_, 1), nullptr)
+      << "it does not fit beside what a stream holds";
+  EXPECT_NE(kept.Find("a", collection_, 2), nullptr);
 }
 
 }  // namespace

@@ -18,8 +18,9 @@ using State = HealthService::CollectionState;
 class HealthTest : public ::testing::Test {
  protected:
   HealthTest() {
-    health_.SetCollections(
-        [this](const std::string& name) { return name == "c" ? state_.load() : State::kUnknown; });
+    health_.SetCollections([this](const std::string& name) {
+      return HealthService::Collection{name == "c" ? state_.load() : State::kUnknown, name};
+    });
     health_.SetServing(true);
     grpc::ServerBuilder builder;
     builder.RegisterService(&health_);
@@ -72,10 +73,10 @@ TEST_F(HealthTest, ADamagedCollectionIsNotServingAndTheServerIs) {
 TEST_F(HealthTest, ALookAtACollectionHoldsUpNoOtherCheck) {
   std::promise<void> looking;
   std::promise<void> go_on;
-  health_.SetCollections([&](const std::string& /*name*/) {
+  health_.SetCollections([&](const std::string& name) {
     looking.set_value();
     go_on.get_future().wait();
-    return State::kGood;
+    return HealthService::Collection{State::kGood, name};
   });
   auto check =
       std::async(std::launch::async, [this] { return Check("nearfield.v1.Collection/c"); });

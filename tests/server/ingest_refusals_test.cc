@@ -56,6 +56,7 @@ class IngestRefusalsTest : public ServerFixture {
     const std::string most = "18446744073709551615";
     return {
         {{FromText("begin { collection: 'c' payload_bytes_max: 100 }")}, "begin.rows_max = absent"},
+        {{BeginWith("zero_rows: 3")}, "begin.zero_rows = 3, must be REFUSE or ACCEPT"},
         {{BeginWith("rows_max: 0")}, "begin.rows_max = 0, must be 1 .. 4294967294"},
         {{BeginWith("rows_max: " + most)}, "begin.rows_max = " + most},
         {{FromText("begin { collection: 'c' rows_max: 10 }")}, "begin.payload_bytes_max = absent"},

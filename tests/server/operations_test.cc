@@ -98,12 +98,15 @@ TEST_F(OperationsPortTest, EveryMemoryStandsNextToItsLimit) {
                                     "requests"));
 }
 
-TEST_F(OperationsPortTest, TheMemoryOfKeptEpochsIsReported) {
+TEST_F(OperationsPortTest, TheMemoryAndTheNumberOfKeptEpochsAreReported) {
   ServeRows();
+  EXPECT_EQ(Metrics().at("nearfield_kept_epochs"), 0);
   pb::SearchRequest first = SearchFor("c", {1, 0});
   first.set_k(1);
   first.set_with_cursor(true);
   ASSERT_OK(Search(first));
+  EXPECT_EQ(Metrics().at("nearfield_kept_epochs"), 1);
+  EXPECT_EQ(Metrics().at("nearfield_kept_epochs_max"), 1024);
   EXPECT_EQ(Metrics().at("nearfield_memory_bytes{memory=\"kept_epochs_device\"}"), 0);
   pb::UploadRequest replace = Begin("c", 1);
   replace.mutable_begin()->set_mode(pb::UPLOAD_MODE_REPLACE);

@@ -12,6 +12,7 @@
 #include "engine/base/status_macros.h"
 #include "server/collections/catalog.h"
 #include "server/collections/collection_upload.h"
+#include "server/collections/delete_rows.h"
 #include "tests/server/attributes/attribute_rows.h"
 #include "tests/server/attributes/filter_maker.h"
 #include "tests/server/prelude.h"

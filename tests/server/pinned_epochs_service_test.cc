@@ -151,6 +151,20 @@ TEST_F(PinnedEpochsServiceTest, ACallerKeepsALimitedNumberOfEpochs) {
   EXPECT_EQ(CallOk(&Retrieval::Count, at(3)).rows_count(), uint64_t{kRowsCount} + 2);
 }
 
+TEST_F(PinnedEpochsServiceTest, ADroppedCollectionKeepsNoEpoch) {
+  ServeCorpus(kRowsCount);
+  Pin();
+  DeleteAll();
+  PinnedSnapshotCache& kept = server_->state().core()->pinned_snapshots;
+  ASSERT_EQ(kept.epochs_count(), 1);
+  ASSERT_GT(kept.bytes().device, 0);
+  pb::DropCollectionRequest drop;
+  drop.set_name("c");
+  ASSERT_OK(Call(&Admin::DropCollection, drop));
+  EXPECT_EQ(kept.epochs_count(), 0);
+  EXPECT_EQ(kept.bytes().device, 0);
+}
+
 TEST_F(PinnedEpochsServiceTest, PinsGiveWayToUploadsBeyondTheirShareOfTheMemory) {
   Set(settings_.epochs_kept_percent, "0");
   ServeCorpus(kRowsCount);

@@ -90,6 +90,21 @@ TEST_F(ScanRowsServiceTest, RowsMaxEndsAScanWithACursorIfRowsFollow) {
   EXPECT_FALSE(all.replies.back().has_next_cursor());
 }
 
+TEST_F(ScanRowsServiceTest, RowsMaxMayEndJustBeforeOrAfterTheEndOfAReply) {
+  ServeRange(600);
+  const std::vector<Row> model = Model();
+  const auto reply_rows = static_cast<uint64_t>(Scan().replies[0].ids().numbers_size());
+  ASSERT_LT(reply_rows + 1, model.size());
+  for (const uint64_t rows_max : {reply_rows - 1, reply_rows, reply_rows + 1}) {
+    const Scanned some = Scan(With("rows_max: " + std::to_string(rows_max)));
+    ASSERT_OK(some.status);
+    const auto end = model.begin() + static_cast<ptrdiff_t>(rows_max);
+    EXPECT_EQ(some.rows(), std::vector<Row>(model.begin(), end));
+    EXPECT_EQ(some.replies.size(), rows_max > reply_rows ? 2u : 1u);
+    EXPECT_EQ(Scan(After(some.replies.back())).rows(), std::vector<Row>(end, model.end()));
+  }
+}
+
 // The law of cursors.
 TEST_F(ScanRowsServiceTest, AFilterChoosesTheRowsAndTheirNumber) {
   ServeRange(1000);

@@ -252,11 +252,14 @@ class Snapshot:
     bytes: int
     created: dt.datetime
     error: str  # why it cannot be used, else empty
+    owner: str  # the principal that made it; empty: made without a key
 
 
 def read_snapshot(message: admin.SnapshotInfo) -> Snapshot:
     created = dt.datetime.fromtimestamp(message.created_unix_s, dt.timezone.utc)
-    return Snapshot(message.name, message.files_count, message.bytes, created, message.error)
+    return Snapshot(
+        message.name, message.files_count, message.bytes, created, message.error, message.owner
+    )
 
 
 @dataclass(frozen=True)

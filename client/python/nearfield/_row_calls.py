@@ -32,6 +32,7 @@ from nearfield._upload_progress import Progress, progress_of
 from nearfield._values import IdsLike, decode, enum_value, id_list, read_ids, to_ids
 
 UploadMode = Literal["insert", "upsert", "replace"]
+ZeroRows = Literal["refuse", "accept"]
 Names = Sequence[str] | Literal["*"]
 
 
@@ -143,6 +144,7 @@ class RowCalls(Handle):
         attributes: Mapping[str, Any] | Sequence[str] | None = None,
         payloads: Any = None,
         mode: UploadMode = "insert",
+        zero_rows: ZeroRows = "refuse",
         token: str | None = None,
         progress: bool | Callable[[Progress], None] = False,
         block_bytes: int = BLOCK_BYTES,
@@ -165,6 +167,7 @@ class RowCalls(Handle):
                     with a table: a column, by default "payload", or several as a JSON object
         mode        what happens to ids that exist: insert refuses, upsert replaces the row, replace
                     replaces the collection
+        zero_rows   "accept" stores rows of zeros under metric cosine; each search has them last
         token       makes the upload resumable: after a broken connection it continues by itself;
                     after the end of the process, repeat it with the same token and data
         progress    True: a bar (tqdm); or a function that gets a Progress after each block, and
@@ -179,6 +182,7 @@ class RowCalls(Handle):
         deadline = core.deadline(timeout, math.inf)
         opening = deadline if deadline is not None else clock.now() + core.options.timeout
         wire_mode = enum_value("UPLOAD_MODE_", ingest.UploadMode, mode, "mode")
+        wire_zero_rows = enum_value("ZERO_ROWS_", ingest.ZeroRows, zero_rows, "zero_rows")
         limits = await core.limits(opening)
         info = await core.info(self.name, opening, fresh=True)
         spec = Spec(info, ids, vectors, attributes, payloads)
@@ -188,6 +192,7 @@ class RowCalls(Handle):
             collection=self.name,
             dtype=info.dtype,
             mode=wire_mode,
+            zero_rows=wire_zero_rows,
             source=source,
             token=None if token is None else token.encode(),
             block_bytes=min(block_bytes, limits.upload_block_bytes_max),

@@ -43,6 +43,7 @@ class Plan:
     collection: str
     dtype: str
     mode: ingest.UploadMode
+    zero_rows: ingest.ZeroRows
     source: Source
     token: bytes | None
     block_bytes: int
@@ -55,6 +56,7 @@ class Plan:
             begin=ingest.UploadBegin(
                 collection=self.collection,
                 mode=self.mode,
+                zero_rows=self.zero_rows,
                 rows_max=max(1, self.source.rows),
                 payload_bytes_max=self.source.payload_bytes,
                 upload_token=self.token,

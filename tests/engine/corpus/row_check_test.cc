@@ -77,6 +77,31 @@ TEST(RowCheck, FindsTheFirstAtAnyPlaceAndAlignment) {
   }
 }
 
+// Against a look at each element, for rows that are zero except for at most one element.
+TEST(RowCheck, FindsTheFirstRowOfZerosOfEitherSign) {
+  Random random(TestSeed());
+  for (const RowType type : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
+    const auto size = static_cast<size_t>(BytesPerElement(type));
+    const uint32_t sign = type == RowType::kFloat32 ? 0x80000000u : 0x8000u;
+    for (int round = 0; round < 300; ++round) {
+      const int64_t dim = random.Between(1, 40);
+      const int64_t count = random.Between(1, 20);
+      std::vector<uint8_t> bytes(static_cast<size_t>(count * dim) * size);
+      std::optional<int64_t> expected;
+      for (int64_t row = 0; row < count; ++row) {
+        const int64_t other = random.Between(0, dim);  // no element in one case of dim + 1
+        for (int64_t d = 0; d < dim; ++d) {
+          // The smallest magnitude is no zero.
+          const uint32_t bits = (random.OneIn(2) ? sign : 0) | (d == other ? 1 : 0);
+          std::memcpy(bytes.data() + static_cast<size_t>(row * dim + d) * size, &bits, size);
+        }
+        if (other == dim && !expected) expected = row;
+      }
+      EXPECT_EQ(FindZeroRow(type, dim, bytes), expected);
+    }
+  }
+}
+
 TEST(RowCheck, NothingIsFinite) { EXPECT_EQ(FindNonFinite(RowType::kFloat32, {}), std::nullopt); }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Tests uploads: the refusals and their messages, and that an upload that does not commit leaves no
 // bytes allocated.
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -241,6 +242,30 @@ TEST_F(CorpusUploadTest, ABlockWithoutIdsIsRefused) {
   const auto collection = Make();
   auto upload = *collection->BeginUpload({.rows_max = 1});
   EXPECT_THAT(upload->Append({}), StatusIs(kInvalidArgument, HasSubstr("ids: absent")));
+}
+
+// A stored row of zeros came back as a hit with the score -inf, which JSON has no number for.
+TEST_F(CorpusUploadTest, ARowOfZerosIsRefusedWhereItHasNoCosine) {
+  const std::array<float, 6> values = {1, 1, 0, -0.0f, 1, 1};
+  const absl::Span<const uint8_t> rows(reinterpret_cast<const uint8_t*>(values.data()),
+                                       sizeof(values));
+  const IdColumn ids = Ids({7, 8, 9});
+  for (const Metric metric : {Metric::kCosine, Metric::kDot, Metric::kL2}) {
+    for (const bool refused : {true, false}) {
+      const auto collection = Make({.dim = 2, .metric = metric});
+      auto upload = *collection->BeginUpload({.rows_max = 6, .zero_rows_refused = refused});
+      const Corpus good = PlainRows({1, 2}, {1, 2});
+      ASSERT_OK(upload->Append({.ids = &good.ids, .rows = good.rows}));
+      const absl::Status status = upload->Append({.ids = &ids, .rows = rows});
+      if (refused && metric == Metric::kCosine) {
+        EXPECT_THAT(status, StatusIs(kInvalidArgument,
+                                     AllOf(HasSubstr("row 3 (id 8)"), HasSubstr("no cosine"))));
+      } else {
+        EXPECT_OK(status);
+        EXPECT_OK(upload->Commit());
+      }
+    }
+  }
 }
 
 TEST_F(CorpusUploadTest, AFaultOfTheDeviceLeavesNothing) {

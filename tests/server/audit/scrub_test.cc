@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "server/collections/delete_rows.h"
 #include "tests/server/audit/audit_fixture.h"
 #include "tests/testing/random.h"
 #include "tests/testing/seed.h"

@@ -279,11 +279,11 @@ TEST_F(StoreAllocationTest, AnUploadThatIsNotResumedIsLeft) {
   ASSERT_OK((*tested_.Begin("a", upload, token))->Checkpoint());
   tested_.model().Apply({.kind = Kind::kBegin, .collection = "a", .upload = upload});
   tested_.model().Apply({.kind = Kind::kCheckpoint, .upload = upload, .count = 1});
+  const UploadKey key = tested_.Key("a", token);
   const auto resume = [&]() -> absl::Status {
-    ABSL_ASSIGN_OR_RETURN(
-        writer_, tested_.store().ResumeUpload(
-                     tested_.Key("a", token), [](const StoredBlock&) { return absl::OkStatus(); },
-                     "caller"));
+    ABSL_ASSIGN_OR_RETURN(writer_,
+                          tested_.store().ResumeUpload(
+                              key, [](const StoredBlock&) { return absl::OkStatus(); }, "caller"));
     return absl::OkStatus();
   };
   FailEach(
@@ -305,9 +305,10 @@ TEST_F(StoreAllocationTest, AnUploadIsDroppedOrNot) {
   const auto begin = [&] { ASSERT_OK(tested_.Begin("a", upload, token)); };
   begin();
   tested_.model().Apply(begun);
+  const UploadKey key = tested_.Key("a", token);
   FailEachOf(
       {.kind = Kind::kDropUpload, .upload = upload},
-      [&] { return tested_.store().DropUpload(tested_.Key("a", token)).status(); }, begun, begin);
+      [&] { return tested_.store().DropUpload(key).status(); }, begun, begin);
 }
 
 TEST_F(StoreAllocationTest, ACheckOfTheWholeStoreFailsWithoutAnEffect) {

@@ -70,13 +70,13 @@ TEST_F(StoreOpenTest, OneProcessAtATime) {
 }
 
 TEST_F(StoreOpenTest, ANewerFormatIsRefusedWithBothVersions) {
-  Sql("PRAGMA user_version=5");
-  EXPECT_THAT(OpenStatus(), FailsWith(kFailedPrecondition, "catalog format 5", "formats 1 .. 4"));
+  Sql("PRAGMA user_version=6");
+  EXPECT_THAT(OpenStatus(), FailsWith(kFailedPrecondition, "catalog format 6", "formats 1 .. 5"));
 }
 
 TEST_F(StoreOpenTest, ADirectoryOfAnEarlierFormatIsBroughtUpToDate) {
-  for (const int format : {3, 2, 1}) {
-    Sql("DROP TABLE device_counts");
+  for (const int format : {4, 3, 2, 1}) {
+    if (format < 4) Sql("DROP TABLE device_counts");
     if (format < 3) Sql("DROP TABLE owners");
     if (format == 1) Sql("DROP TABLE upload_results");
     Sql(absl::StrCat("UPDATE facts SET format=", format).c_str());

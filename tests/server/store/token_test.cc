@@ -162,8 +162,8 @@ TEST_F(StoreTokenTest, EachCollectionHasItsOwnTokens) {
   EXPECT_OK(store().Verify());
 }
 
-// Ten thousand commits of anybody made a token forgotten. Its upload ran again, and overwrote a
-// newer row.
+// Ten thousand commits into other collections made a token forgotten. Its upload ran again, and
+// overwrote a newer row.
 TEST_F(StoreTokenClockTest, CommitsIntoOtherCollectionsForgetNoToken) {
   options_.tokens_committed_max = 3;
   OpenAgain();
@@ -193,7 +193,7 @@ TEST_F(StoreTokenClockTest, ACommittedTokenIsRememberedForItsTime) {
   CommitEmpty({.token = "c"});
   EXPECT_TRUE(IsThere("a"));
   // The times of commits are known to a thousandth of the time for which tokens are remembered.
-  BothClocks(kDay / CommitTimes::kSamplesMax + 1);
+  BothClocks(kDay / CommitTimes::kParts + 1);
   CommitEmpty({.token = "d"});
   EXPECT_FALSE(IsThere("a"));
   EXPECT_TRUE(IsThere("b"));
@@ -209,7 +209,7 @@ TEST_F(StoreTokenClockTest, AClockThatJumpsAheadForgetsNoCommittedToken) {
   unix_s_ += 8 * kDay;
   CommitEmpty({.token = "b"});
   EXPECT_TRUE(IsThere("a"));
-  // Of an earlier process only the system clock tells the age. Its tokens stay for an hour.
+  // Only the system clock has the age of an earlier process. Its tokens stay for an hour.
   OpenAgain();
   BothClocks(3600);
   CommitEmpty({.token = "c"});

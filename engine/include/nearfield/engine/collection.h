@@ -46,6 +46,9 @@ struct UploadReservation {
   // false: host memory of string ids and payloads is reserved as they arrive, not for their maximum
   // size. Append can then return ResourceExhausted.
   bool values_reserved = true;
+  // true: a row of zeros, which has no cosine, is an InvalidArgument of Append if the metric is
+  // cosine. Else it is stored, and scores -inf.
+  bool zero_rows_refused = false;
 };
 
 // A change that is about to become visible.

@@ -278,6 +278,7 @@ struct SnapshotInfo {
   uint64_t bytes = 0;  // size of its files, some of which other snapshots and the server may share
   int64_t created_unix_s = 0;  // by the server's clock
   std::string error;           // why its list of files is damaged; else empty
+  std::string owner;           // the principal that made it; empty: made without a key
 };
 
 struct CompactAnswer {

@@ -47,6 +47,9 @@ struct UploadOptions {
   uint64_t rows_max = 0;           // required: maximum rows of the whole upload, at least 1
   uint64_t payload_bytes_max = 0;  // maximum payload bytes of the whole upload
   UploadMode mode = UploadMode::kInsert;
+  // Stores rows of zeros in a collection of metric cosine, which are refused otherwise: they have
+  // no cosine, and come last in every search.
+  bool accept_zero_rows = false;
   // 1 .. 256 bytes, chosen by the caller. Another upload with the same token, collection and mode
   // continues where this one ended; if this one was committed, it has no further effect. Needs a
   // server with a data directory. Empty: none.

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Runs the ctest entries of a build folder. An entry that passed with the same inputs before is not
+run again, but counted.
+
+The inputs of an entry are its command, its environment, the installed packages, and every file and
+folder of the checkout that its command, its property REQUIRED_FILES or the bytes of its programs
+name. For a folder they are the files that git does not ignore, or all of them in a build folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import functools
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+import test_report
+from result_cache import Contents, ResultCache, default_folder, installed_packages, key_of
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+ELF = b"\x7fELF"
+NAMED = re.compile(re.escape(bytes(ROOT)) + rb"/[\w./+@-]*")
+VARIABLES = re.compile(r"^(NEARFIELD_\w+|[AUT]SAN_OPTIONS|UBSAN_OPTIONS)$")
+
+
+@dataclasses.dataclass
+class Entry:
+    """One entry of ctest."""
+
+    number: int
+    name: str
+    command: list[str]
+    properties: dict[str, object]
+
+    def words(self, name: str) -> list[str]:
+        value = self.properties.get(name, [])
+        return [str(word) for word in value] if isinstance(value, list) else [str(value)]
+
+
+def entries_of(build: pathlib.Path) -> list[Entry]:
+    listed = subprocess.run(["ctest", "--test-dir", str(build), "--show-only=json-v1"], check=True, capture_output=True, text=True)
+    return [
+        Entry(number, test["name"], test.get("command", []), {each["name"]: each["value"] for each in test.get("properties", [])})
+        for number, test in enumerate(json.loads(listed.stdout)["tests"], 1)
+    ]
+
+
+class Inputs:
+    """The inputs of entries."""
+
+    def __init__(self, build: pathlib.Path) -> None:
+        self.build = build
+        self.contents = Contents(ROOT)
+        self.machine = [installed_packages(), *(f"{name}={value}" for name, value in sorted(os.environ.items()) if VARIABLES.match(name))]
+
+    @functools.cache
+    def named_by(self, path: pathlib.Path) -> frozenset[pathlib.Path]:
+        """Returns the files and folders of the checkout that a program names."""
+        with path.open("rb") as file:
+            if file.read(len(ELF)) != ELF:
+                return frozenset()
+        named = {pathlib.Path(os.fsdecode(word)) for word in NAMED.findall(path.read_bytes())}
+        return frozenset(each for each in named if each.exists() and each not in (path, ROOT, self.build))
+
+    @functools.cache
+    def parts(self, path: pathlib.Path) -> frozenset[str]:
+        """Returns the contents of a file or folder, and of all that a program names."""
+        if path.is_dir():
+            inside = path.rglob("*") if path.is_relative_to(self.build) else self.contents.tracked(str(path))
+            return frozenset(self.contents.file(each) for each in inside if each.is_file())
+        found: set[str] = set()
+        wanted, seen = [path], {path}
+        while wanted:
+            each = wanted.pop()
+            if each.is_dir():
+                found |= self.parts(each)
+                continue
+            found.add(self.contents.file(each))
+            wanted += self.named_by(each) - seen
+            seen |= self.named_by(each)
+        return frozenset(found)
+
+    def key(self, entry: Entry) -> str:
+        paths = {pathlib.Path(word) for word in entry.command + entry.words("REQUIRED_FILES") if os.path.isabs(word)}
+        contents = {part for path in paths if path.exists() for part in self.parts(path)}
+        command = [word.replace(str(ROOT), ".") for word in [entry.name, *entry.command, *entry.words("ENVIRONMENT")]]
+        return key_of([*command, *self.machine, *sorted(contents)])
+
+
+def passed_cases(junit: pathlib.Path) -> dict[str, int]:
+    """Returns the number of cases of each entry that passed, and none of whose cases was skipped."""
+    passed = {}
+    for case in ElementTree.parse(junit).getroot().iter("testcase"):
+        name = case.get("name", "")
+        tally = test_report.entry_tally(name, case.get("status", "fail"), case.findtext("system-out") or "")
+        if tally.passed and not tally.failed and not tally.skipped:
+            passed[name] = tally.passed
+    return passed
+
+
+def parse() -> tuple[argparse.Namespace, list[str]]:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--results", type=pathlib.Path, required=True, metavar="PATH", help="writes PATH.xml (JUnit) and PATH.known")
+    parser.add_argument("--label", action="append", default=[], help="run only entries with one of these labels")
+    parser.add_argument("--without-label", action="append", default=[], help="leave out entries with one of these labels")
+    parser.add_argument("--no-result-cache", action="store_true", help="run every entry; what passes is still remembered")
+    return parser.parse_known_args()
+
+
+def main() -> int:
+    arguments, ctest = parse()
+    build = arguments.build.resolve()
+    chosen = [
+        entry for entry in entries_of(build)
+        if (not arguments.label or set(entry.words("LABELS")) & set(arguments.label))
+        and not set(entry.words("LABELS")) & set(arguments.without_label)
+    ]
+    cache = ResultCache(default_folder("nearfield-tests"))
+    inputs = Inputs(build)
+    keys = {entry.name: inputs.key(entry) for entry in chosen}
+    known = {} if arguments.no_result_cache else {name: text for name, key in keys.items() if (text := cache.find(key)) is not None}
+    pathlib.Path(f"{arguments.results}.known").write_text(str(sum(int(text) for text in known.values())), encoding="utf-8")
+    wanted = [entry for entry in chosen if entry.name not in known]
+    print(f"{len(wanted)} entries to run; {len(known)} have passed with the same inputs", flush=True)
+    if not wanted:
+        return 0 if chosen else 1
+    junit = pathlib.Path(f"{arguments.results}.xml").resolve()
+    numbers = build / "entries"
+    numbers.write_text("0,0,0," + ",".join(str(entry.number) for entry in wanted), encoding="utf-8")
+    ran = subprocess.run(["ctest", "--test-dir", str(build), "-I", str(numbers), "--output-junit", str(junit), *ctest], check=False)
+    for name, count in passed_cases(junit).items():
+        cache.add(keys.get(name, ""), str(count))
+    return ran.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
