@@ -129,8 +129,10 @@ absl::StatusOr<int> ShowCapacity(const GlobalOptions& global) {
       const auto text = [is_bytes](uint64_t amount) {
         return is_bytes ? HumanBytes(static_cast<double>(amount)) : Grouped(amount);
       };
-      Print(Cat("principal ", Printable(use.principal), " ", Printable(quota.name), "  ",
-                text(quota.used), quota.max > 0 ? Cat(" of ", text(quota.max)) : std::string(),
+      const std::string amount = quota.max == 0 ? text(quota.used)
+                                 : is_bytes     ? UseOf(quota.used, quota.max)
+                                                : Cat(text(quota.used), " of ", text(quota.max));
+      Print(Cat("principal ", Printable(use.principal), " ", Printable(quota.name), "  ", amount,
                 "\n"));
     }
   }

@@ -40,7 +40,7 @@ class CommitTimes {
   }
 
  private:
-  // Of three samples in a row, the first and the last are more than a part of the maximum age apart.
+  // The first and the last of three samples in a row are more than a part of the maximum age apart.
   static constexpr size_t kSamplesMax = 2 * kParts + 4;
 
   struct Sample {

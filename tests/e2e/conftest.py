@@ -234,10 +234,12 @@ class Api:
             ids=self.ids(ids), vectors=self.pb.VectorBlock(dtype=dtype, data=rows.tobytes()), payloads=payloads or []))
 
     def upload(self, name: str, ids: list, rows: np.ndarray, payloads: list[bytes] | None = None, block_rows: int = 500):
-        """Uploads all rows in blocks; returns UploadCommitted."""
+        """Uploads all rows in blocks, rows of zeros too; returns UploadCommitted."""
         blocks = (self.block(ids[at:at + block_rows], rows[at:at + block_rows], payloads[at:at + block_rows] if payloads else None)
                   for at in range(0, len(ids), block_rows))
-        replies = self.send(self.begin(name, len(ids), sum(len(p) for p in payloads or [])), *blocks, self.commit(len(ids)))
+        begin = self.begin(name, len(ids), sum(len(p) for p in payloads or []))
+        begin.begin.zero_rows = self.pb.ZERO_ROWS_ACCEPT
+        replies = self.send(begin, *blocks, self.commit(len(ids)))
         assert replies[-1].WhichOneof("message") == "committed"
         return replies[-1].committed
 

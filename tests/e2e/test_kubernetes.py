@@ -72,7 +72,7 @@ def test_the_probes_are_paths_of_the_operations_port() -> None:
     assert {name: get["path"] for name, get in paths.items()} == {"startup": "/livez", "readiness": "/readyz", "liveness": "/livez"}
     source = (ROOT / "server/operations/operations_port.cc").read_text()
     for get in paths.values():
-        assert f'request.path == "{get["path"]}"' in source
+        assert f'Path[] = "{get["path"]}"' in source
         assert get["port"] == "ops"
 
 

@@ -160,7 +160,7 @@ def test_a_key_is_replaced_without_a_failed_call(guarded, pb):
 def test_a_limit_of_device_memory_is_in_force_from_the_reload_on(guarded):
     (guarded.folder / "rows.jsonl").write_text("".join(f'{{"id": {row}, "vector": [1, {row}]}}\n' for row in range(100)))
     upload = "nearfield --token-file pipeline.token upload docs-a rows.jsonl"
-    assert "12,000 bytes" in guarded.run("nearfield keys limit operator --device-bytes 12kB")
+    assert "device_bytes=12,000" in guarded.run("nearfield keys limit operator --device-bytes 12kB")
     guarded.run("$RELOAD")
     loaded = guarded.folder / "server.log"
     guarded.server.wait_for(lambda: loaded.read_text().count("keys loaded") == 2 or None)
@@ -169,5 +169,5 @@ def test_a_limit_of_device_memory_is_in_force_from_the_reload_on(guarded):
     guarded.run("nearfield keys limit operator --device-bytes 0 && nearfield keys limit operator --device-bytes 14kB && $RELOAD")
     guarded.server.wait_for(lambda: loaded.read_text().count("keys loaded") == 3 or None)
     guarded.run(upload)
-    assert re.search(r"principal operator +14\.0 kB of 14\.0 kB \(100%\)", guarded.run("nearfield capacity"))
+    assert re.search(r"principal operator device_bytes +14\.0 kB of 14\.0 kB \(100%\)", guarded.run("nearfield capacity"))
     assert guarded.run("nearfield keys list").count("14,000") == 1
