@@ -44,11 +44,12 @@ from nearfield.ray._manifest import (
     Operation,
     checked_operation,
     files_of,
+    lease_now,
     newest_claim,
     newest_manifest,
 )
 from nearfield.ray._replica import REFUSALS
-from nearfield.ray._rpc import answers, has_ended, serve
+from nearfield.ray._rpc import answers, serve
 from nearfield.ray._server import Settings, listen_host, must_move
 from nearfield.ray._slot import Slot, end_others
 
@@ -67,8 +68,7 @@ class CoordinatorProcess(Fleet):
         super().__init__(settings)
         self._committers = threading.Semaphore(_COMMITTERS_MAX)
         self._layout_next = 0
-        self._follows = False  # a coordinator that may still show what it has
-        self._commits_from = 0.0
+        self._commits_from = 0.0  # by lease_now()
         methods: dict[str, Callable[..., Any]] = {
             name: getattr(self, name) for name in self.METHODS
         }
@@ -131,12 +131,9 @@ class CoordinatorProcess(Fleet):
         settings = self._settings
         if claim and claim.get("cluster") != settings.cluster and answers(claim["address"]):
             raise FailedPrecondition(f"the cluster {claim['name']!r} uses this storage")
-        mine = claim is None or claim["address"] == self._address  # of a try before
-        if claim and not mine and not has_ended(claim.get("machine", ""), claim["address"]):
-            self._follows = True
         self._log = ManifestLog(self._store, settings.name, self._address, settings.cluster)
-        if self._follows:
-            self._commits_from = time.monotonic() + LEASE_SECONDS
+        if not self._log.first:  # nothing proves that the coordinator before has ended
+            self._commits_from = lease_now() + LEASE_SECONDS
         newest = replace(newest_manifest(self._store), term=self._log.term)
         if newest.layout:
             self._log.append(newest)
@@ -158,8 +155,12 @@ class CoordinatorProcess(Fleet):
             raise Unavailable("another commit still runs")
         try:
             self._newest()
-            if time.monotonic() < self._commits_from:
-                raise Unavailable("the coordinator before may still show what it has")
+            left = self._commits_from - lease_now()
+            if left > 0:
+                raise Unavailable(
+                    f"the coordinator is new: its first commit waits for {left:.1f} s, in which the"
+                    " one before may still answer searches"
+                )
             if self._doubt is not None:
                 self._append(self._doubt)
             if self._behind():

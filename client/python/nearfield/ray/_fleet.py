@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from typing import Any
 
 from nearfield._errors import Internal, Unavailable
-from nearfield.ray._manifest import Manifest, ManifestLog
+from nearfield.ray._manifest import Manifest, ManifestLog, lease_now
 from nearfield.ray._rpc import WAITING
 from nearfield.ray._server import Settings
 from nearfield.ray._slot import Slot
@@ -164,7 +163,7 @@ class Fleet:
                 if not self._view:
                     self._newest()
                     raise Unavailable(WAITING)
-                if time.monotonic() > self._log.checked + LEASE_SECONDS:
+                if lease_now() >= self._log.checked + LEASE_SECONDS:
                     raise Unavailable(WAITING)
                 return None if self._view["have"] == have else self._view
         finally:

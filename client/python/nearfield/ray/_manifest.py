@@ -25,7 +25,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import socket
 import time
 import uuid
 from collections.abc import Iterable
@@ -204,6 +203,11 @@ def _segments_of(operations: Iterable[Operation]) -> set[str]:
     return {each["name"] for some in operations for each in some.get("segments", [])}
 
 
+def lease_now() -> float:
+    """Returns the seconds of the clock of leases, which also counts while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 def newest_claim(store: Store) -> dict[str, Any] | None:
     """Returns the claim of the newest coordinator, as ManifestLog writes it."""
     claims = store.list("terms")
@@ -218,16 +222,19 @@ def newest_manifest(store: Store) -> Manifest:
 
 class ManifestLog:
     """The manifests that one coordinator writes. Errors: OSError of the store; Aborted if another
-    coordinator has claimed a later term."""
+    coordinator has claimed a later term.
+
+    first    no coordinator has claimed the storage before
+    checked  when the latest look that found no later claim began, by lease_now()"""
 
     def __init__(self, store: Store, name: str, address: str, cluster: str = "") -> None:
         self._store = store
         owner = uuid.uuid4().hex
         claims = store.list("terms")
+        self.first = not claims
         self.term = 1 + (_term(claims[-1]) if claims else 0)
         self._claim = f"terms/{self.term:08}-{owner}.json"
         claim = {"term": self.term, "name": name, "cluster": cluster, "address": address}
-        claim["machine"] = socket.gethostname()
         store.put(self._claim, json.dumps(claim).encode())
         self.check_claim()
         for each in claims[:-_KEPT]:
@@ -235,14 +242,14 @@ class ManifestLog:
         self._written = store.list("manifests")
 
     def check_claim(self) -> None:
-        begin = time.monotonic()
+        begin = lease_now()
         claims = self._store.list("terms")
         others = [name for name in claims if name != self._claim]
         if others and _term(others[-1]) >= self.term:
             raise Aborted(f"another coordinator has claimed the term {_term(others[-1])}")
         if self._claim not in claims:  # another folder is in its place, such as that of a mount
             raise OSError("it does not have the claim of this coordinator")
-        self.checked = begin  # of the latest look that found no later claim
+        self.checked = begin
 
     def append(self, manifest: Manifest) -> None:
         """Writes a manifest. After OSError it may be there or not: repeat the call."""
