@@ -96,7 +96,7 @@ def test_a_shard_without_a_server_shows_the_manifest_before(coordinator):
     back = coordinator._slots[0]
     back.actor.rows = 1
     back._failed.clear()
-    coordinator._enter(back, 0)
+    coordinator.enter(back, 0)
     assert shown(coordinator) == (2, [1, 2])
     assert commit(coordinator) == [2, 2]
 
@@ -114,7 +114,7 @@ def test_an_operation_that_a_shard_refuses_after_all_is_withdrawn(coordinator):
         slot.actor.answers.clear()
         slot.actor.rows = 0
         slot._failed.clear()
-        coordinator._enter(slot, 0)
+        coordinator.enter(slot, 0)
     for slot in coordinator._slots:
         slot.actor.answers.clear()
     assert shown(coordinator) == (3, [2, 2])
@@ -136,10 +136,10 @@ def test_an_operation_that_is_withdrawn_is_never_shown(coordinator, monkeypatch)
     with pytest.raises(nearfield.Unavailable):
         commit(coordinator)
     back = coordinator._slots[0]
-    coordinator._leave(back)
+    coordinator.leave(back)
     back.actor.rows = 1
     back._failed.clear()
-    coordinator._enter(back, 0)
+    coordinator.enter(back, 0)
     assert back.ready and shown(coordinator)[0] == 1 and coordinator._doubt.number == 3
 
 

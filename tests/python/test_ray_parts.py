@@ -331,12 +331,13 @@ def test_a_replica_that_cannot_read_the_storage_keeps_what_it_has_loaded(monkeyp
         if len(tries) < 4:
             raise OSError("the storage does not answer")
 
-    slot._load(enter, 0)
+    fleet: Any = types.SimpleNamespace(enter=enter)
+    slot._load(fleet, 0)
     assert len(tries) == 4 and "storage" in tries[-1]
     assert slot.lives(0) and not slot.error
     slot._failed.set()
     tries.clear()
-    slot._load(enter, 0)  # of a server that has ended in between
+    slot._load(fleet, 0)  # of a server that has ended in between
     assert len(tries) == 1
 
 

@@ -249,11 +249,13 @@ class CoordinatorProcess(Fleet):
         return replace(state, rows=rows, last=operation["id"], tail=[*state.tail, operation])
 
     def _quorum(self, manifest: Manifest) -> Holders:
-        """Returns the replicas that hold the manifest. Raises Unavailable if a shard has none."""
-        holders = self._holders(manifest)
+        """Returns the replicas that hold the manifest and answer. Raises Unavailable if a shard has
+        none."""
+        found = self._holders(manifest)
+        holders = [[each for each in some if not each[0].silent] for some in found]
         for shard, some in enumerate(holders):
             if not some:
-                raise Unavailable(f"shard {shard} of {manifest.shards} has no server")
+                raise Unavailable(f"shard {shard} of {manifest.shards} has no server that answers")
         return holders
 
     def _stage(

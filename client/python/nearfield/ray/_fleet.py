@@ -49,7 +49,7 @@ class Fleet:
     def _start(self, slots: list[Slot]) -> None:
         self._slots = self._slots + slots
         for slot in slots:
-            slot.keep(self._enter, self._leave)
+            slot.keep(self)
 
     def _stop(self, slots: list[Slot]) -> None:
         self._slots = [slot for slot in self._slots if slot not in slots]
@@ -66,7 +66,7 @@ class Fleet:
         if over:
             self._stop(over)
 
-    def _enter(self, slot: Slot, life: int) -> None:
+    def enter(self, slot: Slot, life: int) -> None:
         """Loads a replica while commits go on, until it holds the newest manifest; shows it."""
         for turn in range(5):
             manifest = self._newest()
@@ -89,20 +89,32 @@ class Fleet:
             if slot.layout == manifest.layout and found != state.rows[slot.shard]:
                 raise Internal(f"{name}: {found} rows, the manifest has {state.rows[slot.shard]}")
 
-    def _leave(self, slot: Slot) -> None:
+    def leave(self, slot: Slot) -> None:
         slot.ready = False
         slot.held = {}
         self._show()
 
+    def may_end(self, slot: Slot) -> bool:
+        """Returns True, and hides the replica, unless it is the last one that searches can use."""
+        with self._changed:
+            shards = self._holders(self._shown) if self._shown is not None else []
+            for holders in shards:
+                if [each for each, _ in holders if each is slot or not each.silent] == [slot]:
+                    return False
+            slot.ready = False
+            return True
+
     def _drop_out(self, slot: Slot, error: Exception) -> None:
-        """Leaves out a replica that failed; its own thread loads it again."""
-        slot.fail(str(error))
-        slot.held = {}
+        """Leaves out a replica that failed; its own thread loads it again. One that is silent stays
+        at its manifest, until it answers."""
+        if not slot.silent:
+            slot.fail(str(error))
+            slot.held = {}
 
     def _behind(self) -> list[Slot]:
         """Returns the replicas that are ready but do not hold the newest manifest."""
         newest = self._newest()
-        slots = [slot for slot in self._slots if slot.layout == newest.layout]
+        slots = [slot for slot in self._slots if slot.layout == newest.layout and not slot.silent]
         return [slot for slot in slots if slot.ready and newest.number not in slot.held]
 
     def _newest(self) -> Manifest:

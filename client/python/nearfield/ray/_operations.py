@@ -141,7 +141,7 @@ class Coordinator(CoordinatorProcess):
             for slot in slots:
                 self._wait_ready([each for each in slots if each.shard == slot.shard], seconds)
                 slot.fail("it is started again")
-                self._leave(slot)
+                self.leave(slot)
                 self._wait_ready([slot], seconds)
             return len(slots)
 
