@@ -37,6 +37,7 @@ from nearfield._errors import Aborted, DataLoss, FailedPrecondition, InvalidArgu
 from nearfield.ray._store import Store
 
 Operation = dict[str, Any]
+FORMAT = 2  # of a manifest that is written; format 1 had neither a format number nor a checksum
 TAIL_MAX = 256
 TOKENS_KEPT = 1000
 # The members of an operation, by kind, of a segment, and of "declared".
@@ -107,16 +108,35 @@ class Manifest:
     collections: dict[str, CollectionState] = field(default_factory=dict)
     tokens: dict[str, list[Any]] = field(default_factory=dict)
 
+    @property
+    def object_name(self) -> str:
+        return f"manifests/{self.term:08}-{self.number:012}.json"
+
     def encode(self) -> bytes:
-        return json.dumps(asdict(self), separators=(",", ":")).encode()
+        """Returns two lines of JSON: the format with the checksum of the second line, and the
+        members."""
+        body = json.dumps(asdict(self), separators=(",", ":")).encode()
+        head = {"format": FORMAT, "xxh64": xxhash.xxh64_hexdigest(body)}
+        return json.dumps(head, separators=(",", ":")).encode() + b"\n" + body
 
     @staticmethod
-    def decode(data: bytes) -> Manifest:
-        found = json.loads(data)
-        states = found.pop("collections")
-        return Manifest(
-            collections={name: CollectionState(**state) for name, state in states.items()}, **found
-        )
+    def decode(data: bytes, name: str = "manifest") -> Manifest:
+        """Returns what was encoded. name: for errors. Errors: FailedPrecondition if the format is
+        unknown; DataLoss if the data is damaged."""
+        head, separator, body = data.partition(b"\n")
+        try:
+            if separator:
+                made = json.loads(head)
+                if made["format"] != FORMAT:
+                    known = f"this version reads the formats 1 and {FORMAT}"
+                    raise FailedPrecondition(f"{name}: it has the format {made['format']}; {known}")
+                if made["xxh64"] != xxhash.xxh64_hexdigest(body):
+                    raise DataLoss(f"{name}: it is damaged: its checksum differs")
+            found = json.loads(body if separator else data)
+            states = {key: CollectionState(**each) for key, each in found["collections"].items()}
+            return Manifest(**{**found, "collections": states})
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise DataLoss(f"{name}: it is damaged: {error!r}") from None
 
     def following(self, name: str, state: CollectionState | None) -> Manifest:
         """Returns the next manifest, with this state of a collection; None: without it."""
@@ -215,9 +235,15 @@ def newest_claim(store: Store) -> dict[str, Any] | None:
 
 
 def newest_manifest(store: Store) -> Manifest:
-    """Returns the newest manifest; the empty one if there is none."""
+    """Returns the newest manifest; the empty one if there is none. Errors: OSError, those of decode
+    and DataLoss if the file has the name of another manifest."""
     names = store.list("manifests")
-    return Manifest.decode(store.get(names[-1])) if names else Manifest()
+    if not names:
+        return Manifest()
+    found = Manifest.decode(store.get(names[-1]), names[-1])
+    if found.object_name != names[-1]:
+        raise DataLoss(f"{names[-1]}: it is damaged: it has the contents of {found.object_name}")
+    return found
 
 
 class ManifestLog:
@@ -254,10 +280,9 @@ class ManifestLog:
     def append(self, manifest: Manifest) -> None:
         """Writes a manifest. After OSError it may be there or not: repeat the call."""
         assert manifest.term == self.term
-        name = f"manifests/{manifest.term:08}-{manifest.number:012}.json"
-        self._store.put(name, manifest.encode())
+        self._store.put(manifest.object_name, manifest.encode())
         self.check_claim()
-        self._written.append(name)
+        self._written.append(manifest.object_name)
 
     def forget_old(self) -> None:
         """Deletes manifests that no coordinator needs."""
