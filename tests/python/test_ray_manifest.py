@@ -32,14 +32,14 @@ NAME = "manifests/00000003-000000000007.json"
 def manifest() -> Manifest:
     tail = [{"id": "two", "kind": "filter", "filter": "year < 2020"}]
     state = CollectionState("cccc", 1, {"dim": 6, "metric": "dot"}, [10, 0], "two", [], tail)
-    return Manifest(3, 7, 1, 2, {"docs": state}).with_token("monday", "docs", "filter", Done(7, 4, 0, 1))
+    return Manifest(3, 7, 1, 2, {"docs": state}, {"95ddbed6d7f00bd68361": [7, 4, 0, 1, "64c88313"]})
 
 
 def test_a_manifest_of_the_first_format_is_read(store, manifest):
     store.put(NAME, FORMAT_1)
     found = newest_manifest(store)
-    assert found == manifest and found.done("monday", "docs", "filter") == (7, 4, 0, 1)
     log = [ManifestLog(store, "docs", "address") for _ in range(4)][-1]
+    assert found == manifest and log.done(found, "monday", "docs", "filter") == (7, 4, 0, 1)
     log.append(replace(found, term=log.term, number=8))  # in the present format
     assert newest_manifest(store) == replace(manifest, term=log.term, number=8)
 

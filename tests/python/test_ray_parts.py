@@ -20,8 +20,9 @@ ray = pytest.importorskip("ray")
 from nearfield.ray import _server, _slot  # noqa: E402
 from nearfield.ray._manifest import (  # noqa: E402
     TAIL_MAX,
-    TOKENS_KEPT,
+    TOKENS_MAX,
     CollectionState,
+    Done,
     Manifest,
     ManifestLog,
     newest_manifest,
@@ -118,8 +119,9 @@ def test_a_manifest_stays_small(store):
         state = log.folded(manifest.collections["docs"])
         operation = {"id": f"{number:032}", "kind": "insert", "segments": [segment]}
         state = replace(state, last=operation["id"], tail=[*state.tail, operation])
-        manifest = manifest.following("docs", state).with_token(f"{number}" * 100, "docs", "insert", [number, 10, 0, 1])
-    assert len(manifest.tokens) == TOKENS_KEPT and len(manifest.encode()) < 120_000
+        done = Done(number, 10, 0, 1)
+        manifest = log.with_token(manifest.following("docs", state), f"{number}" * 100, "docs", "insert", done)
+    assert len(manifest.tokens) <= TOKENS_MAX and len(manifest.encode()) < 115_000
     state = Manifest.decode(manifest.encode()).collections["docs"]
     assert (state.count, len(state.pages)) == (count, 4)
     for last in ("", f"{0:032}", f"{TAIL_MAX:032}", state.tail[0]["id"], state.last):

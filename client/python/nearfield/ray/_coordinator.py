@@ -181,7 +181,7 @@ class CoordinatorProcess(Fleet):
         try:
             deadline = time.monotonic() + _COMMIT_SECONDS_MAX
             with self._committing() as manifest:
-                done = manifest.done(token, name, operation["kind"])
+                done = self._log.done(manifest, token, name, operation["kind"])
                 if done is None:
                     state = manifest.collections.get(name)
                     if state is not None and created not in (None, state.created):
@@ -222,9 +222,9 @@ class CoordinatorProcess(Fleet):
         try:
             after = self._state_after(manifest, name, operation, rows)
             following = manifest.following(name, after)
-            following = following.with_token(token, name, operation["kind"], done)
+            following = self._log.with_token(following, token, name, operation["kind"], done)
             self._append(following)
-        except Unavailable:
+        except (OSError, Unavailable):
             self._abandon(slots, operation)
             raise
         self._apply(manifest, following, name, operation)
@@ -232,6 +232,9 @@ class CoordinatorProcess(Fleet):
             threading.Thread(target=self._forget, args=(state,), daemon=True).start()
         with contextlib.suppress(OSError):
             self._log.forget_old()
+            for page in manifest.token_pages:
+                if page not in following.token_pages:
+                    self._store.delete(page[0])
         return done
 
     def _state_after(
@@ -242,10 +245,7 @@ class CoordinatorProcess(Fleet):
         if operation["kind"] == "create":
             number = manifest.number + 1
             return CollectionState(operation["id"], number, operation["declared"], rows)
-        try:
-            state = self._log.folded(manifest.collections[name])
-        except OSError as error:
-            raise Unavailable(f"storage: {error}") from None
+        state = self._log.folded(manifest.collections[name])
         return replace(state, rows=rows, last=operation["id"], tail=[*state.tail, operation])
 
     def _quorum(self, manifest: Manifest) -> Holders:

@@ -257,8 +257,10 @@ class Coordinator(CoordinatorProcess):
         return count
 
     def _named(self, manifest: Manifest, pages: dict[str, set[str]]) -> set[str]:
-        states = manifest.collections.values()
-        return set().union(*(files_of(self._store, state, pages) for state in states))
+        found = {name for name, *_ in manifest.token_pages}
+        for state in manifest.collections.values():
+            found |= files_of(self._store, state, pages)
+        return found
 
     def _state_of(self, manifest: Manifest, name: str) -> CollectionState:
         if name not in manifest.collections:
