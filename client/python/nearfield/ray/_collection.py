@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike
 
 import nearfield
 from nearfield._digest import result_digest
+from nearfield._errors import NotFound
 from nearfield._filter import FilterLike
 from nearfield._records import CollectionInfo
 from nearfield._results import (
@@ -206,9 +208,22 @@ class ClusterCollection:
             raise TypeError("give either ids or filter=")
         if filter is not None and not isinstance(filter, str):
             raise TypeError("filter: give it as text")
+        deadline = self._client.deadline(timeout)
+        created = self._created(timeout)
         operation: dict[str, Any] = {"kind": "filter", "filter": filter}
         if ids is not None:
             table = id_table(to_ids(ids))
             operation = {"kind": "delete", "segments": self._client.put([table])}
-        done = self._client.commit(self.name, operation, token, timeout)
+        left = deadline - time.monotonic()
+        done = self._client.commit(self.name, operation, token, left, created)
         return Deleted(done.changed, done.number, done.created)
+
+    def _created(self, timeout: float | None) -> int:
+        """Returns the number of the manifest that created the collection; 0 if there is none, so
+        that only an earlier commit with the same token is left."""
+        try:
+            view, _ = self._client.read(self.name, timeout, True, lambda *_: None, lambda _: [])
+        except NotFound:
+            return 0
+        created: int = view["collections"][self.name]["created"]
+        return created
