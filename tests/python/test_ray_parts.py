@@ -321,6 +321,13 @@ def test_a_server_that_has_ended_is_noticed(replica):
     assert isinstance(replica.watch(30.0), nearfield.Unavailable)
 
 
+def test_a_server_does_not_report_the_variable_that_named_it(replica, monkeypatch, capfd):
+    monkeypatch.setenv(_server.PROGRAM_VARIABLE, replica._settings.program)
+    must(replica.start(1, True))
+    must(replica.place())
+    assert "serving on" in (log := capfd.readouterr().err) and _server.PROGRAM_VARIABLE not in log
+
+
 def test_a_replica_that_cannot_read_the_storage_keeps_what_it_has_loaded(monkeypatch):
     slot = _slot.Slot(_server.Settings("docs", 1, 1, "", "", "", 1, 0, {}, 1.0, 4096), 1, 1, 0, 1, 0)
     monkeypatch.setattr(_slot, "_STORE_PAUSE_SECONDS", 0.01)

@@ -125,8 +125,11 @@ class ServerProcess:
 
     def _run(self) -> None:
         try:
+            # The server reports a variable that is none of its settings.
+            environment = {k: v for k, v in os.environ.items() if k != PROGRAM_VARIABLE}
             with subprocess.Popen(
                 self._command,
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
