@@ -163,7 +163,7 @@ def test_a_call_raises_the_error_of_its_method():
 @pytest.fixture
 def replica(request, store, monkeypatch):
     """All partitions, with the collection docs, which has the id "c", and no row."""
-    monkeypatch.setattr(_server, "nodes_count", lambda: 1)
+    monkeypatch.setattr(_server, "live_nodes", lambda: [{}])
     context = types.SimpleNamespace(get_node_id=lambda: "node")
     monkeypatch.setattr(ray, "get_runtime_context", lambda: context)
     program, options = request.config.getoption("--server"), {"backend": "cpu", **SETTINGS}
@@ -332,7 +332,7 @@ def test_a_replica_that_cannot_read_the_storage_keeps_what_it_has_loaded(monkeyp
     slot = _slot.Slot(_server.Settings("docs", 1, 1, "", "", "", 1, 0, {}, 1.0, 4096), 1, 1, 0, 1, 0)
     monkeypatch.setattr(_slot, "_STORE_PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(slot, "ask", lambda reply: reply)
-    slot.actor = types.SimpleNamespace(place=types.SimpleNamespace(remote=dict))
+    slot.actor = types.SimpleNamespace(place=types.SimpleNamespace(remote=lambda: {"node": ""}))
     tries: list[str] = []
 
     def enter(_: Any, life: int) -> None:

@@ -46,10 +46,10 @@ def start(arguments: argparse.Namespace) -> None:
     import ray
 
     from nearfield.ray._cluster import Cluster
-    from nearfield.ray._server import nodes_count
+    from nearfield.ray._server import live_nodes
 
     ray.init()
-    while nodes_count() < arguments.nodes:
+    while len(live_nodes()) < arguments.nodes:
         threading.Event().wait(1.0)
     cluster = Cluster(
         arguments.storage,

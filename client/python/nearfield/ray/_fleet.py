@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
 from typing import Any
 
 from nearfield._errors import Internal, Unavailable
 from nearfield.ray._manifest import Manifest, ManifestLog, lease_now
 from nearfield.ray._rpc import WAITING
-from nearfield.ray._server import Settings
+from nearfield.ray._server import Settings, live_nodes
 from nearfield.ray._slot import Slot
 from nearfield.ray._store import Store
 
@@ -28,6 +29,7 @@ class Fleet:
         self._settings = settings
         self._store = Store(settings.storage)
         self._commit = threading.RLock()
+        self._placing = threading.Lock()
         self._changed = threading.Condition()
         self._waiters = threading.Semaphore(_WAITERS_MAX)
         self._manifest: Manifest | None = None  # the newest that is in the log
@@ -65,6 +67,28 @@ class Fleet:
         over = [slot for slot in self._slots if slot.layout < layout]
         if over:
             self._stop(over)
+
+    def choose_node(self, slot: Slot) -> str:
+        """Returns the node for an actor: one with room, without another replica of the shard, and
+        with as much room as possible, if there are such nodes."""
+        wanted = self._settings.resources
+        with self._placing:
+            others = [each for each in self._slots if each is not slot]
+            mine = (slot.layout, slot.shard)
+            shard = [each for each in others if (each.layout, each.shard) == mine]
+            for each in shard:
+                if not each.node:  # the coordinator is new
+                    each.locate()
+            taken = {each.node for each in shard}
+            count = Counter(each.node for each in others)
+
+            def order(node: dict[str, Any]) -> tuple[bool, bool, float]:
+                fits = [node["Resources"].get(name, 0) // each for name, each in wanted.items()]
+                room = min(fits, default=1e9) - count[node["NodeID"]]
+                return room < 1, node["NodeID"] in taken, -room
+
+            slot.node = min(live_nodes(), key=order)["NodeID"]
+            return slot.node
 
     def enter(self, slot: Slot, life: int) -> None:
         """Loads a replica while commits go on, until it holds the newest manifest; shows it."""

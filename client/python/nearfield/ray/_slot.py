@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 import ray.exceptions
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from nearfield._errors import Aborted, Unavailable
 from nearfield.ray._manifest import Manifest
@@ -25,6 +26,8 @@ NAMESPACE = "nearfield"
 _PAUSE_SECONDS = 0.1  # after a failure, before the next try; doubles up to the maximum
 _PAUSE_SECONDS_MAX = 5.0
 _STORE_PAUSE_SECONDS = 0.5  # after a failure of the storage
+_PLACE_SECONDS = 30.0  # for which an actor waits for its node, before it may start on any other
+_LOCATE_SECONDS = 2.0
 _POLL_SECONDS = 0.1  # in which a call notices that its replica has failed
 _CALLS_AT_ONCE = 32
 
@@ -58,6 +61,7 @@ class Slot:
     ready  it has held the newest manifest since it was loaded, and takes part in commits
     silent its actor does not answer, but its server is the last one of the shard: searches still
            use it, commits wait until the actor answers or ends
+    node   of Ray on which the actor is, or is to be
     Thread safety: the coordinator changes held and ready under its lock of commits, but a failure
     may end `ready` at any time."""
 
@@ -73,6 +77,8 @@ class Slot:
         self._life = 0
         self._pause = _PAUSE_SECONDS  # after the next failure
         self.actor: Any = None
+        self.node = ""
+        self._anywhere = False  # the chosen node had no room for the last actor
         self.place: dict[str, Any] = {}
         self.held: dict[int, dict[str, Any]] = {}
         self.ready = False
@@ -139,19 +145,23 @@ class Slot:
     def _run(self, fleet: Fleet, fresh: bool) -> None:
         """Starts the server and watches it until it fails."""
         hang = self._settings.hang_timeout
-        found = self._find()
+        created = not self._find(fleet)
+        if created:  # it may wait for its place in Ray
+            limit = None if self._anywhere else _PLACE_SECONDS
+        else:  # it may not answer
+            limit = None if fresh else 2 * hang
         self._life += 1
         self.silent = False
         self._failed.clear()
         try:
-            # The actor may first wait for its place in Ray. One that was found may not answer.
-            starting = self.actor.start.remote(self._term, fresh)
-            self.ask(starting, 2 * hang if found and not fresh else None)
+            self.ask(self.actor.start.remote(self._term, fresh), limit)
+            created = self._anywhere = False
             threading.Thread(target=self._load, args=(fleet, self._life), daemon=True).start()
             while not self._failed.is_set():
                 self._watch(fleet, self.actor.watch.remote(min(1.0, hang / 4)), 3 * hang)
         except _NoAnswer:
-            self._kill(no_restart=False)
+            self._anywhere = created
+            self._kill()
             raise
 
     def _watch(self, fleet: Fleet, sign: Any, seconds: float) -> None:
@@ -172,6 +182,7 @@ class Slot:
     def _load(self, fleet: Fleet, life: int) -> None:
         try:
             self.place = self.ask(self.actor.place.remote())
+            self.node = self.place["node"]
             while True:
                 try:
                     fleet.enter(self, life)
@@ -188,9 +199,9 @@ class Slot:
             if self.lives(life):
                 self.fail(str(error))
 
-    def _find(self) -> bool:
+    def _find(self, fleet: Fleet) -> bool:
         """Finds the actor; creates it, which may take seconds, and returns False if there is
-        none."""
+        none. Ray does not start an actor again: its next node depends on the other replicas."""
         with contextlib.suppress(ValueError):
             self.actor = ray.get_actor(self.name, NAMESPACE)
             return True
@@ -200,14 +211,22 @@ class Slot:
             lifetime="detached",
             num_cpus=self._settings.num_cpus,
             num_gpus=self._settings.num_gpus,
-            max_restarts=-1,
             max_concurrency=_CALLS_AT_ONCE,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(
+                fleet.choose_node(self), soft=True, _spill_on_unavailable=self._anywhere
+            ),
         ).remote(self._settings)
         return False
 
-    def _kill(self, no_restart: bool) -> None:
+    def locate(self) -> None:
+        """Finds the node, if the actor runs already."""
+        with contextlib.suppress(ValueError, ray.exceptions.RayError):
+            actor = ray.get_actor(self.name, NAMESPACE)
+            self.node = str(ray.get(actor.node.remote(), timeout=_LOCATE_SECONDS))
+
+    def _kill(self) -> None:
         with contextlib.suppress(ray.exceptions.RayError):
-            ray.kill(self.actor, no_restart=no_restart)
+            ray.kill(self.actor)
 
     def stop(self) -> None:
         """Ends the replica for good."""
@@ -216,7 +235,7 @@ class Slot:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(30)
         if self.actor is not None:
-            self._kill(no_restart=True)
+            self._kill()
 
     def report(self) -> dict[str, Any]:
         held = self.held
