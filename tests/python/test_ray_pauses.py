@@ -74,7 +74,7 @@ def test_the_last_server_of_a_shard_is_not_ended_for_silence(coordinator, monkey
             return raise_or_return(reply)
         seen.append((slot.silent, shown(coordinator)))
         if slot.silent:
-            assert "last server" in slot.report()["error"]
+            assert "last server" in slot.error
             with pytest.raises(nearfield.Unavailable, match="shard 0 of 2 has no server that answers"):
                 commit(coordinator, "refused")
         return raise_or_return(signs.pop(0))
@@ -82,7 +82,7 @@ def test_the_last_server_of_a_shard_is_not_ended_for_silence(coordinator, monkey
     monkeypatch.setattr(FakeSlot, "ask", ask)
     last._watch(coordinator, "sign", 3.0)
     assert seen == [(False, (1, [1, 2])), (True, (1, [1, 2])), (True, (1, [1, 2]))]
-    assert not last.silent and not last.report()["error"]
+    assert not last.silent and not last.error
     assert commit(coordinator) == [2, 2] and shown(coordinator) == (2, [1, 2])
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from typing import Any, TypeVar
@@ -28,6 +30,8 @@ from nearfield.ray._store import Store
 
 T = TypeVar("T")
 
+LOG = logging.getLogger("nearfield.ray")
+_REPORT_SECONDS = 3.0  # between two lines of the log during a start, resize or restart
 _PAUSE_SECONDS = 0.05  # before another try
 _WAIT_SECONDS = 5.0  # for which one call waits for another view
 _CHECK_SECONDS = 0.1  # between two checks of searches that need not be fresh
@@ -124,18 +128,43 @@ class Client:
     def resize(self, shards: int, *, timeout: float = 600.0) -> None:
         """Loads the rows from the storage into another number of shards, 1 .. 4,096, then changes
         over, while searches go on. Needs the cores or GPUs of both during the change."""
-        self.call("resize", timeout + 10, shards=shards, seconds=timeout)
+        with self._reporting(self._waiting):
+            self.call("resize", timeout + 10, shards=shards, seconds=timeout)
 
     def restart(self, *, timeout: float = 600.0) -> int:
         """Starts all servers again, while searches go on; returns their number. With one replica it
         starts others next to them, so it needs the cores or GPUs of all shards twice; with several,
         one server after the other."""
-        return int(self.call("restart", timeout + 10, seconds=timeout))
+        with self._reporting(self._waiting):
+            return int(self.call("restart", timeout + 10, seconds=timeout))
 
     def compact(self, name: str, *, timeout: float = 600.0) -> int:
         """Replaces the uploads and deletes of a collection in the storage by its present rows, so
         that servers load faster; returns the number of operations that this removed."""
         return int(self.call("compact", timeout, name=name))
+
+    def _waiting(self) -> str:
+        return str(self.call("waiting", _REPORT_SECONDS))
+
+    @contextlib.contextmanager
+    def _reporting(self, waiting: Callable[[], str]) -> Iterator[None]:
+        """Logs every few seconds which replicas are not ready, and why, whenever that changes."""
+        done = threading.Event()
+
+        def report() -> None:
+            last = ""
+            while not done.wait(_REPORT_SECONDS):
+                with contextlib.suppress(Exception):  # the operation itself reports it
+                    now = waiting()
+                    if now not in ("", last):
+                        LOG.warning("nearfield.ray: not ready: %s", now)
+                    last = now
+
+        threading.Thread(target=report, daemon=True).start()
+        try:
+            yield
+        finally:
+            done.set()
 
     # The rest is for ClusterCollection.
 

@@ -105,7 +105,8 @@ class Cluster(Client):
             raise ValueError(f"storage: {store.uri}; the cluster {name!r} has another one")
         self._actor = found if found is not None else start_coordinator(chosen)
         try:
-            error = ray.get(self._actor.wait_ready.remote(start_timeout))
+            with self._reporting(lambda: str(ray.get(self._actor.waiting.remote()))):
+                error = ray.get(self._actor.wait_ready.remote(start_timeout))
             if error is not None:
                 raise error
             self.address: str = ray.get(self._actor.address.remote())

@@ -7,6 +7,8 @@ import threading
 from collections import Counter
 from typing import Any
 
+import ray
+
 from nearfield._errors import Internal, Unavailable
 from nearfield.ray._manifest import Manifest, ManifestLog, lease_now
 from nearfield.ray._rpc import WAITING
@@ -16,6 +18,7 @@ from nearfield.ray._store import Store
 
 _WAITERS_MAX = 24  # calls that wait, so that other calls find a thread of the server
 _SYNC_SECONDS_MAX = 10.0  # of a replica that follows one manifest, while commits wait
+_ROUNDING = 1e-6  # of sums of resources
 LEASE_SECONDS = 10.0  # for which a coordinator shows its view after it found no newer claim
 # By shard, the replicas that hold a manifest, and their states of each collection at it.
 Holders = list[list[tuple[Slot, dict[str, Any]]]]
@@ -221,5 +224,26 @@ class Fleet:
                 name: {"rows": sum(state.rows), "operations": state.count}
                 for name, state in manifest.collections.items()
             },
-            "servers": [slot.report() for slot in list(self._slots)],
+            "servers": [slot.report(error) for slot, error in self._errors(list(self._slots))],
         }
+
+    def _errors(self, slots: list[Slot]) -> list[tuple[Slot, str]]:
+        """Returns the replicas with the reason why they are not ready."""
+        lack = f"it waits for Ray: {self._lack()}" if any(slot.waits for slot in slots) else ""
+        return [(slot, lack if slot.waits else slot.error) for slot in slots]
+
+    def _lack(self) -> str:
+        """Returns what Ray lacks to start the actors that wait."""
+        count, waiting = len(self._slots), sum(slot.waits for slot in self._slots)
+        total: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        free: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call]
+        for name, each in self._settings.resources.items():
+            has, left = total.get(name, 0), free.get(name, 0)
+            largest = max(node["Resources"].get(name, 0) for node in live_nodes())
+            if each * count > has + _ROUNDING:
+                return f"{each * count:g} {name}s wanted, {has:g} in the cluster"
+            if each > largest:
+                return f"{each:g} {name}s wanted for a server, {largest:g} on the largest node"
+            if each * waiting > left + _ROUNDING:
+                return f"{each * waiting:g} {name}s wanted, {left:g} of {has:g} free"
+        return "its process starts, or no node has enough that is free"

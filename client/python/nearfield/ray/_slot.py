@@ -62,6 +62,7 @@ class Slot:
     silent its actor does not answer, but its server is the last one of the shard: searches still
            use it, commits wait until the actor answers or ends
     node   of Ray on which the actor is, or is to be
+    waits  Ray has not started the actor yet
     Thread safety: the coordinator changes held and ready under its lock of commits, but a failure
     may end `ready` at any time."""
 
@@ -78,6 +79,7 @@ class Slot:
         self._pause = _PAUSE_SECONDS  # after the next failure
         self.actor: Any = None
         self.node = ""
+        self.waits = False
         self._anywhere = False  # the chosen node had no room for the last actor
         self.place: dict[str, Any] = {}
         self.held: dict[int, dict[str, Any]] = {}
@@ -151,11 +153,11 @@ class Slot:
         else:  # it may not answer
             limit = None if fresh else 2 * hang
         self._life += 1
-        self.silent = False
+        self.silent, self.waits = False, created
         self._failed.clear()
         try:
             self.ask(self.actor.start.remote(self._term, fresh), limit)
-            created = self._anywhere = False
+            created = self.waits = self._anywhere = False
             threading.Thread(target=self._load, args=(fleet, self._life), daemon=True).start()
             while not self._failed.is_set():
                 self._watch(fleet, self.actor.watch.remote(min(1.0, hang / 4)), 3 * hang)
@@ -237,14 +239,14 @@ class Slot:
         if self.actor is not None:
             self._kill()
 
-    def report(self) -> dict[str, Any]:
+    def report(self, error: str) -> dict[str, Any]:
         held = self.held
         newest = held[max(held)] if held else {}
         return {
             "shard": self.shard,
             "replica": self.replica,
             "ready": self.ready,
-            "error": self.error,
+            "error": error,
             "rows": {name: state["rows"] for name, state in newest.items()},
             **self.place,
         }
