@@ -143,6 +143,10 @@ class Client:
         that servers load faster; returns the number of operations that this removed."""
         return int(self.call("compact", timeout, name=name))
 
+    def stop(self) -> None:
+        """Ends the cluster. The rows stay in the storage."""
+        self.call("stop", None)
+
     def _waiting(self) -> str:
         return str(self.call("waiting", _REPORT_SECONDS))
 

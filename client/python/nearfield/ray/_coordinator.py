@@ -25,6 +25,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import ray
+
 from nearfield._errors import (
     Aborted,
     AlreadyExists,
@@ -51,18 +53,19 @@ from nearfield.ray._manifest import (
 from nearfield.ray._replica import REFUSALS
 from nearfield.ray._rpc import answers, serve
 from nearfield.ray._server import Settings, listen_host, must_move
-from nearfield.ray._slot import Slot, end_others
+from nearfield.ray._slot import NAMESPACE, Slot, end_others
 
 _STORE_PAUSE_SECONDS = 0.5  # after a failure of the storage
 _CLAIM_SECONDS = 2.0  # between two looks whether there is another coordinator
 _COMMIT_SECONDS_MAX = 25.0  # for which a commit waits for the one before, and then for its servers
+_REPLY_SECONDS_MAX = 0.5  # for the replies to calls that run when the cluster ends
 _COMMITTERS_MAX = 24  # calls that wait, so that other calls find a thread of the server
 
 
 class CoordinatorProcess(Fleet):
     """The actor."""
 
-    METHODS: tuple[str, ...] = ("view", "status", "commit")
+    METHODS: tuple[str, ...] = ("view", "status", "commit", "stop")
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -78,13 +81,20 @@ class CoordinatorProcess(Fleet):
     def address(self) -> str:
         return self._address
 
-    def storage(self) -> str:
-        return self._settings.storage
+    def settings(self) -> Settings:
+        return self._settings
 
     def stop(self) -> None:
-        """Lets go of the replicas, so that they can be ended."""
+        """Ends the cluster: the replicas, and the coordinator right after the reply."""
         for slot in self._slots:
             slot.stopped.set()
+        end_others(self._settings.name, set())
+        threading.Thread(target=self._end, daemon=True).start()
+
+    def _end(self) -> None:
+        self._server.stop(_REPLY_SECONDS_MAX).wait()
+        end_others(self._settings.name, set())  # also those that a resize has started meanwhile
+        ray.kill(ray.get_actor(self._settings.name, NAMESPACE))
 
     def _run(self) -> None:
         """Claims the storage and starts the replicas; tries until the storage answers. Then looks
