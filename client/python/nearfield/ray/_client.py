@@ -8,7 +8,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any, TypeVar
 
@@ -25,8 +25,9 @@ from nearfield.ray._collection import ClusterCollection
 from nearfield.ray._manifest import Done, newest_claim
 from nearfield.ray._rpc import Caller, Unreachable
 from nearfield.ray._segment import put_tables
-from nearfield.ray._shard_calls import HEDGE_SECONDS, PASSING, THREADS, Ask, Late, ShardCalls, View
+from nearfield.ray._shard_calls import HEDGE_SECONDS, PASSING, Ask, Late, ShardCalls, View
 from nearfield.ray._store import Store
+from nearfield.ray._view_checks import ViewChecks
 
 T = TypeVar("T")
 
@@ -50,7 +51,7 @@ class Client:
         self._timeout = timeout
         self._lock = threading.Lock()
         self._shard_calls = ShardCalls()
-        self._checks = ThreadPoolExecutor(THREADS)  # to the coordinator
+        self._checks = ViewChecks(partial(self._refresh, wait_max=0.0))
         self._caller: Caller | None = None
         self._view: View | None = None
         self._checked = 0.0  # when the last check began
@@ -65,7 +66,7 @@ class Client:
     def close(self) -> None:
         """Ends the connections, once the calls that run have ended."""
         self._shard_calls.close()
-        self._checks.shutdown(cancel_futures=True)
+        self._checks.close()
         with self._lock:
             if self._caller is not None:
                 self._caller.close()
@@ -269,14 +270,13 @@ class Client:
             return self._view
 
     def _check(self, fresh: bool, deadline: float) -> Future[View] | None:
-        """Refreshes the view in the background; for a search that need not be fresh, only now and
-        then."""
+        """Refreshes the view in the background, for all searches that have begun by then; for a
+        search that need not be fresh, only now and then."""
         now = time.monotonic()
         if not fresh and now < self._checked + _CHECK_SECONDS:
             return None
         self._checked = now
-        until = deadline if fresh else min(deadline, now + HEDGE_SECONDS)
-        return self._checks.submit(self._refresh, until, 0.0)
+        return self._checks.join(deadline if fresh else min(deadline, now + HEDGE_SECONDS))
 
     def read(
         self,
@@ -312,6 +312,9 @@ class Client:
                 continue
             if check is None or not fresh:
                 return view, parts
+            wait([check], max(0.0, deadline - time.monotonic()))
+            if not check.done():
+                raise DeadlineExceeded("the coordinator did not answer in time")
             newest = check.result()
             checked = True
             if newest["number"] == view["number"]:
