@@ -54,7 +54,7 @@ def fake_coordinator(store: Store, monkeypatch: pytest.MonkeyPatch) -> Any:
     settings = _server.Settings("fake", 2, 2, store.uri, "", "", 1, 0, {}, 1.0, 4096)
     Fleet.__init__(made, settings)
     made._committers, made._operation, made._commits_from = threading.Semaphore(4), threading.Lock(), 0.0
-    made._log = ManifestLog(store, "fake", "address")
+    made._log = ManifestLog(store, "fake", "127.0.0.1:1")  # which refuses connections
     state = CollectionState("c", 1, DECLARED, [0, 0])
     made._manifest = Manifest(made._log.term, 1, 1, 2, {"docs": state})
     made._slots = [FakeSlot(settings, 1, 1, shard, 2, replica) for shard in (0, 1) for replica in (0, 1)]

@@ -178,6 +178,53 @@ def test_a_list_that_is_too_short_is_refused(option):
             search(np.ones(2), k=5)
 
 
+def client_of(coordinator: Any, meanwhile: Any) -> Any:
+    """Returns a client of a coordinator that is no process. meanwhile: called when a delete has written its ids."""
+
+    def read(name: str, *_: Any) -> Any:
+        view = coordinator.view()
+        if name not in view["collections"]:
+            raise nearfield.NotFound(name)
+        return view, []
+
+    def commit(name: str, operation: Any, token: Any, _: Any, created: Any = None) -> Any:
+        return coordinator.commit(name, operation, token, created)
+
+    def put(_: Any) -> list[Any]:
+        meanwhile()
+        return []
+
+    return types.SimpleNamespace(read=read, commit=commit, put=put, deadline=lambda _: time.monotonic() + 30)
+
+
+def create_again(coordinator: Any) -> None:
+    """Drops the collection docs, and creates another one."""
+    coordinator.commit("docs", {"kind": "drop"}, "drop")
+    for slot in coordinator._slots:
+        slot.actor.rows = -1
+    coordinator.commit("docs", {"kind": "create", "declared": {}}, "create")
+
+
+@pytest.mark.parametrize("what", [{"ids": [1]}, {"filter": "x == 1"}])
+def test_a_delete_does_not_go_into_another_collection_of_the_name(coordinator, what):
+    """One that was created after the delete began: an upload was refused there, a delete was not."""
+    docs = ClusterCollection(client_of(coordinator, lambda: None), "docs")
+    done = docs.delete(**what, token="once")
+    assert done.epoch == 2
+    docs = ClusterCollection(client_of(coordinator, lambda: create_again(coordinator)), "docs")
+    if "filter" in what:  # nothing is written before the commit
+        view = coordinator.view()
+        docs._client.read = lambda *_: (view, [])
+        create_again(coordinator)
+    with pytest.raises(nearfield.Aborted, match="another one"):
+        docs.delete(**what, token="another")
+    assert coordinator._manifest.number == 4 and not coordinator._manifest.collections["docs"].tail
+    coordinator.commit("docs", {"kind": "drop"}, "gone")
+    assert docs.delete(**what, token="once") == done, "it took place before the collection was dropped"
+    with pytest.raises(nearfield.NotFound):
+        ClusterCollection(client_of(coordinator, lambda: None), "docs").delete(**what, token="new")
+
+
 def test_searches_do_not_wait_for_each_others_threads(tmp_path):
     """More searches at a time than threads: each asks several shards, and none waits for a thread that waits."""
     view = view_of(1, "a")

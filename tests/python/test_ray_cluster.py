@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import logging
 import re
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -259,6 +261,23 @@ def test_attributes_that_do_not_fit_are_refused_before_the_manifest(cluster, rng
     cluster.drop_collection("attributes")
 
 
+def test_rows_of_zeros_are_refused_where_they_have_no_cosine(cluster):
+    docs = cluster.create_collection("zeros", 2, metric="cosine")
+    rows = np.array([[1, 0], [0, -0.0], [0, 1]], np.float32)
+    with pytest.raises(nearfield.InvalidArgument, match=r"vectors\[1\] \(id 8\).*no cosine.*zero_rows"):
+        docs.upload(rows, ids=[7, 8, 9])
+    assert docs.count().rows_count == 0
+    docs.upload(rows, ids=[7, 8, 9], zero_rows="accept")
+    assert [hit.id for hit in docs.search([1, 0]).hits] == [7, 9, 8]
+    with pytest.raises(ValueError, match="zero_rows: 'keep'"):
+        docs.upload(rows, ids=[7, 8, 9], zero_rows="keep")
+
+
+def test_a_setting_of_the_cluster_itself_is_refused(cluster, tmp_path, request):
+    with pytest.raises(ValueError, match="settings: data_dir"):
+        start_cluster(request.config, tmp_path / "storage", settings={"data_dir": "/tmp"})
+
+
 def test_a_failed_start_leaves_no_actor(cluster, tmp_path):
     with pytest.raises(ValueError, match="another one"):
         Cluster(str(tmp_path / "elsewhere"), num_cpus=0.1, program="/bin/false")
@@ -268,6 +287,35 @@ def test_a_failed_start_leaves_no_actor(cluster, tmp_path):
     assert not [name for name in names if name.startswith("failed")]
     with pytest.raises(nearfield.Unavailable, match="cluster 'nearfield' uses this storage"):
         Cluster(cluster.status()["storage"], name="failed", num_cpus=0.1, program="/bin/false", start_timeout=2)
+
+
+def test_a_start_and_a_resize_report_what_they_wait_for(cluster, request, tmp_path):
+    """Within seconds, not at their end, and `status` meanwhile: they were silent."""
+    lines: list[str] = []
+    seen = threading.Event()
+
+    class Seen(logging.Handler):
+        def emit(self, record: Any) -> None:
+            lines.append(record.getMessage())
+            seen.set()
+
+    handler = Seen()
+    logging.getLogger("nearfield.ray").addHandler(handler)
+    try:
+        with pytest.raises(nearfield.Unavailable, match="not ready after 9 s: small-1-.-0: it waits for Ray: 6 CPUs wanted, 4 in the cluster"):
+            start_cluster(request.config, tmp_path / "small", name="small", shards=2, num_cpus=3, start_timeout=9)
+        assert re.fullmatch("nearfield.ray: not ready: small-1-.-0: it waits for Ray: 6 CPUs wanted, 4 in the cluster", lines[-1])
+        with start_cluster(request.config, tmp_path / "large", name="large", num_cpus=3) as large, ThreadPoolExecutor(1) as pool:
+            seen.clear()
+            resized = pool.submit(large.resize, 2, timeout=9)
+            assert seen.wait(60) and "9 CPUs wanted, 4 in the cluster" in lines[-1]
+            errors = [each["error"] for each in large.status()["servers"]]
+            assert errors == ["", *["it waits for Ray: 9 CPUs wanted, 4 in the cluster"] * 2]
+            with pytest.raises(nearfield.Unavailable, match="large-2-0-0, large-2-1-0: it waits for Ray: 9 CPUs wanted"):
+                resized.result()
+            large.stop()
+    finally:
+        logging.getLogger("nearfield.ray").removeHandler(handler)
 
 
 def test_operations_while_searches_go_on(cluster, rng):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -24,7 +23,7 @@ pytest.importorskip("ray")
 from nearfield.ray import _coordinator, _rpc, _server  # noqa: E402
 from nearfield.ray._coordinator import CoordinatorProcess  # noqa: E402
 from nearfield.ray._fleet import Fleet  # noqa: E402
-from nearfield.ray._manifest import newest_manifest  # noqa: E402
+from nearfield.ray._manifest import lease_now, newest_manifest  # noqa: E402
 from nearfield.ray._store import Store  # noqa: E402
 from ray_fakes import (  # noqa: E402
     FakeReplica,
@@ -97,7 +96,7 @@ def test_a_shard_without_a_server_shows_the_manifest_before(coordinator):
     back = coordinator._slots[0]
     back.actor.rows = 1
     back._failed.clear()
-    coordinator._enter(back, 0)
+    coordinator.enter(back, 0)
     assert shown(coordinator) == (2, [1, 2])
     assert commit(coordinator) == [2, 2]
 
@@ -115,7 +114,7 @@ def test_an_operation_that_a_shard_refuses_after_all_is_withdrawn(coordinator):
         slot.actor.answers.clear()
         slot.actor.rows = 0
         slot._failed.clear()
-        coordinator._enter(slot, 0)
+        coordinator.enter(slot, 0)
     for slot in coordinator._slots:
         slot.actor.answers.clear()
     assert shown(coordinator) == (3, [2, 2])
@@ -137,10 +136,10 @@ def test_an_operation_that_is_withdrawn_is_never_shown(coordinator, monkeypatch)
     with pytest.raises(nearfield.Unavailable):
         commit(coordinator)
     back = coordinator._slots[0]
-    coordinator._leave(back)
+    coordinator.leave(back)
     back.actor.rows = 1
     back._failed.clear()
-    coordinator._enter(back, 0)
+    coordinator.enter(back, 0)
     assert back.ready and shown(coordinator)[0] == 1 and coordinator._doubt.number == 3
 
 
@@ -178,7 +177,7 @@ def test_replicas_are_brought_to_a_manifest_at_the_same_time_and_without_a_limit
 
 def test_a_coordinator_that_may_be_replaced_shows_nothing(coordinator, monkeypatch):
     """It shows what it has only as long as its successor does not commit."""
-    coordinator._log.checked = time.monotonic() - _coordinator.LEASE_SECONDS + 5
+    coordinator._log.checked = lease_now() - _coordinator.LEASE_SECONDS + 5
     assert coordinator.view()["number"] == 1
     coordinator._log.checked -= 5
     with pytest.raises(nearfield.Unavailable, match="storage"):
@@ -189,14 +188,15 @@ def test_a_coordinator_that_may_be_replaced_shows_nothing(coordinator, monkeypat
 
 @pytest.fixture
 def opened(store, monkeypatch) -> Any:
-    """Returns a coordinator that has opened a storage with this claim."""
+    """Returns a coordinator that has opened a storage, after a coordinator with this claim if one is given."""
 
     def make(**claim: Any) -> CoordinatorProcess:
         term = 1 + len(store.list("terms"))
-        store.put(f"terms/{term:08}-a.json", json.dumps({"term": term, "name": "first", **claim}).encode())
+        if claim:
+            store.put(f"terms/{term:08}-a.json", json.dumps({"term": term, "name": "first", **claim}).encode())
         made = object.__new__(CoordinatorProcess)
         Fleet.__init__(made, _server.Settings("fake", 1, 1, store.uri, "", "", 1, 0, {}, 1.0, 4096, "mine"))
-        made._address, made._follows, made._commits_from = "127.0.0.1:1", False, 0.0
+        made._address, made._commits_from = "127.0.0.1:1", 0.0
         made._open()
         return made
 
@@ -234,19 +234,60 @@ def test_one_cluster_at_a_time_has_a_storage(opened, another):
     assert opened(cluster="other", address=address)._log.term == 6
 
 
-def test_the_first_commit_waits_until_the_coordinator_before_shows_nothing(opened, another):
-    process, address = another
-    process.kill()
-    process.wait()
-    for machine, waits in ((socket.gethostname(), False), ("there", True)):
-        made = opened(cluster="mine", address=address, machine=machine)
-        assert (made._commits_from > time.monotonic()) == waits
-        if waits:
-            with pytest.raises(nearfield.Unavailable, match="before"), made._committing():
-                pass
+class Clock:
+    """The clock of leases, which a test moves."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def now(self, _: int) -> float:
+        return self.seconds
 
 
-def test_the_first_commit_waits_although_the_storage_failed_after_the_claim(opened, another, store, monkeypatch):
+@pytest.fixture
+def clock(monkeypatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(time, "clock_gettime", made.now)
+    return made
+
+
+def commits(coordinator: Any) -> bool:
+    """Returns True if the coordinator takes commits."""
+    try:
+        with coordinator._committing():
+            return True
+    except nearfield.Unavailable as error:
+        assert "the one before may still answer searches" in error.message
+        return False
+
+
+def shows(coordinator: Any) -> bool:
+    try:
+        return coordinator.view() is not None
+    except nearfield.Unavailable:
+        return False
+
+
+def test_a_coordinator_whose_address_refuses_does_not_count_as_ended(clock, coordinator, opened):
+    """It may run where its loopback address means another machine, with the same host name. 582 of 1,907 fresh reads
+    missed an acknowledged commit, because the new coordinator did not wait. Now no moment has a view of the old one
+    and a commit of the new one."""
+    new = opened()
+    seen = []
+    while clock.seconds < 1000 + 2 * _coordinator.LEASE_SECONDS:
+        seen.append((shows(coordinator), commits(new)))
+        clock.seconds += 0.25
+    assert (True, True) not in seen
+    assert seen[0] == (True, False) and seen[-1] == (False, True)
+
+
+def test_only_the_first_coordinator_of_a_storage_commits_at_once(clock, opened):
+    assert commits(opened())
+    for _ in range(3):  # also one that ended before it had written a manifest
+        assert not commits(opened())
+
+
+def test_the_first_commit_waits_although_the_storage_failed_after_the_claim(clock, opened, another, store, monkeypatch):
     """The claim of this coordinator is the newest one then."""
     _, address = another
     put, failed = Store.put, []
@@ -266,7 +307,7 @@ def test_the_first_commit_waits_although_the_storage_failed_after_the_claim(open
         open_once(made)
 
     monkeypatch.setattr(CoordinatorProcess, "_open", open_twice)
-    assert opened(cluster="mine", address=address)._commits_from > time.monotonic() and failed
+    assert not commits(opened(cluster="mine", address=address)) and failed
 
 
 def test_a_coordinator_writes_what_it_found_before_it_shows_it(opened, store):

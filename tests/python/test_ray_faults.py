@@ -43,6 +43,7 @@ from ray_model import (  # noqa: E402
 COMMITS = 3  # of a round by the first writer; the second makes one less
 ALONE = 0.1  # share of the rounds without the second writer
 OTHERS = 0.1  # share of the rounds in which another collection is created and dropped
+HANG_SECONDS = 2
 COMPACT_AFTER = 100  # commits of a collection; also in the middle of faults
 COMPACTED_SECONDS_MAX = 120  # the coordinator pauses longer after it failed
 ROUNDS_BETWEEN_CHECKS = 50  # of all replicas, one by one
@@ -57,7 +58,7 @@ def storage(tmp_path_factory):
 def cluster(request, storage):
     """Two shards of two replicas."""
     ray.init(num_cpus=4, **RAY)
-    made = Cluster(str(storage), shards=2, replicas=2, num_cpus=0.1, settings=SETTINGS, hang_timeout=2, compact_after=COMPACT_AFTER,
+    made = Cluster(str(storage), shards=2, replicas=2, num_cpus=0.1, settings=SETTINGS, hang_timeout=HANG_SECONDS, compact_after=COMPACT_AFTER,
                    program=request.config.getoption("--server"))
     yield made
     made.stop()
@@ -290,6 +291,30 @@ def test_a_process_that_stands_still_is_replaced(cluster, rng, process):
     assert after[process] != server[process]
     assert sum(each["rows"][process] for each in cluster.status()["servers"]) == 2 * 100
     cluster.drop_collection(process)
+
+
+def test_a_coordinator_that_stood_still_ends_no_server(cluster, rng):
+    """It counted its own pause against the actors: all servers were ended at once, and loaded their rows again."""
+    docs = cluster.create_collection("paused", DIM, metric="dot")
+    docs.upload(draw_vectors(rng, 50), ids=np.arange(50))
+    cluster.wait_ready(60)
+    assert docs.count().rows_count == 50  # so that the client has the view with its own commits
+    before = cluster.status()
+    os.kill(before["pid"], signal.SIGSTOP)
+    try:
+        end = time.monotonic() + 4 * 3 * HANG_SECONDS
+        while time.monotonic() < end:
+            assert len(docs.search(draw_vectors(rng, 1)[0], k=200, fresh=False, timeout=5)) == 50
+    finally:
+        os.kill(before["pid"], signal.SIGCONT)
+    for number in range(20):
+        docs.upload(draw_vectors(rng, 1), ids=[1000 + number])
+    cluster.wait_ready(60)
+    after = cluster.status()
+    for member in ("pid", "server_pid"):
+        assert [each[member] for each in after["servers"]] == [each[member] for each in before["servers"]]
+    assert (after["pid"], after["term"]) == (before["pid"], before["term"])
+    cluster.drop_collection("paused")
 
 
 def test_an_actor_that_was_ended_for_good_is_created_again(cluster):

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("ray")
 
-from nearfield.ray import _operations, _slot  # noqa: E402
+from nearfield.ray import _fleet, _operations, _slot  # noqa: E402
 from nearfield.ray._manifest import TAIL_MAX, operations_after  # noqa: E402
 from nearfield.ray._store import Store  # noqa: E402
 from ray_fakes import FakeSlot, shown  # noqa: E402
@@ -50,6 +50,31 @@ def test_only_the_replicas_that_there_are_must_be_ready(coordinator):
         coordinator.ready(0.05)
     threading.Timer(0.1, coordinator._stop, ([new],)).start()
     coordinator.ready(30)
+
+
+@pytest.mark.parametrize("nodes, free, reason", [
+    ([2], 0, "16 CPUs wanted, 2 in the cluster"),
+    ([8, 7], 9, "16 CPUs wanted, 15 in the cluster"),
+    ([3, 3, 3, 3, 3, 3], 18, "4 CPUs wanted for a server, 3 on the largest node"),
+    ([16], 3, "8 CPUs wanted, 3 of 16 free"),
+    ([16], 9, "its process starts, or no node has enough that is free"),
+])  # fmt: skip
+def test_a_start_that_waits_reports_what_ray_lacks(coordinator, monkeypatch, nodes, free, reason):
+    """A start of more servers than there are cores was silent for 600 s, and `status` had no error."""
+    coordinator._settings = replace(coordinator._settings, num_cpus=4)
+    monkeypatch.setattr(_fleet, "live_nodes", lambda: [{"Resources": {"CPU": float(each)}} for each in nodes])
+    monkeypatch.setattr(_fleet.ray, "cluster_resources", lambda: {"CPU": float(sum(nodes))})
+    monkeypatch.setattr(_fleet.ray, "available_resources", lambda: {"CPU": float(free)})
+    for slot in coordinator._slots[2:]:
+        slot.ready, slot.waits = False, True
+    expected = f"fake-1-1-0, fake-1-1-1: it waits for Ray: {reason}"
+    assert coordinator.waiting() == expected
+    assert [each["error"] for each in coordinator.status()["servers"]] == ["", "", *[f"it waits for Ray: {reason}"] * 2]
+    with pytest.raises(nearfield.Unavailable, match=f"not ready after 0.05 s: {expected}"):
+        coordinator.ready(0.05)
+    for slot in coordinator._slots[2:]:
+        slot.ready, slot.waits = True, False
+    assert coordinator.waiting() == ""
 
 
 def segment(store: Store, letter: str, days: float = 0) -> dict[str, Any]:

@@ -20,8 +20,9 @@ ray = pytest.importorskip("ray")
 from nearfield.ray import _server, _slot  # noqa: E402
 from nearfield.ray._manifest import (  # noqa: E402
     TAIL_MAX,
-    TOKENS_KEPT,
+    TOKENS_MAX,
     CollectionState,
+    Done,
     Manifest,
     ManifestLog,
     newest_manifest,
@@ -118,8 +119,9 @@ def test_a_manifest_stays_small(store):
         state = log.folded(manifest.collections["docs"])
         operation = {"id": f"{number:032}", "kind": "insert", "segments": [segment]}
         state = replace(state, last=operation["id"], tail=[*state.tail, operation])
-        manifest = manifest.following("docs", state).with_token(f"{number}" * 100, "docs", "insert", [number, 10, 0, 1])
-    assert len(manifest.tokens) == TOKENS_KEPT and len(manifest.encode()) < 120_000
+        done = Done(number, 10, 0, 1)
+        manifest = log.with_token(manifest.following("docs", state), f"{number}" * 100, "docs", "insert", done)
+    assert len(manifest.tokens) <= TOKENS_MAX and len(manifest.encode()) < 115_000
     state = Manifest.decode(manifest.encode()).collections["docs"]
     assert (state.count, len(state.pages)) == (count, 4)
     for last in ("", f"{0:032}", f"{TAIL_MAX:032}", state.tail[0]["id"], state.last):
@@ -161,7 +163,7 @@ def test_a_call_raises_the_error_of_its_method():
 @pytest.fixture
 def replica(request, store, monkeypatch):
     """All partitions, with the collection docs, which has the id "c", and no row."""
-    monkeypatch.setattr(_server, "nodes_count", lambda: 1)
+    monkeypatch.setattr(_server, "live_nodes", lambda: [{}])
     context = types.SimpleNamespace(get_node_id=lambda: "node")
     monkeypatch.setattr(ray, "get_runtime_context", lambda: context)
     program, options = request.config.getoption("--server"), {"backend": "cpu", **SETTINGS}
@@ -319,11 +321,18 @@ def test_a_server_that_has_ended_is_noticed(replica):
     assert isinstance(replica.watch(30.0), nearfield.Unavailable)
 
 
+def test_a_server_does_not_report_the_variable_that_named_it(replica, monkeypatch, capfd):
+    monkeypatch.setenv(_server.PROGRAM_VARIABLE, replica._settings.program)
+    must(replica.start(1, True))
+    must(replica.place())
+    assert "serving on" in (log := capfd.readouterr().err) and _server.PROGRAM_VARIABLE not in log
+
+
 def test_a_replica_that_cannot_read_the_storage_keeps_what_it_has_loaded(monkeypatch):
     slot = _slot.Slot(_server.Settings("docs", 1, 1, "", "", "", 1, 0, {}, 1.0, 4096), 1, 1, 0, 1, 0)
     monkeypatch.setattr(_slot, "_STORE_PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(slot, "ask", lambda reply: reply)
-    slot.actor = types.SimpleNamespace(place=types.SimpleNamespace(remote=dict))
+    slot.actor = types.SimpleNamespace(place=types.SimpleNamespace(remote=lambda: {"node": ""}))
     tries: list[str] = []
 
     def enter(_: Any, life: int) -> None:
@@ -331,12 +340,13 @@ def test_a_replica_that_cannot_read_the_storage_keeps_what_it_has_loaded(monkeyp
         if len(tries) < 4:
             raise OSError("the storage does not answer")
 
-    slot._load(enter, 0)
+    fleet: Any = types.SimpleNamespace(enter=enter)
+    slot._load(fleet, 0)
     assert len(tries) == 4 and "storage" in tries[-1]
     assert slot.lives(0) and not slot.error
     slot._failed.set()
     tries.clear()
-    slot._load(enter, 0)  # of a server that has ended in between
+    slot._load(fleet, 0)  # of a server that has ended in between
     assert len(tries) == 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import signal
 import sys
@@ -12,13 +13,16 @@ from typing import Any
 from nearfield._errors import Error
 from nearfield.ray._client import Client
 
+_LOOK_SECONDS = 1.0
+
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m nearfield.ray", description=__doc__)
     parser.add_argument("--storage", required=True, help="a folder, or s3://bucket/prefix")
     commands = parser.add_subparsers(dest="command", required=True)
     start = commands.add_parser(
-        "start", help="start a cluster, on the Ray of RAY_ADDRESS or a local one, until SIGTERM"
+        "start",
+        help="start a cluster, on the Ray of RAY_ADDRESS or a local one, until Ctrl-C or `stop`",
     )
     start.add_argument("--shards", type=int, default=1)
     start.add_argument("--replicas", type=int, default=1)
@@ -36,6 +40,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     commands.add_parser("status", help="print the state as JSON")
     resize = commands.add_parser("resize", help="change the number of shards")
     resize.add_argument("shards", type=int)
+    commands.add_parser("stop", help="end the cluster; the rows stay in the storage")
     commands.add_parser("restart", help="start all servers again, while searches go on")
     compact = commands.add_parser("compact", help="replace the uploads of a collection by its rows")
     compact.add_argument("collection")
@@ -46,11 +51,16 @@ def start(arguments: argparse.Namespace) -> None:
     import ray
 
     from nearfield.ray._cluster import Cluster
-    from nearfield.ray._server import nodes_count
+    from nearfield.ray._server import live_nodes
+
+    def end(*_: object) -> None:
+        raise KeyboardInterrupt
 
     ray.init()
-    while nodes_count() < arguments.nodes:
-        threading.Event().wait(1.0)
+    for each in (signal.SIGTERM, signal.SIGINT):  # Ray sets handlers of its own before
+        signal.signal(each, end)
+    while len(live_nodes()) < arguments.nodes:
+        threading.Event().wait(_LOOK_SECONDS)
     cluster = Cluster(
         arguments.storage,
         shards=arguments.shards,
@@ -62,12 +72,15 @@ def start(arguments: argparse.Namespace) -> None:
         program=arguments.program,
         settings=dict(each.split("=", 1) for each in arguments.set),
     )
-    print(f"nearfield.ray: ready, coordinator at {cluster.address}", flush=True)
-    ended = threading.Event()
-    for each in (signal.SIGTERM, signal.SIGINT):  # Ray sets handlers of its own before
-        signal.signal(each, lambda *_: ended.set())
-    ended.wait()
-    cluster.stop()
+    other = "" if cluster.started else ", of a cluster that ran already: only `stop` ends it"
+    try:
+        print(f"nearfield.ray: ready, coordinator at {cluster.address}{other}", flush=True)
+        while cluster.runs():
+            threading.Event().wait(_LOOK_SECONDS)
+        print("nearfield.ray: the cluster was stopped", flush=True)
+    except KeyboardInterrupt:
+        if cluster.started:
+            cluster.stop()
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -75,7 +88,8 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parse(arguments)
     try:
         if chosen.command == "start":
-            start(chosen)
+            with contextlib.suppress(KeyboardInterrupt):
+                start(chosen)
             return 0
         with Client(chosen.storage) as client:
             reply: Any = None
@@ -83,6 +97,8 @@ def main(arguments: list[str] | None = None) -> int:
                 reply = client.status()
             elif chosen.command == "resize":
                 client.resize(chosen.shards)
+            elif chosen.command == "stop":
+                client.stop()
             elif chosen.command == "restart":
                 reply = {"servers": client.restart()}
             else:

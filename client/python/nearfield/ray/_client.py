@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any, TypeVar
 
@@ -23,11 +25,14 @@ from nearfield.ray._collection import ClusterCollection
 from nearfield.ray._manifest import Done, newest_claim
 from nearfield.ray._rpc import Caller, Unreachable
 from nearfield.ray._segment import put_tables
-from nearfield.ray._shard_calls import HEDGE_SECONDS, PASSING, THREADS, Ask, Late, ShardCalls, View
+from nearfield.ray._shard_calls import HEDGE_SECONDS, PASSING, Ask, Late, ShardCalls, View
 from nearfield.ray._store import Store
+from nearfield.ray._view_checks import ViewChecks
 
 T = TypeVar("T")
 
+LOG = logging.getLogger("nearfield.ray")
+_REPORT_SECONDS = 3.0  # between two lines of the log during a start, resize or restart
 _PAUSE_SECONDS = 0.05  # before another try
 _WAIT_SECONDS = 5.0  # for which one call waits for another view
 _CHECK_SECONDS = 0.1  # between two checks of searches that need not be fresh
@@ -46,7 +51,7 @@ class Client:
         self._timeout = timeout
         self._lock = threading.Lock()
         self._shard_calls = ShardCalls()
-        self._checks = ThreadPoolExecutor(THREADS)  # to the coordinator
+        self._checks = ViewChecks(partial(self._refresh, wait_max=0.0))
         self._caller: Caller | None = None
         self._view: View | None = None
         self._checked = 0.0  # when the last check began
@@ -61,7 +66,7 @@ class Client:
     def close(self) -> None:
         """Ends the connections, once the calls that run have ended."""
         self._shard_calls.close()
-        self._checks.shutdown(cancel_futures=True)
+        self._checks.close()
         with self._lock:
             if self._caller is not None:
                 self._caller.close()
@@ -124,18 +129,47 @@ class Client:
     def resize(self, shards: int, *, timeout: float = 600.0) -> None:
         """Loads the rows from the storage into another number of shards, 1 .. 4,096, then changes
         over, while searches go on. Needs the cores or GPUs of both during the change."""
-        self.call("resize", timeout + 10, shards=shards, seconds=timeout)
+        with self._reporting(self._waiting):
+            self.call("resize", timeout + 10, shards=shards, seconds=timeout)
 
     def restart(self, *, timeout: float = 600.0) -> int:
         """Starts all servers again, while searches go on; returns their number. With one replica it
         starts others next to them, so it needs the cores or GPUs of all shards twice; with several,
         one server after the other."""
-        return int(self.call("restart", timeout + 10, seconds=timeout))
+        with self._reporting(self._waiting):
+            return int(self.call("restart", timeout + 10, seconds=timeout))
 
     def compact(self, name: str, *, timeout: float = 600.0) -> int:
         """Replaces the uploads and deletes of a collection in the storage by its present rows, so
         that servers load faster; returns the number of operations that this removed."""
         return int(self.call("compact", timeout, name=name))
+
+    def stop(self) -> None:
+        """Ends the cluster. The rows stay in the storage."""
+        self.call("stop", None)
+
+    def _waiting(self) -> str:
+        return str(self.call("waiting", _REPORT_SECONDS))
+
+    @contextlib.contextmanager
+    def _reporting(self, waiting: Callable[[], str]) -> Iterator[None]:
+        """Logs every few seconds which replicas are not ready, and why, whenever that changes."""
+        done = threading.Event()
+
+        def report() -> None:
+            last = ""
+            while not done.wait(_REPORT_SECONDS):
+                with contextlib.suppress(Exception):  # the operation itself reports it
+                    now = waiting()
+                    if now not in ("", last):
+                        LOG.warning("nearfield.ray: not ready: %s", now)
+                    last = now
+
+        threading.Thread(target=report, daemon=True).start()
+        try:
+            yield
+        finally:
+            done.set()
 
     # The rest is for ClusterCollection.
 
@@ -236,14 +270,13 @@ class Client:
             return self._view
 
     def _check(self, fresh: bool, deadline: float) -> Future[View] | None:
-        """Refreshes the view in the background; for a search that need not be fresh, only now and
-        then."""
+        """Refreshes the view in the background, for all searches that have begun by then; for a
+        search that need not be fresh, only now and then."""
         now = time.monotonic()
         if not fresh and now < self._checked + _CHECK_SECONDS:
             return None
         self._checked = now
-        until = deadline if fresh else min(deadline, now + HEDGE_SECONDS)
-        return self._checks.submit(self._refresh, until, 0.0)
+        return self._checks.join(deadline if fresh else min(deadline, now + HEDGE_SECONDS))
 
     def read(
         self,
@@ -279,6 +312,9 @@ class Client:
                 continue
             if check is None or not fresh:
                 return view, parts
+            wait([check], max(0.0, deadline - time.monotonic()))
+            if not check.done():
+                raise DeadlineExceeded("the coordinator did not answer in time")
             newest = check.result()
             checked = True
             if newest["number"] == view["number"]:

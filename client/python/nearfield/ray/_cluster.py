@@ -10,10 +10,10 @@ import ray
 import ray.exceptions
 
 from nearfield._errors import Unavailable
-from nearfield.ray._client import Client
+from nearfield.ray._client import LOG, Client
 from nearfield.ray._manifest import newest_manifest
 from nearfield.ray._operations import start_coordinator
-from nearfield.ray._server import Settings, find_program
+from nearfield.ray._server import OWN_SETTINGS, Settings, find_program
 from nearfield.ray._shards import PARTITIONS
 from nearfield.ray._slot import NAMESPACE, end_others
 from nearfield.ray._store import Store
@@ -25,7 +25,8 @@ _CPU_SETTINGS = {"backend": "cpu", "memory_bytes": "1GiB", "host_memory_bytes": 
 
 class Cluster(Client):
     """A cluster of servers, each an actor of Ray on its own GPU or share of the cores, and its
-    client. Starts the cluster, or connects to one of this name that runs.
+    client. Starts the cluster, or connects to one of this name that runs: then `started` is False,
+    and the log names the arguments that are not applied.
 
     storage   a folder that all nodes share, or "s3://bucket/prefix": the rows are there, and the
               servers load them from there. One cluster at a time uses it
@@ -69,6 +70,11 @@ class Cluster(Client):
             raise ValueError(f"shards, replicas: {shards}, {replicas}; 1 .. {PARTITIONS}, 1 ..")
         if compact_after < 2:
             raise ValueError(f"compact_after: {compact_after}, must be at least 2")
+        for setting in OWN_SETTINGS & set(settings or {}):
+            raise ValueError(f"settings: {setting} is set by the cluster")
+        given: dict[str, Any] = {"shards": shards, "replicas": replicas, "host": host}
+        given |= {"num_cpus": num_cpus, "num_gpus": num_gpus, "program": program}
+        given |= {"hang_timeout": hang_timeout, "compact_after": compact_after, **(settings or {})}
         if not ray.is_initialized():
             ray.init()
         store = Store(storage)
@@ -101,27 +107,56 @@ class Cluster(Client):
         )
         super().__init__(storage, timeout=timeout)
         self._name = name
-        if found is not None and ray.get(found.storage.remote()) != store.uri:
+        self.started = found is None
+        running = chosen if found is None else ray.get(found.settings.remote())
+        if running.storage != store.uri:
             raise ValueError(f"storage: {store.uri}; the cluster {name!r} has another one")
-        self._actor = found if found is not None else start_coordinator(chosen)
+        self._actor = start_coordinator(chosen) if found is None else found
+        self._await_start(start_timeout)
+        if not self.started:
+            self._report_ignored(given, running)
+
+    def _await_start(self, seconds: float) -> None:
+        """Waits until all servers are ready; ends what was started after an error."""
         try:
-            error = ray.get(self._actor.wait_ready.remote(start_timeout))
+            with self._reporting(lambda: str(ray.get(self._actor.waiting.remote()))):
+                error = ray.get(self._actor.wait_ready.remote(seconds))
             if error is not None:
                 raise error
             self.address: str = ray.get(self._actor.address.remote())
         except BaseException:
-            if found is None:
+            if self.started:
                 self.stop()
             raise
+
+    def _report_ignored(self, given: Mapping[str, Any], running: Settings) -> None:
+        """Logs the arguments that a cluster that ran already does not have."""
+        has = {**vars(running), **running.settings, "shards": self.status()["shards"]}
+        ignored = [
+            f"{name} {value} (it has {has.get(name)})"
+            for name, value in given.items()
+            if value is not None and value != has.get(name) and str(value) != str(has.get(name))
+        ]
+        if ignored:
+            text = "nearfield.ray: the cluster %r runs already; not applied: %s"
+            LOG.warning(text, self._name, ", ".join(ignored))
 
     def wait_ready(self, timeout: float) -> None:
         """Waits until each shard has all its replicas. Errors: Unavailable."""
         self.call("ready", timeout + 10, seconds=timeout)
 
+    def runs(self) -> bool:
+        """Returns False once the cluster has been stopped."""
+        try:
+            return bool(ray.get_actor(self._name, NAMESPACE) == self._actor)
+        except ValueError:
+            return False
+
     def stop(self) -> None:
         """Ends the coordinator and the servers. The rows stay in the storage."""
         with contextlib.suppress(ray.exceptions.RayError):
             ray.get(self._actor.stop.remote(), timeout=_STOP_SECONDS_MAX)
-        ray.kill(self._actor)
+        with contextlib.suppress(ray.exceptions.RayError):
+            ray.kill(self._actor)
         end_others(self._name, set())
         self.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -11,7 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import nearfield
+from nearfield._arguments import refuse_unknown
 from nearfield._digest import result_digest
+from nearfield._errors import NotFound
 from nearfield._filter import FilterLike
 from nearfield._records import CollectionInfo
 from nearfield._results import (
@@ -22,7 +25,7 @@ from nearfield._results import (
     SearchResult,
     Uploaded,
 )
-from nearfield._row_calls import Names, UploadMode
+from nearfield._row_calls import Names, UploadMode, ZeroRows
 from nearfield._sources.open import open_source
 from nearfield._sources.source import Spec
 from nearfield._values import IdsLike, listed, query_bytes, to_ids
@@ -74,9 +77,7 @@ class ClusterCollection:
     def search(self, vector: ArrayLike, **options: Unpack[ClusterSearch]) -> SearchResult:
         """Returns the k best rows of all shards for each query, exactly, ordered by (score, id).
         vector: one query [dim], or several [queries, dim]."""
-        unknown = options.keys() - ClusterSearch.__annotations__.keys()
-        if unknown:
-            raise TypeError(f"{min(unknown)}: no option of a search of a cluster")
+        refuse_unknown("a search of a cluster", options, ClusterSearch.__annotations__.keys())
         query_bytes(vector)  # checks it
         timeout, fresh = options.pop("timeout", None), options.pop("fresh", True)
         with_digest = options.pop("with_digest", False)
@@ -165,6 +166,7 @@ class ClusterCollection:
         attributes: Mapping[str, Any] | Sequence[str] | None = None,
         payloads: Any = None,
         mode: UploadMode = "insert",
+        zero_rows: ZeroRows = "refuse",
         token: str | None = None,
         timeout: float | None = None,
     ) -> Uploaded:
@@ -173,10 +175,12 @@ class ClusterCollection:
         After Unavailable or DeadlineExceeded without a token the rows may be there."""
         if mode not in ("insert", "upsert", "replace"):
             raise ValueError(f"mode: {mode!r}; one of insert, upsert, replace")
+        if zero_rows not in ("refuse", "accept"):
+            raise ValueError(f"zero_rows: {zero_rows!r}; one of refuse, accept")
         info, created = self._info(timeout)
         spec = Spec(info, ids, vectors, attributes, payloads)
         with contextlib.closing(open_source(spec, data)) as source:
-            segments = self._client.put(tables_of(info, source.batches()))
+            segments = self._client.put(tables_of(info, source.batches(), zero_rows))
         if not segments and mode != "replace":
             raise ValueError("data: no rows")
         operation = {"kind": mode, "segments": segments}
@@ -206,9 +210,22 @@ class ClusterCollection:
             raise TypeError("give either ids or filter=")
         if filter is not None and not isinstance(filter, str):
             raise TypeError("filter: give it as text")
+        deadline = self._client.deadline(timeout)
+        created = self._created(timeout)
         operation: dict[str, Any] = {"kind": "filter", "filter": filter}
         if ids is not None:
             table = id_table(to_ids(ids))
             operation = {"kind": "delete", "segments": self._client.put([table])}
-        done = self._client.commit(self.name, operation, token, timeout)
+        left = deadline - time.monotonic()
+        done = self._client.commit(self.name, operation, token, left, created)
         return Deleted(done.changed, done.number, done.created)
+
+    def _created(self, timeout: float | None) -> int:
+        """Returns the number of the manifest that created the collection; 0 if there is none, so
+        that only an earlier commit with the same token is left."""
+        try:
+            view, _ = self._client.read(self.name, timeout, True, lambda *_: None, lambda _: [])
+        except NotFound:
+            return 0
+        created: int = view["collections"][self.name]["created"]
+        return created

@@ -25,6 +25,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import ray
+
 from nearfield._errors import (
     Aborted,
     AlreadyExists,
@@ -44,31 +46,32 @@ from nearfield.ray._manifest import (
     Operation,
     checked_operation,
     files_of,
+    lease_now,
     newest_claim,
     newest_manifest,
 )
 from nearfield.ray._replica import REFUSALS
-from nearfield.ray._rpc import answers, has_ended, serve
+from nearfield.ray._rpc import answers, serve
 from nearfield.ray._server import Settings, listen_host, must_move
-from nearfield.ray._slot import Slot, end_others
+from nearfield.ray._slot import NAMESPACE, Slot, end_others
 
 _STORE_PAUSE_SECONDS = 0.5  # after a failure of the storage
 _CLAIM_SECONDS = 2.0  # between two looks whether there is another coordinator
 _COMMIT_SECONDS_MAX = 25.0  # for which a commit waits for the one before, and then for its servers
+_REPLY_SECONDS_MAX = 0.5  # for the replies to calls that run when the cluster ends
 _COMMITTERS_MAX = 24  # calls that wait, so that other calls find a thread of the server
 
 
 class CoordinatorProcess(Fleet):
     """The actor."""
 
-    METHODS: tuple[str, ...] = ("view", "status", "commit")
+    METHODS: tuple[str, ...] = ("view", "status", "commit", "stop")
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._committers = threading.Semaphore(_COMMITTERS_MAX)
         self._layout_next = 0
-        self._follows = False  # a coordinator that may still show what it has
-        self._commits_from = 0.0
+        self._commits_from = 0.0  # by lease_now()
         methods: dict[str, Callable[..., Any]] = {
             name: getattr(self, name) for name in self.METHODS
         }
@@ -78,13 +81,20 @@ class CoordinatorProcess(Fleet):
     def address(self) -> str:
         return self._address
 
-    def storage(self) -> str:
-        return self._settings.storage
+    def settings(self) -> Settings:
+        return self._settings
 
     def stop(self) -> None:
-        """Lets go of the replicas, so that they can be ended."""
+        """Ends the cluster: the replicas, and the coordinator right after the reply."""
         for slot in self._slots:
             slot.stopped.set()
+        end_others(self._settings.name, set())
+        threading.Thread(target=self._end, daemon=True).start()
+
+    def _end(self) -> None:
+        self._server.stop(_REPLY_SECONDS_MAX).wait()
+        end_others(self._settings.name, set())  # also those that a resize has started meanwhile
+        ray.kill(ray.get_actor(self._settings.name, NAMESPACE))
 
     def _run(self) -> None:
         """Claims the storage and starts the replicas; tries until the storage answers. Then looks
@@ -131,12 +141,9 @@ class CoordinatorProcess(Fleet):
         settings = self._settings
         if claim and claim.get("cluster") != settings.cluster and answers(claim["address"]):
             raise FailedPrecondition(f"the cluster {claim['name']!r} uses this storage")
-        mine = claim is None or claim["address"] == self._address  # of a try before
-        if claim and not mine and not has_ended(claim.get("machine", ""), claim["address"]):
-            self._follows = True
         self._log = ManifestLog(self._store, settings.name, self._address, settings.cluster)
-        if self._follows:
-            self._commits_from = time.monotonic() + LEASE_SECONDS
+        if not self._log.first:  # nothing proves that the coordinator before has ended
+            self._commits_from = lease_now() + LEASE_SECONDS
         newest = replace(newest_manifest(self._store), term=self._log.term)
         if newest.layout:
             self._log.append(newest)
@@ -158,8 +165,12 @@ class CoordinatorProcess(Fleet):
             raise Unavailable("another commit still runs")
         try:
             self._newest()
-            if time.monotonic() < self._commits_from:
-                raise Unavailable("the coordinator before may still show what it has")
+            left = self._commits_from - lease_now()
+            if left > 0:
+                raise Unavailable(
+                    f"the coordinator is new: its first commit waits for {left:.1f} s, in which the"
+                    " one before may still answer searches"
+                )
             if self._doubt is not None:
                 self._append(self._doubt)
             if self._behind():
@@ -180,7 +191,7 @@ class CoordinatorProcess(Fleet):
         try:
             deadline = time.monotonic() + _COMMIT_SECONDS_MAX
             with self._committing() as manifest:
-                done = manifest.done(token, name, operation["kind"])
+                done = self._log.done(manifest, token, name, operation["kind"])
                 if done is None:
                     state = manifest.collections.get(name)
                     if state is not None and created not in (None, state.created):
@@ -221,9 +232,9 @@ class CoordinatorProcess(Fleet):
         try:
             after = self._state_after(manifest, name, operation, rows)
             following = manifest.following(name, after)
-            following = following.with_token(token, name, operation["kind"], done)
+            following = self._log.with_token(following, token, name, operation["kind"], done)
             self._append(following)
-        except Unavailable:
+        except (OSError, Unavailable):
             self._abandon(slots, operation)
             raise
         self._apply(manifest, following, name, operation)
@@ -231,6 +242,9 @@ class CoordinatorProcess(Fleet):
             threading.Thread(target=self._forget, args=(state,), daemon=True).start()
         with contextlib.suppress(OSError):
             self._log.forget_old()
+            for page in manifest.token_pages:
+                if page not in following.token_pages:
+                    self._store.delete(page[0])
         return done
 
     def _state_after(
@@ -241,18 +255,17 @@ class CoordinatorProcess(Fleet):
         if operation["kind"] == "create":
             number = manifest.number + 1
             return CollectionState(operation["id"], number, operation["declared"], rows)
-        try:
-            state = self._log.folded(manifest.collections[name])
-        except OSError as error:
-            raise Unavailable(f"storage: {error}") from None
+        state = self._log.folded(manifest.collections[name])
         return replace(state, rows=rows, last=operation["id"], tail=[*state.tail, operation])
 
     def _quorum(self, manifest: Manifest) -> Holders:
-        """Returns the replicas that hold the manifest. Raises Unavailable if a shard has none."""
-        holders = self._holders(manifest)
+        """Returns the replicas that hold the manifest and answer. Raises Unavailable if a shard has
+        none."""
+        found = self._holders(manifest)
+        holders = [[each for each in some if not each[0].silent] for some in found]
         for shard, some in enumerate(holders):
             if not some:
-                raise Unavailable(f"shard {shard} of {manifest.shards} has no server")
+                raise Unavailable(f"shard {shard} of {manifest.shards} has no server that answers")
         return holders
 
     def _stage(

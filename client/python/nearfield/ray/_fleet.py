@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import threading
-import time
+from collections import Counter
 from typing import Any
 
+import ray
+
 from nearfield._errors import Internal, Unavailable
-from nearfield.ray._manifest import Manifest, ManifestLog
+from nearfield.ray._manifest import Manifest, ManifestLog, lease_now
 from nearfield.ray._rpc import WAITING
-from nearfield.ray._server import Settings
+from nearfield.ray._server import Settings, live_nodes
 from nearfield.ray._slot import Slot
 from nearfield.ray._store import Store
 
 _WAITERS_MAX = 24  # calls that wait, so that other calls find a thread of the server
 _SYNC_SECONDS_MAX = 10.0  # of a replica that follows one manifest, while commits wait
+_ROUNDING = 1e-6  # of sums of resources
 LEASE_SECONDS = 10.0  # for which a coordinator shows its view after it found no newer claim
 # By shard, the replicas that hold a manifest, and their states of each collection at it.
 Holders = list[list[tuple[Slot, dict[str, Any]]]]
@@ -29,6 +32,7 @@ class Fleet:
         self._settings = settings
         self._store = Store(settings.storage)
         self._commit = threading.RLock()
+        self._placing = threading.Lock()
         self._changed = threading.Condition()
         self._waiters = threading.Semaphore(_WAITERS_MAX)
         self._manifest: Manifest | None = None  # the newest that is in the log
@@ -50,7 +54,7 @@ class Fleet:
     def _start(self, slots: list[Slot]) -> None:
         self._slots = self._slots + slots
         for slot in slots:
-            slot.keep(self._enter, self._leave)
+            slot.keep(self)
 
     def _stop(self, slots: list[Slot]) -> None:
         self._slots = [slot for slot in self._slots if slot not in slots]
@@ -67,7 +71,29 @@ class Fleet:
         if over:
             self._stop(over)
 
-    def _enter(self, slot: Slot, life: int) -> None:
+    def choose_node(self, slot: Slot) -> str:
+        """Returns the node for an actor: one with room, without another replica of the shard, and
+        with as much room as possible, if there are such nodes."""
+        wanted = self._settings.resources
+        with self._placing:
+            others = [each for each in self._slots if each is not slot]
+            mine = (slot.layout, slot.shard)
+            shard = [each for each in others if (each.layout, each.shard) == mine]
+            for each in shard:
+                if not each.node:  # the coordinator is new
+                    each.locate()
+            taken = {each.node for each in shard}
+            count = Counter(each.node for each in others)
+
+            def order(node: dict[str, Any]) -> tuple[bool, bool, float]:
+                fits = [node["Resources"].get(name, 0) // each for name, each in wanted.items()]
+                room = min(fits, default=1e9) - count[node["NodeID"]]
+                return room < 1, node["NodeID"] in taken, -room
+
+            slot.node = min(live_nodes(), key=order)["NodeID"]
+            return slot.node
+
+    def enter(self, slot: Slot, life: int) -> None:
         """Loads a replica while commits go on, until it holds the newest manifest; shows it."""
         for turn in range(5):
             manifest = self._newest()
@@ -90,20 +116,32 @@ class Fleet:
             if slot.layout == manifest.layout and found != state.rows[slot.shard]:
                 raise Internal(f"{name}: {found} rows, the manifest has {state.rows[slot.shard]}")
 
-    def _leave(self, slot: Slot) -> None:
+    def leave(self, slot: Slot) -> None:
         slot.ready = False
         slot.held = {}
         self._show()
 
+    def may_end(self, slot: Slot) -> bool:
+        """Returns True, and hides the replica, unless it is the last one that searches can use."""
+        with self._changed:
+            shards = self._holders(self._shown) if self._shown is not None else []
+            for holders in shards:
+                if [each for each, _ in holders if each is slot or not each.silent] == [slot]:
+                    return False
+            slot.ready = False
+            return True
+
     def _drop_out(self, slot: Slot, error: Exception) -> None:
-        """Leaves out a replica that failed; its own thread loads it again."""
-        slot.fail(str(error))
-        slot.held = {}
+        """Leaves out a replica that failed; its own thread loads it again. One that is silent stays
+        at its manifest, until it answers."""
+        if not slot.silent:
+            slot.fail(str(error))
+            slot.held = {}
 
     def _behind(self) -> list[Slot]:
         """Returns the replicas that are ready but do not hold the newest manifest."""
         newest = self._newest()
-        slots = [slot for slot in self._slots if slot.layout == newest.layout]
+        slots = [slot for slot in self._slots if slot.layout == newest.layout and not slot.silent]
         return [slot for slot in slots if slot.ready and newest.number not in slot.held]
 
     def _newest(self) -> Manifest:
@@ -164,7 +202,7 @@ class Fleet:
                 if not self._view:
                     self._newest()
                     raise Unavailable(WAITING)
-                if time.monotonic() > self._log.checked + LEASE_SECONDS:
+                if lease_now() >= self._log.checked + LEASE_SECONDS:
                     raise Unavailable(WAITING)
                 return None if self._view["have"] == have else self._view
         finally:
@@ -186,5 +224,26 @@ class Fleet:
                 name: {"rows": sum(state.rows), "operations": state.count}
                 for name, state in manifest.collections.items()
             },
-            "servers": [slot.report() for slot in list(self._slots)],
+            "servers": [slot.report(error) for slot, error in self._errors(list(self._slots))],
         }
+
+    def _errors(self, slots: list[Slot]) -> list[tuple[Slot, str]]:
+        """Returns the replicas with the reason why they are not ready."""
+        lack = f"it waits for Ray: {self._lack()}" if any(slot.waits for slot in slots) else ""
+        return [(slot, lack if slot.waits else slot.error) for slot in slots]
+
+    def _lack(self) -> str:
+        """Returns what Ray lacks to start the actors that wait."""
+        count, waiting = len(self._slots), sum(slot.waits for slot in self._slots)
+        total: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        free: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call]
+        for name, each in self._settings.resources.items():
+            has, left = total.get(name, 0), free.get(name, 0)
+            largest = max(node["Resources"].get(name, 0) for node in live_nodes())
+            if each * count > has + _ROUNDING:
+                return f"{each * count:g} {name}s wanted, {has:g} in the cluster"
+            if each > largest:
+                return f"{each:g} {name}s wanted for a server, {largest:g} on the largest node"
+            if each * waiting > left + _ROUNDING:
+                return f"{each * waiting:g} {name}s wanted, {left:g} of {has:g} free"
+        return "its process starts, or no node has enough that is free"

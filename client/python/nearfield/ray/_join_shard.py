@@ -124,7 +124,7 @@ class JoinShard:
         try:
             corpus = client.create_collection(COLLECTION, **self._declared)
             if rows_count:
-                corpus.upload(pa.concat_tables(tables))
+                corpus.upload(pa.concat_tables(tables), zero_rows="accept")
         except BaseException:
             client.close()
             raise

@@ -16,19 +16,22 @@ manifest, so it continues from there. A manifest that arrives late is of a lower
 client reads it after the next commit.
 
 A manifest has at most TAIL_MAX operations of each collection, and names of objects with TAIL_MAX
-earlier ones each, and the tokens of the last TOKENS_KEPT commits: about 60 KiB, and for each
-collection up to 60 KiB, and 100 bytes for every TAIL_MAX operations and for every segment, and the
-text of the filters of its latest TAIL_MAX deletes."""
+earlier ones each: for each collection up to 60 KiB, and 100 bytes for every TAIL_MAX operations and
+for every segment, and the text of the filters of its latest TAIL_MAX deletes. It has at most
+TOKENS_MAX tokens of commits, and names of at most TOKEN_PAGES_MAX objects with TOKENS_MAX earlier
+ones each: up to 64 KiB. An object of tokens is dropped TOKEN_SECONDS after it was written, or when
+there are too many: a token is known for that time, or until 131,072 other commits if that is less.
+A coordinator holds all of them in memory, about 40 MiB at most."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-import socket
 import time
 import uuid
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -38,13 +41,17 @@ from nearfield._errors import Aborted, DataLoss, FailedPrecondition, InvalidArgu
 from nearfield.ray._store import Store
 
 Operation = dict[str, Any]
+FORMAT = 2  # of a manifest that is written; format 1 had neither a format number nor a checksum
 TAIL_MAX = 256
-TOKENS_KEPT = 1000
+TOKENS_MAX = 512
+TOKEN_PAGES_MAX = 256  # 131,072 tokens
+TOKEN_SECONDS = 24 * 3600.0  # by the clock of the coordinators
 # The members of an operation, by kind, of a segment, and of "declared".
 _MEMBERS = {"create": ["declared"], "drop": [], "filter": ["filter"]}
 _MEMBERS |= {each: ["segments"] for each in ("insert", "upsert", "replace", "delete")}
 _SEGMENT = {"name", "rows", "index"}
 _DECLARED = {"dim", "metric", "dtype", "id_type", "attributes", "scan", "rows"}
+_READERS = 16  # objects of tokens that a new coordinator reads at the same time
 _KEPT = 8  # newest manifests and claims; earlier ones are deleted
 
 
@@ -99,6 +106,7 @@ class Manifest:
     layout  increases with each change of `shards`
     shards  servers that share the 4,096 partitions
     tokens  of the latest commits, by token_key: what each returned, and operation_key
+    token_pages  objects with earlier tokens, in their order: [name, XXH64, seconds since 1970]
     """
 
     term: int = 0
@@ -107,17 +115,37 @@ class Manifest:
     shards: int = 0
     collections: dict[str, CollectionState] = field(default_factory=dict)
     tokens: dict[str, list[Any]] = field(default_factory=dict)
+    token_pages: list[list[Any]] = field(default_factory=list)
+
+    @property
+    def object_name(self) -> str:
+        return f"manifests/{self.term:08}-{self.number:012}.json"
 
     def encode(self) -> bytes:
-        return json.dumps(asdict(self), separators=(",", ":")).encode()
+        """Returns two lines of JSON: the format with the checksum of the second line, and the
+        members."""
+        body = json.dumps(asdict(self), separators=(",", ":")).encode()
+        head = {"format": FORMAT, "xxh64": xxhash.xxh64_hexdigest(body)}
+        return json.dumps(head, separators=(",", ":")).encode() + b"\n" + body
 
     @staticmethod
-    def decode(data: bytes) -> Manifest:
-        found = json.loads(data)
-        states = found.pop("collections")
-        return Manifest(
-            collections={name: CollectionState(**state) for name, state in states.items()}, **found
-        )
+    def decode(data: bytes, name: str = "manifest") -> Manifest:
+        """Returns what was encoded. name: for errors. Errors: FailedPrecondition if the format is
+        unknown; DataLoss if the data is damaged."""
+        head, separator, body = data.partition(b"\n")
+        try:
+            if separator:
+                made = json.loads(head)
+                if made["format"] != FORMAT:
+                    known = f"this version reads the formats 1 and {FORMAT}"
+                    raise FailedPrecondition(f"{name}: it has the format {made['format']}; {known}")
+                if made["xxh64"] != xxhash.xxh64_hexdigest(body):
+                    raise DataLoss(f"{name}: it is damaged: its checksum differs")
+            found = json.loads(body if separator else data)
+            states = {key: CollectionState(**each) for key, each in found["collections"].items()}
+            return Manifest(**{**found, "collections": states})
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise DataLoss(f"{name}: it is damaged: {error!r}") from None
 
     def following(self, name: str, state: CollectionState | None) -> Manifest:
         """Returns the next manifest, with this state of a collection; None: without it."""
@@ -125,21 +153,6 @@ class Manifest:
         if state is not None:
             states[name] = state
         return replace(self, number=self.number + 1, collections=states)
-
-    def with_token(self, token: str, name: str, kind: str, done: Done) -> Manifest:
-        latest = [*self.tokens.items()][-TOKENS_KEPT + 1 :]
-        record = [*done, operation_key(name, kind)]
-        return replace(self, tokens=dict([*latest, (token_key(token), record)]))
-
-    def done(self, token: str, name: str, kind: str) -> Done | None:
-        """Returns what the commit with this token returned; None if there is none. Raises
-        FailedPrecondition if it was of another collection or kind."""
-        record = self.tokens.get(token_key(token))
-        if record is None:
-            return None
-        if record[-1] != operation_key(name, kind):
-            raise FailedPrecondition("token: another operation has used it")
-        return Done(*record[:-1])
 
 
 def token_key(token: str, size: int = 10) -> str:
@@ -180,13 +193,13 @@ def operations_after(store: Store, state: CollectionState, last: str) -> list[Op
         found = read_page(store, *pages.pop()) + found
 
 
-def read_page(store: Store, name: str, checksum: str) -> list[Operation]:
-    """Returns the operations of an object of CollectionState.pages. Errors: OSError; DataLoss."""
+def read_page(store: Store, name: str, checksum: str) -> Any:
+    """Returns the contents of an object of CollectionState.pages or Manifest.token_pages. Errors:
+    OSError; DataLoss."""
     data = store.get(name)
     if xxhash.xxh64_hexdigest(data) != checksum:
         raise DataLoss(f"{name}: its checksum differs")
-    found: list[Operation] = json.loads(data)
-    return found
+    return json.loads(data)
 
 
 def files_of(store: Store, state: CollectionState, pages: dict[str, set[str]]) -> set[str]:
@@ -204,6 +217,11 @@ def _segments_of(operations: Iterable[Operation]) -> set[str]:
     return {each["name"] for some in operations for each in some.get("segments", [])}
 
 
+def lease_now() -> float:
+    """Returns the seconds of the clock of leases, which also counts while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 def newest_claim(store: Store) -> dict[str, Any] | None:
     """Returns the claim of the newest coordinator, as ManifestLog writes it."""
     claims = store.list("terms")
@@ -211,46 +229,55 @@ def newest_claim(store: Store) -> dict[str, Any] | None:
 
 
 def newest_manifest(store: Store) -> Manifest:
-    """Returns the newest manifest; the empty one if there is none."""
+    """Returns the newest manifest; the empty one if there is none. Errors: OSError, those of decode
+    and DataLoss if the file has the name of another manifest."""
     names = store.list("manifests")
-    return Manifest.decode(store.get(names[-1])) if names else Manifest()
+    if not names:
+        return Manifest()
+    found = Manifest.decode(store.get(names[-1]), names[-1])
+    if found.object_name != names[-1]:
+        raise DataLoss(f"{names[-1]}: it is damaged: it has the contents of {found.object_name}")
+    return found
 
 
 class ManifestLog:
     """The manifests that one coordinator writes. Errors: OSError of the store; Aborted if another
-    coordinator has claimed a later term."""
+    coordinator has claimed a later term.
+
+    first    no coordinator has claimed the storage before
+    checked  when the latest look that found no later claim began, by lease_now()"""
 
     def __init__(self, store: Store, name: str, address: str, cluster: str = "") -> None:
         self._store = store
         owner = uuid.uuid4().hex
         claims = store.list("terms")
+        self.first = not claims
         self.term = 1 + (_term(claims[-1]) if claims else 0)
         self._claim = f"terms/{self.term:08}-{owner}.json"
         claim = {"term": self.term, "name": name, "cluster": cluster, "address": address}
-        claim["machine"] = socket.gethostname()
         store.put(self._claim, json.dumps(claim).encode())
         self.check_claim()
         for each in claims[:-_KEPT]:
             store.delete(each)
         self._written = store.list("manifests")
+        self._tokens: dict[str, dict[str, list[Any]]] = {}  # by object of Manifest.token_pages
 
     def check_claim(self) -> None:
-        begin = time.monotonic()
+        begin = lease_now()
         claims = self._store.list("terms")
         others = [name for name in claims if name != self._claim]
         if others and _term(others[-1]) >= self.term:
             raise Aborted(f"another coordinator has claimed the term {_term(others[-1])}")
         if self._claim not in claims:  # another folder is in its place, such as that of a mount
             raise OSError("it does not have the claim of this coordinator")
-        self.checked = begin  # of the latest look that found no later claim
+        self.checked = begin
 
     def append(self, manifest: Manifest) -> None:
         """Writes a manifest. After OSError it may be there or not: repeat the call."""
         assert manifest.term == self.term
-        name = f"manifests/{manifest.term:08}-{manifest.number:012}.json"
-        self._store.put(name, manifest.encode())
+        self._store.put(manifest.object_name, manifest.encode())
         self.check_claim()
-        self._written.append(name)
+        self._written.append(manifest.object_name)
 
     def forget_old(self) -> None:
         """Deletes manifests that no coordinator needs."""
@@ -258,16 +285,55 @@ class ManifestLog:
             self._store.delete(self._written[0])
             del self._written[0]
 
+    def done(self, manifest: Manifest, token: str, name: str, kind: str) -> Done | None:
+        """Returns what the commit with this token returned; None if none is known. Errors:
+        FailedPrecondition if it was of another collection or kind; OSError; DataLoss."""
+        pages = manifest.token_pages
+        missing = [page[:2] for page in pages if page[0] not in self._tokens]
+        if missing:
+            with ThreadPoolExecutor(_READERS) as pool:
+                read = pool.map(lambda page: read_page(self._store, *page), missing)
+                for (page, _), tokens in zip(missing, read, strict=True):
+                    self._tokens[page] = tokens
+        self._tokens = {page: self._tokens[page] for page, *_ in pages}
+        key = token_key(token)
+        for tokens in (manifest.tokens, *self._tokens.values()):
+            if key in tokens:
+                *record, operation = tokens[key]
+                if operation != operation_key(name, kind):
+                    raise FailedPrecondition("token: another operation has used it")
+                return Done(*record)
+        return None
+
+    def with_token(
+        self, manifest: Manifest, token: str, name: str, kind: str, done: Done
+    ) -> Manifest:
+        """Returns the manifest with the result of a commit; moves its tokens into an object if they
+        are too many."""
+        tokens, pages = manifest.tokens, manifest.token_pages
+        if len(tokens) >= TOKENS_MAX:
+            now = int(time.time())
+            page = self._put_page(tokens)
+            self._tokens[page[0]] = tokens
+            pages = [each for each in pages if each[2] >= now - TOKEN_SECONDS]
+            pages, tokens = [*pages, [*page, now]][-TOKEN_PAGES_MAX:], {}
+        record = [*done, operation_key(name, kind)]
+        return replace(manifest, tokens={**tokens, token_key(token): record}, token_pages=pages)
+
     def folded(self, state: CollectionState) -> CollectionState:
         """Moves the operations of a full tail into objects."""
         pages, tail = list(state.pages), state.tail
         while len(tail) >= TAIL_MAX:
-            data = json.dumps(tail[:TAIL_MAX]).encode()
-            name = f"log/{uuid.uuid4().hex}.json"
-            self._store.put(name, data)
-            pages.append([name, xxhash.xxh64_hexdigest(data)])
+            pages.append(self._put_page(tail[:TAIL_MAX]))
             tail = tail[TAIL_MAX:]
         return replace(state, pages=pages, tail=tail)
+
+    def _put_page(self, contents: Any) -> list[str]:
+        """Writes an object, as read_page reads it; returns its name and checksum."""
+        data = json.dumps(contents).encode()
+        name = f"log/{uuid.uuid4().hex}.json"
+        self._store.put(name, data)
+        return [name, xxhash.xxh64_hexdigest(data)]
 
 
 def _term(name: str) -> int:

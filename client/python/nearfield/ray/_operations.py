@@ -43,6 +43,7 @@ class Coordinator(CoordinatorProcess):
     METHODS: tuple[str, ...] = (
         *CoordinatorProcess.METHODS,
         "ready",
+        "waiting",
         "resize",
         "restart",
         "compact",
@@ -65,14 +66,25 @@ class Coordinator(CoordinatorProcess):
     def _wait_ready(self, some: list[Slot] | None, seconds: float) -> None:
         """Waits for some replicas. None: for all, also if they change meanwhile."""
 
-        def waiting() -> list[str]:
+        def ready() -> bool:
             slots = self._slots if some is None else some
-            return [f"{slot.name} ({slot.error})" for slot in slots if not slot.ready]
+            return bool(self._slots) and all(slot.ready for slot in slots)
 
         with self._changed:
-            if not self._changed.wait_for(lambda: self._slots and not waiting(), seconds):
-                why = ", ".join(waiting()) or self._error
-                raise Unavailable(f"not ready after {seconds:g} s: {why}")
+            done = self._changed.wait_for(ready, seconds)
+        if not done:
+            raise Unavailable(f"not ready after {seconds:g} s: {self.waiting(some)}")
+
+    def waiting(self, some: list[Slot] | None = None) -> str:
+        """Returns the replicas that are not ready, and why; "" if all are."""
+        slots = list(self._slots) if some is None else some
+        if not slots:
+            return self._error or "the storage"
+        names: dict[str, list[str]] = {}
+        for slot, error in self._errors(slots):
+            if not slot.ready:
+                names.setdefault(error or "its server loads", []).append(slot.name)
+        return "; ".join(f"{', '.join(some)}: {why}" for why, some in names.items())
 
     def ready(self, seconds: float) -> None:
         """Waits until all replicas hold the newest manifest."""
@@ -141,7 +153,7 @@ class Coordinator(CoordinatorProcess):
             for slot in slots:
                 self._wait_ready([each for each in slots if each.shard == slot.shard], seconds)
                 slot.fail("it is started again")
-                self._leave(slot)
+                self.leave(slot)
                 self._wait_ready([slot], seconds)
             return len(slots)
 
@@ -257,8 +269,10 @@ class Coordinator(CoordinatorProcess):
         return count
 
     def _named(self, manifest: Manifest, pages: dict[str, set[str]]) -> set[str]:
-        states = manifest.collections.values()
-        return set().union(*(files_of(self._store, state, pages) for state in states))
+        found = {name for name, *_ in manifest.token_pages}
+        for state in manifest.collections.values():
+            found |= files_of(self._store, state, pages)
+        return found
 
     def _state_of(self, manifest: Manifest, name: str) -> CollectionState:
         if name not in manifest.collections:

@@ -108,9 +108,12 @@ class ReplicaProcess:
             if self._client is None:
                 retry = nearfield.RetryPolicy(tries_max=2)
                 self._client = nearfield.connect(address, timeout=600, retry=retry)
-        context: Any = ray.get_runtime_context()
         pids = {"pid": os.getpid(), "server_pid": self._server.pid}
-        return {"address": address, "node": context.get_node_id(), **pids}
+        return {"address": address, "node": self.node(), **pids}
+
+    def node(self) -> str:
+        context: Any = ray.get_runtime_context()
+        return str(context.get_node_id())
 
     @as_value
     def watch(self, seconds: float) -> None:
@@ -288,7 +291,7 @@ class ReplicaProcess:
             if kind == "delete":
                 self._delete(name, ids_of(table))
             else:  # upsert, because the segment may be there from an earlier try
-                docs.upload(table, payloads="payload", mode="upsert")
+                docs.upload(table, payloads="payload", mode="upsert", zero_rows="accept")
 
     def _create(self, name: str, collection_id: str, declared: dict[str, Any]) -> None:
         assert self._client is not None

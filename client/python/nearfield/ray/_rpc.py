@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -96,14 +95,3 @@ def answers(address: str) -> bool:
         except (Unavailable, DeadlineExceeded):
             return False
         return True
-
-
-def has_ended(machine: str, address: str) -> bool:
-    """Returns True if the coordinator ran on this machine, and its process is known to have
-    ended."""
-    host, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((host, int(port)), ANSWER_SECONDS_MAX).close()
-    except OSError as error:
-        return machine == socket.gethostname() and isinstance(error, ConnectionRefusedError)
-    return False

@@ -27,6 +27,7 @@ from nearfield._columns import Column
 from nearfield._errors import DataLoss, InvalidArgument
 from nearfield._export import Layout
 from nearfield._records import CollectionInfo
+from nearfield._row_calls import ZeroRows
 from nearfield._values import Ids
 from nearfield.ray._shards import PARTITIONS, partitions_of
 from nearfield.ray._store import Store
@@ -143,19 +144,23 @@ def id_table(ids: Ids) -> pa.Table:
     return pa.table({"id": id_array(ids)})
 
 
-def tables_of(info: CollectionInfo, batches: Iterable[Batch]) -> Iterator[pa.Table]:
-    """Yields the rows of an upload. Raises InvalidArgument for a vector that is not finite."""
+def tables_of(
+    info: CollectionInfo, batches: Iterable[Batch], zero_rows: ZeroRows
+) -> Iterator[pa.Table]:
+    """Yields the rows of an upload. Raises InvalidArgument for a vector that is not finite, and
+    for one of zeros that has no cosine unless zero_rows is "accept"."""
+    check_zero = zero_rows == "refuse" and info.metric == "cosine"
     schema = Layout(info, vectors=True, payload=True, attributes=info.attributes).schema()
     for batch in batches:
         if len(batch):
-            yield _table(info, schema, batch)
+            yield _table(info, schema, batch, check_zero)
 
 
-def _table(info: CollectionInfo, schema: pa.Schema, batch: Batch) -> pa.Table:
+def _table(info: CollectionInfo, schema: pa.Schema, batch: Batch, check_zero: bool) -> pa.Table:
     rows = len(batch)
     columns: dict[str, Any] = {
         "id": id_array(batch.ids),
-        "vector": vectors_of(_finite(info, batch.vectors)),
+        "vector": vectors_of(_rows_of(info, batch, check_zero)),
         "payload": pa.array(batch.payloads or [b""] * rows, pa.binary()),
     }
     there = {column.attribute.name: column for column in batch.columns}
@@ -168,13 +173,21 @@ def _table(info: CollectionInfo, schema: pa.Schema, batch: Batch) -> pa.Table:
     return pa.table(columns).cast(schema)
 
 
-def _finite(info: CollectionInfo, vectors: NDArray[Any]) -> NDArray[Any]:
+def _rows_of(info: CollectionInfo, batch: Batch, check_zero: bool) -> NDArray[Any]:
     """Returns the rows as they are exported: bfloat16 as float32."""
+    vectors = batch.vectors
     if info.dtype == "bfloat16":
         vectors = (vectors.astype("<u4") << 16).view("<f4")
     finite = np.isfinite(vectors).all(axis=1)
     if not finite.all():
         raise InvalidArgument(f"vectors[{int(np.argmin(finite))}]: a value is not finite")
+    has_cosine = vectors.any(axis=1)
+    if check_zero and not has_cosine.all():
+        row = int(np.argmin(has_cosine))
+        raise InvalidArgument(
+            f"vectors[{row}] (id {batch.ids[row]}): zero in every dimension, and has no cosine: "
+            'leave it out, or give zero_rows="accept"'
+        )
     return vectors
 
 

@@ -49,6 +49,12 @@ class Settings:
     compact_after: int
     cluster: str = field(default_factory=lambda: uuid.uuid4().hex)  # which no other cluster has
 
+    @property
+    def resources(self) -> dict[str, float]:
+        """Returns what Ray reserves for each server."""
+        wanted = {"CPU": self.num_cpus, "GPU": self.num_gpus}
+        return {name: count for name, count in wanted.items() if count}
+
 
 def find_program(given: str | None) -> str:
     """Returns the path of nearfield-server: given, of NEARFIELD_SERVER, of nearfield-native or of
@@ -64,10 +70,10 @@ def find_program(given: str | None) -> str:
     return found
 
 
-def nodes_count() -> int:
+def live_nodes() -> list[dict[str, Any]]:
     """Returns the nodes of Ray that are alive."""
     nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
-    return sum(bool(each["Alive"]) for each in nodes)
+    return [each for each in nodes if each["Alive"]]
 
 
 def listen_host(given: str) -> str:
@@ -76,12 +82,15 @@ def listen_host(given: str) -> str:
     if given:
         return given
     address = str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
-    return _LOOPBACK if nodes_count() == 1 else address
+    return _LOOPBACK if len(live_nodes()) == 1 else address
 
 
 def must_move(given: str, address: str) -> bool:
     """Returns True if the process listens on loopback, but another node has joined since."""
-    return not given and address.startswith(_LOOPBACK) and nodes_count() > 1
+    return not given and address.startswith(_LOOPBACK) and len(live_nodes()) > 1
+
+
+OWN_SETTINGS = frozenset(("listen", "data_dir", "ops_listen"))  # a cluster sets these
 
 
 class ServerProcess:
@@ -125,8 +134,11 @@ class ServerProcess:
 
     def _run(self) -> None:
         try:
+            # The server reports a variable that is none of its settings.
+            environment = {k: v for k, v in os.environ.items() if k != PROGRAM_VARIABLE}
             with subprocess.Popen(
                 self._command,
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

@@ -7,23 +7,27 @@ import os
 import re
 import sys
 import threading
-import time
 import traceback
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 import ray.exceptions
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from nearfield._errors import Aborted, Unavailable
 from nearfield.ray._manifest import Manifest
 from nearfield.ray._replica import ReplicaProcess
 from nearfield.ray._server import Settings
 
+if TYPE_CHECKING:
+    from nearfield.ray._fleet import Fleet
+
 NAMESPACE = "nearfield"
 _PAUSE_SECONDS = 0.1  # after a failure, before the next try; doubles up to the maximum
 _PAUSE_SECONDS_MAX = 5.0
 _STORE_PAUSE_SECONDS = 0.5  # after a failure of the storage
+_PLACE_SECONDS = 30.0  # for which an actor waits for its node, before it may start on any other
+_LOCATE_SECONDS = 2.0
 _POLL_SECONDS = 0.1  # in which a call notices that its replica has failed
 _CALLS_AT_ONCE = 32
 
@@ -55,6 +59,10 @@ class Slot:
     held   the epoch, incarnation and rows of each collection, by the number of the manifest; also
            of the one before the newest, as long as that is shown
     ready  it has held the newest manifest since it was loaded, and takes part in commits
+    silent its actor does not answer, but its server is the last one of the shard: searches still
+           use it, commits wait until the actor answers or ends
+    node   of Ray on which the actor is, or is to be
+    waits  Ray has not started the actor yet
     Thread safety: the coordinator changes held and ready under its lock of commits, but a failure
     may end `ready` at any time."""
 
@@ -70,21 +78,28 @@ class Slot:
         self._life = 0
         self._pause = _PAUSE_SECONDS  # after the next failure
         self.actor: Any = None
+        self.node = ""
+        self.waits = False
+        self._anywhere = False  # the chosen node had no room for the last actor
         self.place: dict[str, Any] = {}
         self.held: dict[int, dict[str, Any]] = {}
         self.ready = False
+        self.silent = False
         self.error = ""
         self.stopped = threading.Event()
 
     def ask(self, reply: Any, timeout: float | None = None) -> Any:
         """Waits for the reply of the actor; raises the error that it returned. Errors: Unavailable
         if the actor has ended, the replica has failed in between, or there is no reply in time."""
-        deadline = None if timeout is None else time.monotonic() + timeout
+        # The time is counted in steps that this process makes, so that its own pauses do not count.
+        steps = None if timeout is None else timeout / _POLL_SECONDS
         while not ray.wait([reply], timeout=_POLL_SECONDS)[0]:
-            if self._failed.is_set() or self.stopped.is_set():
+            if self._failed.is_set() or self.stopped.is_set() or (self.silent and steps is None):
                 raise Unavailable(f"{self.name}: {self.error or 'it has stopped'}")
-            if deadline is not None and time.monotonic() > deadline:
-                raise _NoAnswer(f"{self.name}: the actor does not answer")
+            if steps is not None:
+                steps -= 1
+                if steps < 0:
+                    raise _NoAnswer(f"{self.name}: the actor has not answered for {timeout:g} s")
         try:
             value = ray.get(reply)
         except ray.exceptions.RayError as error:
@@ -107,19 +122,16 @@ class Slot:
         """Returns True if the server has not failed since it was started for the `life`-th time."""
         return life == self._life and not self._failed.is_set()
 
-    def keep(self, enter: Callable[[Slot, int], None], leave: Callable[[Slot], None]) -> None:
-        """Starts the thread that starts and loads the server whenever it does not run.
-
-        enter  loads the replica and shows it, if it `lives` then
-        leave  hides it"""
-        self._thread = threading.Thread(target=self._keep, args=(enter, leave), daemon=True)
+    def keep(self, fleet: Fleet) -> None:
+        """Starts the thread that starts and loads the server whenever it does not run."""
+        self._thread = threading.Thread(target=self._keep, args=(fleet,), daemon=True)
         self._thread.start()
 
-    def _keep(self, enter: Callable[[Slot, int], None], leave: Callable[[Slot], None]) -> None:
+    def _keep(self, fleet: Fleet) -> None:
         fresh = False
         while not self.stopped.is_set():
             try:
-                self._run(enter, fresh)
+                self._run(fleet, fresh)
             except Aborted:
                 os._exit(1)  # another coordinator has the replicas
             except Exception as error:
@@ -128,33 +140,54 @@ class Slot:
                 if not self._failed.is_set():
                     self.fail(str(error))
             fresh = True
-            leave(self)
+            fleet.leave(self)
             self.stopped.wait(self._pause)
             self._pause = min(2 * self._pause, _PAUSE_SECONDS_MAX)
 
-    def _run(self, enter: Callable[[Slot, int], None], fresh: bool) -> None:
+    def _run(self, fleet: Fleet, fresh: bool) -> None:
         """Starts the server and watches it until it fails."""
         hang = self._settings.hang_timeout
-        found = self._find()
+        created = not self._find(fleet)
+        if created:  # it may wait for its place in Ray
+            limit = None if self._anywhere else _PLACE_SECONDS
+        else:  # it may not answer
+            limit = None if fresh else 2 * hang
         self._life += 1
+        self.silent, self.waits = False, created
         self._failed.clear()
         try:
-            # The actor may first wait for its place in Ray. One that was found may not answer.
-            starting = self.actor.start.remote(self._term, fresh)
-            self.ask(starting, 2 * hang if found and not fresh else None)
-            threading.Thread(target=self._load, args=(enter, self._life), daemon=True).start()
+            self.ask(self.actor.start.remote(self._term, fresh), limit)
+            created = self.waits = self._anywhere = False
+            threading.Thread(target=self._load, args=(fleet, self._life), daemon=True).start()
             while not self._failed.is_set():
-                self.ask(self.actor.watch.remote(min(1.0, hang / 4)), 3 * hang)
+                self._watch(fleet, self.actor.watch.remote(min(1.0, hang / 4)), 3 * hang)
         except _NoAnswer:
-            self._kill(no_restart=False)
+            self._anywhere = created
+            self._kill()
             raise
 
-    def _load(self, enter: Callable[[Slot, int], None], life: int) -> None:
+    def _watch(self, fleet: Fleet, sign: Any, seconds: float) -> None:
+        """Waits for a sign of life. Raises _NoAnswer after some seconds without one, if the actor
+        may be ended; else waits on."""
+        while True:
+            try:
+                self.ask(sign, seconds)
+                break
+            except _NoAnswer as error:
+                if fleet.may_end(self):
+                    raise
+                self.error = f"{error.message}; it goes on, as the last server of its shard"
+                self.silent = True
+        if self.silent:
+            self.silent, self.error = False, ""
+
+    def _load(self, fleet: Fleet, life: int) -> None:
         try:
             self.place = self.ask(self.actor.place.remote())
+            self.node = self.place["node"]
             while True:
                 try:
-                    enter(self, life)
+                    fleet.enter(self, life)
                     break
                 except OSError as error:  # the storage: what was loaded stays
                     self.error = str(error)
@@ -168,9 +201,9 @@ class Slot:
             if self.lives(life):
                 self.fail(str(error))
 
-    def _find(self) -> bool:
+    def _find(self, fleet: Fleet) -> bool:
         """Finds the actor; creates it, which may take seconds, and returns False if there is
-        none."""
+        none. Ray does not start an actor again: its next node depends on the other replicas."""
         with contextlib.suppress(ValueError):
             self.actor = ray.get_actor(self.name, NAMESPACE)
             return True
@@ -180,14 +213,22 @@ class Slot:
             lifetime="detached",
             num_cpus=self._settings.num_cpus,
             num_gpus=self._settings.num_gpus,
-            max_restarts=-1,
             max_concurrency=_CALLS_AT_ONCE,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(
+                fleet.choose_node(self), soft=True, _spill_on_unavailable=self._anywhere
+            ),
         ).remote(self._settings)
         return False
 
-    def _kill(self, no_restart: bool) -> None:
+    def locate(self) -> None:
+        """Finds the node, if the actor runs already."""
+        with contextlib.suppress(ValueError, ray.exceptions.RayError):
+            actor = ray.get_actor(self.name, NAMESPACE)
+            self.node = str(ray.get(actor.node.remote(), timeout=_LOCATE_SECONDS))
+
+    def _kill(self) -> None:
         with contextlib.suppress(ray.exceptions.RayError):
-            ray.kill(self.actor, no_restart=no_restart)
+            ray.kill(self.actor)
 
     def stop(self) -> None:
         """Ends the replica for good."""
@@ -196,16 +237,16 @@ class Slot:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(30)
         if self.actor is not None:
-            self._kill(no_restart=True)
+            self._kill()
 
-    def report(self) -> dict[str, Any]:
+    def report(self, error: str) -> dict[str, Any]:
         held = self.held
         newest = held[max(held)] if held else {}
         return {
             "shard": self.shard,
             "replica": self.replica,
             "ready": self.ready,
-            "error": self.error,
+            "error": error,
             "rows": {name: state["rows"] for name, state in newest.items()},
             **self.place,
         }

@@ -37,7 +37,8 @@ class _Upload:
         self._commit = False
         self._error: Exception | None = None
         options: dict[str, Any] = {"data": data, "payloads": "payload"} if rows else {"data": []}
-        options.update(mode=mode, progress=self._wait, timeout=3600)
+        # The client has checked the rows.
+        options.update(mode=mode, zero_rows="accept", progress=self._wait, timeout=3600)
         self._thread = threading.Thread(target=self._run, args=(docs, options), daemon=True)
         self._thread.start()
         self._confirmed.wait()

@@ -1,0 +1,142 @@
+"""The command of a cluster: its start, a second start, and its end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nearfield
+import pytest
+
+pytest.importorskip("pyarrow")
+ray = pytest.importorskip("ray")
+
+from nearfield.ray import Client  # noqa: E402
+from ray_model import RAY, SETTINGS  # noqa: E402
+
+SECONDS_MAX = 120
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """The Ray of all commands."""
+    ray.init(num_cpus=4, **RAY)
+    yield ray.get_runtime_context().gcs_address
+    ray.shutdown()
+
+
+class Command:
+    """A process of the command, and the lines that it has printed."""
+
+    def __init__(self, address: str, storage: Path, *arguments: str) -> None:
+        self.lines: list[str] = []
+        self._ended = False
+        self._printed = threading.Condition()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "nearfield.ray", "--storage", str(storage), *arguments], env={**os.environ, "RAY_ADDRESS": address},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # fmt: skip
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            with self._printed:
+                self.lines.append(line.strip())
+                self._printed.notify_all()
+        with self._printed:
+            self._ended = True
+            self._printed.notify_all()
+
+    def line(self, part: str) -> str:
+        """Waits for a line with this part; returns it."""
+
+        def found() -> list[str]:
+            return [line for line in self.lines if part in line]
+
+        with self._printed:
+            self._printed.wait_for(lambda: found() or self._ended, SECONDS_MAX)
+            assert found(), "\n".join(self.lines)
+            return found()[0]
+
+    def end(self, number: int | None = None) -> int:
+        """Waits for the end of the process, after a signal if one is given; returns the exit code."""
+        if number is not None:
+            self.process.send_signal(number)
+        return self.process.wait(SECONDS_MAX)
+
+
+@pytest.fixture
+def command(address, tmp_path) -> Iterator[Any]:
+    """Starts the command with the storage of the test."""
+    made: list[Command] = []
+
+    def start(*arguments: str) -> Command:
+        made.append(Command(address, tmp_path / "storage", *arguments))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.process.kill()
+
+
+def start_arguments(request: Any, *arguments: str) -> list[str]:
+    settings = [f"--set={name}={value}" for name, value in SETTINGS.items()]
+    return ["start", "--num-cpus=0.1", f"--program={request.config.getoption('--server')}", *settings, *arguments]
+
+
+def actors() -> list[str]:
+    return [each["name"] for each in ray.util.list_named_actors(all_namespaces=True)]
+
+
+def test_a_second_start_neither_changes_nor_ends_the_cluster(command, request, tmp_path):
+    """It ignored its other arguments without a line, and its Ctrl-C ended the cluster for all."""
+    first = command(*start_arguments(request))
+    first.line("ready, ")
+    second = command(*start_arguments(request, "--replicas=2", "--set=k_max=77"))
+    line = second.line("not applied")
+    assert line.endswith("'nearfield' runs already; not applied: replicas 2 (it has 1), k_max 77 (it has None)")
+    assert "of a cluster that ran already" in second.line("ready, ")
+    with Client(str(tmp_path / "storage")) as client:
+        before = client.status()
+        assert second.end(signal.SIGINT) == 0
+        assert first.process.poll() is None
+        client.create_collection("docs", 2, metric="dot")
+        after = client.status()
+    assert (before["pid"], before["servers"][0]["pid"]) == (after["pid"], after["servers"][0]["pid"])
+    assert first.end(signal.SIGTERM) == 0 and not actors()
+
+
+def test_stop_ends_a_cluster(command, request, tmp_path):
+    """After `kill -9` of its start, only Python could end it. Then it can be started again, with its rows."""
+    first = command(*start_arguments(request))
+    first.line("ready, ")
+    second = command(*start_arguments(request))
+    second.line("ready, ")
+    with Client(str(tmp_path / "storage")) as client:
+        client.create_collection("docs", 2, metric="dot").upload([[1, 0]], ids=[7])
+        first.end(signal.SIGKILL)
+        assert client.status()["servers"][0]["ready"]
+        stop = command("stop")
+        assert stop.end() == 0 and not stop.lines
+        second.line("the cluster was stopped")
+        assert second.end() == 0 and not actors()
+        with pytest.raises(nearfield.Unavailable):
+            client.status(timeout=1)
+        third = command(*start_arguments(request))
+        third.line("ready, ")
+        assert client.collection("docs").fetch([7]).ids.tolist() == [7]
+    assert third.end(signal.SIGINT) == 0 and not actors()
+
+
+def test_a_start_that_waits_ends_with_its_signal(command, request):
+    """It dumped a native stack trace, and its actors stayed."""
+    waiting = command(*start_arguments(request, "--num-cpus=9"))
+    waiting.line("9 CPUs wanted, 4 in the cluster")
+    assert waiting.end(signal.SIGTERM) == 0 and not actors()
+    assert "Stack" not in "\n".join(waiting.lines)
