@@ -23,7 +23,6 @@ pa = pytest.importorskip("pyarrow")
 ray = pytest.importorskip("ray")
 
 from nearfield.ray import Client, Cluster  # noqa: E402
-from nearfield.ray.__main__ import parse  # noqa: E402
 from nearfield.ray._segment import put_tables  # noqa: E402
 from ray_model import DIM, PAUSE_SECONDS, RAY, SETTINGS, Model, Reader, Writer, draw_vectors  # noqa: E402
 
@@ -387,19 +386,6 @@ def test_the_command(cluster, tmp_path, request):
     assert status["shards"] == 2 and all(server["ready"] for server in status["servers"])
     failed = subprocess.run([*command, "compact", "none"], capture_output=True, text=True)
     assert failed.returncode == 1 and "NOT_FOUND: collection: there is no 'none'" in failed.stderr
-
-
-def test_the_manifest_of_kuberay_starts_a_cluster():
-    """Valid as YAML, and its command is one that the command takes."""
-    yaml = pytest.importorskip("yaml")
-    ray_cluster, job, _ = yaml.safe_load_all((ROOT / "deploy/ray/kuberay.yaml").read_text("utf-8"))
-    assert ray_cluster["kind"] == "RayCluster" and ray_cluster["spec"]["rayVersion"] == ray.__version__
-    (container,) = job["spec"]["template"]["spec"]["containers"]
-    command = container["command"]
-    chosen = parse(command[command.index("nearfield.ray") + 1 :])
-    workers = ray_cluster["spec"]["workerGroupSpecs"][0]["replicas"]
-    assert chosen.nodes == workers + 1
-    assert chosen.command == "start" and chosen.shards * chosen.replicas * chosen.num_gpus == workers
 
 
 def test_the_readme_starts_a_cluster(cluster, rng, monkeypatch, tmp_path):

@@ -17,7 +17,9 @@ import pytest
 pytest.importorskip("pyarrow")
 ray = pytest.importorskip("ray")
 
+from conftest import ROOT  # noqa: E402
 from nearfield.ray import Client  # noqa: E402
+from nearfield.ray.__main__ import parse  # noqa: E402
 from ray_model import RAY, SETTINGS  # noqa: E402
 
 SECONDS_MAX = 120
@@ -140,3 +142,16 @@ def test_a_start_that_waits_ends_with_its_signal(command, request):
     waiting.line("9 CPUs wanted, 4 in the cluster")
     assert waiting.end(signal.SIGTERM) == 0 and not actors()
     assert "Stack" not in "\n".join(waiting.lines)
+
+
+def test_the_manifest_of_kuberay_starts_a_cluster():
+    """Valid as YAML, and its command is one that the command takes."""
+    yaml = pytest.importorskip("yaml")
+    ray_cluster, job, _ = yaml.safe_load_all((ROOT / "deploy/ray/kuberay.yaml").read_text("utf-8"))
+    assert ray_cluster["kind"] == "RayCluster" and ray_cluster["spec"]["rayVersion"] == ray.__version__
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    command = container["command"]
+    chosen = parse(command[command.index("nearfield.ray") + 1 :])
+    workers = ray_cluster["spec"]["workerGroupSpecs"][0]["replicas"]
+    assert chosen.nodes == workers + 1
+    assert chosen.command == "start" and chosen.shards * chosen.replicas * chosen.num_gpus == workers

@@ -53,8 +53,8 @@ def start(arguments: argparse.Namespace) -> None:
     from nearfield.ray._cluster import Cluster
     from nearfield.ray._server import live_nodes
 
-    def end(*_: object) -> None:
-        raise KeyboardInterrupt
+    def end(*received: object) -> None:
+        raise KeyboardInterrupt(*received)
 
     ray.init()
     for each in (signal.SIGTERM, signal.SIGINT):  # Ray sets handlers of its own before
