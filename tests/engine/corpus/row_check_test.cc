@@ -89,7 +89,7 @@ TEST(RowCheck, FindsTheFirstRowOfZerosOfEitherSign) {
       std::vector<uint8_t> bytes(static_cast<size_t>(count * dim) * size);
       std::optional<int64_t> expected;
       for (int64_t row = 0; row < count; ++row) {
-        const int64_t other = random.Between(0, dim);  // no element in one case of dim + 1
+        const int64_t other = random.Between(0, dim + 1);  // no element in one case of dim + 1
         for (int64_t d = 0; d < dim; ++d) {
           // The smallest magnitude is no zero.
           const uint32_t bits = (random.OneIn(2) ? sign : 0) | (d == other ? 1 : 0);
