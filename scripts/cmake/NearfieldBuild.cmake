@@ -135,16 +135,27 @@ function(nearfield_ctest_entries PREFIX_VAR PROPERTIES_VAR)
   set(${PROPERTIES_VAR} "${properties}" PARENT_SCOPE)
 endfunction()
 
-# nearfield_test(NAME SOURCES x_test.cc [DEPS ...] [properties as above]): declares a GoogleTest
-# program. Each case is a ctest entry, FOLDER.NAME.Suite.Case. ctest lists the cases when it starts,
-# if the program has changed.
+# nearfield_test(NAME SOURCES x_test.cc [DEPS ...] [properties as above]): adds sources to the
+# GoogleTest program NAME, which several folders share; only the first call may give properties. Each
+# case is a ctest entry, FOLDER.NAME.Suite.Case. ctest lists the cases when it starts, if the program
+# has changed.
 function(nearfield_test NAME)
   cmake_parse_arguments(ENTRY "" "TIMEOUT;COST;RESOURCE_LOCK;RUN_SERIAL" "SOURCES;DEPS;LABELS;ENVIRONMENT" ${ARGN})
-  add_executable(${NAME} ${ENTRY_SOURCES})
-  target_link_libraries(${NAME} PRIVATE nearfield_flags ${ENTRY_DEPS} nearfield_test_main)
   nearfield_ctest_entries(prefix properties ${ARGN})
-  gtest_discover_tests(${NAME} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 NO_PRETTY_TYPES NO_PRETTY_VALUES
-    TEST_PREFIX ${prefix}${NAME}. PROPERTIES ${properties})
+  if(NOT TARGET ${NAME})
+    add_executable(${NAME})
+    target_link_libraries(${NAME} PRIVATE nearfield_flags nearfield_test_main)
+    gtest_discover_tests(${NAME} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 NO_PRETTY_TYPES NO_PRETTY_VALUES
+      TEST_PREFIX ${prefix}${NAME}. PROPERTIES ${properties})
+  else()
+    foreach(property TIMEOUT COST RESOURCE_LOCK RUN_SERIAL LABELS ENVIRONMENT)
+      if(DEFINED ENTRY_${property})
+        message(FATAL_ERROR "nearfield_test(${NAME}): only the first call gives properties, such as ${property}")
+      endif()
+    endforeach()
+  endif()
+  target_sources(${NAME} PRIVATE ${ENTRY_SOURCES})
+  target_link_libraries(${NAME} PRIVATE ${ENTRY_DEPS})
 endfunction()
 
 # nearfield_command_test(NAME COMMAND program arguments... [properties as above]): declares any

@@ -106,12 +106,12 @@ def missing_test(root: pathlib.Path, mutation: Mutation) -> str:
 
 
 def declared_sources(folder: pathlib.Path, program: str) -> list[pathlib.Path] | None:
-    """Returns the sources of a test program next to its CMakeLists.txt, or None if no list
-    declares it."""
+    """Returns the sources of a test program, each next to the list that names it, or None if no
+    list declares it."""
     declared = re.compile(rf"nearfield_(?:command_)?test\({re.escape(program)}\s([^)]*)\)")
+    sources = None
     for path in sorted(folder.rglob("CMakeLists.txt")):
-        match = declared.search(path.read_text(encoding="utf-8"))
-        if match:
+        for match in declared.finditer(path.read_text(encoding="utf-8")):
             named = re.findall(r"(?<![\w/}])[\w./]+\.c[cu]\b", match[1])
-            return [path.parent / source for source in named if (path.parent / source).exists()]
-    return None
+            sources = (sources or []) + [path.parent / source for source in named if (path.parent / source).exists()]
+    return sources

@@ -42,7 +42,7 @@ std::vector<AttributeSpec> AllAttributes() {
 }
 
 // Texts that a form of the files could damage.
-const std::vector<std::string>& Texts() {
+const std::vector<std::string>& IdTexts() {
   static const std::vector<std::string> texts = {"plain",
                                                  " ",
                                                  "\n",
@@ -104,7 +104,7 @@ class RowFilesTest : public ::testing::Test {
       }
       case AttributeType::kBool: return random_.OneIn(2);
       case AttributeType::kKeyword:
-        return random_.OneIn(4) ? "" : random_.OneOf<std::string>(Texts());
+        return random_.OneIn(4) ? "" : random_.OneOf<std::string>(IdTexts());
       default: {
         const int64_t us = static_cast<int64_t>(random_.Bits()) >> random_.Between(0, 64);
         return Timestamp(std::chrono::microseconds(us));
@@ -153,12 +153,12 @@ class RowFilesTest : public ::testing::Test {
       if (spec.id_type == IdType::kUint64) {
         Append(Id(random_.OneIn(4) ? ~uint64_t{0} - row : row), &page.ids);
       } else {
-        Append(Id(Cat(random_.OneOf<std::string>(Texts()), row)), &page.ids);
+        Append(Id(Cat(random_.OneOf<std::string>(IdTexts()), row)), &page.ids);
       }
       const int64_t what = random_.Between(0, 4);
       page.payloads.push_back(what == 0   ? std::string()
                               : what == 1 ? random_.OneOf<std::string>(Blobs())
-                                          : random_.OneOf<std::string>(Texts()));
+                                          : random_.OneOf<std::string>(IdTexts()));
     }
     page.vectors = {.dtype = spec.dtype, .bytes = DrawVectors(spec.dtype, rows_count)};
     page.attributes = DrawAttributes(spec.attributes, rows_count);
@@ -299,7 +299,7 @@ TEST_F(RowFilesTest, EveryPayloadHasOneLineOfJsonThatIsStoredAsItsBytes) {
   EXPECT_THAT(PayloadBytes("{\"$base64\":7}"), IsOkAndHolds("{\"$base64\":7}"));
   EXPECT_THAT(PayloadBytes("{\"$base64\":\"!\"}"),
               StatusIs(kInvalidArgument, HasSubstr("payload: \"!\" is not base64")));
-  for (const auto* all : {&Texts(), &Blobs()}) {
+  for (const auto* all : {&IdTexts(), &Blobs()}) {
     for (const std::string& bytes : *all) {
       EXPECT_THAT(PayloadBytes(PayloadJson(bytes)), IsOkAndHolds(bytes));
       EXPECT_EQ(PayloadJson(bytes).find('\n'), std::string::npos) << bytes;

@@ -16,7 +16,7 @@ namespace {
 
 using testing::BytesEqual;
 
-constexpr uint64_t kIdsMax = 500;
+constexpr uint64_t kReusedIdsMax = 500;
 
 // Calls `looking` before each LiveRows.
 class WatchedCollection final : public testing::ForwardingCollection {
@@ -36,14 +36,14 @@ class WatchedCollection final : public testing::ForwardingCollection {
 class CollectionOrdinalsUpsertTest : public CollectionOrdinalsTest {
  protected:
   FilterTree DrawFilter() {
-    return RandomFilter(random_, specs_, static_cast<int>(random_.Between(1, 4)), kIdsMax);
+    return RandomFilter(random_, specs_, static_cast<int>(random_.Between(1, 4)), kReusedIdsMax);
   }
 
   void UploadSome() {
     const bool fails = random_.OneIn(8) && !model_.rows.empty();
     std::vector<uint64_t> ids;
     for (int64_t count = random_.Between(1, random_.OneIn(3) ? 4 : 400); count > 0; --count) {
-      ids.push_back(static_cast<uint64_t>(random_.Between(0, kIdsMax)));
+      ids.push_back(static_cast<uint64_t>(random_.Between(0, kReusedIdsMax)));
     }
     if (fails) ids.push_back(std::get<uint64_t>(model_.rows.begin()->first));
     const absl::Status uploaded = Upload(fails ? UploadMode::kInsert : UploadMode::kUpsert, ids,

@@ -165,11 +165,11 @@ TEST(ScanCodeTest, AQueryAlongTheResidualStaysBelowTheBound) {
 // A bound that always holds because it is loose would be useless.
 TEST(ScanCodeTest, TheBoundIsTightOnGaussianRows) {
   Random random(TestSeed());
-  constexpr int64_t kDimension = 768;
-  const Rotation rotation(kDimension, random.Bits());
+  constexpr int64_t kDim = 768;
+  const Rotation rotation(kDim, random.Bits());
   for (int round = 0; round < 50; ++round) {
-    const Vector row = AnyVector(random, kDimension, Kind::kGaussian);
-    const Vector query = AnyVector(random, kDimension, Kind::kGaussian);
+    const Vector row = AnyVector(random, kDim, Kind::kGaussian);
+    const Vector query = AnyVector(random, kDim, Kind::kGaussian);
     const double norms = std::sqrt(Canonical(query, query, false) * Canonical(row, row, false));
     for (const Metric metric : kMetrics) {
       const EncodedQuery encoded_query = EncodeAsQuery(rotation, metric, query);

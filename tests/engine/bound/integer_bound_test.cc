@@ -96,7 +96,7 @@ float Upper(const Query& query, const Row& row) {
 }
 
 // Checks the comparison by which a search drops rows: the score must not be above the bound.
-void ExpectBounds(const Vector& query, const Vector& row) {
+void ExpectIntegerBounds(const Vector& query, const Vector& row) {
   for (const Metric metric : kMetrics) {
     if (metric == Metric::kCosine && IsZero(query)) continue;
     SCOPED_TRACE(::testing::Message() << "metric " << static_cast<int>(metric));
@@ -119,7 +119,7 @@ TEST(IntegerBoundTest, PartsAreBytesAndMakeTheInteger) {
 
 TEST(IntegerBoundTest, NoScoreLiesAboveItsBound) {
   Random random(TestSeed());
-  ForEachPair(random, ExpectBounds);
+  ForEachPair(random, ExpectIntegerBounds);
 }
 
 // The query points along what rounding left of the row, where the error reaches the bound up to its
@@ -136,7 +136,7 @@ TEST(IntegerBoundTest, AQueryAlongTheResidualStaysBelowTheBound) {
         const float rounded = std::fma(row[i], how.factor, 0x1.8p23f) - 0x1.8p23f;
         query[i] = row[i] - rounded / how.factor;
       }
-      ASSERT_NO_FATAL_FAILURE(ExpectBounds(query, row));
+      ASSERT_NO_FATAL_FAILURE(ExpectIntegerBounds(query, row));
     }
   }
 }
@@ -154,8 +154,8 @@ TEST(IntegerBoundTest, TheLargestErrorsStayBelowTheBound) {
         Vector row(count, static_cast<float>((256.0 * std::rint(1.0 / step / 256.0) + low) * step));
         Vector query(count, static_cast<float>(sign));
         query[0] = static_cast<float>(sign * 127.0 / 126.5);
-        ASSERT_NO_FATAL_FAILURE(ExpectBounds(query, row));
-        ASSERT_NO_FATAL_FAILURE(ExpectBounds(row, query));
+        ASSERT_NO_FATAL_FAILURE(ExpectIntegerBounds(query, row));
+        ASSERT_NO_FATAL_FAILURE(ExpectIntegerBounds(row, query));
       }
     }
   }
@@ -171,7 +171,7 @@ TEST(IntegerBoundTest, HalfAStepInEveryElementStaysBelowTheBound) {
     for (const double sign : {-1.0, 1.0}) {
       Vector query(row.size(), static_cast<float>(sign));
       for (float& value : row) value = std::copysign(value, static_cast<float>(sign));
-      ASSERT_NO_FATAL_FAILURE(ExpectBounds(query, row));
+      ASSERT_NO_FATAL_FAILURE(ExpectIntegerBounds(query, row));
     }
   }
 }
@@ -199,7 +199,7 @@ TEST(IntegerBoundTest, ProductsFitInTheirSums) {
     return vector;
   }();
   for (const Vector& vector : {equal, signs}) {
-    ASSERT_NO_FATAL_FAILURE(ExpectBounds(vector, vector));
+    ASSERT_NO_FATAL_FAILURE(ExpectIntegerBounds(vector, vector));
   }
 }
 

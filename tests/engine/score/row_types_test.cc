@@ -87,7 +87,7 @@ TEST_P(NarrowFormat, EveryFiniteValueComesBackFromFp32) {
 // Rounding is monotone, so the midpoints between neighboring values determine it everywhere.
 TEST_P(NarrowFormat, EveryMidpointRoundsToEvenAndItsNeighborsToTheNearest) {
   const Format format = GetParam();
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kFloatInfinity = std::numeric_limits<float>::infinity();
   for (uint32_t sign : {0u, 0x8000u}) {
     for (uint32_t low = 0; IsFinite(format, low + 1); ++low) {
       const double middle = (Value(format, low) + Value(format, low + 1)) / 2;
@@ -95,7 +95,7 @@ TEST_P(NarrowFormat, EveryMidpointRoundsToEvenAndItsNeighborsToTheNearest) {
       if (static_cast<double>(std::fabs(border)) != middle)
         continue;  // the smallest denormals of bfloat16
       const float toward_zero = std::nextafter(border, 0.0f);
-      const float away = std::nextafter(border, sign != 0 ? -kInfinity : kInfinity);
+      const float away = std::nextafter(border, sign != 0 ? -kFloatInfinity : kFloatInfinity);
       ASSERT_EQ(ToBits(format, border), sign | ((low + 1u) & ~1u)) << std::hex << low;
       ASSERT_EQ(ToBits(format, toward_zero), sign | low) << std::hex << low;
       ASSERT_EQ(ToBits(format, away), sign | (low + 1u)) << std::hex << low;

@@ -26,7 +26,7 @@ using testing::Random;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // One attribute of each type, a list, and names that are words of the grammar.
-const AttributeSchema& Schema() {
+const AttributeSchema& TextSchema() {
   static const auto* const schema = new AttributeSchema(
       *AttributeSchema::Create({{.name = "year"},
                                 {.name = "price", .type = AttributeType::kDouble},
@@ -41,7 +41,7 @@ const AttributeSchema& Schema() {
 }
 
 absl::StatusOr<FilterTree> Parse(std::string_view text, IdType id_type = IdType::kUint64) {
-  return ParseFilterText(text, id_type, Schema(), {});
+  return ParseFilterText(text, id_type, TextSchema(), {});
 }
 
 auto RefusedAt(int64_t column, const std::string& reason) {
