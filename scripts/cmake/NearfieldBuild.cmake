@@ -10,6 +10,17 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()
+# Objects and programs do not depend on the folder of the checkout: a test whose program has not
+# changed is not run again (scripts/lib/ctest_cases.py).
+set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
+add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-ffile-prefix-map=${PROJECT_SOURCE_DIR}=.>"
+  "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-ffile-prefix-map=${PROJECT_SOURCE_DIR}=.>")
+if(NEARFIELD_TESTS)
+  find_program(NEARFIELD_MOLD mold)
+  if(NEARFIELD_MOLD)
+    add_link_options(-fuse-ld=mold)
+  endif()
+endif()
 find_program(NEARFIELD_CCACHE ccache)
 if(NEARFIELD_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${NEARFIELD_CCACHE})
@@ -56,6 +67,8 @@ elseif(NOT NEARFIELD_CUDA STREQUAL "OFF")
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
     set(CMAKE_CUDA_STANDARD 20)
+    # The same in every preset, because ccache finds only what was compiled with the same flags.
+    set(CMAKE_CUDA_FLAGS_RELWITHDEBINFO ${CMAKE_CUDA_FLAGS_RELEASE})
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     # CMake 3.25 sets a property of this target for CUDA 10 or newer, but CUDA 13 no longer has the
     # library.
@@ -78,7 +91,7 @@ endif()
 # tests/container reads this from the finished programs.
 add_compile_options(
   "$<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-fstack-protector-strong;-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=3>"
-  "$<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CUDA>>:-Xcompiler=-fstack-protector-strong>")
+  "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-fstack-protector-strong>")
 add_link_options($<$<CONFIG:Release>:LINKER:-z,relro,-z,now,-z,noexecstack>
   $<$<AND:$<CONFIG:Release>,$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>>:-pie>)
 
@@ -96,10 +109,12 @@ target_compile_options(nearfield_flags INTERFACE
     -Xcompiler=-Wall,-Wextra,-Wshadow,-Wno-missing-field-initializers,-ffp-contract=off>)
 if(NEARFIELD_SANITIZE)
   # In instrumented builds g++-12 reports a std::variant that holds a string as uninitialized. The
-  # other builds keep the warning.
+  # other builds keep the warning. clang's check vptr needs a free descriptor, and its check function
+  # refuses calls of libraries whose types are declared here.
   target_compile_options(nearfield_flags INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${NEARFIELD_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1
-      $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>>)
+      $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized> $<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=function,vptr>>)
+  target_compile_definitions(nearfield_flags INTERFACE NEARFIELD_SANITIZED)
   target_link_options(nearfield_flags INTERFACE -fsanitize=${NEARFIELD_SANITIZE})
 endif()
 
@@ -112,11 +127,11 @@ function(nearfield_library NAME)
 endfunction()
 
 # nearfield_ctest_entries(PREFIX_VAR PROPERTIES_VAR [TIMEOUT s] [LABELS ...] [ENVIRONMENT ...] [COST
-# n] [RESOURCE_LOCK r] [RUN_SERIAL b]): sets the prefix of this folder's ctest entries (the folder
-# below tests/ and a dot) and their properties. A sanitizer slows a program several times, so with
-# one the time limit is four times as long.
+# n] [RESOURCE_LOCK r] [RUN_SERIAL b] [REQUIRED_FILES ...]): sets the prefix of this folder's ctest
+# entries (the folder below tests/ and a dot) and their properties. A sanitizer slows a program
+# several times, so with one the time limit is four times as long.
 function(nearfield_ctest_entries PREFIX_VAR PROPERTIES_VAR)
-  cmake_parse_arguments(ARG "" "TIMEOUT;COST;RESOURCE_LOCK;RUN_SERIAL" "SOURCES;DEPS;COMMAND;LABELS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;COST;RESOURCE_LOCK;RUN_SERIAL" "SOURCES;DEPS;COMMAND;LABELS;ENVIRONMENT;REQUIRED_FILES" ${ARGN})
   file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR}/tests ${CMAKE_CURRENT_SOURCE_DIR})
   string(REGEX REPLACE "/.*" "" folder ${folder})
   if(NOT ARG_TIMEOUT)
@@ -126,9 +141,10 @@ function(nearfield_ctest_entries PREFIX_VAR PROPERTIES_VAR)
     math(EXPR ARG_TIMEOUT "4 * ${ARG_TIMEOUT}")
   endif()
   set(properties)
-  foreach(property TIMEOUT LABELS ENVIRONMENT COST RESOURCE_LOCK RUN_SERIAL)
+  foreach(property TIMEOUT LABELS ENVIRONMENT COST RESOURCE_LOCK RUN_SERIAL REQUIRED_FILES)
     if(DEFINED ARG_${property})
-      list(APPEND properties ${property} "${ARG_${property}}")
+      string(REPLACE ";" "\\;" value "${ARG_${property}}")  # one element of the list
+      list(APPEND properties ${property} "${value}")
     endif()
   endforeach()
   set(${PREFIX_VAR} "${folder}." PARENT_SCOPE)
@@ -138,15 +154,21 @@ endfunction()
 # nearfield_test(NAME SOURCES x_test.cc [DEPS ...] [properties as above]): adds sources to the
 # GoogleTest program NAME, which several folders share; only the first call may give properties. Each
 # case is a ctest entry, FOLDER.NAME.Suite.Case. ctest lists the cases when it starts, if the program
-# has changed.
+# has changed. The label host: no case depends on the optimiser, and NEARFIELD_HOST_TESTS=OFF leaves
+# the program out. The label threads: TSan runs it, and no program without it.
 function(nearfield_test NAME)
   cmake_parse_arguments(ENTRY "" "TIMEOUT;COST;RESOURCE_LOCK;RUN_SERIAL" "SOURCES;DEPS;LABELS;ENVIRONMENT" ${ARGN})
   nearfield_ctest_entries(prefix properties ${ARGN})
   if(NOT TARGET ${NAME})
     add_executable(${NAME})
     target_link_libraries(${NAME} PRIVATE nearfield_flags nearfield_test_main)
-    gtest_discover_tests(${NAME} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 NO_PRETTY_TYPES NO_PRETTY_VALUES
-      TEST_PREFIX ${prefix}${NAME}. PROPERTIES ${properties})
+    if((host IN_LIST ENTRY_LABELS AND NOT NEARFIELD_HOST_TESTS)
+       OR (NEARFIELD_SANITIZE STREQUAL "thread" AND NOT threads IN_LIST ENTRY_LABELS))
+      set_target_properties(${NAME} PROPERTIES EXCLUDE_FROM_ALL ON)
+    else()
+      gtest_discover_tests(${NAME} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 NO_PRETTY_TYPES NO_PRETTY_VALUES
+        TEST_PREFIX ${prefix}${NAME}. PROPERTIES ${properties})
+    endif()
   else()
     foreach(property TIMEOUT COST RESOURCE_LOCK RUN_SERIAL LABELS ENVIRONMENT)
       if(DEFINED ENTRY_${property})
@@ -159,9 +181,10 @@ function(nearfield_test NAME)
 endfunction()
 
 # nearfield_command_test(NAME COMMAND program arguments... [properties as above]): declares any
-# other program as one ctest entry, FOLDER.NAME.
+# other program as one ctest entry, FOLDER.NAME. REQUIRED_FILES: the files and folders that it reads,
+# besides those that its command names and the folder of a script.
 function(nearfield_command_test NAME)
-  cmake_parse_arguments(ENTRY "" "TIMEOUT;COST;RESOURCE_LOCK;RUN_SERIAL" "COMMAND;LABELS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(ENTRY "" "TIMEOUT;COST;RESOURCE_LOCK;RUN_SERIAL" "COMMAND;LABELS;ENVIRONMENT;REQUIRED_FILES" ${ARGN})
   nearfield_ctest_entries(prefix properties ${ARGN})
   add_test(NAME ${prefix}${NAME} COMMAND ${ENTRY_COMMAND})
   set_tests_properties(${prefix}${NAME} PROPERTIES ${properties})

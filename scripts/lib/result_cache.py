@@ -11,6 +11,7 @@ import hashlib
 import os
 import pathlib
 import subprocess
+import threading
 import time
 from collections.abc import Iterable
 
@@ -53,25 +54,22 @@ class ResultCache:
         """Stores a key. An empty key is not stored: its dependencies are not known."""
         if not key:
             return
-        whole = self.folder / f"{key}.{os.getpid()}"
+        whole = self.folder / f"{key}.{os.getpid()}.{threading.get_ident()}"
         whole.write_text(text, encoding="utf-8")
         whole.rename(self.folder / key)
 
 
 class Contents:
-    """The contents of files and folders of a checkout, without its own path.
+    """Names of the contents of files and folders, which do not depend on the path of the checkout.
 
-    Files of the checkout are known by their text, all others by their size and time.
+    A file of the checkout is known by its text, any other file by its size and time.
     """
 
     def __init__(self, root: pathlib.Path) -> None:
         self.root = root
 
-    def file(self, path: pathlib.Path) -> str:
-        return self._file(path)
-
     @functools.cache
-    def _file(self, path: pathlib.Path) -> str:
+    def file(self, path: pathlib.Path) -> str:
         if path.is_relative_to(self.root):
             text = path.read_bytes().replace(bytes(self.root), b".")
             return f"{path.relative_to(self.root)} {hashlib.sha256(text).hexdigest()}"
@@ -80,7 +78,8 @@ class Contents:
 
     @functools.cache
     def tracked(self, *pathspecs: str) -> list[pathlib.Path]:
-        """Returns the files of the checkout that match git's pathspecs; new files too, unless git ignores them."""
+        """Returns the files of the checkout that match git's pathspecs; new files too, unless git
+        ignores them."""
         command = ["git", "-C", str(self.root), "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *pathspecs]
         listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
         return [path for name in sorted(set(listed)) if name and (path := self.root / name).is_file()]
@@ -94,4 +93,4 @@ class Contents:
 def installed_packages() -> str:
     """Returns one name for the Debian packages of this machine and their versions."""
     listed = subprocess.run(["dpkg-query", "--show"], check=True, capture_output=True, text=True).stdout
-    return hashlib.sha256(listed.encode()).hexdigest()
+    return key_of([listed])

@@ -64,7 +64,7 @@ class Events {
   Event Wait() {
     MutexLock lock(mutex_);
     while (events_.empty()) arrived_.Wait(lock);
-    const Event event = events_.front();
+    Event event = events_.front();
     events_.pop_front();
     return event;
   }

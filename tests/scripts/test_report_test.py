@@ -77,14 +77,22 @@ class Entry(unittest.TestCase):
 
 
 class Report(unittest.TestCase):
-    def report(self, stages: str, files: dict[str, str]) -> tuple[int, str]:
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.receipt = pathlib.Path(folder.name) / "receipt.json"
+        patch = mock.patch.object(test_report, "RECEIPT", self.receipt)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def report(self, stages: str, files: dict[str, str], *options: str) -> tuple[int, str]:
         with tempfile.TemporaryDirectory() as folder:
             results = pathlib.Path(folder)
             (results / "stages").write_text(stages, encoding="utf-8")
             for name, content in files.items():
                 (results / name).write_text(content, encoding="utf-8")
             output = io.StringIO()
-            with contextlib.redirect_stdout(output), mock.patch.object(sys, "argv", ["test_report", folder]):
+            with contextlib.redirect_stdout(output), mock.patch.object(sys, "argv", ["test_report", folder, *options]):
                 code = test_report.main()
             return code, output.getvalue()
 
@@ -93,10 +101,24 @@ class Report(unittest.TestCase):
         self.assertEqual(code, 0)
         self.assertEqual(output.splitlines()[-1], "3 passed, 0 failed, 2 skipped")
 
-    def test_the_minutes_of_each_stage_and_their_sum_are_printed(self) -> None:
+    def test_the_minutes_of_each_stage_are_printed_with_the_last_ones_and_the_budget(self) -> None:
+        self.report("tidy 0 60\nlint 0 120\n", {}, "--receipt", "cold")
+        self.report("tidy 0 6\n", {}, "--receipt", "warm")
         _, output = self.report("tidy 0 30\nlint 0 90\n", {})
-        ends = [line.split()[-1] for line in output.splitlines() if line.startswith(("tidy", "lint", "all"))]
-        self.assertEqual(ends, ["0.5", "1.5", "2.0"])
+        rows = {line.split()[0]: line.split()[-4:] for line in output.splitlines() if line.startswith(("tidy", "lint", "all"))}
+        budgets = [test_report.stages.STAGES[name].minutes for name in ("tidy", "lint")]
+        self.assertEqual(rows, {"tidy": ["0.5", "1.0", "0.1", f"{budgets[0]:.1f}"], "lint": ["1.5", "2.0", "-", f"{budgets[1]:.1f}"],
+                                "all": ["2.0", "3.0", "-", f"{sum(budgets):.1f}"]})
+
+    def test_a_run_with_failures_writes_no_receipt(self) -> None:
+        self.report("tidy 1 60\n", {}, "--receipt", "cold")
+        self.assertFalse(self.receipt.exists())
+
+    def test_what_passed_before_counts_as_passed(self) -> None:
+        known = '{"passed": 5, "skipped": ["asan/b"]}'
+        code, output = self.report("dev 0 9\nasan 0 0\n", {"dev.xml": junit(("a", "run", "")), "dev.known": known, "asan.known": known})
+        self.assertEqual((code, output.splitlines()[-1]), (0, "11 passed, 0 failed, 2 skipped"))
+        self.assertRegex(output, r"(?m)^dev +passed +6 +5 +0 +1 ")
 
     def test_a_stage_that_breaks_before_its_tests_fails(self) -> None:
         code, output = self.report("dev 2 9\n", {})

@@ -3,6 +3,7 @@ accepts the clean one."""
 
 from __future__ import annotations
 
+import json
 import pathlib
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts" / "lib"))
 
+import stages  # noqa: E402
 from tidy_rules import budget, formatting, headers, includes, receipts, registration, shell, sizes, text, tree  # noqa: E402
 
 
@@ -270,6 +272,14 @@ class Receipts(PlantedTree):
                               "tests/other.json": receipt.format(measured)})
         self.assert_finds(receipts.check(planted), f"b.json:2: commit {measured} is not", "c.json:2: 'unknown' names no commit",
                           f"d.json:2: commit {measured[:9]} is not")
+
+    def test_a_stage_takes_no_more_than_its_budget_and_half_of_it(self) -> None:
+        self.git("commit", "--quiet", "--allow-empty", "--message", "measured")
+        budget_s = {name: 60 * stages.STAGES[name].minutes for name in ("dev", "asan", "lint")}
+        seconds = {"dev": 1.5 * budget_s["dev"], "asan": 1.5 * budget_s["asan"] + 1, "soak": 1e6}
+        cold, warm = ({"commit": self.git("rev-parse", "HEAD"), "seconds": each} for each in (seconds, {"lint": 1.5 * budget_s["lint"] + 1}))
+        planted = self.plant({receipts.STAGE_TIMES: json.dumps({"cold": cold, "warm": warm})})
+        self.assert_finds(receipts.check(planted), "test_stages_2_cores.json:1: stage asan took ")
 
 
 class Headers(PlantedTree):

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 from concurrent import futures
 
+from result_cache import default_folder
 from tidy_rules import lint_cache
 from tidy_rules.tree import Finding, Tree, run_tool
 
@@ -57,7 +58,7 @@ def check(tree: Tree, build: pathlib.Path, cache_folder: pathlib.Path | None = N
         return [Finding(".clang-tidy", 1, "lint", f"{build} is not configured: cmake --preset lint")]
     build = build.resolve()
     commands = compile_commands(tree, build)
-    cache = lint_cache.LintCache(cache_folder or lint_cache.default_folder(), tree.root, TOOL)
+    cache = lint_cache.LintCache(cache_folder or default_folder("nearfield-lint"), tree.root, TOOL)
     with futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         keys = dict(zip(commands, pool.map(lambda command: cache.key(command, build), commands.values())))
         chosen = sorted(path for path, key in keys.items() if not cache.is_clean(key))

@@ -11,10 +11,6 @@
 #include "tests/engine/cpu/reference.h"
 #include "tests/engine/cpu/scenario.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define NEARFIELD_SANITIZED
-#endif
-
 namespace {
 std::atomic<int64_t> allocations{0};
 
