@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import re
-import subprocess
-import sys
-from collections.abc import AsyncIterator
-
-import mcp.client
 import nearfield
 import pytest
-from mcp.client.stdio import StdioServerParameters, stdio_client
+from agents import agent, value
 from nearfield.mcp import main
-
-EMBED = """
-def letters(text):
-    return [text.count(letter) + 0.5 for letter in "abc"]
-"""
 
 
 @pytest.fixture
@@ -33,33 +20,6 @@ def docs(shared, name):
         ])
         client.create_collection(f"{name}-hidden", 3, metric="dot")
         yield made
-
-
-@contextlib.asynccontextmanager
-async def agent(kind: str, shared, tmp_path, *arguments: str) -> AsyncIterator[mcp.client.Client]:
-    """Starts the server as a program, and connects to it."""
-    (tmp_path / "embed_letters.py").write_text(EMBED)
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    command = ["-m", "nearfield.mcp", *arguments, "--address", shared.address]
-    if kind == "stdio":
-        parameters = StdioServerParameters(command=sys.executable, args=command, env=environment)
-        async with mcp.client.Client(stdio_client(parameters)) as client:
-            yield client
-        return
-    with subprocess.Popen([sys.executable, *command, "--http", "127.0.0.1:0"], env=environment, text=True,
-                          stderr=subprocess.PIPE) as process:
-        try:
-            lines = iter(process.stderr.readline, "")
-            url = next(found[1] for line in lines if (found := re.search(r"running on (http://\S+)", line)))
-            async with mcp.client.Client(f"{url}/mcp") as client:
-                yield client
-        finally:
-            process.terminate()
-
-
-def value(result):
-    assert not result.is_error, result.content[0].text
-    return result.structured_content
 
 
 @pytest.mark.parametrize("kind", ["stdio", "http"])

@@ -18,6 +18,7 @@ import json
 import logging
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from mcp.server.mcpserver import MCPServer
@@ -26,12 +27,15 @@ from mcp.server.mcpserver.tools import Tool
 
 from nearfield._arguments import refuse_unknown
 from nearfield._attributes import Attribute
-from nearfield._client import DEFAULT_ADDRESS, AsyncClient
+from nearfield._client import AsyncClient, connect
 from nearfield._collection import AsyncCollection
+from nearfield._command import EXIT_INTERRUPTED, add_server_options, fail, fail_call
 from nearfield._errors import Error
+from nearfield._mcp.http import check_listen, host_name, listen_address, security
 from nearfield._results import Rows
 from nearfield._values import Id
 
+PROGRAM = "nearfield-mcp"
 # An agent reads every row of an answer.
 ROWS_MAX = 100
 Embed = Callable[[str], Sequence[float]]
@@ -246,41 +250,88 @@ def _plain(value: Any) -> Any:
 
 
 def _load(name: str) -> Embed:
+    """Returns the function of --embed. Raises ValueError if there is none."""
     module, colon, function = name.partition(":")
-    if not colon:
-        raise SystemExit(f"--embed: {name}; write MODULE:FUNCTION")
-    loaded: Embed = getattr(importlib.import_module(module), function)
-    return loaded
+    if not (module and colon and function):
+        raise ValueError(f"--embed: {name!r}; write MODULE:FUNCTION")
+    sys.path.append(str(Path.cwd()))  # a program that pip has installed does not look there
+    try:
+        loaded = importlib.import_module(module)
+    except Exception as error:
+        raise ValueError(f"--embed: {module}: {type(error).__name__}: {error}") from error
+    embed: Embed | None = getattr(loaded, function, None)
+    if not callable(embed):
+        raise ValueError(f"--embed: {loaded!r} has no function {function!r}")
+    return embed
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command."""
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        "nearfield-mcp",
+        PROGRAM,
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("collections", nargs="+", metavar="COLLECTION", help="name or alias")
-    parser.add_argument("--address", default=DEFAULT_ADDRESS, help="of the nearfield server")
     parser.add_argument("--write", action="store_true", help="also offer store and delete")
-    parser.add_argument("--embed", metavar="MODULE:FUNCTION", help="makes vectors of texts")
-    parser.add_argument("--http", metavar="HOST:PORT", help="instead of standard input and output")
+    parser.add_argument(
+        "--embed",
+        metavar="MODULE:FUNCTION",
+        help="makes vectors of texts; the module may be a file of the current folder",
+    )
+    parser.add_argument(
+        "--http",
+        metavar="HOST:PORT",
+        type=listen_address,
+        help="instead of standard input and output; an IPv6 address as [::1]:8000",
+    )
+    parser.add_argument(
+        "--allow-host",
+        metavar="HOST",
+        action="append",
+        type=host_name,
+        default=[],
+        help="with --http: also answer requests for this host, such as the name of a proxy; may be"
+        " repeated",
+    )
+    add_server_options(parser, PROGRAM)
     options = parser.parse_args(arguments)
+    if options.allow_host and options.http is None:
+        parser.error("--allow-host: needs --http")
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; returns its exit code."""
+    options = _parse(arguments)
     logging.basicConfig(stream=sys.stderr)
+    try:
+        embed = _load(options.embed) if options.embed is not None else None
+        if options.http:
+            check_listen(*options.http)
+        with connect(options.address, caller=options.caller) as client:
+            for name in options.collections:
+                client.get_collection(name)
+    except (Error, ValueError, OSError) as error:
+        return fail_call(PROGRAM, error, options.address)
     server = make_server(
-        AsyncClient(options.address, caller="nearfield-mcp"),
+        AsyncClient(options.address, caller=options.caller),
         options.collections,
         write=options.write,
-        embed=_load(options.embed) if options.embed else None,
+        embed=embed,
         log_level="INFO" if options.http else "WARNING",
     )
-    if options.http:
-        host, _, port = options.http.rpartition(":")
-        server.run("streamable-http", host=host or "127.0.0.1", port=int(port))
-    else:
-        server.run("stdio")
+    try:
+        if options.http:
+            host, port = options.http
+            check = security(options.allow_host)
+            server.run("streamable-http", host=host, port=port, transport_security=check)
+        else:
+            server.run("stdio")
+    except KeyboardInterrupt:
+        return fail(PROGRAM, "interrupted", EXIT_INTERRUPTED)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
