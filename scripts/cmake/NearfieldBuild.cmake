@@ -118,6 +118,15 @@ if(NEARFIELD_SANITIZE)
   target_link_options(nearfield_flags INTERFACE -fsanitize=${NEARFIELD_SANITIZE})
 endif()
 
+# nearfield_sanitized_optimisation(LEVEL): sets the level for the C++ of a folder in sanitizer builds.
+# Code that calls, copies and converts runs so little there that the optimiser would take longer than
+# it saves.
+macro(nearfield_sanitized_optimisation LEVEL)
+  if(NEARFIELD_SANITIZE)
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-O${LEVEL}>)
+  endif()
+endmacro()
+
 # nearfield_library(NAME SOURCES a.cc b.cu [DEPS targets...]): declares a static library with the
 # project's flags.
 function(nearfield_library NAME)
