@@ -8,6 +8,7 @@ import itertools
 import os
 import random
 import re
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -194,6 +195,20 @@ _numbers = itertools.count()
 def name() -> str:
     """A new name of a collection."""
     return f"docs-{next(_numbers)}"
+
+
+@pytest.fixture
+def command(request: pytest.FixtureRequest, shared: Server) -> Any:
+    """command(*arguments) -> the finished command `nearfield`."""
+    program = Path(request.config.getoption("--server")).with_name("nearfield")
+    if not program.exists():
+        pytest.skip("the command is not built")
+
+    def run(*arguments: Any) -> subprocess.CompletedProcess[str]:
+        line = [program, "--address", shared.address, *map(str, arguments)]
+        return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+
+    return run
 
 
 def bits(scores: Any) -> list[int]:

@@ -7,9 +7,13 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from nearfield import _methods as methods
+from nearfield._arguments import read_at, whole
 from nearfield._blocks import BLOCK_BYTES
-from nearfield._export import Exported, Layout, write_export
+from nearfield._errors import InvalidArgument
+from nearfield._export import Exported, Layout, PayloadForm, check_layout, write_export
 from nearfield._filter import FilterLike
 from nearfield._handle import Handle
 from nearfield._pages import scan_pages
@@ -26,6 +30,7 @@ from nearfield._results import (
 )
 from nearfield._search import attribute_names
 from nearfield._sources.open import open_source
+from nearfield._sources.places import placed
 from nearfield._sources.source import Spec
 from nearfield._upload import Plan, run_upload
 from nearfield._upload_progress import Progress, progress_of
@@ -52,17 +57,21 @@ class RowCalls(Handle):
         timeout: float | None = None,
     ) -> FetchResult:
         """Returns rows by id, at most Limits.fetch_ids_max: vectors bit for bit, payloads,
-        attributes. Ids that name no row are in `missing`."""
+        attributes. Ids that name no row are in `missing`. An empty list returns no rows."""
         deadline = self._core.deadline(timeout)
+        at = read_at(min_epoch, at_epoch, incarnation)
+        wanted = to_ids(ids)
+        if not len(wanted):
+            counted = await self.count(**at, timeout=timeout)
+            none = np.zeros((0, 0), np.float32) if vectors else None
+            return FetchResult(wanted, [], none, (), wanted, counted.epoch, counted.incarnation)
         declared = await self._declared(deadline) if attributes else {}
         request = retrieval.FetchRequest(
             collection=self.name,
-            ids=id_list(to_ids(ids)),
+            ids=id_list(wanted),
             with_payload=payload,
             with_vectors=vectors,
-            min_epoch=min_epoch,
-            at_epoch=at_epoch,
-            incarnation=incarnation,
+            **at,
             attributes=attribute_names(attributes),
         )
         reply, _ = await self._core.read(methods.FETCH, self.name, request, deadline)
@@ -90,9 +99,7 @@ class RowCalls(Handle):
         deadline = self._core.deadline(timeout)
         request = retrieval.CountRequest(
             collection=self.name,
-            min_epoch=min_epoch,
-            at_epoch=at_epoch,
-            incarnation=incarnation,
+            **read_at(min_epoch, at_epoch, incarnation),
         )
         await self._set_filter(request, filter, deadline)
         reply, _ = await self._core.read(methods.COUNT, self.name, request, deadline)
@@ -109,7 +116,7 @@ class RowCalls(Handle):
         """Keeps an epoch on the server as for a cursor, so that later reads with at_epoch find it.
         Repeat the call to keep it longer; each read of the epoch also does."""
         request = retrieval.PinEpochRequest(
-            collection=self.name, at_epoch=at_epoch, min_epoch=min_epoch, incarnation=incarnation
+            collection=self.name, **read_at(min_epoch, at_epoch, incarnation)
         )
         deadline = self._core.deadline(timeout)
         reply, _ = await self._core.read(methods.PIN_EPOCH, self.name, request, deadline)
@@ -123,13 +130,17 @@ class RowCalls(Handle):
         timeout: float | None = None,
     ) -> Deleted:
         """Deletes rows by id, at most Limits.fetch_ids_max, or by a filter: atomically, as one
-        epoch. Ids that name no row are ignored."""
+        epoch. Ids that name no row are ignored, and an empty list deletes nothing."""
         if (ids is None) == (filter is None):
             raise TypeError("give either ids or filter=")
         deadline = self._core.deadline(timeout)
         request = ingest.DeleteRequest(collection=self.name)
         if ids is not None:
-            request.ids.CopyFrom(id_list(to_ids(ids)))
+            wanted = to_ids(ids)
+            if not len(wanted):
+                info = await self._core.info(self.name, deadline, fresh=True)
+                return Deleted(0, info.epoch, info.incarnation)
+            request.ids.CopyFrom(id_list(wanted))
         await self._set_filter(request, filter, deadline)
         reply, _ = await self._core.call(methods.DELETE, request, deadline)
         self._core.wrote(self.name, reply.incarnation, reply.epoch)
@@ -185,7 +196,7 @@ class RowCalls(Handle):
         wire_zero_rows = enum_value("ZERO_ROWS_", ingest.ZeroRows, zero_rows, "zero_rows")
         limits = await core.limits(opening)
         info = await core.info(self.name, opening, fresh=True)
-        spec = Spec(info, ids, vectors, attributes, payloads)
+        spec = Spec(info, ids, vectors, attributes, payloads, limits)
         source = await core.transport.compute(lambda: open_source(spec, data))
         on_progress, close_progress = progress_of(progress)
         plan = Plan(
@@ -202,6 +213,9 @@ class RowCalls(Handle):
         )
         try:
             return await run_upload(core, plan)
+        except InvalidArgument as error:
+            named = isinstance(data, (str, Path)) and str(data) not in error.message
+            raise placed(error, str(data)) if named else error from None
         finally:
             close_progress()
             source.close()
@@ -227,10 +241,8 @@ class RowCalls(Handle):
             with_payload=payload,
             with_vectors=vectors,
             attributes=attribute_names(attributes),
-            min_epoch=min_epoch,
-            at_epoch=at_epoch,
-            incarnation=incarnation,
-            rows_max=rows_max,
+            **read_at(min_epoch, at_epoch, incarnation),
+            rows_max=None if rows_max is None else whole("rows_max", rows_max, "1 or more", 64),
         )
         await self._set_filter(request, filter, deadline)
         declared = await self._declared(deadline) if attributes else {}
@@ -242,25 +254,30 @@ class RowCalls(Handle):
         path: str | Path,
         *,
         filter: FilterLike | None = None,
-        payload: bool = True,
+        payload: PayloadForm = True,
         vectors: bool = True,
         attributes: Names = "*",
         rows_max: int | None = None,
         timeout: float | None = None,
     ) -> Exported:
-        """Writes every row of one epoch to a Parquet file in the order of the ids: the columns id,
-        vector, payload and the attributes. upload() reads it. Needs pyarrow."""
+        """Writes every row of one epoch to a file in the order of the ids: the columns id, vector,
+        payload and the attributes. upload() reads it. Needs pyarrow.
+
+        path     .parquet; .jsonl or .jsonl.gz, which the command reads too
+        payload  True: as bytes; "text": as text; names: a column of texts for each of these members
+                 of JSON objects, in which other values than texts are JSON. Both .parquet only."""
         info = await self._core.info(self.name, self._core.deadline(timeout), fresh=True)
         chosen = info.attributes
         if not isinstance(attributes, str):
             chosen = tuple(each for each in chosen if each.name in attributes)
+        layout = Layout(info, vectors, payload, chosen)
+        check_layout(Path(path), layout)
         pages = self.scan(
             filter=filter,
-            payload=payload,
+            payload=bool(payload),
             vectors=vectors,
             attributes=attributes,
             rows_max=rows_max,
             timeout=timeout,
         )
-        layout = Layout(info, vectors, payload, chosen)
         return await write_export(self._core.transport, Path(path), layout, pages)
