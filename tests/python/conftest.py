@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import itertools
 import os
@@ -195,6 +196,21 @@ _numbers = itertools.count()
 def name() -> str:
     """A new name of a collection."""
     return f"docs-{next(_numbers)}"
+
+
+@pytest.fixture
+def create(client: Any, name: str) -> Any:
+    """create(dim, ...) -> a new collection, which is dropped after the test."""
+    made: list[str] = []
+
+    def make(dim: int | None = 2, **options: Any) -> Any:
+        made.append(f"{name}-{len(made)}")
+        return client.create_collection(made[-1], dim, **{"metric": "l2", **options})
+
+    yield make
+    for each in made:
+        with contextlib.suppress(nearfield.NotFound):
+            client.drop_collection(each)
 
 
 @pytest.fixture

@@ -23,16 +23,6 @@ PAYLOADS = [
 FIRST = np.datetime64("-0290-01-01T00:00:00", "us")
 
 
-@pytest.fixture
-def create(client, name):
-    numbers = iter(range(100))
-
-    def make(**options: Any) -> Any:
-        return client.create_collection(f"{name}-{next(numbers)}", 3, metric="dot", **options)
-
-    return make
-
-
 def rows_of(id_type: str, dtype: str, rng: np.random.Generator) -> list[dict[str, Any]]:
     numbers = [0, 7, 2**53 + 1, 2**63, 2**64 - 1, *range(100, 200)]
     texts = ["a\nb", '"', "\\", "ü", "7", " ", *(f"row-{i}" for i in range(100))]
@@ -63,7 +53,7 @@ def contents(docs: Any) -> list[Any]:
 def test_an_export_of_one_client_was_changed_by_the_other(create, command, rng, tmp_path, id_type, dtype):
     """A payload of bytes became the text {"$base64": ...}; times and infinities were refused."""
     options = {"id_type": id_type, "dtype": dtype, "attributes": DECLARED}
-    docs = create(**options)
+    docs = create(3, **options)
     docs.upload(rows_of(id_type, dtype, rng))
     wanted = contents(docs)
     for file in ("python.parquet", "python.jsonl", "python.jsonl.gz", "command.jsonl"):
@@ -71,11 +61,11 @@ def test_an_export_of_one_client_was_changed_by_the_other(create, command, rng, 
             assert command("export", docs.name, tmp_path / file).returncode == 0
         else:
             assert docs.export(tmp_path / file).rows_count == 105
-        copy = create(**options)
+        copy = create(3, **options)
         copy.upload(tmp_path / file)
         assert contents(copy) == wanted, file
         if file.endswith(".jsonl"):
-            other = create(**options)
+            other = create(3, **options)
             done = command("upload", other.name, tmp_path / file)
             assert done.returncode == 0, done.stderr
             assert contents(other) == wanted, file
@@ -86,12 +76,12 @@ def test_an_export_of_one_client_was_changed_by_the_other(create, command, rng, 
 @pytest.mark.parametrize("file", ["rows.npy", "rows.csv", "rows", "rows.parquet.gz", "rows.feather"])
 def test_an_export_wrote_parquet_into_a_file_of_another_format(create, tmp_path, file):
     with pytest.raises(ValueError, match=f"{file}: an export is a file .parquet, .jsonl or .jsonl.gz"):
-        create().export(tmp_path / file)
+        create(3).export(tmp_path / file)
     assert not list(tmp_path.iterdir())
 
 
 def test_parts_of_rows_may_be_left_out(create, tmp_path):
-    docs = create(attributes={"year": int, "word": str})
+    docs = create(3, attributes={"year": int, "word": str})
     docs.upload([{"id": 1, "vector": [1, 2, 3], "payload": "x", "year": 1, "word": "y"}, {"id": 2, "vector": [1, 2, 3]}])
     docs.export(tmp_path / "rows.jsonl", vectors=False, payload=False, attributes=["year"])
     assert (tmp_path / "rows.jsonl").read_text() == '{"id":1,"year":1}\n{"id":2}\n'
@@ -100,7 +90,7 @@ def test_parts_of_rows_may_be_left_out(create, tmp_path):
 
 
 def test_payloads_are_exported_as_text_or_columns(create, tmp_path):
-    docs = create(attributes={"word": str})
+    docs = create(3, attributes={"word": str})
     docs.upload([{"id": 1, "vector": [1, 2, 3], "payload": {"title": "ü", "n": [1, 2.50], "none": None}, "word": "a"},
                  {"id": 2, "vector": [1, 2, 3], "payload": {"n": 7}}, {"id": 3, "vector": [1, 2, 3]}])
     docs.export(tmp_path / "rows.parquet", payload="text", vectors=False)
@@ -127,7 +117,7 @@ def test_payloads_are_exported_as_text_or_columns(create, tmp_path):
 
 
 def test_attributes_that_a_line_cannot_hold_are_refused(create, tmp_path):
-    docs = create(attributes={"payload": str})
+    docs = create(3, attributes={"payload": str})
     with pytest.raises(ValueError, match=r"rows.jsonl: an attribute 'payload' needs a file .parquet"):
         docs.export(tmp_path / "rows.jsonl")
     docs.export(tmp_path / "rows.jsonl", attributes=())

@@ -15,17 +15,6 @@ import pytest
 ROW = '{"id": %d, "vector": [1, 2], "payload": "%s", "word": "%s"}\n'
 
 
-@pytest.fixture
-def create(client, name):
-    """create(...) -> a new collection of dim 2."""
-    numbers = iter(range(100))
-
-    def make(**options: Any) -> Any:
-        return client.create_collection(f"{name}-{next(numbers)}", 2, metric="l2", **options)
-
-    return make
-
-
 @pytest.mark.parametrize(("line", "words"), [
     ((ROW % (2, "café", "x")).encode("latin-1"), r"byte \d+ is not UTF-8"),
     ((ROW % (2, "x", "é")).encode("latin-1"), r"byte \d+ is not UTF-8"),

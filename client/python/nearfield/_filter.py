@@ -171,7 +171,7 @@ def _declaration(name: str, declared: Declared) -> Attribute:
 
 
 class _Operand:
-    """What is compared in a filter, which is no filter itself."""
+    """An attribute or the id: a part of a comparison, which is no filter itself."""
 
     __slots__ = ()
 

@@ -12,6 +12,7 @@ import numpy as np
 from nearfield import _methods as methods
 from nearfield._arguments import read_at, whole
 from nearfield._blocks import BLOCK_BYTES
+from nearfield._core import Core
 from nearfield._errors import InvalidArgument
 from nearfield._export import Exported, Layout, PayloadForm, check_layout, write_export
 from nearfield._filter import FilterLike
@@ -163,10 +164,10 @@ class RowCalls(Handle):
     ) -> Uploaded:
         """Uploads rows as one atomic, durable commit: all are visible afterwards, or none.
 
-        data        a NumPy array [rows, dim]; an Arrow table, record batch or reader; a DataFrame;
-                    a file .parquet, .npy, .fbin, .fvecs, .hdf5 (the dataset "train") or .jsonl; or
-                    an iterable of rows {"id": 7, "vector": [...], "payload": {...}, "year": 2020},
-                    of batches of columns with the same names, or of Arrow or pandas batches
+        data        a NumPy array [rows, dim]; an Arrow table, record batch or reader; a frame of
+                    pandas or polars; a file .parquet, .csv, .jsonl, .npy, .fbin, .fvecs or .hdf5
+                    (the dataset "train"); or an iterable of rows {"id": 7, "vector": [...],
+                    "payload": {...}, "year": 2020}, or of batches: columns of these names, frames
         ids         with an array or binary file: the ids, by default 0, 1, 2, ...; with a table:
                     the name of their column, by default "id"
         vectors     with a table: the name of the column, by default "vector"; HDF5: the dataset
@@ -185,9 +186,9 @@ class RowCalls(Handle):
                     when the server has confirmed all rows, before the commit
         timeout     seconds of the whole upload; without one there is none
 
-        Iterables and files .jsonl are first read into a temporary file, because the server
-        reserves the memory when the upload begins. Vectors of another type than the collection's
-        are rounded to nearest even. Cost: a few blocks of memory."""
+        Iterables and files of text are first read into a temporary file, because the server
+        reserves the memory when the upload begins. Vectors of another type are rounded to nearest
+        even. Errors about a row name its number, from 0. Cost: a few blocks of memory."""
         core = self._core
         clock = core.transport.clock
         deadline = core.deadline(timeout, math.inf)
@@ -212,10 +213,7 @@ class RowCalls(Handle):
             on_progress=on_progress,
         )
         try:
-            return await run_upload(core, plan)
-        except InvalidArgument as error:
-            named = isinstance(data, (str, Path)) and str(data) not in error.message
-            raise placed(error, str(data)) if named else error from None
+            return await _run_upload(core, plan, data)
         finally:
             close_progress()
             source.close()
@@ -281,3 +279,13 @@ class RowCalls(Handle):
             timeout=timeout,
         )
         return await write_export(self._core.transport, Path(path), layout, pages)
+
+
+async def _run_upload(core: Core, plan: Plan, data: Any) -> Uploaded:
+    """Runs an upload. If its rows are in a file, errors about them name it."""
+    try:
+        return await run_upload(core, plan)
+    except InvalidArgument as error:
+        if not isinstance(data, (str, Path)) or str(data) in error.message:
+            raise
+        raise placed(error, str(data)) from None
