@@ -264,7 +264,7 @@ TEST_F(RowSources, ABadLineOfRowsIsFoundAtOpening) {
   };
   EXPECT_OK(status_of("{\"id\":2,\"vector\":[1,2]}"));
   for (const std::string second :
-       {"{\"id\":2,\"vector\":[1]}", "{\"vector\":[1,2]}", "{\"id\":\"a\",\"vector\":[1,2]}", "",
+       {"{\"id\":2,\"vector\":[1]}", "{\"vector\":[1,2]}", "{\"id\":\"a\",\"vector\":[1,2]}",
         "{\"id\":2,\"vector\":[1,2]", "{\"id\":2,\"vector\":[1,2],\"x\":0}"}) {
     EXPECT_THAT(status_of(second),
                 StatusIs(kInvalidArgument, AllOf(HasSubstr("r.jsonl"), HasSubstr("line 2"))))

@@ -70,7 +70,7 @@ def test_a_frame_of_polars_is_uploaded_like_one_of_pandas(create, tmp_path):
     frame.write_parquet(tmp_path / "rows.parquet")
     found = []
     for data in (frame, frame.to_pandas(), tmp_path / "rows.parquet", frame.to_arrow(), iter([frame[:1], frame[1:]])):
-        like = frame if not hasattr(data, "columns") else data
+        like = data if isinstance(data, (pl.DataFrame, pa.Table, Path)) else frame
         docs = create(None, like=like)
         docs.upload(data)
         rows = docs.fetch(["a", "b", "c"], attributes="*")
