@@ -65,7 +65,7 @@ def test_numbers_of_other_calls_are_named(client, docs, name):
 def test_a_text_as_vector_was_called_u11(docs, vector):
     with pytest.raises(TypeError, match="vector: a text; give the numbers that an embedding model makes of it"):
         docs.search(vector)
-    with pytest.raises(TypeError, match=r"row 0 \(id 3\): (vector: .*a list of numbers|vectors: <U)"):
+    with pytest.raises(TypeError, match=r"row 0 \(id 3\): vector: .*a list of numbers"):
         docs.upload([{"id": 3, "vector": vector if isinstance(vector, str) else ["a", "b"]}])
 
 

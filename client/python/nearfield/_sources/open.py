@@ -16,8 +16,8 @@ from nearfield._sources.arrays import array_source
 from nearfield._sources.columns import package
 from nearfield._sources.csv_files import read_csv
 from nearfield._sources.json_lines import read_jsonl
-from nearfield._sources.places import naming, rows_from
-from nearfield._sources.rows import RowReader, column_batches, is_column_batch
+from nearfield._sources.places import located, naming, rows_from
+from nearfield._sources.rows import RowReader, column_batches, is_column_batch, matrix
 from nearfield._sources.source import Source, Spec
 from nearfield._sources.spool import spooled
 
@@ -93,7 +93,9 @@ def _iterable_source(spec: Spec, data: Iterable[Any]) -> Source:
 
         return reader_source(spec, map(as_table, items), as_table(first))
     if isinstance(data, (list, tuple)):
-        return array_source(spec, np.array(data))
+        dim = spec.info.dim
+        found = located(lambda n: matrix(data[:n], dim), len(data), rows_from(0))
+        return array_source(spec, found)
     raise TypeError(f"data: an iterable of {type(first).__name__}; give {KINDS}")
 
 

@@ -3,7 +3,7 @@ columns as mappings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -56,7 +56,7 @@ class RowReader:
             return np.arange(first, first + n, dtype=np.uint64)
 
         def vectors(n: int) -> NDArray[Any]:
-            return spec.encoded(_matrix([row["vector"] for row in rows[:n]], spec.info.dim))
+            return spec.encoded(matrix([row["vector"] for row in rows[:n]], spec.info.dim))
 
         def payloads(n: int) -> list[bytes]:
             values = (row.get("payload") for row in rows[:n])
@@ -87,13 +87,17 @@ class RowReader:
         return names
 
 
-def _matrix(vectors: list[Any], dim: int) -> Any:
+def matrix(vectors: Sequence[Any], dim: int) -> Any:
+    """Returns vectors as one array. Raises TypeError or ValueError for one that does not fit."""
     for vector in vectors:
         if isinstance(vector, (str, bytes)) or not hasattr(vector, "__len__"):
             raise TypeError(f"vector: {_shown(vector)}; a list of numbers")
         if len(vector) != dim:
             raise ValueError(f"a vector of {len(vector)} numbers; the collection needs {dim}")
-    return np.array(vectors)
+    found = np.array(vectors)
+    if found.dtype.kind in "USO":
+        raise TypeError(f"vector: {_shown(vectors[-1])}; a list of numbers")
+    return found
 
 
 def column_batches(spec: Spec, batches: Iterable[Mapping[str, Any]]) -> Iterator[Batch]:

@@ -81,6 +81,8 @@ class Spec:
                 f" of type {self.info.id_type}"
             )
         if isinstance(found, list):
+            if "" in found:
+                raise ValueError("id: an empty text")
             self._check_sizes("id", map(len, map(str.encode, found)), "bytes", "id_bytes_max")
         return found
 
