@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from typing import Any
 
@@ -154,7 +153,7 @@ def test_a_misspelled_collection_is_answered_with_a_similar_one(client, name):
         client.collection(f"curently-{name}").count()
     with pytest.raises(nearfield.NotFound) as caught:
         client.collection("x").count()
-    assert "did you mean" not in str(caught.value) and not math.isnan(len(str(caught.value)))
+    assert "did you mean" not in str(caught.value)
 
 
 def test_a_payload_over_its_limit_is_named_by_its_id(client, name):

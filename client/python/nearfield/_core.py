@@ -80,6 +80,8 @@ class Core:
         self.options = options
         caller: Metadata = (("nearfield-caller", options.caller),) if options.caller else ()
         self.metadata = caller + options.metadata
+        # Errors suggest the name of another collection, if the server lists it to this caller.
+        self.suggests = True
         self._lock = threading.Lock()
         self._limits: Limits | None = None
         self._infos: dict[str, CollectionInfo] = {}
@@ -115,7 +117,7 @@ class Core:
     async def _with_suggestion(self, error: Error, deadline: float | None) -> Error:
         """Adds the name of a similar collection to an error about one that does not exist."""
         found = _NO_COLLECTION.search(error.message) if isinstance(error, NotFound) else None
-        if found is None:
+        if found is None or not self.suggests:
             return error
         try:
             request = admin.ListCollectionsRequest()
