@@ -1,5 +1,5 @@
 """Files of comma-separated values: a header with names, then one row per record. The cells have
-the forms that `nearfield upload --attributes FILE.csv` reads."""
+the forms that `nearfield upload --attributes FILE.csv` reads, or those that pandas writes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from nearfield._attributes import Attribute
-from nearfield._sources.json_lines import attribute_value, json_value, vector_of
+from nearfield._sources.json_lines import attribute_value, json_value, time_of, vector_of
 from nearfield._sources.places import placed
 from nearfield._sources.plan import Plan, plan_of
 from nearfield._sources.rows import MEMBERS
 from nearfield._sources.source import Spec
 from nearfield._sources.text_files import lines_of
-from nearfield._sources.value_text import time_us
 
-_CELL = re.compile(r'(?:"((?:[^"]|"")*)"|([^",]*))(,|\r?\Z)')
+# Characters of a record: a quote that is not closed must not collect the rest of the file.
+RECORD_MAX = 16 << 20
+_CELL = re.compile(r'(?:"([^"]*(?:""[^"]*)*)"|([^",]*))(,|\Z)')
 _WHOLE = re.compile(r"-?[0-9]+", re.ASCII)
-_DECIMAL = re.compile(r"-?inf|[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", re.ASCII)
+_DECIMAL = re.compile(r"-?inf|-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", re.ASCII)
 _BOOLS = {"true": True, "false": False, "True": True, "False": False}  # pandas writes the latter
 
 
@@ -32,18 +33,24 @@ class Cell(str):
 def records(path: Path) -> Iterator[tuple[int, list[Cell]]]:
     """Yields the number of the first line of each record, and its cells. Empty lines are
     skipped."""
-    begun, text = 0, ""
+    begun, size, quoted, lines = 0, 0, False, list[str]()
     for number, line in lines_of(path):
-        begun, text = (number, line) if not text else (begun, f"{text}\n{line}")
-        if text.count('"') % 2:
+        begun = begun if lines else number
+        lines.append(line)
+        size += len(line)
+        quoted ^= line.count('"') % 2 == 1
+        if quoted and size > RECORD_MAX:
+            break
+        if quoted:
             continue
+        text = "".join(lines).removesuffix("\n").removesuffix("\r")
+        size, lines = 0, []
         if text:
             try:
                 yield begun, cells_of(text)
             except ValueError as error:
                 raise placed(error, f"{path}:{begun}") from None
-        text = ""
-    if text:
+    if lines:
         raise ValueError(f"{path}:{begun}: a quote that is not closed")
 
 
@@ -87,7 +94,7 @@ def _row(spec: Spec, plan: Plan, cells: dict[str, Cell]) -> dict[str, Any]:
     number = spec.info.id_type == "uint64" and _WHOLE.fullmatch(cells[plan.id])
     row: dict[str, Any] = {
         "id": int(cells[plan.id]) if number else str(cells[plan.id]),
-        "vector": vector_of(json_value(cells[plan.vector])),
+        "vector": vector_of(json_value(cells[plan.vector], floats=True)),
     }
     texts = {name: str(cells[name]) if cells[name] else None for name in plan.paid()}
     if plan.payloads is not None:
@@ -101,15 +108,16 @@ def _row(spec: Spec, plan: Plan, cells: dict[str, Cell]) -> dict[str, Any]:
 def _attribute(attribute: Attribute, cell: Cell) -> Any:
     name, kind, text = f"attributes[{attribute.name!r}]", attribute.type, str(cell)
     if attribute.is_list:
-        return attribute_value(attribute, json_value(text))
+        return attribute_value(attribute, json_value(text, floats=kind == "double"))
     if kind == "keyword":
         return text
     if kind in ("int64", "timestamp") and _WHOLE.fullmatch(text):
         return int(text)
     if kind == "timestamp":
-        return time_us(text, name)
+        # pandas writes a space before the time of day.
+        return time_of(text[:10] + text[10:].replace(" ", "T", 1), name)
     if kind == "double" and _DECIMAL.fullmatch(text):
-        return float(text)
+        return attribute_value(attribute, text if "inf" in text else float(text))
     if kind == "bool" and text in _BOOLS:
         return _BOOLS[text]
     raise TypeError(f"{name}: {text!r}; the attribute is declared {attribute.text}")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from pathlib import Path
 from typing import Any, NoReturn
@@ -13,7 +14,7 @@ from typing import Any, NoReturn
 from nearfield._attributes import Attribute
 from nearfield._sources.places import placed
 from nearfield._sources.text_files import lines_of
-from nearfield._sources.value_text import time_us
+from nearfield._time_text import parse_time
 
 BASE64 = "$base64"
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -26,15 +27,15 @@ def _refuse(word: str) -> NoReturn:
 
 def _finite(digits: str) -> float:
     number = float(digits)
-    if abs(number) == float("inf"):
+    if math.isinf(number):
         raise ValueError(f"{digits} is beyond the range of a double")
     return number
 
 
 # An object becomes a tuple of its members, so that one which occurs twice is not lost.
 _VALUES = json.JSONDecoder(object_pairs_hook=tuple, parse_constant=_refuse, parse_float=_finite)
-# -0 keeps its sign only as a float.
-_VECTORS = json.JSONDecoder(object_pairs_hook=tuple, parse_constant=_refuse, parse_int=float)
+# All numbers are floats: -0 keeps its sign. One beyond the range of a double becomes infinite.
+_FLOATS = json.JSONDecoder(object_pairs_hook=tuple, parse_constant=_refuse, parse_int=float)
 
 
 def read_jsonl(
@@ -43,7 +44,7 @@ def read_jsonl(
     """Yields the number of each line and its row. Empty lines are skipped. declared: the
     attributes whose values are converted to those of Python."""
     for number, line in lines_of(path):
-        if not line.strip(" \t\r"):
+        if not line.strip(" \t\r\n"):
             continue
         try:
             yield number, row_of(line, declared)
@@ -54,7 +55,8 @@ def read_jsonl(
 def row_of(line: str, declared: Mapping[str, Attribute]) -> dict[str, Any]:
     """Parses a row. Its payload is returned as it is stored."""
     row: dict[str, Any] = {}
-    for name, value, text in members(line):
+    floats = {name for name, each in declared.items() if each.type == "double"}
+    for name, value, text in members(line, floats | {"vector"}):
         if name in row:
             raise ValueError(f"member {name!r} twice")
         if name == "payload":
@@ -67,8 +69,9 @@ def row_of(line: str, declared: Mapping[str, Attribute]) -> dict[str, Any]:
     return row
 
 
-def members(line: str) -> Iterator[tuple[str, Any, str]]:
-    """Yields the name and the value of each member of an object, and the text of the value."""
+def members(line: str, floats: Collection[str] = ()) -> Iterator[tuple[str, Any, str]]:
+    """Yields the name and the value of each member of an object, and the text of the value.
+    floats: members whose numbers are floats."""
     try:
         at = _expect(line, 0, "{")
         more = line[at : at + 1] != "}"
@@ -77,7 +80,7 @@ def members(line: str) -> Iterator[tuple[str, Any, str]]:
                 raise json.JSONDecodeError('expected "', line, at)
             name, at = scanstring(line, at + 1, True)
             begin = _expect(line, at, ":")
-            value, end = (_VECTORS if name == "vector" else _VALUES).raw_decode(line, begin)
+            value, end = (_FLOATS if name in floats else _VALUES).raw_decode(line, begin)
             yield name, value, line[begin:end]
             at = _after_space(line, end)
             more = line[at : at + 1] == ","
@@ -103,10 +106,10 @@ def _expect(text: str, at: int, wanted: str) -> int:
     return _after_space(text, at + 1)
 
 
-def json_value(text: str) -> Any:
-    """Parses one value."""
+def json_value(text: str, floats: bool) -> Any:
+    """Parses one value. floats: its numbers are floats."""
     try:
-        value, end = _VALUES.raw_decode(text, _after_space(text, 0))
+        value, end = (_FLOATS if floats else _VALUES).raw_decode(text, _after_space(text, 0))
     except json.JSONDecodeError as error:
         raise ValueError(f"{text[:40]!r} is not JSON: {error.msg}") from None
     if _after_space(text, end) != len(text):
@@ -173,9 +176,17 @@ def attribute_value(attribute: Attribute, value: Any) -> Any:
 def _one_value(kind: str, value: Any, name: str) -> Any:
     """Returns a value as Python has it: JSON has no times and no infinities."""
     if kind == "timestamp" and isinstance(value, str):
-        return time_us(value, name)
+        return time_of(value, name)
     if kind != "double":
         return value
-    if value in ("inf", "-inf"):
-        return float(value)
-    return float(value) if type(value) is int else value
+    if isinstance(value, float) and math.isinf(value):
+        raise ValueError(f"{name}: a number beyond the range of a double")
+    return float(value) if value in ("inf", "-inf") else value
+
+
+def time_of(text: str, name: str) -> int:
+    """Returns a time as microseconds since 1970."""
+    try:
+        return parse_time(text)
+    except ValueError as error:
+        raise ValueError(f"{name}: {text!r} {error}") from None

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
 
 from nearfield._errors import Error
 
@@ -26,8 +29,8 @@ def with_id(place: Place, id_of: Callable[[int], Any]) -> Place:
 
     def named(row: int) -> str:
         found = id_of(row)
-        shown = found if isinstance(found, str) else int(found)
-        return f"{place(row)} (id {json.dumps(shown, ensure_ascii=False)})"
+        shown = found.item() if isinstance(found, np.generic) else found
+        return f"{place(row)} (id {json.dumps(shown, ensure_ascii=False, default=repr)})"
 
     return named
 
@@ -39,6 +42,8 @@ def located(pack: Callable[[int], T], rows: int, place: Place) -> T:
     try:
         return pack(rows)
     except (TypeError, ValueError) as error:
+        if rows == 0:
+            raise
         found = error
     good, bad = 0, rows
     while bad - good > 1:
@@ -48,7 +53,7 @@ def located(pack: Callable[[int], T], rows: int, place: Place) -> T:
             good = middle
         except (TypeError, ValueError) as error:
             bad, found = middle, error
-    raise placed(found, place(max(bad - 1, 0))) from None
+    raise placed(found, place(bad - 1)) from None
 
 
 def placed(error: Exception, place: str) -> Exception:
@@ -65,7 +70,7 @@ def naming(path: Path) -> Iterator[None]:
     """Adds the name of a file to errors that do not have it."""
     try:
         yield
-    except (TypeError, ValueError, EOFError, OSError) as error:
+    except (TypeError, ValueError, EOFError, OSError, zlib.error) as error:
         if str(path) in str(error) or getattr(error, "filename", None) is not None:
             raise
         raise placed(error, str(path)) from None

@@ -11,7 +11,7 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
-    """Yields the lines of a file, without their ends, and their numbers from 1. A file whose name
+    """Yields the lines of a file, with their ends, and their numbers from 1. A file whose name
     ends in .gz is decompressed."""
     with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
         for number, line in enumerate(file, 1):
@@ -20,7 +20,6 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
             if number == 1:
                 line = line.removeprefix(_MARK)
             try:
-                text = line.decode()
+                yield number, line.decode()
             except UnicodeDecodeError as error:
                 raise ValueError(f"{path}:{number}: byte {error.start + 1} is not UTF-8") from None
-            yield number, text.removesuffix("\n").removesuffix("\r")
