@@ -25,6 +25,7 @@ ROW = '{"id": %d, "vector": [1, 2], "payload": "%s", "word": "%s"}\n'
     (b'{"id": 2, "vector": [1, true]}', "vector: element 1 is True; a number is needed"),
     (b'{"id": 2, "vector": "[1, 2]"}', "vector: .* a list of numbers is needed"),
     (b'{"id": 2, "vector": [1, 2], "word": 1e999}', "1e999 is beyond the range of a double"),
+    (b'{"id": 2, "vector": [1, 2], "price": 1' + b"0" * 400 + b"}", r"attributes\['price'\]: a number beyond"),
     (b'{"id": 2, "vector": [1, 2]} {}', "column 29: text after the object"),
     (b'{"id": -2, "vector": [1, 2]}', "id: -2; a number must be from 0"),
     (b'{"id": "b", "vector": [1, 2]}', "id: 'b' after numbers; ids are all int or all str"),
@@ -35,7 +36,7 @@ ROW = '{"id": %d, "vector": [1, 2], "payload": "%s", "word": "%s"}\n'
 ])
 def test_a_bad_line_raised_an_error_without_its_place(create, command, tmp_path, line, words):
     """Files that are not UTF-8 raised "function takes exactly 5 arguments (1 given)"."""
-    docs = create(attributes={"word": str})
+    docs = create(attributes={"word": str, "price": float})
     path = tmp_path / "rows.jsonl"
     path.write_bytes((ROW % (1, "ok", "ok")).encode() + b"\n" + line)
     with pytest.raises((TypeError, ValueError), match=f"rows.jsonl:3.*{words}"):
@@ -113,6 +114,35 @@ def test_an_error_about_a_damaged_file_did_not_name_it(create, tmp_path, file):
         create().upload(tmp_path / f"none-{file}")
 
 
+def test_a_damaged_file_of_gzip_raised_an_error_of_zlib(create, tmp_path):
+    data = bytearray(gzip.compress(b"".join(b'{"id": %d, "vector": [1, 2]}\n' % i for i in range(1000))))
+    data[40] ^= 255
+    (tmp_path / "rows.jsonl.gz").write_bytes(data)
+    with pytest.raises(ValueError, match=r"rows.jsonl.gz: .*decompressing"):
+        create().upload(tmp_path / "rows.jsonl.gz")
+
+
+def test_bits_of_bfloat16_were_taken_for_integers(create, tmp_path):
+    """A .npy file of the type V2 in a collection of float32 had the rows [16256, 16384]."""
+    np.save(tmp_path / "rows.npy", np.array([[0x3F80, 0x4000]], "<u2").view("V2"))
+    with pytest.raises(TypeError, match="vectors: .V2; the collection stores float32"):
+        create().upload(tmp_path / "rows.npy")
+    docs = create(None, like=tmp_path / "rows.npy")
+    docs.upload(tmp_path / "rows.npy")
+    assert docs.info().dtype == "bfloat16" and docs.fetch([0]).vectors.tolist() == [[1, 2]]
+
+
+def test_minus_zero_of_a_double_lost_its_sign(create, command, tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"vector": [-0, 1], "price": -0, "prices": [-0]}\n')
+    for upload in (lambda each: each.upload(path), lambda each: command("upload", each.name, path)):
+        docs = create(attributes={"price": float, "prices": [float]})
+        upload(docs)
+        found = docs.fetch([0], attributes="*")
+        values = [found.vectors[0, 0], found.attributes["price"][0], *found.attributes["prices"][0]]
+        assert [str(float(each)) for each in values] == ["-0.0"] * 3
+
+
 def test_a_payload_keeps_its_own_spelling(create, command, tmp_path):
     """Python wrote it again: other escapes and digits than the command stored."""
     payloads = ['{"a": "\\u00fc\\n", "b": 1.10, "b":1E2}', '"\\u00fc"', "null", " [ 1 ] ", "-0", '{"$base64": "/wA="}', '{"$base64": 1}']
@@ -154,6 +184,23 @@ def test_rows_are_read_from_csv(create, tmp_path):
             "price": [float("inf"), 1000, None], "good": [True, False, None]}
 
 
+def test_line_ends_in_quotes_and_minus_zeros_of_csv_were_changed(create, tmp_path):
+    (tmp_path / "rows.csv").write_bytes(b'id,vector,payload,price\r\n1,"[-0, 1]","a\r\nb\n",-0')
+    docs = create(attributes={"price": float})
+    docs.upload(tmp_path / "rows.csv")
+    found = docs.fetch([1], attributes="*")
+    assert found.payloads == [b"a\r\nb\n"]
+    assert [str(float(each)) for each in (found.vectors[0, 0], found.attributes["price"][0])] == ["-0.0"] * 2
+
+
+def test_a_quote_that_is_not_closed_collects_a_part_of_the_file(create, tmp_path, monkeypatch):
+    """The rest of the file was read into one cell, in a time that grew with its square."""
+    monkeypatch.setattr("nearfield._sources.csv_files.RECORD_MAX", 1000)
+    (tmp_path / "rows.csv").write_text('id,vector\n1,"[1, 2]\n' + "2,3\n" * 1000 + '"\n')
+    with pytest.raises(ValueError, match="rows.csv:2: a quote that is not closed"):
+        create().upload(tmp_path / "rows.csv")
+
+
 def test_csv_of_pandas_is_read_as_its_frame(create, tmp_path):
     frame = pd.DataFrame({
         "key": [7, 8], "embedding": [[0.1, 2], [3, 4]], "year": pd.array([2020, None], "Int64"), "price": [1.5, None],
@@ -174,6 +221,7 @@ def test_csv_of_pandas_is_read_as_its_frame(create, tmp_path):
     ("id,vector\n1,\"[1, 2]\"\n2,\"[1\"\n", "rows.csv:3: '\\[1' is not JSON"),
     ("id,vector\n1,\"[1, 2]\"\nx,\"[1, 2]\"\n", "rows.csv:3: id: 'x' after numbers"),
     ("id,vector,year\n1,\"[1, 2]\",\n2,\"[1, 2]\",1.5\n", r"rows.csv:3: attributes\['year'\]: '1.5'"),
+    ("id,vector,price\n1,\"[1, 2]\",1e400\n", r"rows.csv:2: attributes\['price'\]: a number beyond"),
     ("id,vector\n1,\"[1, 2]\",3\n", "rows.csv:2: 3 cells; the first line has 2"),
     ("id;vector\n1;2\n", "rows.csv: no column 'id'; the columns are id;vector"),
     ("id,vector,yaer\n1,\"[1, 2]\",\n", "rows.csv: column 'yaer': no id, vector, payload or attribute"),
@@ -186,7 +234,7 @@ def test_csv_of_pandas_is_read_as_its_frame(create, tmp_path):
 def test_mistakes_in_csv_name_their_line(create, tmp_path, text, words):
     (tmp_path / "rows.csv").write_text(text)
     with pytest.raises((TypeError, ValueError), match=words):
-        create(attributes={"year": int}).upload(tmp_path / "rows.csv")
+        create(attributes={"year": int, "price": float}).upload(tmp_path / "rows.csv")
 
 
 def test_a_server_error_about_a_row_of_a_file_names_the_file(create, tmp_path):

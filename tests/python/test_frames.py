@@ -247,3 +247,25 @@ def test_a_declaration_is_inferred_from_rows(create):
     docs.upload(rows)
     assert docs.fetch([2], attributes="*").attributes == {"x": [[dt.datetime(2024, 1, 1, tzinfo=UTC)]]}
     assert json.loads(docs.fetch([1]).payloads[0]) == {} and isinstance(docs.info(), nearfield.CollectionInfo)
+
+
+def test_like_takes_a_list_of_vectors_and_names_what_it_does_not_take(create):
+    """The errors were those of pyarrow."""
+    pl = pytest.importorskip("polars")
+    assert create(None, like=[[1, 2, 3], [4, 5, 6]]).info().dim == 3
+    with pytest.raises(ValueError, match="no rows, which show no dimension: give dim"):
+        create(None, like=[])
+    for data in (iter([[1, 2]]), pd.Series([[1, 2]]), pl.Series([[1, 2]])):
+        with pytest.raises(TypeError, match=f"like: {type(data).__name__}; an array, a table, a list or a file"):
+            create(None, like=data)
+    for data in (pd.Series([[1, 2]]), pl.Series([[1, 2]])):
+        with pytest.raises(TypeError, match="data: an iterable of .*; give a NumPy array"):
+            create().upload(data)
+
+
+def test_an_error_about_a_row_without_an_id_hid_the_error(create):
+    data = pa.table({"id": pa.array([None, 2], pa.uint64()), "vector": [[1, 2], [3, 4]], "payload": ["x" * 70_000, ""]})
+    with pytest.raises(nearfield.InvalidArgument, match=r"row 0 \(id null\): payload: 70000 bytes"):
+        create().upload(data)
+    with pytest.raises(TypeError, match="vectors: complex128"):
+        create().upload({"id": [], "vector": np.zeros((0, 2), complex)})

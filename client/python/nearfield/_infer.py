@@ -14,10 +14,11 @@ import numpy as np
 from nearfield._attributes import Attribute, AttributeType
 from nearfield._columns import is_gap
 from nearfield._sources.json_lines import read_jsonl
-from nearfield._sources.open import as_table, open_vectors, suffix_of
+from nearfield._sources.open import as_table, is_table, open_vectors, suffix_of
 from nearfield._sources.places import naming
 from nearfield._sources.rows import MEMBERS
 from nearfield._sources.source import name_of_column
+from nearfield._values import is_bfloat16
 
 _TYPES: dict[AttributeType, tuple[type, ...]] = {  # bool first: it is an int too
     "bool": (bool, np.bool_),
@@ -46,12 +47,16 @@ def infer(data: Any, ids: Any, vectors: str | None, declares: bool) -> Inferred:
     if isinstance(data, (str, Path)):
         with naming(Path(data)):
             return _infer_file(Path(data), ids, vectors, declares)
-    if isinstance(data, (list, tuple)) and data and isinstance(data[0], Mapping):
-        return _infer_rows(data, declares)
+    if isinstance(data, (list, tuple)):
+        if not data or isinstance(data[0], Mapping):
+            return _infer_rows(data, declares)
+        data = np.array(data)
     if isinstance(data, np.ndarray):
         if vectors is not None:
             raise TypeError("vectors: names a column; an array has none")
         return _infer_array(data, ids)
+    if not isinstance(data, Mapping) and not is_table(data):
+        raise TypeError(f"like: {type(data).__name__}; an array, a table, a list or a file")
     return _infer_table(as_table(data), ids, vectors, declares)
 
 
@@ -60,6 +65,7 @@ def _infer_array(data: Any, ids: Any) -> Inferred:
         raise ValueError(f"like: shape {list(data.shape)}; it must be [rows, dim]")
     texts = ids is not None and len(ids) > 0 and isinstance(ids[0], str)
     dtype = "float16" if data.dtype == np.float16 else "float32"
+    dtype = "bfloat16" if is_bfloat16(data.dtype) else dtype
     return Inferred(data.shape[1], dtype, "string" if texts else "uint64", ())
 
 
@@ -117,8 +123,8 @@ def _infer_rows(rows: Iterable[Mapping[str, Any]], declares: bool) -> Inferred:
     """All rows are read, because a member may be absent in some of them."""
     dim, id_type, found = 0, "uint64", dict[str, Attribute | None]()
     for number, row in enumerate(rows):
-        if "vector" not in row:
-            raise ValueError(f"row {number}: no member vector")
+        if not hasattr(row.get("vector"), "__len__"):
+            raise ValueError(f"row {number}: no vector, a list of numbers")
         if number == 0:
             dim = len(row["vector"])
             id_type = "string" if isinstance(row.get("id"), str) else "uint64"

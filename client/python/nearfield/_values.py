@@ -156,11 +156,18 @@ def query_bytes(vectors: ArrayLike) -> list[bytes]:
     return [array.tobytes()] if array.ndim == 1 else [row.tobytes() for row in array]
 
 
+def is_bfloat16(kind: np.dtype[Any]) -> bool:
+    """Returns True for V2, as .npy files have it, and for bfloat16 of ml_dtypes."""
+    return kind.kind == "V" and kind.itemsize == 2
+
+
 def encode(vectors: NDArray[Any], dtype: str) -> NDArray[Any]:
     """Returns rows [n, D] in the wire type of a collection, C order. Values are rounded to nearest
     even, once to fp32, and a second time for a narrower type. Rows that have the type already keep
-    their bits; uint16 rows are the bits of bfloat16."""
+    their bits; uint16 rows, and those of a type that is_bfloat16, are the bits of bfloat16."""
     wire = WIRE[dtype]
+    if dtype == "bfloat16" and is_bfloat16(vectors.dtype):
+        vectors = vectors.view(wire)
     if vectors.dtype == wire:
         return np.ascontiguousarray(vectors)
     if vectors.dtype.kind not in "fiu" or (vectors.dtype.kind == "u" and dtype == "bfloat16"):

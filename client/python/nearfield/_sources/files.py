@@ -10,15 +10,13 @@ import numpy as np
 
 
 def open_npy(path: Path) -> Any:
-    """Maps a 2-D array. The type V2 holds the bits of bfloat16."""
+    """Maps a 2-D array."""
     array = np.load(path, mmap_mode="r", allow_pickle=False)
     if not isinstance(array, np.memmap):
         raise ValueError("not a file .npy of one array")
     size, wanted = path.stat().st_size, array.offset + array.nbytes
     if size != wanted:
         raise ValueError(f"{size} bytes; its header says {wanted}")
-    if array.dtype.kind == "V" and array.dtype.itemsize == 2:
-        return array.view("<u2")
     return array
 
 

@@ -33,7 +33,7 @@ def open_source(spec: Spec, data: Any) -> Source:
         return _file_source(spec, Path(data))
     if isinstance(data, np.ndarray):
         return array_source(spec, data)
-    if _is_table(data):
+    if is_table(data):
         from nearfield._sources.tables import reader_source, table_source
 
         if hasattr(data, "read_next_batch"):
@@ -57,7 +57,9 @@ def _check_alone(spec: Spec) -> None:
             raise TypeError(f"{name}: these rows have members: id, vector, payload, attributes")
 
 
-def _is_table(data: Any) -> bool:
+def is_table(data: Any) -> bool:
+    if type(data).__name__ == "Series":  # a column
+        return False
     return hasattr(data, "__arrow_c_stream__") or package(data) in ("pyarrow", "pandas")
 
 
@@ -88,7 +90,7 @@ def _iterable_source(spec: Spec, data: Iterable[Any]) -> Source:
     if isinstance(first, Mapping):
         reader = RowReader(spec, place=rows_from(0), records=True)
         return spooled(reader.batches(enumerate(items)))
-    if _is_table(first):
+    if is_table(first):
         from nearfield._sources.tables import reader_source
 
         return reader_source(spec, map(as_table, items), as_table(first))
