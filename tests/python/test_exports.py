@@ -89,6 +89,13 @@ def test_parts_of_rows_may_be_left_out(create, tmp_path):
     assert (tmp_path / "rows.jsonl").read_text() == ""
 
 
+def test_no_members_of_payloads_are_no_payloads(create, tmp_path):
+    docs = create(2)
+    docs.upload([{"id": 1, "vector": [1, 2], "payload": {"a": 1}}])
+    docs.export(tmp_path / "rows.parquet", payload=[])
+    assert pq.read_table(tmp_path / "rows.parquet").column_names == ["id", "vector"]
+
+
 def test_payloads_are_exported_as_text_or_columns(create, tmp_path):
     docs = create(3, attributes={"word": str})
     docs.upload([{"id": 1, "vector": [1, 2, 3], "payload": {"title": "ü", "n": [1, 2.50], "none": None}, "word": "a"},

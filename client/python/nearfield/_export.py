@@ -110,9 +110,11 @@ async def write_export(
         await transport.compute(file.close)
         partial.replace(path)
     finally:
-        await pages.aclose()
-        file.close()
-        partial.unlink(missing_ok=True)
+        try:
+            await pages.aclose()
+            file.close()
+        finally:
+            partial.unlink(missing_ok=True)
     return Exported(rows, epoch, incarnation)
 
 

@@ -18,6 +18,7 @@ from nearfield._export import Exported, Layout, PayloadForm, check_layout, write
 from nearfield._filter import FilterLike
 from nearfield._handle import Handle
 from nearfield._pages import scan_pages
+from nearfield._proto import common_pb2 as common
 from nearfield._proto import ingest_pb2 as ingest
 from nearfield._proto import retrieval_pb2 as retrieval
 from nearfield._results import (
@@ -65,7 +66,8 @@ class RowCalls(Handle):
         if not len(wanted):
             counted = await self.count(**at, timeout=timeout)
             none = np.zeros((0, 0), np.float32) if vectors else None
-            return FetchResult(wanted, [], none, (), wanted, counted.epoch, counted.incarnation)
+            no_ids = read_ids(common.IdList())
+            return FetchResult(no_ids, [], none, (), no_ids, counted.epoch, counted.incarnation)
         declared = await self._declared(deadline) if attributes else {}
         request = retrieval.FetchRequest(
             collection=self.name,
@@ -268,7 +270,7 @@ class RowCalls(Handle):
         chosen = info.attributes
         if not isinstance(attributes, str):
             chosen = tuple(each for each in chosen if each.name in attributes)
-        layout = Layout(info, vectors, payload, chosen)
+        layout = Layout(info, vectors, payload or False, chosen)
         check_layout(Path(path), layout)
         pages = self.scan(
             filter=filter,
