@@ -11,6 +11,9 @@ from json.decoder import scanstring  # type: ignore[attr-defined]
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
+from numpy.typing import NDArray
+
 from nearfield._attributes import Attribute
 from nearfield._sources.places import placed
 from nearfield._sources.text_files import lines_of
@@ -117,14 +120,15 @@ def json_value(text: str, floats: bool) -> Any:
     return value
 
 
-def vector_of(value: Any) -> list[float]:
-    """Returns the numbers of a vector. Raises TypeError for other values."""
+def vector_of(value: Any) -> NDArray[np.float64]:
+    """Returns the numbers of a vector, which take less memory in an array. Raises TypeError for
+    other values."""
     if not isinstance(value, list):
         raise TypeError(f"vector: {value!r:.60}; a list of numbers is needed")
-    if not set(map(type, value)) <= {float, int}:
-        at = next(i for i, each in enumerate(value) if type(each) not in (float, int))
+    if not set(map(type, value)) <= {float}:
+        at = next(i for i, each in enumerate(value) if type(each) is not float)
         raise TypeError(f"vector: element {at} is {value[at]!r:.60}; a number is needed")
-    return value
+    return np.array(value, np.float64)
 
 
 def _payload(value: Any, text: str) -> str | bytes | None:
