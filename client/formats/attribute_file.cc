@@ -15,7 +15,7 @@ namespace {
 bool IsCsv(const NamedBytes& file) {
   if (!IsPipeName(file.name)) return file.name.ends_with(".csv");
   std::string_view line;
-  return !LineReader(file.bytes).Next(&line) || !TrimJson(line).starts_with('{');
+  return !LineReader(file.bytes).NextJson(&line) || !TrimJson(line).starts_with('{');
 }
 
 }  // namespace
@@ -68,7 +68,7 @@ absl::StatusOr<bool> AttributeFile::ReadRow(AttributeReader* reader) {
     return true;
   }
   std::string_view line;
-  if (!lines_.Next(&line)) return false;
+  if (!lines_.NextJson(&line)) return false;
   NF_RETURN_IF_ERROR(CheckJson(line));
   NF_ASSIGN_OR_RETURN(const std::vector<JsonMember> members, JsonMembers(line));
   NF_RETURN_IF_ERROR(reader->AddRow(members));

@@ -50,7 +50,7 @@ absl::StatusOr<IdColumn> LineIds(const NamedBytes& file, std::optional<IdType> t
   IdColumn ids = EmptyIds(type.value_or(IdType::kString));
   bool type_known = type.has_value() || !json;
   LineReader lines(file.bytes);
-  for (std::string_view line; lines.Next(&line);) {
+  for (std::string_view line; json ? lines.NextJson(&line) : lines.Next(&line);) {
     const absl::StatusOr<Id> id = json ? JsonLineId(line) : ParseId(line, TypeOf(ids));
     if (!id.ok()) return BadFile(file.name, lines.place(), id.status().message());
     if (!std::exchange(type_known, true)) ids = EmptyIds(TypeOf(*id));

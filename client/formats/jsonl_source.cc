@@ -27,6 +27,7 @@ class JsonlSource final : public RowSource {
 
   void Rewind() override {
     lines_ = LineReader(file_.bytes().bytes);
+    next_row_ = 0;
     static_cast<void>(attributes_.Take());
   }
 
@@ -34,10 +35,14 @@ class JsonlSource final : public RowSource {
     if (IsNpy(file_.bytes().bytes)) {
       return BadFile(file_.bytes().name, "byte 0", "these are not JSON lines; give --format npy");
     }
+    const std::string_view begin = file_.bytes().bytes.substr(0, 2);
+    if (begin == "\xff\xfe" || begin == "\xfe\xff") {
+      return BadFile(file_.bytes().name, "line 1", "the text is UTF-16; write it as UTF-8");
+    }
     LineReader lines(file_.bytes().bytes);
     std::string encoded;
     AttributeReader attributes(specs_);
-    for (std::string_view line; lines.Next(&line);) {
+    for (std::string_view line; lines.NextJson(&line);) {
       encoded.clear();
       absl::StatusOr<JsonRow> row = ParseJsonRow(line, specs_);
       absl::Status status = row.ok() ? Learn(*row, &encoded) : row.status();
@@ -56,12 +61,13 @@ class JsonlSource final : public RowSource {
         RowBatch{.ids = EmptyIds(shape_.id_type), .vectors = {}, .payloads = {}, .attributes = {}};
     uint64_t bytes = 0;
     std::string_view line;
-    while (bytes < bytes_max && lines_.Next(&line)) {
+    while (bytes < bytes_max && lines_.NextJson(&line)) {
       NF_ASSIGN_OR_RETURN(JsonRow row, ParseJsonRow(line, specs_));
       NF_RETURN_IF_ERROR(attributes_.AddRow(row.attributes));
       Narrow(shape_.dtype, row.vector, &batch->vectors);  // Scan() has verified that it fits
       bytes += row.vector.size() * ElementBytes(shape_.dtype) + row.payload.size();
-      Append(row.id ? *row.id : Id(lines_.number() - 1), &batch->ids);
+      Append(row.id ? *row.id : Id(next_row_), &batch->ids);
+      ++next_row_;
       for (const JsonMember& member : row.attributes) bytes += member.value.size();
       if (shape_.payload_bytes > 0) batch->payloads.push_back(std::move(row.payload));
     }
@@ -103,6 +109,7 @@ class JsonlSource final : public RowSource {
   AttributeReader attributes_;
   Shape shape_;
   bool has_ids_ = false;
+  uint64_t next_row_ = 0;
 };
 
 }  // namespace

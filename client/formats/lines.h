@@ -26,6 +26,14 @@ class LineReader {
     return true;
   }
 
+  // As Next(), without the lines that hold no JSON: those of white space only.
+  bool NextJson(std::string_view* line) {
+    while (Next(line)) {
+      if (line->find_first_not_of(" \t\r") != std::string_view::npos) return true;
+    }
+    return false;
+  }
+
   // Returns the number of the last line that Next() returned, from 1; 0 before the first.
   uint64_t number() const { return number_; }
 

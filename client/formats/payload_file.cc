@@ -29,7 +29,7 @@ absl::Status PayloadFile::Scan(const std::string& id_field, std::optional<IdType
   const NamedBytes file = file_.bytes();
   LineReader lines(file.bytes);
   ids_ = EmptyIds(id_type.value_or(IdType::kUint64));
-  for (std::string_view line; lines.Next(&line);) {
+  for (std::string_view line; lines.NextJson(&line);) {
     const absl::StatusOr<std::string> bytes = CheckedBytes(line);
     if (!bytes.ok()) return BadFile(file.name, lines.place(), bytes.status().message());
     ++rows_count_;
@@ -49,7 +49,7 @@ absl::Status PayloadFile::Scan(const std::string& id_field, std::optional<IdType
 
 std::string PayloadFile::Next() {
   std::string_view line;
-  lines_.Next(&line);
+  lines_.NextJson(&line);
   return PayloadBytes(line).value_or("");  // Scan has checked it
 }
 

@@ -67,7 +67,7 @@ absl::StatusOr<QuerySet> ParseQueries(const NamedBytes& text) {
     return queries;
   }
   LineReader lines(text.bytes);
-  for (std::string_view line; lines.Next(&line);) {
+  for (std::string_view line; lines.NextJson(&line);) {
     if (const absl::Status status = AddValue(line, &queries); !status.ok()) {
       return BadFile(text.name, lines.place(), status.message());
     }

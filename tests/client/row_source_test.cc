@@ -147,6 +147,39 @@ TEST_F(RowSources, RowsWithoutIdsAreNumberedFromZero) {
   EXPECT_EQ(ReadAll(*source, 1).ids, IdColumn(std::vector<uint64_t>{0, 1}));
 }
 
+// The command refused lines without JSON, which the Python client skips, also one at the end.
+TEST_F(RowSources, LinesWithoutJsonAreSkippedInEveryFile) {
+  const std::string rows = folder_.Write(
+      "r.jsonl",
+      "\xef\xbb\xbf\n{\"vector\":[1,2]}\n \t\r\n{\"vector\":[3,4]}\n{\"vector\":[5,6]}\n\n");
+  ASSERT_OK_AND_ASSIGN(const auto source, OpenRowSource({.path = rows}));
+  for (int time = 0; time < 2; ++time) {
+    const RowBatch all = ReadAll(*source, 1);
+    EXPECT_EQ(all.ids, IdColumn(std::vector<uint64_t>{0, 1, 2}));
+    EXPECT_EQ(all.vectors, Bytes(values_));
+    source->Rewind();
+  }
+  const std::string ids = folder_.Write("ids.jsonl", "\"a\"\n\n\"b\"\n\"c\"\n\n");
+  const std::string payloads = folder_.Write("p.jsonl", "1\n\n2\n3\n");
+  const std::string attributes = folder_.Write("a.jsonl", "\n{\"year\":1}\n\n{}\n{\"year\":3}\n");
+  ASSERT_OK_AND_ASSIGN(const auto binary,
+                       OpenRowSource({.path = vectors_,
+                                      .ids_path = ids,
+                                      .payloads_path = payloads,
+                                      .attributes = {{"year", AttributeType::kInt64}},
+                                      .attributes_path = attributes}));
+  const RowBatch all = ReadAll(*binary, 1000);
+  EXPECT_EQ(all.ids, IdColumn(std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(all.payloads, (std::vector<std::string>{"1", "2", "3"}));
+  EXPECT_THAT(binary->shape().rows_with_attribute, ElementsAre(2));
+}
+
+TEST_F(RowSources, AFileOfUtf16IsNamedAsSuch) {
+  const std::string rows = folder_.Write("r.jsonl", std::string("\xff\xfe{\0", 4));
+  EXPECT_THAT(OpenStatus({.path = rows}),
+              StatusIs(kInvalidArgument, HasSubstr("r.jsonl: line 1: the text is UTF-16")));
+}
+
 TEST_F(RowSources, PayloadsAreStoredCompactWithTheirOwnSpelling) {
   const std::string rows = folder_.Write("r.jsonl",
                                          "{\"vector\":[1],\"payload\":{ \"z\": 1.0, \"a\": \"x y\" "
@@ -231,7 +264,7 @@ TEST_F(RowSources, ABadLineOfRowsIsFoundAtOpening) {
   };
   EXPECT_OK(status_of("{\"id\":2,\"vector\":[1,2]}"));
   for (const std::string second :
-       {"{\"id\":2,\"vector\":[1]}", "{\"vector\":[1,2]}", "{\"id\":\"a\",\"vector\":[1,2]}", "",
+       {"{\"id\":2,\"vector\":[1]}", "{\"vector\":[1,2]}", "{\"id\":\"a\",\"vector\":[1,2]}",
         "{\"id\":2,\"vector\":[1,2]", "{\"id\":2,\"vector\":[1,2],\"x\":0}"}) {
     EXPECT_THAT(status_of(second),
                 StatusIs(kInvalidArgument, AllOf(HasSubstr("r.jsonl"), HasSubstr("line 2"))))

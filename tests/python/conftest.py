@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import itertools
 import os
 import random
 import re
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -194,6 +196,35 @@ _numbers = itertools.count()
 def name() -> str:
     """A new name of a collection."""
     return f"docs-{next(_numbers)}"
+
+
+@pytest.fixture
+def create(client: Any, name: str) -> Any:
+    """create(dim, ...) -> a new collection, which is dropped after the test."""
+    made: list[str] = []
+
+    def make(dim: int | None = 2, **options: Any) -> Any:
+        made.append(f"{name}-{len(made)}")
+        return client.create_collection(made[-1], dim, **{"metric": "l2", **options})
+
+    yield make
+    for each in made:
+        with contextlib.suppress(nearfield.NotFound):
+            client.drop_collection(each)
+
+
+@pytest.fixture
+def command(request: pytest.FixtureRequest, shared: Server) -> Any:
+    """command(*arguments) -> the finished command `nearfield`."""
+    program = Path(request.config.getoption("--server")).with_name("nearfield")
+    if not program.exists():
+        pytest.skip("the command is not built")
+
+    def run(*arguments: Any) -> subprocess.CompletedProcess[str]:
+        line = [program, "--address", shared.address, *map(str, arguments)]
+        return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+
+    return run
 
 
 def bits(scores: Any) -> list[int]:

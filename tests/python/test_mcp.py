@@ -134,6 +134,18 @@ async def test_a_dropped_collection_hid_the_others(shared, docs, name):
             assert await client("count", collection=docs.name) == 3
 
 
+async def test_an_agent_reads_no_name_of_another_collection(shared, docs, name):
+    """An error of the client suggests the name of a similar collection."""
+    with nearfield.connect(shared.address) as admin:
+        admin.create_collection(f"{name}-secret", 3, metric="dot")
+        with pytest.raises(nearfield.NotFound, match="secret"):
+            admin.collection(f"{name}-secre").count()
+    async with inside(shared, f"{name}-secre", docs.name) as client:
+        assert "secret" not in await client.refused("count", collection=f"{name}-secre")
+        assert "secret" not in await client.refused("fetch", collection=f"{name}-secre", ids=["a"])
+        assert "secret" not in str(await client("list_collections"))
+
+
 async def test_a_collection_created_again_was_taken_for_the_first(shared, name):
     """Its ids and attributes have other types. The client remembers those of the first."""
     declared = {"made": "timestamp", "price": "double"}

@@ -104,7 +104,7 @@ def batches_of(table: pa.Table, rows: int = 700):
 
 
 def jsonl(data: Data) -> str:
-    return "".join(json.dumps(row, default=lambda time: int(time.timestamp() * 10**6 + 0.5)) + "\n" for row in data.rows())
+    return "".join(json.dumps(row, ensure_ascii=False, default=lambda time: int(time.timestamp() * 10**6 + 0.5)) + "\n" for row in data.rows())
 
 
 def test_every_source_gives_the_same_collection(client, name, data, expected, tmp_path):
@@ -213,7 +213,7 @@ def test_mistakes_in_data_name_their_place(client, name, data, tmp_path):
         (data.table().drop_columns(["vector"]), {}, "no column 'vector'"),
         (data.table(), {"attributes": ["yaer"]}, "declares year:int64"),
         ([{**good[0], "yaer": 1}], {}, "declares year:int64"),
-        ([good[0], {**good[1], "vector": [1.0]}], {}, "row 1: a vector of 1 numbers"),
+        ([good[0], {**good[1], "vector": [1.0]}], {}, r"row 1 \(id \"row-.*\"\): a vector of 1 numbers"),
         ([good[0], {"vector": good[1]["vector"]}], {}, "row 1: no member id"),
         ([{**good[0], "year": 1.5}], {}, "1.5; the attribute is declared int64"),
         (tmp_path / "bad.jsonl", {}, "bad.jsonl"),
@@ -222,7 +222,7 @@ def test_mistakes_in_data_name_their_place(client, name, data, tmp_path):
         (data.vectors, {"ids": data.ids, "attributes": {"year": [1]}}, "1 values for 3000 vectors"),
         (good, {"ids": ["a", "b", "c"]}, "ids: these rows have members"),
         (tmp_path / "bad.jsonl", {"payloads": "payload"}, "payloads: these rows have members"),
-        (tmp_path / "x.csv", {}, "must end as in"),
+        (tmp_path / "x.py", {}, "x.py; give a NumPy array, .* or a file .parquet, .csv"),
         (7, {}, "data: int"),
     ):
         with pytest.raises((TypeError, ValueError), match=words):

@@ -52,9 +52,23 @@ class Attribute:
         return self.type + "[]" * self.is_list
 
 
+class Declared(dict[str, Attribute]):
+    """The attributes of a collection by name, and the type of its ids."""
+
+    id_type: str = "uint64"
+
+
 #: Declarations: {"year": "int64", "tags": "keyword[]"}, {"year": int, "tags": [str]}, or a list of
 #: Attribute.
 AttributesLike: TypeAlias = Mapping[str, Any] | Sequence[Attribute]
+
+RESERVED = ("id", "score", "vector", "payload", "query")
+
+
+def column_name(attribute: Attribute) -> str:
+    """Returns the name of an attribute's column: one that is called like a part of the row gets
+    the prefix "attribute_"."""
+    return f"attribute_{attribute.name}" if attribute.name in RESERVED else attribute.name
 
 
 def declare(attributes: AttributesLike) -> list[Attribute]:
@@ -120,6 +134,8 @@ def microseconds(value: Any, field: str) -> int:
                 f"{field}: {value!r} has no zone; use for example"
                 " value.replace(tzinfo=datetime.timezone.utc)"
             )
+        if getattr(value, "nanosecond", 0):  # of pandas
+            raise ValueError(f"{field}: {value!r} has parts of a microsecond; round it first")
         return (value - EPOCH) // MICROSECOND
     if isinstance(value, dt.date):
         return (value - EPOCH.date()) // MICROSECOND

@@ -64,7 +64,7 @@ def cut(
 ) -> Iterator[tuple[int, ingest.UploadRequest]]:
     """Yields (rows, message with a block of at most `bytes_max`), without the first `rows_skipped`
     rows. Raises InvalidArgument for one row that is larger."""
-    wire = dtype_value(dtype)
+    wire, first = dtype_value(dtype), 0
     for batch in batches:
         begin = min(rows_skipped, len(batch))
         rows_skipped -= begin
@@ -77,7 +77,7 @@ def cut(
             while size > bytes_max:
                 if end - begin == 1:
                     raise InvalidArgument(
-                        f"row {begin} of the batch takes {size} bytes, a block may take {bytes_max}"
+                        f"row {first + begin} takes {size} bytes, a block may take {bytes_max}"
                     )
                 rows_per_block = (end - begin) // 2
                 end = begin + rows_per_block
@@ -85,6 +85,7 @@ def cut(
                 size = request.ByteSize()
             yield end - begin, request
             begin = end
+        first += len(batch)
 
 
 def _first_guess(batch: Batch, bytes_max: int) -> int:

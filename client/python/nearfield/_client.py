@@ -16,9 +16,10 @@ from nearfield._blocking import blocking, blocking_as
 from nearfield._blocking_transport import BlockingTransport
 from nearfield._collection import AsyncCollection, Collection
 from nearfield._core import Core, Options, check_address
-from nearfield._declaration import RowPlacement, ScanChoice, complete, infer
+from nearfield._declaration import RowPlacement, ScanChoice, complete
 from nearfield._errors import AlreadyExists
 from nearfield._identity import Identity, read_identity
+from nearfield._infer import infer
 from nearfield._local_transport import LocalTransport
 from nearfield._proto import admin_pb2 as admin
 from nearfield._records import CollectionInfo, read_collection
@@ -99,13 +100,19 @@ class AsyncClient(ServerCalls):
                     attributes: {"year": "int64", "tags": "keyword[]"}, or Python types
         scan, rows  what its scans read, and where its rows are: speed and memory only
         devices     how many devices of the server share its rows; 0: the server chooses
-        like        data that upload() will get: what is not given is taken from it
+        like        what upload() will get, data or the path of a file: what is not given is taken
+                    from it. A text is a keyword; without attributes=, a column that no attribute
+                    can hold is an error, except id, vector and payload
         ids, vectors  as in upload(), for `like`
         if_missing  use a collection that exists with the same declaration
         Not retried. Raises AlreadyExists if the name is taken."""
         if like is None and (ids is not None or vectors is not None):
             raise TypeError("ids, vectors: they describe like=, which is not given")
-        seen = None if like is None else infer(like, ids, vectors)
+        seen = None
+        if like is not None:
+            seen = await self._core.transport.compute(
+                lambda: infer(like, ids, vectors, attributes is None)
+            )
         declaration = complete(
             name, dim, metric, dtype, id_type, attributes, scan, rows, devices, seen
         )

@@ -68,9 +68,10 @@ class Column:
         return column
 
 
-def make_column(attribute: Attribute, data: Any, rows: int) -> Column | None:
+def make_column(attribute: Attribute, data: Any, rows: int, records: bool = False) -> Column | None:
     """Packs `rows` values, of which None is a missing one. data: a NumPy array or a sequence; for
-    a list attribute a sequence of sequences. Returns None if no row has a value."""
+    a list attribute a sequence of sequences. records: the values are of rows, perhaps made of a
+    DataFrame: see from_record. Returns None if no row has a value."""
     name = f"attributes[{attribute.name!r}]"
     if len(data) != rows:
         raise ValueError(f"{name}: {len(data)} values for {rows} rows")
@@ -81,6 +82,8 @@ def make_column(attribute: Attribute, data: Any, rows: int) -> Column | None:
         if packed is not None:
             return Column(attribute, rows, packed)
     items = data.tolist() if isinstance(data, np.ndarray) else list(data)
+    if records:
+        items = [from_record(attribute, item) for item in items]
     there = [item for item in items if item is not None]
     if not there:
         return None
@@ -95,6 +98,30 @@ def make_column(attribute: Attribute, data: Any, rows: int) -> Column | None:
         sizes = np.fromiter(map(len, there), np.uint32, len(there))
         there = [value for item in there for value in item]
     return Column(attribute, rows, pack(attribute, there, name), present, sizes)
+
+
+def is_gap(value: Any) -> bool:
+    """Returns True for None, and for what pandas has for a missing value: NaN, NaT and NA."""
+    if isinstance(value, (float, np.floating, np.datetime64)):
+        return bool(value != value)
+    return value is None or type(value).__name__ in ("NaTType", "NAType")
+
+
+def from_record(attribute: Attribute, value: Any) -> Any:
+    """Returns a value of a row as a table of Arrow would have it: None for a gap, and an int for a
+    float of the same value, because pandas makes floats of a column of integers with gaps."""
+    if is_gap(value):
+        return None
+    if attribute.type != "int64":
+        return value
+    if attribute.is_list and isinstance(value, (list, tuple, np.ndarray)):
+        return [_exact_int(each) for each in value]
+    return _exact_int(value)
+
+
+def _exact_int(value: Any) -> Any:
+    exact = isinstance(value, (float, np.floating)) and value.is_integer()
+    return int(value) if exact else value
 
 
 def pack(attribute: Attribute, values: list[Any], name: str) -> NDArray[Any] | list[str]:

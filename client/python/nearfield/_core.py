@@ -3,7 +3,9 @@ remembers about collections. Thread safety: a lock guards the memory."""
 
 from __future__ import annotations
 
+import difflib
 import math
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,7 +14,8 @@ from typing import Any, TypeVar
 import grpc
 
 from nearfield import _methods as methods
-from nearfield._errors import Error, FailedPrecondition, InvalidArgument, from_rpc_error
+from nearfield._arguments import real
+from nearfield._errors import Error, FailedPrecondition, InvalidArgument, NotFound, from_rpc_error
 from nearfield._methods import Method, Request, Response
 from nearfield._proto import admin_pb2 as admin
 from nearfield._proto import common_pb2 as common
@@ -24,6 +27,7 @@ T = TypeVar("T")
 CALLER_BYTES_MAX = 128
 # Smaller requests are not worth a request for the limits.
 UNCHECKED_REQUEST_BYTES = 1 << 20
+_NO_COLLECTION = re.compile(r'no collection "([^"]*)"')
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class Options:
     metadata: Metadata = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
-        if not self.timeout > 0:
+        if not real("timeout", self.timeout) > 0:
             raise ValueError(f"timeout: {self.timeout}; it must be above 0 seconds")
         if len(self.caller) > CALLER_BYTES_MAX:
             raise ValueError(
@@ -76,6 +80,8 @@ class Core:
         self.options = options
         caller: Metadata = (("nearfield-caller", options.caller),) if options.caller else ()
         self.metadata = caller + options.metadata
+        # Errors suggest the name of another collection, if the server lists it to this caller.
+        self.suggests = True
         self._lock = threading.Lock()
         self._limits: Limits | None = None
         self._infos: dict[str, CollectionInfo] = {}
@@ -86,7 +92,7 @@ class Core:
         """Returns the time by the clock at which a call that begins now must have ended; None if
         there is none. timeout: seconds; None: `default`, or the client's; math.inf: no limit."""
         seconds = timeout if timeout is not None else default or self.options.timeout
-        if not seconds > 0:
+        if not real("timeout", seconds) > 0:
             raise ValueError(f"timeout: {seconds}; it must be above 0 seconds")
         return None if math.isinf(seconds) else self.transport.clock.now() + seconds
 
@@ -105,8 +111,23 @@ class Core:
                 error = from_rpc_error(raised)
             wait = retries.wait_after(error) if method.repeatable else None
             if wait is None:
-                raise error
+                raise await self._with_suggestion(error, deadline)
             await self.transport.clock.sleep(wait)
+
+    async def _with_suggestion(self, error: Error, deadline: float | None) -> Error:
+        """Adds the name of a similar collection to an error about one that does not exist."""
+        found = _NO_COLLECTION.search(error.message) if isinstance(error, NotFound) else None
+        if found is None or not self.suggests:
+            return error
+        try:
+            request = admin.ListCollectionsRequest()
+            reply, _ = await self.call(methods.LIST_COLLECTIONS, request, deadline)
+        except Error:  # perhaps not permitted
+            return error
+        names = [name for each in reply.collections for name in (each.name, *each.aliases)]
+        for name in difflib.get_close_matches(found[1], names, n=1):
+            error.message += f'; did you mean "{name}"?'
+        return error
 
     async def reply(
         self, method: Method[Request, Response], request: Request, timeout: float | None

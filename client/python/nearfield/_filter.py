@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
 
+import numpy as np
+
 from nearfield._attributes import MEMBERS, Attribute, convert
 from nearfield._proto import common_pb2 as common
 from nearfield._values import id_list, to_ids
@@ -31,6 +33,12 @@ class Filter:
 
     def __or__(self, other: Filter) -> Filter:
         return _combine("or_", self, other)
+
+    def __rand__(self, other: Any) -> NoReturn:
+        _refuse_operator(other, "&")
+
+    def __ror__(self, other: Any) -> NoReturn:
+        _refuse_operator(other, "|")
 
     def __invert__(self) -> Filter:
         return _Not(self)
@@ -51,11 +59,19 @@ class Filter:
 FilterLike: TypeAlias = Filter | str
 
 
+def _refuse_operator(operand: Any, sign: str) -> NoReturn:
+    """Raises the error for `F.a > 1 & F.b < 2`, which Python reads as `F.a > (1 & F.b) < 2`."""
+    raise TypeError(
+        f"{operand!r} {sign} ...: it is not a filter; write parentheses around comparisons, as in"
+        f" (F.year >= 2020) {sign} (F.price < 5)"
+    )
+
+
 def _combine(kind: str, left: Filter, right: Filter) -> Filter:
     parts: list[Filter] = []
     for each in (left, right):
         if not isinstance(each, Filter):
-            raise TypeError(f"{each!r} is not a filter; compare an attribute, as in F.year >= 2020")
+            _refuse_operator(each, "&" if kind == "and_" else "|")
         # a & b & c is one list, not a tree: the depth of filters is limited.
         if isinstance(each, _Group) and each.kind == kind:
             parts.extend(each.parts)
@@ -111,6 +127,9 @@ class _Values(Filter):
 
     def message(self, declared: Declared) -> common.Filter:
         attribute = _declaration(self.name, declared)
+        if not self.values:  # which the server refuses
+            every = self.kind == "list_all"
+            return _Exists(self.name).message(declared) if every else _nothing(declared)
         values = [convert(attribute, value, f"F.{self.name}") for value in self.values]
         member = f"{MEMBERS[attribute.type]}_values"
         condition = common.ValueCondition(
@@ -134,7 +153,14 @@ class _Ids(Filter):
     ids: Any
 
     def message(self, declared: Declared) -> common.Filter:
-        return common.Filter(has_id=id_list(self.ids))
+        return common.Filter(has_id=id_list(self.ids)) if len(self.ids) else _nothing(declared)
+
+
+def _nothing(declared: Declared) -> common.Filter:
+    """Returns a filter that no row passes: it has an id, and does not have it."""
+    texts = getattr(declared, "id_type", "uint64") == "string"
+    one = _Ids(["x"] if texts else np.zeros(1, np.uint64))
+    return (one & ~one).message(declared)
 
 
 def _declaration(name: str, declared: Declared) -> Attribute:
@@ -144,7 +170,28 @@ def _declaration(name: str, declared: Declared) -> Attribute:
     return declared[name]
 
 
-class Field:
+class _Operand:
+    """An attribute or the id: a part of a comparison, which is no filter itself."""
+
+    __slots__ = ()
+
+    def __and__(self, other: Any) -> NoReturn:
+        _refuse_operator(self, "&")
+
+    def __or__(self, other: Any) -> NoReturn:
+        _refuse_operator(self, "|")
+
+    def __rand__(self, other: Any) -> NoReturn:
+        _refuse_operator(other, "&")
+
+    def __ror__(self, other: Any) -> NoReturn:
+        _refuse_operator(other, "|")
+
+    def __invert__(self) -> NoReturn:
+        raise TypeError(f"~{self!r}: compare first, for a bool {self!r} == False")
+
+
+class Field(_Operand):
     """A declared attribute in a filter."""
 
     __slots__ = ("_name",)
@@ -153,11 +200,21 @@ class Field:
     def __init__(self, name: str) -> None:
         self._name = name
 
+    def __repr__(self) -> str:
+        return f"F.{self._name}"
+
     def __eq__(self, value: object) -> Filter:  # type: ignore[override]
+        self._refuse_none("==", value, f"~F.{self._name}.exists()")
         return _Comparison(self._name, "EQUAL", value)
 
     def __ne__(self, value: object) -> Filter:  # type: ignore[override]
+        self._refuse_none("!=", value, f"F.{self._name}.exists()")
         return _Comparison(self._name, "NOT_EQUAL", value)
+
+    def _refuse_none(self, sign: str, value: object, instead: str) -> None:
+        if value is None:
+            text = f"F.{self._name} {sign} None: a row without a value passes no comparison"
+            raise TypeError(f"{text}; write {instead}")
 
     def __lt__(self, value: Any) -> Filter:
         return _Comparison(self._name, "LESS", value)
@@ -172,11 +229,11 @@ class Field:
         return _Comparison(self._name, "GREATER_EQUAL", value)
 
     def isin(self, values: Iterable[Any]) -> Filter:
-        """The attribute has one of the values."""
+        """The attribute has one of the values; of none, no row passes."""
         return self._condition("in_", values)
 
     def any(self, values: Iterable[Any]) -> Filter:
-        """The list holds one of the values."""
+        """The list holds one of the values; of none, no row passes."""
         return self._condition("list_any", values)
 
     def all(self, values: Iterable[Any]) -> Filter:
@@ -193,14 +250,17 @@ class Field:
         return _Values(kind, self._name, tuple(values))
 
     def __bool__(self) -> NoReturn:
-        raise TypeError(f"F.{self._name} has no truth value; for a bool: F.{self._name} == True")
+        raise TypeError(f"{self!r} has no truth value; for a bool: {self!r} == True")
 
 
-class IdField:
+class IdField(_Operand):
     """The id of a row in a filter."""
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return "F.id"
 
     def isin(self, ids: Any) -> Filter:
         """The row's id is one of these; ids that name no row are ignored."""
@@ -243,6 +303,6 @@ def set_filter(request: Any, value: FilterLike | None, declared: Declared | None
     if isinstance(value, str):
         request.filter_text = value
     elif isinstance(value, Filter):
-        request.filter.CopyFrom(value.message(declared or {}))
+        request.filter.CopyFrom(value.message({} if declared is None else declared))
     else:
         raise TypeError(f"filter: {value!r}; an expression such as F.year >= 2020, or its text")

@@ -35,7 +35,10 @@ class Hit:
     vector: NDArray[Any] | None = None
 
     def json(self) -> Any:
-        """Parses the payload as JSON; None if it is empty or was not requested."""
+        """Parses the payload as JSON; None if it is empty. Raises ValueError if it was not
+        requested."""
+        if self.payload is None:
+            raise ValueError(f"id {self.id!r}: no payload was requested; search with payload=True")
         return json.loads(self.payload) if self.payload else None
 
 

@@ -7,12 +7,18 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from nearfield import _methods as methods
+from nearfield._arguments import read_at, whole
 from nearfield._blocks import BLOCK_BYTES
-from nearfield._export import Exported, Layout, write_export
+from nearfield._core import Core
+from nearfield._errors import InvalidArgument
+from nearfield._export import Exported, Layout, PayloadForm, check_layout, write_export
 from nearfield._filter import FilterLike
 from nearfield._handle import Handle
 from nearfield._pages import scan_pages
+from nearfield._proto import common_pb2 as common
 from nearfield._proto import ingest_pb2 as ingest
 from nearfield._proto import retrieval_pb2 as retrieval
 from nearfield._results import (
@@ -26,6 +32,7 @@ from nearfield._results import (
 )
 from nearfield._search import attribute_names
 from nearfield._sources.open import open_source
+from nearfield._sources.places import placed
 from nearfield._sources.source import Spec
 from nearfield._upload import Plan, run_upload
 from nearfield._upload_progress import Progress, progress_of
@@ -52,17 +59,22 @@ class RowCalls(Handle):
         timeout: float | None = None,
     ) -> FetchResult:
         """Returns rows by id, at most Limits.fetch_ids_max: vectors bit for bit, payloads,
-        attributes. Ids that name no row are in `missing`."""
+        attributes. Ids that name no row are in `missing`. An empty list returns no rows."""
         deadline = self._core.deadline(timeout)
+        at = read_at(min_epoch, at_epoch, incarnation)
+        wanted = to_ids(ids)
+        if not len(wanted):
+            counted = await self.count(**at, timeout=timeout)
+            none = np.zeros((0, 0), np.float32) if vectors else None
+            no_ids = read_ids(common.IdList())
+            return FetchResult(no_ids, [], none, (), no_ids, counted.epoch, counted.incarnation)
         declared = await self._declared(deadline) if attributes else {}
         request = retrieval.FetchRequest(
             collection=self.name,
-            ids=id_list(to_ids(ids)),
+            ids=id_list(wanted),
             with_payload=payload,
             with_vectors=vectors,
-            min_epoch=min_epoch,
-            at_epoch=at_epoch,
-            incarnation=incarnation,
+            **at,
             attributes=attribute_names(attributes),
         )
         reply, _ = await self._core.read(methods.FETCH, self.name, request, deadline)
@@ -90,9 +102,7 @@ class RowCalls(Handle):
         deadline = self._core.deadline(timeout)
         request = retrieval.CountRequest(
             collection=self.name,
-            min_epoch=min_epoch,
-            at_epoch=at_epoch,
-            incarnation=incarnation,
+            **read_at(min_epoch, at_epoch, incarnation),
         )
         await self._set_filter(request, filter, deadline)
         reply, _ = await self._core.read(methods.COUNT, self.name, request, deadline)
@@ -109,7 +119,7 @@ class RowCalls(Handle):
         """Keeps an epoch on the server as for a cursor, so that later reads with at_epoch find it.
         Repeat the call to keep it longer; each read of the epoch also does."""
         request = retrieval.PinEpochRequest(
-            collection=self.name, at_epoch=at_epoch, min_epoch=min_epoch, incarnation=incarnation
+            collection=self.name, **read_at(min_epoch, at_epoch, incarnation)
         )
         deadline = self._core.deadline(timeout)
         reply, _ = await self._core.read(methods.PIN_EPOCH, self.name, request, deadline)
@@ -123,13 +133,17 @@ class RowCalls(Handle):
         timeout: float | None = None,
     ) -> Deleted:
         """Deletes rows by id, at most Limits.fetch_ids_max, or by a filter: atomically, as one
-        epoch. Ids that name no row are ignored."""
+        epoch. Ids that name no row are ignored, and an empty list deletes nothing."""
         if (ids is None) == (filter is None):
             raise TypeError("give either ids or filter=")
         deadline = self._core.deadline(timeout)
         request = ingest.DeleteRequest(collection=self.name)
         if ids is not None:
-            request.ids.CopyFrom(id_list(to_ids(ids)))
+            wanted = to_ids(ids)
+            if not len(wanted):
+                info = await self._core.info(self.name, deadline, fresh=True)
+                return Deleted(0, info.epoch, info.incarnation)
+            request.ids.CopyFrom(id_list(wanted))
         await self._set_filter(request, filter, deadline)
         reply, _ = await self._core.call(methods.DELETE, request, deadline)
         self._core.wrote(self.name, reply.incarnation, reply.epoch)
@@ -152,10 +166,10 @@ class RowCalls(Handle):
     ) -> Uploaded:
         """Uploads rows as one atomic, durable commit: all are visible afterwards, or none.
 
-        data        a NumPy array [rows, dim]; an Arrow table, record batch or reader; a DataFrame;
-                    a file .parquet, .npy, .fbin, .fvecs, .hdf5 (the dataset "train") or .jsonl; or
-                    an iterable of rows {"id": 7, "vector": [...], "payload": {...}, "year": 2020},
-                    of batches of columns with the same names, or of Arrow or pandas batches
+        data        a NumPy array [rows, dim]; an Arrow table, record batch or reader; a frame of
+                    pandas or polars; a file .parquet, .csv, .jsonl, .npy, .fbin, .fvecs or .hdf5
+                    (the dataset "train"); or an iterable of rows {"id": 7, "vector": [...],
+                    "payload": {...}, "year": 2020}, or of batches: columns of these names, frames
         ids         with an array or binary file: the ids, by default 0, 1, 2, ...; with a table:
                     the name of their column, by default "id"
         vectors     with a table: the name of the column, by default "vector"; HDF5: the dataset
@@ -174,9 +188,9 @@ class RowCalls(Handle):
                     when the server has confirmed all rows, before the commit
         timeout     seconds of the whole upload; without one there is none
 
-        Iterables and files .jsonl are first read into a temporary file, because the server
-        reserves the memory when the upload begins. Vectors of another type than the collection's
-        are rounded to nearest even. Cost: a few blocks of memory."""
+        Iterables and files of text are first read into a temporary file, because the server
+        reserves the memory when the upload begins. Vectors of another type are rounded to nearest
+        even. Errors about a row name its number, from 0. Cost: a few blocks of memory."""
         core = self._core
         clock = core.transport.clock
         deadline = core.deadline(timeout, math.inf)
@@ -185,7 +199,7 @@ class RowCalls(Handle):
         wire_zero_rows = enum_value("ZERO_ROWS_", ingest.ZeroRows, zero_rows, "zero_rows")
         limits = await core.limits(opening)
         info = await core.info(self.name, opening, fresh=True)
-        spec = Spec(info, ids, vectors, attributes, payloads)
+        spec = Spec(info, ids, vectors, attributes, payloads, limits)
         source = await core.transport.compute(lambda: open_source(spec, data))
         on_progress, close_progress = progress_of(progress)
         plan = Plan(
@@ -201,7 +215,7 @@ class RowCalls(Handle):
             on_progress=on_progress,
         )
         try:
-            return await run_upload(core, plan)
+            return await _run_upload(core, plan, data)
         finally:
             close_progress()
             source.close()
@@ -227,10 +241,8 @@ class RowCalls(Handle):
             with_payload=payload,
             with_vectors=vectors,
             attributes=attribute_names(attributes),
-            min_epoch=min_epoch,
-            at_epoch=at_epoch,
-            incarnation=incarnation,
-            rows_max=rows_max,
+            **read_at(min_epoch, at_epoch, incarnation),
+            rows_max=None if rows_max is None else whole("rows_max", rows_max, "1 or more", 64),
         )
         await self._set_filter(request, filter, deadline)
         declared = await self._declared(deadline) if attributes else {}
@@ -242,25 +254,40 @@ class RowCalls(Handle):
         path: str | Path,
         *,
         filter: FilterLike | None = None,
-        payload: bool = True,
+        payload: PayloadForm = True,
         vectors: bool = True,
         attributes: Names = "*",
         rows_max: int | None = None,
         timeout: float | None = None,
     ) -> Exported:
-        """Writes every row of one epoch to a Parquet file in the order of the ids: the columns id,
-        vector, payload and the attributes. upload() reads it. Needs pyarrow."""
+        """Writes every row of one epoch to a file in the order of the ids: the columns id, vector,
+        payload and the attributes. upload() reads it. Needs pyarrow.
+
+        path     .parquet; .jsonl or .jsonl.gz, which the command reads too
+        payload  True: as bytes; "text": as text; names: a column of texts for each of these members
+                 of JSON objects, in which other values than texts are JSON. Both .parquet only."""
         info = await self._core.info(self.name, self._core.deadline(timeout), fresh=True)
         chosen = info.attributes
         if not isinstance(attributes, str):
             chosen = tuple(each for each in chosen if each.name in attributes)
+        layout = Layout(info, vectors, payload or False, chosen)
+        check_layout(Path(path), layout)
         pages = self.scan(
             filter=filter,
-            payload=payload,
+            payload=bool(payload),
             vectors=vectors,
             attributes=attributes,
             rows_max=rows_max,
             timeout=timeout,
         )
-        layout = Layout(info, vectors, payload, chosen)
         return await write_export(self._core.transport, Path(path), layout, pages)
+
+
+async def _run_upload(core: Core, plan: Plan, data: Any) -> Uploaded:
+    """Runs an upload. If its rows are in a file, errors about them name it."""
+    try:
+        return await run_upload(core, plan)
+    except InvalidArgument as error:
+        if not isinstance(data, (str, Path)) or str(data) in error.message:
+            raise
+        raise placed(error, str(data)) from None

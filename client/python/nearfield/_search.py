@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nearfield._arguments import refuse_unknown
+from nearfield._arguments import real, refuse_unknown, whole
 from nearfield._attributes import Attribute
 from nearfield._digest import result_digest
 from nearfield._errors import DataLoss, Internal
@@ -68,6 +68,7 @@ class SearchOptions(TypedDict, total=False):
 OPTION_NAMES = frozenset(SearchOptions.__annotations__)
 # Options that are fields of the request, and flags with the names of their fields.
 _PLAIN = frozenset({"k", "score_threshold", "cursor", "min_epoch", "at_epoch", "incarnation"})
+K_LIMIT = "1 .. Limits.k_max"
 _FLAGS = {
     "payload": "with_payload",
     "vectors": "with_vectors",
@@ -124,6 +125,18 @@ def add_stream_queries(queries: Any, item: Any) -> int:
     return add_queries(queries, item)
 
 
+def _checked(name: str, value: Any) -> Any:
+    if name == "k":
+        return whole(name, value, K_LIMIT)
+    if name == "score_threshold":
+        return real(name, value)
+    if name != "cursor":
+        return whole(name, value, "0 .. 2**64 - 1", 64)
+    if not isinstance(value, bytes):
+        raise TypeError(f"cursor: {value!r}; the next_cursor of a page is needed")
+    return value
+
+
 def set_options(
     request: retrieval.SearchRequest, options: SearchOptions, declared: Mapping[str, Attribute]
 ) -> None:
@@ -132,7 +145,7 @@ def set_options(
         if value is None or name == "timeout":
             continue
         if name in _PLAIN:
-            setattr(request, name, value)
+            setattr(request, name, _checked(name, value))
         elif name in _FLAGS:
             if value:
                 setattr(request, _FLAGS[name], True)

@@ -11,6 +11,7 @@ import grpc
 from numpy.typing import ArrayLike
 
 from nearfield import _methods as methods
+from nearfield._arguments import real, whole
 from nearfield._attributes import Attribute
 from nearfield._errors import Internal, from_rpc_error
 from nearfield._filter import FilterLike
@@ -22,6 +23,7 @@ from nearfield._proto import retrieval_pb2 as retrieval
 from nearfield._records import CollectionInfo
 from nearfield._results import Hits, SearchResult, Verified
 from nearfield._search import (
+    K_LIMIT,
     SearchOptions,
     add_queries,
     add_stream_queries,
@@ -142,6 +144,8 @@ class SearchCalls(Handle):
         k            rows per page. A timeout is of all pages; without one there is none."""
         check_options(options)
         deadline = self._core.deadline(options.get("timeout"), math.inf)
+        if results_max is not None:
+            results_max = whole("results_max", results_max, "1 or more", 64)
         request = retrieval.SearchAllRequest(results_max=results_max)
         request.search.collection = self.name
         add_queries(request.search.queries, vector, id)
@@ -167,6 +171,8 @@ class SearchCalls(Handle):
         k, filter, score_threshold  as in the search; k is by default that of the claim
         skip   rows that rank before the claim: for a page, those of the earlier pages"""
         deadline = self._core.deadline(timeout)
+        if score_threshold is not None:
+            score_threshold = real("score_threshold", score_threshold)
         search = retrieval.SearchRequest()
         count = add_queries(search.queries, vector, id)
         if count != 1:
@@ -175,7 +181,7 @@ class SearchCalls(Handle):
             collection=self.name,
             query=search.queries[0],
             score_threshold=score_threshold,
-            skip=skip,
+            skip=None if skip is None else whole("skip", skip, "0 or more", 64),
         )
         if claim is not None:
             request.epoch, request.incarnation = claim.epoch, claim.incarnation
@@ -183,7 +189,7 @@ class SearchCalls(Handle):
             request.claim.scores.extend(claim.scores.tolist())
             k = k if k is not None else max(1, len(claim))
         if k is not None:
-            request.k = k
+            request.k = whole("k", k, K_LIMIT)
         await self._set_filter(request, filter, deadline)
         reply, _ = await self._core.call(methods.VERIFY, request, deadline)
         return Verified(

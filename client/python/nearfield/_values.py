@@ -47,33 +47,60 @@ def enum_name(prefix: str, enum: Any, number: int) -> str:
     return str(enum.Name(number)[len(prefix) :]).lower()
 
 
-def to_ids(ids: Any, field: str = "ids") -> Ids:
-    """Returns ids as uint64 [n] or as a list of texts. Raises TypeError for anything else."""
+def id_values(ids: Any, field: str = "ids") -> NDArray[Any] | list[Any]:
+    """Returns ids that were given in any form, unchecked, as an array or a list."""
     if isinstance(ids, (int, str, np.integer)):
         raise TypeError(f"{field}: one id; give a list")
     if hasattr(ids, "to_pylist"):  # an Arrow array
-        ids = ids.to_pylist()
-    elif hasattr(ids, "to_numpy"):  # a column of pandas
+        return list(ids.to_pylist())
+    if hasattr(ids, "to_numpy"):  # a column of pandas
         ids = ids.to_numpy()
+    if not isinstance(ids, np.ndarray):
+        return list(ids)
+    if ids.ndim != 1:
+        raise ValueError(f"{field}: shape {list(ids.shape)}; it must have one dimension")
+    return ids if ids.dtype.kind in "iu" else list(ids.tolist())
+
+
+def to_ids(ids: Any, field: str = "ids", *, numbered: bool = True) -> Ids:
+    """Returns ids as uint64 [n] or as a list of texts. Raises TypeError for anything else.
+    numbered: errors have the place in the list, such as ids[3]."""
+    ids = id_values(ids, field)
     if isinstance(ids, np.ndarray):
-        if ids.ndim != 1:
-            raise ValueError(f"{field}: shape {list(ids.shape)}; it must have one dimension")
-        if ids.dtype.kind == "u":
-            return ids.astype(np.uint64, copy=False)
-        if ids.dtype.kind == "i":
-            if ids.size and int(ids.min()) < 0:
-                raise ValueError(f"{field}: {int(ids.min())}; a number must not be negative")
-            return ids.astype(np.uint64)
-        ids = ids.tolist()
-    ids = list(ids)
-    if all(type(each) is str for each in ids):
-        return [] if not ids else list(ids)
+        if ids.dtype.kind == "i" and ids.size and int(ids.min()) < 0:
+            raise ValueError(f"{field}: {int(ids.min())}; a number must not be negative")
+        numbers: NDArray[np.uint64] = ids.astype(np.uint64, copy=False)
+        return numbers
+    texts = bool(ids) and isinstance(ids[0], str)
+    if set(map(type, ids)) == {str}:
+        check_texts(field, ids)
+        return list(ids)
     for i, each in enumerate(ids):
-        if isinstance(each, (bool, np.bool_)) or not isinstance(each, (int, np.integer)):
-            raise TypeError(f"{field}[{i}]: {each!r}; ids are all int or all str")
-        if not 0 <= int(each) <= UINT64_MAX:
-            raise ValueError(f"{field}[{i}]: {each}; a number must be from 0 to 2**64 - 1")
-    return np.array([int(each) for each in ids], dtype=np.uint64)
+        name = f"{field}[{i}]" if numbered else field
+        if isinstance(each, (bool, np.bool_)) or not isinstance(each, (int, np.integer, str)):
+            raise TypeError(f"{name}: {each!r}; ids are all int or all str")
+        if isinstance(each, str) != texts:
+            first = "texts" if texts else "numbers"
+            raise TypeError(f"{name}: {each!r} after {first}; ids are all int or all str")
+        if not texts and not 0 <= int(each) <= UINT64_MAX:
+            raise ValueError(f"{name}: {each}; a number must be from 0 to 2**64 - 1")
+    if not ids:
+        return []
+    if not texts:
+        return np.array([int(each) for each in ids], np.uint64)
+    return to_ids(list(map(str, ids)), field)
+
+
+def check_texts(field: str, texts: Sequence[str]) -> None:
+    """Raises ValueError for a text that UTF-8 cannot hold."""
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        for each in texts:
+            if any("\ud800" <= c <= "\udfff" for c in each):
+                text = f"{field}: {each!r} has half of a surrogate pair, which UTF-8 does not have"
+                raise ValueError(text) from None
+        raise
 
 
 def id_message(value: Any) -> common.Id:
@@ -114,6 +141,11 @@ def join_ids(parts: Sequence[Ids]) -> Ids:
 def query_bytes(vectors: ArrayLike) -> list[bytes]:
     """Returns the fp32 bytes of each query. vectors: [D] or [B, D]; rounded once to fp32."""
     array = np.asarray(vectors)
+    if array.dtype.kind in "SUT" or (array.size and isinstance(array.flat[0], str)):
+        raise TypeError(
+            "vector: a text; give the numbers that an embedding model makes of it, a list or an"
+            " array of shape [dim]"
+        )
     if array.dtype.kind not in "fiu" or array.ndim not in (1, 2) or array.size == 0:
         raise ValueError(
             f"vector: {array.dtype} of shape {list(array.shape)}; numbers of shape [dim], or"
@@ -124,11 +156,18 @@ def query_bytes(vectors: ArrayLike) -> list[bytes]:
     return [array.tobytes()] if array.ndim == 1 else [row.tobytes() for row in array]
 
 
+def is_bfloat16(kind: np.dtype[Any]) -> bool:
+    """Returns True for V2, as .npy files have it, and for bfloat16 of ml_dtypes."""
+    return kind.kind == "V" and kind.itemsize == 2
+
+
 def encode(vectors: NDArray[Any], dtype: str) -> NDArray[Any]:
     """Returns rows [n, D] in the wire type of a collection, C order. Values are rounded to nearest
     even, once to fp32, and a second time for a narrower type. Rows that have the type already keep
-    their bits; uint16 rows are the bits of bfloat16."""
+    their bits; uint16 rows, and those of a type that is_bfloat16, are the bits of bfloat16."""
     wire = WIRE[dtype]
+    if dtype == "bfloat16" and is_bfloat16(vectors.dtype):
+        vectors = vectors.view(wire)
     if vectors.dtype == wire:
         return np.ascontiguousarray(vectors)
     if vectors.dtype.kind not in "fiu" or (vectors.dtype.kind == "u" and dtype == "bfloat16"):

@@ -25,6 +25,7 @@ class Tools:
 
     def __init__(self, client: AsyncClient, allowed: Iterable[str], embed: Embed | None) -> None:
         self._client = client
+        client._core.suggests = False  # agents see no names but the allowed ones
         self._allowed = tuple(allowed)
         self._embed = embed
 

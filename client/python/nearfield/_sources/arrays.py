@@ -3,14 +3,16 @@ batch, so an array may be larger than memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from nearfield._blocks import Batch
-from nearfield._columns import make_column
-from nearfield._sources.source import BATCH_ROWS, Source, Spec, payload_bytes
+from nearfield._sources.columns import column_data, column_packer, values_of
+from nearfield._sources.places import located, rows_from, with_id
+from nearfield._sources.source import BATCH_ROWS, Parts, Source, Spec
+from nearfield._values import Ids, id_values
 
 
 def array_source(spec: Spec, vectors: Any) -> Source:
@@ -21,57 +23,58 @@ def array_source(spec: Spec, vectors: Any) -> Source:
     rows = vectors.shape[0]
     if spec.vectors is not None:
         raise TypeError("vectors: names a column or a dataset; an array has none")
-    if spec.ids is None and spec.info.id_type != "uint64":
-        raise TypeError(
-            f"ids: the collection {spec.info.name!r} has ids of type string, so they must be given"
-        )
-    ids = None if spec.ids is None else spec.checked_ids(spec.ids)
-    if ids is not None and len(ids) != rows:
-        raise ValueError(f"ids: {len(ids)} for {rows} vectors")
+    ids = _ids(spec, rows)
     columns: dict[str, Any] = {}
     if spec.attributes is not None:
         if not isinstance(spec.attributes, Mapping):
             raise TypeError("attributes: with an array they are columns: {'year': [...], ...}")
-        columns = {name: _column(name, data, rows) for name, data in spec.attributes.items()}
-    payloads = _payloads(spec.payloads, rows)
+        columns = {name: column_data(name, data, rows) for name, data in spec.attributes.items()}
+    for name in columns:
+        spec.attribute(name)
+    if rows:
+        spec.check_shape(vectors)
+    payloads = _payloads(spec, rows, range(rows) if ids is None else ids)
+
+    def batch(begin: int, end: int) -> Batch:
+        part = np.asarray(vectors[begin:end])
+        numbers = np.arange(begin, end, dtype=np.uint64)
+        parts = Parts(
+            ids=lambda n: numbers[:n] if ids is None else ids[begin : begin + n],
+            vectors=lambda n: spec.encoded(part[:n]),
+            payloads=None if payloads is None else lambda n: payloads[begin : begin + n],
+            columns=[column_packer(spec, name, data[begin:end]) for name, data in columns.items()],
+        )
+        return spec.batch(end - begin, rows_from(begin), parts)
 
     def batches() -> Iterator[Batch]:
         for begin in range(0, rows, BATCH_ROWS):
-            end = min(begin + BATCH_ROWS, rows)
-            made = (
-                make_column(spec.attribute(name), data[begin:end], end - begin)
-                for name, data in columns.items()
-            )
-            yield Batch(
-                np.arange(begin, end, dtype=np.uint64) if ids is None else ids[begin:end],
-                spec.encoded(np.asarray(vectors[begin:end])),
-                None if payloads is None else payloads[begin:end],
-                [column for column in made if column is not None],
-            )
+            yield batch(begin, min(begin + BATCH_ROWS, rows))
 
-    for name in columns:
-        spec.attribute(name)
     return Source(rows, sum(map(len, payloads or ())), batches)
 
 
-def _column(name: str, data: Any, rows: int) -> Any:
-    if hasattr(data, "to_pylist"):
-        data = data.to_pylist()
-    elif hasattr(data, "to_numpy"):
-        data = data.to_numpy()
-    if not isinstance(data, (np.ndarray, Sequence)) or isinstance(data, (str, bytes)):
-        raise TypeError(f"attributes[{name!r}]: {data!r}; a column is an array or a list")
-    if len(data) != rows:
-        raise ValueError(f"attributes[{name!r}]: {len(data)} values for {rows} vectors")
-    return data
-
-
-def _payloads(payloads: Any, rows: int) -> list[bytes] | None:
-    if payloads is None:
+def _ids(spec: Spec, rows: int) -> Ids | None:
+    if spec.ids is None:
+        if spec.info.id_type != "uint64":
+            raise TypeError(
+                f"ids: the collection {spec.info.name!r} has ids of type string, so they must be"
+                " given"
+            )
         return None
-    if isinstance(payloads, (str, bytes)):
+    values = id_values(spec.ids)
+    ids = located(lambda n: spec.checked_ids(values[:n]), len(values), rows_from(0))
+    if len(ids) != rows:
+        raise ValueError(f"ids: {len(ids)} for {rows} vectors")
+    return ids
+
+
+def _payloads(spec: Spec, rows: int, ids: Any) -> list[bytes] | None:
+    if spec.payloads is None:
+        return None
+    if isinstance(spec.payloads, (str, bytes)):
         raise TypeError("payloads: with an array they are a sequence of one value per row")
-    found = [payload_bytes(value) for value in payloads]
-    if len(found) != rows:
-        raise ValueError(f"payloads: {len(found)} for {rows} vectors")
-    return found
+    values = values_of(spec.payloads)
+    if len(values) != rows:
+        raise ValueError(f"payloads: {len(values)} for {rows} vectors")
+    place = with_id(rows_from(0), ids.__getitem__)
+    return located(lambda n: spec.payloads_of(values[:n]), rows, place)

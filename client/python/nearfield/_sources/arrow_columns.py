@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from nearfield._arrow import is_list, plain, plain_type
 from nearfield._attributes import Attribute
 from nearfield._columns import Column
 
@@ -15,13 +16,14 @@ def arrow_column(attribute: Attribute, array: pa.Array) -> Column | None:
     """Packs an Arrow array, of which null is a missing value. Returns None if no row has one.
     Raises TypeError for another type, and ValueError for a value that would change."""
     name = f"attributes[{attribute.name!r}]"
-    rows, present, sizes = len(array), None, None
+    array, present, sizes = plain(array), None, None
+    rows = len(array)
     if array.null_count == rows:
         return None
     if array.null_count:
         present = array.is_valid().to_numpy(zero_copy_only=False)
         array = array.drop_null()
-    if _is_list(array.type) != attribute.is_list:
+    if is_list(array.type) != attribute.is_list:
         raise TypeError(f"{name}: {array.type}; the attribute is declared {attribute.text}")
     if attribute.is_list:
         sizes = array.value_lengths().to_numpy(zero_copy_only=False).astype(np.uint32)
@@ -31,16 +33,8 @@ def arrow_column(attribute: Attribute, array: pa.Array) -> Column | None:
     return Column(attribute, rows, _values(attribute, array, name), present, sizes)
 
 
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    )
-
-
 def _values(attribute: Attribute, array: pa.Array, name: str) -> Any:
     kind = array.type
-    if pa.types.is_dictionary(kind):
-        array, kind = array.dictionary_decode(), kind.value_type
     accepted, wire = {
         # pandas holds integers as floats if some are missing: exact ones are accepted.
         "int64": (pa.types.is_integer(kind) or pa.types.is_floating(kind), pa.int64()),
@@ -71,17 +65,21 @@ def _values(attribute: Attribute, array: pa.Array, name: str) -> Any:
 
 
 def declare_from(schema: pa.Schema, skip: set[str]) -> list[Attribute]:
-    """Returns the declarations of the columns of a table that attributes can hold, without those
-    named in `skip`."""
+    """Returns the declarations of the columns of a table, without those named in `skip`. Raises
+    TypeError for a column that no attribute can hold."""
     found = []
     for each in schema:
-        kind, is_list = each.type, _is_list(each.type)
-        inner = kind.value_type if is_list else kind
-        if pa.types.is_dictionary(inner):
-            inner = inner.value_type
-        attribute_type = _attribute_type(inner)
-        if each.name not in skip and attribute_type is not None:
-            found.append(Attribute(each.name, attribute_type, is_list))
+        if each.name in skip:
+            continue
+        kind = plain_type(each.type)
+        in_list = is_list(kind)
+        attribute_type = _attribute_type(kind.value_type if in_list else kind)
+        if attribute_type is None:
+            raise TypeError(
+                f"column {each.name!r}: {each.type}; no attribute can hold it: leave it out, or"
+                " declare the attributes with attributes="
+            )
+        found.append(Attribute(each.name, attribute_type, in_list))
     return found
 
 

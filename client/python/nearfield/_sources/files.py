@@ -1,10 +1,8 @@
-"""Files of vectors: .npy, .fbin, .fvecs and HDF5, mapped or read in parts; and JSONL."""
+"""Files of vectors: .npy, .fbin, .fvecs and HDF5, mapped or read in parts. Errors are named by
+`naming`."""
 
 from __future__ import annotations
 
-import gzip
-import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +10,13 @@ import numpy as np
 
 
 def open_npy(path: Path) -> Any:
-    """Maps a 2-D array. The type V2 holds the bits of bfloat16."""
+    """Maps a 2-D array."""
     array = np.load(path, mmap_mode="r", allow_pickle=False)
-    if array.dtype.kind == "V" and array.dtype.itemsize == 2:
-        return array.view("<u2")
+    if not isinstance(array, np.memmap):
+        raise ValueError("not a file .npy of one array")
+    size, wanted = path.stat().st_size, array.offset + array.nbytes
+    if size != wanted:
+        raise ValueError(f"{size} bytes; its header says {wanted}")
     return array
 
 
@@ -24,7 +25,7 @@ def open_fbin(path: Path) -> Any:
     size = path.stat().st_size
     header = np.fromfile(path, "<i4", count=2)
     if len(header) < 2 or (header < 0).any() or size != 8 + 4 * int(header[0]) * int(header[1]):
-        raise ValueError(f"{path}: {size} bytes, which contradicts its header {header.tolist()}")
+        raise ValueError(f"{size} bytes, which contradicts its header {header.tolist()}")
     return np.memmap(path, "<f4", "r", offset=8, shape=(int(header[0]), int(header[1])))
 
 
@@ -34,12 +35,12 @@ def open_fvecs(path: Path) -> Any:
     header = np.fromfile(path, "<i4", count=1)
     dim = int(header[0]) if len(header) else 0
     if dim < 1 or size % (4 + 4 * dim):
-        raise ValueError(f"{path}: {size} bytes, which contradicts the dimension {dim} of row 0")
+        raise ValueError(f"{size} bytes, which contradicts the dimension {dim} of row 0")
     rows = np.memmap(path, "<i4", "r", shape=(size // (4 + 4 * dim), 1 + dim))
     different = np.flatnonzero(rows[:, 0] != dim)
     if len(different):
         row = int(different[0])
-        raise ValueError(f"{path}: row {row} has {int(rows[row, 0])} dimensions, row 0 has {dim}")
+        raise ValueError(f"row {row} has {int(rows[row, 0])} dimensions, row 0 has {dim}")
     return rows[:, 1:].view("<f4")
 
 
@@ -52,31 +53,5 @@ def open_hdf5(path: Path, name: str) -> tuple[Any, Any]:
     if name not in file:
         known = ", ".join(file)
         file.close()
-        raise ValueError(f"{path}: no dataset {name!r}; the datasets are {known}")
+        raise ValueError(f"no dataset {name!r}; the datasets are {known}")
     return file[name], file
-
-
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns a JSON object. Raises ValueError if a member is there twice."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"member {max(names, key=names.count)!r} twice")
-    return found
-
-
-def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
-    """Reads one JSON object per line; a name that ends in .gz is decompressed. Empty lines are
-    skipped."""
-    open_text = gzip.open if path.suffix == ".gz" else open
-    with open_text(path, "rt", encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line, object_pairs_hook=_members)
-            except ValueError as error:
-                raise ValueError(f"{path}:{number}: {error}") from None
-            if not isinstance(row, dict):
-                raise ValueError(f"{path}:{number}: not a JSON object")
-            yield row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -13,13 +13,17 @@ import numpy as np
 from nearfield._blocks import Batch
 from nearfield._sources import files
 from nearfield._sources.arrays import array_source
-from nearfield._sources.rows import column_batch, is_column_batch, row_batches
+from nearfield._sources.columns import package
+from nearfield._sources.csv_files import read_csv
+from nearfield._sources.json_lines import read_jsonl
+from nearfield._sources.places import located, naming, rows_from
+from nearfield._sources.rows import RowReader, column_batches, is_column_batch, matrix
 from nearfield._sources.source import Source, Spec
 from nearfield._sources.spool import spooled
 
 KINDS = (
     "a NumPy array, an Arrow table, a DataFrame, an iterable of rows or batches, or a file"
-    " .parquet, .npy, .fbin, .fvecs, .hdf5, .jsonl"
+    " .parquet, .csv, .jsonl, .npy, .fbin, .fvecs, .hdf5"
 )
 
 
@@ -29,7 +33,7 @@ def open_source(spec: Spec, data: Any) -> Source:
         return _file_source(spec, Path(data))
     if isinstance(data, np.ndarray):
         return array_source(spec, data)
-    if _is_table(data):
+    if is_table(data):
         from nearfield._sources.tables import reader_source, table_source
 
         if hasattr(data, "read_next_batch"):
@@ -40,7 +44,7 @@ def open_source(spec: Spec, data: Any) -> Source:
         if not is_column_batch(data):
             raise TypeError(f"data: one row; give {KINDS}")
         _check_alone(spec)
-        return spooled([column_batch(spec, data)])
+        return spooled(column_batches(spec, [data]))
     if not isinstance(data, Iterable):
         raise TypeError(f"data: {type(data).__name__}; give {KINDS}")
     return _iterable_source(spec, data)
@@ -53,11 +57,10 @@ def _check_alone(spec: Spec) -> None:
             raise TypeError(f"{name}: these rows have members: id, vector, payload, attributes")
 
 
-def _is_table(data: Any) -> bool:
-    return hasattr(data, "__arrow_c_stream__") or type(data).__module__.partition(".")[0] in (
-        "pyarrow",
-        "pandas",
-    )
+def is_table(data: Any) -> bool:
+    if type(data).__name__ == "Series":  # a column
+        return False
+    return hasattr(data, "__arrow_c_stream__") or package(data) in ("pyarrow", "pandas")
 
 
 def as_table(data: Any) -> Any:
@@ -66,7 +69,7 @@ def as_table(data: Any) -> Any:
 
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
-    if type(data).__module__.partition(".")[0] == "pandas":
+    if package(data) == "pandas":
         return pa.Table.from_pandas(data, preserve_index=False)
     return data if isinstance(data, pa.Table) else pa.table(data)
 
@@ -83,44 +86,65 @@ def _iterable_source(spec: Spec, data: Iterable[Any]) -> Source:
     if isinstance(first, Mapping):
         _check_alone(spec)
     if is_column_batch(first):
-        return spooled(column_batch(spec, each) for each in items)
+        return spooled(column_batches(spec, items))
     if isinstance(first, Mapping):
-        return spooled(row_batches(spec, items))
-    if _is_table(first):
+        reader = RowReader(spec, place=rows_from(0), records=True)
+        return spooled(reader.batches(enumerate(items)))
+    if is_table(first):
         from nearfield._sources.tables import reader_source
 
         return reader_source(spec, map(as_table, items), as_table(first))
     if isinstance(data, (list, tuple)):
-        return array_source(spec, np.array(data))
+        dim = spec.info.dim
+        found = located(lambda n: matrix(data[:n], dim), len(data), rows_from(0))
+        return array_source(spec, found)
     raise TypeError(f"data: an iterable of {type(first).__name__}; give {KINDS}")
 
 
+def suffix_of(path: Path) -> str:
+    """Returns the suffix of a file's name without that of its compression."""
+    return (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
+
+
 def _file_source(spec: Spec, path: Path) -> Source:
-    suffix = (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
-    if suffix in (".jsonl", ".ndjson"):
+    with naming(path):
+        source = _open_file(spec, path)
+
+    def batches() -> Iterator[Batch]:
+        with naming(path):
+            yield from source.batches()
+
+    return replace(source, batches=batches)
+
+
+def _open_file(spec: Spec, path: Path) -> Source:
+    suffix = suffix_of(path)
+    if suffix in (".jsonl", ".ndjson", ".csv"):
+        reader = RowReader(spec, place=lambda line: f"{path}:{line}", records=False)
+        if suffix == ".csv":
+            return spooled(reader.batches(read_csv(spec, path)))
         _check_alone(spec)
-        return spooled(_named(path, row_batches(spec, files.read_jsonl(path))))
-    if suffix == ".npy":
-        return array_source(spec, files.open_npy(path))
-    if suffix == ".fbin":
-        return array_source(spec, files.open_fbin(path))
-    if suffix == ".fvecs":
-        return array_source(spec, files.open_fvecs(path))
-    if suffix in (".hdf5", ".h5"):
-        dataset, file = files.open_hdf5(path, spec.vectors or "train")
-        source = array_source(replace(spec, vectors=None), dataset)
-        return Source(source.rows, source.payload_bytes, source.batches, file.close)
+        return spooled(reader.batches(read_jsonl(path, spec.info.declared)))
     if suffix == ".parquet":
         from nearfield._sources.tables import parquet_source
 
         return parquet_source(spec, path)
-    raise ValueError(f"data: {path}; the name must end as in {KINDS}")
+    vectors, close = open_vectors(path, spec.vectors)
+    hdf5 = suffix in HDF5
+    source = array_source(replace(spec, vectors=None) if hdf5 else spec, vectors)
+    return replace(source, close=close)
 
 
-def _named(path: Path, batches: Iterator[Batch]) -> Iterator[Batch]:
-    """Adds the name of the file to errors of its rows."""
-    try:
-        yield from batches
-    except (TypeError, ValueError) as error:
-        text = str(error)
-        raise type(error)(text if str(path) in text else f"{path}: {text}") from None
+HDF5 = (".hdf5", ".h5")
+
+
+def open_vectors(path: Path, dataset: str | None) -> tuple[Any, Callable[[], None]]:
+    """Opens a file of vectors [rows, dim]; returns them, and what closes the file."""
+    openers = {".npy": files.open_npy, ".fbin": files.open_fbin, ".fvecs": files.open_fvecs}
+    suffix = suffix_of(path)
+    if suffix in HDF5:
+        vectors, file = files.open_hdf5(path, dataset or "train")
+        return vectors, file.close
+    if suffix not in openers:
+        raise ValueError(f"data: {path}; give {KINDS}")
+    return openers[suffix](path), lambda: None

@@ -3,83 +3,134 @@ columns as mappings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearfield._blocks import Batch
-from nearfield._columns import make_column
-from nearfield._sources.source import BATCH_ROWS, Spec, payload_bytes
+from nearfield._columns import is_gap
+from nearfield._sources.columns import column_data, column_packer, values_of
+from nearfield._sources.places import Place, located, rows_from
+from nearfield._sources.source import BATCH_ROWS, Parts, Spec
+from nearfield._values import Ids, id_values
 
 MEMBERS = frozenset(["id", "vector", "payload"])
+Row = Mapping[str, Any]
 
 
-def row_batches(spec: Spec, rows: Iterable[Mapping[str, Any]]) -> Iterator[Batch]:
-    """Packs rows such as {"id": 7, "vector": [...], "payload": {...}, "year": 2020}. Rows without
-    ids get 0, 1, 2, ..."""
-    following, first = iter(rows), 0
-    while chunk := list(islice(following, BATCH_ROWS)):
-        yield _batch_of_rows(spec, chunk, first)
-        first += len(chunk)
+@dataclass(frozen=True)
+class RowReader:
+    """Packs rows such as {"id": 7, "vector": [...], "payload": {...}, "year": 2020}. Either all
+    rows have ids or none: then they are 0, 1, 2, ...
+
+    place    names a row by the number that it comes with
+    records  the values may be those of a DataFrame: see from_record
+    """
+
+    spec: Spec
+    place: Place
+    records: bool
+
+    def batches(self, rows: Iterable[tuple[int, Row]]) -> Iterator[Batch]:
+        """rows: each with the number of its place."""
+        following, first, with_ids = iter(rows), 0, self.spec.info.id_type == "string"
+        while chunk := list(islice(following, BATCH_ROWS)):
+            if first == 0 and isinstance(chunk[0][1], Mapping):
+                with_ids = with_ids or "id" in chunk[0][1]
+            yield self._batch(chunk, first, with_ids)
+            first += len(chunk)
+
+    def _batch(self, chunk: list[tuple[int, Row]], first: int, with_ids: bool) -> Batch:
+        spec, rows = self.spec, [row for _, row in chunk]
+
+        def place(row: int) -> str:
+            return self.place(chunk[row][0])
+
+        def ids(n: int) -> Ids:
+            if with_ids:
+                return spec.checked_ids([row["id"] for row in rows[:n]])
+            return np.arange(first, first + n, dtype=np.uint64)
+
+        def vectors(n: int) -> NDArray[Any]:
+            return spec.encoded(matrix([row["vector"] for row in rows[:n]], spec.info.dim))
+
+        def payloads(n: int) -> list[bytes]:
+            values = (row.get("payload") for row in rows[:n])
+            gaps = self.records
+            return spec.payloads_of(None if gaps and is_gap(each) else each for each in values)
+
+        names = located(lambda n: self._names(rows[:n], with_ids), len(rows), place)
+        columns = [
+            column_packer(spec, name, [row.get(name) for row in rows], self.records)
+            for name in names
+            if name not in MEMBERS
+        ]
+        parts = Parts(ids, vectors, payloads if "payload" in names else None, columns)
+        return spec.batch(len(rows), place, parts)
+
+    def _names(self, rows: list[Row], with_ids: bool) -> dict[str, None]:
+        """Returns the names of all members. Raises an error if one belongs to no row."""
+        names: dict[str, None] = {}
+        for row in rows:
+            if not isinstance(row, Mapping) or "vector" not in row:
+                raise TypeError(f"{_shown(row)}; a mapping with the member vector")
+            if with_ids != ("id" in row):
+                raise ValueError("no member id" if with_ids else "a member id, which row 0 lacks")
+            names.update(dict.fromkeys(row))
+        for name in names:
+            if name not in MEMBERS:
+                self.spec.attribute(name)
+        return names
 
 
-def _batch_of_rows(spec: Spec, rows: list[Mapping[str, Any]], first: int) -> Batch:
-    names: dict[str, None] = {}
-    for i, row in enumerate(rows):
-        if not isinstance(row, Mapping) or "vector" not in row:
-            raise TypeError(f"row {first + i}: {_shown(row)}; a mapping with the member vector")
-        names.update(dict.fromkeys(row))
-    if spec.info.id_type == "uint64" and "id" not in names:
-        ids: Any = np.arange(first, first + len(rows), dtype=np.uint64)
-    else:
-        missing = [i for i, row in enumerate(rows) if "id" not in row]
-        if missing:
-            raise ValueError(f"row {first + missing[0]}: no member id")
-        ids = spec.checked_ids([row["id"] for row in rows])
-    payloads = None
-    if "payload" in names:
-        payloads = [payload_bytes(row.get("payload")) for row in rows]
-    columns = [
-        make_column(spec.attribute(name), [row.get(name) for row in rows], len(rows))
-        for name in names
-        if name not in MEMBERS
-    ]
-    return Batch(
-        ids,
-        spec.encoded(_matrix([row["vector"] for row in rows], first, spec.info.dim)),
-        payloads,
-        [column for column in columns if column is not None],
-    )
-
-
-def _matrix(vectors: list[Any], first: int, dim: int) -> Any:
-    for i, vector in enumerate(vectors):
+def matrix(vectors: Sequence[Any], dim: int) -> Any:
+    """Returns vectors as one array. Raises TypeError or ValueError for one that does not fit."""
+    for vector in vectors:
+        if isinstance(vector, (str, bytes)) or not hasattr(vector, "__len__"):
+            raise TypeError(f"vector: {_shown(vector)}; a list of numbers")
         if len(vector) != dim:
-            raise ValueError(
-                f"row {first + i}: a vector of {len(vector)} numbers; the collection needs {dim}"
-            )
-    return np.array(vectors)
+            raise ValueError(f"a vector of {len(vector)} numbers; the collection needs {dim}")
+    found = np.array(vectors)
+    if found.dtype.kind in "USO":
+        raise TypeError(f"vector: {_shown(vectors[-1])}; a list of numbers")
+    return found
 
 
-def column_batch(spec: Spec, columns: Mapping[str, Any]) -> Batch:
-    """Packs one batch such as {"id": [...], "vector": array [n, dim], "year": [...]}."""
-    vectors = spec.encoded(np.asarray(columns["vector"]))
+def column_batches(spec: Spec, batches: Iterable[Mapping[str, Any]]) -> Iterator[Batch]:
+    """Packs batches such as {"id": [...], "vector": array [n, dim], "year": [...]}."""
+    first = 0
+    for columns in batches:
+        batch = _column_batch(spec, columns, first)
+        yield batch
+        first += len(batch)
+
+
+def _column_batch(spec: Spec, columns: Mapping[str, Any], first: int) -> Batch:
     if "id" not in columns:
         raise ValueError("a batch has no member id: rows of a batch are not numbered")
-    made = (
-        make_column(spec.attribute(name), data, len(vectors))
-        for name, data in columns.items()
-        if name not in MEMBERS
+    vectors = np.asarray(columns["vector"])
+    spec.check_shape(vectors)
+    rows = len(vectors)
+    ids = id_values(columns["id"])
+    payloads = None if columns.get("payload") is None else values_of(columns["payload"])
+    for name, values in (("ids", ids), ("payloads", payloads)):
+        if values is not None and len(values) != rows:
+            raise ValueError(f"{name}: {len(values)} for {rows} vectors")
+    parts = Parts(
+        ids=lambda n: spec.checked_ids(ids[:n]),
+        vectors=lambda n: spec.encoded(vectors[:n]),
+        payloads=None if payloads is None else lambda n: spec.payloads_of(payloads[:n]),
+        columns=[
+            column_packer(spec, name, column_data(name, data, rows))
+            for name, data in columns.items()
+            if name not in MEMBERS
+        ],
     )
-    payloads = columns.get("payload")
-    return Batch(
-        spec.checked_ids(columns["id"]),
-        vectors,
-        None if payloads is None else [payload_bytes(value) for value in payloads],
-        [column for column in made if column is not None],
-    )
+    return spec.batch(rows, rows_from(first), parts)
 
 
 def is_column_batch(item: Any) -> bool:

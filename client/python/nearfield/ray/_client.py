@@ -13,13 +13,14 @@ from functools import partial
 from typing import Any, TypeVar
 
 from nearfield._attributes import AttributesLike
-from nearfield._declaration import RowPlacement, ScanChoice, complete, infer
+from nearfield._declaration import RowPlacement, ScanChoice, complete
 from nearfield._errors import (
     AlreadyExists,
     DeadlineExceeded,
     NotFound,
     Unavailable,
 )
+from nearfield._infer import infer
 from nearfield._values import DType, IdType, Metric
 from nearfield.ray._collection import ClusterCollection
 from nearfield.ray._manifest import Done, newest_claim
@@ -93,7 +94,7 @@ class Client:
     ) -> ClusterCollection:
         """Creates an empty collection; the arguments are those of nearfield.Client, and token as in
         ClusterCollection.upload. Errors: AlreadyExists."""
-        seen = None if like is None else infer(like, None, None)
+        seen = None if like is None else infer(like, None, None, attributes is None)
         made = complete(name, dim, metric, dtype, id_type, attributes, scan, rows, 0, seen)
         made.request()  # checks it
         arguments = {

@@ -17,7 +17,8 @@ import ray.data
 from pyarrow import dataset, fs
 
 from nearfield._arrow import id_array, matrix_of
-from nearfield._declaration import RowPlacement, ScanChoice, infer
+from nearfield._declaration import RowPlacement, ScanChoice
+from nearfield._infer import infer
 from nearfield._proto import retrieval_pb2 as retrieval
 from nearfield._results import read_arrays
 from nearfield._search import add_queries
@@ -226,7 +227,7 @@ def _declare(blocks: Sequence[Any], columns: Sequence[str]) -> dict[str, Any]:
     for block in blocks:
         first = ray.get(first_row.remote(block, columns))
         if first.num_rows:
-            found = infer(first, "id", "vector")
+            found = infer(first, "id", "vector", declares=False)
             return {"dim": found.dim, "dtype": found.dtype, "id_type": found.id_type}
     raise ValueError("corpus: it has no rows")
 

@@ -21,7 +21,8 @@ import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
-from nearfield._arrow import arrow_type, column_name, id_array, vectors_of
+from nearfield._arrow import arrow_type, id_array, vectors_of
+from nearfield._attributes import column_name
 from nearfield._blocks import Batch
 from nearfield._columns import Column
 from nearfield._errors import DataLoss, InvalidArgument
