@@ -99,6 +99,24 @@ TEST_F(CliTest, HealthOfAServerThatStartsReportsItsProgress) {
   EXPECT_THAT(Run({"health"}), FailsPrinting(1, "NOT_SERVING\n"));
 }
 
+TEST_F(CliTest, HealthWaitsForTheServerWithOneWatch) {
+  EXPECT_THAT(Run({"health", "--wait", "60"}), Prints("SERVING\n"));
+  TestServer booting;
+  booting.Listen();
+  EXPECT_THAT(RunPlain({"health", "--wait", "0.2", "--address", booting.address()}),
+              Fails(1, AllOf(HasSubstr("is not ready after 0.2 s; its last state: NOT_SERVING: "),
+                             HasSubstr("the server is starting: creating the engine"))));
+  EXPECT_EQ(booting.calls("Watch"), 1);
+  EXPECT_EQ(booting.calls("Check"), 0);
+  EXPECT_THAT(RunPlain({"health", "--wait", "0.2", "--address", "unix:/nonexistent/socket"}),
+              Fails(1, AllOf(HasSubstr("is not ready after 0.2 s; the last try got no answer"),
+                             HasSubstr("cannot reach unix:/nonexistent/socket"))));
+  EXPECT_THAT(Run({"health", "--wait", "1", "--timeout", "1"}), Fails(2, HasSubstr("--wait")));
+  EXPECT_EQ(Run({"health", "--wait", "1", "--watch"}).exit_code, 2);
+  EXPECT_THAT(Run({"health", "--wait", "0"}),
+              Fails(2, HasSubstr("must be 0.001 .. 1e+06 seconds")));
+}
+
 TEST_F(CliTest, ASnapshotIsDeletedOnce) {
   server_.KeepData();
   Fill();
