@@ -29,6 +29,11 @@ def commands(title: str) -> str:
     return block
 
 
+def commands_of_keys() -> str:
+    """Returns the block that makes the first keys."""
+    return re.search(r"```sh\n(.*?)```", section("## Certificates and keys"), re.DOTALL)[1]
+
+
 def number(pattern: str) -> float:
     """Returns the number in the example of the section about sizes."""
     return float(re.search(pattern, " ".join(section("## Sizing").split()))[1].replace(",", ""))
@@ -75,8 +80,8 @@ def guarded(request: pytest.FixtureRequest, tmp_path: Path):
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    run("nearfield keys create pipeline --scopes search,write --collections 'docs-*' > pipeline.token\n"
-        "nearfield keys create operator --scopes search,admin > operator.token\n"
+    run("nearfield keys create pipeline --scopes search,write --collections 'docs-*' --out pipeline.token\n"
+        "nearfield keys create operator --scopes search,admin --out operator.token\n"
         "openssl x509 -in new.pem -outform DER -out server.der")
     server = ServerProcess(
         [str(programs / "nearfield-server"), "--listen", "127.0.0.1:0", "--ops-listen", "none", "--data-dir", "none",
@@ -120,6 +125,28 @@ class Caller:
         self.ends.set()
         self.thread.join()
         self.open.close()
+
+
+def test_the_keys_of_the_document_do_what_it_says(guarded):
+    """The pipeline's key makes its collection with the upload, and drops none; both keys are read from their files."""
+    first = commands_of_keys()
+    folder = guarded.folder
+    for name in ("operator", "pipeline"):
+        (folder / f"{name}.token").unlink()
+    guarded.run(re.sub(r"(?m)^export NEARFIELD_KEY_FILE=.*\n", "", first) + "\n$RELOAD")
+    loaded = folder / "server.log"
+    guarded.server.wait_for(lambda: loaded.read_text().count("keys loaded") == 2 or None)
+    for name in ("operator", "pipeline"):
+        assert (folder / f"{name}.token").stat().st_mode & 0o777 == 0o600
+    (folder / "rows.jsonl").write_text('{"id": 1, "vector": [1, 0]}\n')
+    pipeline = "nearfield --token-file pipeline.token"
+    guarded.run(f"{pipeline} upload docs-b rows.jsonl --create --if-missing --metric dot --mode upsert")
+    guarded.run(f"{pipeline} upload docs-b rows.jsonl --create --if-missing --metric dot --mode upsert")
+    refused = guarded.run(f"{pipeline} collections drop docs-b --yes 2>&1 && exit 1 || echo $?")
+    assert refused.endswith("3\n") and "this call needs one of admin" in refused
+    refused = guarded.run(f"{pipeline} upload other rows.jsonl --create --metric dot 2>&1 && exit 1 || echo $?")
+    assert refused.endswith("3\n") and 'is for the collections "docs-*"' in refused
+    assert guarded.run("nearfield count docs-b") == "1\n"
 
 
 def test_a_certificate_is_replaced_without_a_failed_call(guarded, pb):
