@@ -127,6 +127,41 @@ class Caller:
         self.open.close()
 
 
+def test_the_certificate_of_the_document_is_one_that_clients_verify(request, pb, tmp_path):
+    """The documented command makes the files of a TLS server. A client that has the certificate verifies each of its names;
+    one that has another certificate, or asks for another name, does not."""
+    block = commands("### Make a certificate")
+    for folder in ("server", "other"):
+        (tmp_path / folder).mkdir()
+        subprocess.run(["sh", "-euc", block], cwd=tmp_path / folder, check=True, capture_output=True)
+    files = tmp_path / "server"
+    assert (files / "server.key").stat().st_mode & 0o777 == 0o600
+    names = re.search(r"subjectAltName=(\S+)", block)[1].split(",")
+    assert {"DNS:server.example", "DNS:localhost", "IP:127.0.0.1"} == set(names)
+    server = ServerProcess([request.config.getoption("--server"), "--listen", "127.0.0.1:0", "--ops-listen", "none", "--data-dir", "none",
+                            "--tls-cert", str(files / "server.pem"), "--tls-key", str(files / "server.key")],
+                           tmp_path / "server.log")  # fmt: skip
+    try:
+        address = server.wait_for(lambda: re.search(r"serving on (\S+)\n", (tmp_path / "server.log").read_text()))[1]
+
+        def count(name: str, folder: str) -> int:
+            credentials = grpc.ssl_channel_credentials((tmp_path / folder / "server.pem").read_bytes())
+            with grpc.secure_channel(address, credentials, options=[("grpc.ssl_target_name_override", name)]) as channel:
+                return len(pb.AdminStub(channel).ListCollections(pb.ListCollectionsRequest(), timeout=60).collections)
+
+        for name in names:
+            assert count(name.partition(":")[2], "server") == 0
+        for name, folder in (("elsewhere.example", "server"), ("server.example", "other")):
+            with pytest.raises(grpc.RpcError) as caught:
+                count(name, folder)
+            assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
+        command = [request.config.getoption("--cli"), "--address", address, "health", "--ca"]
+        assert subprocess.run([*command, files / "server.pem"], capture_output=True, check=False).returncode == 0
+        assert subprocess.run([*command, tmp_path / "other/server.pem"], capture_output=True, check=False).returncode == 1
+    finally:
+        server.kill()
+
+
 def test_the_keys_of_the_document_do_what_it_says(guarded):
     """The pipeline's key makes its collection with the upload, and drops none; both keys are read from their files."""
     first = commands_of_keys()
