@@ -129,6 +129,8 @@ int Run(int argc, char** argv) {
 }  // namespace nearfield::client
 
 int main(int argc, char** argv) {
+  // gRPC's own lines repeat what the command reports. GRPC_VERBOSITY=ERROR shows them.
+  setenv("GRPC_VERBOSITY", "NONE", /*replace=*/0);  // NOLINT(concurrency-mt-unsafe): one thread
   try {
     return nearfield::client::Run(argc, argv);
   } catch (const std::exception& error) {  // out of memory, or a bug in a command's declaration

@@ -96,7 +96,7 @@ absl::StatusOr<int> Wait(const GlobalOptions& global, const std::string& service
       client.AwaitServing(service, std::chrono::milliseconds(static_cast<int64_t>(wait_s * 1000)));
   const std::string late = Cat(global.address, " is not ready after ", wait_s, " s; ");
   if (!health.ok()) {
-    if (IsUnreachable(health.status())) PrintError(Cat(late, "the last try got no answer:"));
+    if (IsUnreachable(health.status())) PrintError(Cat(late, "the last try failed:"));
     ReportError(global, health.status());
     return kExitNegative;
   }

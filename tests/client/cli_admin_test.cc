@@ -1,4 +1,7 @@
-// Tests of nearfield alias, snapshot and compact.
+// Tests of nearfield alias, snapshot, compact, health and keys.
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstdint>
 #include <map>
 #include <sstream>
@@ -109,7 +112,7 @@ TEST_F(CliTest, HealthWaitsForTheServerWithOneWatch) {
   EXPECT_EQ(booting.calls("Watch"), 1);
   EXPECT_EQ(booting.calls("Check"), 0);
   EXPECT_THAT(RunPlain({"health", "--wait", "0.2", "--address", "unix:/nonexistent/socket"}),
-              Fails(1, AllOf(HasSubstr("is not ready after 0.2 s; the last try got no answer"),
+              Fails(1, AllOf(HasSubstr("is not ready after 0.2 s; the last try failed"),
                              HasSubstr("cannot reach unix:/nonexistent/socket"))));
   EXPECT_THAT(Run({"health", "--wait", "1", "--timeout", "1"}), Fails(2, HasSubstr("--wait")));
   EXPECT_EQ(Run({"health", "--wait", "1", "--watch"}).exit_code, 2);
