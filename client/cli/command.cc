@@ -18,6 +18,35 @@ namespace {
 
 constexpr std::chrono::hours kLongWork{24};
 
+// Returns what to do about a server that was not reached. gRPC reports a failed TLS handshake only
+// in the text of the status.
+std::string AdviceFor(const GlobalOptions& global, std::string_view reason) {
+  const std::string& address = global.address;
+  const std::string& ca = global.identity.ca_file;
+  const auto says = [&](std::string_view words) {
+    return reason.find(words) != std::string_view::npos;
+  };
+  if (!ca.empty() && says("is not in peer certificate")) {
+    return Cat("the certificate of the server is for other names than ", address,
+               ": use one of its names, or a certificate whose subjectAltName has this one");
+  }
+  if (!ca.empty() && says("certificate verify failed")) {
+    return Cat("the certificate of ", address, " is not valid, or not of an authority in ", ca,
+               ": name the right file with --ca or NEARFIELD_CA");
+  }
+  if (!ca.empty() && says("wrong version number")) {
+    return Cat(address, " does not use TLS: leave --ca and NEARFIELD_CA out, or start the server ",
+               "with --tls-cert and --tls-key");
+  }
+  if (ca.empty() && says("failed to connect") &&
+      (says("Socket closed") || says("Connection reset"))) {
+    return Cat(address, " closes connections without TLS: if it uses TLS, name the authority of ",
+               "its certificate with --ca or NEARFIELD_CA");
+  }
+  return Cat("is nearfield-server running? Start it with: nearfield-server --listen ", address,
+             "; or name another server with --address or NEARFIELD_ADDRESS");
+}
+
 }  // namespace
 
 void OnChosen(CLI::App* command, Action* action, Action work) {
@@ -58,10 +87,8 @@ absl::Status AsBadInput(const absl::Status& status) {
 int ReportError(const GlobalOptions& global, const absl::Status& status) {
   const std::string reason = Cat(absl::StatusCodeToString(status.code()), ": ", status.message());
   if (IsUnreachable(status)) {
-    PrintError(Cat("cannot reach ", global.address,
-                   ": is nearfield-server running? Start it with: nearfield-server --listen ",
-                   global.address, "; or name another server with --address or NEARFIELD_ADDRESS (",
-                   reason, ")"));
+    PrintError(
+        Cat("cannot reach ", global.address, ": ", AdviceFor(global, reason), " (", reason, ")"));
     return kExitUnreachable;
   }
   if (absl::IsUnauthenticated(status) && global.identity.token_file.empty()) {

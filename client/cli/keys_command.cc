@@ -4,14 +4,18 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "client/cli/command.h"
 #include "client/cli/json_output.h"
+#include "client/cli/output_file.h"
 #include "client/cli/text_output.h"
 #include "client/formats/status_macros.h"
 #include "client/formats/text.h"
@@ -26,7 +30,8 @@ struct KeyArguments {
   // create
   ApiKey key;
   std::vector<std::string> scopes;
-  std::string expires;  // empty: never
+  std::string expires;             // empty: never
+  std::optional<std::string> out;  // absent: the key is printed
   // limit: nullopt: it stays; 0: the server's default
   std::array<std::optional<uint64_t>, kQuotaKinds.size()> limits;
 };
@@ -91,20 +96,63 @@ absl::StatusOr<ApiKey> KeyFrom(const KeyArguments& arguments) {
   return key;
 }
 
+// Adds a key to the key file; calls `before` when nothing else can refuse it.
+absl::Status AddKey(const std::string& path, const ApiKey& key,
+                    const std::function<absl::Status()>& before) {
+  return ChangeKeyFile(path, [&](KeyFile* file) {
+    if (file->keys.size() >= kKeysMax) {
+      return absl::InvalidArgumentError(
+          Cat(path, ": there are ", kKeysMax, " keys, which is the limit"));
+    }
+    file->keys.push_back(key);
+    return before();
+  });
+}
+
+// Writes the key to a file that only its owner can read. The file has the key before the server's
+// file does, so that every key in force has a holder.
+absl::Status AddKeyWithFile(const std::string& path, const ApiKey& key, const std::string& text,
+                            const std::string& out) {
+  std::error_code ignored;
+  if (std::filesystem::weakly_canonical(out, ignored) ==
+      std::filesystem::weakly_canonical(path, ignored)) {
+    return absl::InvalidArgumentError(
+        Cat("--out: ", out, ": is the key file; the key needs another file"));
+  }
+  const auto of_out = [](const absl::Status& status) {
+    return status.ok() ? status : absl::InvalidArgumentError(Cat("--out: ", status.message()));
+  };
+  auto secret = OutputFile::Create(out, {.mode = 0600, .replaces = false});
+  NF_RETURN_IF_ERROR(of_out(secret.status()));
+  NF_RETURN_IF_ERROR(of_out(secret->Write(Cat(text, "\n"))));
+  NF_RETURN_IF_ERROR(of_out(secret->Sync()));
+  bool is_published = false;
+  const absl::Status added = AddKey(path, key, [&] {
+    const absl::Status published = secret->Publish();
+    is_published = published.ok();
+    return of_out(published);
+  });
+  if (!added.ok() && is_published) std::filesystem::remove(out, ignored);
+  return added;
+}
+
 absl::StatusOr<int> CreateKey(const GlobalOptions& global, const KeyArguments& arguments) {
   NF_ASSIGN_OR_RETURN(ApiKey key, KeyFrom(arguments));
   NF_ASSIGN_OR_RETURN(const std::string text, DrawSecret(&key));
-  NF_RETURN_IF_ERROR(AsBadInput(ChangeKeyFile(arguments.path, [&key](KeyFile* file) {
-    if (file->keys.size() >= kKeysMax) {
-      return absl::InvalidArgumentError(Cat("there are ", kKeysMax, " keys, which is the limit"));
+  if (!arguments.out) {
+    NF_RETURN_IF_ERROR(AsBadInput(AddKey(arguments.path, key, [] { return absl::OkStatus(); })));
+    if (global.json) {
+      Print(KeyJson(key).Add("key", text));
+    } else {
+      Print(Cat(text, "\n"));  // alone, so that a script can take it
     }
-    file->keys.push_back(key);
-    return absl::OkStatus();
-  })));
+    return kExitOk;
+  }
+  NF_RETURN_IF_ERROR(AsBadInput(AddKeyWithFile(arguments.path, key, text, *arguments.out)));
   if (global.json) {
-    Print(KeyJson(key).Add("key", text));
+    Print(KeyJson(key).Add("file", *arguments.out));
   } else {
-    Print(Cat(text, "\n"));  // alone, so that it can be redirected to a token file
+    Print(Cat("the key ", key.id, " of ", key.principal, " is in ", *arguments.out, "\n"));
   }
   return kExitOk;
 }
@@ -199,7 +247,8 @@ void AddFileOption(CLI::App* command, const KeyArgumentsPtr& arguments) {
 
 void AddCreate(CLI::App* group, const GlobalOptions& global, Action* action) {
   auto arguments = std::make_shared<KeyArguments>();
-  CLI::App* create = group->add_subcommand("create", "Add a key to the file, and print it once");
+  CLI::App* create =
+      group->add_subcommand("create", "Add a key to the file, and print it or write it to a file");
   create->add_option("principal", arguments->key.principal, "Its holder, who may have several")
       ->required();
   AddFileOption(create, arguments);
@@ -216,10 +265,15 @@ void AddCreate(CLI::App* group, const GlobalOptions& global, Action* action) {
       ->capture_default_str();
   create->add_option("--expires", arguments->expires,
                      "The time from which it is refused, such as 2027-01-31 [never]");
+  create->add_option("--out", arguments->out,
+                     "Write the key to this new file, which only its owner can read, and print "
+                     "no secret");
   create->footer(
-      "The file gets the SHA-256 of the key only: the printed text cannot be shown again.\n"
+      "The key file gets the SHA-256 of the key only: the key cannot be shown again.\n"
       "Example:\n"
-      "  nearfield keys create pipeline --scopes search,write --collections 'docs-*' > token");
+      "  nearfield keys create pipeline --scopes search,write,create --collections 'docs-*' \\\n"
+      "      --out pipeline.token\n"
+      "  nearfield --token-file pipeline.token collections list");
   OnChosen(create, action, [&global, arguments] { return CreateKey(global, *arguments); });
 }
 

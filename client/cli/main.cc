@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "client/cli/command.h"
+#include "client/cli/options.h"
 #include "client/command_line/suggest.h"
 #include "client/formats/text.h"
 
@@ -32,18 +33,6 @@ constexpr char kFooter[] =
     "  2  wrong usage, or a bad input file\n"
     "  3  the server refused; its status is printed\n"
     "  4  no server could be reached\n";
-
-constexpr double kTimeoutMin = 0.001;
-constexpr double kTimeoutMax = 1e6;
-
-// Returns the error, or empty. NaN fails both comparisons and is refused.
-std::string CheckTimeout(const std::string& given) {
-  char* end = nullptr;
-  const double seconds = std::strtod(given.c_str(), &end);
-  const bool whole = !given.empty() && *end == '\0';
-  if (whole && seconds >= kTimeoutMin && seconds <= kTimeoutMax) return "";
-  return Cat(given, ", must be ", kTimeoutMin, " .. ", kTimeoutMax, " seconds");
-}
 
 // Adds an entry "NAME=VALUE". Throws for another form.
 void AddMetadata(const std::vector<std::string>& entries, ClientOptions* options) {
@@ -84,7 +73,7 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions* global) {
   app.add_option("--timeout", global->timeout_s,
                  "Seconds that a call may take with all its tries [30]; uploads, snapshots and "
                  "compactions have no limit unless given here")
-      ->check(CLI::Validator(CheckTimeout, "SECONDS"));
+      ->check(Seconds());
   app.add_option("--caller", global->caller,
                  "Who calls, for the server to share its device fairly [the address that calls "
                  "come from]")
@@ -140,6 +129,8 @@ int Run(int argc, char** argv) {
 }  // namespace nearfield::client
 
 int main(int argc, char** argv) {
+  // gRPC's own lines repeat what the command reports. GRPC_VERBOSITY=ERROR shows them.
+  setenv("GRPC_VERBOSITY", "NONE", /*replace=*/0);  // NOLINT(concurrency-mt-unsafe): one thread
   try {
     return nearfield::client::Run(argc, argv);
   } catch (const std::exception& error) {  // out of memory, or a bug in a command's declaration

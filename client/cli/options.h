@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <cstdlib>
 #include <initializer_list>
 #include <limits>
 #include <optional>
@@ -47,6 +48,22 @@ inline CLI::Validator WholeNumber(uint64_t min, uint64_t max) {
                    : Cat(given, ", must be a whole number, ", min, " .. ", max);
       },
       "");
+}
+
+// Checks that an option is a time in seconds. NaN fails both comparisons and is refused.
+inline CLI::Validator Seconds() {
+  return CLI::Validator(
+      [](const std::string& given) {
+        constexpr double kMin = 0.001;
+        constexpr double kMax = 1e6;
+        char* end = nullptr;
+        const double seconds = std::strtod(given.c_str(), &end);
+        const bool whole = !given.empty() && *end == '\0';
+        return whole && seconds >= kMin && seconds <= kMax
+                   ? std::string()
+                   : Cat(given, ", must be ", kMin, " .. ", kMax, " seconds");
+      },
+      "SECONDS");
 }
 
 // Adds an option for a number of things, at least 1.

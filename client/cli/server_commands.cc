@@ -8,6 +8,7 @@
 
 #include "client/cli/command.h"
 #include "client/cli/json_output.h"
+#include "client/cli/options.h"
 #include "client/cli/text_output.h"
 #include "client/formats/status_macros.h"
 #include "client/formats/text.h"
@@ -16,6 +17,8 @@ namespace nearfield::client {
 namespace {
 
 constexpr std::chrono::milliseconds kHealthTimeout{5000};
+// Limit on the question why a server is not ready, after a wait.
+constexpr std::chrono::milliseconds kStateTimeout{1000};
 
 void AddState(const ServerState& state, JsonObject* json) {
   json->Add("phase", Name(state.phase)).Add("reason", state.reason);
@@ -27,7 +30,13 @@ void AddState(const ServerState& state, JsonObject* json) {
   if (state.loading->seconds_left) json->Add("seconds_left", *state.loading->seconds_left);
 }
 
-// `state`: why the server does not serve; absent: not asked, or an older server.
+// Returns "NOT_SERVING: the server is starting". `state`: why the server does not serve; absent:
+// not asked, or an older server.
+std::string HealthText(Health health, const std::optional<ServerState>& state) {
+  if (!state || state->reason.empty()) return std::string(Name(health));
+  return Cat(Name(health), ": ", Printable(state->reason));
+}
+
 void PrintHealth(const GlobalOptions& global, const std::string& service, Health health,
                  const std::optional<ServerState>& state = std::nullopt) {
   if (global.json) {
@@ -36,8 +45,7 @@ void PrintHealth(const GlobalOptions& global, const std::string& service, Health
     if (state) AddState(*state, &json);
     Print(json);
   } else {
-    Print(state && !state->reason.empty() ? Cat(Name(health), ": ", Printable(state->reason), "\n")
-                                          : Cat(Name(health), "\n"));
+    Print(Cat(HealthText(health, state), "\n"));
   }
   std::fflush(stdout);  // a watching program reads each line as it arrives
 }
@@ -74,6 +82,32 @@ absl::StatusOr<int> Check(const GlobalOptions& global, const std::string& servic
   const auto state = client.GetServerState({.deadline = timeout - spent});  // one limit for both
   PrintHealth(global, service, *health,
               state.ok() ? std::optional<ServerState>(*state) : std::nullopt);
+  return kExitNegative;
+}
+
+// Waits until the service is SERVING, for at most `wait_s`. The outcomes are those of Check.
+absl::StatusOr<int> Wait(const GlobalOptions& global, const std::string& service, double wait_s) {
+  if (global.timeout_s) {
+    return absl::InvalidArgumentError(
+        "--timeout: not with --wait, which limits the whole command: give one of them");
+  }
+  NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
+  const auto health =
+      client.AwaitServing(service, std::chrono::milliseconds(static_cast<int64_t>(wait_s * 1000)));
+  const std::string late = Cat(global.address, " is not ready after ", wait_s, " s; ");
+  if (!health.ok()) {
+    if (IsUnreachable(health.status())) PrintError(Cat(late, "the last try failed:"));
+    ReportError(global, health.status());
+    return kExitNegative;
+  }
+  if (*health == Health::kServing) {
+    PrintHealth(global, service, *health);
+    return kExitOk;
+  }
+  const auto asked = client.GetServerState({.deadline = kStateTimeout});
+  const auto state = asked.ok() ? std::optional<ServerState>(*asked) : std::nullopt;
+  if (global.json) PrintHealth(global, service, *health, state);
+  PrintError(Cat(late, "its last state: ", HealthText(*health, state)));
   return kExitNegative;
 }
 
@@ -144,17 +178,27 @@ absl::StatusOr<int> ShowCapacity(const GlobalOptions& global) {
 void AddServerCommands(CLI::App& app, const GlobalOptions& global, Action* action) {
   auto service = std::make_shared<std::string>();
   auto watch = std::make_shared<bool>(false);
+  auto wait_s = std::make_shared<std::optional<double>>();
   CLI::App* health = app.add_subcommand("health", "Show whether the server is ready to serve");
   health->add_option("--service", *service,
                      "One service, such as nearfield.v1.Retrieval [the server as a whole]");
-  health->add_flag("--watch", *watch, "Print the status now and after each change, until stopped");
+  CLI::Option* const watches = health->add_flag(
+      "--watch", *watch, "Print the status now and after each change, until stopped");
+  health
+      ->add_option("--wait", *wait_s,
+                   "Wait at most this many seconds until the status is SERVING, also for a server "
+                   "that does not run yet")
+      ->check(Seconds())
+      ->excludes(watches);
   health->footer(
-      "Exits with 0 where the status is SERVING, else with 1; waits 5 s unless --timeout says "
-      "otherwise.\n"
+      "Exits with 0 where the status is SERVING, else with 1; the server has 5 s to answer unless "
+      "--timeout says otherwise.\n"
       "A server that starts reports how much of its collections it has loaded.\n"
+      "After a start: nearfield health --wait 300\n"
       "As a container's probe:\n"
       "  HEALTHCHECK CMD [\"nearfield\", \"health\"]");
-  OnChosen(health, action, [&global, service, watch] {
+  OnChosen(health, action, [&global, service, watch, wait_s] {
+    if (*wait_s) return Wait(global, *service, **wait_s);
     return *watch ? Watch(global, *service) : Check(global, *service);
   });
   CLI::App* limits = app.add_subcommand("limits", "The limits of the server");

@@ -1,5 +1,8 @@
 #include "client/cpp/core.h"
 
+#include <algorithm>
+#include <chrono>
+
 #include "absl/strings/cord.h"
 #include "client/cpp/convert.h"
 #include "client/formats/status_macros.h"
@@ -17,6 +20,8 @@ constexpr char kUnreachablePayload[] = "nearfield.unreachable";
 // Keepalive of a connection with a call in progress. A nearfield server accepts a ping every 10 s.
 constexpr int kKeepaliveMs = 30000;
 constexpr int kKeepaliveTimeoutMs = 20000;
+// Maximum pause after a call that a server refused on a connection that stays open.
+constexpr std::chrono::seconds kRefusingPause{1};
 // Smaller requests are not worth a request for the limits.
 constexpr uint64_t kUncheckedRequestBytes = uint64_t{1} << 20;
 
@@ -78,6 +83,15 @@ Client::Core::Core(const ClientOptions& options, Clock* clock, const Identity& i
       channel_(MakeChannel(options, identity)),
       stubs_(v1::Retrieval::NewStub(channel_), v1::Ingest::NewStub(channel_),
              v1::Admin::NewStub(channel_), grpc::health::v1::Health::NewStub(channel_)) {}
+
+bool Client::Core::AwaitConnection(std::chrono::system_clock::time_point until) const {
+  // A server that ends refuses calls on a connection for a while before it closes the connection.
+  const auto closed_until = std::min(until, std::chrono::system_clock::now() + kRefusingPause);
+  if (channel_->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY) {
+    channel_->WaitForStateChange(GRPC_CHANNEL_READY, closed_until);
+  }
+  return channel_->WaitForConnected(until);
+}
 
 Client::Core::CallSpec Client::Core::SpecFrom(
     const std::optional<std::chrono::milliseconds>& deadline) const {

@@ -71,6 +71,10 @@ class Client::Core {
   absl::Status CheckRequestBytes(uint64_t bytes, const CallSpec& spec);
   absl::StatusOr<Limits> GetLimits(const CallSpec& spec);
 
+  // Blocks until there may be another connection than the one that a call just failed on, or until
+  // `until`. Returns false if there is none.
+  bool AwaitConnection(std::chrono::system_clock::time_point until) const;
+
   const ClientOptions& options() const { return options_; }
   Clock& clock() { return *clock_; }
   template <typename Stub>

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <chrono>
+#include <optional>
 
 #include "client/cpp/check_text.h"
 #include "client/cpp/core.h"
@@ -45,6 +48,33 @@ ServerState FromProto(const v1::GetServerStateResponse& proto) {
   return state;
 }
 
+// Implements WatchHealth, with a context that the caller has prepared.
+absl::Status Watch(Client::Core& core, std::string_view service, grpc::ClientContext* context,
+                   const std::function<bool(Health)>& on_change) {
+  NF_RETURN_IF_ERROR(CheckText("service", service));
+  core.Introduce(context);
+  const auto reader = core.stub<HealthStub>().Watch(context, RequestFor(service));
+  health_v1::HealthCheckResponse response;
+  while (reader->Read(&response)) {
+    if (on_change(FromProto(response))) continue;
+    context->TryCancel();
+    reader->Finish();
+    return absl::OkStatus();
+  }
+  return core.Outcome(reader->Finish(), *context).status;
+}
+
+// Returns true if another try may succeed without a change of the request.
+bool IsWorthWaiting(const absl::Status& status) {
+  return !absl::IsInvalidArgument(status) && !absl::IsUnauthenticated(status) &&
+         !absl::IsPermissionDenied(status) && !absl::IsUnimplemented(status);
+}
+
+// Pause after a watch that failed: at most ten tries a second, whatever the server does.
+constexpr std::chrono::milliseconds kPause{100};
+// Time for the last try, which reports why there is no connection.
+constexpr std::chrono::milliseconds kLastTry{100};
+
 }  // namespace
 
 std::string_view Name(ServerPhase phase) {
@@ -82,18 +112,37 @@ absl::StatusOr<Health> Client::CheckHealth(std::string_view service, const CallO
 
 absl::Status Client::WatchHealth(std::string_view service,
                                  const std::function<bool(Health)>& on_change) {
-  NF_RETURN_IF_ERROR(CheckText("service", service));
   grpc::ClientContext context;
-  core_->Introduce(&context);
-  const auto reader = core_->stub<HealthStub>().Watch(&context, RequestFor(service));
-  health_v1::HealthCheckResponse response;
-  while (reader->Read(&response)) {
-    if (on_change(FromProto(response))) continue;
-    context.TryCancel();
-    reader->Finish();
-    return absl::OkStatus();
+  return Watch(*core_, service, &context, on_change);
+}
+
+absl::StatusOr<Health> Client::AwaitServing(std::string_view service,
+                                            std::chrono::milliseconds wait_max) {
+  using std::chrono::system_clock;
+  const auto until = system_clock::now() + wait_max;
+  std::optional<absl::StatusOr<Health>> last;
+  const auto watch = [&](system_clock::time_point end) {
+    grpc::ClientContext context;
+    context.set_deadline(end);
+    const absl::Status status = Watch(*core_, service, &context, [&last](Health health) {
+      last = health;
+      return health != Health::kServing;
+    });
+    // The end of the wait says nothing of the server, unless there is nothing else to report.
+    if (!status.ok() && (!last || !absl::IsDeadlineExceeded(status))) last = status;
+    return status;
+  };
+  for (;;) {
+    const absl::Status status = watch(until);
+    const bool is_serving = last && last->ok() && **last == Health::kServing;
+    const auto left = until - system_clock::now();
+    if (is_serving || !IsWorthWaiting(status) || left <= left.zero()) break;
+    core_->clock().SleepFor(std::min(kPause, std::chrono::ceil<std::chrono::milliseconds>(left)));
+    if (core_->AwaitConnection(until)) continue;
+    watch(until + kLastTry).IgnoreError();  // `last` has its outcome
+    break;
   }
-  return core_->Outcome(reader->Finish(), context).status;
+  return last.value_or(Health::kUnknown);
 }
 
 }  // namespace nearfield::client

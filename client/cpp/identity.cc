@@ -61,6 +61,10 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> ChannelOf(const Client
   grpc::SslCredentialsOptions tls;
   if (options.ca_file != kSystemAuthorities) {
     NF_ASSIGN_OR_RETURN(tls.pem_root_certs, ReadFileOf("ca_file", options.ca_file));
+    if (tls.pem_root_certs.find("CERTIFICATE-----") == std::string::npos) {
+      return absl::InvalidArgumentError(
+          Cat("ca_file: ", options.ca_file, ": has no certificate in PEM"));
+    }
   }
   if (!options.client_cert_file.empty()) {
     NF_ASSIGN_OR_RETURN(tls.pem_cert_chain,

@@ -90,7 +90,7 @@ absl::Status CheckKey(const ApiKey& key) {
                                 kPatternBytesMax, " bytes"));
   }
   if (ScopesText(key.scopes).empty()) {
-    return Refused("scopes", "", "at least one of search, read, write, admin");
+    return Refused("scopes", "", absl::StrCat("at least one of ", ScopesText(kAllScopes)));
   }
   return absl::OkStatus();
 }

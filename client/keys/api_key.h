@@ -17,12 +17,21 @@
 namespace nearfield {
 
 // The values are bits of ApiKey::scopes.
-enum class Scope : uint8_t { kSearch = 1, kRead = 2, kWrite = 4, kAdmin = 8 };
-inline constexpr std::array<std::pair<Scope, std::string_view>, 4> kScopeNames = {
+enum class Scope : uint8_t { kSearch = 1, kRead = 2, kWrite = 4, kAdmin = 8, kCreate = 16 };
+inline constexpr std::array<std::pair<Scope, std::string_view>, 5> kScopeNames = {
     {{Scope::kSearch, "search"},
      {Scope::kRead, "read"},
      {Scope::kWrite, "write"},
+     {Scope::kCreate, "create"},
      {Scope::kAdmin, "admin"}}};
+
+inline constexpr uint8_t kAllScopes = [] {
+  uint8_t all = 0;
+  for (const auto& [scope, name] : kScopeNames) {
+    all = static_cast<uint8_t>(all | static_cast<uint8_t>(scope));
+  }
+  return all;
+}();
 
 using Sha256 = std::array<uint8_t, 32>;
 

@@ -59,7 +59,8 @@ absl::Status ReadScopes(const Json& value, uint8_t* scopes) {
       return each.is_string() && each.get<std::string>() == known.second;
     });
     if (named == kScopeNames.end()) {
-      return absl::InvalidArgumentError("each must be one of search, read, write, admin");
+      return absl::InvalidArgumentError(
+          absl::StrCat("each must be one of ", ScopesText(kAllScopes)));
     }
     *scopes = static_cast<uint8_t>(*scopes | static_cast<uint8_t>(named->first));
   }

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <array>
+#include <cstring>
 #include <fstream>
 #include <set>
 #include <utility>
@@ -185,14 +186,23 @@ absl::StatusOr<MemoryPlan> FinalizeSettings(const HostMachine& machine, Settings
   return plan;
 }
 
+// Returns the variables that no setting has, each with a suggestion: "NEARFIELD_LISEN; did you mean
+// NEARFIELD_LISTEN?".
 std::vector<std::string> UnknownVariables(const Environment& environment,
                                           const Settings& settings) {
   std::set<std::string> known(kClientVariables.begin(), kClientVariables.end());
   known.insert(kConfigVariable);
-  for (const SettingBase* setting : settings.all()) known.insert(setting->environment());
+  std::vector<std::string> ends;  // without the prefix, which every variable has
+  for (const SettingBase* setting : settings.all()) {
+    known.insert(setting->environment());
+    ends.push_back(setting->environment().substr(std::strlen(kPrefix)));
+  }
   std::vector<std::string> unknown;
   for (const auto& [name, value] : environment) {
-    if (known.count(name) == 0) unknown.push_back(name);
+    if (known.count(name) > 0) continue;
+    const auto closest = Closest(std::string_view(name).substr(std::strlen(kPrefix)), ends);
+    unknown.push_back(closest ? absl::StrCat(name, "; did you mean ", kPrefix, *closest, "?")
+                              : name);
   }
   return unknown;
 }
@@ -240,8 +250,8 @@ absl::StatusOr<LoadOutcome> LoadSettings(int argc, const char* const* argv,
     outcome.action = Action::kPrint;
     outcome.output = settings->Effective() + plan.Text();
     for (const std::string& name : outcome.unknown_variables) {
-      absl::StrAppend(&outcome.output, "# ", name,
-                      " of the environment names no setting: ignored\n");
+      absl::StrAppend(&outcome.output, "# ignored, names no setting: the environment variable ",
+                      name, "\n");
     }
     return outcome;
   }

@@ -22,7 +22,8 @@ struct LoadOutcome {
   bool demo = false;         // kServe: load the demo corpus
   std::string output;        // kPrint: text for stdout; then exit 0
   std::string snapshot_dir;  // kRestore: directory of the snapshot
-  // Environment variables that match no setting. They are ignored, and most likely misspelled.
+  // Environment variables that match no setting, each with a suggestion. They are ignored, and most
+  // likely misspelled.
   std::vector<std::string> unknown_variables;
 };
 

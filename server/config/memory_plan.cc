@@ -49,11 +49,11 @@ bool RowsInHostMemory(const Settings& settings, const HostMachine& machine) {
   return backend == "cpu" || (backend == "auto" && !machine.has_gpu);
 }
 
-// Returns the bytes that the operator assigned to rows and their data.
+// Returns the bytes that the operator assigned to rows and their data. The CPU backend has no
+// memory of its own for rows: host.
 int64_t GivenBytes(const Settings& settings, bool rows_in_host_memory) {
-  return (rows_in_host_memory ? settings.memory_bytes.value() : 0) +
-         settings.host_memory_bytes.value() + settings.host_rows_bytes.value() +
-         settings.attribute_memory_bytes.value();
+  return (rows_in_host_memory ? settings.memory_bytes.value() : settings.host_rows_bytes.value()) +
+         settings.host_memory_bytes.value() + settings.attribute_memory_bytes.value();
 }
 
 // Returns the parts that calls allocate and release.
@@ -64,9 +64,15 @@ std::vector<MemoryPart> TransientParts(const Settings& settings, const HostMachi
   const int64_t connection_bytes =
       kConnectionBytes + (settings.tls_cert.value().empty() ? 0 : kTlsConnectionBytes);
   std::vector<MemoryPart> parts = {
-      {.name = "replies_bytes_max", .bytes = settings.replies_bytes_max.value()},
-      {.name = "requests_bytes_max", .bytes = settings.requests_bytes_max.value()},
-      {.name = "transport_bytes_max", .bytes = settings.transport_bytes_max.value()},
+      {.name = "replies_bytes_max",
+       .bound = "replies that clients have not taken yet",
+       .bytes = settings.replies_bytes_max.value()},
+      {.name = "requests_bytes_max",
+       .bound = "requests that are being worked on",
+       .bytes = settings.requests_bytes_max.value()},
+      {.name = "transport_bytes_max",
+       .bound = "messages that are being received or sent",
+       .bytes = settings.transport_bytes_max.value()},
       {.name = "messages being parsed",
        .bound = absl::StrCat("request_bytes_max on ", threads, " threads"),
        .bytes = threads * message},
@@ -83,6 +89,40 @@ std::vector<MemoryPart> TransientParts(const Settings& settings, const HostMachi
                    .bound = absl::StrCat("1/", kAllocatorPart, " of the six above"),
                    .bytes = sum / kAllocatorPart});
   return parts;
+}
+
+std::vector<MemoryPart> DataParts(const Settings& settings, const MemoryPlan& plan,
+                                  bool rows_here) {
+  std::vector<MemoryPart> parts;
+  if (rows_here) {
+    parts.push_back({.name = "memory_bytes",
+                     .bound = "rows, as they are uploaded",
+                     .bytes = plan.memory_bytes});
+  } else {
+    const int64_t given = settings.memory_bytes.value();
+    parts.push_back({.name = "memory_bytes",
+                     .bound = absl::StrCat("rows are in the memory of each GPU, which the server "
+                                           "takes at the start: ",
+                                           given > 0 ? absl::StrCat(given) : "85% of what is free"),
+                     .is_reserved = true});
+    parts.push_back({.name = "host_rows_bytes",
+                     .bound = "rows of collections with rows: host",
+                     .bytes = settings.host_rows_bytes.value(),
+                     .is_reserved = true});
+  }
+  parts.push_back({.name = "host_memory_bytes",
+                   .bound = "ids and payloads of the rows",
+                   .bytes = plan.host_memory_bytes});
+  parts.push_back({.name = "attribute_memory_bytes",
+                   .bound = "attributes of the rows",
+                   .bytes = plan.attribute_memory_bytes});
+  return parts;
+}
+
+// Returns "1536 MiB" or "22 GiB", rounded, for people.
+std::string Rounded(int64_t bytes) {
+  return bytes < 10 * kGiB ? absl::StrCat((bytes + kMiB / 2) / kMiB, " MiB")
+                           : absl::StrCat((bytes + kGiB / 2) / kGiB, " GiB");
 }
 
 // Resolves one data setting: its value if it was set, else its share of `left`.
@@ -127,8 +167,14 @@ MemoryPlan PlanMemory(const Settings& settings, const HostMachine& machine) {
   MemoryPlan plan;
   plan.physical_bytes = machine.memory_bytes;
   std::vector<MemoryPart> fixed = TransientParts(settings, machine);
-  fixed.push_back({.name = "filter_cache_bytes", .bytes = settings.filter_cache_bytes.value()});
-  fixed.push_back({.name = "process", .bytes = kProcessBytes + (rows_here ? 0 : kDriverBytes)});
+  fixed.push_back({.name = "filter_cache_bytes",
+                   .bound = "results of recently used filters",
+                   .bytes = settings.filter_cache_bytes.value()});
+  fixed.push_back({.name = "process",
+                   .bound = rows_here ? "the program itself, an estimate"
+                                      : "the program itself and the GPU's driver, an estimate",
+                   .bytes = kProcessBytes + (rows_here ? 0 : kDriverBytes),
+                   .is_reserved = true});
   int64_t left =
       machine.memory_bytes - machine.memory_bytes / kOthersPart - GivenBytes(settings, rows_here);
   for (const MemoryPart& part : fixed) left -= part.bytes;
@@ -144,24 +190,32 @@ MemoryPlan PlanMemory(const Settings& settings, const HostMachine& machine) {
   plan.host_memory_bytes = resolve(settings.host_memory_bytes, kValuesShare);
   plan.attribute_memory_bytes = resolve(settings.attribute_memory_bytes, kAttributesShare);
   plan.starved = weights > 0 && left / weights < kMiB;
-  plan.parts = {{.name = "memory_bytes", .bytes = plan.memory_bytes},
-                {.name = "host_memory_bytes", .bytes = plan.host_memory_bytes},
-                {.name = "host_rows_bytes", .bytes = settings.host_rows_bytes.value()},
-                {.name = "attribute_memory_bytes", .bytes = plan.attribute_memory_bytes}};
-  if (!rows_here) plan.parts.front().bound = "in the GPU's memory";
+  plan.parts = DataParts(settings, plan, rows_here);
   plan.parts.insert(plan.parts.end(), fixed.begin(), fixed.end());
-  for (const MemoryPart& part : plan.parts) plan.total_bytes += part.bytes;
+  for (const MemoryPart& part : plan.parts) {
+    plan.total_bytes += part.bytes;
+    if (part.is_reserved) plan.reserved_bytes += part.bytes;
+  }
   return plan;
 }
 
 std::string MemoryPlan::Text() const {
-  std::string text = "# Host memory that the server may hold, in bytes:\n";
-  for (const MemoryPart& part : parts) {
-    absl::StrAppend(&text, "#   ", part.name, ": ", part.bytes);
-    if (!part.bound.empty()) absl::StrAppend(&text, " (", part.bound, ")");
-    absl::StrAppend(&text, "\n");
-  }
-  absl::StrAppend(&text, "# memory sum: ", total_bytes, " of ", physical_bytes, "\n");
+  std::string text = "# Memory of this machine or container that the server takes, in bytes.\n";
+  const auto append = [&](bool is_reserved, int64_t sum) {
+    for (const MemoryPart& part : parts) {
+      if (part.is_reserved != is_reserved) continue;
+      absl::StrAppend(&text, "#   ", part.name, ": ", part.bytes, " (", part.bound, ")\n");
+    }
+    absl::StrAppend(&text, "#   sum: ", sum, ", ", Rounded(sum), "\n");
+  };
+  text += "# Taken when it starts, and held until it ends:\n";
+  append(true, reserved_bytes);
+  text +=
+      "# Limits: an empty, idle server takes none of this; each grows with its use, at most to\n";
+  append(false, total_bytes - reserved_bytes);
+  absl::StrAppend(&text, "# memory sum: ", total_bytes, " of ", physical_bytes,
+                  ", if every limit is reached at the same time: ", Rounded(total_bytes), " of ",
+                  Rounded(physical_bytes), "\n");
   return text;
 }
 

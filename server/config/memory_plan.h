@@ -21,8 +21,9 @@ HostMachine ThisMachine();
 
 struct MemoryPart {
   std::string name;   // the setting that limits it, or a description
-  std::string bound;  // how the bytes follow from settings
+  std::string bound;  // what takes it, or how the bytes follow from settings
   int64_t bytes = 0;
+  bool is_reserved = false;  // taken when the server starts; false: an upper limit
 };
 
 struct MemoryPlan {
@@ -36,10 +37,12 @@ struct MemoryPlan {
   bool starved = false;
 
   std::vector<MemoryPart> parts;
-  int64_t total_bytes = 0;
+  int64_t reserved_bytes = 0;  // of the parts that are taken at the start
+  int64_t total_bytes = 0;     // of all parts
   int64_t physical_bytes = 0;
 
-  // Returns one comment line for each part and one for the sum.
+  // Returns comment lines: the parts that are taken at the start, those that are limits, and a sum
+  // of each and of both.
   std::string Text() const;
 };
 

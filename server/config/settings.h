@@ -84,10 +84,10 @@ struct Settings : SettingList {
   NumberSetting device{*this, "device", 0, Between(0, 255),
                        "CUDA ordinal of the GPU, if there is one; as devices otherwise."};
   BytesSetting memory_bytes{*this, "memory_bytes", 0, Between(0, kMemoryMax),
-                            "Memory for rows, allocated at start: of each GPU, or host memory on "
-                            "the CPU backend. 0: 85% of the free memory of the GPU; on the CPU "
-                            "backend a share of what other settings leave, at most half of the "
-                            "physical memory."};
+                            "Memory for rows: of each GPU, allocated at start; on the CPU backend "
+                            "a limit of host memory, which uploads take. 0: 85% of the free "
+                            "memory of the GPU; on the CPU backend a share of what other settings "
+                            "leave, at most half of the physical memory."};
   BytesSetting host_memory_bytes{*this, "host_memory_bytes", 0, Between(0, kMemoryMax),
                                  "Host memory for ids and payloads. 0: a share of what other "
                                  "settings leave, at most a quarter of the physical memory."};

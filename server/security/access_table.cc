@@ -7,7 +7,8 @@ constexpr auto kSearch = static_cast<uint8_t>(Scope::kSearch);
 constexpr auto kRead = static_cast<uint8_t>(Scope::kRead);
 constexpr auto kWrite = static_cast<uint8_t>(Scope::kWrite);
 constexpr auto kAdmin = static_cast<uint8_t>(Scope::kAdmin);
-constexpr uint8_t kAny = kSearch | kRead | kWrite | kAdmin;
+constexpr auto kCreate = static_cast<uint8_t>(Scope::kCreate);
+constexpr uint8_t kAny = kAllScopes;
 
 constexpr auto kNothing = AccessTarget::kNothing;
 constexpr auto kCollections = AccessTarget::kCollections;
@@ -29,7 +30,7 @@ constexpr std::array kTable = {
     MethodAccess{"nearfield.v1.Ingest.GetUpload", kWrite, kHidden, {"collection"}},
     MethodAccess{"nearfield.v1.Ingest.DropUpload", kWrite, kHidden, {"collection"}},
     MethodAccess{"nearfield.v1.Ingest.ListUploads", kWrite, kFiltered},
-    MethodAccess{"nearfield.v1.Admin.CreateCollection", kAdmin, kCollections, {"name"}},
+    MethodAccess{"nearfield.v1.Admin.CreateCollection", kCreate | kAdmin, kCollections, {"name"}},
     MethodAccess{"nearfield.v1.Admin.DropCollection", kAdmin, kCollections, {"name"}},
     MethodAccess{"nearfield.v1.Admin.GetCollection", kAny, kCollections, {"name"}},
     MethodAccess{"nearfield.v1.Admin.ListCollections", kAny, kFiltered},
@@ -50,6 +51,8 @@ constexpr std::array kTable = {
 };
 
 }  // namespace
+
+bool MethodAccess::IsAdministrative() const { return (scopes & ~(kCreate | kAdmin)) == 0; }
 
 std::span<const MethodAccess> AccessTable() { return kTable; }
 

@@ -28,6 +28,9 @@ struct MethodAccess {
   // is the field b of the message a. Unused ones are empty.
   std::array<std::string_view, 2> fields = {};
   bool is_open = false;  // needs no key
+
+  // Returns true if no other scope than create and admin allows the call. The access log has it.
+  bool IsAdministrative() const;
 };
 
 std::span<const MethodAccess> AccessTable();

@@ -53,7 +53,7 @@ CallFacts FactsOf(const grpc::CallbackServerContext& context, const CallGuard& g
                      .trace_parent = std::string(Metadata(context, kTraceParent)),
                      .peer = context.peer(),
                      .deadline = context.deadline()};
-  facts.audited = guard.method->scopes == static_cast<uint8_t>(Scope::kAdmin);
+  facts.audited = guard.method->IsAdministrative();
   absl::StatusOr<KeyPtr> key = KeyIn(context, *guard.control);
   facts.status = key.status();
   if (key.ok()) {

@@ -47,8 +47,8 @@ absl::Status CheckRoom(const Directory& directory, int64_t bytes, int64_t free_b
   ABSL_ASSIGN_OR_RETURN(const int64_t free, directory.FreeBytes());
   if (bytes <= free - free_bytes_min) return absl::OkStatus();
   return absl::ResourceExhaustedError(
-      absl::StrCat(directory.path(), ": ", bytes, " bytes of disk are needed; ", free,
-                   " are free, and ", free_bytes_min, " of them stay reserved for deletes"));
+      absl::StrCat(directory.path(), ": ", bytes, " bytes of disk are needed, and ", free_bytes_min,
+                   " more that stay free for deletes; ", free, " are free"));
 }
 
 CommittedSegment::~CommittedSegment() {

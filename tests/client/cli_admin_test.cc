@@ -1,4 +1,7 @@
-// Tests of nearfield alias, snapshot and compact.
+// Tests of nearfield alias, snapshot, compact, health and keys.
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstdint>
 #include <map>
 #include <sstream>
@@ -97,6 +100,70 @@ TEST_F(CliTest, HealthOfAServerThatStartsReportsItsProgress) {
   // An older server does not know the call.
   server_.Refuse("GetServerState", {{absl::UnimplementedError("unknown")}});
   EXPECT_THAT(Run({"health"}), FailsPrinting(1, "NOT_SERVING\n"));
+}
+
+TEST_F(CliTest, HealthWaitsForTheServerWithOneWatch) {
+  EXPECT_THAT(Run({"health", "--wait", "60"}), Prints("SERVING\n"));
+  TestServer booting;
+  booting.Listen();
+  EXPECT_THAT(RunPlain({"health", "--wait", "0.2", "--address", booting.address()}),
+              Fails(1, AllOf(HasSubstr("is not ready after 0.2 s; its last state: NOT_SERVING: "),
+                             HasSubstr("the server is starting: creating the engine"))));
+  EXPECT_EQ(booting.calls("Watch"), 1);
+  EXPECT_EQ(booting.calls("Check"), 0);
+  EXPECT_THAT(RunPlain({"health", "--wait", "0.2", "--address", "unix:/nonexistent/socket"}),
+              Fails(1, AllOf(HasSubstr("is not ready after 0.2 s; the last try failed"),
+                             HasSubstr("cannot reach unix:/nonexistent/socket"))));
+  EXPECT_THAT(Run({"health", "--wait", "1", "--timeout", "1"}), Fails(2, HasSubstr("--wait")));
+  EXPECT_EQ(Run({"health", "--wait", "1", "--watch"}).exit_code, 2);
+  EXPECT_THAT(Run({"health", "--wait", "0"}),
+              Fails(2, HasSubstr("must be 0.001 .. 1e+06 seconds")));
+}
+
+// Regression: `keys create ... > token` left a secret that everyone could read, under the usual
+// umask.
+TEST_F(CliTest, AKeyIsWrittenToANewFileThatOnlyItsOwnerReads) {
+  const std::string keys = folder_.path() + "/keys.json";
+  const std::string token = folder_.path() + "/token";
+  const Arguments create = {"keys",         "create",     "pipeline", "--scopes",
+                            "write,create", "--key-file", keys};
+  const mode_t before = umask(0);
+  const Outcome made = RunPlain(Plus(create, {"--out", token}));
+  umask(before);
+  EXPECT_THAT(made, Prints(AllOf(HasSubstr("of pipeline is in "), HasSubstr(token))));
+  const std::string text = ReadAll(token);
+  EXPECT_THAT(text, ::testing::MatchesRegex("nf_[0-9a-f]{16}_[0-9a-f]{64}\n"));
+  const std::string secret = text.substr(20, 64);
+  EXPECT_THAT(made.out + made.err + ReadAll(keys), Not(HasSubstr(secret)));
+  struct stat info = {};
+  ASSERT_EQ(stat(token.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0600u);
+  const std::string second = folder_.path() + "/second";
+  const Outcome json = RunPlain(Plus(create, {"--json", "--out", second}));
+  EXPECT_THAT(json, Prints(HasSubstr("\"file\":\"" + second + "\"")));
+  EXPECT_THAT(json.out, Not(HasSubstr(ReadAll(second).substr(20, 64))));
+
+  const std::string known = ReadAll(keys);
+  const std::string link = folder_.path() + "/link";
+  ASSERT_EQ(symlink("nothing", link.c_str()), 0);
+  for (const auto& [out, problem] : std::vector<std::pair<std::string, std::string>>{
+           {token, "exists, and is not overwritten"},
+           {link, "exists, and is not overwritten"},
+           {folder_.path(), "exists, and is not overwritten"},
+           {keys, "is the key file"},
+           {"-", "must be the name of a file"},
+           {"", "must be the name of a file"},
+           {folder_.path() + "/none/token", "No such file or directory"}}) {
+    EXPECT_THAT(RunPlain(Plus(create, {"--out", out})),
+                Fails(2, AllOf(HasSubstr("--out: "), HasSubstr(out), HasSubstr(problem))));
+    EXPECT_EQ(ReadAll(keys), known) << out;
+  }
+  EXPECT_EQ(ReadAll(token), text);
+  // A key that the key file does not take leaves no file either.
+  folder_.Write("keys.json.new", "");
+  const std::string third = folder_.path() + "/third";
+  EXPECT_THAT(RunPlain(Plus(create, {"--out", third})), Fails(2, HasSubstr("keys.json.new")));
+  EXPECT_NE(access(third.c_str(), F_OK), 0);
 }
 
 TEST_F(CliTest, ASnapshotIsDeletedOnce) {

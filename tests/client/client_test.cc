@@ -355,5 +355,18 @@ TEST_F(ClientTest, HealthIsWatchedThroughItsChanges) {
   EXPECT_THAT(seen, ElementsAre(Health::kServing, Health::kNotServing));
 }
 
+// A wait goes on through the end of a server, and ends at a refusal that waiting does not change.
+TEST_F(ClientTest, AWaitForAServerGoesThroughItsRestart) {
+  Client client = MakeTestClient();
+  server_.Refuse("Watch", {{absl::UnavailableError("the server is shutting down")}});
+  EXPECT_THAT(client.AwaitServing("", std::chrono::minutes(1)), IsOkAndHolds(Health::kServing));
+  EXPECT_EQ(server_.calls("Watch"), 2);
+  server_.Refuse("Watch", {{absl::PermissionDeniedError("another key")}});
+  EXPECT_THAT(client.AwaitServing("", std::chrono::minutes(1)), StatusIs(kPermissionDenied));
+  EXPECT_EQ(server_.calls("Watch"), 3);
+  EXPECT_THAT(client.AwaitServing("unknown", std::chrono::milliseconds(100)),
+              IsOkAndHolds(Health::kServiceUnknown));
+}
+
 }  // namespace
 }  // namespace nearfield::client

@@ -43,6 +43,8 @@ TEST_F(IdentityTest, BadFilesAndOptionsAreRefused) {
     EXPECT_THAT(ReadIdentity(options), StatusIs(kInvalidArgument, HasSubstr(part)));
   };
   refused({.ca_file = "/none"}, "ca_file: /none");
+  const std::string key = "-----BEGIN PRIVATE KEY-----\n";
+  refused({.ca_file = folder_.Write("key.pem", key)}, "key.pem: has no certificate in PEM");
   refused({.client_cert_file = "a"}, "give both or none");
   refused({.client_cert_file = "a", .client_key_file = "b"}, "needs ca_file");
   refused({.token_file = "/none"}, "token_file: /none");

@@ -74,6 +74,37 @@ def test_keys_are_made_used_denied_and_revoked(request, tmp_path, command):
         server.kill()
 
 
+def test_a_mistake_with_tls_is_not_reported_as_a_server_that_is_not_there(request, tmp_path, command):
+    """Each of these said: is nearfield-server running? Start it with ..."""
+    for name in ("ca", "other"):
+        new_certificate(tmp_path, name)
+    new_certificate(tmp_path, "server", "ca")
+    addresses = {}
+    servers = []
+    try:
+        for name, tls in (("tls", ["--tls-cert", str(tmp_path / "server.pem"), "--tls-key", str(tmp_path / "server.key")]), ("plain", [])):
+            log = tmp_path / f"{name}.log"
+            servers.append(ServerProcess([request.config.getoption("--server"), "--listen", "127.0.0.1:0", "--ops-listen", "none",
+                                          "--data-dir", "none", *tls], log))  # fmt: skip
+            addresses[name] = servers[-1].wait_for(lambda log=log: re.search(r"serving on (\S+)\n", log.read_text()))[1]
+        ca = tmp_path / "ca.pem"
+        wrong_name = addresses["tls"].replace("127.0.0.1", "localhost")
+        for address, given, advice in (
+                (addresses["tls"], {}, "name the authority of its certificate with --ca or NEARFIELD_CA"),
+                (addresses["tls"], {"CA": tmp_path / "other.pem"}, f"not of an authority in {tmp_path / 'other.pem'}"),
+                (wrong_name, {"CA": ca}, f"is for other names than {wrong_name}"),
+                (addresses["plain"], {"CA": ca}, "does not use TLS: leave --ca and NEARFIELD_CA out")):  # fmt: skip
+            said = command("collections", "list", ADDRESS=address, code=4, **given).stderr
+            assert f"cannot reach {address}: " in said and advice in said, said
+            assert "is nearfield-server running?" not in said and said.count("\n") == 1, said
+        assert "is nearfield-server running?" in command("collections", "list", ADDRESS="127.0.0.1:1", CA=ca, code=4).stderr
+        assert "has no certificate in PEM" in command("health", ADDRESS=addresses["tls"], CA=tmp_path / "tls.log", code=2).stderr
+        command("collections", "list", ADDRESS=addresses["tls"], CA=ca)
+    finally:
+        for server in servers:
+            server.kill()
+
+
 def mounts(*arguments: str) -> list[str]:
     """Returns a command in a mount namespace of its own, where it may mount; skips without the right to make one."""
     command = ["unshare", "--mount", *([] if os.getuid() == 0 else ["--user", "--map-root-user"]), *arguments]

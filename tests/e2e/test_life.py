@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import subprocess
 import threading
 from pathlib import Path
 
 import grpc
 import numpy as np
 import pytest
+from conftest import ServerProcess
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
@@ -184,6 +187,23 @@ def test_the_log_holds_one_json_line_a_request_and_no_vectors(start, api, rng):
     assert found[0]["escalations_tighter"] in (0, 1)
     assert found[0]["escalations_canonical"] in (0, 1)
     assert "0.6543" not in server.log.read_text()
+
+
+def test_a_command_waits_for_a_server_that_is_not_there_yet(request, tmp_path):
+    """The command meets a port that answers nothing, then none, then a server that starts, and ends once it serves."""
+    with socket.create_server(("127.0.0.1", 0)) as port:
+        address = f"127.0.0.1:{port.getsockname()[1]}"
+        waiting = subprocess.Popen([request.config.getoption("--cli"), "--address", address, "health", "--wait", "120"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # fmt: skip
+        port.accept()[0].close()
+    server = ServerProcess([request.config.getoption("--server"), "--listen", address, "--ops-listen", "none", "--data-dir", "none"],
+                           tmp_path / "server.log")  # fmt: skip
+    try:
+        out, _ = waiting.communicate(timeout=120)
+        assert (waiting.returncode, out) == (0, "SERVING\n")
+    finally:
+        waiting.kill()
+        server.kill()
 
 
 @pytest.mark.parametrize(("arguments", "word"), [

@@ -29,6 +29,11 @@ def commands(title: str) -> str:
     return block
 
 
+def commands_of_keys() -> str:
+    """Returns the block that makes the first keys."""
+    return re.search(r"```sh\n(.*?)```", section("## Certificates and keys"), re.DOTALL)[1]
+
+
 def number(pattern: str) -> float:
     """Returns the number in the example of the section about sizes."""
     return float(re.search(pattern, " ".join(section("## Sizing").split()))[1].replace(",", ""))
@@ -75,8 +80,8 @@ def guarded(request: pytest.FixtureRequest, tmp_path: Path):
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    run("nearfield keys create pipeline --scopes search,write --collections 'docs-*' > pipeline.token\n"
-        "nearfield keys create operator --scopes search,admin > operator.token\n"
+    run("nearfield keys create pipeline --scopes search,write --collections 'docs-*' --out pipeline.token\n"
+        "nearfield keys create operator --scopes search,admin --out operator.token\n"
         "openssl x509 -in new.pem -outform DER -out server.der")
     server = ServerProcess(
         [str(programs / "nearfield-server"), "--listen", "127.0.0.1:0", "--ops-listen", "none", "--data-dir", "none",
@@ -120,6 +125,63 @@ class Caller:
         self.ends.set()
         self.thread.join()
         self.open.close()
+
+
+def test_the_certificate_of_the_document_is_one_that_clients_verify(request, pb, tmp_path):
+    """The documented command makes the files of a TLS server. A client that has the certificate verifies each of its names;
+    one that has another certificate, or asks for another name, does not."""
+    block = commands("### Make a certificate")
+    for folder in ("server", "other"):
+        (tmp_path / folder).mkdir()
+        subprocess.run(["sh", "-euc", block], cwd=tmp_path / folder, check=True, capture_output=True)
+    files = tmp_path / "server"
+    assert (files / "server.key").stat().st_mode & 0o777 == 0o600
+    names = re.search(r"subjectAltName=(\S+)", block)[1].split(",")
+    assert {"DNS:server.example", "DNS:localhost", "IP:127.0.0.1"} == set(names)
+    server = ServerProcess([request.config.getoption("--server"), "--listen", "127.0.0.1:0", "--ops-listen", "none", "--data-dir", "none",
+                            "--tls-cert", str(files / "server.pem"), "--tls-key", str(files / "server.key")],
+                           tmp_path / "server.log")  # fmt: skip
+    try:
+        address = server.wait_for(lambda: re.search(r"serving on (\S+)\n", (tmp_path / "server.log").read_text()))[1]
+
+        def count(name: str, folder: str) -> int:
+            credentials = grpc.ssl_channel_credentials((tmp_path / folder / "server.pem").read_bytes())
+            with grpc.secure_channel(address, credentials, options=[("grpc.ssl_target_name_override", name)]) as channel:
+                return len(pb.AdminStub(channel).ListCollections(pb.ListCollectionsRequest(), timeout=60).collections)
+
+        for name in names:
+            assert count(name.partition(":")[2], "server") == 0
+        for name, folder in (("elsewhere.example", "server"), ("server.example", "other")):
+            with pytest.raises(grpc.RpcError) as caught:
+                count(name, folder)
+            assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
+        command = [request.config.getoption("--cli"), "--address", address, "health", "--ca"]
+        assert subprocess.run([*command, files / "server.pem"], capture_output=True, check=False).returncode == 0
+        assert subprocess.run([*command, tmp_path / "other/server.pem"], capture_output=True, check=False).returncode == 1
+    finally:
+        server.kill()
+
+
+def test_the_keys_of_the_document_do_what_it_says(guarded):
+    """The pipeline's key makes its collection with the upload, and drops none; both keys are read from their files."""
+    first = commands_of_keys()
+    folder = guarded.folder
+    for name in ("operator", "pipeline"):
+        (folder / f"{name}.token").unlink()
+    guarded.run(re.sub(r"(?m)^export NEARFIELD_KEY_FILE=.*\n", "", first) + "\n$RELOAD")
+    loaded = folder / "server.log"
+    guarded.server.wait_for(lambda: loaded.read_text().count("keys loaded") == 2 or None)
+    for name in ("operator", "pipeline"):
+        assert (folder / f"{name}.token").stat().st_mode & 0o777 == 0o600
+    (folder / "rows.jsonl").write_text('{"id": 1, "vector": [1, 0]}\n')
+    pipeline = "nearfield --token-file pipeline.token"
+    guarded.run(f"{pipeline} upload docs-b rows.jsonl --create --if-missing --metric dot --mode upsert")
+    guarded.run(f"{pipeline} upload docs-b rows.jsonl --create --if-missing --metric dot --mode upsert")
+    refused = guarded.run(f"{pipeline} collections drop docs-b --yes 2>&1 && exit 1 || echo $?")
+    assert refused.endswith("3\n") and "this call needs one of admin" in refused
+    refused = guarded.run(f"{pipeline} upload other rows.jsonl --create --metric dot 2>&1 && exit 1 || echo $?")
+    assert refused.endswith("3\n") and 'is for the collections "docs-*"' in refused
+    assert guarded.run("nearfield count docs-b") == "1\n"
 
 
 def test_a_certificate_is_replaced_without_a_failed_call(guarded, pb):

@@ -1,11 +1,12 @@
 """Tests that the compose file, the Dockerfile and the server agree: the same health check, existing
-settings, a grace period longer than the drain."""
+settings, a grace period longer than the drain, and commands in the documents that name what exists."""
 
 from __future__ import annotations
 
 import json
 import pathlib
 import re
+import shlex
 import unittest
 
 import yaml
@@ -95,6 +96,34 @@ class Deploy(unittest.TestCase):
                     if source.startswith("."):
                         self.assertEqual(pathlib.Path(source).suffix, "", volume)
         self.assertNotIn("subPath", text("deploy/kubernetes/nearfield.yaml"))
+
+    def test_the_profile_cpu_is_the_same_server_without_a_gpu(self) -> None:
+        services = yaml.safe_load(text("deploy/compose.yaml"))["services"]
+        self.assertEqual({name: service.get("profiles") for name, service in services.items()},
+                         {"nearfield": None, "nearfield-cpu": ["cpu"]})  # fmt: skip
+        own = ("build", "image", "environment", "profiles", "deploy")
+        shared = [{name: value for name, value in service.items() if name not in own} for service in services.values()]
+        self.assertEqual(shared[0], shared[1])
+        cpu = services["nearfield-cpu"]
+        self.assertNotIn("deploy", cpu)
+        self.assertEqual(cpu["build"]["args"], {"NEARFIELD_CUDA": "OFF"})
+        self.assertNotEqual(cpu["image"], self.service["image"])
+        self.assertEqual(cpu["environment"], self.service["environment"] | {"NEARFIELD_BACKEND": "cpu"})
+
+    def test_every_documented_command_names_services_and_profiles_that_exist(self) -> None:
+        """`--profile cpu up` without a service would also start the one that needs a GPU."""
+        services = yaml.safe_load(text("deploy/compose.yaml"))["services"]
+        profiles = {profile for service in services.values() for profile in service.get("profiles", [])}
+        documents = text("deploy/README.md") + text("deploy/compose.yaml")
+        commands = [shlex.split(line, comments=True) for line in
+                    re.findall(r"docker compose -f deploy/compose\.yaml (--profile [^\n`]*)", documents)]  # fmt: skip
+        self.assertTrue(any("up" in words for words in commands))
+        for words in commands:
+            self.assertIn(words[1], profiles)
+            if words[2] in ("up", "exec"):
+                named = next((word for word in words[3:] if word in services), None)
+                self.assertIsNotNone(named, words)
+                self.assertIn(words[1], services[named].get("profiles", []), words)
 
     def test_it_reserves_an_nvidia_gpu(self) -> None:
         (device,) = self.service["deploy"]["resources"]["reservations"]["devices"]

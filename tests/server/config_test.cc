@@ -209,9 +209,11 @@ TEST_F(ConfigTest, VariablesThatNameNoSettingAreTold) {
                   {"NEARFIELD_K_MAKS", "13"},
                   {"NEARFIELD_CONFIG", ""},
                   {"NEARFIELD_ADDRESS", "host:1"}};
-  EXPECT_THAT(Load({})->unknown_variables, ElementsAre("NEARFIELD_K_MAKS"));
+  EXPECT_THAT(Load({})->unknown_variables,
+              ElementsAre("NEARFIELD_K_MAKS; did you mean NEARFIELD_K_MAX?"));
   EXPECT_EQ(settings_.k_max.value(), 12);
-  EXPECT_THAT(Load({"--check-config"})->output, HasSubstr("# NEARFIELD_K_MAKS of the environment"));
+  EXPECT_THAT(Load({"--check-config"})->output,
+              HasSubstr("environment variable NEARFIELD_K_MAKS; did you mean NEARFIELD_K_MAX?\n"));
 }
 
 TEST_F(ConfigTest, TheProcessHasTheVariablesOfTheServerAlone) {

@@ -2,6 +2,10 @@
 // refused.
 #include "server/config/memory_plan.h"
 
+#include <sstream>
+#include <string>
+#include <vector>
+
 #include "server/config/load.h"
 #include "tests/server/prelude.h"
 
@@ -72,19 +76,60 @@ TEST(MemoryPlan, ASumBeyondTheMemoryIsRefusedAndNamesItsParts) {
               FailsWith(kInvalidArgument, "leaves nothing for data"));
 }
 
-TEST(MemoryPlan, CheckConfigPrintsTheSumWithItsParts) {
-  const HostMachine machine = {.memory_bytes = 8 * kGiB, .cores = 4};
-  Settings settings;
-  ASSERT_OK_AND_ASSIGN(const auto printed, Load({"--check-config"}, machine, &settings));
-  const MemoryPlan plan = PlanMemory(settings, machine);
+// The lines that --check-config prints after `heading`, until the next one, and their sum.
+struct PrintedParts {
+  std::vector<std::string> names;
   int64_t sum = 0;
-  for (const MemoryPart& part : plan.parts) {
-    sum += part.bytes;
-    EXPECT_THAT(printed.output, HasSubstr("#   " + part.name + ": " + std::to_string(part.bytes)));
+  int64_t printed_sum = 0;
+};
+PrintedParts PartsAfter(const std::string& text, const std::string& heading) {
+  PrintedParts parts;
+  const size_t at = text.find(heading);
+  EXPECT_NE(at, std::string::npos) << text;
+  std::istringstream lines(text.substr(at + heading.size()));
+  std::string line;
+  std::getline(lines, line);  // the end of the heading
+  while (std::getline(lines, line) && line.starts_with("#   ")) {
+    const size_t colon = line.find(": ");
+    const std::string name = line.substr(4, colon - 4);
+    const int64_t bytes = std::stoll(line.substr(colon + 2));
+    if (name == "sum") {
+      parts.printed_sum = bytes;
+    } else {
+      parts.names.push_back(name);
+      parts.sum += bytes;
+    }
   }
-  EXPECT_EQ(sum, plan.total_bytes);
-  EXPECT_THAT(printed.output,
-              HasSubstr("# memory sum: " + std::to_string(sum) + " of 8589934592\n"));
+  return parts;
+}
+
+// Regression: one list and one sum, 94% of the machine, which a server without rows never takes.
+TEST(MemoryPlan, CheckConfigTellsReservationsFromLimitsWithASumOfEach) {
+  for (const bool gpu : {false, true}) {
+    const HostMachine machine = {.memory_bytes = 8 * kGiB, .cores = 4, .has_gpu = gpu};
+    Settings settings;
+    ASSERT_OK_AND_ASSIGN(const auto printed,
+                         Load({"--check-config", "--host-rows-bytes=64MiB"}, machine, &settings));
+    const PrintedParts taken = PartsAfter(printed.output, "# Taken when it starts");
+    const PrintedParts limits =
+        PartsAfter(printed.output, "# Limits: an empty, idle server takes none of this");
+    if (gpu) {
+      EXPECT_THAT(taken.names, ElementsAre("memory_bytes", "host_rows_bytes", "process"));
+      EXPECT_GE(taken.sum, 64 * kMiB);
+      EXPECT_THAT(printed.output, HasSubstr("in the memory of each GPU"));
+    } else {
+      EXPECT_THAT(taken.names, ElementsAre("process"));  // the CPU backend takes rows as they come
+      EXPECT_THAT(limits.names, Contains("memory_bytes"));
+    }
+    EXPECT_THAT(limits.names, ::testing::IsSupersetOf({"host_memory_bytes", "replies_bytes_max",
+                                                       "connections", "filter_cache_bytes"}));
+    EXPECT_EQ(taken.printed_sum, taken.sum);
+    EXPECT_EQ(limits.printed_sum, limits.sum);
+    const MemoryPlan plan = PlanMemory(settings, machine);
+    EXPECT_EQ(taken.sum + limits.sum, plan.total_bytes);
+    EXPECT_THAT(printed.output, HasSubstr("# memory sum: " + std::to_string(plan.total_bytes) +
+                                          " of 8589934592, if every limit is reached"));
+  }
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ TEST(KeyFileTest, WhatIsWrittenIsReadAgain) {
     file.limits["all"][kind.quota] = static_cast<int64_t>(kind.quota) + 1;
     file.limits[std::string(kind.name)][kind.quota] = INT64_MAX;
   }
-  for (uint8_t scopes = 1; scopes < 16; ++scopes) {
+  for (uint8_t scopes = 1; scopes <= kAllScopes; ++scopes) {
     ApiKey key = Draw({.scopes = scopes, .collections = scopes % 2 == 0 ? "*" : "docs-*"}).key;
     if (scopes % 3 == 0) key.expires = Microseconds(seconds(1'800'000'000 + scopes));
     if (scopes % 5 == 0) key.created = Microseconds(seconds(1'700'000'000 + scopes));

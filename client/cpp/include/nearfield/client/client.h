@@ -165,6 +165,12 @@ class Client {
   // Calls `on_change` with the current health and after each change, until it returns false (then
   // returns OK) or the stream ends.
   absl::Status WatchHealth(std::string_view service, const std::function<bool(Health)>& on_change);
+  // Blocks until a service is SERVING, or for `wait_max`, also while the server is not running or
+  // restarts. Waits for changes of the connection and of the health, and does not poll. Returns the
+  // last health: kServing, or another one after `wait_max`. Errors: why the server was not reached
+  // when `wait_max` ended; at once a refusal that waiting does not change (InvalidArgument,
+  // Unauthenticated, PermissionDenied, Unimplemented).
+  absl::StatusOr<Health> AwaitServing(std::string_view service, std::chrono::milliseconds wait_max);
 
   class Core;  // the connection; internal
   explicit Client(std::shared_ptr<Core> core) : core_(std::move(core)) {}
