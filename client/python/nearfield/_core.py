@@ -52,22 +52,6 @@ class Options:
             raise ValueError("caller: only printable ASCII characters can be sent")
 
 
-def check_address(address: str) -> str:
-    """Returns the address. Raises ValueError for one that gRPC would misunderstand."""
-    if not address:
-        raise ValueError("address: empty; give host:port, such as 127.0.0.1:50051")
-    if address.isdecimal():
-        raise ValueError(
-            f"address: {address} has no host; give host:port, such as 127.0.0.1:{address}"
-        )
-    if address.startswith(("unix:", "unix-abstract:", "vsock:")):
-        return address
-    _, colon, port = address.rpartition(":")
-    if colon and not port.endswith("]") and port.isdecimal() and not 1 <= int(port) <= 65535:
-        raise ValueError(f"address: port {port}, must be from 1 to 65535")
-    return address
-
-
 class Core:
     """Shared by a client and its collection handles."""
 
@@ -76,6 +60,7 @@ class Core:
         self.options = options
         caller: Metadata = (("nearfield-caller", options.caller),) if options.caller else ()
         self.metadata = caller + options.metadata
+        self.answered = False  # the server has answered a call of this client
         self._lock = threading.Lock()
         self._limits: Limits | None = None
         self._infos: dict[str, CollectionInfo] = {}
@@ -97,16 +82,35 @@ class Core:
         data = method.serialize(request)
         if len(data) > UNCHECKED_REQUEST_BYTES:
             await self._check_size(len(data), deadline)
-        retries = Retries(self.options.retry, self.transport.clock, deadline)
+        retries = self.retries(deadline)
         while True:
             try:
-                return await self.transport.unary(method, data, retries.time_left(), self.metadata)
+                reply = await self.transport.unary(method, data, retries.time_left(), self.metadata)
+                self.answered = True
+                return reply
             except grpc.RpcError as raised:
-                error = from_rpc_error(raised)
+                error = self.error(raised)
             wait = retries.wait_after(error) if method.repeatable else None
             if wait is None:
                 raise error
             await self.transport.clock.sleep(wait)
+
+    def retries(self, deadline: float | None) -> Retries:
+        """Returns the tries of a call that begins now."""
+        options = self.options
+        return Retries(
+            options.retry, self.transport.clock, deadline, options.timeout, lambda: self.answered
+        )
+
+    def error(self, raised: grpc.RpcError) -> Error:
+        """Returns the exception for a failed call. If no server answered it, the message says why,
+        as far as that can be known."""
+        error = from_rpc_error(raised)
+        if error.request_id is not None:
+            self.answered = True
+        elif error.unreachable and self.transport.peer is not None:
+            error.message = self.transport.peer.explain(error.message)
+        return error
 
     async def reply(
         self, method: Method[Request, Response], request: Request, timeout: float | None

@@ -26,8 +26,9 @@ from mcp.server.mcpserver.tools import Tool
 
 from nearfield._arguments import refuse_unknown
 from nearfield._attributes import Attribute
-from nearfield._client import DEFAULT_ADDRESS, AsyncClient
+from nearfield._client import AsyncClient
 from nearfield._collection import AsyncCollection
+from nearfield._connection import DEFAULT_ADDRESS
 from nearfield._errors import Error
 from nearfield._results import Rows
 from nearfield._values import Id
@@ -262,7 +263,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         allow_abbrev=False,
     )
     parser.add_argument("collections", nargs="+", metavar="COLLECTION", help="name or alias")
-    parser.add_argument("--address", default=DEFAULT_ADDRESS, help="of the nearfield server")
+    parser.add_argument("--address", help=f"of the server [{DEFAULT_ADDRESS}]")
     parser.add_argument("--write", action="store_true", help="also offer store and delete")
     parser.add_argument("--embed", metavar="MODULE:FUNCTION", help="makes vectors of texts")
     parser.add_argument("--http", metavar="HOST:PORT", help="instead of standard input and output")

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import argparse
 import functools
-import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from nearfield._client import DEFAULT_ADDRESS, Client, connect
+from nearfield._client import Client, connect
+from nearfield._connection import DEFAULT_ADDRESS
 from nearfield._errors import Error, NotFound
 from nearfield._text import TextError
 from nearfield._text.ask import Asker, as_json, as_lines
@@ -66,10 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(error, EXIT_REFUSED if isinstance(error, Error) else EXIT_USAGE)
     except Error as error:
         if error.unreachable:
-            return _fail(
-                f"cannot reach {options.address}: is nearfield-server running? ({error})",
-                EXIT_UNREACHABLE,
-            )
+            return _fail(error, EXIT_UNREACHABLE)
         return _fail(error, EXIT_NEGATIVE if isinstance(error, NotFound) else EXIT_REFUSED)
     except KeyboardInterrupt:
         return _fail("interrupted: the next run continues", 130)
@@ -160,10 +157,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--passage-chars", type=int, metavar="N", help="at most N [1000]")
     add("--prune", action="store_true", help="delete passages of files that are gone")
     add("--json", action="store_true", help="print each answer as one line of JSON")
-    address = os.environ.get("NEARFIELD_ADDRESS", DEFAULT_ADDRESS)
-    add("-a", "--address", default=address, help="of the server, as host:port")
+    add("-a", "--address", help=f"of the server, as host:port [{DEFAULT_ADDRESS}]")
     add("--timeout", type=float, default=30.0, help="seconds of a call [30]")
-    add("--caller", default=os.environ.get("NEARFIELD_CALLER", ""), help="who calls")
+    add("--caller", help="who calls")
     options = parser.parse_args(arguments)
     if options.folder is None and options.collection is None:
         parser.error("give a FOLDER, or --collection to ask one that exists")
