@@ -47,8 +47,8 @@ class Filter:
         raise NotImplementedError
 
 
-#: A filter: an expression of F, or the text that the command accepts.
-FilterLike: TypeAlias = Filter | str
+#: A filter: an expression of F, a dict (_filter_forms.py), or the text that the command accepts.
+FilterLike: TypeAlias = Filter | Mapping[str, Any] | str
 
 
 def _combine(kind: str, left: Filter, right: Filter) -> Filter:
@@ -111,6 +111,10 @@ class _Values(Filter):
 
     def message(self, declared: Declared) -> common.Filter:
         attribute = _declaration(self.name, declared)
+        if not self.values:  # which the server refuses: no value is one of none, and each has all
+            exists = _Exists(self.name)
+            every = self.kind == "list_all"
+            return (exists if every else exists & ~exists).message(declared)
         values = [convert(attribute, value, f"F.{self.name}") for value in self.values]
         member = f"{MEMBERS[attribute.type]}_values"
         condition = common.ValueCondition(
@@ -233,16 +237,3 @@ class Fields:
 
 F = Fields()
 """Makes filters of attributes: F.year >= 2020, F["id"] for an attribute called id."""
-
-
-def set_filter(request: Any, value: FilterLike | None, declared: Declared | None) -> None:
-    """Sets `filter` or `filter_text` of a request. declared: the attributes of the collection;
-    needed by a Filter."""
-    if value is None:
-        return
-    if isinstance(value, str):
-        request.filter_text = value
-    elif isinstance(value, Filter):
-        request.filter.CopyFrom(value.message(declared or {}))
-    else:
-        raise TypeError(f"filter: {value!r}; an expression such as F.year >= 2020, or its text")
