@@ -159,7 +159,9 @@ def test_rows_of_other_programs_failed_with_a_key_error(client, name):
             read(**row)
     numbers = client.create_collection(f"{name}-numbers", 3, metric="cosine")
     numbers.upload([[1, 0, 0]], payloads=["hello"])
-    assert NearfieldVectorStore(numbers, Letters()).similarity_search("a") == [Document("hello", id="0")]
+    store = NearfieldVectorStore(numbers, Letters())
+    assert store.similarity_search("a") == [Document("hello", id="0")]
+    assert "ids of type uint64; documents need string" in outcome(store, "add_texts", ["a"])[1] and store.embeddings.calls == []
 
 
 def test_a_store_over_a_client_failed_at_its_first_call(client, shared, name):

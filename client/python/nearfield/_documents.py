@@ -68,7 +68,12 @@ async def prepare(
     cannot be stored; the message has its place, its id and the key of its metadata."""
     deadline = docs._core.deadline(None)
     bytes_max = (await docs._core.limits(deadline)).payload_bytes_max
-    declared = await docs._declared(deadline)
+    info = await docs._core.info(docs.name, deadline, fresh=True)
+    if info.id_type != "string":
+        raise TypeError(
+            f"collection {info.name!r}: ids of type {info.id_type}; documents need string"
+        )
+    declared = info.declared
     for field, values in (("metadatas", metadatas), ("ids", ids)):
         if values is not None and len(values) != len(texts):
             raise ValueError(f"{field}: {len(values)} for {len(texts)} texts")

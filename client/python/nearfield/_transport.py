@@ -54,10 +54,11 @@ class Duplex(Protocol[Message, Reply]):
 
 
 class Transport(Protocol):
-    """peer: the server; None in this process."""
-
     clock: Clock
-    peer: Peer | None
+
+    @property
+    def peer(self) -> Peer | None:
+        """The server; None in this process."""
 
     async def unary(
         self,
