@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -17,6 +18,38 @@ namespace nearfield::client {
 namespace {
 
 constexpr std::chrono::hours kLongWork{24};
+
+// Returns the likely reason for a connection that failed, from gRPC's message, or empty. gRPC has
+// one status code for all of them.
+std::string_view WhyUnreachable(std::string_view message, bool tls) {
+  struct Reason {
+    std::string_view part;
+    bool tls;
+    std::string_view text;
+  };
+  for (const Reason& reason : {
+           Reason{"wrong version number", true,
+                  "this port does not use TLS: leave out --ca and NEARFIELD_CA"},
+           Reason{"is not in peer certificate", true,
+                  "the certificate of the server is not for this name: use a name that it has"},
+           Reason{"certificate verify failed", true,
+                  "the certificate of the server has expired, or the authorities in --ca did not "
+                  "sign it"},
+           Reason{"http1.x", false,
+                  "this port speaks HTTP/1, as the operations port (9464) does: name the one of "
+                  "the server's --listen (50051)"},
+           Reason{"Socket closed", false,
+                  "the server ended the connection at once: if it uses TLS, give --ca"},
+           Reason{"Socket closed", true,
+                  "the server ended the connection at once: it may require --client-cert and "
+                  "--client-key"},
+       }) {
+    if (reason.tls == tls && message.find(reason.part) != std::string_view::npos) {
+      return reason.text;
+    }
+  }
+  return "";
+}
 
 }  // namespace
 
@@ -58,10 +91,12 @@ absl::Status AsBadInput(const absl::Status& status) {
 int ReportError(const GlobalOptions& global, const absl::Status& status) {
   const std::string reason = Cat(absl::StatusCodeToString(status.code()), ": ", status.message());
   if (IsUnreachable(status)) {
-    PrintError(Cat("cannot reach ", global.address,
-                   ": is nearfield-server running? Start it with: nearfield-server --listen ",
-                   global.address, "; or name another server with --address or NEARFIELD_ADDRESS (",
-                   reason, ")"));
+    const std::string_view why = WhyUnreachable(reason, !global.identity.ca_file.empty());
+    const std::string start =
+        Cat("is nearfield-server running? Start it with: nearfield-server --listen ",
+            global.address, "; or name another server with --address or NEARFIELD_ADDRESS");
+    PrintError(
+        Cat("cannot reach ", global.address, ": ", why.empty() ? start : why, " (", reason, ")"));
     return kExitUnreachable;
   }
   if (absl::IsUnauthenticated(status) && global.identity.token_file.empty()) {

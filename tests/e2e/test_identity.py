@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ServerProcess
-from edge import new_certificate
+from edge import new_certificate, ops_port
 
 
 @pytest.fixture
@@ -72,6 +72,38 @@ def test_keys_are_made_used_denied_and_revoked(request, tmp_path, command):
             assert (tmp_path / f"{name}.token").read_text().split("_")[2].strip() not in log.read_text()
     finally:
         server.kill()
+
+
+def test_a_connection_that_cannot_work_advised_to_start_a_server(request, tmp_path, command):
+    """TLS that did not fit, and the operations port, were "is nearfield-server running?"."""
+    for name, authority in (("ca", None), ("other", None), ("server", "ca")):
+        new_certificate(tmp_path, name, authority)
+    ca, servers = tmp_path / "ca.pem", []
+
+    def start(*arguments: str) -> str:
+        log = tmp_path / f"{len(servers)}.log"
+        servers.append(ServerProcess([request.config.getoption("--server"), "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0",
+                                      "--data-dir", "none", *arguments], log))
+        return servers[-1].wait_for(lambda: re.search(r"serving on (\S+)\n", log.read_text()))[1]
+
+    try:
+        plain = start()
+        tls, mutual, unnamed = (start("--tls-cert", str(tmp_path / f"{name}.pem"), "--tls-key", str(tmp_path / f"{name}.key"), *more)
+                                for name, more in (("server", ()), ("server", ("--tls-client-ca", str(ca))), ("ca", ())))
+        for address, variables, reason in (
+            (tls, {}, "the server ended the connection at once: if it uses TLS, give --ca"),
+            (mutual, {"CA": ca}, "the server ended the connection at once: it may require --client-cert"),
+            (plain, {"CA": ca}, "this port does not use TLS: leave out --ca"),
+            (unnamed, {"CA": ca}, "the certificate of the server is not for this name"),
+            (tls, {"CA": tmp_path / "other.pem"}, "the certificate of the server has expired, or the authorities in --ca did not sign it"),
+            (f"127.0.0.1:{ops_port(servers[0])}", {}, "this port speaks HTTP/1, as the operations port (9464) does"),
+            ("127.0.0.1:1", {}, "is nearfield-server running?"),
+        ):
+            error = command("collections", "list", code=4, ADDRESS=address, **variables).stderr
+            assert f"cannot reach {address}: {reason}" in error
+    finally:
+        for server in servers:
+            server.kill()
 
 
 def mounts(*arguments: str) -> list[str]:
