@@ -154,20 +154,25 @@ endfunction()
 # nearfield_test(NAME SOURCES x_test.cc [DEPS ...] [properties as above]): adds sources to the
 # GoogleTest program NAME, which several folders share; only the first call may give properties. Each
 # case is a ctest entry, FOLDER.NAME.Suite.Case. ctest lists the cases when it starts, if the program
-# has changed. The label host: no case depends on the optimiser, and NEARFIELD_HOST_TESTS=OFF leaves
-# the program out. The label threads: TSan runs it, and no program without it.
+# has changed. The label host: no case depends on the optimiser, so the sources of the test are not
+# optimised, and NEARFIELD_HOST_TESTS=OFF leaves the program out. The label threads: TSan runs it, and
+# no program without it.
 function(nearfield_test NAME)
   cmake_parse_arguments(ENTRY "" "TIMEOUT;COST;RESOURCE_LOCK;RUN_SERIAL" "SOURCES;DEPS;LABELS;ENVIRONMENT" ${ARGN})
   nearfield_ctest_entries(prefix properties ${ARGN})
   if(NOT TARGET ${NAME})
     add_executable(${NAME})
     target_link_libraries(${NAME} PRIVATE nearfield_flags nearfield_test_main)
+    if(host IN_LIST ENTRY_LABELS)
+      target_compile_options(${NAME} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O0>)
+    endif()
     if((host IN_LIST ENTRY_LABELS AND NOT NEARFIELD_HOST_TESTS)
        OR (NEARFIELD_SANITIZE STREQUAL "thread" AND NOT threads IN_LIST ENTRY_LABELS))
       set_target_properties(${NAME} PROPERTIES EXCLUDE_FROM_ALL ON)
     else()
       gtest_discover_tests(${NAME} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 NO_PRETTY_TYPES NO_PRETTY_VALUES
         TEST_PREFIX ${prefix}${NAME}. PROPERTIES ${properties})
+      add_dependencies(nearfield_tests ${NAME})
     endif()
   else()
     foreach(property TIMEOUT COST RESOURCE_LOCK RUN_SERIAL LABELS ENVIRONMENT)

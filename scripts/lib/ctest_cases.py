@@ -52,7 +52,7 @@ def entries_of(build: pathlib.Path) -> list[Entry]:
 
 
 class Inputs:
-    """The inputs of the entries of one build folder, which may lie anywhere."""
+    """The inputs of the entries of one build folder."""
 
     def __init__(self, root: pathlib.Path, build: pathlib.Path, environment: dict[str, str]) -> None:
         self.root = root

@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import re
-import subprocess
-import sys
-from collections.abc import AsyncIterator
-
-import mcp.client
 import nearfield
 import pytest
-from mcp.client.stdio import StdioServerParameters, stdio_client
+from agents import agent, inside, value
 from nearfield.mcp import main
-
-EMBED = """
-def letters(text):
-    return [text.count(letter) + 0.5 for letter in "abc"]
-"""
 
 
 @pytest.fixture
@@ -33,33 +20,6 @@ def docs(shared, name):
         ])
         client.create_collection(f"{name}-hidden", 3, metric="dot")
         yield made
-
-
-@contextlib.asynccontextmanager
-async def agent(kind: str, shared, tmp_path, *arguments: str) -> AsyncIterator[mcp.client.Client]:
-    """Starts the server as a program, and connects to it."""
-    (tmp_path / "embed_letters.py").write_text(EMBED)
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    command = ["-m", "nearfield.mcp", *arguments, "--address", shared.address]
-    if kind == "stdio":
-        parameters = StdioServerParameters(command=sys.executable, args=command, env=environment)
-        async with mcp.client.Client(stdio_client(parameters)) as client:
-            yield client
-        return
-    with subprocess.Popen([sys.executable, *command, "--http", "127.0.0.1:0"], env=environment, text=True,
-                          stderr=subprocess.PIPE) as process:
-        try:
-            lines = iter(process.stderr.readline, "")
-            url = next(found[1] for line in lines if (found := re.search(r"running on (http://\S+)", line)))
-            async with mcp.client.Client(f"{url}/mcp") as client:
-                yield client
-        finally:
-            process.terminate()
-
-
-def value(result):
-    assert not result.is_error, result.content[0].text
-    return result.structured_content
 
 
 @pytest.mark.parametrize("kind", ["stdio", "http"])
@@ -134,14 +94,14 @@ async def test_a_vector_next_to_a_text_was_dropped(shared, docs, tmp_path):
     async with agent("stdio", shared, tmp_path, docs.name, "--write", "--embed", "embed_letters:letters") as client:
         for tool, more in (("search", {}), ("store", {"id": "a", "payload": "x"})):
             result = await client.call_tool(tool, {**both, **more})
-            assert result.is_error and "text, vector: give one" in result.content[0].text
+            assert result.is_error and "give one of them" in result.content[0].text
     assert docs.fetch(["a"]).vectors.tolist() == [[2, 0, 0]]
 
 
 async def test_attributes_named_like_parts_of_a_row_were_dropped(shared, docs, name, tmp_path):
     """An attribute called id, vector or payload was replaced by that part of the row."""
-    attributes = {"id": "seven", "vector": [1.5], "payload": "note"}
-    declared = {"id": str, "vector": [float], "payload": str}
+    attributes = {"id": "seven", "vector": [1.5], "payload": "note", "score": 0.5, "query": 3, "attributes": True}
+    declared = {"id": str, "vector": [float], "payload": str, "score": float, "query": int, "attributes": bool}
     with nearfield.connect(shared.address) as admin:
         named = admin.create_collection(f"{name}-named", 3, metric="dot", attributes=declared)
         async with agent("stdio", shared, tmp_path, named.name, "--write") as client:
@@ -149,6 +109,8 @@ async def test_attributes_named_like_parts_of_a_row_were_dropped(shared, docs, n
             value(await client.call_tool("store", {**row, "attributes": attributes}))
             found = value(await client.call_tool("fetch", {"collection": named.name, "ids": [7]}))["rows"]
             assert found == [{"id": 7, "payload": {"a": 1}, "attributes": attributes}]
+            (hit,) = value(await client.call_tool("search", {"collection": named.name, "vector": [2, 0, 0]}))["rows"]
+            assert hit == {**found[0], "score": 2.0}
             result = await client.call_tool("store", {**row, "attributes": {"yaer": 1}})
             assert result.is_error and "yaer" in result.content[0].text
 
@@ -158,3 +120,43 @@ def test_an_abbreviated_option_gave_the_right_to_write(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["docs", "--w"])
     assert ended.value.code == 2 and "unrecognized arguments: --w" in capsys.readouterr().err
+
+
+async def test_a_dropped_collection_hid_the_others(shared, docs, name):
+    with nearfield.connect(shared.address) as admin:
+        admin.create_collection(f"{name}-dropped", 3, metric="dot")
+        async with inside(shared, f"{name}-dropped", docs.name) as client:
+            admin.drop_collection(f"{name}-dropped")
+            dropped, listed = await client("list_collections")
+            assert dropped["name"] == f"{name}-dropped" and "NOT_FOUND" in dropped["error"]
+            assert (listed["name"], listed["rows"]) == (docs.name, 3) and "error" not in listed
+            assert "NOT_FOUND" in await client.refused("count", collection=f"{name}-dropped")
+            assert await client("count", collection=docs.name) == 3
+
+
+async def test_a_collection_created_again_was_taken_for_the_first(shared, name):
+    """Its ids and attributes have other types. The client remembers those of the first."""
+    declared = {"made": "timestamp", "price": "double"}
+    with nearfield.connect(shared.address) as admin:
+        admin.create_collection(name, 3, metric="dot", attributes=declared)
+        async with inside(shared, name) as client:
+            row = {"collection": name, "vector": [1, 0, 0], "payload": "p"}
+            await client("store", id="7", attributes={"made": "2024-05-17", "price": "inf"}, **row)
+            assert (await client("fetch", collection=name, ids=["7"]))["rows"][0]["id"] == 7
+            admin.drop_collection(name)
+            admin.create_collection(name, 3, metric="dot", id_type="string", attributes=dict.fromkeys(declared, "keyword"))
+            attributes = {"made": "2024-05-17", "price": "inf"}
+            await client("store", id="7", attributes=attributes, **row)
+            expected = [{"id": "7", "payload": "p", "attributes": attributes}]
+            assert await client("fetch", collection=name, ids=["7"]) == {"rows": expected, "missing": []}
+            found = await client("search", collection=name, vector=[1, 0, 0])
+            assert found["rows"] == [{**expected[0], "score": 1.0}]
+            assert await client("delete", collection=name, ids=["7"]) == 1
+
+
+async def test_a_failed_embedding_gave_no_reason(shared, docs):
+    def embed(text: str) -> list[float]:
+        raise RuntimeError(f"no model for {text}")
+
+    async with inside(shared, docs.name, embed=embed) as client:
+        assert "RuntimeError: no model for tea" in await client.refused("search", collection=docs.name, text="tea")

@@ -12,158 +12,29 @@ Agents see only the collections that are named, and change rows only with --writ
 from __future__ import annotations
 
 import argparse
-import datetime as dt
 import importlib
-import json
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Literal, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal
 
 from mcp.server.mcpserver import MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
-from mcp.server.mcpserver.tools import Tool
 
-from nearfield._arguments import refuse_unknown
-from nearfield._attributes import Attribute
-from nearfield._client import AsyncClient
-from nearfield._collection import AsyncCollection
-from nearfield._connection import DEFAULT_ADDRESS
+from nearfield._client import AsyncClient, connect
+from nearfield._command import EXIT_INTERRUPTED, add_server_options, fail, fail_call
 from nearfield._errors import Error
-from nearfield._results import Rows
-from nearfield._values import Id
+from nearfield._mcp.http import check_listen, host_name, listen_address, security
+from nearfield._mcp.strict_tool import StrictTool
+from nearfield._mcp.tools import Embed, Tools
 
-# An agent reads every row of an answer.
-ROWS_MAX = 100
-Embed = Callable[[str], Sequence[float]]
-T = TypeVar("T")
+PROGRAM = "nearfield-mcp"
 INSTRUCTIONS = (
     "Exact vector search. list_collections shows the collections, their attributes and the type of"
     ' their ids. A filter is a text such as: language == "de" and (year >= 2020 or not'
-    ' exists(price)) and tags any ("a", "b") and id in (1, 2)'
+    ' exists(price)) and tags any ("a", "b") and id in (1, 2) and made >= "2024-05-17". Integers'
+    ' beyond 2^53, "NaN", "inf", "-inf" and times are texts in replies, and in arguments too.'
 )
-
-
-class _StrictTool(Tool):
-    """A tool that refuses arguments that it does not have: the SDK would drop them, and a search
-    without its filter has another answer."""
-
-    def model_post_init(self, context: Any, /) -> None:
-        self.parameters["additionalProperties"] = False
-
-    async def run(self, arguments: dict[str, Any], *rest: Any, **options: Any) -> Any:
-        try:
-            refuse_unknown(self.name, arguments, self.parameters["properties"].keys())
-        except TypeError as error:
-            raise ToolError(str(error)) from None
-        return await super().run(arguments, *rest, **options)
-
-
-class Tools:
-    """The tools, over one connection. embed: None if agents have to send vectors."""
-
-    def __init__(self, client: AsyncClient, allowed: Iterable[str], embed: Embed | None) -> None:
-        self._client = client
-        self._allowed = tuple(allowed)
-        self._embed = embed
-
-    def _collection(self, name: str) -> AsyncCollection:
-        if name not in self._allowed:
-            raise ToolError(f"collection: {name!r}; one of {', '.join(self._allowed)}")
-        return self._client.collection(name)
-
-    def _vector(self, text: str | None, vector: list[float] | None) -> list[float] | None:
-        if text is None:
-            return vector
-        if vector is not None:
-            raise ToolError("text, vector: give one of them")
-        if self._embed is None:
-            raise ToolError("text: this server has no embedding; give a vector or a stored id")
-        return [float(each) for each in self._embed(text)]
-
-    async def list_collections(self) -> list[dict[str, Any]]:
-        """Lists the collections that can be searched: rows, dimension, type of ids, and the
-        attributes that filters may use."""
-        found = []
-        for name in self._allowed:
-            info = await _call(self._client.get_collection(name))
-            found.append(
-                {
-                    "name": name,
-                    "rows": info.rows_count,
-                    "dim": info.dim,
-                    "metric": info.metric,
-                    "id_type": info.id_type,
-                    "attributes": {each.name: each.text for each in info.attributes},
-                }
-            )
-        return found
-
-    async def search(
-        self,
-        collection: str,
-        text: str | None = None,
-        vector: list[float] | None = None,
-        id: Id | None = None,
-        k: int = 10,
-        filter: str | None = None,
-    ) -> dict[str, Any]:
-        """Returns the k best rows (at most 100), best first, for one of: a text, a vector, or the
-        id of a stored row. Exact: a row that is missing does not score higher."""
-        if not 1 <= k <= ROWS_MAX:
-            raise ToolError(f"k: {k}, must be from 1 to {ROWS_MAX}")
-        docs = self._collection(collection)
-        query = self._vector(text, vector)
-        found = await _call(
-            docs.search(query, id=id, k=k, filter=filter, payload=True, attributes="*")
-        )
-        rows = _rows(found.hits)
-        for row, score in zip(rows, found.scores.tolist(), strict=True):
-            row["score"] = score
-        return {"epoch": found.epoch, "matched_rows": found.matched_rows, "rows": rows}
-
-    async def fetch(self, collection: str, ids: list[Id]) -> dict[str, Any]:
-        """Returns at most 100 rows by id, and the ids that do not exist."""
-        if not 1 <= len(ids) <= ROWS_MAX:
-            raise ToolError(f"ids: {len(ids)}, must be from 1 to {ROWS_MAX}")
-        docs = self._collection(collection)
-        found = await _call(docs.fetch(ids, vectors=False, attributes="*"))  # type: ignore[arg-type]
-        return {"rows": _rows(found), "missing": list(found.missing)}
-
-    async def count(self, collection: str, filter: str | None = None) -> int:
-        """Returns the number of rows; with a filter, of those that pass it."""
-        return (await _call(self._collection(collection).count(filter))).rows_count
-
-    async def store(
-        self,
-        collection: str,
-        id: Id,
-        payload: dict[str, Any] | str,
-        text: str | None = None,
-        vector: list[float] | None = None,
-        attributes: dict[str, Any] | None = None,
-    ) -> dict[str, Any]:
-        """Stores one row, or replaces the one with this id: its payload, a text or a vector by
-        which it is found, and attributes. Durable when this returns."""
-        docs = self._collection(collection)
-        made = self._vector(text, vector)
-        if made is None:
-            raise ToolError("give a text or a vector")
-        info = await _call(docs.info())
-        values = {
-            name: _value(info.declared.get(name), value)
-            for name, value in (attributes or {}).items()
-        }
-        columns = {name: [value] for name, value in values.items()}
-        done = await _call(
-            docs.upload([made], ids=[id], payloads=[payload], attributes=columns, mode="upsert")
-        )
-        return {"epoch": done.epoch, "replaced": done.rows_replaced}
-
-    async def delete(self, collection: str, ids: list[Id]) -> int:
-        """Deletes rows by id; returns how many there were."""
-        docs = self._collection(collection)
-        return (await _call(docs.delete(ids))).rows_deleted  # type: ignore[arg-type]
 
 
 def make_server(
@@ -188,100 +59,94 @@ def make_server(
     return MCPServer(
         "nearfield",
         instructions=INSTRUCTIONS,
-        tools=[_StrictTool.from_function(tool) for tool in chosen],
+        tools=[StrictTool.from_function(tool) for tool in chosen],
         log_level=log_level,
     )
 
 
-async def _call(awaitable: Awaitable[T]) -> T:
-    """Returns the result of a call. Errors that the agent can act on become errors of the tool."""
-    try:
-        return await awaitable
-    except (Error, TypeError, ValueError) as error:
-        raise ToolError(str(error)) from error
-
-
-def _value(attribute: Attribute | None, value: Any) -> Any:
-    """Returns the value of an attribute as JSON can hold it: times are texts of RFC 3339."""
-    if attribute is None or attribute.type != "timestamp":
-        return value
-    if isinstance(value, list):
-        return [_value(Attribute(attribute.name, "timestamp"), each) for each in value]
-    if isinstance(value, str):
-        try:
-            return dt.datetime.fromisoformat(value.replace("Z", "+00:00"))
-        except ValueError as error:
-            raise ToolError(f"attributes[{attribute.name!r}]: {error}") from None
-    return value
-
-
-def _rows(rows: Rows) -> list[dict[str, Any]]:
-    return [
-        {
-            "id": identity if isinstance(identity, str) else int(identity),
-            "payload": _payload(payload),
-            "attributes": {
-                name: _plain(values[i])
-                for name, values in rows.attributes.items()
-                if values[i] is not None
-            },
-        }
-        for i, (identity, payload) in enumerate(zip(rows.ids, rows.payloads, strict=True))
-    ]
-
-
-def _payload(payload: bytes) -> Any:
-    """Returns a payload as JSON, else as text."""
-    try:
-        return json.loads(payload) if payload else None
-    except ValueError:
-        return payload.decode("utf-8", "replace")
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_plain(each) for each in value]
-    if isinstance(value, dt.datetime):
-        return value.isoformat()
-    return value if isinstance(value, (int, float, bool, str)) else str(value)
-
-
 def _load(name: str) -> Embed:
+    """Returns the function of --embed. Raises ValueError if there is none."""
     module, colon, function = name.partition(":")
-    if not colon:
-        raise SystemExit(f"--embed: {name}; write MODULE:FUNCTION")
-    loaded: Embed = getattr(importlib.import_module(module), function)
-    return loaded
+    if not (module and colon and function):
+        raise ValueError(f"--embed: {name!r}; write MODULE:FUNCTION")
+    sys.path.append(str(Path.cwd()))  # a program that pip has installed does not look there
+    try:
+        loaded = importlib.import_module(module)
+    except Exception as error:
+        raise ValueError(f"--embed: {module}: {type(error).__name__}: {error}") from error
+    embed: Embed | None = getattr(loaded, function, None)
+    if not callable(embed):
+        raise ValueError(f"--embed: {loaded!r} has no function {function!r}")
+    return embed
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command."""
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        "nearfield-mcp",
+        PROGRAM,
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("collections", nargs="+", metavar="COLLECTION", help="name or alias")
-    parser.add_argument("--address", help=f"of the server [{DEFAULT_ADDRESS}]")
     parser.add_argument("--write", action="store_true", help="also offer store and delete")
-    parser.add_argument("--embed", metavar="MODULE:FUNCTION", help="makes vectors of texts")
-    parser.add_argument("--http", metavar="HOST:PORT", help="instead of standard input and output")
+    parser.add_argument(
+        "--embed",
+        metavar="MODULE:FUNCTION",
+        help="makes vectors of texts; the module may be a file of the current folder",
+    )
+    parser.add_argument(
+        "--http",
+        metavar="HOST:PORT",
+        type=listen_address,
+        help="instead of standard input and output; an IPv6 address as [::1]:8000",
+    )
+    parser.add_argument(
+        "--allow-host",
+        metavar="HOST",
+        action="append",
+        type=host_name,
+        default=[],
+        help="with --http: also answer requests for this host, such as the name of a proxy; may be"
+        " repeated",
+    )
+    add_server_options(parser, PROGRAM)
     options = parser.parse_args(arguments)
+    if options.allow_host and options.http is None:
+        parser.error("--allow-host: needs --http")
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; returns its exit code."""
+    options = _parse(arguments)
     logging.basicConfig(stream=sys.stderr)
+    try:
+        embed = _load(options.embed) if options.embed is not None else None
+        if options.http:
+            check_listen(*options.http)
+        with connect(options.address, caller=options.caller) as client:
+            for name in options.collections:
+                client.get_collection(name)
+    except (Error, ValueError, OSError) as error:
+        return fail_call(PROGRAM, error)
     server = make_server(
-        AsyncClient(options.address, caller="nearfield-mcp"),
+        AsyncClient(options.address, caller=options.caller),
         options.collections,
         write=options.write,
-        embed=_load(options.embed) if options.embed else None,
+        embed=embed,
         log_level="INFO" if options.http else "WARNING",
     )
-    if options.http:
-        host, _, port = options.http.rpartition(":")
-        server.run("streamable-http", host=host or "127.0.0.1", port=int(port))
-    else:
-        server.run("stdio")
+    try:
+        if options.http:
+            host, port = options.http
+            check = security(options.allow_host)
+            server.run("streamable-http", host=host, port=port, transport_security=check)
+        else:
+            server.run("stdio")
+    except KeyboardInterrupt:
+        return fail(PROGRAM, "interrupted", EXIT_INTERRUPTED)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

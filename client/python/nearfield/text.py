@@ -20,8 +20,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from nearfield._client import Client, connect
-from nearfield._connection import DEFAULT_ADDRESS
-from nearfield._errors import Error, NotFound
+from nearfield._command import EXIT_INTERRUPTED, add_server_options, fail, fail_call
+from nearfield._errors import Error
 from nearfield._text import TextError
 from nearfield._text.ask import Asker, as_json, as_lines
 from nearfield._text.index import (
@@ -34,11 +34,7 @@ from nearfield._text.index import (
 from nearfield._text.models import Model, load_model
 from nearfield._text.passages import SUFFIXES, Cut
 
-# As those of the command nearfield.
-EXIT_NEGATIVE = 1
-EXIT_USAGE = 2
-EXIT_REFUSED = 3
-EXIT_UNREACHABLE = 4
+PROGRAM = "nearfield text"
 CHARS_MIN = 20
 CHARS_MAX = 100_000
 K_MAX = 100
@@ -61,20 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with connect(options.address, timeout=options.timeout, caller=options.caller) as client:
             return _run(client, options)
-    except (TextError, ValueError, OSError) as error:
-        # Refused requests are ValueErrors, and expired ones OSErrors, too.
-        return _fail(error, EXIT_REFUSED if isinstance(error, Error) else EXIT_USAGE)
-    except Error as error:
-        if error.unreachable:
-            return _fail(error, EXIT_UNREACHABLE)
-        return _fail(error, EXIT_NEGATIVE if isinstance(error, NotFound) else EXIT_REFUSED)
+    except (Error, TextError, ValueError, OSError) as error:
+        return fail_call(PROGRAM, error)
     except KeyboardInterrupt:
-        return _fail("interrupted: the next run continues", 130)
-
-
-def _fail(error: object, code: int) -> int:
-    print(f"nearfield text: {error}", file=sys.stderr)
-    return code
+        return fail(PROGRAM, "interrupted: the next run continues", EXIT_INTERRUPTED)
 
 
 def _run(client: Client, options: argparse.Namespace) -> int:
@@ -141,7 +127,7 @@ def _summary(name: str, outcome: Indexed) -> str:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        "nearfield text",
+        PROGRAM,
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -157,9 +143,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--passage-chars", type=int, metavar="N", help="at most N [1000]")
     add("--prune", action="store_true", help="delete passages of files that are gone")
     add("--json", action="store_true", help="print each answer as one line of JSON")
-    add("-a", "--address", help=f"of the server, as host:port [{DEFAULT_ADDRESS}]")
     add("--timeout", type=float, default=30.0, help="seconds of a call [30]")
-    add("--caller", help="who calls")
+    add_server_options(parser, caller="")
     options = parser.parse_args(arguments)
     if options.folder is None and options.collection is None:
         parser.error("give a FOLDER, or --collection to ask one that exists")

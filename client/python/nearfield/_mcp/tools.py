@@ -1,0 +1,152 @@
+"""The tools of nearfield.mcp."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from mcp.server.mcpserver.exceptions import ToolError
+
+from nearfield._client import AsyncClient
+from nearfield._collection import AsyncCollection
+from nearfield._errors import Error
+from nearfield._mcp.values import GivenId, plain, read_id, read_ids, read_value, rows_of
+from nearfield._records import CollectionInfo
+from nearfield._values import listed
+
+# An agent reads every row of an answer.
+ROWS_MAX = 100
+Embed = Callable[[str], Sequence[float]]
+T = TypeVar("T")
+
+
+class Tools:
+    """The tools, over one connection. embed: None if agents have to send vectors."""
+
+    def __init__(self, client: AsyncClient, allowed: Iterable[str], embed: Embed | None) -> None:
+        self._client = client
+        self._allowed = tuple(allowed)
+        self._embed = embed
+
+    def _collection(self, name: str) -> AsyncCollection:
+        if name not in self._allowed:
+            raise ToolError(f"collection: {name!r}; one of {', '.join(self._allowed)}")
+        return self._client.collection(name)
+
+    async def _declared(self, name: str) -> tuple[AsyncCollection, CollectionInfo]:
+        """Returns a collection and its declaration as it is now: another collection may have got
+        the name since the last call."""
+        docs = self._collection(name)
+        return docs, await _call(docs.info())
+
+    def _vector(self, text: str | None, vector: list[float] | None) -> list[float] | None:
+        if text is None:
+            return vector
+        if self._embed is None:
+            raise ToolError("text: this server has no embedding; give a vector or a stored id")
+        try:
+            return [float(each) for each in self._embed(text)]
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise ToolError(f"text: the embedding has failed: {reason}") from error
+
+    async def list_collections(self) -> list[dict[str, Any]]:
+        """Lists the collections that can be searched: rows, dimension, type of ids, and the
+        attributes that filters may use. A collection that cannot be used has an error instead."""
+        return [await self._listed(name) for name in self._allowed]
+
+    async def _listed(self, name: str) -> dict[str, Any]:
+        try:
+            info = await self._client.get_collection(name)
+        except Error as error:
+            if error.unreachable:
+                raise ToolError(str(error)) from error
+            return {"name": name, "error": str(error)}
+        found = {
+            "name": name,
+            "rows": info.rows_count,
+            "dim": info.dim,
+            "metric": info.metric,
+            "id_type": info.id_type,
+            "attributes": {each.name: each.text for each in info.attributes},
+        }
+        return found | ({"error": info.error} if info.error else {})
+
+    async def search(
+        self,
+        collection: str,
+        text: str | None = None,
+        vector: list[float] | None = None,
+        id: GivenId | None = None,
+        k: int = 10,
+        filter: str | None = None,
+    ) -> dict[str, Any]:
+        """Returns the k best rows (at most 100), best first, for one of: a text, a vector, or the
+        id of a stored row. Exact: a row that is missing does not score higher."""
+        if not 1 <= k <= ROWS_MAX:
+            raise ToolError(f"k: {k}, must be from 1 to {ROWS_MAX}")
+        _check_one(text=text, vector=vector, id=id)
+        docs, info = await self._declared(collection)
+        query = self._vector(text, vector)
+        row = None if id is None else read_id(info, id, "id")
+        found = await _call(
+            docs.search(query, id=row, k=k, filter=filter, payload=True, attributes="*")
+        )
+        rows = rows_of(found.hits)
+        for each, score in zip(rows, found.scores.tolist(), strict=True):
+            each["score"] = plain(score)
+        return {"epoch": found.epoch, "matched_rows": found.matched_rows, "rows": rows}
+
+    async def fetch(self, collection: str, ids: list[GivenId]) -> dict[str, Any]:
+        """Returns at most 100 rows by id, and the ids that do not exist."""
+        if not 1 <= len(ids) <= ROWS_MAX:
+            raise ToolError(f"ids: {len(ids)}, must be from 1 to {ROWS_MAX}")
+        docs, info = await self._declared(collection)
+        found = await _call(docs.fetch(read_ids(info, ids), vectors=False, attributes="*"))
+        return {"rows": rows_of(found), "missing": plain(listed(found.missing))}
+
+    async def count(self, collection: str, filter: str | None = None) -> int:
+        """Returns the number of rows; with a filter, of those that pass it."""
+        return (await _call(self._collection(collection).count(filter))).rows_count
+
+    async def store(
+        self,
+        collection: str,
+        id: GivenId,
+        payload: dict[str, Any] | str,
+        text: str | None = None,
+        vector: list[float] | None = None,
+        attributes: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Stores one row, or replaces the one with this id: its payload, a text or a vector by
+        which it is found, and attributes. Durable when this returns."""
+        _check_one(text=text, vector=vector)
+        docs, info = await self._declared(collection)
+        made = self._vector(text, vector)
+        ids = [read_id(info, id, "id")]
+        columns = {
+            name: [read_value(info.declared.get(name), value, f"attributes[{name!r}]")]
+            for name, value in (attributes or {}).items()
+        }
+        done = await _call(
+            docs.upload([made], ids=ids, payloads=[payload], attributes=columns, mode="upsert")
+        )
+        return {"epoch": done.epoch, "replaced": done.rows_replaced}
+
+    async def delete(self, collection: str, ids: list[GivenId]) -> int:
+        """Deletes rows by id; returns how many there were."""
+        docs, info = await self._declared(collection)
+        return (await _call(docs.delete(read_ids(info, ids)))).rows_deleted
+
+
+def _check_one(**given: Any) -> None:
+    if list(given.values()).count(None) != len(given) - 1:
+        raise ToolError(f"{', '.join(given)}: give one of them")
+
+
+async def _call(awaitable: Awaitable[T]) -> T:
+    """Returns the result of a call. Errors that the agent can act on become errors of the tool."""
+    try:
+        return await awaitable
+    except (Error, TypeError, ValueError) as error:
+        raise ToolError(str(error)) from error
