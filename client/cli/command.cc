@@ -19,9 +19,10 @@ namespace {
 
 constexpr std::chrono::hours kLongWork{24};
 
-// Returns the likely reason for a connection that failed, from gRPC's message, or empty. gRPC has
-// one status code for all of them.
+// Returns the reason for a connection that was not made, from gRPC's message, or empty. gRPC has
+// one status code for all of them, and for a connection that was lost.
 std::string_view WhyUnreachable(std::string_view message, bool tls) {
+  if (message.find("failed to connect to all addresses") != 0) return "";
   struct Reason {
     std::string_view part;
     bool tls;
@@ -33,8 +34,8 @@ std::string_view WhyUnreachable(std::string_view message, bool tls) {
            Reason{"is not in peer certificate", true,
                   "the certificate of the server is not for this name: use a name that it has"},
            Reason{"certificate verify failed", true,
-                  "the certificate of the server has expired, or the authorities in --ca did not "
-                  "sign it"},
+                  "the certificate of the server is not accepted: the authorities in --ca did not "
+                  "sign it, or it is not valid today"},
            Reason{"http1.x", false,
                   "this port speaks HTTP/1, as the operations port (9464) does: name the one of "
                   "the server's --listen (50051)"},
@@ -91,7 +92,8 @@ absl::Status AsBadInput(const absl::Status& status) {
 int ReportError(const GlobalOptions& global, const absl::Status& status) {
   const std::string reason = Cat(absl::StatusCodeToString(status.code()), ": ", status.message());
   if (IsUnreachable(status)) {
-    const std::string_view why = WhyUnreachable(reason, !global.identity.ca_file.empty());
+    const std::string message(status.message());
+    const std::string_view why = WhyUnreachable(message, !global.identity.ca_file.empty());
     const std::string start =
         Cat("is nearfield-server running? Start it with: nearfield-server --listen ",
             global.address, "; or name another server with --address or NEARFIELD_ADDRESS");

@@ -95,7 +95,7 @@ def test_a_connection_that_cannot_work_advised_to_start_a_server(request, tmp_pa
             (mutual, {"CA": ca}, "the server ended the connection at once: it may require --client-cert"),
             (plain, {"CA": ca}, "this port does not use TLS: leave out --ca"),
             (unnamed, {"CA": ca}, "the certificate of the server is not for this name"),
-            (tls, {"CA": tmp_path / "other.pem"}, "the certificate of the server has expired, or the authorities in --ca did not sign it"),
+            (tls, {"CA": tmp_path / "other.pem"}, "the certificate of the server is not accepted: the authorities in --ca did not sign it"),
             (f"127.0.0.1:{ops_port(servers[0])}", {}, "this port speaks HTTP/1, as the operations port (9464) does"),
             ("127.0.0.1:1", {}, "is nearfield-server running?"),
         ):
