@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+import socket
 import threading
 from pathlib import Path
 
@@ -33,8 +34,8 @@ def no_environment(monkeypatch):
     ("grpc://host.example", "host.example:50051"), ("127.0.0.1", "127.0.0.1:50051"), ("localhost", "localhost:50051"),
     ("127.0.0.1:50051/", "127.0.0.1:50051"), ("host.example/path", "host.example:50051"), ("50051", "127.0.0.1:50051"),
     ("::1:50051", "[::1]:50051"), ("::1", "[::1]:50051"), ("[::1]", "[::1]:50051"), ("fe80::1:8080", "[fe80::1:8080]:50051"),
-    ("", "127.0.0.1:50051"), ("host:", "127.0.0.1:50051"), (":50051", "127.0.0.1:50051"), ("host:50051 ", "127.0.0.1:50051"),
-    ("dns:///host.example", "host.example:50051"), ("ipv4:127.0.0.1:1,127.0.0.2", "127.0.0.2:50051"),
+    ("", "127.0.0.1:50051"), ("host:", "host:50051"), (":50051", "127.0.0.1:50051"), (" host:51 ", "host:51"), ("host:notaport", "host:50051"),
+    ("127.0.0.1:1,127.0.0.2:2", "127.0.0.1:50051"), ("dns:///host.example", "host.example:50051"), ("ipv4:127.0.0.1:1,127.0.0.2", "127.0.0.2:50051"),
 ])
 def test_an_address_with_a_mistake_was_tried_as_another_one(address, meant):
     """127.0.0.1 tried port 443, and http://... was "Misformatted domain name" after the tries."""
@@ -46,10 +47,16 @@ def test_an_address_with_a_mistake_was_tried_as_another_one(address, meant):
 @pytest.mark.parametrize("address", [
     "127.0.0.1:50051", "host.example:1", "[::1]:50051", "[fe80::1%eth0]:65535", "host:http", "unix:/tmp/x.sock", "unix:x.sock",
     "unix-abstract:name", "vsock:2:5", "dns:///host.example:50051", "dns:host.example:50051", "dns://10.0.0.2/host.example:50051",
-    "ipv4:10.0.0.2:50051,10.0.0.3:50051", "ipv6:[::1]:50051",
+    "ipv4:10.0.0.2:50051,10.0.0.3:50051", "ipv6:[::1]:50051", "ipv6:%5B::1%5D:50051",
 ])  # fmt: skip
 def test_addresses_that_grpc_understands_are_taken(address):
     nearfield.connect(address).close()
+
+
+def test_an_address_that_is_no_text_or_has_a_port_that_cannot_be_is_refused():
+    for address, kind, words in ((5, TypeError, "address: 5; give a text host:port"), ("host:99999", ValueError, "port 99999 of host:port")):
+        with pytest.raises(kind, match=words):
+            nearfield.connect(address)
 
 
 def test_the_environment_names_the_server_and_the_caller(connect, scripted, monkeypatch):
@@ -88,6 +95,8 @@ def test_an_async_client_in_a_second_loop_said_that_the_loop_is_closed(shared, n
     asyncio.run(in_two_loops())
     assert len(both._core.transport._stubs) <= 2  # those of closed loops are dropped
     asyncio.run(both.close())
+    with pytest.raises(ValueError, match="this client is closed"):
+        asyncio.run(use())
 
 
 # A server that restarts.
@@ -114,9 +123,9 @@ def test_a_call_gave_up_0_3_s_after_the_server_was_gone(scripted, connect, clock
 
 
 @pytest.mark.parametrize(("timeout", "policy", "low", "high"), [
-    (None, RetryPolicy(), 25, 30), (90, RetryPolicy(), 85, 90), (math.inf, RetryPolicy(), 30, 32),
+    (None, RetryPolicy(), 29.8, 30), (90, RetryPolicy(), 89.8, 90), (1, RetryPolicy(), 0.8, 1), (math.inf, RetryPolicy(), 30, 32),
     (90, RetryPolicy(unavailable_max=8), 8, 10), (math.inf, RetryPolicy(unavailable_max=90), 90, 92),
-    (90, RetryPolicy(unavailable_max=0), 0.1, 0.4), (90, RetryPolicy(tries_max=1), 0, 0),
+    (9, RetryPolicy(backoff_first=0), 8.9, 9), (90, RetryPolicy(unavailable_max=0), 0.1, 0.4), (90, RetryPolicy(tries_max=1), 0, 0),
 ])
 def test_a_call_waits_for_a_server_until_its_deadline(scripted, connect, clock, timeout, policy, low, high):
     scripted.script["Count"] = [COUNTED, *[AWAY] * 999]
@@ -125,6 +134,7 @@ def test_a_call_waits_for_a_server_until_its_deadline(scripted, connect, clock, 
     with pytest.raises(nearfield.Unavailable, match="draining"):
         docs.count(timeout=timeout)
     assert low <= sum(clock.waits) <= high
+    assert all(wait >= 0.02 for wait in clock.waits)
 
 
 def test_a_server_that_never_answered_is_not_waited_for(connect, clock):
@@ -238,6 +248,13 @@ def test_the_operations_port_was_told_as_a_fault_of_http2(start, connect, files)
     assert f"cannot reach {ops}: this port speaks HTTP/1, as the operations port (9464) does" in refusal(connect, ops)
     for address in (server.address, ops):
         assert "this port does not use TLS: leave out ca" in refusal(connect, address, ca=str(files / "ca.pem"))
+
+
+def test_a_server_that_does_not_answer_in_time_is_named(connect):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(nearfield.DeadlineExceeded, match=f"no answer from {address}"):
+            connect(address, timeout=0.3).list_collections()
 
 
 def test_a_lost_connection_names_the_server(start, connect, name):

@@ -41,10 +41,16 @@ class AsyncTransport:
         # A channel of grpc.aio belongs to the loop that ran when it was made.
         self._stubs: dict[asyncio.AbstractEventLoop, Stubs] = {}
         self._blocking: BlockingTransport | None = None
+        self._closed = False
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ValueError("this client is closed")
 
     def _call(self, kind: str, method: Method[Any, Any]) -> Any:
         loop = asyncio.get_running_loop()
         with self._lock:
+            self._check_open()
             if loop not in self._stubs:
                 self._stubs = {at: each for at, each in self._stubs.items() if not at.is_closed()}
                 self._stubs[loop] = self.peer.open(grpc.aio)
@@ -75,6 +81,7 @@ class AsyncTransport:
         self, method: Method[Request, Response], timeout: float | None, metadata: Metadata
     ) -> AsyncDuplex[Request, Response]:
         with self._lock:
+            self._check_open()
             if self._blocking is None:
                 self._blocking = BlockingTransport(self.peer)
         return AsyncDuplex(self._blocking.open_duplex(method, timeout, metadata))
@@ -84,9 +91,10 @@ class AsyncTransport:
 
     async def close(self) -> None:
         loop = asyncio.get_running_loop()
-        with self._lock:  # the channels of other loops end with their last reference
-            self._stubs = {at: each for at, each in self._stubs.items() if at is loop}
-        for each in self._stubs.values():
-            await each.channel.close()
+        with self._lock:
+            self._closed = True
+            stubs, self._stubs = self._stubs, {}
+        if loop in stubs:  # the channels of other loops end with their last reference
+            await stubs[loop].channel.close()
         if self._blocking is not None:
             await self._blocking.close()

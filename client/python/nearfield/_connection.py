@@ -12,31 +12,35 @@ from nearfield._methods import Method
 DEFAULT_ADDRESS = "127.0.0.1:50051"
 _PORT = DEFAULT_ADDRESS.rpartition(":")[2]
 _WITHOUT_PORT = ("unix:", "unix-abstract:", "vsock:")
-# Forms of gRPC that name how the hosts after them are resolved.
+# Forms of gRPC that name how the hosts after them are resolved, and those that take several.
 _RESOLVER = re.compile(r"(dns:(//[^/]*/)?|ipv4:|ipv6:)")
-# A port is a number, or the name of a service.
-_HOST = re.compile(r"(\[[^\[\]]+\]|[^\[\]:/,\s]+):(?P<port>\d+|[a-z][\w-]*)", re.IGNORECASE)
+_LISTS = ("ipv4:", "ipv6:")
+# A port is a number, or one of the two names that gRPC knows.
+_HOST = re.compile(r"(\[[^\[\]]+\]|%5B[^\[\]/,\s]+%5D|[^\[\]:/,\s]+):(?P<port>[0-9]+|https?)")
 
 
 def check_address(address: str) -> str:
     """Returns the address. Raises ValueError for one that gRPC would misunderstand: the message has
     the form host:port that is needed."""
+    if not isinstance(address, str):
+        raise TypeError(f"address: {address!r}; give a text host:port, such as {DEFAULT_ADDRESS}")
     if address.startswith(_WITHOUT_PORT):
         return address
-    for host in _RESOLVER.sub("", address, count=1).split(","):
+    hosts = _RESOLVER.sub("", address, count=1)
+    for host in hosts.split(",") if address.startswith(_LISTS) else [hosts]:
         found = _HOST.fullmatch(host)
         if not found:
             why = "empty" if not address else repr(address)
             raise ValueError(f"address: {why}; give host:port, such as {_intended(host)}")
         port = found["port"]
         if port.isdecimal() and not 1 <= int(port) <= 65535:
-            raise ValueError(f"address: port {port}, must be from 1 to 65535; give host:port")
+            raise ValueError(f"address: port {port} of host:port, must be from 1 to 65535")
     return address
 
 
 def _intended(text: str) -> str:
     """Returns the form host:port that a text probably stands for."""
-    host = re.sub(r"^\w+://", "", text).partition("/")[0]
+    host = re.sub(r"^\w+://", "", text.strip()).partition("/")[0]
     if host.isdecimal():
         return f"127.0.0.1:{host}"
     if _HOST.fullmatch(host):
@@ -47,7 +51,8 @@ def _intended(text: str) -> str:
             return f"[{ipaddress.IPv6Address(address.strip('[]'))}]:{number}"
         except ValueError:
             continue
-    return f"{host}:{_PORT}" if re.fullmatch(r"[\w.-]+", host) else DEFAULT_ADDRESS
+    name = host.partition(":")[0]
+    return f"{name}:{_PORT}" if re.fullmatch(r"[\w.-]+", name) else DEFAULT_ADDRESS
 
 
 _ENDED = "Socket closed|Connection reset|End of TCP stream|Broken pipe"
@@ -59,14 +64,15 @@ _REASONS: tuple[tuple[str, bool | None, str], ...] = (
     ("(?i)hostname verification check failed|is not in peer certificate", True,
      "the certificate of the server is not for this name: use a name that it has"),
     ("(?i)certificate.verify.failed", True,
-     "the certificate of the server has expired, or the authorities in ca did not sign it"),
+     "the certificate of the server is not accepted: the authorities in ca did not sign it, or it"
+     " is not valid today"),
     (r"http1\.x", None,
      f"this port speaks HTTP/1, as the operations port (9464) does: name the one of --listen"
      f" ({_PORT})"),
     (_ENDED, False, "the server ended the connection at once: if it uses TLS, give ca"),
     (_ENDED, True, "the server ended the connection at once: it may require client_cert and"
      " client_key"),
-    ("lookup failed|errors resolving", None, "the name of the host cannot be resolved"),
+    ("lookup failed", None, "the name of the host cannot be resolved"),
     ("Connection refused|No such file", None, "is nearfield-server running?"),
 )  # fmt: skip
 

@@ -12,7 +12,14 @@ from typing import Any, TypeVar
 import grpc
 
 from nearfield import _methods as methods
-from nearfield._errors import Error, FailedPrecondition, InvalidArgument, from_rpc_error
+from nearfield._errors import (
+    DeadlineExceeded,
+    Error,
+    FailedPrecondition,
+    InvalidArgument,
+    Unavailable,
+    from_rpc_error,
+)
 from nearfield._methods import Method, Request, Response
 from nearfield._proto import admin_pb2 as admin
 from nearfield._proto import common_pb2 as common
@@ -108,7 +115,7 @@ class Core:
         error = from_rpc_error(raised)
         if error.request_id is not None:
             self.answered = True
-        elif error.unreachable and self.transport.peer is not None:
+        elif isinstance(error, (Unavailable, DeadlineExceeded)) and self.transport.peer is not None:
             error.message = self.transport.peer.explain(error.message)
         return error
 

@@ -14,7 +14,8 @@ from nearfield._errors import Error, ResourceExhausted, Unavailable
 
 # For this long after the first of them, tries with `always` do not use up `tries_max`.
 ALWAYS_WITHIN_S = 10.0
-ALWAYS_WAIT_MIN_S = 0.05
+# Between tries that use up no limit, also with backoff_first=0.
+UNCOUNTED_WAIT_MIN_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,8 @@ class Retries:
 
     Retried: UNAVAILABLE, RESOURCE_EXHAUSTED with a hint of the server, and tries with `always`.
     The wait doubles from try to try, is drawn at random from its upper half, and is never shorter
-    than the hint. A wait that would exceed the deadline is not begun.
+    than the hint. A wait that would exceed the deadline is not begun; one for a server is shortened
+    to half of the time that is left.
     Source: the rules of client/cpp/retry.cc, except for RetryPolicy.unavailable_max.
 
     timeout   seconds for which a call without a deadline waits for a server
@@ -111,16 +113,18 @@ class Retries:
         if not always and not isinstance(error, Unavailable) and not hinted:
             return None
         wait_min = error.retry_after or 0.0
+        waits = False
         if always:
             now = self._clock.now()
             if self._always_until is None:
                 self._always_until = now + ALWAYS_WITHIN_S
             if now >= self._always_until:
                 return None
-            wait_min = max(wait_min, ALWAYS_WAIT_MIN_S)
-        elif isinstance(error, Unavailable) and self._waits_for_server():
+            wait_min = max(wait_min, UNCOUNTED_WAIT_MIN_S)
+        elif waits := isinstance(error, Unavailable) and self._waits_for_server():
             if self._unavailable_for() >= self._unavailable_max:
                 return None
+            wait_min = max(wait_min, UNCOUNTED_WAIT_MIN_S)
         else:
             self._tries += 1
             if self._tries >= self._policy.tries_max:
@@ -129,7 +133,9 @@ class Retries:
         wait = max(random.uniform(self._backoff / 2, self._backoff), wait_min)
         left = self.time_left()
         if left is not None and wait >= left:
-            return None
+            wait = max(left / 2, wait_min)
+            if not waits or wait >= left:
+                return None
         self._backoff = min(self._backoff * 2, self._policy.backoff_max)
         return wait
 
