@@ -52,6 +52,12 @@ class Attribute:
         return self.type + "[]" * self.is_list
 
 
+class Declared(dict[str, Attribute]):
+    """The attributes of a collection by name, and the type of its ids."""
+
+    id_type: str = "uint64"
+
+
 #: Declarations: {"year": "int64", "tags": "keyword[]"}, {"year": int, "tags": [str]}, or a list of
 #: Attribute.
 AttributesLike: TypeAlias = Mapping[str, Any] | Sequence[Attribute]

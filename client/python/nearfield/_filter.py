@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
 
+import numpy as np
+
 from nearfield._attributes import MEMBERS, Attribute, convert
 from nearfield._proto import common_pb2 as common
 from nearfield._values import id_list, to_ids
@@ -111,10 +113,9 @@ class _Values(Filter):
 
     def message(self, declared: Declared) -> common.Filter:
         attribute = _declaration(self.name, declared)
-        if not self.values:  # which the server refuses: no value is one of none, and each has all
-            exists = _Exists(self.name)
+        if not self.values:  # which the server refuses
             every = self.kind == "list_all"
-            return (exists if every else exists & ~exists).message(declared)
+            return _Exists(self.name).message(declared) if every else _nothing(declared)
         values = [convert(attribute, value, f"F.{self.name}") for value in self.values]
         member = f"{MEMBERS[attribute.type]}_values"
         condition = common.ValueCondition(
@@ -138,7 +139,14 @@ class _Ids(Filter):
     ids: Any
 
     def message(self, declared: Declared) -> common.Filter:
-        return common.Filter(has_id=id_list(self.ids))
+        return common.Filter(has_id=id_list(self.ids)) if len(self.ids) else _nothing(declared)
+
+
+def _nothing(declared: Declared) -> common.Filter:
+    """Returns a filter that no row passes: it has an id, and does not have it."""
+    texts = getattr(declared, "id_type", "uint64") == "string"
+    one = _Ids(["x"] if texts else np.zeros(1, np.uint64))
+    return (one & ~one).message(declared)
 
 
 def _declaration(name: str, declared: Declared) -> Attribute:
@@ -176,11 +184,11 @@ class Field:
         return _Comparison(self._name, "GREATER_EQUAL", value)
 
     def isin(self, values: Iterable[Any]) -> Filter:
-        """The attribute has one of the values."""
+        """The attribute has one of the values; of none, no row passes."""
         return self._condition("in_", values)
 
     def any(self, values: Iterable[Any]) -> Filter:
-        """The list holds one of the values."""
+        """The list holds one of the values; of none, no row passes."""
         return self._condition("list_any", values)
 
     def all(self, values: Iterable[Any]) -> Filter:

@@ -7,19 +7,22 @@ A dict has the operators that the vector stores of LangChain and LlamaIndex know
     {"lang": "en", "tags": {"$in": ["x"]}}    both
     {"$or": [{"year": 2020}, {"$not": {"lang": "en"}}]}    also $and
 
-A row without the attribute passes only {"year": None}, {"$exists": False} and $not.
+A row without the attribute passes only {"year": None}, {"$exists": False} and $not. A time may also
+be a text, as in filters that are texts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_, or_
 from typing import Any
 
+from nearfield._attributes import Attribute
 from nearfield._filter import Declared, F, Field, Filter, FilterLike
 from nearfield._proto import common_pb2 as common
+from nearfield._time_text import parse_time
 
 
 def set_filter(request: Any, value: FilterLike | None, declared: Declared | None) -> None:
@@ -30,7 +33,7 @@ def set_filter(request: Any, value: FilterLike | None, declared: Declared | None
     if isinstance(value, str):
         request.filter_text = value
     else:
-        request.filter.CopyFrom(filter_of(value).message(declared or {}))
+        request.filter.CopyFrom(filter_of(value).message({} if declared is None else declared))
 
 
 def filter_of(value: Filter | Mapping[str, Any]) -> Filter:
@@ -51,6 +54,8 @@ def filter_of(value: Filter | Mapping[str, Any]) -> Filter:
 
 def _conditions(name: str, given: Any) -> list[Filter]:
     """Returns the conditions of one member of a dict, which all must hold."""
+    if not isinstance(name, str):
+        raise TypeError(f"filter: {name!r}; the keys are names of attributes, $and, $or or $not")
     if name in ("$and", "$or"):
         if not isinstance(given, (list, tuple)) or not given:
             raise TypeError(f"filter: {name}: {given!r}; give a list of filters")
@@ -63,10 +68,17 @@ def _conditions(name: str, given: Any) -> list[Filter]:
     for operator, value in compared.items():
         if name.startswith("$") or operator not in _OPERATORS:
             raise ValueError(f"filter: {name}: {operator!r} is no operator; {_KNOWN}")
-        if isinstance(value, (list, tuple, set)) != (operator in ("$in", "$nin", "$all")):
-            kind = "one value" if isinstance(value, (list, tuple, set)) else "a list of values"
+        if _has_many(value) != (operator in _OF_MANY):
+            kind = "one value" if _has_many(value) else "a list of values"
             raise TypeError(f"filter: {name}: {value!r}; {operator} compares with {kind}; {_KNOWN}")
-    return [_Condition(name, operator, value) for operator, value in compared.items()]
+    return [
+        _Condition(name, operator, tuple(value) if operator in _OF_MANY else value)
+        for operator, value in compared.items()
+    ]
+
+
+def _has_many(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,9 +90,24 @@ class _Condition(Filter):
     value: Any
 
     def message(self, declared: Declared) -> common.Filter:
-        is_list = self.name in declared and declared[self.name].is_list
-        made = _OPERATORS[self.operator](F[self.name], self.value, is_list)
-        return made.message(declared)
+        value, attribute = self.value, declared.get(self.name)
+        if attribute is not None and self.operator in _OF_MANY:
+            value = [time_of(attribute, each, f"filter: {self.name}") for each in value]
+        elif attribute is not None:
+            value = time_of(attribute, value, f"filter: {self.name}")
+        is_list = attribute is not None and attribute.is_list
+        return _OPERATORS[self.operator](F[self.name], value, is_list).message(declared)
+
+
+def time_of(attribute: Attribute, value: Any, where: str) -> Any:
+    """Returns a value for an attribute; a text for a timestamp as its microseconds. Raises
+    ValueError, with `where`, for a text that is no time."""
+    if attribute.type != "timestamp" or not isinstance(value, str):
+        return value
+    try:
+        return parse_time(value)
+    except ValueError as error:
+        raise ValueError(f"{where}: {value!r} {error}") from None
 
 
 def _equal(field: Field, value: Any, is_list: bool) -> Filter:
@@ -111,4 +138,5 @@ _OPERATORS: dict[str, Callable[[Field, Any, bool], Filter]] = {
     "$all": lambda field, values, is_list: field.all(values),
     "$exists": _exists,
 }
-_KNOWN = f"the operators are {', '.join(_OPERATORS)}, $and, $or, $not"
+_OF_MANY = ("$in", "$nin", "$all")
+_KNOWN = f"the operators are {', '.join(_OPERATORS)}, and of filters $and, $or and $not"
