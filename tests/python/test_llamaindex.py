@@ -48,7 +48,7 @@ def node(name: str, document: str | None = None, **metadata: object) -> TextNode
     return made
 
 
-NODES = [node("a", "one", year=2020, lang="en", tags=["x"]), node("ab", "one", year=2024, lang="de", tags=["x", "y"]), node("b", "two")]
+NODES = [node("a", "one", year=2020, lang="en", tags=["x"]), node("ab", "one", year=2024, lang="de", tags=["x", "y"], made="2024-05-17"), node("b", "two")]
 
 
 def where(*filters: object, condition: FilterCondition = FilterCondition.AND) -> MetadataFilters:
@@ -98,7 +98,7 @@ def test_nodes_come_back_as_they_were(store):
     ([("tags", "any", ["y", "z"])], "ab"), ([("tags", "all", ["x", "y"])], "ab"), ([("tags", "contains", "x")], "a ab"),
     ([("year", "is_empty", None)], "b"), ([("year", "==", 2020), ("lang", "==", "de")], ""), ([], "a ab b"),
     ([where(("year", "==", 2020), ("lang", "==", "de"), condition=FilterCondition.OR), ("tags", "contains", "y")], "ab"),
-    ([where(("year", "==", 2020), condition=FilterCondition.NOT)], "ab b"),
+    ([where(("year", "==", 2020), condition=FilterCondition.NOT)], "ab b"), ([("made", ">=", "2024-05-17")], "ab"),
 ])  # fmt: skip
 def test_filters_have_their_meaning(store, filters, expected):
     store.add(NODES)
@@ -113,6 +113,8 @@ def test_a_query_names_nodes_and_documents(store):
     assert found(store, doc_ids=["one"], node_ids=["ab", "b"], filters=where(("year", ">", 0))) == ["ab"]
     with pytest.raises(ValueError, match="mode hybrid; only default"):
         store.query(VectorStoreQuery(query_embedding=[1.0, 0, 0], mode=VectorStoreQueryMode.HYBRID))
+    with pytest.raises(TypeError, match="give a list of filters"):
+        found(store, filters=where(where()))
     with pytest.raises(ValueError, match="no operator 'text_match'"):
         found(store, filters=where(("lang", "text_match", "e")))
 
@@ -148,5 +150,7 @@ def test_metadata_that_cannot_be_stored_is_refused(store):
 def test_rows_of_other_programs_are_nodes(client, name):
     docs = client.create_collection(name, 3, metric="cosine", id_type="string", attributes={"year": int})
     docs.upload([{"id": "r", "vector": [1, 0, 0], "payload": {"text": "t", "title": "x"}, "year": 7}])
+    with pytest.raises(TypeError, match="collection: Client; give a handle"):
+        NearfieldVectorStore(client)
     (got,) = NearfieldVectorStore(docs).get_nodes(["r"])
     assert (got.node_id, got.get_content(), got.metadata) == ("r", "t", {"title": "x", "year": 7})

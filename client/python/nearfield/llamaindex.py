@@ -11,10 +11,9 @@ ref_doc_id, by which LlamaIndex deletes the nodes of a document.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from functools import reduce
-from operator import and_, or_
-from typing import Any
+import functools
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from llama_index.core.bridge.pydantic import PrivateAttr
@@ -46,30 +45,34 @@ from nearfield._filter_forms import filter_of
 from nearfield._results import Rows
 from nearfield._values import Metric
 
+T = TypeVar("T")
 TEXT_KEY = "text"
 _OPERATORS = {
-    "==": "$eq",
-    "!=": "$ne",
-    ">": "$gt",
-    ">=": "$gte",
-    "<": "$lt",
-    "<=": "$lte",
-    "in": "$in",
-    "nin": "$nin",
-    "any": "$in",
-    "all": "$all",
-    "contains": "$eq",
-}
+    "==": "$eq", "!=": "$ne", ">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte",
+    "in": "$in", "nin": "$nin", "any": "$in", "all": "$all", "contains": "$eq",
+}  # fmt: skip
+
+
+def _on_thread(method: Callable[..., T]) -> Callable[..., Coroutine[Any, Any, T]]:
+    @functools.wraps(method)
+    async def call(*args: Any, **options: Any) -> T:
+        return await asyncio.to_thread(method, *args, **options)
+
+    return call
 
 
 class NearfieldVectorStore(BasePydanticVectorStore):
     """Nodes of one collection with ids of type string. collection: a handle of a Client. The
     asynchronous methods run the others on threads."""
 
-    stores_text: bool = True
+    stores_text: bool = True  # in the payloads
     _docs: Collection = PrivateAttr()
 
     def __init__(self, collection: Collection) -> None:
+        if not isinstance(collection, Collection):
+            raise TypeError(
+                f"collection: {type(collection).__name__}; give a handle, client.collection(name)"
+            )
         super().__init__(stores_text=True)
         self._docs = collection
 
@@ -103,7 +106,7 @@ class NearfieldVectorStore(BasePydanticVectorStore):
         refuse_unknown("add()", unknown, ("nodes",))
         if not nodes:
             return []
-        for i, node in enumerate(nodes):
+        for i, node in enumerate(nodes):  # LlamaIndex would make null of a NaN
             to_json(node.metadata, f"nodes[{i}] (id {node.node_id!r})")
         batch = run(
             prepare(
@@ -131,13 +134,13 @@ class NearfieldVectorStore(BasePydanticVectorStore):
     ) -> None:
         """Deletes the nodes with these ids that pass the filters. One of the two must be given."""
         refuse_unknown("delete_nodes()", unknown, ("node_ids", "filters"))
-        chosen = _filter(filters, node_ids)
-        if node_ids is not None and _filter(filters) is None:
+        chosen = _filter(filters)
+        if chosen is not None:
+            self._docs.delete(filter=_filter(filters, node_ids))
+        elif node_ids is not None:
             run(delete_documents(self._docs._inner, node_ids))
-        elif chosen is None:
+        else:
             raise TypeError("give node_ids or filters; clear() deletes every node")
-        elif node_ids != []:
-            self._docs.delete(filter=chosen)
 
     def clear(self) -> None:
         """Deletes every node."""
@@ -150,8 +153,6 @@ class NearfieldVectorStore(BasePydanticVectorStore):
         if node_ids is not None and _filter(filters) is None:
             found = run(fetch_documents(self._docs._inner, node_ids, TEXT_KEY))
             return [_node(each) for each in found]
-        if node_ids == []:
-            return []
         pages = self._docs.scan(filter=_filter(filters, node_ids), vectors=False)
         return [node for page in pages for node in _nodes(page)]
 
@@ -170,30 +171,12 @@ class NearfieldVectorStore(BasePydanticVectorStore):
         )
         return VectorStoreQueryResult(_nodes(found.hits), found.scores.tolist(), list(found.ids))
 
-    async def async_add(self, nodes: Sequence[BaseNode], **unknown: Any) -> list[str]:
-        return await asyncio.to_thread(self.add, nodes, **unknown)
-
-    async def adelete(self, ref_doc_id: str, **unknown: Any) -> None:
-        await asyncio.to_thread(self.delete, ref_doc_id, **unknown)
-
-    async def adelete_nodes(
-        self,
-        node_ids: list[str] | None = None,
-        filters: MetadataFilters | None = None,
-        **unknown: Any,
-    ) -> None:
-        await asyncio.to_thread(self.delete_nodes, node_ids, filters, **unknown)
-
-    async def aclear(self) -> None:
-        await asyncio.to_thread(self.clear)
-
-    async def aget_nodes(
-        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
-    ) -> list[BaseNode]:
-        return await asyncio.to_thread(self.get_nodes, node_ids, filters)
-
-    async def aquery(self, query: VectorStoreQuery, **unknown: Any) -> VectorStoreQueryResult:
-        return await asyncio.to_thread(self.query, query, **unknown)
+    async_add = _on_thread(add)
+    adelete = _on_thread(delete)
+    adelete_nodes = _on_thread(delete_nodes)
+    aclear = _on_thread(clear)
+    aget_nodes = _on_thread(get_nodes)
+    aquery = _on_thread(query)
 
 
 def _filter(
@@ -208,16 +191,14 @@ def _filter(
         found.append(F.id.isin(node_ids))
     if doc_ids is not None:
         found.append(F.ref_doc_id.isin(doc_ids))
-    return reduce(and_, found) if found else None
+    return filter_of({"$and": found}) if found else None
 
 
 def _condition(given: MetadataFilter | MetadataFilters) -> Filter:
     if isinstance(given, MetadataFilters):
         parts = [_condition(each) for each in given.filters]
         kind = "and" if given.condition is None else given.condition.value
-        if kind == "not":
-            return ~reduce(and_, parts)
-        return reduce(or_ if kind == "or" else and_, parts)
+        return ~filter_of({"$and": parts}) if kind == "not" else filter_of({f"${kind}": parts})
     if given.operator.value == "is_empty":
         return filter_of({given.key: None})
     if given.operator.value not in _OPERATORS:
