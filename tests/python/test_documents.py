@@ -14,6 +14,7 @@ import warnings
 
 import nearfield
 import numpy as np
+import pandas as pd
 import pytest
 from langchain_core.documents import Document
 from nearfield import F
@@ -67,7 +68,11 @@ def test_a_time_that_the_store_returned_was_refused(store):
     ({1: "x"}, "the key 1 is no text"), ("x", "'x', must be a dict or None"),
     ({"year": "3"}, "year: '3'; the attribute is declared int64"), ({"year": 3.0}, "year: 3.0; the attribute is declared int64"),
     ({"tags": "x"}, "tags: 'x'; the attribute is declared keyword[]"), ({"tags": ["x", 1]}, "tags: 1; the attribute is declared"),
-    ({"made": "yesterday"}, "made: 'yesterday'; the attribute is declared timestamp"), ({"made": dt.datetime(2020, 1, 1)}, "made: datetime.datetime(2020, 1, 1, 0, 0) has no zone"),
+    ({"made": "yesterday"}, "made: 'yesterday' is not a time; write it as"), ({"made": dt.datetime(2020, 1, 1)}, "made: '2020-01-01T00:00:00' has no offset from UTC"),
+    ({"made": pd.NaT}, "made: NaT (NaTType)"), ({"free": pd.NaT}, "free: NaT"), ({"free": np.array(["2020-01-01"], "M8[ns]")}, "free: array(["),
+    ({"free": np.timedelta64(5, "ns")}, "free: np.timedelta64"), ({"lang": "x" * 1025}, "lang: 1025 bytes; the server accepts 1024"),
+    ({"tags": ["x"] * 1025}, "tags: 1025 values; the server accepts 1024"), ({"free": "\ud83d"}, "'utf-8' codec"),
+    ({"free": "x" * 70_000}, "70035 bytes with the text; the server accepts 65536"),
 ])  # fmt: skip
 def test_a_document_that_cannot_be_stored_was_refused_after_its_embedding(store, metadata, words):
     """And the error named neither the document nor the key."""
@@ -82,8 +87,9 @@ def test_texts_and_ids_that_cannot_be_stored_are_refused_before_their_embedding(
     long = "x" * 70_000
     for texts, ids, words in (
         (["a", 7], None, "texts[1]: 7, must be a text"), (["a", "b"], ["x", 7], "ids[1]: 7, must be a text"),
-        (["a", long], ["x", "y"], "texts[1] (id 'y'): 70025 bytes with its metadata; the server accepts payload_bytes_max = 65536"),
-        (["\ud83d", "b"], ["x", "y"], "texts[0] (id 'x'): 'utf-8' codec"),
+        (["a", long], ["x", "y"], "texts[1]: 70000 bytes; the server accepts 65536"),
+        (["\ud83d", "b"], ["x", "y"], "texts[0]: 'utf-8' codec"),
+        (["a"], ["\ud83d"], "ids[0]: 'utf-8' codec"), (["a"], ["x" * 513], "ids[0]: 513 bytes; the server accepts 512"),
     ):
         assert outcome(store, "add_texts", texts, ids=ids)[1].startswith(words)
     assert store.embeddings.calls == [] and ids_of(store) == []
@@ -111,10 +117,13 @@ def test_values_with_one_meaning_in_json_are_stored(store):
     ({"lang": "en", "year": 2020}, "a"), ({"$and": [{"lang": "en"}, {"year": 2024}]}, ""), ({"$or": [{"year": 2020}, {"lang": "de"}]}, "ab"),
     ({"$not": {"year": 2020}}, "bc"), ({"$or": [{"$not": {"tags": "x"}}, {"$and": [{"year": 2024}, {"lang": "de"}]}]}, "bc"),
     (F.year.isin([]), ""), (F.tags.any([]), ""), (F.tags.all([]), "ab"), ({"$not": F.year.isin([])}, "abc"),
+    (F.id.isin([]), ""), (~F.id.isin([]), "abc"), ({"year": {"$in": np.array([2020, 2024])}}, "ab"), ({"year": {"$in": range(2020, 2022)}}, "a"),
+    ({"made": {"$gte": "2024-05-17"}}, "b"), ({"made": {"$in": ["2024-05-17T14:00:00+02:00", dt.date(2020, 1, 1)]}}, "ab"),
 ])  # fmt: skip
 def test_filters_as_dicts(store, given, expected):
     """Other vector stores take {"year": 2020}; it was a TypeError."""
-    metadatas = [{"year": 2020, "lang": "en", "tags": ["x"]}, {"year": 2024, "lang": "de", "tags": ["x", "y"]}, {}]
+    metadatas = [{"year": 2020, "lang": "en", "tags": ["x"], "made": "2020-01-01"},
+                 {"year": 2024, "lang": "de", "tags": ["x", "y"], "made": "2024-05-17T12:00Z"}, {}]
     store.add_texts(["a", "ab", "b"], metadatas, ids=["a", "b", "c"])
     assert "".join(sorted(each.id for each in store.similarity_search("a", filter=given))) == expected
     docs = nearfield.Collection(store._blocking)
@@ -127,6 +136,7 @@ def test_filters_as_dicts(store, given, expected):
     ({"$nor": []}, "$nor"), ({"year": [2020]}, "$eq compares with one value"), ({"year": {"$in": 2020}}, "$in compares with a list"),
     ({"$or": []}, "give a list of filters"), ({"$not": []}, "an expression such as"), ({"year": {"$exists": 1}}, "True or False"),
     ({"year": "2020"}, "the attribute is declared int64"), ({"page": 1}, "declares no such attribute; it has year:int64"), (7, "a dict such as"),
+    ({1: 2}, "filter: 1; the keys are names"), ({"made": "May"}, "filter: made: 'May' is not a time; write it as"),
 ])  # fmt: skip
 def test_a_dict_that_is_no_filter_is_refused(store, given, words):
     for method, arguments in (("similarity_search", ["a"]), ("delete", [])):
@@ -168,6 +178,8 @@ def test_a_store_over_a_client_failed_at_its_first_call(client, shared, name):
     for given in (client, nearfield.AsyncClient(shared.address), name):
         with pytest.raises(TypeError, match=r"^collection: .*give a handle, client.collection\(name\)"):
             NearfieldVectorStore(given, Letters())
+    with pytest.raises(ValueError, match="text_key: 'metadata' is the member"):  # which would replace the text
+        NearfieldVectorStore(client.collection(name), Letters(), text_key="metadata")
     with pytest.raises(TypeError, match="async_collection: Collection"):
         NearfieldVectorStore(client.collection(name), Letters(), async_collection=client.collection(name))
 

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from nearfield._attributes import Attribute, convert
 from nearfield._collection import AsyncCollection
+from nearfield._filter_forms import time_of
+from nearfield._records import Limits
 from nearfield._results import Rows, Uploaded
 from nearfield._sources.source import compact_json
 from nearfield._values import listed
@@ -67,7 +69,7 @@ async def prepare(
     """Checks documents before their texts are embedded. Raises TypeError or ValueError for one that
     cannot be stored; the message has its place, its id and the key of its metadata."""
     deadline = docs._core.deadline(None)
-    bytes_max = (await docs._core.limits(deadline)).payload_bytes_max
+    limits = await docs._core.limits(deadline)
     info = await docs._core.info(docs.name, deadline, fresh=True)
     if info.id_type != "string":
         raise TypeError(
@@ -80,9 +82,8 @@ async def prepare(
     names = [each or str(uuid.uuid4()) for each in ([None] * len(texts) if ids is None else ids)]
     batch = Batch(names, [], {name: [] for name in declared})
     for i, (name, text) in enumerate(zip(names, texts, strict=True)):
-        for field, value in (("ids", name), ("texts", text)):
-            if not isinstance(value, str):
-                raise TypeError(f"{field}[{i}]: {value!r}, must be a text")
+        _check_text(f"ids[{i}]", name, limits.id_bytes_max)
+        _check_text(f"texts[{i}]", text, limits.payload_bytes_max)
         where = f"metadatas[{i}] (id {name!r})"
         given = None if metadatas is None else metadatas[i]
         if not isinstance(given, (Mapping, type(None))):
@@ -91,17 +92,29 @@ async def prepare(
         try:
             payload = compact_json({text_key: text, METADATA_KEY: metadata})
         except UnicodeEncodeError as error:
-            raise ValueError(f"texts[{i}] (id {name!r}): {error}") from None
-        if len(payload) > bytes_max:
+            raise ValueError(f"{where}: {error}") from None
+        if len(payload) > limits.payload_bytes_max:
             raise ValueError(
-                f"texts[{i}] (id {name!r}): {len(payload)} bytes with its metadata; the server"
-                f" accepts payload_bytes_max = {bytes_max}"
+                f"{where}: {len(payload)} bytes with the text; the server accepts"
+                f" {limits.payload_bytes_max}"
             )
         batch.payloads.append(payload)
         for each in declared.values():
-            value = attribute_value(each, metadata.get(each.name), f"{where}: {each.name}")
+            value = attribute_value(each, metadata.get(each.name), f"{where}: {each.name}", limits)
             batch.attributes[each.name].append(value)
     return batch
+
+
+def _check_text(where: str, value: Any, bytes_max: int) -> None:
+    """Raises TypeError or ValueError, with `where`, unless a value is a text that can be stored."""
+    if not isinstance(value, str):
+        raise TypeError(f"{where}: {value!r}, must be a text")
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{where}: {error}") from None
+    if size > bytes_max:
+        raise ValueError(f"{where}: {size} bytes; the server accepts {bytes_max}")
 
 
 def to_json(value: Any, where: str) -> Any:
@@ -109,13 +122,13 @@ def to_json(value: Any, where: str) -> Any:
     Raises TypeError or ValueError, with `where`, for one that would change."""
     if isinstance(value, Enum):
         value = value.value
-    if isinstance(value, np.ndarray) or (isinstance(value, np.generic) and value.dtype.kind != "M"):
-        value = value.tolist()
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind not in "mM":
+        value = value.tolist()  # nanoseconds would become numbers
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, (str, uuid.UUID, PurePath)):
         return str(value)
-    if isinstance(value, (dt.datetime, dt.date, dt.time)):
+    if isinstance(value, (dt.datetime, dt.date, dt.time)) and value == value:  # not pandas.NaT
         return value.isoformat()
     if isinstance(value, float):
         if not math.isfinite(value):
@@ -134,29 +147,26 @@ def to_json(value: Any, where: str) -> Any:
     return {name: to_json(each, f"{where}: {name}") for name, each in value.items()}
 
 
-def attribute_value(attribute: Attribute, value: Any, where: str) -> Any:
+def attribute_value(attribute: Attribute, value: Any, where: str, limits: Limits) -> Any:
     """Returns a value of to_json() as the declared attribute takes it."""
+
+    def one(value: Any) -> Any:
+        value = convert(attribute, time_of(attribute, value, where), where)
+        if isinstance(value, str):
+            _check_text(where, value, limits.attribute_keyword_bytes_max)
+        return value
+
     if value is None:
         return None
     if not attribute.is_list:
-        return _one_value(attribute, value, where)
+        return one(value)
     if not isinstance(value, list):
         raise TypeError(f"{where}: {value!r}; the attribute is declared {attribute.text}")
-    return [_one_value(attribute, each, where) for each in value]
-
-
-def _one_value(attribute: Attribute, value: Any, where: str) -> Any:
-    if attribute.type == "timestamp" and isinstance(value, str):
-        value = _read_time(value) or value
-    return convert(attribute, value, where)
-
-
-def _read_time(text: str) -> dt.date | None:
-    """Returns the date or the datetime of ISO 8601, or None."""
-    for read in (dt.date.fromisoformat, dt.datetime.fromisoformat):
-        with contextlib.suppress(ValueError):
-            return read(text.replace("Z", "+00:00"))  # Python 3.10 does not read a Z
-    return None
+    if len(value) > limits.attribute_list_values_max:
+        raise ValueError(
+            f"{where}: {len(value)} values; the server accepts {limits.attribute_list_values_max}"
+        )
+    return [one(each) for each in value]
 
 
 def read_documents(rows: Rows, text_key: str) -> list[Document]:
@@ -250,4 +260,8 @@ def showing(
         from tqdm.auto import tqdm
 
         with tqdm(total=total, unit="text") as bar:
-            yield lambda done: bar.update(done - bar.n) and None
+
+            def advance(done: int) -> None:
+                bar.update(done - bar.n)
+
+            yield advance

@@ -31,6 +31,7 @@ from nearfield._blocking import run
 from nearfield._client import Client, connect
 from nearfield._collection import AsyncCollection, Collection
 from nearfield._documents import (
+    METADATA_KEY,
     check_vectors,
     delete_documents,
     fetch_documents,
@@ -87,6 +88,8 @@ class NearfieldVectorStore(VectorStore):
                 raise TypeError(
                     f"{field}: {type(given).__name__}; give a handle, client.collection(name)"
                 )
+        if text_key == METADATA_KEY:
+            raise ValueError(f"text_key: {text_key!r} is the member that holds the metadata")
         self._embedding = embedding
         self._blocking = collection._inner
         self._async = async_collection
