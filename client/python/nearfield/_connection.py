@@ -55,6 +55,7 @@ def _intended(text: str) -> str:
     return f"{name}:{_PORT}" if re.fullmatch(r"[\w.-]+", name) else DEFAULT_ADDRESS
 
 
+NOT_RUNNING = "is nearfield-server running?"
 _ENDED = "Socket closed|Connection reset|End of TCP stream|Broken pipe"
 # Parts of gRPC's messages, whether the client uses TLS (None: either), and what to do. gRPC has one
 # status code for all of them. Its C++ and Python libraries use different texts.
@@ -73,7 +74,7 @@ _REASONS: tuple[tuple[str, bool | None, str], ...] = (
     (_ENDED, True, "the server ended the connection at once: it may require client_cert and"
      " client_key"),
     ("lookup failed", None, "the name of the host cannot be resolved"),
-    ("Connection refused|No such file", None, "is nearfield-server running?"),
+    ("Connection refused|No such file", None, NOT_RUNNING),
 )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import grpc
 
 from nearfield import _methods as methods
+from nearfield._connection import NOT_RUNNING
 from nearfield._errors import (
     DeadlineExceeded,
     Error,
@@ -90,6 +91,7 @@ class Core:
         if len(data) > UNCHECKED_REQUEST_BYTES:
             await self._check_size(len(data), deadline)
         retries = self.retries(deadline)
+        told: Error | None = None
         while True:
             try:
                 reply = await self.transport.unary(method, data, retries.time_left(), self.metadata)
@@ -97,9 +99,13 @@ class Core:
                 return reply
             except grpc.RpcError as raised:
                 error = self.error(raised)
+            # gRPC reports one address of a host, such as ::1 of localhost: a try that met a server
+            # says more than one that was refused.
+            if told is None or NOT_RUNNING not in error.message:
+                told = error
             wait = retries.wait_after(error) if method.repeatable else None
             if wait is None:
-                raise error
+                raise error if self.answered else told
             await self.transport.clock.sleep(wait)
 
     def retries(self, deadline: float | None) -> Retries:
