@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -18,33 +19,37 @@ namespace {
 
 constexpr std::chrono::hours kLongWork{24};
 
-// Returns what to do about a server that was not reached. gRPC reports a failed TLS handshake only
-// in the text of the status.
-std::string AdviceFor(const GlobalOptions& global, std::string_view reason) {
-  const std::string& address = global.address;
-  const std::string& ca = global.identity.ca_file;
-  const auto says = [&](std::string_view words) {
-    return reason.find(words) != std::string_view::npos;
+// Returns the reason for a connection that was not made, from gRPC's message, or empty. gRPC has
+// one status code for all of them, and for a connection that was lost.
+std::string_view WhyUnreachable(std::string_view message, bool tls) {
+  if (message.find("failed to connect to all addresses") != 0) return "";
+  struct Reason {
+    std::string_view part;
+    bool tls;
+    std::string_view text;
   };
-  if (!ca.empty() && says("is not in peer certificate")) {
-    return Cat("the certificate of the server is for other names than ", address,
-               ": use one of its names, or a certificate whose subjectAltName has this one");
+  for (const Reason& reason : {
+           Reason{"wrong version number", true,
+                  "this port does not use TLS: leave out --ca and NEARFIELD_CA"},
+           Reason{"is not in peer certificate", true,
+                  "the certificate of the server is not for this name: use a name that it has"},
+           Reason{"certificate verify failed", true,
+                  "the certificate of the server is not accepted: the authorities in --ca did not "
+                  "sign it, or it is not valid today"},
+           Reason{"http1.x", false,
+                  "this port speaks HTTP/1, as the operations port (9464) does: name the one of "
+                  "the server's --listen (50051)"},
+           Reason{"Socket closed", false,
+                  "the server ended the connection at once: if it uses TLS, give --ca"},
+           Reason{"Socket closed", true,
+                  "the server ended the connection at once: it may require --client-cert and "
+                  "--client-key"},
+       }) {
+    if (reason.tls == tls && message.find(reason.part) != std::string_view::npos) {
+      return reason.text;
+    }
   }
-  if (!ca.empty() && says("certificate verify failed")) {
-    return Cat("the certificate of ", address, " is not valid, or not of an authority in ", ca,
-               ": name the right file with --ca or NEARFIELD_CA");
-  }
-  if (!ca.empty() && says("wrong version number")) {
-    return Cat(address, " does not use TLS: leave --ca and NEARFIELD_CA out, or start the server ",
-               "with --tls-cert and --tls-key");
-  }
-  if (ca.empty() && says("failed to connect") &&
-      (says("Socket closed") || says("Connection reset"))) {
-    return Cat(address, " closes connections without TLS: if it uses TLS, name the authority of ",
-               "its certificate with --ca or NEARFIELD_CA");
-  }
-  return Cat("is nearfield-server running? Start it with: nearfield-server --listen ", address,
-             "; or name another server with --address or NEARFIELD_ADDRESS");
+  return "";
 }
 
 }  // namespace
@@ -87,8 +92,13 @@ absl::Status AsBadInput(const absl::Status& status) {
 int ReportError(const GlobalOptions& global, const absl::Status& status) {
   const std::string reason = Cat(absl::StatusCodeToString(status.code()), ": ", status.message());
   if (IsUnreachable(status)) {
+    const std::string message(status.message());
+    const std::string_view why = WhyUnreachable(message, !global.identity.ca_file.empty());
+    const std::string start =
+        Cat("is nearfield-server running? Start it with: nearfield-server --listen ",
+            global.address, "; or name another server with --address or NEARFIELD_ADDRESS");
     PrintError(
-        Cat("cannot reach ", global.address, ": ", AdviceFor(global, reason), " (", reason, ")"));
+        Cat("cannot reach ", global.address, ": ", why.empty() ? start : why, " (", reason, ")"));
     return kExitUnreachable;
   }
   if (absl::IsUnauthenticated(status) && global.identity.token_file.empty()) {

@@ -12,11 +12,16 @@ namespace {
 constexpr uint32_t kPortMin = 1;
 constexpr uint32_t kPortMax = 65535;
 
-// Returns the part after the scheme, or empty if this form has no port.
-std::string_view HostsOf(std::string_view address) {
+// Returns true for a form that has no port.
+bool IsWithoutPort(std::string_view address) {
   for (const std::string_view scheme : {"unix:", "unix-abstract:", "vsock:"}) {
-    if (address.substr(0, scheme.size()) == scheme) return "";
+    if (address.substr(0, scheme.size()) == scheme) return true;
   }
+  return false;
+}
+
+// Returns the part after the scheme of gRPC.
+std::string_view HostsOf(std::string_view address) {
   for (const std::string_view scheme : {"dns:", "ipv4:", "ipv6:"}) {
     if (address.substr(0, scheme.size()) != scheme) continue;
     address.remove_prefix(scheme.size());
@@ -29,7 +34,7 @@ std::string_view HostsOf(std::string_view address) {
 
 // Returns the text after the colon of one host, or empty.
 std::string_view PortOf(std::string_view host) {
-  const size_t bracket = host.rfind(']');
+  const size_t bracket = std::min(host.rfind(']'), host.rfind("%5D"));  // gRPC escapes it
   const size_t colon = host.find(':', bracket == std::string_view::npos ? 0 : bracket);
   if (colon == std::string_view::npos) return "";
   const std::string_view port = host.substr(colon + 1);
@@ -57,13 +62,20 @@ absl::Status CheckAddress(std::string_view address) {
     return absl::InvalidArgumentError(
         Cat("address: ", address, " has no host; give host:port, such as 127.0.0.1:", address));
   }
-  for (std::string_view hosts = HostsOf(address); !hosts.empty();) {
+  if (IsWithoutPort(address)) return absl::OkStatus();
+  std::string_view hosts = HostsOf(address);
+  do {
     const size_t comma = std::min(hosts.find(','), hosts.size());
     const std::string_view port = PortOf(hosts.substr(0, comma));
     hosts.remove_prefix(std::min(comma + 1, hosts.size()));
-    if (!IsNumber(port) || IsGood(port)) continue;
-    return absl::InvalidArgumentError(OutOfRange("address: port", port, kPortMin, kPortMax));
-  }
+    if (port.empty() || port.find('/') != std::string_view::npos) {
+      return absl::InvalidArgumentError(
+          Cat("address: ", address, "; give host:port, such as 127.0.0.1:50051"));
+    }
+    if (IsNumber(port) && !IsGood(port)) {
+      return absl::InvalidArgumentError(OutOfRange("address: port", port, kPortMin, kPortMax));
+    }
+  } while (!hosts.empty());
   return absl::OkStatus();
 }
 

@@ -1,4 +1,4 @@
-// Checks the port in an address.
+// Checks that an address names a host and a port.
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,9 @@
 
 namespace nearfield::client {
 
-// Checks that the port of host:port or [ipv6]:port, also after dns:, ipv4: or ipv6:, is valid. Any
-// other form, and a service name in place of the port, is left to gRPC. Errors: InvalidArgument.
+// Checks that an address has the form host:port or [ipv6]:port, also after dns:, ipv4: or ipv6:,
+// and that the port is valid. unix: and the like, and a service name in place of the port, are left
+// to gRPC. Errors: InvalidArgument.
 absl::Status CheckAddress(std::string_view address);
 
 }  // namespace nearfield::client

@@ -19,9 +19,11 @@ import pdoc.render
 from markupsafe import Markup, escape
 
 PACKAGE = "nearfield"
-MODULES = ("nearfield", "nearfield.langchain", "nearfield.mcp", "nearfield.text")
+MODULES = ("nearfield", "nearfield.langchain", "nearfield.llamaindex", "nearfield.mcp", "nearfield.text")
 DEFAULT = Path(__file__).resolve().parents[2] / "build" / "api_reference.html"
 MAIN = re.compile(r'<main class="pdoc">(.*)</main>', re.DOTALL)
+ANCHOR = re.compile(r'id="([^"]+)"')
+LINK = re.compile(r'(id="|href="#)')
 # The fields of a record may be those of a message, which its docstring names.
 MESSAGE = re.compile(r"\b\w+\.proto\b")
 
@@ -104,8 +106,15 @@ def page() -> str:
     pdoc.render.env.filters["to_markdown"] = str
     pdoc.render.env.filters["to_html"] = verbatim
     pages = [pdoc.render.html_module(module, found) for module in found.values()]
-    mains = [contents[1] for each in pages if (contents := MAIN.search(each))]
-    assert len(mains) == len(pages)
+    mains: list[str] = []
+    anchors: set[str] = set()
+    for name, each in zip(found, pages, strict=True):
+        contents = MAIN.search(each)
+        assert contents
+        own = ANCHOR.findall(contents[1])
+        # Classes of two modules may have the same name.
+        mains.append(contents[1] if anchors.isdisjoint(own) else LINK.sub(rf"\g<0>{name}.", contents[1]))
+        anchors.update(own)
     return MAIN.sub(lambda _: f'<main class="pdoc">{"<hr>".join(mains)}</main>', pages[0])
 
 

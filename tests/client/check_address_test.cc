@@ -30,33 +30,27 @@ TEST(CheckAddress, APortAloneIsNotAnAddress) {
                        "address: 52200 has no host; give host:port, such as 127.0.0.1:52200"));
 }
 
+// Regression: gRPC looked for a host called http://127.0.0.1:50051, or tried port 443.
+TEST(CheckAddress, AnAddressWithoutAPortOrWithASchemeOrAPathIsRefused) {
+  for (const std::string address :
+       {"http://127.0.0.1:50051", "http://a-host", "127.0.0.1:50051/", "a-host:50051/path",
+        "127.0.0.1", "a-host.example.org", "localhost:", "[::1]", "::1", "::1:50051", "fe80::99999",
+        "dns:///localhost", "dns:99999", "dns://8.8.8.8:53", "ipv4:127.0.0.1:1,127.0.0.2",
+        "ipv4:127.0.0.1,127.0.0.2:1", "xds:///a-service"}) {
+    EXPECT_THAT(CheckAddress(address),
+                StatusIs(kInvalidArgument,
+                         "address: " + address + "; give host:port, such as 127.0.0.1:50051"))
+        << address;
+  }
+}
+
 TEST(CheckAddress, EveryOtherFormIsLeftToGrpc) {
-  for (const std::string address : {"127.0.0.1:1",
-                                    "127.0.0.1:50051",
-                                    "localhost:65535",
-                                    "localhost:0080",
-                                    "localhost",
-                                    "localhost:http",
-                                    "localhost:",
-                                    "a-host.example.org",
-                                    "[::1]:50051",
-                                    "[::1]",
-                                    "::1",
-                                    "fe80::99999",
-                                    "2001:db8::1:99999",
-                                    "unix:/tmp/a:99999",
-                                    "unix:99999",
-                                    "unix:///tmp/a",
-                                    "unix-abstract:name:99999",
-                                    "vsock:2:99999999",
-                                    "dns:///localhost:50051",
-                                    "dns:///localhost",
-                                    "dns://8.8.8.8:53/localhost:50051",
-                                    "dns:99999",
-                                    "ipv4:127.0.0.1:1,127.0.0.2:2",
-                                    "ipv6:[::1]:50051",
-                                    "ipv6:%5B::1%5D:50051",
-                                    "xds:///a-service"}) {
+  for (const std::string address :
+       {"127.0.0.1:1", "127.0.0.1:50051", "localhost:65535", "localhost:0080", "localhost:http",
+        "[::1]:50051", "unix:/tmp/a:99999", "unix:99999", "unix:///tmp/a",
+        "unix-abstract:name:99999", "vsock:2:99999999", "dns:///localhost:50051",
+        "dns://8.8.8.8:53/localhost:50051", "ipv4:127.0.0.1:1,127.0.0.2:2", "ipv6:[::1]:50051",
+        "ipv6:%5B::1%5D:50051"}) {
     EXPECT_OK(CheckAddress(address)) << address;
   }
 }

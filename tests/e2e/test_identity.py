@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ServerProcess
-from edge import new_certificate
+from edge import new_certificate, ops_port
 
 
 @pytest.fixture
@@ -74,32 +74,33 @@ def test_keys_are_made_used_denied_and_revoked(request, tmp_path, command):
         server.kill()
 
 
-def test_a_mistake_with_tls_is_not_reported_as_a_server_that_is_not_there(request, tmp_path, command):
-    """Each of these said: is nearfield-server running? Start it with ..."""
-    for name in ("ca", "other"):
-        new_certificate(tmp_path, name)
-    new_certificate(tmp_path, "server", "ca")
-    addresses = {}
-    servers = []
+def test_a_connection_that_cannot_work_advised_to_start_a_server(request, tmp_path, command):
+    """TLS that did not fit, and the operations port, were "is nearfield-server running?"."""
+    for name, authority in (("ca", None), ("other", None), ("server", "ca")):
+        new_certificate(tmp_path, name, authority)
+    ca, servers = tmp_path / "ca.pem", []
+
+    def start(*arguments: str) -> str:
+        log = tmp_path / f"{len(servers)}.log"
+        servers.append(ServerProcess([request.config.getoption("--server"), "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0",
+                                      "--data-dir", "none", *arguments], log))
+        return servers[-1].wait_for(lambda: re.search(r"serving on (\S+)\n", log.read_text()))[1]
+
     try:
-        for name, tls in (("tls", ["--tls-cert", str(tmp_path / "server.pem"), "--tls-key", str(tmp_path / "server.key")]), ("plain", [])):
-            log = tmp_path / f"{name}.log"
-            servers.append(ServerProcess([request.config.getoption("--server"), "--listen", "127.0.0.1:0", "--ops-listen", "none",
-                                          "--data-dir", "none", *tls], log))  # fmt: skip
-            addresses[name] = servers[-1].wait_for(lambda log=log: re.search(r"serving on (\S+)\n", log.read_text()))[1]
-        ca = tmp_path / "ca.pem"
-        wrong_name = addresses["tls"].replace("127.0.0.1", "localhost")
-        for address, given, advice in (
-                (addresses["tls"], {}, "name the authority of its certificate with --ca or NEARFIELD_CA"),
-                (addresses["tls"], {"CA": tmp_path / "other.pem"}, f"not of an authority in {tmp_path / 'other.pem'}"),
-                (wrong_name, {"CA": ca}, f"is for other names than {wrong_name}"),
-                (addresses["plain"], {"CA": ca}, "does not use TLS: leave --ca and NEARFIELD_CA out")):  # fmt: skip
-            said = command("collections", "list", ADDRESS=address, code=4, **given).stderr
-            assert f"cannot reach {address}: " in said and advice in said, said
-            assert "is nearfield-server running?" not in said and said.count("\n") == 1, said
-        assert "is nearfield-server running?" in command("collections", "list", ADDRESS="127.0.0.1:1", CA=ca, code=4).stderr
-        assert "has no certificate in PEM" in command("health", ADDRESS=addresses["tls"], CA=tmp_path / "tls.log", code=2).stderr
-        command("collections", "list", ADDRESS=addresses["tls"], CA=ca)
+        plain = start()
+        tls, mutual, unnamed = (start("--tls-cert", str(tmp_path / f"{name}.pem"), "--tls-key", str(tmp_path / f"{name}.key"), *more)
+                                for name, more in (("server", ()), ("server", ("--tls-client-ca", str(ca))), ("ca", ())))
+        for address, variables, reason in (
+            (tls, {}, "the server ended the connection at once: if it uses TLS, give --ca"),
+            (mutual, {"CA": ca}, "the server ended the connection at once: it may require --client-cert"),
+            (plain, {"CA": ca}, "this port does not use TLS: leave out --ca"),
+            (unnamed, {"CA": ca}, "the certificate of the server is not for this name"),
+            (tls, {"CA": tmp_path / "other.pem"}, "the certificate of the server is not accepted: the authorities in --ca did not sign it"),
+            (f"127.0.0.1:{ops_port(servers[0])}", {}, "this port speaks HTTP/1, as the operations port (9464) does"),
+            ("127.0.0.1:1", {}, "is nearfield-server running?"),
+        ):
+            error = command("collections", "list", code=4, ADDRESS=address, **variables).stderr
+            assert f"cannot reach {address}: {reason}" in error
     finally:
         for server in servers:
             server.kill()

@@ -92,6 +92,7 @@ def test_values_get_the_declared_type_or_are_refused(client, name):
     assert count(F.numbers.any([2, 9])) == count(F.numbers.all([1, 2])) == 1
     assert count(F.numbers.exists()) == 2
     assert count(F.id == 1) == count(F.id != 0) == count(F["count"] < 0) == 1
+    assert count(F.id.isin([])) == count(F.word.isin([])) == 0 and count(~F.id.isin([])) == 2
     for condition, words in (
         (F.count == 2.0, "F.count: 2.0; the attribute is declared int64"),
         (F.count == True, "F.count: True; the attribute is declared int64"),  # noqa: E712

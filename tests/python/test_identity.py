@@ -92,7 +92,7 @@ def test_a_client_without_certificate_or_tls_gets_no_answer(server, files, conne
     ("address", "arguments", "part"),
     [
         ("example.org:50051", {"token_file": "TOKEN"}, "unencrypted"),
-        ("127.0.0.1:1,example.org:1", {"token_file": "TOKEN"}, "unencrypted"),
+        ("ipv4:127.0.0.1:1,192.0.2.1:1", {"token_file": "TOKEN"}, "unencrypted"),
         ("127.0.0.1:1", {"token_file": "/none"}, "token_file: /none"),
         ("127.0.0.1:1", {"ca": "/none"}, "ca: /none"),
         ("127.0.0.1:1", {"client_cert": "a"}, "give both or none"),

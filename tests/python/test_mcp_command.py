@@ -43,7 +43,7 @@ def test_a_missing_server_or_collection_was_not_reported(shared, docs, refused):
     with socket.create_server(("127.0.0.1", 0)) as unused:
         address = f"127.0.0.1:{unused.getsockname()[1]}"
     assert f"cannot reach {address}: is nearfield-server running?" in refused("docs", "--address", address, code=4)
-    assert "has no host" in refused("docs", "--address", "50051", code=2)
+    assert "give host:port, such as 127.0.0.1:50051" in refused("docs", "--address", "50051", code=2)
 
 
 @pytest.mark.parametrize(("given", "words"), [

@@ -35,6 +35,8 @@ class AsyncLocalStream(Generic[Response]):
 
 
 class AsyncLocalTransport:
+    peer = None
+
     def __init__(self, inner: LocalTransport, clock: Clock | None = None) -> None:
         self.clock: Clock = clock or AsyncClock()
         self._inner = inner

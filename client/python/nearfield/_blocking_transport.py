@@ -7,10 +7,11 @@ from typing import Any, Generic, TypeVar
 
 import grpc
 
+from nearfield._connection import Peer
 from nearfield._duplex import BlockingDuplex, OpenCall
 from nearfield._methods import Method, Request, Response
 from nearfield._retry import BlockingClock, Clock
-from nearfield._transport import Metadata, channel_options, request_id_in
+from nearfield._transport import Metadata, request_id_in
 
 T = TypeVar("T")
 
@@ -27,27 +28,10 @@ class BlockingReadStream(Generic[Response]):
 
 
 class BlockingTransport:
-    def __init__(self, address: str, clock: Clock | None = None, credentials: Any = None) -> None:
+    def __init__(self, peer: Peer, clock: Clock | None = None) -> None:
         self.clock: Clock = clock or BlockingClock()
-        self._channel = (
-            grpc.insecure_channel(address, options=channel_options())
-            if credentials is None
-            else grpc.secure_channel(address, credentials, options=channel_options())
-        )
-        self._calls: dict[str, Any] = {}
-
-    def _multi(self, kind: str, method: Method[Any, Any]) -> Any:
-        call = self._calls.get(method.path)
-        if call is None:
-            make = getattr(self._channel, kind)
-            call = make(
-                method.path,
-                # Requests of unary calls are bytes.
-                request_serializer=None if kind == "unary_unary" else method.serialize,
-                response_deserializer=method.parse,
-            )
-            self._calls[method.path] = call
-        return call
+        self.peer = peer
+        self._stubs = peer.open(grpc)
 
     async def unary(
         self,
@@ -56,7 +40,7 @@ class BlockingTransport:
         timeout: float | None,
         metadata: Metadata,
     ) -> tuple[Response, str | None]:
-        reply, call = self._multi("unary_unary", method).with_call(
+        reply, call = self._stubs.call("unary_unary", method).with_call(
             data, timeout=timeout, metadata=metadata
         )
         return reply, request_id_in(call.trailing_metadata())
@@ -68,7 +52,7 @@ class BlockingTransport:
         timeout: float | None,
         metadata: Metadata,
     ) -> BlockingReadStream[Response]:
-        call = self._multi("unary_stream", method)
+        call = self._stubs.call("unary_stream", method)
         return BlockingReadStream(call(request, timeout=timeout, metadata=metadata))
 
     def duplex(
@@ -79,11 +63,11 @@ class BlockingTransport:
     def open_duplex(
         self, method: Method[Any, Any], timeout: float | None, metadata: Metadata
     ) -> OpenCall:
-        call = self._multi("stream_stream", method)
+        call = self._stubs.call("stream_stream", method)
         return lambda sent: call(sent, timeout=timeout, metadata=metadata)
 
     async def compute(self, function: Callable[[], T]) -> T:
         return function()
 
     async def close(self) -> None:
-        self._channel.close()
+        self._stubs.channel.close()

@@ -15,32 +15,30 @@ from nearfield._attributes import AttributesLike
 from nearfield._blocking import blocking, blocking_as
 from nearfield._blocking_transport import BlockingTransport
 from nearfield._collection import AsyncCollection, Collection
-from nearfield._core import Core, Options, check_address
+from nearfield._connection import DEFAULT_ADDRESS, Peer, check_address
+from nearfield._core import Core, Options
 from nearfield._declaration import RowPlacement, ScanChoice, complete
 from nearfield._errors import AlreadyExists
-from nearfield._identity import Identity, read_identity
+from nearfield._identity import given, read_identity
 from nearfield._infer import infer
 from nearfield._local_transport import LocalTransport
 from nearfield._proto import admin_pb2 as admin
 from nearfield._records import CollectionInfo, read_collection
 from nearfield._retry import Clock, RetryPolicy
 from nearfield._server_calls import ServerCalls
-from nearfield._transport import Transport
 from nearfield._values import DType, IdType, Metric
-
-DEFAULT_ADDRESS = "127.0.0.1:50051"
 
 
 class AsyncClient(ServerCalls):
     """A connection to a server, for asyncio. Its parameters are those of connect(). The first call
-    connects. Thread safety: one event loop."""
+    connects. Thread safety: any number of event loops, at the same time or one after the other."""
 
     def __init__(
         self,
-        address: str = DEFAULT_ADDRESS,
+        address: str | None = None,
         *,
         timeout: float = 30.0,
-        caller: str = "",
+        caller: str | None = None,
         retry: RetryPolicy | None = None,
         read_your_writes: bool = True,
         ca: str | None = None,
@@ -49,18 +47,13 @@ class AsyncClient(ServerCalls):
         token_file: str | None = None,
         metadata: Mapping[str, str] | None = None,
         _clock: Clock | None = None,
-        _transport: Transport | None = None,
-        _identity: Identity | None = None,
+        _core: Core | None = None,
     ) -> None:
-        address = check_address(address)
-        identity = _identity or read_identity(
-            address, ca, client_cert, client_key, token_file, metadata
-        )
-        options = Options(
-            timeout, caller, retry or RetryPolicy(), read_your_writes, identity.metadata
-        )
-        transport = _transport or AsyncTransport(address, _clock, identity.credentials)
-        super().__init__(Core(transport, options))
+        if _core is None:
+            identity = (ca, client_cert, client_key, token_file, metadata)
+            peer, options = _settings(address, timeout, caller, retry, read_your_writes, identity)
+            _core = Core(AsyncTransport(peer, _clock), options)
+        super().__init__(_core)
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -203,10 +196,10 @@ class Client:
 
 
 def connect(
-    address: str = DEFAULT_ADDRESS,
+    address: str | None = None,
     *,
     timeout: float = 30.0,
-    caller: str = "",
+    caller: str | None = None,
     retry: RetryPolicy | None = None,
     read_your_writes: bool = True,
     ca: str | None = None,
@@ -219,7 +212,7 @@ def connect(
     """Returns a blocking client. The first call connects. Without `ca` the connection is
     plaintext: only for a server on this machine. Raises ValueError for a file that cannot be read.
 
-    address           host:port or unix:/path
+    address           host:port or unix:/path; by default 127.0.0.1:50051
     timeout           seconds of one call including its retries; each call can change it
     caller            by this name the server shares its device fairly
     retry             how often calls that can be repeated safely are tried again
@@ -228,14 +221,30 @@ def connect(
     client_cert, client_key  files with a certificate of this client and its private key
     token_file        file with the API key
     metadata          sent with each call
-    These five, if None, are those of NEARFIELD_CA, NEARFIELD_CLIENT_CERT, NEARFIELD_CLIENT_KEY,
+    Those of the address, the caller and the last five that are None are taken from
+    NEARFIELD_ADDRESS, NEARFIELD_CALLER, NEARFIELD_CA, NEARFIELD_CLIENT_CERT, NEARFIELD_CLIENT_KEY,
     NEARFIELD_TOKEN_FILE and NEARFIELD_METADATA ("name=value,name=value").
     """
-    address = check_address(address)
-    identity = read_identity(address, ca, client_cert, client_key, token_file, metadata)
-    transport = BlockingTransport(address, _clock, identity.credentials)
-    options = Options(timeout, caller, retry or RetryPolicy(), read_your_writes, identity.metadata)
-    return _client_over(transport, options)
+    identity = (ca, client_cert, client_key, token_file, metadata)
+    peer, options = _settings(address, timeout, caller, retry, read_your_writes, identity)
+    return Client(AsyncClient(_core=Core(BlockingTransport(peer, _clock), options)))
+
+
+def _settings(
+    address: str | None,
+    timeout: float,
+    caller: str | None,
+    retry: RetryPolicy | None,
+    read_your_writes: bool,
+    identity: tuple[Any, ...],
+) -> tuple[Peer, Options]:
+    """Returns the server and the options that the arguments and the environment name. identity: the
+    further arguments of read_identity."""
+    address = check_address(given(address, "NEARFIELD_ADDRESS", DEFAULT_ADDRESS))
+    found = read_identity(address, *identity)
+    caller = given(caller, "NEARFIELD_CALLER")
+    options = Options(timeout, caller, retry or RetryPolicy(), read_your_writes, found.metadata)
+    return Peer(address, found.credentials), options
 
 
 def open(
@@ -261,7 +270,7 @@ def open(
     timeout, caller, retry, read_your_writes  as in connect()
     """
     options = Options(timeout, caller, retry or RetryPolicy(), read_your_writes)
-    return _client_over(LocalTransport(folder, settings, _clock), options)
+    return Client(AsyncClient(_core=Core(LocalTransport(folder, settings, _clock), options)))
 
 
 async def open_async(
@@ -280,19 +289,4 @@ async def open_async(
     async with await nearfield.open_async("folder") as client: ..."""
     options = Options(timeout, caller, retry or RetryPolicy(), read_your_writes)
     inner = await asyncio.to_thread(LocalTransport, folder, settings)
-    return _async_client_over(AsyncLocalTransport(inner, _clock), options)
-
-
-def _async_client_over(transport: Transport, options: Options) -> AsyncClient:
-    return AsyncClient(
-        timeout=options.timeout,
-        caller=options.caller,
-        retry=options.retry,
-        read_your_writes=options.read_your_writes,
-        _transport=transport,
-        _identity=Identity(metadata=options.metadata),
-    )
-
-
-def _client_over(transport: Transport, options: Options) -> Client:
-    return Client(_async_client_over(transport, options))
+    return AsyncClient(_core=Core(AsyncLocalTransport(inner, _clock), options))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 
-from nearfield._client import DEFAULT_ADDRESS
+from nearfield._connection import DEFAULT_ADDRESS
 from nearfield._errors import Error, NotFound
+from nearfield._identity import given
 
 # As those of the command nearfield.
 EXIT_NEGATIVE = 1
@@ -18,14 +18,16 @@ EXIT_INTERRUPTED = 130
 
 
 def add_server_options(parser: argparse.ArgumentParser, caller: str) -> None:
-    """Adds the options that the command nearfield has, with the same variables."""
-    address = os.environ.get("NEARFIELD_ADDRESS") or DEFAULT_ADDRESS
+    """Adds the options that the command nearfield has, with the same variables. Without an address
+    connect() chooses it. caller: by default"""
     parser.add_argument(
-        "-a", "--address", default=address, help="of the server, as host:port [NEARFIELD_ADDRESS]"
+        "-a",
+        "--address",
+        help=f"of the server, as host:port [NEARFIELD_ADDRESS, or {DEFAULT_ADDRESS}]",
     )
     parser.add_argument(
         "--caller",
-        default=os.environ.get("NEARFIELD_CALLER") or caller,
+        default=given(None, "NEARFIELD_CALLER", caller),
         help="who calls [NEARFIELD_CALLER]",
     )
 
@@ -36,11 +38,10 @@ def fail(program: str, error: object, code: int) -> int:
     return code
 
 
-def fail_call(program: str, error: Exception, address: str) -> int:
+def fail_call(program: str, error: Exception) -> int:
     """Prints an error of a call, or of a value that cannot be used; returns the exit code."""
     if not isinstance(error, Error):
         return fail(program, error, EXIT_USAGE)
     if error.unreachable:
-        text = f"cannot reach {address}: is nearfield-server running? ({error})"
-        return fail(program, text, EXIT_UNREACHABLE)
+        return fail(program, error, EXIT_UNREACHABLE)
     return fail(program, error, EXIT_NEGATIVE if isinstance(error, NotFound) else EXIT_REFUSED)

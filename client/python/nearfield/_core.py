@@ -15,7 +15,16 @@ import grpc
 
 from nearfield import _methods as methods
 from nearfield._arguments import real
-from nearfield._errors import Error, FailedPrecondition, InvalidArgument, NotFound, from_rpc_error
+from nearfield._connection import NOT_RUNNING
+from nearfield._errors import (
+    DeadlineExceeded,
+    Error,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    Unavailable,
+    from_rpc_error,
+)
 from nearfield._methods import Method, Request, Response
 from nearfield._proto import admin_pb2 as admin
 from nearfield._proto import common_pb2 as common
@@ -56,22 +65,6 @@ class Options:
             raise ValueError("caller: only printable ASCII characters can be sent")
 
 
-def check_address(address: str) -> str:
-    """Returns the address. Raises ValueError for one that gRPC would misunderstand."""
-    if not address:
-        raise ValueError("address: empty; give host:port, such as 127.0.0.1:50051")
-    if address.isdecimal():
-        raise ValueError(
-            f"address: {address} has no host; give host:port, such as 127.0.0.1:{address}"
-        )
-    if address.startswith(("unix:", "unix-abstract:", "vsock:")):
-        return address
-    _, colon, port = address.rpartition(":")
-    if colon and not port.endswith("]") and port.isdecimal() and not 1 <= int(port) <= 65535:
-        raise ValueError(f"address: port {port}, must be from 1 to 65535")
-    return address
-
-
 class Core:
     """Shared by a client and its collection handles."""
 
@@ -82,6 +75,7 @@ class Core:
         self.metadata = caller + options.metadata
         # Errors suggest the name of another collection, if the server lists it to this caller.
         self.suggests = True
+        self.answered = False  # the server has answered a call of this client
         self._lock = threading.Lock()
         self._limits: Limits | None = None
         self._infos: dict[str, CollectionInfo] = {}
@@ -103,15 +97,22 @@ class Core:
         data = method.serialize(request)
         if len(data) > UNCHECKED_REQUEST_BYTES:
             await self._check_size(len(data), deadline)
-        retries = Retries(self.options.retry, self.transport.clock, deadline)
+        retries = self.retries(deadline)
+        told: Error | None = None
         while True:
             try:
-                return await self.transport.unary(method, data, retries.time_left(), self.metadata)
+                reply = await self.transport.unary(method, data, retries.time_left(), self.metadata)
+                self.answered = True
+                return reply
             except grpc.RpcError as raised:
-                error = from_rpc_error(raised)
+                error = self.error(raised)
+            # gRPC reports one address of a host, such as ::1 of localhost: a try that met a server
+            # says more than one that was refused.
+            if told is None or NOT_RUNNING not in error.message:
+                told = error
             wait = retries.wait_after(error) if method.repeatable else None
             if wait is None:
-                raise await self._with_suggestion(error, deadline)
+                raise await self._with_suggestion(error if self.answered else told, deadline)
             await self.transport.clock.sleep(wait)
 
     async def _with_suggestion(self, error: Error, deadline: float | None) -> Error:
@@ -127,6 +128,23 @@ class Core:
         names = [name for each in reply.collections for name in (each.name, *each.aliases)]
         for name in difflib.get_close_matches(found[1], names, n=1):
             error.message += f'; did you mean "{name}"?'
+        return error
+
+    def retries(self, deadline: float | None) -> Retries:
+        """Returns the tries of a call that begins now."""
+        options = self.options
+        return Retries(
+            options.retry, self.transport.clock, deadline, options.timeout, lambda: self.answered
+        )
+
+    def error(self, raised: grpc.RpcError) -> Error:
+        """Returns the exception for a failed call. If no server answered it, the message says why,
+        as far as that can be known."""
+        error = from_rpc_error(raised)
+        if error.request_id is not None:
+            self.answered = True
+        elif isinstance(error, (Unavailable, DeadlineExceeded)) and self.transport.peer is not None:
+            error.message = self.transport.peer.explain(error.message)
         return error
 
     async def reply(

@@ -55,8 +55,8 @@ class Filter:
         raise NotImplementedError
 
 
-#: A filter: an expression of F, or the text that the command accepts.
-FilterLike: TypeAlias = Filter | str
+#: A filter: an expression of F, a dict (_filter_forms.py), or the text that the command accepts.
+FilterLike: TypeAlias = Filter | Mapping[str, Any] | str
 
 
 def _refuse_operator(operand: Any, sign: str) -> NoReturn:
@@ -293,16 +293,3 @@ class Fields:
 
 F = Fields()
 """Makes filters of attributes: F.year >= 2020, F["id"] for an attribute called id."""
-
-
-def set_filter(request: Any, value: FilterLike | None, declared: Declared | None) -> None:
-    """Sets `filter` or `filter_text` of a request. declared: the attributes of the collection;
-    needed by a Filter."""
-    if value is None:
-        return
-    if isinstance(value, str):
-        request.filter_text = value
-    elif isinstance(value, Filter):
-        request.filter.CopyFrom(value.message({} if declared is None else declared))
-    else:
-        raise TypeError(f"filter: {value!r}; an expression such as F.year >= 2020, or its text")

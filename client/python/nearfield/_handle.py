@@ -7,7 +7,8 @@ from typing import Any
 
 from nearfield._attributes import Attribute
 from nearfield._core import Core
-from nearfield._filter import Filter, FilterLike, set_filter
+from nearfield._filter import FilterLike
+from nearfield._filter_forms import set_filter
 
 
 class Handle:
@@ -26,7 +27,7 @@ class Handle:
     async def _set_filter(
         self, request: Any, value: FilterLike | None, deadline: float | None
     ) -> None:
-        if not isinstance(value, Filter):
+        if value is None or isinstance(value, str):
             set_filter(request, value, None)
             return
         await self._core.with_info(

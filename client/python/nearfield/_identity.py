@@ -34,11 +34,23 @@ class Identity:
         return f"Identity(tls={self.credentials is not None})"
 
 
+def given(argument: str | None, variable: str, default: str = "") -> str:
+    """Returns the argument; if it is None, the environment's variable, or the default."""
+    return os.environ.get(variable) or default if argument is None else argument
+
+
 def read_file(option: str, path: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:
         raise ValueError(f"{option}: {path}: {error.strerror}") from None
+
+
+def read_pem(option: str, path: str) -> bytes:
+    text = read_file(option, path)
+    if b"-----BEGIN" not in text:
+        raise ValueError(f"{option}: {path}: not a PEM file")
+    return text
 
 
 def read_credentials(ca: str, client_cert: str, client_key: str) -> Any:
@@ -49,9 +61,9 @@ def read_credentials(ca: str, client_cert: str, client_key: str) -> Any:
             raise ValueError("client_cert: needs ca, because it is for TLS")
         return None
     return grpc.ssl_channel_credentials(
-        root_certificates=None if ca == SYSTEM_AUTHORITIES else read_file("ca", ca),
-        private_key=read_file("client_key", client_key) if client_key else None,
-        certificate_chain=read_file("client_cert", client_cert) if client_cert else None,
+        root_certificates=None if ca == SYSTEM_AUTHORITIES else read_pem("ca", ca),
+        private_key=read_pem("client_key", client_key) if client_key else None,
+        certificate_chain=read_pem("client_cert", client_cert) if client_cert else None,
     )
 
 
@@ -82,9 +94,6 @@ def read_identity(
     """Reads the files. An argument that is None is that of the environment (NEARFIELD_CA,
     NEARFIELD_CLIENT_CERT, NEARFIELD_CLIENT_KEY, NEARFIELD_TOKEN_FILE, NEARFIELD_METADATA); an empty
     one is none. Raises ValueError."""
-
-    def given(argument: str | None, variable: str) -> str:
-        return os.environ.get(variable, "") if argument is None else argument
 
     authorities = given(ca, "NEARFIELD_CA")
     token = given(token_file, "NEARFIELD_TOKEN_FILE")

@@ -114,6 +114,8 @@ class LocalCall:
 
 
 class LocalTransport:
+    peer = None
+
     def __init__(
         self, folder: str | Path | None, settings: Mapping[str, Any], clock: Clock | None = None
     ) -> None:

@@ -12,11 +12,10 @@ import grpc
 from nearfield import _methods as methods
 from nearfield._attributes import Attribute
 from nearfield._core import Core
-from nearfield._errors import Internal, from_rpc_error
+from nearfield._errors import Internal
 from nearfield._methods import Method
 from nearfield._proto import retrieval_pb2 as retrieval
 from nearfield._results import ScanPage, SearchResult, read_columns
-from nearfield._retry import Retries
 from nearfield._search import read_answer
 from nearfield._transport import ReadStream
 from nearfield._values import decode, read_ids
@@ -73,7 +72,7 @@ async def pages(
     last reply; each reply starts the count of tries again."""
     part = call.part(request)
     pinned = core.pin(part.collection, part)
-    retries = Retries(core.options.retry, core.transport.clock, deadline)
+    retries = core.retries(deadline)
     stream: ReadStream[Any] | None = None
     try:
         while True:
@@ -83,7 +82,7 @@ async def pages(
                 )
                 reply = await stream.read()
             except grpc.RpcError as raised:
-                stream, error = None, from_rpc_error(raised)
+                stream, error = None, core.error(raised)
                 if pinned and core.unpin(part.collection, part, error):
                     pinned = False
                     continue
@@ -94,7 +93,8 @@ async def pages(
                 continue
             if reply is None:
                 raise Internal("malformed reply: the pages ended before the last one")
-            retries = Retries(core.options.retry, core.transport.clock, deadline)
+            core.answered = True
+            retries = core.retries(deadline)
             more = call.advance(request, reply)
             yield reply
             if not more:

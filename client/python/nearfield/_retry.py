@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,25 +14,35 @@ from nearfield._errors import Error, ResourceExhausted, Unavailable
 
 # For this long after the first of them, tries with `always` do not use up `tries_max`.
 ALWAYS_WITHIN_S = 10.0
-ALWAYS_WAIT_MIN_S = 0.05
+# Between tries that use up no limit, also with backoff_first=0.
+UNCOUNTED_WAIT_MIN_S = 0.05
 
 
 @dataclass(frozen=True)
 class RetryPolicy:
     """How often and after how long calls that can be repeated safely are tried again.
 
-    tries_max      tries in all, at least 1; 1: no retry
-    backoff_first  seconds before the second try; doubles with each try
-    backoff_max    seconds; the maximum of the doubled wait
+    tries_max        tries in all, at least 1; 1: no retry
+    backoff_first    seconds before the second try; doubles with each try
+    backoff_max      seconds; the maximum of the doubled wait
+    unavailable_max  seconds for which a call waits for a server that has answered this client
+                     before, and is Unavailable now, as during a restart: tries_max does not limit
+                     its tries. None: until the call's deadline, or for the client's timeout if it
+                     has none. 0: tries_max limits them too
     """
 
     tries_max: int = 4
     backoff_first: float = 0.05
     backoff_max: float = 2.0
+    unavailable_max: float | None = None
 
     def __post_init__(self) -> None:
         if self.tries_max < 1:
             raise ValueError(f"retry.tries_max: {self.tries_max}; it must be at least 1")
+        if self.unavailable_max is not None and not self.unavailable_max >= 0:
+            raise ValueError(
+                f"retry.unavailable_max: {self.unavailable_max}; it must be at least 0 seconds"
+            )
 
 
 class Clock(Protocol):
@@ -63,14 +75,30 @@ class Retries:
 
     Retried: UNAVAILABLE, RESOURCE_EXHAUSTED with a hint of the server, and tries with `always`.
     The wait doubles from try to try, is drawn at random from its upper half, and is never shorter
-    than the hint. A wait that would exceed the deadline is not begun.
-    Source: the rules of client/cpp/retry.cc.
+    than the hint. A wait that would exceed the deadline is not begun; one for a server is shortened
+    to half of the time that is left.
+    Source: the rules of client/cpp/retry.cc, except for RetryPolicy.unavailable_max.
+
+    timeout   seconds for which a call without a deadline waits for a server
+    answered  returns True if the server has answered this client before
     """
 
-    def __init__(self, policy: RetryPolicy, clock: Clock, deadline: float | None) -> None:
+    def __init__(
+        self,
+        policy: RetryPolicy,
+        clock: Clock,
+        deadline: float | None,
+        timeout: float,
+        answered: Callable[[], bool],
+    ) -> None:
         self._policy = policy
         self._clock = clock
         self._deadline = deadline
+        until_the_end = timeout if deadline is None else math.inf
+        limit = policy.unavailable_max
+        self._unavailable_max = until_the_end if limit is None else limit
+        self._unavailable_since: float | None = None
+        self._answered = answered
         self._backoff = policy.backoff_first
         self._tries = 0
         self._always_until: float | None = None
@@ -85,13 +113,18 @@ class Retries:
         if not always and not isinstance(error, Unavailable) and not hinted:
             return None
         wait_min = error.retry_after or 0.0
+        waits = False
         if always:
             now = self._clock.now()
             if self._always_until is None:
                 self._always_until = now + ALWAYS_WITHIN_S
             if now >= self._always_until:
                 return None
-            wait_min = max(wait_min, ALWAYS_WAIT_MIN_S)
+            wait_min = max(wait_min, UNCOUNTED_WAIT_MIN_S)
+        elif waits := isinstance(error, Unavailable) and self._waits_for_server():
+            if self._unavailable_for() >= self._unavailable_max:
+                return None
+            wait_min = max(wait_min, UNCOUNTED_WAIT_MIN_S)
         else:
             self._tries += 1
             if self._tries >= self._policy.tries_max:
@@ -100,6 +133,19 @@ class Retries:
         wait = max(random.uniform(self._backoff / 2, self._backoff), wait_min)
         left = self.time_left()
         if left is not None and wait >= left:
-            return None
+            wait = max(left / 2, wait_min)
+            if not waits or wait >= left:
+                return None
         self._backoff = min(self._backoff * 2, self._policy.backoff_max)
         return wait
+
+    def _waits_for_server(self) -> bool:
+        """Returns True if tries that find the server unavailable are not counted."""
+        return self._unavailable_max > 0 and self._policy.tries_max > 1 and self._answered()
+
+    def _unavailable_for(self) -> float:
+        """Returns the seconds since the first of these tries."""
+        now = self._clock.now()
+        if self._unavailable_since is None:
+            self._unavailable_since = now
+        return now - self._unavailable_since

@@ -12,7 +12,8 @@ from nearfield._arguments import real, refuse_unknown, whole
 from nearfield._attributes import Attribute
 from nearfield._digest import result_digest
 from nearfield._errors import DataLoss, Internal
-from nearfield._filter import Filter, FilterLike, set_filter
+from nearfield._filter import FilterLike
+from nearfield._filter_forms import set_filter
 from nearfield._lazy import from_message
 from nearfield._proto import common_pb2 as common
 from nearfield._proto import retrieval_pb2 as retrieval
@@ -32,7 +33,7 @@ class SearchOptions(TypedDict, total=False):
     """Options of every search.
 
     k                1 .. Limits.k_max, 10 by default
-    filter           an expression of F, or its text: only rows that pass are in the answer
+    filter           an expression of F, a dict, or a text: only rows that pass are in the answer
     payload          return payloads
     vectors          return stored vectors
     attributes       names of attributes to return, or "*" for all
@@ -84,7 +85,8 @@ def check_options(options: Mapping[str, Any]) -> None:
 
 def needs_declaration(options: SearchOptions) -> bool:
     """Returns True if the request or its reply depends on the attributes' types."""
-    return isinstance(options.get("filter"), Filter) or bool(options.get("attributes"))
+    typed = not isinstance(options.get("filter"), (str, type(None)))
+    return typed or bool(options.get("attributes"))
 
 
 def attribute_names(attributes: Sequence[str] | None) -> list[str]:

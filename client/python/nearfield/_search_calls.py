@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from nearfield import _methods as methods
 from nearfield._arguments import real, whole
 from nearfield._attributes import Attribute
-from nearfield._errors import Internal, from_rpc_error
+from nearfield._errors import Internal
 from nearfield._filter import FilterLike
 from nearfield._handle import Handle
 from nearfield._lazy import from_message
@@ -124,7 +124,7 @@ class SearchCalls(Handle):
             while unanswered:
                 yield await answer()
         except grpc.RpcError as raised:
-            raise from_rpc_error(raised) from None
+            raise self._core.error(raised) from None
         finally:
             duplex.cancel()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
+from nearfield._connection import Peer
 from nearfield._errors import REQUEST_ID_KEY
 from nearfield._methods import Method, Request, Response
 from nearfield._retry import Clock
@@ -19,29 +20,6 @@ Message = TypeVar("Message", contravariant=True)
 Reply = TypeVar("Reply")
 Covariant = TypeVar("Covariant", covariant=True)
 Metadata = tuple[tuple[str, str], ...]
-
-# Keepalive of a connection with a call in progress: detects within 50 s that a server disappeared
-# without closing the connection. A nearfield server accepts a ping every 10 s.
-KEEPALIVE_MS = 30000
-KEEPALIVE_TIMEOUT_MS = 20000
-
-
-def channel_options() -> list[tuple[str, Any]]:
-    return [
-        # The server publishes its limits (GetLimits), and its replies stay below them.
-        ("grpc.max_receive_message_length", -1),
-        ("grpc.max_send_message_length", -1),
-        ("grpc.service_config_disable_resolution", 1),
-        ("grpc.enable_http_proxy", 0),
-        # Retries are those of _retry.py: gRPC's would not see the server's hint.
-        ("grpc.enable_retries", 0),
-        # Short, so that the next try reaches a server that is available again.
-        ("grpc.initial_reconnect_backoff_ms", 50),
-        ("grpc.max_reconnect_backoff_ms", 2000),
-        ("grpc.keepalive_time_ms", KEEPALIVE_MS),
-        ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
-        ("grpc.http2.max_pings_without_data", 0),
-    ]
 
 
 class ReadStream(Protocol[Covariant]):
@@ -77,6 +55,10 @@ class Duplex(Protocol[Message, Reply]):
 
 class Transport(Protocol):
     clock: Clock
+
+    @property
+    def peer(self) -> Peer | None:
+        """The server; None in this process."""
 
     async def unary(
         self,

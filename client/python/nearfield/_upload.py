@@ -20,11 +20,9 @@ from nearfield._errors import (
     FailedPrecondition,
     Internal,
     Unavailable,
-    from_rpc_error,
 )
 from nearfield._proto import ingest_pb2 as ingest
 from nearfield._results import Uploaded
-from nearfield._retry import Retries
 from nearfield._sources.source import Source
 from nearfield._transport import Duplex
 from nearfield._upload_progress import Progress
@@ -73,10 +71,7 @@ async def run_upload(core: Core, plan: Plan) -> Uploaded:
     if opening is None and not plan.token:
         opening = clock.now() + plan.opening_timeout
 
-    def fresh_retries() -> Retries:
-        return Retries(core.options.retry, clock, opening)
-
-    retries = fresh_retries()
+    retries = core.retries(opening)
     rows_known, advanced, first = 0, False, True
     while True:
         stream = _Stream(core, plan, opening)
@@ -95,7 +90,7 @@ async def run_upload(core: Core, plan: Plan) -> Uploaded:
         if wait is not None:
             await clock.sleep(wait)
         elif advanced and isinstance(error, Unavailable):
-            retries, advanced = fresh_retries(), False
+            retries, advanced = core.retries(opening), False
         else:
             raise error
 
@@ -128,7 +123,7 @@ class _Stream:
             await duplex.finish_writing()
             return await self._finish(duplex, committed)
         except grpc.RpcError as raised:
-            raise self._doubtful(from_rpc_error(raised)) from None
+            raise self._doubtful(self._core.error(raised)) from None
         finally:
             duplex.cancel()
 

@@ -1,8 +1,8 @@
 """A vector store of LangChain. Needs langchain-core: pip install 'nearfield[langchain]'.
 
-    store = NearfieldVectorStore.create(client, "docs", embedding, dim=384)
+    store = NearfieldVectorStore.create(client, "docs", embedding, attributes={"year": int})
     store.add_documents(documents)
-    store.similarity_search("a question", k=4, filter=F.year >= 2020)
+    store.similarity_search("a question", k=4, filter={"year": {"$gte": 2020}})
     store.delete(filter=F.year < 2020)
 
 Every method refuses arguments that it does not have: a call without them would do something else.
@@ -12,8 +12,8 @@ attributes is stored as such too, so that filters can use it.
 
 from __future__ import annotations
 
-import json
-import uuid
+import functools
+import math
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -24,21 +24,36 @@ from langchain_core.runnables.config import run_in_executor
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
+from nearfield import _documents
 from nearfield._arguments import refuse_unknown
-from nearfield._attributes import Attribute, AttributesLike
+from nearfield._attributes import AttributesLike
 from nearfield._blocking import run
-from nearfield._client import Client
+from nearfield._client import Client, connect
 from nearfield._collection import AsyncCollection, Collection
+from nearfield._documents import (
+    METADATA_KEY,
+    check_vectors,
+    delete_documents,
+    fetch_documents,
+    parts,
+    prepare,
+    read_documents,
+    showing,
+)
 from nearfield._filter import FilterLike
-from nearfield._results import Rows, SearchResult
+from nearfield._results import SearchResult
 from nearfield._search import OPTION_NAMES
 from nearfield._values import Metric
 
 T = TypeVar("T")
 Scored = tuple[Document, float]
+Report = bool | Callable[[int, int], None]
+# Texts of one call of the embedding, whose vectors are lists of Python objects.
+BATCH_SIZE = 1000
 # The arguments of methods that LangChain declares with further ones.
-_ADD = frozenset({"texts", "metadatas", "ids", "batch_size"})
-_FROM = _ADD | {"embedding", "collection", "async_collection"}
+_ADD = frozenset({"texts", "metadatas", "ids", "batch_size", "progress"})
+_CREATE = frozenset({"client", "name", "dim", "metric", "attributes"})
+_FROM = _ADD | _CREATE | {"embedding", "collection", "async_collection", "text_key"}
 _DELETE = frozenset({"ids", "filter", "all"})
 # Without those that change nothing in a document.
 _SEARCH = OPTION_NAMES - {"payload", "vectors", "attributes", "with_cursor"}
@@ -53,6 +68,8 @@ class NearfieldVectorStore(VectorStore):
     embedding         makes vectors of texts
     async_collection  a handle of an AsyncClient, for the asynchronous methods; without it they run
                       the blocking ones on threads
+    text_key          the member of a payload that holds the text. A payload that is no JSON object
+                      is itself the text; other members, and attributes, are metadata
     """
 
     def __init__(
@@ -61,10 +78,22 @@ class NearfieldVectorStore(VectorStore):
         embedding: Embeddings,
         *,
         async_collection: AsyncCollection | None = None,
+        text_key: str = "text",
     ) -> None:
+        for field, given, kind in (
+            ("collection", collection, Collection),
+            ("async_collection", async_collection, AsyncCollection | None),
+        ):
+            if not isinstance(given, kind):
+                raise TypeError(
+                    f"{field}: {type(given).__name__}; give a handle, client.collection(name)"
+                )
+        if text_key == METADATA_KEY:
+            raise ValueError(f"text_key: {text_key!r} is the member that holds the metadata")
         self._embedding = embedding
         self._blocking = collection._inner
         self._async = async_collection
+        self._text_key = text_key
 
     @classmethod
     def create(
@@ -73,15 +102,18 @@ class NearfieldVectorStore(VectorStore):
         name: str,
         embedding: Embeddings,
         *,
-        dim: int,
+        dim: int | None = None,
         metric: Metric = "cosine",
         attributes: AttributesLike | None = None,
+        text_key: str = "text",
     ) -> NearfieldVectorStore:
-        """Creates the collection, or uses one that exists with the same declaration."""
+        """Creates the collection, or uses one that exists with the same declaration. dim: by
+        default that of the embedding, which is called once."""
+        dim = len(embedding.embed_query(name)) if dim is None else dim
         collection = client.create_collection(
             name, dim, metric=metric, id_type="string", attributes=attributes, if_missing=True
         )
-        return cls(collection, embedding)
+        return cls(collection, embedding, text_key=text_key)
 
     @classmethod
     def from_texts(
@@ -93,15 +125,26 @@ class NearfieldVectorStore(VectorStore):
         ids: list[str] | None = None,
         collection: Collection | None = None,
         async_collection: AsyncCollection | None = None,
-        batch_size: int | None = None,
-        **unknown: Any,
+        text_key: str = "text",
+        batch_size: int = BATCH_SIZE,
+        progress: Report = False,
+        **options: Any,
     ) -> NearfieldVectorStore:
-        """Makes a store over `collection`, and adds the texts."""
-        refuse_unknown("from_texts()", unknown, _FROM)
-        if collection is None:
-            raise TypeError("collection: give the handle of a collection")
-        store = cls(collection, embedding, async_collection=async_collection)
-        store.add_texts(texts, metadatas, ids=ids, batch_size=batch_size)
+        """Makes a store over `collection` and adds the texts; from_documents does the same with
+        documents. Instead of a collection, give name=, and as for create() dim=, metric=,
+        attributes= and client=, by default nearfield.connect()."""
+        refuse_unknown("from_texts()", options, _FROM)
+        if collection is not None and options:
+            raise TypeError(f"{', '.join(sorted(options))}: for name=, not for collection=")
+        if collection is not None:
+            store = cls(collection, embedding, text_key=text_key)
+        elif options.get("name") is None:
+            raise TypeError("give collection=, or name= of one that is made if it does not exist")
+        else:
+            client = options.pop("client", None) or connect()
+            store = cls.create(client, options.pop("name"), embedding, text_key=text_key, **options)
+        store._async = async_collection
+        store.add_texts(texts, metadatas, ids=ids, batch_size=batch_size, progress=progress)
         return store
 
     @property
@@ -111,34 +154,54 @@ class NearfieldVectorStore(VectorStore):
     def add_texts(
         self,
         texts: Iterable[str],
-        metadatas: list[dict[str, Any]] | None = None,
+        metadatas: Sequence[dict[str, Any] | None] | None = None,
         *,
         ids: Sequence[str | None] | None = None,
-        batch_size: int | None = None,
+        batch_size: int = BATCH_SIZE,
+        progress: Report = False,
         **unknown: Any,
     ) -> list[str]:
-        """Adds texts as one commit; replaces those whose id exists. Returns their ids. batch_size:
-        texts of one call of the embedding, by default all."""
+        """Adds texts as one commit; replaces those whose id exists. Returns their ids. Documents
+        that cannot be stored are refused before a text is embedded.
+
+        batch_size  texts of one call of the embedding
+        progress    True: a bar (tqdm); or a function that gets the number of texts that are
+                    embedded, and of all texts, after each batch"""
         refuse_unknown("add_texts()", unknown, _ADD)
         texts = list(texts)
-        parts = _parts(texts, batch_size)
-        vectors = [each for part in parts for each in self._embedding.embed_documents(part)]
-        return run(_add(self._blocking, texts, vectors, metadatas, ids))
+        batch = run(prepare(self._blocking, self._text_key, texts, metadatas, ids))
+        vectors = []
+        with showing(progress, len(texts)) as show:
+            for part in parts(texts, _batch_size(batch_size)):
+                made = self._embedding.embed_documents(list(part))
+                vectors.append(check_vectors(made, len(part)))
+                show(sum(map(len, vectors)))
+        if texts:
+            run(batch.upload(self._blocking, np.concatenate(vectors)))
+        return batch.ids
 
     async def aadd_texts(
         self,
         texts: Iterable[str],
-        metadatas: list[dict[str, Any]] | None = None,
+        metadatas: Sequence[dict[str, Any] | None] | None = None,
         *,
         ids: Sequence[str | None] | None = None,
-        batch_size: int | None = None,
+        batch_size: int = BATCH_SIZE,
+        progress: Report = False,
         **unknown: Any,
     ) -> list[str]:
         refuse_unknown("aadd_texts()", unknown, _ADD)
         texts = list(texts)
-        parts = _parts(texts, batch_size)
-        vectors = [each for part in parts for each in await self._embedding.aembed_documents(part)]
-        return await self._on(lambda docs: _add(docs, texts, vectors, metadatas, ids))
+        batch = await self._on(lambda docs: prepare(docs, self._text_key, texts, metadatas, ids))
+        vectors = []
+        with showing(progress, len(texts)) as show:
+            for part in parts(texts, _batch_size(batch_size)):
+                made = await self._embedding.aembed_documents(list(part))
+                vectors.append(check_vectors(made, len(part)))
+                show(sum(map(len, vectors)))
+        if texts:
+            await self._on(lambda docs: batch.upload(docs, np.concatenate(vectors)))
+        return batch.ids
 
     def delete(
         self,
@@ -167,10 +230,12 @@ class NearfieldVectorStore(VectorStore):
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Returns the documents that exist, in the order of the ids."""
-        return run(_get(self._blocking, ids))
+        return _as_langchain(run(fetch_documents(self._blocking, ids, self._text_key)))
 
     async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        return await self._on(lambda docs: _get(docs, ids))
+        return _as_langchain(
+            await self._on(lambda docs: fetch_documents(docs, ids, self._text_key))
+        )
 
     def similarity_search(
         self, query: str, k: int = 4, *, filter: FilterLike | None = None, **options: Any
@@ -187,38 +252,65 @@ class NearfieldVectorStore(VectorStore):
 
     def similarity_search_with_score(self, query: str, k: int = 4, **options: Any) -> list[Scored]:
         """As similarity_search, with the score of each: higher is better for every metric."""
-        return _scored(run(_search(self._blocking, self._embedding.embed_query(query), k, options)))
+        vector = self._embedding.embed_query(query)
+        return self._scored(run(_search(self._blocking, vector, k, options)))
 
     async def asimilarity_search_with_score(
         self, query: str, k: int = 4, **options: Any
     ) -> list[Scored]:
         vector = await self._embedding.aembed_query(query)
-        return _scored(await self._on(lambda docs: _search(docs, vector, k, options)))
+        return self._scored(await self._on(lambda docs: _search(docs, vector, k, options)))
 
     def similarity_search_by_vector(
         self, embedding: list[float], k: int = 4, **options: Any
     ) -> list[Document]:
-        return _documents(run(_search(self._blocking, embedding, k, options)).hits)
+        return self._documents(run(_search(self._blocking, embedding, k, options)))
 
     async def asimilarity_search_by_vector(
         self, embedding: list[float], k: int = 4, **options: Any
     ) -> list[Document]:
-        return _documents((await self._on(lambda docs: _search(docs, embedding, k, options))).hits)
+        return self._documents(await self._on(lambda docs: _search(docs, embedding, k, options)))
 
     def max_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **options: Any
     ) -> list[Document]:
         """Returns k of the fetch_k best documents: relevant, and different from each other."""
         vector = self._embedding.embed_query(query)
-        found = run(_search(self._blocking, vector, fetch_k, options, diverse=True))
-        return _diverse(found, vector, k, lambda_mult)
+        return self.max_marginal_relevance_search_by_vector(
+            vector, k, fetch_k, lambda_mult, **options
+        )
 
     async def amax_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **options: Any
     ) -> list[Document]:
         vector = await self._embedding.aembed_query(query)
-        found = await self._on(lambda docs: _search(docs, vector, fetch_k, options, diverse=True))
-        return _diverse(found, vector, k, lambda_mult)
+        return await self.amax_marginal_relevance_search_by_vector(
+            vector, k, fetch_k, lambda_mult, **options
+        )
+
+    def max_marginal_relevance_search_by_vector(
+        self,
+        embedding: list[float],
+        k: int = 4,
+        fetch_k: int = 20,
+        lambda_mult: float = 0.5,
+        **options: Any,
+    ) -> list[Document]:
+        found = run(_search(self._blocking, embedding, fetch_k, options, diverse=True))
+        return self._diverse(found, embedding, k, lambda_mult)
+
+    async def amax_marginal_relevance_search_by_vector(
+        self,
+        embedding: list[float],
+        k: int = 4,
+        fetch_k: int = 20,
+        lambda_mult: float = 0.5,
+        **options: Any,
+    ) -> list[Document]:
+        found = await self._on(
+            lambda docs: _search(docs, embedding, fetch_k, options, diverse=True)
+        )
+        return self._diverse(found, embedding, k, lambda_mult)
 
     def as_retriever(self, **options: Any) -> VectorStoreRetriever:
         """As in LangChain, which would drop a filter that is not in search_kwargs."""
@@ -226,10 +318,25 @@ class NearfieldVectorStore(VectorStore):
         return super().as_retriever(**options)
 
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
-        metric = run(self._blocking.info()).metric
-        if metric != "cosine":
-            raise NotImplementedError(f"scores of the metric {metric} have no bounds")
-        return lambda score: (1 + score) / 2
+        docs = self._blocking
+        info = run(docs._core.info(docs.name, docs._core.deadline(None)))
+        return functools.partial(_relevance, info.metric)
+
+    def _documents(self, found: SearchResult) -> list[Document]:
+        return _as_langchain(read_documents(found.hits, self._text_key))
+
+    def _scored(self, found: SearchResult) -> list[Scored]:
+        return list(zip(self._documents(found), found.scores.tolist(), strict=True))
+
+    def _diverse(
+        self, found: SearchResult, vector: list[float], k: int, weight: float
+    ) -> list[Document]:
+        documents = self._documents(found)
+        if not documents:
+            return []
+        vectors = list(np.asarray(found.vectors, np.float32))
+        chosen = maximal_marginal_relevance(np.array(vector), vectors, lambda_mult=weight, k=k)
+        return [documents[i] for i in chosen]
 
     async def _on(self, call: Callable[[AsyncCollection], Coroutine[Any, Any, T]]) -> T:
         if self._async is not None:
@@ -237,37 +344,25 @@ class NearfieldVectorStore(VectorStore):
         return await run_in_executor(None, lambda: run(call(self._blocking)))
 
 
-def _parts(texts: list[str], size: int | None) -> list[list[str]]:
-    if size is None:
-        return [texts]
+async def _search(
+    docs: AsyncCollection,
+    vector: list[float],
+    k: int,
+    options: Mapping[str, Any],
+    diverse: bool = False,
+) -> SearchResult:
+    refuse_unknown("a search", options, _DIVERSE if diverse else _SEARCH)
+    return await docs.search(vector, k=k, payload=True, attributes="*", vectors=diverse, **options)
+
+
+def _as_langchain(found: list[_documents.Document]) -> list[Document]:
+    return [Document(id=each.id, page_content=each.text, metadata=each.metadata) for each in found]
+
+
+def _batch_size(size: int) -> int:
     if size < 1:
         raise ValueError(f"batch_size: {size}, must be at least 1")
-    return [texts[begin : begin + size] for begin in range(0, len(texts), size)]
-
-
-async def _add(
-    docs: AsyncCollection,
-    texts: list[str],
-    vectors: list[list[float]],
-    metadatas: list[dict[str, Any]] | None,
-    ids: Sequence[str | None] | None,
-) -> list[str]:
-    if not texts:
-        return []
-    names = [each or str(uuid.uuid4()) for each in ([None] * len(texts) if ids is None else ids)]
-    metadata = [{} for _ in texts] if metadatas is None else metadatas
-    for field, values in (("metadatas", metadata), ("ids", names)):
-        if len(values) != len(texts):
-            raise ValueError(f"{field}: {len(values)} for {len(texts)} texts")
-    payloads = [
-        {"text": text, "metadata": each} for text, each in zip(texts, metadata, strict=True)
-    ]
-    declared: Mapping[str, Attribute] = await docs._declared(docs._core.deadline(None))
-    attributes = {name: [each.get(name) for each in metadata] for name in declared}
-    await docs.upload(
-        np.array(vectors), ids=names, payloads=payloads, attributes=attributes, mode="upsert"
-    )
-    return names
+    return size
 
 
 async def _delete(
@@ -279,45 +374,15 @@ async def _delete(
         raise TypeError("give exactly one of ids, filter= and all=True, which deletes every row")
     if all:
         await docs.upload([], mode="replace")
-    elif ids is None or len(ids):
-        await docs.delete(ids, filter=filter)
+    elif ids is not None:
+        await delete_documents(docs, ids)
+    else:
+        await docs.delete(filter=filter)
     return True
 
 
-async def _get(docs: AsyncCollection, ids: Sequence[str]) -> list[Document]:
-    return _documents(await docs.fetch(ids, vectors=False)) if ids else []
-
-
-async def _search(
-    docs: AsyncCollection,
-    vector: list[float],
-    k: int,
-    options: Mapping[str, Any],
-    diverse: bool = False,
-) -> SearchResult:
-    refuse_unknown("a search", options, _DIVERSE if diverse else _SEARCH)
-    return await docs.search(vector, k=k, payload=True, vectors=diverse, **options)
-
-
-def _documents(rows: Rows) -> list[Document]:
-    found = []
-    for name, payload in zip(rows.ids, rows.payloads, strict=True):
-        stored = json.loads(payload)
-        document = Document(
-            id=str(name), page_content=stored["text"], metadata=stored.get("metadata") or {}
-        )
-        found.append(document)
-    return found
-
-
-def _scored(found: SearchResult) -> list[Scored]:
-    return list(zip(_documents(found.hits), found.scores.tolist(), strict=True))
-
-
-def _diverse(found: SearchResult, vector: list[float], k: int, weight: float) -> list[Document]:
-    documents = _documents(found.hits)
-    if not documents:
-        return []
-    vectors = np.asarray(found.vectors, np.float32)
-    chosen = maximal_marginal_relevance(np.array(vector), list(vectors), lambda_mult=weight, k=k)
-    return [documents[i] for i in chosen]
+def _relevance(metric: str, score: float) -> float:
+    """Returns a score as a number from 0 to 1; a row of zeros has the score -inf under cosine."""
+    if metric == "l2":
+        return 1 / (1 + math.sqrt(-score))
+    return min(1.0, max(0.0, (1 + score) / 2))

@@ -128,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for name in options.collections:
                 client.get_collection(name)
     except (Error, ValueError, OSError) as error:
-        return fail_call(PROGRAM, error, options.address)
+        return fail_call(PROGRAM, error)
     server = make_server(
         AsyncClient(options.address, caller=options.caller),
         options.collections,

@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with connect(options.address, timeout=options.timeout, caller=options.caller) as client:
             return _run(client, options)
     except (Error, TextError, ValueError, OSError) as error:
-        return fail_call(PROGRAM, error, options.address)
+        return fail_call(PROGRAM, error)
     except KeyboardInterrupt:
         return fail(PROGRAM, "interrupted: the next run continues", EXIT_INTERRUPTED)
 

@@ -106,7 +106,7 @@ class ReplicaProcess:
         address = self._server.address()
         with self._lock:
             if self._client is None:
-                retry = nearfield.RetryPolicy(tries_max=2)
+                retry = nearfield.RetryPolicy(tries_max=2, unavailable_max=0)
                 self._client = nearfield.connect(address, timeout=600, retry=retry)
         pids = {"pid": os.getpid(), "server_pid": self._server.pid}
         return {"address": address, "node": self.node(), **pids}
