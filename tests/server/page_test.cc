@@ -85,7 +85,8 @@ TEST_F(PageTest, ServesTheFilesOfTheTree) {
   const std::vector<std::pair<std::string, std::string>> files = {
       {"index.html", "text/html"},       {"page.css", "text/css"},
       {"page.js", "text/javascript"},    {"draw.js", "text/javascript"},
-      {"figures.js", "text/javascript"}, {"search.js", "text/javascript"}};
+      {"figures.js", "text/javascript"}, {"search.js", "text/javascript"},
+      {"start.js", "text/javascript"},   {"terms.js", "text/javascript"}};
   for (const auto& [name, type] : files) {
     std::ifstream file(NEARFIELD_PAGE "/" + name, std::ios::binary);
     const std::string content{std::istreambuf_iterator<char>(file), {}};
