@@ -120,7 +120,8 @@ class History {
     this.moments = [];
     this.whole = [];
   }
-  // Takes the moments of /history.json. What they lack is that of `counters`, a scrape of now.
+  // Takes the moments of /history.json, those of the last two minutes only if there are none yet.
+  // What they lack is taken from `counters`, a scrape of now.
   keep({ unix_ms: now, recent, whole }, counters) {
     const bounds = [...counters.buckets.keys()].sort((a, b) => a - b);
     const momentOf = (kept) => {
@@ -163,7 +164,9 @@ class History {
     this.moments = this.moments.filter(({ at }) => at >= counters.at - HISTORY_S * 1000);
     const near = this.since(RATE_S);
     const seconds = (counters.at - near.at) / 1000;
-    const rate = (name) => (seconds > 0 ? (counters[name] - near[name]) / seconds : null);
+    // At least 0: a moment that the server kept may be younger than the scrape.
+    const rate = (name) =>
+      (seconds > 0 ? Math.max(0, counters[name] - near[name]) / seconds : null);
     const far = this.since(RECENT_S);
     const timed = counters.timed - far.timed;
     const mean = (name) => (timed > 0 ? (counters[name] - far[name]) / timed : null);

@@ -6,6 +6,7 @@ import { adaptForm, ask, offerCollections, offerExample } from './search.js';
 import { adaptStart, drawStart } from './start.js';
 
 const WHOLE_MS = 10000; // between two looks at the time since the start
+const GAP_MS = 5000; // between two polls: the server knows what was meanwhile
 
 const history = new History();
 let answeredAt = null; // time of the figures shown
@@ -66,8 +67,9 @@ async function poll() {
   const metrics = new Metrics(await scrape.text());
   const readiness = await probe.json();
   const counters = countersOf(metrics, Date.now());
-  // The server may have started with other settings.
-  if (answeredAt === null || lostAt !== null) {
+  if (answeredAt === null || lostAt !== null || counters.at - answeredAt > GAP_MS) {
+    // The server may have started with other settings.
+    history.moments = [];
     await Promise.all([adaptForm(), adaptStart(), keepHistory(counters)]);
   } else if ($('whole').checked && counters.at - keptAt >= WHOLE_MS) {
     await keepHistory(counters);

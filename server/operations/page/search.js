@@ -45,12 +45,17 @@ async function offerExample() {
   const question = JSON.stringify([collection, epochs.get(collection), key.value]);
   if (question === asked) return;
   asked = question;
-  const reply = await ask(`example.json?${new URLSearchParams({ collection })}`, identity());
-  const { id = null } = await reply.json();
-  if (isTyped() || asked !== question) return;
-  example = id === null ? { collection: '', id: '' } : { collection, id };
-  field.value = example.id;
-  field.placeholder = id === null && reply.ok ? 'the collection is empty' : '';
+  try {
+    const reply = await ask(`example.json?${new URLSearchParams({ collection })}`, identity());
+    const { id = null } = await reply.json();
+    if (isTyped() || asked !== question) return;
+    example = id === null ? { collection: '', id: '' } : { collection, id };
+    field.value = example.id;
+    field.placeholder = id === null && reply.ok ? 'the collection is empty' : '';
+  } catch (error) {
+    console.info(error);
+    asked = '';
+  }
 }
 
 const decode = (base64) => Uint8Array.from(atob(base64), (each) => each.charCodeAt(0));
