@@ -24,7 +24,7 @@ constexpr CredentialFile kClientCert = {"client_cert", "--client-cert", "client.
 constexpr CredentialFile kClientKey = {"client_key", "--client-key", "client.key",
                                        "its private key"};
 constexpr CredentialFile kApiKey = {"token_file", "--token-file", "key.txt",
-                                    "an API key with the scopes admin, write and search"};
+                                    "an API key with the scopes create, write and search"};
 
 std::vector<CredentialFile> FilesFor(const ServerAddress& server) {
   std::vector<CredentialFile> files;

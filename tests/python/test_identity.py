@@ -38,7 +38,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("server", "client"):
         new_certificate(folder, name, "ca")
     entries = []
-    for name, scopes, collections in [("admin", ["search", "read", "write", "admin"], "*"), ("reader", ["search"], "docs*")]:
+    for name, scopes, collections in [("admin", ["search", "read", "write", "admin"], "*"), ("reader", ["search"], "docs*"),
+                                      ("pipeline", ["create", "write", "search"], "*")]:
         text, entry = new_key(scopes, collections)
         entries.append(entry)
         (folder / f"{name}.token").write_text(text + "\n")
@@ -89,7 +90,7 @@ def test_the_code_of_the_page_of_an_empty_server_runs(start, files, tmp_path, mo
     with urllib.request.urlopen(f"http://127.0.0.1:{ops_port(server)}/start.json") as reply:
         shown = json.load(reply)
     assert shown["address"] == server.address
-    sources = {"ca.pem": "ca.pem", "client.pem": "client.pem", "client.key": "client.key", "key.txt": "admin.token"}
+    sources = {"ca.pem": "ca.pem", "client.pem": "client.pem", "client.key": "client.key", "key.txt": "pipeline.token"}
     assert [each.split(":")[0] for each in shown["files"]] == (list(sources) if guarded else [])
     for name, source in sources.items() if guarded else ():
         (tmp_path / name).write_bytes((files / source).read_bytes())
