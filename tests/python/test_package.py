@@ -1,57 +1,27 @@
-"""The package: the code of its README, its types and style, its wheel, and packages next to it."""
+"""The package: the agent of its README, its types and style, its wheel, and packages next to it."""
 
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import os
 import re
 import subprocess
 import sys
 import zipfile
-from pathlib import Path
 
 import nearfield
 import pytest
 from conftest import ROOT
+from readme import block
 
 PACKAGE = ROOT / "client" / "python"
 DIST = ROOT / ".venv" / "dist"
 MYPY_CACHE = f"--cache-dir={ROOT}/.venv/mypy"  # the types of NumPy take most of the time
 
 
-def blocks(tag: str) -> list[str]:
-    text = (PACKAGE / "README.md").read_text("utf-8")
-    return re.findall(rf"^```python{tag}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-
-
-def test_the_readme_runs(shared, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    namespace: dict = {}
-    assert len(blocks("")) >= 9
-    for number, block in enumerate(blocks("")):
-        source = block.replace("127.0.0.1:50051", shared.address)
-        exec(compile(source, f"README.md, block {number}", "exec"), namespace)
-    assert Path("memory.parquet").exists()
-
-
-def test_the_search_of_the_project_runs(shared, capsys):
-    """The Python block of the project's README, over the demo's corpus."""
-    (block,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)
-    client = nearfield.connect(shared.address)
-    rows = [json.loads(line) for line in (ROOT / "scripts" / "data" / "packages.jsonl").read_text("utf-8").splitlines()]
-    packages = client.create_collection(
-        "packages", 384, metric="dot", dtype="float16", id_type="string", attributes={"section": str})
-    packages.upload(ROOT / "scripts" / "data" / "packages.fp16.npy", ids=[row["id"] for row in rows], payloads=rows,
-                    attributes={"section": [row["section"] for row in rows]})
-    exec(compile(block.replace("127.0.0.1:50051", shared.address), "README.md", "exec"), {})
-    assert len(capsys.readouterr().out.splitlines()) == 5
-    client.drop_collection("packages")
-
-
 def test_an_agent_in_eight_lines(shared, name):
     """The agent of the README finds what was stored; it has eight lines of code."""
-    (agent,) = blocks(" agent")
+    agent = block(PACKAGE / "README.md", "python agent")
     code = [line for line in agent.splitlines() if line.strip() and '"""' not in line]
     assert len(code) <= 8
     client = nearfield.connect(shared.address)
