@@ -13,7 +13,7 @@ from nearfield._proto import ingest_pb2 as ingest
 from nearfield._proto import common_pb2 as common
 from nearfield._proto import retrieval_pb2 as retrieval
 from nearfield._retry import RetryPolicy
-from scripted import FakeClock, Refusal, ScriptedServer
+from scripted import Refusal
 
 Code = grpc.StatusCode
 BUSY = Refusal(Code.RESOURCE_EXHAUSTED, "the queue is full", retry_after_ms=300)
@@ -28,18 +28,6 @@ CLASSES = {
     Code.PERMISSION_DENIED: nearfield.PermissionDenied, Code.UNAUTHENTICATED: nearfield.Unauthenticated,
     Code.OUT_OF_RANGE: nearfield.Error,
 }
-
-
-@pytest.fixture
-def scripted():
-    server = ScriptedServer()
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
 
 
 @pytest.mark.parametrize("code", CLASSES)
