@@ -62,12 +62,16 @@ absl::StatusOr<JsonRow> ParseJsonRow(std::string_view line,
   bool vector_seen = false;
   bool payload_seen = false;
   for (const JsonMember& member : members) {
-    if ((member.key == "vector" && std::exchange(vector_seen, true)) ||
+    const bool is_vector =
+        member.key == "vector" || (member.key == "embedding" && !Declares(attributes, member.key));
+    if ((is_vector && std::exchange(vector_seen, true)) ||
         (member.key == "payload" && std::exchange(payload_seen, true)) ||
         (member.key == "id" && row.id)) {
-      return absl::InvalidArgumentError(Cat("member ", QuoteJson(member.key), " twice"));
+      return absl::InvalidArgumentError(
+          Cat("member ", QuoteJson(member.key),
+              member.key == "embedding" ? " is a second vector" : " twice"));
     }
-    if (member.key == "vector") {
+    if (is_vector) {
       absl::StatusOr<std::vector<float>> values = JsonFloats(member.value);
       if (!values.ok()) {
         return absl::InvalidArgumentError(Cat("vector: ", values.status().message()));

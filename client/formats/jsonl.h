@@ -21,8 +21,9 @@ struct JsonRow {
   std::vector<JsonMember> attributes;  // values point into the line
 };
 
-// Parses a line. `vector` is required; `id`, `payload` and the attributes may be absent. Any other
-// member, or one that occurs twice, is an error: usually a misspelling. Errors: InvalidArgument
+// Parses a line. `vector` is required; `id`, `payload` and the attributes may be absent. A member
+// `embedding` that is no attribute is the vector: so OpenAI names it. Any other member, or one that
+// occurs twice, is an error: usually a misspelling. Errors: InvalidArgument
 // (names the member and the reason). Does not check the types of attribute values.
 absl::StatusOr<JsonRow> ParseJsonRow(std::string_view line,
                                      std::span<const AttributeSpec> attributes = {});

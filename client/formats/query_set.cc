@@ -32,7 +32,8 @@ absl::Status AddValue(std::string_view text, QuerySet* queries) {
       return absl::InvalidArgumentError(
           Cat("\"", option, "\": a query file has only vectors; give the command this option"));
     }
-    const std::optional<std::string_view> vector = fields.Find("vector");
+    std::optional<std::string_view> vector = fields.Find("vector");
+    if (!vector) vector = fields.Find("embedding");
     if (!vector) return absl::InvalidArgumentError("no \"vector\"");
     return AddVector(*vector, queries);
   }

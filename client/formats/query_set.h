@@ -32,8 +32,8 @@ struct QueryFileOptions {
 absl::StatusOr<QuerySet> ReadQueries(const QueryFileOptions& options);
 
 // Parses queries from a JSON text, as fp32: an array of numbers; an array of such arrays; an object
-// with a member "vector"; or one of these per line. Lengths may differ: the server knows the
-// dimension.
+// with a member "vector" or "embedding"; or one of these per line. Lengths may differ: the server
+// knows the dimension.
 absl::StatusOr<QuerySet> ParseQueries(const NamedBytes& text);
 
 }  // namespace nearfield::client

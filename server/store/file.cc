@@ -232,7 +232,7 @@ absl::Status Directory::LockAs(int operation) const {
   if (::flock(file_.fd(), operation | LOCK_NB) == 0) return absl::OkStatus();
   if (errno != EWOULDBLOCK) return SystemError(errno, "flock", path());
   return absl::FailedPreconditionError(
-      absl::StrCat("the directory ", path(), " is in use by another process"));
+      absl::StrCat("the directory ", path(), " is in use by this process or another"));
 }
 
 absl::StatusOr<int64_t> Directory::FreeBytes() const {

@@ -113,8 +113,8 @@ class Store {
   // segment. Removes files of uploads that were never committed, and moves other files that the
   // catalog does not name to lost/ (orphans.h; report in orphans()). A collection with a missing
   // or damaged segment can only be dropped; all other calls are DataLoss that names the file.
-  // Errors: FailedPrecondition (in use by another process, a newer format, segments without a
-  // catalog: names the directory or file), DataLoss (the catalog is damaged, or older than a
+  // Errors: FailedPrecondition (in use by this process or another, a newer format, segments without
+  // a catalog: names the directory or file), DataLoss (the catalog is damaged, or older than a
   // segment), NotFound (no such parent directory), I/O errors. Cost: reads the catalog and 4 KiB
   // of each segment.
   static absl::StatusOr<std::unique_ptr<Store>> Open(StoreOptions options);

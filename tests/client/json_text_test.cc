@@ -130,6 +130,7 @@ TEST(JsonRow, ReadsIdVectorAndPayload) {
   EXPECT_EQ(ParseJsonRow(R"({"vector":[1],"payload":"te\"xt"})")->payload, "te\"xt");
   EXPECT_EQ(ParseJsonRow(R"({"vector":[1],"payload":null})")->payload, "");
   EXPECT_EQ(ParseJsonRow(R"({"vector":[1]})")->id, std::nullopt);
+  EXPECT_THAT(ParseJsonRow(R"({"embedding":[1,2]})")->vector, ElementsAre(1.0f, 2.0f));
 }
 
 TEST(JsonRow, NamesWhatIsWrong) {
@@ -139,6 +140,8 @@ TEST(JsonRow, NamesWhatIsWrong) {
   EXPECT_THAT(ParseJsonRow(R"({"vektor":[1]})"), StatusIs(kInvalidArgument, HasSubstr("vektor")));
   EXPECT_THAT(ParseJsonRow(R"({"vector":[1],"vector":[2]})"),
               StatusIs(kInvalidArgument, HasSubstr("twice")));
+  EXPECT_THAT(ParseJsonRow(R"({"vector":[1],"embedding":[2]})"),
+              StatusIs(kInvalidArgument, HasSubstr("second vector")));
   EXPECT_THAT(ParseJsonRow(R"({"vector":[1,"a"]})"),
               StatusIs(kInvalidArgument, HasSubstr("element 1")));
   EXPECT_THAT(ParseJsonRow(R"({"vector":[1],"id":-5})"),

@@ -129,3 +129,10 @@ def test_a_folder_was_replaced_by_a_setting(tmp_path):
     with pytest.raises(nearfield.InvalidArgument, match="did you mean"):
         nearfield.open(tmp_path / "one", memory_byte="64MiB")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_home_folder_was_a_folder_named_tilde(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    nearfield.open("~/data", memory_bytes="64MiB").close()
+    assert [each.name for each in tmp_path.iterdir()] == ["data"]

@@ -46,6 +46,24 @@ def test_a_bad_line_raised_an_error_without_its_place(create, command, tmp_path,
     assert docs.count().rows_count == 0
 
 
+def test_a_file_with_embeddings_as_openai_names_them_had_to_be_rewritten(create, command, tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"id": 7, "embedding": [1, 2]}\n{"id": 8, "embedding": [3, 4]}\n')
+    by_python, by_command = create(), create()
+    by_python.upload(path)
+    assert command("upload", by_command.name, path).returncode == 0
+    for docs in (by_python, by_command):
+        assert docs.fetch([7, 8]).vectors.tolist() == [[1, 2], [3, 4]]
+    found = command("search", by_python.name, "--queries", path, "-k", "1", "--json")
+    assert found.returncode == 0, found.stderr
+    docs = create(attributes={"embedding": int})
+    docs.upload([{"id": 7, "vector": [1, 2], "embedding": 5}])
+    path.write_text('{"id": 9, "vector": [1, 2], "embedding": 6}\n')
+    docs.upload(path)
+    assert command("upload", docs.name, path, "--mode", "upsert").returncode == 0
+    assert list(docs.fetch([9], attributes=["embedding"]).attributes["embedding"]) == [6]
+
+
 def test_a_file_of_utf16_is_named_as_such(create, command, tmp_path):
     path = tmp_path / "rows.jsonl"
     for encoding in ("utf-16-le", "utf-16-be"):

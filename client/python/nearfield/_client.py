@@ -264,7 +264,7 @@ def open(
     One process at a time can open a directory: a second open, or a server that uses it, fails with
     FailedPrecondition. close() the client to release it. A client is not usable after a fork.
 
-    folder    of the data; None: in memory only
+    folder    of the data, ~ is the home folder; None: in memory only
     settings  of the server (nearfield-server --help), such as memory_bytes="1GiB", threads=8,
               backend="cpu", snapshot_dir="..."; those of the network have no effect
     timeout, caller, retry, read_your_writes  as in connect()

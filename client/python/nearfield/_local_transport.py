@@ -35,7 +35,8 @@ def settings_text(folder: str | Path | None, settings: Mapping[str, Any]) -> str
     if "data_dir" in settings:
         raise TypeError("data_dir: it is the first argument of open()")
     lines = []
-    for name, value in {"data_dir": "none" if folder is None else str(folder), **settings}.items():
+    data_dir = "none" if folder is None else str(Path(folder).expanduser())
+    for name, value in {"data_dir": data_dir, **settings}.items():
         text = str(value).lower() if isinstance(value, bool) else str(value)
         if any(c in text for c in '"\n\r'):
             raise ValueError(f"{name}: {text!r} cannot hold a quote or the end of a line")

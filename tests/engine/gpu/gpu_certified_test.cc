@@ -142,7 +142,7 @@ TEST_F(GpuCertifiedTest, RowsOnTheHostGiveTheSameAnswers) {
   }
 }
 
-// The bounds of second codes do not tell which rows are the best. Without other rows, the threshold
+// The bounds of second codes do not show which rows are the best. Without other rows, the threshold
 // lies among those of the near ties.
 TEST_F(GpuCertifiedTest, NearTiesOfSecondCodesEqualTheReference) {
   for (const int32_t dim : {64, 200, 1024}) {
