@@ -44,8 +44,9 @@ def cpu_part(name: str) -> str:
     """Returns the sentence about the machine, and the table of the CPU."""
     receipt = read(name)
     row = receipt["rows"][0]
-    return (f"{receipt['cpu']}, {receipt['cores']} cores, {receipt['threads']} threads, load average {receipt['load_average_before']} "
-            f"before the run;\n{row['n']:,} x {row['dim']} rows, k = {row['k']}\n([receipt](tests/bench/receipts/{name})):\n\n{cpu_table(receipt)}")  # fmt: skip
+    return (f"{row['n']:,} x {row['dim']} fp32 rows, k = {row['k']}; {receipt['threads']} threads on {receipt['cores']} cores "
+            f"({receipt['cpu']}),\nload average {receipt['load_average_before']} before the run "
+            f"([receipt](tests/bench/receipts/{name})):\n\n{cpu_table(receipt)}")  # fmt: skip
 
 
 def ratios(row: Row, peers: dict[str, str]) -> str:
