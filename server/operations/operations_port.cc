@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "engine/base/status_macros.h"
 #include "server/operations/collection_metrics.h"
+#include "server/operations/first_steps.h"
 #include "server/operations/metric_set.h"
 #include "server/operations/page.h"
 #include "server/operations/readiness.h"
@@ -34,7 +35,9 @@ OperationsPort::OperationsPort(Options options)
     : state_(options.state),
       certificates_(options.certificates),
       gpus_(std::move(options.gpus)),
-      search_(&options.state->settings(), options.service, options.control) {}
+      grpc_port_(options.grpc_port),
+      search_(&options.state->settings(), options.service, options.control),
+      history_(SearchHistory::Start(options.state)) {}
 
 absl::StatusOr<std::unique_ptr<OperationsPort>> OperationsPort::Start(Options options) {
   auto port = std::unique_ptr<OperationsPort>(new OperationsPort(std::move(options)));
@@ -62,6 +65,15 @@ HttpReply OperationsPort::Answer(const HttpRequest& request) {
     return {.status = 503, .body = state_->WhyNotServing(state_->phase()) + "\n"};
   }
   if (request.path == "/search.json") return search_.Answer(request);
+  if (request.path == "/example.json") return search_.Example(request);
+  if (request.path == "/history.json") {
+    return {.content_type = kJsonType, .body = history_->Json()};
+  }
+  if (request.path == "/start.json") {
+    const ServerAddress server = {
+        .settings = &state_->settings(), .port = grpc_port_, .needs_key = search_.needs_key()};
+    return {.content_type = kJsonType, .body = FirstStepsJson(server, request.host)};
+  }
   for (const PageFile& file : PageFiles()) {
     if (request.path == file.path) {
       return {.content_type = file.content_type, .body = std::string(file.content)};

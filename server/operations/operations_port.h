@@ -4,6 +4,9 @@
 //   /readyz       200 if the server serves, else 503; the body says why and how far the start is
 //   /             a page that draws these figures, and its style and scripts
 //   /search.json  a search by stored id, for the page (page_search.h)
+//   /example.json an id to search by, for the page (page_search.h)
+//   /history.json what searches cost since the start of the server (search_history.h)
+//   /start.json   code that makes a collection on this server (first_steps.h)
 #pragma once
 
 #include <memory>
@@ -14,6 +17,7 @@
 #include "server/operations/gpu_monitor.h"
 #include "server/operations/http_server.h"
 #include "server/operations/page_search.h"
+#include "server/operations/search_history.h"
 #include "server/security/certificates.h"
 
 namespace nearfield::server {
@@ -27,6 +31,7 @@ class OperationsPort {
     const AccessControl* control = nullptr;         // checks the keys of these searches
     const Certificates* certificates = nullptr;     // null: no TLS
     std::vector<std::unique_ptr<GpuMonitor>> gpus;  // empty: no GPU is watched
+    int grpc_port = 0;                              // bound; 0: a Unix socket
   };
   // Binds the address ops_listen and answers. Errors: as HttpServer::Start.
   static absl::StatusOr<std::unique_ptr<OperationsPort>> Start(Options options);
@@ -41,7 +46,9 @@ class OperationsPort {
   ServerState* const state_;
   const Certificates* const certificates_;
   const std::vector<std::unique_ptr<GpuMonitor>> gpus_;
+  const int grpc_port_;
   PageSearch search_;
+  const std::shared_ptr<SearchHistory> history_;
   std::unique_ptr<HttpServer> http_;  // last: its threads use the others
 };
 

@@ -2,15 +2,18 @@
 
 #include <google/protobuf/util/json_util.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/base/check_range.h"
 #include "engine/base/status_macros.h"
 #include "server/calls/waiting_call.h"
@@ -65,6 +68,15 @@ absl::Status CheckOrigin(const HttpRequest& request) {
                                                   Quote("http://" + request.host)));
 }
 
+// Refuses parameters of a query that are not among these.
+absl::Status CheckParameters(const std::string& query, const std::vector<std::string>& known) {
+  for (const std::string& name : ParametersIn(query)) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    return MustBe("parameter", Quote(name), "one of " + absl::StrJoin(known, ", "));
+  }
+  return absl::OkStatus();
+}
+
 struct Asked {
   std::string collection;
   std::string id;
@@ -73,10 +85,7 @@ struct Asked {
 
 absl::StatusOr<Asked> AskedBy(const std::string& query) {
   Asked asked;
-  for (const std::string& name : ParametersIn(query)) {
-    if (name == "collection" || name == "id" || name == "k") continue;
-    return MustBe("parameter", Quote(name), "one of collection, id, k");
-  }
+  ABSL_RETURN_IF_ERROR(CheckParameters(query, {"collection", "id", "k"}));
   asked.collection = ParameterIn(query, "collection").value_or("");
   asked.id = ParameterIn(query, "id").value_or("");
   const std::string k = ParameterIn(query, "k").value_or("10");
@@ -157,23 +166,32 @@ HttpReply PageSearch::Describe() const {
 }
 
 HttpReply PageSearch::Answer(const HttpRequest& request) {
+  if (!request.query.empty()) return Run(request, &PageSearch::Search);
+  const absl::Status origin = CheckOrigin(request);
+  return origin.ok() ? Describe() : ErrorReply(origin, "");
+}
+
+HttpReply PageSearch::Example(const HttpRequest& request) {
+  return Run(request, &PageSearch::FirstId);
+}
+
+HttpReply PageSearch::Run(const HttpRequest& request, Calls calls) {
   std::string request_id;
   const absl::Status origin = CheckOrigin(request);
   if (!origin.ok()) return ErrorReply(origin, request_id);
-  if (request.query.empty()) return Describe();
   if (access() == Access::kOff) {
     return ErrorReply(absl::PermissionDeniedError("search is off on this port"), request_id);
   }
   absl::StatusOr<std::string> json = absl::ResourceExhaustedError(
       absl::StrCat(kPageSearchesMax, " searches of the page are running, the limit is ",
                    kPageSearchesMax, ": try again"));
-  if (searches_.fetch_add(1) < kPageSearchesMax) json = Search(request, &request_id);
+  if (searches_.fetch_add(1) < kPageSearchesMax) json = (this->*calls)(request, &request_id);
   searches_.fetch_sub(1);
   if (!json.ok()) return ErrorReply(json.status(), request_id);
   return {.content_type = kJsonReply, .body = *std::move(json)};
 }
 
-CallFacts PageSearch::FactsOf(const HttpRequest& request) const {
+CallFacts PageSearch::FactsOf(const HttpRequest& request, const char* method) const {
   CallFacts facts = {
       .request_id = {}, .caller_name = kCaller, .trace_parent = {}, .peer = "operations port"};
   facts.deadline = std::chrono::system_clock::now() + std::chrono::milliseconds(kPageSearchMs);
@@ -182,7 +200,7 @@ CallFacts PageSearch::FactsOf(const HttpRequest& request) const {
   if (!key.ok()) return facts;
   facts.key = *std::move(key);
   // The service itself checks that the key covers the collection.
-  facts.status = CheckMethod(facts.key, *FindAccess("nearfield.v1.Retrieval.Search"));
+  facts.status = CheckMethod(facts.key, *FindAccess(method));
   return facts;
 }
 
@@ -198,7 +216,7 @@ CallEnd PageSearch::Call(ActiveCallPtr (NearfieldService::*method)(Rpc<Request, 
 absl::StatusOr<std::string> PageSearch::Search(const HttpRequest& request,
                                                std::string* request_id) {
   ABSL_ASSIGN_OR_RETURN(const Asked asked, AskedBy(request.query));
-  const CallFacts facts = FactsOf(request);
+  const CallFacts facts = FactsOf(request, "nearfield.v1.Retrieval.Search");
   pb::GetCollectionRequest named;
   named.set_name(asked.collection);
   pb::GetCollectionResponse found;
@@ -211,6 +229,31 @@ absl::StatusOr<std::string> PageSearch::Search(const HttpRequest& request,
   *request_id = end.request_id;
   ABSL_RETURN_IF_ERROR(end.status);
   return JsonOf(response);
+}
+
+absl::StatusOr<std::string> PageSearch::FirstId(const HttpRequest& request,
+                                                std::string* request_id) {
+  ABSL_RETURN_IF_ERROR(CheckParameters(request.query, {"collection"}));
+  const std::string collection = ParameterIn(request.query, "collection").value_or("");
+  if (!IsUtf8(collection)) return MustBe("collection", Quote(collection), "UTF-8");
+  auto scan = std::make_shared<pb::ScanRequest>();
+  scan->set_collection(collection);
+  scan->set_with_payload(false);
+  scan->set_with_vectors(false);
+  scan->set_rows_max(1);
+  WaitingReplies<ScanReplies, pb::ScanResponse> call(
+      FactsOf(request, "nearfield.v1.Retrieval.Scan"));
+  call.Bind(service_->Scan(&call, std::move(scan)));
+  pb::ScanResponse reply;
+  nlohmann::json id;
+  while (call.Next(&reply)) {
+    if (reply.ids().texts_size() > 0) id = reply.ids().texts(0);
+    if (reply.ids().numbers_size() > 0) id = std::to_string(reply.ids().numbers(0));
+  }
+  const CallEnd end = call.AwaitEnd();
+  *request_id = end.request_id;
+  ABSL_RETURN_IF_ERROR(end.status);
+  return nlohmann::json{{"id", id}}.dump() + "\n";
 }
 
 }  // namespace nearfield::server

@@ -2,6 +2,7 @@
 // the service like those of any client: admitted, queued, counted and logged.
 //   /search.json                         whether this server answers such searches, and how
 //   /search.json?collection=C&id=ID&k=K  a SearchResponse with payloads and attributes, or an error
+//   /example.json?collection=C           an id of the collection to try first, or an error
 // Bounded in searches at a time, k, bytes of a reply and time.
 #pragma once
 
@@ -32,6 +33,9 @@ class PageSearch {
       : settings_(settings), service_(service), control_(control) {}
 
   HttpReply Answer(const HttpRequest& request);
+  // Answers with the smallest id as text; null if the collection is empty.
+  HttpReply Example(const HttpRequest& request);
+  bool needs_key() const { return control_->requires_keys(); }
 
  private:
   // kOpen: every caller that reaches this port may search, because every caller that reaches the
@@ -39,9 +43,15 @@ class PageSearch {
   enum class Access : uint8_t { kOff, kKey, kOpen };
   Access access() const;
   HttpReply Describe() const;
-  // Runs the search. Sets `request_id` once there is a call.
+  // Makes the calls of a request and returns JSON. Sets `request_id` once there is a call.
+  using Calls = absl::StatusOr<std::string> (PageSearch::*)(const HttpRequest& request,
+                                                            std::string* request_id);
   absl::StatusOr<std::string> Search(const HttpRequest& request, std::string* request_id);
-  CallFacts FactsOf(const HttpRequest& request) const;
+  absl::StatusOr<std::string> FirstId(const HttpRequest& request, std::string* request_id);
+  // Answers with what `calls` returns, unless the request must be refused.
+  HttpReply Run(const HttpRequest& request, Calls calls);
+  // `method`: the first call that needs a scope, by its name in the access table.
+  CallFacts FactsOf(const HttpRequest& request, const char* method) const;
   // Makes a call and waits for its end.
   template <typename Request, typename Response>
   CallEnd Call(ActiveCallPtr (NearfieldService::*method)(Rpc<Request, Response>),

@@ -200,7 +200,7 @@ absl::Status Server::Listen() {
   ABSL_ASSIGN_OR_RETURN(auto sockets,
                         ListenSockets::Bind("listen", settings_->listen.value(),
                                             milliseconds(settings_->keepalive_timeout_ms.value())));
-  ABSL_RETURN_IF_ERROR(ListenForOperations());
+  ABSL_RETURN_IF_ERROR(ListenForOperations(sockets->port()));
   if (settings_->reflection.value()) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   SetLimits(*settings_, &builder);
@@ -221,13 +221,14 @@ absl::Status Server::Listen() {
   return absl::OkStatus();
 }
 
-absl::Status Server::ListenForOperations() {
+absl::Status Server::ListenForOperations(int grpc_port) {
   if (!settings_->has_ops_port()) return absl::OkStatus();
   OperationsPort::Options options = {.state = &state(),
                                      .service = &service(),
                                      .control = &control_,
                                      .certificates = certificates_.get(),
-                                     .gpus = {}};
+                                     .gpus = {},
+                                     .grpc_port = grpc_port};
   if (settings_->backend.value() != "cpu") {
     options.gpus = GpuMonitor::StartAll(settings_->Gpus());
   }

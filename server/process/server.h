@@ -86,7 +86,7 @@ class Server {
   absl::Status LoadCertificates();
   // Binds the operations port. A default address that is in use is logged, and the server goes on
   // without the port. Errors: InvalidArgument.
-  absl::Status ListenForOperations();
+  absl::Status ListenForOperations(int grpc_port);
   // Accepts connections from now on and passes them to gRPC.
   void StartAccepting(std::unique_ptr<ListenSockets> sockets);
   // Returns false if calls did not end within `wait` after they were cancelled.

@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 namespace nearfield::client {
 namespace {
 
-constexpr int kRounds = 4000;
+constexpr int kRounds = testing::RandomRounds(4000);
 
 void Feed(uint8_t reader, const std::string& bytes) {
   const std::string input = static_cast<char>(reader) + bytes;
@@ -81,7 +81,7 @@ TEST(FormatsFuzz, MutatedFilesAreReadOrRefusedButNeverMisread) {
 
 TEST(FormatsFuzz, ShortInputsOfEveryKind) {
   std::mt19937 random(static_cast<uint32_t>(testing::TestSeed()));
-  for (int round = 0; round < 20000; ++round) {
+  for (int round = 0; round < testing::RandomRounds(20000); ++round) {
     std::string bytes(random() % 16, '\0');
     for (char& c : bytes) c = static_cast<char>(random());
     Feed(static_cast<uint8_t>(random()), bytes);

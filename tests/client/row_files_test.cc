@@ -253,7 +253,7 @@ class RowFilesTest : public ::testing::Test {
 };
 
 TEST_F(RowFilesTest, EveryRowOfAJsonlFileComesBackToTheBit) {
-  for (int round = 0; round < 100; ++round) {
+  for (int round = 0; round < testing::RandomRounds(100); ++round) {
     const CollectionSpec spec = {.name = "c",
                                  .dim = kDim,
                                  .dtype = kDataTypes[round % 3],
@@ -265,7 +265,7 @@ TEST_F(RowFilesTest, EveryRowOfAJsonlFileComesBackToTheBit) {
 }
 
 TEST_F(RowFilesTest, EveryRowOfANpyFileAndItsCompanionsComesBackToTheBit) {
-  for (int round = 0; round < 100; ++round) {
+  for (int round = 0; round < testing::RandomRounds(100); ++round) {
     const bool texts = round % 2 == 1;
     const CollectionSpec spec = {.name = "c",
                                  .dim = kDim,

@@ -3,6 +3,7 @@ answers, every metric that an alert names is exported, and faults make alerts fi
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -22,6 +23,8 @@ from server import FolderWatch
 
 DEPLOY = ROOT / "deploy"
 NAME = re.compile(r"\b((?:nearfield|process)_[a-z0-9_]+)\b")
+# Units of Grafana: counts, seconds, bytes, shares, rates, watts, degrees.
+UNITS = {"none", "short", "s", "bytes", "percentunit", "reqps", "cps", "Bps", "watt", "celsius"}
 PROMETHEUS_S = 120  # on a busy machine
 
 
@@ -137,9 +140,61 @@ def test_every_alert_names_metrics_that_exist(busy) -> None:
     assert set(NAME.findall(rules)) - exported(busy.ops) - of_others == set()
 
 
+def dashboard_rows() -> list[tuple[dict, list[dict]]]:
+    """Returns each row of the dashboard with its panels, which a folded row holds itself."""
+    rows: list[tuple[dict, list[dict]]] = []
+    for panel in json.loads((DEPLOY / "grafana" / "nearfield.json").read_text())["panels"]:
+        if panel["type"] == "row":
+            rows.append((panel, list(panel["panels"])))
+        else:
+            rows[-1][1].append(panel)
+    return rows
+
+
+def dashboard_panels() -> list[dict]:
+    return [panel for _, panels in dashboard_rows() for panel in panels]
+
+
+def test_every_panel_names_metrics_that_exist(busy) -> None:
+    named = {name for panel in dashboard_panels() for target in panel["targets"] for name in NAME.findall(target["expr"])}
+    assert len(named) > 30
+    assert named - exported(busy.ops) == set()
+
+
+def test_the_dashboard_shows_health_first_and_explains_every_panel() -> None:
+    rows = dashboard_rows()
+    assert [row["title"] for row, _ in rows[:4]] == ["Health", "Latency", "Refusals", "Memory"]
+    assert [row["collapsed"] for row, _ in rows] == [False] * 4 + [True] * (len(rows) - 4)
+    panels = dashboard_panels()
+    every_id = [each["id"] for each in [*panels, *(row for row, _ in rows)]]
+    assert len(set(every_id)) == len(every_id)
+    for panel in panels:
+        defaults = panel["fieldConfig"]["defaults"]
+        assert len(panel["description"]) > 40, panel["title"]
+        assert defaults["unit"] in UNITS, panel["title"]
+        is_share = any(" / nearfield" in target["expr"] or " / (nearfield" in target["expr"] for target in panel["targets"])
+        assert not is_share or defaults["unit"] == "percentunit", panel["title"]
+    for title in ("Wrong answers and rows", "Ready", "Search time", "Queues and limits in use", "Memory in use", "Disk free"):
+        (panel,) = [each for each in panels if each["title"] == title]
+        steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
+        assert "red" in [step["color"] for step in steps], title
+        assert steps[0]["value"] is None and all(before["value"] < after["value"] for before, after in itertools.pairwise(steps[1:]))
+
+
+def test_no_panel_of_the_dashboard_covers_another() -> None:
+    for row, panels in dashboard_rows():
+        taken: set[tuple[int, int]] = set()
+        for place in [row["gridPos"], *(panel["gridPos"] for panel in panels)]:
+            assert place["x"] + place["w"] <= 24
+            cells = {(x, y) for x in range(place["x"], place["x"] + place["w"]) for y in range(place["y"], place["y"] + place["h"])}
+            assert not cells & taken, place
+            taken |= cells
+    shown = [row["gridPos"]["y"] for row, _ in dashboard_rows()]
+    assert shown == sorted(shown)
+
+
 def test_every_query_of_the_dashboard_answers(busy, api, rng, tmp_path: Path) -> None:
-    dashboard = json.loads((DEPLOY / "grafana" / "nearfield.json").read_text())
-    expressions = {target["expr"] for panel in dashboard["panels"] for target in panel["targets"]}
+    expressions = {target["expr"] for panel in dashboard_panels() for target in panel["targets"]}
     assert len(expressions) > 30
     prometheus = Prometheus(tmp_path, busy.ops)
     try:

@@ -14,68 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from browser import DRIVER, REBOUND, Browser
-from conftest import DEADLINE_S, ROOT, Server, damage, free_port
+from conftest import DEADLINE_S, ROOT, damage
+from page_site import FIRST_NUMBER, HOSTILE, IDS, PAYLOADS, Life, browser, filled, life, search  # noqa: F401
 
 PAGE = ROOT / "server" / "operations" / "page"
-HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
-PAYLOADS = [HOSTILE.encode(), b"\xff\xfe\x80 not UTF-8 \xe2\x82", b"", json.dumps({"text": "Stra\u00dfe \u2603"}).encode()]
-IDS = ["first", HOSTILE, "'\"&\u202e", "last & least"]
-FIRST_NUMBER = 2**64 - 100  # not a number of JavaScript
 
 pytestmark = pytest.mark.skipif(not DRIVER.exists(), reason="needs chromium-driver")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    opened = Browser()
-    yield opened
-    opened.close()
-
-
-class Life:
-    """A server that may be killed and started again, with the same ports and data."""
-
-    def __init__(self, request: pytest.FixtureRequest, pb, folder: Path, *arguments: str) -> None:
-        self.program = request.config.getoption("--server")
-        self.pb, self.folder = pb, folder
-        self.arguments = ["--ops-listen", f"127.0.0.1:{free_port()}", "--threads", "1", *arguments]
-        self.start()
-
-    def start(self) -> None:
-        (self.folder / "port").unlink(missing_ok=True)  # of the one that was killed
-        self.server = Server(self.program, self.pb, self.folder, self.arguments)
-        self.url = f"http://{self.server.ops_address()}/"
-
-
-@pytest.fixture(scope="module")
-def life(request: pytest.FixtureRequest, pb, tmp_path_factory: pytest.TempPathFactory):
-    made = Life(request, pb, tmp_path_factory.mktemp("page"), "--audit-one-in", "1", "--audit-cpu-percent", "100")
-    made.server.wait_serving()
-    yield made
-    made.server.close()
-
-
-@pytest.fixture(scope="module")
-def filled(request: pytest.FixtureRequest, life, pb):
-    """The collections "hostile", with text ids and attributes, and "numbers", with deleted rows."""
-    from conftest import Api
-    calls = Api(pb, life.server)
-    rng = np.random.default_rng(request.config.getoption("--seed"))
-    attributes = [pb.AttributeSpec(name="tags", type=pb.ATTRIBUTE_TYPE_KEYWORD, is_list=True),
-                  pb.AttributeSpec(name="made", type=pb.ATTRIBUTE_TYPE_TIMESTAMP)]
-    calls.create("hostile", 8, metric="COSINE", ids="STRING", attributes=attributes)
-    block = calls.block(IDS, rng.standard_normal((4, 8), dtype=np.float32), PAYLOADS)
-    # The rows 0, 2 and 3 have a list; only the row 1 has a time.
-    block.block.attributes.add(attribute="tags", values=pb.AttributeValues(keyword_values=["a", HOSTILE, "z"]), presence=b"\x0d",
-                               list_sizes=[2, 0, 1])
-    block.block.attributes.add(attribute="made", values=pb.AttributeValues(timestamp_us_values=[1715938200000000]), presence=b"\x02")
-    calls.send(calls.begin("hostile", 4, sum(map(len, PAYLOADS))), block, calls.commit(4))
-    calls.create("numbers", 16, dtype="FLOAT16")
-    ids = list(range(FIRST_NUMBER, FIRST_NUMBER + 100))
-    for part in (ids[:60], ids[60:]):
-        calls.upload("numbers", part, rng.standard_normal((len(part), 16)).astype("<f2"))
-    life.server.ingest.Delete(pb.DeleteRequest(collection="numbers", ids=pb.IdList(numbers=ids[:3])), timeout=DEADLINE_S)
-    return life
 
 
 def rows_of(browser: Browser) -> dict[str, list[str]]:
@@ -112,8 +56,8 @@ def test_what_it_shows_is_what_the_calls_return(filled, browser, api, pb, rng) -
     assert browser.text("#badge") == "serving" and browser.texts("#notices p") == []
 
     capacity = server.admin.GetCapacity(pb.GetCapacityRequest(), timeout=DEADLINE_S)
-    for name, used, limit in [("device", capacity.device_bytes_used, capacity.device_bytes_total),
-                              ("host", capacity.host_bytes_used, capacity.host_bytes_total),
+    for name, used, limit in [("rows", capacity.device_bytes_used, capacity.device_bytes_total),
+                              ("ids and payloads", capacity.host_bytes_used, capacity.host_bytes_total),
                               ("attributes", capacity.attribute_bytes_used, capacity.attribute_bytes_total)]:
         meter = f'#memory [role=meter][aria-label="{name}"]'
         assert [browser.attributes(meter, f"aria-value{each}") for each in ("now", "max")] == [[str(used)], [str(limit)]]
@@ -134,17 +78,6 @@ def test_what_it_shows_is_what_the_calls_return(filled, browser, api, pb, rng) -
     assert browser.console() == []
     requested = browser.requested()
     assert requested and all(url.startswith((filled.url, "data:")) for url in requested)
-
-
-def search(browser: Browser, collection: str, identity: object, k: int = 10) -> None:
-    """Fills in the form, sends it, and waits until the reply is shown."""
-    browser.wait(lambda: browser.run("const all = [...document.querySelectorAll('#collection option')];"
-                                     "return all.some(each => each.value === arguments[0])", collection))
-    for selector, value in (("#collection", collection), ("#row-id", identity), ("#k", k), ("#search-note", "")):
-        browser.fill(selector, value)
-    browser.run("document.querySelector('#search-note').textContent = ''")
-    browser.click("#search button")
-    browser.wait(lambda: browser.text("#search-note"), "a reply")
 
 
 def answer_shown(browser: Browser) -> list[tuple[str, int]]:
@@ -228,7 +161,9 @@ class Phase:
 
     def __init__(self, readiness: dict, metrics: str) -> None:
         replies = {"/readyz": json.dumps(readiness), "/metrics": 'nearfield_info{version="1"} 1\n' + metrics,
-                   "/search.json": '{"access": "off", "reason": "off here", "k_max": 50}'}
+                   "/search.json": '{"access": "off", "reason": "off here", "k_max": 50}',
+                   "/start.json": '{"address": "host:1", "python": "", "shell": "", "files": []}',
+                   "/history.json": '{"unix_ms": 0, "recent": [], "whole": []}'}
         kinds = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 
         class Handler(BaseHTTPRequestHandler):
@@ -253,7 +188,10 @@ class Phase:
 
 
 LOADING = {"collections_loaded": 1, "collections_count": 4, "bytes_read": 3 << 20, "bytes_total": 12 << 20, "seconds_left": 12}
-GPU = """nearfield_gpu_sample_age_seconds 1.5
+GPU = """nearfield_device_info{backend="gpu",device="H200"} 1
+nearfield_memory_bytes{memory="device"} 1
+nearfield_memory_bytes_max{memory="device"} 2
+nearfield_gpu_sample_age_seconds 1.5
 nearfield_gpu_utilization_ratio 0.42
 nearfield_gpu_memory_used_bytes 1073741824
 nearfield_gpu_memory_bytes 4294967296
@@ -286,6 +224,7 @@ def test_it_shows_a_wrong_answer_and_the_gpu(browser) -> None:
     assert browser.attributes("#audit-tile", "class") == ["tile is-wrong"]
     assert browser.texts("#gpu-bars span") == ["42%", "1.0 GiB of 4.0 GiB", "300 of 700 W"]
     assert browser.text("#gpu-note") == "61 °C · ECC errors: 2 corrected · Xid events: 1 · read 1.5 s ago"
+    assert browser.attributes("#memory [role=meter]", "aria-label") == ["rows, on the GPU"]
     assert browser.text("#search-note") == "off here"
     assert browser.run("return [...document.querySelector('#search').elements].every(each => each.disabled)")
     phase.close()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+import urllib.request
 from pathlib import Path
 
 import nearfield
 import pytest
-from edge import new_certificate
+from edge import new_certificate, ops_port
 from nearfield._identity import read_identity
 
 VARIABLES = ("NEARFIELD_CA", "NEARFIELD_CLIENT_CERT", "NEARFIELD_CLIENT_KEY", "NEARFIELD_TOKEN_FILE", "NEARFIELD_METADATA")
@@ -37,7 +38,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("server", "client"):
         new_certificate(folder, name, "ca")
     entries = []
-    for name, scopes, collections in [("admin", ["search", "read", "write", "admin"], "*"), ("reader", ["search"], "docs*")]:
+    for name, scopes, collections in [("admin", ["search", "read", "write", "admin"], "*"), ("reader", ["search"], "docs*"),
+                                      ("pipeline", ["create", "write", "search"], "*")]:
         text, entry = new_key(scopes, collections)
         entries.append(entry)
         (folder / f"{name}.token").write_text(text + "\n")
@@ -77,6 +79,25 @@ def test_the_environment_stands_in_for_arguments(server, files, connect, monkeyp
     with pytest.raises(nearfield.Unauthenticated):
         connect(server.address, token_file="").list_collections()
     assert dict(read_identity(server.address).metadata)["x-stage"] == "b"
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_the_code_of_the_page_of_an_empty_server_runs(start, files, tmp_path, monkeypatch, capsys, guarded):
+    """Three lines after the import. With TLS and keys they name files, which the page explains."""
+    identity = ["--tls-cert", files / "server.pem", "--tls-key", files / "server.key", "--tls-client-ca", files / "ca.pem",
+                "--key-file", files / "keys.json"]  # fmt: skip
+    server = start("--ops-listen", "127.0.0.1:0", *map(str, identity if guarded else []))
+    with urllib.request.urlopen(f"http://127.0.0.1:{ops_port(server)}/start.json") as reply:
+        shown = json.load(reply)
+    assert shown["address"] == server.address
+    sources = {"ca.pem": "ca.pem", "client.pem": "client.pem", "client.key": "client.key", "key.txt": "pipeline.token"}
+    assert [each.split(":")[0] for each in shown["files"]] == (list(sources) if guarded else [])
+    for name, source in sources.items() if guarded else ():
+        (tmp_path / name).write_bytes((files / source).read_bytes())
+    monkeypatch.chdir(tmp_path)
+    assert len(shown["python"].splitlines()) == 1 + 3
+    exec(compile(shown["python"], "start.json", "exec"), {})
+    assert capsys.readouterr().out == "['orange', 'red']\n"
 
 
 def test_a_client_without_certificate_or_tls_gets_no_answer(server, files, connect):

@@ -348,7 +348,7 @@ class CatalogModelTest : public ::testing::TestWithParam<int32_t> {
 };
 
 TEST_P(CatalogModelTest, EveryOperationDoesWhatTheMapDoes) {
-  const int operations = GetParam() == 1 ? kOperations : kOperations / 4;
+  const int operations = testing::RandomRounds(GetParam() == 1 ? kOperations : kOperations / 4);
   for (; operation_ < operations; ++operation_) {
     SCOPED_TRACE(operation_);
     Step();

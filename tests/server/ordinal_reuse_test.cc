@@ -10,6 +10,7 @@
 
 #include "tests/server/ordinal_reuse_fixture.h"
 #include "tests/testing/forwarding_collection.h"
+#include "tests/testing/seed.h"
 
 namespace nearfield::server {
 namespace {
@@ -85,7 +86,7 @@ TEST_F(CollectionOrdinalsUpsertTest, UpsertsOfManyTimesTheOrdinalsGoOn) {
   constexpr int64_t kOrdinalsMax = 20'000;
   Start(kOrdinalsMax);
   std::deque<Held> held;
-  for (int step = 0; rows_uploaded_ < 12 * kOrdinalsMax; ++step) {
+  for (int step = 0; rows_uploaded_ < testing::RandomRounds(12) * kOrdinalsMax; ++step) {
     SCOPED_TRACE(step);
     UploadSome();
     if (random_.OneIn(10)) DeleteByFilter();

@@ -85,7 +85,8 @@ TEST_F(PageTest, ServesTheFilesOfTheTree) {
   const std::vector<std::pair<std::string, std::string>> files = {
       {"index.html", "text/html"},       {"page.css", "text/css"},
       {"page.js", "text/javascript"},    {"draw.js", "text/javascript"},
-      {"figures.js", "text/javascript"}, {"search.js", "text/javascript"}};
+      {"figures.js", "text/javascript"}, {"search.js", "text/javascript"},
+      {"start.js", "text/javascript"},   {"terms.js", "text/javascript"}};
   for (const auto& [name, type] : files) {
     std::ifstream file(NEARFIELD_PAGE "/" + name, std::ios::binary);
     const std::string content{std::istreambuf_iterator<char>(file), {}};
@@ -118,6 +119,43 @@ TEST_F(PageTest, ASearchIsThatOfTheService) {
   ASSERT_OK(UploadRows("c", {1, 2, 3, 4}, std::string("a\0\xff<script>", 11)));
   ExpectSame("collection=c&id=2&k=3", SearchById("c", "number: 2"));
   EXPECT_EQ(SearchPage("collection=c&id=2").status, 200);  // k is 10 if absent
+}
+
+// The example is an id by which a search succeeds.
+TEST_F(PageTest, TheExampleIsAnIdOfTheCollection) {
+  ServeEmpty();
+  EXPECT_EQ(Get("/example.json?collection=c").body, "{\"id\":null}\n");
+  const uint64_t large = (uint64_t{1} << 63) + 1;  // not a number of JavaScript
+  ASSERT_OK(UploadRows("c", {large, large + 1}));
+  const HttpAnswer example = Get("/example.json?collection=c");
+  EXPECT_EQ(example.body, "{\"id\":\"9223372036854775809\"}\n");
+  EXPECT_THAT(example.header, HasSubstr("\r\nContent-Type: application/json\r\n"));
+  EXPECT_EQ(SearchPage("collection=c&id=9223372036854775809").status, 200);
+  EXPECT_EQ(Get("/example.json?collection=absent").status, 404);
+  EXPECT_EQ(Get("/example.json?collection=c&id=1").status, 400);
+  EXPECT_EQ(Get("/example.json").status, 404);
+}
+
+TEST_F(PageTest, TheHistoryHasTheSearchesSinceTheStart) {
+  ServeRows();
+  const auto searches = [this](const char* list, bool last) {
+    const nlohmann::json moments = nlohmann::json::parse(Get("/history.json").body)[list];
+    int64_t sum = 0;
+    for (const int64_t count : (last ? moments.back() : moments.front())["by_time"]) sum += count;
+    return sum;
+  };
+  for (int i = 0; i < 3; ++i) ASSERT_OK(Search(SearchFor("c", {1, 0})));
+  EXPECT_TRUE(Eventually([&] { return searches("recent", true) == 3; }));
+  EXPECT_EQ(searches("whole", true), 3);
+  EXPECT_EQ(searches("recent", false), 0);
+  EXPECT_EQ(searches("whole", false), 0);
+}
+
+TEST_F(PageTest, TheFirstStepsHaveTheAddressOfTheServer) {
+  ServeEmpty();
+  const nlohmann::json start = nlohmann::json::parse(Get("/start.json").body);
+  EXPECT_EQ(start["address"], "127.0.0.1:" + std::to_string(server_->port()));
+  EXPECT_EQ(start["files"], nlohmann::json::array());
 }
 
 TEST_F(PageTest, ASearchIsACallWithACallerOfItsOwn) {
@@ -188,6 +226,7 @@ TEST_F(PageTest, PagesOfOtherSitesCannotSearch) {
                                    "Origin: http://evil.example", "Origin: null"}) {
     ExpectError(query, 403, "PERMISSION_DENIED", header.substr(0, header.find(':')),
                 header + "\r\n");
+    EXPECT_EQ(Get("/example.json?collection=c", kOwnHost + header + "\r\n").status, 403);
   }
   for (const std::string header :
        {"Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: none", "Origin: http://127.0.0.1"}) {
@@ -215,6 +254,7 @@ TEST_F(PageTest, BeyondLoopbackThereIsNoSearch) {
   ServeRows();
   ExpectError("collection=c&id=2", 403, "PERMISSION_DENIED", "off");
   EXPECT_EQ(nlohmann::json::parse(Get("/search.json").body)["access"], "off");
+  EXPECT_EQ(Get("/example.json?collection=c").status, 403);
   for (const char* const path : {"/", "/metrics"}) {
     EXPECT_EQ(Get(path, "Host: nearfield.example:9464\r\n").status, 200);
   }
@@ -268,6 +308,14 @@ TEST_F(PageAccessTest, WithKeysASearchNeedsOneForItsCollection) {
   ExpectError("collection=c-alias&id=2", 403, "PERMISSION_DENIED", "c-alias", bearer(searcher));
   // The collection is empty: the key was accepted.
   ExpectError(query, 404, "NOT_FOUND", "row_id = 2", bearer(searcher));
+  // An example is a row that the caller did not know: it needs the scope that lists rows.
+  const auto example = [&](const std::string& key) {
+    return Get("/example.json?collection=c", kOwnHost + key).status;
+  };
+  EXPECT_EQ(example(""), 401);
+  EXPECT_EQ(example(bearer(searcher)), 403);
+  EXPECT_EQ(example(bearer(other)), 403);
+  EXPECT_EQ(example(bearer(reader)), 200);
 }
 
 }  // namespace

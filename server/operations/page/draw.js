@@ -1,8 +1,9 @@
 // Draws the figures. Every text is hostile, since it may be that of a client: it is only ever
 // written as text.
 import {
-  HISTORY_S, RECENT_S, SCANS, bytes, clock, count, duration, perSecond, percent, total,
+  HISTORY_S, SCANS, bytes, clock, count, duration, perSecond, percent, total,
 } from './figures.js';
+import { explain } from './terms.js';
 
 const LINE_HEIGHT = 40;
 const ALMOST_FULL = 0.95;
@@ -29,15 +30,18 @@ function write(target, text) {
 
 // ---- Tiles
 
-// Draws a line for each of these names of figures. A figure that is null is a gap. With isLog
-// heights are logarithms, else they begin at 0.
+// Draws a line for each of these names of figures, and returns the highest figure. A figure that is
+// null is a gap. With isLog heights are logarithms, else they begin at 0.
 function drawLines(target, history, names, isLog = false) {
-  const figures = history.moments.flatMap((moment) =>
+  const moments = $('whole').checked ? history.whole : history.moments;
+  const now = history.last.at;
+  const begin = $('whole').checked ? Math.min(now - 1, moments[0]?.at) : now - HISTORY_S * 1000;
+  const figures = moments.flatMap((moment) =>
     names.map((name) => moment[name]).filter((figure) => figure !== null));
   const heightOf = (figure) => (isLog ? Math.log10(figure) : figure);
   const bottom = isLog ? heightOf(Math.min(...figures)) - 0.2 : 0;
   const top = isLog ? heightOf(Math.max(...figures)) + 0.1 : 1.08 * Math.max(1, ...figures);
-  const x = ({ at }) => (HISTORY_S - (history.last.at - at) / 1000).toFixed(1);
+  const x = ({ at }) => ((HISTORY_S * (at - begin)) / (now - begin)).toFixed(1);
   const y = (figure) =>
     (LINE_HEIGHT * (1 - (heightOf(figure) - bottom) / (top - bottom))).toFixed(1);
   target.setAttribute('viewBox', `0 0 ${HISTORY_S} ${LINE_HEIGHT}`);
@@ -45,32 +49,38 @@ function drawLines(target, history, names, isLog = false) {
   target.replaceChildren();
   for (const name of names) {
     const lines = [[]];
-    for (const moment of history.moments) {
+    for (const moment of moments) {
       if (moment[name] === null) lines.push([]);
       else lines.at(-1).push([x(moment), y(moment[name])]);
     }
     for (const points of lines.filter((each) => each.length > 1)) {
-      const [begin, end] = [points[0][0], points.at(-1)[0]];
+      const [left, right] = [points[0][0], points.at(-1)[0]];
       const along = points.map((point) => point.join(',')).join(' ');
-      const area = `${begin},${LINE_HEIGHT} ${along} ${end},${LINE_HEIGHT}`;
+      const area = `${left},${LINE_HEIGHT} ${along} ${right},${LINE_HEIGHT}`;
       if (name === names[0]) target.append(shape('polygon', { points: area }));
       target.append(shape('polyline', { points: along, class: name }));
     }
   }
+  const ago = `${duration((now - begin) / 1000)} ago`;
+  document.querySelectorAll('.begin').forEach((each) => write(each, ago));
+  return figures.length > 0 ? Math.max(...figures) : null;
 }
 
 function drawSearches(metrics, history) {
   const { last } = history;
   write($('rate'), perSecond(last.rate));
-  drawLines($('rate-line'), history, ['rate']);
-  const waiting = count(metrics.sum('nearfield_queue_searches'));
-  write($('rate-note'), `${waiting} waiting · ${perSecond(last.refusedRate)} refused per second`);
+  const busiest = drawLines($('rate-line'), history, ['rate']);
+  write($('rate-top'), busiest === null ? '' : `highest ${perSecond(busiest)}`);
+  write($('waiting'), count(metrics.sum('nearfield_queue_searches')));
+  write($('refused'), perSecond(last.refusedRate));
   write($('p50'), duration(last.p50));
   write($('p99'), duration(last.p99));
-  drawLines($('latency-line'), history, ['p50', 'p99'], true);
-  write($('latency-note'), last.deviceMean === null
-    ? `no search in ${RECENT_S} s`
-    : `mean: queue ${duration(last.queueMean)}, device ${duration(last.deviceMean)}`);
+  const slowest = drawLines($('latency-line'), history, ['p50', 'p99'], true);
+  write($('latency-top'), slowest === null ? '' : `highest ${duration(slowest)}`);
+  $('idle').hidden = last.deviceMean !== null;
+  $('busy').hidden = last.deviceMean === null;
+  write($('waited'), duration(last.queueMean));
+  write($('computed'), duration(last.deviceMean));
 }
 
 function drawPath(metrics, history) {
@@ -86,10 +96,9 @@ function drawPath(metrics, history) {
     $('path-bar').append(shape('rect', { x: `${begin}%`, width: `${width}%`, class: name }));
     begin += width;
   }
-  const slower = count(metrics.sum('nearfield_escalations_total'));
-  const escalated = `${slower} escalated`;
-  write($('path-note'),
-    batchMean === null ? escalated : `${escalated} · ${batchMean.toFixed(1)} queries per pass`);
+  write($('escalated'), count(metrics.sum('nearfield_escalations_total')));
+  $('passes').hidden = batchMean === null;
+  if (batchMean !== null) write($('per-pass'), batchMean.toFixed(1));
 }
 
 function drawAudit(metrics) {
@@ -100,11 +109,10 @@ function drawAudit(metrics) {
   write($('audited'), answers('audited'));
   write($('wrong'), count(wrong));
   $('audit-tile').classList.toggle('is-wrong', wrong > 0 || damaged > 0);
-  if (wrong === undefined) return;
-  const scored = count(metrics.get('nearfield_audit_rows_total'));
-  write($('audit-note'), `${scored} rows scored · ${answers('dropped')} dropped`);
-  const scrubbed = count(metrics.get('nearfield_scrub_rows_total'));
-  write($('scrub-note'), `scrub: ${scrubbed} rows, wrong ${count(damaged)}`);
+  write($('scored'), count(metrics.get('nearfield_audit_rows_total')));
+  write($('dropped'), answers('dropped'));
+  write($('scrubbed'), count(metrics.get('nearfield_scrub_rows_total')));
+  write($('damaged'), count(damaged));
 }
 
 // ---- Collections
@@ -148,18 +156,21 @@ function drawCollections(metrics) {
     row.classList.toggle('is-bad', each.serving === 0);
   });
   const all = metrics.get('nearfield_collections');
-  write($('collections-count'), all === undefined ? '' : `· ${count(all)}`);
+  const rows = count(metrics.sum('nearfield_collection_rows'));
+  write($('collections-count'), all === undefined ? '' : `· ${count(all)} · ${rows} rows`);
 }
 
 // ---- Memory and GPU
 
-// Draws bars, {name, used, limit, text}, into `target`.
+// Draws bars, {name, used, limit, text} and perhaps its term, into `target`.
 function drawBars(target, bars) {
   const drawn = new Map([...target.children].map((each) => [each.dataset.name, each]));
   const order = [];
-  for (const { name, used, limit, text } of bars) {
+  for (const { name, used, limit, text, term } of bars) {
+    const label = element('b', { textContent: name });
     const bar = drawn.get(name) ?? element('div', { className: 'bar' },
-      element('p', {}, name, element('span')), element('div', {}, element('i')));
+      element('p', {}, term ? explain(label, term) : label, element('span')),
+      element('div', {}, element('i')));
     const share = limit > 0 ? Math.min(1, used / limit) : 0;
     bar.dataset.name = name;
     bar.classList.toggle('is-full', share > ALMOST_FULL);
@@ -178,18 +189,28 @@ function drawBars(target, bars) {
   if (order.some((bar, place) => bar !== target.children[place])) target.replaceChildren(...order);
 }
 
-const MEMORIES = [
-  'device', 'host', 'host_rows', 'attributes', 'filter_cache', 'queue', 'requests', 'replies',
-];
+// By the label "memory": what is in it, and the term.
+const MEMORIES = {
+  device: ['rows', 'rowMemory'],
+  host_rows: ['rows outside the GPU', 'rowMemory'],
+  host: ['ids and payloads', 'idMemory'],
+  attributes: ['attributes', 'attributes'],
+  filter_cache: ['filter cache', 'filterCache'],
+  queue: ['queue', 'queue'],
+  requests: ['requests', 'requests'],
+  replies: ['replies', 'replies'],
+};
 
 function drawMemory(metrics) {
-  const bars = MEMORIES.flatMap((name) => {
-    const isOfIt = ({ memory }) => memory === name;
+  const isGpu = metrics.get('nearfield_device_info', ({ backend }) => backend === 'gpu') > 0;
+  const bars = Object.entries(MEMORIES).flatMap(([memory, [name, term]]) => {
+    const isOfIt = (labels) => labels.memory === memory;
     const used = metrics.get('nearfield_memory_bytes', isOfIt);
     const limit = metrics.get('nearfield_memory_bytes_max', isOfIt);
     if (used === undefined) return [];
     const text = `${bytes(used)} of ${bytes(limit)}`;
-    return [{ name: name.replace('_', ' '), used, limit, text }];
+    const label = memory === 'device' && isGpu ? `${name}, on the GPU` : name;
+    return [{ name: label, used, limit, text, term }];
   });
   for (const { labels, value } of metrics.all('nearfield_disk_bytes')) {
     const free = metrics.get('nearfield_disk_free_bytes', ({ dir }) => dir === labels.dir);

@@ -1,4 +1,5 @@
-// The figures of /metrics, what they were in the last two minutes, and how numbers are written.
+// The figures of /metrics, what they were since the start of the server, and how numbers are
+// written.
 
 const POLL_MS = 1000;
 const HISTORY_S = 120;
@@ -67,7 +68,7 @@ class Metrics {
   }
 }
 
-// ---- The last two minutes
+// ---- Over time
 
 const isSearch = ({ method }) => SEARCHES.has(method);
 
@@ -110,12 +111,43 @@ function quantile(share, before, after) {
   return low + ((bounds[place] - low) * (rank - below)) / (counts[place] - below);
 }
 
-const total = (map) => [...map.values()].reduce((sum, each) => sum + each, 0);
+const total = (figures) => [...figures.values()].reduce((sum, each) => sum + each, 0);
 
-// Counters and what follows from them at their moments, oldest first.
+// Counters and what follows from them at their moments, oldest first: `moments` of the last two
+// minutes, `whole` since the start of the server, as it kept them.
 class History {
   constructor() {
     this.moments = [];
+    this.whole = [];
+  }
+  // Takes the moments of /history.json, those of the last two minutes only if there are none yet.
+  // What they lack is taken from `counters`, a scrape of now.
+  keep({ unix_ms: now, recent, whole }, counters) {
+    const bounds = [...counters.buckets.keys()].sort((a, b) => a - b);
+    const momentOf = (kept) => {
+      let below = 0;
+      return {
+        ...counters,
+        at: counters.at - (now - kept.unix_ms),
+        searches: total(kept.by_time),
+        refused: kept.refused,
+        timed: kept.timed,
+        queue: kept.queue_us / 1e6,
+        device: kept.device_us / 1e6,
+        buckets: new Map(bounds.map((bound, place) => [bound, below += kept.by_time[place]])),
+      };
+    };
+    if (this.moments.length === 0) recent.forEach((each) => this.add(momentOf(each)));
+    this.whole = whole.map(momentOf);
+    this.whole.forEach((after, place) => {
+      const before = this.whole[Math.max(0, place - 1)];
+      const seconds = (after.at - before.at) / 1000;
+      Object.assign(after, {
+        rate: seconds > 0 ? (after.searches - before.searches) / seconds : null,
+        p50: quantile(0.5, before, after),
+        p99: quantile(0.99, before, after),
+      });
+    });
   }
   // Returns the first moment within the last seconds.
   since(seconds) {
@@ -132,7 +164,9 @@ class History {
     this.moments = this.moments.filter(({ at }) => at >= counters.at - HISTORY_S * 1000);
     const near = this.since(RATE_S);
     const seconds = (counters.at - near.at) / 1000;
-    const rate = (name) => (seconds > 0 ? (counters[name] - near[name]) / seconds : null);
+    // At least 0: a moment that the server kept may be younger than the scrape.
+    const rate = (name) =>
+      (seconds > 0 ? Math.max(0, counters[name] - near[name]) / seconds : null);
     const far = this.since(RECENT_S);
     const timed = counters.timed - far.timed;
     const mean = (name) => (timed > 0 ? (counters[name] - far[name]) / timed : null);
@@ -154,6 +188,6 @@ class History {
 }
 
 export {
-  HISTORY_S, History, Metrics, POLL_MS, RECENT_S, SCANS, bytes, clock, count, countersOf, duration,
+  HISTORY_S, History, Metrics, POLL_MS, SCANS, bytes, clock, count, countersOf, duration,
   perSecond, percent, total,
 };

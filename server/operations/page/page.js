@@ -1,11 +1,16 @@
 // The page of the operations port: asks for /metrics and /readyz once a second while it is visible,
-// and draws them. It counts nothing itself.
+// and draws them. It counts nothing itself; what was before it was opened is in /history.json.
 import { $, drawFigures, element, write } from './draw.js';
 import { History, Metrics, POLL_MS, bytes, clock, count, countersOf, duration } from './figures.js';
-import { adaptForm, ask, offerCollections } from './search.js';
+import { adaptForm, ask, offerCollections, offerExample } from './search.js';
+import { adaptStart, drawStart } from './start.js';
+
+const WHOLE_MS = 10000; // between two looks at the time since the start
+const GAP_MS = 5000; // between two polls: the server knows what was meanwhile
 
 const history = new History();
 let answeredAt = null; // time of the figures shown
+let keptAt = 0; // time of the history
 let lostAt = null; // time of the first poll without an answer
 
 function showBadge(text, state) {
@@ -52,19 +57,32 @@ function drawHealth(metrics, readiness) {
   if (phase === 'starting') showLoading(readiness.loading);
 }
 
+async function keepHistory(counters) {
+  history.keep(await (await ask('history.json')).json(), counters);
+  keptAt = counters.at;
+}
+
 async function poll() {
   const [scrape, probe] = await Promise.all([ask('metrics'), ask('readyz')]);
   const metrics = new Metrics(await scrape.text());
   const readiness = await probe.json();
-  // The server may have started with other settings.
-  if (answeredAt === null || lostAt !== null) await adaptForm();
-  answeredAt = Date.now();
+  const counters = countersOf(metrics, Date.now());
+  if (answeredAt === null || lostAt !== null || counters.at - answeredAt > GAP_MS) {
+    // The server may have started with other settings.
+    history.moments = [];
+    await Promise.all([adaptForm(), adaptStart(), keepHistory(counters)]);
+  } else if ($('whole').checked && counters.at - keptAt >= WHOLE_MS) {
+    await keepHistory(counters);
+  }
+  answeredAt = counters.at;
   lostAt = null;
   document.body.classList.remove('stale');
-  history.add(countersOf(metrics, answeredAt));
+  history.add(counters);
   drawHealth(metrics, readiness);
   drawFigures(metrics, history);
+  drawStart(metrics);
   offerCollections(metrics);
+  offerExample();
 }
 
 // Keeps the last figures.
@@ -76,15 +94,23 @@ function showLost() {
   showNotices([{ text: `Not reachable since ${clock(lostAt)}.${kept}`, bad: true }]);
 }
 
+let wake = () => {}; // ends the wait for the next poll
+
 // Waits a second, and until the page is visible.
 function nextPoll() {
   return new Promise((done) => {
+    wake = done;
     setTimeout(() => {
       if (!document.hidden) return done();
       document.addEventListener('visibilitychange', done, { once: true });
     }, POLL_MS);
   });
 }
+
+$('span').addEventListener('change', () => {
+  keptAt = 0; // the next poll looks at once
+  wake();
+});
 
 for (;;) {
   try {

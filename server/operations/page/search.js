@@ -19,15 +19,43 @@ async function adaptForm() {
   write($('search-note'), reason);
 }
 
+let epochs = new Map(); // of the collections, by name
+let asked = ''; // the question to which `example` is the answer
+let example = { collection: '', id: '' };
+
 // Offers the collections that the metrics name.
 function offerCollections(metrics) {
-  const names = [...collectionsOf(metrics)].filter(([, { info }]) => info).map(([name]) => name);
+  const found = [...collectionsOf(metrics)].filter(([, { info }]) => info);
+  const names = found.map(([name]) => name);
+  epochs = new Map(found.map(([name, { epoch }]) => [name, epoch]));
   const offered = [...$('collection').options].map(({ value }) => value);
   if (names.join() === offered.join()) return;
   const chosen = $('collection').value;
   $('collection').replaceChildren(
     ...names.map((name) => element('option', { value: name, textContent: name })));
   if (names.includes(chosen)) $('collection').value = chosen;
+}
+
+// Fills in an id of the chosen collection to try first, unless the visitor has typed one.
+async function offerExample() {
+  const [collection, field, key] = [$('collection').value, $('row-id'), $('key')];
+  const isTyped = () => field.value !== example.id || document.activeElement === key;
+  if (field.disabled || isTyped() || !key.checkValidity()) return;
+  if (collection === '' || collection === example.collection) return;
+  const question = JSON.stringify([collection, epochs.get(collection), key.value]);
+  if (question === asked) return;
+  asked = question;
+  try {
+    const reply = await ask(`example.json?${new URLSearchParams({ collection })}`, identity());
+    const { id = null } = await reply.json();
+    if (isTyped() || asked !== question) return;
+    example = id === null ? { collection: '', id: '' } : { collection, id };
+    field.value = example.id;
+    field.placeholder = id === null && reply.ok ? 'the collection is empty' : '';
+  } catch (error) {
+    console.info(error);
+    asked = '';
+  }
 }
 
 const decode = (base64) => Uint8Array.from(atob(base64), (each) => each.charCodeAt(0));
@@ -84,19 +112,22 @@ function showAnswer({ epoch = 0, results, cost = {} }) {
     `${scores.length} neighbors of epoch ${epoch}`,
     `${lastWord(cost.backend)} scanned ${scan ?? 'nothing'}`,
     `${count(cost.rows_scanned ?? 0)} rows, ${count(cost.candidates ?? 0)} candidates`,
-    `queue ${time('queue_us')}, device ${time('device_us')}, total ${time('total_us')}`,
+    `waited ${time('queue_us')}, computed ${time('device_us')}, total ${time('total_us')}`,
   ].join(' · '));
+}
+
+// Returns the header with the API key, if there is one.
+function identity() {
+  return $('key').value === '' ? {} : { Authorization: `Bearer ${$('key').value}` };
 }
 
 async function search() {
   const button = $('search').querySelector('button');
   const query = new URLSearchParams(
     { collection: $('collection').value, id: $('row-id').value, k: $('k').value });
-  const key = $('key').value;
   button.disabled = true;
   try {
-    const reply =
-      await ask(`search.json?${query}`, key === '' ? {} : { Authorization: `Bearer ${key}` });
+    const reply = await ask(`search.json?${query}`, identity());
     const found = await reply.json();
     if (reply.ok) return showAnswer(found);
     $('neighbors').replaceChildren();
@@ -113,4 +144,6 @@ $('search').addEventListener('submit', (event) => {
   search();
 });
 
-export { adaptForm, ask, offerCollections };
+$('collection').addEventListener('change', offerExample);
+
+export { adaptForm, ask, offerCollections, offerExample };

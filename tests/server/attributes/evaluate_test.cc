@@ -52,7 +52,7 @@ TEST(EvaluateLaws, EqualsTheSlowFilterHoweverTheRowsWereUploaded) {
   Random random(testing::TestSeed());
   int64_t passing = 0;
   int64_t all = 0;
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < testing::RandomRounds(400); ++round) {
     const Scene scene(random);
     const auto whole = ColumnsOf(scene.schema, scene.rows, {});
     const auto cut = ColumnsOf(scene.schema, scene.rows, RandomSizes(random, scene.rows_count()));
@@ -137,7 +137,7 @@ TEST(EvaluateLaws, ManyRowsOfFewAndOfManyValues) {
     if (random.OneIn(9)) row.attributes[1] = std::nullopt;
   }
   const auto columns = ColumnsOf(schema, rows, {});
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < testing::RandomRounds(60); ++i) {
     const auto comparison = static_cast<Comparison>(random.Between(0, 6));
     const int64_t value = random.Between(0, 40);
     // Adjacent values that include the value of half the rows, so that both ends are near one cut.

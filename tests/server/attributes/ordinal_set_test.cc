@@ -46,7 +46,7 @@ std::vector<uint64_t> BitsOf(const std::vector<uint32_t>& ordinals) {
 
 TEST(OrdinalSetLaws, WordsComeAndGo) {
   Random random(testing::TestSeed());
-  for (int round = 0; round < 100; ++round) {
+  for (int round = 0; round < testing::RandomRounds(100); ++round) {
     const std::vector<uint32_t> ordinals = Draw(random);
     OrdinalSet set = OrdinalSet::FromSorted(ordinals);
     if (random.OneIn(2)) set.Compact();
@@ -76,7 +76,7 @@ TEST(OrdinalSetLaws, WordsComeAndGo) {
 
 TEST(OrdinalSetLaws, TheAlgebraIsThatOfSets) {
   Random random(testing::TestSeed());
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < testing::RandomRounds(40); ++round) {
     const std::vector<uint32_t> a = Draw(random);
     const std::vector<uint32_t> b = Draw(random);
     OrdinalSet set_a = OrdinalSet::FromSorted(a);

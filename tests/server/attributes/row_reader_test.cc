@@ -173,7 +173,7 @@ class ColumnsModel {
 
 TEST(RowReaderLaws, MergesDropsAndReusedOrdinalsChangeNoRow) {
   const uint64_t seed = testing::TestSeed();
-  for (uint64_t round = 0; round < 30; ++round) {
+  for (int round = 0; round < testing::RandomRounds(30); ++round) {
     ColumnsModel model(seed + round);
     for (int step = 0; step < 100; ++step) {
       model.Step();
@@ -235,7 +235,7 @@ TEST(RowReaderLaws, AnIndexIsNotLargerThanItsLimit) {
     EXPECT_LE(bytes, bytes_max);
   };
   Random random(testing::TestSeed());
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < testing::RandomRounds(200); ++round) {
     const std::vector<AttributeSpec> specs = RandomSpecs(random);
     const int64_t rows_count = random.Between(1, random.OneIn(10) ? 5000 : 50);
     expect_bounded(*AttributeSchema::Create(specs, {}), RandomRows(random, specs, rows_count));

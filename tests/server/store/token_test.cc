@@ -246,7 +246,7 @@ TEST_F(StoreTokenTest, AnUploadLeavesTheFreeBytesThatItDidNotDeclare) {
   StoreOptions options = tested_.Options();
   options.free_bytes_min = int64_t{1} << 60;
   tested_.Reopen(options);
-  EXPECT_THAT(store().BeginUpload(id_, {}), FailsWith(kResourceExhausted, "reserved for deletes"));
+  EXPECT_THAT(store().BeginUpload(id_, {}), FailsWith(kResourceExhausted, "stay free for deletes"));
   EXPECT_TRUE(store().OpenUploads().empty());
 }
 
