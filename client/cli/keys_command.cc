@@ -127,7 +127,7 @@ absl::Status AddKeyWithFile(const std::string& path, const ApiKey& key, const st
   NF_RETURN_IF_ERROR(of_out(secret->Write(Cat(text, "\n"))));
   NF_RETURN_IF_ERROR(of_out(secret->Sync()));
   bool is_published = false;
-  const absl::Status added = AddKey(path, key, [&] {
+  absl::Status added = AddKey(path, key, [&] {
     const absl::Status published = secret->Publish();
     is_published = published.ok();
     return of_out(published);

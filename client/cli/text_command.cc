@@ -54,7 +54,7 @@ int RunTextProgram(std::vector<std::string> words) {
     return kExitUsage;
   }
   PrintError(Cat(kTextProgram, " is not installed: it is part of the Python package. Install it ",
-                 "with: pip install 'nearfield[text]'"));
+                 "from a checkout, with: pip install './client/python[text]'"));
   return kExitUsage;
 }
 

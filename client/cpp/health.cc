@@ -124,7 +124,7 @@ absl::StatusOr<Health> Client::AwaitServing(std::string_view service,
   const auto watch = [&](system_clock::time_point end) {
     grpc::ClientContext context;
     context.set_deadline(end);
-    const absl::Status status = Watch(*core_, service, &context, [&last](Health health) {
+    absl::Status status = Watch(*core_, service, &context, [&last](Health health) {
       last = health;
       return health != Health::kServing;
     });

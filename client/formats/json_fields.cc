@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -11,12 +12,6 @@
 
 namespace nearfield::client {
 namespace {
-
-std::string Joined(std::initializer_list<std::string_view> names) {
-  std::string text;
-  for (const std::string_view name : names) text += Cat(text.empty() ? "" : ", ", name);
-  return text;
-}
 
 constexpr size_t kFloatDigits = 8;
 
@@ -47,7 +42,8 @@ absl::StatusOr<JsonFields> JsonFields::Parse(std::string_view text) {
 absl::Status JsonFields::CheckNames(std::initializer_list<std::string_view> known) const {
   for (const JsonMember& member : members_) {
     if (std::find(known.begin(), known.end(), member.key) != known.end()) continue;
-    return Bad(member.key, Cat("is not known; the members are ", Joined(known)));
+    return Bad(member.key,
+               Cat("is not known; the members are ", Joined(known, ", ", std::identity())));
   }
   return absl::OkStatus();
 }

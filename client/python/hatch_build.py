@@ -4,6 +4,10 @@ The protos are compiled under other file and package names, so that this package
 nor registers anything named google.*, grpc.* or nearfield.v1: programs may use the packages
 googleapis-common-protos and grpcio-health-checking, and their own stubs of nearfield, next to it.
 The wire format contains no package names. The names of the calls are in nearfield/_methods.py.
+
+Each protoc compiles for its own release of protobuf and later ones, and grpcio-tools has wheels for
+few releases of Python each. So protoc makes only descriptors and types here, which every release
+makes alike, and the modules build their classes from the descriptors.
 """
 
 from __future__ import annotations
@@ -27,6 +31,17 @@ SOURCES = {
     "status": ("google/rpc/status.proto", "nearfield_python.rpc"),
     "error_details": ("google/rpc/error_details.proto", "nearfield_python.rpc"),
 }
+# The code that protoc 4.25 writes; protobuf 4.25 to 7 run it.
+MODULE = """# Generated from proto/ by hatch_build.py.
+from google.protobuf import descriptor_pool
+from google.protobuf.internal import builder
+{imports}
+DESCRIPTOR = descriptor_pool.Default().AddSerializedFile(
+    {descriptor!r}
+)
+builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, globals())
+builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, __name__, globals())
+"""
 
 
 def version() -> str:
@@ -48,6 +63,7 @@ def proto_folder() -> Path:
 def generate(out: Path) -> None:
     """Writes the modules NAME_pb2.py and NAME_pb2.pyi to the folder nearfield/_proto of `out`."""
     import grpc_tools
+    from google.protobuf import descriptor_pb2
     from grpc_tools import protoc
 
     package = out / "nearfield" / "_proto"
@@ -63,10 +79,23 @@ def generate(out: Path) -> None:
         package.mkdir(parents=True)
         (package / "__init__.py").write_text('"""Generated from proto/ by hatch_build.py."""\n')
         well_known = Path(grpc_tools.__file__).parent / "_proto"
-        options = [f"-I{scratch}", f"-I{well_known}", f"--python_out={out}", f"--pyi_out={out}"]
+        compiled = Path(scratch, "descriptors")
+        options = [f"-I{scratch}", f"-I{well_known}", f"--pyi_out={out}"]
+        options.append(f"--descriptor_set_out={compiled}")
         files = [f"nearfield/_proto/{name}.proto" for name in SOURCES]
         if protoc.main(["protoc", *options, *files]) != 0:
             raise RuntimeError("protoc failed; its errors are above")
+        described = descriptor_pb2.FileDescriptorSet.FromString(compiled.read_bytes())
+        for file in described.file:
+            path = out / file.name.replace(".proto", "_pb2.py")
+            path.write_text(module_of(file), "utf-8")
+
+
+def module_of(file: Any) -> str:
+    """Returns the text of the module of a FileDescriptorProto."""
+    modules = [path.removesuffix(".proto").replace("/", ".") + "_pb2" for path in file.dependency]
+    imports = "".join(f"import {module}  # noqa: F401\n" for module in modules)
+    return MODULE.format(imports=imports, descriptor=file.SerializeToString())
 
 
 class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]

@@ -212,7 +212,6 @@ def main() -> int:
         stage, status, took = line.split()
         tallies[stage] = stage_tally(arguments.results, stage, int(status))
         seconds[stage] = int(took)
-    print_minutes(tallies, seconds)
     total = Tally()
     for tally in tallies.values():
         total.add(tally)
@@ -220,6 +219,7 @@ def main() -> int:
     for name, end in total.ends:
         print(f"\nthe end of {name}:\n{end}")
     print_list("failed", total.failed)
+    print_minutes(tallies, seconds)
     if arguments.receipt and not total.failed:
         write_receipt(arguments.receipt, seconds)
     print(f"\n{total.passed} passed, {len(total.failed)} failed, {len(total.skipped)} skipped", flush=True)

@@ -139,4 +139,4 @@ def test_the_command_text_runs_the_program_of_the_python_package(text, given, pa
 def test_without_the_python_package_the_command_text_names_it(text):
     done = text("text", "notes")
     assert (done.stdout, done.returncode) == ("", 2)
-    assert "pip install 'nearfield[text]'" in done.stderr
+    assert "pip install './client/python[text]'" in done.stderr

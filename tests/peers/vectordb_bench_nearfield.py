@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""nearfield as a database of VectorDBBench 2.0 (pip install vectordb-bench nearfield).
+"""nearfield as a database of VectorDBBench 2.0 (pip install vectordb-bench ./client/python).
 
     python tests/peers/vectordb_bench_nearfield.py --case-type Performance768D1M --k 100 \\
         --insert-batch-size 50000

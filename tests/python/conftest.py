@@ -252,3 +252,21 @@ def coordinator(store: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     from ray_fakes import fake_coordinator
 
     return fake_coordinator(store, monkeypatch)
+
+
+@pytest.fixture
+def scripted() -> Iterator[Any]:
+    """A server that answers as a test says."""
+    from scripted import ScriptedServer
+
+    server = ScriptedServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def clock() -> Any:
+    """A clock that runs only while a client waits."""
+    from scripted import FakeClock
+
+    return FakeClock()

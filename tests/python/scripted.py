@@ -45,15 +45,18 @@ class Refusal:
 
 
 class ScriptedServer(grpc.GenericRpcHandler):
-    """script: for each method the answers to its calls in turn: a Refusal, a message, or a list of
-    them for a method that sends several. calls: (method, request bytes, metadata) as they came."""
+    """script: for each method the answers to its calls in turn: a Refusal, NO_ANSWER, a message, or
+    a list of them for a method that sends several. calls: (method, request bytes, metadata) as they
+    came."""
 
+    NO_ANSWER = object()
     STREAMS = ("SearchStream", "SearchAll", "Scan", "Upload")
 
     def __init__(self) -> None:
         self.script: dict[str, list[Any]] = {}
         self.calls: list[tuple[str, bytes, dict[str, Any]]] = []
         self._lock = threading.Lock()
+        self._closing = threading.Event()
         self._server = grpc.server(futures.ThreadPoolExecutor(4))
         self._server.add_generic_rpc_handlers((self,))
         self.address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
@@ -69,6 +72,9 @@ class ScriptedServer(grpc.GenericRpcHandler):
                 scripted = self.script[method].pop(0)
             context.set_trailing_metadata((("nearfield-request-id", "request-0"),))
             for number, each in enumerate(scripted if isinstance(scripted, list) else [scripted]):
+                if each is self.NO_ANSWER:
+                    self._closing.wait()
+                    return
                 if isinstance(each, Refusal):
                     context.set_trailing_metadata(each.metadata())
                     context.abort(each.code, each.message)
@@ -78,7 +84,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
                 yield each.SerializeToString()
 
         def one(request: bytes, context: Any) -> bytes:
-            return next(answers(iter([request]), context))
+            return next(answers(iter([request]), context), b"")
 
         if method in ("SearchStream", "Upload"):
             return grpc.stream_stream_rpc_method_handler(answers)
@@ -90,6 +96,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
         return [method for method, _, _ in self.calls]
 
     def close(self) -> None:
+        self._closing.set()
         self._server.stop(None).wait()
 
 

@@ -17,7 +17,7 @@ from conftest import Server
 from edge import new_certificate, ops_port
 from nearfield._proto import retrieval_pb2 as retrieval
 from nearfield._retry import AsyncClock, BlockingClock, RetryPolicy
-from scripted import FakeClock, Refusal, ScriptedServer
+from scripted import Refusal
 
 AWAY = Refusal(grpc.StatusCode.UNAVAILABLE, "draining")
 COUNTED = retrieval.CountResponse(rows_count=7)
@@ -100,18 +100,6 @@ def test_an_async_client_in_a_second_loop_said_that_the_loop_is_closed(shared, n
 
 
 # A server that restarts.
-
-
-@pytest.fixture
-def scripted():
-    server = ScriptedServer()
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
 
 
 def test_a_call_gave_up_0_3_s_after_the_server_was_gone(scripted, connect, clock):

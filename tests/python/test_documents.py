@@ -202,7 +202,7 @@ def test_documents_make_a_store_in_one_call(client, shared, name, monkeypatch):
 
 @pytest.mark.parametrize("metric", ["cosine", "dot", "l2"])
 def test_relevance_is_between_0_and_1(client, name, metric):
-    """It was not implemented for dot and l2, and -inf for a row of zeros under cosine."""
+    """It was an error for dot and l2, and -inf for a row of zeros under cosine."""
     class Vectors(Letters):
         def embed_query(self, text: str) -> list[float]:
             return {"": [0.0, 0.0], "far": [-3.0, 4.0], "near": [1.0, 0.0], "large": [30.0, 0.0], "opposite": [-1.0, 0.0]}[text]
@@ -239,7 +239,7 @@ def test_long_documents_are_read_in_parts(client, name):
 
 
 def test_diverse_documents_by_vector(store):
-    """It was not implemented."""
+    """The method was missing."""
     store.add_texts(["aaa", "aaab", "c"], ids=["a", "b", "c"])
     vector = store.embeddings.embed_query("aa")
     for found in (

@@ -13,7 +13,7 @@ from nearfield._proto import ingest_pb2 as ingest
 from nearfield._proto import common_pb2 as common
 from nearfield._proto import retrieval_pb2 as retrieval
 from nearfield._retry import RetryPolicy
-from scripted import FakeClock, Refusal, ScriptedServer
+from scripted import Refusal
 
 Code = grpc.StatusCode
 BUSY = Refusal(Code.RESOURCE_EXHAUSTED, "the queue is full", retry_after_ms=300)
@@ -28,18 +28,6 @@ CLASSES = {
     Code.PERMISSION_DENIED: nearfield.PermissionDenied, Code.UNAUTHENTICATED: nearfield.Unauthenticated,
     Code.OUT_OF_RANGE: nearfield.Error,
 }
-
-
-@pytest.fixture
-def scripted():
-    server = ScriptedServer()
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
 
 
 @pytest.mark.parametrize("code", CLASSES)
@@ -237,6 +225,18 @@ def test_the_opening_of_an_upload_is_tried_again_and_nothing_after_it(scripted, 
     with pytest.raises(nearfield.Unavailable):
         docs.upload(np.eye(3, 2))
     assert scripted.methods().count("Upload") == 4
+
+
+def test_a_last_try_without_time_hid_why_the_server_was_away(scripted, connect, clock):
+    """Its own error, DEADLINE_EXCEEDED, said only that no answer had come."""
+    tries = [AWAY, scripted.NO_ANSWER]
+    scripted.script.update(GetLimits=[LIMITS], GetCollection=[info()] * 2, Count=tries[:], Scan=tries[:], Upload=tries[:])
+    docs = connect(scripted.address, _clock=clock, retry=RetryPolicy(backoff_first=9)).collection("d")
+    docs.info()  # a server that has answered is waited for
+    for call in (docs.count, lambda timeout: list(docs.scan(timeout=timeout)), lambda timeout: docs.upload(np.eye(3, 2), timeout=timeout)):
+        with pytest.raises(nearfield.Unavailable, match="starting"):
+            call(timeout=1.5)
+    assert scripted.methods().count("Upload") == 2
 
 
 def test_a_token_that_the_server_still_holds_is_waited_for(scripted, connect, clock):

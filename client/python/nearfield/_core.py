@@ -15,7 +15,6 @@ import grpc
 
 from nearfield import _methods as methods
 from nearfield._arguments import real
-from nearfield._connection import NOT_RUNNING
 from nearfield._errors import (
     DeadlineExceeded,
     Error,
@@ -98,7 +97,6 @@ class Core:
         if len(data) > UNCHECKED_REQUEST_BYTES:
             await self._check_size(len(data), deadline)
         retries = self.retries(deadline)
-        told: Error | None = None
         while True:
             try:
                 reply = await self.transport.unary(method, data, retries.time_left(), self.metadata)
@@ -106,13 +104,10 @@ class Core:
                 return reply
             except grpc.RpcError as raised:
                 error = self.error(raised)
-            # gRPC reports one address of a host, such as ::1 of localhost: a try that met a server
-            # says more than one that was refused.
-            if told is None or NOT_RUNNING not in error.message:
-                told = error
+            told = retries.told(error)
             wait = retries.wait_after(error) if method.repeatable else None
             if wait is None:
-                raise await self._with_suggestion(error if self.answered else told, deadline)
+                raise await self._with_suggestion(told, deadline)
             await self.transport.clock.sleep(wait)
 
     async def _with_suggestion(self, error: Error, deadline: float | None) -> Error:

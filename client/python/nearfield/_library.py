@@ -1,7 +1,7 @@
 """libnearfield.so by ctypes: the C ABI of server/library/nearfield.h.
 
-The library comes with the package nearfield-native (pip install 'nearfield[local]'), or from a
-build folder: the environment variable NEARFIELD_LIBRARY names the file."""
+The library comes with the package nearfield-native, or from a build folder: the environment
+variable NEARFIELD_LIBRARY names the file."""
 
 from __future__ import annotations
 

@@ -86,9 +86,10 @@ async def pages(
                 if pinned and core.unpin(part.collection, part, error):
                     pinned = False
                     continue
+                told = retries.told(error)
                 wait = retries.wait_after(error)
                 if wait is None:
-                    raise error from None
+                    raise told from None
                 await core.transport.clock.sleep(wait)
                 continue
             if reply is None:

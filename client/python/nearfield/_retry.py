@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from nearfield._errors import Error, ResourceExhausted, Unavailable
+from nearfield._connection import NOT_RUNNING
+from nearfield._errors import DeadlineExceeded, Error, ResourceExhausted, Unavailable
 
 # For this long after the first of them, tries with `always` do not use up `tries_max`.
 ALWAYS_WITHIN_S = 10.0
@@ -102,10 +103,25 @@ class Retries:
         self._backoff = policy.backoff_first
         self._tries = 0
         self._always_until: float | None = None
+        self._told: Error | None = None
 
     def time_left(self) -> float | None:
         """Returns the seconds until the deadline, at least 0; None if there is none."""
         return None if self._deadline is None else max(0.0, self._deadline - self._clock.now())
+
+    def told(self, error: Error) -> Error:
+        """Returns the error that says most about the reason: `error`, of the last try, or that of a
+        try before it."""
+        if self._told is None or not self._says_less(error):
+            self._told = error
+        return self._told
+
+    def _says_less(self, error: Error) -> bool:
+        if isinstance(error, DeadlineExceeded):  # without an answer: too little time was left
+            return error.request_id is None
+        # gRPC reports one address of a host, such as ::1 of localhost: a try that met a server
+        # says more than one that was refused.
+        return not self._answered() and NOT_RUNNING in error.message
 
     def wait_after(self, error: Error, *, always: bool = False) -> float | None:
         """Returns the seconds to wait before the next try, or None if the call has failed."""

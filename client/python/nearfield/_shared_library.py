@@ -44,6 +44,7 @@ def _installed(function: str, needed_by: str) -> str:
         native = importlib.import_module("nearfield_native")
     except ImportError:
         raise ImportError(
-            f"{needed_by} needs the package nearfield-native: pip install 'nearfield[local]'"
+            f"{needed_by} needs the package nearfield-native. In a checkout, scripts/wheels"
+            " --native BUILD_DIR makes its wheel: pip install .venv/dist/nearfield_native-*.whl"
         ) from None
     return str(getattr(native, function)())

@@ -86,13 +86,14 @@ async def run_upload(core: Core, plan: Plan) -> Uploaded:
         # A server that has not yet noticed the end of the previous stream still holds its token.
         held = not first and not stream.accepted and isinstance(error, FailedPrecondition)
         first = False
+        told = retries.told(error)
         wait = retries.wait_after(error, always=held)
         if wait is not None:
             await clock.sleep(wait)
         elif advanced and isinstance(error, Unavailable):
             retries, advanced = core.retries(opening), False
         else:
-            raise error
+            raise told
 
 
 class _Stream:

@@ -1,4 +1,4 @@
-"""A vector store of LangChain. Needs langchain-core: pip install 'nearfield[langchain]'.
+"""A vector store of LangChain. Needs langchain-core: pip install langchain-core.
 
     store = NearfieldVectorStore.create(client, "docs", embedding, attributes={"year": int})
     store.add_documents(documents)

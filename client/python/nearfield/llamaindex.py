@@ -1,4 +1,4 @@
-"""A vector store of LlamaIndex. Needs llama-index-core: pip install 'nearfield[llamaindex]'.
+"""A vector store of LlamaIndex. Needs llama-index-core: pip install llama-index-core.
 
     store = NearfieldVectorStore.create(client, "docs", 384, attributes={"year": int})
     index = VectorStoreIndex.from_vector_store(store, embed_model=embedding)

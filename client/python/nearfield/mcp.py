@@ -1,5 +1,5 @@
 """nearfield-mcp: a server of the Model Context Protocol, through which agents search collections.
-Needs the official SDK: pip install 'nearfield[mcp]'.
+Needs the official SDK: pip install 'mcp>=2,<3'.
 
     nearfield-mcp docs notes                     # over standard input and output
     nearfield-mcp docs --http 127.0.0.1:8000     # over HTTP, at /mcp; without authentication

@@ -1,5 +1,5 @@
 """nearfield-text: indexes a folder of texts, and answers questions about it in the terminal. The
-command `nearfield text` starts it. Needs: pip install 'nearfield[text]', and a model.
+command `nearfield text` starts it. Needs: pip install safetensors tokenizers, and a model.
 
     nearfield text notes                         # index the folder notes, then ask
     nearfield text notes --ask "who sells tea?"  # ask once

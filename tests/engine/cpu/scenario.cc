@@ -133,6 +133,18 @@ Scenario CancellingScenario(const CollectionSpec& spec, int64_t rows_count, int3
   return scenario;
 }
 
+Scenario NearTiesScenario(const CollectionSpec& spec, int64_t rows_count, Random& random) {
+  Scenario scenario = {.spec = spec};
+  Corpus corpus = MakeCorpus(spec, CorpusFamily::kAllEqual, rows_count, random.Bits());
+  auto* const values = reinterpret_cast<float*>(corpus.rows.data());
+  scenario.queries.assign(values, values + spec.dim);
+  scenario.k.push_back(10);
+  for (int64_t i = 0; i < rows_count * spec.dim; ++i) values[i] += 1e-5f * random.Gaussian();
+  scenario.generations.push_back(
+      MakeGeneration(std::move(corpus), RankOrder::kShuffled, false, random));
+  return scenario;
+}
+
 Scenario ExtremeScenario(const CollectionSpec& spec, int64_t rows_count, int32_t queries_count,
                          int exponent, Random& random) {
   Scenario scenario = {.spec = spec};

@@ -53,6 +53,8 @@ Scenario CancellingScenario(const CollectionSpec& spec, int64_t rows_count, int3
 // queries of both kinds. Requires: rows_count > 7.
 Scenario ExtremeScenario(const CollectionSpec& spec, int64_t rows_count, int32_t queries_count,
                          int exponent, Random& random);
+// Returns fp32 rows that differ from the query by less than from their two codes of 8 bits.
+Scenario NearTiesScenario(const CollectionSpec& spec, int64_t rows_count, Random& random);
 
 // Expects that every list is a prefix of its generation's order, bit for bit, with at least the
 // rows that are among the query's k best of all generations. Returns the cost of the search.

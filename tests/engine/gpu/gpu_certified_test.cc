@@ -142,6 +142,19 @@ TEST_F(GpuCertifiedTest, RowsOnTheHostGiveTheSameAnswers) {
   }
 }
 
+// The bounds of second codes do not tell which rows are the best. Without other rows, the threshold
+// lies among those of the near ties.
+TEST_F(GpuCertifiedTest, NearTiesOfSecondCodesEqualTheReference) {
+  for (const int32_t dim : {64, 200, 1024}) {
+    for (const Metric metric : {Metric::kDot, Metric::kCosine, Metric::kL2}) {
+      const Scenario scenario = testing::NearTiesScenario(
+          {.dim = dim, .metric = metric, .scan = ScanChoice::kInt16}, 1000, random_);
+      EXPECT_EQ(ExpectReferenceAnswers(*backend_, scenario).queries_of_codes, 1);
+      if (HasFailure()) return;
+    }
+  }
+}
+
 TEST_F(GpuCertifiedTest, RowsWhoseProductsCancelEqualTheReference) {
   for (const int32_t dim : {64, 200, 1024}) {
     for (const Metric metric : {Metric::kDot, Metric::kCosine, Metric::kL2}) {

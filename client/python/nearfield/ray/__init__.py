@@ -1,7 +1,7 @@
 """nearfield on Ray: knn_join, an exact join by nearest neighbors over data sets, and Cluster, a
 service of several machines.
 
-Needs the packages nearfield-native and ray: pip install 'nearfield[ray,local]'. Client needs only
+Needs the packages nearfield-native and ray: pip install 'ray[data]' xxhash. Client needs only
 pyarrow and xxhash.
 """
 
