@@ -1,5 +1,5 @@
 // Prints how many rows a GPU holds, from the accounting of the GPU backend, as the table of
-// README.md. Needs no GPU.
+// deploy/README.md. Needs no GPU.
 #include <cstdint>
 #include <cstdio>
 #include <string>
