@@ -56,15 +56,17 @@ def read_jsonl(
 
 
 def row_of(line: str, declared: Mapping[str, Attribute]) -> dict[str, Any]:
-    """Parses a row. Its payload is returned as it is stored. A member embedding that is no attribute
-    is the vector: so OpenAI names it."""
+    """Parses a row. Its payload is returned as it is stored. A member embedding that is no
+    attribute is the vector: so OpenAI names it."""
     row: dict[str, Any] = {}
     floats = {name for name, each in declared.items() if each.type == "double"}
     vectors = {"vector", "embedding"} - declared.keys()
     for member, value, text in members(line, floats | vectors):
         name = "vector" if member in vectors else member
         if name in row:
-            raise ValueError(f"member {member!r} {'twice' if member == name else 'is a second vector'}")
+            raise ValueError(
+                f"member {member!r} {'twice' if member == name else 'is a second vector'}"
+            )
         if name == "payload":
             value = _payload(value, text)
         elif name == "vector":
