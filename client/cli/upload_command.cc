@@ -228,6 +228,7 @@ absl::StatusOr<int> RunUpload(const GlobalOptions& global, UploadArguments& argu
     }
     info = *std::move(found);
     arguments.source.id_type = info->spec.id_type;
+    arguments.source.dim = info->spec.dim;
     arguments.source.attributes = info->spec.attributes;
     // A file cannot state that its bytes are bf16, so they are read as the collection's type.
     if (!arguments.source.dtype && info->spec.dtype == DataType::kBFloat16) {

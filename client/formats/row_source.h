@@ -55,6 +55,7 @@ struct RowSourceOptions {
       dtype;  // binary: see ParseLayout. A text: the type to round to; absent: float32
   // Of the collection; absent: the type in the files, and strings in a .csv file, which shows none.
   std::optional<IdType> id_type;
+  std::optional<uint32_t> dim;            // of the collection, which the rows of a text must have
   std::string ids_path;                   // a separate file of ids (id_file.h)
   std::string payloads_path;              // .jsonl, one JSON value per row
   std::string id_field;                   // the member of those values that holds the id

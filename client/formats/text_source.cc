@@ -28,6 +28,8 @@ class TextSource final : public RowSource {
   TextSource(MappedFile file, std::unique_ptr<TextRows> rows, const RowSourceOptions& options)
       : file_(std::move(file)), rows_(std::move(rows)), attributes_(options.attributes) {
     shape_.dtype = options.dtype.value_or(DataType::kFloat32);
+    shape_.dim = options.dim.value_or(0);
+    wanted_ = options.dim ? "the collection needs " : "the first row's has ";
   }
 
   const Shape& shape() const override { return shape_; }
@@ -75,13 +77,13 @@ class TextSource final : public RowSource {
   absl::Status Learn(const TextRow& row) {
     const IdType id_type = row.id ? TypeOf(*row.id) : IdType::kUint64;
     if (shape_.rows_count == 0) {
-      shape_.dim = static_cast<uint32_t>(row.vector.size());
+      if (shape_.dim == 0) shape_.dim = static_cast<uint32_t>(row.vector.size());
       shape_.id_type = id_type;
       has_ids_ = row.id.has_value();
     }
     if (row.vector.size() != shape_.dim) {
       return absl::InvalidArgumentError(
-          Cat("vector has ", row.vector.size(), " values, the first row's has ", shape_.dim));
+          Cat("vector has ", row.vector.size(), " values, ", wanted_, shape_.dim));
     }
     if (row.id.has_value() != has_ids_) {
       return absl::InvalidArgumentError("either every row has an \"id\", or none");
@@ -104,7 +106,8 @@ class TextSource final : public RowSource {
   std::unique_ptr<TextRows> rows_;
   AttributeReader attributes_;
   Shape shape_;
-  std::string encoded_;  // of one row
+  std::string_view wanted_;  // whose dimension shape_.dim is
+  std::string encoded_;      // of one row
   bool has_ids_ = false;
   uint64_t next_row_ = 0;
 };

@@ -269,6 +269,10 @@ TEST_F(RowSources, ABadLineOfRowsIsFoundAtOpening) {
         {.path = folder_.Write("r.jsonl", "{\"id\":1,\"vector\":[1,2]}\n" + second + "\n")});
   };
   EXPECT_OK(status_of("{\"id\":2,\"vector\":[1,2]}"));
+  // The error of a collection of another dimension named no row.
+  EXPECT_THAT(OpenStatus({.path = folder_.path() + "/r.jsonl", .dim = 3}),
+              StatusIs(kInvalidArgument,
+                       HasSubstr("r.jsonl: line 1: vector has 2 values, the collection needs 3")));
   for (const std::string second :
        {"{\"id\":2,\"vector\":[1]}", "{\"vector\":[1,2]}", "{\"id\":\"a\",\"vector\":[1,2]}",
         "{\"id\":2,\"vector\":[1,2]", "{\"id\":2,\"vector\":[1,2],\"x\":0}"}) {

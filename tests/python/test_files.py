@@ -235,7 +235,7 @@ def test_csv_of_pandas_is_read_as_its_frame(create, tmp_path):
     ("id,vector\n\"\",\"[1, 2]\"\n", "rows.csv:2: id: texts; the collection .* has ids of type uint64"),
     ("id,vector\n1," + "[" * 100_000 + "\n", "rows.csv:2: values are nested too deeply"),
     ("id,vector,tags\n1,\"[1, 2]\",{}\n", r"rows.csv:2.*attributes\['tags'\]: an object"),
-    ("id,vector\n1,\"[1, 2]\"\n7,\"[1, 2, 3]\"\n", r"rows.csv:3 \(id 7\): a vector of 3 numbers; the collection needs 2"),
+    ("id,vector\n1,\"[1, 2, 3]\"\n7,\"[1, 2]\"\n", r"rows.csv:2 \(id 1\): a vector of 3 numbers; the collection needs 2"),
 ])
 def test_mistakes_in_csv_name_their_line(create, command, tmp_path, text, words):
     (tmp_path / "rows.csv").write_text(text)
