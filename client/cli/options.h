@@ -162,7 +162,8 @@ inline CLI::Option* AddFormatOption(CLI::App& app, std::optional<FileFormat>* ta
                                     {{"npy", FileFormat::kNpy},
                                      {"fbin", FileFormat::kFbin},
                                      {"fvecs", FileFormat::kFvecs},
-                                     {"jsonl", FileFormat::kJsonl}});
+                                     {"jsonl", FileFormat::kJsonl},
+                                     {"csv", FileFormat::kCsv}});
 }
 
 }  // namespace nearfield::client

@@ -228,14 +228,15 @@ absl::StatusOr<int> RunUpload(const GlobalOptions& global, UploadArguments& argu
     }
     info = *std::move(found);
     arguments.source.id_type = info->spec.id_type;
+    arguments.source.dim = info->spec.dim;
     arguments.source.attributes = info->spec.attributes;
     // A file cannot state that its bytes are bf16, so they are read as the collection's type.
     if (!arguments.source.dtype && info->spec.dtype == DataType::kBFloat16) {
       arguments.source.dtype = info->spec.dtype;
     }
     const auto format = FormatOf(arguments.source.path, arguments.source.format);
-    const bool jsonl = format.ok() && *format == FileFormat::kJsonl;
-    if (jsonl && !arguments.source.dtype) arguments.source.dtype = info->spec.dtype;
+    const bool text = format.ok() && IsText(*format);
+    if (text && !arguments.source.dtype) arguments.source.dtype = info->spec.dtype;
   }
   if (!arguments.source.attributes_path.empty() && arguments.source.attributes.empty()) {
     return absl::InvalidArgumentError(
@@ -307,6 +308,46 @@ void AddCreateOptions(CLI::App& command, UploadArguments* arguments) {
   AddAttributeOption(command, &target.attributes, "With --create: ");
 }
 
+constexpr char kFooter[] =
+    "All rows become visible at once, at the end; of an upload that fails or is interrupted no "
+    "row "
+    "stays, except\n"
+    "those that a --token keeps for the next try. A collection that --create made is then "
+    "dropped again.\n"
+    "Files are checked from end to end before the first byte is sent, and read again as they are "
+    "sent, so they\n"
+    "may be larger than memory; do not change them meanwhile. A pipe, or - for standard input, "
+    "is copied to\n"
+    "TMPDIR first; its rows are .jsonl unless --format says otherwise.\n"
+    "\n"
+    "Formats:\n"
+    "  .npy    a 2-D array, C order, <f4 or <f2; bfloat16 as <u2 with --dtype bfloat16\n"
+    "  .fbin   int32 rows, int32 dim, then float32 values\n"
+    "  .fvecs  rows of int32 dim and float32 values\n"
+    "  .jsonl  {\"id\": 7, \"vector\": [0.1, ...], \"payload\": {\"title\": \"...\"}} a line; id "
+    "and payload may be\n"
+    "          absent; a payload that is a string is stored as its text, {\"$base64\": \"...\"} "
+    "as "
+    "the bytes\n"
+    "          that it encodes, any other as compact JSON;\n"
+    "          attributes are next to them: {..., \"year\": 2020, \"tags\": [\"a\"], \"made\": "
+    "\"2024-05-17T09:30:00Z\"}\n"
+    "  .csv    the first line names the columns: id, vector (a JSON array), payload (its text is "
+    "stored as it\n"
+    "          is; may be absent), and one for each attribute that rows have, with the cells of "
+    "--attributes\n"
+    "\n"
+    "Examples:\n"
+    "  nearfield upload docs docs.npy --create --metric cosine --payloads docs.jsonl --id-field "
+    "id\n"
+    "  nearfield upload docs more.jsonl --mode upsert --token monday\n"
+    "  zcat docs.jsonl.gz | nearfield upload docs - --create --if-missing --metric dot --mode "
+    "upsert\n"
+    "  nearfield upload books books.npy --create --metric dot --attribute year:int64 "
+    "--attributes "
+    "books.csv\n"
+    "  nearfield upload sift base.fvecs --create --metric l2 --ids ids.npy";
+
 }  // namespace
 
 void AddUploadCommand(CLI::App& app, const GlobalOptions& global, Action* action) {
@@ -316,12 +357,12 @@ void AddUploadCommand(CLI::App& app, const GlobalOptions& global, Action* action
   command->add_option("collection", arguments->collection, "The collection")->required();
   command
       ->add_option("file", source.path,
-                   "The vectors: .npy, .fbin, .fvecs or .jsonl; - for standard input")
+                   "The vectors: .npy, .fbin, .fvecs, .jsonl or .csv; - for standard input")
       ->required();
   AddFormatOption(*command, &source.format);
   AddDataTypeOption(*command, &source.dtype,
                     "Type of the file's elements: needed for bfloat16, which .npy stores as <u2; "
-                    "for .jsonl with "
+                    "for .jsonl and .csv with "
                     "--create: what to store");
   command->add_option(
       "--ids", source.ids_path,
@@ -333,8 +374,10 @@ void AddUploadCommand(CLI::App& app, const GlobalOptions& global, Action* action
                       "Attributes: .jsonl, one JSON object a row, or .csv with their names in the "
                       "first line; other names are passed over, so it may be the file of payloads");
   AddModeOptions(*command, arguments.get());
-  AddIdTypeOption(*command, &source.id_type,
-                  "With --create: how to read a text of ids [string]; the file decides otherwise");
+  AddIdTypeOption(
+      *command, &source.id_type,
+      "With --create: how to read a text of ids, or the ids of a .csv [string]; the file "
+      "decides otherwise");
   AddCreateOptions(*command, arguments.get());
   command
       ->add_option("--block-bytes", arguments->block_bytes_max,
@@ -342,41 +385,7 @@ void AddUploadCommand(CLI::App& app, const GlobalOptions& global, Action* action
                    "upload_idle_ms, so less over a slow line")
       ->check(CLI::Range(uint64_t{1024}, uint64_t{1} << 30).description("BYTES"))
       ->capture_default_str();
-  command->footer(
-      "All rows become visible at once, at the end; of an upload that fails or is interrupted no "
-      "row "
-      "stays, except\n"
-      "those that a --token keeps for the next try. A collection that --create made is then "
-      "dropped again.\n"
-      "Files are checked from end to end before the first byte is sent, and read again as they are "
-      "sent, so they\n"
-      "may be larger than memory; do not change them meanwhile. A pipe, or - for standard input, "
-      "is copied to\n"
-      "TMPDIR first; its rows are .jsonl unless --format says otherwise.\n"
-      "\n"
-      "Formats:\n"
-      "  .npy    a 2-D array, C order, <f4 or <f2; bfloat16 as <u2 with --dtype bfloat16\n"
-      "  .fbin   int32 rows, int32 dim, then float32 values\n"
-      "  .fvecs  rows of int32 dim and float32 values\n"
-      "  .jsonl  {\"id\": 7, \"vector\": [0.1, ...], \"payload\": {\"title\": \"...\"}} a line; id "
-      "and payload may be\n"
-      "          absent; a payload that is a string is stored as its text, {\"$base64\": \"...\"} "
-      "as "
-      "the bytes\n"
-      "          that it encodes, any other as compact JSON;\n"
-      "          attributes are next to them: {..., \"year\": 2020, \"tags\": [\"a\"], \"made\": "
-      "\"2024-05-17T09:30:00Z\"}\n"
-      "\n"
-      "Examples:\n"
-      "  nearfield upload docs docs.npy --create --metric cosine --payloads docs.jsonl --id-field "
-      "id\n"
-      "  nearfield upload docs more.jsonl --mode upsert --token monday\n"
-      "  zcat docs.jsonl.gz | nearfield upload docs - --create --if-missing --metric dot --mode "
-      "upsert\n"
-      "  nearfield upload books books.npy --create --metric dot --attribute year:int64 "
-      "--attributes "
-      "books.csv\n"
-      "  nearfield upload sift base.fvecs --create --metric l2 --ids ids.npy");
+  command->footer(kFooter);
   OnChosen(command, action, [&global, arguments] { return RunUpload(global, *arguments); });
 }
 

@@ -42,7 +42,6 @@ absl::StatusOr<AttributeFile> AttributeFile::Open(const std::string& path,
 absl::Status AttributeFile::ReadHeader(const std::vector<AttributeSpec>& specs) {
   NF_ASSIGN_OR_RETURN(const bool there, csv_->Next(&cells_));
   if (!there) return absl::InvalidArgumentError("expected the names of the columns");
-  columns_count_ = cells_.size();
   columns_.assign(specs.size(), AttributeReader::kNoColumn);
   for (size_t i = 0; i < specs.size(); ++i) {
     for (size_t column = 0; column < cells_.size(); ++column) {
@@ -60,10 +59,6 @@ absl::StatusOr<bool> AttributeFile::ReadRow(AttributeReader* reader) {
   if (csv_) {
     NF_ASSIGN_OR_RETURN(const bool there, csv_->Next(&cells_));
     if (!there) return false;
-    if (cells_.size() != columns_count_) {
-      return absl::InvalidArgumentError(
-          Cat(cells_.size(), " cells, the first line has ", columns_count_));
-    }
     NF_RETURN_IF_ERROR(reader->AddRow(cells_, columns_));
     return true;
   }

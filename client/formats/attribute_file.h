@@ -47,7 +47,6 @@ class AttributeFile {
   std::optional<CsvReader> csv_;  // absent: JSON lines
   std::vector<CsvCell> cells_;
   std::vector<size_t> columns_;  // CSV columns of the attributes
-  size_t columns_count_ = 0;
   uint64_t rows_count_ = 0;
   std::vector<uint64_t> rows_with_value_;
 };

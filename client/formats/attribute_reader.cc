@@ -12,6 +12,7 @@ namespace nearfield::client {
 namespace {
 
 constexpr size_t kShownBytesMax = 60;
+constexpr size_t kDateBytes = 10;  // 2024-05-17
 
 absl::Status NotA(std::string_view text, std::string_view what) {
   return absl::InvalidArgumentError(Cat(QuoteJson(text.substr(0, kShownBytesMax)), " ", what));
@@ -85,12 +86,26 @@ absl::Status AddJson(std::string_view json, AttributeColumnBuilder* builder) {
   return builder->AddList(values);
 }
 
-absl::Status AddCell(const CsvCell& cell, AttributeColumnBuilder* builder) {
-  if (builder->spec().is_list) {
-    NF_RETURN_IF_ERROR(CheckJson(cell.text));
-    return AddJson(TrimJson(cell.text), builder);
+// Returns the text of a cell in the form of ParseValue, which differs from that of pandas.
+std::string FromPandas(std::string text, AttributeType type) {
+  if (type == AttributeType::kBool && (text == "True" || text == "False")) {
+    return text == "True" ? "true" : "false";
   }
-  NF_ASSIGN_OR_RETURN(const AttributeValue value, ParseValue(cell.text, builder->spec().type));
+  const bool has_time = type == AttributeType::kTimestamp && text.size() > kDateBytes;
+  if (has_time && text[kDateBytes] == ' ') text[kDateBytes] = 'T';
+  return text;
+}
+
+absl::Status AddCell(const CsvCell& cell, AttributeColumnBuilder* builder) {
+  const AttributeSpec& spec = builder->spec();
+  if (spec.is_list) {
+    NF_RETURN_IF_ERROR(CheckJson(cell.text));
+    if (TrimJson(cell.text) != "null") return AddJson(TrimJson(cell.text), builder);
+    builder->AddMissing();
+    return absl::OkStatus();
+  }
+  NF_ASSIGN_OR_RETURN(const AttributeValue value,
+                      ParseValue(FromPandas(cell.text, spec.type), spec.type));
   return builder->Add(value);
 }
 

@@ -19,8 +19,9 @@ namespace nearfield::client {
 //
 // In JSON: a number, true or false, a string; a time in the form of ParseTimestamp, or as
 // microseconds; for doubles also "inf" and "-inf"; a list as an array. null, or no member: no
-// value. In CSV: the same without quotes; a list as a JSON array. An empty cell: no value; "" in
-// quotes: an empty keyword.
+// value. In CSV: the same without quotes, or as pandas writes it: True, False, a space before the
+// time of day; a list as a JSON array, or null. An empty cell: no value; "" in quotes: an empty
+// keyword.
 class AttributeReader {
  public:
   explicit AttributeReader(const std::vector<AttributeSpec>& specs);

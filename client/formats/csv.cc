@@ -2,9 +2,17 @@
 
 #include <algorithm>
 
+#include "client/formats/status_macros.h"
 #include "client/formats/text.h"
 
 namespace nearfield::client {
+namespace {
+
+bool IsEmptyLine(const std::vector<CsvCell>& cells) {
+  return cells.size() == 1 && cells[0].text.empty() && !cells[0].quoted;
+}
+
+}  // namespace
 
 CsvReader::CsvReader(std::string_view text) : rest_(text) {
   if (rest_.substr(0, 3) == "\xef\xbb\xbf") rest_.remove_prefix(3);
@@ -31,6 +39,17 @@ absl::Status CsvReader::TakeQuoted(CsvCell* cell) {
 }
 
 absl::StatusOr<bool> CsvReader::Next(std::vector<CsvCell>* cells) {
+  do {
+    NF_ASSIGN_OR_RETURN(const bool there, TakeRecord(cells));
+    if (!there) return false;
+  } while (columns_count_ != 1 && IsEmptyLine(*cells));
+  if (columns_count_ == 0) columns_count_ = cells->size();
+  if (cells->size() == columns_count_) return true;
+  return absl::InvalidArgumentError(
+      Cat(cells->size(), " cells, the first line has ", columns_count_));
+}
+
+absl::StatusOr<bool> CsvReader::TakeRecord(std::vector<CsvCell>* cells) {
   cells->clear();
   if (rest_.empty()) return false;
   record_line_ = line_;
@@ -47,7 +66,7 @@ absl::StatusOr<bool> CsvReader::Next(std::vector<CsvCell>* cells) {
     if (line_ends && !cell.quoted && !cell.text.empty() && cell.text.back() == '\r') {
       cell.text.pop_back();
     }
-    if (rest_.substr(0, 2) == "\r\n") rest_.remove_prefix(1);  // after a closing quote
+    if (rest_ == "\r" || rest_.starts_with("\r\n")) rest_.remove_prefix(1);  // after a quote
     if (rest_.empty()) return true;
     const char c = rest_.front();
     if (c != ',' && c != '\n') {

@@ -13,13 +13,24 @@ namespace {
 
 constexpr std::string_view kBase64Begin = "{\"$base64\":";
 
-std::string Names(std::span<const AttributeSpec> attributes) {
-  std::string names;
-  for (const AttributeSpec& spec : attributes) names += Cat(", ", spec.name);
-  return names;
+}  // namespace
+
+absl::StatusOr<std::vector<float>> ParseVector(std::string_view json) {
+  absl::StatusOr<std::vector<float>> values = JsonFloats(json);
+  if (!values.ok()) {
+    return absl::InvalidArgumentError(Cat("vector: ", values.status().message()));
+  }
+  if (values->empty()) return absl::InvalidArgumentError("vector: empty");
+  return values;
 }
 
-}  // namespace
+absl::Status UnknownPart(std::string_view kind, std::string_view name,
+                         std::span<const AttributeSpec> attributes) {
+  std::string parts = "id, vector, payload";
+  for (const AttributeSpec& spec : attributes) parts += Cat(", ", spec.name);
+  return absl::InvalidArgumentError(
+      Cat("unknown ", kind, " ", QuoteJson(name), "; a row has ", parts));
+}
 
 std::string JsonText(std::string_view json) {
   const std::string_view trimmed = TrimJson(json);
@@ -72,11 +83,7 @@ absl::StatusOr<JsonRow> ParseJsonRow(std::string_view line,
               member.key == "embedding" ? " is a second vector" : " twice"));
     }
     if (is_vector) {
-      absl::StatusOr<std::vector<float>> values = JsonFloats(member.value);
-      if (!values.ok()) {
-        return absl::InvalidArgumentError(Cat("vector: ", values.status().message()));
-      }
-      row.vector = *std::move(values);
+      NF_ASSIGN_OR_RETURN(row.vector, ParseVector(member.value));
     } else if (member.key == "payload") {
       NF_ASSIGN_OR_RETURN(row.payload, PayloadBytes(member.value));
     } else if (member.key == "id") {
@@ -84,12 +91,10 @@ absl::StatusOr<JsonRow> ParseJsonRow(std::string_view line,
     } else if (Declares(attributes, member.key)) {
       row.attributes.push_back(member);
     } else {
-      return absl::InvalidArgumentError(Cat("unknown member ", QuoteJson(member.key),
-                                            "; a row has id, vector, payload", Names(attributes)));
+      return UnknownPart("member", member.key, attributes);
     }
   }
   if (!vector_seen) return absl::InvalidArgumentError("no \"vector\"");
-  if (row.vector.empty()) return absl::InvalidArgumentError("vector: empty");
   return row;
 }
 

@@ -28,6 +28,14 @@ struct JsonRow {
 absl::StatusOr<JsonRow> ParseJsonRow(std::string_view line,
                                      std::span<const AttributeSpec> attributes = {});
 
+// Parses the vector of a row, a JSON array of numbers. Requires: a text that CheckJson accepts.
+// Errors: InvalidArgument (also for an empty vector).
+absl::StatusOr<std::vector<float>> ParseVector(std::string_view json);
+
+// Returns the error for a member or a column that is no part of a row.
+absl::Status UnknownPart(std::string_view kind, std::string_view name,
+                         std::span<const AttributeSpec> attributes);
+
 // Returns the text of a JSON value: that of a string; empty for null; else the value as compact
 // JSON, with its numbers and the order of its members as written. Requires: a text that CheckJson
 // accepts.

@@ -7,10 +7,10 @@
 
 #include "client/formats/attribute_file.h"
 #include "client/formats/id_file.h"
-#include "client/formats/jsonl_source.h"
 #include "client/formats/payload_file.h"
 #include "client/formats/spool.h"
 #include "client/formats/status_macros.h"
+#include "client/formats/text_source.h"
 
 namespace nearfield::client {
 namespace {
@@ -140,13 +140,13 @@ absl::StatusOr<std::unique_ptr<RowSource>> OpenRowSource(const RowSourceOptions&
   }
   NF_ASSIGN_OR_RETURN(const FileFormat format, FormatOf(options.path, options.format));
   std::unique_ptr<RowSource> source;
-  if (format == FileFormat::kJsonl) {
+  if (IsText(format)) {
     if (!options.ids_path.empty() || !options.payloads_path.empty() ||
         !options.attributes_path.empty()) {
-      return absl::InvalidArgumentError(Cat(
-          options.path, ": a .jsonl file of rows carries its own ids, payloads and attributes"));
+      return absl::InvalidArgumentError(
+          Cat(options.path, ": a text of rows carries its own ids, payloads and attributes"));
     }
-    NF_ASSIGN_OR_RETURN(source, OpenJsonlSource(options));
+    NF_ASSIGN_OR_RETURN(source, OpenTextSource(options, format));
   } else {
     NF_ASSIGN_OR_RETURN(source, OpenBinary(options, format));
   }

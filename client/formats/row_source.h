@@ -52,13 +52,15 @@ struct RowSourceOptions {
   std::string path;
   std::optional<FileFormat> format;  // absent: from the file name
   std::optional<DataType>
-      dtype;  // binary: see ParseLayout. .jsonl: the type to round to; absent: float32
-  std::optional<IdType> id_type;          // of the collection; absent: the type in the files
+      dtype;  // binary: see ParseLayout. A text: the type to round to; absent: float32
+  // Of the collection; absent: the type in the files, and strings in a .csv file, which shows none.
+  std::optional<IdType> id_type;
+  std::optional<uint32_t> dim;            // of the collection, which the rows of a text must have
   std::string ids_path;                   // a separate file of ids (id_file.h)
   std::string payloads_path;              // .jsonl, one JSON value per row
   std::string id_field;                   // the member of those values that holds the id
   std::vector<AttributeSpec> attributes;  // declared by the collection; rows may have them
-  std::string attributes_path;  // .jsonl or .csv, for a binary file; a .jsonl file has its own
+  std::string attributes_path;  // .jsonl or .csv, for a binary file; a text of rows has its own
 };
 
 // Opens the files, and reads each completely once, so that a bad line or row is found before

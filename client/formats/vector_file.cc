@@ -17,7 +17,7 @@ namespace nearfield::client {
 namespace {
 
 constexpr uint64_t kInt32Bytes = 4;
-constexpr std::string_view kFormats = ".npy, .fbin, .fvecs or .jsonl";
+constexpr std::string_view kFormats = ".npy, .fbin, .fvecs, .jsonl or .csv";
 
 // Formats that are not read, and how to get from them to one that is.
 struct Conversion {
@@ -31,13 +31,9 @@ constexpr std::string_view kFromParquet =
 constexpr std::string_view kFromHdf5 =
     "in Python: numpy.save('x.npy', h5py.File('x.hdf5')['train'][:].astype('<f4'))";
 constexpr std::array kConversions = {
-    Conversion{".parquet", kFromParquet},
-    Conversion{".hdf5", kFromHdf5},
+    Conversion{".parquet", kFromParquet}, Conversion{".hdf5", kFromHdf5},
     Conversion{".h5", kFromHdf5},
     Conversion{".npz", "in Python: numpy.save('x.npy', numpy.load('x.npz')['NAME'].astype('<f4'))"},
-    Conversion{".csv",
-               "in Python: numpy.save('x.npy', numpy.loadtxt('x.csv', delimiter=',')"
-               ".astype('<f4')); a .csv file of attributes is given with --attributes"},
     Conversion{".json", "one JSON object a line, in a name that ends in .jsonl, is read"}};
 
 // Requires: at + 4 <= file.bytes.size().
@@ -167,7 +163,8 @@ absl::StatusOr<FileFormat> FormatOf(const std::string& path, std::optional<FileF
   for (const auto& [ending, format] : {std::pair(std::string_view(".npy"), FileFormat::kNpy),
                                        std::pair(std::string_view(".fbin"), FileFormat::kFbin),
                                        std::pair(std::string_view(".fvecs"), FileFormat::kFvecs),
-                                       std::pair(std::string_view(".jsonl"), FileFormat::kJsonl)}) {
+                                       std::pair(std::string_view(".jsonl"), FileFormat::kJsonl),
+                                       std::pair(std::string_view(".csv"), FileFormat::kCsv)}) {
     if (name.ends_with(ending)) return format;
   }
   if (IsPipeName(name)) return FileFormat::kJsonl;
@@ -183,12 +180,13 @@ absl::StatusOr<FileFormat> FormatOf(const std::string& path, std::optional<FileF
 absl::StatusOr<VectorLayout> ParseLayout(const NamedBytes& file, FileFormat format,
                                          std::optional<DataType> dtype) {
   if (format == FileFormat::kNpy) return NpyLayout(file, dtype);
+  if (IsText(format)) {
+    return BadFile(file.name, "format", "not a file of vectors, such as .npy, .fbin or .fvecs");
+  }
   if (dtype.value_or(DataType::kFloat32) != DataType::kFloat32) {
     return BadFile(file.name, "format", "holds float32, not ", Name(*dtype));
   }
-  if (format == FileFormat::kFbin) return FbinLayout(file);
-  if (format == FileFormat::kFvecs) return FvecsLayout(file);
-  return BadFile(file.name, "format", "not a binary vector file");
+  return format == FileFormat::kFbin ? FbinLayout(file) : FvecsLayout(file);
 }
 
 namespace {

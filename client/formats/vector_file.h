@@ -13,10 +13,16 @@
 
 namespace nearfield::client {
 
-enum class FileFormat : uint8_t { kNpy, kFbin, kFvecs, kJsonl };
+enum class FileFormat : uint8_t { kNpy, kFbin, kFvecs, kJsonl, kCsv };
 
-// Returns the given format, or else that of the ending of the name: .npy, .fbin, .fvecs, .jsonl. A
-// pipe (IsPipeName) has .jsonl. Errors: InvalidArgument (lists the endings, or how to convert).
+// Returns true for a text, which has all parts of the rows: numbers are rounded to the stored type.
+constexpr bool IsText(FileFormat format) {
+  return format == FileFormat::kJsonl || format == FileFormat::kCsv;
+}
+
+// Returns the given format, or else that of the ending of the name: .npy, .fbin, .fvecs, .jsonl,
+// .csv. A pipe (IsPipeName) has .jsonl. Errors: InvalidArgument (lists the endings, or how to
+// convert).
 absl::StatusOr<FileFormat> FormatOf(const std::string& path,
                                     std::optional<FileFormat> given = std::nullopt);
 

@@ -128,12 +128,13 @@ TEST_F(AttributeFiles, JsonLines) {
 TEST_F(AttributeFiles, Csv) {
   ASSERT_OK_AND_ASSIGN(
       auto file,
-      Open("a.csv",
-           "tags,year,title,price,good,language,made\r\n"
-           "\"[\"\"a\"\", \"\"b\"\"]\",-2020,\"a\nb\",2.5,true,\"d\"\"e, \u00e9\",2024-05-17\r\n"
-           "[],,x,inf,,,\n"
-           ",,,,,,\n"
-           ",1,,-1e300,,\"\",-5"));
+      Open(
+          "a.csv",
+          "tags,year,title,price,good,language,made\r\n"
+          "\r\n\"[\"\"a\"\", \"\"b\"\"]\",-2020,\"a\nb\",2.5,True,\"d\"\"e, \u00e9\",2024-05-17\r\n"
+          "[],,x,inf,,,\n"
+          ",,,,,,\n"
+          ",1,,-1e300,,\"\",-5"));
   ExpectTheValues(file);
 }
 

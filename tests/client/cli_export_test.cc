@@ -75,7 +75,8 @@ TEST_F(CliExportTest, AnEmptyCollectionIsAnEmptyFileAndIsMadeAgainByItsDeclarati
 
 TEST_F(CliExportTest, WrongUseWritesNothing) {
   Fill();
-  EXPECT_THAT(Run({"export", "docs", Path("out.csv")}), Fails(2, HasSubstr("must end in")));
+  EXPECT_THAT(Run({"export", "docs", Path("out")}), Fails(2, HasSubstr("must end in")));
+  EXPECT_THAT(Run({"export", "docs", Path("out.csv")}), Fails(2, HasSubstr(".jsonl or .npy")));
   EXPECT_THAT(Run({"export", "docs", Path("out.fbin")}), Fails(2, HasSubstr(".jsonl or .npy")));
   EXPECT_THAT(Run({"export", "docs", Path("out.npy"), "--ids", Path("ids.npy")}),
               Fails(2, HasSubstr("let --ids end in .jsonl")));

@@ -142,6 +142,10 @@ TEST_F(CliUploadTest, RowsComeFromStandardInput) {
       Npy(NpyHeaderText("<f2", "(2, 2)"), std::string("\0\x3c\0\0\0\0\0\x3c", 8));
   EXPECT_THAT(Run(Plus({"upload", "d", "-", "--format", "npy"}, create), npy),
               Prints(HasSubstr("uploaded 2 rows")));
+  const Arguments csv = {"upload", "f", "-", "--format", "csv", "--id-type", "uint64"};
+  EXPECT_THAT(Run(Plus(csv, create), "id,vector\n7,\"[1,0]\"\n8,\"[0,1]\"\n"),
+              Prints(HasSubstr("uploaded 2 rows")));
+  EXPECT_THAT(Run({"fetch", "f", "8", "--json"}), Prints(HasSubstr("\"id\":8")));
   EXPECT_THAT(Run(Plus({"upload", "e", "-"}, create), npy),
               Fails(2, HasSubstr("give --format npy")));
   EXPECT_THAT(Run(Plus({"upload", "e", "-"}, create), ""), Fails(2, HasSubstr("holds no row")));

@@ -73,9 +73,11 @@ TEST_F(RowSources, AnyBatchSizeGivesTheSameRows) {
       "r.jsonl",
       "{\"id\":\"c\",\"vector\":[1,2],\"payload\":\"x\"}\n"
       "{\"id\":\"b\",\"vector\":[3,4]}\n{\"id\":\"a\",\"vector\":[5,6],\"payload\":[1]}\n");
+  const std::string table =
+      folder_.Write("r.csv", "id,payload,vector\nc,x,\"[1,2]\"\nb,,\"[3,4]\"\na,[1],\"[5,6]\"\n");
   for (const RowSourceOptions& options :
        {RowSourceOptions{.path = vectors_, .payloads_path = payloads, .id_field = "id"},
-        RowSourceOptions{.path = rows}}) {
+        RowSourceOptions{.path = rows}, RowSourceOptions{.path = table}}) {
     for (uint64_t bytes_max = 1; bytes_max < 64; ++bytes_max) {
       ASSERT_OK_AND_ASSIGN(const auto source, OpenRowSource(options));
       EXPECT_EQ(source->shape().rows_count, 3u);
@@ -91,9 +93,11 @@ TEST_F(RowSources, AnyBatchSizeGivesTheSameRows) {
 TEST_F(RowSources, RewindBeginsAgain) {
   const std::string payloads = folder_.Write("p.jsonl", "{\"id\":7}\n{\"id\":8}\n{\"id\":9}\n");
   const std::string rows = folder_.Write("r.jsonl", "{\"vector\":[1]}\n{\"vector\":[2]}\n");
+  const std::string table = folder_.Write("r.csv", "id,vector\n7,[1]\n8,[2]\n");
   for (const RowSourceOptions& options :
        {RowSourceOptions{.path = vectors_, .payloads_path = payloads, .id_field = "id"},
-        RowSourceOptions{.path = rows}}) {
+        RowSourceOptions{.path = rows},
+        RowSourceOptions{.path = table, .id_type = IdType::kUint64}}) {
     ASSERT_OK_AND_ASSIGN(const auto source, OpenRowSource(options));
     const RowBatch first = ReadAll(*source, 1);
     source->Rewind();
@@ -175,9 +179,11 @@ TEST_F(RowSources, LinesWithoutJsonAreSkippedInEveryFile) {
 }
 
 TEST_F(RowSources, AFileOfUtf16IsNamedAsSuch) {
-  const std::string rows = folder_.Write("r.jsonl", std::string("\xff\xfe{\0", 4));
-  EXPECT_THAT(OpenStatus({.path = rows}),
-              StatusIs(kInvalidArgument, HasSubstr("r.jsonl: line 1: the text is UTF-16")));
+  for (const std::string name : {"r.jsonl", "r.csv"}) {
+    const std::string rows = folder_.Write(name, std::string("\xff\xfe{\0", 4));
+    EXPECT_THAT(OpenStatus({.path = rows}),
+                StatusIs(kInvalidArgument, HasSubstr(name + ": line 1: the text is UTF-16")));
+  }
 }
 
 TEST_F(RowSources, PayloadsAreStoredCompactWithTheirOwnSpelling) {
@@ -263,6 +269,10 @@ TEST_F(RowSources, ABadLineOfRowsIsFoundAtOpening) {
         {.path = folder_.Write("r.jsonl", "{\"id\":1,\"vector\":[1,2]}\n" + second + "\n")});
   };
   EXPECT_OK(status_of("{\"id\":2,\"vector\":[1,2]}"));
+  // The error of a collection of another dimension named no row.
+  EXPECT_THAT(OpenStatus({.path = folder_.path() + "/r.jsonl", .dim = 3}),
+              StatusIs(kInvalidArgument,
+                       HasSubstr("r.jsonl: line 1: vector has 2 values, the collection needs 3")));
   for (const std::string second :
        {"{\"id\":2,\"vector\":[1]}", "{\"vector\":[1,2]}", "{\"id\":\"a\",\"vector\":[1,2]}",
         "{\"id\":2,\"vector\":[1,2]", "{\"id\":2,\"vector\":[1,2],\"x\":0}"}) {
@@ -272,13 +282,15 @@ TEST_F(RowSources, ABadLineOfRowsIsFoundAtOpening) {
   }
 }
 
-TEST_F(RowSources, JsonRowsAreRoundedToTheStoredType) {
-  const std::string rows = folder_.Write("r.jsonl", "{\"vector\":[0.1, 65504]}\n");
-  ASSERT_OK_AND_ASSIGN(const auto source,
-                       OpenRowSource({.path = rows, .dtype = DataType::kFloat16}));
-  EXPECT_EQ(source->shape().dtype, DataType::kFloat16);
-  const RowBatch all = ReadAll(*source, 1 << 20);
-  EXPECT_THAT(Widen(DataType::kFloat16, all.vectors), ElementsAre(0.0999755859375f, 65504.0f));
+TEST_F(RowSources, RowsOfTextAreRoundedToTheStoredType) {
+  for (const std::string& rows : {folder_.Write("r.jsonl", "{\"vector\":[0.1, 65504]}\n"),
+                                  folder_.Write("r.csv", "id,vector\n0,\"[0.1, 65504]\"\n")}) {
+    ASSERT_OK_AND_ASSIGN(const auto source,
+                         OpenRowSource({.path = rows, .dtype = DataType::kFloat16}));
+    EXPECT_EQ(source->shape().dtype, DataType::kFloat16);
+    const RowBatch all = ReadAll(*source, 1 << 20);
+    EXPECT_THAT(Widen(DataType::kFloat16, all.vectors), ElementsAre(0.0999755859375f, 65504.0f));
+  }
   const std::string large = folder_.Write("l.jsonl", "{\"vector\":[1]}\n{\"vector\":[1e5]}\n");
   EXPECT_THAT(OpenStatus({.path = large, .dtype = DataType::kFloat16}),
               StatusIs(kInvalidArgument, AllOf(HasSubstr("line 2"), HasSubstr("float16"))));

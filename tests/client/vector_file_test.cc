@@ -236,6 +236,9 @@ TEST(VectorFile, TheFormatFollowsFromTheName) {
   EXPECT_EQ(*FormatOf("b.fbin"), FileFormat::kFbin);
   EXPECT_EQ(*FormatOf("b.fvecs"), FileFormat::kFvecs);
   EXPECT_EQ(*FormatOf("b.jsonl"), FileFormat::kJsonl);
+  EXPECT_EQ(*FormatOf("b.csv"), FileFormat::kCsv);
+  EXPECT_THAT(Layout("1,2\n", FileFormat::kCsv),
+              StatusIs(kInvalidArgument, HasSubstr("not a file of vectors")));
   EXPECT_EQ(*FormatOf("-"), FileFormat::kJsonl);
   EXPECT_EQ(*FormatOf("/dev/fd/63"), FileFormat::kJsonl);
   EXPECT_THAT(FormatOf("/dev/shm/x.parquet"), StatusIs(kInvalidArgument, HasSubstr(".parquet")));

@@ -14,6 +14,7 @@
 #include "client/formats/json_text.h"
 #include "client/formats/jsonl.h"
 #include "client/formats/query_set.h"
+#include "client/formats/text_rows.h"
 #include "client/formats/vector_file.h"
 #include "client/value_text/timestamp_text.h"
 #include "tests/fuzz/require.h"
@@ -85,6 +86,17 @@ void ReadCsv(std::string_view text) {
   }
 }
 
+void ReadCsvRows(std::string_view text, IdType id_type) {
+  const auto rows = MakeCsvRows(text, id_type, Attributes());
+  if (!rows->Begin().ok()) return;
+  AttributeReader attributes(Attributes());
+  TextRow row;
+  for (auto there = rows->Next(&row, &attributes); there.ok() && *there;
+       there = rows->Next(&row, &attributes)) {
+    Require(!row.vector.empty() && row.id && TypeOf(*row.id) == id_type);
+  }
+}
+
 }  // namespace
 
 static void Run(std::string_view input) {
@@ -101,7 +113,10 @@ static void Run(std::string_view input) {
         static_cast<void>(ParseIds({.name = name, .bytes = bytes}, IdType::kUint64).ok());
       }
       break;
-    case 7: ReadCsv(bytes); break;
+    case 7:
+      ReadCsv(bytes);
+      for (const IdType type : {IdType::kUint64, IdType::kString}) ReadCsvRows(bytes, type);
+      break;
     default: ReadText(bytes);
   }
 }

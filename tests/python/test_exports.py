@@ -73,6 +73,38 @@ def test_an_export_of_one_client_was_changed_by_the_other(create, command, rng, 
     assert not list(tmp_path.glob("*.partial"))
 
 
+def cell(value: Any) -> str:
+    """Returns a value of JSON as a cell of CSV."""
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return '"' + text.replace('"', '""') + '"'
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("id_type", ["uint64", "string"])
+def test_both_clients_read_the_same_rows_from_csv(create, command, rng, tmp_path, id_type, dtype):
+    """The command refused the files."""
+    options = {"id_type": id_type, "dtype": dtype, "attributes": DECLARED}
+    rows = [{**row, "payload": row["payload"].replace(b"\xff", b"x")} for row in rows_of(id_type, dtype, rng)]
+    docs = create(3, **options)
+    docs.upload(rows)
+    docs.export(tmp_path / "rows.jsonl")
+    payloads = {row["id"]: row["payload"].decode() or None for row in rows}
+    with (tmp_path / "rows.csv").open("w", encoding="utf-8", newline="") as file:
+        names = ["payload", *DECLARED, "vector", "id"]
+        print(",".join(names), end="\r\n", file=file)
+        for line in (tmp_path / "rows.jsonl").read_text().split("\n")[:-1]:
+            row = json.loads(line, parse_int=lambda text: -0.0 if text == "-0" else int(text))
+            row["payload"] = payloads[row["id"]]
+            print(*(cell(row.get(name)) for name in names), sep=",", end="\r\n", file=file)
+    copy, other = create(3, **options), create(3, **options)
+    copy.upload(tmp_path / "rows.csv")
+    done = command("upload", other.name, tmp_path / "rows.csv")
+    assert done.returncode == 0, done.stderr
+    assert contents(copy) == contents(other) == contents(docs)
+
+
 @pytest.mark.parametrize("file", ["rows.npy", "rows.csv", "rows", "rows.parquet.gz", "rows.feather"])
 def test_an_export_wrote_parquet_into_a_file_of_another_format(create, tmp_path, file):
     with pytest.raises(ValueError, match=f"{file}: an export is a file .parquet, .jsonl or .jsonl.gz"):

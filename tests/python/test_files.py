@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from typing import Any
 
 import nearfield
@@ -74,6 +75,7 @@ def test_a_file_of_utf16_is_named_as_such(create, command, tmp_path):
     path = path.rename(tmp_path / "rows.csv")
     with pytest.raises(ValueError, match="rows.csv:1: the text is UTF-16"):
         create().upload(path)
+    assert "rows.csv: line 1: the text is UTF-16" in command("upload", create().name, path).stderr
 
 
 @pytest.mark.parametrize("text", [
@@ -243,16 +245,24 @@ def test_csv_of_pandas_is_read_as_its_frame(create, tmp_path):
     ("id,vector\n1,\"[1, 2]\",3\n", "rows.csv:2: 3 cells; the first line has 2"),
     ("id;vector\n1;2\n", "rows.csv: no column 'id'; the columns are id;vector"),
     ("id,vector,yaer\n1,\"[1, 2]\",\n", "rows.csv: column 'yaer': no id, vector, payload or attribute"),
-    ("id,vector,id\n", "rows.csv:1: column 'id' twice"),
+    ("\nid,vector,id\n", "rows.csv:2: column 'id' twice"),
     ("id,vector\n1,\"[1, 2]\n", "rows.csv:2: a quote that is not closed"),
     ("id,vector\n1,a\"b\n", "rows.csv:2: a quote that is not closed"),
     ("id,vector\n1,a\"b\"\n", "rows.csv:2: cell 2: a quote in the middle"),
-    ("id,vector\n1,\"[1, 2, 3]\"\n", r"rows.csv:2 \(id 1\): a vector of 3 numbers; the collection needs 2"),
+    ("id,vector\n-1,\"[1, 2]\"\n", "rows.csv:2: id: texts; the collection .* has ids of type uint64"),
+    ("id,vector\n\"\",\"[1, 2]\"\n", "rows.csv:2: id: texts; the collection .* has ids of type uint64"),
+    ("id,vector\n1," + "[" * 100_000 + "\n", "rows.csv:2: values are nested too deeply"),
+    ("id,vector,tags\n1,\"[1, 2]\",{}\n", r"rows.csv:2.*attributes\['tags'\]: an object"),
+    ("id,vector\n1,\"[1, 2, 3]\"\n7,\"[1, 2]\"\n", r"rows.csv:2 \(id 1\): a vector of 3 numbers; the collection needs 2"),
 ])
-def test_mistakes_in_csv_name_their_line(create, tmp_path, text, words):
+def test_mistakes_in_csv_name_their_line(create, command, tmp_path, text, words):
     (tmp_path / "rows.csv").write_text(text)
+    docs = create(attributes={"year": int, "price": float, "tags": [str]})
     with pytest.raises((TypeError, ValueError), match=words):
-        create(attributes={"year": int, "price": float}).upload(tmp_path / "rows.csv")
+        docs.upload(tmp_path / "rows.csv")
+    done = command("upload", docs.name, tmp_path / "rows.csv")
+    place = re.match(r"rows.csv:(\d)", words)
+    assert done.returncode == 2 and f"rows.csv: line {place[1] if place else 1}: " in done.stderr
 
 
 def test_a_server_error_about_a_row_of_a_file_names_the_file(create, tmp_path):

@@ -1,5 +1,5 @@
 """Files of comma-separated values: a header with names, then one row per record. The cells have
-the forms that `nearfield upload --attributes FILE.csv` reads, or those that pandas writes."""
+the forms that `nearfield upload` reads, which are also those of pandas."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from nearfield._sources.text_files import lines_of
 # Characters of a record: a quote that is not closed must not collect the rest of the file.
 RECORD_MAX = 16 << 20
 _CELL = re.compile(r'(?:"([^"]*(?:""[^"]*)*)"|([^",]*))(,|\Z)')
+_NUMBER = re.compile(r"[0-9]+", re.ASCII)
 _WHOLE = re.compile(r"-?[0-9]+", re.ASCII)
 _DECIMAL = re.compile(r"-?inf|-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", re.ASCII)
 _BOOLS = {"true": True, "false": False, "True": True, "False": False}  # pandas writes the latter
@@ -73,11 +74,11 @@ def read_csv(spec: Spec, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields the number of the line of each row, and the row. The arguments of the upload name
     columns, as those of a table."""
     following = records(path)
-    _, header = next(following, (1, []))
+    begun, header = next(following, (1, []))
     names = list(map(str, header))
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"{path}:1: column {name!r} twice")
+            raise ValueError(f"{path}:{begun}: column {name!r} twice")
     plan = plan_of(spec, names)
     for name in MEMBERS.intersection(plan.attributes):
         raise ValueError(f"{path}: an attribute {name!r} cannot be read from a file .csv")
@@ -91,7 +92,7 @@ def read_csv(spec: Spec, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _row(spec: Spec, plan: Plan, cells: dict[str, Cell]) -> dict[str, Any]:
-    number = spec.info.id_type == "uint64" and _WHOLE.fullmatch(cells[plan.id])
+    number = spec.info.id_type == "uint64" and _NUMBER.fullmatch(cells[plan.id])
     row: dict[str, Any] = {
         "id": int(cells[plan.id]) if number else str(cells[plan.id]),
         "vector": vector_of(json_value(cells[plan.vector], floats=True)),

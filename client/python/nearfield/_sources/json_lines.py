@@ -120,6 +120,8 @@ def json_value(text: str, floats: bool) -> Any:
         value, end = (_FLOATS if floats else _VALUES).raw_decode(text, _after_space(text, 0))
     except json.JSONDecodeError as error:
         raise ValueError(f"{text[:40]!r} is not JSON: {error.msg}") from None
+    except RecursionError:
+        raise ValueError("values are nested too deeply") from None
     if _after_space(text, end) != len(text):
         raise ValueError(f"{text[:40]!r} is not JSON: text after the value")
     return value
@@ -179,6 +181,8 @@ def attribute_value(attribute: Attribute, value: Any) -> Any:
     name = f"attributes[{attribute.name!r}]"
     if attribute.is_list and isinstance(value, list):
         return [_one_value(attribute.type, each, name) for each in value]
+    if isinstance(value, tuple):
+        raise TypeError(f"{name}: an object; the attribute is declared {attribute.text}")
     return _one_value(attribute.type, value, name)
 
 
