@@ -47,6 +47,21 @@ def test_a_bad_line_raised_an_error_without_its_place(create, command, tmp_path,
     assert docs.count().rows_count == 0
 
 
+def test_decimals_next_to_the_middle_of_two_numbers_were_stored_as_different_bits(create, command, rng, tmp_path):
+    """The command rounded them once, Python to a double first."""
+    numbers = np.concatenate([rng.standard_normal(90), rng.standard_normal(10) * 1e-44]).astype(np.float32)
+    above = np.nextafter(numbers, np.float32(9))
+    middles = [f"{(float(a) + float(b)) / 2:.200f}" for a, b in zip(numbers, above, strict=True)]
+    lines = [f'{{"id": {i}, "vector": [{each}1, {each}]}}\n' for i, each in enumerate(middles)]
+    (tmp_path / "rows.jsonl").write_text("".join(lines))
+    by_python, by_command = create(), create()
+    by_python.upload(tmp_path / "rows.jsonl")
+    assert command("upload", by_command.name, tmp_path / "rows.jsonl").returncode == 0
+    vectors = [docs.fetch(range(100)).vectors for docs in (by_python, by_command)]
+    assert vectors[0].tobytes() == vectors[1].tobytes()
+    assert vectors[0][:, 0].tolist() == [max(a, b, key=abs) for a, b in zip(numbers.tolist(), above.tolist(), strict=True)]
+
+
 def test_a_file_with_embeddings_as_openai_names_them_had_to_be_rewritten(create, command, tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text('{"id": 7, "embedding": [1, 2]}\n{"id": 8, "embedding": [3, 4]}\n')

@@ -93,9 +93,10 @@ def read_csv(spec: Spec, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _row(spec: Spec, plan: Plan, cells: dict[str, Cell]) -> dict[str, Any]:
     number = spec.info.id_type == "uint64" and _NUMBER.fullmatch(cells[plan.id])
+    vector = str(cells[plan.vector])
     row: dict[str, Any] = {
         "id": int(cells[plan.id]) if number else str(cells[plan.id]),
-        "vector": vector_of(json_value(cells[plan.vector], floats=True)),
+        "vector": vector_of(json_value(vector, floats=True), vector),
     }
     texts = {name: str(cells[name]) if cells[name] else None for name in plan.paid()}
     if plan.payloads is not None:

@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping
+from decimal import Decimal
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from pathlib import Path
 from typing import Any, NoReturn
@@ -70,7 +71,7 @@ def row_of(line: str, declared: Mapping[str, Attribute]) -> dict[str, Any]:
         if name == "payload":
             value = _payload(value, text)
         elif name == "vector":
-            value = vector_of(value)
+            value = vector_of(value, text)
         elif name in declared:
             value = attribute_value(declared[name], value)
         row[name] = value
@@ -127,15 +128,33 @@ def json_value(text: str, floats: bool) -> Any:
     return value
 
 
-def vector_of(value: Any) -> NDArray[np.float64]:
-    """Returns the numbers of a vector, which take less memory in an array. Raises TypeError for
-    other values."""
+def vector_of(value: Any, text: str) -> NDArray[np.float64]:
+    """Returns the numbers of a vector, which take less memory in an array. text: the JSON of the
+    value. Raises TypeError for other values."""
     if not isinstance(value, list):
         raise TypeError(f"vector: {value!r:.60}; a list of numbers is needed")
     if not set(map(type, value)) <= {float}:
         at = next(i for i, each in enumerate(value) if type(each) is not float)
         raise TypeError(f"vector: element {at} is {value[at]!r:.60}; a number is needed")
-    return np.array(value, np.float64)
+    return _rounded_once(np.array(value, np.float64), text)
+
+
+def _rounded_once(numbers: NDArray[np.float64], text: str) -> NDArray[np.float64]:
+    """A double in the middle of two fp32 numbers becomes the next one in the direction of its
+    decimal: so its fp32 number is the decimal, rounded once."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        near = numbers.astype(np.float32)
+        beside = np.nextafter(
+            near, np.where(numbers > near, np.float32(np.inf), np.float32(-np.inf))
+        )
+        middle = (numbers != near) & (numbers - near == beside - numbers)
+    if middle.any():
+        decimals = json.loads(text, parse_float=Decimal, parse_int=Decimal)
+        for at in np.flatnonzero(middle):
+            side = decimals[at].compare(Decimal(float(numbers[at])))
+            if side:
+                numbers[at] = np.nextafter(numbers[at], math.copysign(math.inf, side))
+    return numbers
 
 
 def _payload(value: Any, text: str) -> str | bytes | None:
