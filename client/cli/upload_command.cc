@@ -308,7 +308,7 @@ void AddCreateOptions(CLI::App& command, UploadArguments* arguments) {
   AddAttributeOption(command, &target.attributes, "With --create: ");
 }
 
-constexpr char kFooter[] =
+constexpr char kUploadFooter[] =
     "All rows become visible at once, at the end; of an upload that fails or is interrupted no "
     "row "
     "stays, except\n"
@@ -385,7 +385,7 @@ void AddUploadCommand(CLI::App& app, const GlobalOptions& global, Action* action
                    "upload_idle_ms, so less over a slow line")
       ->check(CLI::Range(uint64_t{1024}, uint64_t{1} << 30).description("BYTES"))
       ->capture_default_str();
-  command->footer(kFooter);
+  command->footer(kUploadFooter);
   OnChosen(command, action, [&global, arguments] { return RunUpload(global, *arguments); });
 }
 
