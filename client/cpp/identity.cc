@@ -1,7 +1,12 @@
 #include "client/cpp/identity.h"
 
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+
 #include <algorithm>
 #include <fstream>
+#include <memory>
 #include <string_view>
 
 #include "absl/strings/ascii.h"
@@ -13,12 +18,16 @@ namespace {
 
 constexpr std::streamsize kFileBytesMax = 1 << 20;
 constexpr std::string_view kSystemAuthorities = "system";
+constexpr std::string_view kKeyBegin = "nf_";  // as api_key.h writes it
 
 // Returns the content of a file. `option` is used in messages.
 absl::StatusOr<std::string> ReadFileOf(std::string_view option, const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string text(kFileBytesMax + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!file.is_open() && path.starts_with(kKeyBegin)) {  // a secret: the message must not have it
+    return absl::InvalidArgumentError(Cat(option, ": this is a key, not the name of a file"));
+  }
   if (!file.is_open() || file.bad() || file.gcount() == 0) {
     return absl::InvalidArgumentError(Cat(option, ": ", path, ": cannot be read, or is empty"));
   }
@@ -28,6 +37,31 @@ absl::StatusOr<std::string> ReadFileOf(std::string_view option, const std::strin
   }
   text.resize(static_cast<size_t>(file.gcount()));
   return text;
+}
+
+// Checks that a certificate and a private key in PEM belong together: gRPC would report no more
+// than a connection that failed.
+absl::Status CheckPair(const ClientOptions& options, const grpc::SslCredentialsOptions& tls) {
+  const auto reader = [](const std::string& text) {
+    return std::unique_ptr<BIO, decltype(&BIO_free)>(
+        BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free);
+  };
+  const auto no_passphrase = [](char*, int, int, void*) { return -1; };
+  const std::unique_ptr<X509, decltype(&X509_free)> certificate(
+      PEM_read_bio_X509(reader(tls.pem_cert_chain).get(), nullptr, no_passphrase, nullptr),
+      X509_free);
+  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(
+      PEM_read_bio_PrivateKey(reader(tls.pem_private_key).get(), nullptr, no_passphrase, nullptr),
+      EVP_PKEY_free);
+  const bool fits = certificate && key && X509_check_private_key(certificate.get(), key.get()) == 1;
+  ERR_clear_error();
+  if (fits) return absl::OkStatus();
+  const std::string& path = options.client_cert_file;
+  return absl::InvalidArgumentError(
+      !certificate ? Cat("client_cert_file: ", path, ": has no certificate in PEM")
+                   : Cat("client_key_file: ", options.client_key_file, ": ",
+                         key ? Cat("is not the key of ", path)
+                             : "has no private key in PEM without a passphrase"));
 }
 
 bool IsPrintable(std::string_view text) {
@@ -71,6 +105,7 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> ChannelOf(const Client
                         ReadFileOf("client_cert_file", options.client_cert_file));
     NF_ASSIGN_OR_RETURN(tls.pem_private_key,
                         ReadFileOf("client_key_file", options.client_key_file));
+    NF_RETURN_IF_ERROR(CheckPair(options, tls));
   }
   return grpc::SslCredentials(tls);
 }

@@ -6,6 +6,7 @@
 
 #include "tests/client/prelude.h"
 #include "tests/client/test_files.h"
+#include "tests/server/test_certificates.h"
 
 namespace nearfield::client {
 namespace {
@@ -55,6 +56,31 @@ TEST_F(IdentityTest, BadFilesAndOptionsAreRefused) {
   refused({.metadata = {{"", "x"}}}, "metadata: ");
   refused({.metadata = {{"name", "\n"}}}, "metadata: name");
   EXPECT_OK(ReadIdentity({.metadata = {{"x-team_1.a", "any text~"}}}).status());
+}
+
+// Regression: the secret was in the error, and so in logs.
+TEST_F(IdentityTest, AKeyInPlaceOfItsFileIsNotInTheError) {
+  EXPECT_THAT(ReadIdentity({.token_file = "nf_0123456789abcdef_" + std::string(64, 'a')}),
+              StatusIs(kInvalidArgument, "token_file: this is a key, not the name of a file"));
+}
+
+// Regression: the error named neither file, and asked whether a server runs.
+TEST_F(IdentityTest, ACertificateAndAKeyBelongTogether) {
+  const auto path = [this](const std::string& name) { return folder_.path() + "/" + name; };
+  const server::TestAuthority authority("authority");
+  authority.Write(path("ca"));
+  authority.Issue(path("c1"), path("k1"));
+  authority.Issue(path("c2"), path("k2"));
+  const auto read = [&](const std::string& cert, const std::string& key) {
+    return ReadIdentity(
+        {.ca_file = path("ca"), .client_cert_file = path(cert), .client_key_file = path(key)});
+  };
+  EXPECT_OK(read("c1", "k1").status());
+  EXPECT_THAT(read("c1", "k2"),
+              StatusIs(kInvalidArgument,
+                       "client_key_file: " + path("k2") + ": is not the key of " + path("c1")));
+  EXPECT_THAT(read("k1", "k1"), StatusIs(kInvalidArgument, HasSubstr("has no certificate in PEM")));
+  EXPECT_THAT(read("c1", "c1"), StatusIs(kInvalidArgument, HasSubstr("has no private key in PEM")));
 }
 
 TEST_F(IdentityTest, TheEnvironmentFillsWhatIsEmpty) {
