@@ -1,15 +1,20 @@
 #include "client/cli/command.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_replace.h"
 #include "client/cli/json_output.h"
 #include "client/cli/text_output.h"
+#include "client/command_line/suggest.h"
 #include "client/formats/id_file.h"
 #include "client/formats/status_macros.h"
 #include "client/formats/text.h"
@@ -52,6 +57,44 @@ std::string_view WhyUnreachable(std::string_view message, bool tls) {
   return "";
 }
 
+// Returns an error of the library with the names that the command gives to its options.
+absl::Status WithOptionNames(const absl::Status& status) {
+  const std::string message(status.message());
+  const size_t end = std::min(message.find(": "), message.size());  // a file's name may follow
+  const std::string field =
+      absl::StrReplaceAll(message.substr(0, end), {{"ca_file", "--ca"},
+                                                   {"client_cert_file", "--client-cert"},
+                                                   {"client_key_file", "--client-key"},
+                                                   {"token_file", "--token-file"}});
+  return {status.code(),
+          Cat(field, absl::StrReplaceAll(message.substr(end),
+                                         {{": without ca_file the key", ": without --ca the key"},
+                                          {": needs ca_file, because", ": needs --ca, because"}}))};
+}
+
+// Returns "; did you mean "NAME"?" for an error about a collection that does not exist, if one with
+// a similar name or alias does; else "".
+std::string SimilarCollection(const GlobalOptions& global, const absl::Status& status) {
+  constexpr std::string_view kBefore = "no collection \"";
+  const std::string_view message(status.message().data(), status.message().size());
+  const size_t found = message.find(kBefore);
+  if (!absl::IsNotFound(status) || found == std::string_view::npos) return "";
+  const std::string_view rest = message.substr(found + kBefore.size());
+  const std::string_view given = rest.substr(0, rest.find('"'));
+  absl::StatusOr<Client> client = ConnectTo(global);
+  if (!client.ok()) return "";
+  const auto collections = client->ListCollections();
+  if (!collections.ok()) return "";  // perhaps not permitted
+  std::vector<std::string> names;
+  for (const CollectionInfo& info : *collections) {
+    names.push_back(info.spec.name);
+    names.insert(names.end(), info.aliases.begin(), info.aliases.end());
+  }
+  std::erase(names, given);  // an alias where only a name is right
+  const std::optional<std::string> closest = Closest(given, names);
+  return closest ? Cat("; did you mean \"", *closest, "\"?") : "";
+}
+
 }  // namespace
 
 void OnChosen(CLI::App* command, Action* action, Action work) {
@@ -63,7 +106,9 @@ absl::StatusOr<Client> ConnectTo(const GlobalOptions& global) {
   options.address = global.address;
   options.caller = global.caller;
   options.deadline = global.timeout().value_or(options.deadline);
-  return Client::Connect(options);
+  absl::StatusOr<Client> client = Client::Connect(options);
+  if (!client.ok()) return WithOptionNames(client.status());
+  return client;
 }
 
 CallOptions LongWork(const GlobalOptions& global) {
@@ -90,7 +135,8 @@ absl::Status AsBadInput(const absl::Status& status) {
 }
 
 int ReportError(const GlobalOptions& global, const absl::Status& status) {
-  const std::string reason = Cat(absl::StatusCodeToString(status.code()), ": ", status.message());
+  const std::string reason = Cat(absl::StatusCodeToString(status.code()), ": ", status.message(),
+                                 SimilarCollection(global, status));
   if (IsUnreachable(status)) {
     const std::string message(status.message());
     const std::string_view why = WhyUnreachable(message, !global.identity.ca_file.empty());
@@ -134,7 +180,9 @@ absl::StatusOr<IdColumn> ResolveIds(Client& client, std::string_view collection,
     NF_ASSIGN_OR_RETURN(const Id id, ParseId(text, type));
     Append(id, &ids);
   }
-  if (Count(ids) == 0) return absl::InvalidArgumentError("no id was given");
+  if (Count(ids) == 0)
+    return absl::InvalidArgumentError(
+        "no id was given: write ids after the collection, or name a file of them with --ids");
   return ids;
 }
 

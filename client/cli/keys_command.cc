@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -15,6 +16,7 @@
 
 #include "client/cli/command.h"
 #include "client/cli/json_output.h"
+#include "client/cli/options.h"
 #include "client/cli/output_file.h"
 #include "client/cli/text_output.h"
 #include "client/formats/status_macros.h"
@@ -195,6 +197,17 @@ absl::StatusOr<int> RevokeKey(const GlobalOptions& global, const KeyArguments& a
   return kExitOk;
 }
 
+// Errors: NotFound (the principal has neither a key nor a limit that a revoked key left).
+absl::Status CheckHolder(const KeyFile& file, const std::string& principal) {
+  std::set<std::string> holders;
+  for (const ApiKey& key : file.keys) holders.insert(key.principal);
+  if (holders.contains(principal) || file.limits.contains(principal)) return absl::OkStatus();
+  constexpr size_t kWidthMax = 400;
+  const std::string known = Shortened(Joined(holders, ", ", std::identity()), kWidthMax);
+  return absl::NotFoundError(Cat("no key of ", principal, "; ",
+                                 known.empty() ? "there are no keys" : "principals are ", known));
+}
+
 absl::StatusOr<int> LimitPrincipal(const GlobalOptions& global, const KeyArguments& arguments) {
   const std::string& principal = arguments.key.principal;
   NF_RETURN_IF_ERROR(CheckPrincipal(principal));
@@ -203,17 +216,22 @@ absl::StatusOr<int> LimitPrincipal(const GlobalOptions& global, const KeyArgumen
     return absl::InvalidArgumentError("give at least one limit, such as --device-bytes");
   }
   QuotaAmounts limits;
-  NF_RETURN_IF_ERROR(AsBadInput(ChangeKeyFile(arguments.path, [&](KeyFile* file) {
+  const absl::Status changed = ChangeKeyFile(arguments.path, [&](KeyFile* file) {
+    NF_RETURN_IF_ERROR(CheckHolder(*file, principal));
     limits = file->limits[principal];
     for (size_t i = 0; i < kQuotaKinds.size(); ++i) {
       if (!arguments.limits[i].has_value()) continue;
-      limits[kQuotaKinds[i].quota] =
-          static_cast<int64_t>(std::min<uint64_t>(*arguments.limits[i], INT64_MAX));
+      limits[kQuotaKinds[i].quota] = static_cast<int64_t>(*arguments.limits[i]);
     }
     file->limits[principal] = limits;
     if (limits == QuotaAmounts()) file->limits.erase(principal);
     return absl::OkStatus();
-  })));
+  });
+  if (absl::IsNotFound(changed)) {
+    PrintError(Cat(arguments.path, ": ", changed.message()));
+    return kExitNegative;
+  }
+  NF_RETURN_IF_ERROR(AsBadInput(changed));
   if (global.json) {
     JsonObject json;
     json.Add("principal", principal);
@@ -235,7 +253,11 @@ void AddLimitOptions(CLI::App* command, const KeyArgumentsPtr& arguments) {
     std::replace(name.begin(), name.end(), '_', '-');
     CLI::Option* const option = command->add_option(
         name, arguments->limits[i], Cat("Maximum ", kind.unit, "; 0: the server's default"));
-    if (kind.name.ends_with("_bytes")) option->transform(CLI::AsSizeValue(/*kb_is_1000=*/true));
+    if (kind.name.ends_with("_bytes")) {
+      option->transform(ByteCount(0, INT64_MAX));
+    } else {
+      option->check(WholeNumber(0, INT64_MAX));
+    }
   }
 }
 

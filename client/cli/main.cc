@@ -5,10 +5,12 @@
 #include <exception>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "client/cli/command.h"
 #include "client/cli/options.h"
+#include "client/command_line/command_tree.h"
 #include "client/command_line/suggest.h"
 #include "client/formats/text.h"
 
@@ -83,6 +85,25 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions* global) {
   app.set_version_flag("--version", std::string("nearfield ") + NEARFIELD_VERSION);
 }
 
+// Reports what is wrong with the command line, and what is right.
+void ReportUsage(const CLI::App& app, const CLI::ParseError& error) {
+  constexpr std::string_view kTwice = ": At Most 1 required but received ";
+  const std::string problem = error.what();
+  const std::optional<std::string> unknown = UnknownArgument(app);
+  if (unknown) {
+    const CommandNode node = NodeOnCommandLine(app);
+    const bool asks = node.path == "search" && unknown->find(": an argument") != std::string::npos;
+    PrintError(asks ? Cat(*unknown, "; to ask in words: nearfield text --collection ",
+                          node.app->get_option("collection")->as<std::string>())
+                    : *unknown);
+  } else if (const size_t at = problem.find(kTwice); at != std::string::npos) {
+    PrintError(Cat(problem.substr(0, at), ": given ", problem.substr(at + kTwice.size()),
+                   " times, must be given once"));
+  } else {
+    app.exit(error);
+  }
+}
+
 int Run(int argc, char** argv) {
   CLI::App app(kDescription, "nearfield");
   app.footer(kFooter);
@@ -111,9 +132,7 @@ int Run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    const std::optional<std::string> unknown = UnknownArgument(app);
-    if (unknown) PrintError(*unknown);
-    if (!unknown) app.exit(error);
+    ReportUsage(app, error);
     return kExitUsage;
   }
   const absl::StatusOr<int> done = action();

@@ -38,14 +38,46 @@ CLI::Option* AddNamedOption(CLI::App& app, const std::string& flag, Target* targ
 }
 
 // Checks that an option is a whole number in [min, max]. Works on the text, so that a number too
-// large for any integer type gets the same message.
-inline CLI::Validator WholeNumber(uint64_t min, uint64_t max) {
+// large for any integer type gets the same message. `max_text` stands for `max` in it.
+inline CLI::Validator WholeNumber(uint64_t min, uint64_t max, const std::string& max_text = "") {
   return CLI::Validator(
-      [min, max](const std::string& given) {
+      [min, max, max_text](const std::string& given) {
         const auto value = ParseNumber<uint64_t>(given);
         return value && *value >= min && *value <= max
                    ? std::string()
-                   : Cat(given, ", must be a whole number, ", min, " .. ", max);
+                   : Cat(given, ", must be a whole number, ", min, " .. ",
+                         max_text.empty() ? Cat(max) : max_text);
+      },
+      "");
+}
+
+// Reads an option that is a number of bytes in [min, max], perhaps with a unit: 20GiB.
+inline CLI::Validator ByteCount(uint64_t min, uint64_t max) {
+  CLI::AsSizeValue parse(/*kb_is_1000=*/true);
+  return CLI::Validator(
+      [parse, min, max](std::string& text) {
+        const std::string given = text;
+        bool parsed = false;
+        try {
+          parsed = given.find('-') == std::string::npos && parse(text).empty();
+        } catch (const CLI::ValidationError&) {  // its message names neither the value nor a limit
+        }
+        const auto value = ParseNumber<uint64_t>(text);
+        return parsed && value && *value >= min && *value <= max
+                   ? std::string()
+                   : Cat(given, ", must be a whole number of bytes, ", min, " .. ", max,
+                         ", perhaps with a unit: 20GiB, 500MB");
+      },
+      "BYTES");
+}
+
+// Checks that an option is a number.
+inline CLI::Validator Number() {
+  return CLI::Validator(
+      [](const std::string& given) {
+        char* end = nullptr;
+        std::strtod(given.c_str(), &end);
+        return !given.empty() && *end == '\0' ? std::string() : Cat(given, ", must be a number");
       },
       "");
 }
@@ -73,7 +105,15 @@ inline CLI::Option* AddCountOption(CLI::App& app, const std::string& flag, uint3
       ->check(WholeNumber(1, std::numeric_limits<uint32_t>::max()));
 }
 
-// The same for enumerators whose names Name() returns.
+// Adds the option -k. Only the server knows the largest k.
+inline CLI::Option* AddKOption(CLI::App& app, uint32_t* target, const std::string& description) {
+  return app.add_option("-k", *target, description)
+      ->check(WholeNumber(1, std::numeric_limits<uint32_t>::max(),
+                          "k_max of the server (nearfield limits)"))
+      ->capture_default_str();
+}
+
+// Adds a named option for enumerators whose names Name() returns.
 template <typename E, typename Target>
 CLI::Option* AddEnumOption(CLI::App& app, const std::string& flag, Target* target,
                            const std::string& description, std::initializer_list<E> values) {
@@ -146,14 +186,22 @@ inline void AddEpochOptions(CLI::App& app, std::optional<uint64_t>* min_epoch,
                             std::optional<uint64_t>* at_epoch) {
   app.add_option("--min-epoch", *min_epoch,
                  "Wait until the collection has reached this epoch, such as the one that an "
-                 "upload printed");
+                 "upload printed")
+      ->check(WholeNumber(0, std::numeric_limits<uint64_t>::max()));
   app.add_option("--at-epoch", *at_epoch,
                  "Read exactly this epoch: the current one, or one that nearfield collections pin "
-                 "keeps");
+                 "keeps")
+      ->check(WholeNumber(0, std::numeric_limits<uint64_t>::max()));
 }
 
 inline CLI::Option* AddScoreThresholdOption(CLI::App& app, std::optional<float>* target) {
-  return app.add_option("--score-threshold", *target, "Only neighbors with at least this score");
+  return app.add_option("--score-threshold", *target, "Only neighbors with at least this score")
+      ->check(Number());
+}
+
+inline CLI::Option* AddRowOption(CLI::App& app, std::optional<uint64_t>* target) {
+  return app.add_option("--row", *target, "Only this row of the file, counted from 0")
+      ->check(WholeNumber(0, std::numeric_limits<uint64_t>::max()));
 }
 
 inline CLI::Option* AddFormatOption(CLI::App& app, std::optional<FileFormat>* target) {

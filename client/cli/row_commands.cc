@@ -132,6 +132,11 @@ absl::StatusOr<int> DeleteByFilter(const GlobalOptions& global, const RowOptions
 }
 
 absl::StatusOr<int> Delete(const GlobalOptions& global, const RowOptions& options) {
+  if (!options.filter && options.ids.ids.empty() && options.ids.path.empty()) {
+    return absl::InvalidArgumentError(
+        "no id was given: write ids after the collection, name a file of them with --ids, or "
+        "choose rows with --filter");
+  }
   NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
   if (options.filter) return DeleteByFilter(global, options, client);
   NF_ASSIGN_OR_RETURN(const IdColumn ids, ResolveIds(client, options.collection, options.ids));

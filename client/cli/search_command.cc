@@ -261,8 +261,10 @@ void AddChoiceOptions(CLI::App& command, SearchArguments* arguments) {
       {{"interactive", SearchPriority::kInteractive}, {"batch", SearchPriority::kBatch}});
   command.add_flag("--all", arguments->all,
                    "Every row, page by page, of one epoch; pages of -k rows where it is given");
-  command.add_option("--results-max", arguments->results_max,
-                     "With --all: stop after this many rows [all]");
+  command
+      .add_option("--results-max", arguments->results_max,
+                  "With --all: stop after this many rows [all]")
+      ->check(WholeNumber(0, std::numeric_limits<uint64_t>::max()));
   command.add_flag("--with-cursor", arguments->options.with_cursor,
                    "Show the cursor of the next page");
   command.add_option("--cursor", arguments->cursor,
@@ -277,14 +279,13 @@ void AddSearchCommand(CLI::App& app, const GlobalOptions& global, Action* action
   command->add_option("collection", arguments->collection, "The collection")->required();
   command->add_option("-q,--queries", arguments->file.path,
                       "Query vectors: .npy, .fbin, .fvecs or .jsonl [JSON from standard input]");
-  command->add_option("--row", arguments->file.row, "Only this row of the file, counted from 0");
+  AddRowOption(*command, &arguments->file.row);
   AddFormatOption(*command, &arguments->file.format);
   AddDataTypeOption(*command, &arguments->file.dtype,
                     "Type of the file's elements: needed for bfloat16");
   command->add_option("--id", arguments->ids.ids,
                       "Search with stored rows, by id; the row itself is left out of its answer");
-  CLI::Option* k = AddCountOption(*command, "-k", &arguments->options.k, "Neighbors wanted")
-                       ->capture_default_str();
+  CLI::Option* k = AddKOption(*command, &arguments->options.k, "Neighbors wanted");
   AddChoiceOptions(*command, arguments.get());
   command->add_flag("--payload", arguments->options.with_payload, "Show the payloads");
   command

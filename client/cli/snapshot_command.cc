@@ -12,6 +12,7 @@
 
 #include "client/cli/command.h"
 #include "client/cli/json_output.h"
+#include "client/cli/options.h"
 #include "client/cli/text_output.h"
 #include "client/formats/status_macros.h"
 #include "client/formats/text.h"
@@ -141,7 +142,7 @@ void AddSnapshotCommand(CLI::App& app, const GlobalOptions& global, Action* acti
           ->add_option("--keep", created->keep,
                        "Keep the newest N snapshots, and delete the older ones once the new one is "
                        "on the disk")
-          ->check(CLI::Range(uint32_t{1}, kKeepMax).description("N"));
+          ->check(WholeNumber(1, kKeepMax).description("N"));
   create
       ->add_option("--keep-prefix", created->keep_prefix,
                    "With --keep: count and delete only snapshots whose names begin with this")

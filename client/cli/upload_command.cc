@@ -383,7 +383,7 @@ void AddUploadCommand(CLI::App& app, const GlobalOptions& global, Action* action
       ->add_option("--block-bytes", arguments->block_bytes_max,
                    "Bytes of a message, at most; each must arrive within the server's "
                    "upload_idle_ms, so less over a slow line")
-      ->check(CLI::Range(uint64_t{1024}, uint64_t{1} << 30).description("BYTES"))
+      ->transform(ByteCount(1024, uint64_t{1} << 30))
       ->capture_default_str();
   command->footer(kUploadFooter);
   OnChosen(command, action, [&global, arguments] { return RunUpload(global, *arguments); });

@@ -7,6 +7,7 @@
 
 #include "client/cli/command.h"
 #include "client/cli/json_output.h"
+#include "client/cli/options.h"
 #include "client/cli/text_output.h"
 #include "client/formats/status_macros.h"
 #include "client/formats/text.h"
@@ -124,7 +125,7 @@ void AddUploadsCommand(CLI::App& app, const GlobalOptions& global, Action* actio
   CLI::App* list = group->add_subcommand(
       "list", "All open uploads with a token, those untouched for longest first");
   list->add_option("--max", *uploads_max, "Uploads to list, 1 to 10,000 [1,000]")
-      ->check(CLI::Range(uint32_t{1}, uint32_t{10000}).description("N"));
+      ->check(WholeNumber(1, 10000).description("N"));
   list->footer(
       "A token with bytes that a terminal cannot show stands as 0x and hexadecimal digits. Disk "
       "space of an upload\n"

@@ -189,15 +189,15 @@ void AddVerifyCommand(CLI::App& app, const GlobalOptions& global, Action* action
   AddCountOption(*command, "--sample", &arguments->sample, "Stored rows to draw as queries")
       ->capture_default_str();
   command->add_option("--seed", arguments->seed, "Random seed for the sampled queries")
+      ->check(WholeNumber(0, std::numeric_limits<uint64_t>::max()))
       ->capture_default_str();
   command->add_option("-q,--queries", arguments->file.path,
                       "Queries of a vector file instead: .npy, .fbin, .fvecs or .jsonl");
-  command->add_option("--row", arguments->file.row, "Only this row of the file, counted from 0");
+  AddRowOption(*command, &arguments->file.row);
   AddFormatOption(*command, &arguments->file.format);
   AddDataTypeOption(*command, &arguments->file.dtype,
                     "Type of the file's elements: needed for bfloat16");
-  AddCountOption(*command, "-k", &arguments->options.k, "Neighbors of each answer")
-      ->capture_default_str();
+  AddKOption(*command, &arguments->options.k, "Neighbors of each answer");
   AddFilterOption(*command, &arguments->options.filter_text,
                   "Only rows that pass are in the answers (nearfield search --help)");
   AddScoreThresholdOption(*command, &arguments->options.score_threshold);

@@ -35,6 +35,15 @@ std::string Joined(const std::vector<std::string>& words) {
   return text;
 }
 
+// Returns the last flag on the command line, or empty.
+std::string LastFlag(const CLI::App& app) {
+  std::string name;
+  for (const CLI::Option* option : app.parse_order()) {
+    if (option->count() > 0 && option->get_items_expected_max() == 0) name = option->get_name();
+  }
+  return name;
+}
+
 }  // namespace
 
 std::optional<std::string> Closest(std::string_view given, const std::vector<std::string>& known) {
@@ -69,7 +78,12 @@ std::optional<std::string> UnknownArgument(const CLI::App& app) {
     return given + ": no such option" +
            (suggestion.empty() ? "; see " + command + " --help" : suggestion);
   }
-  if (node.commands.empty()) return given + ": an argument too many; see " + command + " --help";
+  if (node.commands.empty()) {
+    const std::string flag = node.arguments.empty() ? LastFlag(*node.app) : "";
+    return given + ": an argument too many; " +
+           (flag.empty() ? "see " + command + " --help"
+                         : "a flag takes its value after '=', such as " + flag + "=false");
+  }
   std::string suggestion = DidYouMean(given, node.commands);
   return given + ": no such command" + suggestion + (suggestion.empty() ? "; the" : " The") +
          " commands of " + command + ": " + Joined(node.commands);

@@ -25,9 +25,9 @@ struct Conversion {
   std::string_view advice;
 };
 constexpr std::string_view kFromParquet =
+    "the Python client reads them: collection.upload('x.parquet'); for queries, "
     "in Python: numpy.save('x.npy', numpy.stack(pandas.read_parquet('x.parquet')['vector'])"
-    ".astype('<f4')), and .to_json('x.jsonl', orient='records', lines=True) of the other columns "
-    "for --payloads";
+    ".astype('<f4'))";
 constexpr std::string_view kFromHdf5 =
     "in Python: numpy.save('x.npy', h5py.File('x.hdf5')['train'][:].astype('<f4'))";
 constexpr std::array kConversions = {

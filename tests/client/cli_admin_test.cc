@@ -166,6 +166,44 @@ TEST_F(CliTest, AKeyIsWrittenToANewFileThatOnlyItsOwnerReads) {
   EXPECT_NE(access(third.c_str(), F_OK), 0);
 }
 
+// Regression: -1 was stored as the largest number, and a limit of a misspelt principal as well.
+TEST_F(CliTest, ALimitIsInItsRangeAndOfAHolderOfAKey) {
+  const std::string keys = folder_.path() + "/keys.json";
+  const auto limit = [&](const Arguments& more) {
+    return RunPlain(Plus({"keys", "limit", "--key-file", keys}, more));
+  };
+  for (const char* principal : {"g", "adm", "g"}) {
+    const Outcome made =
+        RunPlain({"keys", "create", principal, "--scopes", "read", "--key-file", keys});
+    ASSERT_EQ(made.exit_code, 0) << made.err;
+  }
+  EXPECT_THAT(limit({"adm", "--device-bytes", "20GiB", "--collections", "0"}),
+              Prints("limits of adm: device_bytes=21,474,836,480\n"));
+  const std::string known = ReadAll(keys);
+  for (const auto& [option, value] :
+       std::vector<std::pair<std::string, std::string>>{{"--collections", "-1"},
+                                                        {"--collections", "9223372036854775808"},
+                                                        {"--collections", "few"},
+                                                        {"--device-bytes", "-1"},
+                                                        {"--device-bytes", "-5GiB"},
+                                                        {"--device-bytes", "1.5GiB"},
+                                                        {"--device-bytes", "1.5"},
+                                                        {"--device-bytes", "8EiB"},
+                                                        {"--disk-bytes", "5XB"},
+                                                        {"--disk-bytes", ""}}) {
+    EXPECT_THAT(limit({"adm", option, value}),
+                Fails(2, AllOf(StartsWith(option + ": " + value + ", must be a whole number"),
+                               HasSubstr(", 0 .. 9223372036854775807"))));
+  }
+  EXPECT_THAT(limit({"nobody", "--device-bytes", "20GiB"}),
+              Fails(1, HasSubstr("no key of nobody; principals are adm, g\n")));
+  EXPECT_EQ(ReadAll(keys), known);
+  // The limit of a principal whose keys are revoked can still be removed.
+  folder_.Write("keys.json", R"({"format": 1, "principals": {"adm": {"aliases": 1}}, "keys": []})");
+  EXPECT_THAT(limit({"adm", "--aliases", "0"}), Prints("adm has no limits of its own\n"));
+  EXPECT_THAT(limit({"adm", "--aliases", "1"}), Fails(1, HasSubstr("there are no keys")));
+}
+
 TEST_F(CliTest, ASnapshotIsDeletedOnce) {
   server_.KeepData();
   Fill();

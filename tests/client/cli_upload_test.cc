@@ -153,7 +153,10 @@ TEST_F(CliUploadTest, RowsComeFromStandardInput) {
 
 TEST_F(CliUploadTest, FormatsThatAreNotReadNameTheWayToOneThatIs) {
   for (const auto& [name, advice] : std::vector<std::pair<std::string, std::string>>{
-           {"x.parquet", "pandas.read_parquet"}, {"x.hdf5", "h5py"}, {"x.npz", "numpy.load"}}) {
+           {"x.parquet",
+            "the Python client reads them: collection.upload('x.parquet'); for queries"},
+           {"x.hdf5", "h5py"},
+           {"x.npz", "numpy.load"}}) {
     EXPECT_THAT(Create(folder_.Write(name, "?")), Fails(2, HasSubstr(advice))) << name;
   }
   EXPECT_THAT(Create(folder_.Write("x.bin", "?")), Fails(2, HasSubstr("give --format")));

@@ -64,9 +64,8 @@ TEST_F(CliTest, ASampleOfNoRowIsRefused) {
   for (const std::string option : {"--sample", "-k"}) {
     for (const std::string value :
          {"0", "-1", "99999999999", "99999999999999999999999", "x", "1.5"}) {
-      EXPECT_THAT(
-          Run({"verify", "docs", option, value}),
-          Fails(2, HasSubstr(option + ": " + value + ", must be a whole number, 1 .. 4294967295")))
+      EXPECT_THAT(Run({"verify", "docs", option, value}),
+                  Fails(2, HasSubstr(option + ": " + value + ", must be a whole number, 1 .. ")))
           << option << value;
     }
   }

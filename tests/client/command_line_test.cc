@@ -44,6 +44,7 @@ class Program : public ::testing::Test {
     make->add_option("--color", color_, "Its color")->check(CLI::IsMember({"red", "blue"}));
     make->add_flag("--quick", quick_, "Do not wait");
     make->footer("Example:\n  my-tool things make a\n.dots and 'quotes'");
+    group->add_subcommand("wait", "Wait")->add_flag("--quick", quick_, "Not for long");
     app_.add_subcommand("secret", "For the build")->group("");
     app_.footer("Exit codes:\n  0  done\n  1  not");
   }
@@ -57,7 +58,7 @@ class Program : public ::testing::Test {
 
 TEST_F(Program, TheTreeHasEveryCommandAndOptionThatIsNotHidden) {
   const std::vector<CommandNode> nodes = CommandsOf(app_);
-  ASSERT_EQ(nodes.size(), 3u);
+  ASSERT_EQ(nodes.size(), 4u);
   EXPECT_EQ(nodes[0].path, "");
   EXPECT_THAT(nodes[0].commands, ElementsAre("things"));
   EXPECT_EQ(nodes[1].path, "things");
@@ -83,7 +84,7 @@ TEST_F(Program, AnUnknownArgumentIsNamedAtItsCommand) {
   EXPECT_EQ(unknown("thing"),
             "thing: no such command; did you mean things? The commands of my-tool: things");
   EXPECT_EQ(unknown("things mkae"),
-            "mkae: no such command; did you mean make? The commands of my-tool things: make");
+            "mkae: no such command; did you mean make? The commands of my-tool things: make, wait");
   EXPECT_EQ(unknown("things make a --colour=red"),
             "--colour: no such option; did you mean --color?");
   EXPECT_EQ(unknown("things make a --adress x"),
@@ -91,6 +92,9 @@ TEST_F(Program, AnUnknownArgumentIsNamedAtItsCommand) {
   EXPECT_EQ(unknown("things make a --zzz"),
             "--zzz: no such option; see my-tool things make --help");
   EXPECT_EQ(unknown("things make a b"), "b: an argument too many; see my-tool things make --help");
+  EXPECT_EQ(unknown("things wait --quick maybe"),
+            "maybe: an argument too many; a flag takes its value after '=', such as --quick=false");
+  EXPECT_EQ(unknown("things wait b"), "b: an argument too many; see my-tool things wait --help");
   EXPECT_EQ(unknown("things make --color green"), "none");
   EXPECT_EQ(unknown("things make a"), "accepted");
 }
