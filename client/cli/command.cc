@@ -180,9 +180,10 @@ absl::StatusOr<IdColumn> ResolveIds(Client& client, std::string_view collection,
     NF_ASSIGN_OR_RETURN(const Id id, ParseId(text, type));
     Append(id, &ids);
   }
-  if (Count(ids) == 0)
+  if (Count(ids) == 0) {
     return absl::InvalidArgumentError(
         "no id was given: write ids after the collection, or name a file of them with --ids");
+  }
   return ids;
 }
 

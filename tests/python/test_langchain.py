@@ -74,6 +74,7 @@ def store(shared, name):
             Document(id="c", page_content="c"),
         ])
         yield made
+        client.drop_collection(name)
 
 
 def test_filters_scores_and_metadata(store):
@@ -152,6 +153,41 @@ def test_a_misspelled_argument_dropped_the_metadata(store):
         assert outcome(store, "add_texts", ["b", "bb"], **given) == (
             ValueError, f"{field}: {len(given[field])} for 2 texts")
     assert ids_of(store) == ALL
+
+
+DOCUMENT = Document(page_content="hello")
+
+
+@pytest.mark.parametrize(("method", "arguments", "words"), [
+    ("add_texts", {"texts": "hello"}, "texts: 'hello' is one value; give a list"), ("add_texts", {"texts": 7}, "texts: 7; give a list"),
+    ("add_texts", {"texts": ["b", "c"], "ids": "bc"}, "ids: 'bc' is one value"), ("add_texts", {"texts": ["b"], "metadatas": {"year": 1}}, "metadatas: {'year': 1} is one value"),
+    ("add_documents", {"documents": DOCUMENT}, "is one value; give a list"), ("add_documents", {"documents": ["hello"]}, "documents[0]: 'hello'; give a Document"),
+    ("from_texts", {"texts": "hello", "embedding": Letters(), "name": "other"}, "texts: 'hello' is one value"),
+    ("from_documents", {"documents": DOCUMENT, "embedding": Letters(), "name": "other"}, "documents: "),
+    ("delete", {"ids": "ac"}, "ids: 'ac' is one value"), ("get_by_ids", "ac", "ids: 'ac' is one value"),
+    ("add_texts", {"texts": ["b"], "batch_size": "5"}, "batch_size: '5'; a whole number is needed"),
+    ("similarity_search", {"query": None}, "query: None; give a text"), ("max_marginal_relevance_search", {"query": None}, "query: None; give a text"),
+    ("from_texts", {"texts": ["b"], "embedding": Letters(), "name": "other", "client": "127.0.0.1:50191"}, "client: '127.0.0.1:50191'; give a Client"),
+    ("from_texts", {"texts": ["b"], "embedding": None, "name": "other"}, "embedding: None has no embed_query()"),
+])
+def test_one_value_in_place_of_a_list_was_stored_letter_by_letter(store, shared, monkeypatch, method, arguments, words):
+    monkeypatch.setenv("NEARFIELD_ADDRESS", shared.address)
+    args, kwargs = ((arguments,), {}) if isinstance(arguments, str) else ((), arguments)
+    kind, text = outcome(store, method, *args, **kwargs)
+    assert kind is TypeError and words in text and ids_of(store) == ALL
+
+
+@pytest.mark.parametrize("embedding", [None, len, Letters, "model"])
+def test_a_store_without_an_embedding_was_made(store, embedding):
+    collection = nearfield.connect("127.0.0.1:1").collection("docs")
+    with pytest.raises(TypeError, match=r"^embedding: .* has no embed_query\(\); give Embeddings"):
+        NearfieldVectorStore(collection, embedding)
+
+
+def test_texts_for_a_collection_with_other_attributes_did_not_say_what_to_give(store, shared, name):
+    with nearfield.connect(shared.address) as client, pytest.raises(
+        nearfield.AlreadyExists, match=f"other attributes: year:int64: give collection=client.collection.'{name}'., or the same dim=, metric= and attributes="):
+        NearfieldVectorStore.from_texts(["b"], Letters(), name=name, client=client)
 
 
 def calls_of(store: NearfieldVectorStore):

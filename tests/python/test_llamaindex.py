@@ -108,15 +108,33 @@ def test_filters_have_their_meaning(store, filters, expected):
 
 def test_a_query_names_nodes_and_documents(store):
     store.add(NODES)
-    assert found(store, node_ids=["a", "b"]) == ["a", "b"] and found(store, node_ids=[]) == ["a", "ab", "b"]
+    assert found(store, node_ids=["a", "b"]) == ["a", "b"] and found(store, node_ids=[]) == []
     assert found(store, doc_ids=["one"]) == ["a", "ab"] and found(store, doc_ids=[]) == []
     assert found(store, doc_ids=["one"], node_ids=["ab", "b"], filters=where(("year", ">", 0))) == ["ab"]
-    with pytest.raises(ValueError, match="mode hybrid; only default"):
-        store.query(VectorStoreQuery(query_embedding=[1.0, 0, 0], mode=VectorStoreQueryMode.HYBRID))
+    assert found(store, node_ids=[], query_str="as an index gives it") == ["a", "ab", "b"]
+    for mode in (VectorStoreQueryMode.HYBRID, "hybrid"):
+        with pytest.raises(ValueError, match="mode hybrid; only default"):
+            store.query(VectorStoreQuery(query_embedding=[1.0, 0, 0], mode=mode))
+    with pytest.raises(ValueError, match="query_embedding is None; give the vector"):
+        store.query(VectorStoreQuery(query_str="a"))
+    for filters in ({"year": 2020}, nearfield.F.year == 2020):
+        with pytest.raises(TypeError, match="^filters: .*; give MetadataFilters"):
+            found(store, filters=filters)
     with pytest.raises(TypeError, match="give a list of filters"):
         found(store, filters=where(where()))
     with pytest.raises(ValueError, match="no operator 'text_match'"):
         found(store, filters=where(("lang", "text_match", "e")))
+
+
+def test_one_value_in_place_of_a_list_is_refused(store):
+    store.add(NODES)
+    for call, words in (
+        (lambda: store.add(NODES[0]), "nodes: "), (lambda: store.get_nodes("ab"), "ids: 'ab'"), (lambda: store.delete_nodes("ab"), "ids: 'ab'"),
+        (lambda: found(store, node_ids="ab"), "node_ids: 'ab'"), (lambda: found(store, doc_ids="one"), "doc_ids: 'one'"),
+    ):
+        with pytest.raises(TypeError, match=f"^{words}.* is one value; give a list"):
+            call()
+    assert len(store.get_nodes()) == 3
 
 
 def test_nodes_are_deleted_by_what_is_named(store):

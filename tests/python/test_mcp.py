@@ -20,6 +20,8 @@ def docs(shared, name):
         ])
         client.create_collection(f"{name}-hidden", 3, metric="dot")
         yield made
+        for each in (name, f"{name}-hidden"):
+            client.drop_collection(each)
 
 
 @pytest.mark.parametrize("kind", ["stdio", "http"])
@@ -69,6 +71,26 @@ async def test_mistakes_of_an_agent_are_explained(shared, docs, tmp_path):
         ):
             result = await client.call_tool(tool, arguments)
             assert result.is_error and words in result.content[0].text, result.content
+
+
+@pytest.mark.parametrize(("tool", "arguments", "words"), [
+    ("store", {"id": "a", "vector": [1, 0, 0]}, "payload: missing; an object or a text is needed"),
+    ("store", {"id": "a", "vector": [1, 0, 0], "payload": 7}, "payload: 7; an object or a text is needed"),
+    ("store", {"id": "a", "vector": [1, 0, 0], "payload": "p", "attributes": [1]}, "attributes: [1]; an object with"),
+    ("fetch", {"ids": "a"}, 'ids: "a"; a list of ids, texts or whole numbers, is needed'), ("fetch", {}, "ids: missing; a list of ids"),
+    ("delete", {"ids": "a"}, 'ids: "a"; a list of ids'), ("search", {"id": [1]}, "id: [1]; an id, a text or a whole number, is needed"),
+    ("search", {"vector": [1, "x", 0]}, 'vector: [1, "x", 0]; a list of numbers is needed'), ("search", {"text": 7}, "text: 7; a text is needed"),
+    ("search", {"vector": [1, 0, 0], "k": 2.5}, "k: 2.5; a whole number is needed"),
+    ("count", {"filter": {"year": 2020}}, "filter: {\"year\": 2020}; a text such as 'year >= 2020' is needed"),
+    ("count", {"collection": None}, "collection: null; the name of a collection is needed"),
+    ("store", {"id": "a", "vector": [0, 0, 0], "payload": "p"}, "is zero in every dimension, and has no cosine"),
+])
+async def test_an_argument_of_a_wrong_type_was_answered_with_types_of_python(shared, docs, tool, arguments, words):
+    async with inside(shared, docs.name) as client:
+        text = await client.refused(tool, **{"collection": docs.name, **arguments})
+        assert words in text and "pydantic" not in text and "accept" not in text and "\n" not in text
+        for each in (await client.client.list_tools()).tools:
+            assert all(schema["description"] for schema in each.input_schema["properties"].values())
 
 
 async def test_an_argument_that_a_tool_does_not_have_was_dropped(shared, docs, tmp_path):

@@ -6,6 +6,7 @@ import http.client
 import json
 import socket
 import subprocess
+import sys
 from urllib.parse import urlsplit
 
 import nearfield
@@ -21,6 +22,7 @@ INITIALIZE = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
 def docs(shared, name):
     with nearfield.connect(shared.address) as client:
         yield client.create_collection(name, 3, metric="dot")
+        client.drop_collection(name)
 
 
 @pytest.fixture
@@ -57,6 +59,58 @@ def test_a_missing_server_or_collection_was_not_reported(shared, docs, refused):
 def test_an_embedding_that_is_not_there_ended_in_a_traceback(shared, docs, refused, given, words):
     text = refused(docs.name, "--address", shared.address, "--embed", given, code=2)
     assert text.startswith("--embed: ") and words in text
+
+
+EMBEDDINGS = """
+def good(text): return [1.0, 2.0, 3.0]
+def four(text): return [1.0] * 4
+def nothing(text): return None
+def number(text): return 1.0
+def words(text): return text
+def nested(text): return [[1.0, 2.0, 3.0]]
+async def later(text): return [1.0, 2.0, 3.0]
+def two(text, model): return [1.0]
+def fails(text): raise RuntimeError("no model")
+"""
+
+
+@pytest.mark.parametrize(("given", "words"), [
+    ("made:four", "made:four makes 4 numbers; the collection {} has dim 3"), ("made:nothing", "returned None, not a list of numbers"),
+    ("made:number", "returned 1.0, not"), ("made:words", "returned 'a text', not"), ("made:nested", "returned [[1.0, 2.0, 3.0]], not"),
+    ("made:later", "the function is asynchronous; write one that returns the vector, with def"),
+    ("made:two", "TypeError: two() missing 1 required positional argument: 'model'"), ("made:fails", "RuntimeError: no model"),
+    ("made:god", "did you mean good?"), ("made.py:good", "'made.py:good'; write made:good, without .py"),
+])
+def test_an_embedding_that_makes_no_vector_of_the_collection_started(shared, docs, refused, tmp_path, monkeypatch, given, words):
+    (tmp_path / "made.py").write_text(EMBEDDINGS)
+    monkeypatch.delitem(sys.modules, "made", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    text = refused(docs.name, "--address", shared.address, "--embed", given, code=2)
+    assert text.startswith("--embed: ") and words.format(docs.name) in text
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "[::]", "192.0.2.7"])
+@pytest.mark.parametrize("more", [[], ["--write"], ["--allow-host", "mcp.example.com"]])
+def test_tools_beyond_loopback_were_served_without_authentication(shared, docs, refused, host, more):
+    text = refused(docs.name, "--address", shared.address, "--http", f"{host}:50197", *more, code=2)
+    assert text.startswith(f"--http: {host.strip('[]')} is beyond loopback") and "127.0.0.1:50197" in text and "--allow-insecure" in text
+
+
+def test_tools_beyond_loopback_are_served_if_that_is_allowed(shared, docs, tmp_path):
+    with over_http(shared, tmp_path, docs.name, "--http", "0.0.0.0:0", "--allow-insecure") as url:
+        assert status(url) == 200
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (["--token-file", "key"], "--token-file: no option; set the variable NEARFIELD_TOKEN_FILE"),
+    (["--ca=ca.pem"], "--ca=ca.pem: no option; set the variable NEARFIELD_CA"),
+    (["--client-cert", "c"], "NEARFIELD_CLIENT_CERT"), (["--tokens", "key"], "unrecognized arguments: --tokens"),
+    (["--allow-insecure"], "--allow-insecure: needs --http"),
+])
+def test_an_option_of_the_command_did_not_name_its_variable(capsys, arguments, words):
+    with pytest.raises(SystemExit) as ended:
+        main(["docs", *arguments])
+    assert ended.value.code == 2 and words in capsys.readouterr().err
 
 
 async def test_an_embedding_in_the_current_folder_was_not_found(shared, docs, tmp_path):

@@ -7,8 +7,9 @@ import contextlib
 import datetime as dt
 import json
 import math
+import reprlib
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePath
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from nearfield._attributes import Attribute, convert
 from nearfield._collection import AsyncCollection
+from nearfield._filter import FilterLike
 from nearfield._filter_forms import time_of
 from nearfield._records import Limits
 from nearfield._results import Rows, Uploaded
@@ -59,6 +61,16 @@ class Batch:
         )
 
 
+def several(field: str, given: Any, kind: type = str) -> list[Any]:
+    """Returns the members of an argument that takes several values. Raises TypeError for one value:
+    the members of a text are its characters. kind: the type of a value"""
+    one = isinstance(given, (str, bytes, Mapping, kind))
+    if one or not isinstance(given, Iterable):
+        is_one = " is one value" if one else ""
+        raise TypeError(f"{field}: {reprlib.repr(given)}{is_one}; give a list")
+    return list(given)
+
+
 async def prepare(
     docs: AsyncCollection,
     text_key: str,
@@ -76,6 +88,8 @@ async def prepare(
             f"collection {info.name!r}: ids of type {info.id_type}; documents need string"
         )
     declared = info.declared
+    metadatas = None if metadatas is None else several("metadatas", metadatas)
+    ids = None if ids is None else several("ids", ids)
     for field, values in (("metadatas", metadatas), ("ids", ids)):
         if values is not None and len(values) != len(texts):
             raise ValueError(f"{field}: {len(values)} for {len(texts)} texts")
@@ -213,6 +227,7 @@ async def fetch_documents(
 ) -> list[Document]:
     """Returns the documents that exist, in the order of the ids. Any number: one call for as many
     as surely fit into a reply."""
+    ids = several("ids", ids)
     limits = await docs._core.limits(docs._core.deadline(None))
     row_bytes = limits.payload_bytes_max + limits.attribute_row_bytes_max + limits.id_bytes_max
     part = min(limits.fetch_ids_max, limits.response_bytes_max // _REPLY_PART // row_bytes)
@@ -225,9 +240,27 @@ async def fetch_documents(
 
 async def delete_documents(docs: AsyncCollection, ids: Sequence[str]) -> None:
     """Deletes documents by id. Each call is atomic, and takes at most Limits.fetch_ids_max ids."""
+    ids = several("ids", ids)
     limits = await docs._core.limits(docs._core.deadline(None))
     for some in parts(ids, limits.fetch_ids_max):
         await docs.delete(some)
+
+
+async def delete_chosen(
+    docs: AsyncCollection, ids: list[str] | None, filter: FilterLike | None, all: bool
+) -> bool:
+    """Deletes documents by exactly one of ids, filter and all. Raises TypeError otherwise."""
+    if not isinstance(all, bool):
+        raise TypeError(f"all: {all!r}, must be True or False")
+    if (ids is not None) + (filter is not None) + all != 1:
+        raise TypeError("give exactly one of ids, filter= and all=True, which deletes every row")
+    if all:
+        await docs.upload([], mode="replace")
+    elif ids is not None:
+        await delete_documents(docs, ids)
+    else:
+        await docs.delete(filter=filter)
+    return True
 
 
 def parts(values: Sequence[str], size: int) -> Iterator[Sequence[str]]:

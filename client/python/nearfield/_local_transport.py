@@ -4,6 +4,7 @@ number of threads."""
 from __future__ import annotations
 
 import ctypes
+import re
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +14,7 @@ from typing import Any, TypeVar
 from nearfield._blocking_transport import BlockingReadStream
 from nearfield._duplex import BlockingDuplex, OpenCall
 from nearfield._errors import from_rpc_error
-from nearfield._library import CallOptions, Interrupted, Reply, Signals, freed, load
+from nearfield._library import CallOptions, Interrupted, LibraryError, Reply, Signals, freed, load
 from nearfield._methods import Method, Request, Response
 from nearfield._native_device import DeviceLibrary
 from nearfield._retry import BlockingClock, Clock
@@ -23,6 +24,8 @@ T = TypeVar("T")
 _MAIN_THREAD = threading.main_thread().ident
 _SIGNALS = Signals()
 NEVER = Interrupted()  # null
+_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9.-]+):[0-9]+|unix:.*|[a-z]+://.*")
+_FILE = re.compile(r"configuration file settings, line [0-9]+: unknown setting '(.*?)'")
 
 
 def on_main_thread() -> bool:
@@ -30,14 +33,28 @@ def on_main_thread() -> bool:
     return threading.get_ident() == _MAIN_THREAD
 
 
+def _for_python(error: LibraryError) -> LibraryError:
+    """Returns an error of settings without the configuration file in which they are passed."""
+    message = _FILE.sub(r"\1: no setting", error.details())
+    message = message.replace("; --help lists all", "").replace(" (from file)", "")
+    return LibraryError(error.code(), message, error.trailing_metadata())
+
+
 def settings_text(folder: str | Path | None, settings: Mapping[str, Any]) -> str:
     """Returns the settings in the form of the server's configuration file."""
     if "data_dir" in settings:
         raise TypeError("data_dir: it is the first argument of open()")
+    if isinstance(folder, str) and _ADDRESS.fullmatch(folder) and not Path(folder).exists():
+        raise ValueError(
+            f"folder: {folder!r} is an address; use nearfield.connect({folder!r}), or write"
+            f" ./{folder} for a folder of this name"
+        )
     lines = []
     data_dir = "none" if folder is None else str(Path(folder).expanduser())
     for name, value in {"data_dir": data_dir, **settings}.items():
         text = str(value).lower() if isinstance(value, bool) else str(value)
+        if not name.isidentifier():  # else it could be a comment
+            raise TypeError(f"{name!r}: no setting of open()")
         if any(c in text for c in '"\n\r'):
             raise ValueError(f"{name}: {text!r} cannot hold a quote or the end of a line")
         lines.append(f'{name} = "{text}"')
@@ -128,7 +145,7 @@ class LocalTransport:
         )
         with freed(self._library, reply):
             if code:
-                raise from_rpc_error(reply.error())
+                raise from_rpc_error(_for_python(reply.error()))
         self._handle = handle.value
         # Also at the exit of the interpreter, before the library is gone.
         self._close = weakref.finalize(self, self._library.nf_close, self._handle)

@@ -23,10 +23,14 @@ def load(
     needed_by  what needs it, for the message
     version    the library's function that returns its ABI version, and the wanted one
     declarations  name, result and arguments of each function
-    Raises ImportError: no nearfield-native, or one with another version."""
-    path = os.environ.get(variable) or _installed(function, needed_by)
-    library = ctypes.CDLL(path)
-    found = getattr(library, version[0])()
+    Raises ImportError: no nearfield-native, one with another version, or a file that is none."""
+    named = os.environ.get(variable)
+    path = named or _installed(function, needed_by)
+    try:
+        library = ctypes.CDLL(path)
+        found = getattr(library, version[0])()
+    except (OSError, AttributeError) as error:  # no file, no library, or another one
+        raise ImportError(f"{f'{variable}={named}' if named else needed_by}: {error}") from None
     if found != version[1]:
         raise ImportError(
             f"{path}: its ABI version is {found}, this package needs {version[1]}: install the"

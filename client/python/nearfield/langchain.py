@@ -13,7 +13,6 @@ attributes is stored as such too, so that filters can use it.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -33,14 +32,23 @@ from nearfield._collection import AsyncCollection, Collection
 from nearfield._documents import (
     METADATA_KEY,
     check_vectors,
-    delete_documents,
+    delete_chosen,
     fetch_documents,
     parts,
     prepare,
     read_documents,
+    several,
     showing,
 )
+from nearfield._errors import AlreadyExists
 from nearfield._filter import FilterLike
+from nearfield._langchain_checks import (
+    batch_size_of,
+    check_embedding,
+    check_query,
+    documents_of,
+    relevance,
+)
 from nearfield._results import SearchResult
 from nearfield._search import OPTION_NAMES
 from nearfield._values import Metric
@@ -88,6 +96,7 @@ class NearfieldVectorStore(VectorStore):
                 raise TypeError(
                     f"{field}: {type(given).__name__}; give a handle, client.collection(name)"
                 )
+        check_embedding(embedding)
         if text_key == METADATA_KEY:
             raise ValueError(f"text_key: {text_key!r} is the member that holds the metadata")
         self._embedding = embedding
@@ -109,6 +118,9 @@ class NearfieldVectorStore(VectorStore):
     ) -> NearfieldVectorStore:
         """Creates the collection, or uses one that exists with the same declaration. dim: by
         default that of the embedding, which is called once."""
+        if not isinstance(client, Client):
+            raise TypeError(f"client: {client!r}; give a Client: nearfield.connect(address)")
+        check_embedding(embedding)
         dim = len(embedding.embed_query(name)) if dim is None else dim
         collection = client.create_collection(
             name, dim, metric=metric, id_type="string", attributes=attributes, if_missing=True
@@ -134,6 +146,7 @@ class NearfieldVectorStore(VectorStore):
         documents. Instead of a collection, give name=, and as for create() dim=, metric=,
         attributes= and client=, by default nearfield.connect()."""
         refuse_unknown("from_texts()", options, _FROM)
+        texts, _ = several("texts", texts), batch_size_of(batch_size)
         if collection is not None and options:
             raise TypeError(f"{', '.join(sorted(options))}: for name=, not for collection=")
         if collection is not None:
@@ -142,7 +155,14 @@ class NearfieldVectorStore(VectorStore):
             raise TypeError("give collection=, or name= of one that is made if it does not exist")
         else:
             client = options.pop("client", None) or connect()
-            store = cls.create(client, options.pop("name"), embedding, text_key=text_key, **options)
+            name = options.pop("name")
+            try:
+                store = cls.create(client, name, embedding, text_key=text_key, **options)
+            except AlreadyExists as error:
+                raise AlreadyExists(
+                    f"{error.message}: give collection=client.collection({name!r}), or the same"
+                    " dim=, metric= and attributes="
+                ) from None
         store._async = async_collection
         store.add_texts(texts, metadatas, ids=ids, batch_size=batch_size, progress=progress)
         return store
@@ -168,11 +188,11 @@ class NearfieldVectorStore(VectorStore):
         progress    True: a bar (tqdm); or a function that gets the number of texts that are
                     embedded, and of all texts, after each batch"""
         refuse_unknown("add_texts()", unknown, _ADD)
-        texts = list(texts)
+        texts = several("texts", texts)
         batch = run(prepare(self._blocking, self._text_key, texts, metadatas, ids))
         vectors = []
         with showing(progress, len(texts)) as show:
-            for part in parts(texts, _batch_size(batch_size)):
+            for part in parts(texts, batch_size_of(batch_size)):
                 made = self._embedding.embed_documents(list(part))
                 vectors.append(check_vectors(made, len(part)))
                 show(sum(map(len, vectors)))
@@ -191,17 +211,37 @@ class NearfieldVectorStore(VectorStore):
         **unknown: Any,
     ) -> list[str]:
         refuse_unknown("aadd_texts()", unknown, _ADD)
-        texts = list(texts)
+        texts = several("texts", texts)
         batch = await self._on(lambda docs: prepare(docs, self._text_key, texts, metadatas, ids))
         vectors = []
         with showing(progress, len(texts)) as show:
-            for part in parts(texts, _batch_size(batch_size)):
+            for part in parts(texts, batch_size_of(batch_size)):
                 made = await self._embedding.aembed_documents(list(part))
                 vectors.append(check_vectors(made, len(part)))
                 show(sum(map(len, vectors)))
         if texts:
             await self._on(lambda docs: batch.upload(docs, np.concatenate(vectors)))
         return batch.ids
+
+    def add_documents(self, documents: list[Document], **options: Any) -> list[str]:
+        """As add_texts, with documents."""
+        return super().add_documents(documents_of(documents), **options)
+
+    async def aadd_documents(self, documents: list[Document], **options: Any) -> list[str]:
+        return await super().aadd_documents(documents_of(documents), **options)
+
+    @classmethod
+    def from_documents(
+        cls, documents: list[Document], embedding: Embeddings, **options: Any
+    ) -> NearfieldVectorStore:
+        """As from_texts, with documents."""
+        return super().from_documents(documents_of(documents), embedding, **options)
+
+    @classmethod
+    async def afrom_documents(
+        cls, documents: list[Document], embedding: Embeddings, **options: Any
+    ) -> NearfieldVectorStore:
+        return await super().afrom_documents(documents_of(documents), embedding, **options)
 
     def delete(
         self,
@@ -215,7 +255,7 @@ class NearfieldVectorStore(VectorStore):
         one. Ids that do not exist are ignored, and an empty list deletes nothing. Raises TypeError
         unless exactly one of the three is given."""
         refuse_unknown("delete()", unknown, _DELETE)
-        return run(_delete(self._blocking, ids, filter, all))
+        return run(delete_chosen(self._blocking, ids, filter, all))
 
     async def adelete(
         self,
@@ -226,7 +266,7 @@ class NearfieldVectorStore(VectorStore):
         **unknown: Any,
     ) -> bool:
         refuse_unknown("adelete()", unknown, _DELETE)
-        return await self._on(lambda docs: _delete(docs, ids, filter, all))
+        return await self._on(lambda docs: delete_chosen(docs, ids, filter, all))
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Returns the documents that exist, in the order of the ids."""
@@ -252,13 +292,13 @@ class NearfieldVectorStore(VectorStore):
 
     def similarity_search_with_score(self, query: str, k: int = 4, **options: Any) -> list[Scored]:
         """As similarity_search, with the score of each: higher is better for every metric."""
-        vector = self._embedding.embed_query(query)
+        vector = self._embedding.embed_query(check_query(query))
         return self._scored(run(_search(self._blocking, vector, k, options)))
 
     async def asimilarity_search_with_score(
         self, query: str, k: int = 4, **options: Any
     ) -> list[Scored]:
-        vector = await self._embedding.aembed_query(query)
+        vector = await self._embedding.aembed_query(check_query(query))
         return self._scored(await self._on(lambda docs: _search(docs, vector, k, options)))
 
     def similarity_search_by_vector(
@@ -275,7 +315,7 @@ class NearfieldVectorStore(VectorStore):
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **options: Any
     ) -> list[Document]:
         """Returns k of the fetch_k best documents: relevant, and different from each other."""
-        vector = self._embedding.embed_query(query)
+        vector = self._embedding.embed_query(check_query(query))
         return self.max_marginal_relevance_search_by_vector(
             vector, k, fetch_k, lambda_mult, **options
         )
@@ -283,7 +323,7 @@ class NearfieldVectorStore(VectorStore):
     async def amax_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **options: Any
     ) -> list[Document]:
-        vector = await self._embedding.aembed_query(query)
+        vector = await self._embedding.aembed_query(check_query(query))
         return await self.amax_marginal_relevance_search_by_vector(
             vector, k, fetch_k, lambda_mult, **options
         )
@@ -320,7 +360,7 @@ class NearfieldVectorStore(VectorStore):
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
         docs = self._blocking
         info = run(docs._core.info(docs.name, docs._core.deadline(None)))
-        return functools.partial(_relevance, info.metric)
+        return functools.partial(relevance, info.metric)
 
     def _documents(self, found: SearchResult) -> list[Document]:
         return _as_langchain(read_documents(found.hits, self._text_key))
@@ -357,32 +397,3 @@ async def _search(
 
 def _as_langchain(found: list[_documents.Document]) -> list[Document]:
     return [Document(id=each.id, page_content=each.text, metadata=each.metadata) for each in found]
-
-
-def _batch_size(size: int) -> int:
-    if size < 1:
-        raise ValueError(f"batch_size: {size}, must be at least 1")
-    return size
-
-
-async def _delete(
-    docs: AsyncCollection, ids: list[str] | None, filter: FilterLike | None, all: bool
-) -> bool:
-    if not isinstance(all, bool):
-        raise TypeError(f"all: {all!r}, must be True or False")
-    if (ids is not None) + (filter is not None) + all != 1:
-        raise TypeError("give exactly one of ids, filter= and all=True, which deletes every row")
-    if all:
-        await docs.upload([], mode="replace")
-    elif ids is not None:
-        await delete_documents(docs, ids)
-    else:
-        await docs.delete(filter=filter)
-    return True
-
-
-def _relevance(metric: str, score: float) -> float:
-    """Returns a score as a number from 0 to 1; a row of zeros has the score -inf under cosine."""
-    if metric == "l2":
-        return 1 / (1 + math.sqrt(-score))
-    return min(1.0, max(0.0, (1 + score) / 2))

@@ -38,6 +38,7 @@ from nearfield._documents import (
     fetch_documents,
     prepare,
     read_documents,
+    several,
     to_json,
 )
 from nearfield._filter import F, Filter
@@ -104,6 +105,7 @@ class NearfieldVectorStore(BasePydanticVectorStore):
     def add(self, nodes: Sequence[BaseNode], **unknown: Any) -> list[str]:
         """Adds nodes with their embeddings as one commit; replaces those whose id exists."""
         refuse_unknown("add()", unknown, ("nodes",))
+        nodes = several("nodes", nodes, BaseNode)
         if not nodes:
             return []
         for i, node in enumerate(nodes):  # LlamaIndex would make null of a NaN
@@ -157,15 +159,20 @@ class NearfieldVectorStore(BasePydanticVectorStore):
         return [node for page in pages for node in _nodes(page)]
 
     def query(self, query: VectorStoreQuery, **unknown: Any) -> VectorStoreQueryResult:
-        """Returns the most similar nodes. similarities: scores; higher is better."""
+        """Returns the most similar nodes. similarities: scores; higher is better. Empty node_ids
+        or doc_ids choose no node."""
         refuse_unknown("query()", unknown, ("query",))
-        if query.mode != VectorStoreQueryMode.DEFAULT or query.query_embedding is None:
-            raise ValueError(f"query: mode {query.mode.value}; only default, with a vector")
+        if query.mode != VectorStoreQueryMode.DEFAULT:
+            mode = getattr(query.mode, "value", query.mode)
+            raise ValueError(f"query: mode {mode}; only default, VectorStoreQueryMode.DEFAULT")
+        if query.query_embedding is None:
+            raise ValueError("query: query_embedding is None; give the vector of the query")
+        # An index whose store has the texts gives an empty list for all nodes, with its text.
+        is_index = query.node_ids == [] and query.query_str is not None
         found = self._docs.search(
             query.query_embedding,
             k=query.similarity_top_k,
-            # An index whose store has the texts gives an empty list for all nodes.
-            filter=_filter(query.filters, query.node_ids or None, query.doc_ids),
+            filter=_filter(query.filters, None if is_index else query.node_ids, query.doc_ids),
             payload=True,
             attributes="*",
         )
@@ -185,12 +192,17 @@ def _filter(
     doc_ids: list[str] | None = None,
 ) -> Filter | None:
     found = []
+    if not isinstance(filters, (MetadataFilters, type(None))):
+        raise TypeError(
+            f"filters: {filters!r}; give MetadataFilters(filters=[MetadataFilter(key=name,"
+            " value=value)])"
+        )
     if filters is not None and filters.filters:
         found.append(_condition(filters))
     if node_ids is not None:
-        found.append(F.id.isin(node_ids))
+        found.append(F.id.isin(several("node_ids", node_ids)))
     if doc_ids is not None:
-        found.append(F.ref_doc_id.isin(doc_ids))
+        found.append(F.ref_doc_id.isin(several("doc_ids", doc_ids)))
     return filter_of({"$and": found}) if found else None
 
 

@@ -6,17 +6,17 @@ Needs the official SDK: pip install 'mcp>=2,<3'.
     nearfield-mcp docs --write                   # agents may also store and delete rows
 
 Agents see only the collections that are named, and change rows only with --write. With
-`--embed MODULE:FUNCTION`, a function from a text to a vector, they search and store texts.
+`--embed MODULE:FUNCTION`, a function from a text to a vector, they search and store texts. The
+variables NEARFIELD_CA, NEARFIELD_CLIENT_CERT, NEARFIELD_CLIENT_KEY, NEARFIELD_TOKEN_FILE and
+NEARFIELD_METADATA are those of the command nearfield.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import logging
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 from mcp.server.mcpserver import MCPServer
@@ -24,11 +24,18 @@ from mcp.server.mcpserver import MCPServer
 from nearfield._client import AsyncClient, connect
 from nearfield._command import EXIT_INTERRUPTED, add_server_options, fail, fail_call
 from nearfield._errors import Error
+from nearfield._mcp import embedding
+from nearfield._mcp.embedding import Embed
 from nearfield._mcp.http import check_listen, host_name, listen_address, security
 from nearfield._mcp.strict_tool import StrictTool
-from nearfield._mcp.tools import Embed, Tools
+from nearfield._mcp.tools import Tools
 
 PROGRAM = "nearfield-mcp"
+# Options of the command nearfield that only the environment gives here.
+IDENTITY = {
+    f"--{name}": f"NEARFIELD_{name.replace('-', '_').upper()}"
+    for name in ("ca", "client-cert", "client-key", "token-file", "metadata")
+}
 INSTRUCTIONS = (
     "Exact vector search. list_collections shows the collections, their attributes and the type of"
     ' their ids. A filter is a text such as: language == "de" and (year >= 2020 or not'
@@ -64,22 +71,6 @@ def make_server(
     )
 
 
-def _load(name: str) -> Embed:
-    """Returns the function of --embed. Raises ValueError if there is none."""
-    module, colon, function = name.partition(":")
-    if not (module and colon and function):
-        raise ValueError(f"--embed: {name!r}; write MODULE:FUNCTION")
-    sys.path.append(str(Path.cwd()))  # a program that pip has installed does not look there
-    try:
-        loaded = importlib.import_module(module)
-    except Exception as error:
-        raise ValueError(f"--embed: {module}: {type(error).__name__}: {error}") from error
-    embed: Embed | None = getattr(loaded, function, None)
-    if not callable(embed):
-        raise ValueError(f"--embed: {loaded!r} has no function {function!r}")
-    return embed
-
-
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         PROGRAM,
@@ -109,10 +100,22 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="with --http: also answer requests for this host, such as the name of a proxy; may be"
         " repeated",
     )
+    parser.add_argument(
+        "--allow-insecure",
+        action="store_true",
+        help="with --http: also listen beyond loopback, where each caller that reaches the port has"
+        " all tools, without authentication",
+    )
     add_server_options(parser, PROGRAM)
-    options = parser.parse_args(arguments)
-    if options.allow_host and options.http is None:
-        parser.error("--allow-host: needs --http")
+    options, unknown = parser.parse_known_args(arguments)
+    for each in unknown:
+        if variable := IDENTITY.get(each.partition("=")[0]):
+            parser.error(f"{each}: no option; set the variable {variable}")
+    if unknown:
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    for option, given in (("host", options.allow_host), ("insecure", options.allow_insecure)):
+        if given and options.http is None:
+            parser.error(f"--allow-{option}: needs --http")
     return options
 
 
@@ -121,12 +124,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     logging.basicConfig(stream=sys.stderr)
     try:
-        embed = _load(options.embed) if options.embed is not None else None
+        embed = embedding.load(options.embed) if options.embed is not None else None
         if options.http:
-            check_listen(*options.http)
+            host, port = options.http
+            check_listen(host, port, allow_insecure=options.allow_insecure)
         with connect(options.address, caller=options.caller) as client:
-            for name in options.collections:
-                client.get_collection(name)
+            found = [client.get_collection(name) for name in options.collections]
+        if embed is not None:
+            embedding.check(options.embed, embed, found)
     except (Error, ValueError, OSError) as error:
         return fail_call(PROGRAM, error)
     server = make_server(
@@ -138,7 +143,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     try:
         if options.http:
-            host, port = options.http
             check = security(options.allow_host)
             server.run("streamable-http", host=host, port=port, transport_security=check)
         else:

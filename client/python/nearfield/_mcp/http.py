@@ -6,6 +6,7 @@ import argparse
 import re
 import socket
 from collections.abc import Sequence
+from ipaddress import ip_address
 
 from mcp.server.transport_security import TransportSecuritySettings
 
@@ -24,11 +25,18 @@ def listen_address(text: str) -> tuple[str, int]:
     return found[1] or found[2] or LOOPBACK[0], int(found[3])
 
 
-def check_listen(host: str, port: int) -> None:
-    """Raises ValueError if the address cannot be bound: the message of the HTTP server does not
-    name a host that does not exist."""
+def check_listen(host: str, port: int, *, allow_insecure: bool) -> None:
+    """Raises ValueError if the address is beyond loopback without `allow_insecure`, or cannot be
+    bound: the message of the HTTP server does not name a host that does not exist."""
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        if not allow_insecure and not all(ip_address(each[4][0]).is_loopback for each in found):
+            raise ValueError(
+                f"--http: {host} is beyond loopback, and callers are not authenticated: listen on"
+                f" {LOOPBACK[0]}:{port} and let a proxy authenticate them, or give --allow-insecure"
+                " if trusted callers alone can reach the port"
+            )
+        family, _, _, _, address = found[0]
         socket.create_server(address[:2], family=family).close()
     except OSError as error:
         raise ValueError(f"--http: {host} port {port}: {error.strerror}") from None

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Iterable
+from typing import Annotated, Any, TypeVar
 
 from mcp.server.mcpserver.exceptions import ToolError
+from pydantic import Field
 
 from nearfield._client import AsyncClient
 from nearfield._collection import AsyncCollection
 from nearfield._errors import Error
+from nearfield._mcp.embedding import Embed, vector_of
 from nearfield._mcp.values import GivenId, plain, read_id, read_ids, read_value, rows_of
 from nearfield._records import CollectionInfo
 from nearfield._values import listed
 
 # An agent reads every row of an answer.
 ROWS_MAX = 100
-Embed = Callable[[str], Sequence[float]]
 T = TypeVar("T")
+# Advice in the error of a row of zeros that no tool can follow.
+_ZERO_ROWS = ": leave it out, or accept zero rows, which come last in every search"
+# The arguments, each with the text that the tool's schema and the errors have.
+Name = Annotated[str, Field(description="the name of a collection")]
+Text = Annotated[str | None, Field(description="a text")]
+Vector = Annotated[list[float] | None, Field(description="a list of numbers")]
+SearchedId = Annotated[GivenId | None, Field(description="an id, a text or a whole number,")]
+StoredId = Annotated[GivenId, Field(description="an id, a text or a whole number,")]
+Ids = Annotated[list[GivenId], Field(description="a list of ids, texts or whole numbers,")]
+Count = Annotated[int, Field(description="a whole number")]
+FilterText = Annotated[str | None, Field(description="a text such as 'year >= 2020'")]
+Payload = Annotated[dict[str, Any] | str, Field(description="an object or a text")]
+Attributes = Annotated[
+    dict[str, Any] | None, Field(description="an object with the values by their names")
+]
 
 
 class Tools:
@@ -46,7 +62,7 @@ class Tools:
         if self._embed is None:
             raise ToolError("text: this server has no embedding; give a vector or a stored id")
         try:
-            return [float(each) for each in self._embed(text)]
+            return vector_of(self._embed, text)
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
             raise ToolError(f"text: the embedding has failed: {reason}") from error
@@ -75,12 +91,12 @@ class Tools:
 
     async def search(
         self,
-        collection: str,
-        text: str | None = None,
-        vector: list[float] | None = None,
-        id: GivenId | None = None,
-        k: int = 10,
-        filter: str | None = None,
+        collection: Name,
+        text: Text = None,
+        vector: Vector = None,
+        id: SearchedId = None,
+        k: Count = 10,
+        filter: FilterText = None,
     ) -> dict[str, Any]:
         """Returns the k best rows (at most 100), best first, for one of: a text, a vector, or the
         id of a stored row. Exact: a row that is missing does not score higher."""
@@ -98,7 +114,7 @@ class Tools:
             each["score"] = plain(score)
         return {"epoch": found.epoch, "matched_rows": found.matched_rows, "rows": rows}
 
-    async def fetch(self, collection: str, ids: list[GivenId]) -> dict[str, Any]:
+    async def fetch(self, collection: Name, ids: Ids) -> dict[str, Any]:
         """Returns at most 100 rows by id, and the ids that do not exist."""
         if not 1 <= len(ids) <= ROWS_MAX:
             raise ToolError(f"ids: {len(ids)}, must be from 1 to {ROWS_MAX}")
@@ -106,18 +122,18 @@ class Tools:
         found = await _call(docs.fetch(read_ids(info, ids), vectors=False, attributes="*"))
         return {"rows": rows_of(found), "missing": plain(listed(found.missing))}
 
-    async def count(self, collection: str, filter: str | None = None) -> int:
+    async def count(self, collection: Name, filter: FilterText = None) -> int:
         """Returns the number of rows; with a filter, of those that pass it."""
         return (await _call(self._collection(collection).count(filter))).rows_count
 
     async def store(
         self,
-        collection: str,
-        id: GivenId,
-        payload: dict[str, Any] | str,
-        text: str | None = None,
-        vector: list[float] | None = None,
-        attributes: dict[str, Any] | None = None,
+        collection: Name,
+        id: StoredId,
+        payload: Payload,
+        text: Text = None,
+        vector: Vector = None,
+        attributes: Attributes = None,
     ) -> dict[str, Any]:
         """Stores one row, or replaces the one with this id: its payload, a text or a vector by
         which it is found, and attributes. Durable when this returns."""
@@ -134,7 +150,7 @@ class Tools:
         )
         return {"epoch": done.epoch, "replaced": done.rows_replaced}
 
-    async def delete(self, collection: str, ids: list[GivenId]) -> int:
+    async def delete(self, collection: Name, ids: Ids) -> int:
         """Deletes rows by id; returns how many there were."""
         docs, info = await self._declared(collection)
         return (await _call(docs.delete(read_ids(info, ids)))).rows_deleted
@@ -150,4 +166,4 @@ async def _call(awaitable: Awaitable[T]) -> T:
     try:
         return await awaitable
     except (Error, TypeError, ValueError) as error:
-        raise ToolError(str(error)) from error
+        raise ToolError(str(error).replace(_ZERO_ROWS, "")) from error
