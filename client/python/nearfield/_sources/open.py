@@ -89,7 +89,7 @@ def _iterable_source(spec: Spec, data: Iterable[Any]) -> Source:
         return spooled(column_batches(spec, items))
     if isinstance(first, Mapping):
         reader = RowReader(spec, place=rows_from(0), records=True)
-        return spooled(reader.batches(enumerate(items)))
+        return replace(spooled(reader.batches(enumerate(items))), numbered="id" not in first)
     if is_table(first):
         from nearfield._sources.tables import reader_source
 
@@ -109,6 +109,9 @@ def suffix_of(path: Path) -> str:
 def _file_source(spec: Spec, path: Path) -> Source:
     with naming(path):
         source = _open_file(spec, path)
+    if not source.rows:
+        source.close()
+        raise ValueError(f"{path}: holds no row")
 
     def batches() -> Iterator[Batch]:
         with naming(path):
