@@ -7,6 +7,7 @@ from typing import Any
 
 import nearfield
 import numpy as np
+import pandas
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -303,3 +304,34 @@ def test_a_second_upload_without_ids_did_not_say_where_its_ids_come_from(client,
     with pytest.raises(nearfield.AlreadyExists) as caught:
         docs.upload([[1, 0]], ids=[0])
     assert "no ids were given" not in str(caught.value)
+
+
+def test_a_misspelled_vector_was_a_row_in_the_message(client, docs, name):
+    with pytest.raises(TypeError, match=r"row 1: no member vector; is vektor meant\?"):
+        docs.upload([{"id": 7, "vector": [1, 0]}, {"id": 8, "vektor": [1, 0]}])
+    for wrong, words in (
+        ({"id": [1], "embedding": [[1.0, 0]]}, """no column 'vector'; the columns are id, embedding; name it with vectors="...\""""),
+        ({"doc_id": [1], "vector": [[1.0, 0]]}, """no column 'id'; the columns are doc_id, vector; name it with ids="...\""""),
+    ):
+        for call in (lambda: docs.upload(pa.table(wrong)), lambda: client.create_collection(name + "-2", metric="dot", like=pa.table(wrong))):  # noqa: B023
+            with pytest.raises(ValueError, match=words):
+                call()
+
+
+def test_a_value_of_another_type_in_a_frame_was_an_error_of_arrow_without_its_row(docs):
+    frame = pandas.DataFrame({"id": [1, 2], "vector": [[1.0, 0]] * 2, "year": [1, "2"]})
+    with pytest.raises((TypeError, ValueError), match="^row 1: column 'year': .*'2'"):
+        docs.upload(frame)
+
+
+@pytest.mark.parametrize(("cut", "words"), [
+    (slice(0), r"byte 0: not a .npy file: it must begin with .x93NUMPY"),
+    (slice(1, None), r"byte 0: not a .npy file"),
+    (slice(300), "300 bytes; its header says more"),
+])
+def test_a_damaged_file_of_numpy_was_an_advice_to_allow_pickle(docs, tmp_path, cut, words):
+    path = tmp_path / "rows.npy"
+    np.save(path, np.ones((100, 2), np.float32))
+    path.write_bytes(path.read_bytes()[cut])
+    with pytest.raises(ValueError, match=rf"rows\.npy: {words}"):
+        docs.upload(path)
