@@ -228,7 +228,7 @@ def test_tls_that_does_not_fit_was_told_as_a_closed_socket(start, connect, files
         assert f"cannot reach {local}: the certificate of the server is not for this name" in refusal(connect, local, ca=ca)
     for other in (str(files / "other.pem"), "system"):
         assert "the authorities in ca did not sign it" in refusal(connect, tls.address, ca=other)
-    with pytest.raises(ValueError, match=r"ca: .*text\.pem: not a PEM file"):
+    with pytest.raises(ValueError, match=r"ca: .*text\.pem: has no certificate in PEM"):
         connect(tls.address, ca=str(files / "text.pem"))
     connect(tls.address, ca=ca).list_collections()
 

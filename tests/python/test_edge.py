@@ -55,4 +55,4 @@ def test_a_stream_that_the_server_refuses_keeps_its_status(through_edge):
             docs.upload(np.zeros((20_000, 1024), np.float32))  # the memory has 64 MiB
         assert refused.value.request_id
         with pytest.raises(nearfield.NotFound, match="2"):
-            list(docs.search_stream([1, 2, 1]))
+            list(docs.search_stream(ids=[1, 2, 1]))

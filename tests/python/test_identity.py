@@ -76,7 +76,7 @@ def test_the_environment_stands_in_for_arguments(server, files, connect, monkeyp
     for name, value in zip(VARIABLES, [*options(files, "admin").values(), "x-team=a,x-stage=b"], strict=True):
         monkeypatch.setenv(name, value)
     connect(server.address).list_collections()
-    with pytest.raises(nearfield.Unauthenticated):
+    with pytest.raises(nearfield.Unauthenticated, match="; give token_file= or NEARFIELD_TOKEN_FILE"):
         connect(server.address, token_file="").list_collections()
     assert dict(read_identity(server.address).metadata)["x-stage"] == "b"
 

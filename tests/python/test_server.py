@@ -107,5 +107,5 @@ def test_a_reply_above_the_default_limit_of_grpc_is_received(client, name, rng):
 def test_a_client_is_a_context_manager(shared):
     with nearfield.connect(shared.address) as client:
         assert client.health() == "SERVING"
-    with pytest.raises(ValueError, match="closed channel"):
+    with pytest.raises(ValueError, match="this client is closed"):
         client.health()

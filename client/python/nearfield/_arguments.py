@@ -4,11 +4,65 @@ numbers of a wrong type or sign, which the messages of protobuf do not name."""
 from __future__ import annotations
 
 import difflib
+import functools
+import inspect
 import operator
-from collections.abc import Collection, Iterable
-from typing import Any
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
+
+P = ParamSpec("P")
+T = TypeVar("T")
+# Names that other clients have for an argument, and the names that may be meant.
+_OTHER_NAMES = {
+    **dict.fromkeys(("top_k", "topk", "limit", "n", "n_results", "num_results"), ("k",)),
+    **dict.fromkeys(("where", "query_filter"), ("filter",)),
+    **dict.fromkeys(("query", "query_vector", "embedding"), ("vector",)),
+    **dict.fromkeys(("metadata", "metadatas", "documents"), ("payloads", "payload")),
+    **dict.fromkeys(("token", "api_key", "key"), ("token_file",)),
+    **dict.fromkeys(("port", "host", "url", "uri"), ("address",)),
+}
+
+
+def check_names(function: Callable[P, T]) -> Callable[P, T]:
+    """Makes a function that refuses arguments as refuse_unknown does. Python's own message has the
+    name of an internal class, and no similar name."""
+    named = inspect.signature(function).parameters.values()
+    accepted = {each.name for each in named}
+    known = [name for name in accepted if not name.startswith("_") and name != "self"]
+    owner = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+    if any(each.kind is each.VAR_KEYWORD for each in named):
+        return function
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        if not kwargs.keys() <= accepted:
+            refuse_unknown(f"{owner}()", kwargs.keys() - accepted, known)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def check_names_of(owner: type[T]) -> type[T]:
+    """Applies check_names to the constructor and the public methods of a class."""
+    for name, value in list(vars(owner).items()):
+        if inspect.isfunction(value) and (name == "__init__" or not name.startswith("_")):
+            setattr(owner, name, check_names(value))
+    return owner
+
+
+def flag(name: str, value: Any) -> bool:
+    """Returns a bool. Raises TypeError for any other value: a text would count as True."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name}: {value!r}; True or False is needed")
+    return bool(value)
+
+
+def upload_token(token: Any) -> bytes:
+    if not isinstance(token, str):
+        raise TypeError(f"token: {token!r}; a text is needed")
+    return token.encode()
 
 
 def refuse_unknown(owner: str, given: Iterable[str], known: Collection[str]) -> None:
@@ -16,7 +70,8 @@ def refuse_unknown(owner: str, given: Iterable[str], known: Collection[str]) -> 
     ones. owner: what has the arguments, such as "a search"."""
     unknown = sorted(set(given).difference(known))
     if unknown:
-        similar = difflib.get_close_matches(unknown[0], known, n=1)
+        meant = [each for each in _OTHER_NAMES.get(unknown[0], ()) if each in known]
+        similar = meant or difflib.get_close_matches(unknown[0], known, n=1)
         hint = f"; did you mean {similar[0]}?" if similar else ""
         names = ", ".join(sorted(known)) or "none"
         raise TypeError(f"{unknown[0]}: no argument of {owner}{hint} (known: {names})")

@@ -32,6 +32,12 @@ class BlockingTransport:
         self.clock: Clock = clock or BlockingClock()
         self.peer = peer
         self._stubs = peer.open(grpc)
+        self._closed = False
+
+    def _call(self, kind: str, method: Method[Any, Any]) -> Any:
+        if self._closed:
+            raise ValueError("this client is closed")
+        return self._stubs.call(kind, method)
 
     async def unary(
         self,
@@ -40,7 +46,7 @@ class BlockingTransport:
         timeout: float | None,
         metadata: Metadata,
     ) -> tuple[Response, str | None]:
-        reply, call = self._stubs.call("unary_unary", method).with_call(
+        reply, call = self._call("unary_unary", method).with_call(
             data, timeout=timeout, metadata=metadata
         )
         return reply, request_id_in(call.trailing_metadata())
@@ -52,7 +58,7 @@ class BlockingTransport:
         timeout: float | None,
         metadata: Metadata,
     ) -> BlockingReadStream[Response]:
-        call = self._stubs.call("unary_stream", method)
+        call = self._call("unary_stream", method)
         return BlockingReadStream(call(request, timeout=timeout, metadata=metadata))
 
     def duplex(
@@ -63,11 +69,12 @@ class BlockingTransport:
     def open_duplex(
         self, method: Method[Any, Any], timeout: float | None, metadata: Metadata
     ) -> OpenCall:
-        call = self._stubs.call("stream_stream", method)
+        call = self._call("stream_stream", method)
         return lambda sent: call(sent, timeout=timeout, metadata=metadata)
 
     async def compute(self, function: Callable[[], T]) -> T:
         return function()
 
     async def close(self) -> None:
+        self._closed = True
         self._stubs.channel.close()

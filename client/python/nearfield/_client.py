@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from nearfield import _methods as methods
+from nearfield._arguments import check_names, check_names_of
 from nearfield._async_local_transport import AsyncLocalTransport
 from nearfield._async_transport import AsyncTransport
 from nearfield._attributes import AttributesLike
@@ -29,6 +30,7 @@ from nearfield._server_calls import ServerCalls
 from nearfield._values import DType, IdType, Metric
 
 
+@check_names_of
 class AsyncClient(ServerCalls):
     """A connection to a server, for asyncio. Its parameters are those of connect(). The first call
     connects. Thread safety: any number of event loops, at the same time or one after the other."""
@@ -195,6 +197,7 @@ class Client:
     drop_upload = blocking(AsyncClient.drop_upload)
 
 
+@check_names
 def connect(
     address: str | None = None,
     *,
@@ -243,7 +246,9 @@ def _settings(
     address = check_address(given(address, "NEARFIELD_ADDRESS", DEFAULT_ADDRESS))
     found = read_identity(address, *identity)
     caller = given(caller, "NEARFIELD_CALLER")
-    options = Options(timeout, caller, retry or RetryPolicy(), read_your_writes, found.metadata)
+    options = Options(
+        timeout, caller, RetryPolicy() if retry is None else retry, read_your_writes, found.metadata
+    )
     return Peer(address, found.credentials), options
 
 
@@ -269,7 +274,7 @@ def open(
               backend="cpu", snapshot_dir="..."; those of the network have no effect
     timeout, caller, retry, read_your_writes  as in connect()
     """
-    options = Options(timeout, caller, retry or RetryPolicy(), read_your_writes)
+    options = Options(timeout, caller, RetryPolicy() if retry is None else retry, read_your_writes)
     return Client(AsyncClient(_core=Core(LocalTransport(folder, settings, _clock), options)))
 
 
@@ -287,6 +292,6 @@ async def open_async(
     at the same time, so that the event loop never waits. Cancelling a task cancels its call.
 
     async with await nearfield.open_async("folder") as client: ..."""
-    options = Options(timeout, caller, retry or RetryPolicy(), read_your_writes)
+    options = Options(timeout, caller, RetryPolicy() if retry is None else retry, read_your_writes)
     inner = await asyncio.to_thread(LocalTransport, folder, settings)
     return AsyncClient(_core=Core(AsyncLocalTransport(inner, _clock), options))

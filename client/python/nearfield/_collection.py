@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nearfield import _methods as methods
+from nearfield._arguments import check_names_of
 from nearfield._blocking import blocking, blocking_iterator
 from nearfield._dlpack import SupportsDLPack
 from nearfield._local_transport import LocalTransport
@@ -13,6 +14,7 @@ from nearfield._search_calls import SearchCalls
 from nearfield.device_tensors import DeviceHits, search_device
 
 
+@check_names_of
 class AsyncCollection(SearchCalls, RowCalls):
     """One collection of an AsyncClient.
 

@@ -21,6 +21,7 @@ from nearfield._errors import (
     FailedPrecondition,
     InvalidArgument,
     NotFound,
+    Unauthenticated,
     Unavailable,
     from_rpc_error,
 )
@@ -30,6 +31,7 @@ from nearfield._proto import common_pb2 as common
 from nearfield._records import CollectionInfo, Limits, read_collection, read_plain
 from nearfield._retry import Retries, RetryPolicy
 from nearfield._transport import Metadata, Transport
+from nearfield._wording import in_words_of_python
 
 T = TypeVar("T")
 CALLER_BYTES_MAX = 128
@@ -54,8 +56,12 @@ class Options:
     metadata: Metadata = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.retry, RetryPolicy):
+            raise TypeError(f"retry: {self.retry!r}; give nearfield.RetryPolicy(tries_max=...)")
         if not real("timeout", self.timeout) > 0:
             raise ValueError(f"timeout: {self.timeout}; it must be above 0 seconds")
+        if not isinstance(self.caller, str):
+            raise TypeError(f"caller: {self.caller!r}; a text is needed")
         if len(self.caller) > CALLER_BYTES_MAX:
             raise ValueError(
                 f"caller: {len(self.caller)} characters, must be at most {CALLER_BYTES_MAX}"
@@ -103,7 +109,7 @@ class Core:
                 self.answered = True
                 return reply
             except grpc.RpcError as raised:
-                error = self.error(raised)
+                error = self.error(raised, request)
             told = retries.told(error)
             wait = retries.wait_after(error) if method.repeatable else None
             if wait is None:
@@ -132,10 +138,13 @@ class Core:
             options.retry, self.transport.clock, deadline, options.timeout, lambda: self.answered
         )
 
-    def error(self, raised: grpc.RpcError) -> Error:
+    def error(self, raised: grpc.RpcError, request: Any = None) -> Error:
         """Returns the exception for a failed call. If no server answered it, the message says why,
-        as far as that can be known."""
+        as far as that can be known. request: if its fields are those of arguments."""
         error = from_rpc_error(raised)
+        error.message = in_words_of_python(error.message, request)
+        if isinstance(error, Unauthenticated) and "authorization" not in dict(self.metadata):
+            error.message += "; give token_file= or NEARFIELD_TOKEN_FILE"
         if error.request_id is not None:
             self.answered = True
         elif isinstance(error, (Unavailable, DeadlineExceeded)) and self.transport.peer is not None:

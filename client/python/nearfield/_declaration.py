@@ -80,6 +80,8 @@ def complete(
     TypeError if nothing says the dim."""
     if dim is None and seen is None:
         raise TypeError("give dim, or like= the data")
+    if dim is not None and seen is not None and seen.dim not in (0, dim):
+        raise ValueError(f"dim: {dim}; like= has vectors of {seen.dim}")
     return Declaration(
         name,
         whole("dim", dim if seen is None or dim is not None else seen.dim, "1 .. Limits.dim_max"),

@@ -187,6 +187,9 @@ class _Operand:
     def __ror__(self, other: Any) -> NoReturn:
         _refuse_operator(other, "|")
 
+    def __contains__(self, value: Any) -> NoReturn:
+        raise TypeError(f"{value!r} in {self!r}: for a list write {self!r}.any([{value!r}])")
+
     def __invert__(self) -> NoReturn:
         raise TypeError(f"~{self!r}: compare first, for a bool {self!r} == False")
 
@@ -245,7 +248,7 @@ class Field(_Operand):
         return _Exists(self._name)
 
     def _condition(self, kind: str, values: Iterable[Any]) -> Filter:
-        if isinstance(values, (str, bytes)):
+        if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
             raise TypeError(f"F.{self._name}: {values!r}; give a list of values")
         return _Values(kind, self._name, tuple(values))
 

@@ -46,7 +46,7 @@ def filter_of(value: Filter | Mapping[str, Any]) -> Filter:
             ' {"year": {"$gte": 2020}}, or a text'
         )
     if not value:
-        raise ValueError("filter: {} has no condition; leave the filter out")
+        raise ValueError("filter: {} has no condition: it does not say which rows pass")
     return reduce(
         and_, [each for name, given in value.items() for each in _conditions(name, given)]
     )
@@ -62,11 +62,13 @@ def _conditions(name: str, given: Any) -> list[Filter]:
         return [reduce(and_ if name == "$and" else or_, map(filter_of, given))]
     if name == "$not":
         return [~filter_of(given)]
+    if name.startswith("$"):
+        raise ValueError(f"filter: {name!r} is no operator of filters; {_KNOWN}")
     compared = given if isinstance(given, Mapping) else {"$eq": given}
     if not compared:
         raise ValueError(f"filter: {name}: {{}} has no condition; {_KNOWN}")
     for operator, value in compared.items():
-        if name.startswith("$") or operator not in _OPERATORS:
+        if operator not in _OPERATORS:
             raise ValueError(f"filter: {name}: {operator!r} is no operator; {_KNOWN}")
         if _has_many(value) != (operator in _OF_MANY):
             kind = "one value" if _has_many(value) else "a list of values"

@@ -15,6 +15,8 @@ class Handle:
     """A collection by its name, which may be an alias. Making a handle calls nothing."""
 
     def __init__(self, core: Core, name: str) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"name: {name!r}; the name of a collection is a text")
         self._core = core
         self.name = name
 

@@ -16,6 +16,7 @@ from nearfield._transport import Metadata
 
 SYSTEM_AUTHORITIES = "system"
 METADATA_NAME = re.compile(r"[a-z0-9_.-]+")
+KEY = re.compile(r"nf_[^_/\s]+_[^/\s]+")
 LOCAL = re.compile(
     r"(dns:(///)?|ipv4:|ipv6:)?(127\.0\.0\.1|\[::1\]|localhost):[^,]*|unix(-abstract)?:.*"
 )
@@ -40,16 +41,19 @@ def given(argument: str | None, variable: str, default: str = "") -> str:
 
 
 def read_file(option: str, path: str) -> bytes:
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"{option}: {path!r}; the name of a file is needed")
     try:
         return Path(path).read_bytes()
     except OSError as error:
         raise ValueError(f"{option}: {path}: {error.strerror}") from None
 
 
-def read_pem(option: str, path: str) -> bytes:
+def read_pem(option: str, path: str, what: str) -> bytes:
+    """what: "certificate" or "private key"."""
     text = read_file(option, path)
-    if b"-----BEGIN" not in text:
-        raise ValueError(f"{option}: {path}: not a PEM file")
+    if not re.search(rb"-----BEGIN [A-Z0-9 ]*%b-----" % what.upper().encode(), text):
+        raise ValueError(f"{option}: {path}: has no {what} in PEM")
     return text
 
 
@@ -61,13 +65,17 @@ def read_credentials(ca: str, client_cert: str, client_key: str) -> Any:
             raise ValueError("client_cert: needs ca, because it is for TLS")
         return None
     return grpc.ssl_channel_credentials(
-        root_certificates=None if ca == SYSTEM_AUTHORITIES else read_pem("ca", ca),
-        private_key=read_pem("client_key", client_key) if client_key else None,
-        certificate_chain=read_pem("client_cert", client_cert) if client_cert else None,
+        root_certificates=None if ca == SYSTEM_AUTHORITIES else read_pem("ca", ca, "certificate"),
+        private_key=read_pem("client_key", client_key, "private key") if client_key else None,
+        certificate_chain=read_pem("client_cert", client_cert, "certificate")
+        if client_cert
+        else None,
     )
 
 
 def read_token(address: str, token_file: str, ca: str) -> str:
+    if KEY.fullmatch(str(token_file).strip()) and not Path(token_file).exists():
+        raise ValueError("token_file: this is a key, not the name of a file")
     if not ca and not LOCAL.fullmatch(address):
         raise ValueError(f"token_file: without ca the key would be sent unencrypted to {address}")
     token = read_file("token_file", token_file).decode("latin-1").strip()
@@ -98,11 +106,13 @@ def read_identity(
     authorities = given(ca, "NEARFIELD_CA")
     token = given(token_file, "NEARFIELD_TOKEN_FILE")
     sent = (
-        parse_metadata(os.environ.get("NEARFIELD_METADATA", ""))
-        if metadata is None
-        else dict(metadata)
+        parse_metadata(os.environ.get("NEARFIELD_METADATA", "")) if metadata is None else metadata
     )
+    if not isinstance(sent, Mapping):
+        raise TypeError(f'metadata: {type(sent).__name__}; give a dict {{"name": "value"}}')
     for name, value in sent.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise TypeError(f"metadata: {name!r}: names and values are texts")
         if not METADATA_NAME.fullmatch(name) or not all(" " <= c <= "~" for c in value):
             raise ValueError(
                 f"metadata: {name}: names have a-z 0-9 - _ . and values printable ASCII"

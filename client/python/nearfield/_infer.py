@@ -16,6 +16,7 @@ from nearfield._columns import is_gap
 from nearfield._sources.json_lines import read_jsonl
 from nearfield._sources.open import as_table, is_table, open_vectors, suffix_of
 from nearfield._sources.places import naming
+from nearfield._sources.plan import check_columns
 from nearfield._sources.rows import MEMBERS
 from nearfield._sources.source import name_of_column
 from nearfield._values import is_bfloat16
@@ -98,9 +99,7 @@ def _infer_table(table: Any, ids: Any, vectors: str | None, declares: bool) -> I
 
     id_name = name_of_column("ids", ids, "id")
     vector_name = name_of_column("vectors", vectors, "vector")
-    for name in (id_name, vector_name):
-        if name not in table.schema.names:
-            raise ValueError(f"no column {name!r}; they are {', '.join(table.schema.names)}")
+    check_columns(id_name, vector_name, table.schema.names)
     kind = plain_type(table.schema.field(vector_name).type)
     dim = kind.list_size if pa.types.is_fixed_size_list(kind) else 0
     if not dim and len(table):

@@ -82,7 +82,7 @@ async def pages(
                 )
                 reply = await stream.read()
             except grpc.RpcError as raised:
-                stream, error = None, core.error(raised)
+                stream, error = None, core.error(raised, request)
                 if pinned and core.unpin(part.collection, part, error):
                     pinned = False
                     continue

@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+class Requested(dict[str, Any]):
+    """The attributes of a row that the search requested, by name."""
+
+    def __missing__(self, name: str) -> Any:
+        raise KeyError(f"the attribute {name!r} was not requested; search with attributes=[...]")
+
+
 @dataclass(frozen=True)
 class Hit:
     """One row of an answer: id, score, payload, attributes and vector. Parts that were not
@@ -39,7 +46,11 @@ class Hit:
         requested."""
         if self.payload is None:
             raise ValueError(f"id {self.id!r}: no payload was requested; search with payload=True")
-        return json.loads(self.payload) if self.payload else None
+        try:
+            return json.loads(self.payload) if self.payload else None
+        except ValueError as error:
+            text = f"id {self.id!r}: the payload {self.payload!r:.60} is no JSON"
+            raise ValueError(f"{text} ({error}); use .payload") from None
 
 
 @dataclass(frozen=True)
@@ -113,7 +124,7 @@ class Hits(Rows):
             self._id(i),
             float(self.scores[i]),
             self.payloads[i] if self.payloads else None,
-            {name: values[i] for name, values in self.attributes.items()},
+            Requested((name, values[i]) for name, values in self.attributes.items()),
             None if self.vectors is None else self.vectors[i],
         )
 

@@ -10,10 +10,10 @@ from typing import Any, Literal
 import numpy as np
 
 from nearfield import _methods as methods
-from nearfield._arguments import read_at, whole
+from nearfield._arguments import check_names_of, flag, read_at, upload_token, whole
 from nearfield._blocks import BLOCK_BYTES
 from nearfield._core import Core
-from nearfield._errors import InvalidArgument
+from nearfield._errors import AlreadyExists, InvalidArgument
 from nearfield._export import Exported, Layout, PayloadForm, check_layout, write_export
 from nearfield._filter import FilterLike
 from nearfield._handle import Handle
@@ -43,6 +43,7 @@ ZeroRows = Literal["refuse", "accept"]
 Names = Sequence[str] | Literal["*"]
 
 
+@check_names_of
 class RowCalls(Handle):
     """Reads, uploads and deletes of one collection."""
 
@@ -72,8 +73,8 @@ class RowCalls(Handle):
         request = retrieval.FetchRequest(
             collection=self.name,
             ids=id_list(wanted),
-            with_payload=payload,
-            with_vectors=vectors,
+            with_payload=flag("payload", payload),
+            with_vectors=flag("vectors", vectors),
             **at,
             attributes=attribute_names(attributes),
         )
@@ -208,14 +209,14 @@ class RowCalls(Handle):
             mode=wire_mode,
             zero_rows=wire_zero_rows,
             source=source,
-            token=None if token is None else token.encode(),
+            token=None if token is None else upload_token(token),
             block_bytes=min(block_bytes, limits.upload_block_bytes_max),
             deadline=deadline,
             opening_timeout=core.options.timeout,
             on_progress=on_progress,
         )
         try:
-            return await _run_upload(core, plan, data)
+            return await _run_upload(core, plan, data, source.numbered)
         finally:
             close_progress()
             source.close()
@@ -238,8 +239,8 @@ class RowCalls(Handle):
         deadline = self._core.deadline(timeout, math.inf)
         request = retrieval.ScanRequest(
             collection=self.name,
-            with_payload=payload,
-            with_vectors=vectors,
+            with_payload=flag("payload", payload),
+            with_vectors=flag("vectors", vectors),
             attributes=attribute_names(attributes),
             **read_at(min_epoch, at_epoch, incarnation),
             rows_max=None if rows_max is None else whole("rows_max", rows_max, "1 or more", 64),
@@ -283,10 +284,17 @@ class RowCalls(Handle):
         return await write_export(self._core.transport, Path(path), layout, pages)
 
 
-async def _run_upload(core: Core, plan: Plan, data: Any) -> Uploaded:
-    """Runs an upload. If its rows are in a file, errors about them name it."""
+async def _run_upload(core: Core, plan: Plan, data: Any, numbered: bool) -> Uploaded:
+    """Runs an upload. If its rows are in a file, errors about them name it. numbered: no ids were
+    given."""
     try:
         return await run_upload(core, plan)
+    except AlreadyExists as error:
+        if numbered:
+            error.message += (
+                '; no ids were given, so they are 0, 1, ...: give ids=, or mode="upsert"'
+            )
+        raise
     except InvalidArgument as error:
         if not isinstance(data, (str, Path)) or str(data) in error.message:
             raise

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nearfield._arguments import real, refuse_unknown, whole
+from nearfield._arguments import flag, real, refuse_unknown, whole
 from nearfield._attributes import Attribute
 from nearfield._digest import result_digest
 from nearfield._errors import DataLoss, Internal
@@ -79,8 +79,9 @@ _FLAGS = {
 }
 
 
-def check_options(options: Mapping[str, Any]) -> None:
-    refuse_unknown("a search", options, OPTION_NAMES)
+def check_options(options: Mapping[str, Any], *arguments: str) -> None:
+    """arguments: the other ones of the call."""
+    refuse_unknown("a search", options, OPTION_NAMES.union(arguments))
 
 
 def needs_declaration(options: SearchOptions) -> bool:
@@ -121,9 +122,15 @@ def add_queries(
 
 
 def add_stream_queries(queries: Any, item: Any) -> int:
-    """As add_queries, for one item of a stream: a vector, vectors, or a stored id."""
-    if isinstance(item, (str, int, np.integer)):
-        return add_queries(queries, None, id=item if isinstance(item, str) else int(item))
+    """As add_queries, for one item of a stream: a vector, vectors, or a stored id that is a text.
+    Raises TypeError for a number, which is probably a part of a vector."""
+    if isinstance(item, str):
+        return add_queries(queries, None, id=item)
+    if isinstance(item, (int, float, np.number)):
+        raise TypeError(
+            f"queries: {item!r} is a number; each item is a vector: for one vector write"
+            " [[...]], for stored rows ids=[...]"
+        )
     return add_queries(queries, item)
 
 
@@ -149,7 +156,7 @@ def set_options(
         if name in _PLAIN:
             setattr(request, name, _checked(name, value))
         elif name in _FLAGS:
-            if value:
+            if flag(name, value):
                 setattr(request, _FLAGS[name], True)
         elif name == "attributes":
             request.attributes.extend(attribute_names(value))  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ import grpc
 from numpy.typing import ArrayLike
 
 from nearfield import _methods as methods
-from nearfield._arguments import real, whole
+from nearfield._arguments import check_names_of, real, whole
 from nearfield._attributes import Attribute
 from nearfield._errors import Internal
 from nearfield._filter import FilterLike
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 STREAM_WINDOW = 8
 
 
+@check_names_of
 class SearchCalls(Handle):
     """Searches of one collection."""
 
@@ -58,7 +59,7 @@ class SearchCalls(Handle):
         id      instead: the stored row with this id, which the answer excludes
         ids     instead: several stored rows
         The other options are those of SearchOptions."""
-        check_options(options)
+        check_options(options, "vector", "id", "ids")
         deadline = self._core.deadline(options.get("timeout"))
         request = retrieval.SearchRequest(collection=self.name)
         count = add_queries(request.queries, vector, id, ids)
@@ -79,16 +80,24 @@ class SearchCalls(Handle):
 
     async def search_stream(
         self,
-        queries: Iterable[Any] | AsyncIterable[Any],
+        queries: Iterable[Any] | AsyncIterable[Any] | None = None,
+        *,
+        ids: Iterable[Id] | AsyncIterable[Id] | None = None,
         **options: Unpack[SearchOptions],
     ) -> AsyncGenerator[SearchResult, None]:
         """Runs many searches over one stream; yields one answer for each item, in their order.
 
-        queries  each item is one search: a vector [dim], vectors [queries, dim], or a stored id;
-                 an array [searches, dim] is one search per row
+        queries  each item is one search: a vector [dim], vectors [queries, dim], or a stored id
+                 that is a text; an array [searches, dim] is one search per row
+        ids      instead: each is one search for the rows near this stored row
         A failed search ends the stream. A timeout is of the whole stream; without one there is
         none. Not retried: answers that were yielded stay valid."""
-        check_options(options)
+        check_options(options, "queries", "ids")
+        items = queries if ids is None else ids
+        if items is None or (queries is not None and ids is not None):
+            raise TypeError("give one of: queries, ids=")
+        if isinstance(items, (str, int)):
+            raise TypeError(f"{'queries' if ids is None else 'ids'}: {items!r}; give a list")
         deadline = self._core.deadline(options.get("timeout"), math.inf)
         template = retrieval.SearchRequest(collection=self.name)
         declared = await self._set_options(template, options, deadline)
@@ -112,10 +121,13 @@ class SearchCalls(Handle):
             return read_answer(reply, None, unanswered.popleft(), declared)
 
         try:
-            async for item in _each(queries):
+            async for item in _each(items):
                 request = retrieval.SearchRequest()
                 request.CopyFrom(template)
-                unanswered.append(add_stream_queries(request.queries, item))
+                if ids is None:
+                    unanswered.append(add_stream_queries(request.queries, item))
+                else:
+                    unanswered.append(add_queries(request.queries, None, id=item))
                 if not await duplex.write(request):
                     break  # the reason is the status of the stream, after the answers
                 if len(unanswered) >= STREAM_WINDOW:
@@ -124,7 +136,7 @@ class SearchCalls(Handle):
             while unanswered:
                 yield await answer()
         except grpc.RpcError as raised:
-            raise self._core.error(raised) from None
+            raise self._core.error(raised, template) from None
         finally:
             duplex.cancel()
 
@@ -142,7 +154,7 @@ class SearchCalls(Handle):
         results_max  maximum number of rows; by default all, or with a score_threshold all that
                      reach it. If more rows follow, the last page has a next_cursor.
         k            rows per page. A timeout is of all pages; without one there is none."""
-        check_options(options)
+        check_options(options, "vector", "id", "results_max")
         deadline = self._core.deadline(options.get("timeout"), math.inf)
         if results_max is not None:
             results_max = whole("results_max", results_max, "1 or more", 64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nearfield import _methods as methods
+from nearfield._arguments import check_names_of, upload_token
 from nearfield._core import Core
 from nearfield._proto import admin_pb2 as admin
 from nearfield._proto import health_pb2 as health
@@ -26,6 +27,7 @@ from nearfield._records import (
 )
 
 
+@check_names_of
 class ServerCalls:
     """Shared by AsyncClient; see there."""
 
@@ -99,7 +101,7 @@ class ServerCalls:
         self, collection: str, token: str, *, timeout: float | None = None
     ) -> UploadState:
         """Returns how far an upload with a token into the collection got."""
-        request = ingest.GetUploadRequest(collection=collection, upload_token=token.encode())
+        request = ingest.GetUploadRequest(collection=collection, upload_token=upload_token(token))
         return read_plain(UploadState, await self._core.reply(methods.GET_UPLOAD, request, timeout))
 
     async def list_uploads(
@@ -115,5 +117,5 @@ class ServerCalls:
     ) -> int:
         """Abandons an open upload with a token into the collection; returns the number of its
         durable rows."""
-        request = ingest.DropUploadRequest(collection=collection, upload_token=token.encode())
+        request = ingest.DropUploadRequest(collection=collection, upload_token=upload_token(token))
         return (await self._core.reply(methods.DROP_UPLOAD, request, timeout)).rows_count

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from nearfield._arguments import flag
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -32,7 +34,7 @@ def progress_of(
     bar with tqdm."""
     if callable(progress):
         return progress, lambda: None
-    if not progress:
+    if not flag("progress", progress):
         return None, lambda: None
     from tqdm.auto import tqdm
 

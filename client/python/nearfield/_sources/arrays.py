@@ -50,7 +50,7 @@ def array_source(spec: Spec, vectors: Any) -> Source:
         for begin in range(0, rows, BATCH_ROWS):
             yield batch(begin, min(begin + BATCH_ROWS, rows))
 
-    return Source(rows, sum(map(len, payloads or ())), batches)
+    return Source(rows, sum(map(len, payloads or ())), batches, numbered=ids is None)
 
 
 def _ids(spec: Spec, rows: int) -> Ids | None:

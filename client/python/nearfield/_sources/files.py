@@ -11,7 +11,15 @@ import numpy as np
 
 def open_npy(path: Path) -> Any:
     """Maps a 2-D array."""
-    array = np.load(path, mmap_mode="r", allow_pickle=False)
+    with path.open("rb") as file:
+        if file.read(6) != b"\x93NUMPY":
+            raise ValueError("byte 0: not a .npy file: it must begin with \\x93NUMPY")
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except ValueError as error:
+        if "mmap length" not in str(error):
+            raise
+        raise ValueError(f"{path.stat().st_size} bytes; its header says more") from None
     if not isinstance(array, np.memmap):
         raise ValueError("not a file .npy of one array")
     size, wanted = path.stat().st_size, array.offset + array.nbytes

@@ -16,7 +16,7 @@ from nearfield._sources.arrays import array_source
 from nearfield._sources.columns import package
 from nearfield._sources.csv_files import read_csv
 from nearfield._sources.json_lines import read_jsonl
-from nearfield._sources.places import located, naming, rows_from
+from nearfield._sources.places import located, naming, placed, rows_from
 from nearfield._sources.rows import RowReader, column_batches, is_column_batch, matrix
 from nearfield._sources.source import Source, Spec
 from nearfield._sources.spool import spooled
@@ -70,8 +70,27 @@ def as_table(data: Any) -> Any:
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
     if package(data) == "pandas":
-        return pa.Table.from_pandas(data, preserve_index=False)
+        try:
+            return pa.Table.from_pandas(data, preserve_index=False)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            for name in data.columns:
+                _check_frame_column(name, data[name])
+            raise
     return data if isinstance(data, pa.Table) else pa.table(data)
+
+
+def _check_frame_column(name: Any, column: Any) -> None:
+    """Raises an error with the row of the first value of a column of pandas that has another type
+    than those before it."""
+    import pyarrow as pa
+
+    def convert(rows: int) -> Any:
+        try:
+            return pa.Array.from_pandas(column[:rows])
+        except (TypeError, ValueError) as error:
+            raise placed(error, f"column {name!r}") from None
+
+    located(convert, len(column), rows_from(0))
 
 
 def _iterable_source(spec: Spec, data: Iterable[Any]) -> Source:
@@ -89,7 +108,7 @@ def _iterable_source(spec: Spec, data: Iterable[Any]) -> Source:
         return spooled(column_batches(spec, items))
     if isinstance(first, Mapping):
         reader = RowReader(spec, place=rows_from(0), records=True)
-        return spooled(reader.batches(enumerate(items)))
+        return replace(spooled(reader.batches(enumerate(items))), numbered="id" not in first)
     if is_table(first):
         from nearfield._sources.tables import reader_source
 
@@ -109,6 +128,9 @@ def suffix_of(path: Path) -> str:
 def _file_source(spec: Spec, path: Path) -> Source:
     with naming(path):
         source = _open_file(spec, path)
+    if not source.rows:
+        source.close()
+        raise ValueError(f"{path}: holds no row")
 
     def batches() -> Iterator[Batch]:
         with naming(path):

@@ -32,6 +32,14 @@ class Plan:
         return [self.payloads] if isinstance(self.payloads, str) else list(self.payloads)
 
 
+def check_columns(id_name: str, vector_name: str, names: list[str]) -> None:
+    """Raises ValueError if a table with columns of these names has no ids or no vectors."""
+    for argument, name in (("ids", id_name), ("vectors", vector_name)):
+        if name not in names:
+            text = f"no column {name!r}; the columns are {', '.join(names)}"
+            raise ValueError(f'{text}; name it with {argument}="..."')
+
+
 def plan_of(spec: Spec, names: list[str]) -> Plan:
     """Returns what the columns with these names are. By default the columns id, vector and payload,
     and every declared attribute that has a column of its name; further columns are refused. An
@@ -59,6 +67,7 @@ def plan_of(spec: Spec, names: list[str]) -> Plan:
         plan = replace(plan, payloads="payload")
     for name in plan.attributes:
         spec.attribute(name)
+    check_columns(plan.id, plan.vector, names)
     for name in plan.names():
         if name not in names:
             raise ValueError(f"no column {name!r}; the columns are {', '.join(names)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import islice
 from typing import Any
 
@@ -77,6 +78,9 @@ class RowReader:
         names: dict[str, None] = {}
         for row in rows:
             if not isinstance(row, Mapping) or "vector" not in row:
+                names_given = list(map(str, row)) if isinstance(row, Mapping) else []
+                for similar in get_close_matches("vector", names_given, n=1):
+                    raise TypeError(f"no member vector; is {similar} meant?")
                 raise TypeError(f"{_shown(row)}; a mapping with the member vector")
             if with_ids != ("id" in row):
                 raise ValueError("no member id" if with_ids else "a member id, which row 0 lacks")

@@ -31,12 +31,14 @@ class Source:
     payload_bytes  maximum size of all payloads
     batches        begins to read from the first row
     close          releases files
+    numbered       no ids were given, so they are 0, 1, ...
     """
 
     rows: int
     payload_bytes: int
     batches: Callable[[], Iterator[Batch]]
     close: Callable[[], None] = lambda: None
+    numbered: bool = False
 
 
 @dataclass(frozen=True)
