@@ -63,7 +63,7 @@ async def test_mistakes_of_an_agent_are_explained(shared, docs, tmp_path):
         for tool, arguments, words in (
             ("search", {"collection": f"{docs.name}-hidden", "vector": [1, 0, 0]}, f"one of {docs.name}"),
             ("search", {"collection": docs.name, "vector": [1, 0, 0], "k": 101}, "from 1 to 100"),
-            ("search", {"collection": docs.name, "vector": [1.0]}, "the collection has dim 3"),
+            ("search", {"collection": docs.name, "vector": [1.0]}, "has dim 3"),
             ("search", {"collection": docs.name, "text": "aa"}, "no embedding"),
             ("search", {"collection": docs.name, "id": "zz"}, "NOT_FOUND"),
             ("search", {"collection": docs.name}, "give one of"),
