@@ -316,7 +316,7 @@ def test_a_row_of_zeros_in_a_collection_of_cosine_is_refused_unless_accepted(cli
 def test_a_broken_link_without_a_token_commits_nothing(connect, shared, name, big):
     with Link(shared.address) as link:
         docs = connect(link.address).create_collection(name, 384, metric="dot")
-        with pytest.raises(nearfield.Unavailable):
+        with pytest.raises(nearfield.Unavailable, match="no row was stored: repeat the upload, or give token="):
             docs.upload(big, progress=lambda now: now.rows_received and link.cut())
         assert docs.count().rows_count == 0
 

@@ -221,10 +221,14 @@ class _Stream:
         )
 
     def _doubtful(self, error: Error) -> Error:
-        """Adds to an error that arrived after the commit was sent what it means."""
-        if self._commit_sent and isinstance(error, (Unavailable, DeadlineExceeded, Cancelled)):
+        """Adds what has become of the rows to the error of a connection that broke."""
+        if not self.accepted or not isinstance(error, (Unavailable, DeadlineExceeded, Cancelled)):
+            return error
+        if self._commit_sent:
             what = "repeat it with the same token" if self._plan.token else "count before repeating"
             error.message += f"; the commit had been sent, so the rows may be there: {what}"
+        elif not self._plan.token:
+            error.message += "; no row was stored: repeat the upload, or give token= to continue it"
         return error
 
     def _report(self) -> None:
