@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "absl/algorithm/container.h"
 #include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"
 #include "server/calls/answer_check.h"
@@ -15,7 +15,7 @@
 #include "server/calls/choose_rows.h"
 #include "server/calls/kept_epoch.h"
 #include "server/calls/neighbor_attributes.h"
-#include "server/convert/cursor.h"
+#include "server/calls/search_page.h"
 #include "server/convert/digest.h"
 #include "server/convert/filter.h"
 #include "server/convert/retrieval.h"
@@ -34,12 +34,9 @@ struct Pending {
   SearchTicket ticket;  // valid until it is queued
   std::optional<Filter> filter;
   absl::Status evaluated;  // result of the filter's evaluation
-  std::optional<Cursor> cursor;
+  SearchPage page;
   std::optional<uint64_t> at_epoch;
-  bool with_cursor = false;
-  std::vector<uint64_t> fingerprints;  // with_cursor: one for each query
-  int64_t position = 0;                // rows of the order before the answer
-  int32_t k = 0;                       // requested from the engine
+  int32_t k = 0;  // requested from the engine
   RowParts parts;
   NeighborAttributes attributes;
   SearchFacts facts;
@@ -52,60 +49,16 @@ struct Pending {
   bool verify = false;
   AuditDraw audit;
   absl::StatusOr<SearchReply> checked = absl::UnknownError("not run");  // with verify
-
-  // Returns whether this is a page of a stream, to which page_rows_max does not apply.
-  bool streamed() const { return output.epoch_hold != nullptr; }
 };
 
-// Checks that the cursor fits the rest of the request.
-absl::Status CheckCursor(const Pending& pending, const pb::SearchRequest& request) {
-  const Cursor& cursor = *pending.cursor;
-  if (cursor.search_fingerprint != pending.fingerprints.front()) {
-    return ArgumentError(
-        "cursor",
-        "of another search: collection, query, filter and score_threshold must be those of the "
-        "first page, and a collection that was created again or restored is another one");
-  }
-  ABSL_RETURN_IF_ERROR(CheckCursorEpoch(EpochsOf(request), cursor.epoch));
-  const int64_t rows_max = pending.state->limits().page_rows_max;
-  if (!pending.streamed() && cursor.position >= rows_max) {
-    return ArgumentError(
-        "cursor",
-        absl::StrCat("after ", cursor.position, " rows, the limit page_rows_max is ", rows_max,
-                     ": SearchAll goes on from there"),
-        absl::StrCat(cursor.position), absl::StrCat(rows_max));
-  }
-  return absl::OkStatus();
-}
-
-// Sets the position at which a search with a cursor begins. Errors: InvalidArgument.
+// Makes the search begin at its page. Errors: InvalidArgument.
 absl::Status SetPage(const pb::SearchRequest& request, const RequestLimits& limits,
                      Pending* pending) {
-  std::vector<Query>& queries = pending->ticket.request.queries;
-  pending->with_cursor = request.with_cursor() || request.has_cursor();
-  if (!pending->with_cursor) return absl::OkStatus();
-  const std::string filter = pending->filter.has_value() ? pending->filter->canonical() : "";
-  for (const Query& query : queries) {
-    pending->fingerprints.push_back(SearchFingerprint(pending->named->incarnation, query, filter));
-  }
-  if (request.has_cursor()) {
-    if (queries.size() != 1) {
-      return ArgumentError("queries", absl::StrCat(queries.size(), ", must be 1 with a cursor"),
-                           absl::StrCat(queries.size()), "1");
-    }
-    ABSL_ASSIGN_OR_RETURN(pending->cursor, DecodeCursor(request.cursor()));
-    ABSL_RETURN_IF_ERROR(CheckCursor(*pending, request));
-    pending->position = pending->cursor->position;
-  }
-  for (Query& query : queries) {
-    query.skip = pending->position;
-    query.page_cache = pending->output.page_cache;
-    query.tell_more = true;
-    if (pending->streamed()) continue;
-    query.k =
-        static_cast<int32_t>(std::min<int64_t>(query.k, limits.page_rows_max - pending->position));
-  }
-  return absl::OkStatus();
+  const bool streamed = pending->output.epoch_hold != nullptr;
+  return pending->page.Begin(request, pending->named->incarnation,
+                             pending->filter.has_value() ? pending->filter->canonical() : "",
+                             streamed ? std::nullopt : std::optional<int64_t>(limits.page_rows_max),
+                             pending->output.page_cache, &pending->ticket.request.queries);
 }
 
 // Makes all checks that do not need the state of the collection.
@@ -152,12 +105,12 @@ absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending
 
 // Sets the epoch of the cursor, or the one that the request names.
 absl::Status SetEpoch(Pending* pending) {
-  if (!pending->cursor.has_value() && !pending->at_epoch.has_value()) return absl::OkStatus();
-  const bool of_cursor = pending->cursor.has_value();
+  const bool of_cursor = pending->page.epoch().has_value();
+  const std::optional<uint64_t> epoch = of_cursor ? pending->page.epoch() : pending->at_epoch;
+  if (!epoch.has_value()) return absl::OkStatus();
   ABSL_ASSIGN_OR_RETURN(pending->ticket.request.at,
                         FindKept({*pending->core, pending->caller, *pending->named},
-                                 of_cursor ? "cursor" : "at_epoch",
-                                 of_cursor ? pending->cursor->epoch : *pending->at_epoch));
+                                 of_cursor ? "cursor" : "at_epoch", *epoch));
   return absl::OkStatus();
 }
 
@@ -211,55 +164,29 @@ absl::Status ReserveMemory(Pending* pending) {
   return absl::OkStatus();
 }
 
-// The part of a query's result besides its neighbors.
-struct ResultFacts {
-  std::string next_cursor;
-  bool cut = false;
-  int64_t matched_rows = 0;
-};
-
-// Sets the cursor of the next page; leaves it empty if there is none.
-void SetNextPage(const Pending& pending, size_t query, const SearchReply& reply,
-                 ResultFacts* facts) {
-  const Neighbors& neighbors = reply.result.queries[query];
-  if (!neighbors.more) return;
-  const int64_t position = pending.position + static_cast<int64_t>(neighbors.scores.size());
-  facts->cut = !pending.streamed() && position >= pending.state->limits().page_rows_max;
-  if (facts->cut) return;
-  facts->next_cursor = EncodeCursor({.epoch = reply.result.epoch,
-                                     .position = position,
-                                     .search_fingerprint = pending.fingerprints[query]});
-}
-
-std::vector<ResultFacts> FactsOf(const Pending& pending, const SearchReply& reply) {
-  std::vector<ResultFacts> facts(reply.result.queries.size());
-  for (size_t i = 0; i < facts.size(); ++i) {
-    facts[i].matched_rows = reply.result.queries[i].matched_rows;
-    if (pending.with_cursor) SetNextPage(pending, i, reply, &facts[i]);
-  }
-  return facts;
-}
-
 // Keeps the epoch for the next pages. Errors: ResourceExhausted.
-absl::Status KeepEpoch(const Pending& pending, const std::vector<ResultFacts>& facts,
+absl::Status KeepEpoch(const Pending& pending, const std::vector<NextPage>& next,
                        const SearchReply& reply) {
-  const bool follows = std::any_of(facts.begin(), facts.end(), [](const ResultFacts& result) {
-    return !result.next_cursor.empty();
-  });
-  if (!follows) return absl::OkStatus();
+  if (absl::c_all_of(next, [](const NextPage& page) { return page.cursor.empty(); })) {
+    return absl::OkStatus();
+  }
   return pending.core->pinned_snapshots.Keep(pending.caller, pending.named->collection, reply.at,
                                              pending.output.epoch_hold);
 }
 
-void SetFacts(const Pending& pending, std::vector<ResultFacts> facts,
-              pb::SearchResponse* response) {
-  for (size_t i = 0; i < facts.size(); ++i) {
+// Returns the number of rows that pass the filter, for each query; empty without a filter.
+std::vector<int64_t> MatchedRows(const Pending& pending, const SearchReply& reply) {
+  std::vector<int64_t> rows;
+  if (!pending.filter.has_value()) return rows;
+  for (const Neighbors& neighbors : reply.result.queries) rows.push_back(neighbors.matched_rows);
+  return rows;
+}
+
+void SetNextPages(std::vector<NextPage> next, pb::SearchResponse* response) {
+  for (size_t i = 0; i < next.size(); ++i) {
     pb::QueryResult* const result = response->mutable_results(static_cast<int>(i));
-    if (pending.filter.has_value()) {
-      result->set_matched_rows(static_cast<uint64_t>(facts[i].matched_rows));
-    }
-    if (!facts[i].next_cursor.empty()) result->set_next_cursor(std::move(facts[i].next_cursor));
-    if (facts[i].cut) result->set_cut(true);
+    if (!next[i].cursor.empty()) result->set_next_cursor(std::move(next[i].cursor));
+    if (next[i].cut) result->set_cut(true);
   }
 }
 
@@ -277,13 +204,18 @@ void Reply(Pending* pending, SearchReply reply) {
   pb::SearchResponse* const response = pending->output.response;
   absl::Status status =
       pending->attributes.Find(reply, pending->state->limits(), &pending->output.holds->reply);
-  std::vector<ResultFacts> facts = FactsOf(*pending, reply);
-  if (status.ok()) status = KeepEpoch(*pending, facts, reply);
+  std::vector<NextPage> next = pending->page.Next(reply);
+  const std::vector<int64_t> matched_rows = MatchedRows(*pending, reply);
+  if (status.ok()) status = KeepEpoch(*pending, next, reply);
   if (!status.ok()) return Fail(pending, std::move(status));
   ToProto(pending->named->collection->spec(), pending->parts, std::move(reply), response);
   status = pending->attributes.ToProto(response);
   if (!status.ok()) return Fail(pending, std::move(status));
-  SetFacts(*pending, std::move(facts), response);
+  SetNextPages(std::move(next), response);
+  for (size_t i = 0; i < matched_rows.size(); ++i) {
+    response->mutable_results(static_cast<int>(i))
+        ->set_matched_rows(static_cast<uint64_t>(matched_rows[i]));
+  }
   response->set_incarnation(pending->named->incarnation);
   if (pending->with_digest) response->set_result_digest(ResultDigest(*response));
   const int64_t total_us = MicrosBetween(pending->begin, pending->state->clock().Now());
@@ -389,7 +321,7 @@ void StartSearch(Core* core, const Call& call, const pb::SearchRequest& request,
   absl::Status prepared = Prepare(call, request, pending.get());
   if (!prepared.ok()) return pending->done(std::move(prepared), SearchFacts{});
   // The epoch of a cursor was reached already, and a larger min_epoch was refused.
-  if (!request.has_min_epoch() || pending->cursor.has_value()) return Queue(pending);
+  if (!request.has_min_epoch() || pending->page.epoch().has_value()) return Queue(pending);
   AwaitEpoch(core, call, pending->named, request.min_epoch(), [pending](absl::Status status) {
     if (status.ok()) return Queue(pending);
     pending->done(std::move(status), pending->facts);
