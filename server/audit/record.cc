@@ -218,9 +218,11 @@ std::string EncodeRecord(const RecordContext& context, const AnswerMismatch& mis
   }
   if (query.filter != nullptr) {
     json["filter"] = FilterJson(*query.filter);
-    const auto& [message, text] = audited.filter;
-    if (!message.empty()) json["filter"]["message"] = Hex(message.data(), message.size());
+    const auto& [text, arguments] = audited.filter;
     if (!text.empty()) json["filter"]["text"] = text;
+    for (const std::string& argument : arguments) {
+      json["filter"]["args"].push_back(Hex(argument.data(), argument.size()));
+    }
   }
   json["answer"] = NeighborsJson(audited.answer);
   json["expected"] = NeighborsJson(mismatch.verdict.expected);

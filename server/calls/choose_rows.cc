@@ -19,11 +19,8 @@ absl::StatusOr<Filter> HeldFilter(const NamedCollection& named, const GivenFilte
   const int64_t before = hold->bytes();
   ABSL_RETURN_IF_ERROR(hold->Grow(before + FilterMemoryMax(given)));
   absl::StatusOr<Filter> filter =
-      ValidFilter(given, named.collection->spec().id_type, named.attributes->schema());
-  absl::Status status = filter.status();
-  if (status.ok()) status = hold->Grow(before + filter->bytes());  // for a message
-  hold->Resize(status.ok() ? before + filter->bytes() : before);
-  if (!status.ok()) return status;
+      FromProto(given, named.collection->spec().id_type, named.attributes->schema());
+  hold->Resize(before + (filter.ok() ? filter->bytes() : 0));
   return filter;
 }
 

@@ -30,7 +30,7 @@ absl::StatusOr<DeviceSearchResult> SearchNamed(Core* core, Call& call,
   DeviceSearch search = request.search;
   search.cancelled = [&call] { return call.Dead(); };
   if (request.filter_text.has_value()) {
-    const GivenFilter given = {.message = nullptr, .text = &*request.filter_text};
+    const GivenFilter given = {.text = &*request.filter_text};
     ABSL_ASSIGN_OR_RETURN(const ChosenRows chosen, ChooseRows(*named, given, nullptr, call));
     search.filter = chosen.rows;
     search.at = chosen.at;

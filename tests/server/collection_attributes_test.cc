@@ -58,8 +58,7 @@ class CollectionAttributesTest : public ::testing::Test {
   }
 
   absl::StatusOr<ChosenRows> Choose(const FilterTree& tree, std::shared_ptr<const PinnedEpoch> at) {
-    return attributes_->Choose(*collection_, *ValidateFilter(tree, schema_, {}), std::move(at),
-                               Never);
+    return attributes_->Choose(*collection_, Filter(tree, schema_), std::move(at), Never);
   }
   int64_t CountAt(const FilterTree& tree, std::shared_ptr<const PinnedEpoch> at) {
     const ChosenRows chosen = *Choose(tree, std::move(at));

@@ -6,7 +6,7 @@ import datetime as dt
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-from nearfield._attributes import Attribute, Declared, read_attribute
+from nearfield._attributes import Attribute, read_attribute
 from nearfield._proto import admin_pb2 as admin
 from nearfield._proto import common_pb2 as common
 from nearfield._proto import ingest_pb2 as ingest
@@ -94,11 +94,9 @@ class CollectionInfo:
     devices: int  # that share its rows, as requested; 0: the server chooses
 
     @property
-    def declared(self) -> Declared:
+    def declared(self) -> dict[str, Attribute]:
         """The attributes by name."""
-        found = Declared((attribute.name, attribute) for attribute in self.attributes)
-        found.id_type = self.id_type
-        return found
+        return {attribute.name: attribute for attribute in self.attributes}
 
 
 _ENUMS: dict[str, tuple[str, Any]] = {

@@ -78,10 +78,6 @@ class Client {
   // that time.
   absl::StatusOr<DeleteAnswer> Delete(std::string_view collection, const Filter& filter,
                                       const CallOptions& options = {});
-  // The same for a filter as text (SearchOptions::filter_text).
-  absl::StatusOr<DeleteAnswer> DeleteByFilterText(std::string_view collection,
-                                                  std::string_view filter_text,
-                                                  const CallOptions& options = {});
 
   // Reserves space for the whole upload and opens it. An upload that cannot fit is refused here,
   // before its first row.
