@@ -59,8 +59,8 @@ struct Replay {
   std::vector<std::string> findings;  // one per line
 };
 
-// Computes the scores of the record's rows by the contract's formula; for a row, compares the
-// stored and the resident bytes.
+// Checks a record without a server. For a wrong answer, computes the scores of the record's rows by
+// the contract's formula; for a damaged row, compares its stored bytes with those in memory.
 Replay ReplayOffline(const AuditRecord& record);
 
 }  // namespace nearfield::client

@@ -67,7 +67,7 @@ class ReplyStream : public CallContext {
   virtual void WriteAndFinish(const Response& response, const CallEnd& end) = 0;
 };
 
-// A request that was received, but perhaps not decoded yet. Called once, on any thread, also after
+// A request that was received, but perhaps not decoded yet. Called once, on any thread, even after
 // ActiveCall::OnDone; it may take long. The transport may bind a reservation of memory to the
 // request, until that is released.
 // Errors: InvalidArgument (cannot be decoded), ResourceExhausted (no memory for it).

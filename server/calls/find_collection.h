@@ -1,4 +1,4 @@
-// Finds collections for a call, as far as its key covers them.
+// Finds collections for a call. The key of the call must cover them.
 #pragma once
 
 #include <string>
@@ -20,7 +20,8 @@ absl::StatusOr<NamedCollectionPtr> FindCollection(const Catalog& catalog, const 
 absl::StatusOr<NamedCollectionPtr> FindAnyCollection(const Catalog& catalog, const KeyPtr& key,
                                                      const std::string& name);
 
-// Checks a name that a call changes: if it names a collection now, the key must cover that one.
+// Checks that the key may change what `name` means: if the name is in use, the key must cover its
+// collection.
 // Errors: PermissionDenied.
 absl::Status CheckNameInUse(const Catalog& catalog, const KeyPtr& key, const std::string& name);
 

@@ -23,7 +23,7 @@ class LiveCalls {
   // Adds a call. After Cancel, sets the flag immediately.
   Place Add(CancelFlag cancelled);
   // `wake` interrupts a call's wait for its client: the call then checks the flag and the server's
-  // phase. It is called on any thread, also after Remove.
+  // phase. It is called on any thread, even after Remove.
   void SetWake(Place place, std::function<void()> wake);
   void Remove(Place place);
 

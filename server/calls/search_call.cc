@@ -149,8 +149,8 @@ absl::Status CheckReplyFits(Pending* pending) {
   return CheckReplyBytes(search.reply_bytes_min, limits, kSearchAdvice);
 }
 
-// Reserves the memory that the search holds from now on: its queries, its filter and the rows of
-// it, and its reply.
+// Reserves the memory that the search holds until its reply is sent: its queries, its filter and
+// the filter's rows, and its reply.
 absl::Status ReserveMemory(Pending* pending) {
   SearchTicket& ticket = pending->ticket;
   MemoryHolds* const holds = pending->output.holds;

@@ -69,8 +69,8 @@ absl::Status AppendEncoded(const std::string& field, const pb::VectorBlock& bloc
 }  // namespace
 
 const char kSearchAdvice[] =
-    "send fewer queries a request (SearchStream answers each by itself), or ask for a smaller k or "
-    "without vectors, payloads and attributes";
+    "send fewer queries a request (SearchStream answers each separately), or ask for a smaller k "
+    "or without vectors, payloads and attributes";
 const char kFetchAdvice[] = "ask for fewer ids, or without vectors, payloads or attributes";
 const char kScanAdvice[] = "ask without vectors, payloads or attributes";
 

@@ -36,7 +36,7 @@ class Acceptor {
   Acceptor(std::unique_ptr<ListenSockets> sockets, AcceptorOptions options, Log* log);
   ~Acceptor();
 
-  // Ends the thread and closes the listening sockets. From then on the kernel refuses connections.
+  // Ends the thread and closes the listening sockets. The kernel then refuses connections.
   // Connections that were passed on stay open.
   void Stop();
   // Ends the connections that were passed on, as if the network had. Before that, clients and

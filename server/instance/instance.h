@@ -24,7 +24,7 @@ struct InstanceBase {
   const Clock* clock = nullptr;
   HealthState* health = nullptr;  // receives the states that the instance serves
   // Called once, on any thread, when the data directory fails: nothing that was committed is lost,
-  // but nothing more can be. Must end the process, or refuse all calls from then on.
+  // but nothing more can be. Must end the process, or refuse all later calls.
   std::function<void(const absl::Status&)> on_store_failure;
 };
 
@@ -41,7 +41,7 @@ class Instance {
   ServerState& state() { return state_; }
   NearfieldService& service() { return service_; }
 
-  // Checks the health of the device from now on (DeviceMonitor). The monitor ends before the engine
+  // Begins to check the health of the device (DeviceMonitor). The monitor ends before the engine
   // does: call StopWatching before the core is destroyed. Requires: Boot has returned kClean.
   void WatchDevice(std::function<void(const absl::Status&)> on_lost);
   void StopWatching();

@@ -29,7 +29,7 @@ Figures FiguresOf(const NamedCollection& named) {
   return figures;
 }
 
-// Sums the figures from `begin` on. The epoch of the sum has no meaning.
+// Sums the figures at `begin` and after it. The epoch of the sum has no meaning.
 Figures Sum(const std::vector<Figures>& all, size_t begin) {
   Figures sum = {.name = kOtherCollections};
   for (size_t i = begin; i < all.size(); ++i) {

@@ -43,7 +43,7 @@ class GpuMonitor {
   };
   // Returns null if there is no NVML or no such device.
   static std::unique_ptr<GpuMonitor> Start(const Options& options);
-  // Returns the monitors of these devices, or of every one that there is ({kAllDevices}).
+  // Returns the monitors of these devices; {kAllDevices} selects every GPU of the machine.
   static std::vector<std::unique_ptr<GpuMonitor>> StartAll(const std::vector<int32_t>& devices);
   // Waits for the thread; abandons it if the driver does not respond for a second.
   ~GpuMonitor();

@@ -194,7 +194,7 @@ struct CommitRow {
   int64_t kind = 0;
   int64_t collection = 0;
   int64_t epoch = 0;
-  int64_t next_id = 0;   // ids of rows and segments from next_id on were never used
+  int64_t next_id = 0;   // ids of rows and segments >= next_id were never used
   std::string state;     // sum over all rows of all tables after this transaction
   std::string previous;  // chain of the link before
   std::string chain;     // SHA-256 over all of the above

@@ -176,7 +176,7 @@ def test_a_refused_upload_changes_nothing(cluster, rng):
 
 
 def test_a_repeated_create_or_drop_happens_once(cluster, rng):
-    """A call whose answer was lost is repeated with its token, also after others changed the collection."""
+    """A call whose answer was lost is repeated with its token, even after others changed the collection."""
     cluster.create_collection("again", DIM, metric="dot", token="create")
     cluster.create_collection("again", DIM, metric="dot", token="create")
     cluster.collection("again").upload(draw_vectors(rng, 5), ids=np.arange(5))

@@ -140,7 +140,7 @@ TEST_F(CollectionAttributesTest, DeadRowsAreDroppedWhileAnUploadCommits) {
 }
 
 // The rows of an upload are indexed before they are visible. A choice made before that excludes
-// them, also if they are deleted afterwards.
+// them, even if they are deleted afterwards.
 TEST_F(CollectionAttributesTest, RowsThatBecomeVisibleAfterTheChoiceAreNotDeleted) {
   ASSERT_OK(Upload(0));
   const FilterTree all = Exists("n");

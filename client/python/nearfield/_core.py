@@ -137,8 +137,8 @@ class Core:
         )
 
     def error(self, raised: grpc.RpcError, request: Any = None) -> Error:
-        """Returns the exception for a failed call. If no server answered it, the message says why,
-        as far as that can be known. request: if its fields are those of arguments."""
+        """Returns the exception for a failed call. If no server answered it, the message says why
+        if that can be known. request: if its fields are those of arguments."""
         error = from_rpc_error(raised)
         error.message = in_words_of_python(error.message, request)
         if isinstance(error, Unauthenticated) and "authorization" not in dict(self.metadata):

@@ -81,8 +81,8 @@ class Rows:
         return self.ids[i] if isinstance(self.ids, list) else int(self.ids[i])
 
     def to_arrow(self) -> pa.Table:
-        """Returns an Arrow table with the columns id, vector, payload and the attributes, as far as
-        they were requested. Needs pyarrow."""
+        """Returns an Arrow table with the requested ones of the columns id, vector, payload and the
+        attributes. Needs pyarrow."""
         from nearfield._arrow import table_of
 
         return table_of(self)

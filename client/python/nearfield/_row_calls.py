@@ -184,7 +184,7 @@ class RowCalls(Handle):
         mode        what happens to ids that exist: insert refuses, upsert replaces the row, replace
                     replaces the collection
         zero_rows   "accept" stores rows of zeros under metric cosine; each search has them last
-        token       makes the upload resumable: after a broken connection it continues by itself;
+        token       makes the upload resumable: after a broken connection it continues;
                     after the end of the process, repeat it with the same token and data
         progress    True: a bar (tqdm); or a function that gets a Progress after each block, and
                     when the server has confirmed all rows, before the commit

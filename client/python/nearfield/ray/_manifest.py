@@ -60,7 +60,7 @@ class Done(NamedTuple):
 
     number    of its manifest
     changed   rows that it uploaded or deleted
-    replaced  rows of before that an upload replaced
+    replaced  existing rows that the upload replaced
     created   of the CollectionState
     """
 
@@ -203,8 +203,8 @@ def read_page(store: Store, name: str, checksum: str) -> Any:
 
 
 def files_of(store: Store, state: CollectionState, pages: dict[str, set[str]]) -> set[str]:
-    """Returns the files that a state names. pages: the segments that each page names, as far as
-    they were read before. Errors: OSError; DataLoss."""
+    """Returns the files that a state names. pages: the segments that each page names, for the
+    pages that were read before. Errors: OSError; DataLoss."""
     found = _segments_of(state.tail)
     for name, checksum in state.pages:
         if name not in pages:

@@ -178,7 +178,7 @@ using PinnedEpochs = std::vector<std::shared_ptr<const PinnedEpoch>>;
 // Selects the next rows of one state in the order of their ids.
 struct OrderedRead {
   const PinnedEpoch* at = nullptr;    // null: the current state
-  std::optional<Id> after;            // only rows with a larger id; absent: from the first row on
+  std::optional<Id> after;            // only rows with a larger id; absent: all rows
   const RowFilter* filter = nullptr;  // only rows that it chooses; null: all
   // The read ends before the row that would exceed bytes_max, which here also covers ids and
   // lengths.

@@ -86,8 +86,8 @@ class Client {
   // Runs a whole upload and repeats it if the connection is lost. Requires options.token.
   // `write_all` writes all rows from the first one, the same in each try; the client skips those
   // that the server already has. `write_all` returns errors of Upload::Write unchanged; any other
-  // error that it returns ends the upload. The number of tries starts again whenever the server has
-  // received rows since the last try. The deadline is that of all tries; absent: none.
+  // error that it returns ends the upload. The retry count starts again at 0 whenever the
+  // server has received rows since the last try. The deadline is that of all tries; absent: none.
   absl::StatusOr<UploadResult> UploadWithToken(
       const UploadOptions& options, const std::function<absl::Status(Upload&)>& write_all);
 
