@@ -85,7 +85,7 @@ class Rows:
         attributes. Needs pyarrow."""
         from nearfield._arrow import table_of
 
-        return table_of(self)
+        return table_of(self.ids, None, self.vectors, self.payloads, self.columns)
 
 
 @lazy(
@@ -135,7 +135,7 @@ class Hits(Rows):
         """As Rows.to_arrow, with the scores in the column score."""
         from nearfield._arrow import table_of
 
-        return table_of(self, scores=self.scores)
+        return table_of(self.ids, self.scores, self.vectors, self.payloads, self.columns)
 
 
 class HitArrays(NamedTuple):
