@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "absl/status/status.h"
-#include "server/calls/health_state.h"
-#include "server/calls/local_service.h"
-#include "server/calls/server_state.h"
+#include "server/rpc/health_state.h"
+#include "server/rpc/local_service.h"
+#include "server/rpc/server_state.h"
 #include "server/config/exit_code.h"
 #include "server/config/settings.h"
 #include "server/instance/device_monitor.h"

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "server/audit/audit.h"
-#include "server/calls/health_state.h"
-#include "server/calls/server_state.h"
+#include "server/rpc/health_state.h"
+#include "server/rpc/server_state.h"
 
 namespace nearfield::server {
 

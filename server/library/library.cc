@@ -12,7 +12,7 @@
 #include "engine/base/check_range.h"
 #include "engine/base/status_macros.h"
 #include "nearfield/engine/device_search.h"
-#include "server/calls/device_search_call.h"
+#include "server/rpc/device_search_call.h"
 #include "server/convert/error_details.h"
 #include "server/library/folder.h"
 #include "server/library/handles.h"

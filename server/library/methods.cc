@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/calls/caller_name.h"
-#include "server/calls/methods.h"
-#include "server/calls/waiting_call.h"
+#include "server/rpc/caller_name.h"
+#include "server/rpc/methods.h"
+#include "server/rpc/waiting_call.h"
 #include "server/convert/decode.h"
 
 namespace nearfield::server {

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "server/calls/call_context.h"
+#include "server/rpc/call_context.h"
 #include "server/library/folder.h"
 
 namespace nearfield::server {

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "server/calls/server_state.h"
+#include "server/rpc/server_state.h"
 #include "server/operations/gpu_monitor.h"
 #include "server/operations/http_server.h"
 #include "server/operations/page_search.h"

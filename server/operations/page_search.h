@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/calls/nearfield_service.h"
+#include "server/rpc/nearfield_service.h"
 #include "server/config/settings.h"
 #include "server/operations/http_server.h"
 #include "server/security/access_control.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "server/calls/server_state.h"
+#include "server/rpc/server_state.h"
 #include "server/security/certificates.h"
 
 namespace nearfield::server {

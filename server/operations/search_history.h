@@ -11,7 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "engine/base/mutex.h"
-#include "server/calls/server_state.h"
+#include "server/rpc/server_state.h"
 #include "server/telemetry/histogram.h"
 
 namespace nearfield::server {

@@ -2,7 +2,7 @@
 // Admin.GetCapacity read; none is counted here.
 #pragma once
 
-#include "server/calls/server_state.h"
+#include "server/rpc/server_state.h"
 #include "server/operations/metric_set.h"
 #include "server/security/certificates.h"
 

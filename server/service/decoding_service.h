@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "engine/base/check.h"
-#include "server/calls/nearfield_service.h"
+#include "server/rpc/nearfield_service.h"
 #include "server/convert/decode.h"
 #include "server/security/access_table.h"
 #include "server/service/grpc_call.h"

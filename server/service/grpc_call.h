@@ -16,8 +16,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "engine/base/mutex.h"
-#include "server/calls/call_context.h"
-#include "server/calls/caller_name.h"
+#include "server/rpc/call_context.h"
+#include "server/rpc/caller_name.h"
 #include "server/convert/decode.h"
 #include "server/service/call_guard.h"
 #include "server/service/grpc_bytes.h"

@@ -1,6 +1,6 @@
 #include "server/service/grpc_services.h"
 
-#include "server/calls/methods.h"
+#include "server/rpc/methods.h"
 
 namespace nearfield::server {
 

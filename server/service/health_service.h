@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "engine/base/mutex.h"
 #include "grpc/health/v1/health.grpc.pb.h"
-#include "server/calls/health_state.h"
+#include "server/rpc/health_state.h"
 #include "server/security/access_control.h"
 
 namespace nearfield::server {

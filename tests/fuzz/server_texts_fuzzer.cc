@@ -9,7 +9,7 @@
 
 #include "client/keys/key_file.h"
 #include "server/attributes/schema_encoding.h"
-#include "server/calls/caller_name.h"
+#include "server/rpc/caller_name.h"
 #include "server/config/file.h"
 #include "server/config/load.h"
 #include "server/convert/cursor.h"

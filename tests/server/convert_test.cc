@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/calls/upload_session.h"
+#include "server/rpc/upload_session.h"
 #include "server/convert/admin.h"
 #include "server/convert/cursor.h"
 #include "server/convert/ingest.h"
