@@ -28,7 +28,7 @@ constexpr int kLookaheadBytes = 4 << 20;
 constexpr int kFrameBytesMax = 1 << 20;
 constexpr int kReadChunkBytes = 256 << 10;
 // Limit on the metadata of a connection. A connection that exceeds it ends with all its calls. If a
-// call exceeds kMetadataBytesMax (service/grpc_call.h), only that call is refused.
+// call exceeds kMetadataBytesMax (grpc/grpc_call.h), only that call is refused.
 constexpr int kMetadataBytesOfConnectionMax = 128 * 1024;
 // Deadline for the first SETTINGS frame of a connection. A silent connection frees its place after
 // this time.

@@ -19,8 +19,8 @@
 #include "server/process/reader_thread.h"
 #include "server/security/access_control.h"
 #include "server/security/certificates.h"
-#include "server/service/grpc_services.h"
-#include "server/service/health_service.h"
+#include "server/grpc/grpc_services.h"
+#include "server/grpc/health_service.h"
 #include "server/telemetry/log.h"
 
 namespace nearfield::server {

@@ -1,5 +1,5 @@
 // NearfieldService: the public RPCs, one method each. Contract: proto/nearfield/v1. It knows no
-// transport: gRPC's adapter (server/service) calls it, and so may a caller in the same process.
+// transport: gRPC's adapter (server/grpc) calls it, and so may a caller in the same process.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-#include "server/service/health_service.h"
+#include "server/grpc/health_service.h"
 
 #include <cstring>
 #include <optional>
@@ -8,9 +8,9 @@
 
 #include "absl/strings/match.h"
 #include "engine/base/status_macros.h"
-#include "server/service/grpc_bytes.h"
-#include "server/service/grpc_call.h"
-#include "server/service/status_details.h"
+#include "server/grpc/grpc_bytes.h"
+#include "server/grpc/grpc_call.h"
+#include "server/grpc/status_details.h"
 
 namespace nearfield::server {
 

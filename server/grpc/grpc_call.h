@@ -19,8 +19,8 @@
 #include "server/rpc/call_context.h"
 #include "server/rpc/caller_name.h"
 #include "server/convert/decode.h"
-#include "server/service/call_guard.h"
-#include "server/service/grpc_bytes.h"
+#include "server/grpc/call_guard.h"
+#include "server/grpc/grpc_bytes.h"
 
 namespace nearfield::server {
 

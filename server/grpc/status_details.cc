@@ -1,4 +1,4 @@
-#include "server/service/status_details.h"
+#include "server/grpc/status_details.h"
 
 #include "server/convert/error_details.h"
 

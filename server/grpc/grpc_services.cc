@@ -1,4 +1,4 @@
-#include "server/service/grpc_services.h"
+#include "server/grpc/grpc_services.h"
 
 #include "server/rpc/methods.h"
 

@@ -6,7 +6,7 @@
 #include "nearfield/v1/admin.grpc.pb.h"
 #include "nearfield/v1/ingest.grpc.pb.h"
 #include "nearfield/v1/retrieval.grpc.pb.h"
-#include "server/service/decoding_service.h"
+#include "server/grpc/decoding_service.h"
 
 namespace nearfield::server {
 

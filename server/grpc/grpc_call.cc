@@ -1,10 +1,10 @@
-#include "server/service/grpc_call.h"
+#include "server/grpc/grpc_call.h"
 
 #include <string>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
-#include "server/service/status_details.h"
+#include "server/grpc/status_details.h"
 #include "server/telemetry/refusal_reason.h"
 
 namespace nearfield::server {

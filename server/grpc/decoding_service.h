@@ -14,7 +14,7 @@
 #include "server/rpc/nearfield_service.h"
 #include "server/convert/decode.h"
 #include "server/security/access_table.h"
-#include "server/service/grpc_call.h"
+#include "server/grpc/grpc_call.h"
 
 namespace nearfield::server {
 
