@@ -15,7 +15,7 @@
 #include "server/rpc/call_context.h"
 #include "server/rpc/health_state.h"
 #include "server/config/settings.h"
-#include "server/instance/instance.h"
+#include "server/boot/instance.h"
 #include "server/telemetry/log.h"
 
 namespace nearfield::server {

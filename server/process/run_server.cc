@@ -26,7 +26,7 @@
 #include "server/config/load.h"
 #include "server/config/reload.h"
 #include "server/edge/descriptor_limit.h"
-#include "server/instance/default_parent.h"
+#include "server/boot/default_parent.h"
 #include "server/process/demo.h"
 #include "server/process/memory_exit.h"
 #include "server/process/offline.h"

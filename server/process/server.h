@@ -13,7 +13,7 @@
 #include "server/config/exit_code.h"
 #include "server/config/settings.h"
 #include "server/edge/acceptor.h"
-#include "server/instance/instance.h"
+#include "server/boot/instance.h"
 #include "server/operations/operations_port.h"
 #include "server/process/certificate_log.h"
 #include "server/process/reader_thread.h"

@@ -18,7 +18,7 @@
 #include "nearfield/v1/ingest.grpc.pb.h"
 #include "nearfield/v1/retrieval.grpc.pb.h"
 #include "server/config/settings.h"
-#include "server/instance/engine_factory.h"
+#include "server/boot/engine_factory.h"
 #include "server/process/server.h"
 #include "tests/server/prelude.h"
 #include "tests/testing/scripted_engine.h"

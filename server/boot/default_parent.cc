@@ -1,4 +1,4 @@
-#include "server/instance/default_parent.h"
+#include "server/boot/default_parent.h"
 
 #include "server/store/file.h"
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "server/config/memory_plan.h"
-#include "server/instance/default_parent.h"
-#include "server/instance/instance.h"
-#include "server/instance/start_audit.h"
+#include "server/boot/default_parent.h"
+#include "server/boot/instance.h"
+#include "server/boot/start_audit.h"
 
 namespace nearfield::server {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/instance/engine_factory.h"
+#include "server/boot/engine_factory.h"
 
 #include "engine/base/status_macros.h"
 

@@ -1,4 +1,4 @@
-#include "server/instance/instance.h"
+#include "server/boot/instance.h"
 
 #include <utility>
 

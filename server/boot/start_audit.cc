@@ -1,4 +1,4 @@
-#include "server/instance/start_audit.h"
+#include "server/boot/start_audit.h"
 
 #include <chrono>
 #include <string>

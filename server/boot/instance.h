@@ -11,8 +11,8 @@
 #include "server/rpc/server_state.h"
 #include "server/config/exit_code.h"
 #include "server/config/settings.h"
-#include "server/instance/device_monitor.h"
-#include "server/instance/engine_factory.h"
+#include "server/boot/device_monitor.h"
+#include "server/boot/engine_factory.h"
 #include "server/telemetry/log.h"
 
 namespace nearfield::server {

@@ -1,4 +1,4 @@
-#include "server/instance/device_monitor.h"
+#include "server/boot/device_monitor.h"
 
 #include <chrono>
 #include <utility>
