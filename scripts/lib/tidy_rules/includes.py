@@ -53,7 +53,7 @@ LAYERS: dict[str, frozenset[str]] = {
         "server/grpc": "engine/base server/rpc server/convert server/security server/scheduler/memory_ledger.h server/telemetry/refusal_reason.h proto",
         "server/boot": "engine/include engine/base server/audit server/rpc server/collections server/config server/scheduler "
         "server/store server/telemetry",
-        "server/library": "engine/include engine/base server/rpc server/config server/convert server/boot server/telemetry proto",
+        "server/c_abi": "engine/include engine/base server/rpc server/config server/convert server/boot server/telemetry proto",
         "server/operations": "client/keys/quota.h engine/include engine/base server/attributes server/audit server/collections server/rpc server/config "
         "server/convert server/edge server/scheduler server/security server/store server/telemetry proto",
         "server/process": "client/keys engine/include engine/base server/attributes server/audit server/config server/convert server/boot server/scheduler "
@@ -67,7 +67,7 @@ LAYERS: dict[str, frozenset[str]] = {
         "tests": "engine engine/include engine/base engine/score engine/bound engine/backend engine/corpus engine/search "
         "engine/plan engine/cpu engine/multi engine/oracle engine/topk engine/gpu engine/gpu/memory engine/gpu/runtime engine/gpu/kernels "
         "server/config server/convert server/scheduler server/store server/attributes server/audit server/collections "
-        "server/boot server/library server/process server/edge server/telemetry server/rpc server/operations server/grpc server/security client/cpp client/formats client/command_line client/value_text "
+        "server/boot server/c_abi server/process server/edge server/telemetry server/rpc server/operations server/grpc server/security client/cpp client/formats client/command_line client/value_text "
         "client/keys client/cli proto",
     }.items()
 }
@@ -88,7 +88,7 @@ RPC_FREE_FOLDERS = (
     "engine/", "server/config/", "server/scheduler/", "server/attributes/", "server/collections/", "server/audit/", "server/store/"
 )
 # Folders that use the messages but know no transport.
-GRPC_FREE_FOLDERS = ("server/rpc/", "server/convert/", "server/boot/", "server/library/")
+GRPC_FREE_FOLDERS = ("server/rpc/", "server/convert/", "server/boot/", "server/c_abi/")
 
 
 def layer_of(path: str) -> str | None:

@@ -1,4 +1,4 @@
-#include "server/library/methods.h"
+#include "server/c_abi/methods.h"
 
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 

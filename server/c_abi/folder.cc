@@ -1,4 +1,4 @@
-#include "server/library/folder.h"
+#include "server/c_abi/folder.h"
 
 #include <unistd.h>
 

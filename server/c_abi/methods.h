@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "server/rpc/call_context.h"
-#include "server/library/folder.h"
+#include "server/c_abi/folder.h"
 
 namespace nearfield::server {
 

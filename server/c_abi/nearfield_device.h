@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "server/library/nearfield.h"
+#include "server/c_abi/nearfield.h"
 
 #ifdef __cplusplus
 extern "C" {

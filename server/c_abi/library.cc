@@ -14,11 +14,11 @@
 #include "nearfield/engine/device_search.h"
 #include "server/rpc/device_search_call.h"
 #include "server/convert/error_details.h"
-#include "server/library/folder.h"
-#include "server/library/handles.h"
-#include "server/library/methods.h"
-#include "server/library/nearfield.h"
-#include "server/library/nearfield_device.h"
+#include "server/c_abi/folder.h"
+#include "server/c_abi/handles.h"
+#include "server/c_abi/methods.h"
+#include "server/c_abi/nearfield.h"
+#include "server/c_abi/nearfield_device.h"
 
 namespace nearfield::server {
 namespace {
