@@ -23,7 +23,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "server/edge/listen_sockets.h"
+#include "server/listener/listen_sockets.h"
 
 namespace nearfield::server {
 namespace {

@@ -25,7 +25,7 @@
 #include "server/config/exit_code.h"
 #include "server/config/load.h"
 #include "server/config/reload.h"
-#include "server/edge/descriptor_limit.h"
+#include "server/listener/descriptor_limit.h"
 #include "server/boot/default_parent.h"
 #include "server/process/demo.h"
 #include "server/process/memory_exit.h"

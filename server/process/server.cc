@@ -15,8 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
-#include "server/edge/descriptor_limit.h"
-#include "server/edge/listen_sockets.h"
+#include "server/listener/descriptor_limit.h"
+#include "server/listener/listen_sockets.h"
 #include "server/process/credentials.h"
 
 namespace nearfield::server {

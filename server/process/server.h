@@ -12,7 +12,7 @@
 #include "client/keys/key_file.h"
 #include "server/config/exit_code.h"
 #include "server/config/settings.h"
-#include "server/edge/acceptor.h"
+#include "server/listener/acceptor.h"
 #include "server/boot/instance.h"
 #include "server/operations/operations_port.h"
 #include "server/process/certificate_log.h"

@@ -20,7 +20,7 @@
 #include "server/collections/compactor.h"
 #include "server/config/settings.h"
 #include "server/convert/limits.h"
-#include "server/edge/accept_counts.h"
+#include "server/listener/accept_counts.h"
 #include "server/scheduler/clock.h"
 #include "server/scheduler/engine_thread.h"
 #include "server/scheduler/epoch_waiters.h"

@@ -9,9 +9,9 @@
 
 #include "absl/base/thread_annotations.h"
 #include "engine/base/mutex.h"
-#include "server/edge/accept_counts.h"
-#include "server/edge/connection_table.h"
-#include "server/edge/listen_sockets.h"
+#include "server/listener/accept_counts.h"
+#include "server/listener/connection_table.h"
+#include "server/listener/listen_sockets.h"
 #include "server/telemetry/log.h"
 
 namespace nearfield::server {

@@ -1,4 +1,4 @@
-#include "server/edge/acceptor.h"
+#include "server/listener/acceptor.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>

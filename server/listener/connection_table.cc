@@ -1,4 +1,4 @@
-#include "server/edge/connection_table.h"
+#include "server/listener/connection_table.h"
 
 #include <sys/socket.h>
 #include <sys/stat.h>

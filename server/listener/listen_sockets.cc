@@ -1,4 +1,4 @@
-#include "server/edge/listen_sockets.h"
+#include "server/listener/listen_sockets.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -1,4 +1,4 @@
-#include "server/edge/descriptor_limit.h"
+#include "server/listener/descriptor_limit.h"
 
 #include <sys/resource.h>
 
