@@ -14,7 +14,7 @@
 #include "server/config/settings.h"
 #include "server/listener/acceptor.h"
 #include "server/boot/instance.h"
-#include "server/operations/operations_port.h"
+#include "server/ops_http/operations_port.h"
 #include "server/process/certificate_log.h"
 #include "server/process/reader_thread.h"
 #include "server/security/access_control.h"

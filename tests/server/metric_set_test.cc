@@ -1,11 +1,11 @@
 // Tests of the text format of metrics and of the metrics of a GPU.
-#include "server/operations/metric_set.h"
+#include "server/ops_http/metric_set.h"
 
 #include <cstdint>
 #include <string>
 #include <thread>
 
-#include "server/operations/gpu_monitor.h"
+#include "server/ops_http/gpu_monitor.h"
 #include "tests/server/fake_nvml.h"
 #include "tests/server/prelude.h"
 

@@ -54,10 +54,10 @@ LAYERS: dict[str, frozenset[str]] = {
         "server/boot": "engine/include engine/base server/audit server/rpc server/collections server/config server/scheduler "
         "server/store server/telemetry",
         "server/c_abi": "engine/include engine/base server/rpc server/config server/convert server/boot server/telemetry proto",
-        "server/operations": "client/keys/quota.h engine/include engine/base server/attributes server/audit server/collections server/rpc server/config "
+        "server/ops_http": "client/keys/quota.h engine/include engine/base server/attributes server/audit server/collections server/rpc server/config "
         "server/convert server/listener server/scheduler server/security server/store server/telemetry proto",
         "server/process": "client/keys engine/include engine/base server/attributes server/audit server/config server/convert server/boot server/scheduler "
-        "server/collections server/store server/rpc server/operations server/grpc server/security server/listener server/telemetry proto",
+        "server/collections server/store server/rpc server/ops_http server/grpc server/security server/listener server/telemetry proto",
         "client/cpp": "client/formats/text.h client/formats/utf8.h client/formats/status_macros.h proto",
         "client/formats": "client/cpp client/value_text",
         "client/command_line": "",
@@ -67,7 +67,7 @@ LAYERS: dict[str, frozenset[str]] = {
         "tests": "engine engine/include engine/base engine/score engine/bound engine/backend engine/corpus engine/search "
         "engine/plan engine/cpu engine/multi engine/oracle engine/topk engine/gpu engine/gpu/memory engine/gpu/runtime engine/gpu/kernels "
         "server/config server/convert server/scheduler server/store server/attributes server/audit server/collections "
-        "server/boot server/c_abi server/process server/listener server/telemetry server/rpc server/operations server/grpc server/security client/cpp client/formats client/command_line client/value_text "
+        "server/boot server/c_abi server/process server/listener server/telemetry server/rpc server/ops_http server/grpc server/security client/cpp client/formats client/command_line client/value_text "
         "client/keys client/cli proto",
     }.items()
 }

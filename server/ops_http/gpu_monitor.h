@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "nearfield/engine/engine.h"
-#include "server/operations/metric_set.h"
+#include "server/ops_http/metric_set.h"
 
 namespace nearfield::server {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "server/rpc/server_state.h"
-#include "server/operations/metric_set.h"
+#include "server/ops_http/metric_set.h"
 #include "server/security/certificates.h"
 
 namespace nearfield::server {

@@ -7,7 +7,7 @@
 
 #include "server/collections/catalog.h"
 #include "server/collections/principal_quotas.h"
-#include "server/operations/metric_set.h"
+#include "server/ops_http/metric_set.h"
 
 namespace nearfield::server {
 

@@ -1,4 +1,4 @@
-#include "server/operations/http_server.h"
+#include "server/ops_http/http_server.h"
 
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "server/operations/gpu_monitor.h"
+#include "server/ops_http/gpu_monitor.h"
 
 #include <chrono>
 #include <string>
@@ -7,7 +7,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "engine/base/mutex.h"
-#include "server/operations/nvml.h"
+#include "server/ops_http/nvml.h"
 
 namespace nearfield::server {
 namespace {

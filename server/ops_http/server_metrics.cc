@@ -1,4 +1,4 @@
-#include "server/operations/server_metrics.h"
+#include "server/ops_http/server_metrics.h"
 
 #include <sys/resource.h>
 #include <sys/statvfs.h>
@@ -12,7 +12,7 @@
 #include <string>
 #include <system_error>
 
-#include "server/operations/readiness.h"
+#include "server/ops_http/readiness.h"
 
 namespace nearfield::server {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/operations/page_search.h"
+#include "server/ops_http/page_search.h"
 
 #include <google/protobuf/util/json_util.h>
 

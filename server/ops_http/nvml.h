@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "server/operations/gpu_monitor.h"
+#include "server/ops_http/gpu_monitor.h"
 
 namespace nearfield::server {
 

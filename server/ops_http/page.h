@@ -1,4 +1,4 @@
-// The files of the page of the operations port, from server/operations/page.
+// The files of the page of the operations port, from server/ops_http/page.
 #pragma once
 
 #include <span>

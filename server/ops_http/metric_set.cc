@@ -1,4 +1,4 @@
-#include "server/operations/metric_set.h"
+#include "server/ops_http/metric_set.h"
 
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>

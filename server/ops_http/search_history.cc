@@ -1,4 +1,4 @@
-#include "server/operations/search_history.h"
+#include "server/ops_http/search_history.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include "server/operations/readiness.h"
+#include "server/ops_http/readiness.h"
 
 #include <cstddef>
 #include <nlohmann/json.hpp>

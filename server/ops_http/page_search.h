@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "server/rpc/nearfield_service.h"
 #include "server/config/settings.h"
-#include "server/operations/http_server.h"
+#include "server/ops_http/http_server.h"
 #include "server/security/access_control.h"
 
 namespace nearfield::server {

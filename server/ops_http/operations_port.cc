@@ -1,15 +1,15 @@
-#include "server/operations/operations_port.h"
+#include "server/ops_http/operations_port.h"
 
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "engine/base/status_macros.h"
-#include "server/operations/collection_metrics.h"
-#include "server/operations/first_steps.h"
-#include "server/operations/metric_set.h"
-#include "server/operations/page.h"
-#include "server/operations/readiness.h"
-#include "server/operations/server_metrics.h"
+#include "server/ops_http/collection_metrics.h"
+#include "server/ops_http/first_steps.h"
+#include "server/ops_http/metric_set.h"
+#include "server/ops_http/page.h"
+#include "server/ops_http/readiness.h"
+#include "server/ops_http/server_metrics.h"
 
 namespace nearfield::server {
 namespace {

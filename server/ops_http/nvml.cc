@@ -1,4 +1,4 @@
-#include "server/operations/nvml.h"
+#include "server/ops_http/nvml.h"
 
 #include <dlfcn.h>
 

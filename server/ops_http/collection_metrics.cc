@@ -1,4 +1,4 @@
-#include "server/operations/collection_metrics.h"
+#include "server/ops_http/collection_metrics.h"
 
 #include <algorithm>
 #include <cstdint>

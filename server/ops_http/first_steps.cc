@@ -1,4 +1,4 @@
-#include "server/operations/first_steps.h"
+#include "server/ops_http/first_steps.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
