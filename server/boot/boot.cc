@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "server/config/memory_plan.h"
 #include "server/boot/default_parent.h"
 #include "server/boot/instance.h"
 #include "server/boot/start_audit.h"
+#include "server/config/memory_plan.h"
 
 namespace nearfield::server {
 namespace {

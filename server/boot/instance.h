@@ -6,13 +6,13 @@
 #include <memory>
 
 #include "absl/status/status.h"
+#include "server/boot/device_monitor.h"
+#include "server/boot/engine_factory.h"
+#include "server/config/exit_code.h"
+#include "server/config/settings.h"
 #include "server/rpc/health_state.h"
 #include "server/rpc/local_service.h"
 #include "server/rpc/server_state.h"
-#include "server/config/exit_code.h"
-#include "server/config/settings.h"
-#include "server/boot/device_monitor.h"
-#include "server/boot/engine_factory.h"
 #include "server/telemetry/log.h"
 
 namespace nearfield::server {

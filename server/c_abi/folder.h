@@ -12,10 +12,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/base/mutex.h"
+#include "server/boot/instance.h"
+#include "server/config/settings.h"
 #include "server/rpc/call_context.h"
 #include "server/rpc/health_state.h"
-#include "server/config/settings.h"
-#include "server/boot/instance.h"
 #include "server/telemetry/log.h"
 
 namespace nearfield::server {

@@ -12,13 +12,13 @@
 #include "engine/base/check_range.h"
 #include "engine/base/status_macros.h"
 #include "nearfield/engine/device_search.h"
-#include "server/rpc/device_search_call.h"
-#include "server/convert/error_details.h"
 #include "server/c_abi/folder.h"
 #include "server/c_abi/handles.h"
 #include "server/c_abi/methods.h"
 #include "server/c_abi/nearfield.h"
 #include "server/c_abi/nearfield_device.h"
+#include "server/convert/error_details.h"
+#include "server/rpc/device_search_call.h"
 
 namespace nearfield::server {
 namespace {

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/convert/decode.h"
 #include "server/rpc/caller_name.h"
 #include "server/rpc/methods.h"
 #include "server/rpc/waiting_call.h"
-#include "server/convert/decode.h"
 
 namespace nearfield::server {
 namespace {

@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "server/rpc/call_context.h"
 #include "server/c_abi/folder.h"
+#include "server/rpc/call_context.h"
 
 namespace nearfield::server {
 

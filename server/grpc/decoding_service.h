@@ -11,10 +11,10 @@
 #include <utility>
 
 #include "engine/base/check.h"
-#include "server/rpc/nearfield_service.h"
 #include "server/convert/decode.h"
-#include "server/security/access_table.h"
 #include "server/grpc/grpc_call.h"
+#include "server/rpc/nearfield_service.h"
+#include "server/security/access_table.h"
 
 namespace nearfield::server {
 

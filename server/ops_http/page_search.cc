@@ -16,9 +16,9 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/check_range.h"
 #include "engine/base/status_macros.h"
-#include "server/rpc/waiting_call.h"
 #include "server/convert/error_details.h"
 #include "server/convert/text.h"
+#include "server/rpc/waiting_call.h"
 
 namespace nearfield::server {
 namespace {

@@ -12,9 +12,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/rpc/nearfield_service.h"
 #include "server/config/settings.h"
 #include "server/ops_http/http_server.h"
+#include "server/rpc/nearfield_service.h"
 #include "server/security/access_control.h"
 
 namespace nearfield::server {

@@ -2,8 +2,8 @@
 // Admin.GetCapacity read; none is counted here.
 #pragma once
 
-#include "server/rpc/server_state.h"
 #include "server/ops_http/metric_set.h"
+#include "server/rpc/server_state.h"
 #include "server/security/certificates.h"
 
 namespace nearfield::server {

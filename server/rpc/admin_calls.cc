@@ -4,13 +4,13 @@
 
 #include "absl/time/time.h"
 #include "engine/base/status_macros.h"
+#include "server/collections/snapshots.h"
+#include "server/convert/admin.h"
+#include "server/convert/attributes.h"
 #include "server/rpc/direct_call.h"
 #include "server/rpc/find_collection.h"
 #include "server/rpc/unary_call.h"
 #include "server/rpc/verify_call.h"
-#include "server/collections/snapshots.h"
-#include "server/convert/admin.h"
-#include "server/convert/attributes.h"
 
 namespace nearfield::server {
 namespace {

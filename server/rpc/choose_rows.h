@@ -6,9 +6,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/attributes/filter.h"
-#include "server/rpc/call.h"
 #include "server/collections/catalog.h"
 #include "server/convert/filter.h"
+#include "server/rpc/call.h"
 #include "server/scheduler/memory_ledger.h"
 
 namespace nearfield::server {

@@ -4,10 +4,10 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "engine/base/status_macros.h"
+#include "server/convert/common.h"
 #include "server/rpc/call.h"
 #include "server/rpc/choose_rows.h"
 #include "server/rpc/search_facts.h"
-#include "server/convert/common.h"
 
 namespace nearfield::server {
 namespace {

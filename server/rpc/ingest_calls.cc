@@ -5,12 +5,12 @@
 
 #include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"
+#include "server/collections/delete_rows.h"
+#include "server/convert/ingest.h"
 #include "server/rpc/choose_rows.h"
 #include "server/rpc/find_collection.h"
 #include "server/rpc/streams.h"
 #include "server/rpc/unary_call.h"
-#include "server/collections/delete_rows.h"
-#include "server/convert/ingest.h"
 
 namespace nearfield::server {
 namespace {

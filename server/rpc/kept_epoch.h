@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "nearfield/engine/collection.h"
-#include "server/rpc/server_state.h"
 #include "server/collections/catalog.h"
+#include "server/rpc/server_state.h"
 
 namespace nearfield::server {
 

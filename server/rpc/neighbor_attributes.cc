@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "engine/base/status_macros.h"
-#include "server/rpc/search_facts.h"
 #include "server/convert/retrieval.h"
 #include "server/convert/returned_attributes.h"
+#include "server/rpc/search_facts.h"
 
 namespace nearfield::server {
 

@@ -9,16 +9,16 @@
 
 #include "engine/base/status_macros.h"
 #include "server/attributes/limits.h"
-#include "server/rpc/choose_rows.h"
-#include "server/rpc/kept_epoch.h"
-#include "server/rpc/search_call.h"
-#include "server/rpc/streams.h"
-#include "server/rpc/unary_call.h"
 #include "server/collections/catalog.h"
 #include "server/config/settings.h"
 #include "server/convert/ingest.h"
 #include "server/convert/retrieval.h"
 #include "server/convert/returned_attributes.h"
+#include "server/rpc/choose_rows.h"
+#include "server/rpc/kept_epoch.h"
+#include "server/rpc/search_call.h"
+#include "server/rpc/streams.h"
+#include "server/rpc/unary_call.h"
 
 namespace nearfield::server {
 namespace {

@@ -9,14 +9,14 @@
 #include "engine/base/argument_error.h"
 #include "engine/base/check_range.h"
 #include "engine/base/status_macros.h"
+#include "server/convert/cursor.h"
+#include "server/convert/filter.h"
+#include "server/convert/retrieval.h"
 #include "server/rpc/await_epoch.h"
 #include "server/rpc/choose_rows.h"
 #include "server/rpc/kept_epoch.h"
 #include "server/rpc/scan_rows.h"
 #include "server/rpc/streams.h"
-#include "server/convert/cursor.h"
-#include "server/convert/filter.h"
-#include "server/convert/retrieval.h"
 
 namespace nearfield::server {
 namespace {

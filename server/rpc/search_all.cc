@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"
-#include "server/rpc/search_call.h"
 #include "server/convert/common.h"
 #include "server/convert/cursor.h"
+#include "server/rpc/search_call.h"
 
 namespace nearfield::server {
 namespace {

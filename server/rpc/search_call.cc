@@ -10,15 +10,15 @@
 #include "absl/algorithm/container.h"
 #include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"
+#include "server/convert/digest.h"
+#include "server/convert/filter.h"
+#include "server/convert/retrieval.h"
 #include "server/rpc/answer_check.h"
 #include "server/rpc/await_epoch.h"
 #include "server/rpc/choose_rows.h"
 #include "server/rpc/kept_epoch.h"
 #include "server/rpc/neighbor_attributes.h"
 #include "server/rpc/search_page.h"
-#include "server/convert/digest.h"
-#include "server/convert/filter.h"
-#include "server/convert/retrieval.h"
 
 namespace nearfield::server {
 namespace {

@@ -6,8 +6,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/mutex.h"
-#include "server/rpc/search_call.h"
 #include "server/convert/common.h"
+#include "server/rpc/search_call.h"
 
 namespace nearfield::server {
 namespace {

@@ -3,8 +3,8 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"
-#include "server/rpc/find_collection.h"
 #include "server/convert/attributes.h"
+#include "server/rpc/find_collection.h"
 
 namespace nearfield::server {
 namespace {

@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "server/rpc/choose_rows.h"
 #include "server/convert/admin.h"
 #include "server/convert/filter.h"
 #include "server/convert/retrieval.h"
+#include "server/rpc/choose_rows.h"
 
 namespace nearfield::server {
 namespace {
