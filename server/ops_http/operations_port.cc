@@ -6,6 +6,7 @@
 #include "engine/base/status_macros.h"
 #include "server/ops_http/collection_metrics.h"
 #include "server/ops_http/first_steps.h"
+#include "server/ops_http/gpu_metrics.h"
 #include "server/ops_http/metric_set.h"
 #include "server/ops_http/page.h"
 #include "server/ops_http/readiness.h"
@@ -99,7 +100,7 @@ std::string OperationsPort::Metrics() const {
   for (const std::unique_ptr<GpuMonitor>& gpu : gpus_) {
     MetricLabels labels;
     if (gpus_.size() > 1) labels.emplace_back("gpu", std::to_string(gpu->device()));
-    gpu->AddMetrics(labels, &metrics);
+    AddGpuMetrics(gpu->Latest(), labels, &metrics);
   }
   return metrics.Text();
 }

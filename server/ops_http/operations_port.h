@@ -13,12 +13,12 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "server/ops_http/gpu_monitor.h"
 #include "server/ops_http/http_server.h"
 #include "server/ops_http/page_search.h"
 #include "server/ops_http/search_history.h"
 #include "server/rpc/server_state.h"
 #include "server/security/certificates.h"
+#include "server/telemetry/gpu_monitor.h"
 
 namespace nearfield::server {
 

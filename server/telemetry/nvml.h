@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "server/ops_http/gpu_monitor.h"
+#include "server/telemetry/gpu_monitor.h"
 
 namespace nearfield::server {
 

@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "nearfield/engine/engine.h"
-#include "server/ops_http/metric_set.h"
 
 namespace nearfield::server {
 
 // A figure that the device or its driver does not report is absent.
 struct GpuSample {
+  std::optional<std::chrono::duration<double>> age;  // absent: there is no sample yet
   std::optional<double> utilization;  // share of the last period in which a kernel ran, 0 .. 1
   std::optional<double> memory_used_bytes;
   std::optional<double> memory_bytes;
@@ -27,10 +27,6 @@ struct GpuSample {
   std::optional<double> ecc_uncorrected;
   std::map<uint64_t, int64_t> xids;  // events since the start, by their number; 0: other numbers
 };
-
-// Adds the metrics of a sample, each with these labels.
-void AddGpuMetrics(const GpuSample& sample, std::chrono::duration<double> age,
-                   const MetricLabels& labels, MetricSet* metrics);
 
 // Runs one thread, so that no scrape waits for a driver that does not respond. Thread-safe.
 class GpuMonitor {
@@ -51,8 +47,7 @@ class GpuMonitor {
   GpuMonitor& operator=(const GpuMonitor&) = delete;
 
   int device() const { return device_; }
-  // Adds the metrics of the last sample, if there is one.
-  void AddMetrics(const MetricLabels& labels, MetricSet* metrics) const;
+  GpuSample Latest() const;
 
  private:
   struct Shared;

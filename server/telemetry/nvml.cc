@@ -1,4 +1,4 @@
-#include "server/ops_http/nvml.h"
+#include "server/telemetry/nvml.h"
 
 #include <dlfcn.h>
 

@@ -1,4 +1,4 @@
-#include "server/ops_http/gpu_monitor.h"
+#include "server/telemetry/gpu_monitor.h"
 
 #include <chrono>
 #include <string>
@@ -7,7 +7,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "engine/base/mutex.h"
-#include "server/ops_http/nvml.h"
+#include "server/telemetry/nvml.h"
 
 namespace nearfield::server {
 namespace {
@@ -84,48 +84,11 @@ GpuMonitor::~GpuMonitor() {
   }
 }
 
-void GpuMonitor::AddMetrics(const MetricLabels& labels, MetricSet* metrics) const {
+GpuSample GpuMonitor::Latest() const {
   const MutexLock lock(shared_->mutex);
-  if (!shared_->sampled_at.has_value()) return;
-  AddGpuMetrics(shared_->sample, Steady::now() - *shared_->sampled_at, labels, metrics);
-}
-
-void AddGpuMetrics(const GpuSample& sample, std::chrono::duration<double> age,
-                   const MetricLabels& labels, MetricSet* metrics) {
-  const auto with = [&labels](std::string name, std::string value) {
-    MetricLabels more = labels;
-    more.emplace_back(std::move(name), std::move(value));
-    return more;
-  };
-  const auto gauge = [&](const char* name, const char* help, const std::optional<double>& value) {
-    if (value.has_value()) metrics->Gauge(name, help, *value, labels);
-  };
-  gauge("nearfield_gpu_sample_age_seconds",
-        "Age of the figures of the GPU; it grows while the driver does not respond.", age.count());
-  gauge("nearfield_gpu_utilization_ratio", "Share of time in which a kernel ran.",
-        sample.utilization);
-  gauge("nearfield_gpu_memory_used_bytes", "Memory in use, of all processes.",
-        sample.memory_used_bytes);
-  gauge("nearfield_gpu_memory_bytes", "Memory of the GPU.", sample.memory_bytes);
-  gauge("nearfield_gpu_power_watts", "Power that the GPU draws.", sample.power_watts);
-  gauge("nearfield_gpu_power_limit_watts", "Power limit in force.", sample.power_limit_watts);
-  gauge("nearfield_gpu_temperature_celsius", "Temperature of the GPU.", sample.temperature_celsius);
-  const auto ecc = [&](const char* type, const std::optional<double>& value) {
-    if (!value.has_value()) return;
-    metrics->Counter("nearfield_gpu_ecc_errors_total", "Memory errors over the life of the GPU.",
-                     *value, with("type", type));
-  };
-  ecc("corrected", sample.ecc_corrected);
-  ecc("uncorrected", sample.ecc_uncorrected);
-  int64_t events = 0;
-  for (const auto& [xid, count] : sample.xids) {
-    events += count;
-    metrics->Counter("nearfield_gpu_xid_total", "Xid events since the start, by their number.",
-                     static_cast<double>(count), with("xid", std::to_string(xid)));
-  }
-  // Exists also without an event, so that the first one is an increase.
-  metrics->Counter("nearfield_gpu_xid_events_total", "Xid events since the start.",
-                   static_cast<double>(events), labels);
+  GpuSample sample = shared_->sample;
+  if (shared_->sampled_at.has_value()) sample.age = Steady::now() - *shared_->sampled_at;
+  return sample;
 }
 
 }  // namespace nearfield::server
