@@ -38,7 +38,7 @@ absl::StatusOr<std::shared_ptr<const Directory>> TakeDirectory(const StoreCore& 
   }
   ABSL_RETURN_IF_ERROR(SyncParent(core.options.dir));
   ABSL_RETURN_IF_ERROR(directory->Remove(kHighWaterName));
-  ABSL_RETURN_IF_ERROR(Catalog::Create(*directory, core.Now()));
+  ABSL_RETURN_IF_ERROR(MetadataDb::Create(*directory, core.Now()));
   return directory;
 }
 
@@ -147,7 +147,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(StoreOptions options) {
     const MutexLock lock(core->mutex);
     ABSL_ASSIGN_OR_RETURN(
         core->catalog,
-        Catalog::Open(core->directory, {.log_pages_max = core->options.log_pages_max}));
+        MetadataDb::Open(core->directory, {.log_pages_max = core->options.log_pages_max}));
     ABSL_RETURN_IF_ERROR(CheckTables(*core));
     SegmentChange found;
     for (const auto& [id, row] : core->catalog->tables().Of<SegmentRow>()) {

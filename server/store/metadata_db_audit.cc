@@ -1,14 +1,14 @@
-// The reads of Catalog that compare everything with its digests.
+// The reads of MetadataDb that compare everything with its digests.
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "server/store/catalog.h"
+#include "server/store/metadata_db.h"
 
 namespace nearfield::store {
 
-absl::StatusOr<std::string> Catalog::ReadDeletedIds(const DeletionRow& row) {
+absl::StatusOr<std::string> MetadataDb::ReadDeletedIds(const DeletionRow& row) {
   std::string ids;
   ABSL_RETURN_IF_ERROR(database_->Query(
       "SELECT ids FROM deletions WHERE id=?", {Value(row.id)}, [&ids](std::vector<Value> values) {
@@ -24,7 +24,7 @@ absl::StatusOr<std::string> Catalog::ReadDeletedIds(const DeletionRow& row) {
   return ids;
 }
 
-absl::StatusOr<int64_t> Catalog::Audit() {
+absl::StatusOr<int64_t> MetadataDb::Audit() {
   std::string verdict;
   ABSL_RETURN_IF_ERROR(
       database_->Query("PRAGMA integrity_check", {}, [&verdict](const std::vector<Value>& row) {

@@ -1,4 +1,4 @@
-#include "server/store/catalog.h"
+#include "server/store/metadata_db.h"
 
 #include <sys/random.h>
 
@@ -55,7 +55,7 @@ void Transaction::PutDeletion(DeletionRow row, std::string ids) {
   Put(std::move(row));
 }
 
-absl::Status Catalog::Create(const Directory& directory, int64_t created_unix_s) {
+absl::Status MetadataDb::Create(const Directory& directory, int64_t created_unix_s) {
   // Make the catalog completely under another name, with a plain journal, then rename it. So a
   // catalog with the final name always has its tables.
   for (const char* const suffix : {"-journal", "-wal", ".copy", ""}) {
@@ -102,9 +102,9 @@ absl::Status Catalog::Create(const Directory& directory, int64_t created_unix_s)
   return directory.Sync();
 }
 
-absl::StatusOr<std::unique_ptr<Catalog>> Catalog::Open(std::shared_ptr<const Directory> directory,
-                                                       Options options) {
-  std::unique_ptr<Catalog> catalog(new Catalog());
+absl::StatusOr<std::unique_ptr<MetadataDb>> MetadataDb::Open(
+    std::shared_ptr<const Directory> directory, Options options) {
+  std::unique_ptr<MetadataDb> catalog(new MetadataDb());
   catalog->directory_ = std::move(directory);
   catalog->options_ = options;
   // SQLite does not check whether its sync of the log's directory succeeded. So make the name of
@@ -128,7 +128,7 @@ absl::StatusOr<std::unique_ptr<Catalog>> Catalog::Open(std::shared_ptr<const Dir
   return catalog;
 }
 
-absl::Status Catalog::Start() {
+absl::Status MetadataDb::Start() {
   if (high_water_ == nullptr) {
     ABSL_ASSIGN_OR_RETURN(high_water_, HighWater::Create(*directory_));
     ABSL_RETURN_IF_ERROR(directory_->Sync());
@@ -143,7 +143,7 @@ absl::Status Catalog::Start() {
 
 // Directories of earlier versions, and those made from a snapshot, have no incarnation yet. On a
 // full disk, the drawn incarnation is valid until the process ends.
-absl::Status Catalog::DrawIncarnation() {
+absl::Status MetadataDb::DrawIncarnation() {
   if (incarnation_.size() == static_cast<size_t>(kStoreIdBytes)) return absl::OkStatus();
   ABSL_ASSIGN_OR_RETURN(incarnation_, DrawRandomId("incarnation"));
   const absl::Status written =
@@ -152,11 +152,11 @@ absl::Status Catalog::DrawIncarnation() {
   return absl::IsResourceExhausted(written) ? absl::OkStatus() : written;
 }
 
-absl::Status Catalog::ForgetIncarnation() {
+absl::Status MetadataDb::ForgetIncarnation() {
   return database_->Run("DELETE FROM facts WHERE id=?", {Value(kIncarnationFact)});
 }
 
-absl::Status Catalog::ReadFacts() {
+absl::Status MetadataDb::ReadFacts() {
   const std::string path = directory_->PathOf(kCatalogName);
   int64_t format = 0;
   ABSL_RETURN_IF_ERROR(
@@ -183,7 +183,7 @@ absl::Status Catalog::ReadFacts() {
 }
 
 // Adds the tables that later formats have. They are empty, so the sum over all rows stays.
-absl::Status Catalog::Upgrade() {
+absl::Status MetadataDb::Upgrade() {
   if (format_ == kCatalogFormat.written) return absl::OkStatus();
   absl::Status upgraded = CatchOutOfMemory([&]() -> absl::Status {
     ABSL_RETURN_IF_ERROR(database_->Run("BEGIN IMMEDIATE"));
@@ -208,7 +208,7 @@ absl::Status Catalog::Upgrade() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> Catalog::ReadChain(CommitRow* last) {
+absl::StatusOr<int64_t> MetadataDb::ReadChain(CommitRow* last) {
   int64_t links = 0;
   const absl::Status read = database_->Query(
       "SELECT * FROM commits ORDER BY id", {}, [&](const std::vector<Value>& values) {
@@ -228,7 +228,7 @@ absl::StatusOr<int64_t> Catalog::ReadChain(CommitRow* last) {
 }
 
 template <typename Row>
-absl::Status Catalog::ReadTable(const char* columns, Tables* tables, RowSum* sum) {
+absl::Status MetadataDb::ReadTable(const char* columns, Tables* tables, RowSum* sum) {
   return database_->Query(absl::StrCat("SELECT ", columns, " FROM ", Row::kTable), {},
                           [tables, sum](const std::vector<Value>& values) {
                             ABSL_ASSIGN_OR_RETURN(Row row, RowFrom<Row>(values));
@@ -239,7 +239,7 @@ absl::Status Catalog::ReadTable(const char* columns, Tables* tables, RowSum* sum
                           });
 }
 
-absl::StatusOr<Tables> Catalog::ReadTables() {
+absl::StatusOr<Tables> MetadataDb::ReadTables() {
   Tables tables;
   RowSum sum;
   ABSL_RETURN_IF_ERROR(ReadTable<CollectionRow>("*", &tables, &sum));
@@ -263,7 +263,7 @@ absl::StatusOr<Tables> Catalog::ReadTables() {
 }
 
 template <typename Row>
-absl::Status Catalog::Write(const Transaction& transaction, RowSum* sum) {
+absl::Status MetadataDb::Write(const Transaction& transaction, RowSum* sum) {
   const auto subtract_old = [&](int64_t id) {
     const Row* const old = tables_.Find<Row>(id);
     if (old != nullptr) sum->Subtract(RowDigest(Row::kTable, ValuesOf(*old)));
@@ -293,12 +293,12 @@ absl::Status Catalog::Write(const Transaction& transaction, RowSum* sum) {
   return absl::OkStatus();
 }
 
-absl::Status Catalog::AppendLink(const CommitRow& link) {
+absl::Status MetadataDb::AppendLink(const CommitRow& link) {
   ABSL_RETURN_IF_ERROR(Insert(database_.get(), CommitRow::kTable, ValuesOf(link)));
   return database_->Run("DELETE FROM commits WHERE id<=?", {Value(link.id - kLinksMax)});
 }
 
-absl::Status Catalog::WriteAll(const Transaction& transaction, CommitRow* link) {
+absl::Status MetadataDb::WriteAll(const Transaction& transaction, CommitRow* link) {
   ABSL_RETURN_IF_ERROR(database_->Run("BEGIN IMMEDIATE"));
   RowSum sum = RowSum::FromBytes(last_.state);
   ABSL_RETURN_IF_ERROR(Write<CollectionRow>(transaction, &sum));
@@ -316,7 +316,7 @@ absl::Status Catalog::WriteAll(const Transaction& transaction, CommitRow* link) 
 }
 
 // Returns what the transaction changes in the index of the uploads.
-UploadIndex::Change Catalog::UploadChange(const Transaction& transaction) const {
+UploadIndex::Change MetadataDb::UploadChange(const Transaction& transaction) const {
   const auto& uploads = std::get<Transaction::Edits<UploadRow>>(transaction.edits_);
   const auto& results = std::get<Transaction::Edits<UploadResultRow>>(transaction.edits_);
   UploadIndex::Change change;
@@ -334,7 +334,7 @@ UploadIndex::Change Catalog::UploadChange(const Transaction& transaction) const 
 }
 
 template <typename Row>
-void Catalog::Remember(Transaction* transaction) noexcept {
+void MetadataDb::Remember(Transaction* transaction) noexcept {
   std::map<int64_t, Row>& rows = tables_.Of<Row>();
   auto& edits = std::get<Transaction::Edits<Row>>(transaction->edits_);
   for (const int64_t id : edits.removed) rows.erase(id);
@@ -343,7 +343,7 @@ void Catalog::Remember(Transaction* transaction) noexcept {
   DCHECK(edits.put.empty());
 }
 
-absl::Status Catalog::AfterCommit() noexcept {
+absl::Status MetadataDb::AfterCommit() noexcept {
   ABSL_RETURN_IF_ERROR(high_water_->Raise(last_.id));
   if (database_->log_pages() < options_.log_pages_max) return absl::OkStatus();
   // On a full disk the log stays valid, and grows until there is space.
@@ -351,7 +351,7 @@ absl::Status Catalog::AfterCommit() noexcept {
   return absl::IsResourceExhausted(moved) ? absl::OkStatus() : moved;
 }
 
-absl::Status Catalog::Commit(Transaction transaction, const CommitNote& note) {
+absl::Status MetadataDb::Commit(Transaction transaction, const CommitNote& note) {
   ABSL_RETURN_IF_ERROR(Upgrade());
   CommitRow link = {.id = last_.id + 1,
                     .kind = static_cast<int64_t>(note.kind),
@@ -378,7 +378,7 @@ absl::Status Catalog::Commit(Transaction transaction, const CommitNote& note) {
   return AfterCommit();
 }
 
-absl::Status Catalog::CopyTo(const std::string& path) {
+absl::Status MetadataDb::CopyTo(const std::string& path) {
   return database_->Run("VACUUM INTO CAST(? AS TEXT)", {Value(path)});
 }
 

@@ -1,4 +1,4 @@
-// Catalog: one SQLite database in which every change of the store is committed.
+// MetadataDb: one SQLite database in which every change of the store is committed.
 #pragma once
 
 #include <algorithm>
@@ -78,7 +78,7 @@ class Transaction {
   }
 
  private:
-  friend class Catalog;
+  friend class MetadataDb;
   // The nodes of `put` become nodes of Tables, so that nothing is allocated after a commit.
   template <typename Row>
   struct Edits {
@@ -112,7 +112,7 @@ struct CommitNote {
 };
 
 // Not thread-safe: the store calls it with its lock held.
-class Catalog {
+class MetadataDb {
  public:
   struct Options {
     int64_t log_pages_max = 1000;  // pages of the write-ahead log before a checkpoint
@@ -124,8 +124,8 @@ class Catalog {
   // nothing that affects a later Open, so a directory that was refused is refused again. Errors:
   // DataLoss (damaged, or older than acknowledged commits), FailedPrecondition (a newer format, in
   // use), and I/O errors.
-  static absl::StatusOr<std::unique_ptr<Catalog>> Open(std::shared_ptr<const Directory> directory,
-                                                       Options options);
+  static absl::StatusOr<std::unique_ptr<MetadataDb>> Open(
+      std::shared_ptr<const Directory> directory, Options options);
   // Makes the commits that Open found durable, and upgrades an earlier format. On a full disk, the
   // first commit that finds space does it. Call it once, after Open and before all other changes.
   absl::Status Start();
@@ -161,7 +161,7 @@ class Catalog {
   absl::Status Close() { return database_->Close(); }
 
  private:
-  Catalog() = default;
+  MetadataDb() = default;
   absl::Status ReadFacts();
   absl::Status Upgrade();
   absl::Status DrawIncarnation();
