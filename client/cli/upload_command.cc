@@ -306,6 +306,7 @@ void AddCreateOptions(CLI::App& command, UploadArguments* arguments) {
   AddScanOption(command, &target.scan, "With --create: what scans read [auto]");
   AddRowPlacementOption(command, &target.rows, "With --create: where the rows lie [device]");
   AddAttributeOption(command, &target.attributes, "With --create: ");
+  AddEmbeddingModelOption(command, &target.embedding_model, "With --create: ");
 }
 
 constexpr char kUploadFooter[] =

@@ -169,6 +169,7 @@ absl::StatusOr<VerifyAnswer> Client::Verify(std::string_view collection, const Q
 absl::StatusOr<CollectionInfo> Client::CreateCollection(const CollectionSpec& spec,
                                                         const CallOptions& options) {
   NF_RETURN_IF_ERROR(CheckText("name", spec.name));
+  NF_RETURN_IF_ERROR(CheckText("embedding_model", spec.embedding_model));
   v1::CreateCollectionRequest request;
   request.set_name(spec.name);
   request.set_dim(spec.dim);
@@ -178,6 +179,7 @@ absl::StatusOr<CollectionInfo> Client::CreateCollection(const CollectionSpec& sp
   request.set_scan(ToProto(spec.scan));
   request.set_rows(ToProto(spec.rows));
   request.set_devices(spec.devices);
+  request.set_embedding_model(spec.embedding_model);
   for (const AttributeSpec& attribute : spec.attributes) {
     NF_RETURN_IF_ERROR(ToProto(attribute, request.add_attributes()));
   }

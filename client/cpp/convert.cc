@@ -299,6 +299,7 @@ absl::StatusOr<CollectionInfo> FromProto(v1::CollectionInfo* proto) {
   info.spec.scan = FromProto(proto->scan());
   info.spec.rows = FromProto(proto->rows());
   info.spec.devices = proto->devices();
+  info.spec.embedding_model = std::move(*proto->mutable_embedding_model());
   for (v1::AttributeSpec& attribute : *proto->mutable_attributes()) {
     info.spec.attributes.push_back(FromProto(&attribute));
   }

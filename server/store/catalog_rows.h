@@ -111,6 +111,16 @@ struct DevicesRow {
   void Visit(RowFields* fields);
 };
 
+// The name of the model that makes the vectors of a collection. One without a row names none.
+struct EmbeddingModelRow {
+  static constexpr const char* kTable = "embedding_models";
+  static constexpr const char* kColumns = "id INTEGER PRIMARY KEY, model";
+  int64_t id = 0;  // of the collection
+  std::string model;
+
+  void Visit(RowFields* fields);
+};
+
 struct AliasRow {
   static constexpr const char* kTable = "aliases";
   static constexpr const char* kColumns = "id INTEGER PRIMARY KEY, alias, collection";

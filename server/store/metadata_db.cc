@@ -80,6 +80,7 @@ absl::Status MetadataDb::Create(const Directory& directory, int64_t created_unix
         CreateTable(UploadResultRow::kTable, UploadResultRow::kColumns),
         CreateTable(OwnerRow::kTable, OwnerRow::kColumns),
         CreateTable(DevicesRow::kTable, DevicesRow::kColumns),
+        CreateTable(EmbeddingModelRow::kTable, EmbeddingModelRow::kColumns),
         CreateTable(CommitRow::kTable, CommitRow::kColumns)}) {
     ABSL_RETURN_IF_ERROR(database->Run(sql));
   }
@@ -197,6 +198,10 @@ absl::Status MetadataDb::Upgrade() {
     if (format_ < 4) {
       ABSL_RETURN_IF_ERROR(database_->Run(CreateTable(DevicesRow::kTable, DevicesRow::kColumns)));
     }
+    if (format_ < 6) {
+      ABSL_RETURN_IF_ERROR(
+          database_->Run(CreateTable(EmbeddingModelRow::kTable, EmbeddingModelRow::kColumns)));
+    }
     for (const std::string& sql : {absl::StrCat("UPDATE facts SET format=", kCatalogFormat.written),
                                    absl::StrCat("PRAGMA user_version=", kCatalogFormat.written)}) {
       ABSL_RETURN_IF_ERROR(database_->Run(sql));
@@ -251,6 +256,7 @@ absl::StatusOr<Tables> MetadataDb::ReadTables() {
   if (format_ >= 2) ABSL_RETURN_IF_ERROR(ReadTable<UploadResultRow>("*", &tables, &sum));
   if (format_ >= 3) ABSL_RETURN_IF_ERROR(ReadTable<OwnerRow>("*", &tables, &sum));
   if (format_ >= 4) ABSL_RETURN_IF_ERROR(ReadTable<DevicesRow>("*", &tables, &sum));
+  if (format_ >= 6) ABSL_RETURN_IF_ERROR(ReadTable<EmbeddingModelRow>("*", &tables, &sum));
   UploadIndex::Change uploads;
   for (const auto& [id, row] : tables.Of<UploadRow>()) uploads.Put(row, tables.CommitNumberOf(id));
   tables.uploads.Apply(std::move(uploads));
@@ -309,6 +315,7 @@ absl::Status MetadataDb::WriteAll(const Transaction& transaction, CommitRow* lin
   ABSL_RETURN_IF_ERROR(Write<UploadResultRow>(transaction, &sum));
   ABSL_RETURN_IF_ERROR(Write<OwnerRow>(transaction, &sum));
   ABSL_RETURN_IF_ERROR(Write<DevicesRow>(transaction, &sum));
+  ABSL_RETURN_IF_ERROR(Write<EmbeddingModelRow>(transaction, &sum));
   link->state = sum.Bytes();
   link->chain = DigestBytes(link->Chain(store_id_));
   ABSL_RETURN_IF_ERROR(AppendLink(*link));
@@ -374,6 +381,7 @@ absl::Status MetadataDb::Commit(Transaction transaction, const CommitNote& note)
   Remember<UploadResultRow>(&transaction);
   Remember<OwnerRow>(&transaction);
   Remember<DevicesRow>(&transaction);
+  Remember<EmbeddingModelRow>(&transaction);
   last_ = std::move(link);
   return AfterCommit();
 }

@@ -50,7 +50,8 @@ class Tables {
   std::tuple<std::map<int64_t, CollectionRow>, std::map<int64_t, AliasRow>,
              std::map<int64_t, SegmentRow>, std::map<int64_t, DeletionRow>,
              std::map<int64_t, UploadRow>, std::map<int64_t, UploadResultRow>,
-             std::map<int64_t, OwnerRow>, std::map<int64_t, DevicesRow>>
+             std::map<int64_t, OwnerRow>, std::map<int64_t, DevicesRow>,
+             std::map<int64_t, EmbeddingModelRow>>
       maps_;
 };
 
@@ -86,7 +87,8 @@ class Transaction {
     std::set<int64_t> removed;
   };
   std::tuple<Edits<CollectionRow>, Edits<AliasRow>, Edits<SegmentRow>, Edits<DeletionRow>,
-             Edits<UploadRow>, Edits<UploadResultRow>, Edits<OwnerRow>, Edits<DevicesRow>>
+             Edits<UploadRow>, Edits<UploadResultRow>, Edits<OwnerRow>, Edits<DevicesRow>,
+             Edits<EmbeddingModelRow>>
       edits_;
   std::map<int64_t, std::string> deletion_ids_;
 };

@@ -92,6 +92,7 @@ class CollectionInfo:
     read_failures_count: int
     owner: str  # the principal that created it, else empty
     devices: int  # that share its rows, as requested; 0: the server chooses
+    embedding_model: str  # the name of the model that made its vectors; empty: unknown
 
     @property
     def declared(self) -> dict[str, Attribute]:

@@ -50,7 +50,7 @@ TOKEN_SECONDS = 24 * 3600.0  # by the clock of the coordinators
 _MEMBERS = {"create": ["declared"], "drop": [], "filter": ["filter"]}
 _MEMBERS |= {each: ["segments"] for each in ("insert", "upsert", "replace", "delete")}
 _SEGMENT = {"name", "rows", "index"}
-_DECLARED = {"dim", "metric", "dtype", "id_type", "attributes", "scan", "rows"}
+_DECLARED = {"dim", "metric", "dtype", "id_type", "attributes", "scan", "rows", "embedding_model"}
 _READERS = 16  # objects of tokens that a new coordinator reads at the same time
 _KEPT = 8  # newest manifests and claims; earlier ones are deleted
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,6 +29,8 @@ struct CollectionSpec {
   // most free memory, and others if their memory does not suffice; more than there are means all.
   // 0: as EngineOptions::spread says.
   int32_t devices = 0;
+  // The name of the model that makes its vectors, for clients; the engine does not read it.
+  std::string embedding_model;
 };
 
 // The effect of an upload on ids that are already in the collection.

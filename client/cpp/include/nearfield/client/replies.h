@@ -237,6 +237,8 @@ struct CollectionSpec {
   // How many devices share the rows, if the server has several; 0: the server chooses.
   uint32_t devices = 0;
   std::vector<AttributeSpec> attributes;  // that rows may have
+  // The name of the model that makes its vectors; empty: unknown. The Python client refuses others.
+  std::string embedding_model;
 };
 
 struct CollectionInfo {
