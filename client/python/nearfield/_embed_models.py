@@ -1,4 +1,4 @@
-"""The models that a text names: of a library, behind a URL, or a function of a module."""
+"""The models that a text names: of a library, of a server, or a function of a module."""
 
 from __future__ import annotations
 
