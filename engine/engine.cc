@@ -15,9 +15,9 @@
 #include "absl/types/span.h"
 #include "engine/base/status_macros.h"
 #include "engine/cpu/cpu_topk_engine.h"
+#include "engine/cuda/probe_gpu.h"
 #include "engine/engine_core.h"
 #include "engine/gpu/make_gpu_topk_engine.h"
-#include "engine/gpu/runtime/probe_gpu.h"
 #include "engine/multi/multi_backend.h"
 #include "engine/options.h"
 

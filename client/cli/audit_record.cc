@@ -7,9 +7,9 @@
 #include "absl/strings/str_format.h"
 #include "client/cli/canonical_score.h"
 #include "client/cli/json_output.h"
+#include "client/cpp/status_macros.h"
+#include "client/cpp/text.h"
 #include "client/formats/json_fields.h"
-#include "client/formats/status_macros.h"
-#include "client/formats/text.h"
 
 namespace nearfield::client {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "client/formats/status_macros.h"
+#include "client/cpp/status_macros.h"
 
 namespace nearfield::client {
 namespace {

@@ -15,9 +15,9 @@
 #include "client/cli/json_output.h"
 #include "client/cli/text_output.h"
 #include "client/command_line/suggest.h"
+#include "client/cpp/status_macros.h"
+#include "client/cpp/text.h"
 #include "client/formats/id_file.h"
-#include "client/formats/status_macros.h"
-#include "client/formats/text.h"
 
 namespace nearfield::client {
 namespace {

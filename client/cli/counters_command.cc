@@ -5,8 +5,8 @@
 #include "client/cli/json_output.h"
 #include "client/cli/search_output.h"
 #include "client/cli/text_output.h"
-#include "client/formats/status_macros.h"
-#include "client/formats/text.h"
+#include "client/cpp/status_macros.h"
+#include "client/cpp/text.h"
 
 namespace nearfield::client {
 namespace {

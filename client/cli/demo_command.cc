@@ -12,10 +12,10 @@
 #include "absl/strings/str_split.h"
 #include "client/cli/command.h"
 #include "client/cli/text_output.h"
+#include "client/cpp/status_macros.h"
+#include "client/cpp/text.h"
 #include "client/formats/json_text.h"
 #include "client/formats/mapped_file.h"
-#include "client/formats/status_macros.h"
-#include "client/formats/text.h"
 
 namespace nearfield::client {
 namespace {

@@ -13,8 +13,8 @@
 #include "client/cli/progress.h"
 #include "client/cli/row_files.h"
 #include "client/cli/text_output.h"
-#include "client/formats/status_macros.h"
-#include "client/formats/text.h"
+#include "client/cpp/status_macros.h"
+#include "client/cpp/text.h"
 
 namespace nearfield::client {
 namespace {

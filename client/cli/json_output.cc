@@ -4,9 +4,9 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
+#include "client/cpp/text.h"
 #include "client/formats/attribute_text.h"
 #include "client/formats/json_text.h"
-#include "client/formats/text.h"
 
 namespace nearfield::client {
 

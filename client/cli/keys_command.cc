@@ -19,8 +19,8 @@
 #include "client/cli/options.h"
 #include "client/cli/output_file.h"
 #include "client/cli/text_output.h"
-#include "client/formats/status_macros.h"
-#include "client/formats/text.h"
+#include "client/cpp/status_macros.h"
+#include "client/cpp/text.h"
 #include "client/keys/key_file.h"
 
 namespace nearfield::client {

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "client/cli/json_output.h"
-#include "client/formats/status_macros.h"
-#include "client/formats/text.h"
+#include "client/cpp/status_macros.h"
+#include "client/cpp/text.h"
 #include "nearfield/client/digest.h"
 
 namespace nearfield::client {

@@ -12,7 +12,7 @@
 #include "client/cli/options.h"
 #include "client/command_line/command_tree.h"
 #include "client/command_line/suggest.h"
-#include "client/formats/text.h"
+#include "client/cpp/text.h"
 
 namespace nearfield::client {
 namespace {

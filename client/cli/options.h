@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "client/formats/text.h"
+#include "client/cpp/text.h"
 #include "client/formats/vector_file.h"
 #include "nearfield/client/attributes.h"
 #include "nearfield/client/types.h"

@@ -8,8 +8,8 @@
 #include <cstdio>
 #include <utility>
 
-#include "client/formats/status_macros.h"
-#include "client/formats/text.h"
+#include "client/cpp/status_macros.h"
+#include "client/cpp/text.h"
 
 namespace nearfield::client {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_format.h"
 #include "client/cli/text_output.h"
-#include "client/formats/text.h"
+#include "client/cpp/text.h"
 
 namespace nearfield::client {
 namespace {

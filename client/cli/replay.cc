@@ -4,10 +4,10 @@
 #include "client/cli/json_output.h"
 #include "client/cli/search_output.h"
 #include "client/cli/text_output.h"
+#include "client/cpp/status_macros.h"
+#include "client/cpp/text.h"
 #include "client/formats/json_text.h"
 #include "client/formats/mapped_file.h"
-#include "client/formats/status_macros.h"
-#include "client/formats/text.h"
 
 namespace nearfield::client {
 namespace {

@@ -11,8 +11,8 @@
 #include "client/cli/options.h"
 #include "client/cli/payload_columns.h"
 #include "client/cli/text_output.h"
-#include "client/formats/status_macros.h"
-#include "client/formats/text.h"
+#include "client/cpp/status_macros.h"
+#include "client/cpp/text.h"
 
 namespace nearfield::client {
 namespace {

@@ -9,9 +9,9 @@
 #include "client/cli/json_output.h"
 #include "client/cli/output_file.h"
 #include "client/cli/row_text.h"
+#include "client/cpp/status_macros.h"
+#include "client/cpp/text.h"
 #include "client/formats/jsonl.h"
-#include "client/formats/status_macros.h"
-#include "client/formats/text.h"
 
 namespace nearfield::client {
 namespace {

@@ -3,9 +3,9 @@
 #include <charconv>
 #include <iterator>
 
+#include "client/cpp/text.h"
 #include "client/formats/attribute_text.h"
 #include "client/formats/json_text.h"
-#include "client/formats/text.h"
 
 namespace nearfield::client {
 namespace {

@@ -17,9 +17,9 @@
 #include "client/cli/options.h"
 #include "client/cli/search_all.h"
 #include "client/cli/search_output.h"
+#include "client/cpp/status_macros.h"
+#include "client/cpp/text.h"
 #include "client/formats/query_set.h"
-#include "client/formats/status_macros.h"
-#include "client/formats/text.h"
 
 namespace nearfield::client {
 namespace {

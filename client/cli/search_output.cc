@@ -6,7 +6,7 @@
 #include "client/cli/json_output.h"
 #include "client/cli/payload_columns.h"
 #include "client/cli/text_output.h"
-#include "client/formats/text.h"
+#include "client/cpp/text.h"
 
 namespace nearfield::client {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "client/cli/command.h"
-#include "client/formats/text.h"
+#include "client/cpp/text.h"
 
 namespace nearfield::client {
 namespace {

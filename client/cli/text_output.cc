@@ -5,8 +5,8 @@
 #include <ctime>
 
 #include "absl/strings/str_format.h"
+#include "client/cpp/text.h"
 #include "client/formats/json_text.h"
-#include "client/formats/text.h"
 
 namespace nearfield::client {
 namespace {

@@ -15,9 +15,9 @@
 #include "client/cli/text_output.h"
 #include "client/cli/upload_resume.h"
 #include "client/cli/upload_target.h"
+#include "client/cpp/status_macros.h"
+#include "client/cpp/text.h"
 #include "client/formats/row_source.h"
-#include "client/formats/status_macros.h"
-#include "client/formats/text.h"
 
 namespace nearfield::client {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "client/cli/command.h"
 #include "client/cli/text_output.h"
-#include "client/formats/text.h"
+#include "client/cpp/text.h"
 
 namespace nearfield::client {
 

@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "client/cli/text_output.h"
-#include "client/formats/status_macros.h"
-#include "client/formats/text.h"
+#include "client/cpp/status_macros.h"
+#include "client/cpp/text.h"
 
 namespace nearfield::client {
 namespace {

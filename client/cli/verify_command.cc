@@ -14,9 +14,9 @@
 #include "client/cli/search_output.h"
 #include "client/cli/text_output.h"
 #include "client/cli/verify_replies.h"
+#include "client/cpp/status_macros.h"
+#include "client/cpp/text.h"
 #include "client/formats/query_set.h"
-#include "client/formats/status_macros.h"
-#include "client/formats/text.h"
 
 namespace nearfield::client {
 namespace {

@@ -2,7 +2,7 @@
 #include "client/cpp/check_text.h"
 #include "client/cpp/convert.h"
 #include "client/cpp/core.h"
-#include "client/formats/status_macros.h"
+#include "client/cpp/status_macros.h"
 
 namespace nearfield::client {
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "client/cpp/check_text.h"
-#include "client/formats/status_macros.h"
-#include "client/formats/text.h"
+#include "client/cpp/status_macros.h"
+#include "client/cpp/text.h"
 
 namespace nearfield::client {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "client/formats/text.h"
+#include "client/cpp/text.h"
 
 namespace nearfield::client {
 namespace {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
-#include "client/formats/status_macros.h"
-#include "client/formats/text.h"
-#include "client/formats/utf8.h"
+#include "client/cpp/status_macros.h"
+#include "client/cpp/text.h"
+#include "client/cpp/utf8.h"
 
 namespace nearfield::client {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "client/cpp/attribute_convert.h"
 #include "client/cpp/filter_convert.h"
-#include "client/formats/status_macros.h"
-#include "client/formats/text.h"
+#include "client/cpp/status_macros.h"
+#include "client/cpp/text.h"
 #include "nearfield/client/digest.h"
 
 namespace nearfield::client {

@@ -5,8 +5,8 @@
 
 #include "absl/strings/cord.h"
 #include "client/cpp/convert.h"
-#include "client/formats/status_macros.h"
-#include "client/formats/text.h"
+#include "client/cpp/status_macros.h"
+#include "client/cpp/text.h"
 
 namespace nearfield::client {
 namespace {

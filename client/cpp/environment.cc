@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "client/formats/text.h"
+#include "client/cpp/text.h"
 #include "nearfield/client/options.h"
 
 namespace nearfield::client {

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "client/formats/text.h"
+#include "client/cpp/text.h"
 
 namespace nearfield::client {
 namespace {

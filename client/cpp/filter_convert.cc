@@ -6,8 +6,8 @@
 #include "client/cpp/attribute_convert.h"
 #include "client/cpp/check_text.h"
 #include "client/cpp/convert.h"
-#include "client/formats/status_macros.h"
-#include "client/formats/text.h"
+#include "client/cpp/status_macros.h"
+#include "client/cpp/text.h"
 
 namespace nearfield::client {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "client/cpp/check_text.h"
-#include "client/formats/status_macros.h"
+#include "client/cpp/status_macros.h"
 #include "nearfield/client/attributes.h"
 #include "nearfield/client/filter.h"
 #include "nearfield/v1/common.pb.h"

@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "absl/strings/ascii.h"
-#include "client/formats/status_macros.h"
-#include "client/formats/text.h"
+#include "client/cpp/status_macros.h"
+#include "client/cpp/text.h"
 
 namespace nearfield::client {
 namespace {

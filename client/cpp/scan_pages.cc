@@ -9,7 +9,7 @@
 #include "client/cpp/core.h"
 #include "client/cpp/filter_convert.h"
 #include "client/cpp/page_stream.h"
-#include "client/formats/status_macros.h"
+#include "client/cpp/status_macros.h"
 
 namespace nearfield::client {
 

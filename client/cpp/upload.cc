@@ -13,8 +13,8 @@
 #include "client/cpp/convert.h"
 #include "client/cpp/core.h"
 #include "client/cpp/filter_convert.h"
-#include "client/formats/status_macros.h"
-#include "client/formats/text.h"
+#include "client/cpp/status_macros.h"
+#include "client/cpp/text.h"
 
 namespace nearfield::client {
 namespace {

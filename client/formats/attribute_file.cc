@@ -2,10 +2,10 @@
 
 #include <utility>
 
+#include "client/cpp/status_macros.h"
+#include "client/cpp/text.h"
 #include "client/formats/json_text.h"
 #include "client/formats/spool.h"
-#include "client/formats/status_macros.h"
-#include "client/formats/text.h"
 
 namespace nearfield::client {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "client/formats/status_macros.h"
-#include "client/formats/text.h"
+#include "client/cpp/status_macros.h"
+#include "client/cpp/text.h"
 #include "client/value_text/decimal_text.h"
 #include "client/value_text/timestamp_text.h"
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "absl/strings/str_format.h"
+#include "client/cpp/text.h"
 #include "client/formats/json_text.h"
-#include "client/formats/text.h"
 #include "client/value_text/timestamp_text.h"
 
 namespace nearfield::client {

@@ -2,12 +2,12 @@
 #include <array>
 #include <utility>
 
+#include "client/cpp/status_macros.h"
+#include "client/cpp/utf8.h"
 #include "client/formats/csv.h"
 #include "client/formats/id_file.h"
 #include "client/formats/jsonl.h"
-#include "client/formats/status_macros.h"
 #include "client/formats/text_rows.h"
-#include "client/formats/utf8.h"
 
 namespace nearfield::client {
 namespace {

@@ -4,11 +4,11 @@
 #include <utility>
 #include <vector>
 
+#include "client/cpp/status_macros.h"
 #include "client/formats/json_text.h"
 #include "client/formats/lines.h"
 #include "client/formats/mapped_file.h"
 #include "client/formats/npy.h"
-#include "client/formats/status_macros.h"
 
 namespace nearfield::client {
 namespace {

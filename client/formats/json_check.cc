@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "client/cpp/text.h"
 #include "client/formats/json_text.h"
-#include "client/formats/text.h"
 
 namespace nearfield::client {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
-#include "client/formats/status_macros.h"
-#include "client/formats/text.h"
+#include "client/cpp/status_macros.h"
+#include "client/cpp/text.h"
 
 namespace nearfield::client {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "absl/strings/str_format.h"
-#include "client/formats/status_macros.h"
+#include "client/cpp/status_macros.h"
 
 namespace nearfield::client {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/formats/text.h"
-#include "client/formats/utf8.h"
+#include "client/cpp/text.h"
+#include "client/cpp/utf8.h"
 #include "nearfield/client/types.h"
 
 namespace nearfield::client {

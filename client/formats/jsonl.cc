@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "client/cpp/status_macros.h"
+#include "client/cpp/text.h"
 #include "client/formats/attribute_reader.h"
-#include "client/formats/status_macros.h"
-#include "client/formats/text.h"
 
 namespace nearfield::client {
 

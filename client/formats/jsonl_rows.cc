@@ -1,8 +1,8 @@
 #include <utility>
 
+#include "client/cpp/status_macros.h"
 #include "client/formats/jsonl.h"
 #include "client/formats/lines.h"
-#include "client/formats/status_macros.h"
 #include "client/formats/text_rows.h"
 
 namespace nearfield::client {

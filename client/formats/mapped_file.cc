@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "client/cpp/status_macros.h"
 #include "client/formats/spool.h"
-#include "client/formats/status_macros.h"
 
 namespace nearfield::client {
 

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "client/formats/text.h"
+#include "client/cpp/text.h"
 
 namespace nearfield::client {
 

@@ -3,7 +3,7 @@
 #include <charconv>
 #include <string_view>
 
-#include "client/formats/status_macros.h"
+#include "client/cpp/status_macros.h"
 
 namespace nearfield::client {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <utility>
 
+#include "client/cpp/status_macros.h"
 #include "client/formats/id_file.h"
 #include "client/formats/json_text.h"
 #include "client/formats/jsonl.h"
-#include "client/formats/status_macros.h"
 
 namespace nearfield::client {
 namespace {

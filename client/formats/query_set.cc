@@ -3,11 +3,11 @@
 #include <optional>
 #include <utility>
 
+#include "client/cpp/status_macros.h"
 #include "client/formats/json_fields.h"
 #include "client/formats/json_text.h"
 #include "client/formats/lines.h"
 #include "client/formats/mapped_file.h"
-#include "client/formats/status_macros.h"
 
 namespace nearfield::client {
 namespace {

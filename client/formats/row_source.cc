@@ -5,11 +5,11 @@
 #include <numeric>
 #include <utility>
 
+#include "client/cpp/status_macros.h"
 #include "client/formats/attribute_file.h"
 #include "client/formats/id_file.h"
 #include "client/formats/payload_file.h"
 #include "client/formats/spool.h"
-#include "client/formats/status_macros.h"
 #include "client/formats/text_source.h"
 
 namespace nearfield::client {

@@ -2,10 +2,10 @@
 
 #include <utility>
 
+#include "client/cpp/status_macros.h"
 #include "client/formats/mapped_file.h"
 #include "client/formats/npy.h"
 #include "client/formats/row_check.h"
-#include "client/formats/status_macros.h"
 #include "client/formats/text_rows.h"
 
 namespace nearfield::client {

@@ -7,11 +7,11 @@
 #include <string_view>
 #include <utility>
 
+#include "client/cpp/status_macros.h"
+#include "client/cpp/text.h"
 #include "client/formats/npy.h"
 #include "client/formats/row_check.h"
 #include "client/formats/spool.h"
-#include "client/formats/status_macros.h"
-#include "client/formats/text.h"
 
 namespace nearfield::client {
 namespace {

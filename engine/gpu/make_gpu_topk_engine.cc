@@ -5,9 +5,9 @@
 
 #include "engine/base/check_range.h"
 #include "engine/base/status_macros.h"
+#include "engine/cuda/probe_gpu.h"
 #include "engine/gpu/gpu_topk_engine.h"
 #include "engine/gpu/memory/gpu_core.h"
-#include "engine/gpu/runtime/probe_gpu.h"
 
 namespace nearfield::gpu {
 namespace {

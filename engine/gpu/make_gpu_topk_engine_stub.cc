@@ -1,6 +1,6 @@
 // The factory of the GPU backend in a build without CUDA: it returns an error.
+#include "engine/cuda/probe_gpu.h"
 #include "engine/gpu/make_gpu_topk_engine.h"
-#include "engine/gpu/runtime/probe_gpu.h"
 
 namespace nearfield::gpu {
 

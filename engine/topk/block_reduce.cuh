@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
+#include "engine/cuda/warp_primitives.cuh"
 #include "engine/topk/score_types.cuh"
-#include "engine/topk/warp_primitives.cuh"
 
 namespace nearfield::gpu {
 

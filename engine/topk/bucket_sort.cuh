@@ -11,10 +11,10 @@
 
 #include <cstdint>
 
+#include "engine/cuda/warp_primitives.cuh"
 #include "engine/topk/block_reduce.cuh"
 #include "engine/topk/bucket_map.cuh"
 #include "engine/topk/score_types.cuh"
-#include "engine/topk/warp_primitives.cuh"
 
 namespace nearfield::gpu {
 

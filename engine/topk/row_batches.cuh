@@ -7,10 +7,10 @@
 
 #include <cstdint>
 
+#include "engine/cuda/warp.h"
 #include "engine/topk/digit_select.h"
 #include "engine/topk/row_reader.cuh"
 #include "engine/topk/score_types.cuh"
-#include "engine/topk/warp.h"
 
 namespace nearfield::gpu {
 

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
+#include "engine/cuda/warp.h"
 #include "engine/topk/row_reader.cuh"
-#include "engine/topk/warp.h"
 
 namespace nearfield::gpu {
 

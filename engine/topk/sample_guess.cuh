@@ -10,12 +10,12 @@
 
 #include <cstdint>
 
+#include "engine/cuda/warp_primitives.cuh"
 #include "engine/topk/block_reduce.cuh"
 #include "engine/topk/row_populations.cuh"
 #include "engine/topk/row_reader.cuh"
 #include "engine/topk/sample_target.h"
 #include "engine/topk/score_types.cuh"
-#include "engine/topk/warp_primitives.cuh"
 
 namespace nearfield::gpu {
 

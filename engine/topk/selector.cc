@@ -19,7 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/check_range.h"
 #include "engine/base/status_macros.h"
-#include "engine/gpu/runtime/probe_gpu.h"
+#include "engine/cuda/probe_gpu.h"
 #include "engine/topk/key_sort.h"
 #include "engine/topk/pack_rows.h"
 #include "engine/topk/row_order.h"

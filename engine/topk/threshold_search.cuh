@@ -12,10 +12,10 @@
 
 #include <cstdint>
 
+#include "engine/cuda/warp_primitives.cuh"
 #include "engine/topk/block_group.cuh"
 #include "engine/topk/block_reduce.cuh"
 #include "engine/topk/sample_target.h"
-#include "engine/topk/warp_primitives.cuh"
 
 namespace nearfield::gpu {
 

@@ -22,7 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/gpu/runtime/probe_gpu.h"
+#include "engine/cuda/probe_gpu.h"
 #include "nearfield/engine/engine.h"
 #include "tests/bench/bench_data.h"
 #include "tests/bench/bench_engine.h"

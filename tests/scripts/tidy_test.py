@@ -128,6 +128,16 @@ class Includes(PlantedTree):
         found = self.findings("engine/oracle/o.cc", '"../cpu/c.h"', others=("engine/cpu/c.h",))
         self.assert_finds(found, "engine/oracle may not include engine/cpu")
 
+    def test_folders_that_include_each_other_are_found(self) -> None:
+        files = {
+            "engine/corpus/c.h": '#include "engine/bound/b.h"\n',
+            "engine/bound/b.h": '#include "engine/score/s.h"\n',
+            "engine/score/s.h": "",
+        }
+        self.assert_finds(includes.circle_findings(self.plant(files)))
+        planted = self.plant({"engine/score/s.h": '#include "engine/corpus/c.h"\n'})
+        self.assert_finds(includes.circle_findings(planted), "folders include each other: ")
+
     def test_cuda_only_under_the_gpu_engine(self) -> None:
         self.assert_finds(self.findings("engine/corpus/c.cc", "<cuda_runtime.h>"), "CUDA only in engine/gpu")
         self.assert_finds(includes.check(self.plant({"engine/corpus/c.cc": "", "server/k.cu": ""})), "CUDA sources only in")

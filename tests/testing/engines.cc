@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/gpu/runtime/probe_gpu.h"
+#include "engine/cuda/probe_gpu.h"
 #include "tests/testing/gpu_capability.h"
 
 namespace nearfield::testing {

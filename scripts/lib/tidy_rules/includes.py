@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import graphlib
 import posixpath
 import re
 
@@ -26,16 +28,17 @@ LAYERS: dict[str, frozenset[str]] = {
         "engine/plan": "engine/base engine/include",
         "engine/cpu": "engine/bound engine/score engine/base engine/backend engine/corpus engine/include",
         "engine/oracle": "engine/score engine/base engine/include",
-        "engine/topk": "engine/gpu/runtime engine/score engine/base engine/include",
+        "engine/cuda": "engine/base engine/include",
+        "engine/topk": "engine/cuda engine/score engine/base engine/include",
         "engine/gpu/memory": "engine/gpu/gpu_options.h engine/gpu/runtime engine/gpu/kernels engine/topk engine/plan engine/backend engine/corpus engine/bound engine/score "
         "engine/base engine/include",
         "engine/gpu/runtime": "engine/base engine/include",
-        "engine/gpu/kernels": "engine/base engine/score engine/bound engine/topk nearfield/engine/types.h",
-        "engine/gpu": "engine/gpu/kernels engine/gpu/memory engine/gpu/runtime engine/topk engine/plan engine/backend engine/corpus "
+        "engine/gpu/kernels": "engine/cuda engine/base engine/score engine/bound engine/topk nearfield/engine/types.h",
+        "engine/gpu": "engine/cuda engine/gpu/kernels engine/gpu/memory engine/gpu/runtime engine/topk engine/plan engine/backend engine/corpus "
         "engine/bound engine/base engine/score engine/include",
         "engine/search": "engine/oracle engine/backend engine/corpus engine/bound engine/score engine/base engine/include",
         "engine/multi": "engine/backend engine/base engine/include",
-        "engine": "engine/multi engine/search engine/cpu engine/gpu engine/gpu/runtime engine/oracle engine/backend engine/corpus engine/plan engine/score engine/base "
+        "engine": "engine/multi engine/search engine/cpu engine/cuda engine/gpu engine/oracle engine/backend engine/corpus engine/plan engine/score engine/base "
         "engine/include",
         "server/config": "engine/include engine/base client/command_line",
         "server/convert": "engine/include engine/base server/attributes server/audit server/collections server/scheduler/search_request.h server/scheduler/memory_ledger.h server/scheduler/retry_hint.h "
@@ -58,14 +61,14 @@ LAYERS: dict[str, frozenset[str]] = {
         "server/convert server/listener server/scheduler server/security server/store server/telemetry proto",
         "server/process": "client/keys engine/include engine/base server/attributes server/audit server/config server/convert server/boot server/scheduler "
         "server/collections server/store server/rpc server/ops_http server/grpc server/security server/listener server/telemetry proto",
-        "client/cpp": "client/formats/text.h client/formats/utf8.h client/formats/status_macros.h proto",
+        "client/cpp": "proto",
         "client/formats": "client/cpp client/value_text",
         "client/command_line": "",
         "client/value_text": "",
         "client/keys": "client/value_text",
         "client/cli": "client/cpp client/formats client/command_line client/keys client/value_text proto",
         "tests": "engine engine/include engine/base engine/score engine/bound engine/backend engine/corpus engine/search "
-        "engine/plan engine/cpu engine/multi engine/oracle engine/topk engine/gpu engine/gpu/memory engine/gpu/runtime engine/gpu/kernels "
+        "engine/plan engine/cpu engine/multi engine/oracle engine/cuda engine/topk engine/gpu engine/gpu/memory engine/gpu/runtime engine/gpu/kernels "
         "server/config server/convert server/scheduler server/store server/attributes server/audit server/collections "
         "server/boot server/c_abi server/process server/listener server/telemetry server/rpc server/ops_http server/grpc server/security client/cpp client/formats client/command_line client/value_text "
         "client/keys client/cli proto",
@@ -83,7 +86,7 @@ RPC = re.compile(r"^(grpc|google/protobuf/|google/rpc/)|\.pb\.h$")
 GRPC = re.compile(r"^(grpc/(?!health/v1/health\.pb\.h)|grpcpp/)|\.grpc\.pb\.h$")
 # Folders that may include CUDA headers, and folders that must not include those of gRPC and
 # protobuf (generated ones included).
-CUDA_FOLDERS = ("engine/gpu/", "engine/topk/", "tests/")
+CUDA_FOLDERS = ("engine/cuda/", "engine/gpu/", "engine/topk/", "tests/")
 RPC_FREE_FOLDERS = (
     "engine/", "server/config/", "server/scheduler/", "server/attributes/", "server/collections/", "server/audit/", "server/store/"
 )
@@ -116,11 +119,11 @@ def folder_findings(path: str, target: str) -> list[str]:
     GRPC_FREE_FOLDERS), <ranges>."""
     messages = []
     if CUDA.match(target) and not path.startswith(CUDA_FOLDERS):
-        messages.append(f"<{target}>: CUDA only in engine/gpu, engine/topk and tests")
+        messages.append(f"<{target}>: CUDA only in engine/cuda, engine/gpu, engine/topk and tests")
     if RPC.search(target) and path.startswith(RPC_FREE_FOLDERS):
-        messages.append(f"<{target}>: no gRPC or protobuf here; only convert, calls and service use them")
+        messages.append(f"<{target}>: no gRPC or protobuf here; only convert, rpc and grpc use them")
     if GRPC.search(target) and path.startswith(GRPC_FREE_FOLDERS):
-        messages.append(f"<{target}>: no gRPC here; only service and process use it")
+        messages.append(f"<{target}>: no gRPC here; only grpc and process use it")
     if target == "ranges":
         messages.append("<ranges>: clang-14 cannot compile libstdc++'s views")
     return messages
@@ -139,11 +142,37 @@ def include_findings(tree: Tree, path: str, target: str) -> list[str]:
     return messages
 
 
+def room_of(path: str) -> str:
+    """Returns the folder of a file, at most two levels deep."""
+    return "/".join(posixpath.dirname(path).split("/")[:2])
+
+
+def circle_findings(tree: Tree) -> list[Finding]:
+    """Finds folders that include each other, on any way."""
+    uses: dict[str, dict[str, tuple[str, int]]] = collections.defaultdict(dict)
+    for path in tree.cxx:
+        for number, line in enumerate(tree.lines(path), 1):
+            match = INCLUDE.match(line)
+            reached = match and target_layer(tree, path, match.group(2))
+            if not reached or path.startswith("tests/") or reached in ("tests", "proto"):
+                continue
+            own, other = room_of(path), room_of(reached + "/")
+            if own != other:
+                uses[own].setdefault(other, (path, number))
+    try:
+        graphlib.TopologicalSorter(uses).prepare()
+    except graphlib.CycleError as error:
+        circle = error.args[1]  # each is included by the next one
+        path, number = uses[circle[1]][circle[0]]
+        return [Finding(path, number, "includes", f"folders include each other: {' < '.join(circle)}")]
+    return []
+
+
 def check(tree: Tree) -> list[Finding]:
-    findings = []
+    findings = circle_findings(tree)
     for path in tree.cxx:
         if path.endswith((".cu", ".cuh")) and not path.startswith(CUDA_FOLDERS):
-            findings.append(Finding(path, 1, "includes", "CUDA sources only in engine/gpu, engine/topk and tests"))
+            findings.append(Finding(path, 1, "includes", "CUDA sources only in engine/cuda, engine/gpu, engine/topk and tests"))
         for number, line in enumerate(tree.lines(path), 1):
             match = INCLUDE.match(line)
             if match is not None:

@@ -9,10 +9,10 @@
 
 #include <cstdint>
 
+#include "engine/cuda/warp.h"
 #include "engine/topk/row_reader.cuh"
 #include "engine/topk/score_rows.cuh"
 #include "engine/topk/score_types.cuh"
-#include "engine/topk/warp.h"
 #include "tests/bench/published/staged_list.cuh"
 
 namespace nearfield::gpu::published {

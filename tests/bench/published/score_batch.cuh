@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
+#include "engine/cuda/warp.h"
 #include "engine/topk/row_reader.cuh"
 #include "engine/topk/score_types.cuh"
-#include "engine/topk/warp.h"
 
 namespace nearfield::gpu::published {
 

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
+#include "engine/cuda/warp.h"
 #include "engine/topk/score_types.cuh"
-#include "engine/topk/warp.h"
 #include "tests/bench/published/bitonic.cuh"
 #include "tests/bench/published/row_lists.cuh"
 

@@ -14,8 +14,8 @@
 // is an estimate.
 #include <cstdint>
 
+#include "engine/cuda/warp_primitives.cuh"
 #include "engine/topk/score_types.cuh"
-#include "engine/topk/warp_primitives.cuh"
 #include "tests/bench/published/algorithms.h"
 #include "tests/bench/published/bitonic.cuh"
 #include "tests/bench/published/list_launch.cuh"

@@ -4,7 +4,7 @@
 #include <ctime>
 #include <memory>
 
-#include "engine/gpu/runtime/probe_gpu.h"
+#include "engine/cuda/probe_gpu.h"
 #include "nearfield/engine/engine.h"
 #include "tests/engine/prelude.h"
 #include "tests/testing/fake_engine.h"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/gpu/runtime/probe_gpu.h"
+#include "engine/cuda/probe_gpu.h"
 #include "nearfield/engine/engine.h"
 #include "tests/engine/prelude.h"
 #include "tests/testing/device_search.h"

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "engine/backend/backend.h"
+#include "engine/cuda/probe_gpu.h"
 #include "engine/gpu/make_gpu_topk_engine.h"
 #include "engine/gpu/memory/gpu_core.h"
-#include "engine/gpu/runtime/probe_gpu.h"
 #include "engine/score/score.h"
 #include "tests/engine/cpu/scenario.h"
 #include "tests/engine/prelude.h"

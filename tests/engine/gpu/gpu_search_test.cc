@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/gpu/runtime/probe_gpu.h"
+#include "engine/cuda/probe_gpu.h"
 #include "tests/engine/cpu/scenario.h"
 #include "tests/engine/gpu/gpu_fixture.h"
 

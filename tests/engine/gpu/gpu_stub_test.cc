@@ -1,7 +1,7 @@
 // Checks that a build without CUDA reports it.
 
+#include "engine/cuda/probe_gpu.h"
 #include "engine/gpu/make_gpu_topk_engine.h"
-#include "engine/gpu/runtime/probe_gpu.h"
 #include "tests/engine/prelude.h"
 
 namespace nearfield::gpu {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/gpu/runtime/probe_gpu.h"
+#include "engine/cuda/probe_gpu.h"
 #include "nearfield/nearfield_topk.h"
 #include "tests/engine/prelude.h"
 #include "tests/engine/topk/kit/select_cuda.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/gpu/runtime/probe_gpu.h"
+#include "engine/cuda/probe_gpu.h"
 #include "engine/topk/algorithm.h"
 #include "tests/bench/published/algorithms.h"
 #include "tests/engine/topk/select_fixture.h"

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
+#include "engine/cuda/warp.h"
+#include "engine/cuda/warp_primitives.cuh"
 #include "engine/gpu/kernels/batch/batch.h"
 #include "engine/gpu/kernels/batch/batch_tiles.cuh"
-#include "engine/topk/warp.h"
-#include "engine/topk/warp_primitives.cuh"
 
 namespace nearfield::gpu {
 

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "engine/cuda/warp.h"
 #include "engine/gpu/kernels/batch/batch.h"
 #include "engine/gpu/kernels/batch/batch_keep.cuh"
 #include "engine/gpu/kernels/batch/batch_table.h"
 #include "engine/gpu/kernels/batch/batch_tiles.cuh"
 #include "engine/gpu/kernels/batch/mma_products.cuh"
-#include "engine/topk/warp.h"
 
 namespace nearfield::gpu {
 namespace {

@@ -10,13 +10,13 @@
 #include <cstdint>
 
 #include "engine/bound/integer_bound.h"
+#include "engine/cuda/warp.h"
 #include "engine/gpu/kernels/batch/batch.h"
 #include "engine/gpu/kernels/batch/batch_keep.cuh"
 #include "engine/gpu/kernels/batch/batch_table.h"
 #include "engine/gpu/kernels/batch/batch_tiles.cuh"
 #include "engine/gpu/kernels/batch/mma_products.cuh"
 #include "engine/gpu/kernels/primitives/row_elements.cuh"
-#include "engine/topk/warp.h"
 
 namespace nearfield::gpu {
 

@@ -2,11 +2,11 @@
 // queries that fit in a block's registers.
 #include <cstdint>
 
+#include "engine/cuda/warp.h"
 #include "engine/gpu/kernels/batch/batch.h"
 #include "engine/gpu/kernels/batch/batch_keep_rs.cuh"
 #include "engine/gpu/kernels/batch/batch_ring_rs.cuh"
 #include "engine/gpu/kernels/batch/batch_table.h"
-#include "engine/topk/warp.h"
 
 namespace nearfield::gpu {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
+#include "engine/cuda/warp.h"
 #include "engine/gpu/kernels/batch/batch_tiles.cuh"
-#include "engine/topk/warp.h"
 
 namespace nearfield::gpu {
 

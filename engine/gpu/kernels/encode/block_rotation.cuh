@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "engine/bound/rotation_shape.h"
-#include "engine/topk/warp.h"
+#include "engine/cuda/warp.h"
 
 namespace nearfield::gpu {
 

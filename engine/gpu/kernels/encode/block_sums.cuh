@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "engine/topk/warp.h"
+#include "engine/cuda/warp.h"
 
 namespace nearfield::gpu {
 

@@ -4,10 +4,10 @@
 #include <cstdint>
 
 #include "engine/bound/certified_bound.h"
+#include "engine/cuda/warp.h"
 #include "engine/gpu/kernels/primitives/dot16.cuh"
 #include "engine/gpu/kernels/primitives/row_elements.cuh"
 #include "engine/gpu/kernels/single/one_query.h"
-#include "engine/topk/warp.h"
 
 namespace nearfield::gpu {
 

@@ -9,8 +9,8 @@
 
 #include <cstdint>
 
+#include "engine/cuda/warp.h"
 #include "engine/score/host_device.h"
-#include "engine/topk/warp.h"
 
 namespace nearfield::gpu {
 

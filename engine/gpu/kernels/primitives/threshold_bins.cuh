@@ -6,9 +6,9 @@
 
 #include <cstdint>
 
+#include "engine/cuda/warp_primitives.cuh"
 #include "engine/score/order.h"
 #include "engine/topk/block_reduce.cuh"
-#include "engine/topk/warp_primitives.cuh"
 
 namespace nearfield::gpu {
 

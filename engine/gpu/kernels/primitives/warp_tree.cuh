@@ -1,7 +1,7 @@
 // Canonical reduction tree over the 32 accumulators of a score, for several scores together.
 #pragma once
 
-#include "engine/topk/warp.h"
+#include "engine/cuda/warp.h"
 
 namespace nearfield::gpu {
 

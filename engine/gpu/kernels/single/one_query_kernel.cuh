@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "engine/cuda/warp_primitives.cuh"
 #include "engine/gpu/kernels/primitives/code_products.cuh"
 #include "engine/gpu/kernels/primitives/final_sort.cuh"
 #include "engine/gpu/kernels/primitives/score_rows.cuh"
@@ -10,7 +11,6 @@
 #include "engine/gpu/kernels/single/one_query.h"
 #include "engine/score/order.h"
 #include "engine/topk/group_barrier.cuh"
-#include "engine/topk/warp_primitives.cuh"
 
 namespace nearfield::gpu {
 

@@ -1,4 +1,4 @@
-#include "engine/gpu/runtime/probe_gpu.h"
+#include "engine/cuda/probe_gpu.h"
 
 #include <cuda_runtime_api.h>
 

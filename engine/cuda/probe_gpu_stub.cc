@@ -1,5 +1,5 @@
 // ProbeGpu in a build without CUDA.
-#include "engine/gpu/runtime/probe_gpu.h"
+#include "engine/cuda/probe_gpu.h"
 
 namespace nearfield::gpu {
 

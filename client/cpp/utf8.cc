@@ -1,4 +1,4 @@
-#include "client/formats/utf8.h"
+#include "client/cpp/utf8.h"
 
 #include <cstdint>
 
