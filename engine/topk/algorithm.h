@@ -1,4 +1,4 @@
-// Interface of a selection algorithm, and the list of all algorithms. Host side; plain data.
+// Interface of a selection algorithm, and the list of the engine's. Host side; plain data.
 //
 // Contract of each, as in nearfield/engine/select.h: for every row, the k best scores ordered by
 // (score descending, index ascending), bit-exact for all scores; a row with fewer scores is padded.
@@ -59,16 +59,13 @@ struct SelectAlgorithm {
 // Bytes of the shared state. InitWorkspace zeroes it, and every call leaves it zero.
 inline constexpr int64_t kSelectStateBytes = int64_t{1} << 20;
 
-// Each is defined in the file of its name. histogram.h and radix_select.h declare others.
-extern const SelectAlgorithm kBlockFilter;
-extern const SelectAlgorithm kBlockSort;
+// Each is defined in the file of its name.
+extern const SelectAlgorithm kRadixSelect;
 extern const SelectAlgorithm kRadixSort;
-extern const SelectAlgorithm kRadixSortTiered;
 extern const SelectAlgorithm kSampledThreshold;
 extern const SelectAlgorithm kShortRow;
-extern const SelectAlgorithm kWarpTournament;
 
-// The algorithm that serves a shape, and all that can be forced: tables in algorithms.cc.
+// The algorithm that serves a shape, and all those that serve one: tables in algorithms.cc.
 const SelectAlgorithm& ChooseSelect(const SelectShape& shape, const SelectDevice& device);
 std::span<const SelectAlgorithm* const> AllSelectAlgorithms();
 

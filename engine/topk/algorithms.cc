@@ -4,27 +4,20 @@
 #include <span>
 
 #include "engine/topk/algorithm.h"
-#include "engine/topk/published/histogram.h"
-#include "engine/topk/published/radix_select.h"
 
 namespace nearfield::gpu {
 namespace {
 
-constexpr std::array kAlgorithms = {
-    &kSampledThreshold,      &kShortRow,         &kRadixSelect,
-    &kRadixSelect8Bit,       &kHistogram,        &kHistogramUnroll1,
-    &kHistogramUnroll4,      &kHistogram256Bins, &kHistogram1024Bins,
-    &kHistogramBinarySearch, &kBlockSort,        &kBlockFilter,
-    &kWarpTournament,        &kRadixSortTiered,  &kRadixSort};
+constexpr std::array kAlgorithms = {&kSampledThreshold, &kShortRow, &kRadixSelect, &kRadixSort};
 
 // A shape is served by the first entry whose bounds it meets and whose algorithm accepts it.
 //
 // Measured on an H200 (tests/bench/receipts/select_nvidia_h200.json, 37 shapes with every
 // algorithm): none is faster than the choice by more than 7 %, and each that is faster is the
-// chosen algorithm, timed again. Among the published algorithms, block_sort and block_filter are
+// chosen algorithm, timed again. Of those in tests/bench/published, block_sort and block_filter are
 // faster than radix_select at k = 1 and slower at k >= 8, for one row of a million scores and
 // for 1,024 rows of 16,384. The switch that was published for them lies in between. The choice is
-// at least 1.25 times as fast as either there, so they have no entry.
+// at least 1.25 times as fast as either there.
 struct SelectPolicyEntry {
   int64_t n_max;
   bool many_rows;  // also serves more rows than there are SMs

@@ -8,7 +8,6 @@
 
 #include "engine/topk/algorithm.h"
 #include "engine/topk/key_sort.h"
-#include "engine/topk/row_sort.h"
 #include "engine/topk/score_rows.cuh"
 #include "engine/topk/score_types.cuh"
 
@@ -123,35 +122,35 @@ int64_t WorkspaceBytes(const SelectShape& shape, const SelectDevice&) {
 
 cudaError_t Prepare(const SelectDevice&) { return cudaSuccess; }
 
+// Sorts rows [begin, begin + count) of the call, and writes their answers.
 template <typename Scores>
-cudaError_t LaunchRows(const SelectCall& call, const SortPlan& plan, RowRange range) {
+cudaError_t LaunchRows(const SelectCall& call, const SortPlan& plan, int64_t begin, int64_t count) {
   const SelectShape& shape = call.shape;
   char* const memory = call.workspace + kSelectStateBytes;
-  SortRows rows = {.rows = call.rows.From(range.begin, shape.type),
+  SortRows rows = {.rows = call.rows.From(begin, shape.type),
                    .keys = reinterpret_cast<uint64_t*>(memory),
                    .row_keys = {plan.row_bits}};
-  MakeRowKeysKernel<Scores><<<GridFor(shape.n, range.rows), kThreads, 0, call.stream>>>(rows);
+  MakeRowKeysKernel<Scores><<<GridFor(shape.n, count), kThreads, 0, call.stream>>>(rows);
   // The keys start in index order, and the sort is stable: equal scores stay in that order.
   const KeySort sort = {.keys = rows.keys,
                         .other = reinterpret_cast<uint64_t*>(memory + plan.keys_bytes),
                         .scratch = memory + 2 * plan.keys_bytes,
                         .scratch_bytes = plan.scratch_bytes,
-                        .count = range.rows * shape.n,
-                        .begin_bit = 32 - plan.row_bits + IdleOrderBits(shape.type)};
+                        .count = count * shape.n,
+                        .begin_bit = 32 - plan.row_bits + Scores::kIdleOrderBits};
   const cudaError_t error = LaunchKeySort(sort, call.stream, &rows.sorted);
   if (error != cudaSuccess) return error;
-  TakeFirstKernel<Scores><<<GridFor(shape.k, range.rows), kThreads, 0, call.stream>>>(rows);
+  TakeFirstKernel<Scores><<<GridFor(shape.k, count), kThreads, 0, call.stream>>>(rows);
   return cudaGetLastError();
 }
 
 cudaError_t Launch(const SelectCall& call) {
   const SortPlan plan = PlanSort(call.shape);
   cudaError_t error = cudaSuccess;
-  RowRange range;
-  for (; range.begin < call.shape.batch && error == cudaSuccess; range.begin += plan.rows) {
-    range.rows = std::min(plan.rows, call.shape.batch - range.begin);
+  for (int64_t begin = 0; begin < call.shape.batch && error == cudaSuccess; begin += plan.rows) {
+    const int64_t count = std::min(plan.rows, call.shape.batch - begin);
     error = WithScores(call.shape.type, [&](auto scores) {
-      return LaunchRows<decltype(scores)>(call, plan, range);
+      return LaunchRows<decltype(scores)>(call, plan, begin, count);
     });
   }
   return error;

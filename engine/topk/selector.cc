@@ -1,4 +1,6 @@
 // The public selection library on a GPU: checks arguments, lays out the workspace, launches.
+#include "engine/topk/selector.h"
+
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -6,8 +8,10 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -16,12 +20,10 @@
 #include "engine/base/check_range.h"
 #include "engine/base/status_macros.h"
 #include "engine/gpu/runtime/probe_gpu.h"
-#include "engine/topk/algorithm.h"
 #include "engine/topk/key_sort.h"
 #include "engine/topk/pack_rows.h"
 #include "engine/topk/row_order.h"
 #include "engine/topk/sampled_threshold.h"
-#include "nearfield/engine/select.h"
 
 namespace nearfield::select {
 namespace {
@@ -100,12 +102,13 @@ Layout LayoutOf(const Shape& shape, const SelectAlgorithm& algorithm,
 
 class GpuSelector final : public Selector {
  public:
-  explicit GpuSelector(const gpu::SelectDevice& device) : device_(device) {}
+  GpuSelector(const gpu::SelectDevice& device, std::vector<const SelectAlgorithm*> algorithms)
+      : device_(device), algorithms_(std::move(algorithms)) {}
 
   std::vector<AlgorithmInfo> Algorithms() const override {
     std::vector<AlgorithmInfo> infos = {
         {std::string(kAdaptive), "chooses among the others by a table measured on the device"}};
-    for (const SelectAlgorithm* algorithm : gpu::AllSelectAlgorithms()) {
+    for (const SelectAlgorithm* algorithm : algorithms_) {
       infos.push_back({algorithm->name, algorithm->summary});
     }
     return infos;
@@ -159,7 +162,7 @@ class GpuSelector final : public Selector {
                                               std::string_view algorithm) const {
     ABSL_RETURN_IF_ERROR(CheckShape(shape));
     if (algorithm == kAdaptive) return &gpu::ChooseSelect(ToGpu(shape), device_);
-    for (const SelectAlgorithm* candidate : gpu::AllSelectAlgorithms()) {
+    for (const SelectAlgorithm* candidate : algorithms_) {
       if (algorithm != candidate->name) continue;
       const char* const why_not = candidate->refuses(ToGpu(shape), device_);
       if (why_not == nullptr) return candidate;
@@ -227,6 +230,7 @@ class GpuSelector final : public Selector {
   }
 
   const gpu::SelectDevice device_;
+  const std::vector<const SelectAlgorithm*> algorithms_;  // those that can be forced
 };
 
 absl::StatusOr<gpu::SelectDevice> PropertiesOf(int device) {
@@ -250,14 +254,22 @@ absl::StatusOr<gpu::SelectDevice> PropertiesOf(int device) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Selector>> Selector::Create(const SelectorOptions& options) {
+absl::StatusOr<std::unique_ptr<Selector>> CreateSelector(
+    const SelectorOptions& options, std::span<const SelectAlgorithm* const> more) {
   const absl::Status usable = gpu::ProbeGpu(options.device);
   if (!usable.ok()) return absl::UnavailableError(usable.message());
   ABSL_ASSIGN_OR_RETURN(const gpu::SelectDevice device, PropertiesOf(options.device));
-  for (const SelectAlgorithm* algorithm : gpu::AllSelectAlgorithms()) {
+  const std::span<const SelectAlgorithm* const> chosen = gpu::AllSelectAlgorithms();
+  std::vector<const SelectAlgorithm*> algorithms(chosen.begin(), chosen.end());
+  algorithms.insert(algorithms.end(), more.begin(), more.end());
+  for (const SelectAlgorithm* algorithm : algorithms) {
     ABSL_RETURN_IF_ERROR(Check(algorithm->prepare(device), algorithm->name));
   }
-  return std::unique_ptr<Selector>(std::make_unique<GpuSelector>(device));
+  return std::unique_ptr<Selector>(std::make_unique<GpuSelector>(device, std::move(algorithms)));
+}
+
+absl::StatusOr<std::unique_ptr<Selector>> Selector::Create(const SelectorOptions& options) {
+  return CreateSelector(options, {});
 }
 
 }  // namespace nearfield::select

@@ -21,6 +21,9 @@ HEADER = """\
 # Per thread: registers; bytes of its stack, which holds spilled registers and local arrays; other
 # local bytes. Per block: bytes of shared memory with a fixed size, 1,024 of them reserved by sm_90.
 """
+# The engine, and the selection algorithms that it is compared with: a baseline that spills registers
+# would flatter the engine.
+FOLDERS = ("engine", "tests/bench/published")
 COLUMNS = "# registers  shared   stack   local  kernel"
 NVCC_LINE = re.compile(r"^nvcc ([\d.]+)$")
 SECTION_LINE = re.compile(r"^\[(\w+) (\S+)\]$")
@@ -145,12 +148,12 @@ def nvcc_version(nvcc: str) -> str:
     return match.group(1)
 
 
-def engine_objects(build: pathlib.Path) -> Iterator[tuple[str, pathlib.Path]]:
-    """Yields each CUDA source of the engine, relative to the checkout, and its object."""
+def kernel_objects(build: pathlib.Path) -> Iterator[tuple[str, pathlib.Path]]:
+    """Yields each CUDA source of FOLDERS, relative to the checkout, and its object."""
     source_root = pathlib.Path(cache_value(build, "CMAKE_HOME_DIRECTORY"))
     for entry in json.loads((build / "compile_commands.json").read_text(encoding="utf-8")):
         source = pathlib.Path(entry["file"])
-        if source.suffix == ".cu" and source.is_relative_to(source_root / "engine"):
+        if source.suffix == ".cu" and any(source.is_relative_to(source_root / folder) for folder in FOLDERS):
             words = shlex.split(entry["command"])
             yield source.relative_to(source_root).as_posix(), pathlib.Path(entry["directory"], words[words.index("-o") + 1])
 
@@ -183,9 +186,9 @@ def short_names(mangled: list[str]) -> list[str | None]:
 
 
 def read_build(build: pathlib.Path, cuobjdump: str) -> Table:
-    """Reads the resources of all kernels of the engine."""
+    """Reads the resources of all kernels of FOLDERS."""
     table = Table(nvcc=nvcc_version(cache_value(build, "NEARFIELD_NVCC")))
-    for source, compiled in engine_objects(build):
+    for source, compiled in kernel_objects(build):
         if not compiled.is_file():
             raise ResourcesError(f"{source} is not compiled; run: cmake --build {build}")
         usage = list(parse_usage(output_of(cuobjdump, "--dump-resource-usage", str(compiled))))

@@ -14,7 +14,7 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kEndWait{1};
+constexpr std::chrono::seconds kDriverWait{1};
 
 }  // namespace
 
@@ -76,7 +76,7 @@ GpuMonitor::GpuMonitor(int device, std::shared_ptr<Shared> shared)
 }
 
 GpuMonitor::~GpuMonitor() {
-  const auto latest = Steady::now() + kEndWait;
+  const auto latest = Steady::now() + kDriverWait;
   MutexLock lock(shared_->mutex);
   shared_->ending = true;
   shared_->wake.NotifyAll();

@@ -19,6 +19,7 @@
 #include "nearfield/engine/select.h"
 #include "tests/bench/fail.h"
 #include "tests/bench/options.h"
+#include "tests/bench/published/selector.h"
 #include "tests/bench/select_input.h"
 #include "tests/bench/timed_case.h"
 #include "tests/engine/topk/kit/select_cuda.h"
@@ -171,7 +172,7 @@ absl::StatusOr<Times> RunCase(const select::Selector& selector, const select::Ti
 
 absl::Status Run(const Config& config) {
   ABSL_ASSIGN_OR_RETURN(const std::unique_ptr<select::Selector> selector,
-                        select::Selector::Create({.device = 0}));
+                        gpu::published::CreateSelector({.device = 0}));
   select::TimedStream stream;
   ABSL_RETURN_IF_ERROR(stream.Create());
   const int64_t most = *std::max_element(config.batches.begin(), config.batches.end());

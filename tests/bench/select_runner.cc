@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "engine/base/status_macros.h"
 #include "tests/bench/block_bubble.h"
+#include "tests/bench/published/selector.h"
 #include "tests/bench/select_input.h"
 #include "tests/bench/timing.h"
 
@@ -56,7 +57,7 @@ absl::StatusOr<std::unique_ptr<SelectRunner>> SelectRunner::Create(
     const SelectRunnerOptions& options, const std::vector<TimedCase>& cases) {
   std::unique_ptr<SelectRunner> runner(new SelectRunner(options));
   ABSL_RETURN_IF_ERROR(CheckCuda(cudaSetDevice(0), "cudaSetDevice"));
-  ABSL_ASSIGN_OR_RETURN(runner->selector_, select::Selector::Create({.device = 0}));
+  ABSL_ASSIGN_OR_RETURN(runner->selector_, gpu::published::CreateSelector({.device = 0}));
   ABSL_RETURN_IF_ERROR(runner->stream_.Create());
   ABSL_RETURN_IF_ERROR(runner->Expand(cases));
   if (runner->cases_.empty()) return runner;

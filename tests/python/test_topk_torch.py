@@ -82,7 +82,7 @@ def test_out_and_errors() -> None:
 
 
 def example(name: str) -> ModuleType:
-    path = ROOT / "engine" / "topk" / "examples" / f"{name}.py"
+    path = ROOT / "tests" / "bench" / "topk_examples" / f"{name}.py"
     sys.path.insert(0, str(path.parent))  # of device_timing.py
     spec = importlib.util.spec_from_file_location(f"example_{name}", path)
     assert spec is not None and spec.loader is not None

@@ -132,10 +132,13 @@ class KernelResources(unittest.TestCase):
             f"{FILE}, sm_90, ScanKernel<Float32Row, false, 3>: in the build, but not in the table",
         )
 
-    def test_only_the_kernels_of_the_engine_count(self) -> None:
+    def test_only_the_kernels_of_the_engine_and_of_its_baselines_count(self) -> None:
         self.write_table()
-        self.compile({FILE: usage("sm_90", **FUNCTIONS, **{OF_CUB: (4, 0, 0, 0)}), "tests/bench/other.cu": usage("sm_90", **{scan(9): (4, 0, 0, 0)})})
+        engine, other = usage("sm_90", **FUNCTIONS, **{OF_CUB: (4, 0, 0, 0)}), usage("sm_90", **{scan(9): (4, 0, 0, 0)})
+        self.compile({FILE: engine, "tests/bench/other.cu": other})
         self.assertEqual(self.run_script().returncode, 0)
+        self.compile({FILE: engine, "tests/bench/published/other.cu": other})
+        self.check_differences("tests/bench/published/other.cu, sm_90, ScanKernel<Float32Row, false, 9>: in the build, but not in the table")
 
     def test_architectures_that_only_the_build_has_are_not_compared(self) -> None:
         self.write_table()

@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/gpu/runtime/probe_gpu.h"
+#include "engine/topk/algorithm.h"
+#include "tests/bench/published/algorithms.h"
 #include "tests/engine/topk/select_fixture.h"
 
 namespace nearfield::select {
@@ -149,6 +151,22 @@ TEST_F(SelectApiTest, AlgorithmsAreNamedOnceAndAdaptiveIsTheFirst) {
     EXPECT_FALSE(info.summary.empty()) << info.name;
   }
   EXPECT_EQ(names.count("radix_sort"), 1u);
+}
+
+// Users get the adaptive choice and the algorithms that it uses. No library has the published ones,
+// which the other tests force too.
+TEST_F(SelectApiTest, AUserCanForceWhatTheChoiceUsesAndNothingElse) {
+  const auto of_user = Selector::Create({.device = 0});
+  ASSERT_OK(of_user);
+  std::vector<std::string> names;
+  for (const AlgorithmInfo& info : (*of_user)->Algorithms()) names.push_back(info.name);
+  std::vector<std::string> expected = {std::string(kAdaptive)};
+  for (const auto* algorithm : gpu::AllSelectAlgorithms()) expected.emplace_back(algorithm->name);
+  EXPECT_EQ(names, expected);
+  for (const auto* algorithm : gpu::published::Algorithms()) {
+    EXPECT_THAT((*of_user)->Supports(problem_.shape, algorithm->name),
+                StatusIs(absl::StatusCode::kNotFound, Names(algorithm->name, "", "")));
+  }
 }
 
 TEST_F(SelectApiTest, EveryLegalShapeIsSupportedAndTheChoiceCanRunIt) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "engine/base/status_macros.h"
+#include "tests/bench/published/selector.h"
 
 namespace nearfield::select {
 
@@ -34,7 +35,7 @@ void SelectorTest::SetUp() {
   GpuTest::SetUp();
   if (IsSkipped()) return;
   ASSERT_FALSE(DeviceLost()) << "an earlier test broke the device";
-  auto selector = Selector::Create({.device = 0});
+  auto selector = gpu::published::CreateSelector({.device = 0});
   ASSERT_OK(selector);
   selector_ = *std::move(selector);
   std::vector<std::string> all;

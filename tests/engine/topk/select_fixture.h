@@ -1,5 +1,5 @@
-// Fixture of the selection tests: runs the algorithms under test on each case, and counts the
-// comparisons.
+// Fixture of the selection tests: runs the algorithms under test, those of the engine and those of
+// tests/bench/published, on each case, and counts the comparisons.
 //
 // Environment variables:
 //   NEARFIELD_SELECT_ALGORITHMS=a,b      runs only these

@@ -2,8 +2,7 @@
 // into the list when the staging buffer is full. For k <= 512 every warp has its own list in
 // registers; for k <= 2,048 the block has one list in shared memory.
 //
-// Published, and kept for comparison only: the policy in algorithms.cc does not choose it; see the
-// measurement there.
+// The policy in engine/topk/algorithms.cc does not choose it; the measurement is there.
 //
 // Crossover with radix selection. A block that receives s scores of a row in random order stages a
 // = k * (1 + ln(s / k)) of them; in ascending order it stages all s. A warp sorts C keys at a time
@@ -16,14 +15,14 @@
 // falls as rows get longer, so for longer rows this point is at a larger k.
 #include <cstdint>
 
-#include "engine/topk/algorithm.h"
-#include "engine/topk/published/list_launch.cuh"
-#include "engine/topk/published/row_lists.cuh"
-#include "engine/topk/published/score_batch.cuh"
-#include "engine/topk/published/warp_list.cuh"
 #include "engine/topk/score_types.cuh"
+#include "tests/bench/published/algorithms.h"
+#include "tests/bench/published/list_launch.cuh"
+#include "tests/bench/published/row_lists.cuh"
+#include "tests/bench/published/score_batch.cuh"
+#include "tests/bench/published/warp_list.cuh"
 
-namespace nearfield::gpu {
+namespace nearfield::gpu::published {
 namespace {
 
 constexpr int64_t kWarpListsKMax = 512;
@@ -262,4 +261,4 @@ const SelectAlgorithm kBlockFilter = {
     .launch = LaunchListKernel<Kernels>,
 };
 
-}  // namespace nearfield::gpu
+}  // namespace nearfield::gpu::published

@@ -1,8 +1,7 @@
 // Block sort selection: every warp sorts its part of the row tile by tile, and keeps the best keys
 // in registers.
 //
-// Published, and kept for comparison only: the policy in algorithms.cc does not choose it; see the
-// measurement there.
+// The policy in engine/topk/algorithms.cc does not choose it; the measurement is there.
 //
 // Crossover with radix selection. With w warps on a row of n scores and tiles of C keys (k rounded
 // up to a power of two), a warp has T = n / (w * C) tiles. In random order, tile t holds a key for
@@ -17,14 +16,14 @@
 // point is far away; for k > 128 a warp reaches it after a few tiles.
 #include <cstdint>
 
-#include "engine/topk/algorithm.h"
-#include "engine/topk/published/list_launch.cuh"
-#include "engine/topk/published/row_lists.cuh"
-#include "engine/topk/published/score_batch.cuh"
-#include "engine/topk/published/warp_list.cuh"
 #include "engine/topk/score_types.cuh"
+#include "tests/bench/published/algorithms.h"
+#include "tests/bench/published/list_launch.cuh"
+#include "tests/bench/published/row_lists.cuh"
+#include "tests/bench/published/score_batch.cuh"
+#include "tests/bench/published/warp_list.cuh"
 
-namespace nearfield::gpu {
+namespace nearfield::gpu::published {
 namespace {
 
 constexpr int64_t kBlockSortKMax = 512;
@@ -144,4 +143,4 @@ const SelectAlgorithm kBlockSort = {
     .launch = LaunchListKernel<Kernels>,
 };
 
-}  // namespace nearfield::gpu
+}  // namespace nearfield::gpu::published

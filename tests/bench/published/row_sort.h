@@ -8,13 +8,7 @@
 
 #include "engine/topk/algorithm.h"
 
-namespace nearfield::gpu {
-
-// Returns the number of low bits of an order (OrderOf) that never distinguish two scores of the
-// type: fp32 has 13 bits of mantissa more than fp16 and 16 more than bf16.
-constexpr int IdleOrderBits(ScoreType type) {
-  return type == ScoreType::kFloat16 ? 13 : type == ScoreType::kBFloat16 ? 16 : 0;
-}
+namespace nearfield::gpu::published {
 
 struct RowSortPlan {
   int64_t rows = 0;           // sorted together; the next rows reuse the memory
@@ -39,4 +33,4 @@ struct RowRange {
 cudaError_t LaunchRowSort(const SelectCall& call, const RowSortPlan& plan, RowRange range,
                           int begin_bit, const uint64_t** sorted);
 
-}  // namespace nearfield::gpu
+}  // namespace nearfield::gpu::published

@@ -4,12 +4,12 @@
 
 #include <cstdint>
 
-#include "engine/topk/published/bitonic.cuh"
-#include "engine/topk/published/row_lists.cuh"
 #include "engine/topk/score_types.cuh"
 #include "engine/topk/warp.h"
+#include "tests/bench/published/bitonic.cuh"
+#include "tests/bench/published/row_lists.cuh"
 
-namespace nearfield::gpu {
+namespace nearfield::gpu::published {
 
 // All 32 lanes call every method together.
 template <int kRegisters>
@@ -87,4 +87,4 @@ __device__ __forceinline__ void MergeWarpLists(WarpList<kRegisters>& list, uint6
   __syncthreads();
 }
 
-}  // namespace nearfield::gpu
+}  // namespace nearfield::gpu::published

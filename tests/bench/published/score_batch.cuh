@@ -8,7 +8,7 @@
 #include "engine/topk/score_types.cuh"
 #include "engine/topk/warp.h"
 
-namespace nearfield::gpu {
+namespace nearfield::gpu::published {
 
 // Step s of a row is its vectors [s * 128, (s + 1) * 128): four for each of 32 lanes. Across the
 // warp these are four contiguous runs of 512 bytes.
@@ -95,4 +95,4 @@ __device__ __forceinline__ uint64_t EdgeKey(const RowReader<Scores>& row, uint32
   return KeyOf(Scores::Value(row.At(index)), index);
 }
 
-}  // namespace nearfield::gpu
+}  // namespace nearfield::gpu::published

@@ -1,17 +1,39 @@
 // histogram: finds the k-th best score with one histogram of the fp16 images of the scores.
-#include "engine/topk/published/histogram.h"
-
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdint>
 
-#include "engine/topk/published/digit_select.cuh"
-#include "engine/topk/published/digit_window.cuh"
-#include "engine/topk/published/row_batches.cuh"
-#include "engine/topk/published/row_group.cuh"
+#include "engine/topk/digit_select.cuh"
+#include "engine/topk/digit_select.h"
+#include "engine/topk/digit_window.cuh"
+#include "engine/topk/row_batches.cuh"
+#include "engine/topk/row_group.cuh"
 #include "engine/topk/score_types.cuh"
+#include "tests/bench/published/algorithms.h"
 
-namespace nearfield::gpu {
+namespace nearfield::gpu::published {
 namespace {
+
+struct HistogramPolicy {
+  uint32_t threads;
+  int unroll;     // 16-byte loads in flight per thread
+  int bins_log2;  // 256, 512 or 1024 bins; 512: the sign, the exponent and 3 bits of the mantissa
+  // Finds the bin of the k-th by a binary search of one thread over the sums of the bins, not by
+  // all threads at once.
+  bool binary_search;
+};
+
+// The first one is the algorithm. The others differ in one value, to show its effect, and select
+// fp32 scores alone.
+constexpr std::array<HistogramPolicy, 6> kHistogramPolicies = {{
+    {.threads = kDigitThreads, .unroll = 8, .bins_log2 = 9, .binary_search = false},
+    {.threads = kDigitThreads, .unroll = 1, .bins_log2 = 9, .binary_search = false},
+    {.threads = kDigitThreads, .unroll = 4, .bins_log2 = 9, .binary_search = false},
+    {.threads = kDigitThreads, .unroll = 8, .bins_log2 = 8, .binary_search = false},
+    {.threads = kDigitThreads, .unroll = 8, .bins_log2 = 10, .binary_search = false},
+    {.threads = kDigitThreads, .unroll = 8, .bins_log2 = 9, .binary_search = true},
+}};
 
 // Returns the bin of a floating-point score: the high bits of its fp16 image, mapped to ascend.
 // Rounding is monotone, so a greater score is never in a lower bin. A score that overflows shares
@@ -113,7 +135,7 @@ __global__ void __launch_bounds__(kHistogramPolicies[kPolicy].threads, 2)
   const ScoreRow<Scores> row = RowAt<Scores>(args.rows, blockIdx.x);
   const RowReader<Scores> reader(row.scores, row.n);
   const RowStripe<Scores> stripe(reader, 0, 1);
-  RowGroup alone;
+  RowGroup alone(args, 1);
   DigitBlock block = {SharedOfBlock(), alone,           row.k,
                       args.capacity,   args.digit_bits, DigitWindow{.candidates = row.n}};
   if (row.n > args.capacity) {
@@ -206,4 +228,4 @@ extern const SelectAlgorithm kHistogram1024Bins =
 extern const SelectAlgorithm kHistogramBinarySearch = Variant<5>(
     "histogram_binary_search", "histogram in which one thread searches the bin of the k-th");
 
-}  // namespace nearfield::gpu
+}  // namespace nearfield::gpu::published

@@ -11,7 +11,7 @@
 
 #include "engine/topk/warp.h"
 
-namespace nearfield::gpu {
+namespace nearfield::gpu::published {
 
 __device__ __forceinline__ uint64_t KeepOf(uint64_t mine, uint64_t other, bool keep_greater) {
   return (other > mine) == keep_greater ? other : mine;
@@ -88,4 +88,4 @@ __device__ __forceinline__ void MergeAscending(const Lanes& lanes, uint64_t (&li
   }
 }
 
-}  // namespace nearfield::gpu
+}  // namespace nearfield::gpu::published

@@ -9,13 +9,13 @@
 
 #include <cstdint>
 
-#include "engine/topk/published/staged_list.cuh"
 #include "engine/topk/row_reader.cuh"
 #include "engine/topk/score_rows.cuh"
 #include "engine/topk/score_types.cuh"
 #include "engine/topk/warp.h"
+#include "tests/bench/published/staged_list.cuh"
 
-namespace nearfield::gpu {
+namespace nearfield::gpu::published {
 
 inline constexpr int kListThreads = 256;
 inline constexpr int kListWarps = kListThreads / kWarp;
@@ -140,4 +140,4 @@ __device__ __forceinline__ void FinishRow(const ListRows& rows, List& staged, co
   WriteAnswer<Scores>(rows, [&](uint32_t rank) { return staged.At(rank); });
 }
 
-}  // namespace nearfield::gpu
+}  // namespace nearfield::gpu::published

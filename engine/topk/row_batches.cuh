@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "engine/topk/published/digit_select.h"
+#include "engine/topk/digit_select.h"
 #include "engine/topk/row_reader.cuh"
 #include "engine/topk/score_types.cuh"
 #include "engine/topk/warp.h"

@@ -11,7 +11,7 @@ scores are computed by indexer.cu in one pass, and selected by nearfield.topk as
 other pipeline is PyTorch's: dequantize to bfloat16, matrix product, relu, weighted sum, mask, topk.
 
     PYTHONPATH=client/python NEARFIELD_TOPK_LIBRARY=build/dev/lib/libnearfield_topk.so \\
-        python3 engine/topk/examples/indexer.py [--quick] [--json FILE]
+        python3 tests/bench/topk_examples/indexer.py [--quick] [--json FILE]
 
 libnearfield_indexer.so is next to libnearfield_topk.so, or NEARFIELD_INDEXER_LIBRARY names it.
 

@@ -1,10 +1,10 @@
 // radix_select: finds the k-th best key digit by digit, most significant first.
-#include "engine/topk/published/radix_select.h"
+#include "engine/topk/radix_select.h"
 
-#include "engine/topk/published/digit_select.cuh"
-#include "engine/topk/published/digit_window.cuh"
-#include "engine/topk/published/row_batches.cuh"
-#include "engine/topk/published/row_group.cuh"
+#include "engine/topk/digit_select.cuh"
+#include "engine/topk/digit_window.cuh"
+#include "engine/topk/row_batches.cuh"
+#include "engine/topk/row_group.cuh"
 #include "engine/topk/score_types.cuh"
 
 namespace nearfield::gpu {
@@ -66,34 +66,32 @@ cudaError_t Prepare(const SelectDevice& device) {
   return cudaSuccess;
 }
 
-template <int kPolicy>
 int64_t WorkspaceBytes(const SelectShape& shape, const SelectDevice& device) {
-  return kSelectStateBytes + PlanDigitSelect(shape, device, kRadixSelectPolicies[kPolicy]).bytes();
+  return RadixSelectBytes(shape, device, kRadixSelectPolicy);
 }
 
-template <int kPolicy>
-cudaError_t Launch(const SelectCall& call) {
-  DigitPlan plan = PlanDigitSelect(call.shape, call.device, kRadixSelectPolicies[kPolicy]);
+cudaError_t Launch(const SelectCall& call) { return LaunchRadixSelect(call, kRadixSelectPolicy); }
+
+}  // namespace
+
+int64_t RadixSelectBytes(const SelectShape& shape, const SelectDevice& device,
+                         const DigitPolicy& policy) {
+  return kSelectStateBytes + PlanDigitSelect(shape, device, policy).bytes();
+}
+
+cudaError_t LaunchRadixSelect(const SelectCall& call, const DigitPolicy& policy) {
+  DigitPlan plan = PlanDigitSelect(call.shape, call.device, policy);
   plan.args.rows = call.rows;
   return LaunchDigitKernel(KernelOf(call.shape.type), plan, call.workspace + kSelectStateBytes,
                            call.stream);
 }
 
-}  // namespace
-
 extern const SelectAlgorithm kRadixSelect = {
     .name = "radix_select",
     .summary = "counts 11 bits of the keys at a time until few enough reach the k-th, sorts those",
     .refuses = Refuses,
-    .workspace_bytes = WorkspaceBytes<0>,
+    .workspace_bytes = WorkspaceBytes,
     .prepare = Prepare,
-    .launch = Launch<0>};
-
-extern const SelectAlgorithm kRadixSelect8Bit = {.name = "radix_select_8bit",
-                                                 .summary = "radix_select with digits of 8 bits",
-                                                 .refuses = Refuses,
-                                                 .workspace_bytes = WorkspaceBytes<1>,
-                                                 .prepare = Prepare,
-                                                 .launch = Launch<1>};
+    .launch = Launch};
 
 }  // namespace nearfield::gpu

@@ -10,7 +10,7 @@
 #include "engine/topk/score_types.cuh"
 #include "engine/topk/warp_primitives.cuh"
 
-namespace nearfield::gpu {
+namespace nearfield::gpu::published {
 
 // Located in shared memory. All kThreads threads of the block call every method. Methods that
 // change the list end with a barrier. kItems is odd: the keys of neighboring threads then fall on
@@ -132,4 +132,4 @@ class StagedList {
   uint32_t count_;
 };
 
-}  // namespace nearfield::gpu
+}  // namespace nearfield::gpu::published

@@ -2,8 +2,7 @@
 // threshold. The other half sorts these into runs, merges the runs pair by pair, and merges the
 // last one with the reigning list, whose k-th key is the next threshold.
 //
-// Published, and kept for comparison only: the policy in algorithms.cc does not choose it; see the
-// measurement there.
+// The policy in engine/topk/algorithms.cc does not choose it; the measurement is there.
 //
 // Crossover with radix selection. A block that receives s scores of a row in random order passes on
 // a = k * (1 + ln(s / k)) of them, in ascending order all s. A tournament takes L = 256 keys (k <=
@@ -15,15 +14,15 @@
 // is an estimate.
 #include <cstdint>
 
-#include "engine/topk/algorithm.h"
-#include "engine/topk/published/bitonic.cuh"
-#include "engine/topk/published/list_launch.cuh"
-#include "engine/topk/published/row_lists.cuh"
-#include "engine/topk/published/score_batch.cuh"
 #include "engine/topk/score_types.cuh"
 #include "engine/topk/warp_primitives.cuh"
+#include "tests/bench/published/algorithms.h"
+#include "tests/bench/published/bitonic.cuh"
+#include "tests/bench/published/list_launch.cuh"
+#include "tests/bench/published/row_lists.cuh"
+#include "tests/bench/published/score_batch.cuh"
 
-namespace nearfield::gpu {
+namespace nearfield::gpu::published {
 namespace {
 
 constexpr int64_t kWarpTournamentKMax = 1024;
@@ -318,4 +317,4 @@ const SelectAlgorithm kWarpTournament = {
     .launch = LaunchListKernel<Kernels>,
 };
 
-}  // namespace nearfield::gpu
+}  // namespace nearfield::gpu::published

@@ -7,10 +7,10 @@
 #include <cmath>
 #include <cstdint>
 
-#include "engine/topk/published/digit_select.h"
-#include "engine/topk/published/digit_window.cuh"
-#include "engine/topk/published/row_batches.cuh"
-#include "engine/topk/published/row_group.cuh"
+#include "engine/topk/digit_select.h"
+#include "engine/topk/digit_window.cuh"
+#include "engine/topk/row_batches.cuh"
+#include "engine/topk/row_group.cuh"
 #include "engine/topk/score_rows.cuh"
 #include "engine/topk/score_types.cuh"
 #include "engine/topk/warp_primitives.cuh"

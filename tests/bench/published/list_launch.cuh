@@ -7,10 +7,10 @@
 #include <cstdint>
 
 #include "engine/topk/algorithm.h"
-#include "engine/topk/published/row_lists.cuh"
 #include "engine/topk/score_types.cuh"
+#include "tests/bench/published/row_lists.cuh"
 
-namespace nearfield::gpu {
+namespace nearfield::gpu::published {
 
 using ListKernel = void (*)(ListRows);
 
@@ -52,4 +52,4 @@ cudaError_t LaunchListKernel(const SelectCall& call) {
                           dim3(kListThreads), parameters, 0, call.stream);
 }
 
-}  // namespace nearfield::gpu
+}  // namespace nearfield::gpu::published

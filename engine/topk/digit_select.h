@@ -59,11 +59,6 @@ static_assert(sizeof(RowGroupState) == 128, "states of different groups share no
 
 struct DigitSelectArgs {
   ScoreRows rows;
-  // If the keys were sorted first: they, and the lowest bit they are sorted by; 0 means all
-  // significant bits.
-  const uint64_t* sorted = nullptr;  // [rows, n]
-  int32_t sorted_from_bit = 0;
-  ScoreType type = ScoreType::kFloat32;
   int32_t digit_bits = 0;
   uint32_t capacity = 0;  // maximum number of keys a block sorts; >= k
   // Candidates are copied out of the row once there are at most this many, if this is more than
@@ -102,7 +97,6 @@ inline DigitPlan PlanDigitSelect(const SelectShape& shape, const SelectDevice& d
                                  const DigitPolicy& policy) {
   DigitPlan plan;
   plan.rows = shape.batch;
-  plan.args.type = shape.type;
   plan.args.digit_bits = policy.digit_bits;
   plan.args.capacity = DigitCapacityOf(shape.k);
   if (shape.n >= policy.compact_n_min) {
@@ -146,10 +140,11 @@ cudaError_t PrepareDigitKernel(Kernel kernel, const SelectDevice& device) {
                               cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
 }
 
-// Launches the kernel. The memory of the plan begins at `memory`, 256-byte aligned.
-template <typename Kernel>
-cudaError_t LaunchDigitKernel(Kernel kernel, const DigitPlan& plan, char* memory,
-                              cudaStream_t stream) {
+// Launches the kernel with the arguments of the plan, then `more`. The memory of the plan begins at
+// `memory`, 256-byte aligned.
+template <typename... More>
+cudaError_t LaunchDigitKernel(void (*kernel)(DigitSelectArgs, More...), const DigitPlan& plan,
+                              char* memory, cudaStream_t stream, More... more) {
   DigitSelectArgs args = plan.args;
   const bool together = args.blocks_per_row > 1;
   if (together) {
@@ -171,7 +166,7 @@ cudaError_t LaunchDigitKernel(Kernel kernel, const DigitPlan& plan, char* memory
   config.stream = stream;
   config.attrs = &cooperative;
   config.numAttrs = together ? 1 : 0;
-  void* parameters[] = {&args};
+  void* parameters[] = {&args, &more...};
   return cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel), parameters);
 }
 

@@ -1,4 +1,4 @@
-#include "engine/topk/row_sort.h"
+#include "tests/bench/published/row_sort.h"
 
 #include <cub/device/device_segmented_radix_sort.cuh>
 
@@ -9,7 +9,7 @@
 #include "engine/topk/score_rows.cuh"
 #include "engine/topk/score_types.cuh"
 
-namespace nearfield::gpu {
+namespace nearfield::gpu::published {
 namespace {
 
 // Rows up to kSegmentedNMax are sorted in one launch, with one block per row and up to
@@ -108,4 +108,4 @@ cudaError_t LaunchRowSort(const SelectCall& call, const RowSortPlan& plan, RowRa
   return SortSegments(sort, static_cast<int>(call.shape.n), call.stream, sorted);
 }
 
-}  // namespace nearfield::gpu
+}  // namespace nearfield::gpu::published

@@ -4,15 +4,16 @@
 #include <array>
 #include <cstdint>
 
-#include "engine/topk/algorithm.h"
-#include "engine/topk/published/digit_select.cuh"
-#include "engine/topk/published/digit_select.h"
-#include "engine/topk/published/digit_window.cuh"
-#include "engine/topk/published/row_batches.cuh"
-#include "engine/topk/published/row_group.cuh"
-#include "engine/topk/row_sort.h"
+#include "engine/topk/digit_select.cuh"
+#include "engine/topk/digit_select.h"
+#include "engine/topk/digit_window.cuh"
+#include "engine/topk/row_batches.cuh"
+#include "engine/topk/row_group.cuh"
+#include "engine/topk/score_types.cuh"
+#include "tests/bench/published/algorithms.h"
+#include "tests/bench/published/row_sort.h"
 
-namespace nearfield::gpu {
+namespace nearfield::gpu::published {
 namespace {
 
 // Low bits of the scores that the sort omits, by n: the longer the row, the more a pass over it
@@ -32,6 +33,12 @@ constexpr DigitPolicy kFinishPolicy = {.digit_bits = kDigitBitsMax,
                                        .keys_per_block = 16384,
                                        .compact_n_min = INT64_MAX,
                                        .compact_part = 1};
+
+// Returns the number of low bits of an order (OrderOf) that never distinguish two scores of the
+// type.
+int IdleOrderBits(ScoreType type) {
+  return WithScores(type, [](auto scores) { return decltype(scores)::kIdleOrderBits; });
+}
 
 int BeginBitOf(const SelectShape& shape) {
   const auto* const policy =
@@ -59,6 +66,13 @@ __device__ inline uint32_t EndOfReaching(const uint64_t* keys, uint32_t n, uint3
   return static_cast<uint32_t>(begin);
 }
 
+// The keys of the rows after the sort.
+struct SortedKeys {
+  const uint64_t* keys = nullptr;  // [rows, n]
+  int32_t from_bit = 0;            // lowest bit that they are sorted by; 0: all significant bits
+  ScoreType type = ScoreType::kFloat32;
+};
+
 struct WriteAnswer {
   const ScoreRows& rows;
   int64_t row;
@@ -77,21 +91,22 @@ struct WriteAnswer {
 // Reads k keys and those that share their high bits with the k-th, 8 B each: once if one block
 // sorts them, else once per pass (6 at most) and once to collect. Writes 8 B (6 B for 16-bit
 // scores) per result. 1 x 1M, k = 1000: microseconds; all scores equal: up to 7 times 8 MB, 13 us.
-// Requires: k <= capacity; high bits: those from args.sorted_from_bit on.
+// Requires: k <= capacity; high bits: bit sorted.from_bit and those above it.
 // Steps: 1 find the end of the keys that reach the high bits of the k-th; 2 select by digits among
 // them; 3 sort, write.
 // Source: radix sort on a part of the bits as a top-k, as in Dogacel's blog of 2026, where the keys
 // that the sort puts in front are taken as the answer. Differs: here the sort is only a filter.
 __global__ void __launch_bounds__(kDigitThreads, 2)
-    FinishTieredKernel(const __grid_constant__ DigitSelectArgs args) {
+    FinishTieredKernel(const __grid_constant__ DigitSelectArgs args,
+                       const __grid_constant__ SortedKeys sorted) {
   const auto blocks = static_cast<uint32_t>(args.blocks_per_row);
   const uint64_t row = blockIdx.x / blocks;
-  const uint64_t* const keys = args.sorted + row * args.rows.n;
+  const uint64_t* const keys = sorted.keys + row * args.rows.n;
   const uint32_t k = min(args.rows.k, BoundsOf(args.rows.row_begin, args.rows.row_end, args.rows.n,
                                                static_cast<int64_t>(row))
                                           .size);
-  const bool is_sorted = k == 0 || args.sorted_from_bit == 0;
-  const uint32_t n = is_sorted ? k : EndOfReaching(keys, args.rows.n, k, args.sorted_from_bit);
+  const bool is_sorted = k == 0 || sorted.from_bit == 0;
+  const uint32_t n = is_sorted ? k : EndOfReaching(keys, args.rows.n, k, sorted.from_bit);
   const bool alone = n <= args.capacity;
   if (alone && blockIdx.x % blocks != 0) return;
   RowGroup group(args, alone ? 1 : blocks);
@@ -100,7 +115,7 @@ __global__ void __launch_bounds__(kDigitThreads, 2)
   if (!SelectRow<kKeysUnroll>(args, row, KeyStripe(keys, n, group.rank(), group.size()), block)) {
     return;
   }
-  WithScores(args.type, WriteAnswer{args.rows, static_cast<int64_t>(row), block.shared.keys()});
+  WithScores(sorted.type, WriteAnswer{args.rows, static_cast<int64_t>(row), block.shared.keys()});
 }
 
 const char* Refuses(const SelectShape& shape, const SelectDevice& device) {
@@ -134,14 +149,13 @@ cudaError_t Launch(const SelectCall& call) {
   RowRange range;
   for (; range.begin < shape.batch; range.begin += sort.rows) {
     range.rows = std::min(sort.rows, shape.batch - range.begin);
-    const uint64_t* sorted = nullptr;
-    cudaError_t error = LaunchRowSort(call, sort, range, begin_bit, &sorted);
+    SortedKeys sorted = {.from_bit = begin_bit > IdleOrderBits(shape.type) ? 32 + begin_bit : 0,
+                         .type = shape.type};
+    cudaError_t error = LaunchRowSort(call, sort, range, begin_bit, &sorted.keys);
     if (error != cudaSuccess) return error;
     DigitPlan plan = PlanFinish(shape, call.device, range.rows);
     plan.args.rows = call.rows.From(range.begin, shape.type);
-    plan.args.sorted = sorted;
-    plan.args.sorted_from_bit = begin_bit > IdleOrderBits(shape.type) ? 32 + begin_bit : 0;
-    error = LaunchDigitKernel(FinishTieredKernel, plan, memory, call.stream);
+    error = LaunchDigitKernel(FinishTieredKernel, plan, memory, call.stream, sorted);
     if (error != cudaSuccess) return error;
   }
   return cudaSuccess;
@@ -159,4 +173,4 @@ extern const SelectAlgorithm kRadixSortTiered = {
     .prepare = Prepare,
     .launch = Launch};
 
-}  // namespace nearfield::gpu
+}  // namespace nearfield::gpu::published

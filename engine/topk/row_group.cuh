@@ -4,23 +4,14 @@
 
 #include <cstdint>
 
+#include "engine/topk/digit_select.h"
 #include "engine/topk/group_barrier.cuh"
-#include "engine/topk/published/digit_select.h"
 
 namespace nearfield::gpu {
 
 // Group g holds blocks [g * size, (g + 1) * size). A group of one block touches no state.
 class RowGroup {
  public:
-  // Creates a group of one block.
-  __device__ RowGroup()
-      : size_(1),
-        rank_(0),
-        digit_bits_(0),
-        state_(nullptr),
-        barrier_(1, nullptr, nullptr),
-        bins_(nullptr) {}
-
   // size: args.blocks_per_row, or 1.
   __device__ RowGroup(const DigitSelectArgs& args, uint32_t size)
       : size_(size),

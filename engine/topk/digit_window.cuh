@@ -11,8 +11,8 @@
 
 #include <cstdint>
 
-#include "engine/topk/published/digit_select.h"
-#include "engine/topk/published/row_group.cuh"
+#include "engine/topk/digit_select.h"
+#include "engine/topk/row_group.cuh"
 
 namespace nearfield::gpu {
 

@@ -7,7 +7,7 @@ reaches p. If the k probabilities do not reach p, which the result shows, the ro
 The program compares this with PyTorch (torch.topk, torch.sort) and, if it is installed, FlashInfer.
 
     PYTHONPATH=client/python NEARFIELD_TOPK_LIBRARY=build/dev/lib/libnearfield_topk.so \\
-        python3 engine/topk/examples/sampler.py [--quick] [--dtype bfloat16] [--json FILE]
+        python3 tests/bench/topk_examples/sampler.py [--quick] [--dtype bfloat16] [--json FILE]
 
 Checks, for which the program fails: the selected logits and tokens equal those of a stable sort, to
 the bit; the drawn tokens, from the same random numbers in fp64, equal those of PyTorch's pipelines.
