@@ -111,7 +111,17 @@ class AsyncClient(ServerCalls):
                 lambda: infer(like, ids, vectors, attributes is None)
             )
         declaration = complete(
-            name, dim, metric, dtype, id_type, attributes, scan, rows, devices, embedding_model, seen
+            name,
+            dim,
+            metric,
+            dtype,
+            id_type,
+            attributes,
+            scan,
+            rows,
+            devices,
+            embedding_model,
+            seen,
         )
         deadline = self._core.deadline(timeout)
         try:

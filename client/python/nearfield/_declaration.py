@@ -57,7 +57,8 @@ class Declaration:
             wanted, found = getattr(self, field), getattr(info, field)
             if wanted != found:
                 raise AlreadyExists(
-                    f"the collection {self.name!r} exists with {field} {found}, not {wanted}"
+                    f"the collection {self.name!r} exists with {field} {found or 'none'}, not"
+                    f" {wanted or 'none'}"
                 )
         wanted, found = (
             {f"{each.name}:{each.text}" for each in attributes}
