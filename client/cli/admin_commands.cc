@@ -88,7 +88,7 @@ void AddCompactCommand(CLI::App& app, const GlobalOptions& global, Action* actio
       "Give back the memory and disk space of deleted rows now; no time limit of its own");
   compact->add_option("collection", *collection, "The collection")->required();
   compact->footer(
-      "The server does so by itself once a fifth of a part is deleted. No answer changes.\n"
+      "The server does so automatically once a fifth of a part is deleted. No answer changes.\n"
       "Example:\n"
       "  nearfield compact docs");
   OnChosen(compact, action, [&global, collection] { return Compact(global, *collection); });

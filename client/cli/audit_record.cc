@@ -51,11 +51,11 @@ absl::Status ParseNarrowing(const JsonFields& fields, AuditRecord* record) {
   record->filtered = fields.Find("filter").has_value();
   if (!record->filtered) return absl::OkStatus();
   NF_ASSIGN_OR_RETURN(const JsonFields filter, fields.Object("filter"));
-  if (filter.Find("message")) {
-    NF_ASSIGN_OR_RETURN(record->filter_message, filter.Hex("message"));
-  }
   if (filter.Find("text")) {
     NF_ASSIGN_OR_RETURN(record->filter_text, filter.Text("text"));
+  }
+  if (filter.Find("args")) {
+    NF_ASSIGN_OR_RETURN(record->filter_args, filter.HexList("args"));
   }
   return absl::OkStatus();
 }

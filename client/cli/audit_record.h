@@ -29,9 +29,9 @@ struct AuditRecord {
   Neighbors expected;
   uint64_t skip = 0;  // rows of the order before the answer
   bool filtered = false;
-  // The filter as it was sent, in one of two forms. Both may be empty even if there was a filter.
-  std::string filter_message;
+  // The filter as it was sent; both may be empty even if there was one.
   std::string filter_text;
+  std::vector<std::string> filter_args;            // the bytes of FilterArgument messages
   std::map<Id, bool> passes;                       // of `rows`, if there was a filter
   std::map<Id, std::vector<float>> rows;           // as they were in memory; may be incomplete
   std::optional<std::vector<float>> query_vector;  // absent: a row that is not in the record
@@ -59,8 +59,8 @@ struct Replay {
   std::vector<std::string> findings;  // one per line
 };
 
-// Computes the scores of the record's rows by the contract's formula; for a row, compares the
-// stored and the resident bytes.
+// Checks a record without a server. For a wrong answer, computes the scores of the record's rows by
+// the contract's formula; for a damaged row, compares its stored bytes with those in memory.
 Replay ReplayOffline(const AuditRecord& record);
 
 }  // namespace nearfield::client

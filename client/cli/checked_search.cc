@@ -20,7 +20,6 @@ absl::StatusOr<VerifyAnswer> CheckAnswer(Client& client, std::string_view collec
                                                         .epoch = answer->epoch,
                                                         .neighbors = &answer->neighbors,
                                                         .filter = options.filter,
-                                                        .filter_text = options.filter_text,
                                                         .score_threshold = options.score_threshold},
                                                        {.deadline = options.deadline});
     const bool moved_on = check.status().code() == absl::StatusCode::kFailedPrecondition;

@@ -37,16 +37,16 @@ void PrintCollections(const GlobalOptions& global, std::span<const CollectionInf
   }
   Table table({"name", Table::Right("rows"), Table::Right("dim"), "metric", "dtype", "ids", "scan",
                "rows in", "durable", Table::Right("epoch"), Table::Right("generations"),
-               Table::Right("device"), Table::Right("host"), "attributes", "aliases"});
+               Table::Right("device"), Table::Right("host"), "attributes", "model", "aliases"});
   for (const CollectionInfo& info : collections) {
-    table.Add({info.spec.name, Grouped(info.rows_count), std::to_string(info.spec.dim),
-               std::string(Name(info.spec.metric)), std::string(Name(info.spec.dtype)),
-               std::string(Name(info.spec.id_type)), ScanText(info),
-               std::string(Name(info.spec.rows)), info.durable ? "yes" : "no",
-               std::to_string(info.epoch), std::to_string(info.generations_count),
-               HumanBytes(static_cast<double>(info.device_bytes)),
-               HumanBytes(static_cast<double>(info.host_bytes)),
-               AttributesText(info.spec.attributes), Joined(info.aliases, ", ", std::identity())});
+    table.Add(
+        {info.spec.name, Grouped(info.rows_count), std::to_string(info.spec.dim),
+         std::string(Name(info.spec.metric)), std::string(Name(info.spec.dtype)),
+         std::string(Name(info.spec.id_type)), ScanText(info), std::string(Name(info.spec.rows)),
+         info.durable ? "yes" : "no", std::to_string(info.epoch),
+         std::to_string(info.generations_count), HumanBytes(static_cast<double>(info.device_bytes)),
+         HumanBytes(static_cast<double>(info.host_bytes)), AttributesText(info.spec.attributes),
+         info.spec.embedding_model, Joined(info.aliases, ", ", std::identity())});
   }
   Print(table.ToString());
   for (const CollectionInfo& info : collections) {
@@ -176,6 +176,7 @@ void AddCollectionsCommand(CLI::App& app, const GlobalOptions& global, Action* a
   AddCountOption(*create, "--devices", &spec->devices,
                  "How many devices of the server share the rows [the server chooses]");
   AddAttributeOption(*create, &spec->attributes);
+  AddEmbeddingModelOption(*create, &spec->embedding_model);
   create->footer(
       "--scan and --rows are a choice of speed and memory alone: ids and score bits are the same "
       "for each. Codes take\n"

@@ -25,6 +25,7 @@ namespace fs = std::filesystem;
 constexpr char kCollection[] = "packages";
 constexpr uint32_t kDim = 384;
 constexpr uint64_t kRowsCount = 5000;
+constexpr char kEmbeddingModel[] = "sentence-transformers/all-MiniLM-L6-v2";
 
 struct DemoArguments {
   std::string folder;  // empty: the one that ships with this program
@@ -103,7 +104,8 @@ absl::StatusOr<int> Load(const GlobalOptions& global, const DemoArguments& argum
       "--payloads", rows,           "--id-field",
       "id",         "--attributes", rows};
   if (absl::IsNotFound(info.status())) {
-    words.insert(words.end(), {"--create", "--metric", "dot", "--attribute", "section:keyword"});
+    words.insert(words.end(), {"--create", "--metric", "dot", "--attribute", "section:keyword",
+                               "--embedding-model", kEmbeddingModel});
   } else if (!info.ok()) {
     return info.status();
   }

@@ -23,7 +23,7 @@ struct ExportArguments {
   std::string collection;
   RowFilesOptions files;
   std::optional<FileFormat> format;
-  std::optional<std::string> filter;
+  std::optional<Filter> filter;
   std::optional<uint64_t> min_epoch;
   std::optional<uint64_t> at_epoch;
 };
@@ -53,7 +53,7 @@ ScanOptions OptionsOf(const GlobalOptions& global, const ExportArguments& argume
   if (!info.spec.attributes.empty() && (jsonl || !arguments.files.attributes_path.empty())) {
     options.attributes = {"*"};
   }
-  options.filter_text = arguments.filter;
+  options.filter = arguments.filter;
   options.min_epoch = arguments.min_epoch;
   options.at_epoch = arguments.at_epoch;
   options.incarnation = info.incarnation;

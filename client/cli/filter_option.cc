@@ -16,9 +16,11 @@ const char kFilterHelp[] =
     "microseconds since 1970.\n"
     "Attributes named like a word of the grammar stand in backquotes: `id` == 7.\n";
 
-CLI::Option* AddFilterOption(CLI::App& app, std::optional<std::string>* text,
+CLI::Option* AddFilterOption(CLI::App& app, std::optional<Filter>* filter,
                              const std::string& description) {
-  return app.add_option("--filter", *text, description)
+  return app
+      .add_option_function<std::string>(
+          "--filter", [filter](const std::string& text) { filter->emplace(text); }, description)
       ->check(CLI::Validator(
           [](const std::string& given) {
             return given.empty() ? std::string("an empty filter") : std::string();

@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "nearfield/client/filter.h"
+
 namespace CLI {
 class App;
 class Option;
@@ -14,7 +16,7 @@ namespace nearfield::client {
 // Syntax of a filter, for the help of commands that accept one.
 extern const char kFilterHelp[];
 
-CLI::Option* AddFilterOption(CLI::App& app, std::optional<std::string>* text,
+CLI::Option* AddFilterOption(CLI::App& app, std::optional<Filter>* filter,
                              const std::string& description);
 
 }  // namespace nearfield::client

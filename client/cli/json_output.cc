@@ -100,6 +100,7 @@ JsonObject ToJson(const CollectionInfo& info) {
       .Add("scan", Name(info.spec.scan))
       .Add("rows", Name(info.spec.rows))
       .Add("devices", info.spec.devices)
+      .Add("embedding_model", info.spec.embedding_model)
       .AddJson("attributes", attributes)
       .Add("epoch", info.epoch)
       .Add("incarnation", info.incarnation)

@@ -153,6 +153,12 @@ CLI::Option* AddRowPlacementOption(CLI::App& app, Target* target, const std::str
                        {RowPlacement::kDevice, RowPlacement::kHost});
 }
 
+inline CLI::Option* AddEmbeddingModelOption(CLI::App& app, std::string* target,
+                                            const std::string& when = "") {
+  return app.add_option("--embedding-model", *target,
+                        when + "The model that makes its vectors; nearfield text refuses others");
+}
+
 inline CLI::Option* AddAttributeOption(CLI::App& app, std::vector<AttributeSpec>* target,
                                        const std::string& when = "") {
   return app

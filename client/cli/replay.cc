@@ -36,15 +36,21 @@ std::string Sentence(ReplayVerdict verdict) {
 
 // Asks the server's oracle about the recorded answer.
 absl::Status AskServer(const GlobalOptions& global, const AuditRecord& record, Replay* replay) {
-  if (record.filtered && record.filter_message.empty() && record.filter_text.empty()) {
+  if (record.filtered && record.filter_text.empty()) {
     replay->findings.push_back("the record does not say what the filter was");
     return absl::OkStatus();
   }
   NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
   VerifyClaim claim = {
       .k = record.answer.k, .epoch = record.epoch, .neighbors = &record.answer.neighbors};
-  claim.filter_message = record.filter_message;
-  if (!record.filter_text.empty()) claim.filter_text = record.filter_text;
+  if (record.filtered) {
+    std::vector<FilterArgument> arguments;
+    for (const std::string& message : record.filter_args) {
+      NF_ASSIGN_OR_RETURN(FilterArgument argument, FilterArgument::Parse(message));
+      arguments.push_back(std::move(argument));
+    }
+    claim.filter = Filter(record.filter_text, std::move(arguments));
+  }
   claim.score_threshold = record.answer.score_threshold;
   claim.skip = record.skip;
   const absl::StatusOr<VerifyAnswer> check =

@@ -28,7 +28,7 @@ struct RowOptions {
   std::vector<std::string> attributes;  // fetch
   std::optional<uint64_t> min_epoch;
   std::optional<uint64_t> at_epoch;
-  std::optional<std::string> filter;  // delete
+  std::optional<Filter> filter;  // delete
 };
 
 struct CountArguments {
@@ -125,8 +125,7 @@ absl::StatusOr<int> DeleteByFilter(const GlobalOptions& global, const RowOptions
   if (!options.ids.ids.empty() || !options.ids.path.empty()) {
     return absl::InvalidArgumentError("give either ids or --filter");
   }
-  NF_ASSIGN_OR_RETURN(const auto answer,
-                      client.DeleteByFilterText(options.collection, *options.filter));
+  NF_ASSIGN_OR_RETURN(const auto answer, client.Delete(options.collection, *options.filter));
   PrintDeleted(global, answer, " rows that pass");
   return kExitOk;
 }
@@ -219,7 +218,7 @@ void AddRowCommands(CLI::App& app, const GlobalOptions& global, Action* action) 
   auto counted = std::make_shared<CountArguments>();
   CLI::App* count = app.add_subcommand("count", "Count the live rows of a collection");
   count->add_option("collection", counted->collection, "The collection")->required();
-  AddFilterOption(*count, &counted->options.filter_text, "Only rows that pass, as written below");
+  AddFilterOption(*count, &counted->options.filter, "Only rows that pass, as written below");
   AddEpochOptions(*count, &counted->options.min_epoch, &counted->options.at_epoch);
   count->footer(std::string(kFilterHelp) +
                 "\n"

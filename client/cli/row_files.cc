@@ -255,6 +255,7 @@ std::string CommandToMakeAgain(const RowFilesOptions& options, const CollectionS
   if (spec.rows != RowPlacement::kUnknown) add("--rows", Name(spec.rows));
   if (empty && spec.devices > 0) add("--devices", Cat(spec.devices));
   for (const AttributeSpec& attribute : spec.attributes) add("--attribute", ToString(attribute));
+  add("--embedding-model", spec.embedding_model);
   return text;
 }
 

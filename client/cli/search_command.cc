@@ -81,12 +81,16 @@ absl::StatusOr<QueryList> Queries(Client& client, const SearchArguments& argumen
   return list;
 }
 
+std::string FilterText(const SearchArguments& arguments) {
+  return arguments.options.filter ? arguments.options.filter->text() : "";
+}
+
 // Returns the end of the run of queries, from `begin`, that fits into one request.
 size_t BatchEnd(const QueryList& list, size_t begin, const SearchArguments& arguments,
                 const Limits& limits) {
   const size_t count_max = std::max<size_t>(
       arguments.batch == 0 ? limits.queries_max : std::min(arguments.batch, limits.queries_max), 1);
-  uint64_t bytes = kRequestSpareBytes + arguments.options.filter_text.value_or("").size();
+  uint64_t bytes = kRequestSpareBytes + FilterText(arguments).size();
   size_t end = begin;
   while (end < list.queries.size() && end - begin < count_max) {
     bytes += kQueryOverheadBytes + (list.set.vectors.empty() ? 0 : list.set.vectors[end].size());
@@ -149,7 +153,7 @@ absl::Status SearchBatch(Client& client, const SearchArguments& arguments, const
                              .epoch = one.epoch,
                              .k = arguments.options.k,
                              .query = Own(queries[i]),
-                             .filter = arguments.options.filter_text.value_or(""),
+                             .filter = FilterText(arguments),
                              .score_threshold = arguments.options.score_threshold,
                              .neighbors = one.neighbors}));
     }
@@ -251,8 +255,7 @@ absl::StatusOr<int> RunSearch(const GlobalOptions& global, SearchArguments& argu
 
 // Adds the options that choose the rows, the epoch, and the number of rows.
 void AddChoiceOptions(CLI::App& command, SearchArguments* arguments) {
-  AddFilterOption(command, &arguments->options.filter_text,
-                  "Only rows that pass, as written below");
+  AddFilterOption(command, &arguments->options.filter, "Only rows that pass, as written below");
   AddScoreThresholdOption(command, &arguments->options.score_threshold);
   AddEpochOptions(command, &arguments->options.min_epoch, &arguments->options.at_epoch);
   AddNamedOption<SearchPriority>(

@@ -55,7 +55,7 @@ void PrintDeleted(const GlobalOptions& global, const SnapshotInfo& info) {
 }
 
 // Returns the snapshots to delete so that `keep` of those with the prefix remain, oldest first. The
-// snapshot just created is the newest, also if the server's clock was set back. A damaged snapshot
+// snapshot just created is the newest, even if the server's clock was set back. A damaged snapshot
 // neither counts nor is returned, so it never takes the place of a good one.
 std::vector<SnapshotInfo> Surplus(std::vector<SnapshotInfo> snapshots,
                                   const CreateArguments& arguments) {

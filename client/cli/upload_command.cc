@@ -286,8 +286,8 @@ void AddModeOptions(CLI::App& command, UploadArguments* arguments) {
                        {{"refuse", false}, {"accept", true}});
   command
       .add_option("--token", arguments->token,
-                  "A name for this upload: it goes on by itself after a lost connection, and where "
-                  "the same command is repeated, and is committed once")
+                  "A name for this upload: it continues after a lost connection, and when the same "
+                  "command is repeated, and is committed once")
       ->check(CLI::Validator(
           [](const std::string& given) {
             return given.empty() || given.size() > 256 ? std::string("1 to 256 bytes")
@@ -306,6 +306,7 @@ void AddCreateOptions(CLI::App& command, UploadArguments* arguments) {
   AddScanOption(command, &target.scan, "With --create: what scans read [auto]");
   AddRowPlacementOption(command, &target.rows, "With --create: where the rows lie [device]");
   AddAttributeOption(command, &target.attributes, "With --create: ");
+  AddEmbeddingModelOption(command, &target.embedding_model, "With --create: ");
 }
 
 constexpr char kUploadFooter[] =

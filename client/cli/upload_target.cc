@@ -33,7 +33,8 @@ absl::Status CheckSame(const CollectionSpec& found, const CollectionSpec& declar
       Same(found, "attributes", DeclaredText(found.attributes), DeclaredText(declared.attributes)));
   if (options.scan) NF_RETURN_IF_ERROR(Same(found, "scan", Name(found.scan), Name(declared.scan)));
   if (options.rows) NF_RETURN_IF_ERROR(Same(found, "rows", Name(found.rows), Name(declared.rows)));
-  return absl::OkStatus();
+  if (declared.embedding_model.empty()) return absl::OkStatus();
+  return Same(found, "embedding model", found.embedding_model, declared.embedding_model);
 }
 
 }  // namespace
@@ -50,9 +51,10 @@ absl::Status CheckTargetOptions(const TargetOptions& options) {
     return absl::InvalidArgumentError(
         "--scan and --rows are fixed when a collection is made: add --create");
   }
-  if (!options.attributes.empty()) {
+  if (!options.attributes.empty() || !options.embedding_model.empty()) {
     return absl::InvalidArgumentError(
-        "--attribute declares what is fixed when a collection is made: add --create");
+        "--attribute and --embedding-model declare what is fixed when a collection is made: add "
+        "--create");
   }
   if (options.if_missing) {
     return absl::InvalidArgumentError("--if-missing says when to create: add --create");
@@ -84,7 +86,8 @@ absl::StatusOr<std::optional<CollectionInfo>> MakeTarget(Client& client, const s
                       .metric = *options.metric,
                       .dtype = shape.dtype,
                       .id_type = shape.id_type,
-                      .attributes = options.attributes};
+                      .attributes = options.attributes,
+                      .embedding_model = options.embedding_model};
   spec.scan = options.scan.value_or(spec.scan);
   spec.rows = options.rows.value_or(spec.rows);
   absl::StatusOr<CollectionInfo> created = client.CreateCollection(spec);

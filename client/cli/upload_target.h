@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -20,6 +21,7 @@ struct TargetOptions {
   std::optional<ScanChoice> scan;
   std::optional<RowPlacement> rows;
   std::vector<AttributeSpec> attributes;
+  std::string embedding_model;
 };
 
 // Errors: InvalidArgument (options that need --create).

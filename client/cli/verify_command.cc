@@ -132,9 +132,8 @@ absl::Status VerifySample(Client& client, const VerifyArguments& arguments, Veri
   if (info.rows_count == 0) {
     // rows_count is also 0 if the rows could not be loaded: then Count fails and reports the
     // reason. It also refuses a bad filter.
-    NF_ASSIGN_OR_RETURN(
-        const CountAnswer counted,
-        client.Count(arguments.collection, {.filter_text = arguments.options.filter_text}));
+    NF_ASSIGN_OR_RETURN(const CountAnswer counted,
+                        client.Count(arguments.collection, {.filter = arguments.options.filter}));
     if (counted.rows_count == 0) return absl::OkStatus();
   }
   NF_ASSIGN_OR_RETURN(const Limits limits, client.GetLimits());
@@ -198,7 +197,7 @@ void AddVerifyCommand(CLI::App& app, const GlobalOptions& global, Action* action
   AddDataTypeOption(*command, &arguments->file.dtype,
                     "Type of the file's elements: needed for bfloat16");
   AddKOption(*command, &arguments->options.k, "Neighbors of each answer");
-  AddFilterOption(*command, &arguments->options.filter_text,
+  AddFilterOption(*command, &arguments->options.filter,
                   "Only rows that pass are in the answers (nearfield search --help)");
   AddScoreThresholdOption(*command, &arguments->options.score_threshold);
   command->footer(

@@ -72,7 +72,7 @@ class ReplyLog {
   absl::StatusOr<VerifyAnswer> Check(const LoggedReply& reply) {
     VerifyClaim claim = {.k = reply.k, .epoch = reply.epoch, .neighbors = &reply.neighbors};
     claim.score_threshold = reply.score_threshold;
-    if (!reply.filter.empty()) claim.filter_text = reply.filter;
+    if (!reply.filter.empty()) claim.filter = Filter(reply.filter);
     return client_.Verify(reply.collection, View(reply.query), claim);
   }
 

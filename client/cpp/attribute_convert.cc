@@ -18,33 +18,6 @@ absl::Status Malformed(const AttributeColumn& column, std::string_view what) {
       Cat("malformed reply: ", what, " of the attribute \"", column.attribute, "\""));
 }
 
-// Returns the values of the member that has some; without values, an empty column of integers.
-AttributeValues TakeValues(v1::AttributeValues* proto) {
-  if (proto->double_values_size() > 0) {
-    return std::vector<double>(proto->double_values().begin(), proto->double_values().end());
-  }
-  if (proto->bool_values_size() > 0) {
-    return std::vector<bool>(proto->bool_values().begin(), proto->bool_values().end());
-  }
-  if (proto->keyword_values_size() > 0) {
-    std::vector<std::string> keywords;
-    keywords.reserve(static_cast<size_t>(proto->keyword_values_size()));
-    for (std::string& keyword : *proto->mutable_keyword_values()) {
-      keywords.push_back(std::move(keyword));
-    }
-    return keywords;
-  }
-  if (proto->timestamp_us_values_size() > 0) {
-    std::vector<Timestamp> times;
-    times.reserve(static_cast<size_t>(proto->timestamp_us_values_size()));
-    for (const int64_t us : proto->timestamp_us_values()) {
-      times.emplace_back(std::chrono::microseconds(us));
-    }
-    return times;
-  }
-  return std::vector<int64_t>(proto->int64_values().begin(), proto->int64_values().end());
-}
-
 absl::StatusOr<AttributeColumn> TakeColumn(v1::AttributeColumn* proto, size_t rows_count) {
   AttributeColumn column;
   column.attribute = std::move(*proto->mutable_attribute());
@@ -70,6 +43,32 @@ absl::StatusOr<AttributeColumn> TakeColumn(v1::AttributeColumn* proto, size_t ro
 }
 
 }  // namespace
+
+AttributeValues TakeValues(v1::AttributeValues* proto) {
+  if (proto->double_values_size() > 0) {
+    return std::vector<double>(proto->double_values().begin(), proto->double_values().end());
+  }
+  if (proto->bool_values_size() > 0) {
+    return std::vector<bool>(proto->bool_values().begin(), proto->bool_values().end());
+  }
+  if (proto->keyword_values_size() > 0) {
+    std::vector<std::string> keywords;
+    keywords.reserve(static_cast<size_t>(proto->keyword_values_size()));
+    for (std::string& keyword : *proto->mutable_keyword_values()) {
+      keywords.push_back(std::move(keyword));
+    }
+    return keywords;
+  }
+  if (proto->timestamp_us_values_size() > 0) {
+    std::vector<Timestamp> times;
+    times.reserve(static_cast<size_t>(proto->timestamp_us_values_size()));
+    for (const int64_t us : proto->timestamp_us_values()) {
+      times.emplace_back(std::chrono::microseconds(us));
+    }
+    return times;
+  }
+  return std::vector<int64_t>(proto->int64_values().begin(), proto->int64_values().end());
+}
 
 absl::StatusOr<std::vector<AttributeColumn>> TakeColumns(AttributeColumnProtos* protos,
                                                          size_t rows_count) {

@@ -15,6 +15,9 @@ namespace nearfield::client {
 
 using AttributeColumnProtos = google::protobuf::RepeatedPtrField<v1::AttributeColumn>;
 
+// Moves the values out of the member that has some; without values, they are integers.
+AttributeValues TakeValues(v1::AttributeValues* proto);
+
 // Moves the columns of `rows_count` rows out of the messages. Errors: Internal (the counts of a
 // column do not match).
 absl::StatusOr<std::vector<AttributeColumn>> TakeColumns(AttributeColumnProtos* protos,

@@ -7,9 +7,9 @@
 
 namespace nearfield::client {
 
-// Checks that an address has the form host:port or [ipv6]:port, also after dns:, ipv4: or ipv6:,
-// and that the port is valid. unix: and the like, and a service name in place of the port, are left
-// to gRPC. Errors: InvalidArgument.
+// Checks that an address has the form host:port or [ipv6]:port, with or without dns:, ipv4: or
+// ipv6: before it, and that the port is valid. unix: and the like, and a service name in place of
+// the port, are left to gRPC. Errors: InvalidArgument.
 absl::Status CheckAddress(std::string_view address);
 
 }  // namespace nearfield::client

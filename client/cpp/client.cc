@@ -104,7 +104,7 @@ absl::StatusOr<FetchAnswer> Client::Fetch(std::string_view collection, const IdC
 absl::StatusOr<CountAnswer> Client::Count(std::string_view collection,
                                           const CountOptions& options) {
   NF_ASSIGN_OR_RETURN(auto request, RequestFor<v1::CountRequest>(collection));
-  NF_RETURN_IF_ERROR(SetFilter(options, &request));
+  NF_RETURN_IF_ERROR(SetFilter(options.filter, &request));
   if (options.min_epoch) request.set_min_epoch(*options.min_epoch);
   if (options.at_epoch) request.set_at_epoch(*options.at_epoch);
   if (options.incarnation) request.set_incarnation(*options.incarnation);
@@ -142,17 +142,7 @@ absl::StatusOr<DeleteAnswer> Client::Delete(std::string_view collection, const I
 absl::StatusOr<DeleteAnswer> Client::Delete(std::string_view collection, const Filter& filter,
                                             const CallOptions& options) {
   NF_ASSIGN_OR_RETURN(auto request, RequestFor<v1::DeleteRequest>(collection));
-  NF_RETURN_IF_ERROR(ToProto(filter, request.mutable_filter()));
-  NF_ASSIGN_OR_RETURN(auto response, core_->Call(&IngestStub::Delete, request, Retried(options)));
-  return FromProto(response);
-}
-
-absl::StatusOr<DeleteAnswer> Client::DeleteByFilterText(std::string_view collection,
-                                                        std::string_view filter_text,
-                                                        const CallOptions& options) {
-  NF_ASSIGN_OR_RETURN(auto request, RequestFor<v1::DeleteRequest>(collection));
-  NF_RETURN_IF_ERROR(CheckText("filter_text", filter_text));
-  request.set_filter_text(std::string(filter_text));
+  NF_RETURN_IF_ERROR(SetFilter(filter, &request));
   NF_ASSIGN_OR_RETURN(auto response, core_->Call(&IngestStub::Delete, request, Retried(options)));
   return FromProto(response);
 }
@@ -165,11 +155,7 @@ absl::StatusOr<VerifyAnswer> Client::Verify(std::string_view collection, const Q
   ToProto(query, request.mutable_query());
   request.set_k(claim.k);
   if (claim.epoch) request.set_epoch(*claim.epoch);
-  NF_RETURN_IF_ERROR(SetFilter(claim, &request));
-  if (!claim.filter_message.empty() &&
-      !request.mutable_filter()->ParseFromString(claim.filter_message)) {
-    return absl::InvalidArgumentError("filter_message: not a Filter message");
-  }
+  NF_RETURN_IF_ERROR(SetFilter(claim.filter, &request));
   if (claim.score_threshold) request.set_score_threshold(*claim.score_threshold);
   if (claim.skip > 0) request.set_skip(claim.skip);
   if (claim.neighbors != nullptr) {
@@ -183,6 +169,7 @@ absl::StatusOr<VerifyAnswer> Client::Verify(std::string_view collection, const Q
 absl::StatusOr<CollectionInfo> Client::CreateCollection(const CollectionSpec& spec,
                                                         const CallOptions& options) {
   NF_RETURN_IF_ERROR(CheckText("name", spec.name));
+  NF_RETURN_IF_ERROR(CheckText("embedding_model", spec.embedding_model));
   v1::CreateCollectionRequest request;
   request.set_name(spec.name);
   request.set_dim(spec.dim);
@@ -192,6 +179,7 @@ absl::StatusOr<CollectionInfo> Client::CreateCollection(const CollectionSpec& sp
   request.set_scan(ToProto(spec.scan));
   request.set_rows(ToProto(spec.rows));
   request.set_devices(spec.devices);
+  request.set_embedding_model(spec.embedding_model);
   for (const AttributeSpec& attribute : spec.attributes) {
     NF_RETURN_IF_ERROR(ToProto(attribute, request.add_attributes()));
   }

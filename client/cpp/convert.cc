@@ -48,17 +48,6 @@ absl::StatusOr<DataType> FromProto(v1::DataType dtype) {
   return static_cast<DataType>(dtype);
 }
 
-absl::StatusOr<IdColumn> TakeIds(v1::IdList* proto) {
-  if (proto->numbers_size() > 0 && proto->texts_size() > 0) return Malformed("ids of two types");
-  if (proto->texts_size() == 0) {
-    return IdColumn(std::vector<uint64_t>(proto->numbers().begin(), proto->numbers().end()));
-  }
-  std::vector<std::string> texts;
-  texts.reserve(static_cast<size_t>(proto->texts_size()));
-  for (std::string& text : *proto->mutable_texts()) texts.push_back(std::move(text));
-  return IdColumn(std::move(texts));
-}
-
 absl::StatusOr<std::vector<std::string>> TakePayloads(
     google::protobuf::RepeatedPtrField<std::string>* proto, size_t rows_count) {
   std::vector<std::string> payloads;
@@ -116,6 +105,17 @@ SearchCost FromProto(const v1::SearchCost& proto) {
 
 }  // namespace
 
+absl::StatusOr<IdColumn> TakeIds(v1::IdList* proto) {
+  if (proto->numbers_size() > 0 && proto->texts_size() > 0) return Malformed("ids of two types");
+  if (proto->texts_size() == 0) {
+    return IdColumn(std::vector<uint64_t>(proto->numbers().begin(), proto->numbers().end()));
+  }
+  std::vector<std::string> texts;
+  texts.reserve(static_cast<size_t>(proto->texts_size()));
+  for (std::string& text : *proto->mutable_texts()) texts.push_back(std::move(text));
+  return IdColumn(std::move(texts));
+}
+
 v1::DataType ToProto(DataType dtype) { return static_cast<v1::DataType>(dtype); }
 v1::Metric ToProto(Metric metric) { return static_cast<v1::Metric>(metric); }
 v1::IdType ToProto(IdType type) { return static_cast<v1::IdType>(type); }
@@ -165,7 +165,7 @@ absl::Status ToProto(std::string_view collection, std::span<const Query> queries
   if (options.with_payload) request->set_with_payload(true);
   if (options.with_vectors) request->set_with_vectors(true);
   NF_RETURN_IF_ERROR(AddNames(options.attributes, request->mutable_attributes()));
-  NF_RETURN_IF_ERROR(SetFilter(options, request));
+  NF_RETURN_IF_ERROR(SetFilter(options.filter, request));
   if (options.score_threshold) request->set_score_threshold(*options.score_threshold);
   if (options.min_epoch) request->set_min_epoch(*options.min_epoch);
   if (options.at_epoch) request->set_at_epoch(*options.at_epoch);
@@ -299,6 +299,7 @@ absl::StatusOr<CollectionInfo> FromProto(v1::CollectionInfo* proto) {
   info.spec.scan = FromProto(proto->scan());
   info.spec.rows = FromProto(proto->rows());
   info.spec.devices = proto->devices();
+  info.spec.embedding_model = std::move(*proto->mutable_embedding_model());
   for (v1::AttributeSpec& attribute : *proto->mutable_attributes()) {
     info.spec.attributes.push_back(FromProto(&attribute));
   }

@@ -34,6 +34,7 @@ Counters FromProto(const v1::GetCountersResponse& proto);
 CompactAnswer FromProto(const v1::CompactResponse& proto);
 
 // These move data out of the message. Errors: Internal (its columns differ in length).
+absl::StatusOr<IdColumn> TakeIds(v1::IdList* proto);
 absl::StatusOr<CollectionInfo> FromProto(v1::CollectionInfo* proto);
 SnapshotInfo FromProto(v1::SnapshotInfo* proto);
 absl::StatusOr<SearchAnswer> FromProto(v1::SearchResponse* proto);

@@ -1,6 +1,10 @@
 // Conversion of filters and attributes to proto and back.
 #pragma once
 
+#include <cstddef>
+#include <optional>
+#include <string>
+
 #include "absl/status/status.h"
 #include "client/cpp/check_text.h"
 #include "client/formats/status_macros.h"
@@ -10,17 +14,20 @@
 
 namespace nearfield::client {
 
-// Errors: InvalidArgument, with the path of the condition as the server would name it.
-absl::Status ToProto(const Filter& filter, v1::Filter* proto);
+// Errors: InvalidArgument, with `field` (it cannot be sent).
+absl::Status ToProto(const std::string& field, const FilterArgument& argument,
+                     v1::FilterArgument* proto);
 
-// Sets the filter of a request from the members `filter` and `filter_text` of the options. The
-// server refuses a request with both. Errors: InvalidArgument (it cannot be sent).
-template <typename Options, typename Request>
-absl::Status SetFilter(const Options& options, Request* request) {
-  if (options.filter) NF_RETURN_IF_ERROR(ToProto(*options.filter, request->mutable_filter()));
-  if (!options.filter_text) return absl::OkStatus();
-  NF_RETURN_IF_ERROR(CheckText("filter_text", *options.filter_text));
-  request->set_filter_text(*options.filter_text);
+// Sets the filter of a request. Errors: InvalidArgument (it cannot be sent).
+template <typename Request>
+absl::Status SetFilter(const std::optional<Filter>& filter, Request* request) {
+  if (!filter) return absl::OkStatus();
+  NF_RETURN_IF_ERROR(CheckText("filter_text", filter->text()));
+  request->set_filter_text(filter->text());
+  for (const FilterArgument& argument : filter->arguments()) {
+    const std::string field = "filter_args[" + std::to_string(request->filter_args_size()) + "]";
+    NF_RETURN_IF_ERROR(ToProto(field, argument, request->add_filter_args()));
+  }
   return absl::OkStatus();
 }
 

@@ -38,8 +38,8 @@ class PageStream {
 
   Client::Core& core() const { return *core_; }
 
-  // Takes the next page. Returns false after the last one. The number of tries starts again with
-  // each page. Errors: those of the server and of `take`, which all later calls return too.
+  // Takes the next page. Returns false after the last one. The retry count is 0 again for each
+  // page. Errors: those of the server and of `take`, which all later calls return too.
   absl::StatusOr<bool> Next(const Handlers& handlers) {
     NF_RETURN_IF_ERROR(status_);
     if (complete_) return false;

@@ -23,7 +23,7 @@ class ScanPages::Impl {
     request_.set_with_payload(options.with_payload);
     request_.set_with_vectors(options.with_vectors);
     NF_RETURN_IF_ERROR(AddNames(options.attributes, request_.mutable_attributes()));
-    NF_RETURN_IF_ERROR(SetFilter(options, &request_));
+    NF_RETURN_IF_ERROR(SetFilter(options.filter, &request_));
     if (options.min_epoch) request_.set_min_epoch(*options.min_epoch);
     if (options.at_epoch) request_.set_at_epoch(*options.at_epoch);
     if (options.incarnation) request_.set_incarnation(*options.incarnation);

@@ -19,6 +19,13 @@ bool IsHex(std::string_view text) {
   return text.find_first_not_of("0123456789abcdefABCDEF") == std::string_view::npos;
 }
 
+// Returns the bytes of a string of hexadecimal digits; nullopt for anything else.
+std::optional<std::string> HexBytes(std::string_view json) {
+  const std::optional<std::string> text = JsonString(json);
+  if (!text || text->size() % 2 != 0 || !IsHex(*text)) return std::nullopt;
+  return absl::HexStringToBytes(*text);
+}
+
 }  // namespace
 
 absl::Status JsonFields::Bad(std::string_view name, std::string_view why) {
@@ -83,9 +90,22 @@ absl::StatusOr<uint64_t> JsonFields::Number(std::string_view name) const {
 }
 
 absl::StatusOr<std::string> JsonFields::Hex(std::string_view name) const {
-  NF_ASSIGN_OR_RETURN(const std::string text, Text(name));
-  if (text.size() % 2 != 0 || !IsHex(text)) return Bad(name, "not bytes in hexadecimal");
-  return absl::HexStringToBytes(text);
+  NF_ASSIGN_OR_RETURN(const std::string_view value, Get(name));
+  std::optional<std::string> bytes = HexBytes(value);
+  if (!bytes) return Bad(name, "not bytes in hexadecimal");
+  return *std::move(bytes);
+}
+
+absl::StatusOr<std::vector<std::string>> JsonFields::HexList(std::string_view name) const {
+  NF_ASSIGN_OR_RETURN(const std::string_view value, Get(name));
+  NF_ASSIGN_OR_RETURN(const std::vector<std::string_view> elements, JsonElements(value));
+  std::vector<std::string> list;
+  for (const std::string_view element : elements) {
+    std::optional<std::string> bytes = HexBytes(element);
+    if (!bytes) return Bad(name, Cat("element ", list.size(), " is not bytes in hexadecimal"));
+    list.push_back(*std::move(bytes));
+  }
+  return list;
 }
 
 absl::StatusOr<Id> JsonFields::OneId(std::string_view name) const {

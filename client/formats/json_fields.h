@@ -30,6 +30,7 @@ class JsonFields {
   absl::StatusOr<uint64_t> Number(std::string_view name) const;
   // Returns the bytes that the hexadecimal digits encode.
   absl::StatusOr<std::string> Hex(std::string_view name) const;
+  absl::StatusOr<std::vector<std::string>> HexList(std::string_view name) const;  // of an array
   absl::StatusOr<Id> OneId(std::string_view name) const;
   absl::StatusOr<IdColumn> Ids(std::string_view name) const;
   // Returns an array of fp32 values, each written as the eight digits of its bits.

@@ -41,7 +41,7 @@ class RowSource {
   virtual ~RowSource() = default;
   virtual const Shape& shape() const = 0;
 
-  // Begins again with the first row, also after an error.
+  // Begins again with the first row, even after an error.
   virtual void Rewind() = 0;
   // Replaces `batch` by the next rows: at least one, and no more after they have reached bytes_max;
   // no row at the end.

@@ -18,7 +18,8 @@ namespace {
 constexpr int64_t kBytesPerRow = 8 + 4;
 constexpr int64_t kSortBytesPerRow = 16 + 4;
 
-// Moves all except the last of equal ids to the end, and returns the number of ids before them.
+// Moves superseded rows to the end of `order`: of equal ids, only the last row stays in front.
+// Returns how many rows stay in front.
 // `order`: OrderById(ids), in which equal ids are ordered by slot.
 int64_t PutSupersededLast(const IdColumn& ids, std::vector<uint32_t>& order) {
   std::vector<uint32_t> superseded;

@@ -18,7 +18,7 @@ struct SortKey {
   uint32_t index = 0;
 };
 
-// Returns eight bytes from `begin` on as a number whose unsigned order is the bytewise order.
+// Returns the eight bytes at `begin` as a number whose unsigned order is the bytewise order.
 uint64_t EightBytes(std::string_view text, size_t begin) {
   uint64_t bytes = 0;
   for (size_t i = begin; i < begin + sizeof(bytes); ++i) {

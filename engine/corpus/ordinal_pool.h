@@ -22,7 +22,7 @@ class OrdinalPool {
 
   // Takes `rows_count` consecutive ordinals and returns the first. Requires: rows_count > 0.
   // Errors: ResourceExhausted (no free range is that long, or no host memory). Cost: at most one
-  // pass over the words of the bitmap from the first free ordinal on.
+  // pass over the words of the bitmap, beginning at the first free ordinal.
   absl::StatusOr<uint32_t> Take(int64_t rows_count);
 
   // Makes ordinals free. Requires: all of them are in use.
@@ -43,7 +43,7 @@ class OrdinalPool {
   Mutex mutex_;
   // Bit i % 64 of word i / 64: ordinal i is free; ends at end_.
   std::vector<uint64_t> free_ ABSL_GUARDED_BY(mutex_);
-  // Ordinals from end_ on are free; the one before it is in use.
+  // Ordinals >= end_ are free; the one before it is in use.
   int64_t end_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t free_count_ ABSL_GUARDED_BY(mutex_) = 0;        // free ordinals below end_
   size_t first_word_ ABSL_GUARDED_BY(mutex_) = 0;         // all words of free_ before it are zero

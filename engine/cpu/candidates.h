@@ -66,8 +66,8 @@ class Candidates {
   // of the new candidates are of the first code alone, and both codes refine them. Returns the work
   // done, in bounds refined and rows scored (kScoreWork each).
   int64_t FinalizeTile(const CandidateContext& context, bool refine);
-  // If more candidates wait than allowed, scores a few of the best to raise the floor, and drops
-  // what it rules out. Returns the work done.
+  // If more candidates wait than allowed, scores a few of the best to raise the floor, then drops
+  // the candidates whose bounds are below the new floor. Returns the work done.
   int64_t ReduceWaiting(const CandidateContext& context);
   bool TooManyWait() const { return count_ > WaitingMax(k_); }
   int64_t waiting() const { return count_; }
@@ -79,7 +79,7 @@ class Candidates {
   int64_t rescored() const { return rescored_; }
 
  private:
-  // Drops the ruled-out candidates from index `begin` on.
+  // Drops the ruled-out candidates at index `begin` and after it.
   void DropRuledOut(int64_t begin, float floor);
   // Scores the best `count` <= waiting(), then drops what is ruled out. Leaves the rest unordered.
   void ScoreTop(const CandidateContext& context, int64_t count);

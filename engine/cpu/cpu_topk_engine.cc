@@ -20,8 +20,9 @@
 namespace nearfield::cpu {
 namespace {
 
-// Measured: from this dimension on a code scan is faster for every number of rows and queries.
-// Below it one query is not faster, and codes would take more than half of the rows' memory.
+// Measured: at this dimension and above, a code scan is faster for every number of rows and
+// queries. Below it one query is not faster, and codes would take more than half of the rows'
+// memory.
 constexpr int32_t kCodesDimMin = 32;
 
 int64_t MicrosSince(std::chrono::steady_clock::time_point start) {

@@ -66,7 +66,7 @@ absl::StatusOr<SearchJob> MakeJob(const GpuCore& core, const backend::BackendInf
                                   const SearchArguments& arguments);
 
 std::vector<int64_t> AllQueries(const SearchJob& job);
-// Returns how many of the queries, from the first on, a strategy can take together: all, but on the
+// Returns how many queries, beginning with the first, a strategy can take together: all, but on the
 // device only neighbors.
 int64_t TakenTogether(const SearchJob& job, QuerySpan queries);
 // Returns the range of queries that are neighbors.

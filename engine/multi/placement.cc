@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint32_t kWordBits = 64;
 
-// Returns up to 64 bits from bit `begin` on.
+// Returns up to 64 bits, beginning at bit `begin`.
 uint64_t BitsAt(absl::Span<const uint64_t> words, uint32_t begin, uint32_t count) {
   const uint32_t word = begin / kWordBits;
   const uint32_t shift = begin % kWordBits;

@@ -48,8 +48,8 @@ struct SearchShape {
 };
 
 // Rows [row_begin, row_end) of a generation. Their keys begin at key_begin of each query's keys.
-// The keys of a part of a split generation follow the carry. From the second part on, its selection
-// begins at the carry, position 0.
+// The keys of a part of a split generation follow the carry. In the second part and later ones, the
+// selection begins at the carry, position 0.
 struct PlanPiece {
   int32_t generation = 0;
   int64_t row_begin = 0;

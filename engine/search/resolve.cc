@@ -13,6 +13,7 @@
 #include "engine/corpus/id_order.h"
 #include "engine/score/element.h"
 #include "engine/score/score.h"
+#include "nearfield/engine/row_codec.h"
 
 namespace nearfield {
 namespace {
@@ -28,28 +29,13 @@ bool AllZero(absl::Span<const float> vector) {
   return std::all_of(vector.begin(), vector.end(), [](float value) { return value == 0.0f; });
 }
 
-// Returns true if all values are finite. Has no branch per value, and uses only operations that
-// even the baseline instruction set has for four values at a time: a batch has a million values. An
-// exponent of all ones carries into the sign bit.
-bool AllFinite(absl::Span<const float> vector) {
-  constexpr uint32_t kExponent = 0x7f800000u;
-  const float* const values = vector.data();
-  uint32_t carries = 0;
-  for (size_t d = 0; d < vector.size(); ++d) {
-    carries |= (score::BitsFromFloat(values[d]) & kExponent) + 0x00800000u;
-  }
-  return (carries & 0x80000000u) == 0;
-}
-
 absl::Status CheckVector(const CollectionSpec& spec, absl::Span<const float> vector, size_t query) {
   if (vector.size() != static_cast<size_t>(spec.dim)) {
     return absl::InvalidArgumentError(absl::StrCat(Name(query, "vector"), " has ", vector.size(),
                                                    " dimensions; the collection has ", spec.dim));
   }
-  if (!AllFinite(vector)) {
-    const auto first = std::find_if(vector.begin(), vector.end(),
-                                    [](float value) { return !std::isfinite(value); });
-    return VectorError(static_cast<int64_t>(query), first - vector.begin());
+  if (const auto first = FirstNotFinite(vector)) {
+    return VectorError(static_cast<int64_t>(query), static_cast<int64_t>(*first));
   }
   if (spec.metric == Metric::kCosine && AllZero(vector)) {
     return VectorError(static_cast<int64_t>(query), -1);

@@ -17,7 +17,7 @@ namespace nearfield {
 struct KnownRows {
   int64_t begin = 0;  // rows of the order before hits.front()
   Hits hits;
-  // Bits of the first `marked` rows of the order. The hits from `marked` on have no bits yet
+  // Bits of the first `marked` rows of the order. The hits at `marked` and later have no bits yet
   // (MarkAll).
   corpus::RowSet rows;
   int64_t marked = 0;

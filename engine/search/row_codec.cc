@@ -1,5 +1,7 @@
 #include "nearfield/engine/row_codec.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 
@@ -7,6 +9,27 @@
 #include "engine/score/element.h"
 
 namespace nearfield {
+namespace {
+
+// Uses only operations that even the baseline instruction set has for four values at a time: a
+// batch has a million values. An exponent of all ones carries into the sign bit.
+bool AllFinite(absl::Span<const float> values) {
+  constexpr uint32_t kExponent = 0x7f800000u;
+  uint32_t carries = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    carries |= (score::BitsFromFloat(values.data()[i]) & kExponent) + 0x00800000u;
+  }
+  return (carries & 0x80000000u) == 0;
+}
+
+}  // namespace
+
+std::optional<size_t> FirstNotFinite(absl::Span<const float> values) {
+  if (AllFinite(values)) return std::nullopt;
+  const auto first =
+      std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
+  return static_cast<size_t>(first - values.begin());
+}
 
 absl::Status WidenToFloat(RowType type, absl::Span<const uint8_t> bytes,
                           std::vector<float>* values) {

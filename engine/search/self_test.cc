@@ -172,7 +172,7 @@ absl::Status RunSelfTest(Engine* engine, uint64_t seed) {
                                      .metric = metric,
                                      .row_type = row_type,
                                      .id_type = id_type,
-                                     .devices = kDevicesMax};  // all that there are
+                                     .devices = kDevicesMax};  // all devices
         ABSL_RETURN_IF_ERROR(TestCollection(engine, spec, &numbers));
       }
     }

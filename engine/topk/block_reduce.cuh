@@ -15,7 +15,7 @@ struct ScoreSpread {
   float sum = 0;
 
   // Returns the spread of the scores score(j) with has(j) and counts(score). There may be none.
-  // has(j) is false from some j on.
+  // has(j) is false above some j.
   template <int kItems, typename Has, typename Score, typename Counts>
   __device__ static ScoreSpread Of(const Has& has, const Score& score, const Counts& counts) {
     float least = __builtin_huge_valf();

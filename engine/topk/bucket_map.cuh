@@ -69,7 +69,7 @@ __device__ KeyBits BitsOf(uint32_t n) {
   return {.idle_order = Scores::kIdleOrderBits, .index = 32 - __clz(static_cast<int>(n - 1))};
 }
 
-// Minimum and maximum of the two halves of some keys, each half by itself.
+// Minimum and maximum of the high halves of a set of keys, and separately of the low halves.
 struct KeySpread {
   uint32_t least_order = 0;
   uint32_t greatest_order = 0;

@@ -18,7 +18,7 @@ struct RowShare {
 inline constexpr int kVisitUnroll = 4;
 
 // Calls visit(key) for every element of kVisitUnroll vectors, with kNoSelectKey if there is none.
-// vector_of(i) returns the i-th vector, or any number from `end` on for none.
+// vector_of(i) returns the i-th vector, or any number >= `end` for none.
 template <typename Source, typename VectorOf, typename Visit>
 __device__ __forceinline__ void VisitVectors(const RowReader<Source>& row, uint32_t end,
                                              const VectorOf& vector_of, const Visit& visit) {

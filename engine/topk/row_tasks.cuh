@@ -17,7 +17,7 @@ struct RowTask {
   uint32_t size;  // 0: no work
 };
 
-// Returns the task of this block, which every block computes by itself, from the bounds of all
+// Returns the task of this block, which every block computes for itself from the bounds of all
 // rows. Each row gets one block, and its share of the others, rounded down; no more blocks than its
 // length justifies. All threads call it. A barrier must precede the next use of `reduce`.
 // Requires: 1 <= batch <= gridDim.x <= kTaskBlocksMax.

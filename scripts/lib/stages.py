@@ -20,7 +20,7 @@ from result_cache import Contents, ResultCache, default_folder, installed_packag
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HOST_CODE = (
     "CMakeLists.txt", "CMakePresets.json", "client", "deploy/systemd", "engine", "proto", "scripts/cmake", "scripts/lib/ctest_cases.py",
-    "scripts/test", "server", "tests", ":!*README.md", ":!client/python", ":!engine/gpu/**.cu", ":!tests/bench/receipts",
+    "scripts/test", "server", "tests", ":!*.md", ":!client/python", ":!engine/gpu/**.cu", ":!tests/bench/receipts",
     ":!tests/container", ":!tests/e2e", ":!tests/mutations", ":!tests/packages", ":!tests/peers", ":!tests/python", ":!tests/scripts",
 )
 SHIPPED = (

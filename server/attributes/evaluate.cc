@@ -139,7 +139,7 @@ class ChunkEvaluation {
     return all;
   }
 
-  // The depth that ValidateFilter allows bounds the recursion.
+  // filter_depth_max bounds the recursion.
   RowSet Rows(int32_t place) {
     switch (condition(place).kind) {
       case ConditionKind::kAnd: return Junction(place, /*is_or=*/false);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"
@@ -65,9 +66,14 @@ Condition OfKind(ConditionKind kind) {
 // A recursive-descent parser. Each Take... function takes its tokens, or fails.
 class Parser {
  public:
-  Parser(std::string_view text, IdType id_type, const AttributeSchema& schema,
-         const AttributeLimits& limits)
-      : text_(text), id_type_(id_type), schema_(schema), limits_(limits) {}
+  Parser(std::string_view text, absl::Span<const FilterArgument> arguments, IdType id_type,
+         const AttributeSchema& schema, const AttributeLimits& limits)
+      : text_(text),
+        arguments_(arguments),
+        id_type_(id_type),
+        schema_(schema),
+        limits_(limits),
+        is_named_(arguments.size(), false) {}
 
   absl::StatusOr<FilterTree> Parse() {
     if (static_cast<int64_t>(text_.size()) > limits_.filter_text_bytes_max) {
@@ -78,6 +84,11 @@ class Parser {
     if (token_.kind == TokenKind::kEnd) return Bad("a filter is expected");
     ABSL_RETURN_IF_ERROR(TakeOr().status());
     if (token_.kind != TokenKind::kEnd) return Bad("expected \"and\", \"or\" or the end");
+    for (size_t i = 0; i < is_named_.size(); ++i) {
+      if (is_named_[i]) continue;
+      return ArgumentError(absl::StrCat(kFilterArgsField, "[", i, "]"),
+                           absl::StrCat("$", i + 1, " does not occur in ", kFilterTextField));
+    }
     return RootFirst(std::move(conditions_));
   }
 
@@ -244,12 +255,22 @@ class Parser {
   }
 
   absl::Status TakeMembership(const AttributeSpec& spec, Condition* condition) {
-    if (spec.is_list != (condition->kind != ConditionKind::kIn)) {
+    if (spec.is_list ? condition->kind == ConditionKind::kIn
+                     : condition->kind == ConditionKind::kListAll) {
       return Bad(absl::StrCat(spec.name, spec.is_list ? " is a list: ask with any or all"
-                                                      : " is not a list: ask with in"));
+                                                      : " is not a list: ask with in or any"));
     }
+    if (!spec.is_list) condition->kind = ConditionKind::kIn;
     Advance();
-    return TakeList([&] { return TakeValue(spec, &condition->values); });
+    ABSL_RETURN_IF_ERROR(TakeList([&] { return TakeValue(spec, &condition->values); },
+                                  [&](const FilterArgument& argument) {
+                                    return AppendValues(argument, spec, &condition->values);
+                                  }));
+    if (condition->kind == ConditionKind::kListAll && condition->values.size() == 0) {
+      condition->kind = ConditionKind::kExists;
+      condition->values = ValueColumn();
+    }
+    return absl::OkStatus();
   }
 
   absl::Status TakeIds(Condition* condition) {
@@ -262,12 +283,15 @@ class Parser {
     }
     Advance();
     if (one) return TakeId(&condition->ids);
-    return TakeList([&] { return TakeId(&condition->ids); });
+    return TakeList(
+        [&] { return TakeId(&condition->ids); },
+        [&](const FilterArgument& argument) { return AppendIds(argument, &condition->ids); });
   }
 
-  // Takes "(" element { "," element } ")".
-  template <typename TakeElement>
-  absl::Status TakeList(const TakeElement& take) {
+  // Takes "(" element { "," element } ")", or an argument: all of its values.
+  template <typename TakeElement, typename Append>
+  absl::Status TakeList(const TakeElement& take, const Append& append) {
+    if (token_.kind == TokenKind::kArgument) return TakeArgument(append);
     ABSL_RETURN_IF_ERROR(TakeSymbol("("));
     for (int64_t count = 1;; ++count) {
       if (count > limits_.filter_values_max) {
@@ -281,9 +305,38 @@ class Parser {
   }
 
   absl::Status TakeValue(const AttributeSpec& spec, ValueColumn* values) {
-    return Took(AppendValue(token_, spec, values));
+    if (token_.kind != TokenKind::kArgument) return Took(AppendValue(token_, spec, values));
+    return TakeArgument([&](const FilterArgument& argument) {
+      ABSL_RETURN_IF_ERROR(CheckOne(argument));
+      return AppendValues(argument, spec, values);
+    });
   }
-  absl::Status TakeId(IdColumn* ids) { return Took(AppendId(token_, ids)); }
+  absl::Status TakeId(IdColumn* ids) {
+    if (token_.kind != TokenKind::kArgument) return Took(AppendId(token_, ids));
+    return TakeArgument([&](const FilterArgument& argument) {
+      ABSL_RETURN_IF_ERROR(CheckOne(argument));
+      return AppendIds(argument, ids);
+    });
+  }
+
+  // Takes an argument, whose values `append` appends to the condition.
+  template <typename Append>
+  absl::Status TakeArgument(const Append& append) {
+    size_t number = 0;
+    if (!absl::SimpleAtoi(token_.text, &number) || number == 0) {
+      return Bad("an argument is written $1, $2, ...");
+    }
+    if (number > arguments_.size()) {
+      return Bad(absl::StrCat("$", number, ": not given, ", kFilterArgsField, " has ",
+                              arguments_.size(),
+                              arguments_.size() == 1 ? " element" : " elements"));
+    }
+    is_named_[number - 1] = true;
+    const absl::Status status = append(arguments_[number - 1]);
+    if (!status.ok()) return Bad(absl::StrCat("$", number, ": ", status.message()));
+    Advance();
+    return absl::OkStatus();
+  }
 
   // Goes on after a token that was taken, or returns why it was not.
   absl::Status Took(const absl::Status& status) {
@@ -293,11 +346,13 @@ class Parser {
   }
 
   const std::string_view text_;
+  const absl::Span<const FilterArgument> arguments_;
   const IdType id_type_;
   const AttributeSchema& schema_;
   const AttributeLimits& limits_;
-  FilterToken token_;  // the current token
-  size_t next_ = 0;    // byte after the current token
+  std::vector<bool> is_named_;  // of each argument, true if the text named it
+  FilterToken token_;           // the current token
+  size_t next_ = 0;             // byte after the current token
   int nesting_ = 0;
   std::vector<Condition> conditions_;  // each child before its parent
   int64_t bytes_ = 0;                  // FilterBytes() of conditions_
@@ -305,13 +360,15 @@ class Parser {
 
 }  // namespace
 
-absl::StatusOr<FilterTree> ParseFilterText(std::string_view text, IdType id_type,
-                                           const AttributeSchema& schema,
+absl::StatusOr<FilterTree> ParseFilterText(std::string_view text,
+                                           absl::Span<const FilterArgument> arguments,
+                                           IdType id_type, const AttributeSchema& schema,
                                            const AttributeLimits& limits) {
-  return Parser(text, id_type, schema, limits).Parse();
+  return Parser(text, arguments, id_type, schema, limits).Parse();
 }
 
-int64_t FilterTextMemoryMax(std::string_view text, const AttributeLimits& limits) {
+int64_t FilterTextMemoryMax(std::string_view text, const ArgumentSize& argument,
+                            const AttributeLimits& limits) {
   const auto size = static_cast<int64_t>(text.size());
   if (size > limits.filter_text_bytes_max) return 0;  // refused at once
   // A condition takes at least 4 bytes of text ("not "), a value 2 ("1,"). The bound is about
@@ -321,8 +378,13 @@ int64_t FilterTextMemoryMax(std::string_view text, const AttributeLimits& limits
   constexpr int64_t kBytesPerByte = 12;
   constexpr int64_t kBytes = 2048;
   const int64_t conditions = std::min(size / 4 + 1, limits.filter_conditions_max);
-  const int64_t values = std::min(size / 2, limits.filter_bytes_max / 4);
-  return conditions * kBytesPerCondition + values * kBytesPerValue + size * kBytesPerByte + kBytes;
+  // A condition is checked after it has taken an argument, which may be named often.
+  const int64_t named = std::count(text.begin(), text.end(), '$');
+  const int64_t values =
+      std::min(size / 2 + named * argument.values, limits.filter_bytes_max / 4 + argument.values);
+  const int64_t bytes =
+      size + std::min(named * argument.bytes, limits.filter_bytes_max + argument.bytes);
+  return conditions * kBytesPerCondition + values * kBytesPerValue + bytes * kBytesPerByte + kBytes;
 }
 
 }  // namespace nearfield::server

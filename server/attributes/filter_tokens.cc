@@ -79,6 +79,21 @@ FilterToken Quoted(std::string_view text, size_t at, size_t* end) {
   return Bad(at, R"(not a text as JSON spells it, UTF-8 and with escapes such as \" and \n)");
 }
 
+// A name in backquotes; two of them stand for one that belongs to it.
+FilterToken Backquoted(std::string_view text, size_t at, size_t* end) {
+  std::string name;
+  for (size_t i = at + 1; i < text.size(); ++i) {
+    if (text[i] == '`' && text.substr(i + 1, 1) != "`") {
+      *end = i + 1;
+      return {.kind = Kind::kName, .text = std::move(name), .at = at};
+    }
+    name += text[i];
+    if (text[i] == '`') ++i;
+  }
+  *end = text.size();
+  return Bad(at, "this backquote is not closed");
+}
+
 FilterToken Symbol(std::string_view text, size_t at, size_t* end) {
   for (const std::string_view symbol : {"==", "!=", "<=", ">=", "<", ">", "(", ")", ","}) {
     if (text.substr(at, symbol.size()) != symbol) continue;
@@ -105,15 +120,19 @@ FilterToken NextFilterToken(std::string_view text, size_t at, size_t* end) {
     return FilterToken{.kind = kind, .text = std::string(text.substr(at, *end - at)), .at = at};
   };
   if (c == '`') {
-    const size_t closing = text.find('`', at + 1);
-    *end = closing == std::string_view::npos ? text.size() : closing + 1;
-    if (closing == std::string_view::npos) return Bad(at, "this backquote is not closed");
-    return {
-        .kind = Kind::kName, .text = std::string(text.substr(at + 1, closing - at - 1)), .at = at};
+    return Backquoted(text, at, end);
   }
   if (IsLetter(c)) {
     while (*end < text.size() && IsWordCharacter(text[*end])) ++*end;
     return token(Kind::kWord);
+  }
+  if (c == '$') {
+    do {
+      ++*end;
+    } while (*end < text.size() && IsWordCharacter(text[*end]));
+    FilterToken argument = token(Kind::kArgument);
+    argument.text.erase(0, 1);
+    return argument;
   }
   if (!IsDigit(c) && c != '-' && c != '+' && c != '.') return Symbol(text, at, end);
   do {

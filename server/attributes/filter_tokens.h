@@ -1,4 +1,4 @@
-// Tokens of a filter as text.
+// Tokens of a filter's text.
 #pragma once
 
 #include <algorithm>
@@ -21,12 +21,13 @@ inline bool IsFilterWord(std::string_view text) {
 struct FilterToken {
   enum class Kind : uint8_t {
     kEnd,
-    kWord,    // and, or, exists, year: `text` as written
-    kName,    // `id`: `text` without the backquotes
-    kString,  // "de" or 'de': `text` decoded
-    kNumber,  // 2020, -1.5e3, -inf: `text` as written
-    kSymbol,  // ( ) , == != < <= > >=
-    kBad,     // `text` is the error message
+    kWord,      // and, or, exists, year: `text` as written
+    kName,      // `id`: `text` without the backquotes
+    kString,    // "de" or 'de': `text` decoded
+    kNumber,    // 2020, -1.5e3, -inf: `text` as written
+    kSymbol,    // ( ) , == != < <= > >=
+    kArgument,  // $12: `text` without the $
+    kBad,       // `text` is the error message
   };
 
   Kind kind = Kind::kEnd;

@@ -1,5 +1,4 @@
-// FilterTree: a filter as the client sent it, a tree of conditions on the attributes and ids of
-// rows.
+// FilterTree: a filter as a tree of conditions on the attributes and ids of rows.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +15,21 @@ enum class ConditionKind : uint8_t {
   kOr,          // at least one child
   kNot,         // exactly one child
   kComparison,  // attribute, comparison, exactly one value
-  kIn,          // attribute, at least one value
-  kListAny,     // attribute (a list), at least one value
+  kIn,          // attribute, values
+  kListAny,     // attribute (a list), values
   kListAll,     // attribute (a list), at least one value
   kExists,      // attribute
-  kHasId,       // at least one id
+  kHasId,       // ids
 };
 
 // Returns true if conditions of this kind compare an attribute with values.
 inline bool TakesValues(ConditionKind kind) {
   return kind == ConditionKind::kComparison || kind == ConditionKind::kIn ||
          kind == ConditionKind::kListAny || kind == ConditionKind::kListAll;
+}
+
+inline bool NamesAttribute(ConditionKind kind) {
+  return TakesValues(kind) || kind == ConditionKind::kExists;
 }
 
 enum class Comparison : uint8_t { kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual };
@@ -41,32 +44,17 @@ struct Condition {
 };
 
 // A list of conditions. The root is first, and each condition comes after its parent. So a loop
-// from the back visits children before parents, without recursion. The tree is not checked here;
-// ValidateFilter does that (filter.h).
+// from the back visits children before parents, without recursion.
 struct FilterTree {
   std::vector<Condition> conditions;
 };
 
-// Returns true if each condition except the root is the child of exactly one earlier condition.
-bool IsTree(const FilterTree& tree);
-
-// Returns the number of levels: 1 for a single condition. Requires: IsTree().
-int64_t FilterDepth(const FilterTree& tree);
-
-// Returns the size that filter_bytes_max limits: for a condition, 8 bytes plus its attribute's
-// name; for a number 8 bytes; for a keyword or string id, its bytes plus 4.
-int64_t FilterBytes(const FilterTree& tree);
-int64_t FilterBytes(const Condition& condition);  // of one condition, without its children
-
-// Returns the path of a condition in the message: "filter.and[1].not.comparison". Requires:
-// IsTree().
-std::string PathOf(const FilterTree& tree, int32_t condition);
-// Returns the path of the child that would be appended to `condition` next.
-std::string PathOfNextChild(const FilterTree& tree, int32_t condition);
+// Returns the size that filter_bytes_max limits, without that of the children: 8 bytes plus the
+// attribute's name; for a number 8 bytes; for a keyword or string id, its bytes plus 4.
+int64_t FilterBytes(const Condition& condition);
 
 // Returns the canonical form of a filter. Two filters have the same form if and only if they differ
-// only in the order or repetition of operands of `and` and `or`, of values or of ids. Requires:
-// IsTree().
+// only in the order or repetition of operands of `and` and `or`, of values or of ids.
 std::string CanonicalBytes(const FilterTree& tree);
 
 }  // namespace nearfield::server

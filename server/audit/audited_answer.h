@@ -31,10 +31,10 @@ class OwnedQuery {
   Query query_;  // without its vector
 };
 
-// A filter as the client sent it; both members are empty if there was none.
+// A filter as the client sent it; empty if there was none.
 struct SentFilter {
-  std::string message;  // the bytes of the Filter message
   std::string text;
+  std::vector<std::string> arguments;  // the bytes of each FilterArgument message
 };
 
 struct AuditedAnswer {

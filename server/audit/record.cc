@@ -109,7 +109,7 @@ Json QueryJson(const Query& query) {
 }
 
 // Returns the ids of the rows to record, at most `rows_max`: the query's own row, the ids of both
-// answers from the first difference on, then those before it.
+// answers at the first difference and after it, then those before it.
 IdColumn IdsToShow(const AnswerMismatch& mismatch, const Query& query, int64_t rows_max) {
   const Neighbors& answer = mismatch.audited.answer;
   const Neighbors& expected = mismatch.verdict.expected;
@@ -191,7 +191,7 @@ std::string Explain(const RowMismatch& mismatch) {
         std::mismatch(stored.begin(), stored.end(), resident.begin(), resident.end());
     what = differing.first == stored.end()
                ? "has another payload in memory"
-               : absl::StrFormat("differs in memory from byte %d on: stored %02x, resident %02x",
+               : absl::StrFormat("differs in memory, first at byte %d: stored %02x, resident %02x",
                                  differing.first - stored.begin(), *differing.first,
                                  *differing.second);
   }
@@ -218,9 +218,11 @@ std::string EncodeRecord(const RecordContext& context, const AnswerMismatch& mis
   }
   if (query.filter != nullptr) {
     json["filter"] = FilterJson(*query.filter);
-    const auto& [message, text] = audited.filter;
-    if (!message.empty()) json["filter"]["message"] = Hex(message.data(), message.size());
+    const auto& [text, arguments] = audited.filter;
     if (!text.empty()) json["filter"]["text"] = text;
+    for (const std::string& argument : arguments) {
+      json["filter"]["args"].push_back(Hex(argument.data(), argument.size()));
+    }
   }
   json["answer"] = NeighborsJson(audited.answer);
   json["expected"] = NeighborsJson(mismatch.verdict.expected);

@@ -67,7 +67,7 @@ absl::Status CheckIncarnation(const NamedCollection& named, std::optional<uint64
   if (incarnation.value_or(named.incarnation) == named.incarnation) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("incarnation: ", *incarnation, ", the collection has ", named.incarnation,
-                   ": it was created again or restored, and its epochs are not those of before"));
+                   ": it was created again or restored, and epochs of the two cannot be compared"));
 }
 
 absl::Status ValidateName(std::string_view field, std::string_view name) {
@@ -211,7 +211,7 @@ absl::StatusOr<NamedCollectionPtr> Catalog::Create(const std::string& name,
                          " collections, the limit collections_max is ", collections_max_));
       }
     }
-    // Counts the collection until it counts by itself.
+    // Counts the collection until the catalog holds it, which counts it.
     ABSL_ASSIGN_OR_RETURN(const PrincipalQuotas::Hold hold, Reserve(owner, Quota::kCollections));
     ABSL_ASSIGN_OR_RETURN(std::shared_ptr<Collection> collection,
                           base_.engine->CreateCollection(spec));

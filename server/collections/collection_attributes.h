@@ -134,8 +134,8 @@ class AttributeUpload {
   // Returns the number of rows appended but not added yet.
   int64_t rows_count() const { return builder_.rows_count(); }
 
-  // Adds all rows with ordinals from `first_ordinal` on; filters find them from now on. Call it
-  // before the engine shows the rows. After this call, also after an error, the ordinals are
+  // Adds all rows, with consecutive ordinals that begin at `first_ordinal`; filters then find them.
+  // Call it before the engine shows the rows. After this call, even if it failed, the ordinals are
   // released once the rows are gone. Errors: ResourceExhausted.
   absl::Status Add(uint32_t first_ordinal);
   // Ends the upload: `visible` if the engine shows the rows, else it never will.

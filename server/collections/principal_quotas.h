@@ -16,7 +16,7 @@
 
 namespace nearfield::server {
 
-// A collection counts for its owner, the principal that created it, also if others upload into it:
+// A collection counts for its owner, the principal that created it, even if others upload into it:
 //   * its rows as they are now, until its last holder has released it, so the memory of a dropped
 //     collection counts for as long as a search reads it;
 //   * its running uploads, each in full from its begin to its end; their attributes as they arrive.
@@ -38,7 +38,7 @@ class PrincipalQuotas {
   // Returns what one collection holds now; nullopt once it is gone. Called with a lock held: must
   // not call the quotas.
   using Usage = std::function<std::optional<int64_t>(Quota)>;
-  // Counts a collection for `owner` from now on.
+  // Begins to count a collection for `owner`.
   void Add(const std::string& owner, Usage usage);
 
   // Amounts that count for a principal until the hold is destroyed. The quotas outlive it. Not

@@ -1,4 +1,5 @@
-// Exit codes of the server process. --help and DESIGN.md list the same codes.
+// Exit codes of the server process. --help and the manual page list them; deploy/README.md says
+// what to do.
 #pragma once
 
 #include <array>

@@ -10,7 +10,7 @@
 
 namespace nearfield::server {
 
-// A user, as far as the default data directory depends on it.
+// The properties of a user that determine the default data directory.
 struct DataDirOwner {
   bool is_root = false;
   std::string xdg_data_home;  // XDG_DATA_HOME; ignored if it is relative, as its specification says

@@ -1,6 +1,6 @@
 // All settings of the server. Each is declared once, with default, unit, limits and help on the
-// member; the first choice of a ChoiceSetting is its default. --help and the table in
-// server/DESIGN.md show these texts. tests/server/settings_table_test.cc rewrites the table.
+// member; the first choice of a ChoiceSetting is its default. --help, the manual page and
+// deploy/systemd/server.conf show these texts; tests/server/server_conf_test.cc rewrites the file.
 #pragma once
 
 #include <cstdint>
@@ -52,8 +52,8 @@ struct Settings : SettingList {
                             "File with the authorities, PEM, one of which must have signed the "
                             "certificate of each client. Empty: clients need no certificate."};
   NumberSetting tls_reload_s{*this, "tls_reload_s", 60, Between(1, 24 * 3600),
-                             "Seconds between two looks whether the three files have changed. New "
-                             "connections use the new ones."};
+                             "Interval in seconds at which tls_cert, tls_key and tls_client_ca are "
+                             "checked for changes. New connections use the new files."};
   TextSetting key_file{*this, "key_file", "",
                        "File of the API keys, as the command nearfield keys writes it. With it "
                        "every call needs a key. Read again on SIGHUP. Empty: calls need no key."};
@@ -82,7 +82,7 @@ struct Settings : SettingList {
                       "GPUs that hold the collections together: all, or CUDA ordinals as in 0,2. "
                       "Empty: one GPU, the setting device."};
   NumberSetting device{*this, "device", 0, Between(0, 255),
-                       "CUDA ordinal of the GPU, if there is one; as devices otherwise."};
+                       "CUDA ordinal of the GPU to use. Set devices instead to use several."};
   BytesSetting memory_bytes{*this, "memory_bytes", 0, Between(0, kMemoryMax),
                             "Memory for rows: of each GPU, allocated at start; on the CPU backend "
                             "a limit of host memory, which uploads take. 0: 85% of the free "

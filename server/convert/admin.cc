@@ -10,6 +10,11 @@
 #include "server/convert/retrieval.h"
 
 namespace nearfield::server {
+namespace {
+
+constexpr size_t kEmbeddingModelBytesMax = 255;
+
+}  // namespace
 
 absl::StatusOr<CollectionSpec> FromProto(const pb::CreateCollectionRequest& request) {
   ABSL_RETURN_IF_ERROR(CheckRange("dim", request.dim(), 1, kDimMax));
@@ -29,6 +34,11 @@ absl::StatusOr<CollectionSpec> FromProto(const pb::CreateCollectionRequest& requ
                                          RowPlacementFromProto(request.rows()), "DEVICE or HOST"));
   ABSL_RETURN_IF_ERROR(CheckRange("devices", request.devices(), 0, kDevicesMax));
   spec.devices = static_cast<int32_t>(request.devices());
+  if (request.embedding_model().size() > kEmbeddingModelBytesMax) {
+    return MustBe("embedding_model", absl::StrCat(request.embedding_model().size(), " bytes"),
+                  absl::StrCat("at most ", kEmbeddingModelBytesMax));
+  }
+  spec.embedding_model = request.embedding_model();
   if (spec.rows == RowPlacement::kHost && spec.scan == ScanChoice::kRows) {
     return ArgumentError("scan",
                          "ROWS, must be AUTO, INT8 or INT16 where rows is HOST: the device then "
@@ -48,6 +58,7 @@ void ToProto(const std::string& name, const CollectionSpec& spec, const Collecti
   info->set_scan(ToProto(spec.scan));
   info->set_rows(ToProto(spec.rows));
   info->set_devices(static_cast<uint32_t>(spec.devices));
+  info->set_embedding_model(spec.embedding_model);
   info->set_scan_precision(ToProto(stats.scan));
   info->set_epoch(stats.epoch);
   info->set_rows_count(static_cast<uint64_t>(stats.rows_count));

@@ -15,7 +15,7 @@
 #include "server/collections/snapshots.h"
 #include "server/convert/common.h"
 #include "server/convert/limits.h"
-#include "server/edge/accept_counts.h"
+#include "server/listener/accept_counts.h"
 #include "server/scheduler/pass_counter.h"
 #include "server/scheduler/search_request.h"
 

@@ -170,7 +170,7 @@ absl::Status CheckCommit(const pb::UploadCommit& commit, const UploadTotals& tot
 absl::Status CheckOneOfIdsAndFilter(const pb::DeleteRequest& request) {
   const int64_t ids = int64_t{request.ids().numbers_size()} + request.ids().texts_size();
   if (ids > 0 && FilterOf(request).given()) {
-    return ArgumentError(request.has_filter() ? "filter" : kFilterTextField,
+    return ArgumentError(kFilterTextField,
                          absl::StrCat("given with ", ids, " ids, must be one of the two"));
   }
   return absl::OkStatus();

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
 #include "engine/base/check_range.h"
@@ -24,16 +25,13 @@ constexpr std::pair<pb::SearchPriority, SearchPriority> kPriorityValues[] = {
 
 // Checks that the values are finite, and not all zero if the metric divides by the norm.
 absl::Status CheckValues(const std::string& field, absl::Span<const float> values, Metric metric) {
-  bool zero = true;
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (!std::isfinite(values[i])) {
-      return ArgumentError(
-          field, absl::StrCat("value ", i, " is ", values[i], ", every value must be finite"),
-          absl::StrCat(values[i]), "finite");
-    }
-    zero = zero && values[i] == 0.0f;
+  if (const auto first = FirstNotFinite(values)) {
+    return ArgumentError(
+        field,
+        absl::StrCat("value ", *first, " is ", values[*first], ", every value must be finite"),
+        absl::StrCat(values[*first]), "finite");
   }
-  if (zero && metric == Metric::kCosine) {
+  if (metric == Metric::kCosine && absl::c_all_of(values, [](float v) { return v == 0.0f; })) {
     return ArgumentError(field, "all values are 0, which has no cosine");
   }
   return absl::OkStatus();
@@ -71,8 +69,8 @@ absl::Status AppendEncoded(const std::string& field, const pb::VectorBlock& bloc
 }  // namespace
 
 const char kSearchAdvice[] =
-    "send fewer queries a request (SearchStream answers each by itself), or ask for a smaller k or "
-    "without vectors, payloads and attributes";
+    "send fewer queries a request (SearchStream answers each separately), or ask for a smaller k "
+    "or without vectors, payloads and attributes";
 const char kFetchAdvice[] = "ask for fewer ids, or without vectors, payloads or attributes";
 const char kScanAdvice[] = "ask without vectors, payloads or attributes";
 

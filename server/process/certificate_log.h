@@ -17,7 +17,7 @@ class CertificateLog {
 
   // Writes what a Certificates::Load returned, and the same failure only once.
   void Write(const absl::StatusOr<bool>& loaded);
-  // Writes nothing from now on.
+  // Stops writing.
   void Detach();
 
  private:

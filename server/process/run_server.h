@@ -1,7 +1,7 @@
 // RunServer: the whole program, from the command line to the exit code.
 #pragma once
 
-#include "server/instance/engine_factory.h"
+#include "server/boot/engine_factory.h"
 
 namespace nearfield::server {
 

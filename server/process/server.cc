@@ -15,8 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
-#include "server/edge/descriptor_limit.h"
-#include "server/edge/listen_sockets.h"
+#include "server/listener/descriptor_limit.h"
+#include "server/listener/listen_sockets.h"
 #include "server/process/credentials.h"
 
 namespace nearfield::server {
@@ -28,7 +28,7 @@ constexpr int kLookaheadBytes = 4 << 20;
 constexpr int kFrameBytesMax = 1 << 20;
 constexpr int kReadChunkBytes = 256 << 10;
 // Limit on the metadata of a connection. A connection that exceeds it ends with all its calls. If a
-// call exceeds kMetadataBytesMax (service/grpc_call.h), only that call is refused.
+// call exceeds kMetadataBytesMax (grpc/grpc_call.h), only that call is refused.
 constexpr int kMetadataBytesOfConnectionMax = 128 * 1024;
 // Deadline for the first SETTINGS frame of a connection. A silent connection frees its place after
 // this time.

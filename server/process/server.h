@@ -10,17 +10,17 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/keys/key_file.h"
+#include "server/boot/instance.h"
 #include "server/config/exit_code.h"
 #include "server/config/settings.h"
-#include "server/edge/acceptor.h"
-#include "server/instance/instance.h"
-#include "server/operations/operations_port.h"
+#include "server/grpc/grpc_services.h"
+#include "server/grpc/health_service.h"
+#include "server/listener/acceptor.h"
+#include "server/ops_http/operations_port.h"
 #include "server/process/certificate_log.h"
 #include "server/process/reader_thread.h"
 #include "server/security/access_control.h"
 #include "server/security/certificates.h"
-#include "server/service/grpc_services.h"
-#include "server/service/health_service.h"
 #include "server/telemetry/log.h"
 
 namespace nearfield::server {
@@ -81,13 +81,13 @@ class Server {
   // Reads the key file, if there is one. Errors: InvalidArgument.
   absl::Status LoadKeys();
   void SetKeys(const KeyFile& file);
-  // Reads the certificates, if there are any, and watches their files from now on. Errors:
+  // Reads the certificates, if there are any, and begins to watch their files. Errors:
   // InvalidArgument.
   absl::Status LoadCertificates();
-  // Binds the operations port. A default address that is in use is logged, and the server goes on
-  // without the port. Errors: InvalidArgument.
+  // Binds the operations port. A default address that is in use is logged, and the server
+  // continues without the port. Errors: InvalidArgument.
   absl::Status ListenForOperations(int grpc_port);
-  // Accepts connections from now on and passes them to gRPC.
+  // Begins to accept connections, and passes them to gRPC.
   void StartAccepting(std::unique_ptr<ListenSockets> sockets);
   // Returns false if calls did not end within `wait` after they were cancelled.
   bool StopGrpc(std::chrono::milliseconds wait);

@@ -7,7 +7,7 @@
 namespace nearfield::server {
 
 // Blocks the signals for this thread and the threads that it starts, so that a watcher receives
-// them. Ignores SIGPIPE from now on. Requires: called before any thread starts.
+// them. Also ignores SIGPIPE. Requires: called before any thread starts.
 void BlockSignals();
 // Unblocks the signals, for a program that needs no watcher.
 void UnblockSignals();

@@ -56,6 +56,14 @@ void Fail(const absl::Status& status, const Clock& clock, const SearchTickets& t
   }
 }
 
+// Moves the queries of a pass that failed back to its tickets, which may run again in two halves.
+void GiveBack(std::vector<Query> queries, const SearchTickets& tickets) {
+  auto next = queries.begin();
+  for (const auto& ticket : tickets) {
+    for (Query& query : ticket->request.queries) query = std::move(*next++);
+  }
+}
+
 // Returns the bytes that the pass may copy: the vectors and payloads reserved for its replies. A
 // search that runs alone may need more than was reserved. It gets the bytes of a full reply if the
 // account has room.
@@ -83,8 +91,9 @@ Pass RunPass(const PassBase& base, SearchTickets tickets) {
   batch.parts.bytes_max = CopyBytesMax(pass.tickets);
   batch.queries.reserve(pass.tickets.size());
   for (const auto& ticket : pass.tickets) {
-    const std::vector<Query>& queries = ticket->request.queries;
-    batch.queries.insert(batch.queries.end(), queries.begin(), queries.end());
+    std::vector<Query>& queries = ticket->request.queries;
+    batch.queries.insert(batch.queries.end(), std::make_move_iterator(queries.begin()),
+                         std::make_move_iterator(queries.end()));
     batch.parts.ordinals |= ticket->request.parts.ordinals;
   }
   const size_t queries_count = batch.queries.size();
@@ -103,7 +112,11 @@ Pass RunPass(const PassBase& base, SearchTickets tickets) {
     pass.result = absl::InternalError(absl::StrCat(
         "the engine answered ", pass.result->queries.size(), " of ", queries_count, " queries"));
   }
-  if (pass.result.ok()) base.counter->Record(*pass.result);
+  if (pass.result.ok()) {
+    base.counter->Record(*pass.result);
+  } else {
+    GiveBack(std::move(batch.queries), pass.tickets);
+  }
   return pass;
 }
 

@@ -11,8 +11,8 @@
 namespace nearfield::server {
 
 // Runs the passes of one engine on three threads, and on those of callers that wait (Push).
-// The engine thread takes batches and runs them. It answers a small pass, or one after which
-// nothing waits, by itself, which saves a thread switch. While more searches wait, a second thread
+// The engine thread takes batches and runs them. It also answers a small pass, or one after
+// which nothing waits, which saves a thread switch. While more searches wait, a second thread
 // answers large passes, so that the engine thread takes the next batch immediately. A third thread
 // answers searches whose deadline passes in the queue.
 class EngineThread {

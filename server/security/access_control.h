@@ -35,7 +35,7 @@ class AccessControl {
     std::vector<std::string> removed;
     std::vector<std::string> changed;
   };
-  // From now on every call needs one of these keys, even if there is none.
+  // Every later call needs one of these keys, even if there is none.
   KeyChanges SetKeys(std::vector<ApiKey> keys);
   bool requires_keys() const;
   size_t keys_count() const;
@@ -58,8 +58,7 @@ class AccessControl {
   std::shared_ptr<const Keys> keys_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Checks that the key may call the method, as far as this does not depend on the request. Errors:
-// PermissionDenied.
+// Checks that the key may call the method, whatever its request names. Errors: PermissionDenied.
 absl::Status CheckMethod(const KeyPtr& key, const MethodAccess& method);
 // Checks that the key covers a collection; `field` names it. Errors: PermissionDenied.
 absl::Status CheckCollection(const KeyPtr& key, std::string_view field, std::string_view name);

@@ -116,6 +116,8 @@ void OwnerRow::Visit(RowFields* fields) { fields->Number(&id, 1).Bytes(&principa
 
 void DevicesRow::Visit(RowFields* fields) { fields->Number(&id, 1).Number(&devices, 1, INT32_MAX); }
 
+void EmbeddingModelRow::Visit(RowFields* fields) { fields->Number(&id, 1).Bytes(&model); }
+
 void AliasRow::Visit(RowFields* fields) {
   fields->Number(&id, 1).Bytes(&alias).Number(&collection, 1);
 }

@@ -111,6 +111,16 @@ struct DevicesRow {
   void Visit(RowFields* fields);
 };
 
+// The name of the model that makes the vectors of a collection. One without a row names none.
+struct EmbeddingModelRow {
+  static constexpr const char* kTable = "embedding_models";
+  static constexpr const char* kColumns = "id INTEGER PRIMARY KEY, model";
+  int64_t id = 0;  // of the collection
+  std::string model;
+
+  void Visit(RowFields* fields);
+};
+
 struct AliasRow {
   static constexpr const char* kTable = "aliases";
   static constexpr const char* kColumns = "id INTEGER PRIMARY KEY, alias, collection";
@@ -194,7 +204,7 @@ struct CommitRow {
   int64_t kind = 0;
   int64_t collection = 0;
   int64_t epoch = 0;
-  int64_t next_id = 0;   // ids of rows and segments from next_id on were never used
+  int64_t next_id = 0;   // ids of rows and segments >= next_id were never used
   std::string state;     // sum over all rows of all tables after this transaction
   std::string previous;  // chain of the link before
   std::string chain;     // SHA-256 over all of the above

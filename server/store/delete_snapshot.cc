@@ -11,9 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
-#include "server/store/catalog.h"
 #include "server/store/file.h"
 #include "server/store/manifest.h"
+#include "server/store/metadata_db.h"
 #include "server/store/segment_format.h"
 #include "server/store/store.h"
 

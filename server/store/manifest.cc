@@ -7,9 +7,9 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "engine/base/status_macros.h"
-#include "server/store/catalog.h"
 #include "server/store/checksum.h"
 #include "server/store/format.h"
+#include "server/store/metadata_db.h"
 #include "server/store/segment_format.h"
 
 namespace nearfield::store {

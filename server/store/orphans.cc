@@ -45,7 +45,7 @@ absl::Status CheckCatalogIsCurrent(const StoreCore& core, const Orphan& orphan)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
   constexpr const char* kAdvice =
       "put back the files of one moment together, or restore a snapshot";
-  const Catalog& catalog = *core.catalog;
+  const MetadataDb& catalog = *core.catalog;
   if (orphan.info.has_value() && orphan.info->stage.commits > catalog.commits_count()) {
     return absl::DataLossError(absl::StrCat(
         core.directory->PathOf(kCatalogName), ": ends at commit ", catalog.commits_count(),

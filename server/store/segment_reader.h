@@ -34,7 +34,7 @@ class SegmentReader {
 
   const SegmentIdentity& identity() const { return identity_; }
   const std::string& path() const { return file_.path(); }
-  // Returns the header as the digest covers it: sealed, also if the upload is still open.
+  // Returns the header as the digest covers it: sealed, even if the upload is still open.
   const SegmentHeaderBytes& header() const { return header_; }
 
   // Return whether all blocks were passed, and the number of rows and blocks passed so far.

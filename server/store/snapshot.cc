@@ -61,8 +61,8 @@ absl::StatusOr<Manifest> ReadManifest(const Directory& directory) {
 // later epochs for other rows.
 absl::Status ForgetRunningState(const std::string& dir) {
   ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> directory, Directory::Open(dir));
-  ABSL_ASSIGN_OR_RETURN(const std::unique_ptr<Catalog> copy,
-                        Catalog::Open(directory, Catalog::Options{}));
+  ABSL_ASSIGN_OR_RETURN(const std::unique_ptr<MetadataDb> copy,
+                        MetadataDb::Open(directory, MetadataDb::Options{}));
   ABSL_RETURN_IF_ERROR(copy->Start());
   Transaction transaction;
   for (const int64_t id : copy->tables().uploads.open()) transaction.Remove<UploadRow>(id);

@@ -12,7 +12,7 @@
 namespace nearfield::store {
 namespace {
 
-// Resets a kept statement for its next use, also after memory ran out during its execution.
+// Resets a kept statement for its next use, even after memory ran out during its execution.
 struct Reset {
   void operator()(sqlite3_stmt* statement) const {
     sqlite3_reset(statement);

@@ -38,7 +38,7 @@ absl::StatusOr<std::shared_ptr<const Directory>> TakeDirectory(const StoreCore& 
   }
   ABSL_RETURN_IF_ERROR(SyncParent(core.options.dir));
   ABSL_RETURN_IF_ERROR(directory->Remove(kHighWaterName));
-  ABSL_RETURN_IF_ERROR(Catalog::Create(*directory, core.Now()));
+  ABSL_RETURN_IF_ERROR(MetadataDb::Create(*directory, core.Now()));
   return directory;
 }
 
@@ -123,8 +123,10 @@ const AliasRow* FindAlias(const Tables& tables, const std::string& alias) {
   return nullptr;
 }
 
-void RemoveOwner(const Tables& tables, int64_t id, Transaction* transaction) {
-  if (tables.Find<OwnerRow>(id) != nullptr) transaction->Remove<OwnerRow>(id);
+// Removes the row with this id, if the table has one.
+template <typename Row>
+void RemoveFrom(const Tables& tables, int64_t id, Transaction* transaction) {
+  if (tables.Find<Row>(id) != nullptr) transaction->Remove<Row>(id);
 }
 
 }  // namespace
@@ -147,7 +149,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(StoreOptions options) {
     const MutexLock lock(core->mutex);
     ABSL_ASSIGN_OR_RETURN(
         core->catalog,
-        Catalog::Open(core->directory, {.log_pages_max = core->options.log_pages_max}));
+        MetadataDb::Open(core->directory, {.log_pages_max = core->options.log_pages_max}));
     ABSL_RETURN_IF_ERROR(CheckTables(*core));
     SegmentChange found;
     for (const auto& [id, row] : core->catalog->tables().Of<SegmentRow>()) {
@@ -197,6 +199,9 @@ std::vector<StoredCollection> Store::Collections() const {
     }
     if (const DevicesRow* const count = tables.Find<DevicesRow>(id)) {
       collection.spec.devices = static_cast<int32_t>(count->devices);
+    }
+    if (const EmbeddingModelRow* const named = tables.Find<EmbeddingModelRow>(id)) {
+      collection.spec.embedding_model = named->model;
     }
     for (const auto& [alias_id, alias] : tables.Of<AliasRow>()) {
       if (alias.collection != id) continue;
@@ -256,6 +261,9 @@ absl::StatusOr<int64_t> Store::CreateCollection(const std::string& name, const C
     transaction.Put(std::move(row));
     if (!owner.empty()) transaction.Put(OwnerRow{.id = id, .principal = owner});
     if (spec.devices > 0) transaction.Put(DevicesRow{.id = id, .devices = spec.devices});
+    if (!spec.embedding_model.empty()) {
+      transaction.Put(EmbeddingModelRow{.id = id, .model = spec.embedding_model});
+    }
     ABSL_RETURN_IF_ERROR(core_->Commit(std::move(transaction),
                                        {.kind = CommitKind::kCreateCollection, .collection = id}));
     return id;
@@ -270,14 +278,13 @@ absl::Status Store::DropCollection(int64_t collection_id) {
     const Tables& tables = core_->catalog->tables();
     Transaction transaction;
     transaction.Remove<CollectionRow>(collection_id);
-    RemoveOwner(tables, collection_id, &transaction);
-    if (tables.Find<DevicesRow>(collection_id) != nullptr) {
-      transaction.Remove<DevicesRow>(collection_id);
-    }
+    RemoveFrom<OwnerRow>(tables, collection_id, &transaction);
+    RemoveFrom<DevicesRow>(tables, collection_id, &transaction);
+    RemoveFrom<EmbeddingModelRow>(tables, collection_id, &transaction);
     for (const auto& [id, row] : tables.Of<AliasRow>()) {
       if (row.collection != collection_id) continue;
       transaction.Remove<AliasRow>(id);
-      RemoveOwner(tables, id, &transaction);
+      RemoveFrom<OwnerRow>(tables, id, &transaction);
     }
     SegmentChange change;
     core_->RemoveRows(collection_id, &transaction, &change);
@@ -332,7 +339,7 @@ absl::Status Store::DropAlias(const std::string& alias) {
     const CommitNote note = {.kind = CommitKind::kAlias, .collection = row->collection};
     Transaction transaction;
     transaction.Remove<AliasRow>(row->id);
-    RemoveOwner(core_->catalog->tables(), row->id, &transaction);
+    RemoveFrom<OwnerRow>(core_->catalog->tables(), row->id, &transaction);
     return core_->Commit(std::move(transaction), note);
   });
 }

@@ -142,7 +142,7 @@ class Store {
   // Drops a collection with its rows, aliases and uploads. The commit of a running upload is
   // Aborted.
   absl::Status DropCollection(int64_t collection_id);
-  // Makes `alias` a name of the collection, also if it names another one. `owner`: of a new alias;
+  // Makes `alias` a name of the collection, even if it names another one. `owner`: of a new alias;
   // empty for none. Errors: InvalidArgument (length), AlreadyExists (a collection has this name).
   absl::Status SetAlias(const std::string& alias, int64_t collection_id,
                         const std::string& owner = "");
@@ -153,7 +153,7 @@ class Store {
   // GetUpload), InvalidArgument (length of the token).
   absl::StatusOr<std::unique_ptr<SegmentWriter>> BeginUpload(int64_t collection_id,
                                                              const BeginUploadOptions& options);
-  // Resumes an open upload, which belongs to `caller` from now on. Passes its durable blocks to
+  // Resumes an open upload, which then belongs to `caller`. Passes its durable blocks to
   // `sink`, in order and verified, and returns a writer that continues after them. Errors: NotFound
   // (token), FailedPrecondition (committed, or in use by another writer), DataLoss, and those of
   // the sink.

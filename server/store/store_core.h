@@ -14,9 +14,9 @@
 #include "absl/status/statusor.h"
 #include "engine/base/mutex.h"
 #include "server/store/block_stream.h"
-#include "server/store/catalog.h"
 #include "server/store/commit_times.h"
 #include "server/store/deleted_ids.h"
+#include "server/store/metadata_db.h"
 #include "server/store/segment_file.h"
 #include "server/store/store.h"
 
@@ -45,7 +45,7 @@ struct StoreCore {
   std::map<int64_t, ReadFailures> read_failures ABSL_GUARDED_BY(read_mutex);
 
   mutable Mutex mutex ABSL_ACQUIRED_BEFORE(read_mutex);
-  std::unique_ptr<Catalog> catalog ABSL_GUARDED_BY(mutex) ABSL_PT_GUARDED_BY(mutex);
+  std::unique_ptr<MetadataDb> catalog ABSL_GUARDED_BY(mutex) ABSL_PT_GUARDED_BY(mutex);
   // The segments of the catalog, and removed ones that may still be read.
   std::map<int64_t, std::shared_ptr<CommittedSegment>> segments ABSL_GUARDED_BY(mutex);
   std::map<int64_t, std::weak_ptr<CommittedSegment>> segments_gone ABSL_GUARDED_BY(mutex);

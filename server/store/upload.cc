@@ -190,7 +190,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::BeginSegment(
                                                        .mode = options.mode,
                                                        .token = std::move(token)});
   auto writer = absl::WrapUnique(new SegmentWriter(std::move(impl)));
-  std::move(leave).Cancel();  // from here on, the writer's destructor does both
+  std::move(leave).Cancel();  // the writer's destructor does both now
   std::move(discard).Cancel();
   if (!options.token.empty()) {
     // The catalog may only name a durable file.

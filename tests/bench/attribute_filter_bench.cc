@@ -200,7 +200,7 @@ class Corpus {
     std::printf("%-30s %12s %10s %10s\n", "condition", "rows", "us", "p99 us");
     for (const Case& each : cases_) {
       if (!absl::StrContains(each.name, options_.case_part)) continue;
-      const server::Filter filter = OrFail(server::ValidateFilter(each.filter, schema_, {}));
+      const server::Filter filter(each.filter, schema_);
       const auto snapshot = columns_.Snapshot();
       const server::OrdinalSet rows = OrFail(server::Evaluate(filter, *snapshot, {}));
       Check(each, rows);
@@ -255,7 +255,7 @@ class Corpus {
 
   // Times the steps that serving adds: a cached answer, and its bits for the engine.
   void RunServing() {
-    const server::Filter filter = OrFail(server::ValidateFilter(cases_[0].filter, schema_, {}));
+    const server::Filter filter(cases_[0].filter, schema_);
     const auto snapshot = columns_.Snapshot();
     server::FilterCache cache(64 << 20);
     const auto rows = OrFail(cache.Evaluate(filter, *snapshot, {}, 0));
@@ -293,7 +293,7 @@ class Corpus {
                 static_cast<int>(columns.Snapshot()->chunks.size()), 1e3 * steps_s,
                 1e3 * step_s_max);
     for (const Case& each : cases_) {
-      const server::Filter filter = OrFail(server::ValidateFilter(each.filter, schema_, {}));
+      const server::Filter filter(each.filter, schema_);
       Check(each, OrFail(server::Evaluate(filter, *columns.Snapshot(), {})));
     }
     CheckValues(columns);

@@ -192,7 +192,7 @@ extern "C" void OnAlarm(int /*signal*/) {
   _exit(9);
 }
 
-// Gives this case limit_s seconds from now on.
+// Gives this case limit_s seconds.
 void Watch(const TimedCase& one, unsigned limit_s) {
   alarm(0);
   absl::SNPrintF(g_hanging.data(), g_hanging.size(), "select_bench: hangs: %s\n", Describe(one));
@@ -212,8 +212,8 @@ void Print(const Config& config, const TimedCase& one, const SelectRow& row) {
   std::fflush(stdout);
 }
 
-// Writes the CSV. Skips an algorithm from the n on before which it took more than 20 times as long
-// as the best one.
+// Writes the CSV. Skips an algorithm for larger n once it took more than 20 times as long as the
+// best one.
 class Tuner {
  public:
   explicit Tuner(std::FILE* file) : file_(file) {

@@ -33,7 +33,7 @@ struct Result {
   int64_t k;
 };
 
-// Checks each place of each row by itself and against the place before it, and stores each row's
+// Checks each place of each row, alone and against the place before it, and stores each row's
 // last key. Grid batch, block 256, striding over the places of a row. Reads batch * k results and
 // scores; writes 8 bytes per row, and the first faulty place.
 template <typename Raw>

@@ -7,7 +7,7 @@
 
 #include "client/formats/attribute_reader.h"
 #include "tests/client/prelude.h"
-#include "tests/client/random_filter.h"
+#include "tests/client/random_value.h"
 #include "tests/testing/seed.h"
 
 namespace nearfield::client {

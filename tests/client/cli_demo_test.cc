@@ -11,6 +11,8 @@ TEST_F(CliTest, TheDemoIsLoadedOnce) {
   const Outcome again = Run({"demo"});
   EXPECT_THAT(again, Prints(StartsWith("packages is loaded: 5,000 rows\n")));
   EXPECT_EQ(Run({"count", "packages"}).out, "5000\n");
+  EXPECT_THAT(Run({"collections", "show", "packages"}),
+              Prints(HasSubstr("section:keyword  sentence-transformers/all-MiniLM-L6-v2")));
 }
 
 TEST_F(CliTest, EverySearchThatTheDemoPrintsWorks) {

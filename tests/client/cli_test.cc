@@ -261,7 +261,9 @@ TEST_F(CliTest, TextThatIsNotUtf8IsWrongUsage) {
                               {"delete", "docs", "--ids", file},
                               {"search", "docs", "--id", "a\xff"},
                               {"count", "docs\xff"},
-                              {"collections", "drop", "docs\xff", "--yes"}}) {
+                              {"collections", "drop", "docs\xff", "--yes"},
+                              {"collections", "create", "new", "--dim", "2", "--metric", "dot",
+                               "--embedding-model", "m\xff"}}) {
     const Outcome outcome = Run(arguments);
     EXPECT_EQ(outcome.exit_code, 2) << arguments[0] << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr("UTF-8")) << arguments[0];

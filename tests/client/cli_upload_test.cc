@@ -115,6 +115,10 @@ TEST_F(CliUploadTest, IfMissingAcceptsTheSameDeclarationAndNamesTheFieldThatDiff
                                  "declares none")));
   EXPECT_THAT(Create(two_rows_, Plus(year, {"--scan", "int8"})),
               Fails(2, HasSubstr("with scan auto, this upload declares int8")));
+  EXPECT_THAT(Create(two_rows_, Plus(year, {"--embedding-model", "m"})),
+              Fails(2, HasSubstr("with embedding model , this upload declares m")));
+  EXPECT_THAT(Run({"upload", "c", two_rows_, "--embedding-model", "m"}),
+              Fails(2, HasSubstr("--embedding-model declare")));
   EXPECT_THAT(Run({"upload", "c", two_rows_, "--create", "--metric", "l2", "--if-missing"}),
               Fails(2, HasSubstr("with metric dot, this upload declares l2")));
   EXPECT_THAT(Run({"upload", "c", two_rows_, "--if-missing"}), Fails(2, HasSubstr("--create")));

@@ -3,6 +3,7 @@
 
 #include <google/protobuf/text_format.h>
 
+#include "nearfield/v1/retrieval.pb.h"
 #include "tests/client/prelude.h"
 
 namespace nearfield::client {
@@ -10,75 +11,79 @@ namespace {
 
 using std::chrono::microseconds;
 
-void ExpectProto(const Filter& filter, const std::string& text) {
-  v1::Filter wanted;
+void ExpectSent(const Filter& filter, const std::string& text) {
+  v1::CountRequest wanted;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &wanted)) << text;
-  v1::Filter proto;
-  ASSERT_OK(ToProto(filter, &proto));
-  EXPECT_EQ(proto.ShortDebugString(), wanted.ShortDebugString());
+  v1::CountRequest request;
+  ASSERT_OK(SetFilter(filter, &request));
+  EXPECT_EQ(request.ShortDebugString(), wanted.ShortDebugString());
 }
 
-TEST(FilterConvert, EachConditionHasItsMessage) {
-  ExpectProto(
-      Filter::Equal("a", 1),
-      "comparison { attribute: 'a' op: COMPARISON_OPERATOR_EQUAL value { int64_value: 1 } }");
-  ExpectProto(Filter::NotEqual("a", 1.5),
-              "comparison { attribute: 'a' op: COMPARISON_OPERATOR_NOT_EQUAL "
-              "value { double_value: 1.5 } }");
-  ExpectProto(
-      Filter::Less("a", "x"),
-      "comparison { attribute: 'a' op: COMPARISON_OPERATOR_LESS value { keyword_value: 'x' } }");
-  ExpectProto(Filter::LessEqual("a", Timestamp(microseconds(-7))),
-              "comparison { attribute: 'a' op: COMPARISON_OPERATOR_LESS_EQUAL "
-              "value { timestamp_us_value: -7 } }");
-  ExpectProto(
-      Filter::Greater("a", ""),
-      "comparison { attribute: 'a' op: COMPARISON_OPERATOR_GREATER value { keyword_value: '' } }");
-  ExpectProto(Filter::GreaterEqual("a", false),
-              "comparison { attribute: 'a' op: COMPARISON_OPERATOR_GREATER_EQUAL "
-              "value { bool_value: false } }");
-  ExpectProto(Filter::In("a", {1, -2}), "in_ { attribute: 'a' values { int64_values: [1, -2] } }");
-  ExpectProto(Filter::In("a", {1.5, 0.0}),
-              "in_ { attribute: 'a' values { double_values: [1.5, 0] } }");
-  ExpectProto(Filter::ListAny("a", {true, false}),
-              "list_any { attribute: 'a' values { bool_values: [true, false] } }");
-  ExpectProto(Filter::ListAny("a", {"x", "y"}),
-              "list_any { attribute: 'a' values { keyword_values: ['x', 'y'] } }");
-  ExpectProto(Filter::ListAll("a", {Timestamp(microseconds(5))}),
-              "list_all { attribute: 'a' values { timestamp_us_values: 5 } }");
-  ExpectProto(Filter::Exists("a"), "exists { attribute: 'a' }");
-  ExpectProto(Filter::HasId(std::vector<uint64_t>{1, 2}), "has_id { numbers: [1, 2] }");
-  ExpectProto(Filter::HasId(std::vector<std::string>{"x"}), "has_id { texts: 'x' }");
-  ExpectProto(Filter::Or({Filter::Exists("a"), Filter::Not(Filter::And({Filter::Exists("b")}))}),
-              "or_ { filters { exists { attribute: 'a' } } "
-              "filters { not_ { and_ { filters { exists { attribute: 'b' } } } } } }");
-  // Empty operands are set too, so that the server can refuse them with their path.
-  ExpectProto(Filter::And({}), "and_ {}");
-  ExpectProto(Filter::In("a", {}), "in_ { attribute: 'a' values {} }");
-  ExpectProto(Filter::HasId(std::vector<uint64_t>{}), "has_id {}");
+TEST(FilterConvert, EachConditionIsATextWithArguments) {
+  const auto of = [](const std::string& values) {
+    return " filter_args { values { " + values + " } }";
+  };
+  ExpectSent(Filter::Equal("a", 1), "filter_text: '`a` == $1'" + of("int64_values: 1"));
+  ExpectSent(Filter::NotEqual("a", 1.5), "filter_text: '`a` != $1'" + of("double_values: 1.5"));
+  ExpectSent(Filter::Less("a", "x"), "filter_text: '`a` < $1'" + of("keyword_values: 'x'"));
+  ExpectSent(Filter::LessEqual("a", Timestamp(microseconds(-7))),
+             "filter_text: '`a` <= $1'" + of("timestamp_us_values: -7"));
+  ExpectSent(Filter::Greater("a", ""), "filter_text: '`a` > $1'" + of("keyword_values: ''"));
+  ExpectSent(Filter::GreaterEqual("a", false),
+             "filter_text: '`a` >= $1'" + of("bool_values: false"));
+  ExpectSent(Filter::In("a", {1, -2}), "filter_text: '`a` in $1'" + of("int64_values: [1, -2]"));
+  ExpectSent(Filter::ListAny("a", {"x", "y"}),
+             "filter_text: '`a` any $1'" + of("keyword_values: ['x', 'y']"));
+  ExpectSent(Filter::ListAll("a", {Timestamp(microseconds(5))}),
+             "filter_text: '`a` all $1'" + of("timestamp_us_values: 5"));
+  ExpectSent(Filter::In("a", {}), "filter_text: '`a` in $1'" + of(""));
+  ExpectSent(Filter::Exists("a`b"), "filter_text: 'exists(`a``b`)'");
+  ExpectSent(Filter::HasId(std::vector<uint64_t>{1, 2}),
+             "filter_text: 'id in $1' filter_args { ids { numbers: [1, 2] } }");
+  ExpectSent(Filter::HasId(std::vector<std::string>{}),
+             "filter_text: 'id in $1' filter_args { ids {} }");
 }
 
-TEST(FilterConvert, WhatCannotBeSentIsNamedByItsPath) {
-  v1::Filter proto;
-  EXPECT_THAT(
-      ToProto(Filter::And({Filter::Exists("a"), Filter::In("a", {1, "x"})}), &proto),
-      StatusIs(kInvalidArgument, "filter.and[1].in.values[1]: a keyword among int64 values"));
-  EXPECT_THAT(
-      ToProto(Filter::Not(Filter::Equal("a", "\xff")), &proto),
-      StatusIs(kInvalidArgument, HasSubstr("filter.not.comparison.value: \"\\xff\" is not UTF-8")));
-  EXPECT_THAT(ToProto(Filter::Or({Filter::Less("\xff", 1)}), &proto),
-              StatusIs(kInvalidArgument, HasSubstr("filter.or[0].comparison.attribute: ")));
-  EXPECT_THAT(ToProto(Filter::ListAll("a", {"b", "\xff"}), &proto),
-              StatusIs(kInvalidArgument, HasSubstr("filter.list_all.values[1]: ")));
-  EXPECT_THAT(ToProto(Filter::Exists("\xff"), &proto),
-              StatusIs(kInvalidArgument, HasSubstr("filter.exists.attribute: ")));
-  EXPECT_THAT(ToProto(Filter::HasId(std::vector<std::string>{"a", "\xff"}), &proto),
-              StatusIs(kInvalidArgument, HasSubstr("filter.has_id[1]: ")));
-  Filter deep = Filter::Exists("a");
-  for (size_t level = 1; level < kFilterLevelsMax; ++level) deep = Filter::Not(deep);
-  EXPECT_OK(ToProto(deep, &proto));
-  EXPECT_THAT(ToProto(Filter::Not(deep), &proto),
-              StatusIs(kInvalidArgument, HasSubstr("level 9, a filter has at most 8")));
+TEST(FilterConvert, CombinedFiltersNumberTheirArgumentsAnew) {
+  const Filter text("b == '$1' or `$2` in $2 and c < $1", {7, {"x", "y"}});
+  const Filter both = Filter::And({Filter::Equal("a", true), Filter::Not(text)});
+  EXPECT_EQ(both.text(), "(`a` == $1) and (not (b == '$1' or `$2` in $3 and c < $2))");
+  EXPECT_EQ(both.arguments(), (std::vector<FilterArgument>{true, 7, {"x", "y"}}));
+  EXPECT_EQ(
+      Filter::Or({text, both}).text(),
+      Filter::Or({text, both, both}).text().substr(0, Filter::Or({text, both}).text().size()));
+  EXPECT_EQ(Filter::Or({Filter("a == 'it\\'s $1'"), Filter::Less("b", 1)}).text(),
+            "(a == 'it\\'s $1') or (`b` < $1)");
+  EXPECT_EQ(Filter::And({}).text(), "") << "which the server refuses";
+}
+
+TEST(FilterConvert, ARecordedArgumentComesBack) {
+  for (const FilterArgument& argument :
+       {FilterArgument(1), FilterArgument({1.5, -0.5}), FilterArgument({true, false}),
+        FilterArgument({"x", ""}), FilterArgument(Timestamp(microseconds(-7))),
+        FilterArgument(IdColumn(std::vector<uint64_t>{1, 2})),
+        FilterArgument(IdColumn(std::vector<std::string>{"x"}))}) {
+    v1::FilterArgument proto;
+    ASSERT_OK(ToProto("field", argument, &proto));
+    ASSERT_OK_AND_ASSIGN(const auto back, FilterArgument::Parse(proto.SerializeAsString()));
+    EXPECT_EQ(back, argument);
+  }
+  EXPECT_THAT(FilterArgument::Parse("\x0f"), StatusIs(kInvalidArgument));
+}
+
+TEST(FilterConvert, WhatCannotBeSentIsNamed) {
+  v1::CountRequest request;
+  const auto sent = [&](const Filter& filter) { return SetFilter(filter, &request); };
+  EXPECT_THAT(sent(Filter::And({Filter::Equal("a", 1), Filter::In("a", {1, "x"})})),
+              StatusIs(kInvalidArgument, "filter_args[1][1]: a keyword among int64 values"));
+  request.Clear();
+  EXPECT_THAT(sent(Filter::Not(Filter::Equal("a", "\xff"))),
+              StatusIs(kInvalidArgument, HasSubstr("filter_args[0][0]: \"\\xff\" is not UTF-8")));
+  EXPECT_THAT(sent(Filter::Or({Filter::Less("\xff", 1)})),
+              StatusIs(kInvalidArgument, HasSubstr("filter_text: ")));
+  request.Clear();
+  EXPECT_THAT(sent(Filter::HasId(std::vector<std::string>{"a", "\xff"})),
+              StatusIs(kInvalidArgument, HasSubstr("filter_args[0][1]: ")));
 }
 
 TEST(FilterConvert, AttributeTypesOfNewerServersAreUnknown) {

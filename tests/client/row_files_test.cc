@@ -378,13 +378,16 @@ TEST_F(RowFilesTest, TheCommandThatMakesItAgainHasTheDeclaration) {
                                .id_type = IdType::kString,
                                .scan = ScanChoice::kInt8,
                                .rows = RowPlacement::kHost,
-                               .attributes = {{"tags", AttributeType::kKeyword, true}}};
+                               .attributes = {{"tags", AttributeType::kKeyword, true}},
+                               .embedding_model = "some/model"};
   EXPECT_EQ(CommandToMakeAgain({.path = "it's.npy", .ids_path = "ids.jsonl"}, spec, 1),
             "nearfield upload c 'it'\\''s.npy' --ids ids.jsonl --create --metric cosine --dtype "
-            "bfloat16 --id-type string --scan int8 --rows host --attribute 'tags:keyword[]'");
+            "bfloat16 --id-type string --scan int8 --rows host --attribute 'tags:keyword[]' "
+            "--embedding-model some/model");
   EXPECT_EQ(CommandToMakeAgain({.path = "empty.jsonl"}, spec, 0),
             "nearfield collections create c --dim 2 --metric cosine --dtype bfloat16 --id-type "
-            "string --scan int8 --rows host --attribute 'tags:keyword[]'");
+            "string --scan int8 --rows host --attribute 'tags:keyword[]' "
+            "--embedding-model some/model");
 }
 
 }  // namespace

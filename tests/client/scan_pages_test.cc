@@ -115,7 +115,7 @@ TEST_F(ScanPagesTest, AScanAsksForWhatItsOptionsSay) {
   EXPECT_EQ(page->rows_count, 2u);
   const auto request = server_.last<v1::ScanRequest>("Scan");
   EXPECT_FALSE(request.with_payload() || request.with_vectors());
-  EXPECT_TRUE(request.filter().has_has_id());
+  EXPECT_EQ(request.filter_text(), "id in $1");
   EXPECT_EQ(request.min_epoch(), 1u);
   EXPECT_EQ(request.incarnation(), info->incarnation);
   EXPECT_EQ(request.rows_max(), 200u);

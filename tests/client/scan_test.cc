@@ -26,11 +26,13 @@ TEST(ClientScan, ACollectionKeepsWhatItWasAskedToScan) {
                                      .dim = 2,
                                      .scan = ScanChoice::kInt8,
                                      .rows = RowPlacement::kHost,
-                                     .devices = 3}));
+                                     .devices = 3,
+                                     .embedding_model = "some/model"}));
   ASSERT_OK_AND_ASSIGN(const auto huge, client.GetCollection("huge"));
   EXPECT_EQ(huge.spec.scan, ScanChoice::kInt8);
   EXPECT_EQ(huge.spec.rows, RowPlacement::kHost);
   EXPECT_EQ(huge.spec.devices, 3u);
+  EXPECT_EQ(huge.spec.embedding_model, "some/model");
   EXPECT_THAT(
       client.CreateCollection({.name = "many", .dim = 2, .devices = 17}),
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("devices = 17, must be 0 .. 16")));

@@ -115,7 +115,8 @@ TEST_F(SearchOptionsTest, ASearchAsksForWhatItsOptionsSay) {
   EXPECT_EQ(answer.results[0].matched_rows, kRows);
   EXPECT_NE(answer.results[0].next_cursor, "");
   auto request = server_.last<v1::SearchRequest>("Search");
-  EXPECT_EQ(request.filter().comparison().value().int64_value(), 2020);
+  EXPECT_EQ(request.filter_text(), "`year` == $1");
+  EXPECT_EQ(request.filter_args(0).values().int64_values(0), 2020);
   EXPECT_EQ(request.score_threshold(), -0.5f);
   EXPECT_EQ(request.min_epoch(), 1u);
   EXPECT_EQ(request.at_epoch(), 1u);
@@ -130,55 +131,54 @@ TEST_F(SearchOptionsTest, ASearchAsksForWhatItsOptionsSay) {
   EXPECT_FALSE(next.results[0].matched_rows.has_value());
   request = server_.last<v1::SearchRequest>("Search");
   EXPECT_EQ(request.cursor(), cursor);
-  EXPECT_FALSE(request.has_filter() || request.has_score_threshold() || request.has_min_epoch() ||
-               request.has_priority() || request.has_with_cursor());
+  EXPECT_FALSE(request.has_filter_text() || request.has_score_threshold() ||
+               request.has_min_epoch() || request.has_priority() || request.has_with_cursor());
 }
 
-TEST_F(SearchOptionsTest, EveryCallSendsAFilterAsText) {
-  const std::string text = "year == 2020 and not tags any ('x')";
-  const SearchOptions options{.k = 2, .filter_text = text};
+TEST_F(SearchOptionsTest, EveryCallSendsAFilter) {
+  const std::string text = "year == 2020 and not tags any ($1)";
+  const Filter filter(text, {"x"});
+  const SearchOptions options{.k = 2, .filter = filter};
   ASSERT_OK_AND_ASSIGN(const auto answer, client_.Search("c", query_, options));
   EXPECT_EQ(answer.results[0].matched_rows, kRows);
   EXPECT_EQ(server_.last<v1::SearchRequest>("Search").filter_text(), text);
-  EXPECT_FALSE(server_.last<v1::SearchRequest>("Search").has_filter());
+  EXPECT_EQ(server_.last<v1::SearchRequest>("Search").filter_args_size(), 1);
   ASSERT_OK_AND_ASSIGN(auto pages,
                        client_.SearchAll("c", std::span<const float>(query_), {.search = options}));
   ASSERT_OK(pages.Next());
   EXPECT_EQ(server_.last<v1::SearchAllRequest>("SearchAll").search().filter_text(), text);
-  ASSERT_OK_AND_ASSIGN(const auto count, client_.Count("c", {.filter_text = text}));
+  ASSERT_OK_AND_ASSIGN(const auto count, client_.Count("c", {.filter = filter}));
   EXPECT_EQ(count.rows_count, kRows);
   ASSERT_OK_AND_ASSIGN(const auto verified,
-                       client_.Verify("c", std::span<const float>(query_), {.filter_text = text}));
+                       client_.Verify("c", std::span<const float>(query_), {.filter = filter}));
   EXPECT_TRUE(verified.equal);
   EXPECT_EQ(server_.last<v1::VerifyRequest>("Verify").filter_text(), text);
-  EXPECT_THAT(client_.Count("c", {.filter_text = "yeer == 1"}),
+  EXPECT_THAT(client_.Count("c", {.filter = Filter("yeer == 1")}),
               StatusIs(kInvalidArgument, HasSubstr("filter_text: column 1: ")));
-  EXPECT_THAT(client_.Count("c", {.filter = filter_, .filter_text = text}),
-              StatusIs(kInvalidArgument, HasSubstr("filter_text: given with filter")));
   // Unlike an absent text, an empty one does not select all rows.
-  EXPECT_THAT(client_.Count("c", {.filter_text = ""}), StatusIs(kInvalidArgument));
-  ASSERT_OK_AND_ASSIGN(const auto deleted, client_.DeleteByFilterText("c", text));
+  EXPECT_THAT(client_.Count("c", {.filter = Filter("")}), StatusIs(kInvalidArgument));
+  ASSERT_OK_AND_ASSIGN(const auto deleted, client_.Delete("c", filter));
   EXPECT_EQ(deleted.rows_deleted, kRows);
 }
 
 TEST_F(SearchOptionsTest, EveryOtherCallAsksForWhatItsOptionsSay) {
   ASSERT_OK(client_.Count("c", {.filter = filter_, .min_epoch = 1}));
   const auto count = server_.last<v1::CountRequest>("Count");
-  EXPECT_EQ(count.filter().comparison().attribute(), "year");
+  EXPECT_EQ(count.filter_text(), filter_.text());
   EXPECT_EQ(count.min_epoch(), 1u);
   ASSERT_OK(client_.Fetch("c", std::vector<uint64_t>{1}, {.min_epoch = 1}));
   EXPECT_EQ(server_.last<v1::FetchRequest>("Fetch").min_epoch(), 1u);
   ASSERT_OK(client_.Verify("c", std::span<const float>(query_),
                            {.filter = filter_, .score_threshold = 1.0f}));
   const auto verify = server_.last<v1::VerifyRequest>("Verify");
-  EXPECT_TRUE(verify.has_filter());
+  EXPECT_TRUE(verify.has_filter_text());
   EXPECT_EQ(verify.score_threshold(), 1.0f);
   // A delete by filter is retried: it deletes the rows that pass at that time.
   server_.Refuse("Delete", {{absl::UnavailableError("draining"), "5"}});
   ASSERT_OK(client_.Delete("c", filter_));
   EXPECT_EQ(server_.calls("Delete"), 2);
   const auto remove = server_.last<v1::DeleteRequest>("Delete");
-  EXPECT_TRUE(remove.has_filter());
+  EXPECT_TRUE(remove.has_filter_text());
   EXPECT_FALSE(remove.has_ids());
 }
 
@@ -222,9 +222,8 @@ TEST_F(SearchOptionsTest, AFilterThatCannotBeSentIsRefusedBeforeAnythingIs) {
               StatusIs(kInvalidArgument));
   EXPECT_THAT(client_.SearchAll("c", std::span<const float>(query_), {.search = options}),
               StatusIs(kInvalidArgument));
-  EXPECT_THAT(client_.Count("c", {.filter_text = "\xff"}),
+  EXPECT_THAT(client_.Count("c", {.filter = Filter("\xff")}),
               StatusIs(kInvalidArgument, HasSubstr("filter_text: \"\\xff\" is not UTF-8")));
-  EXPECT_THAT(client_.DeleteByFilterText("c", "\xff"), StatusIs(kInvalidArgument));
   ASSERT_OK_AND_ASSIGN(auto stream, client_.OpenSearchStream("c", options));
   const Query query = std::span<const float>(query_);
   EXPECT_FALSE(stream.Send(std::span<const Query>(&query, 1)));

@@ -96,7 +96,7 @@ class Proxy : public grpc::Service {
     }
   }
 
-  // Passes calls to `channel` from now on. Returns the address of the proxy.
+  // Begins to pass calls to `channel`. Returns the address of the proxy.
   std::string Start(std::shared_ptr<grpc::Channel> channel) {
     channel_ = std::move(channel);
     grpc::ServerBuilder builder;
@@ -107,7 +107,7 @@ class Proxy : public grpc::Service {
     server_ = builder.BuildAndStart();
     return "127.0.0.1:" + std::to_string(port);
   }
-  // Blocks until all calls have ended. Requires: they end by themselves.
+  // Blocks until all calls have ended. Requires: they end without help.
   void Stop() {
     if (server_ != nullptr) server_->Shutdown();
   }

@@ -76,7 +76,7 @@ def rows_of(columns, count: int) -> list[dict]:
 
 
 def draw_filter(draw: random.Random, ids: list[int], depth: int = 3) -> tuple:
-    """Draws a filter as nested tuples, which to_proto, to_text and passes read."""
+    """Draws a filter as nested tuples, which to_text and passes read."""
     if depth > 1 and draw.random() < 0.6:
         kind = draw.choice(["and", "or", "not"])
         return (kind, [draw_filter(draw, ids, depth - 1) for _ in range(1 if kind == "not" else draw.randint(1, 3))])
@@ -92,25 +92,6 @@ def draw_filter(draw: random.Random, ids: list[int], depth: int = 3) -> tuple:
     return (kind, name, draw.choice(orders), draw_value(draw, name))
 
 
-def to_proto(pb: SimpleNamespace, tree: tuple):
-    kind = tree[0]
-    if kind in ("and", "or"):
-        return pb.Filter(**{f"{kind}_": pb.FilterList(filters=[to_proto(pb, each) for each in tree[1]])})
-    if kind == "not":
-        return pb.Filter(not_=to_proto(pb, tree[1][0]))
-    if kind == "exists":
-        return pb.Filter(exists=pb.Exists(attribute=tree[1]))
-    if kind == "has_id":
-        return pb.Filter(has_id=pb.IdList(numbers=tree[1]))
-    member = MEMBER[TYPES[tree[1]]]
-    if kind == "comparison":
-        return pb.Filter(comparison=pb.Comparison(
-            attribute=tree[1], op=pb.ComparisonOperator.Value(f"COMPARISON_OPERATOR_{tree[2]}"),
-            value=pb.AttributeValue(**{f"{member}_value": tree[3]})))
-    values = pb.ValueCondition(attribute=tree[1], values=pb.AttributeValues(**{f"{member}_values": tree[2]}))
-    return pb.Filter(**{{"in": "in_"}.get(kind, kind): values})
-
-
 def time_text(microseconds: int) -> str:
     return (EPOCH + timedelta(microseconds=microseconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -122,23 +103,40 @@ def value_text(name: str, value) -> str:
     return json.dumps(value) if kind in ("KEYWORD", "BOOL") else repr(value)
 
 
-def to_text(tree: tuple) -> str:
+def to_fields(pb: SimpleNamespace, tree: tuple, draw: random.Random) -> dict:
+    """Returns filter_text and filter_args of a request: some values are arguments, at random."""
+    arguments = []
+
+    def argument(name: str, values: list) -> str:
+        if draw.random() < 0.5:
+            return ""
+        kind = {"ids": pb.IdList(numbers=values)} if name == "id" else {
+            "values": pb.AttributeValues(**{f"{MEMBER[TYPES[name]]}_values": values})}
+        arguments.append(pb.FilterArgument(**kind))
+        return f"${len(arguments)}"
+
+    return {"filter_text": to_text(tree, argument), "filter_args": arguments}
+
+
+def to_text(tree: tuple, argument=lambda name, values: "") -> str:
     """Returns the filter as text. An `and` or `or` of one operand, which no text has, is printed with
-    that operand twice: repeated operands do not change a filter, nor its cursors."""
+    that operand twice: repeated operands do not change a filter, nor its cursors. argument: returns
+    the name of the argument that has these values; empty: they are a part of the text."""
     kind = tree[0]
     if kind in ("and", "or"):
         operands = tree[1] * 2 if len(tree[1]) == 1 else tree[1]
-        return "(" + f" {kind} ".join(to_text(each) for each in operands) + ")"
+        return "(" + f" {kind} ".join(to_text(each, argument) for each in operands) + ")"
     if kind == "not":
-        return f"not {to_text(tree[1][0])}"
+        return f"not {to_text(tree[1][0], argument)}"
     if kind == "exists":
         return f"exists({tree[1]})"
     if kind == "has_id":
-        return f"id in ({', '.join(map(str, tree[1]))})"
+        return f"id in {argument('id', tree[1]) or '(' + ', '.join(map(str, tree[1])) + ')'}"
     if kind == "comparison":
-        return f"{tree[1]} {OPERATORS[tree[2]]} {value_text(tree[1], tree[3])}"
+        return f"{tree[1]} {OPERATORS[tree[2]]} {argument(tree[1], [tree[3]]) or value_text(tree[1], tree[3])}"
     word = {"in": "in", "list_any": "any", "list_all": "all"}[kind]
-    return f"{tree[1]} {word} ({', '.join(value_text(tree[1], each) for each in tree[2])})"
+    values = argument(tree[1], tree[2]) or "(" + ", ".join(value_text(tree[1], each) for each in tree[2]) + ")"
+    return f"{tree[1]} {word} {values}"
 
 
 def passes(tree: tuple, row: dict, identity: int) -> bool:

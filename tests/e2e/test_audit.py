@@ -97,10 +97,10 @@ def test_the_audit_of_live_traffic_finds_nothing_wrong(start, api, rng, backend)
         client.upload("live", ids[100 * i:100 * i + 100], rows[100 * i:100 * i + 100])
         for _ in range(5):
             client.search("live", rng.standard_normal((3, 24), dtype=np.float32), 10, score_threshold=0.1)
-        chosen = client.pb.Filter(has_id=client.ids(ids[:100 * i + 50]))
-        page = client.search("live", rows[i], 7, with_cursor=True, filter=chosen)
+        chosen = {"filter_text": "id in $1", "filter_args": [client.pb.FilterArgument(ids=client.ids(ids[:100 * i + 50]))]}
+        page = client.search("live", rows[i], 7, with_cursor=True, **chosen)
         for _ in range(3):
-            page = client.search("live", rows[i], 7, cursor=page.results[0].next_cursor, filter=chosen)
+            page = client.search("live", rows[i], 7, cursor=page.results[0].next_cursor, **chosen)
         client.search("live", rows[i], 5, with_vectors=True)
         deleted = client.pb.DeleteRequest(collection="live", ids=client.ids(ids[100 * i:100 * i + 5]))
         server.ingest.Delete(deleted, timeout=DEADLINE_S)

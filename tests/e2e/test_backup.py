@@ -43,7 +43,7 @@ def snapshots(client) -> list[str]:
 
 
 def test_the_drill_of_the_document_brings_every_answer_back(request, start, api, client, rng, tmp_path):
-    client.create("docs", DIM, "COSINE")
+    client.create("docs", DIM, "COSINE", embedding_model="some/model")
     client.upload("docs", list(range(500)), rows_of(rng, 500), [b"row %d" % i for i in range(500)])
     client.server.ingest.Delete(client.pb.DeleteRequest(collection="docs", ids=client.ids(list(range(50)))))
     queries = rows_of(rng, 4)
@@ -72,6 +72,7 @@ def test_the_drill_of_the_document_brings_every_answer_back(request, start, api,
     assert (found.epoch, found.result_digest) == (before.epoch, before.result_digest)
     assert [list(result.payloads) for result in found.results] == [list(result.payloads) for result in before.results]
     assert found.incarnation != before.incarnation
+    assert after.server.admin.GetCollection(after.pb.GetCollectionRequest(name="docs")).collection.embedding_model == "some/model"
     assert snapshots(after) == []
 
 

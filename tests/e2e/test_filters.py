@@ -49,10 +49,8 @@ class Library:
         return sorted(identity for identity, row in self.rows.items() if attributes.passes(tree, row, identity))
 
     def filter(self, tree: tuple) -> dict:
-        """Returns the fields of a request with this filter: a message or a text."""
-        if self.draw.random() < 0.5:
-            return {"filter": attributes.to_proto(self.pb, tree)}
-        return {"filter_text": attributes.to_text(tree)}
+        """Returns the fields of a request with this filter."""
+        return attributes.to_fields(self.pb, tree, self.draw)
 
     def best(self, query: np.ndarray, ids: list[int], k: int) -> list[tuple[object, int]]:
         if not ids:
@@ -166,13 +164,11 @@ def test_bad_attributes_and_filters_are_named(start, library, refused):
     refused(INVALID, lambda: send(pb.AttributeColumn(attribute="colour")), "block.attributes[0]", "colour")
     refused(INVALID, lambda: send(pb.AttributeColumn(
         attribute="year", values=pb.AttributeValues(double_values=[1.0]))), "block.attributes[0]", "double")
-    refused(INVALID, lambda: client.search(books.name, np.ones(DIM), filter=pb.Filter()), "filter")
-    tree = ("and", [("exists", "year"), ("not", [("comparison", "year", "EQUAL", 2020)])])
-    proto = attributes.to_proto(pb, tree)
-    proto.and_.filters[1].not_.comparison.attribute = "yeer"
-    refused(INVALID, lambda: client.search(books.name, np.ones(DIM), filter=proto), "filter.and[1].not.comparison.attribute", "yeer")
+    refused(INVALID, lambda: client.search(books.name, np.ones(DIM), filter_text=""), "filter_text: column 1")
+    words = pb.FilterArgument(values=pb.AttributeValues(keyword_values=["x"]))
+    refused(INVALID, lambda: client.search(books.name, np.ones(DIM), filter_text="year == $1", filter_args=[words]), "column 9: $1: a keyword, year is an int64")
     refused(INVALID, lambda: client.search(books.name, np.ones(DIM), filter_text="exists(year) and yeer == 1"), "filter_text: column 18", "yeer")
-    refused(INVALID, lambda: client.search(books.name, np.ones(DIM), filter=proto, filter_text="id == 1"), "filter_text: given with filter")
+    refused(INVALID, lambda: client.search(books.name, np.ones(DIM), filter_args=[words]), "filter_args: 1 given without filter_text")
     count = client.server.retrieval.Count(pb.CountRequest(collection=books.name), timeout=60)
     assert count.rows_count == 2, "what was refused left nothing"
     refused(INVALID, lambda: client.create("twice", 4, attributes=[attributes.specs(pb)[0]] * 2), "attributes[1].name")

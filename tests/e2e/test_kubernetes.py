@@ -70,7 +70,7 @@ def test_the_probes_are_paths_of_the_operations_port() -> None:
     container = server()
     paths = {name: container[name + "Probe"]["httpGet"] for name in ("startup", "readiness", "liveness")}
     assert {name: get["path"] for name, get in paths.items()} == {"startup": "/livez", "readiness": "/readyz", "liveness": "/livez"}
-    source = (ROOT / "server/operations/operations_port.cc").read_text()
+    source = (ROOT / "server/ops_http/operations_port.cc").read_text()
     for get in paths.values():
         assert f'Path[] = "{get["path"]}"' in source
         assert get["port"] == "ops"

@@ -175,7 +175,7 @@ class Soak(Campaign):
         self.maintainer = Keeper(self.actors, self.root / "snapshots", seeds[1])
         self.disturber = Disturber(self, seeds[0])
         self.growths: list[dict[str, float]] = []
-        self.scrap_seen = False  # whether the killed uploads have got as far as their collection
+        self.scrap_seen = False  # whether the killed uploads have created their collection
 
     def start(self, faults: dict[str, str] | None, data: Path | None = None) -> Api:
         api = super().start(faults, data)

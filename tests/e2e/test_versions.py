@@ -50,7 +50,7 @@ def test_a_data_directory_of_an_earlier_version_answers_as_it_did_and_stays_writ
     pb = client.pb
     before = expected(written, "data")
     assert as_json(version_data.record(client)) == before
-    # A second start reads what the first one wrote, also if it upgraded the catalog.
+    # A second start reads what the first one wrote, even if it upgraded the catalog.
     client.server.kill()
     client = serve(written, "data")
     assert as_json(version_data.record(client)) == before

@@ -137,9 +137,9 @@ def record_collection(api: Api, info) -> dict:
     numbers = [identity(name, number) for number in range(60)] if not has_texts(name) else None
     while len(recorded["filtered"]) < 8:
         tree = attributes.draw_filter(draw, numbers or [1])
-        if numbers is None and "has_id" in str(tree):  # to_proto makes numbers only
+        if numbers is None and "has_id" in str(tree):  # to_text makes numbers only
             continue
-        reply = api.search(name, QUERIES[:1], 100, filter=attributes.to_proto(pb, tree), with_digest=True)
+        reply = api.search(name, QUERIES[:1], 100, filter_text=attributes.to_text(tree), with_digest=True)
         recorded["filtered"].append([str(tree), reply.results[0].matched_rows, reply.result_digest.hex()])
     verdict = api.server.admin.Verify(pb.VerifyRequest(collection=name, query=api.query(QUERIES[0]), k=50), timeout=60)
     assert verdict.equal, verdict.explanation

@@ -41,8 +41,8 @@ class DamagedStore {
   std::vector<File> snapshot_;
 };
 
-// Makes a data set in `directory`. Then changes every `stride`th byte of all files, from byte
-// `first` on. Prints `flips= detected= harmless= undetected=` on stderr. Returns 0 if none is
+// Makes a data set in `directory`. Then changes every `stride`th byte of all files, beginning with
+// byte `first`. Prints `flips= detected= harmless= undetected=` on stderr. Returns 0 if none is
 // undetected.
 int FlipEveryByte(const std::string& directory, int64_t first, int64_t stride);
 

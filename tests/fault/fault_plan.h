@@ -19,7 +19,7 @@
 //   NEARFIELD_FAULT_LOG          file that gets a line for each call that is made to fail; for an
 //                                allocation it names the program or library of each stack frame
 //   NEARFIELD_FAULT_CALLS        file that gets the counts of changes, reads, opens and allocations
-//                                if the process ends by itself
+//                                if the process exits
 #pragma once
 
 #include <array>

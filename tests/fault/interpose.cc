@@ -277,7 +277,7 @@ int MakeDirectory(int directory, const char* name, mode_t mode) {
                  [&](int) { shim.disk.AfterMakeDirectory(path); });
 }
 
-// Called when the process ends by itself: undoes the changes whose sync failed.
+// Called when the process exits: undoes the changes whose sync failed.
 void End() {
   Shim& shim = Shim::Get();
   if (!shim.plan.active()) return;

@@ -16,7 +16,7 @@
 #include <string>
 #include <string_view>
 
-#include "server/operations/http_server.h"
+#include "server/ops_http/http_server.h"
 #include "tests/fuzz/input_reader.h"
 #include "tests/fuzz/require.h"
 

@@ -20,7 +20,7 @@
 #include "nearfield/v1/admin.pb.h"
 #include "nearfield/v1/ingest.pb.h"
 #include "nearfield/v1/retrieval.pb.h"
-#include "server/library/nearfield.h"
+#include "server/c_abi/nearfield.h"
 #include "tests/fuzz/input_reader.h"
 #include "tests/fuzz/message_builder.h"
 #include "tests/fuzz/require.h"

@@ -116,7 +116,7 @@ uint8_t* At(std::string* bytes, size_t at) {
   return reinterpret_cast<uint8_t*>(bytes->data()) + at;
 }
 
-// Makes the checksums of a block at `at` right, as far as the file has its parts. Returns the end
+// Makes the checksums of those parts of a block at `at` right that the file has. Returns the end
 // of the block that its header states, or the end of the file.
 size_t RepairBlock(size_t at, std::string* file) {
   constexpr size_t kTableChecksum = 120;

@@ -9,10 +9,10 @@
 
 #include "client/keys/key_file.h"
 #include "server/attributes/schema_encoding.h"
-#include "server/calls/caller_name.h"
 #include "server/config/file.h"
 #include "server/config/load.h"
 #include "server/convert/cursor.h"
+#include "server/rpc/caller_name.h"
 #include "server/security/access_control.h"
 #include "server/security/certificates.h"
 #include "server/telemetry/trace_context.h"

@@ -1,5 +1,5 @@
-"""The interfaces of VectorDBBench 2.0 and ann-benchmarks, as far as the modules of this folder use
-them, for tests where these packages are not installed."""
+"""The parts of the interfaces of VectorDBBench 2.0 and ann-benchmarks that the modules of this folder
+use, for tests where these packages are not installed."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from nearfield.mcp import make_server
 
 PROGRAM = str(Path(sys.executable).with_name("nearfield-mcp"))
 EMBED = """
-def letters(text):
-    return [text.count(letter) + 0.5 for letter in "abc"]
+def letters(texts):
+    return [[text.count(letter) + 0.5 for letter in "abc"] for text in texts]
 """
 
 
@@ -84,13 +84,13 @@ def strict_json(text: str) -> Any:
 
 
 @contextlib.asynccontextmanager
-async def inside(shared, *names: str, embed: Callable[[str], Any] | None = None) -> AsyncIterator[Agent]:
+async def inside(shared, *names: str, embed: Callable[[list[str]], Any] | None = None) -> AsyncIterator[Agent]:
     """An agent in this process, which may also write."""
     embedded: list[str] = []
 
-    def recorded(text: str) -> Any:
-        embedded.append(text)
-        return [1.0, len(text), 0.0]
+    def recorded(texts: list[str]) -> Any:
+        embedded.extend(texts)
+        return [[1.0, len(text), 0.0] for text in texts]
 
     async with nearfield.AsyncClient(shared.address) as client:
         server = make_server(client, names, write=True, embed=embed or recorded)

@@ -15,7 +15,7 @@ from nearfield._proto import error_details_pb2, status_pb2
 
 @dataclass
 class Refusal:
-    """An error of the server, as server/service/status_details.cc sends it."""
+    """An error of the server, as server/grpc/status_details.cc sends it."""
 
     code: grpc.StatusCode
     message: str = "refused"

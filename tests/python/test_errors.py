@@ -275,7 +275,7 @@ def test_refusals_of_a_real_server(client, name):
         (lambda: docs.search([1, 2, 3], min_epoch=99, timeout=0.2), nearfield.FailedPrecondition, None),
         (lambda: docs.search([1, 2, 3], cursor=b"no cursor"), nearfield.InvalidArgument, "cursor"),
         (lambda: docs.upload(np.full((1, 3), np.inf), ids=[7]), nearfield.InvalidArgument, "block.vectors.data"),
-        (lambda: docs.count(F.id.isin(["text"])), nearfield.InvalidArgument, "filter.has_id.texts"),
+        (lambda: docs.count(F.id.isin(["text"])), nearfield.InvalidArgument, "filter_args[0].ids.texts"),
     ):
         with pytest.raises(nearfield.Error) as caught:
             call()

@@ -94,21 +94,58 @@ def test_values_get_the_declared_type_or_are_refused(client, name):
     assert count(F.id == 1) == count(F.id != 0) == count(F["count"] < 0) == 1
     assert count(F.id.isin([])) == count(F.word.isin([])) == 0 and count(~F.id.isin([])) == 2
     for condition, words in (
-        (F.count == 2.0, "F.count: 2.0; the attribute is declared int64"),
-        (F.count == True, "F.count: True; the attribute is declared int64"),  # noqa: E712
-        (F.count == 2**63, "does not fit into int64"),
+        (F.count == 2.0, r"\$1: 2.0 is a double, count is an int64"),
+        (F.count == True, "True is a bool, count is an int64"),  # noqa: E712
         (F.price == 2**53 + 1, "not exactly a double"),
-        (F.price == "3", "F.price: '3'; the attribute is declared double"),
-        (F.made == dt.datetime(2024, 5, 17), "has no zone"),
-        (F.made == "2024-05-17", "declared timestamp"),
-        (F.word.isin([1]), "F.word: 1; the attribute is declared keyword"),
-        (F.wrod == "a", "no such attribute; it has count:int64, price:double"),
+        (F.price == "3", "'3' is a keyword, price is a double"),
+        (F.made == "2024-05", "is not a time"),
+        (F.word.isin([1]), "1 is an int64, word is a keyword"),
+        (F.wrod == "a", 'no attribute "wrod"; it declares count:int64, price:double'),
+        (F["a` or `b"] == 1, 'no attribute "a` or `b"'),
+        (F.numbers.isin([1]), "numbers is a list: ask with any or all"),
     ):
-        with pytest.raises((TypeError, ValueError), match=words):
+        with pytest.raises(nearfield.InvalidArgument, match=words):
             docs.count(condition)
+    for condition, kind, words in (
+        (lambda: F.count == 2**63, ValueError, "F.count: 9223372036854775808 does not fit into int64"),
+        (lambda: F.price.isin([0.5, 2**53 + 1]), ValueError, "not exactly a double"),
+        (lambda: F.made == dt.datetime(2024, 5, 17), ValueError, "F.made: .* has no zone"),
+        (lambda: F.word.isin(["a", 1]), TypeError, "F.word: .*; the values are of several types"),
+        (lambda: F.word == b"a", TypeError, "F.word: b'a'; give a bool, int, float, str, datetime or date"),
+        (lambda: F.word == ["a"], TypeError, "give one value, or use isin, any or all"),
+        (lambda: F.word.isin([None]), TypeError, "F.word: None; give a bool"),
+    ):
+        with pytest.raises(kind, match=words):
+            condition()
     with pytest.raises(nearfield.InvalidArgument) as caught:
         docs.count(F.price == float("nan"))
-    assert caught.value.field == "filter.comparison.value"
+    assert caught.value.field == "filter_args[0].values[0]"
+
+
+def test_a_text_with_values_is_the_expression(client, name):
+    """Values of strangers were built into texts, with their quotes."""
+    docs = client.create_collection(name, 2, metric="dot", attributes={"year": int, "lang": str, "tags": [str]})
+    stranger = "x' or exists(year) or lang == '$1"
+    docs.upload(np.eye(2, dtype=np.float32), attributes={"year": [2020, 2024], "lang": ["de", stranger], "tags": [["a"], []]})
+
+    def ids(condition) -> list[int]:
+        return sorted(docs.search([1, 1], filter=condition).ids.tolist())
+
+    assert ids(F("lang == $1", stranger)) == ids(F.lang == stranger) == [1]
+    assert ids(F("year >= $1 and lang in $2", 2020, ["de", "fr"])) == [0]
+    assert ids(F("id in $1 or tags any $2", [1], ["a"])) == [0, 1]
+    either = F("year == $1 or lang == '$1'", 2024)
+    assert ids(either) == [1] and ids(either & (F.id == 0)) == [] and ids(~either) == [0]
+    assert ids((F.id == 0) | either | F("`lang` == 'de'")) == [0, 1]
+    assert repr(either & (F.id == 0)) == "<filter (year == $1 or lang == '$1') and id in $2>"
+    for mistake, words in (
+        (lambda: F("year == $1"), r"filter: \$1 in 'year == \$1': 0 values given"),
+        (lambda: F("year == $2", 1), "1 value given"),
+        (lambda: F("year == $x", 1), r"\$x"),
+        (lambda: F("year == 1", 2), r"filter: 2: the text 'year == 1' has no \$1"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            mistake()
 
 
 def test_mistakes_with_python_operators_are_caught():

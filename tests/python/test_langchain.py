@@ -111,7 +111,7 @@ def outcome(store: NearfieldVectorStore, method: str, *args: Any, **kwargs: Any)
             result = call(*args, **kwargs)
             found.append(asyncio.run(result) if inspect.isawaitable(result) else result)
         except (TypeError, ValueError) as error:
-            found.append((type(error), re.sub(r"\ba(?=(add_texts|delete)\()", "", str(error))))
+            found.append((type(error), re.sub(r"\ba(?=(add_texts|delete)\()| \(request \w+\)$", "", str(error))))
     assert all(each == found[0] for each in found), found
     return found[0]
 

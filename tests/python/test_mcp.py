@@ -189,8 +189,29 @@ async def test_a_collection_created_again_was_taken_for_the_first(shared, name):
 
 
 async def test_a_failed_embedding_gave_no_reason(shared, docs):
-    def embed(text: str) -> list[float]:
-        raise RuntimeError(f"no model for {text}")
+    def embed(texts: list[str]) -> list[list[float]]:
+        if "tea" in texts:
+            raise RuntimeError("no model for tea")
+        return [[1.0, 0.0, 0.0]]
 
     async with inside(shared, docs.name, embed=embed) as client:
         assert "RuntimeError: no model for tea" in await client.refused("search", collection=docs.name, text="tea")
+
+
+async def test_texts_of_a_collection_of_another_model_are_refused(shared, name):
+    """Also if the collection got its name after the start."""
+    def letters(texts: list[str]) -> list[list[float]]:
+        return [[1.0, 0.0, 0.0] for _ in texts]
+
+    letters.name = "letters"
+    with nearfield.connect(shared.address) as admin:
+        async with inside(shared, name, embed=letters) as client:
+            for model, refused in (("letters", False), ("other", True)):
+                admin.create_collection(name, 3, metric="dot", embedding_model=model)
+                for tool, more in (("search", {}), ("store", {"id": 1, "payload": "p"})):
+                    if refused:
+                        words = f"collection {name!r} has vectors of the model 'other', not of 'letters'"
+                        assert words in await client.refused(tool, collection=name, text="tea", **more)
+                    else:
+                        await client(tool, collection=name, text="tea", **more)
+                admin.drop_collection(name)

@@ -167,7 +167,7 @@ def test_merged_hits_are_those_of_all_rows(rng, text):
 def test_a_list_that_is_too_short_is_refused(option):
     """Rows that one of them lacks may come before rows of another. With a threshold there may be fewer."""
     hits = Hits(np.arange(2, dtype=np.uint64), [], None, (), scores=np.ones(2, np.float32))
-    docs = types.SimpleNamespace(search=lambda *_, **__: answer_of([hits]))
+    docs = types.SimpleNamespace(_search_prepared=lambda *_, **__: answer_of([hits]))
     view = {"number": 1, "collections": {"docs": {"rows": [3], "created": 1}}}
     client: Any = types.SimpleNamespace(read=lambda name, timeout, fresh, ask: (view, [ask(view, 0, docs, {}, 1.0)]))
     search = ClusterCollection(client, "docs").search

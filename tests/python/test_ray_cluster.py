@@ -136,7 +136,7 @@ def test_narrow_rows_and_replaced_rows(cluster, engine, rng, dtype):
 def test_a_refused_upload_changes_nothing(cluster, rng):
     """And restarts nothing: each server is the process that it was."""
     pids = server_pids(cluster)
-    docs = cluster.create_collection("refused", DIM, metric="dot")
+    docs = cluster.create_collection("refused", DIM, metric="dot", embedding_model="m")
     vectors = draw_vectors(rng, 50)
     first = docs.upload(vectors, ids=np.arange(50))
     with pytest.raises(nearfield.AlreadyExists, match="id 49 is already"):
@@ -162,9 +162,10 @@ def test_a_refused_upload_changes_nothing(cluster, rng):
     assert (found.epoch, len(found)) == (first.epoch, 50)
     with pytest.raises(nearfield.AlreadyExists):
         cluster.create_collection("refused", DIM, metric="dot")
-    with pytest.raises(nearfield.AlreadyExists, match="another declaration"):
-        cluster.create_collection("refused", DIM, metric="l2", if_missing=True)
-    assert cluster.create_collection("refused", DIM, metric="dot", if_missing=True).count().rows_count == 50
+    for other in ({"metric": "l2", "embedding_model": "m"}, {"metric": "dot", "embedding_model": "n"}, {"metric": "dot"}):
+        with pytest.raises(nearfield.AlreadyExists, match="another declaration"):
+            cluster.create_collection("refused", DIM, if_missing=True, **other)
+    assert cluster.create_collection("refused", DIM, metric="dot", embedding_model="m", if_missing=True).count().rows_count == 50
     once = docs.upload(vectors, ids=np.arange(100, 150), token="once")
     again = docs.upload(vectors, ids=np.arange(100, 150), token="once")
     assert again.epoch == once.epoch and docs.count().rows_count == 100
@@ -176,7 +177,7 @@ def test_a_refused_upload_changes_nothing(cluster, rng):
 
 
 def test_a_repeated_create_or_drop_happens_once(cluster, rng):
-    """A call whose answer was lost is repeated with its token, also after others changed the collection."""
+    """A call whose answer was lost is repeated with its token, even after others changed the collection."""
     cluster.create_collection("again", DIM, metric="dot", token="create")
     cluster.create_collection("again", DIM, metric="dot", token="create")
     cluster.collection("again").upload(draw_vectors(rng, 5), ids=np.arange(5))

@@ -128,7 +128,7 @@ class Campaign:
             self._create_and_drop()
 
     def await_compacted(self) -> None:
-        """The coordinator compacts by itself."""
+        """The coordinator compacts without a request."""
         deadline = time.monotonic() + COMPACTED_SECONDS_MAX
         while repeat(self._cluster.status)["collections"]["docs"]["operations"] >= COMPACT_AFTER:
             assert time.monotonic() < deadline, self._cluster.status()

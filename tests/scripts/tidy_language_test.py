@@ -22,6 +22,9 @@ class Language(PlantedTree):
             "the rows behind them", "beside the queue", "all but for one", "it tells the caller", "this mends it",
             "so many rows", "the least score", "the greatest score", "a great batch", "used lately", "asked once more",
             "made anew", "it gives up", "nothing is left over", "nobody holds it", "a rule of the house",
+            "it waits from now on", "codes pay from 32 dimensions on", "more keys from 32 GiB on", "bytes from `begin` on",
+            "it ends by itself", "they end by themselves", "it is right as far as it goes", "every GPU that there is",
+            "the rows of before", "a copy that is no longer made", "it is called, also after the end",
         )):
             with self.subTest(words):
                 found = self.findings(f"engine/x{number}.h", f"// Says that {words}.\nint x;\n")
@@ -29,6 +32,8 @@ class Language(PlantedTree):
 
     def test_plain_words_pass(self) -> None:
         self.assert_finds(self.findings("engine/x.h", "// At least one row. Runs behind a proxy. Is a row greater?\nint least;\n"))
+        text = "// Checks that there is one row. Copies rows from host memory on a stream, also for int8. It no longer makes one.\n"
+        self.assert_finds(self.findings("engine/y.h", text))
 
     def test_a_sentence_begins_with_its_subject(self) -> None:
         text = "// The rows of a page. Of these,\n// each is shown. Returns whether one is\n// left. What remains is dropped.\n"

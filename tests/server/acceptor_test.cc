@@ -1,5 +1,5 @@
 // Tests of accepting connections: shortages, limits, addresses.
-#include "server/edge/acceptor.h"
+#include "server/listener/acceptor.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/edge/connection_table.h"
-#include "server/edge/listen_sockets.h"
+#include "server/listener/connection_table.h"
+#include "server/listener/listen_sockets.h"
 #include "tests/server/prelude.h"
 
 namespace nearfield::server {

@@ -239,10 +239,9 @@ TEST_F(AccessTest, ARevokedKeyEndsItsReplies) {
     pb::SearchAllRequest all;
     *all.mutable_search() = SearchFor("c", {1, 1});
     const auto pages = scans ? nullptr : retrieval_->SearchAll(&context, all);
-    const auto rows = scans
-                          ? retrieval_->Scan(&context, FromText("collection: 'c' filter { has_id { "
-                                                                "numbers: 1 } }"))
-                          : nullptr;
+    const auto rows =
+        scans ? retrieval_->Scan(&context, FromText("collection: 'c' filter_text: 'id == 1'"))
+              : nullptr;
     gate.AwaitArrivals(1);
     RemoveKey(text);
     ReloadKeys();

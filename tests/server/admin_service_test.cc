@@ -129,7 +129,7 @@ TEST_F(AdminServiceTest, VerifyRefusesWhatTheContractSays) {
               RefusedWith(kInvalidArgument, "skip: 100001, the limit page_rows_max"));
   EXPECT_THAT(Verify("claim { scores: 1 }"), RefusedWith(kInvalidArgument, "0 ids and 1 scores"));
   EXPECT_THAT(Verify("claim { ids { texts: 'a' } }"), HasCode(kInvalidArgument));
-  EXPECT_THAT(Verify("filter {}"), HasCode(kInvalidArgument));
+  EXPECT_THAT(Verify("filter_text: ''"), HasCode(kInvalidArgument));
   EXPECT_THAT(Verify("collection: 'x'"), HasCode(kNotFound));
   EXPECT_THAT(Verify("query { row_id { number: 9 } }"), HasCode(kNotFound));
   EXPECT_THAT(Verify("epoch: 7"), RefusedWith(kFailedPrecondition, "7", "1"));

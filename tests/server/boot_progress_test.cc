@@ -1,5 +1,5 @@
 // Tests of BootProgress: the text for callers, and the estimate of the time left.
-#include "server/calls/boot_progress.h"
+#include "server/rpc/boot_progress.h"
 
 #include "tests/server/fake_clock.h"
 #include "tests/server/prelude.h"

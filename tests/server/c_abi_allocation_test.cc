@@ -11,7 +11,7 @@
 #include "nearfield/v1/admin.pb.h"
 #include "nearfield/v1/ingest.pb.h"
 #include "nearfield/v1/retrieval.pb.h"
-#include "server/library/nearfield.h"
+#include "server/c_abi/nearfield.h"
 #include "tests/testing/allocation_failure.h"
 
 namespace nearfield::server {

@@ -58,8 +58,7 @@ class CollectionAttributesTest : public ::testing::Test {
   }
 
   absl::StatusOr<ChosenRows> Choose(const FilterTree& tree, std::shared_ptr<const PinnedEpoch> at) {
-    return attributes_->Choose(*collection_, *ValidateFilter(tree, schema_, {}), std::move(at),
-                               Never);
+    return attributes_->Choose(*collection_, Filter(tree, schema_), std::move(at), Never);
   }
   int64_t CountAt(const FilterTree& tree, std::shared_ptr<const PinnedEpoch> at) {
     const ChosenRows chosen = *Choose(tree, std::move(at));
@@ -141,7 +140,7 @@ TEST_F(CollectionAttributesTest, DeadRowsAreDroppedWhileAnUploadCommits) {
 }
 
 // The rows of an upload are indexed before they are visible. A choice made before that excludes
-// them, also if they are deleted afterwards.
+// them, even if they are deleted afterwards.
 TEST_F(CollectionAttributesTest, RowsThatBecomeVisibleAfterTheChoiceAreNotDeleted) {
   ASSERT_OK(Upload(0));
   const FilterTree all = Exists("n");

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/calls/upload_session.h"
 #include "server/convert/admin.h"
 #include "server/convert/cursor.h"
 #include "server/convert/ingest.h"
 #include "server/convert/retrieval.h"
 #include "server/convert/text.h"
+#include "server/rpc/upload_session.h"
 #include "tests/server/prelude.h"
 #include "tests/testing/scripted_engine.h"
 #include "tests/testing/seed.h"

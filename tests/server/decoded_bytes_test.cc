@@ -4,6 +4,7 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl.h>
+#include <google/protobuf/struct.pb.h>
 #include <google/protobuf/wire_format_lite.h>
 #include <malloc.h>
 #include <sys/mman.h>
@@ -155,8 +156,8 @@ TEST(DecodedBytesTest, NothingThatGrowsWhenItIsDecodedTakesMoreThanTheBound) {
   ExpectBounded<pb::SearchRequest>(Times(kMany, Field(2, "")));
   ExpectBounded<pb::SearchRequest>(Times(kMany, Field(2, Field(1, ""))));
   ExpectBounded<pb::SearchRequest>(Times(kMany, Field(2, Field(1, Field(1, "four")))));
-  ExpectBounded<pb::FilterList>(Times(kMany, Field(1, "")));
-  ExpectBounded<pb::FilterList>(Times(kMany, Field(1, Field(1, Field(1, "")))));
+  ExpectBounded<pb::CountRequest>(Times(kMany, Field(7, "")));
+  ExpectBounded<pb::CountRequest>(Times(kMany, Field(7, Field(1, Field(4, "")))));
   ExpectBounded<pb::UploadBlock>(Times(kMany, Field(4, "")));
   ExpectBounded<pb::UploadBlock>(Times(kMany, Field(4, Field(2, Field(1, "\1")))));
   ExpectBounded<pb::UploadBlock>(Times(kMany, Field(4, Field(2, "\x08\1"))));  // not packed
@@ -211,11 +212,11 @@ TEST(DecodedBytesTest, WhatIsNoMessageIsRefused) {
   EXPECT_THAT(BoundOf(pb::IdList(), "\xfc\x7f"), invalid);            // an end without a group
   EXPECT_THAT(BoundOf(pb::IdList(), "\x17"), invalid);                // no such wire type
   EXPECT_OK(BoundOf(pb::IdList(), ""));
-  std::string nested;
-  for (int i = 0; i < 40; ++i) nested = Field(1, nested);
-  EXPECT_OK(BoundOf(pb::Filter(), nested));
-  for (int i = 0; i < 80; ++i) nested = Field(1, nested);
-  EXPECT_THAT(BoundOf(pb::Filter(), nested), invalid);
+  std::string nested;  // lists in lists
+  for (int i = 0; i < 20; ++i) nested = Field(6, Field(1, nested));
+  EXPECT_OK(BoundOf(google::protobuf::Value(), nested));
+  for (int i = 0; i < 40; ++i) nested = Field(6, Field(1, nested));
+  EXPECT_THAT(BoundOf(google::protobuf::Value(), nested), invalid);
 }
 
 // Writes random fields of `type`, some of them of other wire types than declared, some unknown.

@@ -27,9 +27,10 @@ TEST_F(IngestDeleteTest, DeleteRemovesRowsAndRefusesWhatTheContractSays) {
   EXPECT_THAT(remove("ids { numbers: [0, 1, 2, 3] }"), HasCode(kInvalidArgument));
   EXPECT_THAT(remove("ids { texts: '1' }"), HasCode(kInvalidArgument));
   EXPECT_THAT(remove("collection: 'x'"), HasCode(kNotFound));
-  EXPECT_THAT(remove("filter {}"), RefusedWith(kInvalidArgument, "filter: no condition is set"));
-  EXPECT_THAT(remove("filter {} ids { numbers: 1 }"),
-              RefusedWith(kInvalidArgument, "filter: given with 1 ids"));
+  EXPECT_THAT(remove("filter_args { ids {} }"),
+              RefusedWith(kInvalidArgument, "filter_args: 1 given without filter_text"));
+  EXPECT_THAT(remove("filter_args { ids {} } ids { numbers: 1 }"),
+              RefusedWith(kInvalidArgument, "filter_text: given with 1 ids"));
 }
 
 TEST_F(IngestDeleteTest, DeletesThatWaitAreBoundedAndHoldUpNoUpload) {

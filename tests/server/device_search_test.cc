@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "server/calls/device_search_call.h"
+#include "server/rpc/device_search_call.h"
 #include "tests/server/server_fixture.h"
 
 namespace nearfield::server {

@@ -180,10 +180,9 @@ class DurableCatalogUploadsTest : public DurableCatalogTest {
   }
 
   static int64_t CountThird(const NamedCollection& named) {
-    const auto marked = ValidateFilter(Compare("third", Comparison::kEqual, Bools({true})),
-                                       named.attributes->schema(), {});
-    EXPECT_OK(marked);
-    const auto chosen = named.attributes->Choose(*named.collection, *marked, nullptr, Never);
+    const Filter marked(Compare("third", Comparison::kEqual, Bools({true})),
+                        named.attributes->schema());
+    const auto chosen = named.attributes->Choose(*named.collection, marked, nullptr, Never);
     EXPECT_OK(chosen);
     const auto count = named.collection->CountRows(chosen->at.get(), *chosen->rows);
     EXPECT_OK(count);

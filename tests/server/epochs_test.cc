@@ -125,7 +125,7 @@ TEST_F(PinnedSnapshotCacheTest, OnlyItsOwnCallerRenewsAnEpoch) {
   clock_.Advance(std::chrono::milliseconds(1));
   EXPECT_EQ(kept.Find("b", collection_, 0), nullptr);
   EXPECT_EQ(kept.Find("a", collection_, 0), nullptr);
-  // A caller that keeps the same epoch renews its own entry, also if another's comes first.
+  // A caller that keeps the same epoch renews its own entry, even if another's comes first.
   const auto pin = collection_->PinEpoch();
   ASSERT_OK(kept.Keep("b", collection_, pin));
   KeepAndCommit(&kept, "a");

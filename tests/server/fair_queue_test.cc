@@ -111,7 +111,7 @@ TEST_F(FairQueueTest, WhoHadNothingWhileOthersWereIdleOwesNothing) {
   EXPECT_EQ(at(RunOne().front()).ask.caller, "new");
 }
 
-// A caller cannot save unused turns: it shares equally with the busy caller from now on.
+// A caller cannot save unused turns: it now shares equally with the busy caller.
 TEST_F(FairQueueTest, ACallerThatWasAwayDoesNotGetTheTurnsItMissed) {
   Start({.batch_max = 1});
   const auto a = LearnedCollection({.pass_us = 1000});

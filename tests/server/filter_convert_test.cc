@@ -1,5 +1,5 @@
-// Tests of the conversion of filters, declared attributes and attribute columns to and from
-// messages.
+// Tests of the conversion of the filters of requests, declared attributes and attribute columns to
+// and from messages.
 #include <string>
 #include <vector>
 
@@ -28,148 +28,106 @@ auto Refused(const std::string& path, const std::string& part) {
   return StatusIs(kInvalidArgument, AllOf(StartsWith(path + ": "), HasSubstr(part)));
 }
 
-auto RefusedValue(const std::string& message) {
-  return StatusIs(kInvalidArgument, StartsWith(message));
+const AttributeSchema& YearSchema() {
+  static const auto* const schema = new AttributeSchema(*AttributeSchema::Create(
+      {{.name = "year"}, {.name = "price", .type = AttributeType::kDouble}}, {}));
+  return *schema;
 }
 
-absl::Status Converted(const pb::Filter& filter) {
-  return FromProto(filter, IdType::kUint64, {}).status();
+absl::StatusOr<Filter> Converted(const pb::CountRequest& request,
+                                 IdType id_type = IdType::kUint64) {
+  return FromProto(FilterOf(request), id_type, YearSchema());
+}
+absl::StatusOr<Filter> Converted(const std::string& request, IdType id_type = IdType::kUint64) {
+  return Converted(pb::CountRequest(FromText(request)), id_type);
 }
 
-TEST(FilterConvertLaws, ATreeComesBack) {
-  Random random(testing::TestSeed());
-  for (int round = 0; round < 500; ++round) {
-    const FilterTree tree = RandomFilter(random, RandomSpecs(random), 7, 20);
-    if (tree.conditions.size() > 256) continue;
-    pb::Filter message;
-    ToMessage(tree, 0, &message);
-    pb::Filter parsed;
-    ASSERT_TRUE(parsed.ParseFromString(message.SerializeAsString()));
-    ASSERT_OK_AND_ASSIGN(const auto back, FromProto(parsed, IdType::kUint64, {}));
-    ASSERT_EQ(CanonicalBytes(back), CanonicalBytes(tree));
-    pb::Filter again;
-    ToMessage(back, 0, &again);
-    ASSERT_EQ(again.SerializeAsString(), message.SerializeAsString());
-  }
-}
-
-TEST(FilterConvertLaws, ATextAndTheEqualMessageAreTheSameFilter) {
+TEST(FilterConvertLaws, ValuesInTheTextAndInArgumentsAreTheSameFilter) {
   Random random(testing::TestSeed());
   for (int compared = 0; compared < 500;) {
     const std::vector<AttributeSpec> specs = RandomSpecs(random);
     const AttributeSchema schema = *AttributeSchema::Create(specs, {});
     const FilterTree tree = RandomFilter(random, specs, 4, 20);
     if (!FitsAsText(tree)) continue;
-    pb::CountRequest by_message;
-    ToMessage(tree, 0, by_message.mutable_filter());
-    pb::CountRequest by_text;
-    by_text.set_filter_text(TextOf(tree));
-    const auto canonical = [&](const pb::CountRequest& request) {
-      const auto filter = ValidFilter(FilterOf(request), IdType::kUint64, schema);
-      EXPECT_OK(filter);
-      return filter.ok() ? filter->canonical() : "";
-    };
-    ASSERT_EQ(canonical(by_text), canonical(by_message)) << by_text.filter_text();
+    pb::CountRequest request;
+    SetFilter(PrintWithArguments(tree, random), &request);
+    const auto filter = FromProto(FilterOf(request), IdType::kUint64, schema);
+    ASSERT_OK(filter) << request.ShortDebugString();
+    ASSERT_EQ(filter->canonical(), Filter(tree, schema).canonical()) << request.ShortDebugString();
     ++compared;
   }
 }
 
-TEST(FilterConvertTest, ARequestHasAFilterOrATextOrNeither) {
-  const AttributeSchema schema = *AttributeSchema::Create({{.name = "x"}}, {});
+TEST(FilterConvertTest, ARequestHasATextOrNoFilter) {
   pb::CountRequest request;
   EXPECT_FALSE(FilterOf(request).given());
   EXPECT_EQ(FilterMemoryMax(FilterOf(request)), 0);
-  request.set_filter_text("exists(x)");
-  EXPECT_OK(ValidFilter(FilterOf(request), IdType::kUint64, schema));
-  EXPECT_EQ(ToSent(FilterOf(request)).text, "exists(x)");
+  EXPECT_EQ(ToSent(FilterOf(request)).text, "");
+  request.set_filter_text("year == $1");
+  request.add_filter_args()->mutable_values()->add_int64_values(7);
+  EXPECT_OK(Converted(request));
+  const SentFilter sent = ToSent(FilterOf(request));
+  EXPECT_EQ(sent.text, "year == $1");
+  EXPECT_THAT(sent.arguments, ElementsAre(request.filter_args(0).SerializeAsString()));
   EXPECT_GT(FilterMemoryMax(FilterOf(request)), 0);
   request.set_filter_text("");
   EXPECT_TRUE(FilterOf(request).given());
-  EXPECT_THAT(ValidFilter(FilterOf(request), IdType::kUint64, schema),
-              Refused("filter_text", "column 1: a filter is expected"));
-  request.mutable_filter()->mutable_exists()->set_attribute("x");
-  const auto both = ValidFilter(FilterOf(request), IdType::kUint64, schema);
-  EXPECT_THAT(both, Refused("filter_text", "given with filter, must be one of the two"));
-  EXPECT_EQ(ArgumentFactsOf(both.status()).field, "filter_text");
+  EXPECT_THAT(Converted(request), Refused("filter_text", "column 1: a filter is expected"));
   request.clear_filter_text();
-  EXPECT_OK(ValidFilter(FilterOf(request), IdType::kUint64, schema));
-  EXPECT_EQ(ToSent(FilterOf(request)).message, request.filter().SerializeAsString());
+  EXPECT_TRUE(FilterOf(request).given());
+  EXPECT_THAT(Converted(request), Refused("filter_args", "1 given without filter_text"));
 }
 
-TEST(FilterConvertTest, NothingSetIsRefusedWithItsPath) {
-  EXPECT_THAT(Converted(FromText("")), Refused("filter", "no condition is set"));
-  const auto second = [](const std::string& filter) {
-    return Converted(FromText("and_ { filters { exists {} } filters { " + filter + " } }"));
-  };
-  EXPECT_THAT(second("not_ {}"), Refused("filter.and[1].not", "no condition is set"));
-  EXPECT_THAT(second("comparison {}"), Refused("filter.and[1].comparison.op", "0, must be EQUAL"));
-  EXPECT_THAT(second("comparison { op: 99 }"),
-              Refused("filter.and[1].comparison.op", "99, must be EQUAL"));
-  const std::string less = "comparison { op: COMPARISON_OPERATOR_LESS ";
-  EXPECT_THAT(second(less + "}"),
-              Refused("filter.and[1].comparison.value", "none of its members is set"));
-  EXPECT_OK(second(less + "value { bool_value: false } }"));
-  EXPECT_THAT(second(less + "value { bool_value: false } } } filters { in_ { values { "
-                            "int64_values: 1 keyword_values: 'a' } }"),
-              Refused("filter.and[2].in.values", "both int64 and keyword"));
+TEST(FilterConvertTest, AnArgumentThatIsNoneIsRefusedWithItsPlace) {
+  const std::string two = "filter_text: 'year in $2 and price in $1' filter_args { values {} } ";
+  EXPECT_OK(Converted(two + "filter_args { values {} }"));
+  EXPECT_THAT(Converted(two + "filter_args {}"),
+              Refused("filter_args[1]", "neither values nor ids are set"));
+  EXPECT_THAT(Converted(two + "filter_args { values { int64_values: 1 bool_values: true } }"),
+              Refused("filter_args[1].values", "both int64 and bool"));
+  EXPECT_THAT(Converted(two + "filter_args { values { double_values: [1, nan] } }"),
+              Refused("filter_args[1].values[1]", "NaN"));
+  EXPECT_THAT(Converted(two + "filter_args { ids {} }"),
+              Refused("filter_text", "column 9: $2: ids, year is an int64"));
 }
 
 TEST(FilterConvertTest, IdsAreOfTheCollectionsType) {
-  const auto of_strings = [](const std::string& filter) {
-    return FromProto(pb::Filter(FromText(filter)), IdType::kString, {});
-  };
-  EXPECT_THAT(Converted(FromText("has_id {}")),
-              RefusedValue("filter.has_id = 0 ids, must be 1 .. 4096"));
-  EXPECT_THAT(Converted(FromText("has_id { texts: 'a' }")),
-              Refused("filter.has_id.texts", "ids of type uint64"));
-  EXPECT_OK(of_strings("has_id { texts: 'a' }"));
-  EXPECT_THAT(of_strings("has_id { texts: ['a', ''] }"),
-              Refused("filter.has_id.texts[1]", "must be 1 .. 512"));
+  const std::string text = "filter_text: 'id in $1' filter_args { ids { ";
+  EXPECT_OK(Converted(text + "} }"));
+  EXPECT_OK(Converted(text + "numbers: 18446744073709551615 } }"));
+  EXPECT_THAT(Converted(text + "texts: 'a' } }"),
+              Refused("filter_args[0].ids.texts", "ids of type uint64"));
+  EXPECT_OK(Converted(text + "texts: 'a' } }", IdType::kString));
+  EXPECT_THAT(Converted(text + "texts: ['a', ''] } }", IdType::kString),
+              Refused("filter_args[0].ids.texts[1]", "must be 1 .. 512"));
 }
 
-// Messages that could exhaust the server: many levels, wide filters, long lists.
-TEST(FilterConvertTest, BombsAreRefusedBeforeTheyAreTaken) {
-  pb::Filter deep;
-  pb::Filter* last = &deep;
-  for (int level = 1; level < 8; ++level) last = last->mutable_not_();
-  last->mutable_exists()->set_attribute("x");
-  EXPECT_OK(Converted(deep));
-  last->mutable_not_()->mutable_exists()->set_attribute("x");
-  EXPECT_THAT(Converted(deep),
-              Refused("filter.not.not.not.not.not.not.not.not", "must be at most 8"));
-  // Far deeper than recursion allows. The message itself is built and freed without recursion.
-  constexpr int kLevels = 50'000;
-  std::vector<pb::Filter*> levels = {new pb::Filter};
-  for (int level = 1; level < kLevels; ++level) {
-    auto* const parent = new pb::Filter;
-    parent->set_allocated_not_(levels.back());
-    levels.push_back(parent);
+TEST(FilterConvertTest, ArgumentsAreBounded) {
+  const auto refused = [](const std::string& message) {
+    return StatusIs(kInvalidArgument, StartsWith(message));
+  };
+  pb::CountRequest request;
+  request.set_filter_text("year in $1");
+  for (int i = 0; i < 4096; ++i) {
+    if (i == 0) request.add_filter_args();
+    request.mutable_filter_args(0)->mutable_values()->add_int64_values(i);
   }
-  EXPECT_THAT(Converted(*levels.back()),
-              Refused("filter.not.not.not.not.not.not.not.not", "levels"));
-  for (size_t level = levels.size(); level-- > 1;) static_cast<void>(levels[level]->release_not_());
-  for (pb::Filter* each : levels) delete each;
-
-  pb::Filter wide;
-  for (int i = 0; i < 255; ++i) wide.mutable_or_()->add_filters()->mutable_exists();
-  EXPECT_OK(Converted(wide));
-  wide.mutable_or_()->add_filters()->mutable_exists();
-  EXPECT_THAT(Converted(wide), Refused("filter.or", "must be at most 256"));
-  pb::Filter nested;  // more conditions through levels than in any list
-  for (int i = 0; i < 100; ++i) {
-    auto* const inner = nested.mutable_and_()->add_filters()->mutable_not_()->mutable_or_();
-    inner->add_filters()->mutable_exists();
+  EXPECT_OK(Converted(request));
+  request.mutable_filter_args(0)->mutable_values()->add_int64_values(0);
+  EXPECT_THAT(Converted(request), refused("filter_args[0].values = 4097 values, must be at most"));
+  request.clear_filter_args();
+  for (uint64_t i = 0; i < 4097; ++i) {
+    if (i == 0) request.add_filter_args();
+    request.mutable_filter_args(0)->mutable_ids()->add_numbers(i);
   }
-  EXPECT_THAT(Converted(nested), FailsWith(kInvalidArgument, "must be at most 256"));
-
-  pb::Filter list;
-  for (int i = 0; i < 4096; ++i) list.mutable_in_()->mutable_values()->add_int64_values(i);
-  EXPECT_OK(Converted(list));
-  list.mutable_in_()->mutable_values()->add_int64_values(0);
-  EXPECT_THAT(Converted(list), Refused("filter.in", "4097 values, must be 1 .. 4096"));
-  pb::Filter ids;
-  for (uint64_t i = 0; i < 4097; ++i) ids.mutable_has_id()->add_numbers(i);
-  EXPECT_THAT(Converted(ids), RefusedValue("filter.has_id = 4097 ids, must be 1 .. 4096"));
+  EXPECT_THAT(Converted(request), refused("filter_args[0].ids = 4097 ids, must be 0 .. 4096"));
+  request.clear_filter_args();
+  request.add_filter_args()->mutable_values()->add_keyword_values(std::string(65'600, 'x'));
+  EXPECT_THAT(Converted(request), refused("filter_args = 656"));
+  EXPECT_EQ(FilterMemoryMax(FilterOf(request)), 0) << "it is refused before it is converted";
+  request.clear_filter_args();
+  for (int i = 0; i < 4097; ++i) request.add_filter_args();
+  EXPECT_THAT(Converted(request), refused("filter_args = 4097 arguments, must be at most 4096"));
 }
 
 TEST(AttributeSpecConvertTest, ASchemaComesBack) {

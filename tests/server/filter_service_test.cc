@@ -17,7 +17,7 @@ class FilterServiceTest : public ServerFixture {
  protected:
   // Returns the text of a request of the collection "c" with a filter that no other call uses.
   static std::string Filter(uint64_t id) {
-    return absl::StrCat("collection: 'c' filter { has_id { numbers: ", id, " } } ");
+    return absl::StrCat("collection: 'c' filter_text: 'id == ", id, "' ");
   }
   static std::string SearchText(uint64_t id) {
     return Filter(id) + "queries { vector { values: [1, 0] } }";

@@ -1,5 +1,5 @@
-// Tests of filters as text over a real channel: every call answers as with the equal message, and
-// refuses bad texts.
+// Tests of filters over a real channel: every call takes a text and arguments, and refuses bad
+// ones.
 #include <algorithm>
 #include <cstdint>
 #include <future>
@@ -54,8 +54,8 @@ class FilterTextServiceTest : public PagesServiceTest {
     request.set_filter_text(TextOf(tree));
     return request;
   }
-  static pb::SearchRequest WithMessage(pb::SearchRequest request, const FilterTree& tree) {
-    ToMessage(tree, 0, request.mutable_filter());
+  pb::SearchRequest WithArguments(pb::SearchRequest request, const FilterTree& tree) {
+    SetFilter(PrintWithArguments(tree, random_), &request);
     return request;
   }
 
@@ -103,7 +103,7 @@ class FilterTextServiceTest : public PagesServiceTest {
   const std::vector<PlainRow> rows_ = RandomRows(random_, specs_, kRows);
 };
 
-TEST_F(FilterTextServiceTest, ATextFindsTheRowsAndTheCursorsOfTheEqualMessage) {
+TEST_F(FilterTextServiceTest, ATextAndArgumentsFindTheRowsAndTheCursorsOfTheText) {
   ServeAttributes();
   for (int round = 0; round < 150; ++round) {
     const FilterTree tree = DrawFilter();
@@ -113,16 +113,16 @@ TEST_F(FilterTextServiceTest, ATextFindsTheRowsAndTheCursorsOfTheEqualMessage) {
     pb::SearchRequest plain = For(1, static_cast<uint32_t>(random_.Between(1, kRows)));
     plain.set_with_cursor(true);
     pb::SearchRequest by_text = WithText(plain, tree);
-    pb::SearchRequest by_message = WithMessage(plain, tree);
+    pb::SearchRequest by_arguments = WithArguments(plain, tree);
 
     pb::SearchResponse page = CallOk(&Retrieval::Search, by_text);
     EXPECT_EQ(page.results(0).matched_rows(), passing.size());
-    EXPECT_EQ(Answer(page), Answer(CallOk(&Retrieval::Search, by_message))) << "cursors included";
-    // The next pages, at random with the text or the message.
+    EXPECT_EQ(Answer(page), Answer(CallOk(&Retrieval::Search, by_arguments))) << "cursors included";
+    // The next pages, at random with or without arguments.
     Pages pages;
     Append(page, &pages);
     while (page.results(0).has_next_cursor()) {
-      pb::SearchRequest next = random_.OneIn(2) ? by_text : by_message;
+      pb::SearchRequest next = random_.OneIn(2) ? by_text : by_arguments;
       next.set_cursor(page.results(0).next_cursor());
       page = CallOk(&Retrieval::Search, next);
       Append(page, &pages);
@@ -135,15 +135,15 @@ TEST_F(FilterTextServiceTest, ATextFindsTheRowsAndTheCursorsOfTheEqualMessage) {
     ASSERT_EQ(found, passing);
 
     EXPECT_THAT(All(WithText(For(1, 9), tree)).all, testing::BytesEqual(pages.all));
-    const auto streamed = Stream({by_text, by_message});
+    const auto streamed = Stream({by_text, by_arguments});
     ASSERT_EQ(streamed.size(), 2u);
     EXPECT_EQ(streamed[0], streamed[1]);
 
     pb::CountRequest count = Of("c");
-    count.set_filter_text(TextOf(tree));
+    SetFilter(PrintWithArguments(tree, random_), &count);
     EXPECT_EQ(CallOk(&Retrieval::Count, count).rows_count(), passing.size());
     pb::VerifyRequest verify = FromText("collection: 'c' query { vector { values: 1 } } k: 5");
-    verify.set_filter_text(TextOf(tree));
+    SetFilter(PrintWithArguments(tree, random_), &verify);
     const auto verdict = CallOk(&Admin::Verify, verify);
     EXPECT_TRUE(verdict.equal());
     EXPECT_EQ(verdict.expected().scores_size(), std::min<int64_t>(passing_count, 5));
@@ -152,7 +152,7 @@ TEST_F(FilterTextServiceTest, ATextFindsTheRowsAndTheCursorsOfTheEqualMessage) {
   AwaitNoRequestBytes();
 }
 
-TEST_F(FilterTextServiceTest, ADeleteByTextDeletesTheRowsThatPass) {
+TEST_F(FilterTextServiceTest, ADeleteDeletesTheRowsThatPass) {
   ServeAttributes();
   std::vector<bool> deleted(static_cast<size_t>(kRows), false);
   for (int round = 0; round < 30; ++round) {
@@ -163,16 +163,22 @@ TEST_F(FilterTextServiceTest, ADeleteByTextDeletesTheRowsThatPass) {
       deleted[row] = true;
     }
     pb::DeleteRequest request = Of("c");
-    request.set_filter_text(TextOf(tree));
+    SetFilter(PrintWithArguments(tree, random_), &request);
     ASSERT_EQ(CallOk(&Ingest::Delete, request).rows_deleted(), expected) << TextOf(tree);
   }
   AwaitNoRequestBytes();
 }
 
-TEST_F(FilterTextServiceTest, ATextUsesTheCachedResultOfTheEqualMessage) {
+TEST_F(FilterTextServiceTest, ATextUsesTheCachedResultOfTheSameFilter) {
   ServeAttributes();
-  const FilterTree tree = Or({Exists(specs_[0].name), Not(Exists(specs_[0].name))});
-  ASSERT_OK(Search(WithMessage(For(1), tree)));
+  const FilterTree tree = Or({HasId(IdColumn::OfNumbers({1, 2})), Exists(specs_[0].name)});
+  pb::SearchRequest by_arguments = For(1);
+  by_arguments.set_filter_text(absl::StrCat("exists(`", specs_[0].name, "`) or id in $1"));
+  for (const uint64_t id : {2, 1, 2}) {
+    if (by_arguments.filter_args().empty()) by_arguments.add_filter_args();
+    by_arguments.mutable_filter_args(0)->mutable_ids()->add_numbers(id);
+  }
+  ASSERT_OK(Search(by_arguments));
   const auto before = CacheStats();
   ASSERT_EQ(before.entries_count, 1);
   ASSERT_OK(Search(WithText(For(1), tree)));
@@ -185,8 +191,8 @@ TEST_F(FilterTextServiceTest, EveryCallRefusesABadTextAndNamesTheColumn) {
       {"filter_text: ''", "filter_text: column 1: a filter is expected"},
       {"filter_text: 'exists(x) and yeer == 1'", "filter_text: column 8: the collection declares"},
       {"filter_text: 'id == 1 or id == \"a\"'", "filter_text: column 18: expected an id"},
-      {"filter_text: 'id == 1' filter { has_id { numbers: 1 } }",
-       "filter_text: given with filter, must be one of the two"},
+      {"filter_text: 'id == $1'", "filter_text: column 7: $1: not given"},
+      {"filter_args { ids {} }", "filter_args: 1 given without filter_text"},
       {"filter_text: '" + std::string(65537, ' ') + "'",
        "filter_text = 65537 bytes, must be at most 65536"}};
   for (const auto& [fields, message] : cases) {

@@ -1,5 +1,5 @@
 // Tests of the code that the page of an empty server shows. tests/python runs it.
-#include "server/operations/first_steps.h"
+#include "server/ops_http/first_steps.h"
 
 #include <nlohmann/json.hpp>
 #include <string>

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "server/service/health_service.h"
+#include "server/grpc/health_service.h"
 #include "tests/server/prelude.h"
 
 namespace nearfield::server {

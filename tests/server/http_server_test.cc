@@ -1,5 +1,5 @@
 // Tests of the HTTP server of the operations port: what it answers, and what no client can hold.
-#include "server/operations/http_server.h"
+#include "server/ops_http/http_server.h"
 
 #include <atomic>
 #include <chrono>

@@ -1,11 +1,11 @@
 // Tests of the text format of metrics and of the metrics of a GPU.
-#include "server/operations/metric_set.h"
+#include "server/ops_http/metric_set.h"
 
 #include <cstdint>
 #include <string>
 #include <thread>
 
-#include "server/operations/gpu_monitor.h"
+#include "server/ops_http/gpu_metrics.h"
 #include "tests/server/fake_nvml.h"
 #include "tests/server/prelude.h"
 
@@ -53,7 +53,7 @@ TEST(GpuMonitorTest, EveryFigureIsTheDevices) {
   std::string text;
   while (text.empty()) {
     MetricSet metrics;
-    monitor->AddMetrics({}, &metrics);
+    AddGpuMetrics(monitor->Latest(), {}, &metrics);
     text = metrics.Text();
     std::this_thread::yield();
   }
@@ -71,8 +71,9 @@ TEST(GpuMonitorTest, EveryFigureIsTheDevices) {
 
 TEST(GpuMonitorTest, LabelsOfTheCallerStandBeforeItsOwn) {
   MetricSet metrics;
-  AddGpuMetrics({.power_watts = 3, .ecc_corrected = 5, .xids = {{79, 1}}}, std::chrono::seconds(1),
-                {{"gpu", "2"}}, &metrics);
+  AddGpuMetrics(
+      {.age = std::chrono::seconds(1), .power_watts = 3, .ecc_corrected = 5, .xids = {{79, 1}}},
+      {{"gpu", "2"}}, &metrics);
   for (const char* const line : {"nearfield_gpu_power_watts{gpu=\"2\"} 3\n",
                                  "nearfield_gpu_ecc_errors_total{gpu=\"2\",type=\"corrected\"} 5\n",
                                  "nearfield_gpu_xid_total{gpu=\"2\",xid=\"79\"} 1\n",

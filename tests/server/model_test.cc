@@ -173,16 +173,16 @@ class CatalogModelTest : public ::testing::TestWithParam<int32_t> {
     EXPECT_EQ(result->epoch, model_.epoch);
   }
 
-  // Evaluates the tree, or at random the text that is printed from it.
+  // Evaluates the tree, or at random the text and arguments that are printed from it.
   absl::StatusOr<ChosenRows> Choose(const FilterTree& tree, std::shared_ptr<const PinnedEpoch> at) {
     absl::StatusOr<FilterTree> sent = tree;
     if (FitsAsText(tree) && random_.OneIn(2)) {
-      sent = ParseFilterText(TextOf(tree), spec_.id_type, schema_, {});
+      const PrintedFilter printed = PrintWithArguments(tree, random_);
+      sent = ParseFilterText(printed.text, printed.arguments, spec_.id_type, schema_, {});
     }
     EXPECT_OK(sent);
-    const auto filter = ValidateFilter(*sent, schema_, {});
-    EXPECT_OK(filter);
-    return named_->attributes->Choose(*named_->collection, *filter, std::move(at), Never);
+    const Filter filter(*sent, schema_);
+    return named_->attributes->Choose(*named_->collection, filter, std::move(at), Never);
   }
 
   void Compact() {

@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "nearfield/engine/engine.h"
-#include "server/calls/nearfield_service.h"
-#include "server/calls/waiting_call.h"
+#include "server/rpc/nearfield_service.h"
+#include "server/rpc/waiting_call.h"
 #include "tests/server/server_fixture.h"
 #include "tests/server/store/model_store.h"
 

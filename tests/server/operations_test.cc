@@ -6,7 +6,7 @@
 #include <sstream>
 #include <string>
 
-#include "server/operations/collection_metrics.h"
+#include "server/ops_http/collection_metrics.h"
 #include "tests/server/http_client.h"
 #include "tests/server/server_fixture.h"
 

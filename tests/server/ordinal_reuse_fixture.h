@@ -97,9 +97,8 @@ class CollectionOrdinalsTest : public ::testing::Test {
   }
 
   ChosenRows Choose(const FilterTree& tree, std::shared_ptr<const PinnedEpoch> at) {
-    const auto filter = ValidateFilter(tree, schema_, {});
-    EXPECT_OK(filter);
-    return *named_->attributes->Choose(*named_->collection, *filter, std::move(at), Never);
+    return *named_->attributes->Choose(*named_->collection, Filter(tree, schema_), std::move(at),
+                                       Never);
   }
 
   // Returns all rows that pass at the state, in order.

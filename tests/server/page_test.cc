@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/operations/page_search.h"
+#include "server/ops_http/page_search.h"
 #include "tests/server/access_fixture.h"
 #include "tests/server/http_client.h"
 #include "tests/server/server_fixture.h"

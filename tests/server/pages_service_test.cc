@@ -114,12 +114,11 @@ TEST_F(PagesServiceTest, MatchedRowsLeavesTheOwnRowOut) {
   ServeCorpus(20);
   pb::SearchRequest own = For(1);
   own.mutable_queries(0)->mutable_row_id()->set_number(5);
-  for (const uint64_t id : {3, 5, 9}) own.mutable_filter()->mutable_has_id()->add_numbers(id);
+  own.set_filter_text("id in (3, 5, 9)");
   pb::SearchResponse response;
   ASSERT_OK(Search(own, &response));
   EXPECT_EQ(response.results(0).matched_rows(), 2u);
-  own.mutable_filter()->mutable_has_id()->clear_numbers();
-  own.mutable_filter()->mutable_has_id()->add_numbers(3);
+  own.set_filter_text("id == 3");
   ASSERT_OK(Search(own, &response));
   EXPECT_EQ(response.results(0).matched_rows(), 1u);
 }

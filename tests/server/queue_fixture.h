@@ -105,7 +105,7 @@ class QueueFixture : public ::testing::Test {
   absl::Status TryPush(const Ask& ask) { return at(Push(ask)).refusal; }
   Waiter& at(int number) { return *waiters_[static_cast<size_t>(number)]; }
 
-  // Takes the next batch, on which the device works from now on. Returns the numbers of its
+  // Takes the next batch, on which the device then works. Returns the numbers of its
   // waiters.
   std::vector<int> Begin() {
     running_ = queue_->TryTake();

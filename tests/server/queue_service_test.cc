@@ -3,7 +3,7 @@
 #include <future>
 #include <thread>
 
-#include "server/calls/caller_name.h"
+#include "server/rpc/caller_name.h"
 #include "tests/server/server_fixture.h"
 
 namespace nearfield::server {

@@ -105,7 +105,7 @@ TEST_F(QuotaServiceTest, TheSearchQueue) {
   calls.push_back(std::async(std::launch::async, [this] {
     return SearchOf(admin_key_, SearchFor("c", {1, 0}));
   }));
-  script_->search_gate.AwaitArrivals(1);  // the device is busy from now on
+  script_->search_gate.AwaitArrivals(1);  // the device is busy now
   int accepted = 0;
   for (int i = 0; i < 16; ++i) accepted += start(Abuser(i)) ? 1 : 0;
   EXPECT_EQ(accepted, 4);  // half
@@ -214,7 +214,7 @@ TEST_F(QuotaServiceTest, DeviceBytes) {
   EXPECT_EQ(collection.collection().owner(), "abuser");
   EXPECT_EQ(server_->state().call_counter().refusals().at("principal_device_bytes"), 2);
 
-  // A lower limit holds from the reload on, and nothing is lost.
+  // A lower limit holds after the reload, and nothing is lost.
   LimitDeviceBytes("abuser", 1);
   EXPECT_FALSE(Open(abuser_[0], Begin("a1", 1))->accepted);
   EXPECT_OK(As(abuser_[0], &Retrieval::Count, Of("a1")));

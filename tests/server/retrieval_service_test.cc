@@ -122,7 +122,7 @@ TEST_F(RetrievalServiceTest, FetchAndCountCheckTheirArgumentsBeforeTheyAwaitAnEp
   fetch_context.set_deadline(soon());
   EXPECT_THAT(Call(&Retrieval::Fetch, fetch, nullptr, &fetch_context),
               RefusedWith(kInvalidArgument, "ids = 0 ids"));
-  const pb::CountRequest count = FromText("collection: 'c' min_epoch: 1000 filter {}");
+  const pb::CountRequest count = FromText("collection: 'c' min_epoch: 1000 filter_text: ''");
   grpc::ClientContext count_context;
   count_context.set_deadline(soon());
   EXPECT_THAT(Call(&Retrieval::Count, count, nullptr, &count_context),
@@ -193,8 +193,8 @@ TEST_F(RetrievalServiceTest, FetchAndCountRefuseWhatTheContractSays) {
   EXPECT_EQ(counted.rows_count(), 4u);
   EXPECT_EQ(counted.epoch(), 1u);
   EXPECT_THAT(Call(&Retrieval::Count, FromText("collection: 'x'")), HasCode(kNotFound));
-  EXPECT_THAT(Call(&Retrieval::Count, FromText("collection: 'c' filter {}")),
-              RefusedWith(kInvalidArgument, "filter: no condition is set"));
+  EXPECT_THAT(Call(&Retrieval::Count, FromText("collection: 'c' filter_text: ''")),
+              RefusedWith(kInvalidArgument, "filter_text: column 1: a filter is expected"));
 }
 
 // The name is looked up once, before the wait. An alias that moves meanwhile changes nothing.

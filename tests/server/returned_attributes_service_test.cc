@@ -249,7 +249,7 @@ TEST_F(ReturnedAttributesTest, TheDigestDoesNotIncludeThem) {
   EXPECT_EQ(with.result_digest(), without.result_digest());
 }
 
-// A reply that is too large is refused before it is made, also if the engine's answer is small.
+// A reply that is too large is refused before it is made, even if the engine's answer is small.
 TEST_F(ReturnedAttributesTest, ALargeReplyIsRefused) {
   Set(settings_.response_bytes_max, "64KiB");
   Set(settings_.payload_bytes_max, "1KiB");

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/calls/waiting_call.h"
+#include "server/rpc/waiting_call.h"
 #include "tests/server/pages_fixture.h"
 
 namespace nearfield::server {

@@ -109,9 +109,11 @@ TEST_F(ScanRowsServiceTest, RowsMaxMayEndJustBeforeOrAfterTheEndOfAReply) {
 TEST_F(ScanRowsServiceTest, AFilterChoosesTheRowsAndTheirNumber) {
   ServeRange(1000);
   pb::ScanRequest request = Of("c");
+  request.set_filter_text("id in $1");
+  pb::IdList* const ids = request.add_filter_args()->mutable_ids();
   std::vector<Row> want;
   for (uint64_t id = 0; id < 1000; id += 2) {
-    request.mutable_filter()->mutable_has_id()->add_numbers(id);
+    ids->add_numbers(id);
     want.push_back(rows_[id]);
   }
   const Scanned scanned = Scan(request);
@@ -126,37 +128,40 @@ TEST_F(ScanRowsServiceTest, AFilterChoosesTheRowsAndTheirNumber) {
   EXPECT_EQ(Scan(request).rows(), std::vector<Row>(want.begin() + sent, want.end()));
   const auto other = RefusedWith(kInvalidArgument, "cursor: of another scan");
   EXPECT_THAT(Scan(After(scanned.replies[0])).status, other);
-  request.mutable_filter()->mutable_has_id()->add_numbers(1);
+  ids->add_numbers(1);
   EXPECT_THAT(Scan(request).status, other);
-  const Scanned none = Scan(With("filter { has_id { numbers: 5000 } }"));
+  const Scanned none = Scan(With("filter_text: 'id == 5000'"));
   ASSERT_OK(none.status);
   EXPECT_EQ(none.replies.size(), 1u);
   EXPECT_EQ(none.replies[0].rows_count(), 0u);
   AwaitNothingHeld();
 }
 
-// The law of filters as text: the same rows and the same cursors as the message.
-TEST_F(ScanRowsServiceTest, AFilterAsTextIsTheSameScan) {
+// A value in the text and the same value in an argument choose the same rows, with the same
+// cursors.
+TEST_F(ScanRowsServiceTest, AFilterWithArgumentsIsTheSameScan) {
   ServeRange(1000);
-  pb::ScanRequest message = Of("c");
+  pb::ScanRequest arguments = Of("c");
+  arguments.set_filter_text("id in $1");
+  pb::IdList* const ids = arguments.add_filter_args()->mutable_ids();
   std::vector<std::string> numbers;
   for (uint64_t id = 0; id < 1000; id += 2) {
-    message.mutable_filter()->mutable_has_id()->add_numbers(id);
+    ids->add_numbers(id);
     numbers.push_back(absl::StrCat(id));
   }
   pb::ScanRequest text = Of("c");
   text.set_filter_text(absl::StrCat("id in (", absl::StrJoin(numbers, ", "), ")"));
-  const Scanned scanned = Scan(message);
+  const Scanned scanned = Scan(arguments);
   ASSERT_OK(scanned.status);
   EXPECT_EQ(Scan(text).rows(), scanned.rows());
   ASSERT_GT(scanned.replies.size(), 1u);
-  message.set_cursor(scanned.replies[0].next_cursor());
+  arguments.set_cursor(scanned.replies[0].next_cursor());
   text.set_cursor(scanned.replies[0].next_cursor());
-  EXPECT_EQ(Scan(text).rows(), Scan(message).rows());
+  EXPECT_EQ(Scan(text).rows(), Scan(arguments).rows());
   EXPECT_THAT(Scan(With("filter_text: 'id ='")).status,
               RefusedWith(kInvalidArgument, "filter_text: column "));
-  EXPECT_THAT(Scan(With("filter {} filter_text: 'id == 1'")).status,
-              RefusedWith(kInvalidArgument, "filter_text"));
+  EXPECT_THAT(Scan(With("filter_args { ids {} } filter_text: 'id == 1'")).status,
+              RefusedWith(kInvalidArgument, "filter_args[0]: $1 does not occur in filter_text"));
   AwaitNothingHeld();
 }
 
@@ -188,9 +193,8 @@ TEST_F(ScanRowsServiceTest, WrongRequestsAreRefused) {
   EXPECT_THAT(Scan(With("rows_max: 0")).status,
               RefusedWith(kInvalidArgument, "rows_max = 0, must be at least 1"));
   EXPECT_THAT(Scan(Of("absent")).status, HasCode(kNotFound));
-  EXPECT_THAT(Scan(With("filter {}")).status, RefusedWith(kInvalidArgument, "filter: "));
-  EXPECT_THAT(Scan(With("filter { exists { attribute: 'a' } }")).status,
-              RefusedWith(kInvalidArgument, "filter.exists.attribute"));
+  EXPECT_THAT(Scan(With("filter_text: 'exists(a)'")).status,
+              RefusedWith(kInvalidArgument, "declares no attribute"));
   EXPECT_THAT(Scan(With("incarnation: 1 min_epoch: 99")).status,
               RefusedWith(kFailedPrecondition, "incarnation: "));
   pb::ScanRequest later = After(Scan().replies[0]);

@@ -1,6 +1,6 @@
 // Tests of the moments that the history of searches keeps: a fixed number, of all of the time since
 // the start.
-#include "server/operations/search_history.h"
+#include "server/ops_http/search_history.h"
 
 #include <string>
 

@@ -113,9 +113,8 @@ TEST_F(SearchServiceTest, EveryBadPartBesideTheQueriesIsNamed) {
   };
   EXPECT_THAT(search("score_threshold: nan"),
               RefusedWith(kInvalidArgument, "score_threshold: is not a number"));
-  EXPECT_THAT(search("filter {}"), RefusedWith(kInvalidArgument, "filter: no condition is set"));
-  EXPECT_THAT(search("filter { exists { attribute: 'x' } }"),
-              RefusedWith(kInvalidArgument, "filter.exists.attribute"));
+  EXPECT_THAT(search("filter_text: 'exists(x)'"),
+              RefusedWith(kInvalidArgument, "filter_text: column 8: the collection declares no"));
   EXPECT_THAT(search("cursor: ''"), RefusedWith(kInvalidArgument, "cursor: 0 bytes"));
   pb::SearchRequest other = SearchFor("c", {0, 0});
   other.set_cursor(std::string(25, '\1'));

@@ -1,5 +1,5 @@
 // Tests of error details, which programs read instead of the message.
-#include "server/service/status_details.h"
+#include "server/grpc/status_details.h"
 
 #include <optional>
 #include <string>

@@ -48,7 +48,7 @@ class FakeDevice {
  public:
   explicit FakeDevice(const FakeDeviceOptions& options) : options_(options) {}
 
-  // Makes only the nth call of this kind from now on (1: the next) return `status`. The device
+  // Makes only the nth later call of this kind (1: the next) return `status`. The device
   // forgets an Unavailable, so the caller must remember it.
   void FailAt(FakeCall call, int64_t nth, absl::Status status);
   // Makes every later call return Unavailable.

@@ -18,7 +18,7 @@ namespace nearfield::testing {
 // Holds callers until it is opened, and reports how many arrived.
 class Gate {
  public:
-  // From now on callers of Pass wait.
+  // Later callers of Pass wait.
   void Close();
   void Open();
   // Waits until the gate is open or `give_up` returns true.

@@ -19,6 +19,7 @@ from nearfield._client import AsyncClient, Client, connect, open, open_async
 from nearfield._collection import AsyncCollection, Collection
 from nearfield._cost import Cost
 from nearfield._digest import result_digest
+from nearfield._embed import Embedder, EmbedError
 from nearfield._errors import (
     Aborted,
     AlreadyExists,
@@ -85,6 +86,8 @@ __all__ = [
     "DataLoss",
     "DeadlineExceeded",
     "Deleted",
+    "EmbedError",
+    "Embedder",
     "Error",
     "Exported",
     "F",

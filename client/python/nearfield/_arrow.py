@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ from numpy.typing import NDArray
 
 from nearfield._attributes import Attribute, column_name
 from nearfield._columns import ReadColumn
-from nearfield._results import Rows
 from nearfield._values import Ids
 
 _TYPES = {
@@ -101,17 +101,20 @@ def id_array(ids: Ids) -> pa.Array:
     return pa.array(ids, pa.string() if isinstance(ids, list) else pa.uint64())
 
 
-def table_of(rows: Rows, scores: Any = None) -> pa.Table:
-    columns: dict[str, Any] = {"id": id_array(rows.ids)}
+def table_of(
+    ids: Ids, scores: Any, vectors: Any, payloads: list[bytes], columns: Iterable[ReadColumn]
+) -> pa.Table:
+    """scores and vectors: None if the rows have none."""
+    table: dict[str, Any] = {"id": id_array(ids)}
     if scores is not None:
-        columns["score"] = pa.array(scores)
-    if rows.vectors is not None:
-        columns["vector"] = vectors_of(rows.vectors)
-    if rows.payloads:
-        columns["payload"] = pa.array(rows.payloads, pa.binary())
-    for column in rows.columns:
-        columns[column_name(column.attribute)] = column_of(column)
-    return pa.table(columns)
+        table["score"] = pa.array(scores)
+    if vectors is not None:
+        table["vector"] = vectors_of(vectors)
+    if payloads:
+        table["payload"] = pa.array(payloads, pa.binary())
+    for column in columns:
+        table[column_name(column.attribute)] = column_of(column)
+    return pa.table(table)
 
 
 def stack(tables: list[pa.Table]) -> pa.Table:

@@ -14,13 +14,14 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from nearfield._proto import common_pb2 as common
+from nearfield._time_text import parse_time
 from nearfield._values import enum_name, enum_value
 
 AttributeType = Literal["int64", "double", "bool", "keyword", "timestamp"]
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 MICROSECOND = dt.timedelta(microseconds=1)
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
-# The member of AttributeValue and AttributeValues for each type, without its suffix.
+# The member of AttributeValues for each type, without its suffix.
 MEMBERS: dict[str, str] = {name: name for name in get_args(AttributeType)} | {
     "timestamp": "timestamp_us"
 }
@@ -50,12 +51,6 @@ class Attribute:
     def text(self) -> str:
         """The type as the command writes it, for example "keyword[]"."""
         return self.type + "[]" * self.is_list
-
-
-class Declared(dict[str, Attribute]):
-    """The attributes of a collection by name, and the type of its ids."""
-
-    id_type: str = "uint64"
 
 
 #: Declarations: {"year": "int64", "tags": "keyword[]"}, {"year": int, "tags": [str]}, or a list of
@@ -123,6 +118,17 @@ def convert(attribute: Attribute, value: Any, field: str) -> Any:
     if isinstance(value, int) and not INT64_MIN <= value <= INT64_MAX:
         raise ValueError(f"{field}: {value} does not fit into int64")
     return value
+
+
+def time_of(attribute: Attribute, value: Any, where: str) -> Any:
+    """Returns a value for an attribute; a text for a timestamp as its microseconds. Raises
+    ValueError, with `where`, for a text that is no time."""
+    if attribute.type != "timestamp" or not isinstance(value, str):
+        return value
+    try:
+        return parse_time(value)
+    except ValueError as error:
+        raise ValueError(f"{where}: {value!r} {error}") from None
 
 
 def microseconds(value: Any, field: str) -> int:

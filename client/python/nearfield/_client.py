@@ -83,6 +83,7 @@ class AsyncClient(ServerCalls):
         scan: ScanChoice = "auto",
         rows: RowPlacement = "device",
         devices: int = 0,
+        embedding_model: str = "",
         like: Any = None,
         ids: Any = None,
         vectors: str | None = None,
@@ -95,6 +96,7 @@ class AsyncClient(ServerCalls):
                     attributes: {"year": "int64", "tags": "keyword[]"}, or Python types
         scan, rows  what its scans read, and where its rows are: speed and memory only
         devices     how many devices of the server share its rows; 0: the server chooses
+        embedding_model  the name of the model that makes its vectors: embed= refuses others
         like        what upload() will get, data or the path of a file: what is not given is taken
                     from it. A text is a keyword; without attributes=, a column that no attribute
                     can hold is an error, except id, vector and payload
@@ -109,7 +111,7 @@ class AsyncClient(ServerCalls):
                 lambda: infer(like, ids, vectors, attributes is None)
             )
         declaration = complete(
-            name, dim, metric, dtype, id_type, attributes, scan, rows, devices, seen
+            name, dim, metric, dtype, id_type, attributes, scan, rows, devices, embedding_model, seen
         )
         deadline = self._core.deadline(timeout)
         try:

@@ -47,6 +47,7 @@ class Collection:
         return self._inner.name
 
     search = blocking(AsyncCollection.search)
+    _search_prepared = blocking(AsyncCollection._search_prepared)
     explain = blocking(AsyncCollection.explain)
     search_stream = blocking_iterator(AsyncCollection.search_stream)
     search_all = blocking_iterator(AsyncCollection.search_all)

@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from nearfield._connection import DEFAULT_ADDRESS
+from nearfield._embed import FORMS
 from nearfield._errors import Error, NotFound
 from nearfield._identity import given
 
@@ -29,6 +30,15 @@ def add_server_options(parser: argparse.ArgumentParser, caller: str) -> None:
         "--caller",
         default=given(None, "NEARFIELD_CALLER", caller),
         help="who calls [NEARFIELD_CALLER]",
+    )
+
+
+def add_embed_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--embed",
+        metavar="MODEL",
+        default=given(None, "NEARFIELD_EMBED"),
+        help=f"makes vectors of texts: {FORMS} [NEARFIELD_EMBED]",
     )
 
 

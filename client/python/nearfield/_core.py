@@ -7,9 +7,8 @@ import difflib
 import math
 import re
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import grpc
 
@@ -33,7 +32,6 @@ from nearfield._retry import Retries, RetryPolicy
 from nearfield._transport import Metadata, Transport
 from nearfield._wording import in_words_of_python
 
-T = TypeVar("T")
 CALLER_BYTES_MAX = 128
 # Smaller requests are not worth a request for the limits.
 UNCHECKED_REQUEST_BYTES = 1 << 20
@@ -139,8 +137,8 @@ class Core:
         )
 
     def error(self, raised: grpc.RpcError, request: Any = None) -> Error:
-        """Returns the exception for a failed call. If no server answered it, the message says why,
-        as far as that can be known. request: if its fields are those of arguments."""
+        """Returns the exception for a failed call. If no server answered it, the message says why
+        if that can be known. request: if its fields are those of arguments."""
         error = from_rpc_error(raised)
         error.message = in_words_of_python(error.message, request)
         if isinstance(error, Unauthenticated) and "authorization" not in dict(self.metadata):
@@ -229,20 +227,6 @@ class Core:
         info = read_collection(reply.collection)
         self.remember(name, info)
         return info
-
-    async def with_info(
-        self, name: str, deadline: float | None, use: Callable[[CollectionInfo], T]
-    ) -> T:
-        """Returns use(info). If it raises for what was remembered, asks the server once, because
-        the collection may have been created again."""
-        with self._lock:
-            remembered = name in self._infos
-        try:
-            return use(await self.info(name, deadline))
-        except (TypeError, ValueError) as error:
-            if not remembered or isinstance(error, InvalidArgument):
-                raise
-        return use(await self.info(name, deadline, fresh=True))
 
     async def limits(self, deadline: float | None) -> Limits:
         with self._lock:

@@ -18,6 +18,10 @@ ScanChoice = Literal["auto", "int8", "int16", "rows"]
 RowPlacement = Literal["device", "host"]
 
 
+# The fields of CollectionInfo that a declaration has, too, without the attributes.
+FIXED = ("dim", "metric", "dtype", "id_type", "scan", "rows", "devices", "embedding_model")
+
+
 @dataclass(frozen=True)
 class Declaration:
     """The properties that are fixed when a collection is created."""
@@ -31,6 +35,7 @@ class Declaration:
     scan: str
     rows: str
     devices: int
+    embedding_model: str
 
     def request(self) -> admin.CreateCollectionRequest:
         return admin.CreateCollectionRequest(
@@ -43,11 +48,12 @@ class Declaration:
             scan=enum_value("SCAN_CHOICE_", common.ScanChoice, self.scan, "scan"),
             rows=enum_value("ROW_HOME_", common.RowHome, self.rows, "rows"),
             devices=self.devices,
+            embedding_model=self.embedding_model,
         )
 
     def check_same(self, info: CollectionInfo) -> None:
         """Raises AlreadyExists if a collection is declared otherwise; names the difference."""
-        for field in ("dim", "metric", "dtype", "id_type", "scan", "rows", "devices"):
+        for field in FIXED:
             wanted, found = getattr(self, field), getattr(info, field)
             if wanted != found:
                 raise AlreadyExists(
@@ -74,6 +80,7 @@ def complete(
     scan: str,
     rows: str,
     devices: int,
+    embedding_model: str,
     seen: Inferred | None,
 ) -> Declaration:
     """Returns the declaration; what is not given is taken from `seen`, or is the default. Errors:
@@ -92,4 +99,5 @@ def complete(
         scan,
         rows,
         whole("devices", devices, "0 or more"),
+        embedding_model,
     )

@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfield._attributes import Attribute, convert
+from nearfield._attributes import Attribute, convert, time_of
 from nearfield._collection import AsyncCollection
 from nearfield._filter import FilterLike
-from nearfield._filter_forms import time_of
 from nearfield._records import Limits
 from nearfield._results import Rows, Uploaded
 from nearfield._sources.source import compact_json

@@ -14,26 +14,19 @@ be a text, as in filters that are texts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import reduce
 from operator import and_, or_
 from typing import Any
 
-from nearfield._attributes import Attribute
-from nearfield._filter import Declared, F, Field, Filter, FilterLike
-from nearfield._proto import common_pb2 as common
-from nearfield._time_text import parse_time
+from nearfield._filter import F, Field, Filter, FilterLike
 
 
-def set_filter(request: Any, value: FilterLike | None, declared: Declared | None) -> None:
-    """Sets `filter` or `filter_text` of a request. declared: the attributes of the collection;
-    needed by every filter but a text."""
-    if value is None:
-        return
+def set_filter(request: Any, value: FilterLike | None) -> None:
+    """Sets the filter of a request."""
     if isinstance(value, str):
         request.filter_text = value
-    else:
-        request.filter.CopyFrom(filter_of(value).message({} if declared is None else declared))
+    elif value is not None:
+        filter_of(value).set(request)
 
 
 def filter_of(value: Filter | Mapping[str, Any]) -> Filter:
@@ -73,71 +66,33 @@ def _conditions(name: str, given: Any) -> list[Filter]:
         if _has_many(value) != (operator in _OF_MANY):
             kind = "one value" if _has_many(value) else "a list of values"
             raise TypeError(f"filter: {name}: {value!r}; {operator} compares with {kind}; {_KNOWN}")
-    return [
-        _Condition(name, operator, tuple(value) if operator in _OF_MANY else value)
-        for operator, value in compared.items()
-    ]
+    return [_OPERATORS[operator](F[name], value) for operator, value in compared.items()]
 
 
 def _has_many(value: Any) -> bool:
     return isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
 
 
-@dataclass(frozen=True, eq=False)
-class _Condition(Filter):
-    """One comparison of a dict. The declared type says what it means."""
-
-    name: str
-    operator: str
-    value: Any
-
-    def message(self, declared: Declared) -> common.Filter:
-        value, attribute = self.value, declared.get(self.name)
-        if attribute is not None and self.operator in _OF_MANY:
-            value = [time_of(attribute, each, f"filter: {self.name}") for each in value]
-        elif attribute is not None:
-            value = time_of(attribute, value, f"filter: {self.name}")
-        is_list = attribute is not None and attribute.is_list
-        return _OPERATORS[self.operator](F[self.name], value, is_list).message(declared)
+def _equal(field: Field, value: Any) -> Filter:
+    return ~field.exists() if value is None else field.any([value])
 
 
-def time_of(attribute: Attribute, value: Any, where: str) -> Any:
-    """Returns a value for an attribute; a text for a timestamp as its microseconds. Raises
-    ValueError, with `where`, for a text that is no time."""
-    if attribute.type != "timestamp" or not isinstance(value, str):
-        return value
-    try:
-        return parse_time(value)
-    except ValueError as error:
-        raise ValueError(f"{where}: {value!r} {error}") from None
-
-
-def _equal(field: Field, value: Any, is_list: bool) -> Filter:
-    if value is None:
-        return ~field.exists()
-    return field.any([value]) if is_list else field == value
-
-
-def _in(field: Field, values: Any, is_list: bool) -> Filter:
-    return field.any(values) if is_list else field.isin(values)
-
-
-def _exists(field: Field, value: Any, is_list: bool) -> Filter:
+def _exists(field: Field, value: Any) -> Filter:
     if not isinstance(value, bool):
         raise TypeError(f"filter: $exists: {value!r}, must be True or False")
     return field.exists() if value else ~field.exists()
 
 
-_OPERATORS: dict[str, Callable[[Field, Any, bool], Filter]] = {
+_OPERATORS: dict[str, Callable[[Field, Any], Filter]] = {
     "$eq": _equal,
-    "$ne": lambda field, value, is_list: field.exists() & ~_equal(field, value, is_list),
-    "$gt": lambda field, value, is_list: field > value,
-    "$gte": lambda field, value, is_list: field >= value,
-    "$lt": lambda field, value, is_list: field < value,
-    "$lte": lambda field, value, is_list: field <= value,
-    "$in": _in,
-    "$nin": lambda field, values, is_list: field.exists() & ~_in(field, values, is_list),
-    "$all": lambda field, values, is_list: field.all(values),
+    "$ne": lambda field, value: field.exists() & ~_equal(field, value),
+    "$gt": lambda field, value: field > value,
+    "$gte": lambda field, value: field >= value,
+    "$lt": lambda field, value: field < value,
+    "$lte": lambda field, value: field <= value,
+    "$in": lambda field, values: field.any(values),
+    "$nin": lambda field, values: field.exists() & ~field.any(values),
+    "$all": lambda field, values: field.all(values),
     "$exists": _exists,
 }
 _OF_MANY = ("$in", "$nin", "$all")

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from nearfield._attributes import Attribute
 from nearfield._core import Core
-from nearfield._filter import FilterLike
-from nearfield._filter_forms import set_filter
 
 
 class Handle:
@@ -25,13 +22,3 @@ class Handle:
 
     async def _declared(self, deadline: float | None) -> Mapping[str, Attribute]:
         return (await self._core.info(self.name, deadline)).declared
-
-    async def _set_filter(
-        self, request: Any, value: FilterLike | None, deadline: float | None
-    ) -> None:
-        if value is None or isinstance(value, str):
-            set_filter(request, value, None)
-            return
-        await self._core.with_info(
-            self.name, deadline, lambda info: set_filter(request, value, info.declared)
-        )

@@ -1,4 +1,4 @@
-"""libnearfield.so by ctypes: the C ABI of server/library/nearfield.h.
+"""libnearfield.so by ctypes: the C ABI of server/c_abi/nearfield.h.
 
 The library comes with the package nearfield-native, or from a build folder: the environment
 variable NEARFIELD_LIBRARY names the file."""

@@ -1,5 +1,5 @@
 """The functions of libnearfield.so for searches on the device, by ctypes. Contract:
-server/library/nearfield_device.h and nearfield.h."""
+server/c_abi/nearfield_device.h and nearfield.h."""
 
 from __future__ import annotations
 

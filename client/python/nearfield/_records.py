@@ -6,7 +6,7 @@ import datetime as dt
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-from nearfield._attributes import Attribute, Declared, read_attribute
+from nearfield._attributes import Attribute, read_attribute
 from nearfield._proto import admin_pb2 as admin
 from nearfield._proto import common_pb2 as common
 from nearfield._proto import ingest_pb2 as ingest
@@ -92,13 +92,12 @@ class CollectionInfo:
     read_failures_count: int
     owner: str  # the principal that created it, else empty
     devices: int  # that share its rows, as requested; 0: the server chooses
+    embedding_model: str  # the name of the model that made its vectors; empty: unknown
 
     @property
-    def declared(self) -> Declared:
+    def declared(self) -> dict[str, Attribute]:
         """The attributes by name."""
-        found = Declared((attribute.name, attribute) for attribute in self.attributes)
-        found.id_type = self.id_type
-        return found
+        return {attribute.name: attribute for attribute in self.attributes}
 
 
 _ENUMS: dict[str, tuple[str, Any]] = {

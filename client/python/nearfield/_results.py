@@ -81,11 +81,11 @@ class Rows:
         return self.ids[i] if isinstance(self.ids, list) else int(self.ids[i])
 
     def to_arrow(self) -> pa.Table:
-        """Returns an Arrow table with the columns id, vector, payload and the attributes, as far as
-        they were requested. Needs pyarrow."""
+        """Returns an Arrow table with the requested ones of the columns id, vector, payload and the
+        attributes. Needs pyarrow."""
         from nearfield._arrow import table_of
 
-        return table_of(self)
+        return table_of(self.ids, None, self.vectors, self.payloads, self.columns)
 
 
 @lazy(
@@ -135,7 +135,7 @@ class Hits(Rows):
         """As Rows.to_arrow, with the scores in the column score."""
         from nearfield._arrow import table_of
 
-        return table_of(self, scores=self.scores)
+        return table_of(self.ids, self.scores, self.vectors, self.payloads, self.columns)
 
 
 class HitArrays(NamedTuple):

@@ -16,6 +16,7 @@ from nearfield._core import Core
 from nearfield._errors import AlreadyExists, InvalidArgument
 from nearfield._export import Exported, Layout, PayloadForm, check_layout, write_export
 from nearfield._filter import FilterLike
+from nearfield._filter_forms import set_filter
 from nearfield._handle import Handle
 from nearfield._pages import scan_pages
 from nearfield._proto import common_pb2 as common
@@ -105,7 +106,7 @@ class RowCalls(Handle):
             collection=self.name,
             **read_at(min_epoch, at_epoch, incarnation),
         )
-        await self._set_filter(request, filter, deadline)
+        set_filter(request, filter)
         reply, _ = await self._core.read(methods.COUNT, self.name, request, deadline)
         return Counted(reply.rows_count, reply.epoch, reply.incarnation)
 
@@ -145,7 +146,7 @@ class RowCalls(Handle):
                 info = await self._core.info(self.name, deadline, fresh=True)
                 return Deleted(0, info.epoch, info.incarnation)
             request.ids.CopyFrom(id_list(wanted))
-        await self._set_filter(request, filter, deadline)
+        set_filter(request, filter)
         reply, _ = await self._core.call(methods.DELETE, request, deadline)
         self._core.wrote(self.name, reply.incarnation, reply.epoch)
         return Deleted(reply.rows_deleted, reply.epoch, reply.incarnation)
@@ -183,7 +184,7 @@ class RowCalls(Handle):
         mode        what happens to ids that exist: insert refuses, upsert replaces the row, replace
                     replaces the collection
         zero_rows   "accept" stores rows of zeros under metric cosine; each search has them last
-        token       makes the upload resumable: after a broken connection it continues by itself;
+        token       makes the upload resumable: after a broken connection it continues;
                     after the end of the process, repeat it with the same token and data
         progress    True: a bar (tqdm); or a function that gets a Progress after each block, and
                     when the server has confirmed all rows, before the commit
@@ -245,7 +246,7 @@ class RowCalls(Handle):
             **read_at(min_epoch, at_epoch, incarnation),
             rows_max=None if rows_max is None else whole("rows_max", rows_max, "1 or more", 64),
         )
-        await self._set_filter(request, filter, deadline)
+        set_filter(request, filter)
         declared = await self._declared(deadline) if attributes else {}
         async for page in scan_pages(self._core, request, declared, deadline):
             yield page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
 import numpy as np
@@ -84,12 +85,6 @@ def check_options(options: Mapping[str, Any], *arguments: str) -> None:
     refuse_unknown("a search", options, OPTION_NAMES.union(arguments))
 
 
-def needs_declaration(options: SearchOptions) -> bool:
-    """Returns True if the request or its reply depends on the attributes' types."""
-    typed = not isinstance(options.get("filter"), (str, type(None)))
-    return typed or bool(options.get("attributes"))
-
-
 def attribute_names(attributes: Sequence[str] | None) -> list[str]:
     """Returns the names to request. "*" means all."""
     if isinstance(attributes, str):
@@ -146,9 +141,7 @@ def _checked(name: str, value: Any) -> Any:
     return value
 
 
-def set_options(
-    request: retrieval.SearchRequest, options: SearchOptions, declared: Mapping[str, Attribute]
-) -> None:
+def set_options(request: retrieval.SearchRequest, options: SearchOptions) -> None:
     """Sets the options of a request that has none yet."""
     for name, value in options.items():
         if value is None or name == "timeout":
@@ -165,7 +158,26 @@ def set_options(
                 "SEARCH_PRIORITY_", retrieval.SearchPriority, str(value), "priority"
             )
         else:
-            set_filter(request, value, declared)  # type: ignore[arg-type]
+            set_filter(request, value)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class PreparedSearch:
+    """A checked search without the name of a collection; it may be sent to several."""
+
+    request: retrieval.SearchRequest
+    queries_count: int
+    reads_attributes: bool
+
+
+def prepare_search(
+    vector: ArrayLike | None, id: Id | None, ids: IdsLike | None, options: SearchOptions
+) -> PreparedSearch:
+    """Raises TypeError or ValueError, naming the argument."""
+    request = retrieval.SearchRequest()
+    count = add_queries(request.queries, vector, id, ids)
+    set_options(request, options)
+    return PreparedSearch(request, count, bool(options.get("attributes")))
 
 
 def read_answer(

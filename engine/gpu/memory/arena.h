@@ -38,7 +38,7 @@ class Arena {
   // FailedPrecondition (sealed), ResourceExhausted (the workspace was sized too small).
   absl::StatusOr<char*> TakeWorkspace(int64_t bytes);
 
-  // Closes the workspace: from now on the arena hands out slabs only.
+  // Closes the workspace: afterwards the arena hands out slabs only.
   void Seal();
 
   // Returns `count` slabs, lowest addresses first, or none. Errors: ResourceExhausted (with the

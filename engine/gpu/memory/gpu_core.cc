@@ -45,8 +45,8 @@ constexpr int64_t kOneQueryBytes = int64_t{kSamplesMax} * 4 + int64_t{kCandidate
 constexpr int64_t kDeviceReserve = 256 * kMiB;
 
 // Returns the size of the key buffer: 1/64 of the rows' memory, which at 16 GiB holds the keys of
-// 33 million rows. From 32 GiB on it is 1/128: room for the 4-byte bounds of one row for every 512
-// bytes of row memory.
+// 33 million rows. At 32 GiB and more it is 1/128: room for the 4-byte bounds of one row for every
+// 512 bytes of row memory.
 int64_t KeyBytes(int64_t rows_bytes) {
   const int64_t most = std::max(256 * kMiB, rows_bytes / 128);
   return RoundUp(std::clamp(rows_bytes / 64, 4 * kMiB, most), 256);

@@ -68,7 +68,8 @@ class GpuCore {
   // Returns: OK only while the device is alive.
   absl::Status Bind();
 
-  // Copies `bytes` bytes from host memory to a linear range over slabs, from byte `offset` on.
+  // Copies `bytes` bytes from host memory to a linear range over slabs, beginning at byte
+  // `offset`.
   // Reads `data` before it returns; the copy to the device is asynchronous.
   struct Extent {
     const std::vector<char*>* slabs = nullptr;

@@ -25,8 +25,8 @@ class SlabRange {
   // ResourceExhausted.
   absl::Status Take(int64_t bytes);
 
-  // Copies `bytes` bytes of host memory to the range, from byte `at` on. Reads `data` before it
-  // returns; core()->DrainUploads() waits for the copy.
+  // Copies `bytes` bytes of host memory to byte `at` of the range and after. Reads `data` before
+  // it returns; core()->DrainUploads() waits for the copy.
   absl::Status Write(int64_t at, const void* data, int64_t bytes);
 
   const std::shared_ptr<GpuCore>& core() const { return core_; }

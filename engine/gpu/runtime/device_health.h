@@ -23,7 +23,7 @@ class DeviceHealth {
   // pass a literal.
   absl::Status Check(cudaError_t error, const char* call);
 
-  // Ends the setup: nothing is allocated from here on. If a later call runs out of memory, its part
+  // Ends the setup: nothing is allocated afterwards. If a later call runs out of memory, its part
   // of already enqueued work is missing, so the device counts as lost.
   void EndSetup() { setup_.store(false, std::memory_order_release); }
 

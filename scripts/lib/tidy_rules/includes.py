@@ -39,25 +39,25 @@ LAYERS: dict[str, frozenset[str]] = {
         "engine/include",
         "server/config": "engine/include engine/base client/command_line",
         "server/convert": "engine/include engine/base server/attributes server/audit server/collections server/scheduler/search_request.h server/scheduler/memory_ledger.h server/scheduler/retry_hint.h "
-        "server/scheduler/pass_counter.h server/edge/accept_counts.h proto",
+        "server/scheduler/pass_counter.h server/listener/accept_counts.h proto",
         "server/scheduler": "engine/include engine/base server/telemetry",
         "server/store": "engine/include engine/base",
         "server/attributes": "engine/include engine/base client/value_text",
         "server/collections": "client/keys/quota.h engine/include engine/base server/attributes server/store server/scheduler/clock.h server/telemetry/refusal_reason.h",
         "server/audit": "engine/include engine/base server/attributes server/collections server/store server/scheduler/clock.h",
-        "server/edge": "engine/include engine/base server/telemetry",
+        "server/listener": "engine/include engine/base server/telemetry",
         "server/security": "engine/base client/keys client/value_text",
         "server/telemetry": "engine/include engine/base server/config proto",
-        "server/calls": "engine/include engine/base server/convert server/scheduler server/attributes server/audit server/collections server/config "
-        "server/telemetry server/edge/accept_counts.h server/security client/keys proto",
-        "server/service": "engine/base server/calls server/convert server/security server/scheduler/memory_ledger.h server/telemetry/refusal_reason.h proto",
-        "server/instance": "engine/include engine/base server/audit server/calls server/collections server/config server/scheduler "
+        "server/rpc": "engine/include engine/base server/convert server/scheduler server/attributes server/audit server/collections server/config "
+        "server/telemetry server/listener/accept_counts.h server/security client/keys proto",
+        "server/grpc": "engine/base server/rpc server/convert server/security server/scheduler/memory_ledger.h server/telemetry/refusal_reason.h proto",
+        "server/boot": "engine/include engine/base server/audit server/rpc server/collections server/config server/scheduler "
         "server/store server/telemetry",
-        "server/library": "engine/include engine/base server/calls server/config server/convert server/instance server/telemetry proto",
-        "server/operations": "client/keys/quota.h engine/include engine/base server/attributes server/audit server/collections server/calls server/config "
-        "server/convert server/edge server/scheduler server/security server/store server/telemetry proto",
-        "server/process": "client/keys engine/include engine/base server/attributes server/audit server/config server/convert server/instance server/scheduler "
-        "server/collections server/store server/calls server/operations server/service server/security server/edge server/telemetry proto",
+        "server/c_abi": "engine/include engine/base server/rpc server/config server/convert server/boot server/telemetry proto",
+        "server/ops_http": "client/keys/quota.h engine/include engine/base server/attributes server/audit server/collections server/rpc server/config "
+        "server/convert server/listener server/scheduler server/security server/store server/telemetry proto",
+        "server/process": "client/keys engine/include engine/base server/attributes server/audit server/config server/convert server/boot server/scheduler "
+        "server/collections server/store server/rpc server/ops_http server/grpc server/security server/listener server/telemetry proto",
         "client/cpp": "client/formats/text.h client/formats/utf8.h client/formats/status_macros.h proto",
         "client/formats": "client/cpp client/value_text",
         "client/command_line": "",
@@ -67,7 +67,7 @@ LAYERS: dict[str, frozenset[str]] = {
         "tests": "engine engine/include engine/base engine/score engine/bound engine/backend engine/corpus engine/search "
         "engine/plan engine/cpu engine/multi engine/oracle engine/topk engine/gpu engine/gpu/memory engine/gpu/runtime engine/gpu/kernels "
         "server/config server/convert server/scheduler server/store server/attributes server/audit server/collections "
-        "server/instance server/library server/process server/edge server/telemetry server/calls server/operations server/service server/security client/cpp client/formats client/command_line client/value_text "
+        "server/boot server/c_abi server/process server/listener server/telemetry server/rpc server/ops_http server/grpc server/security client/cpp client/formats client/command_line client/value_text "
         "client/keys client/cli proto",
     }.items()
 }
@@ -88,7 +88,7 @@ RPC_FREE_FOLDERS = (
     "engine/", "server/config/", "server/scheduler/", "server/attributes/", "server/collections/", "server/audit/", "server/store/"
 )
 # Folders that use the messages but know no transport.
-GRPC_FREE_FOLDERS = ("server/calls/", "server/convert/", "server/instance/", "server/library/")
+GRPC_FREE_FOLDERS = ("server/rpc/", "server/convert/", "server/boot/", "server/c_abi/")
 
 
 def layer_of(path: str) -> str | None:

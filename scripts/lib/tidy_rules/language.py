@@ -44,6 +44,16 @@ PHRASES = (
     phrase("leaves? over|left over", "remaining"),
     phrase("nobody|somebody|anybody|whoever", "no caller, a caller, any caller; the one that"),
     phrase("the house", "the project, or nothing"),
+    phrase(
+        r"from (?:(?:now|then|here|there|(?:this|some) \w+|\d[\w.]*(?: [KMGT]iB)?|`[^`]*`) on|(?:[^\s,;:.()]+ ){1,5}on(?=[.,;:)]))",
+        "at and after, at least, beginning at, or later",
+    ),
+    phrase("by (?:itself|themselves)", "alone, separately or automatically, or name what does it"),
+    phrase("as far as", "if, while, what or those that"),
+    phrase(r"that there (?:is|are)(?=[.,;:)]| \()", "the noun alone"),
+    phrase("of before", "earlier, previous or existing"),
+    phrase("no longer made", "removed"),
+    phrase(", also (?:after|if|when|where)", "even after, even if"),
 )
 OPENING = re.compile(r"(?:^|[.!?:;] )((?:Of|What|Whether|That of|Those of) (?!.*\?))")
 

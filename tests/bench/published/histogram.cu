@@ -54,7 +54,7 @@ __device__ __forceinline__ uint32_t BinOf(uint32_t order) {
 }
 
 // Returns the smallest order (OrderOf) whose score is in `bin` or a higher one; one above the
-// highest if there is none. Every thread computes it by itself.
+// highest if there is none. Every thread computes it separately.
 template <typename Scores, int kBinsLog2>
 __device__ inline uint64_t LeastOrderOf(uint32_t bin) {
   if (bin == 0) return 0;

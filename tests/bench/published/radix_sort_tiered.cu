@@ -53,7 +53,7 @@ int BeginBitOf(const SelectShape& shape) {
 __device__ inline uint32_t EndOfReaching(const uint64_t* keys, uint32_t n, uint32_t k, int shift) {
   const uint64_t least = keys[k - 1] >> shift;
   uint64_t begin = k;  // all keys before it reach it
-  uint64_t end = n;    // no key from here on does
+  uint64_t end = n;    // no key at `end` or after it does
   while (begin < end) {
     const uint64_t step = (end - begin - 1) / kDigitThreads + 1;
     const uint64_t probe = begin + threadIdx.x * step;

@@ -150,7 +150,7 @@ TEST(ThreadPoolTest, ABodyThatThrowsIsReportedAfterAllHaveReturnedAndTheNextRunW
   }
 }
 
-// The caller gets the body's exception, also if it is the only participant.
+// The caller gets the body's exception, even if it is the only participant.
 TEST(ThreadPoolTest, TheExceptionIsTheOneThatTheBodyThrew) {
   ThreadPool pool(3);
   for (int32_t thrower = 0; thrower < 3; ++thrower) {

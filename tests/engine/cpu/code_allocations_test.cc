@@ -45,7 +45,7 @@ namespace {
 // Searches after the first of a shape allocate only the answer.
 TEST(CodeAllocationsTest, ASearchAllocatesNothingButItsAnswer) {
 #ifdef NEARFIELD_SANITIZED
-  GTEST_SKIP() << "the sanitizer allocates by itself";
+  GTEST_SKIP() << "the sanitizer makes allocations of its own";
 #endif
   const auto backend = MakeBackend("", 2);
   Random random(TestSeed());

@@ -84,7 +84,7 @@ TEST(SelectOracleTest, DecodesAsTheEngineDoes) {
   }
 }
 
-// Returns the answer of a stable sort by score alone: ties go to the smaller index by themselves.
+// Returns the answer of a stable sort by score alone: ties then go to the smaller index.
 Answer StableSorted(const SelectCase& problem, const HostScores& scores, int64_t row) {
   const ScoreType type = problem.shape.type;
   const auto value = [&](uint32_t i) {

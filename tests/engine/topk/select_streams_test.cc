@@ -169,7 +169,7 @@ TEST_F(SelectStreamsTest, TwoThreadsShareASelector) {
   EXPECT_OK(statuses[1]);
 }
 
-// Blocks a stream until it is opened. It opens by itself after a deadline, so that a call that
+// Blocks a stream until it is opened. It also opens after a deadline, so that a call that
 // waits for the stream fails the test and hangs nothing.
 class Gate {
  public:

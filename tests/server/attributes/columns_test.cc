@@ -48,9 +48,8 @@ std::vector<PlainRow> Numbered(int64_t rows_count) {
 }
 
 std::vector<uint32_t> Evaluated(const FilterTree& tree, const AttributeColumns& columns) {
-  const auto filter = ValidateFilter(tree, columns.schema(), {});
-  EXPECT_OK(filter);
-  return Evaluate(*filter, *columns.Snapshot(), IdsAreOrdinals(1 << 20))->ToVector();
+  return Evaluate(Filter(tree, columns.schema()), *columns.Snapshot(), IdsAreOrdinals(1 << 20))
+      ->ToVector();
 }
 
 // Returns the ordinals that are in a chunk.
@@ -358,11 +357,10 @@ TEST(AttributeColumnsTest, ReadersSeeWholeUploads) {
   });
   for (int reader = 0; reader < 2; ++reader) {
     threads.emplace_back([&] {
-      const auto filter = ValidateFilter(Exists("x"), schema, {});
-      ASSERT_OK(filter);
+      const Filter filter(Exists("x"), schema);
       int64_t seen = 0;
       do {
-        const auto rows = Evaluate(*filter, *columns.Snapshot(), {});
+        const auto rows = Evaluate(filter, *columns.Snapshot(), {});
         ASSERT_OK(rows);
         ASSERT_EQ(rows->size() % kRows, 0);
         seen = std::max(seen, rows->size());

@@ -18,9 +18,8 @@ using testing::Random;
 
 std::vector<uint32_t> Evaluated(const FilterTree& tree, const AttributeColumns& columns,
                                 int64_t rows_count) {
-  const auto filter = ValidateFilter(tree, columns.schema(), {});
-  EXPECT_OK(filter);
-  const auto rows = Evaluate(*filter, *columns.Snapshot(), IdsAreOrdinals(rows_count));
+  const auto rows =
+      Evaluate(Filter(tree, columns.schema()), *columns.Snapshot(), IdsAreOrdinals(rows_count));
   EXPECT_OK(rows);
   return rows->ToVector();
 }
@@ -201,15 +200,14 @@ TEST_F(EvaluateMissingValuesTest, AnEmptyListIsThereAndHoldsNothing) {
 TEST_F(EvaluateMissingValuesTest, ErrorsOfIdsAndCancellationEndIt) {
   IdColumn ids;
   ids.AppendNumber(1);
-  const auto filter = ValidateFilter(And({Exists("x"), HasId(ids)}), schema_, {});
-  ASSERT_OK(filter);
+  const Filter filter(And({Exists("x"), HasId(ids)}), schema_);
   EvaluateOptions options;
   options.resolve_ids = [](const IdColumn&) { return absl::UnavailableError("device lost"); };
-  EXPECT_THAT(Evaluate(*filter, *columns_->Snapshot(), options), StatusIs(kUnavailable));
-  EXPECT_THAT(Evaluate(*filter, *columns_->Snapshot(), {}), StatusIs(kInternal));
+  EXPECT_THAT(Evaluate(filter, *columns_->Snapshot(), options), StatusIs(kUnavailable));
+  EXPECT_THAT(Evaluate(filter, *columns_->Snapshot(), {}), StatusIs(kInternal));
   options = IdsAreOrdinals(3);
   options.cancelled = [] { return true; };
-  EXPECT_THAT(Evaluate(*filter, *columns_->Snapshot(), options), StatusIs(kCancelled));
+  EXPECT_THAT(Evaluate(filter, *columns_->Snapshot(), options), StatusIs(kCancelled));
 }
 
 }  // namespace

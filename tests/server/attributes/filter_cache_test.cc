@@ -27,7 +27,7 @@ class FilterCacheTest : public ::testing::Test {
         schema_(*AttributeSchema::Create(specs_, {})),
         columns_(ColumnsOf(schema_, rows_, {})) {}
 
-  Filter Valid(const FilterTree& tree) const { return *ValidateFilter(tree, schema_, {}); }
+  Filter Valid(const FilterTree& tree) const { return Filter(tree, schema_); }
   std::vector<uint32_t> Cached(FilterCache& cache, const FilterTree& tree,
                                uint64_t ids_version = 0) {
     const auto rows =

@@ -1,5 +1,6 @@
 #include "tests/server/attributes/filter_maker.h"
 
+#include <algorithm>
 #include <array>
 #include <cfloat>
 #include <limits>
@@ -33,6 +34,34 @@ FilterTree Join(ConditionKind kind, std::vector<FilterTree> filters) {
 }
 
 }  // namespace
+
+bool IsTree(const FilterTree& tree) {
+  const auto size = static_cast<int32_t>(tree.conditions.size());
+  std::vector<bool> has_parent(tree.conditions.size(), false);
+  for (int32_t i = 0; i < size; ++i) {
+    for (const int32_t child : tree.conditions[static_cast<size_t>(i)].children) {
+      if (child <= i || child >= size || has_parent[static_cast<size_t>(child)]) return false;
+      has_parent[static_cast<size_t>(child)] = true;
+    }
+  }
+  return size > 0 && std::count(has_parent.begin(), has_parent.end(), true) == size - 1;
+}
+
+int64_t FilterDepth(const FilterTree& tree) {
+  std::vector<int64_t> levels(tree.conditions.size(), 1);
+  for (size_t i = 0; i < tree.conditions.size(); ++i) {
+    for (const int32_t child : tree.conditions[i].children) {
+      levels[static_cast<size_t>(child)] = levels[i] + 1;
+    }
+  }
+  return *std::max_element(levels.begin(), levels.end());
+}
+
+int64_t FilterBytes(const FilterTree& tree) {
+  int64_t bytes = 0;
+  for (const Condition& condition : tree.conditions) bytes += FilterBytes(condition);
+  return bytes;
+}
 
 FilterTree And(std::vector<FilterTree> filters) {
   return Join(ConditionKind::kAnd, std::move(filters));

@@ -11,6 +11,12 @@
 
 namespace nearfield::server {
 
+// Returns true if each condition except the root is the child of exactly one earlier condition.
+bool IsTree(const FilterTree& tree);
+// Returns the number of levels: 1 for a single condition. Requires: IsTree().
+int64_t FilterDepth(const FilterTree& tree);
+int64_t FilterBytes(const FilterTree& tree);  // of all conditions
+
 FilterTree And(std::vector<FilterTree> filters);
 FilterTree Or(std::vector<FilterTree> filters);
 FilterTree Not(FilterTree filter);

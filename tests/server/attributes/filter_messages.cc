@@ -1,6 +1,8 @@
 #include "tests/server/attributes/filter_messages.h"
 
+#include <cstdint>
 #include <string>
+#include <variant>
 
 namespace nearfield::server {
 namespace {
@@ -21,50 +23,20 @@ void ToMessage(const ValueColumn& values, pb::AttributeValues* message) {
   }
 }
 
-void ToMessage(const ValueColumn& value, pb::AttributeValue* message) {
-  switch (value.type()) {
-    case AttributeType::kInt64: return message->set_int64_value(value.bits(0));
-    case AttributeType::kDouble: return message->set_double_value(value.number(0));
-    case AttributeType::kBool: return message->set_bool_value(value.bits(0) == 1);
-    case AttributeType::kKeyword: return message->set_keyword_value(std::string(value.keyword(0)));
-    case AttributeType::kTimestamp: return message->set_timestamp_us_value(value.bits(0));
-  }
-}
-
-void ToMessage(const Condition& condition, pb::ValueCondition* message) {
-  message->set_attribute(condition.attribute);
-  ToMessage(condition.values, message->mutable_values());
-}
-
 }  // namespace
 
-void ToMessage(const FilterTree& tree, int32_t place, pb::Filter* message) {
-  const Condition& condition = tree.conditions[static_cast<size_t>(place)];
-  switch (condition.kind) {
-    case ConditionKind::kAnd:
-      for (const int32_t child : condition.children)
-        ToMessage(tree, child, message->mutable_and_()->add_filters());
-      return;
-    case ConditionKind::kOr:
-      for (const int32_t child : condition.children)
-        ToMessage(tree, child, message->mutable_or_()->add_filters());
-      return;
-    case ConditionKind::kNot:
-      return ToMessage(tree, condition.children[0], message->mutable_not_());
-    case ConditionKind::kComparison:
-      message->mutable_comparison()->set_attribute(condition.attribute);
-      message->mutable_comparison()->set_op(
-          static_cast<pb::ComparisonOperator>(static_cast<int>(condition.comparison) + 1));
-      return ToMessage(condition.values, message->mutable_comparison()->mutable_value());
-    case ConditionKind::kIn: return ToMessage(condition, message->mutable_in_());
-    case ConditionKind::kListAny: return ToMessage(condition, message->mutable_list_any());
-    case ConditionKind::kListAll: return ToMessage(condition, message->mutable_list_all());
-    case ConditionKind::kExists:
-      return message->mutable_exists()->set_attribute(condition.attribute);
-    case ConditionKind::kHasId:
-      for (int64_t i = 0; i < condition.ids.size(); ++i)
-        message->mutable_has_id()->add_numbers(condition.ids.number(i));
-      return;
+void ToMessage(const FilterArgument& argument, pb::FilterArgument* message) {
+  if (const auto* values = std::get_if<ValueColumn>(&argument)) {
+    return ToMessage(*values, message->mutable_values());
+  }
+  const auto& ids = std::get<IdColumn>(argument);
+  pb::IdList* const list = message->mutable_ids();
+  for (int64_t i = 0; i < ids.size(); ++i) {
+    if (ids.type() == IdType::kUint64) {
+      list->add_numbers(ids.number(i));
+    } else {
+      list->add_texts(std::string(ids.string(i)));
+    }
   }
 }
 

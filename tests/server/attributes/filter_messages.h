@@ -1,18 +1,23 @@
-// Converts native filters and attribute blocks to the messages that a client would send.
+// Converts the arguments of filters and attribute blocks to the messages that a client would send.
 #pragma once
 
 #include <google/protobuf/repeated_ptr_field.h>
 
-#include <cstdint>
-
 #include "nearfield/v1/common.pb.h"
 #include "server/attributes/attribute_block.h"
-#include "server/attributes/filter_tree.h"
+#include "server/attributes/filter_text.h"
+#include "tests/server/attributes/filter_printer.h"
 
 namespace nearfield::server {
 
-// Converts the condition at `place` and its descendants. Ids are numbers.
-void ToMessage(const FilterTree& tree, int32_t place, nearfield::v1::Filter* message);
+void ToMessage(const FilterArgument& argument, nearfield::v1::FilterArgument* message);
+
+// Sets the filter of a request.
+template <typename Request>
+void SetFilter(const PrintedFilter& filter, Request* request) {
+  request->set_filter_text(filter.text);
+  for (const FilterArgument& each : filter.arguments) ToMessage(each, request->add_filter_args());
+}
 
 // Adds a column for each attribute.
 void ToMessages(const AttributeSchema& schema, const AttributeBlock& block,

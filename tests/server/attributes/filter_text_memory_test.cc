@@ -57,28 +57,31 @@ struct Taken {
   int64_t reported_bytes = 0;  // Filter::bytes()
 };
 
-Taken Measure(const std::string& text, const AttributeSchema& schema) {
+Taken Measure(const std::string& text, const AttributeSchema& schema,
+              const std::vector<FilterArgument>& arguments = {}) {
   const int64_t before = held_bytes;
   const int64_t count_before = held_count;
   peak_bytes = before;
   Taken taken;
-  auto tree = ParseFilterText(text, IdType::kUint64, schema, {});
+  auto tree = ParseFilterText(text, arguments, IdType::kUint64, schema, {});
   if (tree.ok()) {
-    const auto filter = ValidateFilter(*std::move(tree), schema, {});
+    const Filter filter(*std::move(tree), schema);
     taken.peak_bytes = peak_bytes - before;
     tree = absl::CancelledError("");
     taken.held_bytes = held_bytes - before;
     taken.held_count = held_count - count_before;
-    taken.reported_bytes = filter->bytes();
+    taken.reported_bytes = filter.bytes();
     return taken;
   }
   taken.peak_bytes = peak_bytes - before;
   return taken;
 }
 
-void ExpectWithinBound(const std::string& text, const AttributeSchema& schema) {
-  const Taken taken = Measure(text, schema);
-  EXPECT_LE(taken.peak_bytes, FilterTextMemoryMax(text, {}))
+void ExpectWithinBound(const std::string& text, const AttributeSchema& schema,
+                       const std::vector<FilterArgument>& arguments = {},
+                       const ArgumentSize& argument = {}) {
+  const Taken taken = Measure(text, schema, arguments);
+  EXPECT_LE(taken.peak_bytes, FilterTextMemoryMax(text, argument, {}))
       << text.size() << " bytes: " << text.substr(0, 100);
 }
 
@@ -125,6 +128,20 @@ TEST(FilterTextMemory, NoTextTakesMoreThanTheBound) {
     ExpectWithinBound("`" + std::string(bytes, 'x') + "`", schema);
     ExpectWithinBound(std::string(bytes, '7') + "x", schema);
   }
+  for (const int64_t values : {1, 10, 100, 1000, 4096}) {
+    const FilterArgument numbers = Integers(std::vector<int64_t>(static_cast<size_t>(values), 7));
+    const FilterArgument keywords = Keywords(std::vector<std::string>(
+        static_cast<size_t>(values), std::string(static_cast<size_t>(16000 / values), 'x')));
+    for (const size_t bytes : {size_t{0}, size_t{50}, size_t{1500}}) {
+      const ArgumentSize of_numbers = {.values = values, .bytes = values};
+      const ArgumentSize of_keywords = {.values = values, .bytes = 16000};
+      ExpectWithinBound(Repeated("n in $1 or ", bytes) + "n in $1", schema, {numbers}, of_numbers);
+      ExpectWithinBound(Repeated("k in $1 or ", bytes) + "k in $1", schema, {keywords},
+                        of_keywords);
+      ExpectWithinBound(Repeated("id in $1 or ", bytes) + "id in $1", schema, {numbers},
+                        of_numbers);
+    }
+  }
   // Conditions with as many values as all of them may have together.
   for (int64_t values = 1; values <= 4096; values *= 2) {
     const std::string in = "n in(" + Repeated("1,", 2 * static_cast<size_t>(values) - 2) + "1)or ";
@@ -142,7 +159,7 @@ TEST(FilterTextMemory, RandomTextsKeepTheBoundAndFiltersReportTheirBytes) {
     if (!FitsAsText(tree)) continue;
     const std::string text = TextOf(tree);
     const Taken taken = Measure(text, schema);
-    ASSERT_LE(taken.peak_bytes, FilterTextMemoryMax(text, {})) << text;
+    ASSERT_LE(taken.peak_bytes, FilterTextMemoryMax(text, {}, {})) << text;
     // malloc rounds each allocation up by less than 24 bytes.
     ASSERT_LE(taken.held_bytes, taken.reported_bytes + 24 * taken.held_count) << text;
   }

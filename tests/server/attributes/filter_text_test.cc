@@ -40,8 +40,9 @@ const AttributeSchema& TextSchema() {
   return *schema;
 }
 
-absl::StatusOr<FilterTree> Parse(std::string_view text, IdType id_type = IdType::kUint64) {
-  return ParseFilterText(text, id_type, TextSchema(), {});
+absl::StatusOr<FilterTree> Parse(std::string_view text, IdType id_type = IdType::kUint64,
+                                 const std::vector<FilterArgument>& arguments = {}) {
+  return ParseFilterText(text, arguments, id_type, TextSchema(), {});
 }
 
 auto RefusedAt(int64_t column, const std::string& reason) {
@@ -82,6 +83,7 @@ TEST(FilterText, EachConditionIsReadAsWhatItSays) {
       {"language == '\\u0000'", Compare("language", kEqual, Keywords({std::string(1, '\0')}))},
       {"language in('de',\"en\")", OfValues(kIn, "language", Keywords({"de", "en"}))},
       {"tags any (\"a\")", OfValues(kAny, "tags", Keywords({"a"}))},
+      {"language any ('a')", OfValues(kIn, "language", Keywords({"a"}))},
       {"tags all ('a', 'b')", OfValues(kAll, "tags", Keywords({"a", "b"}))},
       {"made < \"2024-05-17\"", Compare("made", kLess, Times({1715904000000000}))},
       {"made < \"2024-05-17T11:30:00+02:00\"", Compare("made", kLess, Times({1715938200000000}))},
@@ -155,7 +157,8 @@ TEST(FilterText, ErrorsPointAtTheColumn) {
       {"tags == \"a\"", 6, "tags is a list"},
       {"tags in (\"a\")", 6, "tags is a list"},
       {"tags", 5, "any or all"},
-      {"language any (\"a\")", 10, "language is not a list"},
+      {"language all (\"a\")", 10, "language is not a list"},
+      {"`a``b` == 1", 1, "declares no attribute \"a`b\""},
       {"year in ()", 10, "expected a value"},
       {"year in (1 2)", 12, "expected )"},
       {"year in 1", 9, "expected ("},
@@ -179,14 +182,90 @@ TEST(FilterText, ErrorsPointAtTheColumn) {
     EXPECT_EQ(ArgumentFactsOf(parsed.status()).field, "filter_text");
   }
   EXPECT_THAT(Parse("id == 1", IdType::kString), RefusedAt(7, "a text in quotes"));
-  EXPECT_THAT(ParseFilterText("x == 1", IdType::kUint64, {}, {}), RefusedAt(1, "it declares none"));
+  EXPECT_THAT(ParseFilterText("x == 1", {}, IdType::kUint64, {}, {}),
+              RefusedAt(1, "it declares none"));
   std::vector<AttributeSpec> many;
   for (int i = 0; i < 64; ++i)
     many.push_back({.name = "a" + std::to_string(i) + std::string(50, 'x')});
   const auto unknown =
-      ParseFilterText("x == 1", IdType::kUint64, *AttributeSchema::Create(many, {}), {});
+      ParseFilterText("x == 1", {}, IdType::kUint64, *AttributeSchema::Create(many, {}), {});
   EXPECT_THAT(unknown, RefusedAt(1, " more"));
   EXPECT_LT(unknown.status().message().size(), 800u) << "the errors of a call have 1,024 bytes";
+}
+
+FilterArgument Ids(const std::vector<uint64_t>& numbers) { return IdColumn::OfNumbers(numbers); }
+
+TEST(FilterTextArguments, AnArgumentIsAValueOrAList) {
+  using enum Comparison;
+  constexpr auto kIn = ConditionKind::kIn;
+  const std::tuple<std::string_view, std::vector<FilterArgument>, FilterTree> cases[] = {
+      {"year >= $1", {Integers({2020})}, Compare("year", kGreaterEqual, Integers({2020}))},
+      {"price == $1", {Integers({2})}, Compare("price", kEqual, Doubles({2}))},
+      {"price == $1", {Integers({INT64_MIN})}, Compare("price", kEqual, Doubles({-0x1p63}))},
+      {"made == $1", {Integers({7})}, Compare("made", kEqual, Times({7}))},
+      {"made == $1", {Keywords({"1970-01-01"})}, Compare("made", kEqual, Times({0}))},
+      {"good != $1", {Bools({true})}, Compare("good", kNotEqual, Bools({true}))},
+      {"language in $1", {Keywords({"a", "b"})}, OfValues(kIn, "language", Keywords({"a", "b"}))},
+      {"language in ('a', $1)", {Keywords({"b"})}, OfValues(kIn, "language", Keywords({"a", "b"}))},
+      {"language in $1", {Integers({})}, OfValues(kIn, "language", Keywords({}))},
+      {"tags any $1", {Keywords({})}, OfValues(ConditionKind::kListAny, "tags", Keywords({}))},
+      {"tags all $1", {Keywords({})}, Exists("tags")},
+      {"id in $1", {Ids({3, UINT64_MAX})}, HasId(IdColumn::OfNumbers({3, UINT64_MAX}))},
+      {"id in $1", {Ids({})}, HasId(IdColumn())},
+      {"id == $1", {Integers({3})}, HasId(IdColumn::OfNumbers({3}))},
+      {"year == $2 and price == $1 and year != $2",
+       {Doubles({1}), Integers({2})},
+       And({Compare("year", kEqual, Integers({2})), Compare("price", kEqual, Doubles({1})),
+            Compare("year", kNotEqual, Integers({2}))})},
+      // An argument is a value, whatever it spells.
+      {"language == $1",
+       {Keywords({"x' or exists(year) or language == '$1"})},
+       Compare("language", kEqual, Keywords({"x' or exists(year) or language == '$1"}))}};
+  for (const auto& [text, arguments, filter] : cases) {
+    const auto parsed = Parse(text, IdType::kUint64, arguments);
+    ASSERT_OK(parsed) << text;
+    EXPECT_EQ(CanonicalBytes(*parsed), CanonicalBytes(filter)) << text;
+  }
+  const auto strings = Parse("id in $1", IdType::kString, {Keywords({"a", "b"})});
+  ASSERT_OK(strings);
+  EXPECT_EQ(CanonicalBytes(*strings), CanonicalBytes(HasId(Strings({"a", "b"}))));
+}
+
+TEST(FilterTextArguments, ErrorsNameTheColumnAndTheArgument) {
+  const std::tuple<std::string_view, std::vector<FilterArgument>, int, std::string_view> cases[] = {
+      {"year == $1", {}, 9, "$1: not given, filter_args has 0 elements"},
+      {"year == $2", {Integers({1})}, 9, "$2: not given, filter_args has 1 element"},
+      {"year == $0", {Integers({1})}, 9, "an argument is written $1, $2, ..."},
+      {"year == $1x", {Integers({1})}, 9, "an argument is written $1, $2, ..."},
+      {"year == $", {Integers({1})}, 9, "an argument is written $1, $2, ..."},
+      {"year == $1", {Integers({1, 2})}, 9, "$1: 2 values, must be 1 here"},
+      {"year in (1, $1)", {Integers({})}, 13, "$1: 0 values, must be 1 here"},
+      {"year == $1", {Doubles({1})}, 9, "$1: a double, year is an int64"},
+      {"year in $1", {Keywords({"1"})}, 9, "$1: a keyword, year is an int64"},
+      {"year == $1", {Ids({1})}, 9, "$1: ids, year is an int64"},
+      {"price == $1", {Integers({INT64_MAX})}, 10, "is not exactly a double, as price is"},
+      {"price == $1", {Integers({(int64_t{1} << 53) + 1})}, 10, "$1: \"9007199254740993\" is not"},
+      {"made == $1", {Keywords({"May"})}, 9, "$1: \"May\" is not a time"},
+      {"good < $1", {Bools({true})}, 6, "bools have no order"},
+      {"id == $1", {Keywords({"a"})}, 7, "$1: a keyword, ids are numbers"},
+      {"id == $1", {Integers({-1})}, 7, "$1: \"-1\" is negative"},
+      {"$1 == 1", {Integers({1})}, 1, "a condition is expected"},
+  };
+  for (const auto& [text, arguments, column, reason] : cases) {
+    EXPECT_THAT(Parse(text, IdType::kUint64, arguments), RefusedAt(column, std::string(reason)))
+        << text;
+  }
+  const auto unnamed = Parse("year == $1", IdType::kUint64, {Integers({1}), Integers({2})});
+  EXPECT_THAT(unnamed,
+              StatusIs(kInvalidArgument, "filter_args[1]: $2 does not occur in filter_text"));
+  EXPECT_EQ(ArgumentFactsOf(unnamed.status()).field, "filter_args[1]");
+}
+
+TEST(FilterTextArguments, TheValuesOfAllConditionsAreBounded) {
+  const FilterArgument most = Integers(std::vector<int64_t>(4094));
+  EXPECT_OK(Parse("year in $1 and year in $1", IdType::kUint64, {most}));
+  EXPECT_THAT(Parse("year in $1 and year in $1 and year == 1", IdType::kUint64, {most}),
+              RefusedAt(31, "at most 65536 bytes of conditions"));
 }
 
 // Enough brackets to exhaust the stack of a parser without a bound.
@@ -253,12 +332,15 @@ TEST(FilterTextLaws, APrintedTreeParsesToAnEqualTree) {
     const FilterTree tree = RandomFilter(random, specs, 4, 20);
     if (!FitsAsText(tree)) continue;
     const std::string text = TextOf(tree);
-    ASSERT_OK_AND_ASSIGN(const auto parsed, ParseFilterText(text, IdType::kUint64, schema, {}));
+    ASSERT_OK_AND_ASSIGN(const auto parsed, ParseFilterText(text, {}, IdType::kUint64, schema, {}));
     ASSERT_TRUE(IsTree(parsed));
     ASSERT_EQ(CanonicalBytes(parsed), CanonicalBytes(tree)) << text;
     ASSERT_EQ(TextOf(parsed), text);
-    ASSERT_OK_AND_ASSIGN(const auto valid, ValidateFilter(parsed, schema, {}));
-    ASSERT_EQ(valid.canonical(), ValidateFilter(tree, schema, {})->canonical()) << text;
+    ASSERT_EQ(Filter(parsed, schema).canonical(), Filter(tree, schema).canonical()) << text;
+    const PrintedFilter printed = PrintWithArguments(tree, random);
+    ASSERT_OK_AND_ASSIGN(const auto with_arguments, ParseFilterText(printed.text, printed.arguments,
+                                                                    IdType::kUint64, schema, {}));
+    ASSERT_EQ(CanonicalBytes(with_arguments), CanonicalBytes(tree)) << printed.text;
     ++compared;
   }
 }

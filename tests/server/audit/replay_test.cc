@@ -146,7 +146,7 @@ class NarrowedReplayTest : public ReplayTest {
   }
   std::shared_ptr<Collection> collection_;
   std::shared_ptr<const RowFilter> odd_;
-  SentFilter sent_ = {.message = "bytes"};  // of a filtered answer
+  SentFilter sent_ = {.text = "", .arguments = {}};  // of a filtered answer
   client::Replay last_;
 };
 
@@ -178,15 +178,15 @@ TEST_F(NarrowedReplayTest, TheRecordHoldsWhatWasAsked) {
   EXPECT_EQ(record.skip, 1u);
   EXPECT_EQ(record.answer.score_threshold, 1.5f);
   EXPECT_TRUE(record.filtered);
-  EXPECT_EQ(record.filter_message, "bytes");
   EXPECT_EQ(record.filter_text, "");
+  EXPECT_THAT(record.filter_args, IsEmpty());
 
-  sent_ = {.text = "name == \"\u00e9\\n\""};
+  sent_ = {.text = "name == \"\u00e9\\n\" and year in $1", .arguments = {"bytes", ""}};
   Verdict({.filter = odd_}, {5, 3});
   ASSERT_OK_AND_ASSIGN(const auto with_text, ParseLast());
   EXPECT_TRUE(with_text.filtered);
-  EXPECT_EQ(with_text.filter_message, "");
   EXPECT_EQ(with_text.filter_text, sent_.text);
+  EXPECT_EQ(with_text.filter_args, sent_.arguments);
 }
 
 TEST_F(ReplayTest, WithoutRowsTheRecordSaysSo) {

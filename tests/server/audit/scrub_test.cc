@@ -102,7 +102,7 @@ TEST_F(ScrubTest, AFlippedResidentBitIsNamed) {
   EXPECT_THAT(
       raised()[0].what,
       HasSubstr("collection docs, epoch 2, 0000000000000003.seg: block 1, id 15: differs in "
-                "memory from byte 2 on: stored 70, resident 72"));
+                "memory, first at byte 2: stored 70, resident 72"));
   const nlohmann::json record = ReadRecord(raised()[0]);
   EXPECT_EQ(record["kind"], "row");
   EXPECT_EQ(record["id"], 15);

@@ -366,6 +366,7 @@ TEST_F(StoreFailureTest, AFullDiskStopsNoStart) {
 TEST_F(StoreFailureTest, ADirectoryOfFormat1OnAFullDiskIsServedAndBroughtUpToDateOnceThereIsRoom) {
   tested_.Close();
   Sql("DROP TABLE upload_results; DROP TABLE owners; DROP TABLE device_counts; "
+      "DROP TABLE embedding_models; "
       "UPDATE facts SET format=1; PRAGMA user_version=1");
   bool full = false;
   const FailingCalls failing([&](const FileCall& call) {

@@ -70,12 +70,13 @@ TEST_F(StoreOpenTest, OneProcessAtATime) {
 }
 
 TEST_F(StoreOpenTest, ANewerFormatIsRefusedWithBothVersions) {
-  Sql("PRAGMA user_version=6");
-  EXPECT_THAT(OpenStatus(), FailsWith(kFailedPrecondition, "catalog format 6", "formats 1 .. 5"));
+  Sql("PRAGMA user_version=7");
+  EXPECT_THAT(OpenStatus(), FailsWith(kFailedPrecondition, "catalog format 7", "formats 1 .. 6"));
 }
 
 TEST_F(StoreOpenTest, ADirectoryOfAnEarlierFormatIsBroughtUpToDate) {
-  for (const int format : {4, 3, 2, 1}) {
+  for (const int format : {5, 4, 3, 2, 1}) {
+    Sql("DROP TABLE embedding_models");
     if (format < 4) Sql("DROP TABLE device_counts");
     if (format < 3) Sql("DROP TABLE owners");
     if (format == 1) Sql("DROP TABLE upload_results");
@@ -100,6 +101,23 @@ TEST_F(StoreOpenTest, TheDevicesOfACollectionStayUntilItsDrop) {
     tested_.Reopen();
     for (const StoredCollection& stored : tested_.store().Collections()) {
       EXPECT_EQ(stored.spec.devices, stored.name == "spread" ? devices : 0);
+    }
+    EXPECT_OK(tested_.store().Verify());
+    ASSERT_OK(tested_.store().DropCollection(id));
+    EXPECT_OK(tested_.store().Verify());
+  }
+}
+
+TEST_F(StoreOpenTest, TheEmbeddingModelOfACollectionStaysUntilItsDrop) {
+  tested_.Reopen();
+  for (const char* const model : {"first", "second", ""}) {
+    ASSERT_OK_AND_ASSIGN(const int64_t id, tested_.store().CreateCollection(
+                                               "texts", {.dim = 1, .embedding_model = model}, ""));
+    for (int start = 0; start < 2; ++start) {
+      for (const StoredCollection& stored : tested_.store().Collections()) {
+        EXPECT_EQ(stored.spec.embedding_model, stored.name == "texts" ? model : "");
+      }
+      tested_.Reopen();
     }
     EXPECT_OK(tested_.store().Verify());
     ASSERT_OK(tested_.store().DropCollection(id));

@@ -1,4 +1,4 @@
-// Tests collections, commits and deletions: the store returns its rows bit for bit, also after a
+// Tests collections, commits and deletions: the store returns its rows bit for bit, even after a
 // restart.
 #include "server/store/store.h"
 

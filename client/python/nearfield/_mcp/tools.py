@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Iterable
 from typing import Annotated, Any, TypeVar
 
@@ -10,8 +11,8 @@ from pydantic import Field
 
 from nearfield._client import AsyncClient
 from nearfield._collection import AsyncCollection
+from nearfield._embed import Embedder, EmbedError
 from nearfield._errors import Error
-from nearfield._mcp.embedding import Embed, vector_of
 from nearfield._mcp.values import GivenId, plain, read_id, read_ids, read_value, rows_of
 from nearfield._records import CollectionInfo
 from nearfield._values import listed
@@ -37,13 +38,16 @@ Attributes = Annotated[
 
 
 class Tools:
-    """The tools, over one connection. embed: None if agents have to send vectors."""
+    """The tools, over one connection. embedder: None if agents have to send vectors."""
 
-    def __init__(self, client: AsyncClient, allowed: Iterable[str], embed: Embed | None) -> None:
+    def __init__(
+        self, client: AsyncClient, allowed: Iterable[str], embedder: Embedder | None
+    ) -> None:
         self._client = client
         client._core.suggests = False  # agents see no names but the allowed ones
         self._allowed = tuple(allowed)
-        self._embed = embed
+        self._embedder = embedder
+        self._embedding = asyncio.Lock()  # a model need not be thread-safe
 
     def _collection(self, name: str) -> AsyncCollection:
         if name not in self._allowed:
@@ -56,16 +60,22 @@ class Tools:
         docs = self._collection(name)
         return docs, await _call(docs.info())
 
-    def _vector(self, text: str | None, vector: list[float] | None) -> list[float] | None:
+    async def _vector(self, info: CollectionInfo, text: str | None, vector: Any) -> Any:
+        embedder = self._embedder
         if text is None:
             return vector
-        if self._embed is None:
+        if embedder is None:
             raise ToolError("text: this server has no embedding; give a vector or a stored id")
+
+        def make(text: str) -> Any:
+            embedder.check(info)
+            return embedder.query(text)
+
         try:
-            return vector_of(self._embed, text)
-        except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
-            raise ToolError(f"text: the embedding has failed: {reason}") from error
+            async with self._embedding:
+                return await asyncio.to_thread(make, text)
+        except EmbedError as error:
+            raise ToolError(f"text: {error}") from error
 
     async def list_collections(self) -> list[dict[str, Any]]:
         """Lists the collections that can be searched: rows, dimension, type of ids, and the
@@ -104,7 +114,7 @@ class Tools:
             raise ToolError(f"k: {k}, must be from 1 to {ROWS_MAX}")
         _check_one(text=text, vector=vector, id=id)
         docs, info = await self._declared(collection)
-        query = self._vector(text, vector)
+        query = await self._vector(info, text, vector)
         row = None if id is None else read_id(info, id, "id")
         found = await _call(
             docs.search(query, id=row, k=k, filter=filter, payload=True, attributes="*")
@@ -139,7 +149,7 @@ class Tools:
         which it is found, and attributes. Durable when this returns."""
         _check_one(text=text, vector=vector)
         docs, info = await self._declared(collection)
-        made = self._vector(text, vector)
+        made = await self._vector(info, text, vector)
         ids = [read_id(info, id, "id")]
         columns = {
             name: [read_value(info.declared.get(name), value, f"attributes[{name!r}]")]

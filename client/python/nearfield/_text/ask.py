@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from nearfield._collection import Collection
+from nearfield._embed import Embedder
 from nearfield._results import Hit, SearchResult
-from nearfield._text.models import Model
 
 SHOWN_LINES = 4  # of a passage
 COLUMNS_MAX = 100
@@ -22,12 +22,12 @@ class Asker:
     """Answers questions from one collection. k: passages of an answer; filter: as in search()."""
 
     docs: Collection
-    model: Model
+    embedder: Embedder
     k: int = 5
     filter: str | None = None
 
     def search(self, question: str) -> SearchResult:
-        vector = self.model.question(question)
+        vector = self.embedder.query(question)
         return self.docs.search(vector, k=self.k, filter=self.filter, payload=True, attributes="*")
 
 

@@ -15,11 +15,10 @@ from typing import Any
 
 from nearfield._client import Client
 from nearfield._collection import Collection
+from nearfield._embed import Embedder
 from nearfield._errors import NotFound
 from nearfield._filter import F
-from nearfield._records import CollectionInfo
 from nearfield._text import TextError
-from nearfield._text.models import Model
 from nearfield._text.passages import SUFFIXES, Cut, digest_of, find_files, read_passages
 
 ATTRIBUTES = {"source": "keyword", "position": "int64", "digest": "keyword"}
@@ -49,28 +48,22 @@ def collection_name(folder: Path) -> str:
     return name[:NAME_BYTES_MAX] or "text"
 
 
-def check_dim(info: CollectionInfo, model: Model) -> None:
-    if info.dim != model.dim:
-        raise TextError(
-            f"collection {info.name!r} has dim {info.dim}; the model {model.name} makes vectors of"
-            f" {model.dim}: give the model that it was made with, or another --collection"
-        )
-
-
-def open_collection(client: Client, name: str, model: Model) -> Collection:
-    """Returns the collection of an index; creates it if there is none. Raises TextError."""
+def open_collection(client: Client, name: str, embedder: Embedder) -> Collection:
+    """Returns the collection of an index; creates it if there is none. Raises TextError or
+    EmbedError."""
     try:
         info = client.get_collection(name)
     except NotFound:
         return client.create_collection(
             name,
-            model.dim,
+            embedder.dim,
             metric="cosine",
             id_type="string",
             attributes=ATTRIBUTES,
+            embedding_model=embedder.name,
             if_missing=True,
         )
-    check_dim(info, model)
+    embedder.check(info)
     found = {each.name: each.text for each in info.attributes}
     for attribute, kind in ATTRIBUTES.items():
         if found.get(attribute) != kind:
@@ -82,14 +75,14 @@ def open_collection(client: Client, name: str, model: Model) -> Collection:
 
 
 def index_folder(
-    docs: Collection, folder: Path, model: Model, cut: Cut, *, prune: bool, progress: Progress
+    docs: Collection, folder: Path, embedder: Embedder, cut: Cut, *, prune: bool, progress: Progress
 ) -> Indexed:
     """Makes the rows of every file what they should be. Committed file by file or in groups of
     small files: an interrupted run is continued by the next one."""
     sources = _sources(folder)
     stored = _stored(docs)
     outcome = Indexed(files=len(sources))
-    context = (model.fingerprint, str(cut.chars_max), *cut.fields)
+    context = (embedder.name, str(cut.chars_max), *cut.fields)
     group: list[tuple[str, str]] = []
     size = 0
     for number, source in enumerate(sources, 1):
@@ -100,10 +93,10 @@ def index_folder(
         group.append((source, digest))
         size += (folder / source).stat().st_size
         if size >= GROUP_BYTES:
-            _commit(docs, _Rows(folder, group, model, cut), stored, outcome)
+            _commit(docs, _Rows(folder, group, embedder, cut), stored, outcome)
             group, size = [], 0
         progress(number, len(sources), outcome.passages)
-    _commit(docs, _Rows(folder, group, model, cut), stored, outcome)
+    _commit(docs, _Rows(folder, group, embedder, cut), stored, outcome)
     progress(len(sources), len(sources), outcome.passages)
     outcome.gone = sorted(stored.keys() - set(sources))
     if prune:
@@ -138,7 +131,7 @@ class _Rows:
 
     folder: Path
     group: list[tuple[str, str]]
-    model: Model
+    embedder: Embedder
     cut: Cut
 
     def batches(self) -> Iterator[dict[str, Any]]:
@@ -164,7 +157,7 @@ class _Rows:
                 }
 
     def _batch(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
-        vectors = self.model.documents([row["payload"]["text"] for row in rows])
+        vectors = self.embedder.documents([row["payload"]["text"] for row in rows])
         return {"vector": vectors, **{name: [row[name] for row in rows] for name in rows[0]}}
 
 

@@ -87,6 +87,7 @@ class Client:
         attributes: AttributesLike | None = None,
         scan: ScanChoice = "auto",
         rows: RowPlacement = "device",
+        embedding_model: str = "",
         like: Any = None,
         if_missing: bool = False,
         token: str | None = None,
@@ -95,7 +96,9 @@ class Client:
         """Creates an empty collection; the arguments are those of nearfield.Client, and token as in
         ClusterCollection.upload. Errors: AlreadyExists."""
         seen = None if like is None else infer(like, None, None, attributes is None)
-        made = complete(name, dim, metric, dtype, id_type, attributes, scan, rows, 0, seen)
+        made = complete(
+            name, dim, metric, dtype, id_type, attributes, scan, rows, 0, embedding_model, seen
+        )
         made.request()  # checks it
         arguments = {
             "dim": made.dim,
@@ -106,6 +109,8 @@ class Client:
             "scan": made.scan,
             "rows": made.rows,
         }
+        if embedding_model:
+            arguments["embedding_model"] = embedding_model
         try:
             self.commit(name, {"kind": "create", "declared": arguments}, token, timeout)
         except AlreadyExists as error:

@@ -36,7 +36,7 @@ class Cluster(Client):
     name      of the cluster
     num_cpus, num_gpus  of each server; by default one GPU if Ray has enough, else one core
     host      where the processes listen: by default loopback as long as Ray has one node, else each
-              node's own address, without TLS and keys, also where Ray has them: use it in trusted
+              node's own address, without TLS and keys, even where Ray has them: use it in trusted
               networks only
     program   nearfield-server, the same path on all nodes; by default that of nearfield-native
     settings  of the servers, such as {"memory_bytes": "8GiB"}; without a GPU 1 GiB for rows

@@ -26,9 +26,10 @@ from nearfield._results import (
     Uploaded,
 )
 from nearfield._row_calls import Names, UploadMode, ZeroRows
+from nearfield._search import prepare_search
 from nearfield._sources.open import open_source
 from nearfield._sources.source import Spec
-from nearfield._values import IdsLike, listed, query_bytes, to_ids
+from nearfield._values import IdsLike, listed, to_ids
 from nearfield.ray._answers import fetched, merge_hits
 from nearfield.ray._merge import check_counts, pick
 from nearfield.ray._segment import id_table, tables_of
@@ -78,10 +79,10 @@ class ClusterCollection:
         """Returns the k best rows of all shards for each query, exactly, ordered by (score, id).
         vector: one query [dim], or several [queries, dim]."""
         refuse_unknown("a search of a cluster", options, ClusterSearch.__annotations__.keys())
-        query_bytes(vector)  # checks it
         timeout, fresh = options.pop("timeout", None), options.pop("fresh", True)
         with_digest = options.pop("with_digest", False)
         k = options.setdefault("k", 10)
+        search = prepare_search(vector, None, None, options)  # type: ignore[arg-type]
         filtered = options.get("filter") is not None
         limited = filtered or options.get("score_threshold") is not None
         with_rest = filtered or any(
@@ -92,7 +93,7 @@ class ClusterCollection:
             view: View, shard: int, docs: nearfield.Collection, at: dict[str, Any], left: float
         ) -> tuple[SearchResult, HitArrays]:
             rows = view["collections"][self.name]["rows"][shard]
-            found = docs.search(vector, timeout=left, **at, **options)  # type: ignore[misc]
+            found = docs._search_prepared(search, left, **at)
             arrays = found.to_numpy()
             if not limited:
                 check_counts(arrays, rows, k)

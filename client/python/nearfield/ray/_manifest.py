@@ -50,7 +50,7 @@ TOKEN_SECONDS = 24 * 3600.0  # by the clock of the coordinators
 _MEMBERS = {"create": ["declared"], "drop": [], "filter": ["filter"]}
 _MEMBERS |= {each: ["segments"] for each in ("insert", "upsert", "replace", "delete")}
 _SEGMENT = {"name", "rows", "index"}
-_DECLARED = {"dim", "metric", "dtype", "id_type", "attributes", "scan", "rows"}
+_DECLARED = {"dim", "metric", "dtype", "id_type", "attributes", "scan", "rows", "embedding_model"}
 _READERS = 16  # objects of tokens that a new coordinator reads at the same time
 _KEPT = 8  # newest manifests and claims; earlier ones are deleted
 
@@ -60,7 +60,7 @@ class Done(NamedTuple):
 
     number    of its manifest
     changed   rows that it uploaded or deleted
-    replaced  rows of before that an upload replaced
+    replaced  existing rows that the upload replaced
     created   of the CollectionState
     """
 
@@ -203,8 +203,8 @@ def read_page(store: Store, name: str, checksum: str) -> Any:
 
 
 def files_of(store: Store, state: CollectionState, pages: dict[str, set[str]]) -> set[str]:
-    """Returns the files that a state names. pages: the segments that each page names, as far as
-    they were read before. Errors: OSError; DataLoss."""
+    """Returns the files that a state names. pages: the segments that each page names, for the
+    pages that were read before. Errors: OSError; DataLoss."""
     found = _segments_of(state.tail)
     for name, checksum in state.pages:
         if name not in pages:

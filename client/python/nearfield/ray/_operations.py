@@ -1,5 +1,5 @@
 """The operations of a running cluster: another number of shards, a restart, a compaction. And what
-the coordinator does by itself: it compacts, and deletes files that no manifest names."""
+the coordinator does unasked: it compacts, and deletes files that no manifest names."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Coordinator(CoordinatorProcess):
             self._operation.release()
 
     def _wait_ready(self, some: list[Slot] | None, seconds: float) -> None:
-        """Waits for some replicas. None: for all, also if they change meanwhile."""
+        """Waits for some replicas. None: for all, even if they change meanwhile."""
 
         def ready() -> bool:
             slots = self._slots if some is None else some

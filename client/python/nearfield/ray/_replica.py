@@ -239,7 +239,7 @@ class ReplicaProcess:
     @as_value
     def sync(self, term: int, encoded: bytes, shard: int, shards: int) -> dict[str, Any]:
         """Brings the server to a manifest; returns its state of each collection. Errors: OSError
-        and DataLoss of the storage, with the server as far as it got; any other ends the server."""
+        and DataLoss of the storage, which leave the server usable; any other ends the server."""
         with self._lock:
             self._fence(term)
             self._release()
@@ -311,7 +311,7 @@ class ReplicaProcess:
         return self._client.collection(name)
 
     def _state(self, name: str) -> dict[str, int]:
-        """Returns the present epoch, which the server keeps for the clients from now on."""
+        """Returns the present epoch, which the server now keeps for the clients."""
         pinned = self._docs(name).pin_epoch()
         self._held[name].rows = pinned.rows_count
         return {

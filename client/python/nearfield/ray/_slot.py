@@ -56,8 +56,8 @@ class _NoAnswer(Unavailable):
 class Slot:
     """One replica.
 
-    held   the epoch, incarnation and rows of each collection, by the number of the manifest; also
-           of the one before the newest, as long as that is shown
+    held   the epoch, incarnation and rows of each collection, by the number of the manifest: of the
+           newest one, and of the one before it until clients have switched to the newest
     ready  it has held the newest manifest since it was loaded, and takes part in commits
     silent its actor does not answer, but its server is the last one of the shard: searches still
            use it, commits wait until the actor answers or ends

@@ -69,8 +69,8 @@ def topk(
     """Returns the k highest scores of each row and their indices, sorted.
 
     scores   [..., n]: float32, float16, bfloat16, int32 or uint32; n below 2**31. Rows may have any
-             alignment and any stride from n on; several leading dimensions must be contiguous among
-             themselves. On a GPU at most 65,535 rows
+             alignment and any stride of at least n; several leading dimensions must be contiguous
+             among themselves. On a GPU at most 65,535 rows
     k        1 to n
     row_begin, row_end  int32 [...], on the device of the scores: row r has the scores of the
              columns [row_begin[r], row_end[r]), and its indices count from row_begin[r]. A begin

@@ -49,8 +49,8 @@ __device__ __forceinline__ bool AnyAlive(const BatchArgs& args, int first, int c
   return __syncthreads_or(static_cast<int>(alive)) != 0;
 }
 
-// Returns the terms of a query. For a query that is not wanted, only a row without a finite bound
-// reaches them.
+// Returns the terms of a query. An inactive query gets the threshold +inf, which only a row without
+// a finite bound reaches.
 __device__ __forceinline__ QueryTerms TermsOf(const BatchArgs& args, int query) {
   if (!IsAlive(args, query)) return {0, 0, 0, score::FloatFromBits(0x7f800000u)};
   const BatchQuery& state = args.state[query];
@@ -78,8 +78,8 @@ struct SharedQueries {
   float squared_norm_lower[kQueries];
   bool alive[kQueries];
 
-  // Reads the queries from `first_query` of the batch on. All threads of the block call it, and
-  // synchronize before they use the queries.
+  // Reads the queries at `first_query` of the batch and after it. All threads of the block call it,
+  // and synchronize before they use the queries.
   __device__ void Load(const BatchArgs& args, int first_query) {
     for (int i = static_cast<int>(threadIdx.x); i < kQueries; i += static_cast<int>(blockDim.x)) {
       terms[i] = TermsOf(args, first_query + i);
@@ -88,7 +88,8 @@ struct SharedQueries {
     }
   }
 
-  // Returns the queries of the block from `begin` on. first_query: of the block, in the batch.
+  // Returns the queries of the block at `begin` and after it. first_query: of the block, in the
+  // batch.
   __device__ __forceinline__ QueriesView From(int begin, int first_query) const {
     return {terms + begin, squared_norm_lower + begin, alive + begin, first_query + begin};
   }

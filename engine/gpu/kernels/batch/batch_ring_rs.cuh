@@ -166,8 +166,8 @@ class TileSender {
   }
 
  private:
-  // Sends `rows` rows, a multiple of eight, that are contiguous in a slab: those from `skipped` on
-  // of `group`, which has the place of row `row` in the tile.
+  // Sends `rows` rows, a multiple of eight, that are contiguous in a slab, beginning at row
+  // `skipped` of `group`, which has the place of row `row` in the tile.
   __device__ __forceinline__ void SendRows(const TileLocation::Group& group, uint32_t row,
                                            uint32_t skipped, uint32_t rows, uint32_t to,
                                            uint32_t bounds_to, uint64_t* filled) const {

@@ -25,7 +25,7 @@ __device__ __forceinline__ uint32_t SharedAddress(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// Returns the first address in shared memory from `bytes` on where slices may begin.
+// Returns the first address in shared memory, `bytes` or later, where slices may begin.
 __device__ __forceinline__ unsigned char* AlignedTo1024(unsigned char* bytes) {
   return bytes + (0u - SharedAddress(bytes)) % 1024u;
 }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,6 +29,8 @@ struct CollectionSpec {
   // most free memory, and others if their memory does not suffice; more than there are means all.
   // 0: as EngineOptions::spread says.
   int32_t devices = 0;
+  // The name of the model that makes its vectors, for clients; the engine does not read it.
+  std::string embedding_model;
 };
 
 // The effect of an upload on ids that are already in the collection.
@@ -178,7 +181,7 @@ using PinnedEpochs = std::vector<std::shared_ptr<const PinnedEpoch>>;
 // Selects the next rows of one state in the order of their ids.
 struct OrderedRead {
   const PinnedEpoch* at = nullptr;    // null: the current state
-  std::optional<Id> after;            // only rows with a larger id; absent: from the first row on
+  std::optional<Id> after;            // only rows with a larger id; absent: all rows
   const RowFilter* filter = nullptr;  // only rows that it chooses; null: all
   // The read ends before the row that would exceed bytes_max, which here also covers ids and
   // lengths.

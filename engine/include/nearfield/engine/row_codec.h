@@ -1,7 +1,9 @@
-// Exact conversion of row elements from bytes to fp32.
+// Exact conversion of row elements from bytes to fp32, and a check of the values.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -16,5 +18,9 @@ namespace nearfield {
 // unchanged.
 absl::Status WidenToFloat(RowType type, absl::Span<const uint8_t> bytes,
                           std::vector<float>* values);
+
+// Returns the place of the first value that is infinite or not a number; nullopt if all are finite.
+// Cost: one pass without a branch for each value.
+std::optional<size_t> FirstNotFinite(absl::Span<const float> values);
 
 }  // namespace nearfield

@@ -78,10 +78,6 @@ class Client {
   // that time.
   absl::StatusOr<DeleteAnswer> Delete(std::string_view collection, const Filter& filter,
                                       const CallOptions& options = {});
-  // The same for a filter as text (SearchOptions::filter_text).
-  absl::StatusOr<DeleteAnswer> DeleteByFilterText(std::string_view collection,
-                                                  std::string_view filter_text,
-                                                  const CallOptions& options = {});
 
   // Reserves space for the whole upload and opens it. An upload that cannot fit is refused here,
   // before its first row.
@@ -90,8 +86,8 @@ class Client {
   // Runs a whole upload and repeats it if the connection is lost. Requires options.token.
   // `write_all` writes all rows from the first one, the same in each try; the client skips those
   // that the server already has. `write_all` returns errors of Upload::Write unchanged; any other
-  // error that it returns ends the upload. The number of tries starts again whenever the server has
-  // received rows since the last try. The deadline is that of all tries; absent: none.
+  // error that it returns ends the upload. The retry count starts again at 0 whenever the
+  // server has received rows since the last try. The deadline is that of all tries; absent: none.
   absl::StatusOr<UploadResult> UploadWithToken(
       const UploadOptions& options, const std::function<absl::Status(Upload&)>& write_all);
 

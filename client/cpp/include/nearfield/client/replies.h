@@ -38,9 +38,7 @@ struct SearchOptions {
   bool with_vectors = false;
   // Names of declared attributes to return, each at most once; or only "*" for all of them.
   std::vector<std::string> attributes = {};
-  std::optional<Filter> filter;  // only rows that pass are in the answer
-  // Instead of `filter`: a text that the server parses (common.proto, "Filters as text").
-  std::optional<std::string> filter_text;
+  std::optional<Filter> filter;          // only rows that pass are in the answer
   std::optional<float> score_threshold;  // only neighbors with at least this score; not NaN
   // Wait for this epoch of the collection: read your writes. Errors: FailedPrecondition (not
   // reached within the deadline).
@@ -154,7 +152,6 @@ struct ScanOptions {
   bool with_vectors = true;
   std::vector<std::string> attributes = {};  // as in a search
   std::optional<Filter> filter;              // only rows that pass
-  std::optional<std::string> filter_text;    // as in a search
   std::optional<uint64_t> min_epoch;         // as in a search
   std::optional<uint64_t> at_epoch;          // as in a search
   std::optional<uint64_t> incarnation;       // as in a search
@@ -176,11 +173,10 @@ struct ScanPage {
 };
 
 struct CountOptions {
-  std::optional<Filter> filter;            // count only rows that pass
-  std::optional<std::string> filter_text;  // as in a search
-  std::optional<uint64_t> min_epoch;       // as in a search
-  std::optional<uint64_t> at_epoch;        // as in a search
-  std::optional<uint64_t> incarnation;     // as in a search
+  std::optional<Filter> filter;         // count only rows that pass
+  std::optional<uint64_t> min_epoch;    // as in a search
+  std::optional<uint64_t> at_epoch;     // as in a search
+  std::optional<uint64_t> incarnation;  // as in a search
   std::optional<std::chrono::milliseconds> deadline;
 };
 
@@ -213,11 +209,9 @@ struct DeleteAnswer {
 
 struct VerifyClaim {
   uint32_t k = 10;
-  std::optional<uint64_t> epoch;           // absent: the current one
-  const Neighbors* neighbors = nullptr;    // ids and scores; null: the server runs the search
-  std::optional<Filter> filter;            // as in the search
-  std::optional<std::string> filter_text;  // as in the search
-  std::string filter_message;              // instead of these: a serialized Filter message
+  std::optional<uint64_t> epoch;         // absent: the current one
+  const Neighbors* neighbors = nullptr;  // ids and scores; null: the server runs the search
+  std::optional<Filter> filter;          // as in the search
   std::optional<float> score_threshold;
   uint64_t skip = 0;  // rows that rank before the claim: those of earlier pages
 };
@@ -243,6 +237,8 @@ struct CollectionSpec {
   // How many devices share the rows, if the server has several; 0: the server chooses.
   uint32_t devices = 0;
   std::vector<AttributeSpec> attributes;  // that rows may have
+  // The name of the model that makes its vectors; empty: unknown. The Python client refuses others.
+  std::string embedding_model;
 };
 
 struct CollectionInfo {

@@ -1,0 +1,108 @@
+#include "server/ops_http/operations_port.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "engine/base/status_macros.h"
+#include "server/ops_http/collection_metrics.h"
+#include "server/ops_http/first_steps.h"
+#include "server/ops_http/gpu_metrics.h"
+#include "server/ops_http/metric_set.h"
+#include "server/ops_http/page.h"
+#include "server/ops_http/readiness.h"
+#include "server/ops_http/server_metrics.h"
+
+namespace nearfield::server {
+namespace {
+
+constexpr char kLivePath[] = "/livez";
+constexpr char kReadyPath[] = "/readyz";
+constexpr char kMetricsType[] = "text/plain; version=0.0.4; charset=utf-8";
+constexpr char kJsonType[] = "application/json";
+
+// Returns true if a request to a port on loopback names this machine. Against DNS rebinding: a site
+// whose name an attacker lets point to 127.0.0.1 is of the same origin for its visitor's browser,
+// but sends its own name. Probes may send none.
+bool NamesLoopback(const std::string& host) {
+  // With a port, as in a setting: "localhost" is "localhost:80".
+  const bool has_port = host.find(':', host.rfind(']') + 1) != std::string::npos;
+  const std::string address = has_port ? host : host + ":80";
+  return host.empty() || (IsLoopback(address) && !absl::StartsWith(address, "unix:"));
+}
+
+}  // namespace
+
+OperationsPort::OperationsPort(Options options)
+    : state_(options.state),
+      certificates_(options.certificates),
+      gpus_(std::move(options.gpus)),
+      grpc_port_(options.grpc_port),
+      search_(&options.state->settings(), options.service, options.control),
+      history_(SearchHistory::Start(options.state)) {}
+
+absl::StatusOr<std::unique_ptr<OperationsPort>> OperationsPort::Start(Options options) {
+  auto port = std::unique_ptr<OperationsPort>(new OperationsPort(std::move(options)));
+  HttpServer::Options http = {
+      .listen = port->state_->settings().ops_listen.value(),
+      .answer = [port = port.get()](const HttpRequest& request) { return port->Answer(request); },
+      .is_probe = [](const std::string& path) { return path == kLivePath || path == kReadyPath; },
+      .log = port->state_->log()};
+  ABSL_ASSIGN_OR_RETURN(port->http_, HttpServer::Start(std::move(http)));
+  return port;
+}
+
+HttpReply OperationsPort::Answer(const HttpRequest& request) {
+  if (IsLoopback(state_->settings().ops_listen.value()) && !NamesLoopback(request.host)) {
+    return {.status = 403, .body = "Host: must be localhost or an address of loopback\n"};
+  }
+  if (request.path == "/metrics") return {.content_type = kMetricsType, .body = Metrics()};
+  if (request.path == kReadyPath) {
+    return {.status = IsReady(*state_) ? 200 : 503,
+            .content_type = kJsonType,
+            .body = ReadinessJson(state_, certificates_)};
+  }
+  if (request.path == kLivePath) {
+    if (IsAlive(*state_)) return {.body = "ok\n"};
+    return {.status = 503, .body = state_->WhyNotServing(state_->phase()) + "\n"};
+  }
+  if (request.path == "/search.json") return search_.Answer(request);
+  if (request.path == "/example.json") return search_.Example(request);
+  if (request.path == "/history.json") {
+    return {.content_type = kJsonType, .body = history_->Json()};
+  }
+  if (request.path == "/start.json") {
+    const ServerAddress server = {
+        .settings = &state_->settings(), .port = grpc_port_, .needs_key = search_.needs_key()};
+    return {.content_type = kJsonType, .body = FirstStepsJson(server, request.host)};
+  }
+  for (const PageFile& file : PageFiles()) {
+    if (request.path == file.path) {
+      return {.content_type = file.content_type, .body = std::string(file.content)};
+    }
+  }
+  return {.status = 404, .body = "this port has /, /metrics, /livez and /readyz\n"};
+}
+
+std::string OperationsPort::Metrics() const {
+  MetricSet metrics;
+  AddProcessMetrics(state_, &metrics);
+  AddCallMetrics(state_, &metrics);
+  if (certificates_ != nullptr) AddCertificateMetrics(certificates_->state(), &metrics);
+  Core* const core = state_->core();
+  AddMemoryMetrics(state_, core, &metrics);
+  AddDiskMetrics(state_->settings(), &metrics);
+  if (core != nullptr) {
+    AddEngineMetrics(state_->settings(), *core, &metrics);
+    AddCollectionMetrics(core->catalog, &metrics);
+    AddPrincipalMetrics(state_->quotas().Uses(), &metrics);
+    AddAuditMetrics(*core, &metrics);
+  }
+  for (const std::unique_ptr<GpuMonitor>& gpu : gpus_) {
+    MetricLabels labels;
+    if (gpus_.size() > 1) labels.emplace_back("gpu", std::to_string(gpu->device()));
+    AddGpuMetrics(gpu->Latest(), labels, &metrics);
+  }
+  return metrics.Text();
+}
+
+}  // namespace nearfield::server

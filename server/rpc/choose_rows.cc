@@ -1,0 +1,49 @@
+#include "server/rpc/choose_rows.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "engine/base/status_macros.h"
+
+namespace nearfield::server {
+namespace {
+
+absl::StatusOr<ByteAccount::Hold> HoldOf(const Call& call, int64_t bytes) {
+  return call.state()->ledger().requests.Reserve(call.caller(), bytes);
+}
+
+}  // namespace
+
+absl::StatusOr<Filter> HeldFilter(const NamedCollection& named, const GivenFilter& given,
+                                  ByteAccount::Hold* hold) {
+  const int64_t before = hold->bytes();
+  ABSL_RETURN_IF_ERROR(hold->Grow(before + FilterMemoryMax(given)));
+  absl::StatusOr<Filter> filter =
+      FromProto(given, named.collection->spec().id_type, named.attributes->schema());
+  hold->Resize(before + (filter.ok() ? filter->bytes() : 0));
+  return filter;
+}
+
+absl::Status CheckFilter(const NamedCollection& named, const GivenFilter& given, const Call& call) {
+  ABSL_ASSIGN_OR_RETURN(ByteAccount::Hold hold, HoldOf(call, 0));
+  return HeldFilter(named, given, &hold).status();
+}
+
+absl::StatusOr<ChosenRows> ChooseRows(const NamedCollection& named, const Filter& filter,
+                                      std::shared_ptr<const PinnedEpoch> at, Call& call) {
+  if (at == nullptr) at = named.collection->PinEpoch();
+  ABSL_ASSIGN_OR_RETURN(call.holds.request, HoldOf(call, (at->rows_count() + 7) / 8));
+  absl::StatusOr<ChosenRows> chosen = named.attributes->Choose(
+      *named.collection, filter, std::move(at), [&call] { return call.Dead(); });
+  if (absl::IsCancelled(chosen.status())) ABSL_RETURN_IF_ERROR(call.DeadStatus());
+  return chosen;
+}
+
+absl::StatusOr<ChosenRows> ChooseRows(const NamedCollection& named, const GivenFilter& given,
+                                      std::shared_ptr<const PinnedEpoch> at, Call& call) {
+  ABSL_ASSIGN_OR_RETURN(ByteAccount::Hold hold, HoldOf(call, 0));
+  ABSL_ASSIGN_OR_RETURN(const Filter filter, HeldFilter(named, given, &hold));
+  return ChooseRows(named, filter, std::move(at), call);
+}
+
+}  // namespace nearfield::server

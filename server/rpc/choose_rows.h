@@ -1,0 +1,34 @@
+// Checks the filter of a request, and evaluates it to the rows that pass it.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/attributes/filter.h"
+#include "server/collections/catalog.h"
+#include "server/convert/filter.h"
+#include "server/rpc/call.h"
+#include "server/scheduler/memory_ledger.h"
+
+namespace nearfield::server {
+
+// Returns the filter of a request, and adds its memory to `hold`, which holds bytes of the ledger's
+// requests. Requires: given.given(). Errors: InvalidArgument (the filter), ResourceExhausted
+// (requests_bytes_max); then `hold` is as before.
+absl::StatusOr<Filter> HeldFilter(const NamedCollection& named, const GivenFilter& given,
+                                  ByteAccount::Hold* hold);
+
+// Checks a filter. Requires: given.given(). Errors: as HeldFilter.
+absl::Status CheckFilter(const NamedCollection& named, const GivenFilter& given, const Call& call);
+
+// Returns the rows that pass at `at` (null: the collection's current state). Reserves one bit for
+// each row with the call's request. Errors: Cancelled, ResourceExhausted (requests_bytes_max).
+absl::StatusOr<ChosenRows> ChooseRows(const NamedCollection& named, const Filter& filter,
+                                      std::shared_ptr<const PinnedEpoch> at, Call& call);
+
+// As above, for the filter of a request. Requires: given.given(). Errors: also those of HeldFilter.
+absl::StatusOr<ChosenRows> ChooseRows(const NamedCollection& named, const GivenFilter& given,
+                                      std::shared_ptr<const PinnedEpoch> at, Call& call);
+
+}  // namespace nearfield::server
