@@ -15,9 +15,9 @@ constexpr std::array kAlgorithms = {&kSampledThreshold, &kShortRow, &kRadixSelec
 // Measured on an H200 (tests/bench/receipts/select_nvidia_h200.json, 37 shapes with every
 // algorithm): none is faster than the choice by more than 7 %, and each that is faster is the
 // chosen algorithm, timed again. block_sort and block_filter of tests/bench/published are faster
-// than radix_select at k = 1 and slower for k of 8 and more, for one row of a million scores and for
-// 1,024 rows of 16,384. The switch that was published for them lies in between. The choice is at
-// least 1.25 times as fast as either there.
+// than radix_select at k = 1 and slower at k >= 8, for one row of a million scores and for 1,024
+// rows of 16,384. The switch that was published for them lies in between. The choice is at least
+// 1.25 times as fast as either there.
 struct SelectPolicyEntry {
   int64_t n_max;
   bool many_rows;  // also serves more rows than there are SMs
