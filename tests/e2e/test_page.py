@@ -17,7 +17,7 @@ from browser import DRIVER, REBOUND, Browser
 from conftest import DEADLINE_S, ROOT, damage
 from page_site import FIRST_NUMBER, HOSTILE, IDS, PAYLOADS, Life, browser, filled, life, search  # noqa: F401
 
-PAGE = ROOT / "server" / "operations" / "page"
+PAGE = ROOT / "server" / "ops_http" / "page"
 
 pytestmark = pytest.mark.skipif(not DRIVER.exists(), reason="needs chromium-driver")
 

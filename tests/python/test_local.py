@@ -387,7 +387,7 @@ def test_only_the_functions_of_the_header_are_exported():
     library = Path(os.environ[LIBRARY_VARIABLE])
     symbols = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
     exported = {line.split()[-1] for line in symbols.splitlines()}
-    headers = [path.read_text() for path in (Path(__file__).parents[2] / "server" / "library").glob("nearfield*.h")]
+    headers = [path.read_text() for path in (Path(__file__).parents[2] / "server" / "c_abi").glob("nearfield*.h")]
     assert exported == {name for header in headers for name in re.findall(r"NF_API .*?(nf_\w+)\(", header)}
     linked = subprocess.run(["ldd", library], capture_output=True, text=True, check=True).stdout
     assert "grpc" not in linked and "libprotobuf" in linked

@@ -2,9 +2,9 @@
 #include "server/convert/decoded_bytes.h"
 
 #include <google/protobuf/descriptor.h>
+#include <google/protobuf/descriptor.pb.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl.h>
-#include <google/protobuf/struct.pb.h>
 #include <google/protobuf/wire_format_lite.h>
 #include <malloc.h>
 #include <sys/mman.h>
@@ -212,11 +212,11 @@ TEST(DecodedBytesTest, WhatIsNoMessageIsRefused) {
   EXPECT_THAT(BoundOf(pb::IdList(), "\xfc\x7f"), invalid);            // an end without a group
   EXPECT_THAT(BoundOf(pb::IdList(), "\x17"), invalid);                // no such wire type
   EXPECT_OK(BoundOf(pb::IdList(), ""));
-  std::string nested;  // lists in lists
-  for (int i = 0; i < 20; ++i) nested = Field(6, Field(1, nested));
-  EXPECT_OK(BoundOf(google::protobuf::Value(), nested));
-  for (int i = 0; i < 40; ++i) nested = Field(6, Field(1, nested));
-  EXPECT_THAT(BoundOf(google::protobuf::Value(), nested), invalid);
+  std::string nested;
+  for (int i = 0; i < 40; ++i) nested = Field(3, nested);  // nested_type
+  EXPECT_OK(BoundOf(google::protobuf::DescriptorProto(), nested));
+  for (int i = 0; i < 80; ++i) nested = Field(3, nested);
+  EXPECT_THAT(BoundOf(google::protobuf::DescriptorProto(), nested), invalid);
 }
 
 // Writes random fields of `type`, some of them of other wire types than declared, some unknown.

@@ -9,8 +9,8 @@ Python reserves. `F.id` is the row's id; an attribute named id is F["id"].
 
 A filter is sent as text, in which $1, $2, ... stand for its values: no value is ever a part of the
 text. The server checks the values against the declared types; here their Python types decide how
-they are sent: bool, int (int64), float (double), str (keyword, or a time as text), and datetime, date
-and numpy.datetime64 (timestamp).
+they are sent: bool, int (int64), float (double), str (keyword, or a time as text), and datetime,
+date and numpy.datetime64 (timestamp).
 """
 
 from __future__ import annotations

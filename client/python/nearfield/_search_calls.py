@@ -66,11 +66,13 @@ class SearchCalls(Handle):
         return await self._send(search, search.request, deadline)
 
     async def _search_prepared(
-        self, search: PreparedSearch, timeout: float | None, **at: int
+        self, search: PreparedSearch, timeout: float | None, at: Mapping[str, int]
     ) -> SearchResult:
         """As search. at: at_epoch, incarnation and the like, which the search does not have yet."""
-        request = retrieval.SearchRequest(**at)
-        request.MergeFrom(search.request)
+        request = retrieval.SearchRequest()
+        request.CopyFrom(search.request)
+        for name, value in at.items():
+            setattr(request, name, value)
         return await self._send(search, request, self._core.deadline(timeout))
 
     async def _send(

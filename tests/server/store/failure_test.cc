@@ -386,7 +386,7 @@ TEST_F(StoreFailureTest, ADirectoryOfFormat1OnAFullDiskIsServedAndBroughtUpToDat
   ASSERT_OK(tested_.Delete("b", 1));
   EXPECT_OK(store().Verify());
   tested_.Close();
-  EXPECT_EQ(Sql("PRAGMA user_version"), "5");
+  EXPECT_EQ(Sql("PRAGMA user_version"), "6");
   tested_.Reopen();
   EXPECT_TRUE(tested_.Same());
 }

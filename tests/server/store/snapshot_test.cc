@@ -153,10 +153,13 @@ TEST(ManifestTest, HoldsOnlyNamesOfAStore) {
 }
 
 TEST(ManifestTest, ANewerFormatIsRefusedWithBothVersionsAndThePath) {
-  std::string text = "nearfield snapshot 6\n";
+  std::string text = absl::StrCat("nearfield snapshot ", kCatalogFormat.written + 1, "\n");
   text += "sha256 " + DigestHex(Sha256().Add(text).Value()) + "\n";
-  EXPECT_THAT(ParseManifest(text, "/snapshots/a/MANIFEST"),
-              FailsWith(kFailedPrecondition, "/snapshots/a/MANIFEST: snapshot format 6", "1 .. 5"));
+  EXPECT_THAT(
+      ParseManifest(text, "/snapshots/a/MANIFEST"),
+      FailsWith(kFailedPrecondition,
+                absl::StrCat("/snapshots/a/MANIFEST: snapshot format ", kCatalogFormat.written + 1),
+                absl::StrCat("1 .. ", kCatalogFormat.written)));
 }
 
 }  // namespace

@@ -93,7 +93,7 @@ class ClusterCollection:
             view: View, shard: int, docs: nearfield.Collection, at: dict[str, Any], left: float
         ) -> tuple[SearchResult, HitArrays]:
             rows = view["collections"][self.name]["rows"][shard]
-            found = docs._search_prepared(search, left, **at)
+            found = docs._search_prepared(search, left, at)
             arrays = found.to_numpy()
             if not limited:
                 check_counts(arrays, rows, k)
