@@ -29,7 +29,7 @@ from nearfield._values import check_texts, id_list, to_ids
 
 # A part of a text that is quoted, or that names an argument.
 _QUOTED_OR_ARGUMENT = re.compile(
-    r'''"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`[^`]*`|\$(\w+)''', re.DOTALL
+    r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`[^`]*`|\$(\w+)""", re.DOTALL
 )
 
 

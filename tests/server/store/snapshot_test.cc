@@ -3,7 +3,9 @@
 #include <set>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "server/store/checksum.h"
+#include "server/store/format.h"
 #include "server/store/manifest.h"
 #include "server/store/sqlite.h"
 #include "server/store/store.h"
