@@ -41,7 +41,7 @@ IdColumn Ids(std::vector<uint64_t> numbers);
 // Returns rows of a plain collection (dot, fp32, two dimensions): row i is (values[i], 1) with id
 // ids[i].
 Corpus PlainRows(std::vector<uint64_t> ids, std::vector<float> values);
-inline constexpr CollectionSpec kPlainSpec = {
+inline const CollectionSpec kPlainSpec = {
     .dim = 2, .metric = Metric::kDot, .row_type = RowType::kFloat32, .id_type = IdType::kUint64};
 
 }  // namespace nearfield::testing
