@@ -139,7 +139,7 @@ class Includes(PlantedTree):
         self.assert_finds(includes.circle_findings(planted), "folders include each other: ")
 
     def test_cuda_only_under_the_gpu_engine(self) -> None:
-        self.assert_finds(self.findings("engine/corpus/c.cc", "<cuda_runtime.h>"), "CUDA only in engine/gpu")
+        self.assert_finds(self.findings("engine/corpus/c.cc", "<cuda_runtime.h>"), "CUDA only in engine/cuda")
         self.assert_finds(includes.check(self.plant({"engine/corpus/c.cc": "", "server/k.cu": ""})), "CUDA sources only in")
 
     def test_rpc_never_in_the_engine(self) -> None:

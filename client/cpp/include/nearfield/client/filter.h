@@ -27,9 +27,8 @@ class FilterArgument {
  public:
   using Values = std::vector<AttributeValue>;
 
-  template <typename T>
-  requires std::constructible_from<AttributeValue, T> FilterArgument(
-      T value)  // NOLINT: implicit on purpose
+  template <std::convertible_to<AttributeValue> T>
+  FilterArgument(T value)  // NOLINT: implicit on purpose
       : values_{AttributeValue(std::move(value))} {}
   FilterArgument(Values values) : values_(std::move(values)) {}  // NOLINT
   FilterArgument(std::initializer_list<AttributeValue> values) : values_(values) {}
