@@ -49,7 +49,7 @@ STAGES = {
     "ray": Stage(5),
     "deploy": Stage(3),
     "packages": Stage(3, (*SHIPPED, "tests/packages")),
-    "container": Stage(6, (*SHIPPED, "tests/container")),
+    "container": Stage(8, (*SHIPPED, "tests/container")),
 }
 
 
