@@ -97,7 +97,7 @@ class Inputs:
         """Returns the contents of a script's folder, without the files of tests that its words do not
         name."""
         files = self.contents.tracked(str(script.parent))
-        return frozenset(self.contents.file(each) for each in files if not each.name.startswith("test_") or each.name in words)
+        return frozenset(self.contents.file(each) for each in files if not each.name.startswith("test_") or str(each) in words)
 
     def key(self, entry: Entry) -> str:
         """Returns a name for all that an entry reads; empty if that is not known."""

@@ -21,7 +21,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HOST_CODE = (
     "CMakeLists.txt", "CMakePresets.json", "client", "deploy/systemd", "engine", "proto", "scripts/cmake", "scripts/lib/ctest_cases.py",
     "scripts/test", "server", "tests", ":!*README.md", ":!client/python", ":!engine/gpu/**.cu", ":!tests/bench/receipts",
-    ":!tests/container", ":!tests/e2e", ":!tests/mutations", ":!tests/packages", ":!tests/peers", ":!tests/python", ":!tests/scripts",
+    ":!tests/conftest.py", ":!tests/container", ":!tests/e2e", ":!tests/environment", ":!tests/mutations", ":!tests/packages",
+    ":!tests/peers", ":!tests/pytest.ini", ":!tests/python", ":!tests/scripts",
 )
 SHIPPED = (
     ".dockerignore", "CMakeLists.txt", "CMakePresets.json", "Dockerfile", "LICENSE", "README.md", "client", "deploy", "engine", "proto",

@@ -86,8 +86,8 @@ class Inputs(unittest.TestCase):
         shipped = {"packages", "container"}
         for file, expected in (
             ("client/python/nearfield/__init__.py", shipped),
-            ("tests/python/conftest.py", set()),
-            ("tests/e2e/conftest.py", set()),
+            ("tests/conftest.py", set()),
+            ("tests/environment/run", set()),
             ("README.md", shipped),
             ("tests/container/image_test.py", {"container"}),
             ("engine/base/check.h", sanitized | shipped),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
 import time
 import uuid
@@ -13,6 +14,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from nearfield._attributes import AttributesLike
+from nearfield._blocking import run
 from nearfield._declaration import RowPlacement, ScanChoice, complete
 from nearfield._errors import (
     AlreadyExists,
@@ -21,6 +23,7 @@ from nearfield._errors import (
     Unavailable,
 )
 from nearfield._infer import infer
+from nearfield._retry import BlockingClock, Retries, RetryPolicy
 from nearfield._values import DType, IdType, Metric
 from nearfield.ray._collection import ClusterCollection
 from nearfield.ray._manifest import Done, newest_claim
@@ -37,6 +40,12 @@ _REPORT_SECONDS = 3.0  # between two lines of the log during a start, resize or 
 _PAUSE_SECONDS = 0.05  # before another try
 _WAIT_SECONDS = 5.0  # for which one call waits for another view
 _CHECK_SECONDS = 0.1  # between two checks of searches that need not be fresh
+
+
+def _retries(deadline: float) -> Retries:
+    """Returns the tries of a call to a coordinator, which may have moved: until the deadline."""
+    policy = RetryPolicy(backoff_max=_PAUSE_SECONDS)
+    return Retries(policy, BlockingClock(), deadline, math.inf, answered=lambda: True)
 
 
 class Client:
@@ -188,6 +197,7 @@ class Client:
         """Calls the coordinator. A call without an answer is repeated, with the next coordinator if
         there is one."""
         deadline = self.deadline(timeout)
+        retries = _retries(deadline)
         while True:
             caller = None
             try:
@@ -197,10 +207,7 @@ class Client:
                 with self._lock:
                     if caller is self._caller:
                         self._caller = None
-                late = time.monotonic() + _PAUSE_SECONDS >= deadline
-                if late or isinstance(error, DeadlineExceeded):
-                    raise
-            threading.Event().wait(_PAUSE_SECONDS)
+                run(retries.wait(error))
 
     def commit(
         self,
@@ -214,18 +221,13 @@ class Client:
         deadline = self.deadline(timeout)
         arguments = {"name": name, "operation": operation, "created": created}
         arguments["token"] = token or uuid.uuid4().hex
-        failed: Unavailable | None = None
+        retries = _retries(deadline)
         while True:
             try:
                 left = deadline - time.monotonic()
                 done = Done(*self.call("commit", left, **arguments))
-            except DeadlineExceeded as error:
-                raise failed or error from None
-            except Unavailable as error:
-                failed = error
-                if time.monotonic() + _PAUSE_SECONDS >= deadline:
-                    raise
-                threading.Event().wait(_PAUSE_SECONDS)
+            except (Unavailable, DeadlineExceeded) as error:
+                run(retries.wait(error))
                 continue
             with self._lock:
                 self._number_min = max(self._number_min, done.number)
