@@ -6,7 +6,6 @@
 #include "absl/strings/str_format.h"
 #include "client/cpp/text.h"
 #include "client/formats/attribute_text.h"
-#include "client/formats/json_text.h"
 
 namespace nearfield::client {
 
@@ -17,23 +16,6 @@ JsonObject& JsonObject::AddJson(std::string_view key, std::string_view json) {
   fields_ += json;
   return *this;
 }
-
-JsonObject& JsonObject::Add(std::string_view key, uint64_t value) {
-  return AddJson(key, std::to_string(value));
-}
-JsonObject& JsonObject::Add(std::string_view key, int64_t value) {
-  return AddJson(key, std::to_string(value));
-}
-JsonObject& JsonObject::Add(std::string_view key, bool value) {
-  return AddJson(key, value ? "true" : "false");
-}
-JsonObject& JsonObject::Add(std::string_view key, std::optional<double> value) {
-  return AddJson(key, value ? absl::StrFormat("%.6g", *value) : "null");
-}
-JsonObject& JsonObject::Add(std::string_view key, std::string_view value) {
-  return AddJson(key, QuoteJson(value));
-}
-JsonObject& JsonObject::Add(std::string_view key, const Id& id) { return AddJson(key, ToJson(id)); }
 
 JsonObject& JsonObject::AddPayload(std::string_view bytes) {
   const std::string_view trimmed = TrimJson(bytes);
@@ -66,6 +48,10 @@ std::string VectorJson(const EncodedVectors& vectors, size_t row, size_t rows_co
   const size_t row_bytes = vectors.bytes.size() / rows_count;
   return JsonNumbers(
       Widen(vectors.dtype, std::string_view(vectors.bytes).substr(row * row_bytes, row_bytes)));
+}
+
+std::string ToJson(std::optional<double> value) {
+  return value ? absl::StrFormat("%.6g", *value) : "null";
 }
 
 std::string ToJson(const Id& id) {

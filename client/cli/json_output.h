@@ -1,36 +1,44 @@
 // JSON output for programs: one object per line.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
+#include "client/formats/json_text.h"
 #include "nearfield/client/replies.h"
 #include "nearfield/client/types.h"
 
 namespace nearfield::client {
 
+// Prints six digits; null if absent. Requires: finite.
+std::string ToJson(std::optional<double> value);
+std::string ToJson(const Id& id);
+std::string ToJson(const IdColumn& ids);
+// Returns an integer, or true or false.
+template <std::integral T>
+std::string ToJson(T value) {
+  if constexpr (std::is_same_v<T, bool>) return value ? "true" : "false";
+  return std::to_string(value);
+}
+
 // Builds {"key":value,...} in the order of the calls.
 class JsonObject {
  public:
-  JsonObject& Add(std::string_view key, uint64_t value);
-  JsonObject& Add(std::string_view key, int64_t value);
-  JsonObject& Add(std::string_view key, int32_t value) { return Add(key, int64_t{value}); }
-  JsonObject& Add(std::string_view key, uint32_t value) { return Add(key, uint64_t{value}); }
-  JsonObject& Add(std::string_view key, bool value);
-  // Prints six digits; null if absent. Requires: finite.
-  JsonObject& Add(std::string_view key, std::optional<double> value);
-  JsonObject& Add(std::string_view key, std::string_view value);  // quoted
-  JsonObject& Add(std::string_view key, const std::string& value) {
-    return Add(key, std::string_view(value));
+  // Adds a text, or a value that ToJson accepts.
+  template <typename T>
+  JsonObject& Add(std::string_view key, const T& value) {
+    if constexpr (std::is_convertible_v<const T&, std::string_view>) {
+      return AddJson(key, QuoteJson(value));
+    } else {
+      return AddJson(key, ToJson(value));
+    }
   }
-  JsonObject& Add(std::string_view key, const char* value) {
-    return Add(key, std::string_view(value));
-  }
-  JsonObject& Add(std::string_view key, const Id& id);
   JsonObject& AddJson(std::string_view key, std::string_view json);  // `json` unchanged
   // Adds "payload" with the object or array that the bytes encode, or else with the bytes as text;
   // "payload_base64" if they are neither.
@@ -53,8 +61,6 @@ std::string ScoreText(float score);
 std::string JsonNumbers(std::span<const float> values);
 // Returns one of the rows as numbers. Requires: row < rows_count.
 std::string VectorJson(const EncodedVectors& vectors, size_t row, size_t rows_count);
-std::string ToJson(const Id& id);
-std::string ToJson(const IdColumn& ids);
 
 JsonObject ToJson(const AttributeSpec& spec);
 JsonObject ToJson(const CollectionInfo& info);

@@ -14,7 +14,7 @@ namespace {
 constexpr char kRequestIdKey[] = "nearfield-request-id";
 constexpr char kCallerKey[] = "nearfield-caller";
 constexpr char kAuthorizationKey[] = "authorization";
-constexpr char kRetryAfterKey[] = "retry-after-ms";
+constexpr char kRetryAfterKey[] = "grpc-retry-pushback-ms";
 constexpr char kRequestIdPayload[] = "nearfield.request-id";
 constexpr char kUnreachablePayload[] = "nearfield.unreachable";
 // Keepalive of a connection with a call in progress. A nearfield server accepts a ping every 10 s.

@@ -1,4 +1,11 @@
-// Retry policy: when a call is retried, and when it fails. Independent of gRPC.
+// Retry policy: when a call is retried, and when it fails.
+//
+// gRPC's own retryPolicy honours the server's hint (grpc-retry-pushback-ms), but was not enough in
+// an experiment with gRPC 1.51 and 1.85:
+//   It makes at most 5 tries, within 0.8 s: a server that restarts is away for longer.
+//   With wait_for_ready a call waits longer, but ends DEADLINE_EXCEEDED without a reason.
+//   It repeats RESOURCE_EXHAUSTED without a hint, too: a lack of memory.
+//   It has no tries that are not counted, which an upload with a token needs.
 #pragma once
 
 #include <chrono>

@@ -1,10 +1,11 @@
 #include "client/formats/json_text.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
-#include "absl/strings/str_format.h"
 #include "client/cpp/status_macros.h"
 
 namespace nearfield::client {
@@ -24,32 +25,36 @@ size_t StringEnd(std::string_view text, size_t at) {
   return text.size();
 }
 
-// Returns the position of the first ',' or ':' outside strings and nested values from `at`, or the
-// end.
-size_t SeparatorAt(std::string_view text, size_t at) {
+// Returns the position of the first ',' or ':' outside strings and nested values, or the end.
+size_t SeparatorAt(std::string_view text) {
   size_t depth = 0;
-  while (at < text.size()) {
+  for (size_t at = 0; at < text.size();) {
     const char c = text[at];
-    if (c == '"') {
-      at = StringEnd(text, at);
-      continue;
-    }
     if (c == '[' || c == '{') ++depth;
     if ((c == ']' || c == '}') && depth > 0) --depth;
     if (depth == 0 && (c == ',' || c == ':')) return at;
-    ++at;
+    at = c == '"' ? StringEnd(text, at) : at + 1;
   }
-  return at;
+  return text.size();
 }
 
-// Returns the text between the outer brackets.
-absl::StatusOr<std::string_view> Inside(std::string_view text, char open, char close) {
-  const std::string_view trimmed = TrimJson(text);
-  if (trimmed.size() < 2 || trimmed.front() != open || trimmed.back() != close) {
-    return absl::InvalidArgumentError(open == '{' ? "expected a JSON object"
-                                                  : "expected a JSON array");
+// Returns the parts of an object or array between its outer separators, trimmed. brackets: "{}" or
+// "[]".
+absl::StatusOr<std::vector<std::string_view>> Parts(std::string_view text,
+                                                    std::string_view brackets) {
+  std::string_view rest = TrimJson(text);
+  if (rest.size() < 2 || rest.front() != brackets[0] || rest.back() != brackets[1]) {
+    return absl::InvalidArgumentError(
+        Cat("expected a JSON ", brackets == "{}" ? "object" : "array"));
   }
-  return TrimJson(trimmed.substr(1, trimmed.size() - 2));
+  rest = TrimJson(rest.substr(1, rest.size() - 2));
+  std::vector<std::string_view> parts;
+  while (!rest.empty()) {
+    const size_t end = SeparatorAt(rest);
+    parts.push_back(TrimJson(rest.substr(0, end)));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return parts;
 }
 
 // Parses one decimal, rounded once. Returns false if it is not a number or not a finite fp32.
@@ -65,7 +70,35 @@ bool ParseFloat(std::string_view text, float* value) {
   return true;
 }
 
+// Accepts all values and keeps the first error.
+struct Checker : nlohmann::detail::json_sax_acceptor<nlohmann::json> {
+  bool parse_error(size_t position, const std::string&, const nlohmann::json::exception& raised) {
+    constexpr int kOutOfRange = 406;
+    // The library's message begins with its name and the place: "[...] parse error at ...: reason".
+    std::string reason = raised.what();
+    if (const size_t cut = reason.find(": "); cut != std::string::npos) reason.erase(0, cut + 2);
+    if (raised.id == kOutOfRange) reason = "a number beyond the range of a double";
+    error = absl::InvalidArgumentError(Cat("column ", position, ": ", reason));
+    return false;
+  }
+
+  absl::Status error;
+};
+
 }  // namespace
+
+absl::Status CheckJson(std::string_view text) {
+  // The library treats a NUL as the end of the text, and skips a byte order mark.
+  if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
+    return absl::InvalidArgumentError(Cat("column ", nul + 1, ": a NUL byte"));
+  }
+  if (text.substr(0, 3) == "\xef\xbb\xbf") {
+    return absl::InvalidArgumentError("column 1: a byte order mark");
+  }
+  Checker checker;
+  nlohmann::json::sax_parse(text.begin(), text.end(), &checker);
+  return checker.error;
+}
 
 std::string_view TrimJson(std::string_view text) {
   while (!text.empty() && IsSpace(text.front())) text.remove_prefix(1);
@@ -85,29 +118,25 @@ std::string CompactJson(std::string_view text) {
 }
 
 absl::StatusOr<std::vector<JsonMember>> JsonMembers(std::string_view text) {
-  NF_ASSIGN_OR_RETURN(std::string_view rest, Inside(text, '{', '}'));
+  NF_ASSIGN_OR_RETURN(const std::vector<std::string_view> parts, Parts(text, "{}"));
   std::vector<JsonMember> members;
-  while (!rest.empty()) {
-    const size_t colon = SeparatorAt(rest, 0);
-    if (colon >= rest.size()) return absl::InvalidArgumentError("expected a JSON object");
-    const size_t end = SeparatorAt(rest, colon + 1);
-    std::optional<std::string> key = JsonString(rest.substr(0, colon));
-    if (!key) return absl::InvalidArgumentError("expected a JSON object");
-    members.push_back({*std::move(key), TrimJson(rest.substr(colon + 1, end - colon - 1))});
-    rest.remove_prefix(end == rest.size() ? end : end + 1);
+  for (size_t i = 0; i + 1 < parts.size(); i += 2) {
+    members.push_back({JsonString(parts[i]).value_or(""), parts[i + 1]});
   }
   return members;
 }
 
 absl::StatusOr<std::vector<std::string_view>> JsonElements(std::string_view text) {
-  NF_ASSIGN_OR_RETURN(std::string_view rest, Inside(text, '[', ']'));
-  std::vector<std::string_view> elements;
-  while (!rest.empty()) {
-    const size_t end = SeparatorAt(rest, 0);
-    elements.push_back(TrimJson(rest.substr(0, end)));
-    rest.remove_prefix(end == rest.size() ? end : end + 1);
-  }
-  return elements;
+  return Parts(text, "[]");
+}
+
+std::optional<std::string> JsonString(std::string_view text) {
+  const std::string_view trimmed = TrimJson(text);
+  if (trimmed.empty() || trimmed.front() != '"') return std::nullopt;
+  nlohmann::json value = nlohmann::json::parse(trimmed.begin(), trimmed.end(), nullptr,
+                                               /*allow_exceptions=*/false);
+  if (!value.is_string()) return std::nullopt;
+  return std::move(value.get_ref<std::string&>());
 }
 
 absl::StatusOr<std::vector<float>> JsonFloats(std::string_view text) {
@@ -132,22 +161,8 @@ absl::StatusOr<Id> JsonId(std::string_view text) {
 }
 
 std::string QuoteJson(std::string_view bytes) {
-  std::string quoted = "\"";
-  while (!bytes.empty()) {
-    const size_t length = Utf8Length(bytes);
-    const char c = bytes.front();
-    if (length == 0) {
-      quoted += "\xef\xbf\xbd";
-    } else if (c == '"' || c == '\\') {
-      quoted += {'\\', c};
-    } else if (static_cast<uint8_t>(c) < 0x20 || c == 0x7f) {
-      absl::StrAppendFormat(&quoted, "\\u%04x", static_cast<unsigned>(c));
-    } else {
-      quoted.append(bytes.substr(0, length));
-    }
-    bytes.remove_prefix(length == 0 ? 1 : length);
-  }
-  return quoted + "\"";
+  return nlohmann::json(std::string(bytes))
+      .dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace nearfield::client

@@ -1,5 +1,7 @@
-// JSON as text: checked by a complete parser, then split by position, so that numbers, the order of
-// members and spelling stay as written.
+// JSON as text: checked by a library, then cut where the values stand, so that numbers, repeated
+// members, the order of members and spelling stay as written. No library in Debian keeps these:
+// nlohmann and simdjson convert numbers, and simdjson's On-Demand, which does not, skips what is
+// not asked for without a check.
 #pragma once
 
 #include <optional>

@@ -97,7 +97,7 @@ class Inputs:
         """Returns the contents of a script's folder, without the files of tests that its words do not
         name."""
         files = self.contents.tracked(str(script.parent))
-        return frozenset(self.contents.file(each) for each in files if not each.name.startswith("test_") or each.name in words)
+        return frozenset(self.contents.file(each) for each in files if not each.name.startswith("test_") or str(each) in words)
 
     def key(self, entry: Entry) -> str:
         """Returns a name for all that an entry reads; empty if that is not known."""
@@ -108,7 +108,8 @@ class Inputs:
         for path in paths:
             if path.exists():
                 contents |= self.parts(path)
-            if path.is_relative_to(self.root) and path.is_file() and self.named_by(path) is None:
+            script = str(path) in entry.command and path.is_relative_to(self.root) and path.is_file()
+            if script and self.named_by(path) is None:
                 contents |= self.script_folder(path, entry.command)
         command = [word.replace(str(self.root), ".") for word in [entry.name, *entry.command, *entry.words("ENVIRONMENT")]]
         return key_of([*command, *self.machine, *sorted(contents)])

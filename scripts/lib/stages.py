@@ -21,11 +21,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HOST_CODE = (
     "CMakeLists.txt", "CMakePresets.json", "client", "deploy/systemd", "engine", "proto", "scripts/cmake", "scripts/lib/ctest_cases.py",
     "scripts/test", "server", "tests", ":!*.md", ":!client/python", ":!engine/gpu/**.cu", ":!tests/bench/receipts",
-    ":!tests/container", ":!tests/e2e", ":!tests/mutations", ":!tests/packages", ":!tests/peers", ":!tests/python", ":!tests/scripts",
+    ":!tests/conftest.py", ":!tests/container", ":!tests/e2e", ":!tests/environment", ":!tests/mutations", ":!tests/packages",
+    ":!tests/peers", ":!tests/pytest.ini", ":!tests/python", ":!tests/scripts",
 )
 SHIPPED = (
     ".dockerignore", "CMakeLists.txt", "CMakePresets.json", "Dockerfile", "LICENSE", "README.md", "client", "deploy", "engine", "proto",
-    "scripts", "server",
+    "scripts", "server", ":!client/python",
 )
 
 
@@ -49,7 +50,7 @@ STAGES = {
     "ray": Stage(5),
     "deploy": Stage(3),
     "packages": Stage(3, (*SHIPPED, "tests/packages")),
-    "container": Stage(8, (*SHIPPED, "tests/container")),
+    "container": Stage(8, (*SHIPPED, "tests/container", ":!*.md")),
 }
 
 

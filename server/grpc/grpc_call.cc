@@ -15,8 +15,7 @@ constexpr char kClientCaller[] = "nearfield-caller";
 constexpr char kAuthorization[] = "authorization";
 constexpr char kTraceParent[] = "traceparent";
 constexpr char kRequestIdKey[] = "nearfield-request-id";
-constexpr char kRetryAfterKey[] = "retry-after-ms";
-constexpr char kPushbackKey[] = "grpc-retry-pushback-ms";  // gRPC's own key for the same
+constexpr char kRetryAfterKey[] = "grpc-retry-pushback-ms";
 
 // Returns the value of the key; empty if the client sent none.
 std::string_view Metadata(const grpc::CallbackServerContext& context, const char* key) {
@@ -69,7 +68,6 @@ grpc::Status StatusOf(const CallEnd& end, grpc::CallbackServerContext* context) 
   context->AddTrailingMetadata(kRequestIdKey, end.request_id);
   if (end.retry_after_ms.has_value()) {
     context->AddTrailingMetadata(kRetryAfterKey, absl::StrCat(*end.retry_after_ms));
-    context->AddTrailingMetadata(kPushbackKey, absl::StrCat(*end.retry_after_ms));
   }
   return WithDetails(end.status, end.retry_after_ms);
 }

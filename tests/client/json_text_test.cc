@@ -107,7 +107,7 @@ TEST(JsonText, QuotingAnyBytesGivesJsonThatReadsBack) {
     ASSERT_TRUE(back.has_value());
     ASSERT_TRUE(!IsUtf8(bytes) || *back == bytes);
   }
-  EXPECT_EQ(QuoteJson("a\"\\\n\x1b\xff"), "\"a\\\"\\\\\\u000a\\u001b\xef\xbf\xbd\"");
+  EXPECT_EQ(QuoteJson("a\"\\\n\x1b\xff"), "\"a\\\"\\\\\\n\\u001b\xef\xbf\xbd\"");
 }
 
 TEST(JsonText, Utf8IsStrict) {

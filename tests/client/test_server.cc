@@ -192,7 +192,7 @@ class Proxy : public grpc::Service {
         With(name, [&](auto& state) { return state.request_id = "scripted-" + name; });
     context->AddTrailingMetadata(kRequestIdKey, id);
     if (refusal.retry_after_ms)
-      context->AddTrailingMetadata("retry-after-ms", *refusal.retry_after_ms);
+      context->AddTrailingMetadata("grpc-retry-pushback-ms", *refusal.retry_after_ms);
     return {static_cast<grpc::StatusCode>(refusal.status.code()),
             std::string(refusal.status.message())};
   }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import grp
 import os
 import pwd
-import re
 import shutil
 import socket
 import subprocess
@@ -28,16 +27,10 @@ def new_certificate(folder: Path, name: str, authority: str | None = None) -> No
                    check=True, capture_output=True)  # fmt: skip
 
 
-def ops_port(server: ServerProcess) -> int:
-    """Returns the operations port of a server that was started with port 0 for it."""
-    line = re.compile(r"operations port.*?127\.0\.0\.1:(\d+)")
-    return int(server.wait_for(lambda: line.search(server.log.read_text()))[1])
-
-
 class Edge(ServerProcess):
     """A running HAProxy with the configuration of deploy/haproxy. `changes` replaces lines of it."""
 
-    def __init__(self, folder: Path, server: str, ops: int, changes: dict[str, str] | None = None) -> None:
+    def __init__(self, folder: Path, server: str, ops: str, changes: dict[str, str] | None = None) -> None:
         text = CONFIG.read_text()
         for old, new in (changes or {}).items():
             assert text.count(old) == 1, old
@@ -52,7 +45,7 @@ class Edge(ServerProcess):
             self.port = listener.getsockname()[1]
             self.address = f"127.0.0.1:{self.port}"
             environment = {**os.environ, "EDGE_LISTEN": f"fd@{listener.fileno()}", "EDGE_CERT": str(folder / "both.pem"),
-                           "EDGE_SERVER": server, "EDGE_OPS_PORT": str(ops), "EDGE_ADMIN": str(folder / "admin.sock"),
+                           "EDGE_SERVER": server, "EDGE_OPS_PORT": ops.rpartition(":")[2], "EDGE_ADMIN": str(folder / "admin.sock"),
                            "EDGE_USER": pwd.getpwuid(os.getuid()).pw_name, "EDGE_GROUP": grp.getgrgid(os.getgid()).gr_name}  # fmt: skip
             assert PROGRAM
             super().__init__([PROGRAM, "-f", str(folder / "haproxy.cfg")], folder / "edge.log", environment,

@@ -9,8 +9,8 @@ from pathlib import Path
 import grpc
 import numpy as np
 import pytest
-from conftest import Server
-from edge import Edge, ops_port
+from conftest import start_server
+from edge import Edge
 from honest import LIMITS, ROWS, Honest, announced_sum
 
 
@@ -26,9 +26,7 @@ class Site:
         self.token_file = folder / "token"
         self.token_file.write_text(self.command("keys", "create", "operator", "--scopes", "search,read,write,admin", NEARFIELD_KEY_FILE=key_file))
         self.metadata = [("authorization", "Bearer " + self.token_file.read_text().strip())]
-        self.server = Server(request.config.getoption("--server"), pb, folder,
-                             [*LIMITS, "--ops-listen", "127.0.0.1:0", "--key-file", str(key_file)])
-        self.server.wait_serving()
+        self.server = start_server(request, folder, *LIMITS, "--ops-listen", "127.0.0.1:0", "--key-file", str(key_file))
         self.edge: Edge | None = None
         self.address = self.server.address
         self.channel = self.server.channel
@@ -40,7 +38,7 @@ class Site:
         self.pb = pb
 
     def new_edge(self, folder: Path, changes: dict[str, str] | None = None) -> Edge:
-        return Edge(folder, self.server.address, ops_port(self.server), changes)
+        return Edge(folder, self.server.address, self.server.ops_address(), changes)
 
     def channel_to(self, edge: Edge) -> grpc.Channel:
         return grpc.secure_channel(edge.address, grpc.ssl_channel_credentials(edge.ca.read_bytes()))

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from browser import Browser
-from conftest import DEADLINE_S, Api, Server, free_port
+from calls import Api
+from conftest import DEADLINE_S, Server, free_port
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 PAYLOADS = [HOSTILE.encode(), b"\xff\xfe\x80 not UTF-8 \xe2\x82", b"", json.dumps({"text": "Stra\u00dfe \u2603"}).encode()]
@@ -27,21 +28,20 @@ def browser():
 class Life:
     """A server that may be killed and started again, with the same ports and data."""
 
-    def __init__(self, request: pytest.FixtureRequest, pb, folder: Path, *arguments: str) -> None:
+    def __init__(self, request: pytest.FixtureRequest, folder: Path, *arguments: str) -> None:
         self.program = request.config.getoption("--server")
-        self.pb, self.folder = pb, folder
+        self.folder = folder
         self.arguments = ["--ops-listen", f"127.0.0.1:{free_port()}", "--threads", "1", *arguments]
         self.start()
 
     def start(self) -> None:
-        (self.folder / "port").unlink(missing_ok=True)  # of the one that was killed
-        self.server = Server(self.program, self.pb, self.folder, self.arguments)
+        self.server = Server(self.program, self.folder, self.arguments)
         self.url = f"http://{self.server.ops_address()}/"
 
 
 @pytest.fixture(scope="module")
-def life(request: pytest.FixtureRequest, pb, tmp_path_factory: pytest.TempPathFactory):
-    made = Life(request, pb, tmp_path_factory.mktemp("page"), "--backend", "cpu", "--audit-one-in", "1", "--audit-cpu-percent", "100")
+def life(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
+    made = Life(request, tmp_path_factory.mktemp("page"), "--backend", "cpu", "--audit-one-in", "1", "--audit-cpu-percent", "100")
     made.server.wait_serving()
     yield made
     made.server.close()
@@ -50,7 +50,7 @@ def life(request: pytest.FixtureRequest, pb, tmp_path_factory: pytest.TempPathFa
 @pytest.fixture(scope="module")
 def filled(request: pytest.FixtureRequest, life, pb):
     """The collections "hostile", with text ids and attributes, and "numbers", with deleted rows."""
-    calls = Api(pb, life.server)
+    calls = Api(life.server)
     rng = np.random.default_rng(request.config.getoption("--seed"))
     attributes = [pb.AttributeSpec(name="tags", type=pb.ATTRIBUTE_TYPE_KEYWORD, is_list=True),
                   pb.AttributeSpec(name="made", type=pb.ATTRIBUTE_TYPE_TIMESTAMP)]

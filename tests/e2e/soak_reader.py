@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable
 
 import numpy as np
-from conftest import Api
+from calls import Api
 from crash_model import DIM
 from test_crash import Actor, Finding
 

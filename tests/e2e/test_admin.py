@@ -176,7 +176,7 @@ def test_snapshots_are_refused_as_the_contract_says(places, start, api, refused)
             admin.CreateSnapshot(pb.CreateSnapshotRequest(name=f"s{number}"))
             codes.append("made")
         except grpc.RpcError as error:
-            assert dict(error.trailing_metadata()).get("retry-after-ms"), error
+            assert dict(error.trailing_metadata()).get("grpc-retry-pushback-ms"), error
             codes.append(error.code())
 
     run_together(partial(create, number) for number in range(12))

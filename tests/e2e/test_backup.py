@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 from pathlib import Path
 
 import grpc
 import numpy as np
 import pytest
-from conftest import ROOT, run_together
+from conftest import ROOT, free_port, run_together
 
 DIM = 8
 DRILL_S = 300
@@ -25,12 +24,6 @@ def drill() -> str:
     """Returns the commands of deploy/README.md, "The drill"."""
     section = (ROOT / "deploy/README.md").read_text(encoding="utf-8").split("### The drill", 1)[1]
     return re.search(r"```sh\n(.*?)```", section, re.DOTALL)[1]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture
@@ -124,7 +117,7 @@ def test_deletions_and_creations_at_once_leave_only_complete_snapshots(client, o
                     admin.DeleteSnapshot(pb.DeleteSnapshotRequest(name=name), timeout=60)
             except grpc.RpcError as error:
                 if error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED:
-                    if not dict(error.trailing_metadata()).get("retry-after-ms"):
+                    if not dict(error.trailing_metadata()).get("grpc-retry-pushback-ms"):
                         failures.append(error)
                 elif error.code() not in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.ALREADY_EXISTS):
                     failures.append(error)

@@ -18,7 +18,8 @@ from pathlib import Path
 import grpc
 import numpy as np
 import pytest
-from conftest import Api, Server, ServerEnded
+from calls import Api
+from conftest import Server, ServerEnded
 from crash_model import DIM, State, difference, draw
 
 CALLS_MAX = 40  # by each client in one life
@@ -198,8 +199,8 @@ class Campaign:
 
     arguments: tuple[str, ...] = ()  # further ones of each server
 
-    def __init__(self, program: str, pb, folder: Path, seed: int) -> None:
-        self.program, self.pb, self.folder = program, pb, folder
+    def __init__(self, program: str, folder: Path, seed: int) -> None:
+        self.program, self.folder = program, folder
         self.root = folder / "root"
         self.root.mkdir(parents=True)
         seeds = np.random.SeedSequence(seed).spawn(4)
@@ -223,21 +224,17 @@ class Campaign:
         folder.mkdir()
         arguments = ["--backend", "cpu", "--threads", "1", "--memory-bytes", "64MiB", "--host-memory-bytes", "64MiB",
                      "--data-dir", str(data or self.root / "data"), "--snapshot-dir", str(self.root / "snapshots"), *self.arguments]
-        server = None
+        server = Server(self.program, folder, arguments, faults)
         try:
-            server = Server(self.program, self.pb, folder, arguments, faults)
             server.wait_serving()
-        except (ServerEnded, grpc.RpcError, AssertionError) as error:
+        except ServerEnded as error:
             log = (folder / "server.log").read_text()
-            if server is not None:
-                server.channel.close()
-                server.process.wait(timeout=WAIT_S)
             # A start may die too, but only as intended: by SIGKILL, without a log line about its
             # end.
-            if faults is None or '"exit_code"' in log or (server is None and "with -9" not in str(error)):
+            if faults is None or '"exit_code"' in log or "with -9" not in str(error):
                 raise Finding("lost", f"a start failed: {log[-2000:]}") from error
             raise Died from error
-        return Api(self.pb, server)
+        return Api(server)
 
     def end(self, api: Api) -> None:
         api.server.channel.close()
@@ -352,11 +349,11 @@ def work():
     shutil.rmtree(folder)
 
 
-def test_what_was_acknowledged_is_there_after_any_death(request, pb, work, capsys):
+def test_what_was_acknowledged_is_there_after_any_death(request, work, capsys):
     seed, library = request.config.getoption("--seed"), request.config.getoption("--fault-library")
     points = request.config.getoption("--crash-points")
     program = request.config.getoption("--server")
-    campaign = Campaign(program, pb, work / "deaths", seed)
+    campaign = Campaign(program, work / "deaths", seed)
     tally, deaths, text = Counter(), 0, ""
     kinds = ["timer", "kill", "power"] if library else ["timer"]
     try:
@@ -384,7 +381,7 @@ def test_what_was_acknowledged_is_there_after_any_death(request, pb, work, capsy
         text = str(finding)
     controls = ["segments", "catalog", "directories"] if library else []
     found = [ignored for number, ignored in enumerate(controls)
-             if caught(Campaign(program, pb, work / ignored, seed + number + 1), library, ignored)]
+             if caught(Campaign(program, work / ignored, seed + number + 1), library, ignored)]
     with capsys.disabled():
         print(f"\nserver deaths: seed {seed}, {campaign.restored} snapshots restored\n"
               f"points={deaths} acked={campaign.acked} lost={tally['lost']} half={tally['half']} wrong={tally['wrong']} "

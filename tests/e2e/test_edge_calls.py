@@ -11,8 +11,9 @@ import time
 import grpc
 import numpy as np
 import pytest
-from conftest import ROOT, Api, ServerProcess
-from edge import PROGRAM, Edge, ops_port
+from calls import Api
+from conftest import ROOT
+from edge import PROGRAM, Edge
 from edge_site import search_by_id, site  # noqa: F401
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from honest import DIM, LIMITS, ROWS
@@ -59,7 +60,7 @@ def test_silent_streams_outlive_the_time_limit_of_clients(site, pb, own_edge):
                      "timeout http-request 5s": "timeout http-request 500ms"})
     never = threading.Event()
     with site.channel_to(edge) as channel:
-        api = Api(pb, site.server)
+        api = Api(site.server)
         retrieval, ingest = pb.RetrievalStub(channel), pb.IngestStub(channel)
         health = health_pb2_grpc.HealthStub(channel)
         search = pb.SearchRequest.FromString(search_by_id(pb))
@@ -98,18 +99,14 @@ def test_what_the_edge_refuses_is_a_grpc_status(site, pb, own_edge):
         watch.cancel()
     assert refused.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
     assert "200 calls at the same time" in refused.value.details()
-    assert dict(refused.value.trailing_metadata())["retry-after-ms"] == "1000"
+    assert dict(refused.value.trailing_metadata())["grpc-retry-pushback-ms"] == "1000"
 
 
-def test_a_restart_of_the_server_is_a_pause(request, site, pb, tmp_path):
+def test_a_restart_of_the_server_is_a_pause(start, site, pb, tmp_path):
     """Calls during a drain and a restart succeed or are UNAVAILABLE. The server listens on a Unix socket."""
     codes: list[grpc.StatusCode] = []
 
-    def start(ops: int) -> ServerProcess:
-        server = ServerProcess([request.config.getoption("--server"), "--listen", f"unix:{tmp_path}/grpc.sock", "--data-dir", "none",
-                                "--ops-listen", f"127.0.0.1:{ops}", *LIMITS], tmp_path / "server.log")
-        server.wait_for(lambda: "serving on" in server.log.read_text() or None)
-        return server
+    arguments = ["--listen", f"unix:{tmp_path}/grpc.sock", "--data-dir", "none", *LIMITS]
 
     def call(stub) -> bool:
         try:
@@ -119,8 +116,8 @@ def test_a_restart_of_the_server_is_a_pause(request, site, pb, tmp_path):
             codes.append(error.code())
         return codes[-1] is grpc.StatusCode.OK
 
-    server = start(0)
-    ops = ops_port(server)
+    server = start(*arguments, "--ops-listen", "127.0.0.1:0")
+    ops = server.ops_address()
     edge = Edge(tmp_path, f"unix@{tmp_path}/grpc.sock", ops)
     try:
         with site.channel_to(edge) as channel:
@@ -131,18 +128,17 @@ def test_a_restart_of_the_server_is_a_pause(request, site, pb, tmp_path):
             while stopping.is_alive():
                 call(stub)
             assert server.process.returncode == 0 and not call(stub), codes
-            server = start(ops)
+            start(*arguments, "--ops-listen", ops)
             deadline = time.monotonic() + 20
             while not call(stub):
                 assert time.monotonic() < deadline, codes
     finally:
         edge.close()
-        server.kill()
     assert set(codes) == {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE}, codes
 
 
 def test_a_missing_server_is_unavailable_and_a_missing_certificate_is_named(site, pb, tmp_path):
-    edge = Edge(tmp_path, "127.0.0.1:1", 1)
+    edge = Edge(tmp_path, "127.0.0.1:1", "127.0.0.1:1")
     try:
         with site.channel_to(edge) as channel, pytest.raises(grpc.RpcError) as refused:
             pb.RetrievalStub(channel).GetLimits(pb.GetLimitsRequest(), timeout=20)

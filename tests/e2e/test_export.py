@@ -14,7 +14,8 @@ import attributes
 import grpc
 import numpy as np
 import pytest
-from conftest import DEADLINE_S, Api
+from calls import Api
+from conftest import DEADLINE_S
 
 DIM = 5
 ROWS = 400

@@ -18,7 +18,7 @@ import grpc
 import numpy as np
 import pytest
 from canonical import best
-from conftest import DEADLINE_S, Server, ServerProcess
+from conftest import DEADLINE_S, Server, start_server
 from edge import new_certificate
 
 DIM, ROWS, K = 8, 50, 5
@@ -85,16 +85,16 @@ def test_a_storm_of_signals_neither_ends_nor_stops_a_server(start, api, rows):
     assert server.terminate() == 0
 
 
-def test_a_log_without_a_reader_ends_no_server(request, pb, api, rows, tmp_path):
+def test_a_log_without_a_reader_ends_no_server(request, api, rows, tmp_path):
     """The reader of the log dies: writes fail with EPIPE."""
     read, write = os.pipe()
     log = tmp_path / "server.log"
     log.symlink_to(f"/proc/self/fd/{write}")
-    server = Server(request.config.getoption("--server"), pb, tmp_path, ["--log-requests", "all"])
+    server = Server(request.config.getoption("--server"), tmp_path, ["--log-requests", "all"])
     try:
         os.close(write)
-        server.wait_serving()
-        os.close(read)
+        with open(read, encoding="utf-8") as lines:
+            server.address = next(found[1] for line in lines if (found := re.search(r'serving on ([^"]+)', line)))
         fill(api, server, rows)
         for _ in range(50):
             check(api, server, rows)
@@ -155,10 +155,9 @@ class Secured:
                               env={**os.environ, "NEARFIELD_KEY_FILE": str(self.keys)}, capture_output=True, text=True, check=True)
         self.pb, self.folder = pb, folder
         self.metadata = [("authorization", f"Bearer {made.stdout.strip()}")]
-        self.server = ServerProcess([request.config.getoption("--server"), "--listen", "127.0.0.1:0", "--ops-listen", "none",
-                                     "--data-dir", "none", "--tls-cert", str(self.certificate), "--tls-key", str(self.key),
-                                     "--tls-reload-s", "1", "--key-file", str(self.keys)], folder / "server.log")
-        self.address = self.server.wait_ready()
+        self.server = start_server(request, folder, "--data-dir", "none", "--tls-cert", str(self.certificate), "--tls-key", str(self.key),
+                                   "--tls-reload-s", "1", "--key-file", str(self.keys))
+        self.address = self.server.address
         self.open = self.connect()
 
     def log(self) -> str:
@@ -186,7 +185,6 @@ def secured(request, pb, tmp_path):
     made = Secured(request, pb, tmp_path)
     yield made
     made.open.close()
-    made.server.kill()
 
 
 DAMAGED = [b"", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", b'{"format": 1, "keys": [{}]}']

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ServerProcess
-from edge import new_certificate, ops_port
+from edge import new_certificate
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def command(request: pytest.FixtureRequest, tmp_path: Path):
     return run
 
 
-def test_keys_are_made_used_denied_and_revoked(request, tmp_path, command):
+def test_keys_are_made_used_denied_and_revoked(start, tmp_path, command):
     new_certificate(tmp_path, "ca")
     for name in ("server", "client"):
         new_certificate(tmp_path, name, "ca")
@@ -43,67 +43,51 @@ def test_keys_are_made_used_denied_and_revoked(request, tmp_path, command):
     for wrong in (["--scopes", "all"], ["--scopes", "read", "--collections", "a*b"], ["--scopes", "read", "--expires", "2000-01-01"]):
         command("keys", "create", "x", *wrong, KEY_FILE=keys, code=2)
 
-    server = ServerProcess([request.config.getoption("--server"), "--listen", "127.0.0.1:0", "--ops-listen", "none", "--data-dir", "none",
-                            "--tls-cert", str(tmp_path / "server.pem"), "--tls-key", str(tmp_path / "server.key"),
-                            "--tls-client-ca", str(tmp_path / "ca.pem"), "--key-file", str(keys)], tmp_path / "server.log")
-    try:
-        log = tmp_path / "server.log"
-        found = server.wait_for(lambda: re.search(r"serving on (\S+)\n", log.read_text()))
-        tls = {"ADDRESS": found[1], "CA": tmp_path / "ca.pem", "CLIENT_CERT": tmp_path / "client.pem", "CLIENT_KEY": tmp_path / "client.key"}
-        operator = tls | {"TOKEN_FILE": tmp_path / "operator.token"}
-        reader = tls | {"TOKEN_FILE": tmp_path / "reader.token"}
-        for name in ("docs", "other"):
-            command("collections", "create", name, "--dim", "2", "--metric", "dot", **operator)
-        assert "other" not in command("collections", "list", **reader).stdout
-        assert "PERMISSION_DENIED" in command("collections", "drop", "docs", "--yes", code=3, **reader).stderr
-        denied = command("collections", "list", code=3, **tls).stderr
-        assert "UNAUTHENTICATED" in denied and "--token-file" in denied
-        command("collections", "list", code=4, ADDRESS=found[1], CA=tmp_path / "ca.pem", TOKEN_FILE=tmp_path / "operator.token")
-        command("health", **tls)
+    server = start("--data-dir", "none", "--tls-cert", str(tmp_path / "server.pem"), "--tls-key", str(tmp_path / "server.key"),
+                   "--tls-client-ca", str(tmp_path / "ca.pem"), "--key-file", str(keys))
+    tls = {"ADDRESS": server.address, "CA": tmp_path / "ca.pem", "CLIENT_CERT": tmp_path / "client.pem", "CLIENT_KEY": tmp_path / "client.key"}
+    operator = tls | {"TOKEN_FILE": tmp_path / "operator.token"}
+    reader = tls | {"TOKEN_FILE": tmp_path / "reader.token"}
+    for name in ("docs", "other"):
+        command("collections", "create", name, "--dim", "2", "--metric", "dot", **operator)
+    assert "other" not in command("collections", "list", **reader).stdout
+    assert "PERMISSION_DENIED" in command("collections", "drop", "docs", "--yes", code=3, **reader).stderr
+    denied = command("collections", "list", code=3, **tls).stderr
+    assert "UNAUTHENTICATED" in denied and "--token-file" in denied
+    command("collections", "list", code=4, ADDRESS=server.address, CA=tmp_path / "ca.pem", TOKEN_FILE=tmp_path / "operator.token")
+    command("health", **tls)
 
-        reader_id = (tmp_path / "reader.token").read_text().split("_")[1]
-        command("keys", "revoke", reader_id, KEY_FILE=keys)
-        command("keys", "revoke", reader_id, KEY_FILE=keys, code=1)
-        server.process.send_signal(signal.SIGHUP)
-        server.wait_for(lambda: log.read_text().count("keys loaded") == 2 or None)
-        assert "UNAUTHENTICATED" in command("collections", "list", code=3, **reader).stderr
-        assert command("collections", "list", **operator).stdout.count("dot") == 2
-        for name in ("operator", "reader"):
-            assert (tmp_path / f"{name}.token").read_text().split("_")[2].strip() not in log.read_text()
-    finally:
-        server.kill()
+    reader_id = (tmp_path / "reader.token").read_text().split("_")[1]
+    command("keys", "revoke", reader_id, KEY_FILE=keys)
+    command("keys", "revoke", reader_id, KEY_FILE=keys, code=1)
+    server.process.send_signal(signal.SIGHUP)
+    server.wait_for(lambda: server.log.read_text().count("keys loaded") == 2 or None)
+    assert "UNAUTHENTICATED" in command("collections", "list", code=3, **reader).stderr
+    assert command("collections", "list", **operator).stdout.count("dot") == 2
+    for name in ("operator", "reader"):
+        assert (tmp_path / f"{name}.token").read_text().split("_")[2].strip() not in server.log.read_text()
 
 
-def test_a_connection_that_cannot_work_advised_to_start_a_server(request, tmp_path, command):
+def test_a_connection_that_cannot_work_advised_to_start_a_server(start, tmp_path, command):
     """TLS that did not fit, and the operations port, were "is nearfield-server running?"."""
     for name, authority in (("ca", None), ("other", None), ("server", "ca")):
         new_certificate(tmp_path, name, authority)
-    ca, servers = tmp_path / "ca.pem", []
-
-    def start(*arguments: str) -> str:
-        log = tmp_path / f"{len(servers)}.log"
-        servers.append(ServerProcess([request.config.getoption("--server"), "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0",
-                                      "--data-dir", "none", *arguments], log))
-        return servers[-1].wait_for(lambda: re.search(r"serving on (\S+)\n", log.read_text()))[1]
-
-    try:
-        plain = start()
-        tls, mutual, unnamed = (start("--tls-cert", str(tmp_path / f"{name}.pem"), "--tls-key", str(tmp_path / f"{name}.key"), *more)
-                                for name, more in (("server", ()), ("server", ("--tls-client-ca", str(ca))), ("ca", ())))
-        for address, variables, reason in (
-            (tls, {}, "the server ended the connection at once: if it uses TLS, give --ca"),
-            (mutual, {"CA": ca}, "the server ended the connection at once: it may require --client-cert"),
-            (plain, {"CA": ca}, "this port does not use TLS: leave out --ca"),
-            (unnamed, {"CA": ca}, "the certificate of the server is not for this name"),
-            (tls, {"CA": tmp_path / "other.pem"}, "the certificate of the server is not accepted: the authorities in --ca did not sign it"),
-            (f"127.0.0.1:{ops_port(servers[0])}", {}, "this port speaks HTTP/1, as the operations port (9464) does"),
-            ("127.0.0.1:1", {}, "is nearfield-server running?"),
-        ):
-            error = command("collections", "list", code=4, ADDRESS=address, **variables).stderr
-            assert f"cannot reach {address}: {reason}" in error
-    finally:
-        for server in servers:
-            server.kill()
+    ca = tmp_path / "ca.pem"
+    plain = start("--data-dir", "none", "--ops-listen", "127.0.0.1:0")
+    tls, mutual, unnamed = (
+        start("--data-dir", "none", "--tls-cert", str(tmp_path / f"{name}.pem"), "--tls-key", str(tmp_path / f"{name}.key"), *more).address
+        for name, more in (("server", ()), ("server", ("--tls-client-ca", str(ca))), ("ca", ())))
+    for address, variables, reason in (
+        (tls, {}, "the server ended the connection at once: if it uses TLS, give --ca"),
+        (mutual, {"CA": ca}, "the server ended the connection at once: it may require --client-cert"),
+        (plain.address, {"CA": ca}, "this port does not use TLS: leave out --ca"),
+        (unnamed, {"CA": ca}, "the certificate of the server is not for this name"),
+        (tls, {"CA": tmp_path / "other.pem"}, "the certificate of the server is not accepted: the authorities in --ca did not sign it"),
+        (plain.ops_address(), {}, "this port speaks HTTP/1, as the operations port (9464) does"),
+        ("127.0.0.1:1", {}, "is nearfield-server running?"),
+    ):
+        error = command("collections", "list", code=4, ADDRESS=address, **variables).stderr
+        assert f"cannot reach {address}: {reason}" in error
 
 
 def mounts(*arguments: str) -> list[str]:
@@ -133,8 +117,7 @@ def test_a_revocation_reaches_a_server_that_mounts_the_folder(request, tmp_path,
                            tmp_path / "server.log")
     try:
         log = tmp_path / "server.log"
-        found = server.wait_for(lambda: re.search(r"serving on (\S+)\n", log.read_text()))
-        reader = {"ADDRESS": found[1], "TOKEN_FILE": tmp_path / "token"}
+        reader = {"ADDRESS": server.wait_ready(), "TOKEN_FILE": tmp_path / "token"}
         command("collections", "list", **reader)
         key_id = token.split("_")[1]
         command("keys", "revoke", key_id, KEY_FILE=keys)

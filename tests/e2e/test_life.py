@@ -12,7 +12,6 @@ from pathlib import Path
 import grpc
 import numpy as np
 import pytest
-from conftest import ServerProcess
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
@@ -189,21 +188,19 @@ def test_the_log_holds_one_json_line_a_request_and_no_vectors(start, api, rng):
     assert "0.6543" not in server.log.read_text()
 
 
-def test_a_command_waits_for_a_server_that_is_not_there_yet(request, tmp_path):
+def test_a_command_waits_for_a_server_that_is_not_there_yet(request, start):
     """The command meets a port that answers nothing, then none, then a server that starts, and ends once it serves."""
     with socket.create_server(("127.0.0.1", 0)) as port:
         address = f"127.0.0.1:{port.getsockname()[1]}"
         waiting = subprocess.Popen([request.config.getoption("--cli"), "--address", address, "health", "--wait", "120"],
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # fmt: skip
         port.accept()[0].close()
-    server = ServerProcess([request.config.getoption("--server"), "--listen", address, "--ops-listen", "none", "--data-dir", "none"],
-                           tmp_path / "server.log")  # fmt: skip
     try:
+        start("--listen", address, "--data-dir", "none")
         out, _ = waiting.communicate(timeout=120)
         assert (waiting.returncode, out) == (0, "SERVING\n")
     finally:
         waiting.kill()
-        server.kill()
 
 
 @pytest.mark.parametrize(("arguments", "word"), [

@@ -17,7 +17,8 @@ from pathlib import Path
 import grpc
 import numpy as np
 import pytest
-from conftest import Api, Server
+from calls import Api
+from conftest import start_server
 from honest import BASE_S_MIN, DIM, LIMITS, ROWS, Honest, announced_sum, gzip_bomb, peak_bytes
 
 ABUSE = Path(__file__).with_name("abuse.py")
@@ -47,18 +48,15 @@ class Abuse:
 def limited(request, pb, tmp_path_factory):
     """A server with small limits and 64 rows, the sum that it announces, and an honest caller's p99
     while it is idle."""
-    program = request.config.getoption("--server")
-    server = Server(program, pb, tmp_path_factory.mktemp("limited"), LIMITS)
-    server.wait_serving()
-    client = Api(pb, server)
+    server = start_server(request, tmp_path_factory.mktemp("limited"), *LIMITS)
+    client = Api(server)
     client.create("c", DIM)
     server.honest = Honest(pb, server.channel, np.random.default_rng(request.config.getoption("--seed")), [("nearfield-caller", "honest")])
     client.upload("c", list(range(1, ROWS + 1)), server.honest.rows)
     server.honest.p99()
     server.base = max(server.honest.p99(), BASE_S_MIN)
-    server.sum = announced_sum(program)
-    yield server
-    server.close()
+    server.sum = announced_sum(request.config.getoption("--server"))
+    return server
 
 
 def fetches_done(server, pb) -> int:
@@ -162,28 +160,23 @@ def test_messages_that_grow_when_they_are_decoded_stay_within_the_ledger(limited
     assert peak_bytes(limited.process) <= limited.sum, f"{peak_bytes(limited.process) / MIB:.0f} MiB of {limited.sum / MIB:.0f}"
 
 
-def test_an_upload_whose_progress_nobody_takes_is_cancelled(request, pb, tmp_path, tmp_path_factory):
+def test_an_upload_whose_progress_nobody_takes_is_cancelled(start, pb, tmp_path):
     """A client that sent blocks and never took a progress message kept its place forever."""
-    server = Server(request.config.getoption("--server"), pb, tmp_path_factory.mktemp("progress"),
-                    [*LIMITS, "--upload-idle-ms", "86400000"])
-    try:
-        server.wait_serving()
-        client = Api(pb, server)
-        client.create("u", 1)
-        blocks = 12_000  # their progress exceeds the buffers of the transport
-        row = np.zeros((1, 1), dtype=np.float32)
-        messages = [client.begin("u", blocks), *(client.block([i], row) for i in range(blocks))]
-        abuse = Abuse("frames", server, "/nearfield.v1.Ingest/Upload",
-                      b"".join(frame(each.SerializeToString()) for each in messages), 1, tmp_path)
-        deadline = time.monotonic() + 30
-        ended: list[str] = []
-        while not ended and time.monotonic() < deadline:
-            counters = server.admin.GetCounters(pb.GetCountersRequest(), timeout=20)
-            ended = [each.status for each in counters.calls if each.method == "Upload"]
-        abuse.end()
-        assert ended, "the upload keeps its place"
-    finally:
-        server.close()
+    server = start(*LIMITS, "--upload-idle-ms", "86400000")
+    client = Api(server)
+    client.create("u", 1)
+    blocks = 12_000  # their progress exceeds the buffers of the transport
+    row = np.zeros((1, 1), dtype=np.float32)
+    messages = [client.begin("u", blocks), *(client.block([i], row) for i in range(blocks))]
+    abuse = Abuse("frames", server, "/nearfield.v1.Ingest/Upload",
+                  b"".join(frame(each.SerializeToString()) for each in messages), 1, tmp_path)
+    deadline = time.monotonic() + 30
+    ended: list[str] = []
+    while not ended and time.monotonic() < deadline:
+        counters = server.admin.GetCounters(pb.GetCountersRequest(), timeout=20)
+        ended = [each.status for each in counters.calls if each.method == "Upload"]
+    abuse.end()
+    assert ended, "the upload keeps its place"
 
 
 @pytest.mark.parametrize(("kind", "count"), [("half_open", 300), ("slow", 200), ("cancels", 400)])

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import DEADLINE_S, ROOT, Server, free_port
+from conftest import DEADLINE_S, ROOT, free_port, start_server
 from server import FolderWatch
 
 DEPLOY = ROOT / "deploy"
@@ -83,7 +83,7 @@ class Prometheus:
 
 
 @pytest.fixture(scope="module")
-def watched(request: pytest.FixtureRequest, pb, tmp_path_factory: pytest.TempPathFactory):
+def watched(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
     """A server with figures of a GPU, from a library that stands for NVML, and the address of its
     operations port."""
     library = request.config.getoption("--nvml-library")
@@ -91,13 +91,10 @@ def watched(request: pytest.FixtureRequest, pb, tmp_path_factory: pytest.TempPat
         pytest.skip("needs --nvml-library")
     folder = tmp_path_factory.mktemp("watched")
     environment = {"LD_LIBRARY_PATH": str(Path(library).resolve().parent), "FAKE_NVML_XID_FILE": str(folder / "xid")}
-    server = Server(request.config.getoption("--server"), pb, folder,
-                    ["--ops-listen", "127.0.0.1:0", "--audit-one-in", "1"], environment)
-    server.wait_serving()
+    server = start_server(request, folder, "--ops-listen", "127.0.0.1:0", "--audit-one-in", "1", environment=environment)
     server.ops = server.ops_address()
     server.xid_file = folder / "xid"
-    yield server
-    server.close()
+    return server
 
 
 def exported(address: str) -> set[str]:

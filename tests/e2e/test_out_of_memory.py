@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import DEADLINE_S, Api, Server
+from conftest import DEADLINE_S
 
 ROWS = 200
 OUT_OF_MEMORY = ("out of memory", "Cannot allocate memory", "too little memory")
@@ -63,13 +63,6 @@ class Starts:
         return process.wait(timeout=DEADLINE_S), "".join(written)
 
 
-def serve(program: str, pb, folder: Path, data: Path) -> Api:
-    folder.mkdir()
-    server = Server(program, pb, folder, ["--data-dir", str(data), *ARGUMENTS])
-    server.wait_serving()
-    return Api(pb, server)
-
-
 def ended_by_library(code: int, failed: str, written: str) -> bool:
     """Returns whether a library ended the process because it cannot report the failure.
 
@@ -82,21 +75,20 @@ def ended_by_library(code: int, failed: str, written: str) -> bool:
     return code in (-signal.SIGSEGV, -signal.SIGABRT) and library.startswith(("libcrypto.", "libgpr.", "libgrpc."))
 
 
-def test_a_start_without_memory_serves_or_ends_with_2_in_one_line(request, pb, tmp_path):
+def test_a_start_without_memory_serves_or_ends_with_2_in_one_line(request, start, api, tmp_path):
     rows = np.arange(ROWS * 4, dtype="<f4").reshape(ROWS, 4)
     library = request.config.getoption("--fault-library")
     if library is None:
         pytest.skip("a sanitizer's own interposers and a preloaded library do not go together")
-    program, seed = request.config.getoption("--server"), request.config.getoption("--seed")
-    starts = Starts(program, library, tmp_path)
-    api = serve(program, pb, tmp_path / "first", starts.data)
-    api.create("c", 4)
-    api.upload("c", list(range(ROWS)), rows)
-    expected = api.answer(api.search("c", rows[:1], ROWS).results[0])
-    assert api.server.terminate() == 0
+    starts = Starts(request.config.getoption("--server"), library, tmp_path)
+    first = api(start("--data-dir", str(starts.data), *ARGUMENTS))
+    first.create("c", 4)
+    first.upload("c", list(range(ROWS)), rows)
+    expected = first.answer(first.search("c", rows[:1], ROWS).results[0])
+    assert first.server.terminate() == 0
 
     whole = starts.allocations()
-    draw = random.Random(seed)
+    draw = random.Random(request.config.getoption("--seed"))
     points = request.config.getoption("--crash-points")
     codes: list[int] = []
     for part in range(points):
@@ -113,6 +105,6 @@ def test_a_start_without_memory_serves_or_ends_with_2_in_one_line(request, pb, t
             assert any(text in written for text in OUT_OF_MEMORY), f"allocation {at}:\n{written}"
     assert 2 in codes and 0 in codes, codes
 
-    api = serve(program, pb, tmp_path / "last", starts.data)
-    assert api.answer(api.search("c", rows[:1], ROWS).results[0]) == expected
-    assert api.server.terminate() == 0
+    last = api(start("--data-dir", str(starts.data), *ARGUMENTS))
+    assert last.answer(last.search("c", rows[:1], ROWS).results[0]) == expected
+    assert last.server.terminate() == 0

@@ -234,7 +234,7 @@ def test_with_keys_it_asks_for_one_and_keeps_it_in_memory(request, browser, pb, 
     key_file = tmp_path / "keys.json"
     command = [request.config.getoption("--cli"), "keys", "create", "someone", "--scopes", "search,write,admin", "--key-file", str(key_file)]
     key = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-    guarded = Life(request, pb, tmp_path, "--key-file", str(key_file))
+    guarded = Life(request, tmp_path, "--key-file", str(key_file))
     try:
         guarded.server.wait_serving()
         metadata = [("authorization", f"Bearer {key}")]
@@ -274,12 +274,12 @@ def test_it_survives_a_restart_and_names_what_cannot_be_read(filled, browser) ->
     assert browser.attributes("#collections tr.is-bad td:first-child", "class") == [None]
 
 
-def test_picture(request, browser, pb, tmp_path) -> None:
+def test_picture(request, browser, tmp_path) -> None:
     """Takes the picture of README.md: the corpus of the demo under load."""
     picture = request.config.getoption("--picture")
     if picture is None:
         pytest.skip("only with --picture")
-    life = Life(request, pb, tmp_path, "--audit-one-in", "20", "--audit-cpu-percent", "10")
+    life = Life(request, tmp_path, "--audit-one-in", "20", "--audit-cpu-percent", "10")
     command = [request.config.getoption("--cli"), "--address", life.server.address]
     queries = str(ROOT / "scripts" / "data" / "queries.f32.npy")
     try:

@@ -95,8 +95,8 @@ def test_on_a_cpu_no_word_is_about_a_gpu(filled, browser) -> None:
 
 
 @pytest.fixture
-def empty(request, pb, tmp_path):
-    made = Life(request, pb, tmp_path)
+def empty(request, tmp_path):
+    made = Life(request, tmp_path)
     made.server.wait_serving()
     yield made
     made.server.close()

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import grpc
 import numpy as np
 import pytest
-from conftest import ROOT, ServerProcess
+from conftest import ROOT, start_server
 from edge import new_certificate
 
 RUNBOOK = (ROOT / "deploy/README.md").read_text(encoding="utf-8")
@@ -83,16 +83,12 @@ def guarded(request: pytest.FixtureRequest, tmp_path: Path):
     run("nearfield keys create pipeline --scopes search,write --collections 'docs-*' --out pipeline.token\n"
         "nearfield keys create operator --scopes search,admin --out operator.token\n"
         "openssl x509 -in new.pem -outform DER -out server.der")
-    server = ServerProcess(
-        [str(programs / "nearfield-server"), "--listen", "127.0.0.1:0", "--ops-listen", "none", "--data-dir", "none",
-         "--tls-cert", str(tmp_path / "server.pem"), "--tls-key", str(tmp_path / "server.key"), "--tls-reload-s", "1",
-         "--key-file", str(tmp_path / "keys.json")], tmp_path / "server.log")
-    address = server.wait_for(lambda: re.search(r"serving on (\S+)\n", (tmp_path / "server.log").read_text()))[1]
-    environment |= {"NEARFIELD_ADDRESS": address, "NEARFIELD_TOKEN_FILE": str(tmp_path / "operator.token"),
+    server = start_server(request, tmp_path, "--data-dir", "none", "--tls-cert", str(tmp_path / "server.pem"),
+                          "--tls-key", str(tmp_path / "server.key"), "--tls-reload-s", "1", "--key-file", str(tmp_path / "keys.json"))
+    environment |= {"NEARFIELD_ADDRESS": server.address, "NEARFIELD_TOKEN_FILE": str(tmp_path / "operator.token"),
                     "RELOAD": f"kill -HUP {server.process.pid}"}
     run("nearfield collections create docs-a --dim 2 --metric dot")
-    yield SimpleNamespace(run=run, folder=tmp_path, address=address, server=server)
-    server.kill()
+    return SimpleNamespace(run=run, folder=tmp_path, address=server.address, server=server)
 
 
 class Caller:
@@ -127,7 +123,7 @@ class Caller:
         self.open.close()
 
 
-def test_the_certificate_of_the_document_is_one_that_clients_verify(request, pb, tmp_path):
+def test_the_certificate_of_the_document_is_one_that_clients_verify(request, start, pb, tmp_path):
     """The documented command makes the files of a TLS server. A client that has the certificate verifies each of its names;
     one that has another certificate, or asks for another name, does not."""
     block = commands("### Make a certificate")
@@ -138,28 +134,22 @@ def test_the_certificate_of_the_document_is_one_that_clients_verify(request, pb,
     assert (files / "server.key").stat().st_mode & 0o777 == 0o600
     names = re.search(r"subjectAltName=(\S+)", block)[1].split(",")
     assert {"DNS:server.example", "DNS:localhost", "IP:127.0.0.1"} == set(names)
-    server = ServerProcess([request.config.getoption("--server"), "--listen", "127.0.0.1:0", "--ops-listen", "none", "--data-dir", "none",
-                            "--tls-cert", str(files / "server.pem"), "--tls-key", str(files / "server.key")],
-                           tmp_path / "server.log")  # fmt: skip
-    try:
-        address = server.wait_for(lambda: re.search(r"serving on (\S+)\n", (tmp_path / "server.log").read_text()))[1]
+    address = start("--data-dir", "none", "--tls-cert", str(files / "server.pem"), "--tls-key", str(files / "server.key")).address
 
-        def count(name: str, folder: str) -> int:
-            credentials = grpc.ssl_channel_credentials((tmp_path / folder / "server.pem").read_bytes())
-            with grpc.secure_channel(address, credentials, options=[("grpc.ssl_target_name_override", name)]) as channel:
-                return len(pb.AdminStub(channel).ListCollections(pb.ListCollectionsRequest(), timeout=60).collections)
+    def count(name: str, folder: str) -> int:
+        credentials = grpc.ssl_channel_credentials((tmp_path / folder / "server.pem").read_bytes())
+        with grpc.secure_channel(address, credentials, options=[("grpc.ssl_target_name_override", name)]) as channel:
+            return len(pb.AdminStub(channel).ListCollections(pb.ListCollectionsRequest(), timeout=60).collections)
 
-        for name in names:
-            assert count(name.partition(":")[2], "server") == 0
-        for name, folder in (("elsewhere.example", "server"), ("server.example", "other")):
-            with pytest.raises(grpc.RpcError) as caught:
-                count(name, folder)
-            assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
-        command = [request.config.getoption("--cli"), "--address", address, "health", "--ca"]
-        assert subprocess.run([*command, files / "server.pem"], capture_output=True, check=False).returncode == 0
-        assert subprocess.run([*command, tmp_path / "other/server.pem"], capture_output=True, check=False).returncode == 1
-    finally:
-        server.kill()
+    for name in names:
+        assert count(name.partition(":")[2], "server") == 0
+    for name, folder in (("elsewhere.example", "server"), ("server.example", "other")):
+        with pytest.raises(grpc.RpcError) as caught:
+            count(name, folder)
+        assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
+    command = [request.config.getoption("--cli"), "--address", address, "health", "--ca"]
+    assert subprocess.run([*command, files / "server.pem"], capture_output=True, check=False).returncode == 0
+    assert subprocess.run([*command, tmp_path / "other/server.pem"], capture_output=True, check=False).returncode == 1
 
 
 def test_the_keys_of_the_document_do_what_it_says(guarded):

@@ -25,11 +25,11 @@ from pathlib import Path
 import grpc
 import numpy as np
 import pytest
-from conftest import ROOT, Api
+from calls import Api
+from conftest import ROOT, free_port
 from crash_model import DIM
 from soak_reader import CALL_S, Reader
 from test_crash import Campaign, Died, Finding, Maintainer, work  # noqa: F401: a fixture
-from test_operations import free_port
 
 LIVES = 6  # of the server in one run
 READERS = 3
@@ -156,7 +156,7 @@ class Disturber:
 class Soak(Campaign):
     """The lives of a server, each with a key file, an operations port and samples of what it holds."""
 
-    def __init__(self, program: str, cli: str, pb, folder: Path, seed: int) -> None:
+    def __init__(self, program: str, cli: str, folder: Path, seed: int) -> None:
         self.cli = str(Path(cli).resolve())
         self.ops = f"127.0.0.1:{free_port()}"
         self.token_file = folder / "token"
@@ -169,7 +169,7 @@ class Soak(Campaign):
         self.arguments = ("--key-file", str(keys), "--ops-listen", self.ops, "--audit-one-in", "1", "--audit-cpu-percent", "20",
                           "--scrub-interval-s", "30")
         self.explained: Counter = Counter()
-        super().__init__(program, pb, folder / "lives", seed)
+        super().__init__(program, folder / "lives", seed)
         seeds = np.random.SeedSequence(seed + 1).spawn(READERS + 2)
         self.readers = [Reader(self.actors, each) for each in seeds[2:]]
         self.maintainer = Keeper(self.actors, self.root / "snapshots", seeds[1])
@@ -180,8 +180,8 @@ class Soak(Campaign):
     def start(self, faults: dict[str, str] | None, data: Path | None = None) -> Api:
         api = super().start(faults, data)
         channel = grpc.intercept_channel(api.server.channel, WithKey(self.key))
-        api.server.retrieval, api.server.ingest = self.pb.RetrievalStub(channel), self.pb.IngestStub(channel)
-        api.server.admin = self.pb.AdminStub(channel)
+        api.server.retrieval, api.server.ingest = api.pb.RetrievalStub(channel), api.pb.IngestStub(channel)
+        api.server.admin = api.pb.AdminStub(channel)
         return api
 
     def loaded_life(self, seconds: float, say: Callable[[list[Sample]], None]) -> None:
@@ -249,9 +249,9 @@ class Soak(Campaign):
         self.check(api)
         for reader in self.readers:
             reader.settle()
-        counters = api.server.admin.GetCounters(self.pb.GetCountersRequest(), timeout=CALL_S)
+        counters = api.server.admin.GetCounters(api.pb.GetCountersRequest(), timeout=CALL_S)
         assert counters.audit.mismatches_count == 0
-        names = {info.name for info in api.server.admin.ListCollections(self.pb.ListCollectionsRequest(), timeout=CALL_S).collections}
+        names = {info.name for info in api.server.admin.ListCollections(api.pb.ListCollectionsRequest(), timeout=CALL_S).collections}
         self.scrap_seen = self.scrap_seen or "scrap" in names
         assert api.server.terminate() == 0, api.server.log_end()
         api.server.channel.close()
@@ -279,9 +279,9 @@ def test_a_leak_differs_from_noise(rng, field, leak):
         assert_flat([grown(leak)])
 
 
-def test_mixed_load_with_faults_leaves_right_answers_and_flat_memory(request, pb, work, capsys):  # noqa: F811
+def test_mixed_load_with_faults_leaves_right_answers_and_flat_memory(request, work, capsys):  # noqa: F811
     option = request.config.getoption
-    soak = Soak(option("--server"), option("--cli"), pb, work, option("--seed"))
+    soak = Soak(option("--server"), option("--cli"), work, option("--seed"))
     minutes = option("--soak-minutes")
     begin = time.monotonic()
     shown = 0

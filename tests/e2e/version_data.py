@@ -9,7 +9,7 @@ import random
 import attributes
 import grpc
 import numpy as np
-from conftest import Api
+from calls import Api
 
 DIM = 6
 METRICS = ("DOT", "COSINE", "L2")

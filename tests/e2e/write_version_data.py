@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Writes the archive data/VERSION.tar.xz with a server of that version: data/README.md.
 
-    tests/e2e/run --version   # makes .venv/e2e
-    .venv/e2e/bin/python tests/e2e/write_version_data.py --server build/release/bin/nearfield-server
+    tests/environment/run --python tests/e2e/write_version_data.py --server build/release/bin/nearfield-server
 """
 
 from __future__ import annotations
@@ -10,12 +9,16 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
+import sys
 import tarfile
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import version_data
-from conftest import Api, Server, make_stubs
+from calls import Api
+from conftest import Server
 
 DATA = Path(__file__).resolve().parent / "data"
 
@@ -27,13 +30,11 @@ def main() -> None:
     version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.split()[-1]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "stubs").mkdir()
-        pb = make_stubs(folder / "stubs")
-        server = Server(program, pb, folder, ["--backend", "cpu", "--snapshot-dir", str(folder / "snapshots")])
+        server = Server(program, folder, ["--backend", "cpu", "--snapshot-dir", str(folder / "snapshots")])
         server.wait_serving()
-        api = Api(pb, server)
+        api = Api(server)
         version_data.write_before_snapshot(api)
-        server.admin.CreateSnapshot(pb.CreateSnapshotRequest(name="before"), timeout=60)
+        server.admin.CreateSnapshot(api.pb.CreateSnapshotRequest(name="before"), timeout=60)
         expected = {"snapshot": version_data.record(api)}
         version_data.write_after_snapshot(api)
         expected["data"] = version_data.record(api)

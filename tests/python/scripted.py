@@ -29,18 +29,13 @@ class Refusal:
         if self.request_id:
             found.append(("nearfield-request-id", self.request_id))
         if self.retry_after_ms is not None:
-            found.append(("retry-after-ms", str(self.retry_after_ms)))
+            found.append(("grpc-retry-pushback-ms", str(self.retry_after_ms)))
         return tuple(found)
 
     def _details(self) -> bytes:
         status = status_pb2.Status(code=self.code.value[0], message=self.message)
         info = error_details_pb2.ErrorInfo(reason=self.code.name, domain="nearfield", metadata=self.facts)
         status.details.add(type_url="type.googleapis.com/google.rpc.ErrorInfo", value=info.SerializeToString())
-        if self.retry_after_ms is not None:
-            retry = error_details_pb2.RetryInfo()
-            retry.retry_delay.nanos = self.retry_after_ms % 1000 * 10**6
-            retry.retry_delay.seconds = self.retry_after_ms // 1000
-            status.details.add(type_url="type.googleapis.com/google.rpc.RetryInfo", value=retry.SerializeToString())
         return status.SerializeToString()
 
 

@@ -14,7 +14,7 @@ import nearfield
 import numpy as np
 import pytest
 from conftest import Server
-from edge import new_certificate, ops_port
+from edge import new_certificate
 from nearfield._proto import retrieval_pb2 as retrieval
 from nearfield._retry import AsyncClock, BlockingClock, RetryPolicy
 from scripted import Refusal
@@ -235,7 +235,7 @@ def test_tls_that_does_not_fit_was_told_as_a_closed_socket(start, connect, files
 
 def test_the_operations_port_was_told_as_a_fault_of_http2(start, connect, files):
     server = start("--ops-listen", "127.0.0.1:0")
-    ops = f"127.0.0.1:{ops_port(server)}"
+    ops = server.ops_address()
     assert f"cannot reach {ops}: this port speaks HTTP/1, as the operations port (9464) does" in refusal(connect, ops)
     for address in (server.address, ops):
         assert "this port does not use TLS: leave out ca" in refusal(connect, address, ca=str(files / "ca.pem"))

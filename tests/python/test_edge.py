@@ -9,7 +9,7 @@ import nearfield
 import numpy as np
 import pytest
 from conftest import answer
-from edge import PROGRAM, Edge, ops_port
+from edge import PROGRAM, Edge
 from test_identity import new_key
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="needs haproxy")
@@ -24,7 +24,7 @@ def through_edge(start, connect, tmp_path: Path):
     (tmp_path / "token").write_text(text + "\n")
     (tmp_path / "keys.json").write_text(json.dumps({"format": 1, "keys": [entry]}))
     server = start("--key-file", str(tmp_path / "keys.json"), "--ops-listen", "127.0.0.1:0", "--backend", "cpu", "--memory-bytes", "64MiB")
-    edge = Edge(tmp_path, server.address, ops_port(server))
+    edge = Edge(tmp_path, server.address, server.ops_address())
     yield connect(edge.address, ca=str(edge.ca), token_file=str(tmp_path / "token"))
     edge.close()
 

@@ -60,7 +60,7 @@ def test_a_reset_after_the_final_status_does_not_hide_it(scripted, connect, cloc
     """A proxy resets the stream; gRPC then reports CANCELLED, with the metadata that the server sent."""
     not_found = Refusal(Code.NOT_FOUND, "no such collection", {"field": "collection"})
     busy = Refusal(Code.RESOURCE_EXHAUSTED, "queue full", retry_after_ms=300)
-    reset = [Refusal(Code.CANCELLED, "RST_STREAM", details=each.metadata()[0][1]) for each in (busy, not_found)]
+    reset = [Refusal(Code.CANCELLED, "RST_STREAM", details=each.metadata()[0][1], retry_after_ms=each.retry_after_ms) for each in (busy, not_found)]
     scripted.script["Count"] = [*reset, Refusal(Code.CANCELLED, "the caller left")]
     docs = connect(scripted.address, _clock=clock).collection("docs")
     with pytest.raises(nearfield.NotFound, match="no such collection") as caught:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import nearfield
 import pytest
-from edge import new_certificate, ops_port
+from edge import new_certificate
 from nearfield._identity import read_identity
 
 VARIABLES = ("NEARFIELD_CA", "NEARFIELD_CLIENT_CERT", "NEARFIELD_CLIENT_KEY", "NEARFIELD_TOKEN_FILE", "NEARFIELD_METADATA")
@@ -87,7 +87,7 @@ def test_the_code_of_the_page_of_an_empty_server_runs(start, files, tmp_path, mo
     identity = ["--tls-cert", files / "server.pem", "--tls-key", files / "server.key", "--tls-client-ca", files / "ca.pem",
                 "--key-file", files / "keys.json"]  # fmt: skip
     server = start("--ops-listen", "127.0.0.1:0", *map(str, identity if guarded else []))
-    with urllib.request.urlopen(f"http://127.0.0.1:{ops_port(server)}/start.json") as reply:
+    with urllib.request.urlopen(f"http://{server.ops_address()}/start.json") as reply:
         shown = json.load(reply)
     assert shown["address"] == server.address
     sources = {"ca.pem": "ca.pem", "client.pem": "client.pem", "client.key": "client.key", "key.txt": "pipeline.token"}

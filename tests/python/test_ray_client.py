@@ -214,7 +214,7 @@ def test_a_delete_does_not_go_into_another_collection_of_the_name(coordinator, w
     docs = ClusterCollection(client_of(coordinator, lambda: create_again(coordinator)), "docs")
     if "filter" in what:  # nothing is written before the commit
         view = coordinator.view()
-        docs._client.read = lambda *_: (view, [])
+        docs._calls.read = lambda *_: (view, [])
         create_again(coordinator)
     with pytest.raises(nearfield.Aborted, match="another one"):
         docs.delete(**what, token="another")

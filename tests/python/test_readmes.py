@@ -27,7 +27,7 @@ INSTALL = ("python3 -m venv ", "pip install ", "scripts/wheels ")
 # The lines of shell that are run, by their beginnings.
 READMES = {"README.md": (*INSTALL, "nearfield "), "client/python/README.md": INSTALL}
 OTHERS = ("python ray", "python cluster")
-CHECKOUT = ("CMakeLists.txt", "LICENSE", "client/python", "proto", "scripts", "tests/python/requirements-build.txt")
+CHECKOUT = ("CMakeLists.txt", "LICENSE", "client/python", "proto", "scripts", "tests/environment/requirements-build.txt")
 
 # Runs the steps, all Python in one process. Its tracebacks show the lines of the README.
 FOLLOW = """

@@ -25,7 +25,7 @@ with nearfield.open("data", memory_bytes="64MiB", host_memory_bytes="64MiB", bac
 def wheels(request, tmp_path_factory) -> list[Path]:
     out = tmp_path_factory.mktemp("wheels")
     build = Path(request.config.getoption("--server")).resolve().parents[1]
-    # The client is that of tests/python/run: building it again would disturb other tests.
+    # The client is that of tests/environment/run: building it again would disturb other tests.
     subprocess.run([ROOT / "scripts" / "wheels", "--native", build, "--no-client", "--out", out], check=True)
     return [*out.glob("nearfield_native-*.whl"), *(ROOT / ".venv" / "dist").glob("nearfield-*.whl")]
 
@@ -63,6 +63,7 @@ def test_the_programs_run(python, tmp_path):
     folder = python.parent
     server = Server(str(folder / "nearfield-server"), tmp_path, ["--backend", "cpu", "--memory-bytes", "64MiB"])
     try:
+        server.wait_serving()
         done = subprocess.run([folder / "nearfield", "--address", server.address, "demo"], capture_output=True, text=True,
                               check=False)
         assert done.returncode == 0 and "packages" in done.stdout, done.stdout + done.stderr

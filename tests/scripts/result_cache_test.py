@@ -123,16 +123,18 @@ class Keys(Folder):
             path.write_text("2", encoding="utf-8")
             seen.add(self.key(self.program, **required))
         self.assertEqual(len(seen), 3)
+        self.write("beside.txt", "1")
+        self.assertIn(self.key(self.program, **required), seen)
 
     def test_the_folder_of_a_script_counts_without_the_other_tests(self) -> None:
-        script, helper = self.write("tests/e2e/run", "#!/bin/sh\n"), self.write("tests/e2e/helper.py", "1")
+        script, helper = self.write("tests/environment/run", "#!/bin/sh\n"), self.write("tests/e2e/helper.py", "1")
         own, other = self.write("tests/e2e/test_a.py", "1"), self.write("tests/e2e/test_b.py", "1")
-        before = self.key(script, own.name)
+        before = self.key(script, own)
         other.write_text("2", encoding="utf-8")
-        self.assertEqual(self.key(script, own.name), before)
+        self.assertEqual(self.key(script, own), before)
         for path in (own, helper):
             path.write_text("2", encoding="utf-8")
-            self.assertNotEqual(self.key(script, own.name), before)
+            self.assertNotEqual(self.key(script, own), before)
             path.write_text("1", encoding="utf-8")
 
     def test_an_entry_that_reads_the_whole_build_folder_has_no_key(self) -> None:

@@ -141,7 +141,7 @@ TEST_F(AdminServiceTest, VerifyRefusesWhatTheContractSays) {
   grpc::ClientContext refused;
   EXPECT_THAT(Verify("", nullptr, &refused),
               RefusedWith(kResourceExhausted, "too many verifications"));
-  EXPECT_TRUE(Trailer(refused, "retry-after-ms").has_value());
+  EXPECT_TRUE(Trailer(refused, "grpc-retry-pushback-ms").has_value());
   script_->verify_gate.Open();
   EXPECT_OK(first.get());
 

@@ -59,7 +59,7 @@ class AuditServiceTest : public ServerFixture {
     grpc::ClientContext context;
     EXPECT_THAT(Call(&Retrieval::Search, SearchFor("c", {1, 0}), &response, &context),
                 RefusedWith(kUnavailable, "found to be wrong"));
-    EXPECT_TRUE(Trailer(context, "retry-after-ms").has_value());
+    EXPECT_TRUE(Trailer(context, "grpc-retry-pushback-ms").has_value());
     EXPECT_EQ(response.results_size(), 0);
     EXPECT_THAT(UploadRows("c", {9}), HasCode(kUnavailable));
     // Read-only calls still work.

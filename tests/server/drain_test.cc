@@ -13,7 +13,7 @@ class ServerDrainTest : public ServerFixture {
   static void ExpectEndedByTheServer(const grpc::Status& status,
                                      const grpc::ClientContext& context) {
     EXPECT_THAT(status, HasCode(kUnavailable));
-    EXPECT_EQ(Trailer(context, "retry-after-ms"), "1000");
+    EXPECT_EQ(Trailer(context, "grpc-retry-pushback-ms"), "1000");
     EXPECT_TRUE(Trailer(context, "nearfield-request-id").has_value());
   }
 };

@@ -124,7 +124,7 @@ TEST_F(FilterServiceTest, MoreFiltersThanMayWaitAreRefusedWithAHint) {
       grpc::ClientContext context;
       const grpc::Status status =
           Call(&Retrieval::Count, FromText(Filter(2 + i)), nullptr, &context);
-      hints[i] = Trailer(context, "retry-after-ms");
+      hints[i] = Trailer(context, "grpc-retry-pushback-ms");
       if (!status.ok()) script_->filter_gate.Open();
       return status;
     }));

@@ -90,7 +90,7 @@ TEST_F(IngestServiceTest, TooManyUploadsAtOnceAreRefusedWithAHint) {
   grpc::ClientContext context;
   EXPECT_THAT(Send({Begin("c", 1)}, nullptr, &context),
               RefusedWith(kResourceExhausted, "uploads_max is 2"));
-  EXPECT_TRUE(Trailer(context, "retry-after-ms").has_value());
+  EXPECT_TRUE(Trailer(context, "grpc-retry-pushback-ms").has_value());
   first.context.TryCancel();
   EXPECT_THAT(first.Finish(), HasCode(kCancelled));
   EXPECT_TRUE(Eventually([&] { return script_->uploads_open <= 1; }));
@@ -193,7 +193,7 @@ TEST_F(IngestServiceTest, ALostDeviceIsUnavailable) {
   grpc::ClientContext context;
   EXPECT_THAT(Send({Begin("c", 1), Block({1}), Commit()}, nullptr, &context),
               HasCode(kUnavailable));
-  EXPECT_TRUE(Trailer(context, "retry-after-ms").has_value());
+  EXPECT_TRUE(Trailer(context, "grpc-retry-pushback-ms").has_value());
 }
 
 }  // namespace

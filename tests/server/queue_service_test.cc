@@ -63,7 +63,7 @@ class QueueServiceTest : public ServerFixture {
     request.set_collection("c");
     request.mutable_ids()->mutable_numbers()->Add(ids.begin(), ids.end());
     const grpc::Status status = Call(&Retrieval::Fetch, request, nullptr, &context);
-    if (hint != nullptr) *hint = Trailer(context, "retry-after-ms");
+    if (hint != nullptr) *hint = Trailer(context, "grpc-retry-pushback-ms");
     return status;
   }
   // Returns a search with `queries` queries.
@@ -119,7 +119,7 @@ TEST_F(QueueServiceTest, WhatWouldMissItsDeadlineIsRefusedWithAHint) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(30));
     status = Search(SearchFor("c", {1, 0}), nullptr, &context);
-    hint = Trailer(context, "retry-after-ms");
+    hint = Trailer(context, "grpc-retry-pushback-ms");
   }
   EXPECT_THAT(status.error_message(), HasSubstr("its deadline is in"));
   EXPECT_THAT(hint, Optional(MatchesRegex("[0-9]+")));

@@ -275,7 +275,8 @@ TEST_F(ReturnedAttributesTest, ALargeReplyIsRefused) {
     EXPECT_THAT(search(name, 80, &contexts[1]), refused);
     EXPECT_OK(fetch(name, 60, &contexts[2]));
     EXPECT_THAT(fetch(name, 80, &contexts[3]), refused);
-    for (const int i : {1, 3}) EXPECT_EQ(Trailer(contexts[i], "retry-after-ms"), std::nullopt);
+    for (const int i : {1, 3})
+      EXPECT_EQ(Trailer(contexts[i], "grpc-retry-pushback-ms"), std::nullopt);
   }
   grpc::ClientContext contexts[2];
   EXPECT_OK(search("year", 100, &contexts[0]));

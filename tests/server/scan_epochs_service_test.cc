@@ -94,7 +94,7 @@ TEST_F(ScanRowsServiceTest, AScanGetsNoReplyThatDoesNotFitIntoTheLedger) {
     pb::ScanResponse reply;
     EXPECT_FALSE(stream->Read(&reply));
     EXPECT_THAT(stream->Finish(), RefusedWith(kResourceExhausted, "replies_bytes_max"));
-    EXPECT_TRUE(Trailer(context, "retry-after-ms").has_value());
+    EXPECT_TRUE(Trailer(context, "grpc-retry-pushback-ms").has_value());
   }
   EXPECT_EQ(Scan().rows(), Model());
   AwaitNothingHeld();

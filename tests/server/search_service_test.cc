@@ -135,7 +135,7 @@ TEST_F(SearchServiceTest, AFullQueueIsRefusedWithAHint) {
   grpc::ClientContext context;
   EXPECT_THAT(Search(SearchFor("c", {1, 0}), nullptr, &context),
               RefusedWith(kResourceExhausted, "queue is full"));
-  EXPECT_THAT(Trailer(context, "retry-after-ms"), Optional(MatchesRegex("[0-9]+")));
+  EXPECT_THAT(Trailer(context, "grpc-retry-pushback-ms"), Optional(MatchesRegex("[0-9]+")));
   script_->search_gate.Open();
   EXPECT_OK(first.get());
   EXPECT_OK(second.get());
@@ -159,7 +159,7 @@ TEST_F(SearchServiceTest, AReplyAboveTheLimitIsRefusedWithAdviceAndNoHint) {
   grpc::ClientContext context;
   EXPECT_THAT(Search(wide, nullptr, &context),
               RefusedWith(kResourceExhausted, "SearchStream", "65536"));
-  EXPECT_EQ(Trailer(context, "retry-after-ms"), std::nullopt);
+  EXPECT_EQ(Trailer(context, "grpc-retry-pushback-ms"), std::nullopt);
   EXPECT_EQ(script_->searches, 0) << "known before the device works for it";
   wide.set_k(1);
   EXPECT_OK(Search(wide));

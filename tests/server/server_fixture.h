@@ -161,7 +161,7 @@ class ServerFixture : public ::testing::Test, public InProcessServer {
                              const std::type_identity_t<Request>& request, Matcher status) {
     grpc::ClientContext context;
     EXPECT_THAT(Call(method, request, nullptr, &context), status);
-    EXPECT_TRUE(Trailer(context, "retry-after-ms").has_value());
+    EXPECT_TRUE(Trailer(context, "grpc-retry-pushback-ms").has_value());
   }
   // Sends all requests of an upload, half-closes, and reads all responses.
   grpc::Status Send(const std::vector<pb::UploadRequest>& requests,

@@ -217,7 +217,7 @@ TEST_F(IngestUploadsTest, ATricklingUploadGivesItsPlaceToOneThatIsRefused) {
   EXPECT_TRUE(ended);
   EXPECT_THAT(slow.stream->Finish(),
               RefusedWith(kResourceExhausted, "upload_bytes_per_second_min"));
-  EXPECT_TRUE(Trailer(slow.context, "retry-after-ms").has_value());
+  EXPECT_TRUE(Trailer(slow.context, "grpc-retry-pushback-ms").has_value());
 }
 
 // Regression: an upload that lost its place got the error that nothing is committed while its

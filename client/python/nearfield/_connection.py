@@ -91,7 +91,7 @@ def channel_options() -> list[tuple[str, Any]]:
         ("grpc.max_send_message_length", -1),
         ("grpc.service_config_disable_resolution", 1),
         ("grpc.enable_http_proxy", 0),
-        # Retries are those of _retry.py: gRPC's would not see the server's hint.
+        # Retries are those of _retry.py.
         ("grpc.enable_retries", 0),
         # Short, so that the next try reaches a server that is available again.
         ("grpc.initial_reconnect_backoff_ms", 50),

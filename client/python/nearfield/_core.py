@@ -107,12 +107,10 @@ class Core:
                 self.answered = True
                 return reply
             except grpc.RpcError as raised:
-                error = self.error(raised, request)
-            told = retries.told(error)
-            wait = retries.wait_after(error) if method.repeatable else None
-            if wait is None:
-                raise await self._with_suggestion(told, deadline)
-            await self.transport.clock.sleep(wait)
+                error = await self._with_suggestion(self.error(raised, request), deadline)
+            if not method.repeatable:
+                raise error
+            await retries.wait(error)
 
     async def _with_suggestion(self, error: Error, deadline: float | None) -> Error:
         """Adds the name of a similar collection to an error about one that does not exist."""

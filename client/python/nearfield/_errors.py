@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from nearfield._proto import error_details_pb2, status_pb2
 
 REQUEST_ID_KEY = "nearfield-request-id"
-RETRY_AFTER_KEY = "retry-after-ms"
+RETRY_AFTER_KEY = "grpc-retry-pushback-ms"
 DETAILS_KEY = "grpc-status-details-bin"
 
 
@@ -142,16 +142,13 @@ def error_of(code: grpc.StatusCode, message: str, metadata: Iterable[Any]) -> Er
         # A proxy may reset a stream right after the final status of the server, as HAProxy 2.6 does
         # if the client has not ended its side. gRPC then reports the reset.
         code, message = _BY_NUMBER[sent.code], sent.message
-    facts, retry_after = _details(sent)
-    if retry_after is None:
-        hint = found.get(RETRY_AFTER_KEY)
-        retry_after = int(hint) / 1000 if isinstance(hint, str) and hint.isdecimal() else None
+    hint = found.get(RETRY_AFTER_KEY)
     return _CLASSES.get(code, Error)(
         message,
         code=code,
-        facts=facts,
+        facts=_facts(sent),
         request_id=found.get(REQUEST_ID_KEY),
-        retry_after=retry_after,
+        retry_after=int(hint) / 1000 if isinstance(hint, str) and hint.isdecimal() else None,
     )
 
 
@@ -174,18 +171,13 @@ def _status(serialized: Any) -> status_pb2.Status:
         return status_pb2.Status()
 
 
-def _details(status: status_pb2.Status) -> tuple[dict[str, str], float | None]:
-    """Reads the facts and the retry delay (common.proto, "Error details")."""
+def _facts(status: status_pb2.Status) -> dict[str, str]:
+    """Reads the facts of an error (common.proto, "Error details")."""
     facts: dict[str, str] = {}
-    retry_after: float | None = None
     try:
         for detail in status.details:
-            name = detail.type_url.rpartition("/")[2]
-            if name == "google.rpc.ErrorInfo":
+            if detail.type_url.rpartition("/")[2] == "google.rpc.ErrorInfo":
                 facts.update(error_details_pb2.ErrorInfo.FromString(detail.value).metadata)
-            elif name == "google.rpc.RetryInfo":
-                delay = error_details_pb2.RetryInfo.FromString(detail.value).retry_delay
-                retry_after = delay.seconds + delay.nanos / 1e9
     except DecodeError:
-        return {}, None
-    return facts, retry_after
+        return {}
+    return facts

@@ -86,11 +86,7 @@ async def pages(
                 if pinned and core.unpin(part.collection, part, error):
                     pinned = False
                     continue
-                told = retries.told(error)
-                wait = retries.wait_after(error)
-                if wait is None:
-                    raise told from None
-                await core.transport.clock.sleep(wait)
+                await retries.wait(error)
                 continue
             if reply is None:
                 raise Internal("malformed reply: the pages ended before the last one")

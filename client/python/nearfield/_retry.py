@@ -1,4 +1,7 @@
-"""When a failed call is tried again, and after how long. Independent of gRPC's two APIs."""
+"""When a failed call is tried again, and after how long. Independent of gRPC's two APIs.
+
+client/cpp/retry.h says what gRPC's own retryPolicy cannot do.
+"""
 
 from __future__ import annotations
 
@@ -98,23 +101,25 @@ class Retries:
         until_the_end = timeout if deadline is None else math.inf
         limit = policy.unavailable_max
         self._unavailable_max = until_the_end if limit is None else limit
-        self._unavailable_since: float | None = None
         self._answered = answered
         self._backoff = policy.backoff_first
         self._tries = 0
-        self._always_until: float | None = None
+        self._since: dict[bool, float] = {}  # the first try with or without `always`, not counted
         self._told: Error | None = None
 
     def time_left(self) -> float | None:
         """Returns the seconds until the deadline, at least 0; None if there is none."""
         return None if self._deadline is None else max(0.0, self._deadline - self._clock.now())
 
-    def told(self, error: Error) -> Error:
-        """Returns the error that says most about the reason: `error`, of the last try, or that of a
-        try before it."""
+    async def wait(self, error: Error, *, always: bool = False) -> None:
+        """Waits before the next try. If the call has failed, raises the error that says most about
+        the reason: `error`, of the last try, or that of a try before it."""
         if self._told is None or not self._says_less(error):
             self._told = error
-        return self._told
+        seconds = self._wait_after(error, always)
+        if seconds is None:
+            raise self._told from None
+        await self._clock.sleep(seconds)
 
     def _says_less(self, error: Error) -> bool:
         if isinstance(error, DeadlineExceeded):  # without an answer: too little time was left
@@ -123,22 +128,18 @@ class Retries:
         # says more than one that was refused.
         return not self._answered() and NOT_RUNNING in error.message
 
-    def wait_after(self, error: Error, *, always: bool = False) -> float | None:
+    def _wait_after(self, error: Error, always: bool) -> float | None:
         """Returns the seconds to wait before the next try, or None if the call has failed."""
+        away = isinstance(error, Unavailable)
         hinted = isinstance(error, ResourceExhausted) and error.retry_after is not None
-        if not always and not isinstance(error, Unavailable) and not hinted:
+        if not (always or away or hinted):
             return None
         wait_min = error.retry_after or 0.0
-        waits = False
-        if always:
+        waits = away and not always and self._waits_for_server()
+        if always or waits:
             now = self._clock.now()
-            if self._always_until is None:
-                self._always_until = now + ALWAYS_WITHIN_S
-            if now >= self._always_until:
-                return None
-            wait_min = max(wait_min, UNCOUNTED_WAIT_MIN_S)
-        elif waits := isinstance(error, Unavailable) and self._waits_for_server():
-            if self._unavailable_for() >= self._unavailable_max:
+            limit = ALWAYS_WITHIN_S if always else self._unavailable_max
+            if now - self._since.setdefault(always, now) >= limit:
                 return None
             wait_min = max(wait_min, UNCOUNTED_WAIT_MIN_S)
         else:
@@ -158,10 +159,3 @@ class Retries:
     def _waits_for_server(self) -> bool:
         """Returns True if tries that find the server unavailable are not counted."""
         return self._unavailable_max > 0 and self._policy.tries_max > 1 and self._answered()
-
-    def _unavailable_for(self) -> float:
-        """Returns the seconds since the first of these tries."""
-        now = self._clock.now()
-        if self._unavailable_since is None:
-            self._unavailable_since = now
-        return now - self._unavailable_since

@@ -66,10 +66,9 @@ async def run_upload(core: Core, plan: Plan) -> Uploaded:
     """Sends an upload until it is committed. Repeats its opening; with a token, also the rest as
     long as it makes progress."""
 
-    clock = core.transport.clock
     opening = plan.deadline
     if opening is None and not plan.token:
-        opening = clock.now() + plan.opening_timeout
+        opening = core.transport.clock.now() + plan.opening_timeout
 
     retries = core.retries(opening)
     rows_known, advanced, first = 0, False, True
@@ -86,14 +85,12 @@ async def run_upload(core: Core, plan: Plan) -> Uploaded:
         # A server that has not yet noticed the end of the previous stream still holds its token.
         held = not first and not stream.accepted and isinstance(error, FailedPrecondition)
         first = False
-        told = retries.told(error)
-        wait = retries.wait_after(error, always=held)
-        if wait is not None:
-            await clock.sleep(wait)
-        elif advanced and isinstance(error, Unavailable):
+        try:
+            await retries.wait(error, always=held)
+        except Error:
+            if not advanced or not isinstance(error, Unavailable):
+                raise
             retries, advanced = core.retries(opening), False
-        else:
-            raise told
 
 
 class _Stream:

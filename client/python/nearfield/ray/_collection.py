@@ -31,6 +31,7 @@ from nearfield._sources.open import open_source
 from nearfield._sources.source import Spec
 from nearfield._values import IdsLike, listed, to_ids
 from nearfield.ray._answers import fetched, merge_hits
+from nearfield.ray._calls import ClusterCalls
 from nearfield.ray._merge import check_counts, pick
 from nearfield.ray._segment import id_table, tables_of
 from nearfield.ray._shards import shards_of
@@ -38,7 +39,6 @@ from nearfield.ray._shards import shards_of
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from nearfield.ray._client import Client
     from nearfield.ray._shard_calls import View
 
 
@@ -68,8 +68,8 @@ class ClusterCollection:
 
     Errors: those of nearfield.Collection; Unavailable if a shard did not answer by the deadline."""
 
-    def __init__(self, client: Client, name: str) -> None:
-        self._client = client
+    def __init__(self, calls: ClusterCalls, name: str) -> None:
+        self._calls = calls
         self.name = name
 
     def __repr__(self) -> str:
@@ -99,7 +99,7 @@ class ClusterCollection:
                 check_counts(arrays, rows, k)
             return found, arrays
 
-        view, answers = self._client.read(self.name, timeout, fresh, ask)
+        view, answers = self._calls.read(self.name, timeout, fresh, ask)
         parts, arrays = zip(*answers, strict=True)
         slowest = max((part.cost for part in parts), key=lambda cost: cost.total_us)
         merged = merge_hits(parts, arrays, k, with_rest)
@@ -133,7 +133,7 @@ class ClusterCollection:
                 mine, payload=payload, vectors=vectors, attributes=attributes, timeout=left, **at
             )
 
-        view, parts = self._client.read(self.name, timeout, fresh, ask, owning)
+        view, parts = self._calls.read(self.name, timeout, fresh, ask, owning)
         found, payloads, rows, columns = fetched(parts, wanted)
         there = set(listed(found))
         missing = to_ids([each for each in listed(wanted) if each not in there])
@@ -150,7 +150,7 @@ class ClusterCollection:
         fresh: bool = True,
     ) -> Counted:
         """Returns the number of rows; with a filter, of those that pass it."""
-        view, parts = self._client.read(
+        view, parts = self._calls.read(
             self.name,
             timeout,
             fresh,
@@ -181,15 +181,15 @@ class ClusterCollection:
         info, created = self._info(timeout)
         spec = Spec(info, ids, vectors, attributes, payloads)
         with contextlib.closing(open_source(spec, data)) as source:
-            segments = self._client.put(tables_of(info, source.batches(), zero_rows))
+            segments = self._calls.put(tables_of(info, source.batches(), zero_rows))
         if not segments and mode != "replace":
             raise ValueError("data: no rows")
         operation = {"kind": mode, "segments": segments}
-        done = self._client.commit(self.name, operation, token, timeout, created)
+        done = self._calls.commit(self.name, operation, token, timeout, created)
         return Uploaded(done.number, done.created, done.changed, done.replaced, 0, None)
 
     def _info(self, timeout: float | None) -> tuple[CollectionInfo, int]:
-        view, parts = self._client.read(
+        view, parts = self._calls.read(
             self.name,
             timeout,
             True,
@@ -211,21 +211,21 @@ class ClusterCollection:
             raise TypeError("give either ids or filter=")
         if filter is not None and not isinstance(filter, str):
             raise TypeError("filter: give it as text")
-        deadline = self._client.deadline(timeout)
+        deadline = self._calls.deadline(timeout)
         created = self._created(timeout)
         operation: dict[str, Any] = {"kind": "filter", "filter": filter}
         if ids is not None:
             table = id_table(to_ids(ids))
-            operation = {"kind": "delete", "segments": self._client.put([table])}
+            operation = {"kind": "delete", "segments": self._calls.put([table])}
         left = deadline - time.monotonic()
-        done = self._client.commit(self.name, operation, token, left, created)
+        done = self._calls.commit(self.name, operation, token, left, created)
         return Deleted(done.changed, done.number, done.created)
 
     def _created(self, timeout: float | None) -> int:
         """Returns the number of the manifest that created the collection; 0 if there is none, so
         that only an earlier commit with the same token is left."""
         try:
-            view, _ = self._client.read(self.name, timeout, True, lambda *_: None, lambda _: [])
+            view, _ = self._calls.read(self.name, timeout, True, lambda *_: None, lambda _: [])
         except NotFound:
             return 0
         created: int = view["collections"][self.name]["created"]
