@@ -1,6 +1,7 @@
 #include "client/cli/row_files.h"
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -8,9 +9,10 @@
 
 #include "client/cli/json_output.h"
 #include "client/cli/output_file.h"
-#include "client/cli/row_text.h"
 #include "client/cpp/status_macros.h"
 #include "client/cpp/text.h"
+#include "client/formats/attribute_text.h"
+#include "client/formats/json_text.h"
 #include "client/formats/jsonl.h"
 
 namespace nearfield::client {
@@ -25,6 +27,28 @@ std::string_view RowBytes(const ScanPage& page, size_t row) {
 
 std::string_view PayloadOf(const ScanPage& page, size_t row) {
   return page.payloads.empty() ? std::string_view() : std::string_view(page.payloads[row]);
+}
+
+// Returns the shortest decimal that is read back to the same value, -0 included.
+std::string Shortest(float value) {
+  char text[32];
+  return {std::begin(text), std::to_chars(std::begin(text), std::end(text), value).ptr};
+}
+
+// Returns, for each of `rows_count` rows, the members of its attributes: "year":2020,"tags":["a"].
+// Empty if it has none. Requires: columns of that many rows.
+std::vector<std::string> AttributeMembers(const std::vector<AttributeColumn>& columns,
+                                          size_t rows_count) {
+  std::vector<std::string> members(rows_count);
+  for (const AttributeColumn& column : columns) {
+    const std::vector<std::string> values = AttributeJson(column, rows_count);
+    const std::string key = Cat(QuoteJson(column.attribute), ":");
+    for (size_t row = 0; row < rows_count; ++row) {
+      if (values[row] == "null") continue;  // no value
+      members[row] += Cat(members[row].empty() ? "" : ",", key, values[row]);
+    }
+  }
+  return members;
 }
 
 // Returns the header of an array in C order, padded as NumPy pads it.
@@ -55,7 +79,7 @@ class JsonlRows final : public RowFiles {
     for (size_t row = 0; row < Count(page.ids); ++row) {
       std::string line =
           Cat("{\"id\":", ToJson(At(page.ids, row)),
-              ",\"vector\":", ShortestVectorJson(page.vectors.dtype, RowBytes(page, row)));
+              ",\"vector\":", JsonArray(Widen(page.vectors.dtype, RowBytes(page, row)), Shortest));
       const std::string_view payload = PayloadOf(page, row);
       if (!payload.empty()) line += Cat(",\"payload\":", PayloadJson(payload));
       if (!attributes[row].empty()) line += Cat(",", attributes[row]);

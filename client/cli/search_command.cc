@@ -3,19 +3,20 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <iterator>
 #include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "client/cli/checked_search.h"
 #include "client/cli/command.h"
 #include "client/cli/filter_option.h"
 #include "client/cli/logged_reply.h"
 #include "client/cli/options.h"
-#include "client/cli/search_all.h"
 #include "client/cli/search_output.h"
 #include "client/cpp/status_macros.h"
 #include "client/cpp/text.h"
@@ -193,6 +194,49 @@ absl::Status ResolvePaging(SearchArguments& arguments) {
   arguments.output.with_cursor =
       !arguments.all && (arguments.options.with_cursor || arguments.cursor);
   return absl::OkStatus();
+}
+
+struct SearchAllJob {
+  std::string_view collection;
+  Query query;
+  SearchAllOptions options;
+  uint64_t query_number = 0;
+  std::string label;  // "query 3"
+};
+
+// Prints the pages of one search as they arrive. Reports a failure, and how to continue after it.
+// Returns the exit code.
+absl::StatusOr<int> PrintAllPages(Client& client, const GlobalOptions& global,
+                                  const SearchAllJob& job, const SearchOutputOptions& output) {
+  NF_ASSIGN_OR_RETURN(SearchPages pages, client.SearchAll(job.collection, job.query, job.options));
+  std::string cursor;  // continues after the printed rows
+  uint64_t rows_count = 0;
+  for (uint64_t page = 1;; ++page) {
+    absl::StatusOr<std::optional<SearchAnswer>> answer = pages.Next();
+    if (!answer.ok()) {
+      const int exit_code = ReportError(global, answer.status());
+      if (!cursor.empty()) {
+        PrintError(Cat("to continue after the rows above: --cursor ", CursorText(cursor)));
+      }
+      return exit_code;
+    }
+    if (!answer->has_value()) {
+      if (!cursor.empty()) PrintError(Cat("rows follow: --cursor ", CursorText(cursor)));
+      return kExitOk;
+    }
+    SearchAnswer& found = **answer;
+    QueryAnswer one{.epoch = found.epoch, .neighbors = std::move(found.results[0])};
+    cursor = one.neighbors.next_cursor;
+    if (page > 1 && Count(one.neighbors.ids) == 0) continue;  // sent by earlier servers
+    const SearchReport report{.query_number = job.query_number,
+                              .label = page == 1 ? job.label : Cat(job.label, ", page ", page),
+                              .answer = &one,
+                              .cost = &found.cost,
+                              .first_place = rows_count};
+    Print(FormatReport(report, output));
+    std::fflush(stdout);  // a reader may use each page before the next one
+    rows_count += Count(one.neighbors.ids);
+  }
 }
 
 absl::StatusOr<int> SearchAllQueries(Client& client, const GlobalOptions& global,

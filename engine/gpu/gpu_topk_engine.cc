@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <limits>
 #include <utility>
 
 #include "engine/base/check_range.h"
 #include "engine/base/status_macros.h"
 #include "engine/gpu/device_io.h"
 #include "engine/gpu/memory/gpu_device_ids.h"
-#include "engine/gpu/memory/gpu_device_memory.h"
 #include "engine/gpu/memory/gpu_row_planes.h"
 #include "engine/gpu/memory/gpu_tombstones.h"
 #include "engine/gpu/runtime/cuda_handles.h"
@@ -32,6 +32,33 @@ plan::PathCosts& CostsOf(const SearchJob& job) {
       });
   return job.planes[static_cast<std::size_t>(largest)]->path_costs();
 }
+
+// Adjacent slabs of the arena that a caller of the engine holds.
+class GpuDeviceMemory final : public DeviceMemory {
+ public:
+  GpuDeviceMemory(std::shared_ptr<GpuCore> core, std::vector<char*> slabs)
+      : core_(std::move(core)), slabs_(std::move(slabs)) {}
+  ~GpuDeviceMemory() override {
+    const CurrentDevice restored;
+    // A kernel of the caller may still read the memory. After an error the device is lost, and no
+    // slab is taken again.
+    if (core_->Bind().ok()) {
+      core_->health().Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize").IgnoreError();
+    }
+    core_->arena().Release(slabs_);
+  }
+  GpuDeviceMemory(const GpuDeviceMemory&) = delete;
+  GpuDeviceMemory& operator=(const GpuDeviceMemory&) = delete;
+
+  char* data() const override { return slabs_.front(); }
+  int64_t bytes() const override {
+    return static_cast<int64_t>(slabs_.size()) * core_->arena().slab_bytes();
+  }
+
+ private:
+  const std::shared_ptr<GpuCore> core_;
+  const std::vector<char*> slabs_;
+};
 
 }  // namespace
 
@@ -226,9 +253,11 @@ absl::Status GpuTopkEngine::SearchOnDevice(const backend::RowFormat& format,
 
 absl::StatusOr<std::unique_ptr<DeviceMemory>> GpuTopkEngine::TakeDeviceMemory(int64_t bytes) {
   ABSL_RETURN_IF_ERROR(core_->health().status());
-  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<GpuDeviceMemory> taken,
-                        GpuDeviceMemory::Take(core_, bytes));
-  return std::unique_ptr<DeviceMemory>(std::move(taken));
+  ABSL_RETURN_IF_ERROR(CheckRange("bytes", bytes, 1, std::numeric_limits<int64_t>::max()));
+  ABSL_ASSIGN_OR_RETURN(
+      std::vector<char*> slabs,
+      core_->arena().TakeAdjacentSlabs((bytes - 1) / core_->arena().slab_bytes() + 1));
+  return std::make_unique<GpuDeviceMemory>(core_, std::move(slabs));
 }
 
 absl::StatusOr<std::unique_ptr<backend::DeviceIds>> GpuTopkEngine::MakeDeviceIds(
