@@ -3,9 +3,9 @@
     python3 tests/bench/search_peer.py --peer torch --n 100000 --dim 768 --k 10,100 --batch 1,32
     python3 tests/bench/search_peer.py --peer cuvs --cuvs FOLDER ...
 
-`torch` is PyTorch's mv + topk (one query) and mm + topk (a batch) in full fp32; `torch-tf32` and
-`torch-bf16` are the same with fewer bits, so they are not exact. `cuvs` is cuVS's brute force. A
-search copies the queries from pinned memory to the device, and scores and row numbers back. Prints
+`torch` is PyTorch's mv + topk (one query) and mm + topk (a batch) in full fp32; `torch-graph` is the
+same as a CUDA graph that writes to pinned memory; `torch-tf32` and `torch-bf16` are the same with
+fewer bits, so they are not exact. `cuvs` is cuVS's brute force. A search copies the queries from pinned memory to the device, and scores and row numbers back. Prints
 one line "NEARFIELD_BENCH_JSON {...}" per configuration. Without the library or a GPU it reports
 that and exits with 3.
 """
@@ -29,7 +29,7 @@ def parse() -> argparse.Namespace:
     """Parses the grid, with the options of search_bench and certified_bench."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     numbers = lambda text: [int(part) for part in text.split(",")]  # noqa: E731
-    parser.add_argument("--peer", choices=("torch", "torch-tf32", "torch-bf16", "cuvs"), required=True)
+    parser.add_argument("--peer", choices=("torch", "torch-graph", "torch-tf32", "torch-bf16", "cuvs"), required=True)
     parser.add_argument("--cuvs", type=Path, help="folder of libcuvs_c.so; default: where pip installed it")
     parser.add_argument("--n", type=numbers, default=[10_000, 50_000, 100_000, 500_000, 1_000_000])
     parser.add_argument("--dim", type=numbers, default=[384, 768, 1024])
@@ -47,13 +47,15 @@ class Torch:
 
         torch.backends.cuda.matmul.allow_tf32 = mode == "tf32"
         self.torch, self.version, self.mode = torch, torch.__version__, mode
-        self.exact, self.dtype = mode == "fp32", "bf16" if mode == "bf16" else "fp32"
+        self.exact, self.dtype = mode in ("fp32", "graph"), "bf16" if mode == "bf16" else "fp32"
 
     def multiplies_vector(self, batch: int) -> bool:
         return batch == 1 and self.exact
 
     def name(self, batch: int) -> str:
-        return "torch.mv+topk" if self.multiplies_vector(batch) else f"torch.mm+topk.{self.mode}"
+        if self.multiplies_vector(batch):
+            return "torch.mv+topk" + (".graph" if self.mode == "graph" else "")
+        return f"torch.mm+topk.{self.mode}"
 
     def searcher(self, corpus: Any, queries: Any) -> Search:
         columns = corpus.t()
@@ -64,6 +66,35 @@ class Torch:
             scores = self.torch.mv(corpus, on_device[0])[None] if vector else self.torch.mm(on_device, columns)
             best, places = self.torch.topk(scores, k)
             return best.cpu(), places.cpu()
+
+        return self.captured(corpus, queries) if self.mode == "graph" else search
+
+    def captured(self, corpus: Any, queries: Any) -> Search:
+        """Returns searches that are CUDA graphs, made at the first use of each k."""
+        torch, columns, graphs = self.torch, corpus.t(), {}
+
+        def enqueue(on_device: Any, answer: Any, k: int) -> None:
+            on_device.copy_(queries, non_blocking=True)
+            scores = torch.mv(corpus, on_device[0])[None] if len(queries) == 1 else torch.mm(on_device, columns)
+            for to, found in zip(answer, torch.topk(scores, k)):
+                to.copy_(found, non_blocking=True)
+
+        def search(k: int) -> Any:
+            if k not in graphs:
+                on_device = torch.empty_like(queries, device="cuda")
+                answer = [torch.empty(len(queries), k, dtype=each, pin_memory=True) for each in (torch.float32, torch.int64)]
+                stream = torch.cuda.Stream()
+                with torch.cuda.stream(stream):  # a graph is captured after a first run on the same stream
+                    enqueue(on_device, answer, k)
+                stream.synchronize()
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph, stream=stream):
+                    enqueue(on_device, answer, k)
+                graphs[k] = graph, answer
+            graph, answer = graphs[k]
+            graph.replay()
+            torch.cuda.current_stream().synchronize()
+            return answer
 
         return search
 
