@@ -10,7 +10,7 @@ namespace {
 // Rows of the first stage: enough that the k-th best of them is a useful threshold. While they are
 // few, more of them reduce the survivors of later stages; but each of them goes to every queue.
 constexpr int64_t kFirstRowsMin = 4096;
-constexpr int64_t kFirstRowsEnough = 8192;
+constexpr int64_t kFirstRowsEnough = 8192;  // so many in all are one stage
 constexpr int64_t kFirstRowsPerNeighborMin = 8;
 constexpr int64_t kFirstRowsPerNeighbor = 64;
 
@@ -37,7 +37,8 @@ int64_t Growth(int64_t tiles, int64_t first_tiles, int32_t k) {
 }  // namespace
 
 std::vector<ScanStage> PlanStages(int64_t tiles, int64_t tile_rows, int32_t k, int64_t capacity) {
-  const int64_t first_rows = std::min(capacity, FirstRows(k));
+  const int64_t rows = tiles * tile_rows;
+  const int64_t first_rows = std::min(capacity, rows <= kFirstRowsEnough ? rows : FirstRows(k));
   const int64_t first_tiles = std::max<int64_t>(1, first_rows / tile_rows);
   const int64_t growth = Growth(tiles, first_tiles, k);
   std::vector<ScanStage> stages;

@@ -10,16 +10,16 @@ namespace {
 // Fixed costs of a search in microseconds, in addition to reading its bytes. Measured with
 // certified_bench on an H200.
 constexpr double kRowsFixed = 24.0;
-constexpr double kRowsOfPass = 2.0;        // one launch
+constexpr double kRowsOfPass = 5.5;        // one launch
 constexpr int64_t kRowsQueriesOfPass = 8;  // queries scored against a row while it is in registers
 constexpr double kCodesFixed = 32.0;
-constexpr double kBatchFixed = 100.0;
-constexpr double kBatchOfQuery = 1.2;
+constexpr double kBatchFixed = 70.0;
+constexpr double kBatchOfQuery = 0.3;
 
 // Bytes per clock of a multiprocessor, measured in the same way: of rows that are multiplied with
 // eight queries, which takes longer there than to read them; and of codes that are multiplied with
 // 128 queries.
-constexpr double kRowBytesPerClock = 12.2;
+constexpr double kRowBytesPerClock = 10.0;
 constexpr double kCodeBytesPerClockWgmma = 12.2;
 constexpr double kCodeBytesPerClockMma = 8.5;
 // Elements of rows per clock of a multiprocessor that are multiplied with 128 queries.

@@ -51,18 +51,22 @@ TEST(BatchPlanTest, TheFirstStageHasRowsForK) {
   }
 }
 
-// The first stage has max(4096, 8 k, min(64 k, 8192)) rows. A corpus of that size needs no second
-// stage, and one with one more tile does.
+// The first stage of a large corpus has at most max(4096, 8 k, min(64 k, 8192)) rows. A corpus of
+// that size, or of 8192 rows, needs no second stage, and one with one more tile does.
 TEST(BatchPlanTest, TheFirstStageGrowsWithK) {
   struct Case {
     int32_t k;
-    int64_t rows;
+    int64_t first_rows;
   };
   for (const Case& one : {Case{1, 4096}, Case{100, 6400}, Case{1024, 8192}, Case{4096, 32'768}}) {
     SCOPED_TRACE(::testing::Message() << "k = " << one.k);
-    const int64_t tiles = one.rows / kTileRows;
-    EXPECT_EQ(PlanStages(tiles, kTileRows, one.k, 65'536).size(), 1u);
-    EXPECT_EQ(PlanStages(tiles + 1, kTileRows, one.k, 65'536).size(), 2u);
+    const auto stages_of = [&](int64_t tiles) {
+      return PlanStages(tiles, kTileRows, one.k, 65'536);
+    };
+    EXPECT_LE(stages_of(1'000'000).front().tiles * kTileRows, one.first_rows);
+    const int64_t tiles = std::max<int64_t>(8192, one.first_rows) / kTileRows;
+    EXPECT_EQ(stages_of(tiles).size(), 1u);
+    EXPECT_EQ(stages_of(tiles + 1).size(), 2u);
   }
 }
 
