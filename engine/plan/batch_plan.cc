@@ -10,7 +10,7 @@ namespace {
 // Rows of the first stage: enough that the k-th best of them is a useful threshold. While they are
 // few, more of them reduce the survivors of later stages; but each of them goes to every queue.
 constexpr int64_t kFirstRowsMin = 4096;
-constexpr int64_t kFirstRowsEnough = 8192;  // so many in all are one stage
+constexpr int64_t kFirstRowsEnough = 8192;  // a corpus of at most these is one stage
 constexpr int64_t kFirstRowsPerNeighborMin = 8;
 constexpr int64_t kFirstRowsPerNeighbor = 64;
 
