@@ -1,5 +1,5 @@
 """Options, fixtures and helpers of the end-to-end tests and of the tests of the Python client. Only the
-fixtures that tests/python uses import the client: the tests of tests/e2e do not depend on it."""
+fixtures of tests/python import the client."""
 
 from __future__ import annotations
 

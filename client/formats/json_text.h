@@ -58,7 +58,8 @@ std::string JsonArray(const Range& range, const ToJson& to_json) {
   return Cat("[", Joined(range, ",", to_json), "]");
 }
 
-// Returns any bytes as a JSON string: control characters escaped, invalid UTF-8 replaced by U+FFFD.
+// Returns any bytes as a JSON string: characters below U+0020 escaped, invalid UTF-8 replaced by
+// U+FFFD.
 std::string QuoteJson(std::string_view bytes);
 
 }  // namespace nearfield::client

@@ -26,6 +26,7 @@ from stages import Known
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ELF = b"\x7fELF"
+IMPORTED_TEST = re.compile(r"^(?:from|import) (test_\w+)", re.MULTILINE)
 VARIABLES = re.compile(r"^(NEARFIELD_\w+|[ALT]SAN_OPTIONS|UBSAN_OPTIONS)$")
 
 
@@ -94,10 +95,14 @@ class Inputs:
         return frozenset(found)
 
     def script_folder(self, script: pathlib.Path, words: list[str]) -> frozenset[str]:
-        """Returns the contents of a script's folder, without the files of tests that its words do not
-        name."""
+        """Returns the contents of a script's folder, without the files of tests that neither its words
+        nor those files name."""
         files = self.contents.tracked(str(script.parent))
-        return frozenset(self.contents.file(each) for each in files if not each.name.startswith("test_") or str(each) in words)
+        tests = {each.stem: each for each in files if each.name.startswith("test_")}
+        wanted = [name for name, path in tests.items() if str(path) in words]
+        for name in wanted:
+            wanted += [other for other in IMPORTED_TEST.findall(tests[name].read_text("utf-8")) if other in tests and other not in wanted]
+        return frozenset(self.contents.file(each) for each in files if each.stem not in tests or each.stem in wanted)
 
     def key(self, entry: Entry) -> str:
         """Returns a name for all that an entry reads; empty if that is not known."""

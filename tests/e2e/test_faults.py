@@ -4,6 +4,7 @@ they are read again, a network that is cut without a word. tests/fault/README.md
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
@@ -94,7 +95,13 @@ def test_a_log_without_a_reader_ends_no_server(request, api, rows, tmp_path):
     try:
         os.close(write)
         with open(read, encoding="utf-8") as lines:
-            server.address = next(found[1] for line in lines if (found := re.search(r'serving on ([^"]+)', line)))
+            watchdog = threading.Timer(DEADLINE_S, server.kill)  # the end of the server ends the lines
+            watchdog.start()
+            told = list(itertools.takewhile(lambda line: "serving on" not in line, lines))
+            watchdog.cancel()
+        listening = re.search(r'listening on ([^"]+)', "".join(told))
+        assert listening, told
+        server.address = listening[1]
         fill(api, server, rows)
         for _ in range(50):
             check(api, server, rows)

@@ -136,6 +136,10 @@ class Keys(Folder):
             path.write_text("2", encoding="utf-8")
             self.assertNotEqual(self.key(script, own), before)
             path.write_text("1", encoding="utf-8")
+        own.write_text("from test_b import x\n", encoding="utf-8")
+        before = self.key(script, own)
+        other.write_text("3", encoding="utf-8")
+        self.assertNotEqual(self.key(script, own), before)
 
     def test_an_entry_that_reads_the_whole_build_folder_has_no_key(self) -> None:
         self.assertEqual(self.key(self.program, "--build-dir", self.root / "build"), "")

@@ -51,22 +51,26 @@ TEST(BatchPlanTest, TheFirstStageHasRowsForK) {
   }
 }
 
-// The first stage of a large corpus has at most max(4096, 8 k, min(64 k, 8192)) rows. A corpus of
-// that size, or of 8192 rows, needs no second stage, and one with one more tile does.
+// A corpus of max(4096, 8 k, min(64 k, 8192)) rows, or of 8192, needs no second stage, and one with
+// one more tile does. Two stages scan up to `growth` times as many rows.
 TEST(BatchPlanTest, TheFirstStageGrowsWithK) {
   struct Case {
     int32_t k;
     int64_t first_rows;
+    int64_t growth;
   };
-  for (const Case& one : {Case{1, 4096}, Case{100, 6400}, Case{1024, 8192}, Case{4096, 32'768}}) {
+  for (const Case& one :
+       {Case{1, 4096, 16}, Case{100, 6400, 8}, Case{1024, 8192, 4}, Case{4096, 32'768, 4}}) {
     SCOPED_TRACE(::testing::Message() << "k = " << one.k);
     const auto stages_of = [&](int64_t tiles) {
       return PlanStages(tiles, kTileRows, one.k, 65'536);
     };
-    EXPECT_LE(stages_of(1'000'000).front().tiles * kTileRows, one.first_rows);
     const int64_t tiles = std::max<int64_t>(8192, one.first_rows) / kTileRows;
     EXPECT_EQ(stages_of(tiles).size(), 1u);
     EXPECT_EQ(stages_of(tiles + 1).size(), 2u);
+    const int64_t of_two = one.first_rows / kTileRows * one.growth;
+    EXPECT_EQ(stages_of(of_two).size(), 2u);
+    EXPECT_EQ(stages_of(of_two + 1).size(), 3u);
   }
 }
 
