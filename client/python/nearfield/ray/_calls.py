@@ -81,6 +81,8 @@ class ClusterCalls:
                 with self._lock:
                     if caller is self._caller:
                         self._caller = None
+                if isinstance(error, DeadlineExceeded):
+                    raise
                 run(retries.wait(error))
 
     def commit(
