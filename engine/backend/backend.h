@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -36,14 +35,23 @@ struct RowFormat {
   // True if a second code of each row is wanted (ScanChoice::kInt16). A backend may ignore it.
   bool second_codes = false;
   RowPlacement rows = RowPlacement::kDevice;
+  bool numeric_ids = false;       // the ids are numbers: see SealedOrder
   int32_t devices = 0;            // CollectionSpec::devices
   uint64_t seed = kRotationSeed;  // of the rotation of the codes
 };
 
-// The planes of one generation on the device: exact rows, squared norms S(x,x), ranks, and for a
-// scan of codes the codes and their bounds (bound/int8_code.h). Filled, sealed, then immutable.
-// Thread safety: one thread calls Append and Seal; after Seal, any thread may call Read. The
-// destructor releases the memory.
+// The ids of a generation, by slot.
+struct SealedOrder {
+  // The position of the row's id in id order, a permutation of 0 .. rows_count-1.
+  absl::Span<const uint32_t> ranks;
+  // The ids, if RowFormat::numeric_ids; else empty. A backend that finishes answers keeps them.
+  absl::Span<const uint64_t> ids;
+};
+
+// The planes of one generation on the device: exact rows, squared norms S(x,x), ranks, numeric ids,
+// and for a scan of codes the codes and their bounds (bound/int8_code.h). Filled, sealed, then
+// immutable. Thread safety: one thread calls Append and Seal; after Seal, any thread may call Read.
+// The destructor releases the memory.
 class RowPlanes {
  public:
   virtual ~RowPlanes() = default;
@@ -55,9 +63,8 @@ class RowPlanes {
   // Appends the rows of `source` (same backend and format, sealed) at `slots`, in that order.
   virtual absl::Status AppendFrom(const RowPlanes& source, absl::Span<const uint32_t> slots) = 0;
 
-  // Ends filling, and releases the unused part of the reservation. ranks[slot]: the position of the
-  // row's id in id order, a permutation of 0 .. rows_count-1.
-  virtual absl::Status Seal(absl::Span<const uint32_t> ranks) = 0;
+  // Ends filling, and releases the unused part of the reservation.
+  virtual absl::Status Seal(const SealedOrder& order) = 0;
 
   // Copies the rows at `slots` to `rows` ([slots.size(), dim], row type), as they were appended.
   virtual absl::Status Read(absl::Span<const uint32_t> slots, void* rows) const = 0;
@@ -79,16 +86,6 @@ class Tombstones {
   virtual absl::Span<const uint64_t> words() const = 0;
 };
 
-// The ids of a generation on the device, by rank. Immutable.
-class DeviceIds {
- public:
-  virtual ~DeviceIds() = default;
-  virtual int64_t device_bytes() const = 0;
-};
-
-// Writes the ids of ranks [begin, begin + ids.size()).
-using FillIds = absl::FunctionRef<void(int64_t begin, absl::Span<uint64_t> ids)>;
-
 // One generation as a search sees it.
 struct GenerationView {
   const RowPlanes* planes = nullptr;       // sealed
@@ -97,7 +94,6 @@ struct GenerationView {
   // The slots that are not deleted, ascending, if they are few; else empty. A hint with the same
   // content as tombstones: a backend may score only these slots instead of scanning.
   absl::Span<const uint32_t> live_slots;
-  const DeviceIds* ids = nullptr;  // of all rows; needed by SearchOnDevice if rows_live > 0
 };
 
 struct QueryTile {
@@ -110,6 +106,10 @@ struct QueryTile {
   // others: by several threads at a time, each for another query. Its error ends the search. May be
   // empty.
   std::function<absl::Status(int64_t query)> answered = nullptr;
+  // The ids of the rows are all that is needed of them, and they are numbers: the backend may
+  // finish queries (RankedLists::finished). Requires: k adds up to at most
+  // BackendInfo::finished_rows_max.
+  bool may_finish = false;
 };
 
 // Queries and the destination of their answers, as in DeviceSearch.
@@ -156,6 +156,7 @@ struct BackendInfo {
   // row too.
   int32_t k_max = 0;
   int32_t batch_max = 0;
+  int64_t finished_rows_max = 0;  // of the queries of one Search, see QueryTile::may_finish
   // The scan that kAuto selects for dimensions scan_dim_min .. scan_dim_max; outside, kRows.
   ScanPrecision scan = ScanPrecision::kRows;
   int32_t scan_dim_min = 1;
@@ -188,7 +189,8 @@ class Backend {
 
   // Fills *best with the exact top-k of each generation: list (query, generation) holds the first
   // rows of the generation's order, at most k, and at least those that are among the query's k best
-  // of all generations. The lists of a query thus hold min(k, all live rows) rows or more.
+  // of all generations. The lists of a query thus hold min(k, all live rows) rows or more. A
+  // finished query has exactly that many rows.
   // Errors: Cancelled, Unavailable (device lost); *best is then undefined.
   virtual absl::Status Search(const RowFormat& format, absl::Span<const GenerationView> generations,
                               const QueryTile& tile, RankedLists* best, ScanCost* cost) = 0;
@@ -198,16 +200,10 @@ class Backend {
     return NoDeviceMemory();
   }
 
-  // Copies the ids of a generation of `rows_count` rows to the device. Errors: ResourceExhausted.
-  virtual absl::StatusOr<std::unique_ptr<DeviceIds>> MakeDeviceIds(int64_t /*rows_count*/,
-                                                                   FillIds /*fill*/) {
-    return NoDeviceMemory();
-  }
-
   // Writes the exact top-k of all generations to the destination of the tile. Blocks until the
-  // answers are there. Errors: InvalidArgument (*fault is set: a query is not valid; or a pointer
-  // is not to memory of this device), FailedPrecondition (the stream is being captured), Cancelled,
-  // Unavailable (device lost).
+  // answers are there. Requires: numeric ids. Errors: InvalidArgument (*fault is set: a query is
+  // not valid; or a pointer is not to memory of this device), FailedPrecondition (the stream is
+  // being captured), Cancelled, Unavailable (device lost).
   virtual absl::Status SearchOnDevice(const RowFormat& /*format*/,
                                       absl::Span<const GenerationView> /*generations*/,
                                       const DeviceTile& /*tile*/, QueryFault* /*fault*/,

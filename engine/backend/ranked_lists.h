@@ -1,10 +1,14 @@
-// RankedLists: the results of one backend search, in one block of memory that the caller owns.
+// RankedLists: the results of one backend search: for each query its best rows in each generation,
+// or its best rows of all of them.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -20,8 +24,15 @@ struct RankedScore {
   uint32_t rank = 0;
 };
 
+// The first rows of a query's answer, by (score descending, id ascending).
+struct FinishedRows {
+  absl::Span<const float> scores;
+  absl::Span<const uint64_t> ids;
+};
+
 // One list of rows for each (query, generation), ordered by (score descending, rank ascending). All
-// lists lie in one block, which is reused by the next search.
+// lists lie in one block, which is reused by the next search. A query that the backend has finished
+// has its answer in place of lists.
 // Thread safety: different lists may be written at once.
 class RankedLists {
  public:
@@ -39,6 +50,18 @@ class RankedLists {
     rows_.Ensure(static_cast<int64_t>(places_.size() * pitch_));
     orders_.Ensure(static_cast<int64_t>(places_.size() * pitch_));
     order_counts_.assign(queries_count_, 0);
+    finished_.assign(queries_count_, std::nullopt);
+    finished_memory_.reset();
+  }
+
+  // Gives a query its answer. Requires: its rows are in the memory that is held.
+  void Finish(size_t query, const FinishedRows& rows) { finished_[query] = rows; }
+  // Holds the memory of finished rows until the next Reset.
+  void Hold(std::shared_ptr<void> memory) { finished_memory_ = std::move(memory); }
+  // Returns the answer of a query, or null: it has lists.
+  const FinishedRows* finished(size_t query) const {
+    DCHECK_LT(query, queries_count_);
+    return finished_[query] ? &*finished_[query] : nullptr;
   }
 
   size_t queries_count() const { return queries_count_; }
@@ -112,10 +135,12 @@ class RankedLists {
   size_t queries_count_ = 0;
   size_t generations_count_ = 0;
   size_t pitch_ = 0;
-  std::vector<Place> places_;           // [queries][generations]
-  ScratchBuffer<RankedScore> rows_;     // [queries][generations * pitch]
-  ScratchBuffer<uint8_t> orders_;       // [queries][generations * pitch]
-  std::vector<uint32_t> order_counts_;  // [queries]
+  std::vector<Place> places_;                          // [queries][generations]
+  ScratchBuffer<RankedScore> rows_;                    // [queries][generations * pitch]
+  ScratchBuffer<uint8_t> orders_;                      // [queries][generations * pitch]
+  std::vector<uint32_t> order_counts_;                 // [queries]
+  std::vector<std::optional<FinishedRows>> finished_;  // [queries]
+  std::shared_ptr<void> finished_memory_;
 };
 
 }  // namespace nearfield::backend

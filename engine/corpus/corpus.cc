@@ -88,6 +88,7 @@ backend::RowFormat Corpus::format() const {
           .may_scan_rows = spec_.scan == ScanChoice::kAuto && spec_.rows == RowPlacement::kDevice,
           .second_codes = spec_.scan == ScanChoice::kInt16 && scan_ != ScanPrecision::kRows,
           .rows = spec_.rows,
+          .numeric_ids = spec_.id_type == IdType::kUint64,
           .devices = spec_.devices};
 }
 

@@ -74,7 +74,8 @@ absl::StatusOr<std::shared_ptr<const Generation>> Seal(GenerationParts parts,
     }
     named = PutSupersededLast(parts.ids, slot_by_rank);
   }
-  ABSL_RETURN_IF_ERROR(parts.device->Observe(parts.planes->Seal(Inverse(slot_by_rank))));
+  ABSL_RETURN_IF_ERROR(parts.device->Observe(
+      parts.planes->Seal({.ranks = Inverse(slot_by_rank), .ids = parts.ids.numbers()})));
 
   auto generation = std::make_shared<Generation>();
   generation->device = std::move(parts.device);

@@ -10,7 +10,6 @@
 #include "absl/status/statusor.h"
 #include "engine/base/memory_budget.h"
 #include "engine/corpus/device.h"
-#include "engine/corpus/device_ids.h"
 #include "engine/corpus/id_filter.h"
 #include "engine/corpus/id_order.h"
 #include "engine/corpus/ordinals.h"
@@ -32,13 +31,11 @@ struct Generation {
   IdFilter filter;  // of the ids
   Ordinals ordinals;
   BytesColumn payloads;  // by slot; has no values if every payload is empty
-  mutable DeviceIdsOnce device_ids;
 
   int64_t rows_count() const { return ids.size(); }
   HeldBytes bytes() const {
-    return {.device = planes->device_bytes() + device_ids.device_bytes(),
-            .host = host.bytes(),
-            .host_rows = planes->host_bytes()};
+    return {
+        .device = planes->device_bytes(), .host = host.bytes(), .host_rows = planes->host_bytes()};
   }
   // Returns every id once, in order.
   OrderedIds ordered_ids() const {

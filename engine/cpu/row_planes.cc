@@ -210,7 +210,8 @@ absl::Status CpuRowPlanes::AppendFrom(const backend::RowPlanes& source,
   return absl::OkStatus();
 }
 
-absl::Status CpuRowPlanes::Seal(absl::Span<const uint32_t> ranks) {
+absl::Status CpuRowPlanes::Seal(const backend::SealedOrder& order) {
+  const absl::Span<const uint32_t> ranks = order.ranks;
   if (sealed_) return absl::FailedPreconditionError("generation sealed twice");
   if (static_cast<int64_t>(ranks.size()) != rows_count_) {
     return absl::InvalidArgumentError(

@@ -59,7 +59,7 @@ class CpuRowPlanes : public backend::RowPlanes {
   absl::Status Append(const void* rows, int64_t rows_count) override;
   absl::Status AppendFrom(const backend::RowPlanes& source,
                           absl::Span<const uint32_t> slots) override;
-  absl::Status Seal(absl::Span<const uint32_t> ranks) override;
+  absl::Status Seal(const backend::SealedOrder& order) override;
   absl::Status Read(absl::Span<const uint32_t> slots, void* rows) const override;
   absl::Status ReadRange(int64_t begin, int64_t rows_count, void* rows) const override;
   int64_t rows_count() const override { return rows_count_; }

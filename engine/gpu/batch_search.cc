@@ -25,8 +25,8 @@ constexpr int64_t kCapacityMin = 4096;
 constexpr int64_t kCapacityPerNeighbor = 16;
 constexpr int64_t kCapacityPerNeighborMax = 32;
 constexpr int64_t kAlign = 256;
-// Maximum queries of a part. A larger batch runs in parts, so that the host's work for one overlaps
-// with the device's for another.
+// Maximum queries of a part, if the host merges the answers. A larger batch runs in parts, so that
+// the host's work for one overlaps with the device's for another.
 constexpr int64_t kPartQueriesMax = 512;
 // The cost of taking an answer, in bytes that could be copied in the same time.
 constexpr int64_t kHostBytesPerQuery = 1024;
@@ -37,11 +37,12 @@ constexpr int64_t kPartAlign = 256;
 
 // The bytes of device memory of a batch that do not depend on the number of queries: the corpus,
 // and what alignment adds to each of the parts in Stage.
-constexpr int64_t kSharedDeviceBytes = int64_t{sizeof(CodedCorpus)} + 8 * kAlign;
+constexpr int64_t kSharedDeviceBytes = int64_t{sizeof(CodedCorpus)} + 9 * kAlign;
 
 // Returns the bytes of device memory that a query needs in addition to its queue.
 int64_t QueryDeviceBytes(int32_t dim, int32_t code_bytes) {
-  return int64_t{4} * dim + int64_t{2} * code_bytes + int64_t{sizeof(BatchQuery)} + 4;
+  return int64_t{4} * dim + int64_t{2} * code_bytes +
+         int64_t{sizeof(BatchQuery) + sizeof(AnswerPlace) + sizeof(int32_t)};
 }
 
 // Returns the bytes of a query's code.
@@ -92,7 +93,7 @@ BatchSearch::Shape BatchSearch::ShapeBatch(const SearchJob& job, const BatchWay&
   Shape shape = {.source = way.source, .queries = {}};
   if (corpus.row_index_end >= kScoredBit) return shape;
   int64_t count = std::min<int64_t>(TakenTogether(job, queries), kBatchQueriesMax);
-  if (job.device == nullptr) {
+  if (!job.MergesOnDevice(count)) {
     const int64_t parts = CeilDiv(count, kPartQueriesMax);
     count = std::min(count, RoundUp(CeilDiv(count, parts), kPartAlign));
   }
@@ -122,10 +123,12 @@ BatchSearch::Shape BatchSearch::ShapeBatch(const SearchJob& job, const BatchWay&
   return shape;
 }
 
-absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, const Shape& shape) {
+absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, const Shape& shape,
+                                             const AnswerPlace*& places) {
   SearchWorkspace& workspace = core_.workspace();
   const int64_t dim = job.format.dim;
   const auto queries = static_cast<int64_t>(shape.queries.size());
+  const bool merges = job.MergesOnDevice(queries);
   BatchArgs args;
   args.corpus = job.corpus;
   args.rotation = bound::RotationShapeOf(job.format.dim, job.format.seed);
@@ -134,10 +137,12 @@ absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, const Shape& 
   args.queries = static_cast<int32_t>(queries);
   args.k_max = shape.k;
   args.code_stride = CodeStrideOf(job, shape.source);
-  // Vectors, k and the corpus are copied to the device together; codes and states are computed
-  // there. Vectors that are on the device are converted there.
+  // Vectors, k, places and the corpus are copied to the device together; codes and states are
+  // computed there. Vectors that are on the device are converted there.
   const int64_t k_at = RoundUp(4 * dim * queries, kAlign);
-  const int64_t corpus_at = RoundUp(k_at + 4 * queries, kAlign);
+  const int64_t places_at = RoundUp(k_at + 4 * queries, kAlign);
+  const int64_t places_bytes = merges ? queries * int64_t{sizeof(AnswerPlace)} : 0;
+  const int64_t corpus_at = RoundUp(places_at + places_bytes, kAlign);
   const int64_t copied_to = corpus_at + int64_t{sizeof(CodedCorpus)};
   const int64_t first_at = RoundUp(copied_to, kAlign);
   const int64_t second_at = RoundUp(first_at + args.code_stride * queries, kAlign);
@@ -162,6 +167,7 @@ absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, const Shape& 
     std::memcpy(host + k_at + 4 * i, &job.queries->k[static_cast<std::size_t>(shape.queries[i])],
                 4);
   }
+  if (merges) CopyPlaces(job, shape.queries, reinterpret_cast<AnswerPlace*>(host + places_at));
   std::memcpy(host + corpus_at, &job.corpus, sizeof(CodedCorpus));
   ABSL_RETURN_IF_ERROR(
       core_.health().Check(cudaMemcpyAsync(device + copied_from, host + copied_from,
@@ -177,9 +183,10 @@ absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, const Shape& 
   args.queues = reinterpret_cast<QueueEntry*>(workspace.keys);
   args.capacity = static_cast<uint32_t>(shape.capacity);
   args.keys_pitch = static_cast<uint32_t>(shape.keys_pitch);
-  if (job.device != nullptr) {
+  if (merges) {
     args.keys = workspace.device_results;
     args.outcomes = reinterpret_cast<BatchOutcome*>(workspace.device_counts);
+    places = reinterpret_cast<const AnswerPlace*>(device + places_at);
   } else {
     args.keys = reinterpret_cast<uint64_t*>(workspace.results.device()) +
                 shape.place * core_.engine_limits().result_keys_max;
@@ -191,7 +198,7 @@ absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, const Shape& 
 
 // Enqueues the merge of the keys into the answers on the device, and the copy of the outcomes.
 absl::Status BatchSearch::EnqueueAnswers(const SearchJob& job, const Shape& shape,
-                                         const BatchArgs& args) {
+                                         const BatchArgs& args, const AnswerPlace* places) {
   static_assert(sizeof(BatchOutcome) == 4 * sizeof(uint32_t));
   SearchWorkspace& workspace = core_.workspace();
   KeyLists lists = MixedLists(job);
@@ -200,9 +207,9 @@ absl::Status BatchSearch::EnqueueAnswers(const SearchJob& job, const Shape& shap
   lists.overflows = &args.outcomes->overflow;
   lists.counts_stride = 4;
   lists.count_max = args.keys_pitch;
-  ABSL_RETURN_IF_ERROR(EnqueueGather(core_, job, RangeOf(shape.queries), lists));
+  ABSL_RETURN_IF_ERROR(EnqueueGather(core_, job, shape.queries, places, lists));
   return core_.health().Check(
-      cudaMemcpyAsync(workspace.batch_outcomes.host(), args.outcomes,
+      cudaMemcpyAsync(workspace.batch_outcomes.host() + shape.place * kOutcomeBytes, args.outcomes,
                       static_cast<std::size_t>(args.queries) * sizeof(BatchOutcome),
                       cudaMemcpyDeviceToHost, workspace.stream.get()),
       "cudaMemcpyAsync");
@@ -213,7 +220,8 @@ absl::Status BatchSearch::Enqueue(const SearchJob& job, const Shape& shape) {
   SearchWorkspace& workspace = core_.workspace();
   DeviceHealth& health = core_.health();
   cudaStream_t stream = workspace.stream.get();
-  ABSL_ASSIGN_OR_RETURN(const BatchArgs args, Stage(job, shape));
+  const AnswerPlace* places = nullptr;
+  ABSL_ASSIGN_OR_RETURN(const BatchArgs args, Stage(job, shape, places));
   ABSL_RETURN_IF_ERROR(health.Check(LaunchBatchEncode(args, stream), "encoding queries"));
   const std::vector<plan::ScanStage> stages = plan::PlanStages(
       args.corpus.row_index_end / kBatchTileRows, kBatchTileRows, shape.k, shape.capacity);
@@ -235,7 +243,9 @@ absl::Status BatchSearch::Enqueue(const SearchJob& job, const Shape& shape) {
         LaunchBatchRefine(job.format.row_type, args, stage, core_.batch_device(), stream),
         "launching the refinement of a batch"));
   }
-  if (job.device != nullptr) ABSL_RETURN_IF_ERROR(EnqueueAnswers(job, shape, args));
+  if (job.MergesOnDevice(args.queries)) {
+    ABSL_RETURN_IF_ERROR(EnqueueAnswers(job, shape, args, places));
+  }
   return health.Check(cudaEventRecord(workspace.batch_done[shape.place].get(), stream),
                       "cudaEventRecord");
 }
@@ -272,10 +282,16 @@ absl::Status BatchSearch::Finish(const SearchJob& job, const Shape& shape, Devic
   // This search holds the device, so it merges answers only while the device works for it. The
   // caller merges the others afterwards.
   const bool report = device == DeviceIs::kBusy && job.queries->answered;
+  const bool merged = job.MergesOnDevice(count);
+  if (merged) bytes = count * kHostBytesPerQuery;
   return ParallelForOnHost(job.queries->host_work, count, bytes, [&](int64_t i) {
     const BatchOutcome& outcome = outcomes[i];
     if (outcome.overflow != 0) return absl::OkStatus();
-    TakeKeys(job, queries[i], {keys + i * shape.keys_pitch, outcome.keys}, out.best);
+    if (merged) {
+      GiveFinished(job, queries[i], out.best);
+    } else {
+      TakeKeys(job, queries[i], {keys + i * shape.keys_pitch, outcome.keys}, out.best);
+    }
     return report ? job.queries->answered(queries[i]) : absl::OkStatus();
   });
 }

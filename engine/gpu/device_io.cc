@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <limits>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -64,8 +65,14 @@ absl::Status AwaitStream(GpuCore& core, cudaStream_t stream) {
   return core.health().Check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
 }
 
-IdSource SourceOf(const GpuDeviceIds& ids, uint32_t ranks_begin) {
-  return {.ids = ids.range().view(), .offset = ids.range().offset(), .ranks_begin = ranks_begin};
+// Places the answers of all queries one after another.
+void PlaceInOrder(SearchJob& job) {
+  uint32_t begin = 0;
+  for (const int32_t k : job.queries->k) {
+    job.places.push_back(
+        {.begin = begin, .k = k, .query = static_cast<int32_t>(job.places.size())});
+    begin += static_cast<uint32_t>(k);
+  }
 }
 
 }  // namespace
@@ -79,19 +86,16 @@ absl::Status BeginOnDevice(GpuCore& core, const backend::DeviceTile& tile) {
   return AwaitStream(core, static_cast<cudaStream_t>(tile.stream));
 }
 
-absl::Status AddIds(const GpuCore& core, absl::Span<const backend::GenerationView> generations,
-                    SearchJob& job) {
-  job.ids.assign(generations.size(), nullptr);
-  for (const int64_t g : job.scanned) {
-    const auto place = static_cast<std::size_t>(g);
-    const auto* const ids = dynamic_cast<const GpuDeviceIds*>(generations[place].ids);
-    if (ids == nullptr || ids->core() != &core ||
-        ids->rows_count() != job.planes[place]->rows_count()) {
-      return absl::InvalidArgumentError("a generation without ids, or with those of another one");
-    }
-    job.ids[place] = ids;
-  }
-  return absl::OkStatus();
+void PlaceOnDevice(const backend::DeviceTile& tile, SearchJob& job) {
+  PlaceInOrder(job);
+  job.device = &tile;
+  job.answers = {.scores = tile.scores, .ids = tile.ids, .counts = tile.counts};
+}
+
+void PlaceOnHost(const AnswerMemory& memory, SearchJob& job) {
+  PlaceInOrder(job);
+  job.answers = memory.device();
+  job.host_answers = memory.host();
 }
 
 absl::Status EnqueueWiden(GpuCore& core, const SearchJob& job, const QueryRange& range,
@@ -126,7 +130,8 @@ absl::Status CheckFaults(GpuCore& core, const SearchJob& job, const QueryRange& 
 KeyLists ListsByGeneration(const SearchJob& job) {
   KeyLists lists = {.keys = nullptr};
   for (const int64_t g : job.scanned) {
-    lists.sources[lists.sources_count++] = SourceOf(*job.ids[static_cast<std::size_t>(g)], 0);
+    const RowsView& rows = job.planes[static_cast<std::size_t>(g)]->view();
+    lists.sources[lists.sources_count++] = {.ids = rows.meta, .offset = rows.ids_offset};
   }
   lists.lists = lists.sources_count;
   return lists;
@@ -141,18 +146,25 @@ KeyLists MixedLists(const SearchJob& job) {
   return lists;
 }
 
-absl::Status EnqueueGather(GpuCore& core, const SearchJob& job, const QueryRange& range,
-                           KeyLists lists) {
+void CopyPlaces(const SearchJob& job, QuerySpan queries, AnswerPlace* to) {
+  for (const int64_t query : queries) *to++ = job.places[static_cast<std::size_t>(query)];
+}
+
+absl::Status EnqueueGather(GpuCore& core, const SearchJob& job, QuerySpan queries,
+                           const AnswerPlace* places, KeyLists lists) {
   SearchWorkspace& workspace = core.workspace();
-  const backend::DeviceTile& tile = *job.device;
   lists.keys = workspace.device_results;
-  const GatherArgs args = {.lists = lists,
-                           .queries = static_cast<int32_t>(range.count),
-                           .k = tile.k,
-                           .score_min = tile.score_min,
-                           .scores = tile.scores + range.first * tile.k,
-                           .ids = tile.ids + range.first * tile.k,
-                           .counts = tile.counts + range.first};
+  GatherArgs args = {.lists = lists,
+                     .queries = static_cast<int32_t>(queries.size()),
+                     .k_max = LargestK(job, queries),
+                     .places = places,
+                     .score_min = -std::numeric_limits<float>::infinity(),
+                     .to = job.answers};
+  if (places == nullptr) args.place = job.places[static_cast<std::size_t>(queries.front())];
+  if (job.device != nullptr) {
+    args.score_min = job.device->score_min;
+    args.pads = true;
+  }
   return core.health().Check(LaunchGather(args, workspace.stream.get()), "merging answers");
 }
 

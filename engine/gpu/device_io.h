@@ -1,5 +1,6 @@
-// Functions for searches whose queries and answers are in device memory: the strategies call them
-// in place of their copies from and to the host. Requires: job.device is not null.
+// Functions for searches whose queries are in device memory (job.device is not null), and for those
+// whose answers are merged on the device (job.places is not empty): the strategies call them in
+// place of their copies from and to the host.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +18,9 @@ namespace nearfield::gpu {
 // InvalidArgument, FailedPrecondition (the stream is being captured), Unavailable.
 absl::Status BeginOnDevice(GpuCore& core, const backend::DeviceTile& tile);
 
-// Sets the ids of the generations to scan. Errors: InvalidArgument (ids of another backend or
-// generation).
-absl::Status AddIds(const GpuCore& core, absl::Span<const backend::GenerationView> generations,
-                    SearchJob& job);
+// Sets the places of the answers, and where they go. Requires: the format has numeric ids.
+void PlaceOnDevice(const backend::DeviceTile& tile, SearchJob& job);
+void PlaceOnHost(const AnswerMemory& memory, SearchJob& job);
 
 // Enqueues the conversion of queries to fp32 `vectors`, and for cosine of S(q, q) if `squared` is
 // not null.
@@ -36,8 +36,11 @@ absl::Status CheckFaults(GpuCore& core, const SearchJob& job, const QueryRange& 
 KeyLists ListsByGeneration(const SearchJob& job);
 KeyLists MixedLists(const SearchJob& job);
 
-// Enqueues the merge of the lists of these queries into their answers.
-absl::Status EnqueueGather(GpuCore& core, const SearchJob& job, const QueryRange& range,
-                           KeyLists lists);
+// Copies the places of these queries to `to`.
+void CopyPlaces(const SearchJob& job, QuerySpan queries, AnswerPlace* to);
+// Enqueues the merge of the lists of these queries into their answers. `places` is their copy in
+// device memory; for one query it may be null.
+absl::Status EnqueueGather(GpuCore& core, const SearchJob& job, QuerySpan queries,
+                           const AnswerPlace* places, KeyLists lists);
 
 }  // namespace nearfield::gpu

@@ -11,7 +11,6 @@
 #include "engine/base/check_range.h"
 #include "engine/base/status_macros.h"
 #include "engine/gpu/device_io.h"
-#include "engine/gpu/memory/gpu_device_ids.h"
 #include "engine/gpu/memory/gpu_row_planes.h"
 #include "engine/gpu/memory/gpu_tombstones.h"
 #include "engine/gpu/runtime/cuda_handles.h"
@@ -60,6 +59,14 @@ class GpuDeviceMemory final : public DeviceMemory {
   const std::vector<char*> slabs_;
 };
 
+// Keeps the core alive for as long as its memory is held.
+struct HeldAnswers {
+  HeldAnswers(std::shared_ptr<GpuCore> of_core, std::shared_ptr<AnswerMemory> taken)
+      : core(std::move(of_core)), memory(std::move(taken)) {}
+  const std::shared_ptr<GpuCore> core;  // first: outlives the memory
+  const std::shared_ptr<AnswerMemory> memory;
+};
+
 }  // namespace
 
 GpuTopkEngine::GpuTopkEngine(std::shared_ptr<GpuCore> core, const GpuOptions& options)
@@ -68,6 +75,7 @@ GpuTopkEngine::GpuTopkEngine(std::shared_ptr<GpuCore> core, const GpuOptions& op
            .device_name = core_->device_name(),
            .k_max = options.k_max,
            .batch_max = options.batch_max,
+           .finished_rows_max = core_->engine_limits().result_keys_max,
            .scan = ScanPrecision::kInt8,
            .scan_dim_max = core_->codes_dim_max(),
            .read_bytes_per_second = core_->read_bytes_per_second()};
@@ -230,6 +238,12 @@ absl::Status GpuTopkEngine::Search(const backend::RowFormat& format,
                                    backend::ScanCost* cost) {
   ABSL_ASSIGN_OR_RETURN(SearchJob job, MakeJob(*core_, info_, {format, generations, tile}));
   best->Reset(tile.k, generations.size());
+  if (tile.may_finish && format.numeric_ids && !tile.k.empty()) {
+    // Before the device is locked: the memory may be with a caller that waits for the device.
+    auto held = std::make_shared<HeldAnswers>(core_, core_->answers().Take());
+    PlaceOnHost(*held->memory, job);
+    best->Hold(std::move(held));
+  }
   return Run(job, *best, cost);
 }
 
@@ -241,9 +255,9 @@ absl::Status GpuTopkEngine::SearchOnDevice(const backend::RowFormat& format,
   const std::vector<int32_t> k(static_cast<std::size_t>(tile.queries_count), tile.k);
   const backend::QueryTile queries = {.k = k, .cancelled = tile.cancelled};
   ABSL_ASSIGN_OR_RETURN(SearchJob job, MakeJob(*core_, info_, {format, generations, queries}));
-  job.device = &tile;
+  if (!format.numeric_ids) return absl::InvalidArgumentError("ids: they are not numbers");
+  PlaceOnDevice(tile, job);
   job.fault = fault;
-  ABSL_RETURN_IF_ERROR(AddIds(*core_, generations, job));
   const CurrentDevice restored;
   ABSL_RETURN_IF_ERROR(core_->Bind());
   ABSL_RETURN_IF_ERROR(BeginOnDevice(*core_, tile));
@@ -258,14 +272,6 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> GpuTopkEngine::TakeDeviceMemory(in
       std::vector<char*> slabs,
       core_->arena().TakeAdjacentSlabs((bytes - 1) / core_->arena().slab_bytes() + 1));
   return std::make_unique<GpuDeviceMemory>(core_, std::move(slabs));
-}
-
-absl::StatusOr<std::unique_ptr<backend::DeviceIds>> GpuTopkEngine::MakeDeviceIds(
-    int64_t rows_count, backend::FillIds fill) {
-  const CurrentDevice restored;
-  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<GpuDeviceIds> made,
-                        GpuDeviceIds::Make(core_, rows_count, fill));
-  return std::unique_ptr<backend::DeviceIds>(std::move(made));
 }
 
 }  // namespace nearfield::gpu

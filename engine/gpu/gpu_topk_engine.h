@@ -38,8 +38,6 @@ class GpuTopkEngine : public backend::Backend {
                       const backend::QueryTile& tile, backend::RankedLists* best,
                       backend::ScanCost* cost) override;
   absl::StatusOr<std::unique_ptr<DeviceMemory>> TakeDeviceMemory(int64_t bytes) override;
-  absl::StatusOr<std::unique_ptr<backend::DeviceIds>> MakeDeviceIds(int64_t rows_count,
-                                                                    backend::FillIds fill) override;
   absl::Status SearchOnDevice(const backend::RowFormat& format,
                               absl::Span<const backend::GenerationView> generations,
                               const backend::DeviceTile& tile, backend::QueryFault* fault,

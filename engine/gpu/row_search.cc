@@ -40,7 +40,10 @@ absl::StatusOr<RowSearch::QueryBlock> RowSearch::StageQueries(const SearchJob& j
   const auto count = static_cast<int64_t>(queries.size());
   QueryBlock block;
   block.k_at = RoundUp(8 * count, kBlockAlign);
-  block.queries_at = RoundUp(block.k_at + 4 * count, kBlockAlign);
+  block.places_at = RoundUp(block.k_at + 4 * count, kBlockAlign);
+  const bool merges = job.MergesOnDevice(count);
+  const int64_t places_bytes = merges ? count * int64_t{sizeof(AnswerPlace)} : 0;
+  block.queries_at = RoundUp(block.places_at + places_bytes, kBlockAlign);
   char* const host = workspace.queries_host.host();
   const auto copy_to = [host](int64_t at, const void* from, int64_t bytes) {
     std::memcpy(host + at, from, static_cast<std::size_t>(bytes));
@@ -48,6 +51,7 @@ absl::StatusOr<RowSearch::QueryBlock> RowSearch::StageQueries(const SearchJob& j
   for (int64_t i = 0; i < count; ++i) {
     copy_to(block.k_at + 4 * i, &job.queries->k[static_cast<std::size_t>(queries[i])], 4);
   }
+  if (merges) CopyPlaces(job, queries, reinterpret_cast<AnswerPlace*>(host + block.places_at));
   int64_t copied_from = 0;
   int64_t copied_to = block.queries_at + 4 * dim * count;
   if (job.device != nullptr) {
@@ -101,7 +105,7 @@ absl::Status RowSearch::EnqueueSelect(const SearchJob& job, const plan::SearchPl
                                       const plan::PlanStep& step, const QueryBlock& block) {
   SearchWorkspace& workspace = core_.workspace();
   const std::vector<int32_t> slots = ResultSlots(job.rows);
-  const bool stays = job.device != nullptr;
+  const bool merges = job.MergesOnDevice(plan.queries);
   SelectArgs args;
   args.keys = workspace.keys;
   args.keys_pitch = plan.keys_pitch;
@@ -120,10 +124,10 @@ absl::Status RowSearch::EnqueueSelect(const SearchJob& job, const plan::SearchPl
   args.groups = workspace.groups;
   args.candidates = workspace.candidates;
   args.results =
-      stays ? workspace.device_results : reinterpret_cast<uint64_t*>(workspace.results.device());
+      merges ? workspace.device_results : reinterpret_cast<uint64_t*>(workspace.results.device());
   args.results_pitch = static_cast<int32_t>(plan.results_pitch);
   args.counts =
-      reinterpret_cast<SelectCount*>(stays ? workspace.device_counts : workspace.counts.device());
+      reinterpret_cast<SelectCount*>(merges ? workspace.device_counts : workspace.counts.device());
   args.carry_keys = static_cast<int32_t>(plan.carry_keys);
   return core_.health().Check(
       LaunchSelect(core_.select_shape(), step.select_groups, args, workspace.stream.get()),
@@ -132,7 +136,7 @@ absl::Status RowSearch::EnqueueSelect(const SearchJob& job, const plan::SearchPl
 
 // Enqueues the merge of the lists into the answers on the device, and the copy of their counts.
 absl::Status RowSearch::EnqueueAnswers(const SearchJob& job, const plan::SearchPlan& plan,
-                                       QuerySpan queries) {
+                                       QuerySpan queries, const QueryBlock& block) {
   static_assert(sizeof(SelectCount) == 2 * sizeof(uint32_t));
   SearchWorkspace& workspace = core_.workspace();
   const auto* const counts = reinterpret_cast<const SelectCount*>(workspace.device_counts);
@@ -141,7 +145,9 @@ absl::Status RowSearch::EnqueueAnswers(const SearchJob& job, const plan::SearchP
   lists.counts = &counts->kept;
   lists.counts_stride = 2;
   lists.count_max = static_cast<uint32_t>(plan.results_pitch);
-  ABSL_RETURN_IF_ERROR(EnqueueGather(core_, job, RangeOf(queries), lists));
+  const auto* const places =
+      reinterpret_cast<const AnswerPlace*>(workspace.queries + block.places_at);
+  ABSL_RETURN_IF_ERROR(EnqueueGather(core_, job, queries, places, lists));
   const int64_t lists_count = int64_t{lists.lists} * plan.queries;
   return core_.health().Check(
       cudaMemcpyAsync(workspace.counts.host(), counts,
@@ -152,8 +158,8 @@ absl::Status RowSearch::EnqueueAnswers(const SearchJob& job, const plan::SearchP
 
 absl::Status RowSearch::RunTile(const SearchJob& job, const plan::SearchPlan& plan,
                                 QuerySpan queries) {
-  const bool stays = job.device != nullptr;
-  if (plan.steps.empty() && !stays) return absl::OkStatus();
+  const bool merges = job.MergesOnDevice(plan.queries);
+  if (plan.steps.empty() && !merges) return absl::OkStatus();
   SearchWorkspace& workspace = core_.workspace();
   ABSL_ASSIGN_OR_RETURN(const QueryBlock block, StageQueries(job, queries));
   for (const plan::PlanStep& step : plan.steps) {
@@ -162,10 +168,10 @@ absl::Status RowSearch::RunTile(const SearchJob& job, const plan::SearchPlan& pl
     }
     ABSL_RETURN_IF_ERROR(EnqueueSelect(job, plan, step, block));
   }
-  if (stays) ABSL_RETURN_IF_ERROR(EnqueueAnswers(job, plan, queries));
+  if (merges) ABSL_RETURN_IF_ERROR(EnqueueAnswers(job, plan, queries, block));
   ABSL_RETURN_IF_ERROR(
       core_.health().Check(cudaStreamSynchronize(workspace.stream.get()), "cudaStreamSynchronize"));
-  if (!stays) return absl::OkStatus();
+  if (job.device == nullptr) return absl::OkStatus();
   return CheckFaults(core_, job, RangeOf(queries));
 }
 
@@ -175,6 +181,10 @@ void RowSearch::TakeResults(const SearchJob& job, const plan::SearchPlan& plan, 
   const auto* const keys = reinterpret_cast<const uint64_t*>(workspace.results.host());
   const auto* const counts = reinterpret_cast<const SelectCount*>(workspace.counts.host());
   const std::vector<int32_t> slots = ResultSlots(job.rows);
+  const bool merges = job.MergesOnDevice(plan.queries);
+  for (int32_t query = 0; merges && job.device == nullptr && query < plan.queries; ++query) {
+    GiveFinished(job, queries[query], out.best);
+  }
   for (std::size_t generation = 0; generation < job.rows.size(); ++generation) {
     if (slots[generation] < 0) continue;
     out.cost.bytes_read +=
@@ -184,7 +194,7 @@ void RowSearch::TakeResults(const SearchJob& job, const plan::SearchPlan& plan, 
       const uint64_t* const list_keys = keys + list * plan.results_pitch;
       CHECK_LE(int64_t{counts[list].kept}, plan.results_pitch);
       out.cost.candidates += counts[list].candidates;
-      if (job.device != nullptr) continue;
+      if (merges) continue;
       out.best.Assign(static_cast<std::size_t>(queries[query]), generation,
                       {list_keys, counts[list].kept});
     }

@@ -23,6 +23,7 @@ class RowSearch {
   // Offsets of the parts in the query block of one tile, in bytes.
   struct QueryBlock {
     int64_t k_at = 0;
+    int64_t places_at = 0;
     int64_t queries_at = 0;
   };
 
@@ -34,8 +35,8 @@ class RowSearch {
                            const plan::PlanPiece& piece, const QueryBlock& block);
   absl::Status EnqueueSelect(const SearchJob& job, const plan::SearchPlan& plan,
                              const plan::PlanStep& step, const QueryBlock& block);
-  absl::Status EnqueueAnswers(const SearchJob& job, const plan::SearchPlan& plan,
-                              QuerySpan queries);
+  absl::Status EnqueueAnswers(const SearchJob& job, const plan::SearchPlan& plan, QuerySpan queries,
+                              const QueryBlock& block);
   absl::Status RunTile(const SearchJob& job, const plan::SearchPlan& plan, QuerySpan queries);
   // Moves the lists of the tile into the output and adds the tile's cost.
   void TakeResults(const SearchJob& job, const plan::SearchPlan& plan, QuerySpan queries,

@@ -44,6 +44,7 @@ absl::StatusOr<SearchJob> MakeJob(const GpuCore& core, const backend::BackendInf
         planes->format().dim != format.dim || planes->format().row_type != format.row_type ||
         planes->format().metric != format.metric || planes->format().scan != format.scan ||
         planes->format().second_codes != format.second_codes ||
+        planes->format().numeric_ids != format.numeric_ids ||
         planes->format().rows != format.rows) {
       return absl::InvalidArgumentError("a generation of another backend or format, or not sealed");
     }
@@ -123,6 +124,15 @@ CodedCorpus CorpusOf(const SearchJob& job) {
     corpus.row_index_end += static_cast<uint32_t>(RoundUp(job.rows[generation], kRowIndexAlign));
   }
   return corpus;
+}
+
+void GiveFinished(const SearchJob& job, int64_t query, backend::RankedLists& best) {
+  const AnswerPlace& place = job.places[static_cast<std::size_t>(query)];
+  const AnswerArrays& answers = job.host_answers;
+  const auto count = static_cast<std::size_t>(answers.counts[query]);
+  CHECK_LE(count, static_cast<std::size_t>(place.k));
+  best.Finish(static_cast<std::size_t>(query), {.scores = {answers.scores + place.begin, count},
+                                                .ids = {answers.ids + place.begin, count}});
 }
 
 void TakeKeys(const SearchJob& job, int64_t query, absl::Span<const uint64_t> keys,

@@ -9,10 +9,10 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/backend/backend.h"
+#include "engine/gpu/kernels/device_tile/device_tile.h"
 #include "engine/gpu/kernels/primitives/coded_corpus.h"
 #include "engine/gpu/kernels/primitives/device_views.h"
 #include "engine/gpu/memory/gpu_core.h"
-#include "engine/gpu/memory/gpu_device_ids.h"
 #include "engine/gpu/memory/gpu_row_planes.h"
 #include "engine/plan/scan_cost.h"
 
@@ -31,12 +31,23 @@ struct SearchJob {
   const backend::QueryTile* queries = nullptr;
   // Not null: queries and answers are on the device (device_io.h).
   const backend::DeviceTile* device = nullptr;
-  std::vector<const GpuDeviceIds*> ids;  // one per generation; null if not scanned
   backend::QueryFault* fault = nullptr;
-  CodedCorpus corpus;  // the generations to scan; set for every path but ScanPath::kRows
+  // Not empty: answers are merged on the device and go to these places, by query.
+  std::vector<AnswerPlace> places;
+  AnswerArrays answers;       // as kernels address them
+  AnswerArrays host_answers;  // the same memory on the host, if it is there
+  CodedCorpus corpus;         // the generations to scan; set for every path but ScanPath::kRows
 
   int64_t queries_count() const { return static_cast<int64_t>(queries->k.size()); }
+  // Returns true if the answers of `count` queries are merged on the device. For few, the host is
+  // faster.
+  bool MergesOnDevice(int64_t count) const {
+    return !places.empty() && (device != nullptr || count >= kQueriesToMergeMin);
+  }
   absl::Status CheckCancelled() const;
+
+ private:
+  static constexpr int64_t kQueriesToMergeMin = 8;
 };
 
 // Queries [first, first + count) of a job.
@@ -82,6 +93,9 @@ int64_t RowIndexEnd(const SearchJob& job);
 // Returns the work of scanning all rows for `queries` queries. Requires: a generation to scan.
 plan::ScanWork WorkOf(const GpuCore& core, const SearchJob& job, int64_t queries);
 CodedCorpus CorpusOf(const SearchJob& job);
+
+// Gives a query the answer that was merged on the device into memory of the host.
+void GiveFinished(const SearchJob& job, int64_t query, backend::RankedLists& best);
 
 // Converts the keys that a scan of codes has found for a query into its lists. The keys are in
 // order, best first; if the corpus has several generations, they include all ties of the k-th.

@@ -112,7 +112,7 @@ absl::Status SingleSearch::GiveAnswer(const SearchJob& job, int64_t query, uint3
     KeyLists lists = MixedLists(job);
     lists.count = keys_count;
     lists.count_max = keys_count;
-    return EnqueueGather(core_, job, {.first = query, .count = 1}, lists);
+    return EnqueueGather(core_, job, {query}, nullptr, lists);
   }
   const auto* const keys = reinterpret_cast<const uint64_t*>(core_.workspace().results.host());
   TakeKeys(job, query, {keys, keys_count}, out.best);

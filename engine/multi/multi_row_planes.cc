@@ -124,13 +124,17 @@ absl::Status MultiRowPlanes::AppendFrom(const backend::RowPlanes& source,
   return absl::OkStatus();
 }
 
-absl::Status MultiRowPlanes::Seal(absl::Span<const uint32_t> ranks) {
+absl::Status MultiRowPlanes::Seal(const backend::SealedOrder& order) {
+  const auto [ranks, ids] = order;
   if (static_cast<int64_t>(ranks.size()) != rows_count()) {
     return absl::InvalidArgumentError(
         absl::StrCat("ranks: ", ranks.size(), " for ", rows_count(), " rows"));
   }
   std::vector<Place> by_rank(ranks.size());
+  std::vector<std::vector<uint64_t>> local_ids(parts_.size());  // by row of the device
   for (const Placement::Run& run : placement_.runs()) {
+    const absl::Span<const uint64_t> of_run = ids.empty() ? ids : ids.subspan(run.slot, run.count);
+    local_ids[run.device].insert(local_ids[run.device].end(), of_run.begin(), of_run.end());
     for (uint32_t i = 0; i < run.count; ++i) {
       by_rank[ranks[run.slot + i]] = {.device = run.device, .local = run.local + i};
     }
@@ -154,7 +158,8 @@ absl::Status MultiRowPlanes::Seal(absl::Span<const uint32_t> ranks) {
       part.planes.reset();
       continue;
     }
-    ABSL_RETURN_IF_ERROR(devices_->Named(device, part.planes->Seal(local_ranks[device])));
+    ABSL_RETURN_IF_ERROR(devices_->Named(
+        device, part.planes->Seal({.ranks = local_ranks[device], .ids = local_ids[device]})));
     if (placement_.rows_of(device) == rows_count()) part.ranks = {};
   }
   return absl::OkStatus();

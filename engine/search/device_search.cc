@@ -40,17 +40,6 @@ absl::Status CheckDeviceSearch(const CollectionSpec& spec, const SearchLimits& l
   return absl::OkStatus();
 }
 
-// Returns the views of the rows, with the ids of every generation that has rows to search.
-absl::StatusOr<std::vector<GenerationView>> ViewsWithIds(const corpus::SearchedRows& rows) {
-  std::vector<GenerationView> views = rows.Views();
-  for (size_t g = 0; g < views.size(); ++g) {
-    if (views[g].rows_live == 0) continue;
-    const corpus::Generation& generation = *rows.snapshot->generations[g].generation;
-    ABSL_ASSIGN_OR_RETURN(views[g].ids, generation.device_ids.Get(generation));
-  }
-  return views;
-}
-
 }  // namespace
 
 absl::StatusOr<DeviceSearchResult> SearchCorpusOnDevice(const Corpus& corpus,
@@ -62,8 +51,7 @@ absl::StatusOr<DeviceSearchResult> SearchCorpusOnDevice(const Corpus& corpus,
   ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const CorpusSnapshot> snapshot,
                         corpus.At(search.at.get()));
   ABSL_ASSIGN_OR_RETURN(const corpus::SearchedRows rows, corpus.Searched(snapshot, search.filter));
-  absl::StatusOr<std::vector<GenerationView>> views = ViewsWithIds(rows);
-  if (!views.ok()) return corpus.device()->Observe(views.status());
+  const std::vector<GenerationView> views = rows.Views();
   const backend::DeviceTile tile = {
       .queries = search.queries,
       .query_type = search.query_type,
@@ -78,7 +66,7 @@ absl::StatusOr<DeviceSearchResult> SearchCorpusOnDevice(const Corpus& corpus,
   backend::QueryFault fault;
   backend::ScanCost cost;
   const absl::Status status =
-      corpus.device()->backend().SearchOnDevice(corpus.format(), *views, tile, &fault, &cost);
+      corpus.device()->backend().SearchOnDevice(corpus.format(), views, tile, &fault, &cost);
   if (fault.query >= 0) return VectorError(fault.query, fault.dimension);
   if (!status.ok()) return corpus.device()->Observe(status);
   return DeviceSearchResult{

@@ -26,7 +26,7 @@ struct Hit {
   corpus::RowRef row;
 };
 
-// The lists of one query in each generation of a snapshot.
+// The lists of one query in each generation of a snapshot, or its finished rows.
 struct QueryLists {
   const corpus::CorpusSnapshot& snapshot;
   const backend::RankedLists& lists;  // of as many generations as the snapshot
@@ -35,12 +35,13 @@ struct QueryLists {
   absl::Span<const backend::RankedScore> of(size_t generation) const {
     return lists.list(query, generation);
   }
+  const backend::FinishedRows* finished() const { return lists.finished(query); }
 };
 
-// Returns the first k rows of all lists by (score descending, id ascending), without `self`. The
-// result is the answer if each list holds min(k, live rows) rows, one more for a query by id.
-// Errors: Internal (ranks that the snapshot does not have; rows out of order).
-// Cost: k log(generations) comparisons; k if the backend knows the order of all rows.
+// Requires: the query has lists. Returns the first k rows of all lists by (score descending, id
+// ascending), without `self`. The result is the answer if each list holds min(k, live rows) rows,
+// one more for a query by id. Errors: Internal (ranks that the snapshot does not have; rows out of
+// order). Cost: k log(generations) comparisons; k if the backend knows the order of all rows.
 absl::StatusOr<std::vector<Hit>> MergeBest(const QueryLists& best, int32_t k,
                                            const std::optional<corpus::RowRef>& self);
 

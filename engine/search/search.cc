@@ -7,8 +7,10 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
@@ -107,7 +109,7 @@ absl::Status SearchDeep(const DeepSearch& deep, KnownRows* known, ScanCost* cost
                             .queries = deep.search.queries,
                             .k = absl::MakeConstSpan(&k, 1),
                             .cancelled = deep.search.cancelled};
-    ABSL_ASSIGN_OR_RETURN(const std::vector<Hits> best, SearchRows(deep.corpus, pass, cost));
+    ABSL_ASSIGN_OR_RETURN(const std::vector<Hits> best, SearchHits(deep.corpus, pass, cost));
     // The order continues: the rows found before were excluded because they come first.
     DCHECK(known->hits.empty() || best.front().empty() ||
            known->hits.back().score >= best.front().front().score);
@@ -117,26 +119,56 @@ absl::Status SearchDeep(const DeepSearch& deep, KnownRows* known, ScanCost* cost
   return absl::OkStatus();
 }
 
-// Returns true if rows of the answer follow the requested page.
-bool MoreFollow(const KnownRows& known, const Query& query, int64_t rows_of_order) {
-  const int64_t end = query.skip + query.k;
-  if (!query.score_threshold) return end < rows_of_order;
-  const auto next = static_cast<size_t>(std::max<int64_t>(0, end - known.begin));
-  return next < known.hits.size() && known.hits[next].score >= *query.score_threshold;
+// Copies ids, scores, payloads and ordinals of one answer.
+void GatherOne(const Corpus& corpus, const CorpusSnapshot& snapshot, absl::Span<const Hit> hits,
+               const RowParts& parts, Neighbors* neighbors) {
+  neighbors->ids = IdColumn(corpus.spec().id_type);
+  neighbors->ids.Reserve(static_cast<int64_t>(hits.size()));
+  neighbors->scores.reserve(hits.size());
+  for (size_t i = 0; i < hits.size(); ++i) {
+    if (i + kRowsAhead < hits.size()) {
+      const RowRef& later = hits[i + kRowsAhead].row;
+      snapshot.generations[later.generation].generation->ids.Prefetch(later.slot);
+    }
+    const RowRef& row = hits[i].row;
+    const Generation& generation = *snapshot.generations[row.generation].generation;
+    neighbors->ids.AppendFrom(generation.ids, row.slot);
+    neighbors->scores.push_back(hits[i].score);
+    if (parts.payloads) neighbors->payloads.Append(generation.payload(row.slot));
+    if (parts.ordinals) neighbors->ordinals.push_back(generation.ordinals.at(row.slot));
+  }
 }
 
-// Returns the requested page of the known rows. Moves the rows out of *known if they belong to this
-// query alone.
-Hits Cut(KnownRows* known, const Query& query) {
-  Hits& hits = known->hits;
-  const auto count = static_cast<int64_t>(hits.size());
-  const int64_t first = query.skip - known->begin;
-  CHECK_GE(first, 0);
-  const auto begin = hits.begin() + std::min(count, first);
-  auto end = hits.begin() + std::min(count, first + query.k);
-  if (query.score_threshold) {
-    while (end != begin && std::prev(end)->score < *query.score_threshold) --end;
+// The requested page: rows [begin, end) of the order.
+struct Page {
+  int64_t begin = 0;
+  int64_t end = 0;
+  bool more = false;  // Neighbors::more
+};
+
+// Returns the page of a query whose order has `rows_of_order` rows, of which the first `known` are
+// known. score_at(i): the score of row i of the order.
+template <typename ScoreAt>
+Page PageOf(const Query& query, int64_t known, int64_t rows_of_order, const ScoreAt& score_at) {
+  const int64_t after = query.skip + query.k;
+  Page page = {.begin = std::min(known, query.skip), .end = std::min(known, after)};
+  if (!query.score_threshold) {
+    page.more = query.tell_more && after < rows_of_order;
+    return page;
   }
+  const auto reaches = [&](int64_t row) { return score_at(row) >= *query.score_threshold; };
+  page.more = query.tell_more && after < known && reaches(after);
+  while (page.end > page.begin && !reaches(page.end - 1)) --page.end;
+  return page;
+}
+
+// Returns a page of the known rows. Moves the rows out of *known if they belong to this query
+// alone.
+Hits Cut(KnownRows* known, const Query& query, const Page& page) {
+  Hits& hits = known->hits;
+  CHECK_GE(page.begin, known->begin);
+  const auto begin = hits.begin() + (page.begin - known->begin);
+  const auto end = hits.begin() + (page.end - known->begin);
   if (begin != hits.begin() || ResultPageCacheImpl::Of(query) != nullptr) return Hits(begin, end);
   hits.erase(end, hits.end());
   return std::move(hits);
@@ -155,16 +187,21 @@ struct GroupSearch {
   const SearchBatch& batch;
   const int32_t k_max;
   ScanCost* const cost;
-  Answers* const answers;
+  Answers* const answers = nullptr;
 };
+
+// Returns the rows that can be in the answer of a query.
+int64_t RowsOfOrder(const RowSearch& search, size_t index) {
+  const std::optional<RowRef>& self = search.queries.self[index];
+  const bool without_self = self && search.rows.Holds(*self);
+  return search.rows.rows_count() - (without_self ? 1 : 0);
+}
 
 // Answers one query from the rows that are `known`, and from further searches if it needs more.
 absl::Status AnswerOne(const GroupSearch& group, const RowSearch& search, size_t index,
                        size_t place, KnownRows* known) {
   const Query& query = group.batch.queries[place];
-  const std::optional<RowRef>& self = search.queries.self[index];
-  const bool without_self = self && search.rows.Holds(*self);
-  const int64_t rows_of_order = search.rows.rows_count() - (without_self ? 1 : 0);
+  const int64_t rows_of_order = RowsOfOrder(search, index);
   const int64_t wanted = std::min(query.rows_wanted(), rows_of_order);
   if (wanted > known->count() && wanted > query.skip && !known->whole) {
     const auto dim = static_cast<size_t>(group.corpus.spec().dim);
@@ -179,9 +216,12 @@ absl::Status AnswerOne(const GroupSearch& group, const RowSearch& search, size_t
                                     known, group.cost));
   }
   if (ResultPageCacheImpl::Of(query) != nullptr) known->DropBefore(*group.snapshot, query.skip);
+  const Page page = PageOf(query, known->count(), rows_of_order, [&](int64_t row) {
+    return known->hits[static_cast<size_t>(row - known->begin)].score;
+  });
   group.answers->matched_rows[place] = rows_of_order;
-  group.answers->more[place] = query.tell_more && MoreFollow(*known, query, rows_of_order);
-  group.answers->hits[place] = Cut(known, query);
+  group.answers->more[place] = page.more;
+  group.answers->hits[place] = Cut(known, query, page);
   return absl::OkStatus();
 }
 
@@ -209,7 +249,7 @@ absl::Status SearchGroup(const GroupSearch& group, const RowSearch& search,
                              .queries = all ? search.queries : picked,
                              .k = k,
                              .cancelled = search.cancelled};
-  ABSL_ASSIGN_OR_RETURN(std::vector<Hits> hits, SearchRows(group.corpus, shallow, group.cost));
+  ABSL_ASSIGN_OR_RETURN(std::vector<Hits> hits, SearchHits(group.corpus, shallow, group.cost));
   for (size_t i = 0; i < fresh.size(); ++i) {
     const size_t place = places[fresh[i]];
     const bool whole = hits[i].size() < static_cast<size_t>(k[i]);
@@ -226,15 +266,91 @@ absl::Status SearchGroup(const GroupSearch& group, const RowSearch& search,
   return absl::OkStatus();
 }
 
-absl::StatusOr<Answers> SearchGroups(const Corpus& corpus,
-                                     const std::shared_ptr<const CorpusSnapshot>& snapshot,
-                                     const SearchBatch& batch, const ResolvedQueries& resolved,
-                                     int32_t k_max, ScanCost* cost) {
-  Answers answers;
-  answers.hits.resize(batch.queries.size());
-  answers.matched_rows.resize(batch.queries.size());
-  answers.more.resize(batch.queries.size());
-  const GroupSearch to = {corpus, snapshot, batch, k_max, cost, &answers};
+// Returns true if the answers need nothing of their rows but ids that are numbers, and each query
+// needs one search.
+bool IdsAreEnough(const CollectionSpec& spec, const SearchBatch& batch, int32_t k_max) {
+  const RowParts& parts = batch.parts;
+  return spec.id_type == IdType::kUint64 && !parts.vectors && !parts.payloads && !parts.ordinals &&
+         std::all_of(batch.queries.begin(), batch.queries.end(), [k_max](const Query& query) {
+           return query.page_cache == nullptr && query.rows_wanted() <= k_max;
+         });
+}
+
+// Copies a page of finished rows. `self`: the id that the answer leaves out; null: none.
+void TakeFinished(const backend::FinishedRows& rows, const Query& query, int64_t rows_of_order,
+                  const Id* self, Neighbors* neighbors) {
+  const auto count = static_cast<int64_t>(rows.ids.size());
+  int64_t left_out = count;  // the place of self
+  if (self != nullptr) {
+    left_out =
+        std::find(rows.ids.begin(), rows.ids.end(), std::get<uint64_t>(*self)) - rows.ids.begin();
+  }
+  const int64_t known = left_out < count ? count - 1 : count;
+  const auto place_of = [&](int64_t row) { return row < left_out ? row : row + 1; };
+  const Page page = PageOf(query, known, rows_of_order, [&](int64_t row) {
+    return rows.scores[static_cast<size_t>(place_of(row))];
+  });
+  std::vector<uint64_t> ids;
+  ids.reserve(static_cast<size_t>(page.end - page.begin));
+  neighbors->scores.reserve(ids.capacity());
+  const auto copy = [&](int64_t begin, int64_t end) {
+    if (begin >= end) return;
+    const auto first = static_cast<size_t>(begin);
+    const auto rows_count = static_cast<size_t>(end - begin);
+    const auto of_ids = rows.ids.subspan(first, rows_count);
+    const auto of_scores = rows.scores.subspan(first, rows_count);
+    ids.insert(ids.end(), of_ids.begin(), of_ids.end());
+    neighbors->scores.insert(neighbors->scores.end(), of_scores.begin(), of_scores.end());
+  };
+  copy(page.begin, std::min(page.end, left_out));
+  copy(std::max(page.begin, left_out) + 1, page.end + 1);
+  neighbors->ids = IdColumn::OfNumbers(std::move(ids));
+  neighbors->more = page.more;
+}
+
+// Answers the queries of a group for which IdsAreEnough holds.
+absl::Status SearchIds(const Corpus& corpus, const RowSearch& search,
+                       absl::Span<const Query> queries, absl::Span<const size_t> places,
+                       ScanCost* cost, std::vector<Neighbors>* answers) {
+  std::vector<int32_t> k;
+  for (size_t i = 0; i < places.size(); ++i) {
+    k.push_back(static_cast<int32_t>(queries[places[i]].rows_wanted()));
+    Neighbors& neighbors = (*answers)[places[i]];
+    neighbors.ids = IdColumn(corpus.spec().id_type);
+    neighbors.matched_rows = RowsOfOrder(search, i);
+  }
+  const RowSearch shallow = {.rows = search.rows,
+                             .queries = search.queries,
+                             .k = k,
+                             .cancelled = search.cancelled,
+                             .may_finish = true};
+  const auto take = [&](size_t i, const QueryLists& lists) -> absl::Status {
+    const Query& query = queries[places[i]];
+    Neighbors& neighbors = (*answers)[places[i]];
+    const int64_t rows_of_order = neighbors.matched_rows;
+    if (const backend::FinishedRows* const rows = lists.finished()) {
+      TakeFinished(*rows, query, rows_of_order, query.row_id ? &*query.row_id : nullptr,
+                   &neighbors);
+      return absl::OkStatus();
+    }
+    ABSL_ASSIGN_OR_RETURN(const Hits hits, MergeBest(lists, k[i], search.queries.self[i]));
+    const Page page = PageOf(query, static_cast<int64_t>(hits.size()), rows_of_order,
+                             [&](int64_t row) { return hits[static_cast<size_t>(row)].score; });
+    const auto begin = static_cast<size_t>(page.begin);
+    GatherOne(corpus, *search.rows.snapshot,
+              absl::MakeConstSpan(hits).subspan(begin, static_cast<size_t>(page.end) - begin), {},
+              &neighbors);
+    neighbors.more = page.more;
+    return absl::OkStatus();
+  };
+  return SearchRows(corpus, shallow, take, cost);
+}
+
+// Calls answer(search, places) for each group of the batch: for the queries at these places.
+absl::Status ForEachGroup(
+    const Corpus& corpus, const std::shared_ptr<const CorpusSnapshot>& snapshot,
+    const SearchBatch& batch, const ResolvedQueries& resolved,
+    absl::FunctionRef<absl::Status(const RowSearch&, absl::Span<const size_t>)> answer) {
   for (const Group& group : GroupByFilter(batch.queries)) {
     ABSL_ASSIGN_OR_RETURN(const corpus::SearchedRows rows, corpus.Searched(snapshot, group.filter));
     const bool all = group.places.size() == batch.queries.size();
@@ -242,9 +358,9 @@ absl::StatusOr<Answers> SearchGroups(const Corpus& corpus,
     if (!all) picked = Pick(resolved, group.places, static_cast<size_t>(corpus.spec().dim));
     const RowSearch search = {
         .rows = rows, .queries = all ? resolved : picked, .k = {}, .cancelled = batch.cancelled};
-    ABSL_RETURN_IF_ERROR(SearchGroup(to, search, group.places));
+    ABSL_RETURN_IF_ERROR(answer(search, group.places));
   }
-  return answers;
+  return absl::OkStatus();
 }
 
 // Refuses before anything is copied: payloads may be large, and the answers of a batch may contain
@@ -259,26 +375,6 @@ absl::Status CheckResultBytes(const Corpus& corpus, const CorpusSnapshot& snapsh
     }
   }
   return corpus::CheckPartBytes(bytes, parts);
-}
-
-// Copies ids, scores, payloads and ordinals of one answer.
-void GatherOne(const Corpus& corpus, const CorpusSnapshot& snapshot, const Hits& hits,
-               const RowParts& parts, Neighbors* neighbors) {
-  neighbors->ids = IdColumn(corpus.spec().id_type);
-  neighbors->ids.Reserve(static_cast<int64_t>(hits.size()));
-  neighbors->scores.reserve(hits.size());
-  for (size_t i = 0; i < hits.size(); ++i) {
-    if (i + kRowsAhead < hits.size()) {
-      const RowRef& later = hits[i + kRowsAhead].row;
-      snapshot.generations[later.generation].generation->ids.Prefetch(later.slot);
-    }
-    const RowRef& row = hits[i].row;
-    const Generation& generation = *snapshot.generations[row.generation].generation;
-    neighbors->ids.AppendFrom(generation.ids, row.slot);
-    neighbors->scores.push_back(hits[i].score);
-    if (parts.payloads) neighbors->payloads.Append(generation.payload(row.slot));
-    if (parts.ordinals) neighbors->ordinals.push_back(generation.ordinals.at(row.slot));
-  }
 }
 
 // Converts rows to the requested results; copies the stored vectors of the whole batch in one call.
@@ -303,6 +399,30 @@ absl::StatusOr<std::vector<Neighbors>> Gather(const Corpus& corpus, const Corpus
     }
   }
   ABSL_RETURN_IF_ERROR(corpus::ReadRows(snapshot, copies, corpus.row_bytes()));
+  return queries;
+}
+
+// Answers a batch whose answers need more of their rows than ids. group.answers is not read.
+absl::StatusOr<std::vector<Neighbors>> SearchParts(const GroupSearch& group,
+                                                   const ResolvedQueries& resolved) {
+  const SearchBatch& batch = group.batch;
+  Answers answers;
+  answers.hits.resize(batch.queries.size());
+  answers.matched_rows.resize(batch.queries.size());
+  answers.more.resize(batch.queries.size());
+  const GroupSearch to = {group.corpus, group.snapshot, batch, group.k_max, group.cost, &answers};
+  ABSL_RETURN_IF_ERROR(ForEachGroup(group.corpus, group.snapshot, batch, resolved,
+                                    [&](const RowSearch& search, absl::Span<const size_t> places) {
+                                      return SearchGroup(to, search, places);
+                                    }));
+  ABSL_RETURN_IF_ERROR(CheckCancelled(batch.cancelled));
+  ABSL_RETURN_IF_ERROR(CheckResultBytes(group.corpus, *group.snapshot, answers.hits, batch.parts));
+  ABSL_ASSIGN_OR_RETURN(std::vector<Neighbors> queries,
+                        Gather(group.corpus, *group.snapshot, answers.hits, batch.parts));
+  for (size_t q = 0; q < queries.size(); ++q) {
+    queries[q].matched_rows = answers.matched_rows[q];
+    queries[q].more = answers.more[q];
+  }
   return queries;
 }
 
@@ -351,17 +471,19 @@ absl::StatusOr<SearchResult> SearchCorpus(const Corpus& corpus, const SearchLimi
   ABSL_ASSIGN_OR_RETURN(const ResolvedQueries resolved,
                         ResolveQueries(corpus, *snapshot, batch.queries, limits.k_max));
   ScanCost cost;
-  ABSL_ASSIGN_OR_RETURN(const Answers answers,
-                        SearchGroups(corpus, snapshot, batch, resolved, limits.k_max, &cost));
-
   SearchResult result;
   result.epoch = snapshot->epoch;
-  ABSL_RETURN_IF_ERROR(CheckCancelled(batch.cancelled));
-  ABSL_RETURN_IF_ERROR(CheckResultBytes(corpus, *snapshot, answers.hits, batch.parts));
-  ABSL_ASSIGN_OR_RETURN(result.queries, Gather(corpus, *snapshot, answers.hits, batch.parts));
-  for (size_t q = 0; q < result.queries.size(); ++q) {
-    result.queries[q].matched_rows = answers.matched_rows[q];
-    result.queries[q].more = answers.more[q];
+  if (IdsAreEnough(corpus.spec(), batch, limits.k_max)) {
+    result.queries.resize(batch.queries.size());
+    ABSL_RETURN_IF_ERROR(ForEachGroup(corpus, snapshot, batch, resolved,
+                                      [&](const RowSearch& search, absl::Span<const size_t> at) {
+                                        return SearchIds(corpus, search, batch.queries, at, &cost,
+                                                         &result.queries);
+                                      }));
+    ABSL_RETURN_IF_ERROR(CheckCancelled(batch.cancelled));
+  } else {
+    ABSL_ASSIGN_OR_RETURN(result.queries,
+                          SearchParts({corpus, snapshot, batch, limits.k_max, &cost}, resolved));
   }
   result.cost = CostOf(
       corpus, *snapshot,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,17 +17,14 @@ using backend::RankedLists;
 using backend::ScanCost;
 using corpus::Corpus;
 
+// The costs of copying an answer that the backend has finished, as kBytesPerHit.
+constexpr int64_t kBytesPerAnswer = 1024;
+constexpr int64_t kBytesPerFinishedRow = 16;
+
 // Queries [begin, end) of a batch, at most the maximum of the backend.
 struct Tile {
   size_t begin = 0;
   size_t end = 0;
-};
-
-// The results of a search, tile by tile.
-struct Results {
-  RankedLists lists;  // of one tile
-  std::vector<Hits> answers;
-  ScanCost* const cost;
 };
 
 absl::Status CheckShape(const RankedLists& lists, size_t queries_count, size_t generations_count) {
@@ -41,9 +39,24 @@ absl::Status CheckShape(const RankedLists& lists, size_t queries_count, size_t g
   return absl::OkStatus();
 }
 
-// Checks the backend's lists: a list that is too short or out of order would become a wrong answer.
+absl::Status CheckFinished(absl::Span<const GenerationView> views,
+                           const backend::FinishedRows& rows, int32_t k) {
+  int64_t expected = 0;
+  for (const GenerationView& view : views) expected += view.rows_live;
+  expected = std::min<int64_t>(k, expected);
+  const bool ordered = std::is_sorted(rows.scores.begin(), rows.scores.end(), std::greater<>());
+  if (ordered && static_cast<int64_t>(rows.scores.size()) == expected &&
+      rows.ids.size() == rows.scores.size()) {
+    return absl::OkStatus();
+  }
+  return absl::InternalError(absl::StrCat("the backend answered ", rows.scores.size(), " of ",
+                                          expected, " rows", ordered ? "" : ", out of order"));
+}
+
+// Checks the backend's rows: a list that is too short or out of order would become a wrong answer.
 absl::Status CheckComplete(absl::Span<const GenerationView> views, const QueryLists& lists,
                            int32_t k) {
+  if (lists.finished() != nullptr) return CheckFinished(views, *lists.finished(), k);
   int64_t rows_live = 0;
   int64_t rows_listed = 0;
   for (size_t g = 0; g < views.size(); ++g) {
@@ -66,9 +79,15 @@ absl::Status CheckComplete(absl::Span<const GenerationView> views, const QueryLi
       absl::StrCat("the backend answered ", rows_listed, " of ", expected, " rows"));
 }
 
-// Computes the answers of one tile.
+// The cost of taking a query's rows, in bytes that could be copied in the same time.
+int64_t BytesToTake(const QueryLists& lists, int32_t k) {
+  if (lists.finished() == nullptr) return k * kBytesPerHit;
+  return kBytesPerAnswer + k * kBytesPerFinishedRow;
+}
+
+// Searches one tile. `lists` is reused by the next one.
 absl::Status SearchTile(const Corpus& corpus, const RowSearch& search, const Tile& tile,
-                        Results* results) {
+                        TakeRows take, RankedLists* lists, ScanCost* cost) {
   const ResolvedQueries& resolved = search.queries;
   const size_t count = tile.end - tile.begin;
   std::vector<int32_t> k;
@@ -78,15 +97,15 @@ absl::Status SearchTile(const Corpus& corpus, const RowSearch& search, const Til
   }
   const std::vector<GenerationView> views = search.rows.Views();
   const corpus::CorpusSnapshot& snapshot = *search.rows.snapshot;
-  std::vector<char> merged(count);  // not 0: the query has its answer
-  const auto merge = [&](int64_t place) -> absl::Status {
+  std::vector<char> taken(count);  // not 0: the rows of the query are taken
+  const auto lists_of = [&](size_t i) {
+    return QueryLists{.snapshot = snapshot, .lists = *lists, .query = i};
+  };
+  const auto take_one = [&](int64_t place) -> absl::Status {
     const auto i = static_cast<size_t>(place);
-    const size_t query = tile.begin + i;
-    const QueryLists lists = {.snapshot = snapshot, .lists = results->lists, .query = i};
-    ABSL_RETURN_IF_ERROR(CheckComplete(views, lists, k[i]));
-    ABSL_ASSIGN_OR_RETURN(results->answers[query],
-                          MergeBest(lists, search.k[query], resolved.self[query]));
-    merged[i] = 1;
+    ABSL_RETURN_IF_ERROR(CheckComplete(views, lists_of(i), k[i]));
+    ABSL_RETURN_IF_ERROR(take(tile.begin + i, lists_of(i)));
+    taken[i] = 1;
     return absl::OkStatus();
   };
   ScanCost tile_cost;
@@ -96,28 +115,33 @@ absl::Status SearchTile(const Corpus& corpus, const RowSearch& search, const Til
        .k = k,
        .cancelled = search.cancelled,
        .host_work = &corpus.device()->host_work(),
-       .answered = merge},
-      &results->lists, &tile_cost);
+       .answered = take_one,
+       .may_finish = search.may_finish},
+      lists, &tile_cost);
   if (!status.ok()) return corpus.device()->Observe(status);
-  *results->cost += tile_cost;
-  ABSL_RETURN_IF_ERROR(CheckShape(results->lists, count, snapshot.generations.size()));
-  int64_t rows_wanted = 0;
-  for (size_t i = 0; i < count; ++i) rows_wanted += merged[i] != 0 ? 0 : k[i];
+  *cost += tile_cost;
+  ABSL_RETURN_IF_ERROR(CheckShape(*lists, count, snapshot.generations.size()));
+  int64_t bytes = 0;
+  for (size_t i = 0; i < count; ++i) bytes += taken[i] != 0 ? 0 : BytesToTake(lists_of(i), k[i]);
   return corpus.device()->host_work().ParallelFor(
-      static_cast<int64_t>(count), rows_wanted * kBytesPerHit, [&](int64_t place) {
-        return merged[static_cast<size_t>(place)] != 0 ? absl::OkStatus() : merge(place);
+      static_cast<int64_t>(count), bytes, [&](int64_t place) {
+        return taken[static_cast<size_t>(place)] != 0 ? absl::OkStatus() : take_one(place);
       });
 }
 
 // Returns the maximum queries of a tile: their lists of all generations stay below
-// kTileListBytesMax.
+// kTileListBytesMax, and a backend that may finish them has room for their rows.
 size_t TileMax(const Corpus& corpus, const RowSearch& search) {
   constexpr size_t kTileListBytesMax = size_t{64} << 20;
   const auto k = static_cast<size_t>(*std::max_element(search.k.begin(), search.k.end())) + 1;
   const size_t query_bytes =
       k * search.rows.snapshot->generations.size() * sizeof(backend::RankedScore);
-  const auto batch_max = static_cast<size_t>(corpus.device()->backend().info().batch_max);
-  return std::clamp<size_t>(kTileListBytesMax / query_bytes, 1, std::max<size_t>(1, batch_max));
+  const backend::BackendInfo& info = corpus.device()->backend().info();
+  size_t most = std::min(kTileListBytesMax / query_bytes, static_cast<size_t>(info.batch_max));
+  if (search.may_finish && info.finished_rows_max > 0) {
+    most = std::min(most, static_cast<size_t>(info.finished_rows_max) / k);
+  }
+  return std::max<size_t>(1, most);
 }
 
 }  // namespace
@@ -127,18 +151,30 @@ absl::Status CheckCancelled(const std::function<bool()>& cancelled) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Hits>> SearchRows(const Corpus& corpus, const RowSearch& search,
-                                             ScanCost* cost) {
+absl::Status SearchRows(const Corpus& corpus, const RowSearch& search, TakeRows take,
+                        ScanCost* cost) {
+  if (search.rows.rows_count() == 0) return absl::OkStatus();
   const size_t queries_count = search.k.size();
-  Results results = {.lists = {}, .answers = std::vector<Hits>(queries_count), .cost = cost};
-  if (search.rows.rows_count() == 0) return std::move(results.answers);
+  RankedLists lists;
   const size_t tile_max = TileMax(corpus, search);
   for (size_t begin = 0; begin < queries_count; begin += tile_max) {
     ABSL_RETURN_IF_ERROR(CheckCancelled(search.cancelled));
     const Tile tile = {.begin = begin, .end = std::min(begin + tile_max, queries_count)};
-    ABSL_RETURN_IF_ERROR(SearchTile(corpus, search, tile, &results));
+    ABSL_RETURN_IF_ERROR(SearchTile(corpus, search, tile, take, &lists, cost));
   }
-  return std::move(results.answers);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Hits>> SearchHits(const Corpus& corpus, const RowSearch& search,
+                                             ScanCost* cost) {
+  std::vector<Hits> answers(search.k.size());
+  const auto merge = [&](size_t query, const QueryLists& lists) -> absl::Status {
+    ABSL_ASSIGN_OR_RETURN(answers[query],
+                          MergeBest(lists, search.k[query], search.queries.self[query]));
+    return absl::OkStatus();
+  };
+  ABSL_RETURN_IF_ERROR(SearchRows(corpus, search, merge, cost));
+  return answers;
 }
 
 }  // namespace nearfield

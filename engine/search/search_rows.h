@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -25,14 +26,24 @@ struct RowSearch {
   const ResolvedQueries& queries;
   absl::Span<const int32_t> k;             // rows wanted per query; replaces queries.k
   const std::function<bool()>& cancelled;  // may be empty
+  bool may_finish = false;                 // see backend::QueryTile
 };
+
+// Takes the rows of a query, which are complete. Called once for each query, by several threads at
+// a time. An error ends the search.
+using TakeRows = absl::FunctionRef<absl::Status(size_t query, const QueryLists& lists)>;
 
 // Returns OK, or Cancelled if `cancelled` is not empty and returns true.
 absl::Status CheckCancelled(const std::function<bool()>& cancelled);
 
-// Returns for every query its best min(k, rows) rows, in order. Adds to *cost. Errors: Cancelled,
-// Unavailable, Internal (the backend returned an impossible answer).
-absl::StatusOr<std::vector<Hits>> SearchRows(const corpus::Corpus& corpus, const RowSearch& search,
+// Finds for every query its best min(k, rows) rows, one more for a query by id; none is taken if
+// there are no rows. Adds to *cost. Errors: Cancelled, Unavailable, Internal (the backend returned
+// an impossible answer).
+absl::Status SearchRows(const corpus::Corpus& corpus, const RowSearch& search, TakeRows take,
+                        backend::ScanCost* cost);
+
+// The same, and returns these rows in order, without the row of a query by id.
+absl::StatusOr<std::vector<Hits>> SearchHits(const corpus::Corpus& corpus, const RowSearch& search,
                                              backend::ScanCost* cost);
 
 }  // namespace nearfield

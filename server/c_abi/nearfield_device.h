@@ -42,10 +42,9 @@ typedef struct nf_device_result {
 
 /* Searches on this thread. Blocks until the work that the stream has now is done, and then until
  * the answers are in device memory, where work that is enqueued later on any stream finds them.
- * Neither queries nor answers are copied to the host. The first search of uploaded rows copies
- * their ids to the device, 8 bytes per row. options: may be null. Returns the code of `reply`: as
- * Search; also FAILED_PRECONDITION (string ids; a stream that is being captured),
- * RESOURCE_EXHAUSTED (device memory for the ids), UNIMPLEMENTED (the engine runs on the CPU). */
+ * Neither queries nor answers are copied to the host. options: may be null. Returns the code of
+ * `reply`: as Search; also FAILED_PRECONDITION (string ids; a stream that is being captured),
+ * UNIMPLEMENTED (the engine runs on the CPU). */
 NF_API int32_t nf_search_device(nf_server server, const nf_device_search* search,
                                 const nf_options* options, nf_device_result* result,
                                 nf_reply* reply);

@@ -147,7 +147,7 @@ class Loaded {
     const auto start = std::chrono::steady_clock::now();
     OrFail(planes_->Append(data.stored, shape.rows_count));
     append_seconds_ = SecondsSince(start);
-    OrFail(planes_->Seal(ranks));
+    OrFail(planes_->Seal({.ranks = ranks}));
     view_.planes = planes_.get();
     view_.rows_live = shape.rows_count;
   }

@@ -117,6 +117,7 @@ class FakeRowPlanes final : public RowPlanes {
  public:
   FakeRowPlanes(std::shared_ptr<FakeDevice> device, const RowFormat& format, int64_t rows_max)
       : device_(std::move(device)),
+        format_(format),
         row_bytes_(static_cast<size_t>(RowBytes(format))),
         bytes_(BytesFor(format, rows_max)) {
     const std::lock_guard<std::mutex> lock(device_->mutex_);
@@ -138,9 +139,9 @@ class FakeRowPlanes final : public RowPlanes {
     return false;
   }
 
-  // Counts the row, its norm and its rank, as a real device does.
+  // Counts the row, its norm, its rank and its id, as a real device does.
   static int64_t BytesFor(const RowFormat& format, int64_t rows_count) {
-    return rows_count * (RowBytes(format) + 8 + 4);
+    return rows_count * (RowBytes(format) + 8 + 4 + (format.numeric_ids ? 8 : 0));
   }
 
   absl::Status Append(const void* rows, int64_t rows_count) override {
@@ -161,15 +162,23 @@ class FakeRowPlanes final : public RowPlanes {
     return absl::OkStatus();
   }
 
-  absl::Status Seal(absl::Span<const uint32_t> ranks) override {
+  absl::Status Seal(const backend::SealedOrder& order) override {
+    const absl::Span<const uint32_t> ranks = order.ranks;
     ABSL_RETURN_IF_ERROR(device_->Enter(FakeCall::kSeal));
     if (ranks.size() * row_bytes_ != rows_.size()) {
       return absl::InternalError(
           absl::StrCat(ranks.size(), " ranks for ", rows_.size(), " bytes of rows"));
     }
     ranks_.assign(ranks.begin(), ranks.end());
-    const int64_t bytes_kept =
-        static_cast<int64_t>(ranks.size()) * (static_cast<int64_t>(row_bytes_) + 8 + 4);
+    if (order.ids.size() != (format_.numeric_ids ? ranks.size() : 0)) {
+      return absl::InternalError(
+          absl::StrCat(order.ids.size(), " ids for ", ranks.size(), " rows"));
+    }
+    ids_by_rank_.resize(order.ids.size());
+    for (size_t slot = 0; slot < order.ids.size(); ++slot) {
+      ids_by_rank_[ranks[slot]] = order.ids[slot];
+    }
+    const int64_t bytes_kept = BytesFor(format_, static_cast<int64_t>(ranks.size()));
     if (bytes_kept > bytes_) return absl::InternalError("more rows than reserved");
     device_->GiveBack(bytes_ - bytes_kept);
     bytes_ = bytes_kept;
@@ -197,15 +206,18 @@ class FakeRowPlanes final : public RowPlanes {
 
   int64_t rows_count() const override { return static_cast<int64_t>(ranks_.size()); }
   int64_t device_bytes() const override { return bytes_; }
+  uint64_t id_at(uint32_t rank) const { return ids_by_rank_[rank]; }
   const uint8_t* row(uint32_t slot) const { return rows_.data() + slot * row_bytes_; }
   uint32_t rank(uint32_t slot) const { return ranks_[slot]; }
 
  private:
   const std::shared_ptr<FakeDevice> device_;
+  const RowFormat format_;
   const size_t row_bytes_;
   int64_t bytes_;
   std::vector<uint8_t> rows_;
   std::vector<uint32_t> ranks_;
+  std::vector<uint64_t> ids_by_rank_;
 };
 
 bool FakeDevice::FlipResidentBit(absl::Span<const uint8_t> row, int64_t bit) {
@@ -319,18 +331,6 @@ class FakeBackend final : public backend::Backend {
     return std::unique_ptr<DeviceMemory>(new FakeDeviceMemory(device_, bytes));
   }
 
-  absl::StatusOr<std::unique_ptr<backend::DeviceIds>> MakeDeviceIds(
-      int64_t rows_count, backend::FillIds fill) override {
-    ABSL_RETURN_IF_ERROR(device_->Enter(FakeCall::kMakeDeviceIds));
-    ABSL_RETURN_IF_ERROR(device_->Take(rows_count * 8));
-    std::vector<uint64_t> ids(static_cast<size_t>(rows_count));
-    // Two parts: ids are filled piece by piece.
-    const auto half = ids.size() / 2;
-    fill(0, absl::MakeSpan(ids).first(half));
-    fill(static_cast<int64_t>(half), absl::MakeSpan(ids).subspan(half));
-    return std::unique_ptr<backend::DeviceIds>(new FakeDeviceIds(device_, std::move(ids)));
-  }
-
   absl::Status SearchOnDevice(const RowFormat& format, absl::Span<const GenerationView> generations,
                               const backend::DeviceTile& tile, backend::QueryFault* fault,
                               ScanCost* cost) override {
@@ -352,7 +352,10 @@ class FakeBackend final : public backend::Backend {
     ABSL_RETURN_IF_ERROR(Search(format, generations,
                                 {.queries = vectors.data(), .k = k, .cancelled = tile.cancelled},
                                 &lists, cost));
-    for (size_t q = 0; q < k.size(); ++q) WriteAnswer(generations, lists, q, tile);
+    const auto id_of = [](const RowPlanes& planes, uint32_t rank) {
+      return static_cast<const FakeRowPlanes&>(planes).id_at(rank);
+    };
+    for (size_t q = 0; q < k.size(); ++q) WriteAnswer(generations, lists, q, tile, id_of);
     return absl::OkStatus();
   }
 

@@ -38,7 +38,6 @@ enum class FakeCall : uint8_t {
   kRead,  // Read and ReadRange
   kMakeTombstones,
   kSearch,
-  kMakeDeviceIds,
   kSearchOnDevice,
 };
 
@@ -74,7 +73,6 @@ class FakeDevice {
 
  private:
   friend class FakeBackend;
-  friend class FakeDeviceIds;
   friend class FakeDeviceMemory;
   friend class FakeRowPlanes;
   friend class FakeTombstones;

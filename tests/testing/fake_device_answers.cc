@@ -15,13 +15,13 @@ std::optional<int32_t> FaultOf(Metric metric, absl::Span<const float> query) {
 }
 
 void WriteAnswer(absl::Span<const backend::GenerationView> generations,
-                 const backend::RankedLists& lists, size_t query, const backend::DeviceTile& tile) {
+                 const backend::RankedLists& lists, size_t query, const backend::DeviceTile& tile,
+                 IdOf id_of) {
   std::vector<std::pair<float, uint64_t>> rows;
   for (size_t g = 0; g < generations.size(); ++g) {
     for (const backend::RankedScore& row : lists.list(query, g)) {
       if (row.score < tile.score_min) continue;
-      rows.emplace_back(row.score,
-                        static_cast<const FakeDeviceIds&>(*generations[g].ids).id(row.rank));
+      rows.emplace_back(row.score, id_of(*generations[g].planes, row.rank));
     }
   }
   std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {

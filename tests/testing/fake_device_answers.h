@@ -8,24 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "engine/backend/backend.h"
 #include "tests/testing/fake_backend.h"
 
 namespace nearfield::testing {
-
-class FakeDeviceIds final : public backend::DeviceIds {
- public:
-  FakeDeviceIds(std::shared_ptr<FakeDevice> device, std::vector<uint64_t> ids)
-      : device_(std::move(device)), ids_(std::move(ids)) {}
-  ~FakeDeviceIds() override { device_->GiveBack(device_bytes()); }
-  int64_t device_bytes() const override { return static_cast<int64_t>(ids_.size() * 8); }
-  uint64_t id(uint32_t rank) const { return ids_[rank]; }
-
- private:
-  const std::shared_ptr<FakeDevice> device_;
-  const std::vector<uint64_t> ids_;
-};
 
 class FakeDeviceMemory final : public DeviceMemory {
  public:
@@ -43,8 +31,12 @@ class FakeDeviceMemory final : public DeviceMemory {
 // Returns the fault of a query, as backend::QueryFault::dimension.
 std::optional<int32_t> FaultOf(Metric metric, absl::Span<const float> query);
 
+// Returns the id of a row of the planes, by rank.
+using IdOf = absl::FunctionRef<uint64_t(const backend::RowPlanes& planes, uint32_t rank)>;
+
 // Sorts the rows of all lists of a query by (score, id) and writes the first k.
 void WriteAnswer(absl::Span<const backend::GenerationView> generations,
-                 const backend::RankedLists& lists, size_t query, const backend::DeviceTile& tile);
+                 const backend::RankedLists& lists, size_t query, const backend::DeviceTile& tile,
+                 IdOf id_of);
 
 }  // namespace nearfield::testing

@@ -33,10 +33,10 @@ constexpr int64_t kResultKeys =
     std::max<int64_t>(kScanPolicies.back().queries * kGenerationsMax * kResultsPitchMax,
                       kLargeKQueries*(kSelectKMax + kBatchTiesMin));
 constexpr int64_t kListsMax = int64_t{kTileQueriesMax} * kGenerationsMax;
-// A query block: vectors, S(q,q) and k of a tile. The three parts are 256-byte aligned.
-constexpr int64_t kQueryBytes = int64_t{kTileQueriesMax} * (kDimMax * 4 + 8 + 4) + 3 * 256;
+// A query block: vectors, S(q,q), k and places of a tile. The parts are 256-byte aligned.
+constexpr int64_t kQueryBytes =
+    kTileQueriesMax * int64_t{kDimMax * 4 + 8 + 4 + sizeof(AnswerPlace)} + 4 * 256;
 // Counts of lists, or outcomes of a batch.
-constexpr int64_t kOutcomeBytes = int64_t{kBatchQueriesMax} * int64_t{sizeof(BatchOutcome)};
 constexpr int64_t kDeviceCountBytes =
     std::max(kListsMax * int64_t{sizeof(SelectCount)}, kOutcomeBytes);
 constexpr int64_t kOneQueryBytes = int64_t{kSamplesMax} * 4 + int64_t{kCandidatesMax} * 8 +
@@ -114,7 +114,7 @@ absl::Status GpuCore::Init(const GpuOptions& options) {
   ABSL_RETURN_IF_ERROR(ReadDeviceProperties(options.capability_max));
   ABSL_RETURN_IF_ERROR(PrepareKernels());
   ABSL_RETURN_IF_ERROR(TakeMemory(options));
-  ABSL_RETURN_IF_ERROR(TakeSearchWorkspace());
+  ABSL_RETURN_IF_ERROR(TakeSearchWorkspace(options.batch_max));
   ABSL_RETURN_IF_ERROR(upload_ring_.Create(health_, arena_, kUploadRing));
   ABSL_RETURN_IF_ERROR(read_ring_.Create(health_, arena_, kReadRing));
   arena_.Seal();
@@ -199,7 +199,7 @@ absl::Status GpuCore::TakeMemory(const GpuOptions& options) {
   return host_rows_.CreateOnHost(health_, options.host_rows_bytes);
 }
 
-absl::Status GpuCore::TakeSearchWorkspace() {
+absl::Status GpuCore::TakeSearchWorkspace(int32_t batch_max) {
   const auto take = [this](auto*& part, int64_t bytes) -> absl::Status {
     ABSL_ASSIGN_OR_RETURN(char* const bytes_at, arena_.TakeWorkspace(bytes));
     part = reinterpret_cast<std::remove_reference_t<decltype(part)>>(bytes_at);
@@ -226,6 +226,7 @@ absl::Status GpuCore::TakeSearchWorkspace() {
       w.query_faults.Create(health_, int64_t{kBatchQueriesMax} * int64_t{sizeof(int32_t)}));
   ABSL_RETURN_IF_ERROR(w.code_outcome.Create(health_, int64_t{sizeof(OneQueryOutcome)}));
   std::memset(w.code_outcome.host(), 0, sizeof(OneQueryOutcome));
+  ABSL_RETURN_IF_ERROR(answers_.Create(health_, kResultKeys, batch_max));
   ABSL_RETURN_IF_ERROR(w.stream.Create(health_, Stream::Priority::kHigh));
   // The selection kernel requires zeroed shared state on its first use.
   ABSL_RETURN_IF_ERROR(health_.Check(

@@ -13,6 +13,7 @@
 #include "engine/gpu/gpu_options.h"
 #include "engine/gpu/kernels/batch/batch.h"
 #include "engine/gpu/kernels/single/one_query.h"
+#include "engine/gpu/memory/answer_memory.h"
 #include "engine/gpu/memory/arena.h"
 #include "engine/gpu/memory/staging_ring.h"
 #include "engine/gpu/runtime/cuda_handles.h"
@@ -31,6 +32,7 @@ inline constexpr int32_t kBatchQueriesMax = 1024;
 // the other. A search of queries that are on the device uses one place only.
 inline constexpr int kBatchesMax = 2;
 inline constexpr int64_t kBatchBytes = int64_t{8} << 20;
+inline constexpr int64_t kOutcomeBytes = kBatchQueriesMax * int64_t{sizeof(BatchOutcome)};
 
 // Device and pinned buffers of fixed size for the one search that runs at a time.
 struct SearchWorkspace {
@@ -52,7 +54,8 @@ struct SearchWorkspace {
   PinnedMemory batch_host;
   PinnedMemory batch_outcomes;
   Event batch_done[kBatchesMax];
-  // For searches on the device: lists of keys, their counts or outcomes, and the faults of queries.
+  // For answers that are merged on the device: lists of keys, their counts or outcomes, and the
+  // faults of queries.
   uint64_t* device_results = nullptr;
   char* device_counts = nullptr;
   PinnedMemory query_faults;  // mapped: [kBatchQueriesMax] int32_t
@@ -88,6 +91,7 @@ class GpuCore {
   StagingRing& upload_ring() { return upload_ring_; }
   StagingRing& read_ring() { return read_ring_; }
   SearchWorkspace& workspace() { return workspace_; }
+  AnswerMemoryPool& answers() { return answers_; }
   const plan::DeviceProperties& device_properties() const { return device_properties_; }
   const plan::EngineLimits& engine_limits() const { return engine_limits_; }
   // Returns the rate of streaming loads, measured; for an arena that the caches hold: 92% of the
@@ -114,7 +118,7 @@ class GpuCore {
   absl::Status ReadDeviceProperties(int32_t capability_max);
   absl::Status PrepareKernels();
   absl::Status TakeMemory(const GpuOptions& options);
-  absl::Status TakeSearchWorkspace();
+  absl::Status TakeSearchWorkspace(int32_t batch_max);
   absl::Status MeasureRates();
 
   const int device_;
@@ -124,6 +128,7 @@ class GpuCore {
   StagingRing upload_ring_;
   StagingRing read_ring_;
   SearchWorkspace workspace_;
+  AnswerMemoryPool answers_;
   plan::DeviceProperties device_properties_;
   plan::EngineLimits engine_limits_;
   double read_bytes_per_second_ = 0;

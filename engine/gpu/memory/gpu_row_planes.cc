@@ -68,8 +68,9 @@ GpuRowPlanes::SlabNeeds GpuRowPlanes::NeedsOf(const SlabBytes& slabs,
     needs.codes = CeilDiv(rows_max, needs.codes_per_slab);
     if (format.second_codes) needs.second_codes = needs.codes;
   }
-  // Norms, ranks, both tables and their padding. The estimate for the table's own slabs is high.
-  const int64_t plane_bytes = 12 * rows_max + kTableAlign;
+  // Norms, ranks, ids, both tables and their padding. The estimate for the table's own slabs is
+  // high.
+  const int64_t plane_bytes = (format.numeric_ids ? 20 : 12) * rows_max + kTableAlign;
   const int64_t code_slabs = needs.codes + needs.second_codes;
   const int64_t table_bytes = 8 * (needs.rows + code_slabs + CeilDiv(plane_bytes, slab_bytes) + 2);
   needs.meta = CeilDiv(plane_bytes + table_bytes, slab_bytes);
@@ -232,16 +233,29 @@ absl::Status GpuRowPlanes::AppendFrom(const backend::RowPlanes& source,
   return absl::OkStatus();
 }
 
-absl::Status GpuRowPlanes::Seal(absl::Span<const uint32_t> ranks) {
+absl::Status GpuRowPlanes::Seal(const backend::SealedOrder& order) {
+  const auto [ranks, ids] = order;
   if (sealed_) return absl::FailedPreconditionError("a generation sealed twice");
   if (static_cast<int64_t>(ranks.size()) != rows_count_) {
     return absl::InvalidArgumentError(
         absl::StrCat("ranks: ", ranks.size(), " for ", rows_count_, " rows"));
   }
+  const auto ids_count = static_cast<int64_t>(ids.size());
+  if (ids_count != (format_.numeric_ids ? rows_count_ : 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("ids: ", ids_count, " for ", rows_count_, " rows"));
+  }
   ABSL_RETURN_IF_ERROR(core_->Bind());
-  // Ranks follow the norms of the rows that exist, not of those reserved, so that the slabs after
-  // them can be released.
-  view_.ranks_offset = view_.norms_offset + 8 * rows_count_;
+  // Ids and ranks follow the norms of the rows that exist, not of those reserved, so that the slabs
+  // after them can be released.
+  view_.ranks_offset = view_.norms_offset + 8 * (rows_count_ + ids_count);
+  if (ids_count > 0) {
+    view_.ids_offset = view_.norms_offset + 8 * rows_count_;
+    std::vector<uint64_t> by_rank(ids.size());
+    for (std::size_t slot = 0; slot < ids.size(); ++slot) by_rank[ranks[slot]] = ids[slot];
+    ABSL_RETURN_IF_ERROR(core_->WriteExtent({.slabs = &meta_slabs_, .offset = view_.ids_offset},
+                                            by_rank.data(), ids_count * 8));
+  }
   ABSL_RETURN_IF_ERROR(core_->WriteExtent({.slabs = &meta_slabs_, .offset = view_.ranks_offset},
                                           ranks.data(), rows_count_ * 4));
   ABSL_RETURN_IF_ERROR(core_->DrainUploads());

@@ -145,9 +145,9 @@ TEST_F(CorpusMergeFaultTest, WithoutMemoryForABigMergeASmallOneServes) {
 }
 
 TEST(CorpusMergeMemoryTest, WithoutAnyMemoryTheCommitIsRefusedInClearWords) {
-  // Memory for 17 rows of 20 bytes, and one byte less than two further rows.
+  // Memory for 17 rows of 28 bytes, and one byte less than two further rows.
   FakeEngineOptions options;
-  options.device.memory_bytes = 17 * 20 + 39;
+  options.device.memory_bytes = 17 * 28 + 55;
   FakeEngine fake = MakeFakeEngine(options);
   const auto collection = *fake.engine->CreateCollection(kPlainSpec);
   for (uint64_t i = 0; i < 16; ++i) {
@@ -155,9 +155,9 @@ TEST(CorpusMergeMemoryTest, WithoutAnyMemoryTheCommitIsRefusedInClearWords) {
   }
   EXPECT_THAT(
       UploadAll(*collection, PlainRows({99}, {1})),
-      StatusIs(kResourceExhausted, AllOf(HasSubstr("16 parts"), HasSubstr("needs 40 bytes"))));
+      StatusIs(kResourceExhausted, AllOf(HasSubstr("16 parts"), HasSubstr("needs 56 bytes"))));
   EXPECT_EQ(collection->Stats().epoch, 16u);
-  EXPECT_EQ(fake.device->bytes_used(), 16 * 20);
+  EXPECT_EQ(fake.device->bytes_used(), 16 * 28);
   // After the deletion of a generation, the commit needs no merge.
   ASSERT_OK(collection->Delete(Ids({3})));
   EXPECT_OK(UploadAll(*collection, PlainRows({99}, {1})));

@@ -237,7 +237,7 @@ TEST_F(CorpusChangeTest, CompactionSaysWhatItCannotDo) {
               StatusIs(kInvalidArgument, HasSubstr("generations_max = 17")));
   EXPECT_TRUE(collection_->Compact({})->done);
   FakeDeviceOptions device;
-  device.memory_bytes = 1000 * 20 + 200;  // no memory for a copy
+  device.memory_bytes = 1000 * 28 + 200;  // no memory for a copy
   fake_ = MakeFakeEngine({.device = device});
   collection_ = *fake_.engine->CreateCollection(kPlainSpec);
   std::vector<uint64_t> ids(1000);

@@ -52,12 +52,12 @@ TEST_F(CorpusUploadTest, WhatCannotFitIsRefusedAtBegin) {
   EXPECT_THAT(
       collection->BeginUpload({.rows_max = 1, .payload_bytes_max = int64_t{1} << 30}),
       StatusIs(kResourceExhausted, AllOf(HasSubstr("host memory"), HasSubstr("268435456"))));
-  // Device memory: 20 bytes for each row, of 64 MiB.
+  // Device memory: 28 bytes for each row, of 64 MiB.
   EXPECT_THAT(collection->BeginUpload({.rows_max = 4'000'000}),
-              StatusIs(kResourceExhausted, HasSubstr("80000000 bytes of device")));
+              StatusIs(kResourceExhausted, HasSubstr("112000000 bytes of device")));
   ExpectNoMemoryHeld();
-  ASSERT_OK_AND_ASSIGN(const auto first, collection->BeginUpload({.rows_max = 3'000'000}));
-  EXPECT_THAT(collection->BeginUpload({.rows_max = 3'000'000}), StatusIs(kResourceExhausted));
+  ASSERT_OK_AND_ASSIGN(const auto first, collection->BeginUpload({.rows_max = 2'000'000}));
+  EXPECT_THAT(collection->BeginUpload({.rows_max = 2'000'000}), StatusIs(kResourceExhausted));
 }
 
 TEST_F(CorpusUploadTest, AnUploadBrokenOffLeavesNothing) {
@@ -82,7 +82,7 @@ TEST_F(CorpusUploadTest, TheUnusedPartIsGivenBackAtCommit) {
   ASSERT_OK(upload->Commit());
   upload.reset();
   const CollectionStats stats = collection->Stats();
-  EXPECT_EQ(stats.device_bytes, 2 * 20);
+  EXPECT_EQ(stats.device_bytes, 2 * 28);
   EXPECT_EQ(stats.host_bytes, 2 * (8 + 4) + 8 + 8);  // ids, ranks, the filter; no payloads
   EXPECT_EQ(fake_.engine->GetCapacity().device_bytes_used, stats.device_bytes);
   EXPECT_EQ(fake_.engine->GetCapacity().host_bytes_used, stats.host_bytes);

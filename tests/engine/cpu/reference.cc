@@ -109,7 +109,7 @@ LoadedGeneration Load(backend::Backend& backend, const HostGeneration& generatio
   EXPECT_OK(planes);
   if (!planes.ok()) return loaded;
   EXPECT_OK((*planes)->Append(corpus.rows.data(), corpus.rows_count()));
-  EXPECT_OK((*planes)->Seal(generation.ranks));
+  EXPECT_OK((*planes)->Seal({.ranks = generation.ranks}));
   loaded.planes = *std::move(planes);
   if (!generation.deleted_words.empty()) {
     auto tombstones = backend.MakeTombstones(*loaded.planes, generation.deleted_words);

@@ -40,7 +40,7 @@ TEST(RowPlanesTest, RowsComeBackAsAppendedHoweverTheyWereCut) {
         ASSERT_OK(planes->Append(corpus.rows.data() + begin * corpus.row_bytes(), block));
         begin += block;
       }
-      ASSERT_OK(planes->Seal(Ranks(rows)));
+      ASSERT_OK(planes->Seal({.ranks = Ranks(rows)}));
       EXPECT_EQ(planes->rows_count(), rows);
 
       std::vector<uint8_t> all(corpus.rows.size());
@@ -70,14 +70,14 @@ TEST(RowPlanesTest, SquaresEqualTheReferenceWhoeverComputedThem) {
   ASSERT_OK_AND_ASSIGN(auto planes,
                        backend->Reserve(testing::FormatOf(corpus.spec), corpus.rows_count()));
   ASSERT_OK(planes->Append(corpus.rows.data(), corpus.rows_count()));
-  ASSERT_OK(planes->Seal(Ranks(corpus.rows_count())));
+  ASSERT_OK(planes->Seal({.ranks = Ranks(corpus.rows_count())}));
   std::vector<uint32_t> slots;
   for (int64_t i = 0; i < 100; ++i) {
     slots.push_back(static_cast<uint32_t>(random.Between(0, corpus.rows_count())));
   }
   ASSERT_OK_AND_ASSIGN(auto copy, backend->Reserve(testing::FormatOf(corpus.spec), 100));
   ASSERT_OK(copy->AppendFrom(*planes, slots));
-  ASSERT_OK(copy->Seal(Ranks(100)));
+  ASSERT_OK(copy->Seal({.ranks = Ranks(100)}));
   const auto& original_planes = static_cast<const CpuRowPlanes&>(*planes);
   const auto& copied_planes = static_cast<const CpuRowPlanes&>(*copy);
   for (size_t i = 0; i < slots.size(); ++i) {
@@ -106,14 +106,14 @@ TEST(RowPlanesTest, CodesSurviveBeingAppendedFromOtherPlanes) {
     // All threads encode large blocks; the caller alone encodes small ones.
     ASSERT_OK(planes->Append(corpus.rows.data(), 4900));
     ASSERT_OK(planes->Append(corpus.rows.data() + 4900 * corpus.row_bytes(), 100));
-    ASSERT_OK(planes->Seal(Ranks(corpus.rows_count())));
+    ASSERT_OK(planes->Seal({.ranks = Ranks(corpus.rows_count())}));
     std::vector<uint32_t> slots;
     for (int i = 0; i < 200; ++i) {
       slots.push_back(static_cast<uint32_t>(random.Between(0, corpus.rows_count())));
     }
     ASSERT_OK_AND_ASSIGN(auto copy, backend->Reserve(testing::FormatOf(corpus.spec), 200));
     ASSERT_OK(copy->AppendFrom(*planes, slots));
-    ASSERT_OK(copy->Seal(Ranks(200)));
+    ASSERT_OK(copy->Seal({.ranks = Ranks(200)}));
     const auto& from = static_cast<const CpuRowPlanes&>(*planes);
     const auto& to = static_cast<const CpuRowPlanes&>(*copy);
     for (size_t i = 0; i < slots.size(); ++i) {
@@ -144,7 +144,7 @@ TEST(RowPlanesTest, TheBudgetCountsCodesAndTheirBounds) {
   EXPECT_EQ(backend->device_bytes_used(), 10 * kRowBytes);
   const std::vector<float> rows(65 * 3, 1.5f);
   ASSERT_OK(planes->Append(rows.data(), 3));
-  ASSERT_OK(planes->Seal(Ranks(3)));
+  ASSERT_OK(planes->Seal({.ranks = Ranks(3)}));
   EXPECT_EQ(planes->device_bytes(), 3 * kRowBytes);
 }
 
@@ -173,7 +173,7 @@ TEST(RowPlanesTest, TheBudgetIsTakenAtReserveAndTheRestGivenBackAtSeal) {
   const std::vector<float> rows(33 * 7, 1.5f);
   ASSERT_OK(planes->Append(rows.data(), 7));
   EXPECT_EQ(backend->device_bytes_used(), 90 * kRowBytes);
-  ASSERT_OK(planes->Seal(Ranks(7)));
+  ASSERT_OK(planes->Seal({.ranks = Ranks(7)}));
   EXPECT_EQ(planes->device_bytes(), 7 * kRowBytes);
   EXPECT_EQ(backend->device_bytes_used(), 7 * kRowBytes);
   planes.reset();
@@ -188,7 +188,7 @@ TEST(RowPlanesTest, AnUntouchedReservationTakesNoMemory) {
   ASSERT_OK_AND_ASSIGN(auto planes, backend->Reserve(format, (int64_t{1} << 37) / 4200));
   const std::vector<float> rows(1024, 2.0f);
   ASSERT_OK(planes->Append(rows.data(), 1));
-  ASSERT_OK(planes->Seal(Ranks(1)));
+  ASSERT_OK(planes->Seal({.ranks = Ranks(1)}));
   std::vector<float> got(1024);
   ASSERT_OK(planes->ReadRange(0, 1, got.data()));
   EXPECT_EQ(got, rows);
@@ -207,8 +207,9 @@ TEST(RowPlanesTest, RefusesWhatDoesNotFitByName) {
   EXPECT_THAT(planes->Append(rows.data(), 3),
               StatusIs(kResourceExhausted, HasSubstr("rows_max = 2")));
   ASSERT_OK(planes->Append(rows.data(), 2));
-  EXPECT_THAT(planes->Seal(Ranks(1)), StatusIs(kInvalidArgument, HasSubstr("ranks.size = 1")));
-  ASSERT_OK(planes->Seal(Ranks(2)));
+  EXPECT_THAT(planes->Seal({.ranks = Ranks(1)}),
+              StatusIs(kInvalidArgument, HasSubstr("ranks.size = 1")));
+  ASSERT_OK(planes->Seal({.ranks = Ranks(2)}));
   EXPECT_THAT(planes->Append(rows.data(), 0), StatusIs(kFailedPrecondition));
   std::vector<float> out(6);
   EXPECT_THAT(planes->Read({2}, out.data()), StatusIs(kInvalidArgument, HasSubstr("slot = 2")));

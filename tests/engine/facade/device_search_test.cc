@@ -135,30 +135,18 @@ TEST_F(DeviceSearchTest, EachWrongArgumentIsNamed) {
               StatusIs(kInvalidArgument, HasSubstr("another engine")));
 }
 
-TEST_F(DeviceSearchTest, TheIdsOfAGenerationAreCopiedOnceAndCounted) {
+TEST_F(DeviceSearchTest, IdsAreOnTheDeviceFromTheCommitOn) {
   const auto collection = Make(kPlainSpec);
   ASSERT_OK(UploadAll(*collection, PlainRows({1, 2, 3}, {1, 2, 3})));
   const int64_t before = fake_.device->bytes_used();
   const int64_t before_stats = collection->Stats().device_bytes;
-  ASSERT_OK(fake_.engine->Search(*collection, One({1, 0}).Batch()));
-  EXPECT_EQ(fake_.device->calls(FakeCall::kMakeDeviceIds), 0);
-  for (int i = 0; i < 3; ++i) ASSERT_OK(StatusOf(*collection, One({1, 0})));
-  EXPECT_EQ(fake_.device->calls(FakeCall::kMakeDeviceIds), 1);
-  EXPECT_EQ(fake_.device->bytes_used(), before + 3 * 8);
-  EXPECT_EQ(collection->Stats().device_bytes, before_stats + 3 * 8);
-  ASSERT_OK(UploadAll(*collection, PlainRows({4}, {4})));
   ASSERT_OK(StatusOf(*collection, One({1, 0})));
-  EXPECT_EQ(fake_.device->calls(FakeCall::kMakeDeviceIds), 2);
+  EXPECT_EQ(fake_.device->bytes_used(), before);
+  EXPECT_EQ(collection->Stats().device_bytes, before_stats);
+  ASSERT_OK(UploadAll(*collection, PlainRows({4}, {4})));
+  ExpectHostAnswers(*collection, One({1, 0}));
   ASSERT_OK(collection->Delete(Ids({1, 2, 3, 4}), nullptr));
   EXPECT_EQ(fake_.device->bytes_used(), 0);
-}
-
-TEST_F(DeviceSearchTest, IdsWithoutMemoryAreRefusedAndLaterTriedAgain) {
-  const auto collection = Make(kPlainSpec);
-  ASSERT_OK(UploadAll(*collection, PlainRows({7}, {1})));
-  fake_.device->FailAt(FakeCall::kMakeDeviceIds, 1, absl::ResourceExhaustedError("no memory"));
-  EXPECT_THAT(StatusOf(*collection, One({1, 0})), StatusIs(kResourceExhausted));
-  ExpectHostAnswers(*collection, One({1, 0}));
 }
 
 TEST_F(DeviceSearchTest, ALostDeviceIsRemembered) {

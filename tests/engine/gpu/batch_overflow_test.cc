@@ -40,7 +40,7 @@ class BatchOverflowTest : public GpuTest, public ::testing::WithParamInterface<i
                                                corpus_.rows_count()));
     planes_ = std::move(reserved);
     ASSERT_OK(planes_->Append(corpus_.rows.data(), corpus_.rows_count()));
-    ASSERT_OK(planes_->Seal(AscendingRanks(corpus_.rows_count())));
+    ASSERT_OK(planes_->Seal({.ranks = AscendingRanks(corpus_.rows_count())}));
   }
 
   BatchArgs Args(int32_t queries) const {

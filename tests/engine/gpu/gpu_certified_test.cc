@@ -276,7 +276,7 @@ TEST_F(GpuCertifiedTest, CodesCopiedToAnotherGenerationEqualTheReference) {
   const backend::RowFormat format = testing::FormatOf(spec);
   ASSERT_OK_AND_ASSIGN(auto planes, backend_->Reserve(format, copy.corpus.rows_count()));
   ASSERT_OK(planes->AppendFrom(*loaded.planes, slots));
-  ASSERT_OK(planes->Seal(copy.ranks));
+  ASSERT_OK(planes->Seal({.ranks = copy.ranks}));
   const backend::GenerationView view = {
       .planes = planes.get(), .tombstones = nullptr, .rows_live = copy.rows_live};
   const testing::ReferenceRows reference(copy);

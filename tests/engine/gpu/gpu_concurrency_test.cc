@@ -36,7 +36,7 @@ TEST_F(GpuConcurrencyTest, SearchesGoOnWhileOthersUploadAndRead) {
                                       static_cast<float>(uploader * 1000 + round));
         ASSERT_OK_AND_ASSIGN(auto planes, backend->Reserve({.dim = 64}, 30'000));
         ASSERT_OK(planes->Append(rows.data(), 30'000));
-        ASSERT_OK(planes->Seal(AscendingRanks(30'000)));
+        ASSERT_OK(planes->Seal({.ranks = AscendingRanks(30'000)}));
         std::vector<float> got(rows.size());
         ASSERT_OK(planes->ReadRange(0, 30'000, got.data()));
         ASSERT_EQ(got, rows);

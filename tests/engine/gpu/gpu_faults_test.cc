@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,9 @@ class GpuFaultsTest : public GpuTest {
                                                            const backend::RowFormat& format) {
     ABSL_ASSIGN_OR_RETURN(auto planes, backend.Reserve(format, kRows));
     ABSL_RETURN_IF_ERROR(planes->Append(rows_.data(), kRows));
-    ABSL_RETURN_IF_ERROR(planes->Seal(AscendingRanks(kRows)));
+    std::vector<uint64_t> ids(format.numeric_ids ? size_t{kRows} : 0);
+    std::iota(ids.begin(), ids.end(), uint64_t{0});
+    ABSL_RETURN_IF_ERROR(planes->Seal({.ranks = AscendingRanks(kRows), .ids = ids}));
     return planes;
   }
   absl::StatusOr<std::unique_ptr<backend::RowPlanes>> Load(backend::Backend& backend) {
@@ -50,10 +53,6 @@ class GpuFaultsTest : public GpuTest {
                               const backend::RowFormat& format, int64_t queries_count,
                               std::unique_ptr<DeviceMemory>* memory) {
     constexpr int32_t kOnDevice = 10;
-    const auto fill = [](int64_t begin, absl::Span<uint64_t> ids) {
-      for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<uint64_t>(begin) + i;
-    };
-    ABSL_ASSIGN_OR_RETURN(const auto ids, backend.MakeDeviceIds(kRows, fill));
     if (*memory == nullptr) {
       ABSL_ASSIGN_OR_RETURN(*memory, backend.TakeDeviceMemory(64 << 10));
       EXPECT_EQ(cudaMemcpy((*memory)->data(), queries_.data(), queries_.size() * sizeof(float),
@@ -68,7 +67,7 @@ class GpuFaultsTest : public GpuTest {
                                       .scores = reinterpret_cast<float*>(base + (16 << 10)),
                                       .ids = reinterpret_cast<uint64_t*>(base + (32 << 10)),
                                       .counts = reinterpret_cast<int32_t*>(base + (48 << 10))};
-    const backend::GenerationView view = {.planes = &planes, .rows_live = kRows, .ids = ids.get()};
+    const backend::GenerationView view = {.planes = &planes, .rows_live = kRows};
     backend::QueryFault fault;
     return backend.SearchOnDevice(format, {&view, 1}, tile, &fault, nullptr);
   }
@@ -136,7 +135,7 @@ TEST_F(GpuFaultsTest, ALostDeviceIsUnavailableForEver) {
 TEST_F(GpuFaultsTest, ALostDeviceIsUnavailableForSearchesOnTheDevice) {
   for (const ScanPrecision scan : {ScanPrecision::kRows, ScanPrecision::kInt8}) {
     for (const int64_t queries : {1, 3}) {
-      const backend::RowFormat format = {.dim = kDim, .scan = scan};
+      const backend::RowFormat format = {.dim = kDim, .scan = scan, .numeric_ids = true};
       const auto backend = MakeEngine(64 * kMiB);
       ASSERT_NE(backend, nullptr);
       ASSERT_OK_AND_ASSIGN(const auto planes, Load(*backend, format));

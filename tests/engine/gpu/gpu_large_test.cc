@@ -31,7 +31,7 @@ TEST_F(GpuLargeTest, MoreThanTwoBillionElements) {
   for (int64_t copy = 0; copy < kCopies; ++copy) {
     ASSERT_OK(planes->Append(block.corpus.rows.data(), kBlockRows));
   }
-  ASSERT_OK(planes->Seal(AscendingRanks(kBlockRows * kCopies)));
+  ASSERT_OK(planes->Seal({.ranks = AscendingRanks(kBlockRows * kCopies)}));
 
   const std::vector<float> query = MakeQuery(block.corpus, QueryFamily::kGaussian, random_);
   const std::vector<int32_t> k = {4097};

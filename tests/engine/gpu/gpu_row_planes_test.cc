@@ -42,7 +42,7 @@ TEST_F(GpuRowPlanesTest, SmokeRowsComeBackAsTheyWereAppended) {
         ASSERT_OK(planes->Append(bytes.data() + done * row_bytes, part));
         done += part;
       }
-      ASSERT_OK(planes->Seal(AscendingRanks(rows)));
+      ASSERT_OK(planes->Seal({.ranks = AscendingRanks(rows)}));
       ASSERT_EQ(planes->rows_count(), rows);
       RedZone<uint8_t> all(bytes.size());
       ASSERT_OK(planes->ReadRange(0, rows, all.data()));
@@ -79,12 +79,12 @@ TEST_F(GpuRowPlanesTest, RowsAppendedFromAnotherGenerationComeBackToo) {
     ASSERT_OK(from);
     ASSERT_OK(to);
     ASSERT_OK((*from)->Append(bytes.data(), kRows));
-    ASSERT_OK((*from)->Seal(AscendingRanks(kRows)));
+    ASSERT_OK((*from)->Seal({.ranks = AscendingRanks(kRows)}));
     std::vector<uint32_t> slots = AscendingRanks(kRows);
     random_.Shuffle(slots);
     ASSERT_OK((*to)->Append(bytes.data(), 7));
     ASSERT_OK((*to)->AppendFrom(**from, slots));
-    ASSERT_OK((*to)->Seal(AscendingRanks(7 + kRows)));
+    ASSERT_OK((*to)->Seal({.ranks = AscendingRanks(7 + kRows)}));
     std::vector<uint8_t> got(static_cast<size_t>(kRows * row_bytes));
     ASSERT_OK((*to)->ReadRange(7, kRows, got.data()));
     for (int64_t i = 0; i < kRows; ++i) {
@@ -110,7 +110,7 @@ TEST_F(GpuRowPlanesTest, MemoryIsCountedAndComesBack) {
                 StatusIs(kResourceExhausted, HasSubstr("bytes needed")));
     const std::vector<float> rows(1024, 1.0f);
     ASSERT_OK(planes->Append(rows.data(), 1));
-    ASSERT_OK(planes->Seal(AscendingRanks(1)));
+    ASSERT_OK(planes->Seal({.ranks = AscendingRanks(1)}));
     EXPECT_LT(planes->device_bytes(), kMiB);  // the unused part is released
     ASSERT_OK_AND_ASSIGN(auto tombstones, backend->MakeTombstones(*planes, {1}));
     EXPECT_GT(backend->device_bytes_used(), planes->device_bytes());
@@ -136,7 +136,7 @@ TEST_F(GpuRowPlanesTest, RowsOnTheHostAreCountedThere) {
     EXPECT_EQ(backend->device_bytes_used(), device_bytes_used);
     const std::vector<float> rows(1024, 1.0f);
     ASSERT_OK(planes->Append(rows.data(), 1));
-    ASSERT_OK(planes->Seal(AscendingRanks(1)));
+    ASSERT_OK(planes->Seal({.ranks = AscendingRanks(1)}));
     EXPECT_LT(planes->host_bytes(), kMiB);
   }
   EXPECT_EQ(backend->host_rows_bytes_used(), 0);
@@ -161,7 +161,7 @@ TEST_F(GpuRowPlanesTest, PlanesMayOutliveTheBackend) {
   const std::vector<float> rows = {1, 2, 3, 4, 5, 6};
   ASSERT_OK(planes->Append(rows.data(), 2));
   backend.reset();
-  ASSERT_OK(planes->Seal(AscendingRanks(2)));
+  ASSERT_OK(planes->Seal({.ranks = AscendingRanks(2)}));
   std::vector<float> got(6);
   ASSERT_OK(planes->ReadRange(0, 2, got.data()));
   EXPECT_EQ(got, rows);
@@ -179,9 +179,9 @@ TEST_F(GpuRowPlanesTest, RefusesWhatDoesNotFitByName) {
   std::vector<float> rows(6);
   EXPECT_THAT(planes->Append(rows.data(), 3), StatusIs(kResourceExhausted));
   ASSERT_OK(planes->Append(rows.data(), 2));
-  EXPECT_THAT(planes->Seal(AscendingRanks(1)), StatusIs(kInvalidArgument));
+  EXPECT_THAT(planes->Seal({.ranks = AscendingRanks(1)}), StatusIs(kInvalidArgument));
   EXPECT_THAT(planes->ReadRange(0, 1, rows.data()), StatusIs(kFailedPrecondition));
-  ASSERT_OK(planes->Seal(AscendingRanks(2)));
+  ASSERT_OK(planes->Seal({.ranks = AscendingRanks(2)}));
   EXPECT_THAT(planes->Append(rows.data(), 0), StatusIs(kFailedPrecondition));
   EXPECT_THAT(planes->Read({2}, rows.data()), StatusIs(kInvalidArgument, HasSubstr("slot 2")));
   EXPECT_THAT(planes->ReadRange(1, 2, rows.data()), StatusIs(kInvalidArgument));

@@ -93,7 +93,7 @@ TEST_F(MultiBackendTest, RowsAreReadAndCopiedWhereverTheyAre) {
     std::vector<uint32_t> ranks(static_cast<size_t>(count));
     std::iota(ranks.begin(), ranks.end(), 0u);
     random_.Shuffle(ranks);
-    ASSERT_OK(planes->Seal(ranks));
+    ASSERT_OK(planes->Seal({.ranks = ranks}));
     std::vector<uint8_t> all(rows.size());
     ASSERT_OK(planes->ReadRange(0, count, all.data()));
     EXPECT_EQ(all, rows);

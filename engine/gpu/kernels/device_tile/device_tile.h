@@ -1,4 +1,4 @@
-// Queries that are in device memory, and answers that stay there, host side. All launches are
+// Queries that are in device memory, and answers that are merged there, host side. All launches are
 // asynchronous.
 #pragma once
 
@@ -54,14 +54,29 @@ struct KeyLists {
   const uint32_t* overflows = nullptr;  // as `counts`: not 0 if the query has no answer yet
 };
 
+// Where the answer of a query goes.
+struct AnswerPlace {
+  uint32_t begin = 0;  // its first row in scores and ids
+  int32_t k = 0;       // rows that are wanted
+  int32_t query = 0;   // its place in counts
+};
+
+// The destination of answers: in device memory or in mapped host memory.
+struct AnswerArrays {
+  float* scores = nullptr;    // rows of all queries
+  uint64_t* ids = nullptr;    // rows of all queries
+  int32_t* counts = nullptr;  // by query
+};
+
 struct GatherArgs {
   KeyLists lists;
   int32_t queries = 0;
-  int32_t k = 0;
+  int32_t k_max = 0;                    // the largest k
+  const AnswerPlace* places = nullptr;  // device memory: [queries]; null: of one query, `place`
+  AnswerPlace place;
   float score_min = 0;
-  float* scores = nullptr;    // [queries, k]
-  uint64_t* ids = nullptr;    // [queries, k]
-  int32_t* counts = nullptr;  // [queries]
+  bool pads = false;  // rows up to k that do not exist get NaN and the largest id
+  AnswerArrays to;
 };
 
 // Merges the lists of each query by (score, id) and writes the first k rows.

@@ -91,13 +91,15 @@ __global__ void __launch_bounds__(kGatherThreads)
       return static_cast<uint32_t>(key >> 32) >= score_min;
     });
   }
-  const uint32_t count = min(reached, static_cast<uint32_t>(args.k));
-  float* const scores = args.scores + query * args.k;
-  uint64_t* const ids = args.ids + query * args.k;
+  const AnswerPlace& to = args.places == nullptr ? args.place : args.places[query];
+  const auto k = static_cast<uint32_t>(to.k);
+  const uint32_t count = min(reached, k);
+  float* const scores = args.to.scores + to.begin;
+  uint64_t* const ids = args.to.ids + to.begin;
   const uint32_t thread = blockIdx.y * kGatherThreads + threadIdx.x;
   const uint32_t threads = gridDim.y * kGatherThreads;
-  if (thread == 0) args.counts[query] = static_cast<int32_t>(count);
-  for (uint32_t i = count + thread; i < static_cast<uint32_t>(args.k); i += threads) {
+  if (thread == 0) args.to.counts[to.query] = static_cast<int32_t>(count);
+  for (uint32_t i = count + thread; args.pads && i < k; i += threads) {
     scores[i] = score::FloatFromBits(0x7fc00000u);
     ids[i] = kNoId;
   }
@@ -131,7 +133,7 @@ __global__ void __launch_bounds__(kGatherThreads)
 
 cudaError_t LaunchGather(const GatherArgs& args, cudaStream_t stream) {
   constexpr int64_t kBlocksOfQueryMax = 32;
-  const int64_t keys = int64_t{args.k} * (args.lists.lists > 1 ? args.lists.lists : 1);
+  const int64_t keys = int64_t{args.k_max} * (args.lists.lists > 1 ? args.lists.lists : 1);
   const int64_t blocks = (keys + kGatherThreads - 1) / kGatherThreads;
   cudaLaunchConfig_t config = {};
   config.gridDim =

@@ -1,9 +1,9 @@
 // Views through which kernels find the planes of a generation in the slabs of the arena. Plain
 // data, passed by value; host and device.
 //
-// The first meta slab begins with two pointer tables. Norms (fp64 S(x,x)) and ranks (uint32) follow
-// as one linear range of bytes over the meta slabs. Rows have slabs of their own, `rows_per_slab`
-// rows each.
+// The first meta slab begins with two pointer tables. Norms (fp64 S(x,x)), ids by rank (uint64, if
+// they are numbers) and ranks (uint32) follow as one linear range of bytes over the meta slabs.
+// Rows have slabs of their own, `rows_per_slab` rows each.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,9 @@ struct RowsView {
   RowShape shape;
   ExtentView meta;
   int64_t norms_offset = 0;  // bytes into meta; [rows] fp64
-  int64_t ranks_offset = 0;  // bytes into meta; [rows] uint32; valid once sealed
+  // Valid once sealed:
+  int64_t ids_offset = 0;    // bytes into meta; [rows] uint64, by rank; 0: there are none
+  int64_t ranks_offset = 0;  // bytes into meta; [rows] uint32
 
   NEARFIELD_HOST_DEVICE char* row(uint32_t index) const {
     const uint32_t slab = index / rows_per_slab;

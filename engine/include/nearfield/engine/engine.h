@@ -242,11 +242,9 @@ class Engine {
   // As Search, for queries and answers in the memory of the engine's GPU: the same ids and score
   // bits. Neither queries nor answers are copied to the host. The calling thread blocks until the
   // work that search.stream has now is done, and then until the answers are in device memory: work
-  // that is enqueued later on any stream finds them there. The first search of a generation copies
-  // its ids to the device, 8 bytes per row of device memory, which are counted until the generation
-  // is dropped. Errors: as Search; Unimplemented (the backend has no device memory),
-  // FailedPrecondition (string ids; a stream that is being captured into a graph),
-  // ResourceExhausted (no device memory for the ids).
+  // that is enqueued later on any stream finds them there. Errors: as Search;
+  // Unimplemented (the backend has no device memory), FailedPrecondition (string ids; a stream that
+  // is being captured into a graph).
   virtual absl::StatusOr<DeviceSearchResult> SearchOnDevice(const Collection& /*collection*/,
                                                             const DeviceSearch& /*search*/) {
     return absl::UnimplementedError("this engine has no searches on the device");

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "nearfield/engine/types.h"
 
 namespace nearfield {
@@ -28,6 +29,8 @@ class IdColumn {
 
   // Requires: 0 <= index < size() and the matching type.
   uint64_t number(int64_t index) const { return numbers_[static_cast<size_t>(index)]; }
+  // Returns all ids; nothing if they are strings.
+  absl::Span<const uint64_t> numbers() const { return numbers_; }
   std::string_view string(int64_t index) const;
   Id at(int64_t index) const;
 
