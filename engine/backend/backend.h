@@ -110,6 +110,7 @@ struct QueryTile {
   // finish queries (RankedLists::finished). Requires: k adds up to at most
   // BackendInfo::finished_rows_max.
   bool may_finish = false;
+  bool in_query_memory = false;  // the queries lie in memory of Backend::TakeQueryMemory
 };
 
 // Queries and the destination of their answers, as in DeviceSearch.
@@ -186,6 +187,10 @@ class Backend {
   // backend, sealed. Errors: ResourceExhausted.
   virtual absl::StatusOr<std::unique_ptr<Tombstones>> MakeTombstones(
       const RowPlanes& planes, std::vector<uint64_t> words) = 0;
+
+  // Takes memory for `count` values of queries, from which the device can read them. Returns null
+  // if the backend has no such memory, or none that is free and large enough.
+  virtual std::shared_ptr<float[]> TakeQueryMemory(int64_t /*count*/) { return nullptr; }
 
   // Fills *best with the exact top-k of each generation: list (query, generation) holds the first
   // rows of the generation's order, at most k, and at least those that are among the query's k best

@@ -56,8 +56,14 @@ class RankedLists {
 
   // Gives a query its answer. Requires: its rows are in the memory that is held.
   void Finish(size_t query, const FinishedRows& rows) { finished_[query] = rows; }
-  // Holds the memory of finished rows until the next Reset.
-  void Hold(std::shared_ptr<void> memory) { finished_memory_ = std::move(memory); }
+  // Holds the memory of finished rows until the next Reset. `lends`: answers may refer to the rows
+  // and keep that memory.
+  void Hold(std::shared_ptr<const void> memory, bool lends) {
+    finished_memory_ = std::move(memory);
+    lends_ = lends;
+  }
+  // Returns what keeps finished rows alive, or null: they must be copied before the next Reset.
+  std::shared_ptr<const void> lent_memory() const { return lends_ ? finished_memory_ : nullptr; }
   // Returns the answer of a query, or null: it has lists.
   const FinishedRows* finished(size_t query) const {
     DCHECK_LT(query, queries_count_);
@@ -140,7 +146,8 @@ class RankedLists {
   ScratchBuffer<uint8_t> orders_;                      // [queries][generations * pitch]
   std::vector<uint32_t> order_counts_;                 // [queries]
   std::vector<std::optional<FinishedRows>> finished_;  // [queries]
-  std::shared_ptr<void> finished_memory_;
+  std::shared_ptr<const void> finished_memory_;
+  bool lends_ = false;
 };
 
 }  // namespace nearfield::backend

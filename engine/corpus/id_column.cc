@@ -14,12 +14,21 @@ IdColumn IdColumn::OfNumbers(std::vector<uint64_t> numbers) {
   return column;
 }
 
+IdColumn IdColumn::OfNumbers(absl::Span<const uint64_t> numbers,
+                             std::shared_ptr<const void> owner) {
+  IdColumn column(IdType::kUint64);
+  column.lent_ = numbers;
+  column.owner_ = std::move(owner);
+  return column;
+}
+
 int64_t IdColumn::size() const {
-  return static_cast<int64_t>(type_ == IdType::kUint64 ? numbers_.size() : string_ends_.size());
+  return static_cast<int64_t>(type_ == IdType::kUint64 ? numbers().size() : string_ends_.size());
 }
 
 int64_t IdColumn::bytes() const {
-  return static_cast<int64_t>(numbers_.capacity() * sizeof(uint64_t) +
+  const size_t numbers_count = owner_ != nullptr ? lent_.size() : numbers_.capacity();
+  return static_cast<int64_t>(numbers_count * sizeof(uint64_t) +
                               string_ends_.capacity() * sizeof(int64_t) + string_bytes_.capacity());
 }
 

@@ -8,7 +8,6 @@
 
 #include "engine/base/check.h"
 #include "engine/base/checked_math.h"
-#include "engine/base/host_work.h"
 #include "engine/base/status_macros.h"
 #include "engine/gpu/device_io.h"
 #include "engine/plan/batch_plan.h"
@@ -48,14 +47,6 @@ int64_t QueryDeviceBytes(int32_t dim, int32_t code_bytes) {
 // Returns the bytes of a query's code.
 int32_t CodeStrideOf(const SearchJob& job, BatchSource source) {
   return source == BatchSource::kRows ? job.shape.padded : job.planes.front()->codes().code_bytes;
-}
-
-// Runs body(i) for each i in [0, count), on several threads if `work` is not null.
-absl::Status ParallelForOnHost(HostWork* work, int64_t count, int64_t bytes,
-                               absl::FunctionRef<absl::Status(int64_t)> body) {
-  if (work != nullptr) return work->ParallelFor(count, bytes, body);
-  for (int64_t i = 0; i < count; ++i) ABSL_RETURN_IF_ERROR(body(i));
-  return absl::OkStatus();
 }
 
 // Returns the bytes that the scan of some queries reads.
@@ -155,13 +146,19 @@ absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, const Shape& 
     copied_from = k_at;
     ABSL_RETURN_IF_ERROR(EnqueueWiden(core_, job, RangeOf(shape.queries),
                                       reinterpret_cast<float*>(device), nullptr));
+  } else if (job.InQueryMemory(shape.queries)) {
+    copied_from = k_at;
+    ABSL_RETURN_IF_ERROR(core_.health().Check(
+        cudaMemcpyAsync(device, job.queries->queries + shape.queries.front() * dim,
+                        static_cast<std::size_t>(4 * dim * queries), cudaMemcpyHostToDevice,
+                        workspace.stream.get()),
+        "cudaMemcpyAsync"));
   } else {
-    ABSL_RETURN_IF_ERROR(
-        ParallelForOnHost(job.queries->host_work, queries, 4 * dim * queries, [&](int64_t i) {
-          std::memcpy(host + 4 * dim * i, job.queries->queries + shape.queries[i] * dim,
-                      static_cast<std::size_t>(4 * dim));
-          return absl::OkStatus();
-        }));
+    ABSL_RETURN_IF_ERROR(job.ForEachOnHost(queries, 4 * dim * queries, [&](int64_t i) {
+      std::memcpy(host + 4 * dim * i, job.queries->queries + shape.queries[i] * dim,
+                  static_cast<std::size_t>(4 * dim));
+      return absl::OkStatus();
+    }));
   }
   for (int64_t i = 0; i < queries; ++i) {
     std::memcpy(host + k_at + 4 * i, &job.queries->k[static_cast<std::size_t>(shape.queries[i])],
@@ -284,7 +281,7 @@ absl::Status BatchSearch::Finish(const SearchJob& job, const Shape& shape, Devic
   const bool report = device == DeviceIs::kBusy && job.queries->answered;
   const bool merged = job.MergesOnDevice(count);
   if (merged) bytes = count * kHostBytesPerQuery;
-  return ParallelForOnHost(job.queries->host_work, count, bytes, [&](int64_t i) {
+  return job.ForEachOnHost(count, bytes, [&](int64_t i) {
     const BatchOutcome& outcome = outcomes[i];
     if (outcome.overflow != 0) return absl::OkStatus();
     if (merged) {

@@ -92,10 +92,20 @@ void PlaceOnDevice(const backend::DeviceTile& tile, SearchJob& job) {
   job.answers = {.scores = tile.scores, .ids = tile.ids, .counts = tile.counts};
 }
 
-void PlaceOnHost(const AnswerMemory& memory, SearchJob& job) {
+void PlaceOnHost(const PinnedMemory& memory, SearchJob& job) {
   PlaceInOrder(job);
-  job.answers = memory.device();
-  job.host_answers = memory.host();
+  const AnswerPlace& last = job.places.back();
+  const int64_t rows = int64_t{last.begin} + last.k;
+  CHECK_LE(AnswerBytes(rows, job.queries_count()), memory.bytes());
+  const auto arrays_at = [rows](char* base) {
+    char* const scores = base + rows * int64_t{sizeof(uint64_t)};
+    return AnswerArrays{
+        .scores = reinterpret_cast<float*>(scores),
+        .ids = reinterpret_cast<uint64_t*>(base),
+        .counts = reinterpret_cast<int32_t*>(scores + rows * int64_t{sizeof(float)})};
+  };
+  job.answers = arrays_at(memory.device());
+  job.host_answers = arrays_at(memory.host());
 }
 
 absl::Status EnqueueWiden(GpuCore& core, const SearchJob& job, const QueryRange& range,

@@ -20,7 +20,7 @@ absl::Status BeginOnDevice(GpuCore& core, const backend::DeviceTile& tile);
 
 // Sets the places of the answers, and where they go. Requires: the format has numeric ids.
 void PlaceOnDevice(const backend::DeviceTile& tile, SearchJob& job);
-void PlaceOnHost(const AnswerMemory& memory, SearchJob& job);
+void PlaceOnHost(const PinnedMemory& memory, SearchJob& job);
 
 // Enqueues the conversion of queries to fp32 `vectors`, and for cosine of S(q, q) if `squared` is
 // not null.

@@ -59,12 +59,12 @@ class GpuDeviceMemory final : public DeviceMemory {
   const std::vector<char*> slabs_;
 };
 
-// Keeps the core alive for as long as its memory is held.
-struct HeldAnswers {
-  HeldAnswers(std::shared_ptr<GpuCore> of_core, std::shared_ptr<AnswerMemory> taken)
-      : core(std::move(of_core)), memory(std::move(taken)) {}
+// Keeps the core alive for as long as memory of its pools is held.
+struct HeldMemory {
+  HeldMemory(std::shared_ptr<GpuCore> of_core, PinnedLease of_memory)
+      : core(std::move(of_core)), memory(std::move(of_memory)) {}
   const std::shared_ptr<GpuCore> core;  // first: outlives the memory
-  const std::shared_ptr<AnswerMemory> memory;
+  const PinnedLease memory;
 };
 
 }  // namespace
@@ -240,9 +240,10 @@ absl::Status GpuTopkEngine::Search(const backend::RowFormat& format,
   best->Reset(tile.k, generations.size());
   if (tile.may_finish && format.numeric_ids && !tile.k.empty()) {
     // Before the device is locked: the memory may be with a caller that waits for the device.
-    auto held = std::make_shared<HeldAnswers>(core_, core_->answers().Take());
+    bool last = false;
+    auto held = std::make_shared<const HeldMemory>(core_, core_->answers().Take(&last));
     PlaceOnHost(*held->memory, job);
-    best->Hold(std::move(held));
+    best->Hold(std::move(held), !last);
   }
   return Run(job, *best, cost);
 }
@@ -263,6 +264,15 @@ absl::Status GpuTopkEngine::SearchOnDevice(const backend::RowFormat& format,
   ABSL_RETURN_IF_ERROR(BeginOnDevice(*core_, tile));
   backend::RankedLists none;
   return Run(job, none, cost);
+}
+
+std::shared_ptr<float[]> GpuTopkEngine::TakeQueryMemory(int64_t count) {
+  if (count > core_->query_memory().block_bytes() / int64_t{sizeof(float)}) return nullptr;
+  PinnedLease lease = core_->query_memory().TryTake();
+  if (lease == nullptr) return nullptr;
+  auto* const values = reinterpret_cast<float*>(lease->host());
+  auto held = std::make_shared<const HeldMemory>(core_, std::move(lease));
+  return {std::move(held), values};
 }
 
 absl::StatusOr<std::unique_ptr<DeviceMemory>> GpuTopkEngine::TakeDeviceMemory(int64_t bytes) {

@@ -61,14 +61,24 @@ absl::StatusOr<RowSearch::QueryBlock> RowSearch::StageQueries(const SearchJob& j
         EnqueueWiden(core_, job, RangeOf(queries),
                      reinterpret_cast<float*>(workspace.queries + block.queries_at),
                      reinterpret_cast<double*>(workspace.queries)));
+  } else if (job.format.metric != Metric::kCosine && job.InQueryMemory(queries)) {
+    copied_from = block.k_at;
+    copied_to = block.queries_at;
+    ABSL_RETURN_IF_ERROR(
+        core_.health().Check(cudaMemcpyAsync(workspace.queries + block.queries_at,
+                                             job.queries->queries + queries.front() * dim,
+                                             static_cast<std::size_t>(4 * dim * count),
+                                             cudaMemcpyHostToDevice, workspace.stream.get()),
+                             "cudaMemcpyAsync"));
   } else {
-    for (int64_t i = 0; i < count; ++i) {
+    ABSL_RETURN_IF_ERROR(job.ForEachOnHost(count, 4 * dim * count, [&](int64_t i) {
       const float* const query = job.queries->queries + queries[i] * dim;
       copy_to(block.queries_at + 4 * dim * i, query, 4 * dim);
-      if (job.format.metric != Metric::kCosine) continue;
+      if (job.format.metric != Metric::kCosine) return absl::OkStatus();
       const double squared = score::SquaredNorm(query, job.format.dim);
       copy_to(8 * i, &squared, sizeof(squared));
-    }
+      return absl::OkStatus();
+    }));
   }
   ABSL_RETURN_IF_ERROR(
       core_.health().Check(cudaMemcpyAsync(workspace.queries + copied_from, host + copied_from,
@@ -94,10 +104,14 @@ absl::Status RowSearch::EnqueueScan(const SearchJob& job, const plan::SearchPlan
       .query_squared = reinterpret_cast<const double*>(workspace.queries),
       .keys = workspace.keys + piece.key_begin,
       .keys_pitch = plan.keys_pitch};
-  const ScanLaunch launch = {.row = job.format.row_type,
-                             .queries_per_warp = plan.queries_per_scan,
-                             .blocks_x = piece.scan_blocks,
-                             .blocks_y = plan.scan_subtiles};
+  ScanLaunch launch = {.row = job.format.row_type,
+                       .queries_per_warp = plan.queries_per_scan,
+                       .blocks_x = piece.scan_blocks,
+                       .blocks_y = plan.scan_subtiles};
+  if (plan.tiles) {
+    launch.queries_per_warp = ScanLaunch::kTiles;
+    launch.blocks_x = core_.device_properties().sm_count;
+  }
   return core_.health().Check(LaunchScan(launch, args, workspace.stream.get()), "launching a scan");
 }
 

@@ -23,6 +23,13 @@ absl::Status SearchJob::CheckCancelled() const {
   return absl::CancelledError("the search was cancelled");
 }
 
+absl::Status SearchJob::ForEachOnHost(int64_t count, int64_t bytes,
+                                      absl::FunctionRef<absl::Status(int64_t)> body) const {
+  if (queries->host_work != nullptr) return queries->host_work->ParallelFor(count, bytes, body);
+  for (int64_t i = 0; i < count; ++i) ABSL_RETURN_IF_ERROR(body(i));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<SearchJob> MakeJob(const GpuCore& core, const backend::BackendInfo& info,
                                   const SearchArguments& arguments) {
   const auto& [format, generations, tile] = arguments;

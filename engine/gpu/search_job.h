@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -17,6 +18,9 @@
 #include "engine/plan/scan_cost.h"
 
 namespace nearfield::gpu {
+
+// Some queries of a job: their indexes, ascending.
+using QuerySpan = absl::Span<const int64_t>;
 
 struct SearchJob {
   backend::RowFormat format;
@@ -45,6 +49,15 @@ struct SearchJob {
     return !places.empty() && (device != nullptr || count >= kQueriesToMergeMin);
   }
   absl::Status CheckCancelled() const;
+  // Returns true if the device can read the vectors of these queries in one piece.
+  bool InQueryMemory(QuerySpan span) const {
+    return queries->in_query_memory &&
+           span.back() - span.front() + 1 == static_cast<int64_t>(span.size());
+  }
+  // Calls body(i) for each i in [0, count), on the threads of the search if there are some and the
+  // `bytes` that the loop moves justify it.
+  absl::Status ForEachOnHost(int64_t count, int64_t bytes,
+                             absl::FunctionRef<absl::Status(int64_t)> body) const;
 
  private:
   static constexpr int64_t kQueriesToMergeMin = 8;
@@ -55,9 +68,6 @@ struct QueryRange {
   int64_t first = 0;
   int64_t count = 0;
 };
-
-// Some queries of a job: their indexes, ascending.
-using QuerySpan = absl::Span<const int64_t>;
 
 // The destination of a search.
 struct SearchOutput {

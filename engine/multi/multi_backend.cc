@@ -175,6 +175,10 @@ class MultiBackend final : public backend::Backend {
     return SearchTogether(format, tile, tasks, best, cost);
   }
 
+  std::shared_ptr<float[]> TakeQueryMemory(int64_t count) override {
+    return devices_->backend(0).TakeQueryMemory(count);  // every device can read it
+  }
+
   std::vector<DeviceCapacity> devices() const override {
     std::vector<DeviceCapacity> all;
     for (size_t d = 0; d < devices_->size(); ++d) {

@@ -59,7 +59,8 @@ int32_t TileQueries(const SearchShape& shape, const EngineLimits& engine, const 
   const int64_t by_results = engine.result_keys_max / (plan.results_pitch * lists);
   const int64_t by_keys =
       engine.keys_max / std::max<int64_t>(1, plan.carry_keys + WholeKeys(shape));
-  const int64_t fitting = std::min<int64_t>({engine.queries_max, by_results, by_keys});
+  const int64_t by_elements = engine.query_elements_max / shape.dim_padded;
+  const int64_t fitting = std::min<int64_t>({engine.queries_max, by_results, by_keys, by_elements});
   const int64_t subtile = plan.queries_per_scan;
   const int64_t queries = std::min<int64_t>(shape.queries, std::max(subtile, fitting));
   return static_cast<int32_t>(queries > subtile ? queries / subtile * subtile : queries);
@@ -94,6 +95,7 @@ SearchPlan PlanSearch(const SearchShape& shape, const DeviceProperties& device,
   plan.carry_keys = AlignKeys(engine.k_max);
   plan.results_pitch = AlignKeys(shape.k);
   plan.queries = TileQueries(shape, engine, plan);
+  plan.tiles = plan.queries >= engine.tile_queries_min;
   plan.scan_subtiles = static_cast<int32_t>(CeilDiv(plan.queries, plan.queries_per_scan));
   const int64_t room = AlignKeysDown(engine.keys_max / plan.queries);  // keys per query
   int64_t used = plan.carry_keys;

@@ -31,11 +31,14 @@ struct DeviceProperties {
 struct EngineLimits {
   std::vector<ScanVariant> variants;  // ascending queries; the first has 1
   int32_t scan_rows_per_block = 0;    // rows that a block scores together
+  // From this many queries on, a scan scores tiles of rows for tiles of queries.
+  int32_t tile_queries_min = 0;
   int64_t keys_per_select_block = 0;  // keys that justify a block
   int32_t select_groups_max = 0;      // maximum number of groups of several blocks
   int64_t keys_max = 0;               // of the workspace, for all queries of a query tile
   int64_t result_keys_max = 0;        // of the result buffer
   int32_t queries_max = 0;            // of a query tile
+  int64_t query_elements_max = 0;     // of the vectors of a query tile
   int32_t k_max = 0;
 };
 
@@ -68,6 +71,7 @@ struct PlanStep {
 
 struct SearchPlan {
   int32_t queries = 0;            // of this query tile: the first of the shape's queries
+  bool tiles = false;             // the scan scores tiles of rows for tiles of queries; else:
   int32_t queries_per_scan = 0;   // of the chosen variant
   int32_t scan_subtiles = 0;      // ceil(queries / queries_per_scan): number of reads of each row
   int64_t scan_shared_bytes = 0;  // of a block

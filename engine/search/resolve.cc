@@ -105,6 +105,9 @@ absl::Status ReadStored(const corpus::Corpus& corpus, const corpus::CorpusSnapsh
   return absl::OkStatus();
 }
 
+// From this many queries on, they are copied to memory from which the device reads them.
+constexpr int64_t kQueriesToCopyMin = 8;
+
 // Returns true if the vectors are already contiguous.
 bool LieTogether(absl::Span<const Query> queries, size_t dim) {
   const float* const first = queries.front().vector.data();
@@ -129,26 +132,32 @@ absl::StatusOr<ResolvedQueries> ResolveQueries(const corpus::Corpus& corpus,
   const auto dim = static_cast<size_t>(corpus.spec().dim);
   const auto count = static_cast<int64_t>(queries.size());
   const auto bytes = static_cast<int64_t>(queries.size() * dim * sizeof(float));
-  HostWork& work = corpus.device()->host_work();
-  ABSL_RETURN_IF_ERROR(work.ParallelFor(count, bytes, [&](int64_t i) {
-    const auto query = static_cast<size_t>(i);
-    return CheckQuery(corpus.spec(), queries[query], k_max, query);
-  }));
   ResolvedQueries resolved;
   resolved.self.resize(queries.size());
   for (const Query& query : queries) resolved.k.push_back(query.k);
-  if (LieTogether(queries, dim)) {
-    resolved.vectors = {queries.front().vector.data(), queries.size() * dim};
-    return resolved;
+  const auto values = static_cast<int64_t>(queries.size() * dim);
+  if (count >= kQueriesToCopyMin) {
+    resolved.copies = corpus.device()->backend().TakeQueryMemory(values);
+    resolved.in_query_memory = resolved.copies != nullptr;
   }
-  resolved.copies.reset(new float[queries.size() * dim]);
+  if (resolved.copies == nullptr && !LieTogether(queries, dim)) {
+    resolved.copies.reset(new float[queries.size() * dim]);
+  }
   float* const vectors = resolved.copies.get();
-  resolved.vectors = {vectors, queries.size() * dim};
-  ABSL_RETURN_IF_ERROR(work.ParallelFor(count, bytes, [&](int64_t i) {
-    const absl::Span<const float> vector = queries[static_cast<size_t>(i)].vector;
-    std::copy(vector.begin(), vector.end(), vectors + static_cast<size_t>(i) * dim);
+  resolved.vectors = {vectors != nullptr ? vectors : queries.front().vector.data(),
+                      queries.size() * dim};
+  // A vector is checked and copied while it is in the cache.
+  const auto check_and_copy = [&](int64_t i) -> absl::Status {
+    const auto index = static_cast<size_t>(i);
+    const Query& query = queries[index];
+    ABSL_RETURN_IF_ERROR(CheckQuery(corpus.spec(), query, k_max, index));
+    if (vectors != nullptr) {
+      std::copy(query.vector.begin(), query.vector.end(), vectors + index * dim);
+    }
     return absl::OkStatus();
-  }));
+  };
+  ABSL_RETURN_IF_ERROR(corpus.device()->host_work().ParallelFor(count, bytes, check_and_copy));
+  if (vectors == nullptr) return resolved;
   std::vector<size_t> by_id;
   for (size_t i = 0; i < queries.size(); ++i) {
     if (queries[i].row_id) by_id.push_back(i);

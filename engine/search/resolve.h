@@ -17,8 +17,9 @@ namespace nearfield {
 
 struct ResolvedQueries {
   absl::Span<const float> vectors;  // [k.size(), dim]: the caller's, or copies
-  std::unique_ptr<float[]> copies;
-  std::vector<int32_t> k;                           // requested neighbors
+  std::shared_ptr<float[]> copies;
+  bool in_query_memory = false;  // the copies are in memory of backend::Backend::TakeQueryMemory
+  std::vector<int32_t> k;        // requested neighbors
   std::vector<std::optional<corpus::RowRef>> self;  // the excluded row of a query by id
 };
 

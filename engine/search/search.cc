@@ -124,7 +124,8 @@ void GatherOne(const Corpus& corpus, const CorpusSnapshot& snapshot, absl::Span<
                const RowParts& parts, Neighbors* neighbors) {
   neighbors->ids = IdColumn(corpus.spec().id_type);
   neighbors->ids.Reserve(static_cast<int64_t>(hits.size()));
-  neighbors->scores.reserve(hits.size());
+  std::vector<float> scores;
+  scores.reserve(hits.size());
   for (size_t i = 0; i < hits.size(); ++i) {
     if (i + kRowsAhead < hits.size()) {
       const RowRef& later = hits[i + kRowsAhead].row;
@@ -133,10 +134,11 @@ void GatherOne(const Corpus& corpus, const CorpusSnapshot& snapshot, absl::Span<
     const RowRef& row = hits[i].row;
     const Generation& generation = *snapshot.generations[row.generation].generation;
     neighbors->ids.AppendFrom(generation.ids, row.slot);
-    neighbors->scores.push_back(hits[i].score);
+    scores.push_back(hits[i].score);
     if (parts.payloads) neighbors->payloads.Append(generation.payload(row.slot));
     if (parts.ordinals) neighbors->ordinals.push_back(generation.ordinals.at(row.slot));
   }
+  neighbors->scores = std::move(scores);
 }
 
 // The requested page: rows [begin, end) of the order.
@@ -276,9 +278,13 @@ bool IdsAreEnough(const CollectionSpec& spec, const SearchBatch& batch, int32_t 
          });
 }
 
-// Copies a page of finished rows. `self`: the id that the answer leaves out; null: none.
+// Below this many rows, the rows of an answer are copied, so that it holds no memory of a device.
+constexpr int64_t kRowsToLendMin = 8;
+
+// Takes a page of finished rows. `self`: the id that the answer leaves out; null: none. `memory`
+// keeps the rows alive; null: they are copied.
 void TakeFinished(const backend::FinishedRows& rows, const Query& query, int64_t rows_of_order,
-                  const Id* self, Neighbors* neighbors) {
+                  const Id* self, const std::shared_ptr<const void>& memory, Neighbors* neighbors) {
   const auto count = static_cast<int64_t>(rows.ids.size());
   int64_t left_out = count;  // the place of self
   if (self != nullptr) {
@@ -290,9 +296,19 @@ void TakeFinished(const backend::FinishedRows& rows, const Query& query, int64_t
   const Page page = PageOf(query, known, rows_of_order, [&](int64_t row) {
     return rows.scores[static_cast<size_t>(place_of(row))];
   });
+  neighbors->more = page.more;
+  const int64_t count_of_page = page.end - page.begin;
+  if (memory != nullptr && left_out == count && count_of_page >= kRowsToLendMin) {
+    const auto first = static_cast<size_t>(page.begin);
+    const auto rows_count = static_cast<size_t>(count_of_page);
+    neighbors->ids = IdColumn::OfNumbers(rows.ids.subspan(first, rows_count), memory);
+    neighbors->scores = ScoreColumn(rows.scores.subspan(first, rows_count), memory);
+    return;
+  }
   std::vector<uint64_t> ids;
-  ids.reserve(static_cast<size_t>(page.end - page.begin));
-  neighbors->scores.reserve(ids.capacity());
+  std::vector<float> scores;
+  ids.reserve(static_cast<size_t>(count_of_page));
+  scores.reserve(ids.capacity());
   const auto copy = [&](int64_t begin, int64_t end) {
     if (begin >= end) return;
     const auto first = static_cast<size_t>(begin);
@@ -300,12 +316,12 @@ void TakeFinished(const backend::FinishedRows& rows, const Query& query, int64_t
     const auto of_ids = rows.ids.subspan(first, rows_count);
     const auto of_scores = rows.scores.subspan(first, rows_count);
     ids.insert(ids.end(), of_ids.begin(), of_ids.end());
-    neighbors->scores.insert(neighbors->scores.end(), of_scores.begin(), of_scores.end());
+    scores.insert(scores.end(), of_scores.begin(), of_scores.end());
   };
   copy(page.begin, std::min(page.end, left_out));
   copy(std::max(page.begin, left_out) + 1, page.end + 1);
   neighbors->ids = IdColumn::OfNumbers(std::move(ids));
-  neighbors->more = page.more;
+  neighbors->scores = std::move(scores);
 }
 
 // Answers the queries of a group for which IdsAreEnough holds.
@@ -330,7 +346,7 @@ absl::Status SearchIds(const Corpus& corpus, const RowSearch& search,
     const int64_t rows_of_order = neighbors.matched_rows;
     if (const backend::FinishedRows* const rows = lists.finished()) {
       TakeFinished(*rows, query, rows_of_order, query.row_id ? &*query.row_id : nullptr,
-                   &neighbors);
+                   lists.lists.lent_memory(), &neighbors);
       return absl::OkStatus();
     }
     ABSL_ASSIGN_OR_RETURN(const Hits hits, MergeBest(lists, k[i], search.queries.self[i]));

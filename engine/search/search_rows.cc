@@ -116,7 +116,8 @@ absl::Status SearchTile(const Corpus& corpus, const RowSearch& search, const Til
        .cancelled = search.cancelled,
        .host_work = &corpus.device()->host_work(),
        .answered = take_one,
-       .may_finish = search.may_finish},
+       .may_finish = search.may_finish,
+       .in_query_memory = resolved.in_query_memory},
       lists, &tile_cost);
   if (!status.ok()) return corpus.device()->Observe(status);
   *cost += tile_cost;

@@ -133,7 +133,7 @@ absl::StatusOr<Best> QueryOracle(const Corpus& corpus, const CorpusSnapshot& sna
 }
 
 // Returns `id 17 score 0.5 (0x3f000000)`.
-std::string PlaceText(const IdColumn& ids, const std::vector<float>& scores, size_t place) {
+std::string PlaceText(const IdColumn& ids, const ScoreColumn& scores, size_t place) {
   char score_text[48];
   std::snprintf(score_text, sizeof(score_text), "%.9g (0x%08x)", static_cast<double>(scores[place]),
                 score::BitsFromFloat(scores[place]));

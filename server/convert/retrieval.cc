@@ -248,7 +248,7 @@ absl::StatusOr<Neighbors> NeighborsFromProto(const std::string& field,
     return ArgumentError(field, absl::StrCat(neighbors.ids.size(), " ids and ",
                                              result.scores_size(), " scores: must be as many"));
   }
-  neighbors.scores.assign(result.scores().begin(), result.scores().end());
+  neighbors.scores.Mutable().assign(result.scores().begin(), result.scores().end());
   return neighbors;
 }
 

@@ -135,7 +135,7 @@ TEST_P(SearchLaws, VerifyAcceptsTheAnswerAndNothingElse) {
 
     const int64_t place = random.Between(0, answer.ids.size());
     Neighbors wrong_score = testing::Prefix(answer, answer.ids.size());
-    float& score = wrong_score.scores[static_cast<size_t>(place)];
+    float& score = wrong_score.scores.Mutable()[static_cast<size_t>(place)];
     score = score::FloatFromBits(score::BitsFromFloat(score) ^ 1u);
     ASSERT_OK_AND_ASSIGN(const VerifyResult refused, verify(wrong_score));
     EXPECT_FALSE(refused.equal);

@@ -32,7 +32,7 @@ class AuditServiceTest : public ServerFixture {
   // Makes the second score of every answer one unit in the last place too large.
   void FlipAScoreBit() {
     script_->CorruptAnswers([](Neighbors* neighbors) {
-      neighbors->scores[1] = std::nextafterf(neighbors->scores[1], INFINITY);
+      neighbors->scores.Mutable()[1] = std::nextafterf(neighbors->scores[1], INFINITY);
     });
   }
   // Returns at the first NOT_SERVING.

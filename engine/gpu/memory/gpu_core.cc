@@ -11,6 +11,7 @@
 #include "engine/base/check.h"
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
+#include "engine/gpu/kernels/device_tile/device_tile.h"
 #include "engine/gpu/kernels/encode/encode.h"
 #include "engine/gpu/kernels/row_scan/scan.h"
 #include "engine/gpu/memory/layout.h"
@@ -34,8 +35,9 @@ constexpr int64_t kResultKeys =
                       kLargeKQueries*(kSelectKMax + kBatchTiesMin));
 constexpr int64_t kListsMax = int64_t{kTileQueriesMax} * kGenerationsMax;
 // A query block: vectors, S(q,q), k and places of a tile. The parts are 256-byte aligned.
+constexpr int64_t kQueryElementsMax = int64_t{1} << 20;
 constexpr int64_t kQueryBytes =
-    kTileQueriesMax * int64_t{kDimMax * 4 + 8 + 4 + sizeof(AnswerPlace)} + 4 * 256;
+    kQueryElementsMax * 4 + kTileQueriesMax * int64_t{8 + 4 + sizeof(AnswerPlace)} + 4 * 256;
 // Counts of lists, or outcomes of a batch.
 constexpr int64_t kDeviceCountBytes =
     std::max(kListsMax * int64_t{sizeof(SelectCount)}, kOutcomeBytes);
@@ -70,6 +72,8 @@ plan::EngineLimits EngineLimitsOf(int32_t k_max, int64_t key_bytes) {
   limits.keys_max = key_bytes / 8;
   limits.result_keys_max = kResultKeys;
   limits.queries_max = kTileQueriesMax;
+  limits.query_elements_max = kQueryElementsMax;
+  limits.tile_queries_min = kScanTileQueriesMin;
   limits.k_max = k_max;
   return limits;
 }
@@ -226,7 +230,9 @@ absl::Status GpuCore::TakeSearchWorkspace(int32_t batch_max) {
       w.query_faults.Create(health_, int64_t{kBatchQueriesMax} * int64_t{sizeof(int32_t)}));
   ABSL_RETURN_IF_ERROR(w.code_outcome.Create(health_, int64_t{sizeof(OneQueryOutcome)}));
   std::memset(w.code_outcome.host(), 0, sizeof(OneQueryOutcome));
-  ABSL_RETURN_IF_ERROR(answers_.Create(health_, kResultKeys, batch_max));
+  ABSL_RETURN_IF_ERROR(
+      answers_.Create(health_, kAnswerBlocks, AnswerBytes(kResultKeys, batch_max)));
+  ABSL_RETURN_IF_ERROR(query_memory_.Create(health_, kQueryBlocks, kQueryBlockBytes));
   ABSL_RETURN_IF_ERROR(w.stream.Create(health_, Stream::Priority::kHigh));
   // The selection kernel requires zeroed shared state on its first use.
   ABSL_RETURN_IF_ERROR(health_.Check(

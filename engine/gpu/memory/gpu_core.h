@@ -13,8 +13,8 @@
 #include "engine/gpu/gpu_options.h"
 #include "engine/gpu/kernels/batch/batch.h"
 #include "engine/gpu/kernels/single/one_query.h"
-#include "engine/gpu/memory/answer_memory.h"
 #include "engine/gpu/memory/arena.h"
+#include "engine/gpu/memory/pinned_pool.h"
 #include "engine/gpu/memory/staging_ring.h"
 #include "engine/gpu/runtime/cuda_handles.h"
 #include "engine/gpu/runtime/device_health.h"
@@ -24,14 +24,18 @@
 
 namespace nearfield::gpu {
 
-// Maximum queries of one tile; sizes the query buffer.
-inline constexpr int32_t kTileQueriesMax = 64;
+// Maximum queries of one tile of a scan of rows.
+inline constexpr int32_t kTileQueriesMax = 1024;
 // Maximum queries of one batch that is answered from codes.
 inline constexpr int32_t kBatchQueriesMax = 1024;
 // Batches under way: the host prepares one, or takes the answers of one, while the device works on
 // the other. A search of queries that are on the device uses one place only.
 inline constexpr int kBatchesMax = 2;
 inline constexpr int64_t kBatchBytes = int64_t{8} << 20;
+// Blocks of memory for finished answers, of which answers may keep all but one, and for queries.
+inline constexpr int kAnswerBlocks = 4;
+inline constexpr int kQueryBlocks = 4;
+inline constexpr int64_t kQueryBlockBytes = int64_t{4} << 20;
 inline constexpr int64_t kOutcomeBytes = kBatchQueriesMax * int64_t{sizeof(BatchOutcome)};
 
 // Device and pinned buffers of fixed size for the one search that runs at a time.
@@ -91,7 +95,9 @@ class GpuCore {
   StagingRing& upload_ring() { return upload_ring_; }
   StagingRing& read_ring() { return read_ring_; }
   SearchWorkspace& workspace() { return workspace_; }
-  AnswerMemoryPool& answers() { return answers_; }
+  // Memory for finished answers of one search, and for queries, each taken by a search.
+  PinnedPool& answers() { return answers_; }
+  PinnedPool& query_memory() { return query_memory_; }
   const plan::DeviceProperties& device_properties() const { return device_properties_; }
   const plan::EngineLimits& engine_limits() const { return engine_limits_; }
   // Returns the rate of streaming loads, measured; for an arena that the caches hold: 92% of the
@@ -128,7 +134,8 @@ class GpuCore {
   StagingRing upload_ring_;
   StagingRing read_ring_;
   SearchWorkspace workspace_;
-  AnswerMemoryPool answers_;
+  PinnedPool answers_;
+  PinnedPool query_memory_;
   plan::DeviceProperties device_properties_;
   plan::EngineLimits engine_limits_;
   double read_bytes_per_second_ = 0;

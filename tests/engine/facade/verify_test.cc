@@ -64,7 +64,7 @@ TEST_F(VerifyTest, SwappedIdsOfATieAreFound) {
 
 TEST_F(VerifyTest, AScoreOneUlpAwayIsFound) {
   Neighbors wrong = right_;
-  wrong.scores[3] = std::nextafterf(2.0f, 3.0f);
+  wrong.scores.Mutable()[3] = std::nextafterf(2.0f, 3.0f);
   ExpectDifference(
       wrong, 3,
       "place 3: claimed id 21 score 2.00000024 (0x40000001), oracle id 21 score 2 (0x40000000)");
@@ -113,7 +113,7 @@ TEST_F(VerifyTest, ClaimsThatCannotBeCheckedAreRefused) {
   EXPECT_THAT(Check(right_, 2),
               StatusIs(kFailedPrecondition, AllOf(HasSubstr("epoch 2"), HasSubstr("epoch 3"))));
   Neighbors odd = right_;
-  odd.scores.pop_back();
+  odd.scores.Mutable().pop_back();
   EXPECT_THAT(Check(odd), StatusIs(kInvalidArgument, HasSubstr("4 ids and 3 scores")));
   Neighbors strings;
   strings.ids = IdColumn(IdType::kString);

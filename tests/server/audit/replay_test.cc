@@ -94,13 +94,13 @@ TEST_F(ReplayTest, EveryKindOfWrongAnswerIsReproduced) {
       SCOPED_TRACE(testing::Describe(spec));
 
       AuditedAnswer flipped = right;
-      flipped.answer.scores[4] = std::nextafterf(flipped.answer.scores[4], -INFINITY);
+      flipped.answer.scores.Mutable()[4] = std::nextafterf(flipped.answer.scores[4], -INFINITY);
       EXPECT_EQ(RaiseAndReplay(flipped).verdict, ReplayVerdict::kReproduced);
 
       AuditedAnswer missing = right;  // without the third neighbor, with the eleventh
       const AuditedAnswer more = Answer(collection, query, 11);
       missing.answer.ids = IdColumn(ids);
-      missing.answer.scores.clear();
+      missing.answer.scores.Mutable().clear();
       for (int64_t i = 0; i < 11; ++i) {
         if (i == 2) continue;
         missing.answer.ids.AppendFrom(more.answer.ids, i);
@@ -192,7 +192,7 @@ TEST_F(NarrowedReplayTest, TheRecordHoldsWhatWasAsked) {
 TEST_F(ReplayTest, WithoutRowsTheRecordSaysSo) {
   const std::shared_ptr<Collection> collection = CollectionOf({10, 11}, {4, 3});
   AuditedAnswer answer = Answer(collection, {1, 0}, 2);
-  answer.answer.scores[0] = 77;
+  answer.answer.scores.Mutable()[0] = 77;
   ASSERT_OK(collection->Delete(testing::Ids({11})));
   EXPECT_EQ(RaiseAndReplay(answer).verdict, ReplayVerdict::kUnknown);
 }

@@ -68,6 +68,11 @@ struct AnswerArrays {
   int32_t* counts = nullptr;  // by query
 };
 
+// Returns the bytes of the arrays for `rows` rows of `queries` answers.
+constexpr int64_t AnswerBytes(int64_t rows, int64_t queries) {
+  return rows * int64_t{sizeof(uint64_t) + sizeof(float)} + queries * int64_t{sizeof(int32_t)};
+}
+
 struct GatherArgs {
   KeyLists lists;
   int32_t queries = 0;

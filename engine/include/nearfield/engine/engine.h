@@ -15,6 +15,7 @@
 #include "nearfield/engine/collection.h"
 #include "nearfield/engine/device_search.h"
 #include "nearfield/engine/row_filter.h"
+#include "nearfield/engine/score_column.h"
 #include "nearfield/engine/types.h"
 
 namespace nearfield {
@@ -150,7 +151,7 @@ struct SearchBatch {
 // that may be in the answer).
 struct Neighbors {
   IdColumn ids;
-  std::vector<float> scores;
+  ScoreColumn scores;
   std::vector<uint8_t> rows;       // [scores.size(), dim] in the row type, if requested
   BytesColumn payloads;            // one value per neighbor, if requested
   std::vector<uint32_t> ordinals;  // one per neighbor, if requested: see FetchResult
