@@ -110,16 +110,19 @@ def run(command: list[str], log: list[str]) -> tuple[int, list[Row]]:
     return process.returncode, rows
 
 
+def search_peer_command(arguments: argparse.Namespace, peer: str) -> list[str]:
+    """Returns the command that times a peer, without its grid."""
+    command = [arguments.python, str(ROOT / "tests/bench/search_peer.py"), f"--peer={peer}"]
+    return [*command, f"--cuvs={arguments.cuvs}"] if peer.startswith("cuvs") and arguments.cuvs else command
+
+
 def run_search_peers(arguments: argparse.Namespace, peers: tuple[str, ...], grids: list[list[str]], log: list[str]) -> list[Row]:
-    """Times the exact search of other libraries over grids (options of search_peer.py). Leaves out
+    """Times the search of other libraries over grids (options of search_peer.py). Leaves out
     a library that is not installed; search_peer.py prints why."""
     rows: list[Row] = []
     for peer in peers:
-        command = [arguments.python, str(ROOT / "tests/bench/search_peer.py"), f"--peer={peer}"]
-        if peer == "cuvs" and arguments.cuvs:
-            command.append(f"--cuvs={arguments.cuvs}")
         for grid in grids:
-            code, more = run([*command, *grid], log)
+            code, more = run([*search_peer_command(arguments, peer), *grid], log)
             rows += more
             if code == NOT_INSTALLED:
                 break
