@@ -96,6 +96,10 @@ struct GenerationView {
   absl::Span<const uint32_t> live_slots;
 };
 
+// Which queries a backend finishes (RankedLists::finished): none; those for which that is faster;
+// or all, if it can finish queries.
+enum class Finish : uint8_t { kNone, kSome, kAll };
+
 struct QueryTile {
   // [k.size(), dim] row-major fp32, finite; for cosine no query is all zeros.
   const float* queries = nullptr;
@@ -106,10 +110,9 @@ struct QueryTile {
   // others: by several threads at a time, each for another query. Its error ends the search. May be
   // empty.
   std::function<absl::Status(int64_t query)> answered = nullptr;
-  // The ids of the rows are all that is needed of them, and they are numbers: the backend may
-  // finish queries (RankedLists::finished). Requires: k adds up to at most
-  // BackendInfo::finished_rows_max.
-  bool may_finish = false;
+  // Unless kNone: the ids of the rows are all that is needed of them, they are numbers, and k adds
+  // up to at most BackendInfo::finished_rows_max.
+  Finish finish = Finish::kNone;
   bool in_query_memory = false;  // the queries lie in memory of Backend::TakeQueryMemory
 };
 
@@ -157,7 +160,7 @@ struct BackendInfo {
   // row too.
   int32_t k_max = 0;
   int32_t batch_max = 0;
-  int64_t finished_rows_max = 0;  // of the queries of one Search, see QueryTile::may_finish
+  int64_t finished_rows_max = 0;  // of the queries of one Search, see QueryTile::finish
   // The scan that kAuto selects for dimensions scan_dim_min .. scan_dim_max; outside, kRows.
   ScanPrecision scan = ScanPrecision::kRows;
   int32_t scan_dim_min = 1;

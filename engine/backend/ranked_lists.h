@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -50,11 +49,12 @@ class RankedLists {
     rows_.Ensure(static_cast<int64_t>(places_.size() * pitch_));
     orders_.Ensure(static_cast<int64_t>(places_.size() * pitch_));
     order_counts_.assign(queries_count_, 0);
-    finished_.assign(queries_count_, std::nullopt);
+    finished_.assign(queries_count_, {});
     finished_memory_.reset();
   }
 
-  // Gives a query its answer. Requires: its rows are in the memory that is held.
+  // Gives a query its answer. Requires: its rows are in the memory that is held, even if there are
+  // none.
   void Finish(size_t query, const FinishedRows& rows) { finished_[query] = rows; }
   // Holds the memory of finished rows until the next Reset. `lends`: answers may refer to the rows
   // and keep that memory.
@@ -67,7 +67,7 @@ class RankedLists {
   // Returns the answer of a query, or null: it has lists.
   const FinishedRows* finished(size_t query) const {
     DCHECK_LT(query, queries_count_);
-    return finished_[query] ? &*finished_[query] : nullptr;
+    return finished_[query].scores.data() != nullptr ? &finished_[query] : nullptr;
   }
 
   size_t queries_count() const { return queries_count_; }
@@ -141,11 +141,11 @@ class RankedLists {
   size_t queries_count_ = 0;
   size_t generations_count_ = 0;
   size_t pitch_ = 0;
-  std::vector<Place> places_;                          // [queries][generations]
-  ScratchBuffer<RankedScore> rows_;                    // [queries][generations * pitch]
-  ScratchBuffer<uint8_t> orders_;                      // [queries][generations * pitch]
-  std::vector<uint32_t> order_counts_;                 // [queries]
-  std::vector<std::optional<FinishedRows>> finished_;  // [queries]
+  std::vector<Place> places_;           // [queries][generations]
+  ScratchBuffer<RankedScore> rows_;     // [queries][generations * pitch]
+  ScratchBuffer<uint8_t> orders_;       // [queries][generations * pitch]
+  std::vector<uint32_t> order_counts_;  // [queries]
+  std::vector<FinishedRows> finished_;  // [queries]
   std::shared_ptr<const void> finished_memory_;
   bool lends_ = false;
 };

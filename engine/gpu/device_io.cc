@@ -68,6 +68,7 @@ absl::Status AwaitStream(GpuCore& core, cudaStream_t stream) {
 // Places the answers of all queries one after another.
 void PlaceInOrder(SearchJob& job) {
   uint32_t begin = 0;
+  job.places.reserve(job.queries->k.size());
   for (const int32_t k : job.queries->k) {
     job.places.push_back(
         {.begin = begin, .k = k, .query = static_cast<int32_t>(job.places.size())});

@@ -238,7 +238,7 @@ absl::Status GpuTopkEngine::Search(const backend::RowFormat& format,
                                    backend::ScanCost* cost) {
   ABSL_ASSIGN_OR_RETURN(SearchJob job, MakeJob(*core_, info_, {format, generations, tile}));
   best->Reset(tile.k, generations.size());
-  if (tile.may_finish && format.numeric_ids && !tile.k.empty()) {
+  if (tile.finish != backend::Finish::kNone && format.numeric_ids && !tile.k.empty()) {
     // Before the device is locked: the memory may be with a caller that waits for the device.
     bool last = false;
     auto held = std::make_shared<const HeldMemory>(core_, core_->answers().Take(&last));

@@ -92,26 +92,21 @@ absl::Status RowSearch::EnqueueScan(const SearchJob& job, const plan::SearchPlan
                                     const plan::PlanPiece& piece, const QueryBlock& block) {
   SearchWorkspace& workspace = core_.workspace();
   const auto generation = static_cast<std::size_t>(piece.generation);
-  const ScanArgs args = {
-      .rows = job.planes[generation]->view(),
-      .tombstones = job.tombstones[generation],
-      .listed = job.listed ? job.live_slots[generation] : SlotList{},
-      .metric = job.format.metric,
-      .row_begin = static_cast<uint32_t>(piece.row_begin),
-      .row_end = static_cast<uint32_t>(piece.row_end),
-      .queries_count = plan.queries,
-      .queries = reinterpret_cast<const float*>(workspace.queries + block.queries_at),
-      .query_squared = reinterpret_cast<const double*>(workspace.queries),
-      .keys = workspace.keys + piece.key_begin,
-      .keys_pitch = plan.keys_pitch};
-  ScanLaunch launch = {.row = job.format.row_type,
-                       .queries_per_warp = plan.queries_per_scan,
-                       .blocks_x = piece.scan_blocks,
-                       .blocks_y = plan.scan_subtiles};
-  if (plan.tiles) {
-    launch.queries_per_warp = ScanLaunch::kTiles;
-    launch.blocks_x = core_.device_properties().sm_count;
-  }
+  ScanArgs args = {.rows = job.planes[generation]->view(),
+                   .tombstones = job.tombstones[generation],
+                   .listed = job.listed ? job.live_slots[generation] : SlotList{},
+                   .metric = job.format.metric,
+                   .row_begin = static_cast<uint32_t>(piece.row_begin),
+                   .row_end = static_cast<uint32_t>(piece.row_end),
+                   .queries_count = plan.queries,
+                   .queries = reinterpret_cast<const float*>(workspace.queries + block.queries_at),
+                   .query_squared = reinterpret_cast<const double*>(workspace.queries),
+                   .keys = workspace.keys + piece.key_begin,
+                   .keys_pitch = plan.keys_pitch};
+  const ScanLaunch launch = {.row = job.format.row_type,
+                             .queries_per_warp = plan.queries_per_scan,
+                             .blocks_x = piece.scan_blocks,
+                             .blocks_y = plan.scan_subtiles};
   return core_.health().Check(LaunchScan(launch, args, workspace.stream.get()), "launching a scan");
 }
 

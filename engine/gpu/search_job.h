@@ -46,7 +46,8 @@ struct SearchJob {
   // Returns true if the answers of `count` queries are merged on the device. For few, the host is
   // faster.
   bool MergesOnDevice(int64_t count) const {
-    return !places.empty() && (device != nullptr || count >= kQueriesToMergeMin);
+    return !places.empty() && (device != nullptr || queries->finish == backend::Finish::kAll ||
+                               count >= kQueriesToMergeMin);
   }
   absl::Status CheckCancelled() const;
   // Returns true if the device can read the vectors of these queries in one piece.

@@ -39,7 +39,7 @@ OneQueryArgs SingleSearch::SharedArgs(const SearchJob& job) const {
   args.samples = workspace.samples;
   args.candidates = workspace.code_candidates;
   args.state = workspace.code_state;
-  args.keys = job.device != nullptr ? workspace.device_results
+  args.keys = job.MergesOnDevice(1) ? workspace.device_results
                                     : reinterpret_cast<uint64_t*>(workspace.results.device());
   args.outcome = reinterpret_cast<OneQueryOutcome*>(workspace.code_outcome.device());
   return args;
@@ -95,7 +95,7 @@ absl::Status SingleSearch::StageOnDevice(const SearchJob& job, int64_t query, On
 absl::StatusOr<uint64_t> SingleSearch::KeyAt(const SearchJob& job, uint32_t place) {
   SearchWorkspace& workspace = core_.workspace();
   auto* const keys = reinterpret_cast<uint64_t*>(workspace.results.host());
-  if (job.device == nullptr) return keys[place];
+  if (!job.MergesOnDevice(1)) return keys[place];
   cudaStream_t stream = workspace.stream.get();
   ABSL_RETURN_IF_ERROR(
       core_.health().Check(cudaMemcpyAsync(keys, workspace.device_results + place, sizeof(*keys),
@@ -108,7 +108,7 @@ absl::StatusOr<uint64_t> SingleSearch::KeyAt(const SearchJob& job, uint32_t plac
 
 absl::Status SingleSearch::GiveAnswer(const SearchJob& job, int64_t query, uint32_t keys_count,
                                       SearchOutput& out) {
-  if (job.device != nullptr) {
+  if (job.MergesOnDevice(1)) {
     KeyLists lists = MixedLists(job);
     lists.count = keys_count;
     lists.count_max = keys_count;
@@ -209,13 +209,21 @@ absl::StatusOr<bool> SingleSearch::SearchOne(const SearchJob& job, int64_t query
 absl::Status SingleSearch::Search(const SearchJob& job, absl::Span<const int64_t> queries,
                                   SearchOutput& out, std::vector<int64_t>& left) {
   OneQueryArgs args = SharedArgs(job);
+  std::vector<int64_t> merged;  // on the device, for the host
   for (const int64_t query : queries) {
     ABSL_RETURN_IF_ERROR(job.CheckCancelled());
     ABSL_ASSIGN_OR_RETURN(const bool answered, SearchOne(job, query, args, out));
-    if (answered) continue;
+    if (answered) {
+      if (job.device == nullptr && job.MergesOnDevice(1)) merged.push_back(query);
+      continue;
+    }
     ++out.cost.escalations.canonical;
     left.push_back(query);
   }
+  if (merged.empty()) return absl::OkStatus();
+  ABSL_RETURN_IF_ERROR(core_.health().Check(cudaStreamSynchronize(core_.workspace().stream.get()),
+                                            "cudaStreamSynchronize"));
+  for (const int64_t query : merged) GiveFinished(job, query, out.best);
   return absl::OkStatus();
 }
 

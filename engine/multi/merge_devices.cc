@@ -119,4 +119,41 @@ void MergeDevices(absl::Span<const DeviceLists> devices, size_t query, int32_t k
   }
 }
 
+FinishedMemory FinishedMemory::Of(int64_t rows_count) {
+  const auto count = static_cast<size_t>(rows_count);
+  FinishedMemory made;
+  made.memory.reset(new char[count * (sizeof(uint64_t) + sizeof(float))]);
+  made.ids = reinterpret_cast<uint64_t*>(made.memory.get());
+  made.scores = reinterpret_cast<float*>(made.ids + count);
+  return made;
+}
+
+void JoinFinished(absl::Span<const DeviceLists> devices, size_t query, int32_t k,
+                  const FinishedMemory& to, RankedLists* best) {
+  struct Rest {
+    backend::FinishedRows rows;
+    size_t next = 0;
+  };
+  std::vector<Rest> rests;
+  for (const DeviceLists& device : devices) {
+    const backend::FinishedRows* const rows = device.lists->finished(query);
+    CHECK(rows != nullptr);
+    if (!rows->ids.empty()) rests.push_back({*rows});
+  }
+  const auto wanted = static_cast<size_t>(k);
+  size_t count = 0;
+  for (; count < wanted && !rests.empty(); ++count) {
+    const auto first =
+        std::min_element(rests.begin(), rests.end(), [](const Rest& a, const Rest& b) {
+          const float of_a = a.rows.scores[a.next];
+          const float of_b = b.rows.scores[b.next];
+          return of_a != of_b ? of_a > of_b : a.rows.ids[a.next] < b.rows.ids[b.next];
+        });
+    to.scores[count] = first->rows.scores[first->next];
+    to.ids[count] = first->rows.ids[first->next];
+    if (++first->next == first->rows.ids.size()) rests.erase(first);
+  }
+  best->Finish(query, {.scores = {to.scores, count}, .ids = {to.ids, count}});
+}
+
 }  // namespace nearfield::multi

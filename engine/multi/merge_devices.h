@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -24,5 +25,20 @@ struct DeviceLists {
 // device's lists hold its k best rows.
 void MergeDevices(absl::Span<const DeviceLists> devices, size_t query, int32_t k,
                   backend::RankedLists* best);
+
+// Memory for the finished rows of a search.
+struct FinishedMemory {
+  std::shared_ptr<char[]> memory;
+  uint64_t* ids = nullptr;
+  float* scores = nullptr;
+
+  static FinishedMemory Of(int64_t rows_count);
+  FinishedMemory From(int64_t row) const { return {memory, ids + row, scores + row}; }
+};
+
+// Merges the finished rows of all devices by (score, id), and finishes `query` in *best with the
+// first k, which it writes to `to`. Requires: every device has finished the query.
+void JoinFinished(absl::Span<const DeviceLists> devices, size_t query, int32_t k,
+                  const FinishedMemory& to, backend::RankedLists* best);
 
 }  // namespace nearfield::multi

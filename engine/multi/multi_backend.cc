@@ -35,6 +35,9 @@ constexpr int64_t kStripesOfDeviceMin = 4;
 // The cost of joining a row, in bytes that could be copied in the same time.
 constexpr int64_t kBytesPerRow = 64;
 
+// From this many queries on, the devices finish their answers if they can.
+constexpr int64_t kQueriesToFinishMin = 8;
+
 // The part of a search on one device.
 struct DeviceTask {
   size_t device = 0;
@@ -94,6 +97,7 @@ class MultiBackend final : public backend::Backend {
       const backend::BackendInfo& info = devices_->backend(d).info();
       CHECK(info.kind == info_.kind && info.k_max == info_.k_max);
       info_.batch_max = std::min(info_.batch_max, info.batch_max);
+      info_.finished_rows_max = std::min(info_.finished_rows_max, info.finished_rows_max);
       info_.scan_dim_min = std::max(info_.scan_dim_min, info.scan_dim_min);
       info_.scan_dim_max = std::min(info_.scan_dim_max, info.scan_dim_max);
       info_.read_bytes_per_second += info.read_bytes_per_second;
@@ -308,13 +312,31 @@ class MultiBackend final : public backend::Backend {
     }
     std::vector<std::atomic<size_t>> missing(tile.k.size());  // devices that work on the query
     for (std::atomic<size_t>& count : missing) count = tasks.size();
+    const bool finishes = tile.finish != backend::Finish::kNone && queries >= kQueriesToFinishMin &&
+                          info_.finished_rows_max > 0;
+    std::vector<int64_t> places;  // of the answers of the queries in joined_rows
+    FinishedMemory joined_rows;
+    if (finishes) {
+      int64_t rows_count = 0;
+      for (const int32_t k : tile.k) {
+        places.push_back(rows_count);
+        rows_count += k;
+      }
+      joined_rows = FinishedMemory::Of(rows_count);
+      best->Hold(joined_rows.memory, /*lends=*/true);
+    }
     const auto join = [&](int64_t query) {
       const auto q = static_cast<size_t>(query);
-      MergeDevices(found, q, tile.k[q], best);
+      if (finishes) {
+        JoinFinished(found, q, tile.k[q], joined_rows.From(places[q]), best);
+      } else {
+        MergeDevices(found, q, tile.k[q], best);
+      }
       return tile.answered ? tile.answered(query) : absl::OkStatus();
     };
     std::atomic<bool> failed = false;
     QueryTile part = tile;
+    part.finish = finishes ? backend::Finish::kAll : backend::Finish::kNone;
     part.cancelled = [&] { return failed || (tile.cancelled && tile.cancelled()); };
     part.answered = [&](int64_t query) {
       return missing[static_cast<size_t>(query)].fetch_sub(1) == 1 ? join(query) : absl::OkStatus();

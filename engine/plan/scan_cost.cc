@@ -10,10 +10,7 @@ namespace {
 // Fixed costs of a search in microseconds, in addition to reading its bytes. Measured with
 // certified_bench on an H200.
 constexpr double kRowsFixed = 24.0;
-constexpr double kRowsOfPass = 5.5;      // one launch
-constexpr int64_t kTileQueriesMin = 16;  // scored in tiles of rows and queries
-constexpr double kTilesFixed = 45.0;
-constexpr double kTilesOfQuery = 0.1;
+constexpr double kRowsOfPass = 0.7;
 constexpr int64_t kRowsQueriesOfPass = 8;  // queries scored against a row while it is in registers
 constexpr double kCodesFixed = 32.0;
 constexpr double kBatchFixed = 70.0;
@@ -31,13 +28,6 @@ constexpr int64_t kRowBatchQueriesOfPass = 128;
 // The part of a pass that does not depend on its queries.
 constexpr double kRowBatchPassMin = 0.65;
 
-// Products of exact scores per clock of a multiprocessor, which multiplies 64 doubles.
-constexpr double kExactProductsPerClock = 42.0;
-// The additions of the 32 sums of a score.
-constexpr double kTreeAdditions = 31.0;
-// Keys of 8 bytes are written once and read twice.
-constexpr double kKeyBytes = 24.0;
-
 double CodeBytes(const ScanWork& work) {
   return static_cast<double>(work.rows) * static_cast<double>(work.code_bytes);
 }
@@ -50,13 +40,6 @@ double OneByOneTime(const ScanWork& work) {
 double RowTime(const ScanWork& work) {
   const double bytes = static_cast<double>(work.rows) * static_cast<double>(work.row_bytes);
   if (work.queries == 1) return kRowsFixed + bytes / work.rates.read_bytes_per_us;
-  if (work.queries >= kTileQueriesMin) {
-    const double pairs = static_cast<double>(work.rows) * static_cast<double>(work.queries);
-    const double products = static_cast<double>(work.row_elements) + kTreeAdditions;
-    return kTilesFixed + kTilesOfQuery * static_cast<double>(work.queries) +
-           pairs * products / work.rates.exact_products_per_us +
-           pairs * kKeyBytes / work.rates.read_bytes_per_us;
-  }
   const auto passes = static_cast<double>(CeilDiv(work.queries, kRowsQueriesOfPass));
   return kRowsFixed + passes * (kRowsOfPass + bytes / work.rates.float_rows_bytes_per_us);
 }
@@ -106,8 +89,7 @@ ScanRates RatesOf(const Device& device) {
   return {.read_bytes_per_us = read,
           .float_rows_bytes_per_us = std::min(read, clocks * rows),
           .code_bytes_per_us = std::min(read, clocks * codes),
-          .row_elements_per_us = clocks * kRowElementsPerClock * throughput.int8_products,
-          .exact_products_per_us = clocks * kExactProductsPerClock * throughput.double_multiplies};
+          .row_elements_per_us = clocks * kRowElementsPerClock * throughput.int8_products};
 }
 
 double ScanTime(ScanPath path, const ScanWork& work) {

@@ -12,7 +12,6 @@ struct ScanRates {
   double float_rows_bytes_per_us = 0;  // row bytes that are multiplied with eight queries
   double code_bytes_per_us = 0;        // code bytes that the tensor cores multiply with 128 queries
   double row_elements_per_us = 0;      // elements of rows that they multiply with 128 queries
-  double exact_products_per_us = 0;    // products of exact scores in tiles of rows and queries
 };
 
 struct Device {

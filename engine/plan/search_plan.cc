@@ -10,6 +10,8 @@ namespace {
 
 constexpr int64_t kSharedReserved = 1024;  // reserved by CUDA in each block
 constexpr int64_t kPartRowsMin = 1024;     // a smaller part is not worth its launches
+// Blocks for each one that runs at a time, if there are several sub-tiles of queries.
+constexpr int64_t kBlocksOfSlot = 4;
 
 int64_t SharedBytes(const SearchShape& shape, const ScanVariant& variant) {
   return int64_t{8} * shape.dim_padded * variant.queries;
@@ -32,12 +34,18 @@ ScanVariant ChooseVariant(const SearchShape& shape, const DeviceProperties& devi
   return chosen;
 }
 
+// Returns the blocks that share `rows` rows, for each of `subtiles` sub-tiles of queries.
 int32_t ScanBlocks(const SearchShape& shape, const DeviceProperties& device,
-                   const ScanVariant& variant, int64_t rows, int32_t rows_per_block) {
+                   const ScanVariant& variant, int64_t rows, int32_t rows_per_block,
+                   int32_t subtiles) {
   const int64_t by_shared =
       device.shared_bytes_per_sm / (SharedBytes(shape, variant) + kSharedReserved);
   const int64_t per_sm = std::clamp<int64_t>(by_shared, 1, variant.blocks_per_sm);
-  return static_cast<int32_t>(std::min(per_sm * device.sm_count, CeilDiv(rows, rows_per_block)));
+  // A block copies its queries before it scores rows, so there are no more blocks than it takes to
+  // occupy the device evenly.
+  const int64_t blocks =
+      CeilDiv((subtiles > 1 ? kBlocksOfSlot : 1) * per_sm * device.sm_count, int64_t{subtiles});
+  return static_cast<int32_t>(std::min(blocks, CeilDiv(rows, rows_per_block)));
 }
 
 // Returns the keys of one query if every generation is scanned whole.
@@ -63,7 +71,8 @@ int32_t TileQueries(const SearchShape& shape, const EngineLimits& engine, const 
   const int64_t fitting = std::min<int64_t>({engine.queries_max, by_results, by_keys, by_elements});
   const int64_t subtile = plan.queries_per_scan;
   const int64_t queries = std::min<int64_t>(shape.queries, std::max(subtile, fitting));
-  return static_cast<int32_t>(queries > subtile ? queries / subtile * subtile : queries);
+  const bool all = queries == shape.queries;
+  return static_cast<int32_t>(queries > subtile && !all ? queries / subtile * subtile : queries);
 }
 
 // Plans the blocks for the selection of a step: per problem, as many as its keys justify and as the
@@ -95,7 +104,6 @@ SearchPlan PlanSearch(const SearchShape& shape, const DeviceProperties& device,
   plan.carry_keys = AlignKeys(engine.k_max);
   plan.results_pitch = AlignKeys(shape.k);
   plan.queries = TileQueries(shape, engine, plan);
-  plan.tiles = plan.queries >= engine.tile_queries_min;
   plan.scan_subtiles = static_cast<int32_t>(CeilDiv(plan.queries, plan.queries_per_scan));
   const int64_t room = AlignKeysDown(engine.keys_max / plan.queries);  // keys per query
   int64_t used = plan.carry_keys;
@@ -115,14 +123,15 @@ SearchPlan PlanSearch(const SearchShape& shape, const DeviceProperties& device,
     if (cut || used + AlignKeys(rows) > room) flush();
     for (int64_t begin = 0; begin < rows;) {
       const int64_t end = std::min(rows, begin + room - used);
-      step.pieces.push_back({.generation = static_cast<int32_t>(generation),
-                             .row_begin = begin,
-                             .row_end = end,
-                             .key_begin = used,
-                             .takes_carry = begin > 0,
-                             .gives_carry = end < rows,
-                             .scan_blocks = ScanBlocks(shape, device, variant, end - begin,
-                                                       engine.scan_rows_per_block)});
+      step.pieces.push_back(
+          {.generation = static_cast<int32_t>(generation),
+           .row_begin = begin,
+           .row_end = end,
+           .key_begin = used,
+           .takes_carry = begin > 0,
+           .gives_carry = end < rows,
+           .scan_blocks = ScanBlocks(shape, device, variant, end - begin,
+                                     engine.scan_rows_per_block, plan.scan_subtiles)});
       used += AlignKeys(end - begin);
       begin = end;
       if (cut) flush();

@@ -31,8 +31,6 @@ struct DeviceProperties {
 struct EngineLimits {
   std::vector<ScanVariant> variants;  // ascending queries; the first has 1
   int32_t scan_rows_per_block = 0;    // rows that a block scores together
-  // From this many queries on, a scan scores tiles of rows for tiles of queries.
-  int32_t tile_queries_min = 0;
   int64_t keys_per_select_block = 0;  // keys that justify a block
   int32_t select_groups_max = 0;      // maximum number of groups of several blocks
   int64_t keys_max = 0;               // of the workspace, for all queries of a query tile
@@ -71,7 +69,6 @@ struct PlanStep {
 
 struct SearchPlan {
   int32_t queries = 0;            // of this query tile: the first of the shape's queries
-  bool tiles = false;             // the scan scores tiles of rows for tiles of queries; else:
   int32_t queries_per_scan = 0;   // of the chosen variant
   int32_t scan_subtiles = 0;      // ceil(queries / queries_per_scan): number of reads of each row
   int64_t scan_shared_bytes = 0;  // of a block

@@ -134,6 +134,7 @@ absl::StatusOr<ResolvedQueries> ResolveQueries(const corpus::Corpus& corpus,
   const auto bytes = static_cast<int64_t>(queries.size() * dim * sizeof(float));
   ResolvedQueries resolved;
   resolved.self.resize(queries.size());
+  resolved.k.reserve(queries.size());
   for (const Query& query : queries) resolved.k.push_back(query.k);
   const auto values = static_cast<int64_t>(queries.size() * dim);
   if (count >= kQueriesToCopyMin) {

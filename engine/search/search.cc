@@ -54,6 +54,7 @@ std::vector<Group> GroupByFilter(absl::Span<const Query> queries) {
       group->places.push_back(i);
     } else {
       groups.push_back({.filter = queries[i].filter, .places = {i}});
+      groups.back().places.reserve(queries.size() - i);
     }
   }
   return groups;

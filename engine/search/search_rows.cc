@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,9 +16,9 @@ using backend::RankedLists;
 using backend::ScanCost;
 using corpus::Corpus;
 
-// The costs of copying an answer that the backend has finished, as kBytesPerHit.
-constexpr int64_t kBytesPerAnswer = 1024;
-constexpr int64_t kBytesPerFinishedRow = 16;
+// The costs of taking an answer that the backend has finished, as kBytesPerHit.
+constexpr int64_t kBytesPerAnswer = 128;
+constexpr int64_t kBytesPerFinishedRow = 16;  // that is copied
 
 // Queries [begin, end) of a batch, at most the maximum of the backend.
 struct Tile {
@@ -39,18 +38,16 @@ absl::Status CheckShape(const RankedLists& lists, size_t queries_count, size_t g
   return absl::OkStatus();
 }
 
+// The order of finished rows is the backend's to keep: this thread does not read them.
 absl::Status CheckFinished(absl::Span<const GenerationView> views,
                            const backend::FinishedRows& rows, int32_t k) {
   int64_t expected = 0;
   for (const GenerationView& view : views) expected += view.rows_live;
   expected = std::min<int64_t>(k, expected);
-  const bool ordered = std::is_sorted(rows.scores.begin(), rows.scores.end(), std::greater<>());
-  if (ordered && static_cast<int64_t>(rows.scores.size()) == expected &&
-      rows.ids.size() == rows.scores.size()) {
-    return absl::OkStatus();
-  }
-  return absl::InternalError(absl::StrCat("the backend answered ", rows.scores.size(), " of ",
-                                          expected, " rows", ordered ? "" : ", out of order"));
+  const auto rows_count = static_cast<int64_t>(rows.scores.size());
+  if (rows_count == expected && rows.ids.size() == rows.scores.size()) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat("the backend answered ", rows_count, " of ", expected, " rows"));
 }
 
 // Checks the backend's rows: a list that is too short or out of order would become a wrong answer.
@@ -82,7 +79,8 @@ absl::Status CheckComplete(absl::Span<const GenerationView> views, const QueryLi
 // The cost of taking a query's rows, in bytes that could be copied in the same time.
 int64_t BytesToTake(const QueryLists& lists, int32_t k) {
   if (lists.finished() == nullptr) return k * kBytesPerHit;
-  return kBytesPerAnswer + k * kBytesPerFinishedRow;
+  const bool copies = lists.lists.lent_memory() == nullptr;
+  return kBytesPerAnswer + (copies ? k * kBytesPerFinishedRow : 0);
 }
 
 // Searches one tile. `lists` is reused by the next one.
@@ -116,7 +114,7 @@ absl::Status SearchTile(const Corpus& corpus, const RowSearch& search, const Til
        .cancelled = search.cancelled,
        .host_work = &corpus.device()->host_work(),
        .answered = take_one,
-       .may_finish = search.may_finish,
+       .finish = search.may_finish ? backend::Finish::kSome : backend::Finish::kNone,
        .in_query_memory = resolved.in_query_memory},
       lists, &tile_cost);
   if (!status.ok()) return corpus.device()->Observe(status);

@@ -26,7 +26,7 @@ struct RowSearch {
   const ResolvedQueries& queries;
   absl::Span<const int32_t> k;             // rows wanted per query; replaces queries.k
   const std::function<bool()>& cancelled;  // may be empty
-  bool may_finish = false;                 // see backend::QueryTile
+  bool may_finish = false;                 // see backend::QueryTile::finish
 };
 
 // Takes the rows of a query, which are complete. Called once for each query, by several threads at

@@ -73,7 +73,6 @@ plan::EngineLimits EngineLimitsOf(int32_t k_max, int64_t key_bytes) {
   limits.result_keys_max = kResultKeys;
   limits.queries_max = kTileQueriesMax;
   limits.query_elements_max = kQueryElementsMax;
-  limits.tile_queries_min = kScanTileQueriesMin;
   limits.k_max = k_max;
   return limits;
 }

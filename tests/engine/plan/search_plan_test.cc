@@ -31,7 +31,6 @@ EngineLimits Engine(int64_t keys_max) {
   limits.result_keys_max = int64_t{8} * kGenerations * 4112;
   limits.queries_max = 1024;
   limits.query_elements_max = int64_t{1} << 18;
-  limits.tile_queries_min = gpu::kScanTileQueriesMin;
   limits.k_max = gpu::kSelectKMax;
   return limits;
 }

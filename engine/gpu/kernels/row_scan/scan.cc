@@ -2,7 +2,6 @@
 
 #include <cstddef>
 
-#include "engine/base/checked_math.h"
 #include "engine/gpu/kernels/row_scan/scan_table.h"
 
 namespace nearfield::gpu {
@@ -15,33 +14,6 @@ ScanTable TableOf(RowType row, bool l2) {
     case RowType::kBFloat16: return ScanTableBFloat16(l2);
   }
   return ScanTable{};
-}
-
-ScanTileTable TileTableOf(RowType row, bool l2) {
-  switch (row) {
-    case RowType::kFloat32: return ScanTileTableFloat32(l2);
-    case RowType::kFloat16: return ScanTileTableFloat16(l2);
-    case RowType::kBFloat16: return ScanTileTableBFloat16(l2);
-  }
-  return ScanTileTable{};
-}
-
-cudaError_t LaunchTiles(const ScanLaunch& launch, const ScanArgs& args, cudaStream_t stream) {
-  const ScanTileTable table = TileTableOf(launch.row, args.metric == Metric::kL2);
-  cudaLaunchConfig_t config = {};
-  config.stream = stream;
-  for (std::size_t i = 0; i < kScanTiles.size(); ++i) {
-    const int64_t tile = kScanTiles[i];
-    const int64_t of_rows = CeilDiv(int64_t{args.row_end} - args.row_begin, tile);
-    const int64_t of_queries = CeilDiv(args.queries_count, tile);
-    if (i + 1 < kScanTiles.size() && of_rows * of_queries < launch.blocks_x) continue;
-    config.gridDim = dim3(static_cast<unsigned>(of_rows), static_cast<unsigned>(of_queries));
-    config.blockDim = dim3(static_cast<unsigned>(ScanTileThreads(kScanTiles[i])));
-    ScanArgs copy = args;
-    void* parameters[] = {&copy};
-    return cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(table[i]), parameters);
-  }
-  return cudaErrorInvalidValue;
 }
 
 }  // namespace
@@ -61,7 +33,6 @@ cudaError_t PrepareScan(int shared_bytes_max) {
 }
 
 cudaError_t LaunchScan(const ScanLaunch& launch, const ScanArgs& args, cudaStream_t stream) {
-  if (launch.queries_per_warp == ScanLaunch::kTiles) return LaunchTiles(launch, args, stream);
   const ScanTable table = TableOf(launch.row, args.metric == Metric::kL2);
   for (std::size_t policy = 0; policy < kScanPolicies.size(); ++policy) {
     if (kScanPolicies[policy].queries != launch.queries_per_warp) continue;

@@ -28,12 +28,10 @@ struct ScanArgs {
 };
 
 struct ScanLaunch {
-  static constexpr int kTiles = 64;
-
   RowType row = RowType::kFloat32;
-  int queries_per_warp = 1;  // one of kScanPolicies; or kTiles: blocks score tiles (scan_policy.h)
-  int blocks_x = 1;          // blocks that share the rows; for tiles, the multiprocessors
-  int blocks_y = 1;          // sub-tiles of queries_per_warp queries; not for tiles
+  int queries_per_warp = 1;  // one of kScanPolicies
+  int blocks_x = 1;          // blocks that share the rows
+  int blocks_y = 1;          // sub-tiles of queries_per_warp queries
 };
 
 // Returns the bytes of shared memory of one block.

@@ -7,7 +7,6 @@
 #include "engine/gpu/kernels/primitives/row_elements.cuh"
 #include "engine/gpu/kernels/primitives/score_step.cuh"
 #include "engine/gpu/kernels/primitives/warp_tree.cuh"
-#include "engine/gpu/kernels/row_scan/row_properties.cuh"
 #include "engine/gpu/kernels/row_scan/scan.h"
 #include "engine/gpu/kernels/row_scan/scan_table.h"
 #include "engine/score/order.h"
@@ -142,6 +141,29 @@ __device__ void AccumulateTail(const ScanGroup& group, const double* staged,
       }
     }
   }
+}
+
+// Data of a row that its key needs in addition to the sum.
+struct RowProperties {
+  uint32_t rank = 0;
+  bool dead = false;
+  double squared = 1.0;
+};
+
+__device__ inline RowProperties LoadRowProperties(const ScanArgs& args, uint32_t slot,
+                                                  bool cosine) {
+  RowProperties properties;
+  properties.rank = *args.rows.rank(slot);
+  properties.dead = args.tombstones.dead(slot);
+  if (cosine) properties.squared = *args.rows.norm(slot);
+  return properties;
+}
+
+template <bool kL2>
+__device__ float FinishScore(Metric metric, double sum, double query_squared, double row_squared) {
+  if constexpr (kL2) return score::L2Score(sum);
+  return metric == Metric::kCosine ? score::CosineScore(sum, query_squared, row_squared)
+                                   : score::DotScore(sum);
 }
 
 // Scores rows [row_begin, row_end) for a tile of queries, canonically, and writes their order keys;

@@ -26,11 +26,4 @@ inline constexpr std::array<ScanPolicy, 4> kScanPolicies = {{
 }};
 static_assert(kScanPolicies.back().queries * kScanRows <= 32, "a lane finishes at most one score");
 
-// From this many queries on, blocks score tiles of rows for tiles of queries.
-inline constexpr int kScanTileQueriesMin = 16;
-// Rows and queries of a tile: the first if it gives every multiprocessor a block or more.
-inline constexpr std::array<int, 2> kScanTiles = {64, 32};
-// A warp scores 32 rows for 8 queries.
-constexpr int ScanTileThreads(int tile) { return tile / 32 * (tile / 8) * 32; }
-
 }  // namespace nearfield::gpu
