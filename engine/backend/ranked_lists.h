@@ -51,6 +51,7 @@ class RankedLists {
     order_counts_.assign(queries_count_, 0);
     finished_.assign(queries_count_, {});
     finished_memory_.reset();
+    lent_memory_.reset();
   }
 
   // Gives a query its answer. Requires: its rows are in the memory that is held, even if there are
@@ -60,10 +61,10 @@ class RankedLists {
   // and keep that memory.
   void Hold(std::shared_ptr<const void> memory, bool lends) {
     finished_memory_ = std::move(memory);
-    lends_ = lends;
+    if (lends) lent_memory_ = finished_memory_;
   }
   // Returns what keeps finished rows alive, or null: they must be copied before the next Reset.
-  std::shared_ptr<const void> lent_memory() const { return lends_ ? finished_memory_ : nullptr; }
+  const std::shared_ptr<const void>& lent_memory() const { return lent_memory_; }
   // Returns the answer of a query, or null: it has lists.
   const FinishedRows* finished(size_t query) const {
     DCHECK_LT(query, queries_count_);
@@ -147,7 +148,7 @@ class RankedLists {
   std::vector<uint32_t> order_counts_;  // [queries]
   std::vector<FinishedRows> finished_;  // [queries]
   std::shared_ptr<const void> finished_memory_;
-  bool lends_ = false;
+  std::shared_ptr<const void> lent_memory_;  // the same, or null
 };
 
 }  // namespace nearfield::backend

@@ -279,16 +279,16 @@ absl::Status BatchSearch::Finish(const SearchJob& job, const Shape& shape, Devic
   // This search holds the device, so it merges answers only while the device works for it. The
   // caller merges the others afterwards.
   const bool report = device == DeviceIs::kBusy && job.queries->answered;
-  const bool merged = job.MergesOnDevice(count);
-  if (merged) bytes = count * kHostBytesPerQuery;
+  if (job.MergesOnDevice(count)) {
+    for (int64_t i = 0; i < count; ++i) {
+      if (outcomes[i].overflow == 0) GiveFinished(job, queries[i], out.best);
+    }
+    return absl::OkStatus();
+  }
   return job.ForEachOnHost(count, bytes, [&](int64_t i) {
     const BatchOutcome& outcome = outcomes[i];
     if (outcome.overflow != 0) return absl::OkStatus();
-    if (merged) {
-      GiveFinished(job, queries[i], out.best);
-    } else {
-      TakeKeys(job, queries[i], {keys + i * shape.keys_pitch, outcome.keys}, out.best);
-    }
+    TakeKeys(job, queries[i], {keys + i * shape.keys_pitch, outcome.keys}, out.best);
     return report ? job.queries->answered(queries[i]) : absl::OkStatus();
   });
 }

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <string>
@@ -73,6 +74,7 @@ void PlaceInOrder(SearchJob& job) {
     job.places.push_back(
         {.begin = begin, .k = k, .query = static_cast<int32_t>(job.places.size())});
     begin += static_cast<uint32_t>(k);
+    job.k_max = std::max<int64_t>(job.k_max, k);
   }
 }
 

@@ -38,16 +38,17 @@ struct SearchJob {
   backend::QueryFault* fault = nullptr;
   // Not empty: answers are merged on the device and go to these places, by query.
   std::vector<AnswerPlace> places;
+  int64_t k_max = 0;          // the largest k, if there are places
   AnswerArrays answers;       // as kernels address them
   AnswerArrays host_answers;  // the same memory on the host, if it is there
   CodedCorpus corpus;         // the generations to scan; set for every path but ScanPath::kRows
 
   int64_t queries_count() const { return static_cast<int64_t>(queries->k.size()); }
-  // Returns true if the answers of `count` queries are merged on the device. For few, the host is
-  // faster.
+  // Returns true if the answers of `count` queries are merged on the device. For few rows, the host
+  // is faster.
   bool MergesOnDevice(int64_t count) const {
     return !places.empty() && (device != nullptr || queries->finish == backend::Finish::kAll ||
-                               count >= kQueriesToMergeMin);
+                               count >= kQueriesToMergeMin || count * k_max >= kRowsToMergeMin);
   }
   absl::Status CheckCancelled() const;
   // Returns true if the device can read the vectors of these queries in one piece.
@@ -61,7 +62,8 @@ struct SearchJob {
                              absl::FunctionRef<absl::Status(int64_t)> body) const;
 
  private:
-  static constexpr int64_t kQueriesToMergeMin = 8;
+  static constexpr int64_t kQueriesToMergeMin = 32;
+  static constexpr int64_t kRowsToMergeMin = 1024;
 };
 
 // Queries [first, first + count) of a job.

@@ -266,6 +266,10 @@ std::vector<RankedScore> SearchGeneration(const RowFormat& format, const Generat
   return best;
 }
 
+uint64_t IdOfRow(const RowPlanes& planes, uint32_t rank) {
+  return static_cast<const FakeRowPlanes&>(planes).id_at(rank);
+}
+
 }  // namespace
 
 class FakeBackend final : public backend::Backend {
@@ -277,6 +281,7 @@ class FakeBackend final : public backend::Backend {
     info_.batch_max = device_->options_.batch_max;
     info_.scan_dim_max = device_->options_.scan_dim_max;
     info_.read_bytes_per_second = device_->options_.read_bytes_per_second;
+    info_.finished_rows_max = device_->options_.finished_rows_max;
   }
 
   const backend::BackendInfo& info() const override { return info_; }
@@ -322,6 +327,9 @@ class FakeBackend final : public backend::Backend {
     if (format.scan == ScanPrecision::kInt8) {
       cost->queries_of_codes += static_cast<int64_t>(tile.k.size());
     }
+    if (tile.finish != backend::Finish::kNone && info_.finished_rows_max > 0) {
+      ABSL_RETURN_IF_ERROR(FinishAll(generations, tile, best));
+    }
     device_->Call(device_->corrupt_, best);
     return absl::OkStatus();
   }
@@ -352,10 +360,41 @@ class FakeBackend final : public backend::Backend {
     ABSL_RETURN_IF_ERROR(Search(format, generations,
                                 {.queries = vectors.data(), .k = k, .cancelled = tile.cancelled},
                                 &lists, cost));
-    const auto id_of = [](const RowPlanes& planes, uint32_t rank) {
-      return static_cast<const FakeRowPlanes&>(planes).id_at(rank);
+    for (size_t q = 0; q < k.size(); ++q) WriteAnswer(generations, lists, q, tile, IdOfRow, q);
+    return absl::OkStatus();
+  }
+
+  // Replaces the lists of every query by its answer.
+  absl::Status FinishAll(absl::Span<const GenerationView> generations, const QueryTile& tile,
+                         RankedLists* best) {
+    struct Answers {
+      std::vector<std::vector<float>> scores;
+      std::vector<std::vector<uint64_t>> ids;
     };
-    for (size_t q = 0; q < k.size(); ++q) WriteAnswer(generations, lists, q, tile, id_of);
+    auto answers = std::make_shared<Answers>();
+    int64_t rows_count = 0;
+    for (size_t q = 0; q < tile.k.size(); ++q) {
+      const auto k = static_cast<size_t>(tile.k[q]);
+      rows_count += tile.k[q];
+      std::vector<float> scores(k);
+      std::vector<uint64_t> ids(k);
+      std::vector<int32_t> counts(tile.k.size());
+      const backend::DeviceTile to = {
+          .k = tile.k[q], .scores = scores.data(), .ids = ids.data(), .counts = counts.data()};
+      WriteAnswer(generations, *best, q, to, IdOfRow, /*at=*/0);
+      scores.resize(static_cast<size_t>(counts[0]));
+      ids.resize(scores.size());
+      scores.reserve(1);  // finished rows have an address, even if there are none
+      answers->scores.push_back(std::move(scores));
+      answers->ids.push_back(std::move(ids));
+    }
+    if (rows_count > info_.finished_rows_max) {
+      return absl::InternalError("more rows than finished_rows_max");
+    }
+    best->Hold(answers, device_->options_.lends);
+    for (size_t q = 0; q < tile.k.size(); ++q) {
+      best->Finish(q, {.scores = answers->scores[q], .ids = answers->ids[q]});
+    }
     return absl::OkStatus();
   }
 

@@ -28,6 +28,10 @@ struct FakeDeviceOptions {
   int32_t scan_dim_max = kDimMax;
   double read_bytes_per_second = 0;
   int64_t search_us = 1;  // reported for each call of Search
+  // Maximum rows of a Search that finishes queries; 0: it finishes none. `lends`: the answers may
+  // keep the memory of their rows.
+  int64_t finished_rows_max = 0;
+  bool lends = true;
 };
 
 enum class FakeCall : uint8_t {

@@ -16,7 +16,7 @@ std::optional<int32_t> FaultOf(Metric metric, absl::Span<const float> query) {
 
 void WriteAnswer(absl::Span<const backend::GenerationView> generations,
                  const backend::RankedLists& lists, size_t query, const backend::DeviceTile& tile,
-                 IdOf id_of) {
+                 IdOf id_of, size_t at) {
   std::vector<std::pair<float, uint64_t>> rows;
   for (size_t g = 0; g < generations.size(); ++g) {
     for (const backend::RankedScore& row : lists.list(query, g)) {
@@ -29,11 +29,11 @@ void WriteAnswer(absl::Span<const backend::GenerationView> generations,
   });
   const auto k = static_cast<size_t>(tile.k);
   rows.resize(std::min(rows.size(), k));
-  tile.counts[query] = static_cast<int32_t>(rows.size());
+  tile.counts[at] = static_cast<int32_t>(rows.size());
   for (size_t i = 0; i < k; ++i) {
     const bool known = i < rows.size();
-    tile.scores[query * k + i] = known ? rows[i].first : std::nanf("");
-    tile.ids[query * k + i] = known ? rows[i].second : ~uint64_t{0};
+    tile.scores[at * k + i] = known ? rows[i].first : std::nanf("");
+    tile.ids[at * k + i] = known ? rows[i].second : ~uint64_t{0};
   }
 }
 

@@ -34,9 +34,9 @@ std::optional<int32_t> FaultOf(Metric metric, absl::Span<const float> query);
 // Returns the id of a row of the planes, by rank.
 using IdOf = absl::FunctionRef<uint64_t(const backend::RowPlanes& planes, uint32_t rank)>;
 
-// Sorts the rows of all lists of a query by (score, id) and writes the first k.
+// Sorts the rows of all lists of a query by (score, id) and writes the first k as answer `at`.
 void WriteAnswer(absl::Span<const backend::GenerationView> generations,
                  const backend::RankedLists& lists, size_t query, const backend::DeviceTile& tile,
-                 IdOf id_of);
+                 IdOf id_of, size_t at);
 
 }  // namespace nearfield::testing

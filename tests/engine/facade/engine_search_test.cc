@@ -36,6 +36,13 @@ void AppendInOrder(backend::RankedLists* best) {
   for (const Row& row : rows) best->Append(0, row.generation, row.ranked);
 }
 
+// Returns a search for the row nearest to a stored one.
+SearchBatch BatchById(uint64_t id) {
+  SearchBatch batch;
+  batch.queries.push_back({.row_id = id, .k = 1});
+  return batch;
+}
+
 class EngineSearchTest : public ::testing::Test {
  protected:
   std::shared_ptr<Collection> Make(const CollectionSpec& spec) {
@@ -300,6 +307,64 @@ TEST_F(EngineSearchTest, VectorsAndPayloadsBeyondTheirLimitAreRefused) {
   EXPECT_EQ(fake_.device->calls(FakeCall::kRead), reads);
   batch.parts = {.bytes_max = 1};
   EXPECT_OK(fake_.engine->Search(*collection, batch).status());
+}
+
+// A backend that merges the answers itself gives those that the engine merges: with deleted rows,
+// filters, thresholds, pages and queries by id, and for answers that keep the backend's memory.
+TEST(FinishedAnswersTest, EqualThoseThatTheEngineMerges) {
+  Random random(TestSeed());
+  for (const bool lends : {false, true}) {
+    FakeEngineOptions options = {.engine = {.k_max = 40, .batch_max = 16}};
+    FakeEngine merging = MakeFakeEngine(options);
+    options.device.finished_rows_max = 200;
+    options.device.lends = lends;
+    FakeEngine finishing = MakeFakeEngine(options);
+    const auto a = *merging.engine->CreateCollection(kPlainSpec);
+    const auto b = *finishing.engine->CreateCollection(kPlainSpec);
+    uint64_t next = 0;
+    for (int generation = 0; generation < 3; ++generation) {
+      std::vector<uint64_t> ids;
+      std::vector<float> scores;
+      for (int64_t rows = random.Between(1, 30); rows > 0; --rows) {
+        ids.push_back(next++ ^ 21u);
+        scores.push_back(static_cast<float>(random.Between(-3, 4)));
+      }
+      for (const auto& collection : {a, b}) {
+        ASSERT_OK(UploadAll(*collection, PlainRows(ids, scores)));
+        ASSERT_OK(collection->Delete(Ids({ids.front()})));
+      }
+    }
+    std::vector<SearchResult> held;  // answers outlive later searches
+    std::vector<SearchResult> expected;
+    for (int round = 0; round < 60; ++round) {
+      const std::vector<float> vector = {static_cast<float>(random.Between(1, 4)), 0};
+      SearchBatch batch;
+      for (int64_t queries = random.Between(1, 17); queries > 0; --queries) {
+        Query query = {.vector = vector, .k = static_cast<int32_t>(random.Between(1, 20))};
+        query.skip = random.OneIn(3) ? random.Between(0, 20) : 0;
+        query.tell_more = random.OneIn(2);
+        if (random.OneIn(3)) query.score_threshold = static_cast<float>(random.Between(-4, 4));
+        const uint64_t row_id =
+            static_cast<uint64_t>(random.Between(0, static_cast<int64_t>(next)));
+        if (random.OneIn(4) && merging.engine->Search(*a, BatchById(row_id)).ok()) {
+          query.vector = {};
+          query.row_id = row_id;
+        }
+        batch.queries.push_back(query);
+      }
+      ASSERT_OK_AND_ASSIGN(SearchResult want, merging.engine->Search(*a, batch));
+      ASSERT_OK_AND_ASSIGN(SearchResult got, finishing.engine->Search(*b, batch));
+      expected.push_back(std::move(want));
+      held.push_back(std::move(got));
+    }
+    for (size_t i = 0; i < held.size(); ++i) {
+      for (size_t q = 0; q < held[i].queries.size(); ++q) {
+        EXPECT_THAT(held[i].queries[q], BytesEqual(expected[i].queries[q]));
+        EXPECT_EQ(held[i].queries[q].matched_rows, expected[i].queries[q].matched_rows);
+        EXPECT_EQ(held[i].queries[q].more, expected[i].queries[q].more);
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "tests/engine/prelude.h"
@@ -140,6 +141,55 @@ TEST_F(MergeDevicesTest, TheListsAreThoseOfOneDevice) {
     }
     // The order lets the caller skip a merge of the generations.
     EXPECT_EQ(best.order(0).size(), rows_count);
+  }
+}
+
+// The answers of several devices, joined, are the first rows of all of them.
+TEST_F(MergeDevicesTest, FinishedAnswersAreJoinedByScoreAndId) {
+  using Rows = std::vector<std::pair<float, uint64_t>>;
+  const auto comes_before = [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : a.second < b.second;
+  };
+  for (int round = 0; round < 500; ++round) {
+    const auto devices_count = static_cast<size_t>(random_.Between(0, 9));
+    const auto k = static_cast<int32_t>(random_.Between(1, 30));
+    const int64_t scores = random_.OneIn(2) ? 3 : 1000;
+    std::vector<RankedLists> lists(devices_count);
+    std::vector<std::vector<float>> scores_of(devices_count);
+    std::vector<std::vector<uint64_t>> ids_of(devices_count);
+    std::vector<DeviceLists> found(devices_count);
+    Rows all;
+    uint64_t next = 0;
+    for (size_t d = 0; d < devices_count; ++d) {
+      Rows rows;
+      for (int64_t count = random_.Between(0, 40); count > 0; --count) {
+        rows.emplace_back(static_cast<float>(random_.Between(-scores, scores)),
+                          7919 * next++ % 1009);
+      }
+      all.insert(all.end(), rows.begin(), rows.end());
+      std::sort(rows.begin(), rows.end(), comes_before);
+      rows.resize(std::min(rows.size(), static_cast<size_t>(k)));
+      scores_of[d].reserve(1);
+      for (const auto& [score, id] : rows) {
+        scores_of[d].push_back(score);
+        ids_of[d].push_back(id);
+      }
+      lists[d].Reset(absl::MakeConstSpan(&k, 1), 1);
+      lists[d].Finish(0, {.scores = scores_of[d], .ids = ids_of[d]});
+      found[d].lists = &lists[d];
+    }
+    std::sort(all.begin(), all.end(), comes_before);
+    all.resize(std::min(all.size(), static_cast<size_t>(k)));
+    RankedLists best;
+    best.Reset(absl::MakeConstSpan(&k, 1), 1);
+    const FinishedMemory memory = FinishedMemory::Of(k);
+    JoinFinished(found, 0, k, memory, &best);
+    ASSERT_NE(best.finished(0), nullptr);
+    Rows joined;
+    for (size_t i = 0; i < best.finished(0)->ids.size(); ++i) {
+      joined.emplace_back(best.finished(0)->scores[i], best.finished(0)->ids[i]);
+    }
+    ASSERT_EQ(joined, all);
   }
 }
 
