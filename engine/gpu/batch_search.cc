@@ -114,6 +114,34 @@ BatchSearch::Shape BatchSearch::ShapeBatch(const SearchJob& job, const BatchWay&
   return shape;
 }
 
+// Brings the vectors of some queries to `device`, converted if they come from the device, or stores
+// them at `host`: then it returns true.
+absl::StatusOr<bool> BatchSearch::StageVectors(const SearchJob& job, const Shape& shape,
+                                               char* device, char* host) {
+  const int64_t bytes = int64_t{4} * job.format.dim;  // of a vector
+  const auto queries = static_cast<int64_t>(shape.queries.size());
+  if (job.device != nullptr) {
+    ABSL_RETURN_IF_ERROR(EnqueueWiden(core_, job, RangeOf(shape.queries),
+                                      reinterpret_cast<float*>(device), nullptr));
+    return false;
+  }
+  const auto* const vectors = reinterpret_cast<const char*>(job.queries->queries);
+  if (job.InQueryMemory(shape.queries)) {
+    ABSL_RETURN_IF_ERROR(core_.health().Check(
+        cudaMemcpyAsync(device, vectors + shape.queries.front() * bytes,
+                        static_cast<std::size_t>(bytes * queries), cudaMemcpyHostToDevice,
+                        core_.workspace().stream.get()),
+        "cudaMemcpyAsync"));
+    return false;
+  }
+  ABSL_RETURN_IF_ERROR(job.ForEachOnHost(queries, bytes * queries, [&](int64_t i) {
+    std::memcpy(host + bytes * i, vectors + shape.queries[static_cast<std::size_t>(i)] * bytes,
+                static_cast<std::size_t>(bytes));
+    return absl::OkStatus();
+  }));
+  return true;
+}
+
 absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, const Shape& shape,
                                              const AnswerPlace*& places) {
   SearchWorkspace& workspace = core_.workspace();
@@ -141,25 +169,8 @@ absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, const Shape& 
   CHECK_LE(state_at + queries * int64_t{sizeof(BatchQuery)}, kBatchBytes);
   char* const device = workspace.batch + shape.place * kBatchBytes;
   char* const host = workspace.batch_host.host() + shape.place * kBatchBytes;
-  int64_t copied_from = 0;
-  if (job.device != nullptr) {
-    copied_from = k_at;
-    ABSL_RETURN_IF_ERROR(EnqueueWiden(core_, job, RangeOf(shape.queries),
-                                      reinterpret_cast<float*>(device), nullptr));
-  } else if (job.InQueryMemory(shape.queries)) {
-    copied_from = k_at;
-    ABSL_RETURN_IF_ERROR(core_.health().Check(
-        cudaMemcpyAsync(device, job.queries->queries + shape.queries.front() * dim,
-                        static_cast<std::size_t>(4 * dim * queries), cudaMemcpyHostToDevice,
-                        workspace.stream.get()),
-        "cudaMemcpyAsync"));
-  } else {
-    ABSL_RETURN_IF_ERROR(job.ForEachOnHost(queries, 4 * dim * queries, [&](int64_t i) {
-      std::memcpy(host + 4 * dim * i, job.queries->queries + shape.queries[i] * dim,
-                  static_cast<std::size_t>(4 * dim));
-      return absl::OkStatus();
-    }));
-  }
+  ABSL_ASSIGN_OR_RETURN(const bool vectors_travel, StageVectors(job, shape, device, host));
+  const int64_t copied_from = vectors_travel ? 0 : k_at;
   for (int64_t i = 0; i < queries; ++i) {
     std::memcpy(host + k_at + 4 * i, &job.queries->k[static_cast<std::size_t>(shape.queries[i])],
                 4);

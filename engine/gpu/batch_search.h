@@ -53,6 +53,8 @@ class BatchSearch {
   };
 
   Shape ShapeBatch(const SearchJob& job, const BatchWay& way, QuerySpan queries) const;
+  absl::StatusOr<bool> StageVectors(const SearchJob& job, const Shape& shape, char* device,
+                                    char* host);
   // Sets *places to the copy of the queries' places in device memory, if answers are merged there.
   absl::StatusOr<BatchArgs> Stage(const SearchJob& job, const Shape& shape,
                                   const AnswerPlace*& places);

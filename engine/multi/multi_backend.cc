@@ -17,6 +17,7 @@
 #include "engine/base/mutex.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/thread_pool.h"
+#include "engine/multi/device_task.h"
 #include "engine/multi/merge_devices.h"
 #include "engine/multi/multi_row_planes.h"
 #include "engine/multi/multi_tombstones.h"
@@ -35,54 +36,8 @@ constexpr int64_t kStripesOfDeviceMin = 4;
 // The cost of joining a row, in bytes that could be copied in the same time.
 constexpr int64_t kBytesPerRow = 64;
 
-// From this many queries on, the devices finish their answers if they can.
+// With at least this many queries, the devices finish their answers if they can.
 constexpr int64_t kQueriesToFinishMin = 8;
-
-// The part of a search on one device.
-struct DeviceTask {
-  size_t device = 0;
-  std::vector<GenerationView> views;
-  std::vector<std::vector<uint32_t>> live_slots;  // by view; views refer to them
-  DeviceLists found;                              // its generations are those of views
-  ScanCost cost;
-  absl::Status status;
-};
-
-const MultiRowPlanes& PlanesOf(const GenerationView& view) {
-  return *dynamic_cast<const MultiRowPlanes*>(view.planes);
-}
-
-// Returns the live rows of the view on a device.
-int64_t RowsLive(const GenerationView& view, const MultiTombstones* tombstones, size_t device) {
-  return tombstones != nullptr ? tombstones->part(device).rows_live
-                               : PlanesOf(view).placement().rows_of(device);
-}
-
-// Returns the slots of the view's live rows on a device, in the numbering of the device.
-std::vector<uint32_t> LocalSlots(const GenerationView& view, size_t device) {
-  std::vector<uint32_t> locals;
-  for (const uint32_t slot : view.live_slots) {
-    const Place place = PlanesOf(view).placement().Of(slot);
-    if (place.device == device) locals.push_back(place.local);
-  }
-  return locals;
-}
-
-// Adds the part of a generation on the device to its search, if there is a live row.
-void AddView(const GenerationView& view, size_t generation, DeviceTask* task) {
-  const auto* const tombstones = dynamic_cast<const MultiTombstones*>(view.tombstones);
-  const size_t device = task->device;
-  const int64_t rows_live = RowsLive(view, tombstones, device);
-  if (view.rows_live == 0 || rows_live == 0) return;
-  const PlanesPart& part = PlanesOf(view).part(device);
-  task->views.push_back(
-      {.planes = part.planes.get(),
-       .tombstones = tombstones == nullptr ? nullptr : tombstones->part(device).tombstones.get(),
-       .rows_live = rows_live});
-  task->found.generations.push_back(generation);
-  task->found.ranks.emplace_back(part.ranks);
-  task->live_slots.push_back(LocalSlots(view, device));
-}
 
 class MultiBackend final : public backend::Backend {
  public:

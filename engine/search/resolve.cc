@@ -105,7 +105,7 @@ absl::Status ReadStored(const corpus::Corpus& corpus, const corpus::CorpusSnapsh
   return absl::OkStatus();
 }
 
-// From this many queries on, they are copied to memory from which the device reads them.
+// At least this many queries are copied to memory from which the device reads them.
 constexpr int64_t kQueriesToCopyMin = 8;
 
 // Returns true if the vectors are already contiguous.

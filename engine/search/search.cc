@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -16,8 +15,10 @@
 #include "absl/types/span.h"
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
+#include "engine/search/answer_page.h"
 #include "engine/search/resolve.h"
 #include "engine/search/result_page_cache.h"
+#include "engine/search/search_ids.h"
 #include "engine/search/search_rows.h"
 
 namespace nearfield {
@@ -120,51 +121,6 @@ absl::Status SearchDeep(const DeepSearch& deep, KnownRows* known, ScanCost* cost
   return absl::OkStatus();
 }
 
-// Copies ids, scores, payloads and ordinals of one answer.
-void GatherOne(const Corpus& corpus, const CorpusSnapshot& snapshot, absl::Span<const Hit> hits,
-               const RowParts& parts, Neighbors* neighbors) {
-  neighbors->ids = IdColumn(corpus.spec().id_type);
-  neighbors->ids.Reserve(static_cast<int64_t>(hits.size()));
-  std::vector<float> scores;
-  scores.reserve(hits.size());
-  for (size_t i = 0; i < hits.size(); ++i) {
-    if (i + kRowsAhead < hits.size()) {
-      const RowRef& later = hits[i + kRowsAhead].row;
-      snapshot.generations[later.generation].generation->ids.Prefetch(later.slot);
-    }
-    const RowRef& row = hits[i].row;
-    const Generation& generation = *snapshot.generations[row.generation].generation;
-    neighbors->ids.AppendFrom(generation.ids, row.slot);
-    scores.push_back(hits[i].score);
-    if (parts.payloads) neighbors->payloads.Append(generation.payload(row.slot));
-    if (parts.ordinals) neighbors->ordinals.push_back(generation.ordinals.at(row.slot));
-  }
-  neighbors->scores = std::move(scores);
-}
-
-// The requested page: rows [begin, end) of the order.
-struct Page {
-  int64_t begin = 0;
-  int64_t end = 0;
-  bool more = false;  // Neighbors::more
-};
-
-// Returns the page of a query whose order has `rows_of_order` rows, of which the first `known` are
-// known. score_at(i): the score of row i of the order.
-template <typename ScoreAt>
-Page PageOf(const Query& query, int64_t known, int64_t rows_of_order, const ScoreAt& score_at) {
-  const int64_t after = query.skip + query.k;
-  Page page = {.begin = std::min(known, query.skip), .end = std::min(known, after)};
-  if (!query.score_threshold) {
-    page.more = query.tell_more && after < rows_of_order;
-    return page;
-  }
-  const auto reaches = [&](int64_t row) { return score_at(row) >= *query.score_threshold; };
-  page.more = query.tell_more && after < known && reaches(after);
-  while (page.end > page.begin && !reaches(page.end - 1)) --page.end;
-  return page;
-}
-
 // Returns a page of the known rows. Moves the rows out of *known if they belong to this query
 // alone.
 Hits Cut(KnownRows* known, const Query& query, const Page& page) {
@@ -193,18 +149,11 @@ struct GroupSearch {
   Answers* const answers = nullptr;
 };
 
-// Returns the rows that can be in the answer of a query.
-int64_t RowsOfOrder(const RowSearch& search, size_t index) {
-  const std::optional<RowRef>& self = search.queries.self[index];
-  const bool without_self = self && search.rows.Holds(*self);
-  return search.rows.rows_count() - (without_self ? 1 : 0);
-}
-
 // Answers one query from the rows that are `known`, and from further searches if it needs more.
 absl::Status AnswerOne(const GroupSearch& group, const RowSearch& search, size_t index,
                        size_t place, KnownRows* known) {
   const Query& query = group.batch.queries[place];
-  const int64_t rows_of_order = RowsOfOrder(search, index);
+  const int64_t rows_of_order = search.RowsOfOrder(index);
   const int64_t wanted = std::min(query.rows_wanted(), rows_of_order);
   if (wanted > known->count() && wanted > query.skip && !known->whole) {
     const auto dim = static_cast<size_t>(group.corpus.spec().dim);
@@ -267,100 +216,6 @@ absl::Status SearchGroup(const GroupSearch& group, const RowSearch& search,
     ABSL_RETURN_IF_ERROR(AnswerOne(group, search, fresh[i], place, of_query));
   }
   return absl::OkStatus();
-}
-
-// Returns true if the answers need nothing of their rows but ids that are numbers, and each query
-// needs one search.
-bool IdsAreEnough(const CollectionSpec& spec, const SearchBatch& batch, int32_t k_max) {
-  const RowParts& parts = batch.parts;
-  return spec.id_type == IdType::kUint64 && !parts.vectors && !parts.payloads && !parts.ordinals &&
-         std::all_of(batch.queries.begin(), batch.queries.end(), [k_max](const Query& query) {
-           return query.page_cache == nullptr && query.rows_wanted() <= k_max;
-         });
-}
-
-// Below this many rows, the rows of an answer are copied, so that it holds no memory of a device.
-constexpr int64_t kRowsToLendMin = 8;
-
-// Takes a page of finished rows. `self`: the id that the answer leaves out; null: none. `memory`
-// keeps the rows alive; null: they are copied.
-void TakeFinished(const backend::FinishedRows& rows, const Query& query, int64_t rows_of_order,
-                  const Id* self, const std::shared_ptr<const void>& memory, Neighbors* neighbors) {
-  const auto count = static_cast<int64_t>(rows.ids.size());
-  int64_t left_out = count;  // the place of self
-  if (self != nullptr) {
-    left_out =
-        std::find(rows.ids.begin(), rows.ids.end(), std::get<uint64_t>(*self)) - rows.ids.begin();
-  }
-  const int64_t known = left_out < count ? count - 1 : count;
-  const auto place_of = [&](int64_t row) { return row < left_out ? row : row + 1; };
-  const Page page = PageOf(query, known, rows_of_order, [&](int64_t row) {
-    return rows.scores[static_cast<size_t>(place_of(row))];
-  });
-  neighbors->more = page.more;
-  const int64_t count_of_page = page.end - page.begin;
-  if (memory != nullptr && left_out == count && count_of_page >= kRowsToLendMin) {
-    const auto first = static_cast<size_t>(page.begin);
-    const auto rows_count = static_cast<size_t>(count_of_page);
-    neighbors->ids = IdColumn::OfNumbers(rows.ids.subspan(first, rows_count), memory);
-    neighbors->scores = ScoreColumn(rows.scores.subspan(first, rows_count), memory);
-    return;
-  }
-  std::vector<uint64_t> ids;
-  std::vector<float> scores;
-  ids.reserve(static_cast<size_t>(count_of_page));
-  scores.reserve(ids.capacity());
-  const auto copy = [&](int64_t begin, int64_t end) {
-    if (begin >= end) return;
-    const auto first = static_cast<size_t>(begin);
-    const auto rows_count = static_cast<size_t>(end - begin);
-    const auto of_ids = rows.ids.subspan(first, rows_count);
-    const auto of_scores = rows.scores.subspan(first, rows_count);
-    ids.insert(ids.end(), of_ids.begin(), of_ids.end());
-    scores.insert(scores.end(), of_scores.begin(), of_scores.end());
-  };
-  copy(page.begin, std::min(page.end, left_out));
-  copy(std::max(page.begin, left_out) + 1, page.end + 1);
-  neighbors->ids = IdColumn::OfNumbers(std::move(ids));
-  neighbors->scores = std::move(scores);
-}
-
-// Answers the queries of a group for which IdsAreEnough holds.
-absl::Status SearchIds(const Corpus& corpus, const RowSearch& search,
-                       absl::Span<const Query> queries, absl::Span<const size_t> places,
-                       ScanCost* cost, std::vector<Neighbors>* answers) {
-  std::vector<int32_t> k;
-  for (size_t i = 0; i < places.size(); ++i) {
-    k.push_back(static_cast<int32_t>(queries[places[i]].rows_wanted()));
-    Neighbors& neighbors = (*answers)[places[i]];
-    neighbors.ids = IdColumn(corpus.spec().id_type);
-    neighbors.matched_rows = RowsOfOrder(search, i);
-  }
-  const RowSearch shallow = {.rows = search.rows,
-                             .queries = search.queries,
-                             .k = k,
-                             .cancelled = search.cancelled,
-                             .may_finish = true};
-  const auto take = [&](size_t i, const QueryLists& lists) -> absl::Status {
-    const Query& query = queries[places[i]];
-    Neighbors& neighbors = (*answers)[places[i]];
-    const int64_t rows_of_order = neighbors.matched_rows;
-    if (const backend::FinishedRows* const rows = lists.finished()) {
-      TakeFinished(*rows, query, rows_of_order, query.row_id ? &*query.row_id : nullptr,
-                   lists.lists.lent_memory(), &neighbors);
-      return absl::OkStatus();
-    }
-    ABSL_ASSIGN_OR_RETURN(const Hits hits, MergeBest(lists, k[i], search.queries.self[i]));
-    const Page page = PageOf(query, static_cast<int64_t>(hits.size()), rows_of_order,
-                             [&](int64_t row) { return hits[static_cast<size_t>(row)].score; });
-    const auto begin = static_cast<size_t>(page.begin);
-    GatherOne(corpus, *search.rows.snapshot,
-              absl::MakeConstSpan(hits).subspan(begin, static_cast<size_t>(page.end) - begin), {},
-              &neighbors);
-    neighbors.more = page.more;
-    return absl::OkStatus();
-  };
-  return SearchRows(corpus, shallow, take, cost);
 }
 
 // Calls answer(search, places) for each group of the batch: for the queries at these places.

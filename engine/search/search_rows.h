@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -27,6 +28,12 @@ struct RowSearch {
   absl::Span<const int32_t> k;             // rows wanted per query; replaces queries.k
   const std::function<bool()>& cancelled;  // may be empty
   bool may_finish = false;                 // see backend::QueryTile::finish
+
+  // Returns the number of rows that can be in the answer of a query.
+  int64_t RowsOfOrder(size_t query) const {
+    const std::optional<corpus::RowRef>& self = queries.self[query];
+    return rows.rows_count() - (self && rows.Holds(*self) ? 1 : 0);
+  }
 };
 
 // Takes the rows of a query, which are complete. Called once for each query, by several threads at

@@ -328,7 +328,7 @@ class FakeBackend final : public backend::Backend {
       cost->queries_of_codes += static_cast<int64_t>(tile.k.size());
     }
     if (tile.finish != backend::Finish::kNone && info_.finished_rows_max > 0) {
-      ABSL_RETURN_IF_ERROR(FinishAll(generations, tile, best));
+      ABSL_RETURN_IF_ERROR(FinishAll(generations, tile, device_->options_, IdOfRow, best));
     }
     device_->Call(device_->corrupt_, best);
     return absl::OkStatus();
@@ -361,40 +361,6 @@ class FakeBackend final : public backend::Backend {
                                 {.queries = vectors.data(), .k = k, .cancelled = tile.cancelled},
                                 &lists, cost));
     for (size_t q = 0; q < k.size(); ++q) WriteAnswer(generations, lists, q, tile, IdOfRow, q);
-    return absl::OkStatus();
-  }
-
-  // Replaces the lists of every query by its answer.
-  absl::Status FinishAll(absl::Span<const GenerationView> generations, const QueryTile& tile,
-                         RankedLists* best) {
-    struct Answers {
-      std::vector<std::vector<float>> scores;
-      std::vector<std::vector<uint64_t>> ids;
-    };
-    auto answers = std::make_shared<Answers>();
-    int64_t rows_count = 0;
-    for (size_t q = 0; q < tile.k.size(); ++q) {
-      const auto k = static_cast<size_t>(tile.k[q]);
-      rows_count += tile.k[q];
-      std::vector<float> scores(k);
-      std::vector<uint64_t> ids(k);
-      std::vector<int32_t> counts(tile.k.size());
-      const backend::DeviceTile to = {
-          .k = tile.k[q], .scores = scores.data(), .ids = ids.data(), .counts = counts.data()};
-      WriteAnswer(generations, *best, q, to, IdOfRow, /*at=*/0);
-      scores.resize(static_cast<size_t>(counts[0]));
-      ids.resize(scores.size());
-      scores.reserve(1);  // finished rows have an address, even if there are none
-      answers->scores.push_back(std::move(scores));
-      answers->ids.push_back(std::move(ids));
-    }
-    if (rows_count > info_.finished_rows_max) {
-      return absl::InternalError("more rows than finished_rows_max");
-    }
-    best->Hold(answers, device_->options_.lends);
-    for (size_t q = 0; q < tile.k.size(); ++q) {
-      best->Finish(q, {.scores = answers->scores[q], .ids = answers->ids[q]});
-    }
     return absl::OkStatus();
   }
 

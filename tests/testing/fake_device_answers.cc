@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <utility>
 
 namespace nearfield::testing {
 
@@ -35,6 +37,40 @@ void WriteAnswer(absl::Span<const backend::GenerationView> generations,
     tile.scores[at * k + i] = known ? rows[i].first : std::nanf("");
     tile.ids[at * k + i] = known ? rows[i].second : ~uint64_t{0};
   }
+}
+
+absl::Status FinishAll(absl::Span<const backend::GenerationView> generations,
+                       const backend::QueryTile& tile, const FakeDeviceOptions& options, IdOf id_of,
+                       backend::RankedLists* best) {
+  struct Answers {
+    std::vector<std::vector<float>> scores;
+    std::vector<std::vector<uint64_t>> ids;
+  };
+  auto answers = std::make_shared<Answers>();
+  int64_t rows_count = 0;
+  for (size_t q = 0; q < tile.k.size(); ++q) {
+    const auto k = static_cast<size_t>(tile.k[q]);
+    rows_count += tile.k[q];
+    std::vector<float> scores(k);
+    std::vector<uint64_t> ids(k);
+    std::vector<int32_t> counts(tile.k.size());
+    const backend::DeviceTile to = {
+        .k = tile.k[q], .scores = scores.data(), .ids = ids.data(), .counts = counts.data()};
+    WriteAnswer(generations, *best, q, to, id_of, /*at=*/0);
+    scores.resize(static_cast<size_t>(counts[0]));
+    ids.resize(scores.size());
+    scores.reserve(1);  // finished rows have an address, even if there are none
+    answers->scores.push_back(std::move(scores));
+    answers->ids.push_back(std::move(ids));
+  }
+  if (rows_count > options.finished_rows_max) {
+    return absl::InternalError("more rows than finished_rows_max");
+  }
+  best->Hold(answers, options.lends);
+  for (size_t q = 0; q < tile.k.size(); ++q) {
+    best->Finish(q, {.scores = answers->scores[q], .ids = answers->ids[q]});
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace nearfield::testing

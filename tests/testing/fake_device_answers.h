@@ -39,4 +39,9 @@ void WriteAnswer(absl::Span<const backend::GenerationView> generations,
                  const backend::RankedLists& lists, size_t query, const backend::DeviceTile& tile,
                  IdOf id_of, size_t at);
 
+// Replaces the lists of every query by its answer.
+absl::Status FinishAll(absl::Span<const backend::GenerationView> generations,
+                       const backend::QueryTile& tile, const FakeDeviceOptions& options, IdOf id_of,
+                       backend::RankedLists* best);
+
 }  // namespace nearfield::testing

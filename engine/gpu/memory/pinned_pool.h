@@ -26,7 +26,8 @@ class PinnedPool {
   int64_t block_bytes() const { return block_bytes_; }
 
   // Returns a free block; blocks while there is none, so a thread must not hold one. Sets *last if
-  // no other one is free now: then the caller must return it soon, and nobody waits for long.
+  // no other one is free now: then the caller must return it soon, because the next caller waits
+  // for it.
   PinnedLease Take(bool* last);
   // Returns a free block, or null.
   PinnedLease TryTake();

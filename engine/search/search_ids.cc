@@ -1,0 +1,110 @@
+#include "engine/search/search_ids.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include "engine/base/status_macros.h"
+#include "engine/search/answer_page.h"
+
+namespace nearfield {
+namespace {
+
+using backend::ScanCost;
+using corpus::Corpus;
+
+// Below this many rows, the rows of an answer are copied, so that it holds no memory of a device.
+constexpr int64_t kRowsToLendMin = 8;
+
+// Takes a page of finished rows. `self`: the id that the answer leaves out; null: none. `memory`
+// keeps the rows alive; null: they are copied.
+void TakeFinished(const backend::FinishedRows& rows, const Query& query, int64_t rows_of_order,
+                  const Id* self, const std::shared_ptr<const void>& memory, Neighbors* neighbors) {
+  const auto count = static_cast<int64_t>(rows.ids.size());
+  int64_t left_out = count;  // the place of self
+  if (self != nullptr) {
+    left_out =
+        std::find(rows.ids.begin(), rows.ids.end(), std::get<uint64_t>(*self)) - rows.ids.begin();
+  }
+  const int64_t known = left_out < count ? count - 1 : count;
+  const auto place_of = [&](int64_t row) { return row < left_out ? row : row + 1; };
+  const Page page = PageOf(query, known, rows_of_order, [&](int64_t row) {
+    return rows.scores[static_cast<size_t>(place_of(row))];
+  });
+  neighbors->more = page.more;
+  const int64_t count_of_page = page.end - page.begin;
+  if (memory != nullptr && left_out == count && count_of_page >= kRowsToLendMin) {
+    const auto first = static_cast<size_t>(page.begin);
+    const auto rows_count = static_cast<size_t>(count_of_page);
+    neighbors->ids = IdColumn::OfNumbers(rows.ids.subspan(first, rows_count), memory);
+    neighbors->scores = ScoreColumn(rows.scores.subspan(first, rows_count), memory);
+    return;
+  }
+  std::vector<uint64_t> ids;
+  std::vector<float> scores;
+  ids.reserve(static_cast<size_t>(count_of_page));
+  scores.reserve(ids.capacity());
+  const auto copy = [&](int64_t begin, int64_t end) {
+    if (begin >= end) return;
+    const auto first = static_cast<size_t>(begin);
+    const auto rows_count = static_cast<size_t>(end - begin);
+    const auto of_ids = rows.ids.subspan(first, rows_count);
+    const auto of_scores = rows.scores.subspan(first, rows_count);
+    ids.insert(ids.end(), of_ids.begin(), of_ids.end());
+    scores.insert(scores.end(), of_scores.begin(), of_scores.end());
+  };
+  copy(page.begin, std::min(page.end, left_out));
+  copy(std::max(page.begin, left_out) + 1, page.end + 1);
+  neighbors->ids = IdColumn::OfNumbers(std::move(ids));
+  neighbors->scores = std::move(scores);
+}
+
+}  // namespace
+
+bool IdsAreEnough(const CollectionSpec& spec, const SearchBatch& batch, int32_t k_max) {
+  const RowParts& parts = batch.parts;
+  return spec.id_type == IdType::kUint64 && !parts.vectors && !parts.payloads && !parts.ordinals &&
+         std::all_of(batch.queries.begin(), batch.queries.end(), [k_max](const Query& query) {
+           return query.page_cache == nullptr && query.rows_wanted() <= k_max;
+         });
+}
+
+absl::Status SearchIds(const Corpus& corpus, const RowSearch& search,
+                       absl::Span<const Query> queries, absl::Span<const size_t> places,
+                       ScanCost* cost, std::vector<Neighbors>* answers) {
+  std::vector<int32_t> k;
+  for (size_t i = 0; i < places.size(); ++i) {
+    k.push_back(static_cast<int32_t>(queries[places[i]].rows_wanted()));
+    Neighbors& neighbors = (*answers)[places[i]];
+    neighbors.ids = IdColumn(corpus.spec().id_type);
+    neighbors.matched_rows = search.RowsOfOrder(i);
+  }
+  const RowSearch shallow = {.rows = search.rows,
+                             .queries = search.queries,
+                             .k = k,
+                             .cancelled = search.cancelled,
+                             .may_finish = true};
+  const auto take = [&](size_t i, const QueryLists& lists) -> absl::Status {
+    const Query& query = queries[places[i]];
+    Neighbors& neighbors = (*answers)[places[i]];
+    const int64_t rows_of_order = neighbors.matched_rows;
+    if (const backend::FinishedRows* const rows = lists.finished()) {
+      TakeFinished(*rows, query, rows_of_order, query.row_id ? &*query.row_id : nullptr,
+                   lists.lists.lent_memory(), &neighbors);
+      return absl::OkStatus();
+    }
+    ABSL_ASSIGN_OR_RETURN(const Hits hits, MergeBest(lists, k[i], search.queries.self[i]));
+    const Page page = PageOf(query, static_cast<int64_t>(hits.size()), rows_of_order,
+                             [&](int64_t row) { return hits[static_cast<size_t>(row)].score; });
+    const auto begin = static_cast<size_t>(page.begin);
+    GatherOne(corpus, *search.rows.snapshot,
+              absl::MakeConstSpan(hits).subspan(begin, static_cast<size_t>(page.end) - begin), {},
+              &neighbors);
+    neighbors.more = page.more;
+    return absl::OkStatus();
+  };
+  return SearchRows(corpus, shallow, take, cost);
+}
+
+}  // namespace nearfield
