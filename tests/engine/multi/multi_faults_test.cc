@@ -188,5 +188,46 @@ TEST_F(MultiFaultsTest, RowsOfAnotherBackendAreRefused) {
   EXPECT_THAT(planes->AppendFrom(*foreign.planes, {0}), StatusIs(kInvalidArgument));
 }
 
+// Devices that finish their answers give the rows of the lists, with their ids; some of them report
+// a query early. Ties and deleted rows are among them.
+TEST_F(MultiFaultsTest, FinishedAnswersAreThoseOfTheLists) {
+  for (auto& fake : fakes_) {
+    fake = std::make_shared<FakeDevice>(testing::FakeDeviceOptions{.finished_rows_max = 1000});
+  }
+  for (const int64_t silent : {-1, 0, 3}) {
+    for (const CorpusFamily family : {CorpusFamily::kGaussian, CorpusFamily::kAllEqual}) {
+      Make(silent);
+      corpus_ = MakeCorpus({.dim = 5}, family, 100, random_.Bits());
+      host_ = testing::MakeGeneration(corpus_, RankOrder::kShuffled, true, random_);
+      backend::RowFormat format = testing::FormatOf(corpus_.spec);
+      format.numeric_ids = true;
+      ASSERT_OK_AND_ASSIGN(const auto planes, multi_->Reserve(format, 100));
+      ASSERT_OK(planes->Append(corpus_.rows.data(), 100));
+      std::vector<uint64_t> ids;
+      for (const uint32_t rank : host_.ranks) ids.push_back(1000 + uint64_t{7} * rank);
+      ASSERT_OK(planes->Seal({.ranks = host_.ranks, .ids = ids}));
+      ASSERT_OK_AND_ASSIGN(const auto deleted,
+                           multi_->MakeTombstones(*planes, host_.deleted_words));
+      const backend::GenerationView view = {
+          .planes = planes.get(), .tombstones = deleted.get(), .rows_live = host_.rows_live};
+      backend::ScanCost cost;
+      ASSERT_OK(multi_->Search(
+          format, {view}, {.queries = queries_.data(), .k = k_, .finish = backend::Finish::kSome},
+          &best_, &cost));
+      for (size_t q = 0; q < k_.size(); ++q) {
+        const absl::Span<const float> query = absl::MakeConstSpan(queries_).subspan(q * 5, 5);
+        const auto expected = testing::ReferenceTop(host_, query, k_[q]);
+        const backend::FinishedRows* const rows = best_.finished(q);
+        ASSERT_NE(rows, nullptr);
+        ASSERT_EQ(rows->ids.size(), expected.size());
+        for (size_t i = 0; i < expected.size(); ++i) {
+          EXPECT_EQ(rows->scores[i], expected[i].score);
+          EXPECT_EQ(rows->ids[i], 1000 + uint64_t{7} * expected[i].rank);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace nearfield::multi
