@@ -49,9 +49,7 @@ class RankedLists {
     rows_.Ensure(static_cast<int64_t>(places_.size() * pitch_));
     orders_.Ensure(static_cast<int64_t>(places_.size() * pitch_));
     order_counts_.assign(queries_count_, 0);
-    finished_.assign(queries_count_, {});
-    finished_memory_.reset();
-    lent_memory_.reset();
+    DropFinished();
   }
 
   // Gives a query its answer. Requires: its rows are in the memory that is held, even if there are
@@ -65,6 +63,12 @@ class RankedLists {
   }
   // Returns what keeps finished rows alive, or null: they must be copied before the next Reset.
   const std::shared_ptr<const void>& lent_memory() const { return lent_memory_; }
+  // Returns the memory of finished rows. No query is finished then.
+  void DropFinished() {
+    finished_.assign(queries_count_, {});
+    finished_memory_.reset();
+    lent_memory_.reset();
+  }
   // Returns the answer of a query, or null: it has lists.
   const FinishedRows* finished(size_t query) const {
     DCHECK_LT(query, queries_count_);

@@ -59,13 +59,16 @@ class GpuDeviceMemory final : public DeviceMemory {
   const std::vector<char*> slabs_;
 };
 
-// Keeps the core alive for as long as memory of its pools is held.
-struct HeldMemory {
-  HeldMemory(std::shared_ptr<GpuCore> of_core, PinnedLease of_memory)
-      : core(std::move(of_core)), memory(std::move(of_memory)) {}
-  const std::shared_ptr<GpuCore> core;  // first: outlives the memory
-  const PinnedLease memory;
-};
+// Answers with fewer rows are copied, so that they keep no memory of the pool.
+constexpr int64_t kRowsToLendMin = 4096;
+
+// Returns true if answers of a search for the host may be merged on the device.
+bool WantsMerge(const backend::QueryTile& tile) {
+  if (tile.finish == backend::Finish::kNone || tile.k.empty()) return false;
+  const int64_t k_max = *std::max_element(tile.k.begin(), tile.k.end());
+  return tile.finish == backend::Finish::kAll ||
+         SearchJob::WorthMerging(static_cast<int64_t>(tile.k.size()), k_max);
+}
 
 }  // namespace
 
@@ -238,12 +241,17 @@ absl::Status GpuTopkEngine::Search(const backend::RowFormat& format,
                                    backend::ScanCost* cost) {
   ABSL_ASSIGN_OR_RETURN(SearchJob job, MakeJob(*core_, info_, {format, generations, tile}));
   best->Reset(tile.k, generations.size());
-  if (tile.finish != backend::Finish::kNone && format.numeric_ids && !tile.k.empty()) {
-    // Before the device is locked: the memory may be with a caller that waits for the device.
+  if (format.numeric_ids && WantsMerge(tile)) {
+    // Before the device is locked: the memory may be with a caller that waits for the device. Only
+    // a search that must finish waits for memory: others have lists.
     bool last = false;
-    auto held = std::make_shared<const HeldMemory>(core_, core_->answers().Take(&last));
-    PlaceOnHost(*held->memory, job);
-    best->Hold(std::move(held), !last);
+    PinnedLease memory = tile.finish == backend::Finish::kAll ? core_->answers().Take(&last)
+                                                              : core_->answers().TryTake(&last);
+    if (memory != nullptr) {
+      PlaceOnHost(*memory, job);
+      const AnswerPlace& end = job.places.back();
+      best->Hold(std::move(memory), !last && int64_t{end.begin} + end.k >= kRowsToLendMin);
+    }
   }
   return Run(job, *best, cost);
 }
@@ -268,11 +276,11 @@ absl::Status GpuTopkEngine::SearchOnDevice(const backend::RowFormat& format,
 
 std::shared_ptr<float[]> GpuTopkEngine::TakeQueryMemory(int64_t count) {
   if (count > core_->query_memory().block_bytes() / int64_t{sizeof(float)}) return nullptr;
-  PinnedLease lease = core_->query_memory().TryTake();
+  bool last = false;
+  PinnedLease lease = core_->query_memory().TryTake(&last);
   if (lease == nullptr) return nullptr;
   auto* const values = reinterpret_cast<float*>(lease->host());
-  auto held = std::make_shared<const HeldMemory>(core_, std::move(lease));
-  return {std::move(held), values};
+  return {std::move(lease), values};
 }
 
 absl::StatusOr<std::unique_ptr<DeviceMemory>> GpuTopkEngine::TakeDeviceMemory(int64_t bytes) {

@@ -44,11 +44,14 @@ struct SearchJob {
   CodedCorpus corpus;         // the generations to scan; set for every path but ScanPath::kRows
 
   int64_t queries_count() const { return static_cast<int64_t>(queries->k.size()); }
-  // Returns true if the answers of `count` queries are merged on the device. For few rows, the host
-  // is faster.
+  // Returns true if the device merges the answers of `count` queries faster than the host.
+  static bool WorthMerging(int64_t count, int64_t largest_k) {
+    return count >= kQueriesToMergeMin || count * largest_k >= kRowsToMergeMin;
+  }
+  // Returns true if the answers of `count` queries are merged on the device.
   bool MergesOnDevice(int64_t count) const {
     return !places.empty() && (device != nullptr || queries->finish == backend::Finish::kAll ||
-                               count >= kQueriesToMergeMin || count * k_max >= kRowsToMergeMin);
+                               WorthMerging(count, k_max));
   }
   absl::Status CheckCancelled() const;
   // Returns true if the device can read the vectors of these queries in one piece.

@@ -119,9 +119,14 @@ void MergeDevices(absl::Span<const DeviceLists> devices, size_t query, int32_t k
   }
 }
 
-FinishedMemory FinishedMemory::Of(int64_t rows_count) {
-  const auto count = static_cast<size_t>(rows_count);
+FinishedMemory FinishedMemory::Of(absl::Span<const int32_t> k) {
   FinishedMemory made;
+  int64_t rows_count = 0;
+  for (const int32_t rows : k) {
+    made.places.push_back(rows_count);
+    rows_count += rows;
+  }
+  const auto count = static_cast<size_t>(rows_count);
   made.memory.reset(new char[count * (sizeof(uint64_t) + sizeof(float))]);
   made.ids = reinterpret_cast<uint64_t*>(made.memory.get());
   made.scores = reinterpret_cast<float*>(made.ids + count);
@@ -141,6 +146,8 @@ void JoinFinished(absl::Span<const DeviceLists> devices, size_t query, int32_t k
     if (!rows->ids.empty()) rests.push_back({*rows});
   }
   const auto wanted = static_cast<size_t>(k);
+  uint64_t* const ids = to.ids + to.places[query];
+  float* const scores = to.scores + to.places[query];
   size_t count = 0;
   for (; count < wanted && !rests.empty(); ++count) {
     const auto first =
@@ -149,11 +156,11 @@ void JoinFinished(absl::Span<const DeviceLists> devices, size_t query, int32_t k
           const float of_b = b.rows.scores[b.next];
           return of_a != of_b ? of_a > of_b : a.rows.ids[a.next] < b.rows.ids[b.next];
         });
-    to.scores[count] = first->rows.scores[first->next];
-    to.ids[count] = first->rows.ids[first->next];
+    scores[count] = first->rows.scores[first->next];
+    ids[count] = first->rows.ids[first->next];
     if (++first->next == first->rows.ids.size()) rests.erase(first);
   }
-  best->Finish(query, {.scores = {to.scores, count}, .ids = {to.ids, count}});
+  best->Finish(query, {.scores = {scores, count}, .ids = {ids, count}});
 }
 
 }  // namespace nearfield::multi

@@ -31,9 +31,10 @@ struct FinishedMemory {
   std::shared_ptr<char[]> memory;
   uint64_t* ids = nullptr;
   float* scores = nullptr;
+  std::vector<int64_t> places;  // by query: its first row
 
-  static FinishedMemory Of(int64_t rows_count);
-  FinishedMemory From(int64_t row) const { return {memory, ids + row, scores + row}; }
+  // Makes memory for k[query] rows of each query.
+  static FinishedMemory Of(absl::Span<const int32_t> k);
 };
 
 // Merges the finished rows of all devices by (score, id), and finishes `query` in *best with the

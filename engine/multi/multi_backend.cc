@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/base/checked_math.h"
@@ -259,6 +260,10 @@ class MultiBackend final : public backend::Backend {
     const auto queries = static_cast<int64_t>(tile.k.size());
     const MutexLock lock(search_mutex_);
     RankedLists* const lists = lists_.data();  // for the threads of the devices, under this lock
+    // The next search of a device may need the memory.
+    const absl::Cleanup drop = [lists, count = devices_->size()] {
+      for (size_t d = 0; d < count; ++d) lists[d].DropFinished();
+    };
     std::vector<DeviceLists> found;
     found.reserve(tasks.size());
     for (DeviceTask& task : tasks) {
@@ -269,21 +274,15 @@ class MultiBackend final : public backend::Backend {
     for (std::atomic<size_t>& count : missing) count = tasks.size();
     const bool finishes = tile.finish != backend::Finish::kNone && queries >= kQueriesToFinishMin &&
                           info_.finished_rows_max > 0;
-    std::vector<int64_t> places;  // of the answers of the queries in joined_rows
     FinishedMemory joined_rows;
     if (finishes) {
-      int64_t rows_count = 0;
-      for (const int32_t k : tile.k) {
-        places.push_back(rows_count);
-        rows_count += k;
-      }
-      joined_rows = FinishedMemory::Of(rows_count);
+      joined_rows = FinishedMemory::Of(tile.k);
       best->Hold(joined_rows.memory, /*lends=*/true);
     }
     const auto join = [&](int64_t query) {
       const auto q = static_cast<size_t>(query);
       if (finishes) {
-        JoinFinished(found, q, tile.k[q], joined_rows.From(places[q]), best);
+        JoinFinished(found, q, tile.k[q], joined_rows, best);
       } else {
         MergeDevices(found, q, tile.k[q], best);
       }

@@ -132,6 +132,9 @@ absl::Status MultiRowPlanes::Seal(const backend::SealedOrder& order) {
   }
   std::vector<Place> by_rank(ranks.size());
   std::vector<std::vector<uint64_t>> local_ids(parts_.size());  // by row of the device
+  for (size_t device = 0; !ids.empty() && device < parts_.size(); ++device) {
+    local_ids[device].reserve(static_cast<size_t>(placement_.rows_of(device)));
+  }
   for (const Placement::Run& run : placement_.runs()) {
     const absl::Span<const uint64_t> of_run = ids.empty() ? ids : ids.subspan(run.slot, run.count);
     local_ids[run.device].insert(local_ids[run.device].end(), of_run.begin(), of_run.end());

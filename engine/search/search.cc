@@ -55,7 +55,7 @@ std::vector<Group> GroupByFilter(absl::Span<const Query> queries) {
       group->places.push_back(i);
     } else {
       groups.push_back({.filter = queries[i].filter, .places = {i}});
-      groups.back().places.reserve(queries.size() - i);
+      if (i == 0) groups.back().places.reserve(queries.size());
     }
   }
   return groups;

@@ -53,6 +53,8 @@ inline Neighbors WithoutParts(const Neighbors& neighbors) {
   Neighbors copy;
   copy.ids = neighbors.ids;
   copy.scores = neighbors.scores;
+  copy.ids.Own();  // an audit may wait for long
+  copy.scores.Mutable();
   return copy;
 }
 

@@ -52,6 +52,7 @@ struct Config {
   int32_t threads = 0;
   int32_t gpu_capability_max = 0;
   double read_tb_s = 4.53;  // measured streaming read of the device, for the limit
+  int64_t spare_gib = 16;
   double int8_tops = 1550;  // int8 operations that an H200 or H100 (SXM) sustains, for the limit
   bool rows = true;         // also time the scan of exact rows
   bool choice = false;      // also time a collection that chooses between the two
@@ -184,7 +185,7 @@ class Case {
     absl::Status status;
     // Made before, as the peers' queries are.
     std::vector<SearchBatch> batches;
-    for (int i = 0; i < config_.repeats.runs; ++i) {
+    for (int i = 0; i < std::max(config_.repeats.runs, config_.repeats.warmups); ++i) {
       batches.push_back(BatchAt(int64_t{i} * batch, batch, k));
     }
     const Timing timing = MedianOf(config_.repeats, [&](int i) {
@@ -248,9 +249,9 @@ class Case {
 
 absl::Status RunSource(const Config& config, const RowSource& source, const Queries& queries) {
   const int64_t rows_max = *std::max_element(config.rows_counts.begin(), config.rows_counts.end());
-  // Room for a copy with codes and one without, each with its norms, ranks and ids, and the rest of
-  // what a server takes: the workspace grows with the memory.
-  constexpr int64_t kRounding = int64_t{16} << 30;
+  // Room for a copy with codes and one without, each with its norms, ranks and ids, and more: the
+  // workspace grows with the memory.
+  const int64_t spare = config.spare_gib << 30;
   const int64_t row_bytes = source.row_bytes() + 32 * BytesPerElement(config.row_type);
   const bool on_host = config.home == RowPlacement::kHost;
   const int64_t codes_count = config.scan == ScanChoice::kInt16 ? 2 : 1;
@@ -259,14 +260,14 @@ absl::Status RunSource(const Config& config, const RowSource& source, const Quer
                                    (config.choice ? row_bytes + code_bytes : 0);
   ABSL_ASSIGN_OR_RETURN(
       const std::unique_ptr<Engine> engine,
-      Engine::Create({.backend = config.backend,
-                      .devices = config.devices,
-                      .memory_bytes = rows_max * device_row_bytes /
-                                          static_cast<int64_t>(config.devices.size()) +
-                                      kRounding,
-                      .host_rows_bytes = on_host ? rows_max * row_bytes + (kRounding >> 7) : 0,
-                      .threads = config.threads,
-                      .gpu_capability_max = config.gpu_capability_max}));
+      Engine::Create(
+          {.backend = config.backend,
+           .devices = config.devices,
+           .memory_bytes =
+               rows_max * device_row_bytes / static_cast<int64_t>(config.devices.size()) + spare,
+           .host_rows_bytes = on_host ? rows_max * row_bytes + (int64_t{128} << 20) : 0,
+           .threads = config.threads,
+           .gpu_capability_max = config.gpu_capability_max}));
   for (const int64_t rows_count : config.rows_counts) {
     for (const int32_t generations : config.generations) {
       Case one(config, *engine, queries, source);
@@ -344,6 +345,9 @@ void AddOptions(CLI::App& app, Config& config) {
                  "use only what a GPU of this compute capability has: 75, 80, ...; 0: everything");
   app.add_option("--read-tb-s", config.read_tb_s,
                  "measured streaming read of the device, for the limit")
+      ->capture_default_str();
+  app.add_option("--spare-gib", config.spare_gib,
+                 "memory of the device in addition to that of the rows; a server has most of it")
       ->capture_default_str();
   app.add_option("--int8-tops", config.int8_tops,
                  "int8 operations that the device sustains, in 10^12 a second, for the limit")

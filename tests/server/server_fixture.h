@@ -174,8 +174,8 @@ class ServerFixture : public ::testing::Test, public InProcessServer {
   // Uploads the row (id, 1) for each id, as fp32 with dim 2.
   grpc::Status UploadRows(const std::string& name, const std::vector<uint64_t>& ids,
                           const std::string& payload = "");
-  // Device memory of such a row: its values, its norm and its rank.
-  static constexpr int64_t kDeviceRowBytes = 8 + 8 + 4;
+  // Device memory of such a row: its values, its norm, its rank and its id.
+  static constexpr int64_t kDeviceRowBytes = 8 + 8 + 4 + 8;
 
   // Waits until the last upload has released its memory.
   void AwaitNoUpload() {

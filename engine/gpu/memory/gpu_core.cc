@@ -230,8 +230,8 @@ absl::Status GpuCore::TakeSearchWorkspace(int32_t batch_max) {
   ABSL_RETURN_IF_ERROR(w.code_outcome.Create(health_, int64_t{sizeof(OneQueryOutcome)}));
   std::memset(w.code_outcome.host(), 0, sizeof(OneQueryOutcome));
   ABSL_RETURN_IF_ERROR(
-      answers_.Create(health_, kAnswerBlocks, AnswerBytes(kResultKeys, batch_max)));
-  ABSL_RETURN_IF_ERROR(query_memory_.Create(health_, kQueryBlocks, kQueryBlockBytes));
+      answers_->Create(health_, kAnswerBlocks, AnswerBytes(kResultKeys, batch_max)));
+  ABSL_RETURN_IF_ERROR(query_memory_->Create(health_, kQueryBlocks, kQueryBlockBytes));
   ABSL_RETURN_IF_ERROR(w.stream.Create(health_, Stream::Priority::kHigh));
   // The selection kernel requires zeroed shared state on its first use.
   ABSL_RETURN_IF_ERROR(health_.Check(

@@ -96,8 +96,8 @@ class GpuCore {
   StagingRing& read_ring() { return read_ring_; }
   SearchWorkspace& workspace() { return workspace_; }
   // Memory for finished answers of one search, and for queries, each taken by a search.
-  PinnedPool& answers() { return answers_; }
-  PinnedPool& query_memory() { return query_memory_; }
+  PinnedPool& answers() { return *answers_; }
+  PinnedPool& query_memory() { return *query_memory_; }
   const plan::DeviceProperties& device_properties() const { return device_properties_; }
   const plan::EngineLimits& engine_limits() const { return engine_limits_; }
   // Returns the rate of streaming loads, measured; for an arena that the caches hold: 92% of the
@@ -134,8 +134,9 @@ class GpuCore {
   StagingRing upload_ring_;
   StagingRing read_ring_;
   SearchWorkspace workspace_;
-  PinnedPool answers_;
-  PinnedPool query_memory_;
+  // Answers that keep a block keep its pool, not the core.
+  const std::shared_ptr<PinnedPool> answers_ = std::make_shared<PinnedPool>();
+  const std::shared_ptr<PinnedPool> query_memory_ = std::make_shared<PinnedPool>();
   plan::DeviceProperties device_properties_;
   plan::EngineLimits engine_limits_;
   double read_bytes_per_second_ = 0;

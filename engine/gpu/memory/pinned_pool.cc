@@ -20,19 +20,19 @@ absl::Status PinnedPool::Create(DeviceHealth& health, int blocks_count, int64_t 
 PinnedLease PinnedPool::Take(bool* last) {
   MutexLock lock(mutex_);
   while (free_.empty()) given_back_.Wait(lock);
-  *last = free_.size() == 1;
-  return Lend();
+  return Lend(last);
 }
 
-PinnedLease PinnedPool::TryTake() {
+PinnedLease PinnedPool::TryTake(bool* last) {
   const MutexLock lock(mutex_);
-  return free_.empty() ? nullptr : Lend();
+  return free_.empty() ? nullptr : Lend(last);
 }
 
-PinnedLease PinnedPool::Lend() {
+PinnedLease PinnedPool::Lend(bool* last) {
+  *last = free_.size() == 1;
   const PinnedMemory* const block = free_.back();
   free_.pop_back();
-  return {block, [this](const PinnedMemory* lent) { GiveBack(lent); }};
+  return {block, [pool = shared_from_this()](const PinnedMemory* lent) { pool->GiveBack(lent); }};
 }
 
 void PinnedPool::GiveBack(const PinnedMemory* block) {

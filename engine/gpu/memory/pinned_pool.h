@@ -14,11 +14,11 @@
 
 namespace nearfield::gpu {
 
-// A block, for as long as the pointer lives. The pool must outlive it.
+// A block, for as long as the pointer lives. It keeps the pool alive.
 using PinnedLease = std::shared_ptr<const PinnedMemory>;
 
 // Thread-safe.
-class PinnedPool {
+class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
  public:
   // Call once, before any other call.
   absl::Status Create(DeviceHealth& health, int blocks_count, int64_t bytes);
@@ -29,11 +29,11 @@ class PinnedPool {
   // no other one is free now: then the caller must return it soon, because the next caller waits
   // for it.
   PinnedLease Take(bool* last);
-  // Returns a free block, or null.
-  PinnedLease TryTake();
+  // The same, but returns null in place of waiting.
+  PinnedLease TryTake(bool* last);
 
  private:
-  PinnedLease Lend() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  PinnedLease Lend(bool* last) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void GiveBack(const PinnedMemory* block);
 
   int64_t block_bytes_ = 0;

@@ -182,7 +182,7 @@ TEST_F(MergeDevicesTest, FinishedAnswersAreJoinedByScoreAndId) {
     all.resize(std::min(all.size(), static_cast<size_t>(k)));
     RankedLists best;
     best.Reset(absl::MakeConstSpan(&k, 1), 1);
-    const FinishedMemory memory = FinishedMemory::Of(k);
+    const FinishedMemory memory = FinishedMemory::Of(absl::MakeConstSpan(&k, 1));
     JoinFinished(found, 0, k, memory, &best);
     ASSERT_NE(best.finished(0), nullptr);
     Rows joined;

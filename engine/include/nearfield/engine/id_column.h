@@ -25,9 +25,15 @@ class IdColumn {
   // Returns the bytes of host memory that the column occupies.
   int64_t bytes() const;
 
+  // Copies the numbers if they are lent, so that the column keeps no other memory alive.
+  void Own() {
+    if (owner_ == nullptr) return;
+    numbers_.assign(lent_.begin(), lent_.end());
+    owner_.reset();
+  }
   void Reserve(int64_t rows_count);
   void AppendNumber(uint64_t id) {  // requires: type() == kUint64
-    if (owner_ != nullptr) Own();
+    Own();
     numbers_.push_back(id);
   }
   void AppendString(std::string_view id);                 // requires: type() == kString
@@ -53,12 +59,6 @@ class IdColumn {
   int Compare(int64_t index, const IdColumn& other, int64_t other_index) const;
 
  private:
-  // Copies the numbers that are lent.
-  void Own() {
-    numbers_.assign(lent_.begin(), lent_.end());
-    owner_.reset();
-  }
-
   IdType type_;
   std::vector<uint64_t> numbers_;     // kUint64: the ids, unless they are lent
   std::vector<int64_t> string_ends_;  // kString: end of each id in string_bytes_
