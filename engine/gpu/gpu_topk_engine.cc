@@ -59,8 +59,8 @@ class GpuDeviceMemory final : public DeviceMemory {
   const std::vector<char*> slabs_;
 };
 
-// Answers with fewer rows are copied, so that they keep no memory of the pool.
-constexpr int64_t kRowsToLendMin = 4096;
+// The answers of a search with fewer rows are copied, so that they keep no memory of the pool.
+constexpr int64_t kRowsOfSearchToLendMin = 4096;
 
 // Returns true if answers of a search for the host may be merged on the device.
 bool WantsMerge(const backend::QueryTile& tile) {
@@ -250,7 +250,7 @@ absl::Status GpuTopkEngine::Search(const backend::RowFormat& format,
     if (memory != nullptr) {
       PlaceOnHost(*memory, job);
       const AnswerPlace& end = job.places.back();
-      best->Hold(std::move(memory), !last && int64_t{end.begin} + end.k >= kRowsToLendMin);
+      best->Hold(std::move(memory), !last && int64_t{end.begin} + end.k >= kRowsOfSearchToLendMin);
     }
   }
   return Run(job, *best, cost);

@@ -10,7 +10,7 @@ namespace {
 // Fixed costs of a search in microseconds, in addition to reading its bytes. Measured with
 // certified_bench on an H200.
 constexpr double kRowsFixed = 24.0;
-constexpr double kRowsOfPass = 0.7;
+constexpr double kRowsOfPass = 0.7;        // an estimate: searches correct it (path_costs.h)
 constexpr int64_t kRowsQueriesOfPass = 8;  // queries scored against a row while it is in registers
 constexpr double kCodesFixed = 32.0;
 constexpr double kBatchFixed = 70.0;

@@ -15,7 +15,7 @@ using backend::ScanCost;
 using corpus::Corpus;
 
 // Below this many rows, the rows of an answer are copied, so that it holds no memory of a device.
-constexpr int64_t kRowsToLendMin = 8;
+constexpr int64_t kRowsOfAnswerToLendMin = 8;
 
 // Takes a page of finished rows. `self`: the id that the answer leaves out; null: none. `memory`
 // keeps the rows alive; null: they are copied.
@@ -34,7 +34,7 @@ void TakeFinished(const backend::FinishedRows& rows, const Query& query, int64_t
   });
   neighbors->more = page.more;
   const int64_t count_of_page = page.end - page.begin;
-  if (memory != nullptr && left_out == count && count_of_page >= kRowsToLendMin) {
+  if (memory != nullptr && left_out == count && count_of_page >= kRowsOfAnswerToLendMin) {
     const auto first = static_cast<size_t>(page.begin);
     const auto rows_count = static_cast<size_t>(count_of_page);
     neighbors->ids = IdColumn::OfNumbers(rows.ids.subspan(first, rows_count), memory);
