@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -112,6 +113,48 @@ absl::StatusOr<Remainder> WithoutChosen(const Device& device, const CorpusSnapsh
     slots.push_back(ChosenSlots(state, rows));
   }
   return WithoutRowsAt(device, snapshot, slots, id_type);
+}
+
+absl::StatusOr<GenerationState> WithVersions(const Device& device, const GenerationState& state,
+                                             std::vector<RowVersion> updated) {
+  GenerationState result = state;
+  if (updated.empty()) return result;
+  ABSL_ASSIGN_OR_RETURN(result.versions,
+                        RowVersions::Make(state.versions.get(), std::move(updated), device.host()));
+  return result;
+}
+
+absl::StatusOr<std::vector<GenerationState>> WithChanges(const Device& device,
+                                                         const CorpusSnapshot& snapshot,
+                                                         const RowChanges& changes,
+                                                         uint32_t first_ordinal) {
+  std::vector<std::vector<RowVersion>> updated(snapshot.generations.size());
+  const std::vector<std::optional<RowRef>> rows = Locate(snapshot, changes.ids);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (!rows[i].has_value()) {
+      return absl::InternalError(absl::StrCat(
+          "update of id ", IdText(changes.ids.at(static_cast<int64_t>(i))), ", which has no row"));
+    }
+    RowVersion version = {.slot = rows[i]->slot,
+                          .ordinal = first_ordinal + static_cast<uint32_t>(i)};
+    if (!changes.payloads.empty() && changes.payloads[i] != nullptr) {
+      auto payload = std::make_shared<UpdatedPayload>();
+      payload->value = *changes.payloads[i];
+      const auto bytes = UpdatedPayload::kBytes + static_cast<int64_t>(payload->value.size());
+      ABSL_ASSIGN_OR_RETURN(payload->host, device.host().Reserve(bytes));
+      version.payload = std::move(payload);
+    }
+    updated[rows[i]->generation].push_back(std::move(version));
+  }
+  std::vector<GenerationState> generations;
+  for (size_t g = 0; g < updated.size(); ++g) {
+    std::sort(updated[g].begin(), updated[g].end(),
+              [](const RowVersion& a, const RowVersion& b) { return a.slot < b.slot; });
+    ABSL_ASSIGN_OR_RETURN(GenerationState state,
+                          WithVersions(device, snapshot.generations[g], std::move(updated[g])));
+    generations.push_back(std::move(state));
+  }
+  return generations;
 }
 
 absl::StatusOr<GenerationState> FirstState(const Device& device,

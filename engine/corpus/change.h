@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "engine/corpus/device.h"
 #include "engine/corpus/snapshot.h"
+#include "nearfield/engine/collection.h"
 #include "nearfield/engine/row_filter.h"
 
 namespace nearfield::corpus {
@@ -40,6 +41,18 @@ absl::StatusOr<Remainder> Without(const Device& device, const CorpusSnapshot& sn
 // Returns the snapshot without the live rows that `rows` chooses. Errors: as WithoutSlots.
 absl::StatusOr<Remainder> WithoutChosen(const Device& device, const CorpusSnapshot& snapshot,
                                         const RowFilter& rows, IdType id_type);
+
+// Returns `state` with updated rows, whose slots ascend. Errors: ResourceExhausted (host memory).
+absl::StatusOr<GenerationState> WithVersions(const Device& device, const GenerationState& state,
+                                             std::vector<RowVersion> updated);
+
+// Returns the generations of the snapshot with these changes of its live rows. The rows get the
+// ordinals first_ordinal, first_ordinal + 1, ... in the order of changes.ids. Errors: Internal (an
+// id that names no row), ResourceExhausted (host memory).
+absl::StatusOr<std::vector<GenerationState>> WithChanges(const Device& device,
+                                                         const CorpusSnapshot& snapshot,
+                                                         const RowChanges& changes,
+                                                         uint32_t first_ordinal);
 
 // Returns the state of a new generation in its first snapshot: without its superseded rows.
 absl::StatusOr<GenerationState> FirstState(const Device& device,

@@ -13,9 +13,13 @@
 namespace nearfield::corpus {
 namespace {
 
+// Returns the share of rows whose memory a copy gives back: deleted ones, and those with a new
+// payload, whose old one is still there.
 double DeadShare(const GenerationState& state) {
+  const int64_t updated = state.versions == nullptr ? 0 : state.versions->payloads_count();
   const auto rows_count = static_cast<double>(state.generation->rows_count());
-  return 1.0 - static_cast<double>(state.rows_live) / rows_count;
+  return 1.0 -
+         static_cast<double>(state.rows_live - std::min(updated, state.rows_live)) / rows_count;
 }
 
 // Returns the generation of `snapshot` that has the same rows; null if it is gone.
@@ -47,7 +51,8 @@ std::vector<size_t> ChooseCompaction(const CorpusSnapshot& snapshot,
 absl::StatusOr<std::optional<std::vector<GenerationState>>> Replace(const Device& device,
                                                                     const CorpusSnapshot& current,
                                                                     const CompactionStep& step) {
-  std::vector<uint32_t> deleted;  // slots of the copy whose rows were deleted since
+  std::vector<uint32_t> deleted;    // slots of the copy whose rows were deleted since
+  std::vector<RowVersion> updated;  // rows of the copy that were updated since
   std::vector<const Generation*> sources;
   uint32_t slot_of_copy = 0;
   for (const size_t index : step.indices) {
@@ -58,6 +63,10 @@ absl::StatusOr<std::optional<std::vector<GenerationState>>> Replace(const Device
     for (const uint32_t slot :
          LiveSlots(before.tombstones.get(), 0, before.generation->rows_count())) {
       if (IsDeleted(now->tombstones.get(), slot)) deleted.push_back(slot_of_copy);
+      if (now->versions != before.versions && now->ordinal(slot) != before.ordinal(slot)) {
+        updated.push_back(*now->versions->Find(slot));
+        updated.back().slot = slot_of_copy;
+      }
       ++slot_of_copy;
     }
   }
@@ -71,6 +80,7 @@ absl::StatusOr<std::optional<std::vector<GenerationState>>> Replace(const Device
   GenerationState copy = {
       .generation = step.copy, .tombstones = nullptr, .rows_live = step.copy->rows_count()};
   ABSL_ASSIGN_OR_RETURN(copy, WithoutSlots(device, copy, deleted));
+  ABSL_ASSIGN_OR_RETURN(copy, WithVersions(device, copy, std::move(updated)));
   if (copy.rows_live > 0) generations.push_back(std::move(copy));
   return generations;
 }

@@ -116,7 +116,7 @@ void Corpus::Swap(std::shared_ptr<const CorpusSnapshot> next) noexcept {
   {
     const MutexLock lock(mutex_);
     // Modulo 2^64: the commits of a load may begin below epoch 0.
-    CHECK_LE(next->epoch - snapshot_->epoch, uint64_t{1});
+    CHECK_GE(static_cast<int64_t>(next->epoch - snapshot_->epoch), 0);
     CHECK_LT(replaced_.size(), replaced_.capacity());  // PrepareSwap has made room
     replaced_.push_back(snapshot_);
     snapshot_.swap(next);
@@ -130,7 +130,7 @@ absl::Status Corpus::Show(std::vector<GenerationState> generations, const Pendin
   auto next = std::make_shared<CorpusSnapshot>();
   next->epoch = change.epoch;
   next->generations = std::move(generations);
-  CHECK_EQ(change.epoch, Pin()->epoch + 1);
+  CHECK_GT(static_cast<int64_t>(change.epoch - Pin()->epoch), 0);
   next->Check();
   PrepareSwap();
   if (before_visible) ABSL_RETURN_IF_ERROR(before_visible(change));
@@ -150,6 +150,7 @@ CollectionStats Corpus::Stats() const {
     const HeldBytes bytes = state.generation->bytes();
     stats.device_bytes += bytes.device;
     stats.host_bytes += bytes.host + bytes.host_rows;
+    if (state.versions != nullptr) stats.host_bytes += state.versions->bytes();
   }
   return stats;
 }

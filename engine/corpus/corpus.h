@@ -43,6 +43,8 @@ class Corpus final : public Collection, public std::enable_shared_from_this<Corp
                                       const CommitHook& before_visible) override;
   absl::StatusOr<DeleteResult> DeleteRows(const RowFilter& rows,
                                           const CommitHook& before_visible) override;
+  absl::StatusOr<UpdateResult> Update(const ChooseChanges& choose,
+                                      const CommitHook& before_visible) override;
   absl::StatusOr<RowFilter> LiveRows(const PinnedEpoch* at) const override;
   absl::StatusOr<RowFilter> RowsWithIds(const PinnedEpoch* at, const IdColumn& ids) const override;
   absl::StatusOr<int64_t> CountRows(const PinnedEpoch* at, const RowFilter& rows) const override;
@@ -50,6 +52,8 @@ class Corpus final : public Collection, public std::enable_shared_from_this<Corp
   using Collection::Fetch;
   absl::StatusOr<FetchResult> Fetch(const PinnedEpoch* at, const IdColumn& ids,
                                     RowParts parts) const override;
+  absl::StatusOr<FetchResult> FetchChosen(const PinnedEpoch* at, const RowFilter& rows,
+                                          RowParts parts) const override;
   absl::StatusOr<OrderedRows> ReadInOrder(const OrderedRead& read) const override;
 
   const std::shared_ptr<Device>& device() const { return device_; }
@@ -91,13 +95,21 @@ class Corpus final : public Collection, public std::enable_shared_from_this<Corp
   // Publishes the result of `without` for the current snapshot.
   using Reduction = absl::FunctionRef<absl::StatusOr<Remainder>(const CorpusSnapshot& snapshot)>;
   absl::StatusOr<DeleteResult> Reduce(Reduction without, const CommitHook& before_visible);
+  absl::StatusOr<UpdateResult> Apply(const RowChanges& changes, const CommitHook& before_visible)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_mutex_);
   absl::StatusOr<CompactionResult> CompactOnce(const CompactionOptions& options);
   absl::StatusOr<FetchResult> FetchRows(const PinnedEpoch* at, const IdColumn& ids,
                                         const RowParts& parts) const;
+  // Copies the parts of rows. Errors: ResourceExhausted (more than parts.bytes_max).
+  absl::StatusOr<FetchResult> CopyChecked(const CorpusSnapshot& snapshot,
+                                          absl::Span<const RowRef> rows,
+                                          const RowParts& parts) const;
   absl::StatusOr<OrderedRows> ReadRowsInOrder(const OrderedRead& read) const;
   // Makes `change` and `generations` visible after the hook has succeeded.
   absl::Status Show(std::vector<GenerationState> generations, const PendingChange& change,
                     const CommitHook& before_visible) ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_mutex_);
+  // Does nothing; clang then assumes that the mutex is held. For lambdas.
+  void AssertChanging() const ABSL_ASSERT_EXCLUSIVE_LOCK(change_mutex_) {}
   // Reserves an entry for the snapshot that the next Swap replaces.
   void PrepareSwap() ABSL_EXCLUSIVE_LOCKS_REQUIRED(change_mutex_);
   // Replaces the snapshot. Does not allocate, because the hook has committed. Requires: a

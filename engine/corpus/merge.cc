@@ -30,6 +30,9 @@ absl::StatusOr<GenerationParts> ReserveParts(const std::shared_ptr<Device>& devi
     runs_max += source->generation->ordinals.runs_count() + source->generation->rows_count() -
                 source->rows_live;
     payload_bytes += source->generation->payloads.value_bytes();
+    if (source->versions == nullptr) continue;
+    runs_max += 2 * source->versions->rows_count();
+    payload_bytes += source->versions->payload_bytes();
   }
   GenerationParts parts;
   parts.device = device;
@@ -81,10 +84,10 @@ absl::StatusOr<std::shared_ptr<const Generation>> Merge(const std::shared_ptr<De
         LiveSlots(source->tombstones.get(), 0, generation.rows_count());
     CHECK_EQ(static_cast<int64_t>(slots.size()), source->rows_live);
     ABSL_RETURN_IF_ERROR(device->Observe(parts.planes->AppendFrom(*generation.planes, slots)));
-    parts.ordinals.AppendFrom(generation.ordinals, slots);
     for (const uint32_t slot : slots) {
       parts.ids.AppendFrom(generation.ids, slot);
-      parts.payloads.Append(generation.payload(slot));
+      parts.ordinals.Append(source->ordinal(slot));
+      parts.payloads.Append(source->payload(slot));
     }
   }
   return Seal(std::move(parts), DuplicatePolicy::kRefused);

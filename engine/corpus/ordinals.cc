@@ -56,15 +56,6 @@ void Ordinals::Append(uint32_t ordinal) {
   runs_.push_back({.slot = slot, .ordinal = ordinal});
 }
 
-void Ordinals::AppendFrom(const Ordinals& other, absl::Span<const uint32_t> slots) {
-  size_t run = 0;
-  for (const uint32_t slot : slots) {
-    DCHECK_LT(int64_t{slot}, other.size());
-    while (int64_t{slot} >= other.EndOf(run)) ++run;
-    Append(other.runs_[run].ordinal + (slot - other.runs_[run].slot));
-  }
-}
-
 void Ordinals::Choose(const RowFilter& filter, absl::Span<uint64_t> words) const {
   for (size_t run = 0; run < runs_.size(); ++run) {
     const int64_t slot = runs_[run].slot;

@@ -26,8 +26,8 @@ class Ordinals {
   // Requires: slot < size(). Cost: log(runs).
   uint32_t at(uint32_t slot) const;
 
-  // Appends the ordinals of `other` at `slots` (ascending), in that order.
-  void AppendFrom(const Ordinals& other, absl::Span<const uint32_t> slots);
+  // Appends the ordinal of the next slot.
+  void Append(uint32_t ordinal);
 
   // Sets bit (slot % 64) of word slot / 64 for each row that `filter` chooses. Requires: `words`
   // are zero and have size() bits.
@@ -42,7 +42,6 @@ class Ordinals {
   int64_t EndOf(size_t run) const {
     return run + 1 < runs_.size() ? int64_t{runs_[run + 1].slot} : rows_count_;
   }
-  void Append(uint32_t ordinal);
 
   std::vector<Run> runs_;  // by slot
   int64_t rows_count_ = 0;

@@ -59,6 +59,7 @@ HeldBytes Corpus::BytesHeldBy(const PinnedEpochs& epochs) const {
   for (const GenerationState& state : current->generations) {
     counted.insert(state.generation.get());
     counted.insert(state.tombstones.get());
+    if (state.versions != nullptr) state.versions->CountBytes(&counted);
   }
   HeldBytes bytes;
   for (const std::shared_ptr<const PinnedEpoch>& epoch : epochs) {
@@ -69,6 +70,7 @@ HeldBytes Corpus::BytesHeldBy(const PinnedEpochs& epochs) const {
       if (state.tombstones != nullptr && counted.insert(state.tombstones.get()).second) {
         bytes.host += static_cast<int64_t>(state.tombstones->words().size() * sizeof(uint64_t));
       }
+      if (state.versions != nullptr) bytes.host += state.versions->CountBytes(&counted);
     }
   }
   return bytes;

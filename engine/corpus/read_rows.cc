@@ -26,11 +26,11 @@ absl::StatusOr<FetchResult> CopyRows(const CorpusSnapshot& snapshot, absl::Span<
   result.ids = IdColumn(spec.id_type);
   std::vector<RowCopy> copies;
   for (const RowRef& row : rows) {
-    const Generation& generation = *snapshot.generations[row.generation].generation;
+    const GenerationState& state = snapshot.generations[row.generation];
     copies.push_back({.row = row});
-    result.ids.AppendFrom(generation.ids, row.slot);
-    if (parts.payloads) result.payloads.Append(generation.payload(row.slot));
-    if (parts.ordinals) result.ordinals.push_back(generation.ordinals.at(row.slot));
+    result.ids.AppendFrom(state.generation->ids, row.slot);
+    if (parts.payloads) result.payloads.Append(state.payload(row.slot));
+    if (parts.ordinals) result.ordinals.push_back(state.ordinal(row.slot));
   }
   if (parts.vectors) {
     const auto row_size =
@@ -76,14 +76,34 @@ absl::StatusOr<FetchResult> Corpus::FetchRows(const PinnedEpoch* at, const IdCol
   ABSL_RETURN_IF_ERROR(CheckIdType(ids));
   ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const CorpusSnapshot> snapshot, At(at));
   std::vector<RowRef> rows;
-  int64_t bytes = 0;
   for (const std::optional<RowRef>& row : Locate(*snapshot, ids)) {
-    if (!row) continue;
-    rows.push_back(*row);
-    bytes += PartBytes(*snapshot, *row, row_bytes(), parts);
+    if (row) rows.push_back(*row);
   }
+  return CopyChecked(*snapshot, rows, parts);
+}
+
+absl::StatusOr<FetchResult> Corpus::CopyChecked(const CorpusSnapshot& snapshot,
+                                                absl::Span<const RowRef> rows,
+                                                const RowParts& parts) const {
+  int64_t bytes = 0;
+  for (const RowRef& row : rows) bytes += PartBytes(snapshot, row, row_bytes(), parts);
   ABSL_RETURN_IF_ERROR(CheckPartBytes(bytes, parts));
-  return CopyRows(*snapshot, rows, spec_, parts);
+  return CopyRows(snapshot, rows, spec_, parts);
+}
+
+absl::StatusOr<FetchResult> Corpus::FetchChosen(const PinnedEpoch* at, const RowFilter& rows,
+                                                RowParts parts) const {
+  return CatchOutOfMemory([&]() -> absl::StatusOr<FetchResult> {
+    ABSL_RETURN_IF_ERROR(device_->Check());
+    ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const CorpusSnapshot> snapshot, At(at));
+    std::vector<RowRef> chosen;
+    for (uint32_t g = 0; g < snapshot->generations.size(); ++g) {
+      for (const uint32_t slot : ChosenSlots(snapshot->generations[g], rows)) {
+        chosen.push_back({.generation = g, .slot = slot});
+      }
+    }
+    return CopyChecked(*snapshot, chosen, parts);
+  });
 }
 
 absl::StatusOr<OrderedRows> Corpus::ReadInOrder(const OrderedRead& read) const {
@@ -106,9 +126,8 @@ absl::StatusOr<OrderedRows> Corpus::ReadRowsInOrder(const OrderedRead& read) con
     // A read does not end between the rows of one id, because the next one starts after the id.
     if (examined++ >= read.rows_examined_max && !merge.HasIdOf(*last)) break;
     const GenerationState& state = snapshot->generations[row.generation];
-    const bool wanted =
-        !IsDeleted(state.tombstones.get(), row.slot) &&
-        (read.filter == nullptr || read.filter->Chooses(state.generation->ordinals.at(row.slot)));
+    const bool wanted = !IsDeleted(state.tombstones.get(), row.slot) &&
+                        (read.filter == nullptr || read.filter->Chooses(state.ordinal(row.slot)));
     if (wanted) {
       const int64_t with_row = bytes + ResultBytes(*snapshot, row, row_bytes(), read.parts);
       if (read.parts.bytes_max > 0 && with_row > read.parts.bytes_max) {

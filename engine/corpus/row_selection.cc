@@ -17,10 +17,9 @@ constexpr int64_t kLiveRowsPerListed = 32;
 
 // Returns the bits of the rows that are deleted or not chosen.
 std::vector<uint64_t> LeftOut(const GenerationState& state, const RowFilter& filter) {
-  const Generation& generation = *state.generation;
-  const int64_t rows_count = generation.rows_count();
+  const int64_t rows_count = state.generation->rows_count();
   std::vector<uint64_t> words(static_cast<size_t>((rows_count + 63) / 64));
-  generation.ordinals.Choose(filter, absl::MakeSpan(words));
+  state.Choose(filter, absl::MakeSpan(words));
   for (uint64_t& word : words) word = ~word;
   if (rows_count % 64 != 0) words.back() &= (uint64_t{1} << (rows_count % 64)) - 1;
   if (state.tombstones != nullptr) {
@@ -51,9 +50,9 @@ std::vector<uint32_t> ChosenSlots(const GenerationState& state, const RowFilter&
 RowFilter LiveRows(const CorpusSnapshot& snapshot) {
   RowFilter rows;
   for (const GenerationState& state : snapshot.generations) {
-    const Generation& generation = *state.generation;
-    for (const uint32_t slot : LiveSlots(state.tombstones.get(), 0, generation.rows_count())) {
-      Set(generation.ordinals.at(slot), &rows);
+    const int64_t rows_count = state.generation->rows_count();
+    for (const uint32_t slot : LiveSlots(state.tombstones.get(), 0, rows_count)) {
+      Set(state.ordinal(slot), &rows);
     }
   }
   return rows;
@@ -62,7 +61,7 @@ RowFilter LiveRows(const CorpusSnapshot& snapshot) {
 RowFilter RowsWithIds(const CorpusSnapshot& snapshot, const IdColumn& ids) {
   RowFilter rows;
   for (const std::optional<RowRef>& ref : Locate(snapshot, ids)) {
-    if (ref) Set(snapshot.generations[ref->generation].generation->ordinals.at(ref->slot), &rows);
+    if (ref) Set(snapshot.generations[ref->generation].ordinal(ref->slot), &rows);
   }
   return rows;
 }

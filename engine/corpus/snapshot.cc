@@ -61,6 +61,27 @@ std::vector<std::vector<uint32_t>> FilterIds(const CorpusSnapshot& snapshot,
 
 }  // namespace
 
+uint32_t GenerationState::ordinal(uint32_t slot) const {
+  const RowVersion* const version = versions == nullptr ? nullptr : versions->Find(slot);
+  return version == nullptr ? generation->ordinals.at(slot) : version->ordinal;
+}
+
+std::string_view GenerationState::payload(uint32_t slot) const {
+  const RowVersion* const version = versions == nullptr ? nullptr : versions->Find(slot);
+  if (version == nullptr || version->payload == nullptr) return generation->payload(slot);
+  return version->payload->value;
+}
+
+void GenerationState::Choose(const RowFilter& filter, absl::Span<uint64_t> words) const {
+  generation->ordinals.Choose(filter, words);
+  if (versions == nullptr) return;
+  versions->ForEach([&](const RowVersion& version) {
+    const uint64_t bit = uint64_t{1} << (version.slot % 64);
+    uint64_t& word = words[version.slot / 64];
+    word = filter.Chooses(version.ordinal) ? word | bit : word & ~bit;
+  });
+}
+
 int64_t CorpusSnapshot::rows_live() const {
   int64_t rows = 0;
   for (const GenerationState& state : generations) rows += state.rows_live;
@@ -119,8 +140,7 @@ int64_t PartBytes(const CorpusSnapshot& snapshot, const RowRef& row, int64_t row
                   const RowParts& parts) {
   int64_t bytes = parts.vectors ? row_bytes : 0;
   if (parts.payloads) {
-    const Generation& generation = *snapshot.generations[row.generation].generation;
-    bytes += static_cast<int64_t>(generation.payload(row.slot).size());
+    bytes += static_cast<int64_t>(snapshot.generations[row.generation].payload(row.slot).size());
   }
   return bytes;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -13,15 +14,24 @@
 #include "engine/backend/backend.h"
 #include "engine/corpus/generation.h"
 #include "engine/corpus/id_order.h"
+#include "engine/corpus/row_versions.h"
 #include "nearfield/engine/collection.h"
 
 namespace nearfield::corpus {
 
-// One generation and its rows that are deleted at this epoch.
+// One generation, with its rows that are deleted and those that were updated at this epoch.
 struct GenerationState {
   std::shared_ptr<const Generation> generation;
-  std::shared_ptr<const backend::Tombstones> tombstones;  // null: no row deleted
-  int64_t rows_live = 0;                                  // > 0
+  std::shared_ptr<const backend::Tombstones> tombstones = nullptr;  // null: no row deleted
+  int64_t rows_live = 0;                                            // > 0
+  std::shared_ptr<const RowVersions> versions = nullptr;            // null: no row updated
+
+  // The ordinal and the payload of a row at this epoch.
+  uint32_t ordinal(uint32_t slot) const;
+  std::string_view payload(uint32_t slot) const;
+  // Sets bit (slot % 64) of word slot / 64 for each row that `filter` chooses. Requires: `words`
+  // are zero and have a bit for each row.
+  void Choose(const RowFilter& filter, absl::Span<uint64_t> words) const;
 };
 
 struct CorpusSnapshot {

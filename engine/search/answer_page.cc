@@ -8,7 +8,7 @@ namespace nearfield {
 
 using corpus::Corpus;
 using corpus::CorpusSnapshot;
-using corpus::Generation;
+using corpus::GenerationState;
 using corpus::RowRef;
 
 void GatherOne(const Corpus& corpus, const CorpusSnapshot& snapshot, absl::Span<const Hit> hits,
@@ -23,11 +23,11 @@ void GatherOne(const Corpus& corpus, const CorpusSnapshot& snapshot, absl::Span<
       snapshot.generations[later.generation].generation->ids.Prefetch(later.slot);
     }
     const RowRef& row = hits[i].row;
-    const Generation& generation = *snapshot.generations[row.generation].generation;
-    neighbors->ids.AppendFrom(generation.ids, row.slot);
+    const GenerationState& state = snapshot.generations[row.generation];
+    neighbors->ids.AppendFrom(state.generation->ids, row.slot);
     scores.push_back(hits[i].score);
-    if (parts.payloads) neighbors->payloads.Append(generation.payload(row.slot));
-    if (parts.ordinals) neighbors->ordinals.push_back(generation.ordinals.at(row.slot));
+    if (parts.payloads) neighbors->payloads.Append(state.payload(row.slot));
+    if (parts.ordinals) neighbors->ordinals.push_back(state.ordinal(row.slot));
   }
   neighbors->scores = std::move(scores);
 }

@@ -91,7 +91,7 @@ absl::StatusOr<Chunk> ReadChunk(const GenerationState& state, const ChunkSlots& 
   size_t kept = 0;
   for (const uint32_t slot : corpus::LiveSlots(state.tombstones.get(), begin, end)) {
     if (slot == self) continue;
-    if (filter != nullptr && !filter->Chooses(generation.ordinals.at(slot))) continue;
+    if (filter != nullptr && !filter->Chooses(state.ordinal(slot))) continue;
     std::memmove(chunk.rows.data() + kept * row_size,
                  chunk.rows.data() + static_cast<size_t>(slot - begin) * row_size, row_size);
     chunk.ids.AppendFrom(generation.ids, slot);

@@ -38,6 +38,10 @@ class ForwardingCollection : public Collection {
                                           const CommitHook& before_visible) override {
     return target_->DeleteRows(rows, before_visible);
   }
+  absl::StatusOr<UpdateResult> Update(const ChooseChanges& choose,
+                                      const CommitHook& before_visible) override {
+    return target_->Update(choose, before_visible);
+  }
   absl::StatusOr<RowFilter> LiveRows(const PinnedEpoch* at) const override {
     return target_->LiveRows(at);
   }
@@ -57,6 +61,10 @@ class ForwardingCollection : public Collection {
   absl::StatusOr<FetchResult> Fetch(const PinnedEpoch* at, const IdColumn& ids,
                                     RowParts parts) const override {
     return target_->Fetch(at, ids, parts);
+  }
+  absl::StatusOr<FetchResult> FetchChosen(const PinnedEpoch* at, const RowFilter& rows,
+                                          RowParts parts) const override {
+    return target_->FetchChosen(at, rows, parts);
   }
   absl::StatusOr<OrderedRows> ReadInOrder(const OrderedRead& read) const override {
     return target_->ReadInOrder(read);

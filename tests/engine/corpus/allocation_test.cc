@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -89,6 +90,19 @@ TEST_F(CorpusAllocationTest, ADeletionThatWasRecordedIsShown) {
   FailEach([this](uint64_t n) -> Change {
     return [this, ids = Ids({n})](const CommitHook& hook) {
       return collection_->Delete(ids, hook).status();
+    };
+  });
+}
+
+TEST_F(CorpusAllocationTest, AnUpdateThatWasRecordedIsShown) {
+  ASSERT_OK(UploadAll(*collection_, PlainRows({1, 2, 3}, {1, 2, 3})));
+  const std::string payload(100, 'p');
+  FailEach([&](uint64_t) -> Change {
+    RowChanges changes = {.ids = Ids({1, 3}), .payloads = {&payload, nullptr}, .epochs = 1};
+    return [this, changes](const CommitHook& hook) {
+      return collection_
+          ->Update([&](const auto&) -> absl::StatusOr<RowChanges> { return changes; }, hook)
+          .status();
     };
   });
 }

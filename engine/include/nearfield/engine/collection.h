@@ -54,11 +54,15 @@ struct UploadReservation {
   bool zero_rows_refused = false;
 };
 
+class PinnedEpoch;
+
 // A change that is about to become visible.
 struct PendingChange {
-  uint64_t epoch = 0;          // the first epoch that shows it
-  int64_t rows_count = 0;      // rows it adds
-  uint32_t first_ordinal = 0;  // of the upload's rows, in upload order: see row_filter.h
+  uint64_t epoch = 0;      // the first epoch that shows it
+  int64_t rows_count = 0;  // rows it adds
+  // Of the upload's rows in upload order, or of the updated rows in the order of their ids: see
+  // row_filter.h.
+  uint32_t first_ordinal = 0;
   // Rows of the upload that a later row of the same id replaces, by position in the upload,
   // ascending.
   absl::Span<const uint32_t> rows_superseded;
@@ -119,6 +123,22 @@ class Upload {
 struct DeleteResult {
   uint64_t epoch = 0;        // the first epoch without the rows
   int64_t rows_deleted = 0;  // ids that named a row; others are ignored
+};
+
+// The changes of an update.
+struct RowChanges {
+  IdColumn ids;  // of live rows of the state before, each once
+  // New payloads: null where the payload stays. One for each id, or none if all stay. Borrowed.
+  std::vector<const std::string*> payloads;
+  int64_t epochs = 0;  // by which the epoch grows; 0: nothing changes, and there are no ids
+};
+// Returns the changes to make, given the state before.
+using ChooseChanges =
+    std::function<absl::StatusOr<RowChanges>(const std::shared_ptr<const PinnedEpoch>& before)>;
+
+struct UpdateResult {
+  uint64_t epoch = 0;  // the first epoch that shows the changes
+  int64_t rows_updated = 0;
 };
 
 // Rows found by id, in the order of the request; ids that name no row are omitted.
@@ -257,6 +277,14 @@ class Collection {
   virtual absl::StatusOr<DeleteResult> DeleteRows(const RowFilter& rows,
                                                   const CommitHook& before_visible) = 0;
 
+  // Changes rows that stay where they are. Calls `choose` while other changes of the collection
+  // wait. Each changed row gets a new ordinal; the old one is free for ReleaseOrdinals once no held
+  // state shows it. If the hook was called and failed, the caller must release the new ordinals.
+  // Errors: ResourceExhausted (host memory; no free range of ordinals is long enough), Unavailable
+  // (device lost), those of `choose` and of the hook. After an error nothing is changed.
+  virtual absl::StatusOr<UpdateResult> Update(const ChooseChanges& choose,
+                                              const CommitHook& before_visible) = 0;
+
   // Returns the live rows of `at` (null: the current state), by ordinal. Cost: a pass over one bit
   // per row. Errors: InvalidArgument (an epoch of another collection).
   virtual absl::StatusOr<RowFilter> LiveRows(const PinnedEpoch* at) const = 0;
@@ -286,6 +314,11 @@ class Collection {
   absl::StatusOr<FetchResult> Fetch(const IdColumn& ids, RowParts parts) const {
     return Fetch(nullptr, ids, parts);
   }
+
+  // Returns the live rows of `at` (null: the current state) that `rows` chooses, in no particular
+  // order. Errors: as Fetch.
+  virtual absl::StatusOr<FetchResult> FetchChosen(const PinnedEpoch* at, const RowFilter& rows,
+                                                  RowParts parts) const = 0;
 
   // Returns the live rows of one state that follow an id. Reads with `last` of the read before
   // return every row once. Cost: a binary search in each generation, then one step for each row
