@@ -40,7 +40,7 @@ struct ReadJob {
   int64_t bytes() const { return places.empty() ? 0 : places.back().end() - begin(); }
 };
 
-absl::Status DecodeAll(const StreamSource& source, const DeletedIds* deleted, ReadJob* job) {
+absl::Status DecodeAll(const StreamSource& source, const RowRecords* records, ReadJob* job) {
   if (job->places.empty()) return absl::OkStatus();  // a segment without rows
   const auto bytes = absl::MakeSpan(job->buffer.bytes.get(), static_cast<size_t>(job->bytes()));
   ABSL_RETURN_IF_ERROR(job->reader->Read(job->places, bytes));
@@ -50,8 +50,9 @@ absl::Status DecodeAll(const StreamSource& source, const DeletedIds* deleted, Re
         DecodeBlock(source.identity, job->reader->path(), place.offset,
                     bytes.subspan(static_cast<size_t>(place.offset - job->begin()),
                                   static_cast<size_t>(place.header.bytes()))));
-    if (deleted != nullptr) {
-      job->rows_dead += DropDeadRows(*deleted, source.seq, source.superseded, &block);
+    if (records != nullptr) {
+      job->rows_dead += DropDeadRows(records->deleted, source.seq, source.superseded, &block);
+      records->patches.Apply(source.seq, &block);
     }
     job->blocks.push_back(std::move(block));
   }
@@ -61,9 +62,9 @@ absl::Status DecodeAll(const StreamSource& source, const DeletedIds* deleted, Re
 // Distributes reads to the threads in order, and returns their results in order.
 class ReadAhead {
  public:
-  ReadAhead(absl::Span<const StreamSource> sources, const DeletedIds* deleted,
+  ReadAhead(absl::Span<const StreamSource> sources, const RowRecords* records,
             const LoadOptions& options)
-      : sources_(sources), deleted_(deleted), options_(options) {
+      : sources_(sources), records_(records), options_(options) {
     const int threads_count = std::clamp(options.threads, 1, 64);
     jobs_max_ = threads_count + 2;
     done_.resize(static_cast<size_t>(jobs_max_));
@@ -131,7 +132,7 @@ class ReadAhead {
       lock.Unlock();
       if (read) {
         job.status =
-            CatchOutOfMemory([&] { return DecodeAll(sources_[job.source], deleted_, &job); });
+            CatchOutOfMemory([&] { return DecodeAll(sources_[job.source], records_, &job); });
       }
       lock.Lock();
       if (deliver) {
@@ -176,7 +177,7 @@ class ReadAhead {
   }
 
   const absl::Span<const StreamSource> sources_;
-  const DeletedIds* const deleted_;
+  const RowRecords* const records_;
   const LoadOptions& options_;
   int64_t jobs_max_ = 0;
   std::vector<std::thread> threads_;
@@ -229,11 +230,11 @@ StreamSource SourceOf(const CommittedSegment& segment) {
           .superseded = row.SupersededRows()};
 }
 
-absl::Status StreamBlocks(absl::Span<const StreamSource> sources, const DeletedIds* deleted,
+absl::Status StreamBlocks(absl::Span<const StreamSource> sources, const RowRecords* records,
                           const LoadOptions& options, const BlockSink& sink, StreamTotals* totals) {
   LoadProgress progress;
   for (const StreamSource& source : sources) progress.bytes_total += source.extent.bytes;
-  ReadAhead read_ahead(sources, deleted, options);
+  ReadAhead read_ahead(sources, records, options);
   SourceTotals found;
   while (std::optional<ReadJob> job = read_ahead.Next()) {
     if (options.cancelled && options.cancelled()) return absl::CancelledError("cancelled");

@@ -11,6 +11,7 @@
 #include "server/store/block_codec.h"
 #include "server/store/deleted_ids.h"
 #include "server/store/file.h"
+#include "server/store/row_patches.h"
 #include "server/store/segment_file.h"
 #include "server/store/stored_types.h"
 
@@ -41,13 +42,19 @@ struct StreamTotals {
 using BlockSink =
     std::function<absl::Status(const StreamSource& source, const DecodedBlock& block)>;
 
+// Records that change rows of segments.
+struct RowRecords {
+  DeletedIds deleted;
+  RowPatches patches;
+};
+
 // Calls `sink` on this thread for every block of every source, in order. Every block is verified
 // first. A source that ends with other rows, blocks or another digest than expected is DataLoss.
-//   deleted: rows to leave out; null: none.
+//   records: rows to leave out and to change; null: none.
 // Memory: (options.threads + 2) reads. Errors: DataLoss (names file, block, bytes), Cancelled,
 // those of the sink, ResourceExhausted (memory), I/O errors. Errors are returned in order: all
 // blocks before the error were delivered.
-absl::Status StreamBlocks(absl::Span<const StreamSource> sources, const DeletedIds* deleted,
+absl::Status StreamBlocks(absl::Span<const StreamSource> sources, const RowRecords* records,
                           const LoadOptions& options, const BlockSink& sink, StreamTotals* totals);
 
 }  // namespace nearfield::store

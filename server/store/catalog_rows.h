@@ -64,11 +64,14 @@ class RowFields {
   bool good_ = true;
 };
 
-// Each row type has: kTable, its name; kColumns, for CREATE TABLE, `id` first; Visit(), which takes
-// the values in that order.
+// Each row type has: kTable, its name; kColumns, for CREATE TABLE, `id` first; kFormat, the first
+// format of the catalog that has the table; Visit(), which takes the values in that order. A record
+// also has kBody, the name of its last column, whose bytes are only in the database and not in
+// Visit(), and `digest`, their SHA-256.
 
 struct CollectionRow {
   static constexpr const char* kTable = "collections";
+  static constexpr int64_t kFormat = 1;
   static constexpr const char* kColumns =
       "id INTEGER PRIMARY KEY, name, dim, metric, row_type, id_type, scan, rows_home, schema, "
       "epoch, rows_live, created_unix_s";
@@ -84,8 +87,8 @@ struct CollectionRow {
   int64_t created_unix_s = 0;
 
   void Visit(RowFields* fields);
-  // CHECKs that this row may replace `old` (null: a new collection) in a commit: the epoch grows by
-  // at most one.
+  // CHECKs that this row may replace `old` (null: a new collection) in a commit: the epoch never
+  // falls.
   void CheckFollows(const CollectionRow* old) const;
 };
 
@@ -93,6 +96,7 @@ struct CollectionRow {
 // created without a key, or in format 2 or earlier (an alias: 4).
 struct OwnerRow {
   static constexpr const char* kTable = "owners";
+  static constexpr int64_t kFormat = 3;
   static constexpr const char* kColumns = "id INTEGER PRIMARY KEY, principal";
   int64_t id = 0;  // of the collection or alias
   std::string principal;
@@ -104,6 +108,7 @@ struct OwnerRow {
 // engine.
 struct DevicesRow {
   static constexpr const char* kTable = "device_counts";
+  static constexpr int64_t kFormat = 4;
   static constexpr const char* kColumns = "id INTEGER PRIMARY KEY, devices";
   int64_t id = 0;  // of the collection
   int64_t devices = 0;
@@ -114,6 +119,7 @@ struct DevicesRow {
 // The name of the model that makes the vectors of a collection. One without a row names none.
 struct EmbeddingModelRow {
   static constexpr const char* kTable = "embedding_models";
+  static constexpr int64_t kFormat = 6;
   static constexpr const char* kColumns = "id INTEGER PRIMARY KEY, model";
   int64_t id = 0;  // of the collection
   std::string model;
@@ -123,6 +129,7 @@ struct EmbeddingModelRow {
 
 struct AliasRow {
   static constexpr const char* kTable = "aliases";
+  static constexpr int64_t kFormat = 1;
   static constexpr const char* kColumns = "id INTEGER PRIMARY KEY, alias, collection";
   int64_t id = 0;
   std::string alias;
@@ -134,6 +141,7 @@ struct AliasRow {
 // A committed segment; its id names its file.
 struct SegmentRow {
   static constexpr const char* kTable = "segments";
+  static constexpr int64_t kFormat = 1;
   static constexpr const char* kColumns =
       "id INTEGER PRIMARY KEY, collection, seq, rows, blocks, bytes, digest, superseded";
   int64_t id = 0;
@@ -152,6 +160,8 @@ struct SegmentRow {
 // A deletion record: ids that a commit removed. The ids themselves are only in the database.
 struct DeletionRow {
   static constexpr const char* kTable = "deletions";
+  static constexpr int64_t kFormat = 1;
+  static constexpr const char* kBody = "ids";
   static constexpr const char* kColumns =
       "id INTEGER PRIMARY KEY, collection, seq, ids_count, digest, ids";
   int64_t id = 0;
@@ -160,12 +170,47 @@ struct DeletionRow {
   int64_t ids_count = 0;
   std::string digest;  // SHA-256 of the ids
 
-  void Visit(RowFields* fields);  // all values except the ids
+  void Visit(RowFields* fields);
+};
+
+// A patch record: new attributes and payloads of rows that one or more updates changed
+// (row_patches.h).
+struct PatchRow {
+  static constexpr const char* kTable = "patches";
+  static constexpr int64_t kFormat = 7;
+  static constexpr const char* kBody = "patches";
+  static constexpr const char* kColumns =
+      "id INTEGER PRIMARY KEY, collection, rows, bytes, digest, patches";
+  int64_t id = 0;
+  int64_t collection = 0;
+  int64_t rows = 0;
+  int64_t bytes = 0;   // of the patches
+  std::string digest;  // SHA-256 of the patches
+
+  void Visit(RowFields* fields);
+};
+
+// An update with a token that changed rows, for a repeated request.
+struct UpdateTokenRow {
+  static constexpr const char* kTable = "update_tokens";
+  static constexpr int64_t kFormat = 7;
+  static constexpr const char* kBody = "reply";
+  static constexpr const char* kColumns =
+      "id INTEGER PRIMARY KEY, collection, token, number, bytes_sum, digest, reply";
+  int64_t id = 0;
+  int64_t collection = 0;
+  std::string token;
+  int64_t number = 0;     // 1, 2, .. within its collection
+  int64_t bytes_sum = 0;  // of the replies up to this one
+  std::string digest;     // SHA-256 of the reply
+
+  void Visit(RowFields* fields);
 };
 
 // An upload with a token.
 struct UploadRow {
   static constexpr const char* kTable = "uploads";
+  static constexpr int64_t kFormat = 1;
   static constexpr const char* kColumns =
       "id INTEGER PRIMARY KEY, token, collection, mode, state, next_block, rows, bytes_durable, "
       "epoch, touched_unix_s";
@@ -187,12 +232,23 @@ struct UploadRow {
 // committed in format 1 have none.
 struct UploadResultRow {
   static constexpr const char* kTable = "upload_results";
+  static constexpr int64_t kFormat = 2;
   static constexpr const char* kColumns = "id INTEGER PRIMARY KEY, rows_replaced, commit_number";
   int64_t id = 0;  // of its upload
   int64_t rows_replaced = 0;
   int64_t commit_number = 0;  // in the chain; the oldest tokens are forgotten first
 
   void Visit(RowFields* fields);
+};
+
+// All row types except that of the chain, in the order in which a transaction writes them.
+template <template <typename...> typename To>
+using RowTypes = To<CollectionRow, AliasRow, SegmentRow, DeletionRow, UploadRow, UploadResultRow,
+                    OwnerRow, DevicesRow, EmbeddingModelRow, PatchRow, UpdateTokenRow>;
+
+template <typename Row>
+concept IsRecord = requires {
+  Row::kBody;
 };
 
 // A link of the chain: one committed transaction.

@@ -9,6 +9,7 @@
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/store/block_stream.h"
+#include "server/store/compaction_due.h"
 #include "server/store/segment_reader.h"
 #include "server/store/store.h"
 #include "server/store/store_core.h"
@@ -22,8 +23,11 @@ using SegmentList = std::vector<std::shared_ptr<CommittedSegment>>;
 struct Work {
   CollectionRow collection;
   SegmentList segments;
-  DeletedIds deleted;
-  std::vector<DeletionRow> records;
+  RowRecords records;
+  std::vector<DeletionRow> deletion_rows;
+  std::vector<PatchRow> patch_rows;
+  bool patches_large = false;  // too many bytes of patches: every segment that has any is rewritten
+  bool only_scattered = false;  // many small patch records, and no other reason to compact
 };
 
 struct Choice {
@@ -32,9 +36,11 @@ struct Choice {
   int64_t rows_live = 0;  // of the inputs
 };
 
-bool IsSmall(const CommittedSegment& segment, const CompactOptions& options) {
-  return segment.row().bytes < options.small_bytes_max;
-}
+// The records that the kept segments need.
+struct NeededRecords {
+  std::map<int64_t, IdColumn> deleted;  // ids, by seq
+  IdColumn patched;                     // ids with a patch
+};
 
 absl::Status Cancelled(const CompactOptions& options) {
   if (options.cancelled && options.cancelled()) return absl::CancelledError("cancelled");
@@ -56,22 +62,32 @@ absl::Status VisitIds(const CommittedSegment& segment, const CompactOptions& opt
   return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> CountLive(const Work& work, const CommittedSegment& segment,
-                                  const CompactOptions& options) {
-  const std::vector<int64_t> superseded = segment.row().SupersededRows();
-  if (work.deleted.empty()) {
-    return segment.row().rows - static_cast<int64_t>(superseded.size());
-  }
+// Rows of a segment.
+struct RowCounts {
   int64_t live = 0;
+  int64_t patched = 0;  // live rows with a patch
+};
+
+absl::StatusOr<RowCounts> CountRows(const Work& work, const CommittedSegment& segment,
+                                    const CompactOptions& options) {
+  const auto& [deleted, patches] = work.records;
+  const std::vector<int64_t> superseded = segment.row().SupersededRows();
+  if (deleted.empty() && patches.empty()) {
+    return RowCounts{.live = segment.row().rows - static_cast<int64_t>(superseded.size())};
+  }
+  RowCounts counts;
+  const int64_t seq = segment.row().seq;
   ABSL_RETURN_IF_ERROR(VisitIds(segment, options, [&](const IdColumn& ids, int64_t first_row) {
     for (int64_t i = 0; i < ids.size(); ++i) {
-      if (!work.deleted.Dead(ids, i, segment.row().seq) &&
-          !std::binary_search(superseded.begin(), superseded.end(), first_row + i)) {
-        ++live;
+      if (work.records.deleted.Dead(ids, i, seq) ||
+          std::binary_search(superseded.begin(), superseded.end(), first_row + i)) {
+        continue;
       }
+      ++counts.live;
+      if (work.records.patches.Changes(ids, i, seq)) ++counts.patched;
     }
   }));
-  return live;
+  return counts;
 }
 
 absl::StatusOr<Choice> Choose(const Work& work, const CompactOptions& options) {
@@ -82,14 +98,16 @@ absl::StatusOr<Choice> Choose(const Work& work, const CompactOptions& options) {
   int64_t bytes = 0;
   for (const std::shared_ptr<CommittedSegment>& segment : work.segments) {
     const SegmentRow& row = segment->row();
-    ABSL_ASSIGN_OR_RETURN(const int64_t live, CountLive(work, *segment, options));
-    const double dead_share = static_cast<double>(row.rows - live) / static_cast<double>(row.rows);
-    const bool wanted = dead_share > options.dead_share_max ||
-                        (small >= options.small_segments_min && IsSmall(*segment, options));
-    const int64_t live_bytes = row.bytes / row.rows * live;
+    ABSL_ASSIGN_OR_RETURN(const RowCounts counts, CountRows(work, *segment, options));
+    const int64_t old = row.rows - counts.live + counts.patched;
+    const bool wanted =
+        static_cast<double>(old) > options.dead_share_max * static_cast<double>(row.rows) ||
+        (counts.patched > 0 && work.patches_large) ||
+        (small >= options.small_segments_min && IsSmall(*segment, options));
+    const int64_t live_bytes = row.bytes / row.rows * counts.live;
     if (wanted && (choice.inputs.empty() || bytes + live_bytes <= options.bytes_max)) {
       bytes += live_bytes;
-      choice.rows_live += live;
+      choice.rows_live += counts.live;
       choice.inputs.push_back(segment);
     } else {
       choice.kept.push_back(segment);
@@ -98,25 +116,35 @@ absl::StatusOr<Choice> Choose(const Work& work, const CompactOptions& options) {
   return choice;
 }
 
-// Returns the ids, by seq, whose records are needed to keep rows of kept segments dead.
-absl::StatusOr<std::map<int64_t, IdColumn>> NeededIds(const Work& work, const Choice& choice,
-                                                      const CompactOptions& options) {
-  std::map<int64_t, IdColumn> needed;
-  if (work.deleted.empty()) return needed;
-  DeletedIds seen(work.collection.spec.id_type);
+// Returns the records that are needed to keep rows of kept segments dead, or patched.
+absl::StatusOr<NeededRecords> FindNeeded(const Work& work, const Choice& choice,
+                                         const CompactOptions& options) {
+  const IdType type = work.collection.spec.id_type;
+  const auto& [deleted, patches] = work.records;
+  NeededRecords needed = {.deleted = {}, .patched = IdColumn(type)};
+  if (deleted.empty() && patches.empty()) return needed;
+  DeletedIds seen(type);
+  DeletedIds patched(type);  // a segment may have an id twice
   for (const std::shared_ptr<CommittedSegment>& segment : choice.kept) {
-    IdColumn dead(work.collection.spec.id_type);
+    const int64_t segment_seq = segment->row().seq;
+    IdColumn dead(type);
     ABSL_RETURN_IF_ERROR(VisitIds(*segment, options, [&](const IdColumn& ids, int64_t) {
       for (int64_t i = 0; i < ids.size(); ++i) {
-        if (!work.deleted.Dead(ids, i, segment->row().seq) || seen.SeqOf(ids, i) > 0) continue;
-        dead.AppendFrom(ids, i);
+        if (!work.records.deleted.Dead(ids, i, segment_seq)) {
+          if (!work.records.patches.Changes(ids, i, segment_seq)) continue;
+          if (patched.SeqOf(ids, i) > 0) continue;
+          patched.Mark(ids, i, 1);
+          needed.patched.AppendFrom(ids, i);
+        } else if (seen.SeqOf(ids, i) == 0) {
+          dead.AppendFrom(ids, i);
+        }
       }
     }));
     for (int64_t i = 0; i < dead.size(); ++i) {
       if (seen.SeqOf(dead, i) > 0) continue;  // twice in this segment
-      const int64_t seq = work.deleted.SeqOf(dead, i);
+      const int64_t seq = work.records.deleted.SeqOf(dead, i);
       seen.Mark(dead, i, seq);
-      needed.try_emplace(seq, dead.type()).first->second.AppendFrom(dead, i);
+      needed.deleted.try_emplace(seq, dead.type()).first->second.AppendFrom(dead, i);
     }
   }
   return needed;
@@ -131,7 +159,7 @@ absl::Status Rewrite(const Work& work, const Choice& choice, const CompactOption
   LoadOptions reading = {.threads = 1};
   reading.cancelled = options.cancelled;
   ABSL_RETURN_IF_ERROR(StreamBlocks(
-      sources, &work.deleted, reading,
+      sources, &work.records, reading,
       [&](const StreamSource&, const DecodedBlock& block) {
         return output->Append(block.View(output->extent().blocks));
       },
@@ -151,7 +179,7 @@ bool Unchanged(const StoreCore& core, const Work& work) ABSL_EXCLUSIVE_LOCKS_REQ
 
 // Replaces inputs by the output, and old records by the needed ones, in one transaction.
 absl::Status Swap(StoreCore* core, const Work& work, const Choice& choice,
-                  const std::map<int64_t, IdColumn>& needed, const SegmentOutput* output)
+                  const NeededRecords& needed, const SegmentOutput* output)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(core->mutex) {
   if (!Unchanged(*core, work)) {
     return absl::AbortedError("the collection was dropped or replaced during its compaction");
@@ -176,10 +204,17 @@ absl::Status Swap(StoreCore* core, const Work& work, const Choice& choice,
     transaction.Remove<SegmentRow>(segment->row().id);
     core->Remove(segment->row().id, &change);
   }
-  for (const DeletionRow& record : work.records) transaction.Remove<DeletionRow>(record.id);
-  for (const auto& [seq, ids] : needed) {
+  for (const DeletionRow& row : work.deletion_rows) transaction.Remove<DeletionRow>(row.id);
+  for (const PatchRow& row : work.patch_rows) transaction.Remove<PatchRow>(row.id);
+  for (const auto& [seq, ids] : needed.deleted) {
     core->PutDeletions(work.collection.id, seq, ids, &transaction);
   }
+  PatchRecord patches(work.collection.spec.id_type);
+  for (int64_t i = 0; i < needed.patched.size(); ++i) {
+    const RowPatch& patch = *work.records.patches.Find(needed.patched, i);
+    core->PutPatch(work.collection.id, needed.patched, i, patch, &patches, &transaction);
+  }
+  core->FlushPatches(work.collection.id, &patches, &transaction);
   ABSL_RETURN_IF_ERROR(core->Commit(
       std::move(transaction),
       {.kind = CommitKind::kCompact, .collection = work.collection.id, .epoch = now.epoch},
@@ -188,37 +223,75 @@ absl::Status Swap(StoreCore* core, const Work& work, const Choice& choice,
   return absl::OkStatus();
 }
 
-absl::StatusOr<Work> Begin(StoreCore* core, int64_t collection_id) {
+// Joins the patch records, without a look at the segments.
+absl::Status JoinPatches(StoreCore* core, const Work& work)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(core->mutex) {
+  if (!Unchanged(*core, work)) {
+    return absl::AbortedError("the collection was dropped or replaced during its compaction");
+  }
+  ABSL_ASSIGN_OR_RETURN(const CollectionRow now, core->Find(work.collection.id));
+  Transaction transaction;
+  for (const PatchRow& row : work.patch_rows) transaction.Remove<PatchRow>(row.id);
+  const IdColumn ids = work.records.patches.Ids();
+  PatchRecord joined(ids.type());
+  for (int64_t i = 0; i < ids.size(); ++i) {
+    core->PutPatch(work.collection.id, ids, i, *work.records.patches.Find(ids, i), &joined,
+                   &transaction);
+  }
+  core->FlushPatches(work.collection.id, &joined, &transaction);
+  return core->Commit(
+      std::move(transaction),
+      {.kind = CommitKind::kCompact, .collection = work.collection.id, .epoch = now.epoch});
+}
+
+absl::StatusOr<Work> Begin(StoreCore* core, int64_t collection_id, const CompactOptions& options) {
   const MutexLock lock(core->mutex);
   ABSL_ASSIGN_OR_RETURN(CollectionRow collection, core->FindSound(collection_id));
   if (core->compactions.count(collection_id) > 0) {
     return absl::AbortedError("another compaction of this collection runs");
   }
-  ABSL_ASSIGN_OR_RETURN(DeletedIds deleted, core->ReadDeleted(collection));
+  ABSL_ASSIGN_OR_RETURN(RowRecords records, core->ReadRecords(collection));
   Work work = {.collection = std::move(collection),
                .segments = core->SegmentsOf(collection_id),
-               .deleted = std::move(deleted)};
+               .records = std::move(records),
+               .patches_large = PatchesLarge(*core, collection_id)};
+  const Due due = DueOf(*core, collection_id, options);
+  work.only_scattered = due.scattered && !due.segments;
   for (const auto& [id, row] : core->catalog->tables().Of<DeletionRow>()) {
-    if (row.collection == collection_id) work.records.push_back(row);
+    if (row.collection == collection_id) work.deletion_rows.push_back(row);
+  }
+  for (const auto& [id, row] : core->catalog->tables().Of<PatchRow>()) {
+    if (row.collection == collection_id) work.patch_rows.push_back(row);
   }
   CHECK(core->compactions.insert(collection_id).second);
   return work;
 }
 
-int64_t Sum(const std::map<int64_t, IdColumn>& needed) {
-  int64_t ids = 0;
-  for (const auto& [seq, column] : needed) ids += column.size();
+int64_t Sum(const NeededRecords& needed) {
+  int64_t ids = needed.patched.size();
+  for (const auto& [seq, column] : needed.deleted) ids += column.size();
   return ids;
 }
 
 absl::StatusOr<CompactionResult> Run(StoreCore* core, const Work& work,
                                      const CompactOptions& options) {
+  if (work.only_scattered) {
+    const MutexLock lock(core->mutex);
+    ABSL_RETURN_IF_ERROR(JoinPatches(core, work));
+    const auto segments = static_cast<int64_t>(work.segments.size());
+    CompactionResult joined = {.segments_before = segments, .segments_after = segments};
+    for (const PatchRow& row : work.patch_rows) joined.ids_dropped += row.rows;
+    joined.ids_dropped -= work.records.patches.size();
+    return joined;
+  }
   ABSL_ASSIGN_OR_RETURN(const Choice choice, Choose(work, options));
-  ABSL_ASSIGN_OR_RETURN(const auto needed, NeededIds(work, choice, options));
+  ABSL_ASSIGN_OR_RETURN(const NeededRecords needed, FindNeeded(work, choice, options));
   CompactionResult result = {.segments_before = static_cast<int64_t>(work.segments.size()),
                              .segments_after = static_cast<int64_t>(choice.kept.size())};
-  for (const DeletionRow& record : work.records) result.ids_dropped += record.ids_count;
-  result.ids_dropped -= Sum(needed);
+  for (const DeletionRow& row : work.deletion_rows) result.ids_dropped += row.ids_count;
+  Tables::PatchTotals patches;
+  for (const PatchRow& row : work.patch_rows) patches.Add(row, 1);
+  result.ids_dropped += patches.rows - Sum(needed);
   int64_t input_bytes = 0;
   for (const auto& segment : work.segments) result.bytes_before += segment->row().bytes;
   for (const auto& segment : choice.inputs) {
@@ -227,7 +300,7 @@ absl::StatusOr<CompactionResult> Run(StoreCore* core, const Work& work,
   }
   result.rows_dropped -= choice.rows_live;
   result.bytes_after = result.bytes_before - input_bytes;
-  if (choice.inputs.empty() && result.ids_dropped == 0) return result;
+  if (choice.inputs.empty() && result.ids_dropped == 0 && !PatchesScattered(patches)) return result;
   if (choice.rows_live == 0) {
     const MutexLock lock(core->mutex);
     ABSL_RETURN_IF_ERROR(Swap(core, work, choice, needed, nullptr));
@@ -269,28 +342,12 @@ absl::StatusOr<CompactionResult> Run(StoreCore* core, const Work& work,
 
 }  // namespace
 
-bool Store::CompactionDue(int64_t collection_id, const CompactOptions& options) const {
-  const MutexLock lock(core_->mutex);
-  int64_t rows = 0;
-  int64_t dead_max = 0;  // each id in a record made at most one stored row dead
-  int64_t small = 0;
-  for (const auto& segment : core_->SegmentsOf(collection_id)) {
-    rows += segment->row().rows;
-    dead_max += static_cast<int64_t>(segment->row().superseded.size() / 8);
-    if (IsSmall(*segment, options)) ++small;
-  }
-  for (const auto& [id, row] : core_->catalog->tables().Of<DeletionRow>()) {
-    if (row.collection == collection_id) dead_max += row.ids_count;
-  }
-  return small >= options.small_segments_min ||
-         static_cast<double>(dead_max) > options.dead_share_max * static_cast<double>(rows);
-}
-
 absl::StatusOr<CompactionResult> Store::Compact(int64_t collection_id,
                                                 const CompactOptions& options) {
   ABSL_RETURN_IF_ERROR(core_->Usable());
-  ABSL_ASSIGN_OR_RETURN(const Work work,
-                        CatchOutOfMemory([&] { return Begin(core_.get(), collection_id); }));
+  ABSL_ASSIGN_OR_RETURN(const Work work, CatchOutOfMemory([&] {
+                          return Begin(core_.get(), collection_id, options);
+                        }));
   absl::StatusOr<CompactionResult> result =
       CatchOutOfMemory([&] { return Run(core_.get(), work, options); });
   {

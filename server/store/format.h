@@ -20,8 +20,9 @@ struct FileFormat {
 
 // 2 has the table of upload results, 3 that of owners, 4 that of device counts. In 5 and later,
 // uploads into different collections may have the same token, and aliases have owners. 6 has the
-// table of embedding models. A start upgrades older ones in place (MetadataDb::Upgrade).
-inline constexpr FileFormat kCatalogFormat = {.what = "catalog", .written = 6, .read_min = 1};
+// table of embedding models, 7 those of patches and update tokens; in its attribute schemas,
+// attributes may be dropped. A start upgrades older ones in place (MetadataDb::Upgrade).
+inline constexpr FileFormat kCatalogFormat = {.what = "catalog", .written = 7, .read_min = 1};
 // 2 has a SegmentStage in the header; 1 is treated as sealed after 0 commits. Segments are never
 // rewritten for a new format.
 inline constexpr FileFormat kSegmentFormat = {.what = "segment", .written = 2, .read_min = 1};

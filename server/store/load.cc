@@ -20,16 +20,16 @@ namespace {
 struct CollectionView {
   CollectionRow collection;
   std::vector<std::shared_ptr<CommittedSegment>> segments;
-  DeletedIds deleted;
+  RowRecords records;
 };
 
 absl::StatusOr<CollectionView> Take(const StoreCore& core, int64_t collection_id)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
   ABSL_ASSIGN_OR_RETURN(CollectionRow collection, core.FindSound(collection_id));
-  ABSL_ASSIGN_OR_RETURN(DeletedIds deleted, core.ReadDeleted(collection));
+  ABSL_ASSIGN_OR_RETURN(RowRecords records, core.ReadRecords(collection));
   return CollectionView{.collection = std::move(collection),
                         .segments = core.SegmentsOf(collection_id),
-                        .deleted = std::move(deleted)};
+                        .records = std::move(records)};
 }
 
 // Removes all segments except one from the view.
@@ -46,7 +46,7 @@ absl::StatusOr<StreamTotals> Stream(const CollectionView& view, const LoadOption
   StreamTotals totals;
   int64_t number = 0;
   ABSL_RETURN_IF_ERROR(StreamBlocks(
-      sources, &view.deleted, options,
+      sources, &view.records, options,
       [&](const StreamSource& source, const DecodedBlock& block) {
         StoredBlock stored = block.View(number++);
         stored.segment = source.identity.segment;
@@ -88,7 +88,7 @@ absl::Status CheckNames(const StoreCore& core) ABSL_EXCLUSIVE_LOCKS_REQUIRED(cor
 absl::Status VerifyUpload(const StreamSource& upload) {
   StreamTotals totals;
   return StreamBlocks(
-      {upload}, /*deleted=*/nullptr, {},
+      {upload}, /*records=*/nullptr, {},
       [](const StreamSource&, const DecodedBlock&) { return absl::OkStatus(); }, &totals);
 }
 

@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "engine/base/check.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
@@ -41,6 +42,18 @@ absl::StatusOr<std::string> DrawRandomId(const char* what) {
   return id;
 }
 
+// Calls visit(Row()) for each row type, until it returns an error.
+template <typename... Rows>
+struct EachOf {
+  template <typename Visit>
+  static absl::Status Call(Visit visit) {
+    absl::Status status;
+    static_cast<void>((... && (status = visit(Rows())).ok()));
+    return status;
+  }
+};
+using EachRowType = RowTypes<EachOf>;
+
 absl::Status Rolled(Database* database, absl::Status status) {
   if (!database->in_transaction()) return status;
   const absl::Status rolled = database->Rollback();
@@ -48,12 +61,6 @@ absl::Status Rolled(Database* database, absl::Status status) {
 }
 
 }  // namespace
-
-void Transaction::PutDeletion(DeletionRow row, std::string ids) {
-  row.digest = DigestBytes(Sha256().Add(ids).Value());
-  deletion_ids_[row.id] = std::move(ids);
-  Put(std::move(row));
-}
 
 absl::Status MetadataDb::Create(const Directory& directory, int64_t created_unix_s) {
   // Make the catalog completely under another name, with a plain journal, then rename it. So a
@@ -70,20 +77,12 @@ absl::Status MetadataDb::Create(const Directory& directory, int64_t created_unix
   link.previous = std::string(sizeof(Digest), '\0');
   link.chain = DigestBytes(link.Chain(store_id));
   ABSL_RETURN_IF_ERROR(database->Run("BEGIN"));
-  for (const std::string& sql :
-       {CreateTable("facts", "id INTEGER PRIMARY KEY, format, store, created_unix_s"),
-        CreateTable(CollectionRow::kTable, CollectionRow::kColumns),
-        CreateTable(AliasRow::kTable, AliasRow::kColumns),
-        CreateTable(SegmentRow::kTable, SegmentRow::kColumns),
-        CreateTable(DeletionRow::kTable, DeletionRow::kColumns),
-        CreateTable(UploadRow::kTable, UploadRow::kColumns),
-        CreateTable(UploadResultRow::kTable, UploadResultRow::kColumns),
-        CreateTable(OwnerRow::kTable, OwnerRow::kColumns),
-        CreateTable(DevicesRow::kTable, DevicesRow::kColumns),
-        CreateTable(EmbeddingModelRow::kTable, EmbeddingModelRow::kColumns),
-        CreateTable(CommitRow::kTable, CommitRow::kColumns)}) {
-    ABSL_RETURN_IF_ERROR(database->Run(sql));
-  }
+  ABSL_RETURN_IF_ERROR(
+      database->Run(CreateTable("facts", "id INTEGER PRIMARY KEY, format, store, created_unix_s")));
+  ABSL_RETURN_IF_ERROR(database->Run(CreateTable(CommitRow::kTable, CommitRow::kColumns)));
+  ABSL_RETURN_IF_ERROR(EachRowType::Call([&]<typename Row>(const Row&) {
+    return database->Run(CreateTable(Row::kTable, Row::kColumns));
+  }));
   const int64_t format = kCatalogFormat.written;
   ABSL_RETURN_IF_ERROR(
       Insert(database.get(), "facts", {kStoreFact, format, store_id, created_unix_s}));
@@ -188,20 +187,10 @@ absl::Status MetadataDb::Upgrade() {
   if (format_ == kCatalogFormat.written) return absl::OkStatus();
   absl::Status upgraded = CatchOutOfMemory([&]() -> absl::Status {
     ABSL_RETURN_IF_ERROR(database_->Run("BEGIN IMMEDIATE"));
-    if (format_ < 2) {
-      ABSL_RETURN_IF_ERROR(
-          database_->Run(CreateTable(UploadResultRow::kTable, UploadResultRow::kColumns)));
-    }
-    if (format_ < 3) {
-      ABSL_RETURN_IF_ERROR(database_->Run(CreateTable(OwnerRow::kTable, OwnerRow::kColumns)));
-    }
-    if (format_ < 4) {
-      ABSL_RETURN_IF_ERROR(database_->Run(CreateTable(DevicesRow::kTable, DevicesRow::kColumns)));
-    }
-    if (format_ < 6) {
-      ABSL_RETURN_IF_ERROR(
-          database_->Run(CreateTable(EmbeddingModelRow::kTable, EmbeddingModelRow::kColumns)));
-    }
+    ABSL_RETURN_IF_ERROR(EachRowType::Call([&]<typename Row>(const Row&) {
+      if (format_ >= Row::kFormat) return absl::OkStatus();
+      return database_->Run(CreateTable(Row::kTable, Row::kColumns));
+    }));
     for (const std::string& sql : {absl::StrCat("UPDATE facts SET format=", kCatalogFormat.written),
                                    absl::StrCat("PRAGMA user_version=", kCatalogFormat.written)}) {
       ABSL_RETURN_IF_ERROR(database_->Run(sql));
@@ -233,7 +222,9 @@ absl::StatusOr<int64_t> MetadataDb::ReadChain(CommitRow* last) {
 }
 
 template <typename Row>
-absl::Status MetadataDb::ReadTable(const char* columns, Tables* tables, RowSum* sum) {
+absl::Status MetadataDb::ReadTable(Tables* tables, RowSum* sum) {
+  std::string columns = absl::StrReplaceAll(Row::kColumns, {{" INTEGER PRIMARY KEY", ""}});
+  if constexpr (IsRecord<Row>) columns.resize(columns.rfind(','));  // without the body
   return database_->Query(absl::StrCat("SELECT ", columns, " FROM ", Row::kTable), {},
                           [tables, sum](const std::vector<Value>& values) {
                             ABSL_ASSIGN_OR_RETURN(Row row, RowFrom<Row>(values));
@@ -247,19 +238,18 @@ absl::Status MetadataDb::ReadTable(const char* columns, Tables* tables, RowSum* 
 absl::StatusOr<Tables> MetadataDb::ReadTables() {
   Tables tables;
   RowSum sum;
-  ABSL_RETURN_IF_ERROR(ReadTable<CollectionRow>("*", &tables, &sum));
-  ABSL_RETURN_IF_ERROR(ReadTable<AliasRow>("*", &tables, &sum));
-  ABSL_RETURN_IF_ERROR(ReadTable<SegmentRow>("*", &tables, &sum));
-  ABSL_RETURN_IF_ERROR(
-      ReadTable<DeletionRow>("id, collection, seq, ids_count, digest", &tables, &sum));
-  ABSL_RETURN_IF_ERROR(ReadTable<UploadRow>("*", &tables, &sum));
-  if (format_ >= 2) ABSL_RETURN_IF_ERROR(ReadTable<UploadResultRow>("*", &tables, &sum));
-  if (format_ >= 3) ABSL_RETURN_IF_ERROR(ReadTable<OwnerRow>("*", &tables, &sum));
-  if (format_ >= 4) ABSL_RETURN_IF_ERROR(ReadTable<DevicesRow>("*", &tables, &sum));
-  if (format_ >= 6) ABSL_RETURN_IF_ERROR(ReadTable<EmbeddingModelRow>("*", &tables, &sum));
+  ABSL_RETURN_IF_ERROR(EachRowType::Call([&]<typename Row>(const Row&) {
+    return format_ >= Row::kFormat ? ReadTable<Row>(&tables, &sum) : absl::OkStatus();
+  }));
   UploadIndex::Change uploads;
   for (const auto& [id, row] : tables.Of<UploadRow>()) uploads.Put(row, tables.CommitNumberOf(id));
   tables.uploads.Apply(std::move(uploads));
+  UpdateTokens::Change tokens;
+  for (const auto& [id, row] : tables.Of<UpdateTokenRow>()) tokens.Put(row);
+  tables.update_tokens.Apply(std::move(tokens));
+  for (const auto& [id, row] : tables.Of<PatchRow>()) {
+    tables.patch_totals[row.collection].Add(row, 1);
+  }
   if (sum.Bytes() != last_.state) {
     return absl::DataLossError(absl::StrCat(directory_->PathOf(kCatalogName),
                                             ": its rows differ from what commit ", last_.id,
@@ -290,10 +280,7 @@ absl::Status MetadataDb::Write(const Transaction& transaction, RowSum* sum) {
     subtract_old(id);
     std::vector<Value> values = ValuesOf(row);
     sum->Add(RowDigest(Row::kTable, values));
-    if (const auto ids = transaction.deletion_ids_.find(id);
-        std::is_same_v<Row, DeletionRow> && ids != transaction.deletion_ids_.end()) {
-      values.emplace_back(ids->second);
-    }
+    if constexpr (IsRecord<Row>) values.emplace_back(transaction.bodies_.at(id));
     ABSL_RETURN_IF_ERROR(Insert(database_.get(), Row::kTable, values));
   }
   return absl::OkStatus();
@@ -307,15 +294,8 @@ absl::Status MetadataDb::AppendLink(const CommitRow& link) {
 absl::Status MetadataDb::WriteAll(const Transaction& transaction, CommitRow* link) {
   ABSL_RETURN_IF_ERROR(database_->Run("BEGIN IMMEDIATE"));
   RowSum sum = RowSum::FromBytes(last_.state);
-  ABSL_RETURN_IF_ERROR(Write<CollectionRow>(transaction, &sum));
-  ABSL_RETURN_IF_ERROR(Write<AliasRow>(transaction, &sum));
-  ABSL_RETURN_IF_ERROR(Write<SegmentRow>(transaction, &sum));
-  ABSL_RETURN_IF_ERROR(Write<DeletionRow>(transaction, &sum));
-  ABSL_RETURN_IF_ERROR(Write<UploadRow>(transaction, &sum));
-  ABSL_RETURN_IF_ERROR(Write<UploadResultRow>(transaction, &sum));
-  ABSL_RETURN_IF_ERROR(Write<OwnerRow>(transaction, &sum));
-  ABSL_RETURN_IF_ERROR(Write<DevicesRow>(transaction, &sum));
-  ABSL_RETURN_IF_ERROR(Write<EmbeddingModelRow>(transaction, &sum));
+  ABSL_RETURN_IF_ERROR(
+      EachRowType::Call([&]<typename Row>(const Row&) { return Write<Row>(transaction, &sum); }));
   link->state = sum.Bytes();
   link->chain = DigestBytes(link->Chain(store_id_));
   ABSL_RETURN_IF_ERROR(AppendLink(*link));
@@ -340,6 +320,14 @@ UploadIndex::Change MetadataDb::UploadChange(const Transaction& transaction) con
   return change;
 }
 
+UpdateTokens::Change MetadataDb::TokenChange(const Transaction& transaction) const {
+  const auto& tokens = std::get<Transaction::Edits<UpdateTokenRow>>(transaction.edits_);
+  UpdateTokens::Change change;
+  for (const int64_t id : tokens.removed) change.Remove(*tables_.Find<UpdateTokenRow>(id));
+  for (const auto& [id, row] : tokens.put) change.Put(row);
+  return change;
+}
+
 template <typename Row>
 void MetadataDb::Remember(Transaction* transaction) noexcept {
   std::map<int64_t, Row>& rows = tables_.Of<Row>();
@@ -348,6 +336,18 @@ void MetadataDb::Remember(Transaction* transaction) noexcept {
   for (const auto& [id, row] : edits.put) rows.erase(id);
   rows.merge(edits.put);
   DCHECK(edits.put.empty());
+}
+
+void MetadataDb::CountPatches(const Transaction& transaction) noexcept {
+  const auto& patches = std::get<Transaction::Edits<PatchRow>>(transaction.edits_);
+  for (const int64_t id : patches.removed) {
+    const PatchRow& row = *tables_.Find<PatchRow>(id);
+    tables_.patch_totals.find(row.collection)->second.Add(row, -1);
+  }
+  for (const auto& [id, row] : patches.put) {
+    tables_.patch_totals.find(row.collection)->second.Add(row, 1);
+  }
+  std::erase_if(tables_.patch_totals, [](const auto& each) { return each.second.records == 0; });
 }
 
 absl::Status MetadataDb::AfterCommit() noexcept {
@@ -367,21 +367,22 @@ absl::Status MetadataDb::Commit(Transaction transaction, const CommitNote& note)
                     .next_id = next_id_,
                     .previous = last_.chain};
   UploadIndex::Change uploads;
+  UpdateTokens::Change tokens;
   absl::Status written = CatchOutOfMemory([&] {
     uploads = UploadChange(transaction);
+    tokens = TokenChange(transaction);
+    const auto& patches = std::get<Transaction::Edits<PatchRow>>(transaction.edits_);
+    for (const auto& [id, row] : patches.put) tables_.patch_totals.try_emplace(row.collection);
     return WriteAll(transaction, &link);
   });
   if (!written.ok()) return Rolled(database_.get(), std::move(written));
   tables_.uploads.Apply(std::move(uploads));
-  Remember<CollectionRow>(&transaction);
-  Remember<AliasRow>(&transaction);
-  Remember<SegmentRow>(&transaction);
-  Remember<DeletionRow>(&transaction);
-  Remember<UploadRow>(&transaction);
-  Remember<UploadResultRow>(&transaction);
-  Remember<OwnerRow>(&transaction);
-  Remember<DevicesRow>(&transaction);
-  Remember<EmbeddingModelRow>(&transaction);
+  tables_.update_tokens.Apply(std::move(tokens));
+  CountPatches(transaction);
+  EachRowType::Call([&]<typename Row>(const Row&) {
+    Remember<Row>(&transaction);
+    return absl::OkStatus();
+  }).IgnoreError();
   last_ = std::move(link);
   return AfterCommit();
 }

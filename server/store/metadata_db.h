@@ -16,13 +16,14 @@
 #include "server/store/file.h"
 #include "server/store/high_water.h"
 #include "server/store/sqlite.h"
+#include "server/store/update_tokens.h"
 #include "server/store/upload_index.h"
 
 namespace nearfield::store {
 
 inline constexpr char kCatalogName[] = "catalog.db";
 
-// All committed rows of all tables, except the ids of deletions.
+// All committed rows of all tables, without the bodies of records.
 class Tables {
  public:
   template <typename Row>
@@ -44,15 +45,31 @@ class Tables {
     return result == nullptr ? 0 : result->commit_number;
   }
 
+  // The sums of the patch records of one collection.
+  struct PatchTotals {
+    int64_t records = 0;
+    int64_t rows = 0;
+    int64_t bytes = 0;
+
+    void Add(const PatchRow& row, int64_t sign) {
+      records += sign;
+      rows += sign * row.rows;
+      bytes += sign * row.bytes;
+    }
+  };
+  PatchTotals PatchTotalsOf(int64_t collection) const {
+    const auto found = patch_totals.find(collection);
+    return found == patch_totals.end() ? PatchTotals() : found->second;
+  }
+
   UploadIndex uploads;
+  UpdateTokens update_tokens;
+  std::map<int64_t, PatchTotals> patch_totals;
 
  private:
-  std::tuple<std::map<int64_t, CollectionRow>, std::map<int64_t, AliasRow>,
-             std::map<int64_t, SegmentRow>, std::map<int64_t, DeletionRow>,
-             std::map<int64_t, UploadRow>, std::map<int64_t, UploadResultRow>,
-             std::map<int64_t, OwnerRow>, std::map<int64_t, DevicesRow>,
-             std::map<int64_t, EmbeddingModelRow>>
-      maps_;
+  template <typename... Rows>
+  using Maps = std::tuple<std::map<int64_t, Rows>...>;
+  RowTypes<Maps> maps_;
 };
 
 // Edits that are committed atomically. At most one edit for each row.
@@ -69,8 +86,19 @@ class Transaction {
   void Remove(int64_t id) {
     std::get<Edits<Row>>(edits_).removed.insert(id);
   }
-  // Computes the digest of the ids.
-  void PutDeletion(DeletionRow row, std::string ids);
+  // As Put, for a record with its body, whose digest it computes.
+  template <typename Row>
+  void PutRecord(Row row, std::string&& body) {
+    row.digest = DigestBytes(Sha256().Add(body).Value());
+    bodies_[row.id] = std::move(body);
+    Put(std::move(row));
+  }
+
+  int64_t body_bytes() const {  // of records
+    int64_t bytes = 0;
+    for (const auto& [id, body] : bodies_) bytes += static_cast<int64_t>(body.size());
+    return bytes;
+  }
 
   bool empty() const {
     return std::apply(
@@ -86,11 +114,10 @@ class Transaction {
     std::map<int64_t, Row> put;
     std::set<int64_t> removed;
   };
-  std::tuple<Edits<CollectionRow>, Edits<AliasRow>, Edits<SegmentRow>, Edits<DeletionRow>,
-             Edits<UploadRow>, Edits<UploadResultRow>, Edits<OwnerRow>, Edits<DevicesRow>,
-             Edits<EmbeddingModelRow>>
-      edits_;
-  std::map<int64_t, std::string> deletion_ids_;
+  template <typename... Rows>
+  using EditsOf = std::tuple<Edits<Rows>...>;
+  RowTypes<EditsOf> edits_;
+  std::map<int64_t, std::string> bodies_;  // of records
 };
 
 // The kind of a transaction, for the chain of commits.
@@ -106,6 +133,8 @@ enum class CommitKind : uint8_t {
   kEndUpload,
   kDelete,
   kCompact,
+  kUpdate,
+  kSchema,
 };
 struct CommitNote {
   CommitKind kind = CommitKind::kCreateStore;
@@ -150,8 +179,11 @@ class MetadataDb {
   // changed). After any other error the state on the disk is unknown, and the process must end.
   absl::Status Commit(Transaction transaction, const CommitNote& note);
 
-  // Returns the verified ids of a deletion record. Errors: DataLoss (names the record).
-  absl::StatusOr<std::string> ReadDeletedIds(const DeletionRow& row);
+  // Returns the verified body of a record. Errors: DataLoss (names the record).
+  template <typename Row>
+  absl::StatusOr<std::string> ReadBody(const Row& row) {
+    return ReadBodyOf(Row::kTable, Row::kBody, row.id, row.digest);
+  }
 
   // Removes the incarnation, so that the next Open draws a new one. For a catalog of a snapshot.
   absl::Status ForgetIncarnation();
@@ -167,14 +199,19 @@ class MetadataDb {
   absl::Status ReadFacts();
   absl::Status Upgrade();
   absl::Status DrawIncarnation();
+  absl::StatusOr<std::string> ReadBodyOf(const char* table, const char* column, int64_t id,
+                                         const std::string& digest);
   template <typename Row>
-  absl::Status ReadTable(const char* columns, Tables* tables, RowSum* sum);
+  absl::Status ReadTable(Tables* tables, RowSum* sum);
   absl::StatusOr<Tables> ReadTables();
   absl::StatusOr<int64_t> ReadChain(CommitRow* last);
   template <typename Row>
   absl::Status Write(const Transaction& transaction, RowSum* sum);
   absl::Status WriteAll(const Transaction& transaction, CommitRow* link);
   UploadIndex::Change UploadChange(const Transaction& transaction) const;
+  UpdateTokens::Change TokenChange(const Transaction& transaction) const;
+  // Applies the transaction's patch records to their sums, which exist.
+  void CountPatches(const Transaction& transaction) noexcept;
   // Applies a durable commit to the tables. Does not allocate, because it must not fail.
   template <typename Row>
   void Remember(Transaction* transaction) noexcept;

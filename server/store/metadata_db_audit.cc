@@ -8,20 +8,22 @@
 
 namespace nearfield::store {
 
-absl::StatusOr<std::string> MetadataDb::ReadDeletedIds(const DeletionRow& row) {
-  std::string ids;
-  ABSL_RETURN_IF_ERROR(database_->Query(
-      "SELECT ids FROM deletions WHERE id=?", {Value(row.id)}, [&ids](std::vector<Value> values) {
-        if (auto* const bytes = absl::get_if<std::string>(&values[0])) {
-          ids = std::move(*bytes);
-        }
-        return absl::OkStatus();
-      }));
-  if (DigestBytes(Sha256().Add(ids).Value()) != row.digest) {
-    return absl::DataLossError(absl::StrCat(directory_->PathOf(kCatalogName), ": deletion record ",
-                                            row.id, " differs from its digest"));
+absl::StatusOr<std::string> MetadataDb::ReadBodyOf(const char* table, const char* column,
+                                                   int64_t id, const std::string& digest) {
+  std::string body;
+  ABSL_RETURN_IF_ERROR(
+      database_->Query(absl::StrCat("SELECT ", column, " FROM ", table, " WHERE id=?"), {Value(id)},
+                       [&body](std::vector<Value> values) {
+                         if (auto* const bytes = absl::get_if<std::string>(&values[0])) {
+                           body = std::move(*bytes);
+                         }
+                         return absl::OkStatus();
+                       }));
+  if (DigestBytes(Sha256().Add(body).Value()) != digest) {
+    return absl::DataLossError(absl::StrCat(directory_->PathOf(kCatalogName), ": row ", id, " of ",
+                                            table, " differs from its digest"));
   }
-  return ids;
+  return body;
 }
 
 absl::StatusOr<int64_t> MetadataDb::Audit() {
@@ -38,7 +40,13 @@ absl::StatusOr<int64_t> MetadataDb::Audit() {
   ABSL_ASSIGN_OR_RETURN(const int64_t links, ReadChain(&last));
   ABSL_ASSIGN_OR_RETURN(const Tables tables, ReadTables());
   for (const auto& [id, row] : tables.Of<DeletionRow>()) {
-    ABSL_RETURN_IF_ERROR(ReadDeletedIds(row).status());
+    ABSL_RETURN_IF_ERROR(ReadBody(row).status());
+  }
+  for (const auto& [id, row] : tables.Of<PatchRow>()) {
+    ABSL_RETURN_IF_ERROR(ReadBody(row).status());
+  }
+  for (const auto& [id, row] : tables.Of<UpdateTokenRow>()) {
+    ABSL_RETURN_IF_ERROR(ReadBody(row).status());
   }
   return links;
 }

@@ -210,6 +210,7 @@ std::vector<StoredCollection> Store::Collections() const {
       if (owner != nullptr) collection.alias_owners[alias.alias] = owner->principal;
     }
     std::sort(collection.aliases.begin(), collection.aliases.end());
+    collection.patch_bytes = tables.PatchTotalsOf(id).bytes;
     for (const auto& [segment_id, segment] : tables.Of<SegmentRow>()) {
       if (segment.collection != id) continue;
       collection.rows_stored += segment.rows;
@@ -224,7 +225,7 @@ std::vector<StoredCollection> Store::Collections() const {
 int64_t Store::DiskBytes(int64_t collection_id) const {
   const MutexLock lock(core_->mutex);
   const Tables& tables = core_->catalog->tables();
-  int64_t bytes = 0;
+  int64_t bytes = tables.PatchTotalsOf(collection_id).bytes;
   for (const auto& [id, segment] : tables.Of<SegmentRow>()) {
     if (segment.collection == collection_id) bytes += segment.bytes;
   }
@@ -285,6 +286,9 @@ absl::Status Store::DropCollection(int64_t collection_id) {
       if (row.collection != collection_id) continue;
       transaction.Remove<AliasRow>(id);
       RemoveFrom<OwnerRow>(tables, id, &transaction);
+    }
+    for (const auto& [id, row] : tables.Of<UpdateTokenRow>()) {
+      if (row.collection == collection_id) transaction.Remove<UpdateTokenRow>(id);
     }
     SegmentChange change;
     core_->RemoveRows(collection_id, &transaction, &change);

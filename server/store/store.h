@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -177,13 +178,25 @@ class Store {
   // Commits a deletion. `ids`: the ids that named a live row, each once; at least one.
   absl::Status CommitDelete(int64_t collection_id, uint64_t epoch, const IdColumn& ids);
 
+  // Commits updates of rows in one transaction. Each has an epoch of its own. Errors:
+  // FailedPrecondition (not the next epochs), InvalidArgument (columns of different lengths).
+  absl::Status CommitUpdates(int64_t collection_id, absl::Span<const StoredUpdate> updates);
+  // Returns the reply of an update with a token; nullopt if the token is not known. Errors:
+  // DataLoss.
+  absl::StatusOr<std::optional<std::string>> FindUpdate(const UploadKey& key) const;
+  // Commits another attribute schema, as epoch `epoch`. Errors: FailedPrecondition (not the next
+  // epoch, or a schema that is too large).
+  absl::Status CommitSchema(int64_t collection_id, uint64_t epoch,
+                            const std::string& attribute_schema);
+
   // Passes all current live rows of a collection to `sink`: in blocks, on this thread, verified,
   // older commits first. Commits may continue meanwhile. With options.segment: only the rows of
   // this segment; NotFound if it does not exist (any more). Errors: DataLoss (a bad piece: names
   // file, block and bytes; another number of rows than was committed), Cancelled, those of the
   // sink. Rows that were delivered before an error are correct, but not complete.
   absl::Status Load(int64_t collection_id, const BlockSink& sink, const LoadOptions& options) const;
-  // Returns the bytes of the collection's files: its segments, and open uploads that no writer has.
+  // Returns the bytes of the collection's segments and patch records, and of open uploads that no
+  // writer has.
   // 0 for an unknown one.
   int64_t DiskBytes(int64_t collection_id) const;
   // Returns the failed reads of a collection. Its rows in memory are intact, but a restart may fail

@@ -16,12 +16,6 @@
 #include "server/store/little_endian.h"
 
 namespace nearfield::store {
-namespace {
-
-// Maximum bytes of ids in one deletion record: far below SQLite's limit for one value.
-constexpr int64_t kRecordBytesMax = int64_t{8} << 20;
-
-}  // namespace
 
 absl::Status StoreCore::Usable() const {
   if (!failed.load()) return absl::OkStatus();
@@ -149,6 +143,9 @@ void StoreCore::RemoveRows(int64_t collection, Transaction* transaction,
   for (const auto& [id, row] : catalog->tables().Of<DeletionRow>()) {
     if (row.collection == collection) transaction->Remove<DeletionRow>(id);
   }
+  for (const auto& [id, row] : catalog->tables().Of<PatchRow>()) {
+    if (row.collection == collection) transaction->Remove<PatchRow>(id);
+  }
 }
 
 void StoreCore::Apply(SegmentChange change) noexcept {
@@ -193,14 +190,21 @@ std::vector<std::shared_ptr<CommittedSegment>> StoreCore::SegmentsOf(int64_t col
   return found;
 }
 
-absl::StatusOr<DeletedIds> StoreCore::ReadDeleted(const CollectionRow& collection) const {
-  DeletedIds deleted(collection.spec.id_type);
+absl::StatusOr<RowRecords> StoreCore::ReadRecords(const CollectionRow& collection) const {
+  const IdType type = collection.spec.id_type;
+  RowRecords records = {.deleted = DeletedIds(type), .patches = RowPatches(type)};
   for (const auto& [id, row] : catalog->tables().Of<DeletionRow>()) {
     if (row.collection != collection.id) continue;
-    ABSL_ASSIGN_OR_RETURN(const std::string ids, catalog->ReadDeletedIds(row));
-    ABSL_RETURN_IF_ERROR(deleted.Add(ids, row.ids_count, row.seq));
+    ABSL_ASSIGN_OR_RETURN(const std::string ids, catalog->ReadBody(row));
+    ABSL_RETURN_IF_ERROR(records.deleted.Add(ids, row.ids_count, row.seq));
   }
-  return deleted;
+  for (const auto& [id, row] : catalog->tables().Of<PatchRow>()) {
+    if (row.collection != collection.id) continue;
+    ABSL_ASSIGN_OR_RETURN(const std::string bytes, catalog->ReadBody(row));
+    ABSL_ASSIGN_OR_RETURN(const PatchRecord record, PatchRecord::Decode(type, bytes, row.rows));
+    records.patches.Add(record);
+  }
+  return records;
 }
 
 void StoreCore::PutDeletions(int64_t collection, int64_t seq, const IdColumn& ids,
@@ -213,11 +217,11 @@ void StoreCore::PutDeletions(int64_t collection, int64_t seq, const IdColumn& id
         ids.type() == IdType::kUint64 ? 8 : 4 + static_cast<int64_t>(ids.string(i).size());
     if (part_bytes < kRecordBytesMax && i + 1 < ids.size()) continue;
     const std::vector<uint8_t> bytes = EncodeIds(part);
-    transaction->PutDeletion({.id = catalog->AllocateId(),
-                              .collection = collection,
-                              .seq = seq,
-                              .ids_count = part.size()},
-                             std::string(bytes.begin(), bytes.end()));
+    transaction->PutRecord(DeletionRow{.id = catalog->AllocateId(),
+                                       .collection = collection,
+                                       .seq = seq,
+                                       .ids_count = part.size()},
+                           std::string(bytes.begin(), bytes.end()));
     part = IdColumn(ids.type());
     part_bytes = 0;
   }

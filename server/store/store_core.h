@@ -17,6 +17,7 @@
 #include "server/store/commit_times.h"
 #include "server/store/deleted_ids.h"
 #include "server/store/metadata_db.h"
+#include "server/store/row_patches.h"
 #include "server/store/segment_file.h"
 #include "server/store/store.h"
 
@@ -25,6 +26,9 @@ namespace nearfield::store {
 // An upload that seems too old at a start is kept for this time, so that it can be resumed or
 // repeated: its age is measured by the system clock, which may be wrong.
 inline constexpr int64_t kGraceSeconds = 3600;
+
+// Maximum bytes of the body of one record, approximately: far below SQLite's limit for one value.
+inline constexpr int64_t kRecordBytesMax = int64_t{8} << 20;
 
 // Segments that a commit adds to the list of segments or removes from it. Allocated before the
 // commit, so that nothing is allocated after it.
@@ -102,7 +106,8 @@ struct StoreCore {
   void Add(const CollectionRow& collection, const SegmentRow& row, SegmentChange* change) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void Remove(int64_t segment, SegmentChange* change) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  // Puts the removal of all segments and deletion records of a collection into the transaction.
+  // Puts the removal of all segments, deletion and patch records of a collection into the
+  // transaction.
   void RemoveRows(int64_t collection, Transaction* transaction, SegmentChange* change) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void Apply(SegmentChange change) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
@@ -115,12 +120,19 @@ struct StoreCore {
   // Returns the segments of a collection, older commits first.
   std::vector<std::shared_ptr<CommittedSegment>> SegmentsOf(int64_t collection) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  // Reads all deletion records of a collection.
-  absl::StatusOr<DeletedIds> ReadDeleted(const CollectionRow& collection) const
+  // Reads all deletion and patch records of a collection.
+  absl::StatusOr<RowRecords> ReadRecords(const CollectionRow& collection) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // Puts deletion records for these ids into the transaction, each of bounded size.
   void PutDeletions(int64_t collection, int64_t seq, const IdColumn& ids,
                     Transaction* transaction) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Appends a patch to `record`, which it puts into the transaction and empties when it is large.
+  // FlushPatches puts the rest.
+  void PutPatch(int64_t collection, const IdColumn& ids, int64_t index, const RowPatch& patch,
+                PatchRecord* record, Transaction* transaction) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void FlushPatches(int64_t collection, PatchRecord* record, Transaction* transaction) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // Records that an open upload was begun, resumed, checkpointed or left by its writer.
   void Touch(int64_t upload) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     touched_s[upload] = SteadyNow();

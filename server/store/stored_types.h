@@ -44,6 +44,7 @@ struct StoredCollection {
   int64_t rows_count = 0;        // live rows
   int64_t rows_stored = 0;       // with dead rows that compaction has not removed yet
   int64_t bytes = 0;             // of its segments
+  int64_t patch_bytes = 0;       // of its patch records
   int64_t segments_count = 0;
   int64_t created_unix_s = 0;
 };
@@ -76,6 +77,22 @@ struct UploadCommit {
   const IdColumn* replaced_ids = nullptr;
   // Rows of this upload that a later row of it replaces, by position in the upload, ascending.
   absl::Span<const int64_t> superseded_rows;
+};
+
+// Maximum tokens of updates that each collection remembers, and bytes of their replies.
+inline constexpr int64_t kUpdateTokensMax = 10'000;
+inline constexpr int64_t kUpdateReplyBytesMax = int64_t{16} << 20;
+
+// One update of rows that stay where they are. Borrowed.
+struct StoredUpdate {
+  uint64_t epoch = 0;             // the collection's epoch + 1, or that of the update before + 1
+  const IdColumn* ids = nullptr;  // of live rows, each once; at least one
+  // All attributes of each row after the update, as in a block; null: they stay.
+  const BytesColumn* attributes = nullptr;
+  // Null where the payload stays. One for each row; none: all stay.
+  absl::Span<const std::string* const> payloads;
+  std::string token;  // remembered with the reply; empty: none
+  std::string reply;  // opaque
 };
 
 enum class UploadState : uint8_t { kOpen = 1, kCommitted = 2 };
@@ -119,7 +136,7 @@ struct LoadOptions {
 };
 
 struct CompactOptions {
-  // A segment is rewritten if more than this share of its rows is dead ..
+  // A segment is rewritten if more than this share of its rows is dead or patched ..
   double dead_share_max = 0.20;
   // .. or if at least small_segments_min segments have fewer bytes than this.
   int64_t small_bytes_max = int64_t{64} << 20;
@@ -135,7 +152,7 @@ struct CompactionResult {
   int64_t rows_dropped = 0;  // dead rows that were removed
   int64_t bytes_before = 0;  // of segments
   int64_t bytes_after = 0;
-  int64_t ids_dropped = 0;  // ids in deletion records that no row needs any more
+  int64_t ids_dropped = 0;  // ids in deletion and patch records that no row needs any more
 };
 
 struct SnapshotOptions {

@@ -231,7 +231,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::ResumeSegment(const Upload
   absl::Cleanup leave = [&] { core_->Leave(source.identity.segment); };
   StreamTotals totals;
   ABSL_RETURN_IF_ERROR(StreamBlocks(
-      absl::MakeConstSpan(&source, 1), /*deleted=*/nullptr, {},
+      absl::MakeConstSpan(&source, 1), /*records=*/nullptr, {},
       [&sink](const StreamSource&, const DecodedBlock& block) {
         return sink(block.View(block.header.number));
       },

@@ -228,6 +228,7 @@ std::vector<Control> Controls(const CampaignOptions& options) {
       patch("token_apart"),
       patch("replace_apart"),
       patch("unlink_before_swap"),
+      patch("patches_dropped_early"),
       patch("records_dropped_early"),
       patch("late_epoch"),
       patch("undurable_checkpoint"),

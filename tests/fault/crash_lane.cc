@@ -273,6 +273,23 @@ absl::Status CrashLane::Delete(const std::string& name) {
   return Do(operation, [&] { return store_->CommitDelete(IdOf(name), operation.epoch, ids); });
 }
 
+absl::Status CrashLane::Update(const std::string& name) {
+  if (name.empty()) return absl::OkStatus();
+  const ModelCollection collection = *Copy(name);
+  const Operation operation = {.kind = Operation::Kind::kUpdate,
+                               .number = log_->NextNumber(lane_),
+                               .collection = name,
+                               .epoch = collection.epoch + 1};
+  const std::vector<UpdateData> updates = UpdatesOf(collection, operation.number);
+  if (updates.empty()) return absl::OkStatus();
+  std::vector<std::vector<const std::string*>> pointers(updates.size());
+  std::vector<store::StoredUpdate> views;
+  for (size_t i = 0; i < updates.size(); ++i) {
+    views.push_back(updates[i].View(operation.epoch + i, &pointers[i]));
+  }
+  return Do(operation, [&] { return store_->CommitUpdates(IdOf(name), views); });
+}
+
 absl::Status CrashLane::Alias() {
   const std::string name = AnyCollection();
   if (name.empty()) return absl::OkStatus();
@@ -298,7 +315,7 @@ absl::Status CrashLane::Compact() {
   // Commits must work during a compaction: run one in the middle of it, on the same thread.
   options.cancelled = [&] {
     const CountAllocations pause(CountAllocations::Mode::kPause);
-    if (nested.ok() && random_.OneIn(4)) nested = Delete(name);
+    if (nested.ok() && random_.OneIn(4)) nested = random_.OneIn(2) ? Delete(name) : Update(name);
     return !nested.ok();
   };
   const absl::Status compacted =
@@ -328,7 +345,8 @@ absl::Status CrashLane::Step() {
   if (draw < 48) return AppendSome();
   if (draw < 60) return Commit();
   if (draw < 69) return Checkpoint();
-  if (draw < 83) return Delete(AnyCollection());
+  if (draw < 77) return Delete(AnyCollection());
+  if (draw < 83) return Update(AnyCollection());
   if (draw < 91) return Compact();
   if (draw < 93) return Alias();
   if (draw < 95) return EndUpload();

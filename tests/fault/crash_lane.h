@@ -97,6 +97,7 @@ class CrashLane {
   absl::Status Commit();
   absl::Status EndUpload();
   absl::Status Delete(const std::string& collection);
+  absl::Status Update(const std::string& collection);
   absl::Status Alias();
   absl::Status Compact();
   absl::Status Snapshot();

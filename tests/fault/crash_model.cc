@@ -147,6 +147,42 @@ IdColumn DeletedBy(const ModelCollection& collection, int64_t number) {
   return ids;
 }
 
+std::vector<UpdateData> UpdatesOf(const ModelCollection& collection, int64_t number) {
+  Random random = RandomFor(number, 4);
+  std::vector<UpdateData> updates;
+  if (collection.rows.empty()) return updates;
+  for (int64_t count = random.Between(1, 4); count > 0; --count) {
+    UpdateData update = {.ids = IdColumn(collection.spec.id_type)};
+    const int64_t odds = random.OneIn(6) ? 2 : random.Between(4, 40);
+    for (const auto& [id, row] : collection.rows) {
+      if (random.OneIn(odds)) update.ids.Append(id);
+    }
+    if (update.ids.empty()) update.ids.Append(collection.rows.begin()->first);
+    update.has_attributes = random.OneIn(2);
+    const bool has_payloads = !update.has_attributes || random.OneIn(2);
+    for (int64_t row = 0; row < update.ids.size(); ++row) {
+      if (update.has_attributes) AppendValue(random, 30, &update.attributes);
+      if (!has_payloads) continue;
+      update.payloads.push_back(Bytes(random, random.Between(0, 60)));
+      update.payload_changed.push_back(random.OneIn(2));
+    }
+    updates.push_back(std::move(update));
+  }
+  return updates;
+}
+
+store::StoredUpdate UpdateData::View(uint64_t epoch,
+                                     std::vector<const std::string*>* pointers) const {
+  pointers->clear();
+  for (size_t row = 0; row < payloads.size(); ++row) {
+    pointers->push_back(payload_changed[row] ? &payloads[row] : nullptr);
+  }
+  return {.epoch = epoch,
+          .ids = &ids,
+          .attributes = has_attributes ? &attributes : nullptr,
+          .payloads = *pointers};
+}
+
 std::string Operation::Line() const {
   std::ostringstream line;
   line << number << ' ' << static_cast<int>(kind) << ' ' << upload << ' ' << count << ' ' << epoch
@@ -202,6 +238,21 @@ void Model::Apply(const Operation& operation) {
       ModelCollection& collection = collections[operation.collection];
       // The store makes an epoch of every deletion, also of one without rows.
       if (collection.Delete(DeletedBy(collection, operation.number)) == 0) ++collection.epoch;
+      return;
+    }
+    case Operation::Kind::kUpdate: {
+      ModelCollection& collection = collections[operation.collection];
+      for (const UpdateData& update : UpdatesOf(collection, operation.number)) {
+        for (int64_t i = 0; i < update.ids.size(); ++i) {
+          ModelRow& row = collection.rows.at(update.ids.at(i));
+          const auto place = static_cast<size_t>(i);
+          if (update.has_attributes) row.attributes = std::string(update.attributes.at(i));
+          if (!update.payloads.empty() && update.payload_changed[place]) {
+            row.payload = update.payloads[place];
+          }
+        }
+        ++collection.epoch;
+      }
       return;
     }
     case Operation::Kind::kCommit: break;

@@ -44,6 +44,7 @@ struct Operation {
     kCommit,
     kDropUpload,
     kDelete,
+    kUpdate,
     kAlias,
     kDropAlias,
   };
@@ -98,6 +99,20 @@ struct CommitEffect {
 CommitEffect EffectOf(const ModelCollection& collection, const UploadData& upload);
 // Returns the live ids that delete operation `number` deletes.
 IdColumn DeletedBy(const ModelCollection& collection, int64_t number);
+
+// One update of rows.
+struct UpdateData {
+  IdColumn ids;
+  BytesColumn attributes;  // one for each id, if has_attributes
+  bool has_attributes = false;
+  std::vector<std::string> payloads;  // one for each id
+  std::vector<bool> payload_changed;  // none: all payloads stay
+
+  // Requires: `pointers` outlives the result.
+  store::StoredUpdate View(uint64_t epoch, std::vector<const std::string*>* pointers) const;
+};
+// Returns the updates of operation `number`, each of which makes an epoch.
+std::vector<UpdateData> UpdatesOf(const ModelCollection& collection, int64_t number);
 
 // Returns a hash of the content that does not depend on the order of the rows.
 uint64_t HashOf(const Model& model);

@@ -366,7 +366,7 @@ TEST_F(StoreFailureTest, AFullDiskStopsNoStart) {
 TEST_F(StoreFailureTest, ADirectoryOfFormat1OnAFullDiskIsServedAndBroughtUpToDateOnceThereIsRoom) {
   tested_.Close();
   Sql("DROP TABLE upload_results; DROP TABLE owners; DROP TABLE device_counts; "
-      "DROP TABLE embedding_models; "
+      "DROP TABLE embedding_models; DROP TABLE patches; DROP TABLE update_tokens; "
       "UPDATE facts SET format=1; PRAGMA user_version=1");
   bool full = false;
   const FailingCalls failing([&](const FileCall& call) {
@@ -386,7 +386,7 @@ TEST_F(StoreFailureTest, ADirectoryOfFormat1OnAFullDiskIsServedAndBroughtUpToDat
   ASSERT_OK(tested_.Delete("b", 1));
   EXPECT_OK(store().Verify());
   tested_.Close();
-  EXPECT_EQ(Sql("PRAGMA user_version"), "6");
+  EXPECT_EQ(Sql("PRAGMA user_version"), "7");
   tested_.Reopen();
   EXPECT_TRUE(tested_.Same());
 }

@@ -108,6 +108,21 @@ absl::Status ModelStore::Delete(const std::string& name, int64_t number) {
   return absl::OkStatus();
 }
 
+absl::Status ModelStore::Update(const std::string& name, int64_t number, const std::string& token) {
+  const fault::ModelCollection& collection = model_.collections.at(name);
+  const std::vector<fault::UpdateData> updates = fault::UpdatesOf(collection, number);
+  std::vector<std::vector<const std::string*>> pointers(updates.size());
+  std::vector<StoredUpdate> views;
+  for (size_t i = 0; i < updates.size(); ++i) {
+    views.push_back(updates[i].View(collection.epoch + 1 + i, &pointers[i]));
+  }
+  views.back().token = token;
+  views.back().reply = "reply of " + token;
+  ABSL_RETURN_IF_ERROR(store_->CommitUpdates(IdOf(name), views));
+  model_.Apply({.kind = fault::Operation::Kind::kUpdate, .number = number, .collection = name});
+  return absl::OkStatus();
+}
+
 ::testing::AssertionResult ModelStore::Same() {
   const absl::StatusOr<fault::Model> found = fault::Read(*store_, model_);
   if (!found.ok()) return ::testing::AssertionFailure() << found.status();

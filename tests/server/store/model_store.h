@@ -76,6 +76,8 @@ class ModelStore {
   // Begin and Commit.
   absl::Status Upload(const std::string& name, int64_t number);
   absl::Status Delete(const std::string& name, int64_t number);
+  // Commits the updates `number` (see fault::UpdatesOf), with this token if it is not empty.
+  absl::Status Update(const std::string& name, int64_t number, const std::string& token = "");
 
   // Checks that the store's content equals the model, bit for bit.
   ::testing::AssertionResult Same();

@@ -70,13 +70,14 @@ TEST_F(StoreOpenTest, OneProcessAtATime) {
 }
 
 TEST_F(StoreOpenTest, ANewerFormatIsRefusedWithBothVersions) {
-  Sql("PRAGMA user_version=7");
-  EXPECT_THAT(OpenStatus(), FailsWith(kFailedPrecondition, "catalog format 7", "formats 1 .. 6"));
+  Sql("PRAGMA user_version=8");
+  EXPECT_THAT(OpenStatus(), FailsWith(kFailedPrecondition, "catalog format 8", "formats 1 .. 7"));
 }
 
 TEST_F(StoreOpenTest, ADirectoryOfAnEarlierFormatIsBroughtUpToDate) {
-  for (const int format : {5, 4, 3, 2, 1}) {
-    Sql("DROP TABLE embedding_models");
+  for (const int format : {6, 5, 4, 3, 2, 1}) {
+    Sql("DROP TABLE patches; DROP TABLE update_tokens");
+    if (format < 6) Sql("DROP TABLE embedding_models");
     if (format < 4) Sql("DROP TABLE device_counts");
     if (format < 3) Sql("DROP TABLE owners");
     if (format == 1) Sql("DROP TABLE upload_results");
