@@ -43,15 +43,41 @@ std::shared_ptr<const AttributeChunk> AttributeChunk::Merge(
   chunk->SetRows(std::move(rows));
   for (int32_t attribute = 0; attribute < schema.size(); ++attribute) {
     std::vector<const AttributeIndex*> indexes;
-    for (const auto& part : parts) indexes.push_back(&part->index(attribute));
-    chunk->indexes_.push_back(AttributeIndex::Merge(schema.at(attribute), indexes, dead_here));
+    bool any = false;
+    for (const auto& part : parts) {
+      indexes.push_back(&part->index(attribute));
+      any = any || !indexes.back()->present().empty();
+    }
+    chunk->indexes_.push_back(any ? std::make_shared<const AttributeIndex>(AttributeIndex::Merge(
+                                        schema.at(attribute), indexes, dead_here))
+                                  : nullptr);
   }
   return chunk;
 }
 
+const AttributeIndex& AttributeChunk::index(int32_t attribute) const {
+  static const AttributeIndex* const none = new AttributeIndex();
+  const auto place = static_cast<size_t>(attribute);
+  return place < indexes_.size() && indexes_[place] != nullptr ? *indexes_[place] : *none;
+}
+
+std::shared_ptr<const AttributeChunk> AttributeChunk::Without(
+    const std::vector<int32_t>& attributes) const {
+  std::shared_ptr<AttributeChunk> rest;
+  for (const int32_t attribute : attributes) {
+    const auto place = static_cast<size_t>(attribute);
+    if (place >= indexes_.size() || indexes_[place] == nullptr) continue;
+    if (rest == nullptr) rest = std::make_shared<AttributeChunk>(*this);
+    rest->indexes_[place] = nullptr;
+  }
+  return rest;
+}
+
 int64_t AttributeChunk::bytes() const {
   int64_t bytes = static_cast<int64_t>(sizeof *this) + rows_.bytes();
-  for (const AttributeIndex& index : indexes_) bytes += index.bytes();
+  for (const auto& index : indexes_) {
+    bytes += static_cast<int64_t>(sizeof index) + (index == nullptr ? 0 : index->bytes());
+  }
   return bytes;
 }
 
@@ -135,7 +161,10 @@ AttributeChunks AttributeChunkBuilder::BuildParts(uint32_t first_ordinal) {
       AttributeEntries& entries = part.entries[static_cast<size_t>(attribute)];
       for (uint32_t& ordinal : entries.ordinals) ordinal += first_ordinal;
       for (uint32_t& ordinal : entries.present) ordinal += first_ordinal;
-      chunk->indexes_.push_back(AttributeIndex::Build(schema_->at(attribute), entries));
+      chunk->indexes_.push_back(entries.present.empty()
+                                    ? nullptr
+                                    : std::make_shared<const AttributeIndex>(
+                                          AttributeIndex::Build(schema_->at(attribute), entries)));
       entries = {};  // so that only one attribute at a time is in memory twice
     }
     chunks.push_back(std::move(chunk));

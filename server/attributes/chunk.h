@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -34,9 +35,10 @@ class AttributeChunk {
   int64_t rows_count() const { return rows_count_; }
   uint32_t first() const { return first_; }
   uint32_t last() const { return last_; }
-  const AttributeIndex& index(int32_t attribute) const {
-    return indexes_[static_cast<size_t>(attribute)];
-  }
+  // Returns an index without rows for an attribute that was declared after the chunk was built.
+  const AttributeIndex& index(int32_t attribute) const;
+  // Returns the chunk without the indexes of these attributes; null if it has none of them.
+  std::shared_ptr<const AttributeChunk> Without(const std::vector<int32_t>& attributes) const;
   int64_t bytes() const;
 
  private:
@@ -47,7 +49,8 @@ class AttributeChunk {
   int64_t rows_count_ = 0;
   uint32_t first_ = 0;
   uint32_t last_ = 0;
-  std::vector<AttributeIndex> indexes_;  // one for each attribute of the schema
+  // One for each attribute of the schema at that time; null: no row has a value.
+  std::vector<std::shared_ptr<const AttributeIndex>> indexes_;
 };
 
 using AttributeChunks = std::vector<std::shared_ptr<const AttributeChunk>>;
@@ -55,8 +58,9 @@ using AttributeChunks = std::vector<std::shared_ptr<const AttributeChunk>>;
 // Collects the rows of one upload. Not thread-safe.
 class AttributeChunkBuilder {
  public:
-  // `schema` outlives the builder.
-  explicit AttributeChunkBuilder(const AttributeSchema* schema) : schema_(schema) {}
+  explicit AttributeChunkBuilder(std::shared_ptr<const AttributeSchema> schema)
+      : schema_(std::move(schema)) {}
+  const AttributeSchema& schema() const { return *schema_; }
 
   // Requires: the block's columns are those of the schema.
   // Errors: ResourceExhausted (more than 2^32 rows, no host memory). After an error the builder can
@@ -82,7 +86,7 @@ class AttributeChunkBuilder {
   AttributeChunks BuildParts(uint32_t first_ordinal);
   void AppendRow(const AttributeBlock& block, int64_t row, BlockCursor* cursor);
 
-  const AttributeSchema* const schema_;
+  const std::shared_ptr<const AttributeSchema> schema_;
   int64_t rows_count_ = 0;
   std::vector<Part> parts_;
 };

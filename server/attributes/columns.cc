@@ -88,9 +88,10 @@ absl::Span<const std::shared_ptr<const AttributeChunk>> Find(const AttributeChun
 }  // namespace
 
 AttributeColumns::AttributeColumns(AttributeSchema schema)
-    : schema_(std::make_shared<const AttributeSchema>(std::move(schema))) {
-  Install({}, NextVersion());
-}
+    : current_(std::make_shared<const AttributeSnapshot>(
+          AttributeSnapshot{.schema = std::make_shared<const AttributeSchema>(std::move(schema)),
+                            .chunks = {},
+                            .version = NextVersion()})) {}
 
 std::shared_ptr<const AttributeSnapshot> AttributeColumns::Snapshot() const {
   const MutexLock lock(mutex_);
@@ -99,10 +100,32 @@ std::shared_ptr<const AttributeSnapshot> AttributeColumns::Snapshot() const {
 
 void AttributeColumns::Install(AttributeChunks chunks, uint64_t version) {
   auto next = std::make_shared<AttributeSnapshot>();
-  next->schema = schema_;
+  next->schema = current_->schema;
   next->chunks = std::move(chunks);
   next->version = version;
   current_ = std::move(next);
+}
+
+void AttributeColumns::SetSchema(std::shared_ptr<const AttributeSchema> schema) {
+  const MutexLock lock(mutex_);
+  auto next = std::make_shared<AttributeSnapshot>(*current_);
+  next->schema = std::move(schema);
+  next->version = NextVersion();
+  current_ = std::move(next);
+}
+
+void AttributeColumns::Forget(const std::vector<int32_t>& attributes) {
+  const MutexLock merge_lock(merge_mutex_);
+  const MutexLock lock(mutex_);
+  AttributeChunks chunks = current_->chunks;
+  bool any = false;
+  for (std::shared_ptr<const AttributeChunk>& chunk : chunks) {
+    auto rest = chunk->Without(attributes);
+    if (rest == nullptr) continue;
+    chunk = std::move(rest);
+    any = true;
+  }
+  if (any) Install(std::move(chunks), current_->version);
 }
 
 absl::Status AttributeColumns::Add(AttributeChunks chunks) {
@@ -178,6 +201,7 @@ int64_t AttributeColumns::rows_count() const {
 bool AttributeColumns::MergeOnce(int64_t rows_max) {
   AttributeChunks run;
   OrdinalSet dead;
+  std::shared_ptr<const AttributeSchema> schema;
   {
     const MutexLock lock(mutex_);
     const Run next = NextRun(current_->chunks, dead_, rows_max);
@@ -185,8 +209,9 @@ bool AttributeColumns::MergeOnce(int64_t rows_max) {
     run.assign(current_->chunks.begin() + static_cast<ptrdiff_t>(next.begin),
                current_->chunks.begin() + static_cast<ptrdiff_t>(next.end));
     dead = dead_;
+    schema = current_->schema;
   }
-  const std::shared_ptr<const AttributeChunk> merged = AttributeChunk::Merge(*schema_, run, dead);
+  const std::shared_ptr<const AttributeChunk> merged = AttributeChunk::Merge(*schema, run, dead);
   const MutexLock lock(mutex_);
   const auto place = Find(current_->chunks, run);
   // A chunk of the run was dropped meanwhile, or one was inserted: the next step searches again.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -23,14 +24,19 @@ struct AttributeSnapshot {
 };
 
 // Rows must be added before the engine shows them. Rows that the engine does not show, or no longer
-// shows, do no harm: the engine excludes them from every answer. A row never changes. Its ordinal
-// may name another row after TakeFreed has returned it. Thread-safe.
+// shows, do no harm: the engine excludes them from every answer. A row never changes: an update
+// adds another one, with another ordinal. An ordinal may name another row after TakeFreed has
+// returned it. Thread-safe.
 class AttributeColumns {
  public:
   explicit AttributeColumns(AttributeSchema schema);
 
-  const AttributeSchema& schema() const { return *schema_; }
   std::shared_ptr<const AttributeSnapshot> Snapshot() const;
+
+  // Replaces the schema by one that adds or drops attributes.
+  void SetSchema(std::shared_ptr<const AttributeSchema> schema);
+  // Releases the memory of dropped attributes that no reader names any more.
+  void Forget(const std::vector<int32_t>& attributes);
 
   // Adds the result of AttributeChunkBuilder::Build atomically, in a new version.
   // Errors: InvalidArgument (an ordinal is already present).
@@ -70,9 +76,9 @@ class AttributeColumns {
   // Drop(), without the lock.
   void DropHere(const OrdinalSet& dead) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MergeOnce(int64_t rows_max) ABSL_EXCLUSIVE_LOCKS_REQUIRED(merge_mutex_);
+  // Makes these the chunks, with the schema of the current state.
   void Install(AttributeChunks chunks, uint64_t version) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const std::shared_ptr<const AttributeSchema> schema_;
   Mutex merge_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);  // serializes merges
   mutable Mutex mutex_;
   std::shared_ptr<const AttributeSnapshot> current_ ABSL_GUARDED_BY(mutex_);

@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 
 namespace nearfield::server {
@@ -19,6 +21,9 @@ Filter::Filter(FilterTree tree, const AttributeSchema& schema) {
     condition.values.SortDistinct();  // for faster look-ups
   }
   canonical_ = CanonicalBytes(tree);
+  // A name may be that of another attribute in another schema of the collection.
+  const std::set<int32_t> numbers(attributes_.begin(), attributes_.end());
+  for (const int32_t number : numbers) absl::StrAppend(&canonical_, " ", number);
   tree_ = std::move(tree);
 }
 

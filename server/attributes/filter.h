@@ -14,14 +14,14 @@ namespace nearfield::server {
 class Filter {
  public:
   // Requires: a tree that ParseFilterText() may return for this schema. The filter is valid for the
-  // schema, and for one that adds attributes at its end.
+  // schema, and for one that adds or drops attributes.
   Filter(FilterTree tree, const AttributeSchema& schema);
 
   // The values of each condition ascend, without duplicates.
   const FilterTree& tree() const { return tree_; }
   // Returns the number of the attribute that a condition names; -1 if it names none.
   int32_t attribute(int32_t condition) const { return attributes_[static_cast<size_t>(condition)]; }
-  // Returns the filter's cache key: CanonicalBytes().
+  // Returns the filter's cache key: CanonicalBytes() and the numbers of the attributes.
   const std::string& canonical() const { return canonical_; }
   bool has_ids() const { return has_ids_; }
   // Returns the bytes of host memory that the filter holds.

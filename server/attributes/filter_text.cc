@@ -34,13 +34,14 @@ constexpr std::pair<const char*, ConditionKind> kSets[] = {
 
 // Returns what an error says about the attributes that may be named: "it declares year:int64".
 std::string Declared(const AttributeSchema& schema) {
-  if (schema.size() == 0) return "it declares none";
+  const std::vector<int32_t>& declared = schema.declared();
+  if (declared.empty()) return "it declares none";
   std::string text = "it declares ";
-  for (int32_t i = 0; i < schema.size(); ++i) {
+  for (size_t i = 0; i < declared.size(); ++i) {
     if (text.size() > kListedBytesMax) {
-      return absl::StrCat(text, " and ", schema.size() - i, " more");
+      return absl::StrCat(text, " and ", declared.size() - i, " more");
     }
-    const AttributeSpec& spec = schema.at(i);
+    const AttributeSpec& spec = schema.at(declared[i]);
     absl::StrAppend(&text, i > 0 ? ", " : "", spec.name, ":", NameOf(spec.type),
                     spec.is_list ? "[]" : "");
   }
@@ -67,17 +68,18 @@ Condition OfKind(ConditionKind kind) {
 class Parser {
  public:
   Parser(std::string_view text, absl::Span<const FilterArgument> arguments, IdType id_type,
-         const AttributeSchema& schema, const AttributeLimits& limits)
+         const AttributeSchema& schema, const AttributeLimits& limits, const FilterFields& fields)
       : text_(text),
         arguments_(arguments),
         id_type_(id_type),
         schema_(schema),
         limits_(limits),
+        fields_(fields),
         is_named_(arguments.size(), false) {}
 
   absl::StatusOr<FilterTree> Parse() {
     if (static_cast<int64_t>(text_.size()) > limits_.filter_text_bytes_max) {
-      return MustBe(kFilterTextField, absl::StrCat(text_.size(), " bytes"),
+      return MustBe(fields_.text, absl::StrCat(text_.size(), " bytes"),
                     absl::StrCat("at most ", limits_.filter_text_bytes_max));
     }
     Advance();
@@ -86,8 +88,8 @@ class Parser {
     if (token_.kind != TokenKind::kEnd) return Bad("expected \"and\", \"or\" or the end");
     for (size_t i = 0; i < is_named_.size(); ++i) {
       if (is_named_[i]) continue;
-      return ArgumentError(absl::StrCat(kFilterArgsField, "[", i, "]"),
-                           absl::StrCat("$", i + 1, " does not occur in ", kFilterTextField));
+      return ArgumentError(absl::StrCat(fields_.arguments, "[", i, "]"),
+                           absl::StrCat("$", i + 1, " does not occur in ", fields_.text));
     }
     return RootFirst(std::move(conditions_));
   }
@@ -111,7 +113,7 @@ class Parser {
     const auto characters = std::count_if(
         text_.begin(), text_.begin() + static_cast<ptrdiff_t>(at),
         [](char c) { return (static_cast<uint8_t>(c) & 0xc0) != 0x80; });  // not a continuation
-    return ArgumentError(kFilterTextField, absl::StrCat("column ", characters + 1, ": ", reason));
+    return ArgumentError(fields_.text, absl::StrCat("column ", characters + 1, ": ", reason));
   }
 
   // Returns an error at the current token; a bad token has its own message.
@@ -327,7 +329,7 @@ class Parser {
       return Bad("an argument is written $1, $2, ...");
     }
     if (number > arguments_.size()) {
-      return Bad(absl::StrCat("$", number, ": not given, ", kFilterArgsField, " has ",
+      return Bad(absl::StrCat("$", number, ": not given, ", fields_.arguments, " has ",
                               arguments_.size(),
                               arguments_.size() == 1 ? " element" : " elements"));
     }
@@ -350,6 +352,7 @@ class Parser {
   const IdType id_type_;
   const AttributeSchema& schema_;
   const AttributeLimits& limits_;
+  const FilterFields fields_;
   std::vector<bool> is_named_;  // of each argument, true if the text named it
   FilterToken token_;           // the current token
   size_t next_ = 0;             // byte after the current token
@@ -363,8 +366,9 @@ class Parser {
 absl::StatusOr<FilterTree> ParseFilterText(std::string_view text,
                                            absl::Span<const FilterArgument> arguments,
                                            IdType id_type, const AttributeSchema& schema,
-                                           const AttributeLimits& limits) {
-  return Parser(text, arguments, id_type, schema, limits).Parse();
+                                           const AttributeLimits& limits,
+                                           const FilterFields& fields) {
+  return Parser(text, arguments, id_type, schema, limits, fields).Parse();
 }
 
 int64_t FilterTextMemoryMax(std::string_view text, const ArgumentSize& argument,

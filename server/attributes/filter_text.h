@@ -16,9 +16,11 @@
 
 namespace nearfield::server {
 
-// The fields of the requests that have the text and its arguments. Errors name them.
-inline constexpr char kFilterTextField[] = "filter_text";
-inline constexpr char kFilterArgsField[] = "filter_args";
+// The fields of a request that have the text and its arguments. Errors name them.
+struct FilterFields {
+  const char* text = "filter_text";
+  const char* arguments = "filter_args";
+};
 
 // The meaning of $1, $2, ... in a text: values of one type, no NaN among them, or ids of the
 // collection's type. Values of an argument that has none may be of any type.
@@ -31,7 +33,8 @@ using FilterArgument = std::variant<ValueColumn, IdColumn>;
 absl::StatusOr<FilterTree> ParseFilterText(std::string_view text,
                                            absl::Span<const FilterArgument> arguments,
                                            IdType id_type, const AttributeSchema& schema,
-                                           const AttributeLimits& limits);
+                                           const AttributeLimits& limits,
+                                           const FilterFields& fields = {});
 
 // The most values or ids of one argument, and the most bytes of those of one argument.
 struct ArgumentSize {

@@ -8,6 +8,7 @@ namespace nearfield::server {
 // proto/nearfield/v1/common.proto promises these defaults.
 struct AttributeLimits {
   int64_t attributes_max = 64;               // declared attributes of a collection
+  int64_t attributes_ever_max = 1000;        // with those that were dropped
   int64_t keyword_bytes_max = 1024;          // one keyword of a row
   int64_t list_values_max = 1024;            // one list of a row
   int64_t row_bytes_max = 64 << 10;          // all attributes of a row, encoded (row_encoding.h)

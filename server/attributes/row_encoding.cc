@@ -134,8 +134,9 @@ std::string TakeRow(const AttributeSchema& schema, std::string_view bytes, Attri
     if (reader.TakeByte() != TagOf(spec)) {
       return absl::StrCat("\"", spec.name, "\" is not of type ", Describe(spec));
     }
-    AttributeColumn& column = block->columns[*number];
-    column.present.back() = true;
+    AttributeColumn ignored = EmptyColumn(spec);
+    AttributeColumn& column = spec.dropped ? ignored : block->columns[*number];
+    if (!spec.dropped) column.present.back() = true;
     uint64_t count = 1;
     if (spec.is_list) {
       const std::optional<uint64_t> size = reader.TakeCount();
@@ -155,7 +156,8 @@ std::string TakeRow(const AttributeSchema& schema, std::string_view bytes, Attri
 
 absl::StatusOr<BytesColumn> EncodeRowAttributes(const AttributeSchema& schema,
                                                 const AttributeBlock& block,
-                                                const AttributeLimits& limits) {
+                                                const AttributeLimits& limits,
+                                                const std::string& field) {
   BytesColumn rows;
   BlockCursor cursor(&block);
   std::string bytes;
@@ -175,7 +177,7 @@ absl::StatusOr<BytesColumn> EncodeRowAttributes(const AttributeSchema& schema,
     }
     if (static_cast<int64_t>(bytes.size()) > limits.row_bytes_max) {
       return ArgumentError(
-          "block.attributes",
+          field,
           absl::StrCat("row ", row, " has ", bytes.size(), " bytes of attributes, must be at most ",
                        limits.row_bytes_max),
           absl::StrCat(bytes.size(), " bytes"), absl::StrCat(limits.row_bytes_max));

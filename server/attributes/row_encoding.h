@@ -7,6 +7,8 @@
 // 1, a keyword its length and bytes. Equal attributes have equal bytes. The store adds checksums.
 #pragma once
 
+#include <string>
+
 #include "absl/status/statusor.h"
 #include "nearfield/engine/bytes_column.h"
 #include "server/attributes/attribute_block.h"
@@ -16,13 +18,15 @@
 namespace nearfield::server {
 
 // Returns one value for each row. Requires: the block's columns are those of the schema.
-// Errors: InvalidArgument (a row takes more than row_bytes_max; names the row).
+// Errors: InvalidArgument (a row takes more than row_bytes_max; names `field` and the row).
 absl::StatusOr<BytesColumn> EncodeRowAttributes(const AttributeSchema& schema,
                                                 const AttributeBlock& block,
-                                                const AttributeLimits& limits);
+                                                const AttributeLimits& limits,
+                                                const std::string& field = "block.attributes");
 
-// Returns the block from which the bytes were made, identical to the bit. Rejects any bytes that
-// EncodeRowAttributes does not produce under this schema. Current limits are not applied, because
+// Returns the block from which the bytes were made, identical to the bit, without values of dropped
+// attributes. Rejects any bytes that EncodeRowAttributes does not produce under this schema or one
+// from before a drop. Current limits are not applied, because
 // they may have changed.
 // Errors: DataLoss (names the row and what is wrong).
 absl::StatusOr<AttributeBlock> DecodeRowAttributes(const AttributeSchema& schema,

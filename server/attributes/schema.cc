@@ -39,30 +39,81 @@ std::string Describe(const AttributeSpec& spec) {
 
 absl::StatusOr<AttributeSchema> AttributeSchema::Create(std::vector<AttributeSpec> specs,
                                                         const AttributeLimits& limits) {
-  if (static_cast<int64_t>(specs.size()) > limits.attributes_max) {
-    return ArgumentError(
-        "attributes",
-        absl::StrCat(specs.size(), " declared, must be at most ", limits.attributes_max),
-        absl::StrCat(specs.size()), absl::StrCat(limits.attributes_max));
-  }
   AttributeSchema schema;
-  for (const AttributeSpec& spec : specs) {
-    const int32_t number = static_cast<int32_t>(schema.numbers_.size());
+  for (AttributeSpec& given : specs) {
+    const auto number = static_cast<int32_t>(schema.specs_.size());
+    schema.specs_.push_back(std::move(given));
+    const AttributeSpec& spec = schema.specs_.back();
+    if (spec.dropped) continue;
+    const std::string field = absl::StrCat("attributes[", number, "]");
     if (!IsName(spec.name)) {
       return ArgumentError(
-          absl::StrCat("attributes[", number, "].name"),
+          field + ".name",
           absl::StrCat(QuoteText(spec.name), " (", spec.name.size(), " bytes) must be 1 .. ",
                        kNameBytesMax, " of a-z 0-9 _ and begin with a letter"),
           QuoteText(spec.name), absl::StrCat("1 .. ", kNameBytesMax, " of a-z 0-9 _"));
     }
     if (!schema.numbers_.emplace(spec.name, number).second) {
-      return ArgumentError(absl::StrCat("attributes[", number, "].name"),
+      return ArgumentError(field + ".name",
                            absl::StrCat(QuoteText(spec.name), " is declared already"),
                            QuoteText(spec.name));
     }
+    if (spec.expires && (spec.type != AttributeType::kTimestamp || spec.is_list)) {
+      return ArgumentError(field + ".expires",
+                           absl::StrCat(QuoteText(spec.name), " has type ", Describe(spec),
+                                        ", must have type timestamp"),
+                           Describe(spec), "timestamp");
+    }
+    if (const auto first = schema.expires(); spec.expires && first.has_value()) {
+      return ArgumentError(
+          field + ".expires",
+          absl::StrCat("rows already expire with ", QuoteText(schema.at(*first).name),
+                       ", must be one attribute"),
+          QuoteText(spec.name), "one attribute");
+    }
+    schema.declared_.push_back(number);
   }
-  schema.specs_ = std::move(specs);
+  const auto declared = static_cast<int64_t>(schema.declared_.size());
+  if (declared > limits.attributes_max) {
+    return ArgumentError(
+        "attributes", absl::StrCat(declared, " declared, must be at most ", limits.attributes_max),
+        absl::StrCat(declared), absl::StrCat(limits.attributes_max));
+  }
+  if (schema.size() > limits.attributes_ever_max) {
+    return ArgumentError(
+        "attributes",
+        absl::StrCat(schema.size(), " with those that were dropped, must be at most ",
+                     limits.attributes_ever_max),
+        absl::StrCat(schema.size()), absl::StrCat(limits.attributes_ever_max));
+  }
   return schema;
+}
+
+absl::StatusOr<AttributeSchema> AttributeSchema::With(const AttributeSpec& spec,
+                                                      const AttributeLimits& limits) const {
+  std::vector<AttributeSpec> specs = specs_;
+  specs.push_back(spec);
+  return Create(std::move(specs), limits);
+}
+
+absl::StatusOr<AttributeSchema> AttributeSchema::Without(std::string_view name) const {
+  const std::optional<int32_t> number = Find(name);
+  if (!number.has_value()) {
+    return absl::NotFoundError(
+        absl::StrCat("attribute: ", QuoteText(name), " is no attribute of the collection"));
+  }
+  AttributeSchema left = *this;
+  left.specs_[static_cast<size_t>(*number)].dropped = true;
+  left.numbers_.erase(left.numbers_.find(name));
+  std::erase(left.declared_, *number);
+  return left;
+}
+
+std::optional<int32_t> AttributeSchema::expires() const {
+  for (const int32_t number : declared_) {
+    if (at(number).expires) return number;
+  }
+  return std::nullopt;
 }
 
 std::optional<int32_t> AttributeSchema::Find(std::string_view name) const {

@@ -29,10 +29,10 @@ struct AttributeSpec {
   std::string name;  // [a-z][a-z0-9_]{0,62}
   AttributeType type = AttributeType::kInt64;
   bool is_list = false;
+  bool expires = false;  // rows are deleted after the time that it holds
+  bool dropped = false;  // keeps its number, so that stored rows can still be read
 
-  friend bool operator==(const AttributeSpec& a, const AttributeSpec& b) {
-    return a.name == b.name && a.type == b.type && a.is_list == b.is_list;
-  }
+  friend bool operator==(const AttributeSpec& a, const AttributeSpec& b) = default;
 };
 
 // Returns "keyword" or "list of keyword", for example.
@@ -48,16 +48,27 @@ class AttributeSchema {
   static absl::StatusOr<AttributeSchema> Create(std::vector<AttributeSpec> specs,
                                                 const AttributeLimits& limits);
 
+  // Return this schema with one attribute more, and without one. Errors: as Create; NotFound.
+  absl::StatusOr<AttributeSchema> With(const AttributeSpec& spec,
+                                       const AttributeLimits& limits) const;
+  absl::StatusOr<AttributeSchema> Without(std::string_view name) const;
+
+  // Returns the number of attributes, dropped ones included.
   int32_t size() const { return static_cast<int32_t>(specs_.size()); }
+  // Returns the numbers of the declared attributes, ascending.
+  const std::vector<int32_t>& declared() const { return declared_; }
+  // Returns the number of the attribute with which rows expire; nullopt if there is none.
+  std::optional<int32_t> expires() const;
   // Requires: 0 <= attribute < size().
   const AttributeSpec& at(int32_t attribute) const {
     return specs_[static_cast<size_t>(attribute)];
   }
-  // Returns the number of the attribute with this name; nullopt if there is none.
+  // Returns the number of the declared attribute with this name; nullopt if there is none.
   std::optional<int32_t> Find(std::string_view name) const;
 
  private:
   std::vector<AttributeSpec> specs_;
+  std::vector<int32_t> declared_;
   std::map<std::string, int32_t, std::less<>> numbers_;
 };
 

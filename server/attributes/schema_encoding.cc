@@ -12,7 +12,14 @@ namespace nearfield::server {
 namespace {
 
 constexpr char kVersion[] = "1";
-constexpr char kList[] = "list";
+// The words after the type, in their order.
+struct Flag {
+  const char* word = nullptr;
+  bool AttributeSpec::*member = nullptr;
+};
+constexpr Flag kFlags[] = {{"list", &AttributeSpec::is_list},
+                           {"expires", &AttributeSpec::expires},
+                           {"dropped", &AttributeSpec::dropped}};
 constexpr std::array kTypes = {AttributeType::kInt64, AttributeType::kDouble, AttributeType::kBool,
                                AttributeType::kKeyword, AttributeType::kTimestamp};
 
@@ -38,7 +45,9 @@ std::string EncodeSchema(const AttributeSchema& schema) {
   for (int32_t i = 0; i < schema.size(); ++i) {
     const AttributeSpec& spec = schema.at(i);
     absl::StrAppend(&text, spec.name, " ", NameOf(spec.type));
-    if (spec.is_list) absl::StrAppend(&text, " ", kList);
+    for (const Flag& flag : kFlags) {
+      if (spec.*flag.member) absl::StrAppend(&text, " ", flag.word);
+    }
     text += '\n';
   }
   return text;
@@ -54,16 +63,19 @@ absl::StatusOr<AttributeSchema> DecodeSchema(std::string_view encoded) {
   for (size_t i = 1; i + 1 < lines.size(); ++i) {
     const std::vector<std::string> words = absl::StrSplit(lines[i], ' ');
     AttributeSpec spec;
-    spec.is_list = words.size() == 3 && words[2] == kList;
-    if (words.size() != (spec.is_list ? 3 : 2) || !SetType(words[1], &spec)) {
-      return Damaged(i, lines[i]);
+    size_t next = 2;
+    for (const Flag& flag : kFlags) {
+      spec.*flag.member = next < words.size() && words[next] == flag.word;
+      if (spec.*flag.member) ++next;
     }
+    if (words.size() != next || !SetType(words[1], &spec)) return Damaged(i, lines[i]);
     spec.name = words[0];
     specs.push_back(std::move(spec));
   }
   if (specs.empty()) return Damaged(1, "");
   AttributeLimits limits;  // the current limits may differ from those at creation
   limits.attributes_max = static_cast<int64_t>(specs.size());
+  limits.attributes_ever_max = limits.attributes_max;
   absl::StatusOr<AttributeSchema> schema = AttributeSchema::Create(std::move(specs), limits);
   if (schema.ok()) return schema;
   return absl::DataLossError(absl::StrCat("attribute schema: ", schema.status().message()));

@@ -1,7 +1,8 @@
 // Encoding of a collection's schema as bytes, which are stored with the collection.
 //
 // A schema without attributes is an empty string. Otherwise it is text: "1\n", the version, then
-// one line for each attribute, in order: name, type and, for a list, "list", separated by spaces.
+// one line for each attribute, in order: name, type and those of the words "list", "expires" and
+// "dropped" that apply, in this order, separated by spaces.
 #pragma once
 
 #include <string>

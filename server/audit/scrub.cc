@@ -128,14 +128,19 @@ class SegmentScrub {
     suspects_.emplace(std::move(id), std::move(mismatch));
   }
 
-  // Raises the alarm for suspects that are still live in this segment. They were live before and
-  // after the row was fetched, so they were live at that time.
+  // Raises the alarm for suspects that are still live in this segment with the values that were
+  // compared. They were live before and after the row was fetched, so they were live at that time.
+  // A row with another payload was updated meanwhile.
   absl::Status Confirm(const StoredBlock& block) {
     for (int64_t row = 0; row < block.ids->size() && !suspects_.empty(); ++row) {
       const auto suspect = suspects_.find(block.ids->at(row));
       if (suspect == suspects_.end()) continue;
-      tools_.counts->mismatches += 1;
-      tools_.alarm->Raise(suspect->second);
+      if (suspect->second.stored_payload == StoredPayload(block, row)) {
+        tools_.counts->mismatches += 1;
+        tools_.alarm->Raise(suspect->second);
+      } else {
+        tools_.counts->rows_skipped += 1;
+      }
       suspects_.erase(suspect);
     }
     return absl::OkStatus();

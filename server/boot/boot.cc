@@ -213,7 +213,16 @@ ExitCode Instance::Boot(const EngineFactory& make_engine) {
   FinishSnapshotDeletions(settings_->snapshot_dir.value(), log_);
   auto core = std::make_unique<Core>(
       std::move(engine), std::move(kept),
-      Core::Base{.settings = settings_, .clock = clock_, .log = log_, .quotas = &state_.quotas()});
+      Core::Base{.settings = settings_,
+                 .clock = clock_,
+                 .log = log_,
+                 .quotas = &state_.quotas(),
+                 .may_expire =
+                     [this] {
+                       return state_.phase() == ServerState::Phase::kServing &&
+                              !state_.distrusted();
+                     },
+                 .expired = [this](const auto&... step) { NoteExpired(step...); }});
   const absl::Status loaded = LoadCollections(core.get());
   if (!loaded.ok() && !absl::IsCancelled(loaded)) {
     failure_ = loaded;

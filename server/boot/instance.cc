@@ -38,4 +38,18 @@ bool Instance::DeviceLost() {
   return true;
 }
 
+void Instance::NoteExpired(const std::string& collection, const absl::StatusOr<int64_t>& rows) {
+  RequestRecord record;
+  record.method = "Expire";
+  record.collection = collection;
+  record.rows = rows.value_or(0);
+  state_.call_counter().Record(record, rows.status());
+  if (rows.ok()) {
+    log_->Write(LogLevel::kInfo, "rows expired", {{"collection", collection}, {"rows", *rows}});
+  } else {
+    log_->Write(LogLevel::kWarning, "expired rows could not be deleted",
+                {{"collection", collection}, {"error", rows.status().ToString()}});
+  }
+}
+
 }  // namespace nearfield::server

@@ -2,10 +2,13 @@
 // that answers calls about them. nearfield-server puts gRPC in front of it, libnearfield a C ABI.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "server/boot/device_monitor.h"
 #include "server/boot/engine_factory.h"
 #include "server/config/exit_code.h"
@@ -53,6 +56,8 @@ class Instance {
   ExitCode OpenStore(std::unique_ptr<store::Store>* opened);
   ExitCode MakeEngine(const EngineFactory& make_engine, std::unique_ptr<Engine>* made);
   absl::Status LoadCollections(Core* core);
+  // Logs and counts one step of the expiry of rows.
+  void NoteExpired(const std::string& collection, const absl::StatusOr<int64_t>& rows);
 
   const InstanceBase base_;
   const Settings* const settings_;

@@ -14,6 +14,7 @@
 #include "engine/base/status_macros.h"
 #include "server/attributes/schema_encoding.h"
 #include "server/collections/load.h"
+#include "server/collections/update_queue.h"
 
 namespace nearfield::server {
 namespace {
@@ -97,6 +98,7 @@ NamedCollectionPtr Catalog::Make(const std::string& name, std::shared_ptr<Collec
   named->name = name;
   named->collection = std::move(collection);
   named->attributes = std::move(attributes);
+  named->updates = std::make_shared<UpdateQueue>();
   named->store = base_.store.get();
   named->changed = base_.changed;
   return named;

@@ -27,16 +27,19 @@ namespace nearfield::server {
 inline constexpr int32_t kCollectionNameBytesMax = 63;
 inline constexpr int64_t kAliasesMax = 1024;  // for one server
 
+class UpdateQueue;
+
 // A collection with its name. A holder may continue to use it after a drop; its memory is freed
 // with the last holder.
 struct NamedCollection {
   std::string name;
   std::shared_ptr<Collection> collection;
   std::unique_ptr<CollectionAttributes> attributes;
-  store::Store* store = nullptr;      // null: nothing is stored
-  int64_t store_id = 0;               // number of this collection in the store
-  std::string owner;                  // the principal that created it; empty: none
-  PrincipalQuotas* quotas = nullptr;  // of all owners; null: there are none
+  std::shared_ptr<UpdateQueue> updates;  // never null
+  store::Store* store = nullptr;         // null: nothing is stored
+  int64_t store_id = 0;                  // number of this collection in the store
+  std::string owner;                     // the principal that created it; empty: none
+  PrincipalQuotas* quotas = nullptr;     // of all owners; null: there are none
   // Identifies the collection among all collections in all data directories; never 0. A store keeps
   // it across restarts. A data directory restored from a snapshot gets another one.
   uint64_t incarnation = 0;

@@ -1,7 +1,9 @@
 #include "server/collections/collection_attributes.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
@@ -23,13 +25,55 @@ constexpr uint64_t kOrdinalsEnd = uint64_t{1} << 32;
 
 CollectionAttributes::CollectionAttributes(AttributeSchema schema,
                                            std::shared_ptr<AttributeShared> shared)
-    : shared_(std::move(shared)), columns_(std::move(schema)) {}
+    : shared_(std::move(shared)), columns_(std::move(schema)) {
+  schemas_.emplace(0, columns_.Snapshot()->schema);
+}
 
 AttributeShared::~AttributeShared() { DCHECK_EQ(memory_bytes.load(), 0); }
 
 void AttributeShared::Release(int64_t bytes) {
   const int64_t left = memory_bytes -= bytes;
   CHECK_GE(left, 0);
+}
+
+std::shared_ptr<const AttributeSchema> CollectionAttributes::SchemaAt(
+    std::optional<uint64_t> epoch) const {
+  const MutexLock lock(schemas_mutex_);
+  const auto after = epoch.has_value() ? schemas_.upper_bound(*epoch) : schemas_.end();
+  return after == schemas_.begin() ? after->second : std::prev(after)->second;
+}
+
+// The columns may get a schema that is never declared: they only read from it the types of
+// attributes that some chunk has.
+CollectionAttributes::Schemas CollectionAttributes::PrepareSchema(
+    uint64_t epoch, std::shared_ptr<const AttributeSchema> schema) {
+  columns_.SetSchema(schema);
+  Schemas prepared;
+  prepared.emplace(epoch, std::move(schema));
+  return prepared;
+}
+
+void CollectionAttributes::Declare(Schemas prepared) noexcept {
+  const MutexLock lock(schemas_mutex_);
+  schemas_.merge(prepared);
+}
+
+void CollectionAttributes::ForgetSchemas(const Collection& collection) {
+  // A request takes the schema before it holds a state, so the state may be the current one.
+  const uint64_t oldest = collection.ReachableEpochs().front()->epoch();
+  std::vector<int32_t> dropped;
+  {
+    const MutexLock lock(schemas_mutex_);
+    while (schemas_.size() > 1 && std::next(schemas_.begin())->first <= oldest) {
+      schemas_.erase(schemas_.begin());
+    }
+    if (schemas_.size() > 1) return;
+    const AttributeSchema& schema = *schemas_.begin()->second;
+    for (int32_t number = 0; number < schema.size(); ++number) {
+      if (schema.at(number).dropped) dropped.push_back(number);
+    }
+  }
+  if (!dropped.empty()) columns_.Forget(dropped);
 }
 
 CollectionAttributes::~CollectionAttributes() { shared_->Release(bytes_noted_); }
@@ -77,6 +121,7 @@ std::optional<ChosenRows> CollectionAttributes::FindKept(const Collection& colle
 absl::Status CollectionAttributes::Tidy(Collection& collection,
                                         const std::function<bool()>& cancelled) {
   ABSL_RETURN_IF_ERROR(DropDead(collection));
+  ForgetSchemas(collection);
   while (!cancelled() && columns_.MergeStep()) NoteBytes();
   NoteBytes();
   const MutexLock look(look_mutex_);
@@ -125,7 +170,7 @@ absl::Status CollectionAttributes::DropDead(const Collection& collection) {
 }
 
 AttributeUpload::AttributeUpload(CollectionAttributes* to, AttributeLimit limit)
-    : to_(to), limit_(limit), builder_(&to->columns_.schema()) {}
+    : to_(to), limit_(limit), builder_(to->SchemaAt()) {}
 
 AttributeUpload::~AttributeUpload() {
   if (added_) Finalize(false);
@@ -134,7 +179,7 @@ AttributeUpload::~AttributeUpload() {
 
 absl::Status AttributeUpload::Append(const AttributeBlock& block) {
   ABSL_RETURN_IF_ERROR(builder_.Append(block));
-  if (to_->schema().size() == 0) return absl::OkStatus();
+  if (schema().size() == 0) return absl::OkStatus();
   AttributeShared& shared = *to_->shared_;
   const int64_t grown = builder_.bytes() + builder_.built_bytes_max() - bytes_noted_;
   const int64_t used = shared.memory_bytes += grown;
@@ -152,7 +197,7 @@ absl::Status AttributeUpload::AppendStored(int64_t rows_count, const BytesColumn
     for (int64_t row = 0; row < rows_count; ++row) none.Append("");
     encoded = &none;
   }
-  ABSL_ASSIGN_OR_RETURN(const AttributeBlock block, DecodeRowAttributes(to_->schema(), *encoded));
+  ABSL_ASSIGN_OR_RETURN(const AttributeBlock block, DecodeRowAttributes(schema(), *encoded));
   return Append(block);
 }
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -60,12 +61,19 @@ class CollectionAttributes {
   CollectionAttributes(AttributeSchema schema, std::shared_ptr<AttributeShared> shared);
   ~CollectionAttributes();
 
-  const AttributeSchema& schema() const { return columns_.schema(); }
+  // Returns the attributes that the collection declares at `epoch` (absent: now).
+  std::shared_ptr<const AttributeSchema> SchemaAt(std::optional<uint64_t> epoch = {}) const;
+  // Schemas by the first epoch that has them.
+  using Schemas = std::map<uint64_t, std::shared_ptr<const AttributeSchema>>;
+  // Prepares `schema` as that of `epoch` and later epochs. If the epoch is certain, pass the result
+  // to Declare, before the engine shows it; else nothing has changed.
+  Schemas PrepareSchema(uint64_t epoch, std::shared_ptr<const AttributeSchema> schema);
+  void Declare(Schemas prepared) noexcept;
   // Returns the bytes of host memory.
   int64_t bytes() const { return columns_.bytes(); }
 
   // Returns the rows that pass at `at` (null: the current state of `collection`). Requires: the
-  // filter was validated against schema().
+  // filter was validated against a schema of the collection.
   // Errors: Cancelled, InvalidArgument (ids of the other type).
   absl::StatusOr<ChosenRows> Choose(const Collection& collection, const Filter& filter,
                                     std::shared_ptr<const PinnedEpoch> at,
@@ -92,6 +100,8 @@ class CollectionAttributes {
  private:
   friend class AttributeUpload;
   absl::Status DropDead(const Collection& collection);
+  // Forgets the schemas of epochs that no held state has, and attributes that only they declare.
+  void ForgetSchemas(const Collection& collection);
   void Release(Collection& collection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(look_mutex_);
   void NoteBytes();
 
@@ -102,6 +112,9 @@ class CollectionAttributes {
   Mutex look_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   Mutex mutex_;
   OrdinalSet adding_ ABSL_GUARDED_BY(mutex_);  // rows of uploads between Add and Finalize
+  mutable Mutex schemas_mutex_;
+  // The first one is that of all epochs before the second.
+  Schemas schemas_ ABSL_GUARDED_BY(schemas_mutex_);
   Mutex bytes_mutex_;
   int64_t bytes_noted_ ABSL_GUARDED_BY(bytes_mutex_) = 0;  // part of shared_->memory_bytes
 };
@@ -121,7 +134,7 @@ class AttributeUpload {
   AttributeUpload(const AttributeUpload&) = delete;
   AttributeUpload& operator=(const AttributeUpload&) = delete;
 
-  // Appends rows. Requires: the columns are those of the schema.
+  // Appends rows. Requires: the columns are those of schema(), the collection's at the begin.
   // Errors: ResourceExhausted (reports needed and free bytes). After an error the upload can only
   // be destroyed.
   absl::Status Append(const AttributeBlock& block);
@@ -131,6 +144,7 @@ class AttributeUpload {
   absl::Status AppendStored(int64_t rows_count, const BytesColumn* encoded);
   // Returns the bytes of host memory for the rows so far; 0 after Finalize.
   int64_t bytes() const { return bytes_noted_; }
+  const AttributeSchema& schema() const { return builder_.schema(); }
   // Returns the number of rows appended but not added yet.
   int64_t rows_count() const { return builder_.rows_count(); }
 

@@ -141,19 +141,19 @@ absl::Status CollectionUpload::Append(const UploadBlock& block, const AttributeB
   }
   failed_ = true;  // until the block is complete
   BytesColumn encoded;
-  const AttributeSchema& schema = named_->attributes->schema();
-  if (schema.size() > 0) {
-    ABSL_ASSIGN_OR_RETURN(encoded, EncodeRowAttributes(schema, attributes, {}));
+  if (schema().size() > 0) {
+    ABSL_ASSIGN_OR_RETURN(encoded, EncodeRowAttributes(schema(), attributes, {}));
   }
   ABSL_RETURN_IF_ERROR(upload_->Append(block));
   ABSL_RETURN_IF_ERROR(attributes_.Append(attributes));
   ABSL_RETURN_IF_ERROR(quota_.RaiseTo(Quota::kAttributeBytes, attributes_.bytes()));
   if (segment_ != nullptr) {
-    ABSL_RETURN_IF_ERROR(segment_->Append({.number = segment_->next_block(),
-                                           .ids = block.ids,
-                                           .rows = block.rows,
-                                           .payloads = block.payloads,
-                                           .attributes = schema.size() > 0 ? &encoded : nullptr}));
+    ABSL_RETURN_IF_ERROR(
+        segment_->Append({.number = segment_->next_block(),
+                          .ids = block.ids,
+                          .rows = block.rows,
+                          .payloads = block.payloads,
+                          .attributes = schema().size() > 0 ? &encoded : nullptr}));
     bytes_since_checkpoint_ += BytesOf(block);
     if (resumable_ && bytes_since_checkpoint_ >= kCheckpointBytes) {
       ABSL_RETURN_IF_ERROR(segment_->Checkpoint());

@@ -46,11 +46,13 @@ class CollectionUpload {
                                                                  const BeginUploadRequest& request);
   ~CollectionUpload();
 
+  // Returns the attributes that the collection declared when the upload began.
+  const AttributeSchema& schema() const { return attributes_.schema(); }
   // Returns the position after the blocks so far.
   const UploadPlace& place() const { return place_; }
 
   // Appends a block. Requires: at least one row; `attributes` has as many rows, and the columns of
-  // the collection's schema.
+  // schema().
   // Errors: those of the engine and the store. After an error the upload can only be destroyed.
   absl::Status Append(const UploadBlock& block, const AttributeBlock& attributes);
 

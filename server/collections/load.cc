@@ -19,10 +19,11 @@ namespace {
 constexpr double kUploadRowBytes = 44;
 constexpr double kServedRowBytes = 14;
 
-// Returns the payload bytes to reserve: the stored bytes without the vectors.
+// Returns the payload bytes to reserve: the stored bytes, also of new payloads, without the
+// vectors.
 int64_t PayloadBytesMax(const store::StoredCollection& stored) {
   const int64_t row_bytes = int64_t{stored.spec.dim} * BytesPerElement(stored.spec.row_type);
-  return std::max<int64_t>(0, stored.bytes - stored.rows_stored * row_bytes);
+  return std::max<int64_t>(0, stored.bytes - stored.rows_stored * row_bytes) + stored.patch_bytes;
 }
 
 // The attributes of a collection that is not visible yet. They are indexed as they arrive, so that

@@ -118,7 +118,7 @@ struct Settings : SettingList {
   NumberSetting queries_max{*this, "queries_max", 1024, Between(1, 65536),
                             "Maximum queries in one search; at most batch_max."};
   NumberSetting fetch_ids_max{*this, "fetch_ids_max", 10000, Between(1, 1000000),
-                              "Maximum ids in one fetch or delete."};
+                              "Maximum ids in one fetch, delete or update."};
   BytesSetting request_bytes_max{
       *this, "request_bytes_max", 64 * kMiB, Between(64 * kKiB, kMessageMax),
       "Maximum bytes of a message to the server. The maximum of an upload block is 16 bytes less."};
@@ -138,6 +138,11 @@ struct Settings : SettingList {
   NumberSetting page_rows_max{
       *this, "page_rows_max", 100000, Between(1, kRowsMax),
       "Maximum rows that all pages of one query return together. SearchAll has no such limit."};
+
+  NumberSetting expire_interval_s{
+      *this, "expire_interval_s", 60, Between(0, 86400),
+      "Seconds between two deletions of the rows that have expired, in collections that declare an "
+      "attribute with `expires`. 0: no row expires."};
 
   // Limits on concurrent work and held resources.
   NumberSetting epochs_kept_max{

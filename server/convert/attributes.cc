@@ -42,33 +42,6 @@ void AppendTo(ValueColumn* column, double value) { column->AppendDouble(value); 
 void AppendTo(ValueColumn* column, bool value) { column->AppendBool(value); }
 void AppendTo(ValueColumn* column, const std::string& value) { column->AppendKeyword(value); }
 
-absl::Status ReadPresence(const std::string& field, const pb::AttributeColumn& message,
-                          int64_t rows_count, std::vector<bool>* present) {
-  if (!message.has_presence()) {
-    present->assign(static_cast<size_t>(rows_count), true);
-    return absl::OkStatus();
-  }
-  const std::string& bits = message.presence();
-  const int64_t bytes = (rows_count + 7) / 8;
-  if (static_cast<int64_t>(bits.size()) != bytes) {
-    return ArgumentError(field + ".presence", absl::StrCat(bits.size(), " bytes for ", rows_count,
-                                                           " rows, must be ", bytes));
-  }
-  const auto bit = [&](size_t place) {
-    return (static_cast<uint8_t>(bits[place / 8]) >> (place % 8) & 1) != 0;
-  };
-  present->resize(static_cast<size_t>(rows_count));
-  for (size_t row = 0; row < present->size(); ++row) (*present)[row] = bit(row);
-  for (size_t place = present->size(); place < 8 * bits.size(); ++place) {
-    if (bit(place)) {
-      return ArgumentError(
-          field + ".presence",
-          absl::StrCat("bit ", place, " is set, the block has ", rows_count, " rows"));
-    }
-  }
-  return absl::OkStatus();
-}
-
 // Returns the row of the n-th present value (from 0).
 int64_t RowOfPresent(const std::vector<bool>& present, int64_t n) {
   int64_t row = 0;
@@ -138,12 +111,115 @@ absl::Status CheckValues(const std::string& field, const AttributeSpec& spec,
   return absl::OkStatus();
 }
 
+}  // namespace
+
+std::optional<AttributeType> AttributeTypeFromProto(pb::AttributeType type) {
+  return NativeIn(kAttributeTypes, type);
+}
+
+pb::AttributeType ToProto(AttributeType type) { return ProtoIn(kAttributeTypes, type); }
+
+absl::StatusOr<AttributeSpec> FromProto(const pb::AttributeSpec& spec, const std::string& field) {
+  const std::optional<AttributeType> type = AttributeTypeFromProto(spec.type());
+  if (!type.has_value()) {
+    return ArgumentError(field + ".type",
+                         absl::StrCat(static_cast<int>(spec.type()),
+                                      ", must be INT64, DOUBLE, BOOL, KEYWORD or TIMESTAMP"));
+  }
+  return AttributeSpec{
+      .name = spec.name(), .type = *type, .is_list = spec.is_list(), .expires = spec.expires()};
+}
+
+absl::StatusOr<AttributeSchema> FromProto(
+    const google::protobuf::RepeatedPtrField<pb::AttributeSpec>& specs,
+    const AttributeLimits& limits) {
+  std::vector<AttributeSpec> native;
+  for (const pb::AttributeSpec& spec : specs) {
+    ABSL_ASSIGN_OR_RETURN(AttributeSpec each,
+                          FromProto(spec, absl::StrCat("attributes[", native.size(), "]")));
+    native.push_back(std::move(each));
+  }
+  return AttributeSchema::Create(std::move(native), limits);
+}
+
+void ToProto(const AttributeSchema& schema,
+             google::protobuf::RepeatedPtrField<pb::AttributeSpec>* specs) {
+  for (const int32_t attribute : schema.declared()) {
+    const AttributeSpec& spec = schema.at(attribute);
+    pb::AttributeSpec* const message = specs->Add();
+    message->set_name(spec.name);
+    message->set_type(ToProto(spec.type));
+    message->set_is_list(spec.is_list);
+    message->set_expires(spec.expires);
+  }
+}
+
+absl::StatusOr<AttributeBlock> FromProto(
+    const google::protobuf::RepeatedPtrField<pb::AttributeColumn>& columns,
+    const AttributeSchema& schema, int64_t rows_count, const AttributeLimits& limits) {
+  AttributeBlock block = EmptyBlock(schema);
+  block.rows_count = rows_count;
+  std::vector<bool> seen(block.columns.size(), false);
+  for (int i = 0; i < columns.size(); ++i) {
+    const std::string field = absl::StrCat("block.attributes[", i, "]");
+    ABSL_ASSIGN_OR_RETURN(const int32_t attribute,
+                          AttributeFromProto(field + ".attribute", columns[i].attribute(), schema));
+    const auto place = static_cast<size_t>(attribute);
+    if (seen[place]) {
+      return ArgumentError(field + ".attribute", absl::StrCat(Quote(columns[i].attribute()),
+                                                              " has another column in this block"));
+    }
+    seen[place] = true;
+    ABSL_ASSIGN_OR_RETURN(
+        block.columns[place],
+        ColumnFromProto(field, columns[i], schema.at(attribute), rows_count, limits));
+  }
+  for (size_t place = 0; place < seen.size(); ++place) {
+    if (!seen[place]) block.columns[place].present.assign(static_cast<size_t>(rows_count), false);
+  }
+  return block;
+}
+
+absl::StatusOr<std::vector<bool>> BitsFromProto(const std::string& field, const std::string* bits,
+                                                int64_t rows_count) {
+  if (bits == nullptr) return std::vector<bool>(static_cast<size_t>(rows_count), true);
+  const int64_t bytes = (rows_count + 7) / 8;
+  if (static_cast<int64_t>(bits->size()) != bytes) {
+    return ArgumentError(
+        field, absl::StrCat(bits->size(), " bytes for ", rows_count, " rows, must be ", bytes));
+  }
+  const auto bit = [bits](size_t place) {
+    return (static_cast<uint8_t>((*bits)[place / 8]) >> (place % 8) & 1) != 0;
+  };
+  std::vector<bool> rows(static_cast<size_t>(rows_count));
+  for (size_t row = 0; row < rows.size(); ++row) rows[row] = bit(row);
+  for (size_t place = rows.size(); place < 8 * bits->size(); ++place) {
+    if (bit(place)) {
+      return ArgumentError(
+          field, absl::StrCat("bit ", place, " is set, the block has ", rows_count, " rows"));
+    }
+  }
+  return rows;
+}
+
+absl::StatusOr<int32_t> AttributeFromProto(const std::string& field, const std::string& name,
+                                           const AttributeSchema& schema) {
+  const std::optional<int32_t> attribute = schema.Find(name);
+  if (attribute.has_value()) return *attribute;
+  return ArgumentError(field,
+                       absl::StrCat(Quote(name), " is no attribute of the collection",
+                                    schema.declared().empty() ? ", which declares none" : ""));
+}
+
 absl::StatusOr<AttributeColumn> ColumnFromProto(const std::string& field,
                                                 const pb::AttributeColumn& message,
                                                 const AttributeSpec& spec, int64_t rows_count,
                                                 const AttributeLimits& limits) {
   AttributeColumn column;
-  ABSL_RETURN_IF_ERROR(ReadPresence(field, message, rows_count, &column.present));
+  ABSL_ASSIGN_OR_RETURN(
+      column.present,
+      BitsFromProto(field + ".presence", message.has_presence() ? &message.presence() : nullptr,
+                    rows_count));
   ABSL_ASSIGN_OR_RETURN(const int64_t wanted, ReadSizes(field, message, spec, limits, &column));
   ABSL_ASSIGN_OR_RETURN(const std::optional<AttributeType> type,
                         TypeOfValues(field + ".values", message.values()));
@@ -161,72 +237,6 @@ absl::StatusOr<AttributeColumn> ColumnFromProto(const std::string& field,
   column.values = ValuesFromProto(message.values(), spec.type);
   ABSL_RETURN_IF_ERROR(CheckValues(field, spec, limits, column));
   return column;
-}
-
-}  // namespace
-
-std::optional<AttributeType> AttributeTypeFromProto(pb::AttributeType type) {
-  return NativeIn(kAttributeTypes, type);
-}
-
-pb::AttributeType ToProto(AttributeType type) { return ProtoIn(kAttributeTypes, type); }
-
-absl::StatusOr<AttributeSchema> FromProto(
-    const google::protobuf::RepeatedPtrField<pb::AttributeSpec>& specs,
-    const AttributeLimits& limits) {
-  std::vector<AttributeSpec> native;
-  for (const pb::AttributeSpec& spec : specs) {
-    const std::optional<AttributeType> type = AttributeTypeFromProto(spec.type());
-    if (!type.has_value()) {
-      return ArgumentError(absl::StrCat("attributes[", native.size(), "].type"),
-                           absl::StrCat(static_cast<int>(spec.type()),
-                                        ", must be INT64, DOUBLE, BOOL, KEYWORD or TIMESTAMP"));
-    }
-    native.push_back({.name = spec.name(), .type = *type, .is_list = spec.is_list()});
-  }
-  return AttributeSchema::Create(std::move(native), limits);
-}
-
-void ToProto(const AttributeSchema& schema,
-             google::protobuf::RepeatedPtrField<pb::AttributeSpec>* specs) {
-  for (int32_t attribute = 0; attribute < schema.size(); ++attribute) {
-    const AttributeSpec& spec = schema.at(attribute);
-    pb::AttributeSpec* const message = specs->Add();
-    message->set_name(spec.name);
-    message->set_type(ToProto(spec.type));
-    message->set_is_list(spec.is_list);
-  }
-}
-
-absl::StatusOr<AttributeBlock> FromProto(
-    const google::protobuf::RepeatedPtrField<pb::AttributeColumn>& columns,
-    const AttributeSchema& schema, int64_t rows_count, const AttributeLimits& limits) {
-  AttributeBlock block = EmptyBlock(schema);
-  block.rows_count = rows_count;
-  std::vector<bool> seen(block.columns.size(), false);
-  for (int i = 0; i < columns.size(); ++i) {
-    const std::string field = absl::StrCat("block.attributes[", i, "]");
-    const std::optional<int32_t> attribute = schema.Find(columns[i].attribute());
-    if (!attribute.has_value()) {
-      return ArgumentError(
-          field + ".attribute",
-          absl::StrCat(Quote(columns[i].attribute()), " is no attribute of the collection",
-                       schema.size() == 0 ? ", which declares none" : ""));
-    }
-    const auto place = static_cast<size_t>(*attribute);
-    if (seen[place]) {
-      return ArgumentError(field + ".attribute", absl::StrCat(Quote(columns[i].attribute()),
-                                                              " has another column in this block"));
-    }
-    seen[place] = true;
-    ABSL_ASSIGN_OR_RETURN(
-        block.columns[place],
-        ColumnFromProto(field, columns[i], schema.at(*attribute), rows_count, limits));
-  }
-  for (size_t place = 0; place < seen.size(); ++place) {
-    if (!seen[place]) block.columns[place].present.assign(static_cast<size_t>(rows_count), false);
-  }
-  return block;
 }
 
 int64_t ValuesCount(const pb::AttributeValues& values) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "nearfield/v1/common.pb.h"
@@ -22,6 +23,9 @@ namespace nearfield::server {
 std::optional<AttributeType> AttributeTypeFromProto(pb::AttributeType type);
 pb::AttributeType ToProto(AttributeType type);
 
+// Errors: InvalidArgument, as "attribute.type: ...". AttributeSchema checks the rest.
+absl::StatusOr<AttributeSpec> FromProto(const pb::AttributeSpec& spec,
+                                        const std::string& field = "attribute");
 // Errors: InvalidArgument, as "attributes[3].type: ...".
 absl::StatusOr<AttributeSchema> FromProto(
     const google::protobuf::RepeatedPtrField<pb::AttributeSpec>& specs,
@@ -36,6 +40,21 @@ void ToProto(const AttributeSchema& schema,
 absl::StatusOr<AttributeBlock> FromProto(
     const google::protobuf::RepeatedPtrField<pb::AttributeColumn>& columns,
     const AttributeSchema& schema, int64_t rows_count, const AttributeLimits& limits);
+
+// Returns one bit for each row: bit i % 8 of byte i / 8; null: all are set. Errors:
+// InvalidArgument, naming `field`.
+absl::StatusOr<std::vector<bool>> BitsFromProto(const std::string& field, const std::string* bits,
+                                                int64_t rows_count);
+
+// Returns the number of the attribute with this name. Errors: InvalidArgument, naming `field`.
+absl::StatusOr<int32_t> AttributeFromProto(const std::string& field, const std::string& name,
+                                           const AttributeSchema& schema);
+
+// Returns the column of one attribute. Errors: InvalidArgument, below `field`.
+absl::StatusOr<AttributeColumn> ColumnFromProto(const std::string& field,
+                                                const pb::AttributeColumn& message,
+                                                const AttributeSpec& spec, int64_t rows_count,
+                                                const AttributeLimits& limits);
 
 // Returns the number of values, of all types together.
 int64_t ValuesCount(const pb::AttributeValues& values);

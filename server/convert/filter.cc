@@ -74,18 +74,18 @@ absl::StatusOr<std::vector<FilterArgument>> ArgumentsFromProto(const GivenFilter
                                                                IdType id_type) {
   const ArgumentsSize size = SizeOf(given);
   if (size.count > kFilterLimits.filter_args_max) {
-    return MustBe(kFilterArgsField, absl::StrCat(size.count, " arguments"),
+    return MustBe(given.fields.arguments, absl::StrCat(size.count, " arguments"),
                   absl::StrCat("at most ", kFilterLimits.filter_args_max));
   }
   if (size.bytes > kFilterLimits.filter_args_bytes_max) {
-    return MustBe(kFilterArgsField, absl::StrCat(size.bytes, " bytes"),
+    return MustBe(given.fields.arguments, absl::StrCat(size.bytes, " bytes"),
                   absl::StrCat("at most ", kFilterLimits.filter_args_bytes_max));
   }
   std::vector<FilterArgument> arguments;
   arguments.reserve(static_cast<size_t>(size.count));
   for (int i = 0; i < size.count; ++i) {
     ABSL_ASSIGN_OR_RETURN(FilterArgument argument,
-                          ArgumentFromProto(absl::StrCat(kFilterArgsField, "[", i, "]"),
+                          ArgumentFromProto(absl::StrCat(given.fields.arguments, "[", i, "]"),
                                             given.arguments->Get(i), id_type));
     arguments.push_back(std::move(argument));
   }
@@ -107,13 +107,14 @@ SentFilter ToSent(const GivenFilter& given) {
 absl::StatusOr<Filter> FromProto(const GivenFilter& given, IdType id_type,
                                  const AttributeSchema& schema) {
   if (given.text == nullptr) {
-    return ArgumentError(kFilterArgsField, absl::StrCat(given.arguments->size(), " given without ",
-                                                        kFilterTextField));
+    return ArgumentError(
+        given.fields.arguments,
+        absl::StrCat(given.arguments->size(), " given without ", given.fields.text));
   }
   ABSL_ASSIGN_OR_RETURN(const std::vector<FilterArgument> arguments,
                         ArgumentsFromProto(given, id_type));
-  ABSL_ASSIGN_OR_RETURN(FilterTree tree,
-                        ParseFilterText(*given.text, arguments, id_type, schema, kFilterLimits));
+  ABSL_ASSIGN_OR_RETURN(FilterTree tree, ParseFilterText(*given.text, arguments, id_type, schema,
+                                                         kFilterLimits, given.fields));
   return Filter(std::move(tree), schema);
 }
 

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "nearfield/v1/common.pb.h"
 #include "server/attributes/filter.h"
+#include "server/attributes/filter_text.h"
 #include "server/attributes/schema.h"
 #include "server/audit/audited_answer.h"
 #include "server/convert/common.h"
@@ -19,6 +20,7 @@ namespace nearfield::server {
 struct GivenFilter {
   const std::string* text = nullptr;
   const google::protobuf::RepeatedPtrField<pb::FilterArgument>* arguments = nullptr;
+  FilterFields fields = {};
 
   bool given() const { return text != nullptr || (arguments != nullptr && !arguments->empty()); }
 };

@@ -167,14 +167,22 @@ absl::Status CheckCommit(const pb::UploadCommit& commit, const UploadTotals& tot
                        absl::StrCat(commit.rows_count()), absl::StrCat(totals.rows));
 }
 
-absl::Status CheckOneOfIdsAndFilter(const pb::DeleteRequest& request) {
+namespace {
+
+template <typename Request>
+absl::Status CheckOne(const Request& request) {
   const int64_t ids = int64_t{request.ids().numbers_size()} + request.ids().texts_size();
   if (ids > 0 && FilterOf(request).given()) {
-    return ArgumentError(kFilterTextField,
+    return ArgumentError(FilterFields().text,
                          absl::StrCat("given with ", ids, " ids, must be one of the two"));
   }
   return absl::OkStatus();
 }
+
+}  // namespace
+
+absl::Status CheckOneOfIdsAndFilter(const pb::DeleteRequest& request) { return CheckOne(request); }
+absl::Status CheckOneOfIdsAndFilter(const pb::UpdateRequest& request) { return CheckOne(request); }
 
 absl::StatusOr<IdColumn> FromProto(const pb::DeleteRequest& request, const CollectionSpec& spec,
                                    const RequestLimits& limits) {

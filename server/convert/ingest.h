@@ -52,6 +52,7 @@ absl::Status CheckCommit(const pb::UploadCommit& commit, const UploadTotals& tot
 
 // Errors: InvalidArgument (both ids and a filter are set).
 absl::Status CheckOneOfIdsAndFilter(const pb::DeleteRequest& request);
+absl::Status CheckOneOfIdsAndFilter(const pb::UpdateRequest& request);
 absl::StatusOr<IdColumn> FromProto(const pb::DeleteRequest& request, const CollectionSpec& spec,
                                    const RequestLimits& limits);
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -66,9 +65,7 @@ absl::StatusOr<WantedAttributes> WantedFromProto(
     const google::protobuf::RepeatedPtrField<std::string>& names, const AttributeSchema& schema) {
   WantedAttributes wanted;
   if (names.size() == 1 && names[0] == kAll) {
-    wanted.resize(static_cast<size_t>(schema.size()));
-    std::iota(wanted.begin(), wanted.end(), 0);
-    return wanted;
+    return schema.declared();
   }
   std::vector<bool> seen(static_cast<size_t>(schema.size()), false);
   for (int i = 0; i < names.size(); ++i) {
@@ -82,7 +79,7 @@ absl::StatusOr<WantedAttributes> WantedFromProto(
     if (!attribute.has_value()) {
       return ArgumentError(field,
                            absl::StrCat(name, " is no attribute of the collection",
-                                        schema.size() == 0 ? ", which declares none" : ""),
+                                        schema.declared().empty() ? ", which declares none" : ""),
                            name, "an attribute that the collection declares");
     }
     if (seen[static_cast<size_t>(*attribute)]) {

@@ -4,6 +4,7 @@
 
 #include "absl/time/time.h"
 #include "engine/base/status_macros.h"
+#include "server/collections/change_schema.h"
 #include "server/collections/snapshots.h"
 #include "server/convert/admin.h"
 #include "server/convert/attributes.h"
@@ -19,7 +20,7 @@ namespace {
 void Describe(const NamedCollection& named, const Catalog::Aliases& aliases, const Call& call,
               pb::CollectionInfo* info) {
   ToProto(named.name, named.collection->spec(), named.collection->Stats(), info);
-  ToProto(named.attributes->schema(), info->mutable_attributes());
+  ToProto(*named.attributes->SchemaAt(), info->mutable_attributes());
   info->set_incarnation(named.incarnation);
   info->set_host_bytes(info->host_bytes() + static_cast<uint64_t>(named.attributes->bytes()));
   info->set_durable(named.store != nullptr);
@@ -90,6 +91,40 @@ ActiveCallPtr LocalService::CreateCollection(
         Describe(*named, {}, call, rpc.response->mutable_collection());
         return absl::OkStatus();
       });
+}
+
+ActiveCallPtr LocalService::AddAttribute(
+    Rpc<pb::AddAttributeRequest, pb::AddAttributeResponse> rpc) {
+  return Run("AddAttribute", &Core::deletes, rpc, [rpc](Core& core, Call& call) -> absl::Status {
+    call.record.collection = rpc.request->collection();
+    ABSL_ASSIGN_OR_RETURN(const auto named, call.Find(core, rpc.request->collection()));
+    ABSL_ASSIGN_OR_RETURN(const AttributeSpec spec, FromProto(rpc.request->attribute()));
+    ABSL_ASSIGN_OR_RETURN(const uint64_t epoch,
+                          ChangeSchema(*named, [&spec](const AttributeSchema& now) {
+                            return now.With(spec, AttributeLimits());
+                          }));
+    rpc.response->set_epoch(epoch);
+    rpc.response->set_incarnation(named->incarnation);
+    return absl::OkStatus();
+  });
+}
+
+ActiveCallPtr LocalService::DropAttribute(
+    Rpc<pb::DropAttributeRequest, pb::DropAttributeResponse> rpc) {
+  return Run("DropAttribute", &Core::deletes, rpc, [rpc](Core& core, Call& call) -> absl::Status {
+    call.record.collection = rpc.request->collection();
+    ABSL_ASSIGN_OR_RETURN(const auto named, call.Find(core, rpc.request->collection()));
+    ABSL_ASSIGN_OR_RETURN(const uint64_t epoch,
+                          ChangeSchema(*named, [&rpc](const AttributeSchema& now) {
+                            return now.Without(rpc.request->attribute());
+                          }));
+    rpc.response->set_epoch(epoch);
+    rpc.response->set_incarnation(named->incarnation);
+    call.state()->log()->Write(
+        LogLevel::kInfo, "attribute dropped",
+        {{"collection", named->name}, {"attribute", rpc.request->attribute()}});
+    return absl::OkStatus();
+  });
 }
 
 ActiveCallPtr LocalService::DropCollection(

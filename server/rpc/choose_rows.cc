@@ -14,19 +14,19 @@ absl::StatusOr<ByteAccount::Hold> HoldOf(const Call& call, int64_t bytes) {
 
 }  // namespace
 
-absl::StatusOr<Filter> HeldFilter(const NamedCollection& named, const GivenFilter& given,
-                                  ByteAccount::Hold* hold) {
+absl::StatusOr<Filter> HeldFilter(const NamedCollection& named, const AttributeSchema& schema,
+                                  const GivenFilter& given, ByteAccount::Hold* hold) {
   const int64_t before = hold->bytes();
   ABSL_RETURN_IF_ERROR(hold->Grow(before + FilterMemoryMax(given)));
-  absl::StatusOr<Filter> filter =
-      FromProto(given, named.collection->spec().id_type, named.attributes->schema());
+  absl::StatusOr<Filter> filter = FromProto(given, named.collection->spec().id_type, schema);
   hold->Resize(before + (filter.ok() ? filter->bytes() : 0));
   return filter;
 }
 
-absl::Status CheckFilter(const NamedCollection& named, const GivenFilter& given, const Call& call) {
+absl::Status CheckFilter(const NamedCollection& named, std::optional<uint64_t> epoch,
+                         const GivenFilter& given, const Call& call) {
   ABSL_ASSIGN_OR_RETURN(ByteAccount::Hold hold, HoldOf(call, 0));
-  return HeldFilter(named, given, &hold).status();
+  return HeldFilter(named, *named.attributes->SchemaAt(epoch), given, &hold).status();
 }
 
 absl::StatusOr<ChosenRows> ChooseRows(const NamedCollection& named, const Filter& filter,
@@ -42,7 +42,9 @@ absl::StatusOr<ChosenRows> ChooseRows(const NamedCollection& named, const Filter
 absl::StatusOr<ChosenRows> ChooseRows(const NamedCollection& named, const GivenFilter& given,
                                       std::shared_ptr<const PinnedEpoch> at, Call& call) {
   ABSL_ASSIGN_OR_RETURN(ByteAccount::Hold hold, HoldOf(call, 0));
-  ABSL_ASSIGN_OR_RETURN(const Filter filter, HeldFilter(named, given, &hold));
+  const auto schema =
+      at == nullptr ? named.attributes->SchemaAt() : named.attributes->SchemaAt(at->epoch());
+  ABSL_ASSIGN_OR_RETURN(const Filter filter, HeldFilter(named, *schema, given, &hold));
   return ChooseRows(named, filter, std::move(at), call);
 }
 

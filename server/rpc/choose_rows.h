@@ -1,7 +1,9 @@
 // Checks the filter of a request, and evaluates it to the rows that pass it.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -13,14 +15,16 @@
 
 namespace nearfield::server {
 
-// Returns the filter of a request, and adds its memory to `hold`, which holds bytes of the ledger's
-// requests. Requires: given.given(). Errors: InvalidArgument (the filter), ResourceExhausted
-// (requests_bytes_max); then `hold` is as before.
-absl::StatusOr<Filter> HeldFilter(const NamedCollection& named, const GivenFilter& given,
-                                  ByteAccount::Hold* hold);
+// Returns the filter of a request over the attributes of `schema`, and adds its memory to `hold`,
+// which holds bytes of the ledger's requests. Requires: given.given(). Errors: InvalidArgument (the
+// filter), ResourceExhausted (requests_bytes_max); then `hold` is as before.
+absl::StatusOr<Filter> HeldFilter(const NamedCollection& named, const AttributeSchema& schema,
+                                  const GivenFilter& given, ByteAccount::Hold* hold);
 
-// Checks a filter. Requires: given.given(). Errors: as HeldFilter.
-absl::Status CheckFilter(const NamedCollection& named, const GivenFilter& given, const Call& call);
+// Checks a filter over the attributes at `epoch` (absent: now). Requires: given.given(). Errors: as
+// HeldFilter.
+absl::Status CheckFilter(const NamedCollection& named, std::optional<uint64_t> epoch,
+                         const GivenFilter& given, const Call& call);
 
 // Returns the rows that pass at `at` (null: the collection's current state). Reserves one bit for
 // each row with the call's request. Errors: Cancelled, ResourceExhausted (requests_bytes_max).

@@ -32,6 +32,7 @@ class LocalService final : public NearfieldService {
   // Ingest.
   ActiveCallPtr Upload(UploadMessages* context) override;
   ActiveCallPtr Delete(Rpc<pb::DeleteRequest, pb::DeleteResponse>) override;
+  ActiveCallPtr Update(Rpc<pb::UpdateRequest, pb::UpdateResponse>) override;
   ActiveCallPtr GetUpload(Rpc<pb::GetUploadRequest, pb::GetUploadResponse>) override;
   ActiveCallPtr DropUpload(Rpc<pb::DropUploadRequest, pb::DropUploadResponse>) override;
   ActiveCallPtr ListUploads(Rpc<pb::ListUploadsRequest, pb::ListUploadsResponse>) override;
@@ -40,6 +41,8 @@ class LocalService final : public NearfieldService {
   ActiveCallPtr CreateCollection(
       Rpc<pb::CreateCollectionRequest, pb::CreateCollectionResponse>) override;
   ActiveCallPtr DropCollection(Rpc<pb::DropCollectionRequest, pb::DropCollectionResponse>) override;
+  ActiveCallPtr AddAttribute(Rpc<pb::AddAttributeRequest, pb::AddAttributeResponse>) override;
+  ActiveCallPtr DropAttribute(Rpc<pb::DropAttributeRequest, pb::DropAttributeResponse>) override;
   ActiveCallPtr GetCollection(Rpc<pb::GetCollectionRequest, pb::GetCollectionResponse>) override;
   ActiveCallPtr ListCollections(
       Rpc<pb::ListCollectionsRequest, pb::ListCollectionsResponse>) override;

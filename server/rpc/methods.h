@@ -30,6 +30,7 @@ template <typename Visit>
 void VisitIngest(const Visit& visit) {
   visit("nearfield.v1.Ingest.Upload", &NearfieldService::Upload);
   visit("nearfield.v1.Ingest.Delete", &NearfieldService::Delete);
+  visit("nearfield.v1.Ingest.Update", &NearfieldService::Update);
   visit("nearfield.v1.Ingest.GetUpload", &NearfieldService::GetUpload);
   visit("nearfield.v1.Ingest.DropUpload", &NearfieldService::DropUpload);
   visit("nearfield.v1.Ingest.ListUploads", &NearfieldService::ListUploads);
@@ -39,6 +40,8 @@ template <typename Visit>
 void VisitAdmin(const Visit& visit) {
   visit("nearfield.v1.Admin.CreateCollection", &NearfieldService::CreateCollection);
   visit("nearfield.v1.Admin.DropCollection", &NearfieldService::DropCollection);
+  visit("nearfield.v1.Admin.AddAttribute", &NearfieldService::AddAttribute);
+  visit("nearfield.v1.Admin.DropAttribute", &NearfieldService::DropAttribute);
   visit("nearfield.v1.Admin.GetCollection", &NearfieldService::GetCollection);
   visit("nearfield.v1.Admin.ListCollections", &NearfieldService::ListCollections);
   visit("nearfield.v1.Admin.GetCapacity", &NearfieldService::GetCapacity);

@@ -51,6 +51,7 @@ class NearfieldService {
   // Ingest.
   virtual ActiveCallPtr Upload(UploadMessages* context) = 0;
   virtual ActiveCallPtr Delete(Rpc<pb::DeleteRequest, pb::DeleteResponse>) = 0;
+  virtual ActiveCallPtr Update(Rpc<pb::UpdateRequest, pb::UpdateResponse>) = 0;
   virtual ActiveCallPtr GetUpload(Rpc<pb::GetUploadRequest, pb::GetUploadResponse>) = 0;
   virtual ActiveCallPtr DropUpload(Rpc<pb::DropUploadRequest, pb::DropUploadResponse>) = 0;
   virtual ActiveCallPtr ListUploads(Rpc<pb::ListUploadsRequest, pb::ListUploadsResponse>) = 0;
@@ -60,6 +61,8 @@ class NearfieldService {
       Rpc<pb::CreateCollectionRequest, pb::CreateCollectionResponse>) = 0;
   virtual ActiveCallPtr DropCollection(
       Rpc<pb::DropCollectionRequest, pb::DropCollectionResponse>) = 0;
+  virtual ActiveCallPtr AddAttribute(Rpc<pb::AddAttributeRequest, pb::AddAttributeResponse>) = 0;
+  virtual ActiveCallPtr DropAttribute(Rpc<pb::DropAttributeRequest, pb::DropAttributeResponse>) = 0;
   virtual ActiveCallPtr GetCollection(Rpc<pb::GetCollectionRequest, pb::GetCollectionResponse>) = 0;
   virtual ActiveCallPtr ListCollections(
       Rpc<pb::ListCollectionsRequest, pb::ListCollectionsResponse>) = 0;

@@ -12,11 +12,12 @@
 namespace nearfield::server {
 
 absl::Status NeighborAttributes::Begin(const pb::SearchRequest& request,
-                                       const CollectionAttributes* attributes, const Clock* clock,
+                                       const CollectionAttributes* attributes,
+                                       const AttributeSchema& schema, const Clock* clock,
                                        SearchTicket* ticket) {
   attributes_ = attributes;
-  ABSL_ASSIGN_OR_RETURN(wanted_, WantedFromProto(request.attributes(), attributes->schema()));
-  row_bytes_ = AttributeBytesExpected(attributes->schema(), wanted_);
+  ABSL_ASSIGN_OR_RETURN(wanted_, WantedFromProto(request.attributes(), schema));
+  row_bytes_ = AttributeBytesExpected(schema, wanted_);
   clock_ = clock;
   deadline_ = ticket->deadline;
   cancelled_ = ticket->cancelled;

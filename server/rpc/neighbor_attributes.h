@@ -18,11 +18,12 @@ namespace nearfield::server {
 
 class NeighborAttributes {
  public:
-  // Takes the attributes that `request` asks for, and makes the search of `ticket` return what is
-  // needed to read them. `attributes` and `clock` outlive this object. Errors: InvalidArgument.
+  // Takes the attributes of `schema` that `request` asks for, and makes the search of `ticket`
+  // return what is needed to read them. `attributes` and `clock` outlive this object. Errors:
+  // InvalidArgument.
   absl::Status Begin(const nearfield::v1::SearchRequest& request,
-                     const CollectionAttributes* attributes, const Clock* clock,
-                     SearchTicket* ticket);
+                     const CollectionAttributes* attributes, const AttributeSchema& schema,
+                     const Clock* clock, SearchTicket* ticket);
 
   // Returns the expected bytes of the attributes in this reply.
   int64_t BytesExpected(const SearchReply& reply) const;

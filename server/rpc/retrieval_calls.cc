@@ -52,16 +52,16 @@ absl::Status FetchRows(Core& core, Call& call, const pb::FetchRequest& request,
   ABSL_ASSIGN_OR_RETURN(const auto named, Find(core, call, request.collection()));
   const CollectionSpec& spec = named->collection->spec();
   ABSL_ASSIGN_OR_RETURN(const IdColumn ids, IdsOf(request, *named, limits));
-  const AttributeSchema& schema = named->attributes->schema();
+  const auto schema = named->attributes->SchemaAt(EpochsOf(request).at_epoch);
   ABSL_ASSIGN_OR_RETURN(const WantedAttributes wanted,
-                        WantedFromProto(request.attributes(), schema));
+                        WantedFromProto(request.attributes(), *schema));
   RowParts parts = PartsFromProto(request, limits);
   parts.ordinals = !wanted.empty();
   ABSL_ASSIGN_OR_RETURN(
       call.holds.reply,
       call.state()->ledger().replies.Reserve(
           call.caller(),
-          ReplyBytesMax(spec, parts, ids, AttributeBytesLimit(schema, wanted), limits)));
+          ReplyBytesMax(spec, parts, ids, AttributeBytesLimit(*schema, wanted), limits)));
   ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const PinnedEpoch> at,
                         FindWanted({core, call.caller(), *named}, EpochsOf(request)));
   const absl::StatusOr<FetchResult> fetched = named->collection->Fetch(at.get(), ids, parts);
@@ -179,7 +179,8 @@ ActiveCallPtr LocalService::Fetch(Rpc<pb::FetchRequest, pb::FetchResponse> rpc) 
   options.check = [this, request = rpc.request](const NamedCollection& named,
                                                 const Call& /*call*/) {
     ABSL_RETURN_IF_ERROR(IdsOf(*request, named, state_->limits()).status());
-    return WantedFromProto(request->attributes(), named.attributes->schema()).status();
+    const auto schema = named.attributes->SchemaAt(EpochsOf(*request).at_epoch);
+    return WantedFromProto(request->attributes(), *schema).status();
   };
   return UnaryCall::Run(options, [rpc](Core& core, Call& call) {
     call.record.collection = rpc.request->collection();
@@ -203,7 +204,7 @@ ActiveCallPtr LocalService::Count(Rpc<pb::CountRequest, pb::CountResponse> rpc) 
   if (FilterOf(*rpc.request).given()) {
     options.pool = &Core::filters;
     options.check = [request = rpc.request](const NamedCollection& named, const Call& call) {
-      return CheckFilter(named, FilterOf(*request), call);
+      return CheckFilter(named, EpochsOf(*request).at_epoch, FilterOf(*request), call);
     };
   }
   return UnaryCall::Run(options, [rpc](Core& core, Call& call) {

@@ -57,8 +57,9 @@ class Scan final : public ActiveCall {
     }
     if (request_->has_rows_max()) left_ = request_->rows_max();
     if (left_ < 1) return MustBe("rows_max", "0", "at least 1");
-    ABSL_RETURN_IF_ERROR(rows_.Begin(*request_, named_.get(), call_.state()->limits()));
-    ABSL_RETURN_IF_ERROR(SetFilter());
+    const auto schema = Schema();
+    ABSL_RETURN_IF_ERROR(rows_.Begin(*request_, named_.get(), *schema, call_.state()->limits()));
+    ABSL_RETURN_IF_ERROR(SetFilter(*schema));
     ABSL_RETURN_IF_ERROR(CheckEpochs(EpochsOf(*request_)));
     if (request_->has_cursor()) ABSL_RETURN_IF_ERROR(BeginAtCursor());
     // The epoch of a cursor was reached already, and a larger min_epoch was refused.
@@ -70,12 +71,21 @@ class Scan final : public ActiveCall {
     return absl::OkStatus();
   }
 
-  absl::Status SetFilter() {
+  // Returns the attributes at the epoch that the scan reads. BeginAtCursor refuses a bad cursor.
+  std::shared_ptr<const AttributeSchema> Schema() const {
+    if (!request_->has_cursor()) return named_->attributes->SchemaAt(EpochsOf(*request_).at_epoch);
+    const absl::StatusOr<ScanCursor> cursor =
+        DecodeScanCursor(request_->cursor(), named_->collection->spec().id_type);
+    return cursor.ok() ? named_->attributes->SchemaAt(cursor->epoch)
+                       : named_->attributes->SchemaAt();
+  }
+
+  absl::Status SetFilter(const AttributeSchema& schema) {
     const GivenFilter given = FilterOf(*request_);
     if (given.given()) {
       ABSL_ASSIGN_OR_RETURN(filter_hold_,
                             call_.state()->ledger().requests.Reserve(call_.caller(), 0));
-      ABSL_ASSIGN_OR_RETURN(filter_, HeldFilter(*named_, given, &filter_hold_));
+      ABSL_ASSIGN_OR_RETURN(filter_, HeldFilter(*named_, schema, given, &filter_hold_));
     }
     fingerprint_ = ScanFingerprint(named_->incarnation, filter_ ? filter_->canonical() : "");
     return absl::OkStatus();

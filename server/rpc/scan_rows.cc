@@ -32,10 +32,9 @@ void KeepFirst(int64_t count, size_t row_bytes, FetchResult* found) {
 }  // namespace
 
 absl::Status ScanRows::Begin(const pb::ScanRequest& request, const NamedCollection* named,
-                             const RequestLimits& limits) {
+                             const AttributeSchema& schema, const RequestLimits& limits) {
   named_ = named;
   parts_ = PartsFromProto(request, limits);
-  const AttributeSchema& schema = named->attributes->schema();
   ABSL_ASSIGN_OR_RETURN(wanted_, WantedFromProto(request.attributes(), schema));
   parts_.ordinals = !wanted_.empty();
   frame_bytes_ = kFrameBytes + kColumnFrameBytes * static_cast<int64_t>(wanted_.size());

@@ -19,7 +19,7 @@ class ScanRows {
   // Takes the parts of rows that the request asks for. `named` outlives this object. Errors:
   // InvalidArgument (the attributes).
   absl::Status Begin(const nearfield::v1::ScanRequest& request, const NamedCollection* named,
-                     const RequestLimits& limits);
+                     const AttributeSchema& schema, const RequestLimits& limits);
 
   // Reads as many rows as fit into a message of `bytes_max`, in memory too. Errors: as
   // Collection::ReadInOrder.

@@ -61,6 +61,15 @@ absl::Status SetPage(const pb::SearchRequest& request, const RequestLimits& limi
                              pending->output.page_cache, &pending->ticket.request.queries);
 }
 
+// Returns the attributes that the collection declares at the epoch that the search reads. SetPage
+// refuses a bad cursor.
+std::shared_ptr<const AttributeSchema> SchemaOf(const NamedCollection& named,
+                                                const pb::SearchRequest& request) {
+  if (!request.has_cursor()) return named.attributes->SchemaAt(EpochsOf(request).at_epoch);
+  const absl::StatusOr<Cursor> cursor = DecodeCursor(request.cursor());
+  return cursor.ok() ? named.attributes->SchemaAt(cursor->epoch) : named.attributes->SchemaAt();
+}
+
 // Makes all checks that do not need the state of the collection.
 absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending* pending) {
   const RequestLimits& limits = call.state()->limits();
@@ -74,10 +83,11 @@ absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending
   ABSL_ASSIGN_OR_RETURN(pending->output.holds->request, call.state()->ledger().requests.Reserve(
                                                             call.caller(), ticket.request.bytes()));
   ABSL_ASSIGN_OR_RETURN(ticket.priority, PriorityFromProto(request));
+  const auto schema = SchemaOf(named, request);
   const GivenFilter filter = FilterOf(request);
   if (filter.given()) {
     ABSL_ASSIGN_OR_RETURN(pending->filter,
-                          HeldFilter(named, filter, &pending->output.holds->request));
+                          HeldFilter(named, *schema, filter, &pending->output.holds->request));
   }
   const WantedEpochs epochs = EpochsOf(request);
   ABSL_RETURN_IF_ERROR(CheckEpochs(epochs));
@@ -88,8 +98,8 @@ absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending
   ticket.cancelled = call.cancelled();
   ticket.waiting_thread = call.waiting_thread();
   ticket.interrupted = call.interrupted();
-  ABSL_RETURN_IF_ERROR(
-      pending->attributes.Begin(request, named.attributes.get(), &call.state()->clock(), &ticket));
+  ABSL_RETURN_IF_ERROR(pending->attributes.Begin(request, named.attributes.get(), *schema,
+                                                 &call.state()->clock(), &ticket));
   pending->parts = ticket.request.parts;
   pending->k = ticket.request.queries.front().k;
   pending->facts.queries = static_cast<int64_t>(ticket.request.queries.size());

@@ -4,6 +4,8 @@
 #include <thread>
 #include <utility>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "server/config/memory_plan.h"
 #include "server/scheduler/retry_hint.h"
 #include "server/telemetry/refusal_reason.h"
@@ -128,6 +130,8 @@ Core::Core(std::unique_ptr<Engine> engine_in, std::unique_ptr<store::Store> stor
               .waiting_max = base.settings->uploads_max.value(),
               .nice = kWritesNice}),
       deletes({.what = "deletes", .threads = 1, .waiting_max = kDeletesMax}),
+      // An update gives its place in the pool back shortly before it is no longer counted.
+      updates({.what = "updates", .threads = 1, .waiting_max = 2 * kUpdatesMax}),
       verifications({.what = "verifications",
                      .threads = base.settings->verify_max.value(),
                      .waiting_max = 0}),
@@ -137,7 +141,12 @@ Core::Core(std::unique_ptr<Engine> engine_in, std::unique_ptr<store::Store> stor
                .threads = base.settings->filter_threads.value() > 0
                               ? base.settings->filter_threads.value()
                               : HelperThreads(),
-               .waiting_max = base.settings->queue_requests_max.value()}) {}
+               .waiting_max = base.settings->queue_requests_max.value()}),
+      expiry({.collections = [this] { return catalog.List(); },
+              .interval_ms = 1000 * base.settings->expire_interval_s.value(),
+              .now_us = [] { return absl::ToUnixMicros(absl::Now()); },
+              .may_delete = base.may_expire,
+              .report = base.expired}) {}
 
 ServerState::ServerState(const Settings* settings, Log* log, const Clock* clock)
     : settings_(settings),

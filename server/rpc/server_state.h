@@ -16,6 +16,7 @@
 #include "server/audit/audit.h"
 #include "server/collections/catalog.h"
 #include "server/collections/compactor.h"
+#include "server/collections/expiry.h"
 #include "server/config/settings.h"
 #include "server/convert/limits.h"
 #include "server/listener/accept_counts.h"
@@ -41,18 +42,24 @@ namespace nearfield::server {
 // The engine and everything that uses it. Members are destroyed in reverse order: threads first,
 // the engine last, and each member after those that give it work.
 struct Core {
+  static constexpr int64_t kUpdatesMax = 1024;
+
   // The objects that a core uses; all outlive it.
   struct Base {
     const Settings* settings = nullptr;
     const Clock* clock = nullptr;
     Log* log = nullptr;
     PrincipalQuotas* quotas = nullptr;
+    std::function<bool()> may_expire;  // polled before rows are deleted because they expired
+    // Receives the number of rows that expired, or why they could not be deleted.
+    std::function<void(const std::string& collection, const absl::StatusOr<int64_t>& rows)> expired;
   };
   // `store_in`: null if nothing is stored.
   Core(std::unique_ptr<Engine> engine_in, std::unique_ptr<store::Store> store_in, const Base& base);
 
   std::unique_ptr<Engine> engine;
-  const double read_bytes_per_second;  // of EngineInfo
+  std::atomic<int64_t> updates_waiting{0};  // updates that wait or run, at most kUpdatesMax
+  const double read_bytes_per_second;       // of EngineInfo
   Catalog catalog;
   Compactor compactor;
   std::unique_ptr<Audit> audit;  // set before the core serves
@@ -65,10 +72,12 @@ struct Core {
   WorkerPool reads;          // fetch, counts, collections
   WorkerPool writes;         // blocks and commits of uploads
   WorkerPool deletes;        // separate from writes, so that waiting deletes do not delay uploads
+  WorkerPool updates;        // one thread, whose calls run together (UpdateQueue)
   WorkerPool verifications;  // one core each; none queues; each waits for a search
   WorkerPool compactions;    // calls that wait for the compactor
   WorkerPool snapshots;      // one at a time; none waits
   WorkerPool filters;        // evaluates filters that are not cached; then queues the searches
+  Expiry expiry;
 };
 
 // Thread-safe.

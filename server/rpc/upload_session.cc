@@ -88,9 +88,9 @@ absl::StatusOr<pb::UploadResponse> UploadSession::Block(const pb::UploadBlock& b
   ABSL_RETURN_IF_ERROR(CheckNumber(block, upload_->place().next_block));
   ABSL_ASSIGN_OR_RETURN(const BlockRows rows,
                         FromProto(block, named_->collection->spec(), *limits_, &totals_));
-  ABSL_ASSIGN_OR_RETURN(const AttributeBlock attributes,
-                        FromProto(block.attributes(), named_->attributes->schema(), rows.ids.size(),
-                                  AttributeLimits()));
+  ABSL_ASSIGN_OR_RETURN(
+      const AttributeBlock attributes,
+      FromProto(block.attributes(), upload_->schema(), rows.ids.size(), AttributeLimits()));
   UploadBlock native;
   native.ids = &rows.ids;
   native.rows = rows.rows;

@@ -158,7 +158,7 @@ class Corpus {
   // Uploads all rows at once and records the expected matches in the blocks that are checked.
   void Build() {
     testing::Random random(1);
-    server::AttributeChunkBuilder builder(&schema_);
+    server::AttributeChunkBuilder builder(std::make_shared<const server::AttributeSchema>(schema_));
     double append_s = 0;
     double encode_s = 0;
     int64_t encoded_bytes = 0;
@@ -278,7 +278,8 @@ class Corpus {
       std::vector<server::PlainRow> rows;
       for (int64_t row = begin; row < std::min(begin + kBlockRows, options_.rows_count); ++row)
         rows.push_back(DrawRow(random, row, options_.rows_count));
-      server::AttributeChunkBuilder builder(&schema_);
+      server::AttributeChunkBuilder builder(
+          std::make_shared<const server::AttributeSchema>(schema_));
       if (!builder.Append(server::BlockOf(schema_, rows)).ok()) Fail("append");
       if (!columns.Add(OrFail(builder.Build(static_cast<uint32_t>(begin)))).ok()) Fail("add");
       for (bool more = true; more;) {

@@ -101,7 +101,8 @@ void RunFilter(const absl::StatusOr<Filter>& filter) {
 }
 
 void RunText(std::string_view text) {
-  const AttributeSchema& schema = TheRows().columns->schema();
+  const std::shared_ptr<const AttributeSnapshot> rows = TheRows().columns->Snapshot();
+  const AttributeSchema& schema = *rows->schema;
   for (const IdType id_type : {IdType::kString, IdType::kUint64}) {
     const auto tree = ParseFilterText(text, {}, id_type, schema, {});
     if (!tree.ok()) {
@@ -121,7 +122,8 @@ void RunText(std::string_view text) {
 
 void RunRequest(const pb::CountRequest& request) {
   const GivenFilter given = FilterOf(request);
-  if (given.given()) RunFilter(FromProto(given, IdType::kUint64, TheRows().columns->schema()));
+  if (given.given())
+    RunFilter(FromProto(given, IdType::kUint64, *TheRows().columns->Snapshot()->schema));
 }
 
 void Run(std::string_view input) {

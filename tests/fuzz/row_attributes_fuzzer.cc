@@ -44,7 +44,7 @@ void Run(std::string_view input) {
   }
   const auto encoded = EncodeRowAttributes(schema, *block, {.row_bytes_max = 1 << 30});
   Require(encoded.ok() && encoded->size() == 1 && encoded->at(0) == row);
-  AttributeChunkBuilder builder(&schema);
+  AttributeChunkBuilder builder(std::make_shared<const AttributeSchema>(schema));
   Require(builder.Append(*block).ok());
   const auto chunks = builder.Build(0);
   Require(chunks.ok() && chunks->size() == 1 && (*chunks)[0]->rows_count() == 1);

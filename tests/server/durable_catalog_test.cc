@@ -165,7 +165,7 @@ class DurableCatalogUploadsTest : public DurableCatalogTest {
   static absl::Status UploadNamed(const std::shared_ptr<NamedCollection>& named, int64_t first,
                                   int64_t rows_count) {
     IdColumn ids(IdType::kString);
-    AttributeBlock attributes = EmptyBlock(named->attributes->schema());
+    AttributeBlock attributes = EmptyBlock(*named->attributes->SchemaAt());
     for (int64_t row = first; row < first + rows_count; ++row) {
       ids.AppendString("row " + std::to_string(row));
       attributes.columns[0].present.push_back(true);
@@ -181,7 +181,7 @@ class DurableCatalogUploadsTest : public DurableCatalogTest {
 
   static int64_t CountThird(const NamedCollection& named) {
     const Filter marked(Compare("third", Comparison::kEqual, Bools({true})),
-                        named.attributes->schema());
+                        *named.attributes->SchemaAt());
     const auto chosen = named.attributes->Choose(*named.collection, marked, nullptr, Never);
     EXPECT_OK(chosen);
     const auto count = named.collection->CountRows(chosen->at.get(), *chosen->rows);

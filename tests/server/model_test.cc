@@ -5,85 +5,24 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "server/attributes/filter_text.h"
-#include "server/collections/catalog.h"
+#include "server/collections/change_schema.h"
 #include "server/collections/collection_upload.h"
 #include "server/collections/delete_rows.h"
-#include "tests/server/attributes/attribute_rows.h"
-#include "tests/server/attributes/filter_maker.h"
-#include "tests/server/attributes/filter_printer.h"
-#include "tests/server/store/model_store.h"
+#include "tests/server/catalog_model.h"
 #include "tests/testing/answers.h"
-#include "tests/testing/random.h"
-#include "tests/testing/row_model.h"
-#include "tests/testing/seed.h"
 
 namespace nearfield::server {
 namespace {
 
-using testing::BytesEqual;
-using testing::Random;
-
 constexpr int kOperations = 10'000;
-constexpr uint64_t kIdsMax = 300;
-constexpr int32_t kDim = 4;
-constexpr size_t kHeldMax = 4;
 
-// Parameter: the number of devices that share the rows. The operations and the replies are the same
-// for each.
-class CatalogModelTest : public ::testing::TestWithParam<int32_t> {
+class CatalogModelTest : public CatalogModel {
  protected:
-  // A state that a reader holds, with its correct content.
-  struct Held {
-    std::shared_ptr<const PinnedEpoch> at;
-    RowModel model;
-  };
-
-  CatalogModelTest() { Start(); }
-
-  void Start() {
-    engine_ = *Engine::Create({.backend = BackendChoice::kCpu,
-                               .cpu_devices = GetParam(),
-                               .spread = {.one_device_bytes = 200, .stripe_rows = 3},
-                               .memory_bytes = int64_t{64} << 20,
-                               .host_memory_bytes = int64_t{64} << 20,
-                               .threads = 1,
-                               .k_max = 64});  // pages go beyond it
-    ASSERT_OK_AND_ASSIGN(auto store, store::Store::Open({.dir = dir_ / "data"}));
-    catalog_ = std::make_unique<Catalog>(
-        Catalog::Base{
-            .engine = engine_.get(), .store = std::move(store), .filter_cache_bytes = 20'000},
-        /*collections_max=*/4);
-    ASSERT_OK(catalog_->Load([](const Catalog::LoadProgress&) {}, Never));
-    if (!catalog_->Find("c").ok()) {
-      ASSERT_OK(catalog_->Create("c", spec_, schema_));
-    }
-    named_ = *catalog_->Find("c");
-    ASSERT_EQ(named_->attributes->schema().size(), schema_.size());
-  }
-
-  void Restart() {
-    held_.clear();
-    named_ = nullptr;
-    catalog_ = nullptr;
-    engine_ = nullptr;
-    Start();
-  }
-
-  std::vector<float> DrawVector() {
-    std::vector<float> values;  // from few values, so that scores tie
-    for (int32_t d = 0; d < kDim; ++d) values.push_back(static_cast<float>(random_.Between(-2, 3)));
-    return values;
-  }
-
-  FilterTree DrawFilter() {
-    return RandomFilter(random_, specs_, static_cast<int>(random_.Between(1, 4)), kIdsMax);
-  }
-
   void Upload() {
     const auto mode = random_.OneOf<UploadMode>(
         {UploadMode::kInsert, UploadMode::kUpsert, UploadMode::kUpsert, UploadMode::kReplace});
@@ -138,7 +77,7 @@ class CatalogModelTest : public ::testing::TestWithParam<int32_t> {
     IdColumn ids;
     std::vector<uint8_t> bytes;
     BytesColumn payloads;
-    const std::vector<PlainRow> attributes = RandomRows(random_, specs_, rows_count);
+    const std::vector<PlainRow> attributes = declared_.DrawRows(random_, rows_count);
     for (const PlainRow& plain : attributes) {
       const auto id = static_cast<uint64_t>(random_.Between(0, kIdsMax));
       const RowModel::Row row = {.vector = testing::StoredVector(DrawVector()),
@@ -150,7 +89,7 @@ class CatalogModelTest : public ::testing::TestWithParam<int32_t> {
       rows->emplace_back(id, row);
     }
     ASSERT_OK(upload->Append({.ids = &ids, .rows = bytes, .payloads = &payloads},
-                             BlockOf(schema_, attributes)));
+                             BlockOf(declared_.schema, attributes)));
   }
 
   void DeleteIds() {
@@ -163,8 +102,8 @@ class CatalogModelTest : public ::testing::TestWithParam<int32_t> {
 
   void DeleteByFilter() {
     const FilterTree tree = random_.OneIn(3) ? DrawFilter() : And({DrawFilter(), DrawFilter()});
-    ASSERT_OK_AND_ASSIGN(const auto chosen, Choose(tree, nullptr));
-    ExpectDeleted(DeleteRows(*named_, chosen), model_.Delete(PassingIds(tree, specs_, model_)));
+    ASSERT_OK_AND_ASSIGN(const auto chosen, Choose(tree, Now()));
+    ExpectDeleted(DeleteRows(*named_, chosen), model_.Delete(Passing(tree, Now())));
   }
 
   void ExpectDeleted(const absl::StatusOr<DeleteResult>& result, int64_t rows_count) {
@@ -173,16 +112,42 @@ class CatalogModelTest : public ::testing::TestWithParam<int32_t> {
     EXPECT_EQ(result->epoch, model_.epoch);
   }
 
-  // Evaluates the tree, or at random the text and arguments that are printed from it.
-  absl::StatusOr<ChosenRows> Choose(const FilterTree& tree, std::shared_ptr<const PinnedEpoch> at) {
-    absl::StatusOr<FilterTree> sent = tree;
-    if (FitsAsText(tree) && random_.OneIn(2)) {
-      const PrintedFilter printed = PrintWithArguments(tree, random_);
-      sent = ParseFilterText(printed.text, printed.arguments, spec_.id_type, schema_, {});
+  // Runs updates that wait at the same time: the same as if they came one after the other.
+  void Update() {
+    std::deque<DrawnUpdate> updates;
+    std::vector<UpdateQueue::Place> places;
+    for (int64_t count = random_.Between(1, 5); count > 0; --count) {
+      const bool with_token = random_.OneIn(3);
+      updates.emplace_back(random_, declared_, model_, kIdsMax,
+                           with_token ? absl::StrCat("u", random_.Between(0, 50)) : "");
+      places.push_back(named_->updates->Add(updates.back().Request()));
     }
-    EXPECT_OK(sent);
-    const Filter filter(*sent, schema_);
-    return named_->attributes->Choose(*named_->collection, filter, std::move(at), Never);
+    for (size_t i = 0; i < updates.size(); ++i) {
+      const std::string token = places[i]->update.token;
+      const auto result = named_->updates->Run(*named_, places[i]);
+      if (const auto known = tokens_.find(token); !token.empty() && known != tokens_.end()) {
+        ASSERT_OK(result);
+        EXPECT_EQ(result->first_reply, known->second);
+        continue;
+      }
+      const std::optional<UpdateReply> expected = updates[i].Apply(&model_);
+      if (!expected.has_value()) {
+        EXPECT_THAT(result, StatusIs(kFailedPrecondition));
+        continue;
+      }
+      ASSERT_OK(result);
+      EXPECT_EQ(result->first_reply, "");
+      ExpectReply(*result, *expected);
+      if (expected->rows_updated > 0) tokens_[token] = absl::StrCat("at ", expected->epoch);
+    }
+  }
+
+  void ChangeDeclaration() {
+    const AttributeSchema changed = declared_.Changed(random_);
+    ASSERT_OK_AND_ASSIGN(const uint64_t epoch,
+                         ChangeSchema(*named_, [&](const AttributeSchema&) { return changed; }));
+    declared_.schema = changed;
+    EXPECT_EQ(epoch, ++model_.epoch);
   }
 
   void Compact() {
@@ -197,8 +162,8 @@ class CatalogModelTest : public ::testing::TestWithParam<int32_t> {
   void Hold() {
     // Evaluate a filter while the epoch is current. Search() evaluates filters at the held epoch
     // later.
-    ASSERT_OK_AND_ASSIGN(const auto chosen, Choose(DrawFilter(), nullptr));
-    held_.push_back({.at = chosen.at, .model = model_});
+    ASSERT_OK_AND_ASSIGN(const auto chosen, Choose(DrawFilter(), Now()));
+    held_.push_back({.at = chosen.at, .model = model_, .declared = declared_});
     if (held_.size() > kHeldMax) held_.pop_front();
   }
 
@@ -206,7 +171,7 @@ class CatalogModelTest : public ::testing::TestWithParam<int32_t> {
     const bool earlier = !held_.empty() && random_.OneIn(2);
     const Held state =
         earlier ? held_[static_cast<size_t>(random_.Between(0, static_cast<int64_t>(held_.size())))]
-                : Held{.at = nullptr, .model = model_};
+                : Now();
     std::vector<Id> passing = state.model.Ids();
     const std::vector<float> vector = DrawVector();
     Query query = {.vector = vector, .row_id = {}};
@@ -219,11 +184,11 @@ class CatalogModelTest : public ::testing::TestWithParam<int32_t> {
     }
     std::shared_ptr<const PinnedEpoch> at = state.at;
     if (random_.OneIn(2)) {
-      const FilterTree tree = DrawFilter();
-      ASSERT_OK_AND_ASSIGN(const auto chosen, Choose(tree, at));
+      const FilterTree tree = DrawFilter(state.declared);
+      ASSERT_OK_AND_ASSIGN(const auto chosen, Choose(tree, state));
       query.filter = chosen.rows;
       at = chosen.at;
-      passing = PassingIds(tree, specs_, state.model);
+      passing = Passing(tree, state);
       EXPECT_EQ(*named_->collection->CountRows(at.get(), *chosen.rows),
                 static_cast<int64_t>(passing.size()));
     }
@@ -240,24 +205,15 @@ class CatalogModelTest : public ::testing::TestWithParam<int32_t> {
               static_cast<int64_t>(passing.size()) - (passes_itself ? 1 : 0));
     const Neighbors& neighbors = result.queries[0];
     ASSERT_THAT(neighbors, BytesEqual(state.model.Answer(passing, query)));
-    ExpectAttributes(*at, neighbors.ids, neighbors.ordinals, state.model);
-  }
-
-  // Expects the attributes that the model has for these rows.
-  void ExpectAttributes(const PinnedEpoch& at, const IdColumn& ids,
-                        const std::vector<uint32_t>& ordinals, const RowModel& model) {
-    std::vector<PlainRow> expected;
-    for (int64_t i = 0; i < ids.size(); ++i) {
-      expected.push_back(model.rows.at(ids.at(i)).attributes);
-    }
-    ASSERT_OK_AND_ASSIGN(const RowReader rows, named_->attributes->FindRows(at, ordinals));
-    ExpectSameBits(ReadAll(rows), BlockOf(schema_, expected));
+    ExpectAttributes(*at, neighbors.ids, neighbors.ordinals, state);
   }
 
   void Fetch() {
     const bool earlier = !held_.empty() && random_.OneIn(2);
     const Held state =
-        earlier ? held_.front() : Held{.at = named_->collection->PinEpoch(), .model = model_};
+        earlier
+            ? held_.front()
+            : Held{.at = named_->collection->PinEpoch(), .model = model_, .declared = declared_};
     IdColumn ids;
     for (int i = 0; i < 20; ++i)
       ids.AppendNumber(static_cast<uint64_t>(random_.Between(0, kIdsMax)));
@@ -279,25 +235,26 @@ class CatalogModelTest : public ::testing::TestWithParam<int32_t> {
       ++place;
     }
     EXPECT_EQ(place, found.ids.size());
-    ExpectAttributes(*state.at, found.ids, found.ordinals, state.model);
+    ExpectAttributes(*state.at, found.ids, found.ordinals, state);
   }
 
   // Reads a state in the order of the ids, in pieces of random sizes.
   void Scan() {
     const bool earlier = !held_.empty() && random_.OneIn(2);
     const Held state =
-        earlier ? held_[static_cast<size_t>(random_.Between(0, static_cast<int64_t>(held_.size())))]
-                : Held{.at = named_->collection->PinEpoch(), .model = model_};
+        earlier
+            ? held_[static_cast<size_t>(random_.Between(0, static_cast<int64_t>(held_.size())))]
+            : Held{.at = named_->collection->PinEpoch(), .model = model_, .declared = declared_};
     OrderedRead read = {.at = state.at.get(),
                         .parts = {.vectors = true, .payloads = true, .ordinals = true}};
     std::vector<Id> passing = state.model.Ids();
     std::shared_ptr<const RowFilter> filter;
     if (random_.OneIn(2)) {
-      const FilterTree tree = DrawFilter();
-      ASSERT_OK_AND_ASSIGN(const auto chosen, Choose(tree, state.at));
+      const FilterTree tree = DrawFilter(state.declared);
+      ASSERT_OK_AND_ASSIGN(const auto chosen, Choose(tree, state));
       filter = chosen.rows;
       read.filter = filter.get();
-      passing = PassingIds(tree, specs_, state.model);
+      passing = Passing(tree, state);
     }
     std::vector<Id> got;
     for (bool ended = false; !ended;) {
@@ -314,7 +271,7 @@ class CatalogModelTest : public ::testing::TestWithParam<int32_t> {
                               kDim * sizeof(float)),
                   0);
       }
-      ExpectAttributes(*state.at, piece.found.ids, piece.found.ordinals, state.model);
+      ExpectAttributes(*state.at, piece.found.ids, piece.found.ordinals, state);
       read.after = piece.last;
       ended = piece.ended;
     }
@@ -331,20 +288,10 @@ class CatalogModelTest : public ::testing::TestWithParam<int32_t> {
     if (draw < 402) return Restart();
     if (draw < 460) return Fetch();
     if (draw < 500) return Scan();
+    if (draw < 600) return Update();
+    if (draw < 610) return ChangeDeclaration();
     return Search();
   }
-
-  Random random_{testing::TestSeed()};
-  const store::TempDir dir_;
-  const CollectionSpec spec_ = {.dim = kDim, .metric = Metric::kL2};
-  const std::vector<AttributeSpec> specs_ = RandomSpecs(random_);
-  const AttributeSchema schema_ = *AttributeSchema::Create(specs_, {});
-  std::unique_ptr<Engine> engine_;
-  std::unique_ptr<Catalog> catalog_;
-  std::shared_ptr<NamedCollection> named_;
-  RowModel model_ = {.spec = spec_};
-  std::deque<Held> held_;
-  int operation_ = 0;
 };
 
 TEST_P(CatalogModelTest, EveryOperationDoesWhatTheMapDoes) {

@@ -197,7 +197,7 @@ std::unique_ptr<AttributeColumns> ColumnsOf(const AttributeSchema& schema,
   for (size_t upload = 0; begin < rows.size(); ++upload) {
     const size_t size = upload < upload_sizes.size() ? static_cast<size_t>(upload_sizes[upload])
                                                      : rows.size() - begin;
-    AttributeChunkBuilder builder(&schema);
+    AttributeChunkBuilder builder(std::make_shared<const AttributeSchema>(schema));
     EXPECT_OK(builder.Append(BlockOf(schema, rows.subspan(begin, size))));
     auto chunks = builder.Build(static_cast<uint32_t>(begin));
     EXPECT_OK(chunks);

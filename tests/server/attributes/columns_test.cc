@@ -30,7 +30,7 @@ const std::vector<AttributeSpec>& Specs() {
 std::vector<std::shared_ptr<const AttributeChunk>> ChunksOf(const AttributeSchema& schema,
                                                             absl::Span<const PlainRow> rows,
                                                             uint32_t first) {
-  AttributeChunkBuilder builder(&schema);
+  AttributeChunkBuilder builder(std::make_shared<const AttributeSchema>(schema));
   EXPECT_OK(builder.Append(BlockOf(schema, rows)));
   EXPECT_EQ(builder.rows_count(), static_cast<int64_t>(rows.size()));
   auto chunks = builder.Build(first);
@@ -48,7 +48,8 @@ std::vector<PlainRow> Numbered(int64_t rows_count) {
 }
 
 std::vector<uint32_t> Evaluated(const FilterTree& tree, const AttributeColumns& columns) {
-  return Evaluate(Filter(tree, columns.schema()), *columns.Snapshot(), IdsAreOrdinals(1 << 20))
+  return Evaluate(Filter(tree, *columns.Snapshot()->schema), *columns.Snapshot(),
+                  IdsAreOrdinals(1 << 20))
       ->ToVector();
 }
 
@@ -94,7 +95,7 @@ TEST(AttributeColumnsLaws, MergingAndDroppingChangeNoLiveRow) {
       EXPECT_EQ(freed, OrdinalSet::Difference(dropped, InChunks(columns)));
     };
     for (const auto& [begin, end] : uploads) {
-      ASSERT_OK(columns.Add(ChunksOf(columns.schema(),
+      ASSERT_OK(columns.Add(ChunksOf(*columns.Snapshot()->schema,
                                      absl::MakeConstSpan(rows).subspan(begin, end - begin),
                                      static_cast<uint32_t>(begin))));
       for (size_t row = begin; row < end; ++row) is_live[row] = true;
@@ -285,7 +286,7 @@ TEST(AttributeColumnsTest, AnUploadOfMoreRowsThanAChunkIsCut) {
     block.columns[0].present.push_back(row % 2 == 0);
     if (row % 2 == 0) block.columns[0].values.AppendInteger(row);
   }
-  AttributeChunkBuilder builder(&schema);
+  AttributeChunkBuilder builder(std::make_shared<const AttributeSchema>(schema));
   ASSERT_OK(builder.Append(block));
   EXPECT_GT(builder.bytes(), 8 * block.rows_count / 2);
   const auto chunks = builder.Build(7);
@@ -299,7 +300,7 @@ TEST(AttributeColumnsTest, AnUploadOfMoreRowsThanAChunkIsCut) {
 
 TEST(AttributeColumnsTest, OrdinalsEndAt32Bits) {
   const AttributeSchema schema = *AttributeSchema::Create(Specs(), {});
-  AttributeChunkBuilder builder(&schema);
+  AttributeChunkBuilder builder(std::make_shared<const AttributeSchema>(schema));
   ASSERT_OK(builder.Append(BlockOf(schema, Numbered(2))));
   EXPECT_THAT(builder.Build(0xffffffffu), StatusIs(kResourceExhausted));
   const auto chunks = builder.Build(0xfffffffeu);

@@ -18,8 +18,8 @@ using testing::Random;
 
 std::vector<uint32_t> Evaluated(const FilterTree& tree, const AttributeColumns& columns,
                                 int64_t rows_count) {
-  const auto rows =
-      Evaluate(Filter(tree, columns.schema()), *columns.Snapshot(), IdsAreOrdinals(rows_count));
+  const auto rows = Evaluate(Filter(tree, *columns.Snapshot()->schema), *columns.Snapshot(),
+                             IdsAreOrdinals(rows_count));
   EXPECT_OK(rows);
   return rows->ToVector();
 }

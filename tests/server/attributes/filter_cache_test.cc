@@ -82,7 +82,7 @@ TEST_F(FilterCacheTest, AnotherVersionIsAnotherAnswer) {
   FilterCache cache(1 << 20);
   const FilterTree filter = Not(And({Exists(specs_[0].name), Not(Exists(specs_[0].name))}));
   EXPECT_EQ(Cached(cache, filter).size(), rows_.size());
-  AttributeChunkBuilder builder(&schema_);
+  AttributeChunkBuilder builder(std::make_shared<const AttributeSchema>(schema_));
   ASSERT_OK(builder.Append(BlockOf(schema_, absl::MakeConstSpan(rows_).first(1))));
   ASSERT_OK(columns_->Add(*builder.Build(200)));
   EXPECT_EQ(Cached(cache, filter).size(), rows_.size() + 1);

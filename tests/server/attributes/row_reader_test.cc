@@ -136,8 +136,8 @@ class ColumnsModel {
     const uint64_t end = first + rows.size();
     free_.Subtract(OrdinalSet::FromRange({.begin = first, .end = end}));
     if (first == next_) next_ = static_cast<uint32_t>(end) + (random_.OneIn(4) ? 3u : 0u);
-    AttributeChunkBuilder builder(&columns_.schema());
-    ASSERT_OK(builder.Append(BlockOf(columns_.schema(), rows)));
+    AttributeChunkBuilder builder(columns_.Snapshot()->schema);
+    ASSERT_OK(builder.Append(BlockOf(*columns_.Snapshot()->schema, rows)));
     ASSERT_OK_AND_ASSIGN(auto chunks, builder.Build(first));
     ASSERT_OK(columns_.Add(std::move(chunks)));
     if (random_.OneIn(5)) return columns_.Release(OrdinalSet::FromRange({first, end}));  // failed
@@ -226,7 +226,7 @@ TEST(RowReaderTest, ReadsLargeChunks) {
 // An upload reserves this many bytes before its index is built.
 TEST(RowReaderLaws, AnIndexIsNotLargerThanItsLimit) {
   const auto expect_bounded = [](const AttributeSchema& schema, absl::Span<const PlainRow> rows) {
-    AttributeChunkBuilder builder(&schema);
+    AttributeChunkBuilder builder(std::make_shared<const AttributeSchema>(schema));
     ASSERT_OK(builder.Append(BlockOf(schema, rows)));
     const int64_t bytes_max = builder.built_bytes_max();
     ASSERT_OK_AND_ASSIGN(const auto chunks, builder.Build(77));
