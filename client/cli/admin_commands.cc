@@ -1,4 +1,4 @@
-// nearfield alias set | drop, nearfield compact
+// nearfield attribute add | drop, nearfield alias set | drop, nearfield compact
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
@@ -11,6 +11,45 @@
 
 namespace nearfield::client {
 namespace {
+
+struct AttributeArguments {
+  std::string collection;
+  std::string attribute;  // to add: NAME:TYPE
+  bool yes = false;
+};
+
+void PrintDeclared(const GlobalOptions& global, std::string_view done,
+                   const AttributeArguments& arguments, const AttributeAnswer& answer) {
+  if (global.json) {
+    Print(JsonObject()
+              .Add("collection", arguments.collection)
+              .Add("attribute", arguments.attribute)
+              .Add("epoch", answer.epoch)
+              .Add("incarnation", answer.incarnation));
+  } else {
+    Print(Cat(done, Printable(arguments.collection), ": ", Printable(arguments.attribute),
+              "; epoch ", answer.epoch, "\n"));
+  }
+}
+
+absl::StatusOr<int> AddAttribute(const GlobalOptions& global, const AttributeArguments& arguments) {
+  NF_ASSIGN_OR_RETURN(const AttributeSpec spec, ParseAttributeSpec(arguments.attribute));
+  NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
+  NF_ASSIGN_OR_RETURN(const auto added, client.AddAttribute(arguments.collection, spec));
+  PrintDeclared(global, "added to ", arguments, added);
+  return kExitOk;
+}
+
+absl::StatusOr<int> DropAttribute(const GlobalOptions& global,
+                                  const AttributeArguments& arguments) {
+  const std::string& name = arguments.attribute;
+  const std::string what = Cat("every value of ", name, " in ", arguments.collection);
+  if (!arguments.yes && !Confirmed(what, name)) return kExitUsage;
+  NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
+  NF_ASSIGN_OR_RETURN(const auto dropped, client.DropAttribute(arguments.collection, name));
+  PrintDeclared(global, "dropped from ", arguments, dropped);
+  return kExitOk;
+}
 
 absl::StatusOr<int> SetAlias(const GlobalOptions& global, const std::string& alias,
                              const std::string& collection) {
@@ -58,6 +97,32 @@ absl::StatusOr<int> Compact(const GlobalOptions& global, const std::string& coll
   return kExitOk;
 }
 
+void AddAttributeCommand(CLI::App& app, const GlobalOptions& global, Action* action) {
+  CLI::App* group = app.add_subcommand("attribute", "Add and drop attributes of a collection");
+  group->require_subcommand(1);
+  group->footer(
+      "Each is an epoch of its own. No row has a value of an attribute that was just added: "
+      "nearfield update gives it\n"
+      "one. nearfield collections show lists the attributes.\n"
+      "Examples:\n"
+      "  nearfield attribute add books year:int64\n"
+      "  nearfield attribute add news until:timestamp:expires\n"
+      "  nearfield attribute drop books year --yes");
+  auto arguments = std::make_shared<AttributeArguments>();
+  CLI::App* add = group->add_subcommand("add", "Declare one more attribute");
+  add->add_option("collection", arguments->collection, "The collection")->required();
+  add->add_option("attribute", arguments->attribute,
+                  "The attribute, as NAME:TYPE: int64, double, bool, keyword, timestamp, or a list "
+                  "of them: keyword[]; NAME:timestamp:expires deletes a row after that time")
+      ->required();
+  OnChosen(add, action, [&global, arguments] { return AddAttribute(global, *arguments); });
+  CLI::App* drop = group->add_subcommand("drop", "Drop an attribute and all its values");
+  drop->add_option("collection", arguments->collection, "The collection")->required();
+  drop->add_option("attribute", arguments->attribute, "Its name")->required();
+  drop->add_flag("--yes", arguments->yes, "Do not ask");
+  OnChosen(drop, action, [&global, arguments] { return DropAttribute(global, *arguments); });
+}
+
 void AddAliasCommand(CLI::App& app, const GlobalOptions& global, Action* action) {
   CLI::App* group = app.add_subcommand("alias", "Give collections other names, and move them");
   group->require_subcommand(1);
@@ -97,6 +162,7 @@ void AddCompactCommand(CLI::App& app, const GlobalOptions& global, Action* actio
 }  // namespace
 
 void AddAdminCommands(CLI::App& app, const GlobalOptions& global, Action* action) {
+  AddAttributeCommand(app, global, action);
   AddAliasCommand(app, global, action);
   AddCompactCommand(app, global, action);
 }

@@ -1,9 +1,6 @@
 // nearfield collections list | create | drop | show
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <functional>
-#include <iostream>
 #include <memory>
 #include <span>
 #include <string>
@@ -103,23 +100,8 @@ absl::StatusOr<int> Pin(const GlobalOptions& global, const PinArguments& argumen
   return kExitOk;
 }
 
-// Dropped rows cannot be recovered by this program: asks for confirmation on a terminal; elsewhere
-// --yes is required.
-bool Confirmed(const std::string& name) {
-  if (isatty(STDIN_FILENO) == 0) {
-    PrintError(Cat("drop deletes every row of ", name, ": say --yes"));
-    return false;
-  }
-  std::cerr << "This deletes every row of " << Printable(name) << ". Type its name to go on: ";
-  std::string typed;
-  std::getline(std::cin, typed);
-  if (typed == name) return true;
-  PrintError("not dropped");
-  return false;
-}
-
 absl::StatusOr<int> Drop(const GlobalOptions& global, const std::string& name, bool yes) {
-  if (!yes && !Confirmed(name)) return kExitUsage;
+  if (!yes && !Confirmed(Cat("every row of ", name), name)) return kExitUsage;
   NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
   // If the rows could not be loaded, their number is unknown.
   const auto info = client.GetCollection(name);
@@ -187,7 +169,9 @@ void AddCollectionsCommand(CLI::App& app, const GlobalOptions& global, Action* a
       "string\n"
       "  nearfield collections create huge --dim 1024 --metric dot --scan int8\n"
       "  nearfield collections create books --dim 384 --metric dot --attribute year:int64 "
-      "--attribute tags:keyword[]");
+      "--attribute tags:keyword[]\n"
+      "  nearfield collections create news --dim 384 --metric dot --attribute "
+      "until:timestamp:expires");
   OnChosen(create, action, [&global, spec] { return Create(global, *spec); });
 
   auto pin = std::make_shared<PinArguments>();

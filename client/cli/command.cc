@@ -1,10 +1,13 @@
 #include "client/cli/command.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <iostream>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -130,6 +133,19 @@ void PrintError(std::string_view text) {
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
+bool Confirmed(std::string_view what, const std::string& name) {
+  if (isatty(STDIN_FILENO) == 0) {
+    PrintError(Cat("drop deletes ", what, ": say --yes"));
+    return false;
+  }
+  std::cerr << "This deletes " << Printable(what) << ". Type " << Printable(name) << " to go on: ";
+  std::string typed;
+  std::getline(std::cin, typed);
+  if (typed == name) return true;
+  PrintError("not dropped");
+  return false;
+}
+
 absl::Status AsBadInput(const absl::Status& status) {
   return status.ok() ? status : absl::InvalidArgumentError(status.message());
 }
@@ -166,6 +182,13 @@ int ReportError(const GlobalOptions& global, const absl::Status& status) {
       return kExitRefused;
     default: return kExitRefused;
   }
+}
+
+void AddIdOptions(CLI::App& app, std::string* collection, IdArguments* arguments) {
+  app.add_option("collection", *collection, "The collection")->required();
+  app.add_option("ids", arguments->ids, "Ids of rows");
+  app.add_option("--ids", arguments->path,
+                 "More ids: one a line, a JSON value a line (.jsonl), or uint64 (.npy)");
 }
 
 absl::StatusOr<IdColumn> ResolveIds(Client& client, std::string_view collection,

@@ -57,9 +57,10 @@ void AddUploadsCommand(CLI::App& app, const GlobalOptions& global, Action* actio
 void AddSearchCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddRowCommands(CLI::App& app, const GlobalOptions& global,
                     Action* action);  // fetch, delete, count
+void AddUpdateCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddVerifyCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddAdminCommands(CLI::App& app, const GlobalOptions& global,
-                      Action* action);  // alias, compact
+                      Action* action);  // attribute, alias, compact
 void AddSnapshotCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddTextCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddDemoCommand(CLI::App& app, const GlobalOptions& global, Action* action);
@@ -83,6 +84,10 @@ void Print(std::string_view text);       // to standard output
 void Print(const JsonObject& json);      // to standard output, as one line
 void PrintError(std::string_view text);  // to standard error, as "nearfield: TEXT"
 
+// Asks on a terminal whether to delete `what`, which this program cannot restore; elsewhere --yes
+// is required. Returns true if the answer is `name`.
+bool Confirmed(std::string_view what, const std::string& name);
+
 // Returns the result with any error as InvalidArgument, which ReportError treats as bad input: a
 // file that does not exist is not an object that the server lacks.
 absl::Status AsBadInput(const absl::Status& status);
@@ -99,7 +104,11 @@ int ReportError(const GlobalOptions& global, const absl::Status& status);
 struct IdArguments {
   std::vector<std::string> ids;
   std::string path;
+
+  bool given() const { return !ids.empty() || !path.empty(); }
 };
+// Adds the collection and its ids as arguments, and --ids.
+void AddIdOptions(CLI::App& app, std::string* collection, IdArguments* arguments);
 absl::StatusOr<IdColumn> ResolveIds(Client& client, std::string_view collection,
                                     const IdArguments& arguments);
 

@@ -17,10 +17,10 @@ const char kFilterHelp[] =
     "Attributes named like a word of the grammar stand in backquotes: `id` == 7.\n";
 
 CLI::Option* AddFilterOption(CLI::App& app, std::optional<Filter>* filter,
-                             const std::string& description) {
+                             const std::string& description, const std::string& flag) {
   return app
       .add_option_function<std::string>(
-          "--filter", [filter](const std::string& text) { filter->emplace(text); }, description)
+          flag, [filter](const std::string& text) { filter->emplace(text); }, description)
       ->check(CLI::Validator(
           [](const std::string& given) {
             return given.empty() ? std::string("an empty filter") : std::string();

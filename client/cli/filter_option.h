@@ -1,4 +1,4 @@
-// Option --filter: a filter as text, which the server parses.
+// Options --filter and --if: a filter as text, which the server parses.
 #pragma once
 
 #include <optional>
@@ -17,6 +17,6 @@ namespace nearfield::client {
 extern const char kFilterHelp[];
 
 CLI::Option* AddFilterOption(CLI::App& app, std::optional<Filter>* filter,
-                             const std::string& description);
+                             const std::string& description, const std::string& flag = "--filter");
 
 }  // namespace nearfield::client

@@ -71,7 +71,8 @@ JsonObject ToJson(const AttributeSpec& spec) {
   return JsonObject()
       .Add("name", spec.name)
       .Add("type", Name(spec.type))
-      .Add("is_list", spec.is_list);
+      .Add("is_list", spec.is_list)
+      .Add("expires", spec.expires);
 }
 
 JsonObject ToJson(const CollectionInfo& info) {
@@ -127,7 +128,7 @@ std::vector<LimitRow> Describe(const Limits& limits) {
       {"dim_max", limits.dim_max, "dimensions of a row"},
       {"k_max", limits.k_max, "neighbors a query may ask for"},
       {"queries_max", limits.queries_max, "queries in one search"},
-      {"fetch_ids_max", limits.fetch_ids_max, "ids in one fetch or delete"},
+      {"fetch_ids_max", limits.fetch_ids_max, "ids in one fetch, update or delete"},
       {"request_bytes_max", limits.request_bytes_max, "bytes of a message to the server"},
       {"response_bytes_max", limits.response_bytes_max, "bytes of a message from the server"},
       {"id_bytes_max", limits.id_bytes_max, "bytes of a string id"},

@@ -159,24 +159,37 @@ inline CLI::Option* AddEmbeddingModelOption(CLI::App& app, std::string* target,
                         when + "The model that makes its vectors; nearfield text refuses others");
 }
 
+// Makes an option that may be repeated, with one value each, so that arguments may follow.
+inline CLI::Option* Repeated(CLI::Option* option) {
+  return option->type_size(1)->expected(1)->allow_extra_args(false)->multi_option_policy(
+      CLI::MultiOptionPolicy::TakeAll);
+}
+
 inline CLI::Option* AddAttributeOption(CLI::App& app, std::vector<AttributeSpec>* target,
                                        const std::string& when = "") {
-  return app
-      .add_option_function<std::vector<std::string>>(
-          "--attribute",
-          [target](const std::vector<std::string>& given) {
-            for (const std::string& text : given) {
-              const auto spec = ParseAttributeSpec(text);
-              if (!spec.ok()) throw CLI::ValidationError(Cat(spec.status().message()));
-              target->push_back(*spec);
-            }
+  const auto add = [target](const std::vector<std::string>& given) {
+    for (const std::string& text : given) {
+      const auto spec = ParseAttributeSpec(text);
+      if (!spec.ok()) throw CLI::ValidationError(Cat(spec.status().message()));
+      target->push_back(*spec);
+    }
+  };
+  return Repeated(app.add_option_function<std::vector<std::string>>(
+      "--attribute", add,
+      when + "An attribute that rows may have and filters ask for, as NAME:TYPE; may be repeated. "
+             "int64, double, bool, keyword, timestamp, or a list of them: keyword[]; "
+             "NAME:timestamp:expires deletes a row after that time"));
+}
+
+inline CLI::Option* AddTokenOption(CLI::App& app, std::string* target,
+                                   const std::string& description) {
+  return app.add_option("--token", *target, description)
+      ->check(CLI::Validator(
+          [](const std::string& given) {
+            return given.empty() || given.size() > 256 ? std::string("1 to 256 bytes")
+                                                       : std::string();
           },
-          when +
-              "An attribute that rows may have and filters ask for, as NAME:TYPE; may be repeated. "
-              "int64, double, bool, keyword, timestamp, or a list of them: keyword[]")
-      ->type_size(1)
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+          "TOKEN"));
 }
 
 // Adds an option for the attributes to return.

@@ -36,12 +36,6 @@ struct CountArguments {
   CountOptions options;
 };
 
-IdColumn Part(const IdColumn& ids, size_t begin, size_t end) {
-  IdColumn part = EmptyIds(TypeOf(ids));
-  for (size_t i = begin; i < end; ++i) Append(At(ids, i), &part);
-  return part;
-}
-
 void PrintRowsAsJson(const RowOptions& options, const FetchAnswer& answer) {
   const size_t count = Count(answer.ids);
   const std::vector<std::string> attributes = ToJson(answer.attributes, count);
@@ -97,7 +91,7 @@ absl::StatusOr<int> Fetch(const GlobalOptions& global, const RowOptions& options
   for (size_t begin = 0; begin < Count(ids); begin += step) {
     NF_ASSIGN_OR_RETURN(
         const auto answer,
-        client.Fetch(options.collection, Part(ids, begin, std::min(begin + step, Count(ids))),
+        client.Fetch(options.collection, Slice(ids, begin, std::min(begin + step, Count(ids))),
                      {.with_payload = !options.without_payload,
                       .with_vectors = options.with_vectors,
                       .attributes = options.attributes,
@@ -122,7 +116,7 @@ void PrintDeleted(const GlobalOptions& global, const DeleteAnswer& answer, std::
 
 absl::StatusOr<int> DeleteByFilter(const GlobalOptions& global, const RowOptions& options,
                                    Client& client) {
-  if (!options.ids.ids.empty() || !options.ids.path.empty()) {
+  if (options.ids.given()) {
     return absl::InvalidArgumentError("give either ids or --filter");
   }
   NF_ASSIGN_OR_RETURN(const auto answer, client.Delete(options.collection, *options.filter));
@@ -131,7 +125,7 @@ absl::StatusOr<int> DeleteByFilter(const GlobalOptions& global, const RowOptions
 }
 
 absl::StatusOr<int> Delete(const GlobalOptions& global, const RowOptions& options) {
-  if (!options.filter && options.ids.ids.empty() && options.ids.path.empty()) {
+  if (!options.filter && !options.ids.given()) {
     return absl::InvalidArgumentError(
         "no id was given: write ids after the collection, name a file of them with --ids, or "
         "choose rows with --filter");
@@ -144,7 +138,7 @@ absl::StatusOr<int> Delete(const GlobalOptions& global, const RowOptions& option
   DeleteAnswer total;
   for (size_t begin = 0; begin < Count(ids); begin += step) {
     const auto answer =
-        client.Delete(options.collection, Part(ids, begin, std::min(begin + step, Count(ids))));
+        client.Delete(options.collection, Slice(ids, begin, std::min(begin + step, Count(ids))));
     if (!answer.ok()) {
       if (begin > 0) {
         PrintError(Cat(Grouped(total.rows_deleted), " rows had been deleted before this failed"));
@@ -169,19 +163,12 @@ absl::StatusOr<int> CountRows(const GlobalOptions& global, const CountArguments&
   return kExitOk;
 }
 
-void AddIdOptions(CLI::App* command, RowOptions* options) {
-  command->add_option("collection", options->collection, "The collection")->required();
-  command->add_option("ids", options->ids.ids, "Ids of rows");
-  command->add_option("--ids", options->ids.path,
-                      "More ids: one a line, a JSON value a line (.jsonl), or uint64 (.npy)");
-}
-
 }  // namespace
 
 void AddRowCommands(CLI::App& app, const GlobalOptions& global, Action* action) {
   auto fetched = std::make_shared<RowOptions>();
   CLI::App* fetch = app.add_subcommand("fetch", "Show stored rows by id");
-  AddIdOptions(fetch, fetched.get());
+  AddIdOptions(*fetch, &fetched->collection, &fetched->ids);
   fetch->add_flag("--vectors", fetched->with_vectors,
                   "Show the vectors, too; whole ones with --json");
   AddEpochOptions(*fetch, &fetched->min_epoch, &fetched->at_epoch);
@@ -200,7 +187,7 @@ void AddRowCommands(CLI::App& app, const GlobalOptions& global, Action* action) 
 
   auto deleted = std::make_shared<RowOptions>();
   CLI::App* remove = app.add_subcommand("delete", "Delete rows by id or by filter");
-  AddIdOptions(remove, deleted.get());
+  AddIdOptions(*remove, &deleted->collection, &deleted->ids);
   AddFilterOption(*remove, &deleted->filter, "In place of ids: every row that passes, all at once");
   remove->footer(
       std::string("Ids that name no row are ignored. More ids than one request takes (nearfield "

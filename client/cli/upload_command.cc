@@ -241,7 +241,7 @@ absl::StatusOr<int> RunUpload(const GlobalOptions& global, UploadArguments& argu
   if (!arguments.source.attributes_path.empty() && arguments.source.attributes.empty()) {
     return absl::InvalidArgumentError(
         Cat("--attributes: ", arguments.collection,
-            " declares none; they are declared when a collection is made (--attribute)"));
+            " declares none; declare them with: nearfield attribute add"));
   }
   ReportCheck(arguments.source.path);
   NF_ASSIGN_OR_RETURN(const auto source, AsBadInput(OpenRowSource(arguments.source)));
@@ -284,16 +284,9 @@ void AddModeOptions(CLI::App& command, UploadArguments* arguments) {
                        "refuse the upload, "
                        "or accept them, so that they come last in every search [refuse]",
                        {{"refuse", false}, {"accept", true}});
-  command
-      .add_option("--token", arguments->token,
-                  "A name for this upload: it continues after a lost connection, and when the same "
-                  "command is repeated, and is committed once")
-      ->check(CLI::Validator(
-          [](const std::string& given) {
-            return given.empty() || given.size() > 256 ? std::string("1 to 256 bytes")
-                                                       : std::string();
-          },
-          "TOKEN"));
+  AddTokenOption(command, &arguments->token,
+                 "A name for this upload: it continues after a lost connection, and when the same "
+                 "command is repeated, and is committed once");
 }
 
 void AddCreateOptions(CLI::App& command, UploadArguments* arguments) {

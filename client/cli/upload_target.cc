@@ -53,8 +53,8 @@ absl::Status CheckTargetOptions(const TargetOptions& options) {
   }
   if (!options.attributes.empty() || !options.embedding_model.empty()) {
     return absl::InvalidArgumentError(
-        "--attribute and --embedding-model declare what is fixed when a collection is made: add "
-        "--create");
+        "--attribute and --embedding-model declare what a new collection has: add --create; for "
+        "one that exists: nearfield attribute add");
   }
   if (options.if_missing) {
     return absl::InvalidArgumentError("--if-missing says when to create: add --create");

@@ -1,10 +1,35 @@
-// Aliases, snapshots and compaction.
+// Attributes, aliases, snapshots and compaction.
 #include "client/cpp/check_text.h"
 #include "client/cpp/convert.h"
 #include "client/cpp/core.h"
+#include "client/cpp/filter_convert.h"
 #include "client/cpp/status_macros.h"
 
 namespace nearfield::client {
+
+absl::StatusOr<AttributeAnswer> Client::AddAttribute(std::string_view collection,
+                                                     const AttributeSpec& attribute,
+                                                     const CallOptions& options) {
+  NF_RETURN_IF_ERROR(CheckText("collection", collection));
+  v1::AddAttributeRequest request;
+  request.set_collection(std::string(collection));
+  NF_RETURN_IF_ERROR(ToProto(attribute, request.mutable_attribute()));
+  NF_ASSIGN_OR_RETURN(auto response, core_->Call(&AdminStub::AddAttribute, request, Once(options)));
+  return AttributeAnswer{.epoch = response.epoch(), .incarnation = response.incarnation()};
+}
+
+absl::StatusOr<AttributeAnswer> Client::DropAttribute(std::string_view collection,
+                                                      std::string_view attribute,
+                                                      const CallOptions& options) {
+  NF_RETURN_IF_ERROR(CheckText("collection", collection));
+  NF_RETURN_IF_ERROR(CheckText("attribute", attribute));
+  v1::DropAttributeRequest request;
+  request.set_collection(std::string(collection));
+  request.set_attribute(std::string(attribute));
+  NF_ASSIGN_OR_RETURN(auto response,
+                      core_->Call(&AdminStub::DropAttribute, request, Once(options)));
+  return AttributeAnswer{.epoch = response.epoch(), .incarnation = response.incarnation()};
+}
 
 absl::StatusOr<AliasAnswer> Client::SetAlias(std::string_view alias, std::string_view collection,
                                              const CallOptions& options) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "client/cpp/check_text.h"
+#include "client/cpp/filter_convert.h"
 #include "client/cpp/status_macros.h"
 #include "client/cpp/text.h"
 
@@ -78,6 +79,28 @@ absl::StatusOr<std::vector<AttributeColumn>> TakeColumns(AttributeColumnProtos* 
     columns.push_back(std::move(column));
   }
   return columns;
+}
+
+std::string Bitmap(const std::vector<bool>& bits, size_t begin, size_t end) {
+  std::string bytes((end - begin + 7) / 8, '\0');
+  for (size_t i = 0; i < end - begin; ++i) {
+    if (!bits[begin + i]) continue;
+    bytes[i / 8] = static_cast<char>(static_cast<uint8_t>(bytes[i / 8]) | (1u << (i % 8)));
+  }
+  return bytes;
+}
+
+void ToProto(const ColumnPlace& from, const ColumnPlace& to, v1::AttributeColumn* proto) {
+  const AttributeColumn& column = from.column();
+  proto->set_attribute(column.attribute);
+  ToProto(column.values, from.values(), to.values(), proto->mutable_values());
+  if (!column.list_sizes.empty()) {
+    const auto sizes = column.list_sizes.begin();
+    proto->mutable_list_sizes()->Add(sizes + static_cast<ptrdiff_t>(from.rows_with_value()),
+                                     sizes + static_cast<ptrdiff_t>(to.rows_with_value()));
+  }
+  if (to.rows_with_value() - from.rows_with_value() == to.rows() - from.rows()) return;
+  proto->set_presence(Bitmap(column.presence, from.rows(), to.rows()));
 }
 
 absl::Status AddNames(std::span<const std::string> attributes,

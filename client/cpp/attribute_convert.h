@@ -1,4 +1,4 @@
-// Conversion of returned attributes from proto.
+// Conversion of columns of attributes to proto and back.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/cpp/block_cutter.h"
 #include "nearfield/client/attributes.h"
 #include "nearfield/v1/common.pb.h"
 
@@ -22,6 +23,12 @@ AttributeValues TakeValues(v1::AttributeValues* proto);
 // column do not match).
 absl::StatusOr<std::vector<AttributeColumn>> TakeColumns(AttributeColumnProtos* protos,
                                                          size_t rows_count);
+
+// Returns bits [begin, end) as a bitmap: bit i is bit i % 8 of byte i / 8.
+std::string Bitmap(const std::vector<bool>& bits, size_t begin, size_t end);
+
+// Converts the rows between two positions of a column.
+void ToProto(const ColumnPlace& from, const ColumnPlace& to, v1::AttributeColumn* proto);
 
 // Adds the names of the attributes that a request wants. Errors: InvalidArgument (not UTF-8).
 absl::Status AddNames(std::span<const std::string> attributes,

@@ -11,6 +11,8 @@ namespace {
 constexpr std::array<std::string_view, 6> kTypeNames = {"unknown", "int64",   "double",
                                                         "bool",    "keyword", "timestamp"};
 
+constexpr std::string_view kExpires = ":expires";
+
 // Appends a value, which must be of the column's type.
 void Append(const AttributeValue& value, AttributeValues* values) {
   std::visit(
@@ -42,12 +44,15 @@ std::optional<AttributeType> ParseAttributeType(std::string_view name) {
 }
 
 std::string ToString(const AttributeSpec& spec) {
-  return Cat(spec.name, ":", Name(spec.type), spec.is_list ? "[]" : "");
+  return Cat(spec.name, ":", Name(spec.type), spec.is_list ? "[]" : "",
+             spec.expires ? kExpires : "");
 }
 
 absl::StatusOr<AttributeSpec> ParseAttributeSpec(std::string_view text) {
   const size_t colon = text.find(':');
   std::string_view type_name = colon == std::string_view::npos ? "" : text.substr(colon + 1);
+  const bool expires = type_name.ends_with(kExpires);
+  if (expires) type_name.remove_suffix(kExpires.size());
   const bool is_list = type_name.ends_with("[]");
   if (is_list) type_name.remove_suffix(2);
   const std::optional<AttributeType> type = ParseAttributeType(type_name);
@@ -55,10 +60,13 @@ absl::StatusOr<AttributeSpec> ParseAttributeSpec(std::string_view text) {
     return absl::InvalidArgumentError(
         Cat("attribute \"", text,
             "\": write NAME:TYPE, such as year:int64 or tags:keyword[]; the types are int64, "
-            "double, bool, keyword and timestamp, each also as a list with []"));
+            "double, bool, keyword and timestamp, each also as a list with []; "
+            "until:timestamp:expires deletes rows after that time"));
   }
-  return AttributeSpec{
-      .name = std::string(text.substr(0, colon)), .type = *type, .is_list = is_list};
+  return AttributeSpec{.name = std::string(text.substr(0, colon)),
+                       .type = *type,
+                       .is_list = is_list,
+                       .expires = expires};
 }
 
 AttributeType TypeOf(const AttributeValues& values) {

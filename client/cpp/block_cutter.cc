@@ -29,6 +29,8 @@ constexpr uint64_t kValueBytesMost = 10;
 constexpr uint64_t kListSizeBytesMost = 5;
 constexpr uint64_t kPresenceBytes = 1;
 
+}  // namespace
+
 absl::Status CheckColumn(const AttributeColumn& column, const std::string& name, size_t count) {
   const auto bad = [&](size_t given, std::string_view what, size_t wanted,
                        std::string_view of) -> absl::Status {
@@ -38,7 +40,7 @@ absl::Status CheckColumn(const AttributeColumn& column, const std::string& name,
   size_t with_value = count;
   if (!column.presence.empty()) {
     if (column.presence.size() != count) {
-      return bad(column.presence.size(), "presence bits", count, "ids");
+      return bad(column.presence.size(), "presence bits", count, "rows");
     }
     with_value =
         static_cast<size_t>(std::count(column.presence.begin(), column.presence.end(), true));
@@ -55,8 +57,6 @@ absl::Status CheckColumn(const AttributeColumn& column, const std::string& name,
   for (const uint32_t size : column.list_sizes) listed += size;
   return listed == values ? absl::OkStatus() : bad(values, "values", listed, "places of lists");
 }
-
-}  // namespace
 
 absl::Status CheckColumns(const RowBlock& rows) {
   const size_t count = rows.ids == nullptr ? 0 : Count(*rows.ids);

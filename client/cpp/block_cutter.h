@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -12,6 +13,10 @@
 #include "nearfield/client/upload.h"
 
 namespace nearfield::client {
+
+// Checks that a column has `count` rows, and as many values as they have. Errors: InvalidArgument
+// (begins with `name`; names the two lengths).
+absl::Status CheckColumn(const AttributeColumn& column, const std::string& name, size_t count);
 
 // Checks that the columns have the same length. Errors: InvalidArgument (names the two lengths).
 absl::Status CheckColumns(const RowBlock& rows);

@@ -32,16 +32,19 @@ absl::Status CheckText(std::string_view field, const IdColumn& ids) {
   return absl::OkStatus();
 }
 
+absl::Status CheckText(std::string_view field, const AttributeColumn& column) {
+  NF_RETURN_IF_ERROR(CheckText(Cat(field, ".attribute"), column.attribute));
+  const auto* keywords = std::get_if<std::vector<std::string>>(&column.values);
+  for (size_t i = 0; keywords != nullptr && i < keywords->size(); ++i) {
+    if (IsUtf8((*keywords)[i])) continue;
+    return CheckText(Cat(field, " (", column.attribute, "): value ", i), (*keywords)[i]);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckText(std::span<const AttributeColumn> attributes) {
   for (size_t i = 0; i < attributes.size(); ++i) {
-    const AttributeColumn& column = attributes[i];
-    NF_RETURN_IF_ERROR(CheckText(Cat("attributes[", i, "].attribute"), column.attribute));
-    const auto* keywords = std::get_if<std::vector<std::string>>(&column.values);
-    for (size_t j = 0; keywords != nullptr && j < keywords->size(); ++j) {
-      if (IsUtf8((*keywords)[j])) continue;
-      return CheckText(Cat("attributes[", i, "] (", column.attribute, "): value ", j),
-                       (*keywords)[j]);
-    }
+    NF_RETURN_IF_ERROR(CheckText(Cat("attributes[", i, "]"), attributes[i]));
   }
   return absl::OkStatus();
 }

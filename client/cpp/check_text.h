@@ -16,6 +16,7 @@ namespace nearfield::client {
 // text.
 absl::Status CheckText(std::string_view field, std::string_view text);
 absl::Status CheckText(std::string_view field, const IdColumn& ids);
+absl::Status CheckText(std::string_view field, const AttributeColumn& column);
 absl::Status CheckText(std::span<const AttributeColumn> attributes);
 absl::Status CheckText(std::string_view collection, std::span<const Query> queries);
 

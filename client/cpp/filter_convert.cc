@@ -52,6 +52,17 @@ absl::Status ToProto(const std::string& field, const FilterArgument& argument,
   return absl::OkStatus();
 }
 
+absl::Status ToProto(std::string_view prefix, const Filter& filter, std::string* text,
+                     google::protobuf::RepeatedPtrField<v1::FilterArgument>* arguments) {
+  NF_RETURN_IF_ERROR(CheckText(Cat(prefix, "filter_text"), filter.text()));
+  *text = filter.text();
+  for (const FilterArgument& argument : filter.arguments()) {
+    const std::string field = Cat(prefix, "filter_args[", arguments->size(), "]");
+    NF_RETURN_IF_ERROR(ToProto(field, argument, arguments->Add()));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<FilterArgument> FilterArgument::Parse(std::string_view message) {
   v1::FilterArgument proto;
   if (!proto.ParseFromArray(message.data(), static_cast<int>(message.size()))) {
@@ -70,6 +81,7 @@ absl::Status ToProto(const AttributeSpec& spec, v1::AttributeSpec* proto) {
   proto->set_name(spec.name);
   proto->set_type(static_cast<v1::AttributeType>(spec.type));
   proto->set_is_list(spec.is_list);
+  proto->set_expires(spec.expires);
   return absl::OkStatus();
 }
 
@@ -78,7 +90,8 @@ AttributeSpec FromProto(v1::AttributeSpec* proto) {
   const bool known = v1::AttributeType_IsValid(proto->type());
   return {.name = std::move(*proto->mutable_name()),
           .type = known ? static_cast<AttributeType>(proto->type()) : AttributeType::kUnknown,
-          .is_list = proto->is_list()};
+          .is_list = proto->is_list(),
+          .expires = proto->expires()};
 }
 
 void ToProto(const AttributeValues& values, size_t begin, size_t end, v1::AttributeValues* proto) {

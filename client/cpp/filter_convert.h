@@ -4,10 +4,9 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
-#include "client/cpp/check_text.h"
-#include "client/cpp/status_macros.h"
 #include "nearfield/client/attributes.h"
 #include "nearfield/client/filter.h"
 #include "nearfield/v1/common.pb.h"
@@ -18,17 +17,16 @@ namespace nearfield::client {
 absl::Status ToProto(const std::string& field, const FilterArgument& argument,
                      v1::FilterArgument* proto);
 
+// Sets the text and the arguments of a filter. Errors: InvalidArgument (it cannot be sent; begins
+// with the field, such as "PREFIXfilter_text").
+absl::Status ToProto(std::string_view prefix, const Filter& filter, std::string* text,
+                     google::protobuf::RepeatedPtrField<v1::FilterArgument>* arguments);
+
 // Sets the filter of a request. Errors: InvalidArgument (it cannot be sent).
 template <typename Request>
 absl::Status SetFilter(const std::optional<Filter>& filter, Request* request) {
   if (!filter) return absl::OkStatus();
-  NF_RETURN_IF_ERROR(CheckText("filter_text", filter->text()));
-  request->set_filter_text(filter->text());
-  for (const FilterArgument& argument : filter->arguments()) {
-    const std::string field = "filter_args[" + std::to_string(request->filter_args_size()) + "]";
-    NF_RETURN_IF_ERROR(ToProto(field, argument, request->add_filter_args()));
-  }
-  return absl::OkStatus();
+  return ToProto("", *filter, request->mutable_filter_text(), request->mutable_filter_args());
 }
 
 // Errors: InvalidArgument (the name is not UTF-8).

@@ -82,6 +82,15 @@ Id At(const IdColumn& ids, size_t i) {
   return std::visit([i](const auto& column) { return Id(column[i]); }, ids);
 }
 
+IdColumn Slice(const IdColumn& ids, size_t begin, size_t end) {
+  return std::visit(
+      [&](const auto& column) -> IdColumn {
+        const auto from = column.begin() + static_cast<ptrdiff_t>(begin);
+        return std::decay_t<decltype(column)>(from, from + static_cast<ptrdiff_t>(end - begin));
+      },
+      ids);
+}
+
 void Append(const Id& id, IdColumn* ids) {
   if (auto* numbers = std::get_if<std::vector<uint64_t>>(ids)) {
     numbers->push_back(std::get<uint64_t>(id));

@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "client/cpp/attribute_convert.h"
 #include "client/cpp/block_cutter.h"
 #include "client/cpp/check_text.h"
 #include "client/cpp/convert.h"
 #include "client/cpp/core.h"
-#include "client/cpp/filter_convert.h"
 #include "client/cpp/status_macros.h"
 #include "client/cpp/text.h"
 
@@ -204,25 +204,8 @@ class Upload::Impl {
 
   // Adds the values of the rows between two positions.
   static void AddColumn(const ColumnPlace& from, const ColumnPlace& to, v1::UploadBlock* block) {
-    const size_t with_value = to.rows_with_value() - from.rows_with_value();
-    if (with_value == 0) return;  // no column: no row has a value
-    const AttributeColumn& column = from.column();
-    v1::AttributeColumn* proto = block->add_attributes();
-    proto->set_attribute(column.attribute);
-    ToProto(column.values, from.values(), to.values(), proto->mutable_values());
-    if (!column.list_sizes.empty()) {
-      const auto sizes = column.list_sizes.begin();
-      proto->mutable_list_sizes()->Add(sizes + static_cast<ptrdiff_t>(from.rows_with_value()),
-                                       sizes + static_cast<ptrdiff_t>(to.rows_with_value()));
-    }
-    const size_t count = to.rows() - from.rows();
-    if (with_value == count) return;
-    std::string bits((count + 7) / 8, '\0');
-    for (size_t i = 0; i < count; ++i) {
-      if (!column.presence[from.rows() + i]) continue;
-      bits[i / 8] = static_cast<char>(static_cast<uint8_t>(bits[i / 8]) | (1u << (i % 8)));
-    }
-    proto->set_presence(std::move(bits));
+    if (to.rows_with_value() == from.rows_with_value()) return;  // no column: no row has a value
+    ToProto(from, to, block->add_attributes());
   }
 
   absl::Status SendBlock(size_t rows_count, v1::UploadRequest& request) {

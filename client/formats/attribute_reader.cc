@@ -121,19 +121,21 @@ bool Declares(std::span<const AttributeSpec> specs, std::string_view name) {
 }
 
 AttributeReader::AttributeReader(const std::vector<AttributeSpec>& specs)
-    : rows_with_value_(specs.size(), 0) {
+    : named_(specs.size()), rows_with_value_(specs.size(), 0) {
   builders_.reserve(specs.size());
   for (const AttributeSpec& spec : specs) builders_.emplace_back(spec);
 }
 
 absl::Status AttributeReader::AddRow(std::span<const JsonMember> members) {
-  for (AttributeColumnBuilder& builder : builders_) {
+  for (size_t i = 0; i < builders_.size(); ++i) {
+    AttributeColumnBuilder& builder = builders_[i];
     const JsonMember* found = nullptr;
     for (const JsonMember& member : members) {
       if (member.key != builder.spec().name) continue;
       if (found != nullptr) return absl::InvalidArgumentError(Cat(member.key, ": given twice"));
       found = &member;
     }
+    named_[i].push_back(found != nullptr);
     if (found == nullptr || found->value == "null") {
       builder.AddMissing();
     } else {
@@ -147,6 +149,7 @@ absl::Status AttributeReader::AddRow(const std::vector<CsvCell>& cells,
                                      const std::vector<size_t>& columns) {
   for (size_t i = 0; i < builders_.size(); ++i) {
     const CsvCell* cell = columns[i] == kNoColumn ? nullptr : &cells[columns[i]];
+    named_[i].push_back(cell != nullptr);
     if (cell == nullptr || (cell->text.empty() && !cell->quoted)) {
       builders_[i].AddMissing();
     } else {
@@ -163,8 +166,21 @@ std::vector<AttributeColumn> AttributeReader::Take() {
     rows_with_value_[i] += count;
     AttributeColumn column = builders_[i].Take();
     if (count > 0) columns.push_back(std::move(column));
+    named_[i].clear();
   }
   return columns;
+}
+
+std::vector<AttributeUpdate> AttributeReader::TakeUpdates() {
+  std::vector<AttributeUpdate> updates;
+  for (size_t i = 0; i < builders_.size(); ++i) {
+    AttributeUpdate update = {.column = builders_[i].Take(),
+                              .changed = std::exchange(named_[i], {})};
+    const auto changed = std::count(update.changed.begin(), update.changed.end(), true);
+    if (changed == std::ssize(update.changed)) update.changed.clear();
+    if (changed > 0) updates.push_back(std::move(update));
+  }
+  return updates;
 }
 
 }  // namespace nearfield::client

@@ -11,6 +11,7 @@
 #include "client/formats/csv.h"
 #include "client/formats/json_text.h"
 #include "nearfield/client/attributes.h"
+#include "nearfield/client/update.h"
 
 namespace nearfield::client {
 
@@ -38,11 +39,18 @@ class AttributeReader {
   // them to rows_with_value().
   std::vector<AttributeColumn> Take();
 
+  // Returns the rows since the last call as changes of rows that exist: one update for each
+  // attribute that one of them names. A row that names it without a value loses its value; a row
+  // that does not name it keeps its value. An attribute that has a column of CSV is named by every
+  // row.
+  std::vector<AttributeUpdate> TakeUpdates();
+
   // For each attribute, the number of rows with a value, up to the last Take().
   const std::vector<uint64_t>& rows_with_value() const { return rows_with_value_; }
 
  private:
   std::vector<AttributeColumnBuilder> builders_;
+  std::vector<std::vector<bool>> named_;  // for each attribute: by the rows since the last call
   std::vector<uint64_t> rows_with_value_;
 };
 

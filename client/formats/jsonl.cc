@@ -13,6 +13,36 @@ namespace {
 
 constexpr std::string_view kBase64Begin = "{\"$base64\":";
 
+// Parses a line with any of the parts of a row.
+absl::StatusOr<JsonRow> ParseParts(std::string_view line,
+                                   std::span<const AttributeSpec> attributes) {
+  NF_RETURN_IF_ERROR(CheckJson(line));
+  NF_ASSIGN_OR_RETURN(const std::vector<JsonMember> members, JsonMembers(line));
+  JsonRow row;
+  for (const JsonMember& member : members) {
+    const bool is_vector =
+        member.key == "vector" || (member.key == "embedding" && !Declares(attributes, member.key));
+    if ((is_vector && !row.vector.empty()) || (member.key == "payload" && row.payload) ||
+        (member.key == "id" && row.id)) {
+      return absl::InvalidArgumentError(
+          Cat("member ", QuoteJson(member.key),
+              member.key == "embedding" ? " is a second vector" : " twice"));
+    }
+    if (is_vector) {
+      NF_ASSIGN_OR_RETURN(row.vector, ParseVector(member.value));
+    } else if (member.key == "payload") {
+      NF_ASSIGN_OR_RETURN(row.payload, PayloadBytes(member.value));
+    } else if (member.key == "id") {
+      NF_ASSIGN_OR_RETURN(row.id, JsonId(member.value));
+    } else if (Declares(attributes, member.key)) {
+      row.attributes.push_back(member);
+    } else {
+      return UnknownPart("member", member.key, attributes);
+    }
+  }
+  return row;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<float>> ParseVector(std::string_view json) {
@@ -67,34 +97,22 @@ std::string PayloadJson(std::string_view bytes) {
 
 absl::StatusOr<JsonRow> ParseJsonRow(std::string_view line,
                                      std::span<const AttributeSpec> attributes) {
-  NF_RETURN_IF_ERROR(CheckJson(line));
-  NF_ASSIGN_OR_RETURN(const std::vector<JsonMember> members, JsonMembers(line));
-  JsonRow row;
-  bool vector_seen = false;
-  bool payload_seen = false;
-  for (const JsonMember& member : members) {
-    const bool is_vector =
-        member.key == "vector" || (member.key == "embedding" && !Declares(attributes, member.key));
-    if ((is_vector && std::exchange(vector_seen, true)) ||
-        (member.key == "payload" && std::exchange(payload_seen, true)) ||
-        (member.key == "id" && row.id)) {
-      return absl::InvalidArgumentError(
-          Cat("member ", QuoteJson(member.key),
-              member.key == "embedding" ? " is a second vector" : " twice"));
-    }
-    if (is_vector) {
-      NF_ASSIGN_OR_RETURN(row.vector, ParseVector(member.value));
-    } else if (member.key == "payload") {
-      NF_ASSIGN_OR_RETURN(row.payload, PayloadBytes(member.value));
-    } else if (member.key == "id") {
-      NF_ASSIGN_OR_RETURN(row.id, JsonId(member.value));
-    } else if (Declares(attributes, member.key)) {
-      row.attributes.push_back(member);
-    } else {
-      return UnknownPart("member", member.key, attributes);
-    }
+  NF_ASSIGN_OR_RETURN(JsonRow row, ParseParts(line, attributes));
+  if (row.vector.empty()) return absl::InvalidArgumentError("no \"vector\"");
+  return row;
+}
+
+absl::StatusOr<JsonRow> ParseJsonUpdate(std::string_view line,
+                                        std::span<const AttributeSpec> attributes) {
+  NF_ASSIGN_OR_RETURN(JsonRow row, ParseParts(line, attributes));
+  if (!row.id) return absl::InvalidArgumentError("no \"id\"");
+  if (!row.vector.empty()) {
+    return absl::InvalidArgumentError(
+        "vector: an update cannot change it; upload the row with --mode upsert");
   }
-  if (!vector_seen) return absl::InvalidArgumentError("no \"vector\"");
+  if (row.attributes.empty() && !row.payload) {
+    return absl::InvalidArgumentError("nothing to change: neither an attribute nor a payload");
+  }
   return row;
 }
 

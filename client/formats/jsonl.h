@@ -1,4 +1,5 @@
-// One line of a .jsonl file of rows: {"id": ..., "vector": [...], "payload": ...}.
+// One line of a .jsonl file of rows, or of changes of rows: {"id": ..., "vector": [...], "payload":
+// ...}.
 #pragma once
 
 #include <optional>
@@ -16,8 +17,8 @@ namespace nearfield::client {
 
 struct JsonRow {
   std::optional<Id> id;
-  std::vector<float> vector;
-  std::string payload;                 // empty if absent
+  std::vector<float> vector;           // empty if absent
+  std::optional<std::string> payload;  // null is an empty one
   std::vector<JsonMember> attributes;  // values point into the line
 };
 
@@ -27,6 +28,11 @@ struct JsonRow {
 // (names the member and the reason). Does not check the types of attribute values.
 absl::StatusOr<JsonRow> ParseJsonRow(std::string_view line,
                                      std::span<const AttributeSpec> attributes = {});
+
+// Parses a line that changes a row: as ParseJsonRow, but `id` is required, and so is an attribute
+// or `payload`, while `vector` is an error.
+absl::StatusOr<JsonRow> ParseJsonUpdate(std::string_view line,
+                                        std::span<const AttributeSpec> attributes);
 
 // Parses the vector of a row, a JSON array of numbers. Requires: a text that CheckJson accepts.
 // Errors: InvalidArgument (also for an empty vector).

@@ -25,7 +25,7 @@ class JsonLines final : public TextRows {
     NF_RETURN_IF_ERROR(attributes->AddRow(found.attributes));
     *row = {.id = std::move(found.id),
             .vector = std::move(found.vector),
-            .payload = std::move(found.payload)};
+            .payload = std::move(found.payload).value_or("")};
     for (const JsonMember& member : found.attributes) row->attribute_bytes += member.value.size();
     return true;
   }

@@ -15,16 +15,6 @@
 namespace nearfield::client {
 namespace {
 
-// Returns elements [begin, end) of a column.
-IdColumn Slice(const IdColumn& ids, uint64_t begin, uint64_t end) {
-  return std::visit(
-      [&](const auto& column) -> IdColumn {
-        const auto from = column.begin() + static_cast<ptrdiff_t>(begin);
-        return std::decay_t<decltype(column)>(from, from + static_cast<ptrdiff_t>(end - begin));
-      },
-      ids);
-}
-
 class BinarySource final : public RowSource {
  public:
   BinarySource(VectorFile vectors, uint64_t zero_rows_count, std::optional<IdColumn> ids,

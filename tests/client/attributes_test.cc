@@ -45,8 +45,12 @@ TEST(Attributes, TheTypeOfAValueIsThatOfTheExpression) {
 TEST(Attributes, SpecsPrintAndRead) {
   for (const AttributeSpec& spec : kSpecs) EXPECT_EQ(*ParseAttributeSpec(ToString(spec)), spec);
   EXPECT_EQ(ToString(kSpecs.back()), "tags:keyword[]");
-  for (const std::string_view text : {"", "year", "year:", ":int64", "year:int", "year:int64[",
-                                      "year:[]", "year:unknown", "year:int64[][]", "year: int64"}) {
+  const AttributeSpec until = {"until", AttributeType::kTimestamp, false, true};
+  EXPECT_EQ(ToString(until), "until:timestamp:expires");
+  EXPECT_EQ(*ParseAttributeSpec(ToString(until)), until);
+  for (const std::string_view text :
+       {"", "year", "year:", ":int64", "year:int", "year:int64[", "year:[]", "year:unknown",
+        "year:int64[][]", "year: int64", "year:expires", "year:int64:", "a:bool:expires:expires"}) {
     EXPECT_THAT(ParseAttributeSpec(text), StatusIs(kInvalidArgument, HasSubstr("NAME:TYPE")))
         << text;
   }

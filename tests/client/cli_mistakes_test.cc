@@ -32,6 +32,10 @@ TEST_F(CliTest, WrongUsageExitsWithTwo) {
            {"snapshot", "create", "monday", "--keep-prefix", "m"},
            {"snapshot", "create", "monday", "--keep", "2", "--keep-prefix", "nightly-"},
            {"compact"},
+           {"update"},
+           {"update", "docs"},
+           {"attribute", "add", "docs"},
+           {"attribute", "drop", "docs", "year"},
            {"collections", "drop", "docs"}}) {
     EXPECT_THAT(Run(args), Fails(2, Not(IsEmpty()))) << ::testing::PrintToString(args);
   }

@@ -54,12 +54,14 @@ class CliOptionsTest : public CliTest {
 };
 
 TEST_F(CliOptionsTest, AttributesAreDeclaredAndShown) {
-  EXPECT_THAT(Run({"collections", "create", "c", "--dim", "2", "--metric", "dot", "--attribute",
-                   "year:int64", "--attribute", "tags:keyword[]"}),
+  // Regression: a name after --attribute was read as a second attribute.
+  EXPECT_THAT(Run({"collections", "create", "--dim", "2", "--metric", "dot", "--attribute",
+                   "year:int64", "--attribute", "tags:keyword[]", "c"}),
               Prints(HasSubstr("year:int64, tags:keyword[]")));
   EXPECT_THAT(Run({"collections", "show", "c", "--json"}).out,
-              HasSubstr("\"attributes\":[{\"name\":\"year\",\"type\":\"int64\",\"is_list\":false},"
-                        "{\"name\":\"tags\",\"type\":\"keyword\",\"is_list\":true}]"));
+              HasSubstr("\"attributes\":[{\"name\":\"year\",\"type\":\"int64\",\"is_list\":false,"
+                        "\"expires\":false},{\"name\":\"tags\",\"type\":\"keyword\","
+                        "\"is_list\":true,\"expires\":false}]"));
   EXPECT_THAT(Run({"collections", "create", "d", "--dim", "2", "--metric", "dot", "--attribute",
                    "year:integer"}),
               Fails(2, HasSubstr("write NAME:TYPE")));

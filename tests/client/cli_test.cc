@@ -25,8 +25,9 @@ TEST_F(CliTest, HelpTeaches) {
   EXPECT_THAT(help.out, AllOf(HasSubstr("First steps:"), HasSubstr("Exit codes:"),
                               HasSubstr("NEARFIELD_ADDRESS")));
   for (const std::string command :
-       {"collections", "upload", "search", "fetch", "delete", "count", "verify", "health", "limits",
-        "capacity", "counters", "demo", "alias", "snapshot", "compact", "uploads"}) {
+       {"collections", "upload", "search", "fetch", "delete", "update", "attribute", "count",
+        "verify", "health", "limits", "capacity", "counters", "demo", "alias", "snapshot",
+        "compact", "uploads"}) {
     EXPECT_THAT(help.out, HasSubstr("\n  " + command));
     EXPECT_THAT(RunPlain({command, "--help"}), Prints(HasSubstr("nearfield " + command)))
         << command;
@@ -83,6 +84,9 @@ TEST_F(CliTest, JsonIsOneObjectALine) {
            {"snapshot", "list"},
            {"snapshot", "delete", "tuesday"},
            {"compact", "docs"},
+           {"update", "docs", "a", "--payload", "new"},
+           {"attribute", "add", "docs", "year:int64"},
+           {"attribute", "drop", "docs", "year", "--yes"},
            {"delete", "docs", "a"},
            {"collections", "drop", "docs", "--yes"}}) {
     const Outcome outcome = Run(Plus(args, {"--json"}));

@@ -91,6 +91,9 @@ TEST(FilterConvert, AttributeTypesOfNewerServersAreUnknown) {
   ASSERT_OK(ToProto(AttributeSpec{"tags", AttributeType::kKeyword, true}, &proto));
   EXPECT_EQ(proto.ShortDebugString(), "name: \"tags\" type: ATTRIBUTE_TYPE_KEYWORD is_list: true");
   EXPECT_EQ(FromProto(&proto), (AttributeSpec{"tags", AttributeType::kKeyword, true}));
+  ASSERT_OK(ToProto(AttributeSpec{"until", AttributeType::kTimestamp, false, true}, &proto));
+  EXPECT_TRUE(proto.expires());
+  EXPECT_TRUE(FromProto(&proto).expires);
   v1::AttributeSpec newer;
   newer.set_name("x");
   newer.set_type(static_cast<v1::AttributeType>(99));

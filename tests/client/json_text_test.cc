@@ -133,6 +133,20 @@ TEST(JsonRow, ReadsIdVectorAndPayload) {
   EXPECT_THAT(ParseJsonRow(R"({"embedding":[1,2]})")->vector, ElementsAre(1.0f, 2.0f));
 }
 
+TEST(JsonRow, AChangeKeepsWhatIsAbsentApartFromNull) {
+  const std::vector<AttributeSpec> specs = {{"year", AttributeType::kInt64}};
+  ASSERT_OK_AND_ASSIGN(const auto year, ParseJsonUpdate(R"({"id":7,"year":null})", specs));
+  EXPECT_EQ(year.id, Id(uint64_t{7}));
+  EXPECT_EQ(year.payload, std::nullopt);
+  ASSERT_EQ(year.attributes.size(), 1u);
+  EXPECT_EQ(year.attributes[0].value, "null");
+  EXPECT_EQ(ParseJsonUpdate(R"({"id":7,"payload":null})", specs)->payload, "");
+  EXPECT_THAT(ParseJsonUpdate(R"({"id":7,"vector":[1],"year":1})", specs),
+              StatusIs(kInvalidArgument, HasSubstr("--mode upsert")));
+  EXPECT_THAT(ParseJsonUpdate(R"({"id":7})", specs),
+              StatusIs(kInvalidArgument, HasSubstr("nothing to change")));
+}
+
 TEST(JsonRow, NamesWhatIsWrong) {
   EXPECT_THAT(ParseJsonRow("[1]"), StatusIs(kInvalidArgument, HasSubstr("object")));
   EXPECT_THAT(ParseJsonRow(R"({"id":1})"), StatusIs(kInvalidArgument, HasSubstr("no \"vector\"")));

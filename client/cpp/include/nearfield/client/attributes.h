@@ -32,18 +32,22 @@ std::string_view Name(AttributeType type);
 std::string WithArticle(AttributeType type);  // "an int64", "a keyword"
 std::optional<AttributeType> ParseAttributeType(std::string_view name);
 
-// An attribute that a collection declares; fixed when the collection is created.
+// An attribute that a collection declares: when it is created, or later (Client::AddAttribute).
 struct AttributeSpec {
   std::string name;  // [a-z][a-z0-9_]{0,62}
   AttributeType type = AttributeType::kUnknown;
   bool is_list = false;  // a row has a list of values
+  // The server deletes a row after this time, in the background. Only one attribute of a collection
+  // can have it, a timestamp that is not a list.
+  bool expires = false;
 
   bool operator==(const AttributeSpec& other) const = default;
 };
 
-// The text form: "year:int64", "tags:keyword[]".
+// The text form: "year:int64", "tags:keyword[]", "until:timestamp:expires".
 std::string ToString(const AttributeSpec& spec);
-// Errors: InvalidArgument if the text does not have that form. Only the server checks the name.
+// Errors: InvalidArgument if the text does not have that form. Only the server checks the name,
+// and which attribute can expire.
 absl::StatusOr<AttributeSpec> ParseAttributeSpec(std::string_view text);
 
 using Timestamp = std::chrono::time_point<std::chrono::system_clock, std::chrono::microseconds>;

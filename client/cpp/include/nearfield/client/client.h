@@ -24,6 +24,7 @@
 #include "nearfield/client/search_pages.h"
 #include "nearfield/client/search_stream.h"
 #include "nearfield/client/types.h"
+#include "nearfield/client/update.h"
 #include "nearfield/client/upload.h"
 
 namespace nearfield::client {
@@ -79,6 +80,21 @@ class Client {
   absl::StatusOr<DeleteAnswer> Delete(std::string_view collection, const Filter& filter,
                                       const CallOptions& options = {});
 
+  // Changes attributes and payloads of rows by id, atomically: one epoch. The columns of `update`
+  // have an entry for each id; at most Limits.fetch_ids_max ids, each once. The answer names the
+  // ids without a row, and those that update.if_filter refuses; the other rows are changed. Tried
+  // once, unless it has a token: then a repeated try changes nothing again, and returns the first
+  // answer. Errors: InvalidArgument (lengths that do not match; an id or an attribute twice; a
+  // value of another type; no change), FailedPrecondition (if_epoch is not the current epoch of
+  // that incarnation; a token, but the server has no data directory), ResourceExhausted (nothing
+  // changed).
+  absl::StatusOr<UpdateAnswer> Update(std::string_view collection, const IdColumn& ids,
+                                      const RowUpdate& update, const CallOptions& options = {});
+  // Changes all rows that pass the filter, atomically. The columns of `update` have one entry, and
+  // it has no if_filter. Tries and errors as above.
+  absl::StatusOr<UpdateAnswer> Update(std::string_view collection, const Filter& filter,
+                                      const RowUpdate& update, const CallOptions& options = {});
+
   // Reserves space for the whole upload and opens it. An upload that cannot fit is refused here,
   // before its first row.
   absl::StatusOr<Upload> BeginUpload(const UploadOptions& options);
@@ -122,6 +138,18 @@ class Client {
   absl::StatusOr<CollectionInfo> GetCollection(std::string_view name,
                                                const CallOptions& options = {});
   absl::StatusOr<std::vector<CollectionInfo>> ListCollections(const CallOptions& options = {});
+
+  // Declares one more attribute, as one epoch. The rows that exist have no value of it, and uploads
+  // that have begun cannot send it. Not retried. Errors: InvalidArgument (its name is taken; its
+  // declaration), NotFound.
+  absl::StatusOr<AttributeAnswer> AddAttribute(std::string_view collection,
+                                               const AttributeSpec& attribute,
+                                               const CallOptions& options = {});
+  // Drops an attribute and its values, as one epoch. Reads of an earlier epoch still find them. Not
+  // retried. Errors: NotFound (the collection or the attribute).
+  absl::StatusOr<AttributeAnswer> DropAttribute(std::string_view collection,
+                                                std::string_view attribute,
+                                                const CallOptions& options = {});
 
   // Makes `alias` another name of the collection, accepted by every call except DropCollection. If
   // it was an alias of another collection, it moves atomically.

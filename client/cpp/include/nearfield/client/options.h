@@ -13,9 +13,9 @@
 namespace nearfield::client {
 
 // How often calls are retried. Only calls that can be repeated safely are retried: searches, reads,
-// checks, deletes, and the opening of an upload. Never retried: creating or dropping a collection,
-// an alias or a snapshot, and an upload once it has begun, unless it has a token
-// (Client::UploadWithToken).
+// checks, deletes, updates with a token, and the opening of an upload. Never retried: other
+// updates, creating or dropping a collection, an attribute, an alias or a snapshot, and an upload
+// once it has begun, unless it has a token (Client::UploadWithToken).
 struct RetryPolicy {
   int32_t tries_max = 4;                        // 1: no retry
   std::chrono::milliseconds backoff_first{50};  // before the second try; doubles with each try

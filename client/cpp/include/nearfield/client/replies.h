@@ -268,6 +268,12 @@ struct AliasAnswer {
   std::string collection_before;
 };
 
+// The result of AddAttribute and DropAttribute: the first epoch with the new declaration.
+struct AttributeAnswer {
+  uint64_t epoch = 0;
+  uint64_t incarnation = 0;  // of the epoch
+};
+
 struct SnapshotInfo {
   std::string name;
   uint64_t files_count = 0;

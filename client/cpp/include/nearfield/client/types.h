@@ -68,6 +68,7 @@ IdType TypeOf(const IdColumn& ids);
 IdColumn EmptyIds(IdType type);
 size_t Count(const IdColumn& ids);
 Id At(const IdColumn& ids, size_t i);
+IdColumn Slice(const IdColumn& ids, size_t begin, size_t end);  // ids [begin, end)
 void Append(const Id& id, IdColumn* ids);  // requires TypeOf(id) == TypeOf(*ids)
 std::string ToString(const Id& id);        // the number in decimal, or the string itself
 
