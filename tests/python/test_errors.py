@@ -132,6 +132,8 @@ CALLED_ONCE = {
     "DropAlias": lambda c: c.drop_alias("a"),
     "CreateSnapshot": lambda c: c.create_snapshot("s"),
     "DeleteSnapshot": lambda c: c.delete_snapshot("s"),
+    "AddAttribute": lambda c: c.collection("d").add_attribute("a", int),
+    "DropAttribute": lambda c: c.collection("d").drop_attribute("a"),
     "GetServerState": lambda c: c.state(),
     "Check": lambda c: c.health(),
     "SearchStream": lambda c: list(c.collection("d").search_stream([[1.0]])),

@@ -10,6 +10,7 @@ from typing import Any
 
 import nearfield
 import pytest
+from conftest import run_together
 from langchain_core.documents import Document
 from langchain_core.indexing import InMemoryRecordManager, aindex, index
 from langchain_tests.integration_tests.vectorstores import EMBEDDING_SIZE, VectorStoreIntegrationTests
@@ -144,6 +145,49 @@ def test_a_delete_deletes_what_is_chosen(store):
     assert outcome(store, "delete", all=True) is True and ids_of(store) == []
 
 
+def test_the_metadata_of_stored_documents_changes(store):
+    """Members are added or replaced; the text is not embedded again."""
+    store.embeddings.calls.clear()
+    ranked = [each.id for each in store.similarity_search("aa", k=9)]
+    assert outcome(store, "update_metadata", ["a", "zz", "c"], [{"year": 2030, "new": [1]}, {"year": 1}, {}]) == ["a", "c"]
+    assert store.get_by_ids(["a", "c"]) == [
+        Document(id="a", page_content="aaa", metadata={"year": 2030, "free": {"x": [1]}, "new": [1]}), Document(id="c", page_content="c")]
+    assert [each.id for each in store.similarity_search("aa", filter=F.year == 2030)] == ["a"]
+    assert outcome(store, "update_metadata", ["a"], [{"year": None}]) == ["a"] and store.similarity_search("aa", filter=F.year == 2030) == []
+    assert store.embeddings.calls == [] and [each.id for each in store.similarity_search("aa", k=9)] == ranked
+
+
+@pytest.mark.parametrize(("ids", "metadatas", "kind", "words"), [
+    ("a", [{}], TypeError, "ids: 'a' is one value; give a list"), (["a"], {"year": 1}, TypeError, "metadatas: {'year': 1} is one value"),
+    (["a"], [], ValueError, "metadatas: 0 for 1 ids"), (["a"], [7], TypeError, r"metadatas[0] (id 'a'): 7, must be a dict"),
+    (["a", "a"], [{}, {}], ValueError, "ids: 'a' twice"), (["c", "a"], [{}, {"year": "x"}], TypeError, "(id 'a'): year: 'x'; the attribute is declared int64"),
+    (["a"], [{"free": float("nan")}], ValueError, "(id 'a'): free: nan has no form in JSON"),
+])
+def test_metadata_that_cannot_be_stored_changes_nothing(store, ids, metadatas, kind, words):
+    before = store.get_by_ids(ALL)
+    found, text = outcome(store, "update_metadata", ids, metadatas)
+    assert found is kind and words in text and store.get_by_ids(ALL) == before
+
+
+def test_no_change_of_metadata_is_lost(store, shared):
+    """Each of several programs changes its own key of the same documents, while another one stores documents."""
+    ids, rounds = ["a", "c"], 8
+
+    def change(program: int) -> None:
+        with nearfield.connect(shared.address) as client:
+            other = NearfieldVectorStore(client.collection(store._blocking.name), Letters())
+            for number in range(rounds):
+                other.update_metadata(ids, [{f"p{program}": number}] * 2)
+
+    def add() -> None:
+        for number in range(rounds):
+            store.add_texts(["b"], [{"year": number}], ids=[f"b{number}"])
+
+    run_together([add, *(lambda program=program: change(program) for program in range(3))])
+    for each in store.get_by_ids(ids):
+        assert {each.metadata[f"p{program}"] for program in range(3)} == {rounds - 1}
+
+
 def test_a_misspelled_argument_dropped_the_metadata(store):
     assert outcome(store, "add_texts", ["b"], metadata=[{"year": 1}]) == (
         TypeError, "metadata: no argument of add_texts(); did you mean metadatas? (known: batch_size, ids, metadatas, progress, texts)")
@@ -193,7 +237,7 @@ def test_texts_for_a_collection_with_other_attributes_did_not_say_what_to_give(s
 def calls_of(store: NearfieldVectorStore):
     """Yields each public method with the arguments that it requires."""
     given = {"query": "a", "texts": ["a"], "documents": [Document(page_content="a")], "embedding": [1, 0, 0],
-             "search_type": "mmr", "ids": ["a"], "client": None, "name": "x"}  # fmt: skip
+             "search_type": "mmr", "ids": ["a"], "metadatas": [{"year": 1}], "client": None, "name": "x"}  # fmt: skip
     for name in dir(NearfieldVectorStore):
         method = getattr(store, name)
         if name.startswith("_") or not callable(method):

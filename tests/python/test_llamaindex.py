@@ -153,6 +153,26 @@ def test_nodes_are_deleted_by_what_is_named(store):
     assert store.get_nodes() == []
 
 
+def test_the_metadata_of_stored_nodes_changes(store):
+    """Members are added or replaced; the rest of a node stays, and filters see the new values."""
+    store.add(NODES)
+    made = dt.datetime(2024, 5, 18, tzinfo=dt.timezone.utc)
+    assert store.update_metadata(["ab", "zz"], [{"year": 2030, "made": made, "free": [1]}, {"year": 1}]) == ["ab"]
+    assert asyncio.run(store.aupdate_metadata(["a"], [{"lang": "fr"}])) == ["a"]
+    one, two = store.get_nodes(["ab", "a"])
+    assert one.metadata == {**NODES[1].metadata, "year": 2030, "made": made.isoformat(), "free": [1]}
+    assert two.metadata == {**NODES[0].metadata, "lang": "fr"} and one.relationships == NODES[1].relationships
+    assert (one.get_content(), one.ref_doc_id) == ("ab", "one")
+    assert found(store, filters=where(("year", "==", 2030), ("made", ">=", "2024-05-18"))) == ["ab"]
+    assert found(store, doc_ids=["one"]) == ["a", "ab"] and found(store, filters=where(("lang", "==", "en"))) == []
+    with pytest.raises(TypeError, match="^ids: 'a' is one value; give a list"):
+        store.update_metadata("a", [{}])
+    for wrong, words in (({"free": math.nan}, "free: nan"), ({"year": "x"}, "year: 'x'; the attribute is declared int64")):
+        with pytest.raises((TypeError, ValueError), match=words):
+            store.update_metadata(["a"], [wrong])
+    assert store.get_nodes(["a"])[0].metadata == two.metadata
+
+
 def test_metadata_that_cannot_be_stored_is_refused(store):
     with pytest.raises(ValueError, match=r"nodes\[1\] \(id 'b'\): price: nan"):
         store.add([NODES[0], node("b", price=math.nan)])

@@ -84,6 +84,10 @@ async def test_mistakes_of_an_agent_are_explained(shared, docs, tmp_path):
     ("count", {"filter": {"year": 2020}}, "filter: {\"year\": 2020}; a text such as 'year >= 2020' is needed"),
     ("count", {"collection": None}, "collection: null; the name of a collection is needed"),
     ("store", {"id": "a", "vector": [0, 0, 0], "payload": "p"}, "is zero in every dimension, and has no cosine"),
+    ("update", {"attributes": {"year": 1}}, "ids: missing; a list of ids"), ("update", {"ids": ["a"], "payload": 7}, "payload: 7; an object or a text"),
+    ("update", {"ids": ["a"]}, "attributes, payload: give one of them, or both"), ("update", {"ids": ["a"], "attributes": {}}, "attributes, payload: give"),
+    ("update", {"ids": ["a"], "attributes": {"yaer": 1}}, "did you mean year?"), ("update", {"ids": ["a"], "attributes": {"year": "x"}}, "year"),
+    ("update", {"ids": ["a"], "payload": "p", "if_filter": {"year": 1}}, "if_filter: {\"year\": 1}; a text such as"),
 ])
 async def test_an_argument_of_a_wrong_type_was_answered_with_types_of_python(shared, docs, tool, arguments, words):
     async with inside(shared, docs.name) as client:
@@ -96,7 +100,8 @@ async def test_an_argument_of_a_wrong_type_was_answered_with_types_of_python(sha
 async def test_an_argument_that_a_tool_does_not_have_was_dropped(shared, docs, tmp_path):
     """A search whose filter was misspelled answered without it. The law holds for every tool."""
     given = {"search": {"vector": [1, 0, 0]}, "fetch": {"ids": ["a"]}, "count": {}, "list_collections": {},
-             "store": {"id": "a", "vector": [1, 0, 0], "payload": "x"}, "delete": {"ids": ["a", "b"]}}
+             "store": {"id": "a", "vector": [1, 0, 0], "payload": "x"}, "update": {"ids": ["a"], "payload": "x"},
+             "delete": {"ids": ["a", "b"]}}
     async with agent("stdio", shared, tmp_path, docs.name, "--write") as client:
         tools = (await client.list_tools()).tools
         assert {tool.name for tool in tools} == set(given)
@@ -142,6 +147,23 @@ def test_an_abbreviated_option_gave_the_right_to_write(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["docs", "--w"])
     assert ended.value.code == 2 and "unrecognized arguments: --w" in capsys.readouterr().err
+
+
+async def test_an_agent_changes_rows(shared, docs):
+    async with inside(shared, docs.name) as client:
+        changed = await client("update", collection=docs.name, ids=["a", "b", "zz"], attributes={"year": 2030, "made": "2024-05-17"},
+                               if_filter="year == 2020")
+        assert changed == {"epoch": 2, "rows": 1, "missing": ["zz"], "refused": ["b"]}
+        (row,) = (await client("fetch", collection=docs.name, ids=["a"]))["rows"]
+        assert row == {"id": "a", "payload": {"text": "aa"}, "attributes": {"year": 2030, "made": "2024-05-17T00:00:00+00:00"}}
+        await client("update", collection=docs.name, ids=["a", "ab"], attributes={"year": None}, payload={"text": "new"})
+        rows = (await client("fetch", collection=docs.name, ids=["a", "ab"]))["rows"]
+        assert [each["payload"] for each in rows] == [{"text": "new"}] * 2 and "year" not in rows[0]["attributes"]
+        await client("update", collection=docs.name, ids=["a"], attributes={"year": str(2**62)}, payload="")
+        assert (await client("fetch", collection=docs.name, ids=["a"]))["rows"][0] == {
+            "id": "a", "payload": None, "attributes": {"year": str(2**62), "made": "2024-05-17T00:00:00+00:00"}}
+        assert "beyond 2^53" in await client.refused("update", collection=docs.name, ids=["a"], attributes={"year": 2**62})
+    assert docs.fetch(["a", "b", "ab"]).vectors.tolist() == [[2, 0, 0], [0, 2, 0], [1, 1, 0]]
 
 
 async def test_a_dropped_collection_hid_the_others(shared, docs, name):

@@ -113,10 +113,13 @@ def test_a_cluster_answers_as_one_engine(cluster, engine, rng, draw, id_type):
     assert list(one.ids) == list(other.ids) and list(one.missing) == list(other.missing) == wanted[-1:]
     assert one.vectors.tobytes() == other.vectors.tobytes() and one.payloads == other.payloads
     assert repr(one.attributes) == repr(other.attributes)
+    values = {"attributes": {"year": 2031, "tags": ["new"], "made": EPOCH, "price": None}, "payloads": b"\xff"}
+    changed = [docs.update(filter="year >= 2022", **values).rows for docs in pair]
+    assert changed[0] == changed[1] == pair[0].count("year == 2031").rows_count > 0
     gone = [docs.delete(filter="year < 2020").rows_deleted for docs in pair]
     assert gone[0] == gone[1] > 0
     assert [docs.delete(list(ids)[:20]).rows_deleted for docs in pair][0] > 0
-    same(*(docs.search(queries, k=count, payload=True) for docs in pair))
+    same(*(docs.search(queries, k=count, payload=True, attributes="*") for docs in pair))
     cluster.drop_collection(name)
     with pytest.raises(nearfield.NotFound):
         pair[0].search(queries)

@@ -7,6 +7,7 @@ from typing import Any
 
 import nearfield
 import pytest
+import xxhash
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("ray")
@@ -44,10 +45,17 @@ def test_a_manifest_of_the_first_format_is_read(store, manifest):
     assert newest_manifest(store) == replace(manifest, term=log.term, number=8)
 
 
+def test_a_manifest_of_the_second_format_is_read(store, manifest):
+    """It has no updates."""
+    body = manifest.encode().partition(b"\n")[2]
+    store.put(NAME, b'{"format":2,"xxh64":"%s"}\n' % xxhash.xxh64_hexdigest(body).encode() + body)
+    assert newest_manifest(store) == manifest
+
+
 def test_a_manifest_of_a_later_format_is_refused(store, manifest):
     """An unknown member was a TypeError."""
-    store.put(NAME, manifest.encode().replace(b'"format":2', b'"format":3'))
-    with pytest.raises(nearfield.FailedPrecondition, match=f"{NAME}: it has the format 3; .* formats 1 and 2"):
+    store.put(NAME, manifest.encode().replace(b'"format":3', b'"format":4'))
+    with pytest.raises(nearfield.FailedPrecondition, match=f"{NAME}: it has the format 4; .* formats 1 to 3"):
         newest_manifest(store)
 
 

@@ -59,6 +59,7 @@ from nearfield._results import (
     Pinned,
     ScanPage,
     SearchResult,
+    Updated,
     Uploaded,
     Verified,
 )
@@ -114,6 +115,7 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "Unimplemented",
+    "Updated",
     "UploadState",
     "Uploaded",
     "Verified",

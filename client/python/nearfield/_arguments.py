@@ -18,6 +18,7 @@ T = TypeVar("T")
 _OTHER_NAMES = {
     **dict.fromkeys(("top_k", "topk", "limit", "n", "n_results", "num_results"), ("k",)),
     **dict.fromkeys(("where", "query_filter"), ("filter",)),
+    **dict.fromkeys(("if_filter", "condition"), ("if_",)),
     **dict.fromkeys(("query", "query_vector", "embedding"), ("vector",)),
     **dict.fromkeys(("metadata", "metadatas", "documents"), ("payloads", "payload")),
     **dict.fromkeys(("token", "api_key", "key"), ("token_file",)),
@@ -60,6 +61,8 @@ def flag(name: str, value: Any) -> bool:
 
 
 def upload_token(token: Any) -> bytes:
+    if isinstance(token, bytes):
+        return token
     if not isinstance(token, str):
         raise TypeError(f"token: {token!r}; a text is needed")
     return token.encode()
@@ -100,7 +103,11 @@ def real(name: str, value: Any) -> float:
 
 def read_at(min_epoch: int | None, at_epoch: int | None, incarnation: int | None) -> dict[str, Any]:
     """Returns the fields of a request that name an epoch."""
-    given = {"min_epoch": min_epoch, "at_epoch": at_epoch, "incarnation": incarnation}
+    return epochs(min_epoch=min_epoch, at_epoch=at_epoch, incarnation=incarnation)
+
+
+def epochs(**given: int | None) -> dict[str, Any]:
+    """Returns fields of a request that are epochs or incarnations."""
     return {
         name: None if value is None else whole(name, value, "0 .. 2**64 - 1", 64)
         for name, value in given.items()

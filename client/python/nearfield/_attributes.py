@@ -20,6 +20,7 @@ from nearfield._values import enum_name, enum_value
 AttributeType = Literal["int64", "double", "bool", "keyword", "timestamp"]
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 MICROSECOND = dt.timedelta(microseconds=1)
+EXPIRES = ":expires"
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 # The member of AttributeValues for each type, without its suffix.
 MEMBERS: dict[str, str] = {name: name for name in get_args(AttributeType)} | {
@@ -41,16 +42,18 @@ class Attribute:
     name     matches [a-z][a-z0-9_]{0,62}
     type     int64, double, bool, keyword or timestamp
     is_list  a row has a list of values
+    expires  the server deletes a row after this time
     """
 
     name: str
     type: AttributeType
     is_list: bool = False
+    expires: bool = False
 
     @property
     def text(self) -> str:
-        """The type as the command writes it, for example "keyword[]"."""
-        return self.type + "[]" * self.is_list
+        """The type as the command writes it, such as "keyword[]" or "timestamp:expires"."""
+        return self.type + "[]" * self.is_list + EXPIRES * self.expires
 
 
 #: Declarations: {"year": "int64", "tags": "keyword[]"}, {"year": int, "tags": [str]}, or a list of
@@ -72,10 +75,13 @@ def declare(attributes: AttributesLike) -> list[Attribute]:
             if not isinstance(each, Attribute):
                 raise TypeError(f"attributes: {each!r}; a dict of types, or a list of Attribute")
         return list(attributes)
-    return [_declaration(name, kind) for name, kind in attributes.items()]
+    return [declaration(name, kind) for name, kind in attributes.items()]
 
 
-def _declaration(name: str, kind: Any) -> Attribute:
+def declaration(name: str, kind: Any) -> Attribute:
+    """Returns a declaration. kind: "keyword[]", "timestamp:expires", or as Python types: [str]."""
+    expires = isinstance(kind, str) and kind.endswith(EXPIRES)
+    kind = kind.removesuffix(EXPIRES) if expires else kind
     is_list = isinstance(kind, list) and len(kind) == 1
     inner = kind[0] if is_list else kind
     if isinstance(inner, str) and inner.endswith("[]") and not is_list:
@@ -84,19 +90,21 @@ def _declaration(name: str, kind: Any) -> Attribute:
     if inner not in get_args(AttributeType):
         raise ValueError(
             f"attributes[{name!r}]: {kind!r}; one of {', '.join(get_args(AttributeType))}, a list"
-            ' such as "keyword[]" or [str], or int, float, bool, str, datetime'
+            ' such as "keyword[]" or [str], "timestamp:expires", or int, float, bool, str, datetime'
         )
-    return Attribute(name, inner, is_list)
+    return Attribute(name, inner, is_list, expires)
 
 
 def attribute_message(attribute: Attribute) -> common.AttributeSpec:
     kind = enum_value("ATTRIBUTE_TYPE_", common.AttributeType, attribute.type, attribute.name)
-    return common.AttributeSpec(name=attribute.name, type=kind, is_list=attribute.is_list)
+    return common.AttributeSpec(
+        name=attribute.name, type=kind, is_list=attribute.is_list, expires=attribute.expires
+    )
 
 
 def read_attribute(message: common.AttributeSpec) -> Attribute:
     kind: Any = enum_name("ATTRIBUTE_TYPE_", common.AttributeType, message.type)
-    return Attribute(message.name, kind, message.is_list)
+    return Attribute(message.name, kind, message.is_list, message.expires)
 
 
 def convert(attribute: Attribute, value: Any, field: str) -> Any:

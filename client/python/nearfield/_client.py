@@ -93,7 +93,8 @@ class AsyncClient(ServerCalls):
         """Creates an empty collection; returns its handle.
 
         dim, metric, dtype, id_type, attributes  what it holds; float32 and uint64 by default.
-                    attributes: {"year": "int64", "tags": "keyword[]"}, or Python types
+                    attributes: {"year": "int64", "tags": "keyword[]"}, or Python types; the
+                    server deletes a row after the time of a "timestamp:expires"
         scan, rows  what its scans read, and where its rows are: speed and memory only
         devices     how many devices of the server share its rows; 0: the server chooses
         embedding_model  the name of the model that makes its vectors: embed= refuses others

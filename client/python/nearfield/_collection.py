@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from nearfield import _methods as methods
 from nearfield._arguments import check_names_of
+from nearfield._attributes import attribute_message, declaration
 from nearfield._blocking import blocking, blocking_iterator
 from nearfield._dlpack import SupportsDLPack
 from nearfield._local_transport import LocalTransport
 from nearfield._proto import admin_pb2 as admin
+from nearfield._proto import common_pb2 as common
 from nearfield._records import CollectionInfo, Compacted, read_plain
 from nearfield._row_calls import RowCalls
 from nearfield._search_calls import SearchCalls
@@ -24,6 +28,23 @@ class AsyncCollection(SearchCalls, RowCalls):
     async def info(self, *, timeout: float | None = None) -> CollectionInfo:
         """Returns the collection as it is now."""
         return await self._core.info(self.name, self._core.deadline(timeout), fresh=True)
+
+    async def add_attribute(self, name: str, type: Any, *, timeout: float | None = None) -> int:
+        """Declares one more attribute, of which the rows have no value; returns the first epoch
+        that has it. Not retried. type: as in create_collection, such as "keyword" or [str]."""
+        message = attribute_message(declaration(name, type))
+        request = common.AddAttributeRequest(collection=self.name, attribute=message)
+        reply = await self._core.reply(methods.ADD_ATTRIBUTE, request, timeout)
+        self._core.wrote(self.name, reply.incarnation, reply.epoch, redeclared=True)
+        return reply.epoch
+
+    async def drop_attribute(self, name: str, *, timeout: float | None = None) -> int:
+        """Drops an attribute and its values; returns the first epoch without it. Its name may be
+        declared again, also with another type. Not retried. Raises NotFound."""
+        request = common.DropAttributeRequest(collection=self.name, attribute=name)
+        reply = await self._core.reply(methods.DROP_ATTRIBUTE, request, timeout)
+        self._core.wrote(self.name, reply.incarnation, reply.epoch, redeclared=True)
+        return reply.epoch
 
     async def compact(self, *, timeout: float | None = None) -> Compacted:
         """Releases the memory and disk space of deleted rows now. Takes time that grows with the
@@ -56,10 +77,13 @@ class Collection:
     count = blocking(AsyncCollection.count)
     pin_epoch = blocking(AsyncCollection.pin_epoch)
     delete = blocking(AsyncCollection.delete)
+    update = blocking(AsyncCollection.update)
     upload = blocking(AsyncCollection.upload)
     scan = blocking_iterator(AsyncCollection.scan)
     export = blocking(AsyncCollection.export)
     info = blocking(AsyncCollection.info)
+    add_attribute = blocking(AsyncCollection.add_attribute)
+    drop_attribute = blocking(AsyncCollection.drop_attribute)
     compact = blocking(AsyncCollection.compact)
 
     def search_device(

@@ -3,7 +3,7 @@ blocks, and read from replies."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -98,6 +98,17 @@ def make_column(attribute: Attribute, data: Any, rows: int, records: bool = Fals
         sizes = np.fromiter(map(len, there), np.uint32, len(there))
         there = [value for item in there for value in item]
     return Column(attribute, rows, pack(attribute, there, name), present, sizes)
+
+
+def column_message(
+    attribute: Attribute, column: Column | None, rows: int
+) -> common.AttributeColumn:
+    """Returns the column of all rows; None: no row has a value."""
+    message = None if column is None else column.message(0, rows)
+    if message is None:
+        presence = bytes(-(-rows // 8))
+        message = common.AttributeColumn(attribute=attribute.name, presence=presence)
+    return message
 
 
 def is_gap(value: Any) -> bool:
@@ -203,3 +214,25 @@ def _spread(column: ReadColumn, values: Sequence[Any]) -> list[Any]:
         values = lists
     following = iter(values)
     return [next(following) if there else None for there in column.present()]
+
+
+def read_columns(
+    columns: Sequence[common.AttributeColumn], rows: int, declared: Mapping[str, Attribute]
+) -> tuple[ReadColumn, ...]:
+    """Reads the columns of a reply. declared: the attributes at any epoch; the values show those of
+    the epoch that was read, in which an attribute may have had another type."""
+    return tuple(ReadColumn(each, rows, _attribute_of(each, declared)) for each in columns)
+
+
+def _attribute_of(column: common.AttributeColumn, declared: Mapping[str, Attribute]) -> Attribute:
+    name, values, has_sizes = column.attribute, column.values, bool(column.list_sizes)
+    known = declared.get(name)
+    if known is not None and known.is_list >= has_sizes:
+        if not values.ByteSize():  # only the declaration shows the type
+            return known
+        if known.is_list == has_sizes and getattr(values, f"{MEMBERS[known.type]}_values"):
+            return known
+    for attribute_type in ("int64", "double", "bool", "keyword"):
+        if getattr(values, f"{attribute_type}_values"):
+            return Attribute(name, attribute_type, has_sizes)
+    return Attribute(name, "timestamp", has_sizes)

@@ -108,7 +108,7 @@ class Core:
                 return reply
             except grpc.RpcError as raised:
                 error = await self._with_suggestion(self.error(raised, request), deadline)
-            if not method.repeatable:
+            if not method.may_repeat(request):
                 raise error
             await retries.wait(error)
 
@@ -193,9 +193,13 @@ class Core:
         request.ClearField("incarnation")
         return True
 
-    def wrote(self, name: str, incarnation: int, epoch: int) -> None:
-        """Remembers a write. Concurrent writes may report in any order."""
+    def wrote(self, name: str, incarnation: int, epoch: int, *, redeclared: bool = False) -> None:
+        """Remembers a write. Concurrent writes may report in any order. redeclared: the write has
+        changed the attributes, so what is known of the collection, by all its names, is wrong."""
         with self._lock:
+            if redeclared:
+                known = self._infos.items()
+                self._infos = {key: each for key, each in known if each.incarnation != incarnation}
             before = self._written.get(name, (incarnation, 0))
             if before[0] == incarnation:
                 epoch = max(epoch, before[1])
@@ -213,8 +217,8 @@ class Core:
     async def info(
         self, name: str, deadline: float | None, *, fresh: bool = False
     ) -> CollectionInfo:
-        """Returns a collection; with fresh=False perhaps as it was earlier: its declaration never
-        changes, but another collection may have the name now."""
+        """Returns a collection; with fresh=False perhaps as it was earlier: other clients may have
+        added and dropped attributes, and another collection may have the name now."""
         with self._lock:
             known = self._infos.get(name)
         if known is not None and not fresh:

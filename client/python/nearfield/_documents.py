@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from nearfield._attributes import Attribute, convert, time_of
 from nearfield._collection import AsyncCollection
+from nearfield._errors import FailedPrecondition
 from nearfield._filter import FilterLike
 from nearfield._records import Limits
-from nearfield._results import Rows, Uploaded
+from nearfield._results import Rows, Updated, Uploaded
 from nearfield._sources.source import compact_json
 from nearfield._values import listed
 
@@ -57,6 +58,17 @@ class Batch:
             attributes=self.attributes,
             mode="upsert",
             zero_rows="accept",  # an empty text may have no direction
+        )
+
+    async def update(self, docs: AsyncCollection, epoch: int, incarnation: int) -> Updated:
+        """Replaces payloads and attributes of documents that were read at this epoch. Raises
+        FailedPrecondition if there is a later one."""
+        return await docs.update(
+            self.ids,
+            payloads=self.payloads,
+            attributes=self.attributes,
+            if_epoch=epoch,
+            incarnation=incarnation,
         )
 
 
@@ -221,20 +233,80 @@ def _read_payload(where: str, payload: bytes, text_key: str, metadata: dict[str,
     return found
 
 
+def revised(document: Document, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the metadata of a document of LangChain with new members."""
+    return {**document.metadata, **changes}
+
+
+async def update_documents(
+    docs: AsyncCollection,
+    text_key: str,
+    ids: Sequence[str],
+    metadatas: Sequence[Mapping[str, Any]],
+    revise: Callable[[Document, Mapping[str, Any]], dict[str, Any]] = revised,
+) -> list[str]:
+    """Adds members to the metadata of stored documents, or replaces them; texts and vectors stay.
+    Returns the ids that exist. Each call of the server is atomic, and takes as many documents as
+    surely fit into a reply. revise: makes the new metadata."""
+    ids, metadatas = several("ids", ids), several("metadatas", metadatas)
+    if len(ids) != len(metadatas):
+        raise ValueError(f"metadatas: {len(metadatas)} for {len(ids)} ids")
+    for i, each in enumerate(metadatas):
+        if not isinstance(each, Mapping):
+            raise TypeError(f"metadatas[{i}] (id {ids[i]!r}): {each!r}, must be a dict")
+    changes = dict(zip(ids, metadatas, strict=True))
+    if len(changes) < len(ids):
+        raise ValueError(f"ids: {next(each for each in ids if ids.count(each) > 1)!r} twice")
+    updated = []
+    for some in parts(ids, await _fetch_max(docs)):
+        updated += await _update_some(
+            docs, text_key, some, lambda each: revise(each, changes[each.id])
+        )
+    return updated
+
+
+async def _update_some(
+    docs: AsyncCollection,
+    text_key: str,
+    ids: Sequence[str],
+    revise: Callable[[Document], dict[str, Any]],
+) -> list[str]:
+    """Reads documents and updates them, again if another commit came in between."""
+    epoch = None
+    while True:
+        rows = await docs.fetch(ids, vectors=False, attributes="*")
+        found = read_documents(rows, text_key)
+        if not found:
+            return []
+        texts, names = [each.text for each in found], [each.id for each in found]
+        batch = await prepare(docs, text_key, texts, list(map(revise, found)), names)
+        try:
+            await batch.update(docs, rows.epoch, rows.incarnation)
+            return names
+        except FailedPrecondition:
+            if rows.epoch == epoch:  # no other commit is the reason
+                raise
+            epoch = rows.epoch
+
+
 async def fetch_documents(
     docs: AsyncCollection, ids: Sequence[str], text_key: str
 ) -> list[Document]:
     """Returns the documents that exist, in the order of the ids. Any number: one call for as many
     as surely fit into a reply."""
     ids = several("ids", ids)
-    limits = await docs._core.limits(docs._core.deadline(None))
-    row_bytes = limits.payload_bytes_max + limits.attribute_row_bytes_max + limits.id_bytes_max
-    part = min(limits.fetch_ids_max, limits.response_bytes_max // _REPLY_PART // row_bytes)
     found = []
-    for some in parts(ids, max(1, part)):
+    for some in parts(ids, await _fetch_max(docs)):
         rows = await docs.fetch(some, vectors=False, attributes="*")
         found += read_documents(rows, text_key)
     return found
+
+
+async def _fetch_max(docs: AsyncCollection) -> int:
+    """Returns the number of documents that surely fit into a reply."""
+    limits = await docs._core.limits(docs._core.deadline(None))
+    row_bytes = limits.payload_bytes_max + limits.attribute_row_bytes_max + limits.id_bytes_max
+    return max(1, min(limits.fetch_ids_max, limits.response_bytes_max // _REPLY_PART // row_bytes))
 
 
 async def delete_documents(docs: AsyncCollection, ids: Sequence[str]) -> None:

@@ -89,10 +89,10 @@ class Filter:
         numbered = (f"${i}{piece}" for i, piece in enumerate(self._pieces[1:], 1))
         return self._pieces[0] + "".join(numbered)
 
-    def set(self, request: Any) -> None:
-        """Sets filter_text and filter_args of a request."""
-        request.filter_text = self.text
-        request.filter_args.extend(self._arguments)
+    def set(self, request: Any, prefix: str = "") -> None:
+        """Sets filter_text and filter_args of a request. prefix: of the names of these fields."""
+        setattr(request, f"{prefix}filter_text", self.text)
+        getattr(request, f"{prefix}filter_args").extend(self._arguments)
 
     def _inside(self, word: str) -> tuple[str, ...]:
         """Returns the pieces, in brackets if `word` would bind more tightly than they do."""

@@ -21,12 +21,12 @@ from typing import Any
 from nearfield._filter import F, Field, Filter, FilterLike
 
 
-def set_filter(request: Any, value: FilterLike | None) -> None:
-    """Sets the filter of a request."""
+def set_filter(request: Any, value: FilterLike | None, prefix: str = "") -> None:
+    """Sets the filter of a request. prefix: as in Filter.set."""
     if isinstance(value, str):
-        request.filter_text = value
+        setattr(request, f"{prefix}filter_text", value)
     elif value is not None:
-        filter_of(value).set(request)
+        filter_of(value).set(request, prefix)
 
 
 def filter_of(value: Filter | Mapping[str, Any]) -> Filter:

@@ -1,14 +1,23 @@
-"""Arguments and scores of the vector store of LangChain."""
+"""Arguments, searches and scores of the vector store of LangChain."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from langchain_core.documents import Document
 
-from nearfield._arguments import whole
+from nearfield import _documents
+from nearfield._arguments import refuse_unknown, whole
+from nearfield._collection import AsyncCollection
 from nearfield._documents import several
+from nearfield._results import SearchResult
+from nearfield._search import OPTION_NAMES
+
+# Without those that change nothing in a document.
+_SEARCH = OPTION_NAMES - {"payload", "vectors", "attributes", "with_cursor"}
+_DIVERSE = _SEARCH | {"fetch_k", "lambda_mult"}
 
 
 def batch_size_of(size: int) -> int:
@@ -45,3 +54,18 @@ def relevance(metric: str, score: float) -> float:
     if metric == "l2":
         return 1 / (1 + math.sqrt(-score))
     return min(1.0, max(0.0, (1 + score) / 2))
+
+
+async def search(
+    docs: AsyncCollection,
+    vector: list[float],
+    k: int,
+    options: Mapping[str, Any],
+    diverse: bool = False,
+) -> SearchResult:
+    refuse_unknown("a search", options, _DIVERSE if diverse else _SEARCH)
+    return await docs.search(vector, k=k, payload=True, attributes="*", vectors=diverse, **options)
+
+
+def as_langchain(found: list[_documents.Document]) -> list[Document]:
+    return [Document(id=each.id, page_content=each.text, metadata=each.metadata) for each in found]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from nearfield._proto import admin_pb2 as admin
 from nearfield._proto import common_pb2 as common
@@ -18,12 +18,14 @@ Response = TypeVar("Response")
 
 @dataclass(frozen=True)
 class Method(Generic[Request, Response]):
-    """One call: its path, its messages, and whether a client may repeat it."""
+    """One call: its path, its messages, and whether a client may repeat it. token: the field of the
+    request with which it may be repeated although `repeatable` is False."""
 
     path: str
     request: type[Request]
     response: type[Response]
     repeatable: bool = True
+    token: str = ""
 
     @property
     def serialize(self) -> Callable[[Request], bytes]:
@@ -32,6 +34,10 @@ class Method(Generic[Request, Response]):
     @property
     def parse(self) -> Callable[[bytes], Response]:
         return self.response.FromString  # type: ignore[attr-defined, no-any-return]
+
+    def may_repeat(self, request: Any) -> bool:
+        """Returns True if the client may send the request again after an error."""
+        return self.repeatable or bool(self.token and request.HasField(self.token))
 
 
 _RETRIEVAL = "/nearfield.v1.Retrieval/"
@@ -51,6 +57,9 @@ GET_LIMITS = Method(_RETRIEVAL + "GetLimits", common.GetLimitsRequest, common.Ge
 
 UPLOAD = Method(_INGEST + "Upload", ingest.UploadRequest, ingest.UploadResponse)
 DELETE = Method(_INGEST + "Delete", ingest.DeleteRequest, ingest.DeleteResponse)
+UPDATE = Method(
+    _INGEST + "Update", ingest.UpdateRequest, ingest.UpdateResponse, False, "update_token"
+)
 GET_UPLOAD = Method(_INGEST + "GetUpload", ingest.GetUploadRequest, ingest.GetUploadResponse)
 LIST_UPLOADS = Method(
     _INGEST + "ListUploads", ingest.ListUploadsRequest, ingest.ListUploadsResponse
@@ -65,6 +74,12 @@ CREATE_COLLECTION = Method(
 )
 DROP_COLLECTION = Method(
     _ADMIN + "DropCollection", admin.DropCollectionRequest, admin.DropCollectionResponse, False
+)
+ADD_ATTRIBUTE = Method(
+    _ADMIN + "AddAttribute", common.AddAttributeRequest, common.AddAttributeResponse, False
+)
+DROP_ATTRIBUTE = Method(
+    _ADMIN + "DropAttribute", common.DropAttributeRequest, common.DropAttributeResponse, False
 )
 GET_COLLECTION = Method(
     _ADMIN + "GetCollection", admin.GetCollectionRequest, admin.GetCollectionResponse

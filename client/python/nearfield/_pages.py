@@ -11,11 +11,12 @@ import grpc
 
 from nearfield import _methods as methods
 from nearfield._attributes import Attribute
+from nearfield._columns import read_columns
 from nearfield._core import Core
 from nearfield._errors import Internal
 from nearfield._methods import Method
 from nearfield._proto import retrieval_pb2 as retrieval
-from nearfield._results import ScanPage, SearchResult, read_columns
+from nearfield._results import ScanPage, SearchResult
 from nearfield._search import read_answer
 from nearfield._transport import ReadStream
 from nearfield._values import decode, read_ids

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfield._attributes import Attribute
-from nearfield._columns import ReadColumn
+from nearfield._columns import ReadColumn, read_columns
 from nearfield._cost import Cost, read_cost
 from nearfield._lazy import from_message, lazy
-from nearfield._proto import common_pb2 as common
 from nearfield._proto import retrieval_pb2 as retrieval
 from nearfield._values import Id, Ids, decode, ids_count, join_ids, read_ids
 
@@ -309,6 +307,23 @@ class Deleted:
 
 
 @dataclass(frozen=True)
+class Updated:
+    """The result of an update.
+
+    rows         the number of rows that changed
+    epoch        the first epoch that shows them, and its incarnation; if none changed, the current
+    missing      the ids that name no row
+    refused      the ids of the rows that do not pass if_
+    """
+
+    rows: int
+    epoch: int
+    incarnation: int
+    missing: Ids
+    refused: Ids
+
+
+@dataclass(frozen=True)
 class Verified:
     """The comparison of an answer with the oracle's, to the bit.
 
@@ -369,20 +384,3 @@ def read_arrays(message: retrieval.SearchResponse) -> HitArrays:
         counts.append(len(found))
     ids = texts or np.array(numbers, np.uint64)
     return HitArrays(ids, np.array(scores, np.float32), np.array(counts, np.int64))
-
-
-def read_columns(
-    columns: Sequence[common.AttributeColumn], rows: int, declared: Mapping[str, Attribute]
-) -> tuple[ReadColumn, ...]:
-    return tuple(
-        ReadColumn(column, rows, declared.get(column.attribute) or _guess(column))
-        for column in columns
-    )
-
-
-def _guess(column: common.AttributeColumn) -> Attribute:
-    """Returns the type that the values of a column have, if its declaration is not known."""
-    for attribute_type in ("int64", "double", "bool", "keyword"):
-        if getattr(column.values, f"{attribute_type}_values"):
-            return Attribute(column.attribute, attribute_type, bool(column.list_sizes))
-    return Attribute(column.attribute, "timestamp", bool(column.list_sizes))

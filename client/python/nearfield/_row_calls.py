@@ -10,8 +10,9 @@ from typing import Any, Literal
 import numpy as np
 
 from nearfield import _methods as methods
-from nearfield._arguments import check_names_of, flag, read_at, upload_token, whole
+from nearfield._arguments import check_names_of, epochs, flag, read_at, upload_token, whole
 from nearfield._blocks import BLOCK_BYTES
+from nearfield._columns import read_columns
 from nearfield._core import Core
 from nearfield._errors import AlreadyExists, InvalidArgument
 from nearfield._export import Exported, Layout, PayloadForm, check_layout, write_export
@@ -28,13 +29,14 @@ from nearfield._results import (
     FetchResult,
     Pinned,
     ScanPage,
+    Updated,
     Uploaded,
-    read_columns,
 )
 from nearfield._search import attribute_names
 from nearfield._sources.open import open_source
 from nearfield._sources.places import placed
 from nearfield._sources.source import Spec
+from nearfield._update import Changes, run_update
 from nearfield._upload import Plan, run_upload
 from nearfield._upload_progress import Progress, progress_of
 from nearfield._values import IdsLike, decode, enum_value, id_list, read_ids, to_ids
@@ -150,6 +152,50 @@ class RowCalls(Handle):
         reply, _ = await self._core.call(methods.DELETE, request, deadline)
         self._core.wrote(self.name, reply.incarnation, reply.epoch)
         return Deleted(reply.rows_deleted, reply.epoch, reply.incarnation)
+
+    async def update(
+        self,
+        ids: IdsLike | None = None,
+        *,
+        filter: FilterLike | None = None,
+        attributes: Changes | None = None,
+        payloads: Any = None,
+        if_: FilterLike | None = None,
+        if_epoch: int | None = None,
+        incarnation: int | None = None,
+        token: str | bytes | None = None,
+        timeout: float | None = None,
+    ) -> Updated:
+        """Changes attributes and payloads of rows, atomically, as one epoch; their vectors stay.
+
+        ids         at most Limits.fetch_ids_max, each once; an empty list changes nothing
+        filter      instead of ids: all rows that pass get the same values
+        attributes  {"year": 2020}, the value of all rows; with ids also a column, {"year": [2020,
+                    None]}, which is the only form for lists; or a dict of each row, [{"year": 2020,
+                    "payload": ...}, {}], which keeps what it does not name. None: no value
+        payloads    with ids a list of one value for each, as in upload(), where None removes it;
+                    with filter= one value, where b"" removes it
+        if_         with ids: a filter; a row that does not pass at the epoch before keeps its
+                    values, and is in `refused`, so if_=F.version == 7 is a compare and set
+        if_epoch    change something only if this is the current epoch; incarnation: of this epoch
+        token       makes the call repeatable: with the same token again the rows do not change, and
+                    the reply is the first one. The server needs a data directory
+        Retried only with a token. Raises FailedPrecondition for another epoch or incarnation."""
+        if (ids is None) == (filter is None):
+            raise TypeError("give either ids or filter=")
+        deadline = self._core.deadline(timeout)
+        request = ingest.UpdateRequest(
+            collection=self.name,
+            **epochs(if_epoch=if_epoch, incarnation=incarnation),
+            update_token=None if token is None else upload_token(token),
+        )
+        set_filter(request, filter)
+        try:
+            set_filter(request, if_, "if_")
+        except (TypeError, ValueError) as error:
+            raise placed(error, "if_") from None
+        wanted = None if ids is None else to_ids(ids)
+        return await run_update(self._core, request, wanted, attributes, payloads, deadline)
 
     async def upload(
         self,

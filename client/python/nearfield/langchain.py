@@ -23,7 +23,6 @@ from langchain_core.runnables.config import run_in_executor
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
-from nearfield import _documents
 from nearfield._arguments import refuse_unknown
 from nearfield._attributes import AttributesLike
 from nearfield._blocking import run
@@ -39,18 +38,20 @@ from nearfield._documents import (
     read_documents,
     several,
     showing,
+    update_documents,
 )
 from nearfield._errors import AlreadyExists
 from nearfield._filter import FilterLike
 from nearfield._langchain_checks import (
+    as_langchain,
     batch_size_of,
     check_embedding,
     check_query,
     documents_of,
     relevance,
+    search,
 )
 from nearfield._results import SearchResult
-from nearfield._search import OPTION_NAMES
 from nearfield._values import Metric
 
 T = TypeVar("T")
@@ -63,9 +64,6 @@ _ADD = frozenset({"texts", "metadatas", "ids", "batch_size", "progress"})
 _CREATE = frozenset({"client", "name", "dim", "metric", "attributes"})
 _FROM = _ADD | _CREATE | {"embedding", "collection", "async_collection", "text_key"}
 _DELETE = frozenset({"ids", "filter", "all"})
-# Without those that change nothing in a document.
-_SEARCH = OPTION_NAMES - {"payload", "vectors", "attributes", "with_cursor"}
-_DIVERSE = _SEARCH | {"fetch_k", "lambda_mult"}
 _RETRIEVER = VectorStoreRetriever.model_fields.keys() - {"vectorstore"}
 
 
@@ -268,14 +266,25 @@ class NearfieldVectorStore(VectorStore):
         refuse_unknown("adelete()", unknown, _DELETE)
         return await self._on(lambda docs: delete_chosen(docs, ids, filter, all))
 
+    def update_metadata(
+        self, ids: Sequence[str], metadatas: Sequence[Mapping[str, Any]]
+    ) -> list[str]:
+        """Adds members to the metadata of documents, or replaces them: a dict for each id. Texts
+        and vectors stay. Returns the ids that exist."""
+        return run(update_documents(self._blocking, self._text_key, ids, metadatas))
+
+    async def aupdate_metadata(
+        self, ids: Sequence[str], metadatas: Sequence[Mapping[str, Any]]
+    ) -> list[str]:
+        """As update_metadata."""
+        return await self._on(lambda docs: update_documents(docs, self._text_key, ids, metadatas))
+
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Returns the documents that exist, in the order of the ids."""
-        return _as_langchain(run(fetch_documents(self._blocking, ids, self._text_key)))
+        return as_langchain(run(fetch_documents(self._blocking, ids, self._text_key)))
 
     async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        return _as_langchain(
-            await self._on(lambda docs: fetch_documents(docs, ids, self._text_key))
-        )
+        return as_langchain(await self._on(lambda docs: fetch_documents(docs, ids, self._text_key)))
 
     def similarity_search(
         self, query: str, k: int = 4, *, filter: FilterLike | None = None, **options: Any
@@ -293,23 +302,23 @@ class NearfieldVectorStore(VectorStore):
     def similarity_search_with_score(self, query: str, k: int = 4, **options: Any) -> list[Scored]:
         """As similarity_search, with the score of each: higher is better for every metric."""
         vector = self._embedding.embed_query(check_query(query))
-        return self._scored(run(_search(self._blocking, vector, k, options)))
+        return self._scored(run(search(self._blocking, vector, k, options)))
 
     async def asimilarity_search_with_score(
         self, query: str, k: int = 4, **options: Any
     ) -> list[Scored]:
         vector = await self._embedding.aembed_query(check_query(query))
-        return self._scored(await self._on(lambda docs: _search(docs, vector, k, options)))
+        return self._scored(await self._on(lambda docs: search(docs, vector, k, options)))
 
     def similarity_search_by_vector(
         self, embedding: list[float], k: int = 4, **options: Any
     ) -> list[Document]:
-        return self._documents(run(_search(self._blocking, embedding, k, options)))
+        return self._documents(run(search(self._blocking, embedding, k, options)))
 
     async def asimilarity_search_by_vector(
         self, embedding: list[float], k: int = 4, **options: Any
     ) -> list[Document]:
-        return self._documents(await self._on(lambda docs: _search(docs, embedding, k, options)))
+        return self._documents(await self._on(lambda docs: search(docs, embedding, k, options)))
 
     def max_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **options: Any
@@ -336,7 +345,7 @@ class NearfieldVectorStore(VectorStore):
         lambda_mult: float = 0.5,
         **options: Any,
     ) -> list[Document]:
-        found = run(_search(self._blocking, embedding, fetch_k, options, diverse=True))
+        found = run(search(self._blocking, embedding, fetch_k, options, diverse=True))
         return self._diverse(found, embedding, k, lambda_mult)
 
     async def amax_marginal_relevance_search_by_vector(
@@ -347,9 +356,7 @@ class NearfieldVectorStore(VectorStore):
         lambda_mult: float = 0.5,
         **options: Any,
     ) -> list[Document]:
-        found = await self._on(
-            lambda docs: _search(docs, embedding, fetch_k, options, diverse=True)
-        )
+        found = await self._on(lambda docs: search(docs, embedding, fetch_k, options, diverse=True))
         return self._diverse(found, embedding, k, lambda_mult)
 
     def as_retriever(self, **options: Any) -> VectorStoreRetriever:
@@ -363,7 +370,7 @@ class NearfieldVectorStore(VectorStore):
         return functools.partial(relevance, info.metric)
 
     def _documents(self, found: SearchResult) -> list[Document]:
-        return _as_langchain(read_documents(found.hits, self._text_key))
+        return as_langchain(read_documents(found.hits, self._text_key))
 
     def _scored(self, found: SearchResult) -> list[Scored]:
         return list(zip(self._documents(found), found.scores.tolist(), strict=True))
@@ -382,18 +389,3 @@ class NearfieldVectorStore(VectorStore):
         if self._async is not None:
             return await call(self._async)
         return await run_in_executor(None, lambda: run(call(self._blocking)))
-
-
-async def _search(
-    docs: AsyncCollection,
-    vector: list[float],
-    k: int,
-    options: Mapping[str, Any],
-    diverse: bool = False,
-) -> SearchResult:
-    refuse_unknown("a search", options, _DIVERSE if diverse else _SEARCH)
-    return await docs.search(vector, k=k, payload=True, attributes="*", vectors=diverse, **options)
-
-
-def _as_langchain(found: list[_documents.Document]) -> list[Document]:
-    return [Document(id=each.id, page_content=each.text, metadata=each.metadata) for each in found]

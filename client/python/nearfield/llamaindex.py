@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -40,6 +40,7 @@ from nearfield._documents import (
     read_documents,
     several,
     to_json,
+    update_documents,
 )
 from nearfield._filter import F, Filter
 from nearfield._filter_forms import filter_of
@@ -144,6 +145,14 @@ class NearfieldVectorStore(BasePydanticVectorStore):
         else:
             raise TypeError("give node_ids or filters; clear() deletes every node")
 
+    def update_metadata(
+        self, node_ids: list[str], metadatas: Sequence[Mapping[str, Any]]
+    ) -> list[str]:
+        """Adds members to the metadata of nodes, or replaces them: a dict for each id. Texts and
+        vectors stay. Returns the ids that exist."""
+        docs = self._docs._inner
+        return run(update_documents(docs, TEXT_KEY, node_ids, metadatas, _revised))
+
     def clear(self) -> None:
         """Deletes every node."""
         self._docs.upload([], mode="replace")
@@ -181,6 +190,7 @@ class NearfieldVectorStore(BasePydanticVectorStore):
     async_add = _on_thread(add)
     adelete = _on_thread(delete)
     adelete_nodes = _on_thread(delete_nodes)
+    aupdate_metadata = _on_thread(update_metadata)
     aclear = _on_thread(clear)
     aget_nodes = _on_thread(get_nodes)
     aquery = _on_thread(query)
@@ -220,6 +230,13 @@ def _condition(given: MetadataFilter | MetadataFilters) -> Filter:
 
 def _nodes(rows: Rows) -> list[BaseNode]:
     return [_node(each) for each in read_documents(rows, TEXT_KEY)]
+
+
+def _revised(found: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what is stored of a node with new members in its metadata."""
+    node = _node(found)
+    node.metadata.update(to_json(changes, f"metadatas (id {found.id!r})"))
+    return node_to_metadata_dict(node, remove_text=True)
 
 
 def _node(found: Any) -> BaseNode:

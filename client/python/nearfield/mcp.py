@@ -3,7 +3,7 @@ Needs the official SDK: pip install 'mcp>=2,<3'.
 
     nearfield-mcp docs notes                     # over standard input and output
     nearfield-mcp docs --http 127.0.0.1:8000     # over HTTP, at /mcp; without authentication
-    nearfield-mcp docs --write                   # agents may also store and delete rows
+    nearfield-mcp docs --write                   # agents may also change rows
 
 Agents see only the collections that are named, and change rows only with --write. With
 `--embed MODEL`, or NEARFIELD_EMBED, they search and store texts. The variables NEARFIELD_CA,
@@ -58,7 +58,7 @@ def make_server(
     log_level: Literal["WARNING", "INFO"] = "WARNING",
 ) -> MCPServer[Any]:
     """Returns a server with the tools search, fetch, count and list_collections; with `write`
-    also store and delete. embed: makes vectors of texts."""
+    also store, update and delete. embed: makes vectors of texts."""
     tools = Tools(client, allowed, None if embed is None else embedder_of(embed))
     chosen: list[Callable[..., Any]] = [
         tools.search,
@@ -67,7 +67,7 @@ def make_server(
         tools.list_collections,
     ]
     if write:
-        chosen += [tools.store, tools.delete]
+        chosen += [tools.store, tools.update, tools.delete]
     return MCPServer(
         "nearfield",
         instructions=INSTRUCTIONS,
@@ -84,7 +84,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         allow_abbrev=False,
     )
     parser.add_argument("collections", nargs="+", metavar="COLLECTION", help="name or alias")
-    parser.add_argument("--write", action="store_true", help="also offer store and delete")
+    parser.add_argument("--write", action="store_true", help="also offer store, update and delete")
     add_embed_option(parser)
     parser.add_argument(
         "--http",

@@ -32,6 +32,7 @@ Ids = Annotated[list[GivenId], Field(description="a list of ids, texts or whole 
 Count = Annotated[int, Field(description="a whole number")]
 FilterText = Annotated[str | None, Field(description="a text such as 'year >= 2020'")]
 Payload = Annotated[dict[str, Any] | str, Field(description="an object or a text")]
+NewPayload = Annotated[dict[str, Any] | str | None, Field(description="an object or a text")]
 Attributes = Annotated[
     dict[str, Any] | None, Field(description="an object with the values by their names")
 ]
@@ -151,19 +152,51 @@ class Tools:
         docs, info = await self._declared(collection)
         made = await self._vector(info, text, vector)
         ids = [read_id(info, id, "id")]
-        columns = {
-            name: [read_value(info.declared.get(name), value, f"attributes[{name!r}]")]
-            for name, value in (attributes or {}).items()
-        }
+        columns = _columns(info, attributes, 1)
         done = await _call(
             docs.upload([made], ids=ids, payloads=[payload], attributes=columns, mode="upsert")
         )
         return {"epoch": done.epoch, "replaced": done.rows_replaced}
 
+    async def update(
+        self,
+        collection: Name,
+        ids: Ids,
+        attributes: Attributes = None,
+        payload: NewPayload = None,
+        if_filter: FilterText = None,
+    ) -> dict[str, Any]:
+        """Changes rows by id, each id once: the attributes that are named, where null removes the
+        value, and the payload if it is given; all else stays. With if_filter, such as
+        'version == 7', only rows that pass it. Returns the number of changed rows, the ids that do
+        not exist (missing), and those of rows that did not pass (refused). Durable when this
+        returns."""
+        if not attributes and payload is None:
+            raise ToolError("attributes, payload: give one of them, or both")
+        docs, info = await self._declared(collection)
+        columns = _columns(info, attributes, len(ids))
+        payloads = None if payload is None else [payload] * len(ids)
+        wanted = read_ids(info, ids)
+        done = await _call(
+            docs.update(wanted, attributes=columns, payloads=payloads, if_=if_filter)
+        )
+        left = {"missing": plain(listed(done.missing)), "refused": plain(listed(done.refused))}
+        return {"epoch": done.epoch, "rows": done.rows, **left}
+
     async def delete(self, collection: Name, ids: Ids) -> int:
         """Deletes rows by id; returns how many there were."""
         docs, info = await self._declared(collection)
         return (await _call(docs.delete(read_ids(info, ids)))).rows_deleted
+
+
+def _columns(
+    info: CollectionInfo, attributes: dict[str, Any] | None, rows: int
+) -> dict[str, list[Any]]:
+    """Returns a column for each attribute, with the same value for all rows."""
+    return {
+        name: [read_value(info.declared.get(name), value, f"attributes[{name!r}]")] * rows
+        for name, value in (attributes or {}).items()
+    }
 
 
 def _check_one(**given: Any) -> None:

@@ -18,10 +18,10 @@ def package(data: Any) -> str:
     return type(data).__module__.partition(".")[0]
 
 
-def column_data(name: str, data: Any, rows: int) -> Any:
+def column_data(name: str, data: Any, rows: int, unit: str = "vectors") -> Any:
     """Returns a column of attributes as something that can be sliced: an array of NumPy or Arrow,
     or a list. A column of pandas or polars becomes Arrow's, as that of a DataFrame does, so its
-    gaps are rows without a value."""
+    gaps are rows without a value. unit: of `rows`, for errors."""
     name = f"attributes[{name!r}]"
     if package(data) in ("pandas", "polars"):
         import pyarrow as pa
@@ -36,7 +36,7 @@ def column_data(name: str, data: Any, rows: int) -> Any:
     if not (arrow or isinstance(data, (np.ndarray, Sequence))) or isinstance(data, (str, bytes)):
         raise TypeError(f"{name}: {data!r}; a column is an array or a list")
     if len(data) != rows:
-        raise ValueError(f"{name}: {len(data)} values for {rows} vectors")
+        raise ValueError(f"{name}: {len(data)} values for {rows} {unit}")
     return data
 
 

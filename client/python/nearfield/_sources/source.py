@@ -6,6 +6,7 @@ import datetime as dt
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -106,9 +107,10 @@ class Spec:
     def attribute(self, name: str) -> Attribute:
         declared = self.info.declared
         if name not in declared:
-            raise ValueError(
-                f"attributes[{name!r}]: the collection {self.info.name!r} declares {self.known()}"
-            )
+            similar = get_close_matches(str(name), declared, n=1)
+            hint = f"; did you mean {similar[0]}?" if similar else ""
+            text = f"the collection {self.info.name!r} declares {self.known()}{hint}"
+            raise ValueError(f"attributes[{name!r}]: {text}")
         return declared[name]
 
     def checked_column(self, column: Column | None) -> Column | None:

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfield._columns import ReadColumn, make_column
-from nearfield._proto import common_pb2 as common
+from nearfield._columns import ReadColumn, column_message, make_column
 from nearfield._results import HitArrays, Hits, Rows, SearchResult
 from nearfield._values import join_ids, listed
 from nearfield.ray._merge import merged, pick
@@ -67,8 +66,4 @@ def _column(parts: Sequence[Rows], at: int, order: NDArray[np.int64]) -> ReadCol
     attribute = parts[0].columns[at].attribute
     values = [each for part in parts for each in part.columns[at].raw()]
     made = make_column(attribute, [values[place] for place in order], len(order))
-    message = made.message(0, len(order)) if made is not None else None
-    if message is None:  # no row has a value
-        message = common.AttributeColumn(attribute=attribute.name)
-        message.presence = bytes(-(-len(order) // 8))
-    return ReadColumn(message, len(order), attribute)
+    return ReadColumn(column_message(attribute, made, len(order)), len(order), attribute)

@@ -15,6 +15,7 @@ from nearfield._infer import infer
 from nearfield._values import DType, IdType, Metric
 from nearfield.ray._calls import ClusterCalls
 from nearfield.ray._collection import ClusterCollection
+from nearfield.ray._updates import check_declared
 
 LOG = logging.getLogger("nearfield.ray")
 _REPORT_SECONDS = 3.0  # between two lines of the log during a start, resize or restart
@@ -62,6 +63,7 @@ class Client(ClusterCalls):
             name, dim, metric, dtype, id_type, attributes, scan, rows, 0, embedding_model, seen
         )
         made.request()  # checks it
+        check_declared(made.attributes)
         arguments = {
             "dim": made.dim,
             "metric": made.metric,

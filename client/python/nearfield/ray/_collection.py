@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 import nearfield
 from nearfield._arguments import refuse_unknown
 from nearfield._digest import result_digest
-from nearfield._errors import NotFound
+from nearfield._errors import NotFound, Unimplemented
 from nearfield._filter import FilterLike
 from nearfield._records import CollectionInfo
 from nearfield._results import (
@@ -23,6 +23,7 @@ from nearfield._results import (
     FetchResult,
     HitArrays,
     SearchResult,
+    Updated,
     Uploaded,
 )
 from nearfield._row_calls import Names, UploadMode, ZeroRows
@@ -35,6 +36,7 @@ from nearfield.ray._calls import ClusterCalls
 from nearfield.ray._merge import check_counts, pick
 from nearfield.ray._segment import id_table, tables_of
 from nearfield.ray._shards import shards_of
+from nearfield.ray._updates import FIXED_ATTRIBUTES, check_arguments, update_operation
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -220,6 +222,38 @@ class ClusterCollection:
         left = deadline - time.monotonic()
         done = self._calls.commit(self.name, operation, token, left, created)
         return Deleted(done.changed, done.number, done.created)
+
+    def update(
+        self,
+        ids: IdsLike | None = None,
+        *,
+        filter: str | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        payloads: Any = None,
+        if_: Any = None,
+        if_epoch: Any = None,
+        incarnation: Any = None,
+        token: str | None = None,
+        timeout: float | None = None,
+    ) -> Updated:
+        """Gives all rows that pass a filter, a text, the same values, as one atomic commit over all
+        shards; the arguments are those of nearfield.Collection.update. With the same token again,
+        it returns the commit that is there. The other arguments raise TypeError: they become
+        conditions of the filter."""
+        given = {"ids": ids, "if_": if_, "if_epoch": if_epoch, "incarnation": incarnation}
+        check_arguments(filter, given)
+        deadline = self._calls.deadline(timeout)
+        info, created = self._info(timeout)
+        operation = update_operation(info, str(filter), attributes, payloads)
+        left = deadline - time.monotonic()
+        done = self._calls.commit(self.name, operation, token, left, created)
+        return Updated(done.changed, done.number, done.created, to_ids([]), to_ids([]))
+
+    def add_attribute(self, name: str, type: Any = None, *, timeout: float | None = None) -> int:
+        """Raises Unimplemented: the attributes of a collection of a cluster are fixed."""
+        raise Unimplemented(FIXED_ATTRIBUTES)
+
+    drop_attribute = add_attribute
 
     def _created(self, timeout: float | None) -> int:
         """Returns the number of the manifest that created the collection; 0 if there is none, so

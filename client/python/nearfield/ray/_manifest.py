@@ -17,7 +17,8 @@ client reads it after the next commit.
 
 A manifest has at most TAIL_MAX operations of each collection, and names of objects with TAIL_MAX
 earlier ones each: for each collection up to 60 KiB, and 100 bytes for every TAIL_MAX operations and
-for every segment, and the text of the filters of its latest TAIL_MAX deletes. It has at most
+for every segment, and the text of the filters of its latest TAIL_MAX deletes and updates, with
+the values of the updates. It has at most
 TOKENS_MAX tokens of commits, and names of at most TOKEN_PAGES_MAX objects with TOKENS_MAX earlier
 ones each: up to 64 KiB. An object of tokens is dropped TOKEN_SECONDS after it was written, or when
 there are too many: a token is known for that time, or until 131,072 other commits if that is less.
@@ -41,13 +42,16 @@ from nearfield._errors import Aborted, DataLoss, FailedPrecondition, InvalidArgu
 from nearfield.ray._store import Store
 
 Operation = dict[str, Any]
-FORMAT = 2  # of a manifest that is written; format 1 had neither a format number nor a checksum
+# The format of manifests that are written. Format 2 had no updates; format 1 had no format number
+# and no checksum.
+FORMAT = 3
 TAIL_MAX = 256
 TOKENS_MAX = 512
 TOKEN_PAGES_MAX = 256  # 131,072 tokens
 TOKEN_SECONDS = 24 * 3600.0  # by the clock of the coordinators
 # The members of an operation, by kind, of a segment, and of "declared".
 _MEMBERS = {"create": ["declared"], "drop": [], "filter": ["filter"]}
+_MEMBERS["update"] = ["filter", "attributes", "payload"]
 _MEMBERS |= {each: ["segments"] for each in ("insert", "upsert", "replace", "delete")}
 _SEGMENT = {"name", "rows", "index"}
 _DECLARED = {"dim", "metric", "dtype", "id_type", "attributes", "scan", "rows", "embedding_model"}
@@ -81,7 +85,8 @@ class CollectionState:
     last      id of the last operation; "" if there is none
     pages     objects with the earlier operations, in their order: [name, XXH64]
     tail      the latest operations, in their order: {"id", "kind", and "segments" or "filter"}.
-              kind: insert, upsert, replace, delete (rows by id) or filter (delete rows that pass)
+              kind: insert, upsert, replace, delete (rows by id), filter (delete rows that pass) or
+              update (change rows that pass), as update_operation makes it
     """
 
     id: str
@@ -122,10 +127,9 @@ class Manifest:
         return f"manifests/{self.term:08}-{self.number:012}.json"
 
     def encode(self) -> bytes:
-        """Returns two lines of JSON: the format with the checksum of the second line, and the
-        members."""
+        """Returns two lines of JSON: the format with a checksum, and the members."""
         body = json.dumps(asdict(self), separators=(",", ":")).encode()
-        head = {"format": FORMAT, "xxh64": xxhash.xxh64_hexdigest(body)}
+        head = {"format": FORMAT, "xxh64": _checksum(FORMAT, body)}
         return json.dumps(head, separators=(",", ":")).encode() + b"\n" + body
 
     @staticmethod
@@ -136,10 +140,10 @@ class Manifest:
         try:
             if separator:
                 made = json.loads(head)
-                if made["format"] != FORMAT:
-                    known = f"this version reads the formats 1 and {FORMAT}"
+                if made["format"] not in (2, FORMAT):
+                    known = f"this version reads the formats 1 to {FORMAT}"
                     raise FailedPrecondition(f"{name}: it has the format {made['format']}; {known}")
-                if made["xxh64"] != xxhash.xxh64_hexdigest(body):
+                if made["xxh64"] != _checksum(made["format"], body):
                     raise DataLoss(f"{name}: it is damaged: its checksum differs")
             found = json.loads(body if separator else data)
             states = {key: CollectionState(**each) for key, each in found["collections"].items()}
@@ -153,6 +157,11 @@ class Manifest:
         if state is not None:
             states[name] = state
         return replace(self, number=self.number + 1, collections=states)
+
+
+def _checksum(made: int, body: bytes) -> str:
+    """Returns the checksum of a manifest: with its format, except in format 2."""
+    return xxhash.xxh64_hexdigest(body if made == 2 else b"%d" % made + body)
 
 
 def token_key(token: str, size: int = 10) -> str:

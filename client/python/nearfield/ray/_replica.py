@@ -26,6 +26,7 @@ from nearfield.ray._server import ServerProcess, Settings, listen_host, must_mov
 from nearfield.ray._shards import partition_range
 from nearfield.ray._staging import DECISION_SECONDS_MAX, Staged, pages, staged
 from nearfield.ray._store import Store
+from nearfield.ray._updates import apply_update
 
 T = TypeVar("T")
 # Settings of the server, unless the user gives others. Applied operations keep the epoch before
@@ -202,7 +203,7 @@ class ReplicaProcess:
             try:
                 return self._applied(ready)
             except REFUSALS:
-                if ready.upload is None:
+                if ready.upload is None and ready.operation["kind"] != "update":
                     self._broken()
                 raise
             except BaseException:
@@ -222,6 +223,8 @@ class ReplicaProcess:
             self._delete(ready.name, ready.ids)
         elif ready.operation["kind"] == "filter":
             self._docs(ready.name).delete(filter=ready.operation["filter"])
+        elif ready.operation["kind"] == "update":
+            apply_update(self._docs(ready.name), ready.operation)
         held = self._held[ready.name]
         if ready.operation["kind"] != "create":
             held.last = ready.operation["id"]
@@ -281,6 +284,9 @@ class ReplicaProcess:
         docs, kind = self._docs(name), operation["kind"]
         if kind == "filter":
             docs.delete(filter=operation["filter"])
+            return
+        if kind == "update":  # a second time it gives the same rows the same values
+            apply_update(docs, operation)
             return
         if kind == "replace" and docs.count().rows_count:
             docs.upload([], mode="replace")

@@ -16,6 +16,7 @@ from nearfield._values import Ids, join_ids, listed
 from nearfield.ray._manifest import Operation
 from nearfield.ray._merge import sortable
 from nearfield.ray._segment import Reference, ids_of
+from nearfield.ray._updates import check_update
 
 DECISION_SECONDS_MAX = 1800.0  # for which a staged upload waits for the manifest
 # Returns the rows of a segment that belong to this shard.
@@ -74,7 +75,7 @@ class Staged:
     """An operation that was checked.
 
     rows     of the collection once it is applied
-    changed  rows that it uploads or deletes
+    changed  rows that it uploads, deletes or updates
     ids      of the rows that a delete finds
     """
 
@@ -97,9 +98,11 @@ def staged(
     if kind == "drop":
         made.changed = rows
         return made
-    if kind == "filter":
+    if kind in ("filter", "update"):
+        if kind == "update":
+            check_update(docs, operation)
         made.changed = docs.count(operation["filter"]).rows_count
-        made.rows = rows - made.changed
+        made.rows = rows - made.changed * (kind == "filter")
         return made
     references = operation["segments"]
     single = read(references[0]) if len(references) == 1 else None
