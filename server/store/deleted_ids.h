@@ -16,6 +16,12 @@
 
 namespace nearfield::store {
 
+// Hashes text ids, also those that are looked up without a copy.
+struct TextHash {
+  using is_transparent = void;
+  size_t operator()(std::string_view text) const { return absl::Hash<std::string_view>()(text); }
+};
+
 // A row of a segment with seq s is dead if a record with a larger seq holds its id. Only the
 // largest seq of an id is held, because it decides. Memory: a hash table over the ids. Thread
 // safety: look-ups are thread-safe, changes are not.
@@ -38,11 +44,6 @@ class DeletedIds {
   }
 
  private:
-  struct TextHash {
-    using is_transparent = void;
-    size_t operator()(std::string_view text) const { return absl::Hash<std::string_view>()(text); }
-  };
-
   const IdType type_;
   // Not absl::flat_hash_map: if memory runs out while it grows, it frees memory that it never got.
   std::unordered_map<uint64_t, int64_t, absl::Hash<uint64_t>> numbers_;

@@ -14,6 +14,7 @@
 #include "nearfield/engine/bytes_column.h"
 #include "nearfield/engine/id_column.h"
 #include "server/store/block_codec.h"
+#include "server/store/deleted_ids.h"
 
 namespace nearfield::store {
 
@@ -76,11 +77,6 @@ class RowPatches {
   void Apply(int64_t segment_seq, DecodedBlock* block) const;
 
  private:
-  struct TextHash {
-    using is_transparent = void;
-    size_t operator()(std::string_view text) const { return absl::Hash<std::string_view>()(text); }
-  };
-
   const IdType type_;
   // std::unordered_map for the reason in DeletedIds.
   std::unordered_map<uint64_t, RowPatch, absl::Hash<uint64_t>> numbers_;
