@@ -110,6 +110,10 @@ struct QueryTile {
   // others: by several threads at a time, each for another query. Its error ends the search. May be
   // empty.
   std::function<absl::Status(int64_t query)> answered = nullptr;
+  // May be called for a query while the backend works on it: RankedLists::finished then says where
+  // its rows will be and how many there are, but their values are not there yet. In the end the
+  // query may have other rows, or lists. Called by the thread of the search. May be empty.
+  std::function<void(int64_t query)> placed = nullptr;
   // Unless kNone: the ids of the rows are all that is needed of them, they are numbers, and k adds
   // up to at most BackendInfo::finished_rows_max.
   Finish finish = Finish::kNone;

@@ -55,6 +55,8 @@ class RankedLists {
   // Gives a query its answer. Requires: its rows are in the memory that is held, even if there are
   // none.
   void Finish(size_t query, const FinishedRows& rows) { finished_[query] = rows; }
+  // Takes a query's answer away: it has lists.
+  void Unfinish(size_t query) { finished_[query] = {}; }
   // Holds the memory of finished rows until the next Reset. `lends`: answers may refer to the rows
   // and keep that memory.
   void Hold(std::shared_ptr<const void> memory, bool lends) {

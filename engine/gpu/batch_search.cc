@@ -81,7 +81,7 @@ BatchSearch::Shape BatchSearch::ShapeBatch(const SearchJob& job, const BatchWay&
                                            QuerySpan queries) const {
   const CodedCorpus& corpus = job.corpus;
   const plan::EngineLimits& limits = core_.engine_limits();
-  Shape shape = {.source = way.source, .queries = {}};
+  Shape shape = {.way = way, .queries = {}};
   if (corpus.row_index_end >= kScoredBit) return shape;
   int64_t count = std::min<int64_t>(TakenTogether(job, queries), kBatchQueriesMax);
   if (!job.MergesOnDevice(count)) {
@@ -152,10 +152,11 @@ absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, const Shape& 
   args.corpus = job.corpus;
   args.rotation = bound::RotationShapeOf(job.format.dim, job.format.seed);
   args.metric = job.format.metric;
-  args.source = shape.source;
+  args.source = shape.way.source;
   args.queries = static_cast<int32_t>(queries);
   args.k_max = shape.k;
-  args.code_stride = CodeStrideOf(job, shape.source);
+  args.overflowed = shape.way.long_queues;
+  args.code_stride = CodeStrideOf(job, shape.way.source);
   // Vectors, k, places and the corpus are copied to the device together; codes and states are
   // computed there. Vectors that are on the device are converted there.
   const int64_t k_at = RoundUp(4 * dim * queries, kAlign);
@@ -267,7 +268,7 @@ absl::Status BatchSearch::Finish(const SearchJob& job, const Shape& shape, Devic
   ABSL_RETURN_IF_ERROR(core_.health().Check(
       cudaEventSynchronize(workspace.batch_done[shape.place].get()), "cudaEventSynchronize"));
   if (job.device != nullptr) ABSL_RETURN_IF_ERROR(CheckFaults(core_, job, RangeOf(queries)));
-  out.cost.bytes_read += ScannedBytes(core_, job, shape.source, count);
+  out.cost.bytes_read += ScannedBytes(core_, job, shape.way.source, count);
   const auto* const outcomes =
       reinterpret_cast<const BatchOutcome*>(workspace.batch_outcomes.host()) +
       shape.place * kBatchQueriesMax;
@@ -282,7 +283,7 @@ absl::Status BatchSearch::Finish(const SearchJob& job, const Shape& shape, Devic
       left.overflowed.push_back(queries[i]);
     } else {
       CHECK_LE(int64_t{outcome.keys}, shape.keys_pitch);
-      if (shape.source == BatchSource::kCodes) ++out.cost.queries_of_codes;
+      if (shape.way.source == BatchSource::kCodes) ++out.cost.queries_of_codes;
       bytes += kHostBytesPerKey * outcome.keys;
     }
   }
@@ -292,7 +293,11 @@ absl::Status BatchSearch::Finish(const SearchJob& job, const Shape& shape, Devic
   const bool report = device == DeviceIs::kBusy && job.queries->answered;
   if (job.MergesOnDevice(count)) {
     for (int64_t i = 0; i < count; ++i) {
-      if (outcomes[i].overflow == 0) GiveFinished(job, queries[i], out.best);
+      if (outcomes[i].overflow == 0) {
+        GiveFinished(job, queries[i], out.best);
+      } else {
+        out.best.Unfinish(static_cast<std::size_t>(queries[i]));
+      }
     }
     return absl::OkStatus();
   }
@@ -321,6 +326,7 @@ absl::Status BatchSearch::Search(const SearchJob& job, const BatchWay& way, Quer
     queries.remove_prefix(next.queries.size());
     next.place = running.queries.empty() ? 0 : (running.place + 1) % kBatchesMax;
     ABSL_RETURN_IF_ERROR(Enqueue(job, next));
+    PlaceFinished(job, next.queries, out.best);
     if (!running.queries.empty()) {
       ABSL_RETURN_IF_ERROR(Finish(job, running, DeviceIs::kBusy, out, left));
     }

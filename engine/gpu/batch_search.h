@@ -44,7 +44,7 @@ class BatchSearch {
  private:
   // Queries that are answered together.
   struct Shape {
-    BatchSource source = BatchSource::kCodes;
+    BatchWay way;
     QuerySpan queries;     // empty: the batch kernels cannot serve them
     int place = 0;         // of their buffers: below kBatchesMax
     int64_t capacity = 0;  // entries per queue

@@ -60,7 +60,7 @@ class GpuDeviceMemory final : public DeviceMemory {
 };
 
 // The answers of a search with fewer rows are copied, so that they keep no memory of the pool.
-constexpr int64_t kRowsOfSearchToLendMin = 4096;
+constexpr int64_t kRowsOfSearchToLendMin = 512;
 
 // Returns true if answers of a search for the host may be merged on the device.
 bool WantsMerge(const backend::QueryTile& tile) {

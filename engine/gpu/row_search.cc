@@ -166,7 +166,7 @@ absl::Status RowSearch::EnqueueAnswers(const SearchJob& job, const plan::SearchP
 }
 
 absl::Status RowSearch::RunTile(const SearchJob& job, const plan::SearchPlan& plan,
-                                QuerySpan queries) {
+                                QuerySpan queries, SearchOutput& out) {
   const bool merges = job.MergesOnDevice(plan.queries);
   if (plan.steps.empty() && !merges) return absl::OkStatus();
   SearchWorkspace& workspace = core_.workspace();
@@ -178,6 +178,7 @@ absl::Status RowSearch::RunTile(const SearchJob& job, const plan::SearchPlan& pl
     ABSL_RETURN_IF_ERROR(EnqueueSelect(job, plan, step, block));
   }
   if (merges) ABSL_RETURN_IF_ERROR(EnqueueAnswers(job, plan, queries, block));
+  PlaceFinished(job, queries, out.best);
   ABSL_RETURN_IF_ERROR(
       core_.health().Check(cudaStreamSynchronize(workspace.stream.get()), "cudaStreamSynchronize"));
   if (job.device == nullptr) return absl::OkStatus();
@@ -224,7 +225,7 @@ absl::Status RowSearch::Search(const SearchJob& job, QuerySpan queries, SearchOu
     const auto together = static_cast<std::size_t>(TakenTogether(job, queries));
     const plan::SearchPlan plan = PlanTile(job, queries.first(together));
     const QuerySpan tile = queries.first(static_cast<std::size_t>(plan.queries));
-    ABSL_RETURN_IF_ERROR(RunTile(job, plan, tile));
+    ABSL_RETURN_IF_ERROR(RunTile(job, plan, tile, out));
     TakeResults(job, plan, tile, out);
     queries.remove_prefix(tile.size());
   }

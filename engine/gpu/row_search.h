@@ -37,7 +37,8 @@ class RowSearch {
                              const plan::PlanStep& step, const QueryBlock& block);
   absl::Status EnqueueAnswers(const SearchJob& job, const plan::SearchPlan& plan, QuerySpan queries,
                               const QueryBlock& block);
-  absl::Status RunTile(const SearchJob& job, const plan::SearchPlan& plan, QuerySpan queries);
+  absl::Status RunTile(const SearchJob& job, const plan::SearchPlan& plan, QuerySpan queries,
+                       SearchOutput& out);
   // Moves the lists of the tile into the output and adds the tile's cost.
   void TakeResults(const SearchJob& job, const plan::SearchPlan& plan, QuerySpan queries,
                    SearchOutput& out) const;

@@ -65,6 +65,7 @@ absl::StatusOr<SearchJob> MakeJob(const GpuCore& core, const backend::BackendInf
     SlotList& live = job.live_slots.back();
     live.count = std::min(live.count, generation.rows_live);
     job.rows.push_back(generation.rows_live > 0 ? planes->rows_count() : 0);
+    job.rows_live += generation.rows_live;
     if (job.rows.back() > 0) job.scanned.push_back(static_cast<int64_t>(job.rows.size()) - 1);
   }
   return job;
@@ -133,13 +134,31 @@ CodedCorpus CorpusOf(const SearchJob& job) {
   return corpus;
 }
 
-void GiveFinished(const SearchJob& job, int64_t query, backend::RankedLists& best) {
+namespace {
+
+void FinishWith(const SearchJob& job, int64_t query, int64_t rows, backend::RankedLists& best) {
   const AnswerPlace& place = job.places[static_cast<std::size_t>(query)];
   const AnswerArrays& answers = job.host_answers;
-  const auto count = static_cast<std::size_t>(answers.counts[query]);
-  CHECK_LE(count, static_cast<std::size_t>(place.k));
+  CHECK_LE(rows, int64_t{place.k});
+  const auto count = static_cast<std::size_t>(rows);
   best.Finish(static_cast<std::size_t>(query), {.scores = {answers.scores + place.begin, count},
                                                 .ids = {answers.ids + place.begin, count}});
+}
+
+}  // namespace
+
+void PlaceFinished(const SearchJob& job, QuerySpan queries, backend::RankedLists& best) {
+  if (job.device != nullptr || !job.queries->placed) return;
+  if (!job.MergesOnDevice(static_cast<int64_t>(queries.size()))) return;
+  for (const int64_t query : queries) {
+    const int64_t k = job.places[static_cast<std::size_t>(query)].k;
+    FinishWith(job, query, std::min(k, job.rows_live), best);
+    job.queries->placed(query);
+  }
+}
+
+void GiveFinished(const SearchJob& job, int64_t query, backend::RankedLists& best) {
+  FinishWith(job, query, job.host_answers.counts[query], best);
 }
 
 void TakeKeys(const SearchJob& job, int64_t query, absl::Span<const uint64_t> keys,

@@ -30,6 +30,7 @@ struct SearchJob {
   std::vector<SlotList> live_slots;         // one per generation; empty if not listed
   bool listed = false;                      // only the listed slots are scanned
   std::vector<int64_t> rows;                // rows to scan per generation: 0 if no row is live
+  int64_t rows_live = 0;                    // rows that can be in an answer
   std::vector<int64_t> scanned;             // indexes of the generations with rows to scan
   // Their vectors are null if the queries are on the device.
   const backend::QueryTile* queries = nullptr;
@@ -110,6 +111,9 @@ int64_t RowIndexEnd(const SearchJob& job);
 plan::ScanWork WorkOf(const GpuCore& core, const SearchJob& job, int64_t queries);
 CodedCorpus CorpusOf(const SearchJob& job);
 
+// Call when the device has all work for some queries, and before it is awaited: says where their
+// answers will be, if they are merged into memory of the host.
+void PlaceFinished(const SearchJob& job, QuerySpan queries, backend::RankedLists& best);
 // Gives a query the answer that was merged on the device into memory of the host.
 void GiveFinished(const SearchJob& job, int64_t query, backend::RankedLists& best);
 

@@ -291,6 +291,7 @@ class MultiBackend final : public backend::Backend {
     std::atomic<bool> failed = false;
     QueryTile part = tile;
     part.finish = finishes ? backend::Finish::kAll : backend::Finish::kNone;
+    part.placed = nullptr;  // a device does not know the rows of the others
     part.cancelled = [&] { return failed || (tile.cancelled && tile.cancelled()); };
     part.answered = [&](int64_t query) {
       return missing[static_cast<size_t>(query)].fetch_sub(1) == 1 ? join(query) : absl::OkStatus();

@@ -13,8 +13,8 @@ constexpr double kRowsFixed = 24.0;
 constexpr double kRowsOfPass = 0.7;        // an estimate: searches correct it (path_costs.h)
 constexpr int64_t kRowsQueriesOfPass = 8;  // queries scored against a row while it is in registers
 constexpr double kCodesFixed = 32.0;
-constexpr double kBatchFixed = 70.0;
-constexpr double kBatchOfQuery = 0.3;
+constexpr double kBatchFixed = 60.0;
+constexpr double kBatchOfQuery = 0.1;
 
 // Bytes per clock of a multiprocessor, measured in the same way: of rows that are multiplied with
 // eight queries, which takes longer there than to read them; and of codes that are multiplied with

@@ -346,7 +346,6 @@ absl::StatusOr<SearchResult> SearchCorpus(const Corpus& corpus, const SearchLimi
   SearchResult result;
   result.epoch = snapshot->epoch;
   if (IdsAreEnough(corpus.spec(), batch, limits.k_max)) {
-    result.queries.resize(batch.queries.size());
     ABSL_RETURN_IF_ERROR(ForEachGroup(corpus, snapshot, batch, resolved,
                                       [&](const RowSearch& search, absl::Span<const size_t> at) {
                                         return SearchIds(corpus, search, batch.queries, at, &cost,

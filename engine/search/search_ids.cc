@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <variant>
 
@@ -13,9 +14,6 @@ namespace {
 
 using backend::ScanCost;
 using corpus::Corpus;
-
-// Below this many rows, the rows of an answer are copied, so that it holds no memory of a device.
-constexpr int64_t kRowsOfAnswerToLendMin = 8;
 
 // Takes a page of finished rows. `self`: the id that the answer leaves out; null: none. `memory`
 // keeps the rows alive; null: they are copied.
@@ -34,7 +32,7 @@ void TakeFinished(const backend::FinishedRows& rows, const Query& query, int64_t
   });
   neighbors->more = page.more;
   const int64_t count_of_page = page.end - page.begin;
-  if (memory != nullptr && left_out == count && count_of_page >= kRowsOfAnswerToLendMin) {
+  if (memory != nullptr && left_out == count) {
     const auto first = static_cast<size_t>(page.begin);
     const auto rows_count = static_cast<size_t>(count_of_page);
     neighbors->ids = IdColumn::OfNumbers(rows.ids.subspan(first, rows_count), memory);
@@ -74,29 +72,48 @@ absl::Status SearchIds(const Corpus& corpus, const RowSearch& search,
                        absl::Span<const Query> queries, absl::Span<const size_t> places,
                        ScanCost* cost, std::vector<Neighbors>* answers) {
   std::vector<int32_t> k;
-  for (size_t i = 0; i < places.size(); ++i) {
-    k.push_back(static_cast<int32_t>(queries[places[i]].rows_wanted()));
-    Neighbors& neighbors = (*answers)[places[i]];
-    neighbors.ids = IdColumn(corpus.spec().id_type);
-    neighbors.matched_rows = search.RowsOfOrder(i);
+  k.reserve(places.size());
+  for (const size_t place : places) {
+    k.push_back(static_cast<int32_t>(queries[place].rows_wanted()));
   }
+  // Room for the answers is made when the first one is taken: while the device works, if it can be.
+  std::once_flag room;
+  const auto answer_of = [&](size_t i) -> Neighbors& {
+    std::call_once(room, [&] {
+      if (answers->size() < queries.size()) answers->resize(queries.size());
+    });
+    Neighbors& neighbors = (*answers)[places[i]];
+    neighbors.matched_rows = search.RowsOfOrder(i);
+    return neighbors;
+  };
+  const auto take_finished = [&](size_t i, const QueryLists& lists) {
+    const Query& query = queries[places[i]];
+    Neighbors& neighbors = answer_of(i);
+    TakeFinished(*lists.finished(), query, neighbors.matched_rows,
+                 query.row_id ? &*query.row_id : nullptr, lists.lists.lent_memory(), &neighbors);
+  };
+  const auto take_place = [&](size_t i, const QueryLists& lists) {
+    const Query& query = queries[places[i]];
+    if (lists.lists.lent_memory() == nullptr || query.row_id || query.score_threshold) return false;
+    take_finished(i, lists);
+    return true;
+  };
   const RowSearch shallow = {.rows = search.rows,
                              .queries = search.queries,
                              .k = k,
                              .cancelled = search.cancelled,
-                             .may_finish = true};
+                             .may_finish = true,
+                             .take_place = take_place};
   const auto take = [&](size_t i, const QueryLists& lists) -> absl::Status {
-    const Query& query = queries[places[i]];
-    Neighbors& neighbors = (*answers)[places[i]];
-    const int64_t rows_of_order = neighbors.matched_rows;
-    if (const backend::FinishedRows* const rows = lists.finished()) {
-      TakeFinished(*rows, query, rows_of_order, query.row_id ? &*query.row_id : nullptr,
-                   lists.lists.lent_memory(), &neighbors);
+    if (lists.finished() != nullptr) {
+      take_finished(i, lists);
       return absl::OkStatus();
     }
+    Neighbors& neighbors = answer_of(i);
     ABSL_ASSIGN_OR_RETURN(const Hits hits, MergeBest(lists, k[i], search.queries.self[i]));
-    const Page page = PageOf(query, static_cast<int64_t>(hits.size()), rows_of_order,
-                             [&](int64_t row) { return hits[static_cast<size_t>(row)].score; });
+    const Page page =
+        PageOf(queries[places[i]], static_cast<int64_t>(hits.size()), neighbors.matched_rows,
+               [&](int64_t row) { return hits[static_cast<size_t>(row)].score; });
     const auto begin = static_cast<size_t>(page.begin);
     GatherOne(corpus, *search.rows.snapshot,
               absl::MakeConstSpan(hits).subspan(begin, static_cast<size_t>(page.end) - begin), {},
@@ -104,7 +121,9 @@ absl::Status SearchIds(const Corpus& corpus, const RowSearch& search,
     neighbors.more = page.more;
     return absl::OkStatus();
   };
-  return SearchRows(corpus, shallow, take, cost);
+  ABSL_RETURN_IF_ERROR(SearchRows(corpus, shallow, take, cost));
+  if (search.rows.rows_count() == 0) answers->resize(queries.size());  // none was taken
+  return absl::OkStatus();
 }
 
 }  // namespace nearfield

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
+#include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 
 namespace nearfield {
@@ -89,22 +90,39 @@ absl::Status SearchTile(const Corpus& corpus, const RowSearch& search, const Til
   const ResolvedQueries& resolved = search.queries;
   const size_t count = tile.end - tile.begin;
   std::vector<int32_t> k;
+  k.reserve(count);
   for (size_t i = tile.begin; i < tile.end; ++i) {
     k.push_back(search.k[i] + (resolved.self[i] ? 1 : 0));
     CHECK(1 <= k.back() && k.back() <= corpus.device()->backend().info().k_max);
   }
   const std::vector<GenerationView> views = search.rows.Views();
   const corpus::CorpusSnapshot& snapshot = *search.rows.snapshot;
-  std::vector<char> taken(count);  // not 0: the rows of the query are taken
+  std::vector<char> taken(count);           // not 0: the rows of the query are taken
+  std::vector<const float*> places(count);  // of the scores of a query whose place is taken
   const auto lists_of = [&](size_t i) {
     return QueryLists{.snapshot = snapshot, .lists = *lists, .query = i};
+  };
+  const auto in_place = [&](size_t i) {
+    const backend::FinishedRows* const rows = lists_of(i).finished();
+    return rows != nullptr && places[i] == rows->scores.data();
   };
   const auto take_one = [&](int64_t place) -> absl::Status {
     const auto i = static_cast<size_t>(place);
     ABSL_RETURN_IF_ERROR(CheckComplete(views, lists_of(i), k[i]));
-    ABSL_RETURN_IF_ERROR(take(tile.begin + i, lists_of(i)));
+    if (!in_place(i)) ABSL_RETURN_IF_ERROR(take(tile.begin + i, lists_of(i)));
     taken[i] = 1;
     return absl::OkStatus();
+  };
+  const auto take_place = [&](int64_t place) {
+    const auto i = static_cast<size_t>(place);
+    // The device works for this search, so nothing may be thrown. Without memory the rows are taken
+    // later, and that reports it.
+    CatchOutOfMemory([&] {
+      if (search.take_place(tile.begin + i, lists_of(i))) {
+        places[i] = lists_of(i).finished()->scores.data();
+      }
+      return absl::OkStatus();
+    }).IgnoreError();
   };
   ScanCost tile_cost;
   const absl::Status status = corpus.device()->backend().Search(
@@ -114,6 +132,7 @@ absl::Status SearchTile(const Corpus& corpus, const RowSearch& search, const Til
        .cancelled = search.cancelled,
        .host_work = &corpus.device()->host_work(),
        .answered = take_one,
+       .placed = search.take_place ? std::function<void(int64_t)>(take_place) : nullptr,
        .finish = search.may_finish ? backend::Finish::kSome : backend::Finish::kNone,
        .in_query_memory = resolved.in_query_memory},
       lists, &tile_cost);
@@ -121,7 +140,9 @@ absl::Status SearchTile(const Corpus& corpus, const RowSearch& search, const Til
   *cost += tile_cost;
   ABSL_RETURN_IF_ERROR(CheckShape(*lists, count, snapshot.generations.size()));
   int64_t bytes = 0;
-  for (size_t i = 0; i < count; ++i) bytes += taken[i] != 0 ? 0 : BytesToTake(lists_of(i), k[i]);
+  for (size_t i = 0; i < count; ++i) {
+    if (taken[i] == 0 && !in_place(i)) bytes += BytesToTake(lists_of(i), k[i]);
+  }
   return corpus.device()->host_work().ParallelFor(
       static_cast<int64_t>(count), bytes, [&](int64_t place) {
         return taken[static_cast<size_t>(place)] != 0 ? absl::OkStatus() : take_one(place);

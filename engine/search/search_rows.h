@@ -28,6 +28,9 @@ struct RowSearch {
   absl::Span<const int32_t> k;             // rows wanted per query; replaces queries.k
   const std::function<bool()>& cancelled;  // may be empty
   bool may_finish = false;                 // see backend::QueryTile::finish
+  // Takes the place of a query's finished rows, whose values will be there when the search ends.
+  // Returns false if it must wait for them. May be empty, and may be called in vain.
+  std::function<bool(size_t query, const QueryLists& lists)> take_place = nullptr;
 
   // Returns the number of rows that can be in the answer of a query.
   int64_t RowsOfOrder(size_t query) const {

@@ -1,6 +1,7 @@
 #include "tests/testing/fake_device_answers.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <memory>
 #include <utility>
@@ -42,33 +43,51 @@ void WriteAnswer(absl::Span<const backend::GenerationView> generations,
 absl::Status FinishAll(absl::Span<const backend::GenerationView> generations,
                        const backend::QueryTile& tile, const FakeDeviceOptions& options, IdOf id_of,
                        backend::RankedLists* best) {
-  struct Answers {
-    std::vector<std::vector<float>> scores;
-    std::vector<std::vector<uint64_t>> ids;
+  struct Answer {
+    std::vector<float> scores;
+    std::vector<uint64_t> ids;
+    backend::FinishedRows rows() const { return {.scores = scores, .ids = ids}; }
   };
-  auto answers = std::make_shared<Answers>();
+  // Each answer has two places. The rows that matter are in one of them.
+  auto answers = std::make_shared<std::vector<std::array<Answer, 2>>>(tile.k.size());
+  int64_t rows_live = 0;
+  for (const backend::GenerationView& generation : generations) rows_live += generation.rows_live;
   int64_t rows_count = 0;
-  for (size_t q = 0; q < tile.k.size(); ++q) {
-    const auto k = static_cast<size_t>(tile.k[q]);
-    rows_count += tile.k[q];
-    std::vector<float> scores(k);
-    std::vector<uint64_t> ids(k);
-    std::vector<int32_t> counts(tile.k.size());
-    const backend::DeviceTile to = {
-        .k = tile.k[q], .scores = scores.data(), .ids = ids.data(), .counts = counts.data()};
-    WriteAnswer(generations, *best, q, to, id_of, /*at=*/0);
-    scores.resize(static_cast<size_t>(counts[0]));
-    ids.resize(scores.size());
-    scores.reserve(1);  // finished rows have an address, even if there are none
-    answers->scores.push_back(std::move(scores));
-    answers->ids.push_back(std::move(ids));
-  }
+  for (const int32_t k : tile.k) rows_count += k;
   if (rows_count > options.finished_rows_max) {
     return absl::InternalError("more rows than finished_rows_max");
   }
   best->Hold(answers, options.lends);
   for (size_t q = 0; q < tile.k.size(); ++q) {
-    best->Finish(q, {.scores = answers->scores[q], .ids = answers->ids[q]});
+    const auto count = static_cast<size_t>(std::min<int64_t>(tile.k[q], rows_live));
+    for (Answer& answer : (*answers)[q]) {
+      answer.scores.reserve(1);  // finished rows have an address, even if there are none
+      answer.scores.assign(count, std::nanf(""));
+      answer.ids.assign(count, ~uint64_t{0});
+    }
+    best->Finish(q, (*answers)[q][0].rows());
+    if (tile.placed) tile.placed(static_cast<int64_t>(q));
+  }
+  const bool surprises = options.lends && tile.finish == backend::Finish::kSome;
+  for (size_t q = 0; q < tile.k.size(); ++q) {
+    if (surprises && q % 5 == 3) {  // it has lists after all
+      best->Unfinish(q);
+      continue;
+    }
+    Answer& answer = (*answers)[q][surprises && q % 5 == 2 ? 1 : 0];
+    const auto k = static_cast<size_t>(tile.k[q]);
+    std::vector<float> scores(k);
+    std::vector<uint64_t> ids(k);
+    int32_t count = 0;
+    const backend::DeviceTile to = {
+        .k = tile.k[q], .scores = scores.data(), .ids = ids.data(), .counts = &count};
+    WriteAnswer(generations, *best, q, to, id_of, /*at=*/0);
+    const auto rows = static_cast<size_t>(count);
+    if (rows > answer.ids.size()) return absl::InternalError("more rows than live ones");
+    std::copy_n(scores.begin(), rows, answer.scores.begin());
+    std::copy_n(ids.begin(), rows, answer.ids.begin());
+    best->Finish(q, {.scores = absl::MakeConstSpan(answer.scores).first(rows),
+                     .ids = absl::MakeConstSpan(answer.ids).first(rows)});
   }
   return absl::OkStatus();
 }

@@ -1,6 +1,8 @@
 // Tests searches of large batches by codes on the GPU: several stages, parts, and a large k.
 #include <cstdint>
+#include <cstring>
 #include <memory>
+#include <utility>
 
 #include "tests/engine/cpu/reference.h"
 #include "tests/engine/gpu/gpu_certified_fixture.h"
@@ -45,6 +47,42 @@ TEST_F(GpuCertifiedTest, SmokeBatchesOfALargeKEqualTheReference) {
     ExpectReferenceAnswers(*backend_, scenario);
     if (HasFailure()) return;
   }
+}
+
+// Enough queries, each with a small k, to be refined by small blocks.
+TEST_F(GpuCertifiedTest, SmokeManyShortAnswersEqualTheReference) {
+  for (const CorpusFamily family :
+       {CorpusFamily::kGaussian, CorpusFamily::kDuplicates, CorpusFamily::kAllEqual}) {
+    SCOPED_TRACE(testing::Name(family));
+    Scenario scenario = {.spec = AnyCodesSpec(100)};
+    const int64_t generations = random_.Between(1, 4);
+    for (int64_t g = 0; g < generations; ++g) {
+      AddRows(scenario, family, random_.Between(1, 2'000), random_.OneIn(2));
+    }
+    for (int64_t q = random_.Between(133, 200); q > 0; --q) {
+      scenario.AddQueries(1, static_cast<int32_t>(random_.Between(1, 129)),
+                          random_.OneOf<QueryFamily>(testing::kQueryFamilies), random_);
+    }
+    ExpectReferenceAnswers(*backend_, scenario);
+    if (HasFailure()) return;
+  }
+}
+
+// Rows of equal score that a small block has no room for: these queries are searched again.
+TEST_F(GpuCertifiedTest, ShortAnswersWithManyTiesAreFoundInTheCodes) {
+  Scenario scenario = {.spec = CodesSpec(32)};
+  Corpus corpus = MakeCorpus(scenario.spec, CorpusFamily::kGaussian, 3'000, random_.Bits());
+  for (int64_t row = 1; row < 1'500; ++row) {
+    std::memcpy(corpus.rows.data() + row * corpus.row_bytes(), corpus.rows.data(),
+                static_cast<size_t>(corpus.row_bytes()));
+  }
+  scenario.generations.push_back(
+      testing::MakeGeneration(std::move(corpus), RankOrder::kShuffled, false, random_));
+  scenario.AddQueries(160, 10, QueryFamily::kGaussian, random_);
+  scenario.AddQueries(40, 10, QueryFamily::kRow, random_);
+  const backend::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
+  EXPECT_EQ(cost.queries_of_codes, 200);
+  EXPECT_EQ(cost.escalations.tighter, 0);
 }
 
 // Queries whose queues overflow are answered from the rows, together.

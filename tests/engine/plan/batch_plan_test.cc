@@ -123,7 +123,7 @@ TEST(ScanChoiceTest, FewQueriesGoOneByOneAndManyTogether) {
                     .rates = RatesOf(kLargeDevice)};
   };
   EXPECT_FALSE(PrefersBatch(work(1'000'000, 1)));
-  EXPECT_FALSE(PrefersBatch(work(10'000, 2)));
+  EXPECT_FALSE(PrefersBatch(work(10'000, 1)));
   EXPECT_TRUE(PrefersBatch(work(10'000, 32)));
   EXPECT_TRUE(PrefersBatch(work(1'000'000, 4)));
 }

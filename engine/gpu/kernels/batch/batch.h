@@ -24,7 +24,11 @@ inline constexpr int32_t kBatchKMax = 4352;
 inline constexpr int32_t kBatchDimMax = 8192;
 // A larger k needs more shared memory, which not every device has.
 inline constexpr int32_t kBatchUsualKMax = 1024;
-// Maximum number of rows that may reach a query's last threshold: up to kBatchUsualKMax, and above.
+// Many queries with a smaller k are refined with little shared memory.
+inline constexpr int32_t kBatchFewKMax = 128;
+// Maximum number of rows that may reach a query's last threshold: up to kBatchFewKMax, up to
+// kBatchUsualKMax, and above.
+inline constexpr uint32_t kBatchFewKeys = 1024;
 inline constexpr uint32_t kBatchKeys = 2048;
 inline constexpr uint32_t kBatchKeysOfLargeK = 8192;
 // If the corpus has several generations, the keys of an answer include further rows of the k-th
@@ -78,6 +82,8 @@ struct BatchArgs {
   BatchSource source = BatchSource::kCodes;
   int32_t queries = 0;
   int32_t k_max = 0;  // the largest k
+  // The queries overflowed before: more than kBatchFewKeys rows may reach a last threshold.
+  bool overflowed = false;
   // Bytes of a query's code. Codes: as of a row, a multiple of 128. Rows: elements of a padded row.
   int32_t code_stride = 0;
   const float* vectors = nullptr;  // device: [queries, dimension]

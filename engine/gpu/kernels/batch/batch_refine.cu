@@ -8,7 +8,8 @@
 namespace nearfield::gpu {
 namespace {
 
-constexpr std::array kVariants = {RefineVariant::kMany, RefineVariant::kFew, RefineVariant::kSmall,
+constexpr std::array kVariants = {RefineVariant::kMany, RefineVariant::kFewKeys,
+                                  RefineVariant::kFew, RefineVariant::kSmall,
                                   RefineVariant::kLargeK};
 
 BatchRefinePointer KernelOf(RowType row, RefineVariant variant) {
@@ -21,7 +22,7 @@ BatchRefinePointer KernelOf(RowType row, RefineVariant variant) {
 }
 
 // Up to one query per SM of an H100 or H200 (132), a block of kRefineMany threads per query is
-// faster. With more queries, two blocks of kRefineFew threads per SM are.
+// faster. With more queries, several smaller blocks per SM are.
 constexpr int kManyThreadsQueriesMax = 132;
 
 // Returns the dynamic shared memory of a block.
@@ -30,6 +31,8 @@ int64_t SharedBytes(RefineVariant variant, int32_t dimension) {
   switch (variant) {
     case RefineVariant::kMany:
       return RefineSharedBytes<kRefineMany, false, kBatchKeys>(dimension, code_bytes);
+    case RefineVariant::kFewKeys:
+      return RefineSharedBytes<kRefineFewest, false, kBatchFewKeys>(dimension, code_bytes);
     case RefineVariant::kFew:
       return RefineSharedBytes<kRefineFew, false, kBatchKeys>(dimension, code_bytes);
     case RefineVariant::kSmall:
@@ -39,21 +42,41 @@ int64_t SharedBytes(RefineVariant variant, int32_t dimension) {
   return RefineSharedBytes<kRefineMany, true, kBatchKeysOfLargeK>(dimension, code_bytes);
 }
 
-bool HasManyThreads(RefineVariant variant) {
-  return variant == RefineVariant::kMany || variant == RefineVariant::kLargeK;
+int ThreadsOf(RefineVariant variant) {
+  switch (variant) {
+    case RefineVariant::kMany:
+    case RefineVariant::kLargeK: return kRefineMany;
+    case RefineVariant::kFewKeys: return kRefineFewest;
+    case RefineVariant::kFew:
+    case RefineVariant::kSmall: break;
+  }
+  return kRefineFew;
+}
+
+int64_t StaticSharedBytes(RefineVariant variant) {
+  switch (variant) {
+    case RefineVariant::kFewKeys: return sizeof(RefineShared<kBatchFewKeys>);
+    case RefineVariant::kLargeK: return sizeof(RefineShared<kBatchKeysOfLargeK>);
+    case RefineVariant::kMany:
+    case RefineVariant::kFew:
+    case RefineVariant::kSmall: break;
+  }
+  return sizeof(RefineShared<kBatchKeys>);
 }
 
 // Returns the largest dimension, in whole slices, that the variant serves on this device.
 int32_t ServedDimension(RefineVariant variant, const BatchDevice& device) {
   return LargestDimension(device, [variant](int32_t dimension) {
-    return SharedBytes(variant, dimension) + int64_t{sizeof(RefineShared)};
+    return SharedBytes(variant, dimension) + StaticSharedBytes(variant);
   });
 }
 
 RefineVariant VariantFor(const BatchArgs& args, const BatchDevice& device) {
   if (args.k_max > kBatchUsualKMax) return RefineVariant::kLargeK;
-  const RefineVariant variant =
-      args.queries <= kManyThreadsQueriesMax ? RefineVariant::kMany : RefineVariant::kFew;
+  const bool few_keys = args.k_max <= kBatchFewKMax && !args.overflowed;
+  const RefineVariant variant = args.queries <= kManyThreadsQueriesMax ? RefineVariant::kMany
+                                : few_keys                             ? RefineVariant::kFewKeys
+                                                                       : RefineVariant::kFew;
   return args.rotation.dimension <= ServedDimension(variant, device) ? variant
                                                                      : RefineVariant::kSmall;
 }
@@ -85,7 +108,7 @@ cudaError_t LaunchBatchRefine(RowType row, const BatchArgs& args, const BatchSta
   const RefineVariant variant = VariantFor(args, device);
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(args.queries));
-  config.blockDim = dim3(HasManyThreads(variant) ? kRefineMany : kRefineFew);
+  config.blockDim = dim3(static_cast<unsigned>(ThreadsOf(variant)));
   config.dynamicSmemBytes = static_cast<size_t>(SharedBytes(variant, args.rotation.dimension));
   config.stream = stream;
   BatchStage copy = stage;

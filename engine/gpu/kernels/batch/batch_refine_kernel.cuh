@@ -14,17 +14,14 @@
 
 namespace nearfield::gpu {
 
-// Threads per block. With many queries, blocks have kRefineFew threads, so that two share an SM.
-inline constexpr int kRefineFew = 256;
-inline constexpr int kRefineMany = 512;
-
 // Refines the queue of one query, by one block.
 template <typename Row, int kThreads, bool kMerges, uint32_t kKeys>
 class Refinement {
  public:
   using Final = RefineFinal<kThreads, kMerges, kKeys>;
+  using Shared = RefineShared<kKeys>;
 
-  __device__ Refinement(const BatchArgs& args, RefineShared& shared, Final& final, double* staged)
+  __device__ Refinement(const BatchArgs& args, Shared& shared, Final& final, double* staged)
       : args_(args),
         corpus_(*args.corpus_in_memory),
         shared_(shared),
@@ -139,13 +136,13 @@ class Refinement {
     if (has_second_) threshold = BoundQueue(count, threshold);
     const float reach = score::ScoreFromOrderedBits(threshold);
     if (threadIdx.x == 0) shared_.finals = 0;
-    for (uint32_t begin = 0; begin < count; begin += kListMax) {
+    for (uint32_t begin = 0; begin < count; begin += Shared::kListMax) {
       if (threadIdx.x == 0) {
         shared_.listed = 0;
         shared_.scored = 0;
       }
       __syncthreads();
-      const uint32_t end = min(count, begin + kListMax);
+      const uint32_t end = min(count, begin + Shared::kListMax);
       VisitQueue(begin, end, [&](uint32_t i, const QueueEntry& entry) {
         if (entry.x == kNoRowIndex || __uint_as_float(entry.y) < reach) return;
         if ((entry.x & kScoredBit) != 0) {
@@ -198,21 +195,20 @@ class Refinement {
  private:
   static constexpr int kWarps = kThreads / kWarp;
 
-  // Calls visit(i, entry) for this thread's entries of [begin, end). Loads several entries before
-  // it uses the first: an entry comes from L2.
+  // Calls visit(i, entry) for this thread's entries of [begin, end), and some that hold no row.
+  // Loads several entries before it uses the first: an entry comes from L2.
   template <typename Visit>
   __device__ void VisitQueue(uint32_t begin, uint32_t end, const Visit& visit) const {
-    constexpr uint32_t kAtOnce = 8;
+    constexpr uint32_t kAtOnce = kThreads == kRefineFewest ? 4 : 8;
     for (uint32_t first = begin + threadIdx.x; first < end; first += kAtOnce * kThreads) {
       QueueEntry entries[kAtOnce];
 #pragma unroll
       for (uint32_t j = 0; j < kAtOnce; ++j) {
-        if (first + j * kThreads < end) entries[j] = queue_[first + j * kThreads];
+        const uint32_t i = first + j * kThreads;
+        entries[j] = i < end ? queue_[i] : QueueEntry{kNoRowIndex, 0};
       }
 #pragma unroll
-      for (uint32_t j = 0; j < kAtOnce; ++j) {
-        if (first + j * kThreads < end) visit(first + j * kThreads, entries[j]);
-      }
+      for (uint32_t j = 0; j < kAtOnce; ++j) visit(first + j * kThreads, entries[j]);
     }
   }
 
@@ -289,13 +285,14 @@ class Refinement {
     constexpr uint32_t kLowersMax = 2 * kKeys;
     const float reach = score::ScoreFromOrderedBits(threshold);
     if (threadIdx.x == 0) shared_.finals = 0;
-    for (uint32_t begin = 0; begin < count; begin += kListMax) {
+    for (uint32_t begin = 0; begin < count; begin += Shared::kListMax) {
       if (threadIdx.x == 0) shared_.listed = 0;
       __syncthreads();
-      VisitQueue(begin, min(count, begin + kListMax), [&](uint32_t i, const QueueEntry& entry) {
-        if (entry.x == kNoRowIndex || __uint_as_float(entry.y) < reach) return;
-        shared_.list[atomicAdd(&shared_.listed, 1u)] = i;
-      });
+      VisitQueue(begin, min(count, begin + Shared::kListMax),
+                 [&](uint32_t i, const QueueEntry& entry) {
+                   if (entry.x == kNoRowIndex || __uint_as_float(entry.y) < reach) return;
+                   shared_.list[atomicAdd(&shared_.listed, 1u)] = i;
+                 });
       __syncthreads();
       BoundList(shared_.list, shared_.listed, [&](uint32_t place, const bound::ScoreRange& range) {
         queue_[place].y = __float_as_uint(range.upper);
@@ -324,7 +321,7 @@ class Refinement {
 
   const BatchArgs& args_;
   const CodedCorpus& corpus_;
-  RefineShared& shared_;
+  Shared& shared_;
   Final& final_;
   BatchQuery& state_;
   QueueEntry* const queue_;
@@ -341,8 +338,8 @@ __host__ __device__ inline int64_t RefineSharedBytes(int32_t dimension, int32_t 
 }
 
 // Raises a query's threshold and shortens its queue, or answers the query.
-// Grid (queries), block 256 or 512. Reads the queue five times (8 B per entry, from L2), a code
-// for each entry that may reach the last threshold, and a row for each entry that is scored.
+// Grid (queries), block 128, 256 or 512. Reads the queue five times (8 B per entry, from L2), a
+// code for each entry that may reach the last threshold, and a row for each entry that is scored.
 // Requires RefineSharedBytes of dynamic shared memory.
 // Steps: 1 the k best bounds, 2 their canonical scores, 3 the k-th of these is the threshold,
 // 4 drop the entries below it; after the last stage: 5 bound the remaining entries with both codes
@@ -351,10 +348,10 @@ __host__ __device__ inline int64_t RefineSharedBytes(int32_t dimension, int32_t 
 // hardly more than k rows.
 // Source: engine/DESIGN.md, "Certified bound".
 template <typename Row, int kThreads, bool kMerges, uint32_t kKeys>
-__global__ void __launch_bounds__(kThreads, 512 / kThreads)
+__global__ void __launch_bounds__(kThreads, RefineBlocksOfSm(kThreads))
     BatchRefineKernel(const __grid_constant__ BatchArgs args, const BatchStage stage) {
   extern __shared__ __align__(16) unsigned char dynamic_bytes[];
-  __shared__ RefineShared shared;
+  __shared__ RefineShared<kKeys> shared;
   using Final = RefineFinal<kThreads, kMerges, kKeys>;
   auto& final = *reinterpret_cast<Final*>(dynamic_bytes);
   Refinement<Row, kThreads, kMerges, kKeys> refinement(
@@ -388,6 +385,8 @@ template <typename Row>
 BatchRefinePointer BatchRefineOf(RefineVariant variant) {
   switch (variant) {
     case RefineVariant::kMany: return BatchRefineKernel<Row, kRefineMany, false, kBatchKeys>;
+    case RefineVariant::kFewKeys:
+      return BatchRefineKernel<Row, kRefineFewest, false, kBatchFewKeys>;
     case RefineVariant::kFew: return BatchRefineKernel<Row, kRefineFew, false, kBatchKeys>;
     case RefineVariant::kSmall: return BatchRefineKernel<Row, kRefineFew, true, kBatchKeys>;
     case RefineVariant::kLargeK: break;

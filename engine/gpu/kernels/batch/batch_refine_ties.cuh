@@ -1,17 +1,30 @@
-// The shared memory of a refinement, and rows of equal score at the end of its answer.
+// The threads and the shared memory of a refinement, and rows of equal score at the end of its
+// answer.
 #pragma once
 
 #include <cstdint>
 
+#include "engine/gpu/kernels/batch/batch.h"
 #include "engine/gpu/kernels/primitives/coded_corpus.h"
 #include "engine/gpu/kernels/primitives/final_sort.cuh"
 #include "engine/gpu/kernels/primitives/threshold_bins.cuh"
 
 namespace nearfield::gpu {
 
-inline constexpr uint32_t kListMax = 1536;  // entries that Finish processes together
+// Threads per block. With many queries, blocks have kRefineFew threads, so that two share an SM; if
+// their answers are short as well, kRefineFewest, so that five do: more queries then wait for
+// memory at the same time.
+inline constexpr int kRefineFewest = 128;
+inline constexpr int kRefineFew = 256;
+inline constexpr int kRefineMany = 512;
 
+// Returns the blocks of an SM that the registers of a block must leave room for.
+constexpr int RefineBlocksOfSm(int threads) { return threads == kRefineFewest ? 5 : 512 / threads; }
+
+// kKeys: kBatchFewKeys, kBatchKeys or kBatchKeysOfLargeK.
+template <uint32_t kKeys>
 struct RefineShared {
+  static constexpr uint32_t kListMax = kKeys < 1536 ? kKeys : 1536;  // entries processed together
   ThresholdBins bins;
   uint32_t list[kListMax];  // queue indexes
   uint32_t left[kListMax];  // those of the pruned list
@@ -21,15 +34,17 @@ struct RefineShared {
   uint32_t finals;
   uint64_t kth_order;  // of the k-th key
 };
-// kKeys: kBatchKeys or kBatchKeysOfLargeK.
 template <int kThreads, bool kMerges, uint32_t kKeys>
-using RefineFinal = FinalSort<kThreads, static_cast<int>(kKeys), 11, kMerges>;
+using RefineFinal = FinalSort < kThreads,
+      static_cast<int>(kKeys), kKeys<kBatchKeys ? 10 : 11, kMerges>;
 
 // The keys of the k-th score. All threads of the block call each function.
 template <typename Final>
 class KthTies {
  public:
-  __device__ KthTies(const CodedCorpus& corpus, uint32_t k, RefineShared& shared, Final& final)
+  using Shared = RefineShared<Final::kKeys>;
+
+  __device__ KthTies(const CodedCorpus& corpus, uint32_t k, Shared& shared, Final& final)
       : corpus_(corpus), k_(k), shared_(shared), final_(final) {}
 
   // Returns true if a row of the k-th score may be missing among the first `keys` of `finals`
@@ -89,7 +104,7 @@ class KthTies {
 
   const CodedCorpus& corpus_;
   const uint32_t k_;
-  RefineShared& shared_;
+  Shared& shared_;
   Final& final_;
 };
 

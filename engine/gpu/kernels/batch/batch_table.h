@@ -6,10 +6,11 @@
 namespace nearfield::gpu {
 
 enum class RefineVariant : uint8_t {
-  kMany,    // kRefineMany threads per block, for few queries
-  kFew,     // kRefineFew threads per block
-  kSmall,   // the same, with a slower sort, for blocks with less shared memory
-  kLargeK,  // for k above kBatchUsualKMax
+  kMany,     // kRefineMany threads per block, for few queries
+  kFewKeys,  // kRefineFewest threads per block, for k up to kBatchFewKMax
+  kFew,      // kRefineFew threads per block
+  kSmall,    // the same, with a slower sort, for blocks with less shared memory
+  kLargeK,   // for k above kBatchUsualKMax
 };
 using BatchRefinePointer = void (*)(BatchArgs, BatchStage);
 BatchRefinePointer BatchRefineFloat32(RefineVariant variant);
