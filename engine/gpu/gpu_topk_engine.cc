@@ -59,8 +59,10 @@ class GpuDeviceMemory final : public DeviceMemory {
   const std::vector<char*> slabs_;
 };
 
-// The answers of a search with fewer rows are copied, so that they keep no memory of the pool.
-constexpr int64_t kRowsOfSearchToLendMin = 512;
+// The answers of a search with fewer queries and fewer rows are copied, so that they keep no memory
+// of the pool.
+constexpr int64_t kQueriesToLendMin = 64;
+constexpr int64_t kRowsToLendMin = 512;
 
 // Returns true if answers of a search for the host may be merged on the device.
 bool WantsMerge(const backend::QueryTile& tile) {
@@ -250,7 +252,9 @@ absl::Status GpuTopkEngine::Search(const backend::RowFormat& format,
     if (memory != nullptr) {
       PlaceOnHost(*memory, job);
       const AnswerPlace& end = job.places.back();
-      best->Hold(std::move(memory), !last && int64_t{end.begin} + end.k >= kRowsOfSearchToLendMin);
+      const bool many =
+          job.queries_count() >= kQueriesToLendMin || int64_t{end.begin} + end.k >= kRowsToLendMin;
+      best->Hold(std::move(memory), many && !last);
     }
   }
   return Run(job, *best, cost);
