@@ -24,13 +24,8 @@ void SearchOnce(const ServiceTarget& target, size_t caller, size_t number, Clock
       target.queries.data() + (number * 7919 + caller * 104729) % queries_count * target.dim,
       target.dim);
   const auto answer = client.Search(target.collection, query, {.k = target.k});
-  const double us = std::chrono::duration<double, std::micro>(Clock::now() - due).count();
-  if (!answer.ok()) {
-    if (tally->failed++ == 0) tally->error = answer.status().ToString();
-    return;
-  }
-  tally->took_us.push_back(us);
-  tally->batch_sum += answer->cost.batch_size;
+  Note(answer.status(), due, tally);
+  if (answer.ok()) tally->batch_sum += answer->cost.batch_size;
 }
 
 void Add(LoadTally part, LoadTally* sum) {
@@ -55,22 +50,22 @@ LoadTally RunCallers(int32_t callers, const std::function<void(size_t, LoadTally
   return sum;
 }
 
-LoadTally RunClosedLoop(const ServiceTarget& target, const Load& load, uint64_t seed) {
+LoadTally RunClosedLoop(const Load& load, uint64_t seed, const CallOnce& call) {
   const Clock::time_point end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                                    std::chrono::duration<double>(load.seconds));
   return RunCallers(load.callers, [&](size_t caller, LoadTally* tally) {
     for (size_t number = seed; Clock::now() < end; ++number) {
-      SearchOnce(target, caller, number, Clock::now(), tally);
+      call(caller, number, Clock::now(), tally);
     }
   });
 }
 
-LoadTally RunOpenLoop(const ServiceTarget& target, const Load& load, uint64_t seed) {
+LoadTally RunOpenLoop(const Load& load, uint64_t seed, const CallOnce& call) {
   std::mutex mutex;
   std::mt19937_64 random(seed);
   std::exponential_distribution<double> gap(load.rate);
   const Clock::time_point begin = Clock::now();
-  double next_s = 0;  // when the next search is due; guarded by mutex
+  double next_s = 0;  // when the next call is due; guarded by mutex
   size_t next_number = seed;
   return RunCallers(load.callers, [&](size_t caller, LoadTally* tally) {
     while (true) {
@@ -85,15 +80,31 @@ LoadTally RunOpenLoop(const ServiceTarget& target, const Load& load, uint64_t se
       const Clock::time_point due =
           begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(due_s));
       std::this_thread::sleep_until(due);  // tidy: allow(sleep): the load is a schedule
-      SearchOnce(target, caller, number, due, tally);
+      call(caller, number, due, tally);
     }
   });
 }
 
 }  // namespace
 
+void Note(const absl::Status& status, Clock::time_point due, LoadTally* tally) {
+  const double us = std::chrono::duration<double, std::micro>(Clock::now() - due).count();
+  if (status.ok()) {
+    tally->took_us.push_back(us);
+  } else if (tally->failed++ == 0) {
+    tally->error = status.ToString();
+  }
+}
+
+LoadTally RunCalls(const Load& load, uint64_t seed, const CallOnce& call) {
+  return load.rate > 0 ? RunOpenLoop(load, seed, call) : RunClosedLoop(load, seed, call);
+}
+
 LoadTally RunLoad(const ServiceTarget& target, const Load& load, uint64_t seed) {
-  return load.rate > 0 ? RunOpenLoop(target, load, seed) : RunClosedLoop(target, load, seed);
+  return RunCalls(load, seed,
+                  [&target](size_t caller, size_t number, Clock::time_point due, LoadTally* tally) {
+                    SearchOnce(target, caller, number, due, tally);
+                  });
 }
 
 LoadFigures Summarize(const std::vector<LoadTally>& tallies) {

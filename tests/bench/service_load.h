@@ -1,10 +1,14 @@
 // Load on a running server, through the client library.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "nearfield/client/client.h"
 
 namespace nearfield::bench {
@@ -17,9 +21,9 @@ struct ServiceTarget {
   uint32_t k = 10;
 };
 
-// The measured searches of one load.
+// The measured calls of one load.
 struct LoadTally {
-  std::vector<double> took_us;  // one per answered search
+  std::vector<double> took_us;  // one per answered call
   int64_t failed = 0;
   std::string error;     // message of the first failure
   double batch_sum = 0;  // sum over searches of the queries in their pass
@@ -27,14 +31,25 @@ struct LoadTally {
 };
 
 struct Load {
-  // Concurrent callers. In an open loop, later searches wait and their wait is included.
+  // Concurrent callers. In an open loop, later calls wait and their wait is included.
   int32_t callers = 1;
   double seconds = 1;
-  double rate = 0;  // searches per second; 0: each caller sends one after another
+  double rate = 0;  // calls per second; 0: each caller sends one after another
 };
 
-// Runs a closed loop, or an open one: searches at random times, `rate` per second on average,
-// independent of searches in flight. The time of a search starts when it was due.
+// Makes call `number` of a load on the thread of `caller`, and adds it to the tally of that caller.
+// Its time starts at `due`.
+using CallOnce = std::function<void(size_t caller, size_t number,
+                                    std::chrono::steady_clock::time_point due, LoadTally* tally)>;
+
+// Runs a closed loop, or an open one: calls at random times, `rate` per second on average,
+// independent of calls in flight. The time of a call starts when it was due.
+LoadTally RunCalls(const Load& load, uint64_t seed, const CallOnce& call);
+
+// Adds a call that has ended with this status.
+void Note(const absl::Status& status, std::chrono::steady_clock::time_point due, LoadTally* tally);
+
+// Runs searches as a load.
 LoadTally RunLoad(const ServiceTarget& target, const Load& load, uint64_t seed);
 
 struct LoadFigures {
