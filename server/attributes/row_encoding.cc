@@ -156,8 +156,7 @@ std::string TakeRow(const AttributeSchema& schema, std::string_view bytes, Attri
 
 absl::StatusOr<BytesColumn> EncodeRowAttributes(const AttributeSchema& schema,
                                                 const AttributeBlock& block,
-                                                const AttributeLimits& limits,
-                                                const std::string& field) {
+                                                const AttributeLimits& limits) {
   BytesColumn rows;
   BlockCursor cursor(&block);
   std::string bytes;
@@ -177,7 +176,7 @@ absl::StatusOr<BytesColumn> EncodeRowAttributes(const AttributeSchema& schema,
     }
     if (static_cast<int64_t>(bytes.size()) > limits.row_bytes_max) {
       return ArgumentError(
-          field,
+          "block.attributes",
           absl::StrCat("row ", row, " has ", bytes.size(), " bytes of attributes, must be at most ",
                        limits.row_bytes_max),
           absl::StrCat(bytes.size(), " bytes"), absl::StrCat(limits.row_bytes_max));

@@ -18,11 +18,11 @@
 namespace nearfield::server {
 
 // Returns one value for each row. Requires: the block's columns are those of the schema.
-// Errors: InvalidArgument (a row takes more than row_bytes_max; names `field` and the row).
+// Errors: InvalidArgument (a row takes more than row_bytes_max; names the field of an upload and
+// the row).
 absl::StatusOr<BytesColumn> EncodeRowAttributes(const AttributeSchema& schema,
                                                 const AttributeBlock& block,
-                                                const AttributeLimits& limits,
-                                                const std::string& field = "block.attributes");
+                                                const AttributeLimits& limits);
 
 // Returns the block from which the bytes were made, identical to the bit, without values of dropped
 // attributes. Rejects any bytes that EncodeRowAttributes does not produce under this schema or one

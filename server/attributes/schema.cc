@@ -6,6 +6,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
+#include "engine/base/status_macros.h"
 
 namespace nearfield::server {
 namespace {
@@ -40,60 +41,70 @@ std::string Describe(const AttributeSpec& spec) {
 absl::StatusOr<AttributeSchema> AttributeSchema::Create(std::vector<AttributeSpec> specs,
                                                         const AttributeLimits& limits) {
   AttributeSchema schema;
-  for (AttributeSpec& given : specs) {
-    const auto number = static_cast<int32_t>(schema.specs_.size());
-    schema.specs_.push_back(std::move(given));
-    const AttributeSpec& spec = schema.specs_.back();
-    if (spec.dropped) continue;
-    const std::string field = absl::StrCat("attributes[", number, "]");
-    if (!IsName(spec.name)) {
-      return ArgumentError(
-          field + ".name",
-          absl::StrCat(QuoteText(spec.name), " (", spec.name.size(), " bytes) must be 1 .. ",
-                       kNameBytesMax, " of a-z 0-9 _ and begin with a letter"),
-          QuoteText(spec.name), absl::StrCat("1 .. ", kNameBytesMax, " of a-z 0-9 _"));
-    }
-    if (!schema.numbers_.emplace(spec.name, number).second) {
-      return ArgumentError(field + ".name",
-                           absl::StrCat(QuoteText(spec.name), " is declared already"),
-                           QuoteText(spec.name));
-    }
-    if (spec.expires && (spec.type != AttributeType::kTimestamp || spec.is_list)) {
-      return ArgumentError(field + ".expires",
-                           absl::StrCat(QuoteText(spec.name), " has type ", Describe(spec),
-                                        ", must have type timestamp"),
-                           Describe(spec), "timestamp");
-    }
-    if (const auto first = schema.expires(); spec.expires && first.has_value()) {
-      return ArgumentError(
-          field + ".expires",
-          absl::StrCat("rows already expire with ", QuoteText(schema.at(*first).name),
-                       ", must be one attribute"),
-          QuoteText(spec.name), "one attribute");
-    }
-    schema.declared_.push_back(number);
+  for (AttributeSpec& spec : specs) {
+    const std::string field = absl::StrCat("attributes[", schema.size(), "]");
+    ABSL_RETURN_IF_ERROR(schema.Add(std::move(spec), field));
   }
-  const auto declared = static_cast<int64_t>(schema.declared_.size());
+  ABSL_RETURN_IF_ERROR(schema.CheckCount("attributes", limits));
+  return schema;
+}
+
+absl::Status AttributeSchema::Add(AttributeSpec given, const std::string& field) {
+  const int32_t number = size();
+  const std::optional<int32_t> expiring = expires();
+  specs_.push_back(std::move(given));
+  const AttributeSpec& spec = specs_.back();
+  if (spec.dropped) return absl::OkStatus();
+  const std::string name = QuoteText(spec.name);
+  if (!IsName(spec.name)) {
+    const std::string limit = absl::StrCat("1 .. ", kNameBytesMax, " of a-z 0-9 _");
+    return ArgumentError(field + ".name",
+                         absl::StrCat(name, " (", spec.name.size(), " bytes) must be ", limit,
+                                      " and begin with a letter"),
+                         name, limit);
+  }
+  if (!numbers_.emplace(spec.name, number).second) {
+    return ArgumentError(field + ".name", name + " is declared already", name);
+  }
+  if (spec.expires && (spec.type != AttributeType::kTimestamp || spec.is_list)) {
+    return ArgumentError(
+        field + ".expires",
+        absl::StrCat(name, " has type ", Describe(spec), ", must have type timestamp"),
+        Describe(spec), "timestamp");
+  }
+  if (spec.expires && expiring.has_value()) {
+    return ArgumentError(field + ".expires",
+                         absl::StrCat("rows already expire with ", QuoteText(at(*expiring).name),
+                                      ", must be one attribute"),
+                         name, "one attribute");
+  }
+  declared_.push_back(number);
+  return absl::OkStatus();
+}
+
+absl::Status AttributeSchema::CheckCount(const std::string& field,
+                                         const AttributeLimits& limits) const {
+  const auto declared = static_cast<int64_t>(declared_.size());
   if (declared > limits.attributes_max) {
     return ArgumentError(
-        "attributes", absl::StrCat(declared, " declared, must be at most ", limits.attributes_max),
+        field, absl::StrCat(declared, " declared, must be at most ", limits.attributes_max),
         absl::StrCat(declared), absl::StrCat(limits.attributes_max));
   }
-  if (schema.size() > limits.attributes_ever_max) {
-    return ArgumentError(
-        "attributes",
-        absl::StrCat(schema.size(), " with those that were dropped, must be at most ",
-                     limits.attributes_ever_max),
-        absl::StrCat(schema.size()), absl::StrCat(limits.attributes_ever_max));
+  if (size() > limits.attributes_ever_max) {
+    return ArgumentError(field,
+                         absl::StrCat(size(), " with those that were dropped, must be at most ",
+                                      limits.attributes_ever_max),
+                         absl::StrCat(size()), absl::StrCat(limits.attributes_ever_max));
   }
-  return schema;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<AttributeSchema> AttributeSchema::With(const AttributeSpec& spec,
                                                       const AttributeLimits& limits) const {
-  std::vector<AttributeSpec> specs = specs_;
-  specs.push_back(spec);
-  return Create(std::move(specs), limits);
+  AttributeSchema more = *this;
+  ABSL_RETURN_IF_ERROR(more.Add(spec, "attribute"));
+  ABSL_RETURN_IF_ERROR(more.CheckCount("attribute", limits));
+  return more;
 }
 
 absl::StatusOr<AttributeSchema> AttributeSchema::Without(std::string_view name) const {
@@ -126,6 +137,11 @@ std::string QuoteText(std::string_view text) {
   const bool cut = text.size() > kQuotedBytesMax;
   const absl::string_view shown(text.data(), cut ? kQuotedBytesMax : text.size());
   return absl::StrCat("\"", absl::CHexEscape(shown), cut ? "\"..." : "\"");
+}
+
+std::string QuoteId(const IdColumn& ids, int64_t index) {
+  return ids.type() == IdType::kUint64 ? absl::StrCat(ids.number(index))
+                                       : QuoteText(ids.string(index));
 }
 
 }  // namespace nearfield::server

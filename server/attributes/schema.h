@@ -8,7 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "nearfield/engine/id_column.h"
 #include "server/attributes/limits.h"
 
 namespace nearfield::server {
@@ -48,7 +50,8 @@ class AttributeSchema {
   static absl::StatusOr<AttributeSchema> Create(std::vector<AttributeSpec> specs,
                                                 const AttributeLimits& limits);
 
-  // Return this schema with one attribute more, and without one. Errors: as Create; NotFound.
+  // Return this schema with one attribute more, and without one. Errors: as Create, of the field
+  // "attribute"; NotFound.
   absl::StatusOr<AttributeSchema> With(const AttributeSpec& spec,
                                        const AttributeLimits& limits) const;
   absl::StatusOr<AttributeSchema> Without(std::string_view name) const;
@@ -67,6 +70,11 @@ class AttributeSchema {
   std::optional<int32_t> Find(std::string_view name) const;
 
  private:
+  // Adds an attribute, which the request names with `field`.
+  absl::Status Add(AttributeSpec given, const std::string& field);
+  // Checks the number of attributes, which the request names with `field`.
+  absl::Status CheckCount(const std::string& field, const AttributeLimits& limits) const;
+
   std::vector<AttributeSpec> specs_;
   std::vector<int32_t> declared_;
   std::map<std::string, int32_t, std::less<>> numbers_;
@@ -74,5 +82,7 @@ class AttributeSchema {
 
 // Returns a client's text for a message: quoted, escaped and cut to a readable length.
 std::string QuoteText(std::string_view text);
+// Returns an id for a message: a number, or as QuoteText.
+std::string QuoteId(const IdColumn& ids, int64_t index);
 
 }  // namespace nearfield::server

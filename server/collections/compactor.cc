@@ -1,5 +1,8 @@
 #include "server/collections/compactor.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -16,6 +19,8 @@ constexpr std::chrono::milliseconds kCancelledWait{20};
 // Maximum steps of one order, for memory and for disk each. Concurrent deletes could prolong it
 // without end.
 constexpr int kStepsMax = 4 * kGenerationsMax;
+// On few cores, searches have priority.
+constexpr int kNice = 10;
 
 // A threshold that leaves no deleted row in memory. Parts are not joined beyond what the background
 // compaction does, because that copies rows and frees nothing.
@@ -76,6 +81,8 @@ bool Compactor::Interrupted() {
 }
 
 void Compactor::Run() {
+  // Ignore a failure: the work is done at normal priority.
+  static_cast<void>(setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNice));
   for (;;) {
     Order* order = nullptr;
     {

@@ -13,12 +13,12 @@ namespace nearfield::server {
 namespace {
 
 // Returns the field of the request that asks for more.
-const char* FieldOf(Quota quota) {
+const char* FieldOf(Quota quota, const QuotaFields& fields) {
   switch (quota) {
-    case Quota::kDeviceBytes: return "begin.rows_max";
-    case Quota::kHostBytes: return "begin.payload_bytes_max";
-    case Quota::kAttributeBytes: return "block.attributes";
-    case Quota::kDiskBytes: return "begin.rows_max";
+    case Quota::kDeviceBytes: return fields.device;
+    case Quota::kHostBytes: return fields.host;
+    case Quota::kAttributeBytes: return fields.attributes;
+    case Quota::kDiskBytes: return fields.disk;
     case Quota::kCollections: return "name";
     case Quota::kAliases: return "alias";
     case Quota::kSnapshots: return "name";
@@ -31,11 +31,11 @@ const QuotaKind& KindOf(Quota quota) { return kQuotaKinds[static_cast<size_t>(qu
 }  // namespace
 
 absl::Status QuotaExceeded(const std::string& owner, Quota quota, int64_t amount, int64_t used,
-                           int64_t amount_max) {
+                           int64_t amount_max, const QuotaFields& fields) {
   const QuotaKind& kind = KindOf(quota);
   const std::string setting = absl::StrCat("principal_", std::string(kind.name));
   return WithReason(absl::ResourceExhaustedError(absl::StrCat(
-                        FieldOf(quota), ": ", amount, " ", std::string(kind.unit),
+                        FieldOf(quota, fields), ": ", amount, " ", std::string(kind.unit),
                         " more for the principal ", owner, ", which holds ", used, " of at most ",
                         amount_max, " (", setting, "): free some first")),
                     setting);
@@ -106,12 +106,13 @@ int64_t PrincipalQuotas::UsedBy(Account* account, Quota quota) {
   return used;
 }
 
-absl::Status PrincipalQuotas::Check(const std::string& owner, Quota quota, int64_t amount) {
+absl::Status PrincipalQuotas::Check(const std::string& owner, Quota quota, int64_t amount,
+                                    const QuotaFields& fields) {
   const int64_t amount_max = LimitLocked(owner, quota);
   if (amount == 0 || amount_max == 0) return absl::OkStatus();
   const int64_t used = UsedBy(&accounts_[owner], quota);
   if (amount <= amount_max - used) return absl::OkStatus();
-  return QuotaExceeded(owner, quota, amount, used, amount_max);
+  return QuotaExceeded(owner, quota, amount, used, amount_max, fields);
 }
 
 PrincipalQuotas::Hold PrincipalQuotas::Take(const std::string& owner, const QuotaAmounts& amounts) {
@@ -129,10 +130,11 @@ PrincipalQuotas::Hold PrincipalQuotas::Take(const std::string& owner, const Quot
 }
 
 absl::StatusOr<PrincipalQuotas::Hold> PrincipalQuotas::Reserve(const std::string& owner,
-                                                               const QuotaAmounts& amounts) {
+                                                               const QuotaAmounts& amounts,
+                                                               const QuotaFields& fields) {
   const MutexLock lock(mutex_);
   for (const QuotaKind& kind : kQuotaKinds) {
-    ABSL_RETURN_IF_ERROR(Check(owner, kind.quota, amounts[kind.quota]));
+    ABSL_RETURN_IF_ERROR(Check(owner, kind.quota, amounts[kind.quota], fields));
   }
   return Take(owner, amounts);
 }

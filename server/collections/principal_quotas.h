@@ -16,6 +16,15 @@
 
 namespace nearfield::server {
 
+// The fields of a request that asks for more of a resource, for errors. The defaults are those of
+// an upload.
+struct QuotaFields {
+  const char* device = "begin.rows_max";
+  const char* host = "begin.payload_bytes_max";
+  const char* attributes = "block.attributes";
+  const char* disk = "begin.rows_max";
+};
+
 // A collection counts for its owner, the principal that created it, even if others upload into it:
 //   * its rows as they are now, until its last holder has released it, so the memory of a dropped
 //     collection counts for as long as a search reads it;
@@ -62,7 +71,8 @@ class PrincipalQuotas {
   };
   // Errors: ResourceExhausted (names the field of the request, the principal, what it holds, and
   // the limit).
-  absl::StatusOr<Hold> Reserve(const std::string& owner, const QuotaAmounts& amounts);
+  absl::StatusOr<Hold> Reserve(const std::string& owner, const QuotaAmounts& amounts,
+                               const QuotaFields& fields = {});
   // As Reserve, for what exists already: there is no limit for it.
   Hold Note(const std::string& owner, const QuotaAmounts& amounts);
 
@@ -83,8 +93,8 @@ class PrincipalQuotas {
   int64_t LimitLocked(const std::string& owner, Quota quota) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Checks that the principal may hold `amount` more.
-  absl::Status Check(const std::string& owner, Quota quota, int64_t amount)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Check(const std::string& owner, Quota quota, int64_t amount,
+                     const QuotaFields& fields = {}) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Hold Take(const std::string& owner, const QuotaAmounts& amounts)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns what the account holds, and forgets collections that are gone.
@@ -97,6 +107,6 @@ class PrincipalQuotas {
 
 // Returns the ResourceExhausted of a principal that holds `used`, and may not hold `amount` more.
 absl::Status QuotaExceeded(const std::string& owner, Quota quota, int64_t amount, int64_t used,
-                           int64_t amount_max);
+                           int64_t amount_max, const QuotaFields& fields = {});
 
 }  // namespace nearfield::server

@@ -1,11 +1,13 @@
 #include "server/collections/update_group.h"
 
 #include <cstddef>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/argument_error.h"
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "server/attributes/evaluate.h"
@@ -72,6 +74,34 @@ absl::Status CheckDeclared(const RowUpdate& update, const AttributeSchema& schem
   return absl::OkStatus();
 }
 
+// Checks the size of each row's attributes after the update. Names the entry of the request.
+absl::Status CheckRowBytes(const RowUpdate& update, const BytesColumn& encoded,
+                           const IdColumn& found, absl::Span<const RowPlace> places) {
+  const int64_t bytes_max = AttributeLimits().row_bytes_max;
+  for (int64_t row = 0; row < encoded.size(); ++row) {
+    const auto bytes = static_cast<int64_t>(encoded.at(row).size());
+    if (bytes <= bytes_max) continue;
+    const RowPlace& place = places[static_cast<size_t>(row)];
+    const std::string entry = update.choose.has_value() ? "" : absl::StrCat(" ", place.entry);
+    return ArgumentError(
+        "attributes",
+        absl::StrCat("row", entry, " (id ", QuoteId(found, place.row), ") would have ", bytes,
+                     " bytes of attributes, must be at most ", bytes_max),
+        absl::StrCat(bytes, " bytes"), absl::StrCat(bytes_max));
+  }
+  return absl::OkStatus();
+}
+
+// Returns the bytes of the values that every chosen row gets.
+int64_t AssignedBytes(const RowUpdate& update) {
+  int64_t bytes = 0;
+  for (const AttributeChange& change : update.attributes) bytes += change.column.values.bytes();
+  for (const std::string* payload : update.payloads) {
+    if (payload != nullptr) bytes += static_cast<int64_t>(payload->size());
+  }
+  return bytes;
+}
+
 // Bounds the memory of an update, which holds the values of its rows a few times.
 absl::Status CheckSize(const RowUpdate& update, const RowReader& rows,
                        const AttributeSchema& schema) {
@@ -84,13 +114,12 @@ absl::Status CheckSize(const RowUpdate& update, const RowReader& rows,
   for (int64_t row = 0; row < rows.rows_count(); ++row) {
     bytes += rows.BytesOf(row, schema.declared()).held;
   }
-  if (update.choose.has_value() && !update.payloads.empty() && update.payloads[0] != nullptr) {
-    bytes += rows.rows_count() * static_cast<int64_t>(update.payloads[0]->size());
-  }
+  if (update.choose.has_value()) bytes += rows.rows_count() * AssignedBytes(update);
   if (bytes <= kUpdateBytesMax) return absl::OkStatus();
   return absl::ResourceExhaustedError(
-      absl::StrCat("the values of the ", rows.rows_count(), " rows take ", bytes,
-                   " bytes, the limit is ", kUpdateBytesMax, ": ask for fewer rows at once"));
+      absl::StrCat(update.choose.has_value() ? "filter_text" : "ids", ": the values of the ",
+                   rows.rows_count(), " rows take ", bytes, " bytes, the limit is ",
+                   kUpdateBytesMax, ": ask for fewer rows at once"));
 }
 
 }  // namespace
@@ -162,8 +191,11 @@ absl::StatusOr<UpdateGroup::Changes> UpdateGroup::Find(
   if (places.empty()) return changes;
   changes.attributes = ApplyChanges(*schema, rows, places, update.attributes);
   if (!update.attributes.empty()) {
-    ABSL_ASSIGN_OR_RETURN(changes.encoded,
-                          EncodeRowAttributes(*schema, changes.attributes, {}, "attributes"));
+    ABSL_ASSIGN_OR_RETURN(
+        changes.encoded,
+        EncodeRowAttributes(*schema, changes.attributes,
+                            {.row_bytes_max = std::numeric_limits<int64_t>::max()}));
+    ABSL_RETURN_IF_ERROR(CheckRowBytes(update, changes.encoded, found.ids, places));
   }
   for (const RowPlace& place : places) {
     changes.ids.AppendFrom(found.ids, place.row);
@@ -220,7 +252,12 @@ absl::Status UpdateGroup::ReserveQuotas() {
     amounts[Quota::kDiskBytes] += changes.encoded.value_bytes() + changes.ids.bytes();
   }
   if (named_.store != nullptr) amounts[Quota::kDiskBytes] += amounts[Quota::kHostBytes];
-  ABSL_ASSIGN_OR_RETURN(quota_, named_.quotas->Reserve(named_.owner, amounts));
+  const char* const payloads = "payloads.payloads";
+  const bool mostly_payloads = 2 * amounts[Quota::kHostBytes] > amounts[Quota::kDiskBytes];
+  const QuotaFields fields = {.host = payloads,
+                              .attributes = "attributes",
+                              .disk = mostly_payloads ? payloads : "attributes"};
+  ABSL_ASSIGN_OR_RETURN(quota_, named_.quotas->Reserve(named_.owner, amounts, fields));
   return absl::OkStatus();
 }
 

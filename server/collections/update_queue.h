@@ -36,8 +36,7 @@ struct UpdateReply {
 
 // One update: of the rows with some ids, or of all rows that pass a filter.
 struct RowUpdate {
-  std::shared_ptr<const AttributeSchema> schema;  // by which the rest was checked
-  IdColumn ids;                                   // each once; unused with `choose`
+  IdColumn ids;  // each once; unused with `choose`
   std::optional<Filter> choose;
   std::vector<AttributeChange> attributes;  // an entry for each id; with `choose` one entry
   // New payloads, null where a payload stays: one for each id, with `choose` one; none: all stay.

@@ -195,8 +195,8 @@ absl::StatusOr<std::vector<bool>> BitsFromProto(const std::string& field, const 
   for (size_t row = 0; row < rows.size(); ++row) rows[row] = bit(row);
   for (size_t place = rows.size(); place < 8 * bits->size(); ++place) {
     if (bit(place)) {
-      return ArgumentError(
-          field, absl::StrCat("bit ", place, " is set, the block has ", rows_count, " rows"));
+      return ArgumentError(field,
+                           absl::StrCat("bit ", place, " is set, there are ", rows_count, " rows"));
     }
   }
   return rows;

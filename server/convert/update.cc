@@ -27,8 +27,7 @@ absl::Status CheckDistinct(const IdColumn& ids) {
     return ids.Compare(a, ids, b) == 0;
   });
   if (twice == order.end()) return absl::OkStatus();
-  const std::string id = ids.type() == IdType::kUint64 ? absl::StrCat(ids.number(*twice))
-                                                       : QuoteText(ids.string(*twice));
+  const std::string id = QuoteId(ids, *twice);
   return ArgumentError("ids", absl::StrCat("id ", id, " is given twice, must be given once"), id,
                        "once");
 }
@@ -109,8 +108,7 @@ GivenFilter ConditionOf(const pb::UpdateRequest& request) {
 }
 
 absl::StatusOr<RowUpdate> FromProto(const std::shared_ptr<const pb::UpdateRequest>& request,
-                                    const CollectionSpec& spec,
-                                    std::shared_ptr<const AttributeSchema> schema,
+                                    const CollectionSpec& spec, const AttributeSchema& schema,
                                     const RequestLimits& limits) {
   RowUpdate update;
   update.request = request;
@@ -132,7 +130,7 @@ absl::StatusOr<RowUpdate> FromProto(const std::shared_ptr<const pb::UpdateReques
     return ArgumentError("attributes",
                          "neither attributes nor payloads are given: nothing changes");
   }
-  ABSL_ASSIGN_OR_RETURN(update.attributes, ChangesFromProto(request->attributes(), *schema, rows));
+  ABSL_ASSIGN_OR_RETURN(update.attributes, ChangesFromProto(request->attributes(), schema, rows));
   if (request->has_payloads()) {
     ABSL_ASSIGN_OR_RETURN(update.payloads,
                           PayloadsFromProto(request->payloads(), rows, limits.payload_bytes_max));
@@ -145,7 +143,6 @@ absl::StatusOr<RowUpdate> FromProto(const std::shared_ptr<const pb::UpdateReques
                   absl::StrCat("1 .. ", kUploadTokenBytesMax));
   }
   update.token = request->update_token();
-  update.schema = std::move(schema);
   return update;
 }
 

@@ -19,8 +19,7 @@ GivenFilter ConditionOf(const pb::UpdateRequest& request);
 // Returns the update without its filters and functions. It holds the request. Errors:
 // InvalidArgument.
 absl::StatusOr<RowUpdate> FromProto(const std::shared_ptr<const pb::UpdateRequest>& request,
-                                    const CollectionSpec& spec,
-                                    std::shared_ptr<const AttributeSchema> schema,
+                                    const CollectionSpec& spec, const AttributeSchema& schema,
                                     const RequestLimits& limits);
 
 // Returns an upper bound on the memory that FromProto takes in addition to the request.

@@ -130,8 +130,10 @@ Core::Core(std::unique_ptr<Engine> engine_in, std::unique_ptr<store::Store> stor
               .waiting_max = base.settings->uploads_max.value(),
               .nice = kWritesNice}),
       deletes({.what = "deletes", .threads = 1, .waiting_max = kDeletesMax}),
-      // An update gives its place in the pool back shortly before it is no longer counted.
-      updates({.what = "updates", .threads = 1, .waiting_max = 2 * kUpdatesMax}),
+      // An update of a million rows takes seconds. The second thread serves other collections then.
+      // Turns need two places for each collection that has updates.
+      updates(
+          {.what = "updates", .threads = 2, .waiting_max = 3 * kUpdatesMax, .nice = kWritesNice}),
       verifications({.what = "verifications",
                      .threads = base.settings->verify_max.value(),
                      .waiting_max = 0}),

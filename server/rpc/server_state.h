@@ -30,6 +30,7 @@
 #include "server/scheduler/pinned_snapshot_cache.h"
 #include "server/scheduler/search_queue.h"
 #include "server/scheduler/timers.h"
+#include "server/scheduler/turns.h"
 #include "server/scheduler/unread_replies.h"
 #include "server/scheduler/upload_places.h"
 #include "server/scheduler/worker_pool.h"
@@ -72,7 +73,8 @@ struct Core {
   WorkerPool reads;          // fetch, counts, collections
   WorkerPool writes;         // blocks and commits of uploads
   WorkerPool deletes;        // separate from writes, so that waiting deletes do not delay uploads
-  WorkerPool updates;        // one thread, whose calls run together (UpdateQueue)
+  Turns update_turns;        // of collections, each with its UpdateQueue
+  WorkerPool updates;        // of update_turns
   WorkerPool verifications;  // one core each; none queues; each waits for a search
   WorkerPool compactions;    // calls that wait for the compactor
   WorkerPool snapshots;      // one at a time; none waits

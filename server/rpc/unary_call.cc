@@ -34,24 +34,31 @@ absl::Status UnaryCall::Start(const Options& options, Work work) {
 }
 
 absl::Status UnaryCall::Post(Core* core, const Options& options, Work work) {
-  WorkerPool* const pool = &(core->*options.pool);
-  if (options.choose == nullptr) return PostWork(core, pool, std::move(work));
+  PostJob post = options.post;
+  if (post == nullptr) {
+    post = [pool = &(core->*options.pool)](Core&, std::function<void()> job,
+                                           std::function<void()> after) {
+      return pool->Post(std::move(job), std::move(after));
+    };
+  }
+  if (options.choose == nullptr) return PostWork(core, post, std::move(work));
   return core->filters.Post(
       [this, core, choose = options.choose] {
         status_ = call_.DeadStatus();
         if (status_.ok()) status_ = choose(*core, call_);
       },
-      [this, core, pool, work = std::move(work)] {
+      [this, core, post = std::move(post), work = std::move(work)] {
         // After the work is posted, the call may end at any time.
-        const absl::Status status = status_.ok() ? PostWork(core, pool, work) : status_;
+        const absl::Status status = status_.ok() ? PostWork(core, post, work) : status_;
         if (!status.ok()) call_.Finish(status);
       });
 }
 
-absl::Status UnaryCall::PostWork(Core* core, WorkerPool* pool, Work work) {
+absl::Status UnaryCall::PostWork(Core* core, const PostJob& post, Work work) {
   // The second function runs after the place in the pool is released, so that the caller's next
   // call finds it free.
-  return pool->Post(
+  return post(
+      *core,
       [this, core, work = std::move(work)]() mutable {
         status_ = call_.DeadStatus();
         if (status_.ok()) status_ = work(*core, call_);

@@ -20,6 +20,9 @@ class UnaryCall final : public ActiveCall {
   // Fills the response, which is valid as long as the call. Holds the request until it has run.
   using Work = std::function<absl::Status(Core& core, Call& call)>;
 
+  using PostJob = std::function<absl::Status(Core& core, std::function<void()> job,
+                                             std::function<void()> after)>;
+
   struct Options {
     ServerState* state = nullptr;
     CallContext* context = nullptr;
@@ -29,6 +32,8 @@ class UnaryCall final : public ActiveCall {
     google::protobuf::Message* response = nullptr;
     const char* method = nullptr;
     WorkerPool Core::*pool = nullptr;  // the pool that runs the work
+    // Posts the work in place of the pool: `job`, then `after`. May be empty.
+    PostJob post = nullptr;
     // Runs before the work, on the pool of the filters, so that filters do not delay other calls.
     // May be empty.
     Work choose = nullptr;
@@ -51,7 +56,7 @@ class UnaryCall final : public ActiveCall {
  private:
   absl::Status Start(const Options& options, Work work);
   absl::Status Post(Core* core, const Options& options, Work work);
-  absl::Status PostWork(Core* core, WorkerPool* pool, Work work);
+  absl::Status PostWork(Core* core, const PostJob& post, Work work);
   // Reserves the bytes of the reply. Errors: ResourceExhausted; then the reply is cleared.
   absl::Status ReserveReply();
 

@@ -78,7 +78,7 @@ absl::Status Check(Core& core, Call& call, const std::shared_ptr<const pb::Updat
   ABSL_ASSIGN_OR_RETURN(call.holds.request, call.state()->ledger().requests.Reserve(
                                                 call.caller(), UpdateMemoryMax(*request)));
   const auto schema = named.attributes->SchemaAt();
-  ABSL_ASSIGN_OR_RETURN(RowUpdate update, FromProto(request, named.collection->spec(), schema,
+  ABSL_ASSIGN_OR_RETURN(RowUpdate update, FromProto(request, named.collection->spec(), *schema,
                                                     call.state()->limits()));
   if (FilterOf(*request).given()) {
     ABSL_ASSIGN_OR_RETURN(update.choose,
@@ -117,9 +117,15 @@ absl::Status RunUpdate(const Steps& steps, Call& call, pb::UpdateResponse* respo
 }  // namespace
 
 ActiveCallPtr LocalService::Update(Rpc<pb::UpdateRequest, pb::UpdateResponse> rpc) {
-  UnaryCall::Options options = {
-      .state = state_, .context = rpc.context, .method = "Update", .pool = &Core::updates};
+  UnaryCall::Options options = {.state = state_, .context = rpc.context, .method = "Update"};
   const auto steps = std::make_shared<Steps>();
+  options.post = [steps](Core& core, std::function<void()> job, std::function<void()> after) {
+    return core.update_turns.Post(&core.updates,
+                                  {.group = steps->named.get(),
+                                   .work = std::move(job),
+                                   .after = std::move(after),
+                                   .is_done = [place = steps->place] { return place->done; }});
+  };
   options.choose = [request = rpc.request, steps](Core& core, Call& call) {
     call.record.collection = request->collection();
     return Check(core, call, request, steps.get());

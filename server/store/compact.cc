@@ -19,6 +19,9 @@ namespace {
 
 using SegmentList = std::vector<std::shared_ptr<CommittedSegment>>;
 
+// Larger patch records are not joined with others.
+constexpr int64_t kJoinedBytesMax = kRecordBytesMax / 8;
+
 // The input of one compaction: the collection at its begin.
 struct Work {
   CollectionRow collection;
@@ -27,7 +30,7 @@ struct Work {
   std::vector<DeletionRow> deletion_rows;
   std::vector<PatchRow> patch_rows;
   bool patches_large = false;  // too many bytes of patches: every segment that has any is rewritten
-  bool only_scattered = false;  // many small patch records, and no other reason to compact
+  bool only_scattered = false;  // many small patch records (patch_rows), and no other reason
 };
 
 struct Choice {
@@ -245,26 +248,30 @@ absl::Status JoinPatches(StoreCore* core, const Work& work)
 }
 
 absl::StatusOr<Work> Begin(StoreCore* core, int64_t collection_id, const CompactOptions& options) {
-  const MutexLock lock(core->mutex);
+  MutexLock lock(core->mutex);
   ABSL_ASSIGN_OR_RETURN(CollectionRow collection, core->FindSound(collection_id));
-  if (core->compactions.count(collection_id) > 0) {
-    return absl::AbortedError("another compaction of this collection runs");
-  }
-  ABSL_ASSIGN_OR_RETURN(RowRecords records, core->ReadRecords(collection));
-  Work work = {.collection = std::move(collection),
-               .segments = core->SegmentsOf(collection_id),
-               .records = std::move(records),
-               .patches_large = PatchesLarge(*core, collection_id)};
+  SegmentList segments = core->SegmentsOf(collection_id);
+  std::vector<DeletionRow> deletion_rows = core->RowsOf<DeletionRow>(collection_id);
+  std::vector<PatchRow> patch_rows = core->RowsOf<PatchRow>(collection_id);
+  const bool patches_large = PatchesLarge(*core, collection_id);
   const Due due = DueOf(*core, collection_id, options);
-  work.only_scattered = due.scattered && !due.segments;
-  for (const auto& [id, row] : core->catalog->tables().Of<DeletionRow>()) {
-    if (row.collection == collection_id) work.deletion_rows.push_back(row);
+  lock.Unlock();
+  const bool only_scattered = due.scattered && !due.segments;
+  if (only_scattered) {
+    deletion_rows.clear();
+    std::erase_if(patch_rows, [](const PatchRow& row) { return row.bytes >= kJoinedBytesMax; });
   }
-  for (const auto& [id, row] : core->catalog->tables().Of<PatchRow>()) {
-    if (row.collection == collection_id) work.patch_rows.push_back(row);
-  }
-  CHECK(core->compactions.insert(collection_id).second);
-  return work;
+  // A later patch has a larger seq than the output, and is not in patch_rows.
+  ABSL_ASSIGN_OR_RETURN(
+      RowRecords records,
+      core->ReadRecords(collection.spec.id_type, deletion_rows, patch_rows, options.cancelled));
+  return Work{.collection = std::move(collection),
+              .segments = std::move(segments),
+              .records = std::move(records),
+              .deletion_rows = std::move(deletion_rows),
+              .patch_rows = std::move(patch_rows),
+              .patches_large = patches_large,
+              .only_scattered = only_scattered};
 }
 
 int64_t Sum(const NeededRecords& needed) {
@@ -345,11 +352,16 @@ absl::StatusOr<CompactionResult> Run(StoreCore* core, const Work& work,
 absl::StatusOr<CompactionResult> Store::Compact(int64_t collection_id,
                                                 const CompactOptions& options) {
   ABSL_RETURN_IF_ERROR(core_->Usable());
-  ABSL_ASSIGN_OR_RETURN(const Work work, CatchOutOfMemory([&] {
-                          return Begin(core_.get(), collection_id, options);
-                        }));
+  ABSL_RETURN_IF_ERROR(CatchOutOfMemory([&]() -> absl::Status {
+    const MutexLock lock(core_->mutex);
+    if (core_->compactions.insert(collection_id).second) return absl::OkStatus();
+    return absl::AbortedError("another compaction of this collection runs");
+  }));
   absl::StatusOr<CompactionResult> result =
-      CatchOutOfMemory([&] { return Run(core_.get(), work, options); });
+      CatchOutOfMemory([&]() -> absl::StatusOr<CompactionResult> {
+        ABSL_ASSIGN_OR_RETURN(const Work work, Begin(core_.get(), collection_id, options));
+        return Run(core_.get(), work, options);
+      });
   {
     const MutexLock lock(core_->mutex);
     core_->compactions.erase(collection_id);

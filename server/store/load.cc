@@ -1,5 +1,6 @@
 // Store::Load and Store::Verify: reading the live rows of a collection, and checking everything.
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -23,13 +24,25 @@ struct CollectionView {
   RowRecords records;
 };
 
-absl::StatusOr<CollectionView> Take(const StoreCore& core, int64_t collection_id)
-    ABSL_EXCLUSIVE_LOCKS_REQUIRED(core.mutex) {
-  ABSL_ASSIGN_OR_RETURN(CollectionRow collection, core.FindSound(collection_id));
-  ABSL_ASSIGN_OR_RETURN(RowRecords records, core.ReadRecords(collection));
-  return CollectionView{.collection = std::move(collection),
-                        .segments = core.SegmentsOf(collection_id),
-                        .records = std::move(records)};
+// Returns the collection as it is now. If a compaction removes a record before it is read, takes
+// the state after the compaction, which has few records.
+absl::StatusOr<CollectionView> Take(StoreCore* core, int64_t collection_id,
+                                    const std::function<bool()>& cancelled) {
+  for (;;) {
+    MutexLock lock(core->mutex);
+    ABSL_ASSIGN_OR_RETURN(CollectionRow collection, core->FindSound(collection_id));
+    std::vector<std::shared_ptr<CommittedSegment>> segments = core->SegmentsOf(collection_id);
+    const std::vector<DeletionRow> deletions = core->RowsOf<DeletionRow>(collection_id);
+    const std::vector<PatchRow> patches = core->RowsOf<PatchRow>(collection_id);
+    lock.Unlock();
+    absl::StatusOr<RowRecords> records =
+        core->ReadRecords(collection.spec.id_type, deletions, patches, cancelled);
+    if (absl::IsAborted(records.status())) continue;
+    ABSL_RETURN_IF_ERROR(records.status());
+    return CollectionView{.collection = std::move(collection),
+                          .segments = std::move(segments),
+                          .records = *std::move(records)};
+  }
 }
 
 // Removes all segments except one from the view.
@@ -115,12 +128,8 @@ class Damages {
 absl::Status Store::Load(int64_t collection_id, const BlockSink& sink,
                          const LoadOptions& options) const {
   ABSL_RETURN_IF_ERROR(core_->Usable());
-  const auto take = [&] {
-    const MutexLock lock(core_->mutex);
-    return Take(*core_, collection_id);
-  };
   absl::Status loaded = CatchOutOfMemory([&]() -> absl::Status {
-    ABSL_ASSIGN_OR_RETURN(CollectionView view, take());
+    ABSL_ASSIGN_OR_RETURN(CollectionView view, Take(core_.get(), collection_id, options.cancelled));
     if (options.segment != 0) ABSL_RETURN_IF_ERROR(KeepOnly(options.segment, &view));
     return Stream(view, options, sink).status();
   });
@@ -148,16 +157,14 @@ absl::StatusOr<VerifyReport> Store::Verify() const {
     ABSL_RETURN_IF_ERROR(core_->Usable());
     VerifyReport report;
     Damages damages;
-    std::vector<CollectionView> views;
+    std::vector<int64_t> collections;
     std::vector<StreamSource> uploads;
     {
       const MutexLock lock(core_->mutex);
       ABSL_ASSIGN_OR_RETURN(report.commits, core_->catalog->Audit());
       ABSL_RETURN_IF_ERROR(damages.Note(CheckNames(*core_)));
       for (const auto& [id, row] : core_->catalog->tables().Of<CollectionRow>()) {
-        absl::StatusOr<CollectionView> view = Take(*core_, id);
-        ABSL_RETURN_IF_ERROR(damages.Note(view.status()));
-        if (view.ok()) views.push_back(*std::move(view));
+        collections.push_back(id);
       }
       for (const int64_t id : core_->catalog->tables().uploads.open()) {
         if (core_->writers.count(id) > 0) continue;
@@ -170,13 +177,17 @@ absl::StatusOr<VerifyReport> Store::Verify() const {
              .may_be_longer = true});
       }
     }
-    for (const CollectionView& view : views) {
+    for (const int64_t id : collections) {
+      const absl::StatusOr<CollectionView> view = Take(core_.get(), id, nullptr);
+      if (absl::IsNotFound(view.status())) continue;  // dropped meanwhile
+      ABSL_RETURN_IF_ERROR(damages.Note(view.status()));
+      if (!view.ok()) continue;
       const absl::StatusOr<StreamTotals> totals =
-          Stream(view, {}, [](const StoredBlock&) { return absl::OkStatus(); });
+          Stream(*view, {}, [](const StoredBlock&) { return absl::OkStatus(); });
       ABSL_RETURN_IF_ERROR(damages.Note(totals.status()));
       if (!totals.ok()) continue;
       report.collections += 1;
-      report.segments += static_cast<int64_t>(view.segments.size());
+      report.segments += static_cast<int64_t>(view->segments.size());
       report.blocks += totals->blocks;
       report.rows += totals->rows;
       report.bytes += totals->bytes;

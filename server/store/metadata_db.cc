@@ -387,8 +387,4 @@ absl::Status MetadataDb::Commit(Transaction transaction, const CommitNote& note)
   return AfterCommit();
 }
 
-absl::Status MetadataDb::CopyTo(const std::string& path) {
-  return database_->Run("VACUUM INTO CAST(? AS TEXT)", {Value(path)});
-}
-
 }  // namespace nearfield::store

@@ -187,8 +187,10 @@ class MetadataDb {
 
   // Removes the incarnation, so that the next Open draws a new one. For a catalog of a snapshot.
   absl::Status ForgetIncarnation();
-  // Copies the database to a new file, without a sync.
-  absl::Status CopyTo(const std::string& path);
+  // Begins to copy the database to a new file.
+  absl::StatusOr<std::unique_ptr<DatabaseCopy>> StartCopy(const std::string& path) const {
+    return DatabaseCopy::Begin(*database_, path);
+  }
   // Reads and checks everything again. Returns the number of checked links of the chain.
   absl::StatusOr<int64_t> Audit();
   // Removes the log, so that the database is a single file.

@@ -2,7 +2,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -73,19 +75,44 @@ absl::Status ForgetRunningState(const std::string& dir) {
   return copy->Close();
 }
 
+using SegmentList = std::vector<std::shared_ptr<CommittedSegment>>;
+
+// Copies the current catalog to a file, page by page. Returns its segments. Holds the store's mutex
+// for some pages at a time, so that commits do not wait for the whole; the copy gets them, too.
+absl::StatusOr<SegmentList> CopyPages(StoreCore* core, const std::string& path,
+                                      const CancelCheck& cancelled) {
+  constexpr int kPagesMax = 256;  // 1 MiB
+  MutexLock lock(core->mutex);
+  ABSL_ASSIGN_OR_RETURN(const auto copy, core->catalog->StartCopy(path));
+  for (;;) {
+    ABSL_ASSIGN_OR_RETURN(const bool complete, copy->Step(kPagesMax));
+    if (complete) break;
+    lock.Unlock();
+    // The mutex is not fair: without a pause, a waiting commit seldom gets it.
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    const bool stop = cancelled && cancelled();
+    lock.Lock();
+    if (stop) return absl::CancelledError("cancelled");
+  }
+  SegmentList segments;
+  for (const auto& [id, segment] : core->segments) segments.push_back(segment);
+  return segments;
+}
+
 // Copies the current catalog. Uses a separate directory `dir` next to the snapshot's, because
 // SQLite may have ignored a failed sync of the directory in which it worked.
-absl::StatusOr<std::vector<std::shared_ptr<CommittedSegment>>> CopyCatalog(StoreCore* core,
-                                                                           const std::string& dir,
-                                                                           const Directory& target,
-                                                                           ManifestFile* listed) {
+absl::StatusOr<SegmentList> CopyCatalog(StoreCore* core, const std::string& dir,
+                                        const CancelCheck& cancelled, const Directory& target,
+                                        ManifestFile* listed) {
   ABSL_RETURN_IF_ERROR(RemoveDirectory(dir));  // left by a failed snapshot
   ABSL_RETURN_IF_ERROR(MakeDirectory(dir));
-  std::vector<std::shared_ptr<CommittedSegment>> segments;
+  const std::string pages = absl::StrCat(dir, "/pages");
+  ABSL_ASSIGN_OR_RETURN(SegmentList segments, CopyPages(core, pages, cancelled));
   {
-    const MutexLock lock(core->mutex);
-    ABSL_RETURN_IF_ERROR(core->catalog->CopyTo(absl::StrCat(dir, "/", kCatalogName)));
-    for (const auto& [id, segment] : core->segments) segments.push_back(segment);
+    // Free pages stay out, because they hold deleted values.
+    ABSL_ASSIGN_OR_RETURN(const auto copied, Database::Open(pages, Database::Mode::kExisting));
+    ABSL_RETURN_IF_ERROR(
+        copied->Run("VACUUM INTO CAST(? AS TEXT)", {Value(absl::StrCat(dir, "/", kCatalogName))}));
   }
   ABSL_RETURN_IF_ERROR(ForgetRunningState(dir));
   {
@@ -104,8 +131,9 @@ absl::Status WriteSnapshot(StoreCore* core, const std::string& path,
   ABSL_RETURN_IF_ERROR(MakeDirectory(path));
   ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> directory, Directory::Open(path));
   Manifest manifest = {.owner = options.owner, .files = std::vector<ManifestFile>(1)};
-  ABSL_ASSIGN_OR_RETURN(const auto segments,
-                        CopyCatalog(core, path + kCopySuffix, *directory, manifest.files.data()));
+  ABSL_ASSIGN_OR_RETURN(
+      const auto segments,
+      CopyCatalog(core, path + kCopySuffix, options.cancelled, *directory, manifest.files.data()));
   for (const std::shared_ptr<CommittedSegment>& segment : segments) {
     ABSL_ASSIGN_OR_RETURN(ManifestFile file, LinkOrCopy(segment->directory(), segment->name(),
                                                         *directory, options.cancelled));

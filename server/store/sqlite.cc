@@ -207,4 +207,27 @@ absl::Status Database::Close() {
   return code == SQLITE_OK ? absl::OkStatus() : Error(code, "close");
 }
 
+absl::StatusOr<std::unique_ptr<DatabaseCopy>> DatabaseCopy::Begin(const Database& from,
+                                                                  const std::string& to) {
+  ABSL_ASSIGN_OR_RETURN(auto database, Database::Open(to, Database::Mode::kCreate));
+  ABSL_RETURN_IF_ERROR(database->Run("PRAGMA synchronous=OFF"));
+  ABSL_RETURN_IF_ERROR(database->Run("PRAGMA journal_mode=OFF"));
+  database->statements_.clear();
+  std::unique_ptr<DatabaseCopy> copy(new DatabaseCopy(std::move(database)));
+  sqlite3* const connection = copy->to_->connection_;
+  copy->backup_ = sqlite3_backup_init(connection, "main", from.connection_, "main");
+  if (copy->backup_ != nullptr) return copy;
+  return copy->to_->Error(sqlite3_extended_errcode(connection), "copy");
+}
+
+DatabaseCopy::~DatabaseCopy() { sqlite3_backup_finish(backup_); }
+
+absl::StatusOr<bool> DatabaseCopy::Step(int pages_max) {
+  const int code = sqlite3_backup_step(backup_, pages_max);
+  if (code == SQLITE_OK) return false;
+  sqlite3_backup_finish(std::exchange(backup_, nullptr));  // sets the message of an error
+  if (code == SQLITE_DONE) return true;
+  return to_->Error(code, "copy");
+}
+
 }  // namespace nearfield::store

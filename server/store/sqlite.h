@@ -14,6 +14,7 @@
 #include "absl/types/variant.h"
 
 struct sqlite3;
+struct sqlite3_backup;
 struct sqlite3_stmt;
 
 namespace nearfield::store {
@@ -61,6 +62,7 @@ class Database {
   absl::Status Close();
 
  private:
+  friend class DatabaseCopy;
   struct Finalize {
     void operator()(sqlite3_stmt* statement) const;
   };
@@ -76,6 +78,28 @@ class Database {
   sqlite3* connection_ = nullptr;
   std::map<std::string, std::unique_ptr<sqlite3_stmt, Finalize>> statements_;
   int64_t log_pages_ = 0;
+};
+
+// Copies a database to a new file in steps. A commit between two steps changes the copy, too. Not
+// thread-safe: the steps and the destructor exclude all other use of the database.
+class DatabaseCopy {
+ public:
+  // Borrows the database.
+  static absl::StatusOr<std::unique_ptr<DatabaseCopy>> Begin(const Database& from,
+                                                             const std::string& to);
+  ~DatabaseCopy();
+  DatabaseCopy(const DatabaseCopy&) = delete;
+  DatabaseCopy& operator=(const DatabaseCopy&) = delete;
+
+  // Copies at most `pages_max` pages. Returns true if the copy is complete: it is the database at
+  // this moment, without a sync. Do not call it again then.
+  absl::StatusOr<bool> Step(int pages_max);
+
+ private:
+  explicit DatabaseCopy(std::unique_ptr<Database> to) : to_(std::move(to)) {}
+
+  std::unique_ptr<Database> to_;
+  sqlite3_backup* backup_ = nullptr;
 };
 
 }  // namespace nearfield::store

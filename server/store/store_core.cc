@@ -135,17 +135,14 @@ void StoreCore::Remove(int64_t segment, SegmentChange* change) const {
 
 void StoreCore::RemoveRows(int64_t collection, Transaction* transaction,
                            SegmentChange* change) const {
-  for (const auto& [id, row] : catalog->tables().Of<SegmentRow>()) {
-    if (row.collection != collection) continue;
-    transaction->Remove<SegmentRow>(id);
-    Remove(id, change);
+  for (const SegmentRow& row : RowsOf<SegmentRow>(collection)) {
+    transaction->Remove<SegmentRow>(row.id);
+    Remove(row.id, change);
   }
-  for (const auto& [id, row] : catalog->tables().Of<DeletionRow>()) {
-    if (row.collection == collection) transaction->Remove<DeletionRow>(id);
+  for (const DeletionRow& row : RowsOf<DeletionRow>(collection)) {
+    transaction->Remove<DeletionRow>(row.id);
   }
-  for (const auto& [id, row] : catalog->tables().Of<PatchRow>()) {
-    if (row.collection == collection) transaction->Remove<PatchRow>(id);
-  }
+  for (const PatchRow& row : RowsOf<PatchRow>(collection)) transaction->Remove<PatchRow>(row.id);
 }
 
 void StoreCore::Apply(SegmentChange change) noexcept {
@@ -190,17 +187,26 @@ std::vector<std::shared_ptr<CommittedSegment>> StoreCore::SegmentsOf(int64_t col
   return found;
 }
 
-absl::StatusOr<RowRecords> StoreCore::ReadRecords(const CollectionRow& collection) const {
-  const IdType type = collection.spec.id_type;
+template <typename Row>
+absl::StatusOr<std::string> StoreCore::ReadRecord(const Row& row,
+                                                  const std::function<bool()>& cancelled) {
+  if (cancelled && cancelled()) return absl::CancelledError("cancelled");
+  const MutexLock lock(mutex);
+  if (catalog->tables().Find<Row>(row.id) != nullptr) return catalog->ReadBody(row);
+  return absl::AbortedError("the collection was dropped, replaced or compacted meanwhile");
+}
+
+absl::StatusOr<RowRecords> StoreCore::ReadRecords(IdType type,
+                                                  absl::Span<const DeletionRow> deletions,
+                                                  absl::Span<const PatchRow> patches,
+                                                  const std::function<bool()>& cancelled) {
   RowRecords records = {.deleted = DeletedIds(type), .patches = RowPatches(type)};
-  for (const auto& [id, row] : catalog->tables().Of<DeletionRow>()) {
-    if (row.collection != collection.id) continue;
-    ABSL_ASSIGN_OR_RETURN(const std::string ids, catalog->ReadBody(row));
+  for (const DeletionRow& row : deletions) {
+    ABSL_ASSIGN_OR_RETURN(const std::string ids, ReadRecord(row, cancelled));
     ABSL_RETURN_IF_ERROR(records.deleted.Add(ids, row.ids_count, row.seq));
   }
-  for (const auto& [id, row] : catalog->tables().Of<PatchRow>()) {
-    if (row.collection != collection.id) continue;
-    ABSL_ASSIGN_OR_RETURN(const std::string bytes, catalog->ReadBody(row));
+  for (const PatchRow& row : patches) {
+    ABSL_ASSIGN_OR_RETURN(const std::string bytes, ReadRecord(row, cancelled));
     ABSL_ASSIGN_OR_RETURN(const PatchRecord record, PatchRecord::Decode(type, bytes, row.rows));
     records.patches.Add(record);
   }

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -12,6 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "engine/base/mutex.h"
 #include "server/store/block_stream.h"
 #include "server/store/commit_times.h"
@@ -120,9 +122,25 @@ struct StoreCore {
   // Returns the segments of a collection, older commits first.
   std::vector<std::shared_ptr<CommittedSegment>> SegmentsOf(int64_t collection) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  // Reads all deletion and patch records of a collection.
-  absl::StatusOr<RowRecords> ReadRecords(const CollectionRow& collection) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Returns the rows of a collection in one table, in the order of their ids.
+  template <typename Row>
+  std::vector<Row> RowsOf(int64_t collection) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    std::vector<Row> rows;
+    for (const auto& [id, row] : catalog->tables().Of<Row>()) {
+      if (row.collection == collection) rows.push_back(row);
+    }
+    return rows;
+  }
+  // Reads records of a collection. Holds the mutex for one record at a time, because all together
+  // may have 1 GiB and commits would wait. `cancelled` is polled in between; may be null.
+  // Errors: DataLoss; Cancelled; Aborted (a record was removed since its row was read).
+  absl::StatusOr<RowRecords> ReadRecords(IdType type, absl::Span<const DeletionRow> deletions,
+                                         absl::Span<const PatchRow> patches,
+                                         const std::function<bool()>& cancelled)
+      ABSL_LOCKS_EXCLUDED(mutex);
+  template <typename Row>
+  absl::StatusOr<std::string> ReadRecord(const Row& row, const std::function<bool()>& cancelled)
+      ABSL_LOCKS_EXCLUDED(mutex);
   // Puts deletion records for these ids into the transaction, each of bounded size.
   void PutDeletions(int64_t collection, int64_t seq, const IdColumn& ids,
                     Transaction* transaction) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);

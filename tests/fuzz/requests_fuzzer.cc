@@ -55,6 +55,27 @@ std::unique_ptr<Message> NewMessage(const google::protobuf::Descriptor* type) {
   return std::unique_ptr<Message>(MessageFactory::generated_factory()->GetPrototype(type)->New());
 }
 
+// Returns an update that the collection "c" accepts, so that edits of it get past the checks.
+pb::UpdateRequest ValidUpdate() {
+  pb::UpdateRequest update;
+  update.set_collection("c");
+  for (const char* const name : {"n", "k"}) {
+    pb::AttributeUpdate* const attribute = update.add_attributes();
+    attribute->mutable_column()->set_attribute(name);
+    attribute->set_changed("\x05");
+    attribute->mutable_column()->set_presence("\x04");
+  }
+  update.mutable_attributes(0)->mutable_column()->mutable_values()->add_int64_values(2);
+  update.mutable_attributes(1)->mutable_column()->mutable_values()->add_keyword_values("a");
+  for (uint64_t id = 0; id < 3; ++id) {
+    update.mutable_ids()->add_numbers(id);
+    update.mutable_payloads()->add_payloads("new");
+  }
+  update.set_if_filter_text("not exists(n)");
+  update.set_update_token("token");
+  return update;
+}
+
 // Returns true if a call of this method may change the collections.
 bool Changes(const MethodDescriptor& method) {
   const std::string& name = method.name();
@@ -131,6 +152,7 @@ class FuzzedServer {
                              MessageBuilder& builder) {
     if (input.Take(1) % 8 == 0) return std::string(input.TakeBytes(255));
     const std::unique_ptr<Message> request = NewMessage(method.input_type());
+    if (method.name() == "Update" && input.Take(1) % 4 != 0) request->CopyFrom(ValidUpdate());
     builder.Fill(kLevelsMax, request.get());
     std::string bytes = request->SerializeAsString();
     if (input.Take(1) % 8 == 0) input.Edit(&bytes);

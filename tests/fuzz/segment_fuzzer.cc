@@ -1,7 +1,8 @@
 // Takes arbitrary bytes as the parts of a data directory's files: columns, blocks, headers, the
-// manifest of a snapshot, a row of the catalog. Also edits a valid segment and makes its checksums
-// right again, so that the checks after them are reached. Whatever is accepted must be exactly what
-// the encoder writes for the values; whatever is refused must be DATA_LOSS or a newer format.
+// manifest of a snapshot, a row of the catalog, a patch record. Also edits a valid segment and
+// makes its checksums right again, so that the checks after them are reached. Whatever is accepted
+// must be exactly what the encoder writes for the values; whatever is refused must be DATA_LOSS or
+// a newer format.
 #include <fcntl.h>
 
 #include <cstdint>
@@ -19,6 +20,7 @@
 #include "server/store/high_water.h"
 #include "server/store/little_endian.h"
 #include "server/store/manifest.h"
+#include "server/store/row_patches.h"
 #include "server/store/segment_format.h"
 #include "server/store/segment_reader.h"
 #include "tests/fuzz/input_reader.h"
@@ -68,6 +70,43 @@ void ReadColumns(InputReader& input) {
   } else {
     RequireRefused(status);
   }
+}
+
+// Returns a record of two rows: one with new attributes, one with a new payload, too.
+std::string ValidPatches(IdType type) {
+  IdColumn ids(type);
+  for (const uint64_t id : {5, 6}) {
+    type == IdType::kUint64 ? ids.AppendNumber(id) : ids.AppendString("id" + std::to_string(id));
+  }
+  PatchRecord record(type);
+  record.Append(ids, 0, {.attributes_seq = 3, .attributes = "attributes"});
+  record.Append(ids, 1, {.attributes_seq = 4, .payload_seq = 4, .payload = "payload"});
+  return record.Encode();
+}
+
+void ReadPatches(InputReader& input) {
+  const IdType type = input.Take(1) % 2 == 0 ? IdType::kUint64 : IdType::kString;
+  std::string bytes = ValidPatches(type);
+  int64_t rows = 2;
+  if (input.Take(1) % 4 == 0) {
+    rows = TakeRows(input);
+    bytes = input.TakeRest();
+  } else {
+    input.Edit(&bytes);
+  }
+  const auto record = PatchRecord::Decode(type, bytes, rows);
+  if (!record.ok()) return RequireRefused(record.status());
+  Require(record->rows_count() == rows);
+  const std::string encoded = record->Encode();
+  Require(std::ssize(encoded) <= record->bytes());
+  // A column of empty values has two encodings, of which Encode writes the shorter one.
+  Require(encoded == bytes || encoded.size() < bytes.size());
+  const auto again = PatchRecord::Decode(type, encoded, rows);
+  Require(again.ok() && again->Encode() == encoded);
+  RowPatches patches(type);
+  patches.Add(*record);
+  Require(patches.size() >= 1 && patches.size() <= rows);
+  Require(patches.Ids().size() == patches.size());
 }
 
 SegmentIdentity Identity(IdType id_type) {
@@ -234,7 +273,7 @@ void ReadRow(absl::Span<const Value> values) {
 }
 
 void ReadCatalogRow(InputReader& input) {
-  const uint64_t table = input.Take(1) % 7;
+  const uint64_t table = input.Take(1) % 9;
   std::vector<Value> values;
   while (!input.empty() && values.size() < 16) {
     if (input.Take(1) % 4 == 0) {
@@ -250,6 +289,8 @@ void ReadCatalogRow(InputReader& input) {
     case 3: return ReadRow<DeletionRow>(values);
     case 4: return ReadRow<UploadRow>(values);
     case 5: return ReadRow<UploadResultRow>(values);
+    case 6: return ReadRow<PatchRow>(values);
+    case 7: return ReadRow<UpdateTokenRow>(values);
     default: return ReadRow<CommitRow>(values);
   }
 }
@@ -270,6 +311,7 @@ void Run(std::string_view bytes) {
     case 2: return ReadManifest(input);
     case 3: return ReadCatalogRow(input);
     case 4: return ReadHighWater(input.TakeRest());
+    case 5: return ReadPatches(input);
     default: return ReadEditedSegment(input);
   }
 }

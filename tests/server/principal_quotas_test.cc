@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "server/collections/snapshots.h"
+#include "server/collections/update_queue.h"
 #include "tests/server/durable_rows.h"
 #include "tests/testing/seed.h"
 
@@ -283,6 +284,47 @@ TEST_F(PrincipalQuotasTest, AttributesCountAsTheyArriveAndAfterTheCommit) {
   ASSERT_OK(upload->Commit());
   EXPECT_EQ(UsedBy("x", Quota::kAttributeBytes), a->attributes->bytes());
   EXPECT_GT(a->attributes->bytes(), empty);
+}
+
+// Errors named fields of an upload.
+TEST_F(PrincipalQuotasTest, AnUpdateThatNeedsMoreNamesItsOwnFields) {
+  ASSERT_OK_AND_ASSIGN(
+      const auto schema,
+      AttributeSchema::Create({{.name = "text", .type = AttributeType::kKeyword}}, {}));
+  ASSERT_OK_AND_ASSIGN(const auto a, catalog_->Create("a", {.dim = kDim}, schema, "x"));
+  {
+    ASSERT_OK_AND_ASSIGN(const auto upload, Begin(a, 1));
+    const IdColumn ids = IdColumn::OfNumbers({7});
+    const std::vector<uint8_t> row(kDim * sizeof(float));
+    AttributeBlock block = EmptyBlock(schema);
+    block.rows_count = 1;
+    block.columns[0].present = {false};
+    ASSERT_OK(upload->Append({.ids = &ids, .rows = row}, block));
+    ASSERT_OK(upload->Commit());
+  }
+  const std::string payload(10'000, 'p');
+  const auto run = [&](bool attributes, bool payloads) {
+    RowUpdate update;
+    update.ids.AppendNumber(7);
+    if (attributes) {
+      update.attributes.push_back({.changed = {true}, .column = EmptyColumn(schema.at(0))});
+      update.attributes[0].column.present = {true};
+      update.attributes[0].column.values.AppendKeyword(std::string(1000, 'x'));
+    }
+    if (payloads) update.payloads = {&payload};
+    update.dead = [] { return absl::OkStatus(); };
+    return a->updates->Run(*a, a->updates->Add(std::move(update))).status();
+  };
+  const auto refused = [](const std::string& field, const std::string& setting) {
+    return StatusIs(kResourceExhausted, AllOf(StartsWith(field + ": "), HasSubstr(setting)));
+  };
+  Limit("x", UsedBy("x", Quota::kAttributeBytes), Quota::kAttributeBytes);
+  EXPECT_THAT(run(true, false), refused("attributes", "principal_attribute_bytes"));
+  Limit("x", UsedBy("x", Quota::kHostBytes), Quota::kHostBytes);
+  EXPECT_THAT(run(false, true), refused("payloads.payloads", "principal_host_bytes"));
+  Limit("x", UsedBy("x", Quota::kDiskBytes), Quota::kDiskBytes);
+  EXPECT_THAT(run(true, false), refused("attributes", "principal_disk_bytes"));
+  EXPECT_THAT(run(true, true), refused("payloads.payloads", "principal_disk_bytes"));
 }
 
 // An admin of some collections made collections and aliases until no other caller could.

@@ -120,7 +120,6 @@ DrawnUpdate::DrawnUpdate(Random& random, const Declared& declared, const RowMode
 
 RowUpdate DrawnUpdate::Request() const {
   RowUpdate request;
-  request.schema = std::make_shared<const AttributeSchema>(declared_.schema);
   for (const uint64_t id : ids_) request.ids.AppendNumber(id);
   for (const auto& [number, changed] : changed_) {
     std::vector<PlainRow> rows = values_;

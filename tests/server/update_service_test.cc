@@ -1,6 +1,7 @@
 // Tests of Ingest.Update, and of the attributes that Admin adds and drops, over a real channel.
 #include <atomic>
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -214,6 +215,36 @@ TEST_F(UpdateServiceTest, WrongUpdatesAreRefusedWithTheFieldAndTheLimit) {
   EXPECT_EQ(CallOk(&Admin::GetCollection, Named("c")).collection().epoch(), 1u);
 }
 
+// The error counted the rows that were found, so it named another row of the request.
+TEST_F(UpdateServiceTest, ARowWhoseAttributesBecomeTooLargeIsNamedAsInTheRequest) {
+  ServeDeclared();
+  const auto tags = [](const std::string& list_sizes) {
+    std::string text = " attributes { column { attribute: 'tags' list_sizes: " + list_sizes;
+    for (int i = 0; i < 70; ++i)
+      text += " values { keyword_values: '" + std::string(1000, 't') + "' }";
+    return text + " } }";
+  };
+  EXPECT_THAT(
+      Update("ids { numbers: [99, 1, 3] } if_filter_text: 'not id == 1'" + tags("[0, 0, 70]")),
+      RefusedWith(kInvalidArgument, "attributes: row 2 (id 3) would have 70"));
+  EXPECT_THAT(Update("filter_text: 'id == 2'" + tags("70")),
+              RefusedWith(kInvalidArgument, "bytes of attributes, must be at most 65536"));
+}
+
+// The values of an assignment were counted once, not for each row that passes the filter.
+TEST_F(UpdateServiceTest, TheValuesOfAllRowsOfAnAssignmentAreBounded) {
+  ServeDeclared();
+  std::vector<uint64_t> ids(5000);
+  std::iota(ids.begin(), ids.end(), 100);
+  ASSERT_OK(Send({Begin("c", ids.size(), 0), Block(ids), Commit()}));
+  std::string tags = " attributes { column { attribute: 'tags' list_sizes: 60";
+  for (int i = 0; i < 60; ++i)
+    tags += " values { keyword_values: '" + std::string(1000, 't') + "' }";
+  tags += " } }";
+  EXPECT_THAT(Update("filter_text: 'not exists(status)'" + tags),
+              RefusedWith(kResourceExhausted, "filter_text: the values of the 5004 rows take"));
+}
+
 TEST_F(UpdateServiceTest, AttributesAreAddedAndDropped) {
   ServeDeclared();
   ASSERT_OK(Call(&Retrieval::PinEpoch, Of("c")));
@@ -223,10 +254,10 @@ TEST_F(UpdateServiceTest, AttributesAreAddedAndDropped) {
                 &added);
   };
   EXPECT_THAT(add("name: 'version' type: ATTRIBUTE_TYPE_INT64"),
-              RefusedWith(kInvalidArgument, "\"version\" is declared already"));
+              RefusedWith(kInvalidArgument, "attribute.name: \"version\" is declared already"));
   EXPECT_THAT(add("name: 'x'"), RefusedWith(kInvalidArgument, "attribute.type"));
   EXPECT_THAT(add("name: 'x' type: ATTRIBUTE_TYPE_TIMESTAMP expires: true"),
-              RefusedWith(kInvalidArgument, "rows already expire with \"until\""));
+              RefusedWith(kInvalidArgument, "attribute.expires: rows already expire with"));
   ASSERT_OK(add("name: 'owner' type: ATTRIBUTE_TYPE_KEYWORD"));
   EXPECT_EQ(added.epoch(), 2u);
   EXPECT_EQ(CountOf("exists(owner)"), 0u);

@@ -42,6 +42,26 @@ TEST(SchemaTest, NamesAndTheirNumberAreBounded) {
               Refused("attributes", "65 declared, must be at most 64"));
 }
 
+// The request that adds an attribute has one, which the error must name: not a place in the schema.
+TEST(SchemaTest, AnAddedAttributeIsNamedAsInItsRequest) {
+  const AttributeSchema schema = *AttributeSchema::Create(
+      {{.name = "a"}, {.name = "t", .type = AttributeType::kTimestamp, .expires = true}}, {});
+  const auto added = [&](const AttributeSpec& spec, const AttributeLimits& limits = {}) {
+    return schema.With(spec, limits).status();
+  };
+  EXPECT_OK(added({.name = "b"}));
+  EXPECT_THAT(added({.name = "B"}), Refused("attribute.name", "must be 1 .. 63"));
+  EXPECT_THAT(added({.name = "a"}), Refused("attribute.name", "\"a\" is declared already"));
+  EXPECT_THAT(added({.name = "b", .expires = true}),
+              Refused("attribute.expires", "must have type timestamp"));
+  EXPECT_THAT(added({.name = "b", .type = AttributeType::kTimestamp, .expires = true}),
+              Refused("attribute.expires", "rows already expire with \"t\""));
+  EXPECT_THAT(added({.name = "b"}, {.attributes_max = 2}),
+              Refused("attribute", "3 declared, must be at most 2"));
+  EXPECT_THAT(added({.name = "b"}, {.attributes_ever_max = 2}),
+              Refused("attribute", "3 with those that were dropped, must be at most 2"));
+}
+
 // Filters have the same canonical bytes if and only if they differ only in order and repetition.
 TEST(FilterCanonicalBytesLaws, OrderAndRepetitionOfOperandsDoNotMatter) {
   const FilterTree a = OfValues(ConditionKind::kIn, "d", Doubles({1, -0.0, 2}));

@@ -69,7 +69,6 @@ class ScrubTest : public AuditFixture {
 
   absl::Status UpdatePayload(uint64_t id, const std::string& payload) {
     RowUpdate update;
-    update.schema = named_->attributes->SchemaAt();
     update.ids.AppendNumber(id);
     update.payloads = {&payload};
     update.dead = [] { return absl::OkStatus(); };
