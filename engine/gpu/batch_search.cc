@@ -114,36 +114,31 @@ BatchSearch::Shape BatchSearch::ShapeBatch(const SearchJob& job, const BatchWay&
   return shape;
 }
 
-// Brings the vectors of some queries to `device`, converted if they come from the device, or stores
-// them at `host`: then it returns true.
-absl::StatusOr<bool> BatchSearch::StageVectors(const SearchJob& job, const Shape& shape,
-                                               char* device, char* host) {
-  const int64_t bytes = int64_t{4} * job.format.dim;  // of a vector
+// Returns the vectors of some queries in mapped host memory, as kernels address them: where they
+// lie, or copies in `host`. Returns null if they come from the device: then they are converted to
+// `device`.
+absl::StatusOr<const float*> BatchSearch::StageVectors(const SearchJob& job, const Shape& shape,
+                                                       char* device, char* host) {
+  const int64_t dim = job.format.dim;
+  const int64_t bytes = int64_t{sizeof(float)} * dim;  // of a vector
   const auto queries = static_cast<int64_t>(shape.queries.size());
   if (job.device != nullptr) {
     ABSL_RETURN_IF_ERROR(EnqueueWiden(core_, job, RangeOf(shape.queries),
                                       reinterpret_cast<float*>(device), nullptr));
-    return false;
+    return nullptr;
   }
+  // The host and the kernels address the memory of queries by the same pointer (PinnedMemory).
+  if (job.InQueryMemory(shape.queries)) return job.queries->queries + shape.queries.front() * dim;
   const auto* const vectors = reinterpret_cast<const char*>(job.queries->queries);
-  if (job.InQueryMemory(shape.queries)) {
-    ABSL_RETURN_IF_ERROR(core_.health().Check(
-        cudaMemcpyAsync(device, vectors + shape.queries.front() * bytes,
-                        static_cast<std::size_t>(bytes * queries), cudaMemcpyHostToDevice,
-                        core_.workspace().stream.get()),
-        "cudaMemcpyAsync"));
-    return false;
-  }
   ABSL_RETURN_IF_ERROR(job.ForEachOnHost(queries, bytes * queries, [&](int64_t i) {
     std::memcpy(host + bytes * i, vectors + shape.queries[static_cast<std::size_t>(i)] * bytes,
                 static_cast<std::size_t>(bytes));
     return absl::OkStatus();
   }));
-  return true;
+  return reinterpret_cast<const float*>(host);
 }
 
-absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, const Shape& shape,
-                                             const AnswerPlace*& places) {
+absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, const Shape& shape) {
   SearchWorkspace& workspace = core_.workspace();
   const int64_t dim = job.format.dim;
   const auto queries = static_cast<int64_t>(shape.queries.size());
@@ -157,35 +152,33 @@ absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, const Shape& 
   args.k_max = shape.k;
   args.overflowed = shape.way.long_queues;
   args.code_stride = CodeStrideOf(job, shape.way.source);
-  // Vectors, k, places and the corpus are copied to the device together; codes and states are
+  // The encoder brings vectors, k, places and the corpus to device memory; codes and states are
   // computed there. Vectors that are on the device are converted there.
   const int64_t k_at = RoundUp(4 * dim * queries, kAlign);
   const int64_t places_at = RoundUp(k_at + 4 * queries, kAlign);
   const int64_t places_bytes = merges ? queries * int64_t{sizeof(AnswerPlace)} : 0;
   const int64_t corpus_at = RoundUp(places_at + places_bytes, kAlign);
-  const int64_t copied_to = corpus_at + int64_t{sizeof(CodedCorpus)};
-  const int64_t first_at = RoundUp(copied_to, kAlign);
+  const int64_t first_at = RoundUp(corpus_at + int64_t{sizeof(CodedCorpus)}, kAlign);
   const int64_t second_at = RoundUp(first_at + args.code_stride * queries, kAlign);
   const int64_t state_at = RoundUp(second_at + args.code_stride * queries, kAlign);
   CHECK_LE(state_at + queries * int64_t{sizeof(BatchQuery)}, kBatchBytes);
   char* const device = workspace.batch + shape.place * kBatchBytes;
   char* const host = workspace.batch_host.host() + shape.place * kBatchBytes;
-  ABSL_ASSIGN_OR_RETURN(const bool vectors_travel, StageVectors(job, shape, device, host));
-  const int64_t copied_from = vectors_travel ? 0 : k_at;
+  ABSL_ASSIGN_OR_RETURN(args.input.vectors, StageVectors(job, shape, device, host));
+  auto* const k = reinterpret_cast<int32_t*>(host + k_at);
   for (int64_t i = 0; i < queries; ++i) {
-    std::memcpy(host + k_at + 4 * i, &job.queries->k[static_cast<std::size_t>(shape.queries[i])],
-                4);
+    k[i] = job.queries->k[static_cast<std::size_t>(shape.queries[i])];
   }
-  if (merges) CopyPlaces(job, shape.queries, reinterpret_cast<AnswerPlace*>(host + places_at));
-  std::memcpy(host + corpus_at, &job.corpus, sizeof(CodedCorpus));
-  ABSL_RETURN_IF_ERROR(
-      core_.health().Check(cudaMemcpyAsync(device + copied_from, host + copied_from,
-                                           static_cast<std::size_t>(copied_to - copied_from),
-                                           cudaMemcpyHostToDevice, workspace.stream.get()),
-                           "cudaMemcpyAsync"));
-  args.corpus_in_memory = reinterpret_cast<const CodedCorpus*>(device + corpus_at);
-  args.vectors = reinterpret_cast<const float*>(device);
-  args.k = reinterpret_cast<const int32_t*>(device + k_at);
+  args.input.k = k;
+  if (merges) {
+    auto* const places = reinterpret_cast<AnswerPlace*>(host + places_at);
+    CopyPlaces(job, shape.queries, places);
+    args.input.places = places;
+    args.places = reinterpret_cast<AnswerPlace*>(device + places_at);
+  }
+  args.corpus_in_memory = reinterpret_cast<CodedCorpus*>(device + corpus_at);
+  args.vectors = reinterpret_cast<float*>(device);
+  args.k = reinterpret_cast<int32_t*>(device + k_at);
   args.first = device + first_at;
   args.second = device + second_at;
   args.state = reinterpret_cast<BatchQuery*>(device + state_at);
@@ -195,7 +188,6 @@ absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, const Shape& 
   if (merges) {
     args.keys = workspace.device_results;
     args.outcomes = reinterpret_cast<BatchOutcome*>(workspace.device_counts);
-    places = reinterpret_cast<const AnswerPlace*>(device + places_at);
   } else {
     args.keys = reinterpret_cast<uint64_t*>(workspace.results.device()) +
                 shape.place * core_.engine_limits().result_keys_max;
@@ -205,10 +197,11 @@ absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, const Shape& 
   return args;
 }
 
-// Enqueues the merge of the keys into the answers on the device, and the copy of the outcomes.
+// Enqueues the merge of the keys into the answers on the device, which also brings the outcomes to
+// the host.
 absl::Status BatchSearch::EnqueueAnswers(const SearchJob& job, const Shape& shape,
-                                         const BatchArgs& args, const AnswerPlace* places) {
-  static_assert(sizeof(BatchOutcome) == 4 * sizeof(uint32_t));
+                                         const BatchArgs& args) {
+  static_assert(sizeof(BatchOutcome) == sizeof(uint4));
   SearchWorkspace& workspace = core_.workspace();
   KeyLists lists = MixedLists(job);
   lists.pitch = args.keys_pitch;
@@ -216,12 +209,10 @@ absl::Status BatchSearch::EnqueueAnswers(const SearchJob& job, const Shape& shap
   lists.overflows = &args.outcomes->overflow;
   lists.counts_stride = 4;
   lists.count_max = args.keys_pitch;
-  ABSL_RETURN_IF_ERROR(EnqueueGather(core_, job, shape.queries, places, lists));
-  return core_.health().Check(
-      cudaMemcpyAsync(workspace.batch_outcomes.host() + shape.place * kOutcomeBytes, args.outcomes,
-                      static_cast<std::size_t>(args.queries) * sizeof(BatchOutcome),
-                      cudaMemcpyDeviceToHost, workspace.stream.get()),
-      "cudaMemcpyAsync");
+  const FactsCopy outcomes = {.from = reinterpret_cast<const uint4*>(args.outcomes),
+                              .to = reinterpret_cast<uint4*>(workspace.batch_outcomes.device()) +
+                                    shape.place * kBatchQueriesMax};
+  return EnqueueGather(core_, job, shape.queries, args.places, lists, outcomes);
 }
 
 // Enqueues all steps of some queries.
@@ -229,8 +220,7 @@ absl::Status BatchSearch::Enqueue(const SearchJob& job, const Shape& shape) {
   SearchWorkspace& workspace = core_.workspace();
   DeviceHealth& health = core_.health();
   cudaStream_t stream = workspace.stream.get();
-  const AnswerPlace* places = nullptr;
-  ABSL_ASSIGN_OR_RETURN(const BatchArgs args, Stage(job, shape, places));
+  ABSL_ASSIGN_OR_RETURN(const BatchArgs args, Stage(job, shape));
   ABSL_RETURN_IF_ERROR(health.Check(LaunchBatchEncode(args, stream), "encoding queries"));
   const std::vector<plan::ScanStage> stages = plan::PlanStages(
       args.corpus.row_index_end / kBatchTileRows, kBatchTileRows, shape.k, shape.capacity);
@@ -253,7 +243,7 @@ absl::Status BatchSearch::Enqueue(const SearchJob& job, const Shape& shape) {
         "launching the refinement of a batch"));
   }
   if (job.MergesOnDevice(args.queries)) {
-    ABSL_RETURN_IF_ERROR(EnqueueAnswers(job, shape, args, places));
+    ABSL_RETURN_IF_ERROR(EnqueueAnswers(job, shape, args));
   }
   return health.Check(cudaEventRecord(workspace.batch_done[shape.place].get(), stream),
                       "cudaEventRecord");

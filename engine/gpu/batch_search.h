@@ -53,13 +53,10 @@ class BatchSearch {
   };
 
   Shape ShapeBatch(const SearchJob& job, const BatchWay& way, QuerySpan queries) const;
-  absl::StatusOr<bool> StageVectors(const SearchJob& job, const Shape& shape, char* device,
-                                    char* host);
-  // Sets *places to the copy of the queries' places in device memory, if answers are merged there.
-  absl::StatusOr<BatchArgs> Stage(const SearchJob& job, const Shape& shape,
-                                  const AnswerPlace*& places);
-  absl::Status EnqueueAnswers(const SearchJob& job, const Shape& shape, const BatchArgs& args,
-                              const AnswerPlace* places);
+  absl::StatusOr<const float*> StageVectors(const SearchJob& job, const Shape& shape, char* device,
+                                            char* host);
+  absl::StatusOr<BatchArgs> Stage(const SearchJob& job, const Shape& shape);
+  absl::Status EnqueueAnswers(const SearchJob& job, const Shape& shape, const BatchArgs& args);
   absl::Status Enqueue(const SearchJob& job, const Shape& shape);
   // The state of the device while the answers of some queries are taken.
   enum class DeviceIs : uint8_t { kIdle, kBusy };

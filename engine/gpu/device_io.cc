@@ -164,7 +164,7 @@ void CopyPlaces(const SearchJob& job, QuerySpan queries, AnswerPlace* to) {
 }
 
 absl::Status EnqueueGather(GpuCore& core, const SearchJob& job, QuerySpan queries,
-                           const AnswerPlace* places, KeyLists lists) {
+                           const AnswerPlace* places, KeyLists lists, const FactsCopy& facts) {
   SearchWorkspace& workspace = core.workspace();
   lists.keys = workspace.device_results;
   GatherArgs args = {.lists = lists,
@@ -172,7 +172,8 @@ absl::Status EnqueueGather(GpuCore& core, const SearchJob& job, QuerySpan querie
                      .k_max = LargestK(job, queries),
                      .places = places,
                      .score_min = -std::numeric_limits<float>::infinity(),
-                     .to = job.answers};
+                     .to = job.answers,
+                     .facts = facts};
   if (places == nullptr) args.place = job.places[static_cast<std::size_t>(queries.front())];
   if (job.device != nullptr) {
     args.score_min = job.device->score_min;

@@ -41,6 +41,6 @@ void CopyPlaces(const SearchJob& job, QuerySpan queries, AnswerPlace* to);
 // Enqueues the merge of the lists of these queries into their answers. `places` is their copy in
 // device memory; for one query it may be null.
 absl::Status EnqueueGather(GpuCore& core, const SearchJob& job, QuerySpan queries,
-                           const AnswerPlace* places, KeyLists lists);
+                           const AnswerPlace* places, KeyLists lists, const FactsCopy& facts = {});
 
 }  // namespace nearfield::gpu

@@ -51,9 +51,9 @@ struct SearchWorkspace {
   PinnedMemory results;       // mapped: [kBatchesMax] blocks of result_keys_max keys, in lists
   PinnedMemory counts;        // mapped: one SelectCount per list
   PinnedMemory code_outcome;  // mapped: OneQueryOutcome
-  // For each batch under way: kBatchBytes for vectors, k, codes and states; the part that is copied
-  // to the device, before its copy; its outcomes (mapped), [kBatchQueriesMax] BatchOutcome; and the
-  // event after its last step.
+  // For each batch under way: kBatchBytes for vectors, k, codes and states; mapped, what the
+  // encoder brings there, and its outcomes, [kBatchQueriesMax] BatchOutcome; and the event after
+  // its last step.
   char* batch = nullptr;
   PinnedMemory batch_host;
   PinnedMemory batch_outcomes;

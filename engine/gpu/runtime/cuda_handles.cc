@@ -31,6 +31,8 @@ absl::Status PinnedMemory::Create(DeviceHealth& health, int64_t bytes) {
   ABSL_RETURN_IF_ERROR(
       health.Check(cudaHostGetDevicePointer(&device, host, 0), "cudaHostGetDevicePointer"));
   device_ = static_cast<char*>(device);
+  // With unified addresses a pointer of the host is one of the device.
+  if (device_ != host_) return absl::FailedPreconditionError("CUDA: no unified addresses");
   return absl::OkStatus();
 }
 

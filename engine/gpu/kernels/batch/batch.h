@@ -14,6 +14,7 @@
 
 #include "engine/bound/certified_bound.h"
 #include "engine/bound/rotation_shape.h"
+#include "engine/gpu/kernels/device_tile/device_tile.h"
 #include "engine/gpu/kernels/primitives/coded_corpus.h"
 #include "engine/gpu/kernels/row_scan/scan.h"
 
@@ -66,6 +67,14 @@ struct alignas(16) BatchOutcome {
   uint32_t keys;      // keys written
 };
 
+// Mapped host memory that the encoder brings to device memory, where later kernels read it often.
+// So no copy is enqueued. Null: it is there.
+struct BatchInput {
+  const float* vectors = nullptr;       // [queries, dimension]
+  const int32_t* k = nullptr;           // [queries]
+  const AnswerPlace* places = nullptr;  // [queries]
+};
+
 // The data that a batch scans.
 enum class BatchSource : uint8_t {
   kCodes,  // int8 codes of the rows
@@ -74,9 +83,10 @@ enum class BatchSource : uint8_t {
 
 struct BatchArgs {
   CodedCorpus corpus;
-  // The same in device memory: for threads of a warp that need different generations, which wait
-  // for each other when they read parameters.
-  const CodedCorpus* corpus_in_memory = nullptr;
+  // The same in device memory, where the encoder writes it: for threads of a warp that need
+  // different generations, which wait for each other when they read parameters.
+  CodedCorpus* corpus_in_memory = nullptr;
+  BatchInput input;
   bound::RotationShape rotation;
   Metric metric = Metric::kDot;
   BatchSource source = BatchSource::kCodes;
@@ -86,8 +96,9 @@ struct BatchArgs {
   bool overflowed = false;
   // Bytes of a query's code. Codes: as of a row, a multiple of 128. Rows: elements of a padded row.
   int32_t code_stride = 0;
-  const float* vectors = nullptr;  // device: [queries, dimension]
-  const int32_t* k = nullptr;      // device: [queries], 1 .. kBatchKMax
+  float* vectors = nullptr;       // device: [queries, dimension]
+  int32_t* k = nullptr;           // device: [queries], 1 .. kBatchKMax
+  AnswerPlace* places = nullptr;  // device: [queries]; null: answers are not merged on the device
   // [queries, code_stride]: first and second codes; or, in the order of a row's elements, the high
   // and low parts of integers.
   char* first = nullptr;

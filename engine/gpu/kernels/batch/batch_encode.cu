@@ -32,13 +32,39 @@ __device__ void BeginState(const BatchArgs& args, const float* vector, BatchQuer
   state.overflow = 0;
 }
 
+// Brings the input of a block's query to device memory, and by the first block the corpus. Ends
+// with a barrier.
+__device__ void TakeInput(const BatchArgs& args) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const auto query = static_cast<int64_t>(blockIdx.x);
+  const BatchInput& input = args.input;
+  if (query == 0 && args.corpus_in_memory != nullptr) {
+    static_assert(sizeof(CodedCorpus) % sizeof(uint64_t) == 0);
+    const auto* const from = reinterpret_cast<const uint64_t*>(&args.corpus);
+    auto* const to = reinterpret_cast<uint64_t*>(args.corpus_in_memory);
+    for (int i = thread; i < int{sizeof(CodedCorpus) / sizeof(uint64_t)}; i += kThreads) {
+      to[i] = from[i];
+    }
+  }
+  if (thread == 0 && input.k != nullptr) args.k[query] = input.k[query];
+  if (thread == kWarp && input.places != nullptr) args.places[query] = input.places[query];
+  if (input.vectors != nullptr) {
+    const int64_t begin = query * args.rotation.dimension;
+    for (int i = thread; i < args.rotation.dimension; i += kThreads) {
+      args.vectors[begin + i] = input.vectors[begin + i];
+    }
+  }
+  __syncthreads();
+}
+
 // Encodes one query per block and initializes its state: no threshold, an empty queue.
-// Grid (queries), block 256. Reads 4 B per dimension, writes two codes; takes a few microseconds.
-// Requires EncodeSharedBytes of dynamic shared memory.
+// Grid (queries), block 256. Reads 4 B per dimension, over the link if they are on the host, writes
+// two codes; takes a few microseconds. Requires EncodeSharedBytes of dynamic shared memory.
 __global__ void __launch_bounds__(kThreads)
     BatchEncodeKernel(const __grid_constant__ BatchArgs args) {
   extern __shared__ double2 shared_bytes[];
   __shared__ BlockSumsShared sums;
+  TakeInput(args);
   const auto query = static_cast<int64_t>(blockIdx.x);
   const int dimension = args.rotation.dimension;
   const float* const vector = args.vectors + query * dimension;
@@ -59,6 +85,7 @@ __global__ void __launch_bounds__(kThreads)
 __global__ void __launch_bounds__(kThreads)
     BatchIntegersKernel(const __grid_constant__ BatchArgs args) {
   __shared__ BlockSumsShared shared;
+  TakeInput(args);
   BlockSums<kThreads> sums(shared);
   const auto query = static_cast<int64_t>(blockIdx.x);
   const int thread = static_cast<int>(threadIdx.x);

@@ -73,6 +73,12 @@ constexpr int64_t AnswerBytes(int64_t rows, int64_t queries) {
   return rows * int64_t{sizeof(uint64_t) + sizeof(float)} + queries * int64_t{sizeof(int32_t)};
 }
 
+// 16 bytes of each query that go to the host with the answers.
+struct FactsCopy {
+  const uint4* from = nullptr;  // device memory: [queries]; null: nothing is copied
+  uint4* to = nullptr;          // mapped host memory: [queries]
+};
+
 struct GatherArgs {
   KeyLists lists;
   int32_t queries = 0;
@@ -82,6 +88,7 @@ struct GatherArgs {
   float score_min = 0;
   bool pads = false;  // rows up to k that do not exist get NaN and the largest id
   AnswerArrays to;
+  FactsCopy facts;
 };
 
 // Merges the lists of each query by (score, id) and writes the first k rows.

@@ -81,6 +81,9 @@ __global__ void __launch_bounds__(kGatherThreads)
     GatherKernel(const __grid_constant__ GatherArgs args) {
   const KeyLists& lists = args.lists;
   const auto query = static_cast<int64_t>(blockIdx.x);
+  if (args.facts.from != nullptr && blockIdx.y == 0 && threadIdx.x == 0) {
+    args.facts.to[query] = args.facts.from[query];
+  }
   if (lists.overflows != nullptr && lists.overflows[query * lists.counts_stride] != 0) return;
   const bool mixed = lists.lists == 1 && lists.sources_count > 1;
   const uint32_t score_min = score::OrderedBits(args.score_min + 0.0f);
