@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <mutex>
+#include <random>
 #include <thread>
 
 #include "server/store/store.h"
@@ -190,10 +191,14 @@ Tally RunErrors(const CampaignOptions& options) {
 
 bool RunFlips(const CampaignOptions& options) {
   std::atomic<bool> good{true};
+  const int64_t step = std::max<int64_t>(1, options.flip_step);
+  const auto first = static_cast<int64_t>(std::random_device()() % static_cast<uint64_t>(step));
+  std::fprintf(stderr, "flips: every byte whose place is %lld N + %lld\n",
+               static_cast<long long>(step), static_cast<long long>(first));
   InParallel(options.jobs, options.jobs, [&](int64_t n) {
     CrashRunner runner = RunnerIn(options, "flips-" + std::to_string(n));
     runner.Reset();
-    if (runner.Flips({.first = n, .stride = options.jobs}) != 0) good = false;
+    if (runner.Flips({.first = first + n * step, .stride = options.jobs * step}) != 0) good = false;
   });
   return good;
 }

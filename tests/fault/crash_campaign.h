@@ -23,6 +23,7 @@ struct CampaignOptions {
   uint64_t seed = 1;
   int64_t allocations = 400;  // of the script that fail; evenly spread over all of them
   int64_t error_steps = 60;   // operations in the script in which every call fails once
+  int64_t flip_step = 1;      // every N-th byte is flipped, beginning at a random one
 };
 
 // Calls work(0) .. work(count - 1) on `jobs` threads.

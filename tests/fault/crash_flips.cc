@@ -121,6 +121,12 @@ absl::StatusOr<DamagedStore> DamagedStore::Make(const std::string& directory) {
   ABSL_RETURN_IF_ERROR(store->CommitDelete(store->Collections().front().id,
                                            made.model_.collections.at(name).epoch + 1, ids));
   made.model_.Apply({.kind = Operation::Kind::kDelete, .number = 3, .collection = name});
+  const ModelCollection& collection = made.model_.collections.at(name);
+  const std::vector<UpdateData> updates = UpdatesOf(collection, 4);
+  std::vector<std::vector<const std::string*>> pointers;
+  ABSL_RETURN_IF_ERROR(store->CommitUpdates(store->Collections().front().id,
+                                            ViewsOf(updates, collection.epoch + 1, &pointers)));
+  made.model_.Apply({.kind = Operation::Kind::kUpdate, .number = 4, .collection = name});
   made.files_ = ReadFiles(dir);  // while the store is open
   ABSL_RETURN_IF_ERROR(store->Snapshot(directory + "/snapshot"));
   made.snapshot_ = ReadFiles(directory + "/snapshot");

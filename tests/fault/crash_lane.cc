@@ -282,11 +282,8 @@ absl::Status CrashLane::Update(const std::string& name) {
                                .epoch = collection.epoch + 1};
   const std::vector<UpdateData> updates = UpdatesOf(collection, operation.number);
   if (updates.empty()) return absl::OkStatus();
-  std::vector<std::vector<const std::string*>> pointers(updates.size());
-  std::vector<store::StoredUpdate> views;
-  for (size_t i = 0; i < updates.size(); ++i) {
-    views.push_back(updates[i].View(operation.epoch + i, &pointers[i]));
-  }
+  std::vector<std::vector<const std::string*>> pointers;
+  const auto views = ViewsOf(updates, operation.epoch, &pointers);
   return Do(operation, [&] { return store_->CommitUpdates(IdOf(name), views); });
 }
 

@@ -23,11 +23,10 @@ struct Arguments {
 };
 
 void Usage() {
-  std::fprintf(
-      stderr,
-      "usage: crash_main [--points N] [--seed S] [--jobs N] [--error-steps N]\n"
-      "                  [--allocations N] [--work DIR] [--only deaths|errors|controls|flips]\n"
-      "                  [--patched-workers DIR]\n");
+  std::fprintf(stderr,
+               "usage: crash_main [--points N] [--seed S] [--jobs N] [--error-steps N]\n"
+               "                  [--allocations N] [--flip-step N] [--work DIR]\n"
+               "                  [--only deaths|errors|controls|flips] [--patched-workers DIR]\n");
 }
 
 bool Parse(int argc, char** argv, Arguments* arguments) {
@@ -35,6 +34,7 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
   const std::map<std::string, int64_t*> numbers = {{"--points", &campaign.points},
                                                    {"--jobs", &campaign.jobs},
                                                    {"--error-steps", &campaign.error_steps},
+                                                   {"--flip-step", &campaign.flip_step},
                                                    {"--allocations", &campaign.allocations}};
   const std::map<std::string, std::string*> texts = {
       {"--patched-workers", &campaign.patched_workers}, {"--work", &arguments->work}};

@@ -183,6 +183,16 @@ store::StoredUpdate UpdateData::View(uint64_t epoch,
           .payloads = *pointers};
 }
 
+std::vector<store::StoredUpdate> ViewsOf(const std::vector<UpdateData>& updates, uint64_t epoch,
+                                         std::vector<std::vector<const std::string*>>* pointers) {
+  pointers->resize(updates.size());
+  std::vector<store::StoredUpdate> views;
+  for (size_t i = 0; i < updates.size(); ++i) {
+    views.push_back(updates[i].View(epoch + i, &(*pointers)[i]));
+  }
+  return views;
+}
+
 std::string Operation::Line() const {
   std::ostringstream line;
   line << number << ' ' << static_cast<int>(kind) << ' ' << upload << ' ' << count << ' ' << epoch

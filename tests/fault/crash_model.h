@@ -113,6 +113,10 @@ struct UpdateData {
 };
 // Returns the updates of operation `number`, each of which makes an epoch.
 std::vector<UpdateData> UpdatesOf(const ModelCollection& collection, int64_t number);
+// Returns views of updates for one commit, whose epochs begin with `epoch`. *pointers must outlive
+// them.
+std::vector<store::StoredUpdate> ViewsOf(const std::vector<UpdateData>& updates, uint64_t epoch,
+                                         std::vector<std::vector<const std::string*>>* pointers);
 
 // Returns a hash of the content that does not depend on the order of the rows.
 uint64_t HashOf(const Model& model);
