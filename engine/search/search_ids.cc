@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <variant>
 
+#include "engine/base/mutex.h"
 #include "engine/base/status_macros.h"
 #include "engine/search/answer_page.h"
 
@@ -77,11 +77,12 @@ absl::Status SearchIds(const Corpus& corpus, const RowSearch& search,
     k.push_back(static_cast<int32_t>(queries[place].rows_wanted()));
   }
   // Room for the answers is made when the first one is taken: while the device works, if it can be.
-  std::once_flag room;
+  Mutex room;
   const auto answer_of = [&](size_t i) -> Neighbors& {
-    std::call_once(room, [&] {
+    {
+      const MutexLock lock(room);
       if (answers->size() < queries.size()) answers->resize(queries.size());
-    });
+    }
     Neighbors& neighbors = (*answers)[places[i]];
     neighbors.matched_rows = search.RowsOfOrder(i);
     return neighbors;

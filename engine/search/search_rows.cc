@@ -97,8 +97,9 @@ absl::Status SearchTile(const Corpus& corpus, const RowSearch& search, const Til
   }
   const std::vector<GenerationView> views = search.rows.Views();
   const corpus::CorpusSnapshot& snapshot = *search.rows.snapshot;
-  std::vector<char> taken(count);           // not 0: the rows of the query are taken
-  std::vector<const float*> places(count);  // of the scores of a query whose place is taken
+  std::vector<char> taken(count);  // not 0: the rows of the query are taken
+  // Where the scores of each query were when take_place took them; null: not taken.
+  std::vector<const float*> places(count);
   const auto lists_of = [&](size_t i) {
     return QueryLists{.snapshot = snapshot, .lists = *lists, .query = i};
   };

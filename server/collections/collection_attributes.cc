@@ -18,6 +18,10 @@ namespace {
 // Dead rows are searched for once there may be more than this number, and more than a quarter of
 // the number of live rows. The search costs a pass over all rows.
 constexpr int64_t kDeadRowsMin = 1024;
+// Attribute memory is scarce once half of it is used. Then dead rows go as soon as there is one for
+// each 32 live rows.
+constexpr int64_t kScarceShare = 2;
+constexpr int64_t kScarceLiveRowsADeadRow = 32;
 
 constexpr uint64_t kOrdinalsEnd = uint64_t{1} << 32;
 
@@ -118,9 +122,9 @@ std::optional<ChosenRows> CollectionAttributes::FindKept(const Collection& colle
   return ChosenRows{.at = std::move(at), .rows = rows, .rows_count_max = rows->rows_count};
 }
 
-absl::Status CollectionAttributes::Tidy(Collection& collection,
+absl::Status CollectionAttributes::Tidy(Collection& collection, Drop drop,
                                         const std::function<bool()>& cancelled) {
-  ABSL_RETURN_IF_ERROR(DropDead(collection));
+  ABSL_RETURN_IF_ERROR(DropDead(collection, drop));
   ForgetSchemas(collection);
   while (!cancelled() && columns_.MergeStep()) NoteBytes();
   NoteBytes();
@@ -142,9 +146,15 @@ void CollectionAttributes::Release(Collection& collection) {
   });
 }
 
+int64_t CollectionAttributes::DeadRowsMax(int64_t live, Drop drop) const {
+  if (drop == Drop::kAll) return 0;
+  const bool scarce = shared_->memory_bytes > shared_->memory_bytes_max / kScarceShare;
+  return scarce ? live / kScarceLiveRowsADeadRow : std::max(kDeadRowsMin, live / 4);
+}
+
 // Drops rows that no state shows or will show. A state pinned later shows only rows of the states
 // held now, rows of uploads between Add and Finalize, and rows that are not in the snapshot yet.
-absl::Status CollectionAttributes::DropDead(const Collection& collection) {
+absl::Status CollectionAttributes::DropDead(const Collection& collection, Drop drop) {
   const MutexLock look(look_mutex_);
   std::shared_ptr<const AttributeSnapshot> snapshot;
   OrdinalSet adding;
@@ -152,8 +162,8 @@ absl::Status CollectionAttributes::DropDead(const Collection& collection) {
   {
     const MutexLock lock(mutex_);
     const int64_t live_count = collection.PinEpoch()->rows_count();
-    const int64_t dead_max = std::max(kDeadRowsMin, live_count / 4);
-    if (columns_.rows_count() - adding_.size() - live_count <= dead_max) return absl::OkStatus();
+    const int64_t dead = columns_.rows_count() - adding_.size() - live_count;
+    if (dead <= DeadRowsMax(live_count, drop)) return absl::OkStatus();
     snapshot = columns_.Snapshot();
     adding = adding_;
     epochs = collection.ReachableEpochs();
@@ -185,10 +195,10 @@ absl::Status AttributeUpload::Append(const AttributeBlock& block) {
   const int64_t used = shared.memory_bytes += grown;
   bytes_noted_ += grown;
   if (used <= shared.memory_bytes_max || limit_ == AttributeLimit::kNotes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "attributes: ", bytes_noted_, " bytes of host memory needed for the rows so far, ",
-      std::max<int64_t>(0, shared.memory_bytes_max - (used - bytes_noted_)),
-      " bytes free of attribute_memory_bytes = ", shared.memory_bytes_max));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("attributes: ", bytes_noted_, " bytes of host memory needed for the values, ",
+                   std::max<int64_t>(0, shared.memory_bytes_max - (used - bytes_noted_)),
+                   " bytes free of attribute_memory_bytes = ", shared.memory_bytes_max));
 }
 
 absl::Status AttributeUpload::AppendStored(int64_t rows_count, const BytesColumn* encoded) {

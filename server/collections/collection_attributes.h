@@ -89,9 +89,12 @@ class CollectionAttributes {
   absl::StatusOr<RowReader> FindRows(const PinnedEpoch& held,
                                      absl::Span<const uint32_t> ordinals) const;
 
-  // Merges the small chunks of uploads, and releases the memory and the ordinals of rows that no
-  // held state shows any more. Runs in the background; polls `cancelled` between steps.
-  absl::Status Tidy(Collection& collection, const std::function<bool()>& cancelled);
+  // Which rows Tidy drops, of those that no held state shows any more: once there are many, or
+  // several while memory is scarce; or all of them.
+  enum class Drop : uint8_t { kMany, kAll };
+  // Merges the small chunks of uploads, and releases the memory and the ordinals of dead rows. Runs
+  // in the background; polls `cancelled` between steps.
+  absl::Status Tidy(Collection& collection, Drop drop, const std::function<bool()>& cancelled);
 
   // Releases the ordinals of rows that are gone, so that an upload can take them: those of failed
   // uploads, and those that were freed since the last Tidy. Cost: one microsecond for each range.
@@ -99,7 +102,9 @@ class CollectionAttributes {
 
  private:
   friend class AttributeUpload;
-  absl::Status DropDead(const Collection& collection);
+  absl::Status DropDead(const Collection& collection, Drop drop);
+  // Returns the number of dead rows that stay. `live`: rows of the collection.
+  int64_t DeadRowsMax(int64_t live, Drop drop) const;
   // Forgets the schemas of epochs that no held state has, and attributes that only they declare.
   void ForgetSchemas(const Collection& collection);
   void Release(Collection& collection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(look_mutex_);

@@ -127,7 +127,8 @@ absl::Status Compactor::CompactOne(const NamedCollection& named) {
   }
   // Tidy attributes and the disk even if there is no memory for a copy.
   if (!memory.ok() && !absl::IsResourceExhausted(memory)) return memory;
-  ABSL_RETURN_IF_ERROR(named.attributes->Tidy(*named.collection, [this] { return ending(); }));
+  ABSL_RETURN_IF_ERROR(named.attributes->Tidy(*named.collection, CollectionAttributes::Drop::kMany,
+                                              [this] { return ending(); }));
   if (named.store == nullptr) return memory;
   const store::CompactOptions options = {.cancelled = [this] { return ending(); }};
   if (!named.store->CompactionDue(named.store_id, options)) return memory;
@@ -150,8 +151,9 @@ absl::StatusOr<GivenBack> Compactor::CompactWhole(const Order& order) {
   const absl::Status memory = CompactMemory(order, &given);
   // The disk can be compacted even if there is no memory for a copy, and vice versa.
   if (!memory.ok() && !absl::IsResourceExhausted(memory)) return memory;
-  ABSL_RETURN_IF_ERROR(
-      order.named->attributes->Tidy(*order.named->collection, [&] { return !GoOn(order).ok(); }));
+  ABSL_RETURN_IF_ERROR(order.named->attributes->Tidy(*order.named->collection,
+                                                     CollectionAttributes::Drop::kAll,
+                                                     [&] { return !GoOn(order).ok(); }));
   if (order.named->store != nullptr) ABSL_RETURN_IF_ERROR(CompactDisk(order, &given));
   if (!memory.ok()) return memory;
   return given;

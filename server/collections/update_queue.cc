@@ -10,6 +10,7 @@
 #include "engine/base/out_of_memory.h"
 #include "server/collections/catalog.h"
 #include "server/collections/update_group.h"
+#include "server/store/checksum.h"
 
 namespace nearfield::server {
 namespace {
@@ -42,6 +43,10 @@ class Taken {
 };
 
 }  // namespace
+
+std::string DigestOfRequest(std::string_view request) {
+  return store::DigestBytes(store::Sha256().Add(request).Value());
+}
 
 UpdateQueue::Place UpdateQueue::Add(RowUpdate update) {
   auto place = std::make_shared<Waiting>();

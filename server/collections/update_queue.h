@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -24,6 +25,9 @@ struct NamedCollection;
 // Bounds of one update: rows that a filter chooses, and bytes of the values of all its rows.
 inline constexpr int64_t kUpdateRowsMax = 1'000'000;
 inline constexpr int64_t kUpdateBytesMax = int64_t{256} << 20;
+
+// Returns the SHA-256 of a request, to remember with its token: 32 bytes.
+std::string DigestOfRequest(std::string_view request);
 
 struct UpdateReply {
   uint64_t epoch = 0;  // the first epoch that shows the changes; the current one if there are none

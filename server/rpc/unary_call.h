@@ -20,6 +20,7 @@ class UnaryCall final : public ActiveCall {
   // Fills the response, which is valid as long as the call. Holds the request until it has run.
   using Work = std::function<absl::Status(Core& core, Call& call)>;
 
+  // Runs `job` and then `after` on threads of its own. After an error neither runs.
   using PostJob = std::function<absl::Status(Core& core, std::function<void()> job,
                                              std::function<void()> after)>;
 

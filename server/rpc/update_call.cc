@@ -4,9 +4,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "server/attributes/schema.h"
 #include "server/collections/update_queue.h"
 #include "server/convert/update.h"
 #include "server/rpc/choose_rows.h"
@@ -62,6 +66,30 @@ std::function<absl::Status()> DeadStatusOf(const Call& call) {
       };
 }
 
+// The bytes that are remembered with a token: this mark, which begins no message, the SHA-256 of
+// the request, and its reply. Without the mark, they are a reply alone: earlier builds wrote that.
+constexpr char kMark = '\1';
+constexpr size_t kDigestBytes = 32;
+
+// Reads the reply to an earlier request with the same token. Errors: FailedPrecondition (it was
+// another request), DataLoss.
+absl::Status ReadFirstReply(std::string_view remembered, const pb::UpdateRequest& request,
+                            pb::UpdateResponse* response) {
+  std::string_view reply = remembered;
+  const bool marked = reply.front() == kMark && reply.size() > kDigestBytes;
+  if (marked) reply.remove_prefix(1 + kDigestBytes);
+  if (!response->ParseFromArray(reply.data(), static_cast<int>(reply.size()))) {
+    return absl::DataLossError("update_token: its stored reply cannot be read");
+  }
+  if (!marked || remembered.substr(1, kDigestBytes) == DigestOfRequest(request.SerializeAsString()))
+    return absl::OkStatus();
+  const uint64_t epoch = response->epoch();
+  response->Clear();
+  return absl::FailedPreconditionError(
+      absl::StrCat("update_token: ", QuoteText(request.update_token()),
+                   " is that of another update, which made epoch ", epoch, "; choose a new token"));
+}
+
 // Checks the request, and adds the update to those that wait.
 absl::Status Check(Core& core, Call& call, const std::shared_ptr<const pb::UpdateRequest>& request,
                    Steps* steps) {
@@ -88,26 +116,23 @@ absl::Status Check(Core& core, Call& call, const std::shared_ptr<const pb::Updat
     ABSL_ASSIGN_OR_RETURN(update.if_filter,
                           HeldFilter(named, *schema, ConditionOf(*request), &call.holds.request));
   }
-  update.encode_reply = [incarnation = named.incarnation](const UpdateReply& reply) {
+  update.encode_reply = [request, incarnation = named.incarnation](const UpdateReply& reply) {
     pb::UpdateResponse response;
     ToProto(reply, &response);
     response.set_incarnation(incarnation);
-    return response.SerializeAsString();
+    return absl::StrCat(std::string(1, kMark), DigestOfRequest(request->SerializeAsString()),
+                        response.SerializeAsString());
   };
   update.dead = DeadStatusOf(call);
   steps->place = named.updates->Add(std::move(update));
   return absl::OkStatus();
 }
 
-absl::Status RunUpdate(const Steps& steps, Call& call, pb::UpdateResponse* response) {
+absl::Status RunUpdate(const Steps& steps, Call& call, const pb::UpdateRequest& request,
+                       pb::UpdateResponse* response) {
   ABSL_ASSIGN_OR_RETURN(const UpdateReply reply,
                         steps.named->updates->Run(*steps.named, steps.place));
-  if (!reply.first_reply.empty()) {
-    if (!response->ParseFromString(reply.first_reply)) {
-      return absl::DataLossError("update_token: its stored reply cannot be read");
-    }
-    return absl::OkStatus();
-  }
+  if (!reply.first_reply.empty()) return ReadFirstReply(reply.first_reply, request, response);
   ToProto(reply, response);
   response->set_incarnation(steps.named->incarnation);
   call.record.rows = reply.rows_updated;
@@ -131,7 +156,7 @@ ActiveCallPtr LocalService::Update(Rpc<pb::UpdateRequest, pb::UpdateResponse> rp
     return Check(core, call, request, steps.get());
   };
   return UnaryCall::Run(options, [rpc, steps](Core& /*core*/, Call& call) {
-    return RunUpdate(*steps, call, rpc.response);
+    return RunUpdate(*steps, call, *rpc.request, rpc.response);
   });
 }
 

@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -113,7 +114,9 @@ absl::StatusOr<SegmentList> CopyCatalog(StoreCore* core, const std::string& dir,
     ABSL_ASSIGN_OR_RETURN(const auto copied, Database::Open(pages, Database::Mode::kExisting));
     ABSL_RETURN_IF_ERROR(
         copied->Run("VACUUM INTO CAST(? AS TEXT)", {Value(absl::StrCat(dir, "/", kCatalogName))}));
+    ABSL_RETURN_IF_ERROR(copied->Close());
   }
+  if (::unlink(pages.c_str()) != 0) return absl::ErrnoToStatus(errno, pages);
   ABSL_RETURN_IF_ERROR(ForgetRunningState(dir));
   {
     ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> source, Directory::Open(dir));

@@ -213,6 +213,7 @@ absl::StatusOr<std::unique_ptr<DatabaseCopy>> DatabaseCopy::Begin(const Database
   ABSL_RETURN_IF_ERROR(database->Run("PRAGMA synchronous=OFF"));
   ABSL_RETURN_IF_ERROR(database->Run("PRAGMA journal_mode=OFF"));
   database->statements_.clear();
+  absl::StrAppend(&database->path_, ", the copy of ", from.path_);  // for errors
   std::unique_ptr<DatabaseCopy> copy(new DatabaseCopy(std::move(database)));
   sqlite3* const connection = copy->to_->connection_;
   copy->backup_ = sqlite3_backup_init(connection, "main", from.connection_, "main");

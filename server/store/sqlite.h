@@ -74,7 +74,7 @@ class Database {
   absl::Status Error(int code, const std::string& what) const;
   absl::StatusOr<std::vector<Value>> Row(sqlite3_stmt* statement) const;
 
-  const std::string path_;
+  std::string path_;
   sqlite3* connection_ = nullptr;
   std::map<std::string, std::unique_ptr<sqlite3_stmt, Finalize>> statements_;
   int64_t log_pages_ = 0;

@@ -1,7 +1,7 @@
 // Loads a running nearfield-server with updates of attributes: calls of many rows, calls of one row
 // by many callers, and searches without and during such calls. Fills a collection first. Checks
-// after each load of updates that each row has the value that was written last. Prints lines
-// "NEARFIELD_BENCH_JSON {...}". Exits with 1 if a call failed or a value was wrong.
+// after each load of updates that each of its rows has the value that was written last. Prints
+// lines "NEARFIELD_BENCH_JSON {...}". Exits with 1 if a call failed or a value was wrong.
 //
 // The one-row calls come from a process that runs only when a core is idle (SCHED_IDLE), so that it
 // takes no time from the server and the searches, as if it ran on another machine. Each line has
@@ -214,6 +214,8 @@ void Fill(client::Client& client, const Options& options) {
               .attributes = {{.name = "status", .type = client::AttributeType::kKeyword},
                              {.name = "version", .type = client::AttributeType::kInt64}}}),
          "create");
+  const int64_t least = std::max<int64_t>(options.call_rows, options.callers);
+  if (options.rows_count < least) Fail("--rows must be at least " + std::to_string(least));
   const std::vector<float> rows = GaussianRows(options.rows_count, options.dim, 1);
   client::Upload upload =
       OrFail(client.BeginUpload({.collection = kCollection,

@@ -176,6 +176,7 @@ def test_the_arguments_of_a_call_are_in_its_request(docs, scripted):
     ({"ids": [1], "if_": {"$x": 1}}, ValueError, r"if_: filter: '\$x' is no operator"),
     ({"ids": [1], "if_epoch": -1}, ValueError, "if_epoch = -1"), ({"ids": [1], "if_epoch": "1"}, TypeError, "if_epoch: '1'"),
     ({"ids": [1], "token": 7}, TypeError, "token: 7; a text is needed"),
+    ({"filter": F.year == 3, "payloads": ["x"]}, TypeError, "with filter= one value for all rows, not a list"),
     ({"ids": [1], "condition": "x"}, TypeError, "condition: no argument of update.*; did you mean if_"),
     ({"ids": [1], "metadatas": []}, TypeError, r"metadatas: .*did you mean payloads\?"),
 ])

@@ -52,6 +52,10 @@ class CollectionAttributesTest : public ::testing::Test {
     return absl::OkStatus();
   }
 
+  absl::Status Tidy(CollectionAttributes::Drop drop = CollectionAttributes::Drop::kMany) {
+    return attributes_->Tidy(*collection_, drop, Never);
+  }
+
   void DeleteBelow(int64_t end) {
     const ChosenRows rows = *Choose(Compare("n", Comparison::kLess, Integers({end})), nullptr);
     ASSERT_OK(collection_->DeleteRows(*rows.rows, nullptr));
@@ -74,24 +78,47 @@ class CollectionAttributesTest : public ::testing::Test {
 
 TEST_F(CollectionAttributesTest, DeadRowsGiveTheirMemoryBackOnceNobodyHoldsThem) {
   for (uint64_t batch = 0; batch < 4; ++batch) ASSERT_OK(Upload(batch * kBatch));
-  ASSERT_OK(attributes_->Tidy(*collection_, Never));
+  ASSERT_OK(Tidy());
   const int64_t full = attributes_->bytes();
   EXPECT_EQ(shared_->memory_bytes, full);
   const FilterTree low = Compare("n", Comparison::kLess, Integers({100}));
   std::shared_ptr<const PinnedEpoch> held = Choose(low, nullptr)->at;
   DeleteBelow(3 * kBatch);
-  ASSERT_OK(attributes_->Tidy(*collection_, Never));
+  ASSERT_OK(Tidy());
   EXPECT_EQ(attributes_->bytes(), full) << "an earlier epoch shows them";
   EXPECT_EQ(CountAt(low, nullptr), 0);
   EXPECT_EQ(CountAt(low, held), 100);
   EXPECT_EQ(CountAt(Not(low), held), 4 * kBatch - 100);
   held = nullptr;
-  ASSERT_OK(attributes_->Tidy(*collection_, Never));
+  ASSERT_OK(Tidy());
   EXPECT_LT(attributes_->bytes(), full / 2);
   EXPECT_EQ(shared_->memory_bytes, attributes_->bytes());
   EXPECT_EQ(CountAt(Not(low), nullptr), kBatch);
   attributes_ = nullptr;
   EXPECT_EQ(shared_->memory_bytes, 0);
+}
+
+TEST_F(CollectionAttributesTest, FewDeadRowsGoWithAWholeTidyOrOnceMemoryIsScarce) {
+  constexpr int64_t kFewDead = 1010;  // more than half of their chunk
+  ASSERT_OK(Upload(0));
+  const int64_t full = attributes_->bytes();
+  DeleteBelow(kFewDead);
+  ASSERT_OK(Tidy());
+  EXPECT_EQ(attributes_->bytes(), full) << "they are few";
+  ASSERT_OK(Tidy(CollectionAttributes::Drop::kAll));
+  EXPECT_LT(attributes_->bytes(), full);
+
+  // The same, while another collection takes half of the memory.
+  attributes_ = nullptr;
+  shared_ = std::make_shared<AttributeShared>(6 * full, 1 << 20);
+  shared_->memory_bytes += 3 * full;
+  attributes_ = std::make_unique<CollectionAttributes>(schema_, shared_);
+  collection_ = *fake_.engine->CreateCollection(testing::kPlainSpec);
+  ASSERT_OK(Upload(0));
+  DeleteBelow(kFewDead);
+  ASSERT_OK(Tidy());
+  EXPECT_LT(attributes_->bytes(), full);
+  shared_->Release(3 * full);
 }
 
 // A page without a filter pins the epoch, and a filtered search of the same epoch pins it
@@ -103,7 +130,7 @@ TEST_F(CollectionAttributesTest, AnEpochThatAnyoneHoldsKeepsItsRows) {
   EXPECT_EQ(CountAt(low, nullptr), 100);
   auto replacement = *collection_->BeginUpload({.rows_max = 1, .mode = UploadMode::kReplace});
   ASSERT_OK(replacement->Commit());
-  ASSERT_OK(attributes_->Tidy(*collection_, Never));
+  ASSERT_OK(Tidy());
   EXPECT_EQ(CountAt(low, nullptr), 0);
   EXPECT_EQ(CountAt(low, kept), 100);
   EXPECT_EQ(CountAt(Compare("n", Comparison::kLess, Integers({200})), kept), 200);
@@ -132,7 +159,7 @@ TEST_F(CollectionAttributesTest, DeadRowsAreDroppedWhileAnUploadCommits) {
   const int64_t full = attributes_->bytes();
   DeleteBelow(3 * kBatch);
   ASSERT_OK(Upload(3 * kBatch, [&] {
-    ASSERT_OK(attributes_->Tidy(*collection_, Never));
+    ASSERT_OK(Tidy());
     EXPECT_LT(attributes_->bytes(), full / 2);
   }));
   EXPECT_EQ(CountAt(Exists("n"), nullptr), kBatch);

@@ -152,7 +152,8 @@ class CatalogModelTest : public CatalogModel {
 
   void Compact() {
     ASSERT_OK(named_->collection->Compact({.dead_share_max = 0, .generations_max = 1}));
-    ASSERT_OK(named_->attributes->Tidy(*named_->collection, Never));
+    ASSERT_OK(
+        named_->attributes->Tidy(*named_->collection, CollectionAttributes::Drop::kMany, Never));
     store::CompactOptions options;
     options.dead_share_max = 0;
     options.small_segments_min = 2;

@@ -90,7 +90,10 @@ class CollectionOrdinalsTest : public ::testing::Test {
     model_.epoch = deleted->epoch;
   }
 
-  void Tidy() { ASSERT_OK(named_->attributes->Tidy(*named_->collection, Never)); }
+  void Tidy() {
+    ASSERT_OK(
+        named_->attributes->Tidy(*named_->collection, CollectionAttributes::Drop::kMany, Never));
+  }
 
   std::vector<float> DrawVector() {
     return {static_cast<float>(random_.Between(-2, 3)), static_cast<float>(random_.Between(-2, 3))};

@@ -189,7 +189,7 @@ TEST_F(CollectionOrdinalsTest, NoOrdinalIsReleasedWhileDeadRowsAreLookedFor) {
     });
     others.back().join();
   });
-  ASSERT_OK(named_->attributes->Tidy(watched, Never));
+  ASSERT_OK(named_->attributes->Tidy(watched, CollectionAttributes::Drop::kMany, Never));
   ASSERT_FALSE(others.empty());
   for (int i = 0; i < 3; ++i) {
     ASSERT_OK(Upsert({8000, 10'000}, 4));

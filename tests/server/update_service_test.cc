@@ -340,6 +340,15 @@ TEST_F(UpdateServiceTest, ATokenMakesAnUpdateSafeToRepeat) {
   const pb::UpdateResponse again = UpdateOk(change);
   EXPECT_EQ(again.SerializeAsString(), first.SerializeAsString());
   EXPECT_EQ(CountOf("version == 0"), 4u);
+  // Not the reply of another update.
+  const std::string other = R"(ids { numbers: 2 } update_token: 't'
+      attributes { column { attribute: 'version' values { int64_values: 1 } } })";
+  EXPECT_THAT(Update(other),
+              RefusedWith(kFailedPrecondition,
+                          absl::StrCat("update_token: \"t\" is that of another update, which made "
+                                       "epoch ",
+                                       first.epoch())));
+  EXPECT_EQ(CountOf("version == 0"), 4u);
 }
 
 }  // namespace

@@ -40,7 +40,8 @@ void WriteAnswer(absl::Span<const backend::GenerationView> generations,
                  IdOf id_of, size_t at);
 
 // Replaces the lists of every query by its answer. If it lends and need not finish all of them, one
-// query in five has lists all the same, and one has its answer in another place than it said.
+// query in five has lists all the same, and another one has its answer in another place than it
+// said.
 absl::Status FinishAll(absl::Span<const backend::GenerationView> generations,
                        const backend::QueryTile& tile, const FakeDeviceOptions& options, IdOf id_of,
                        backend::RankedLists* best);

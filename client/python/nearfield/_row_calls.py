@@ -179,10 +179,13 @@ class RowCalls(Handle):
                     values, and is in `refused`, so if_=F.version == 7 is a compare and set
         if_epoch    change something only if this is the current epoch; incarnation: of this epoch
         token       makes the call repeatable: with the same token again the rows do not change, and
-                    the reply is the first one. The server needs a data directory
+                    the reply is the first one; with another request it is refused. The last
+                    10,000 of a collection are known. The server needs a data directory
         Retried only with a token. Raises FailedPrecondition for another epoch or incarnation."""
         if (ids is None) == (filter is None):
             raise TypeError("give either ids or filter=")
+        if ids is None and isinstance(payloads, (list, tuple)):
+            raise TypeError(f"payloads: {payloads!r:.60}; with filter= one value for all rows, not a list")
         deadline = self._core.deadline(timeout)
         request = ingest.UpdateRequest(
             collection=self.name,

@@ -89,7 +89,8 @@ cudaError_t PrepareBatchRefine(const BatchDevice& device, BatchDimensions* dimen
     const int32_t served = ServedDimension(variant, device);
     if (served == 0) continue;
     int32_t& of_k = variant == RefineVariant::kLargeK ? largest.large_k : largest.usual_k;
-    of_k = std::max(of_k, served);
+    // It serves few of the searches, and the others need no less memory.
+    if (variant != RefineVariant::kFewKeys) of_k = std::max(of_k, served);
     for (const RowType row : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
       const cudaError_t error =
           cudaFuncSetAttribute(reinterpret_cast<const void*>(KernelOf(row, variant)),

@@ -34,9 +34,10 @@ struct RefineShared {
   uint32_t finals;
   uint64_t kth_order;  // of the k-th key
 };
+template <uint32_t kKeys>
+inline constexpr int kRefineBinBits = kKeys < kBatchKeys ? 10 : 11;
 template <int kThreads, bool kMerges, uint32_t kKeys>
-using RefineFinal = FinalSort < kThreads,
-      static_cast<int>(kKeys), kKeys<kBatchKeys ? 10 : 11, kMerges>;
+using RefineFinal = FinalSort<kThreads, static_cast<int>(kKeys), kRefineBinBits<kKeys>, kMerges>;
 
 // The keys of the k-th score. All threads of the block call each function.
 template <typename Final>
