@@ -81,8 +81,9 @@ absl::Status ReadFirstReply(std::string_view remembered, const pb::UpdateRequest
   if (!response->ParseFromArray(reply.data(), static_cast<int>(reply.size()))) {
     return absl::DataLossError("update_token: its stored reply cannot be read");
   }
-  if (!marked || remembered.substr(1, kDigestBytes) == DigestOfRequest(request.SerializeAsString()))
-    return absl::OkStatus();
+  const std::string_view digest = remembered.substr(1, kDigestBytes);
+  const bool same = !marked || digest == DigestOfRequest(request.SerializeAsString());
+  if (same) return absl::OkStatus();
   const uint64_t epoch = response->epoch();
   response->Clear();
   return absl::FailedPreconditionError(
