@@ -185,7 +185,9 @@ class RowCalls(Handle):
         if (ids is None) == (filter is None):
             raise TypeError("give either ids or filter=")
         if ids is None and isinstance(payloads, (list, tuple)):
-            raise TypeError(f"payloads: {payloads!r:.60}; with filter= one value for all rows, not a list")
+            raise TypeError(
+                f"payloads: {payloads!r:.60}; with filter= one value for all rows, not a list"
+            )
         deadline = self._core.deadline(timeout)
         request = ingest.UpdateRequest(
             collection=self.name,
