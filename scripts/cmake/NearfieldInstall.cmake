@@ -28,6 +28,7 @@ function(nearfield_link_closure PARTS_VAR LIBRARIES_VAR TARGET)
     endif()
     get_target_property(links ${target} INTERFACE_LINK_LIBRARIES)
     if(links)
+      list(TRANSFORM links REPLACE "^\\$<LINK_ONLY:(.+)>$" "\\1")  # of a private dependency
       list(APPEND pending ${links})
     endif()
   endwhile()

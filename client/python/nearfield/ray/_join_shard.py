@@ -22,6 +22,7 @@ from nearfield.ray._shards import shards_of
 # Memory of a shard on the CPU besides its rows, and for each row besides its vector, in bytes.
 _SHARD_BYTES = 64 << 20
 _ROW_BYTES = 128
+_UPLOAD_IDLE_MS = 3_600_000  # no client can be lost: it is this process, which may wait for a core
 
 
 class _Bytes:
@@ -110,7 +111,7 @@ class JoinShard:
     def _load(self) -> nearfield.Client:
         tables = [table for table in ray.get(list(self._pieces)) if table is not None]
         rows_count = sum(table.num_rows for table in tables)
-        settings = self._settings
+        settings = {"upload_idle_ms": _UPLOAD_IDLE_MS, **self._settings}
         if settings.get("backend") == "cpu":
             number_bytes = 5 if self._declared["dtype"] == "float32" else 3
             row_bytes = self._declared["dim"] * number_bytes + _ROW_BYTES
