@@ -116,7 +116,7 @@ absl::StatusOr<SegmentList> CopyCatalog(StoreCore* core, const std::string& dir,
         copied->Run("VACUUM INTO CAST(? AS TEXT)", {Value(absl::StrCat(dir, "/", kCatalogName))}));
     ABSL_RETURN_IF_ERROR(copied->Close());
   }
-  if (::unlink(pages.c_str()) != 0) return absl::ErrnoToStatus(errno, pages);
+  if (::unlink(pages.c_str()) != 0) return SystemError(errno, "unlink", pages);
   ABSL_RETURN_IF_ERROR(ForgetRunningState(dir));
   {
     ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const Directory> source, Directory::Open(dir));
