@@ -333,7 +333,7 @@ def store(tmp_path: Path) -> Any:
     from nearfield.ray._store import Store
 
     made = Store(str(tmp_path / "storage"))
-    made.create()
+    made.prepare()
     return made
 
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from ray_model import TRY_SECONDS_MAX, repeat
 
-FOLDERS = ("manifests", "terms")
+FOLDERS = ("commits", "coordinators")
 
 
 class Faults:
@@ -114,9 +114,8 @@ class Faults:
             during()
 
     def doubt(self, during: Any) -> None:
-        """Manifests cannot be written for a while, or the claims cannot be read: then a manifest is
-        written, and its writer does not know whether it counts. Half of the times the servers cannot read
-        the rows right after that."""
+        """Manifests cannot be written or read for a while, or the address of the coordinator cannot. Half of the times the
+        servers cannot read the rows right after that."""
         calls = self._away(self._draw.choice(FOLDERS), 0.3)
         if self._draw.random() < 0.5:
             calls += self._away("segments", 0.5)

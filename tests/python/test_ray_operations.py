@@ -96,7 +96,7 @@ def test_old_files_that_no_manifest_names_are_deleted(coordinator, store):
     assert (coordinator.clean(), store.list("segments")) == (1, kept)
     for number in range(TAIL_MAX):  # the tail moves into a page
         coordinator.commit("docs", {"kind": "insert", "segments": []}, f"{number}")
-    assert len(coordinator._manifest.collections["docs"].pages) == 1
+    assert len(coordinator._log.head.collections["docs"].pages) == 1
     assert coordinator.clean(age_seconds_min=-1) == 2
     assert store.list("segments") == kept[:1] and len(store.list("log")) == 1
 
@@ -112,15 +112,15 @@ def test_a_collection_with_many_commits_is_compacted(coordinator, store):
     coordinator._settings = replace(coordinator._settings, compact_after=3)
     for number in range(3):
         assert coordinator._maintain(clean=True)
-        assert coordinator._manifest.collections["docs"].count == number
+        assert coordinator._log.head.collections["docs"].count == number
         coordinator.commit("docs", {"kind": "insert", "segments": []}, f"{number}")
     for slot in coordinator._slots:
         slot.actor.answers["export"] = [segment(store, "abcd"[slot.shard])]
     coordinator._slots[0].ready = False  # it reads the files that a compaction deletes
-    assert coordinator._maintain(clean=False) and coordinator._manifest.collections["docs"].count == 3
+    assert coordinator._maintain(clean=False) and coordinator._log.head.collections["docs"].count == 3
     coordinator._slots[0].ready = True
     assert coordinator._maintain(clean=False)
-    state = coordinator._manifest.collections["docs"]
+    state = coordinator._log.head.collections["docs"]
     assert [each["kind"] for each in state.tail] == ["replace"] and len(state.tail[0]["segments"]) == 2
     assert shown(coordinator) == (5, [2, 2])
 
@@ -151,7 +151,7 @@ def test_what_was_committed_during_a_compaction_stays(coordinator, store, monkey
 
     monkeypatch.setattr(coordinator, "_export", export)
     assert coordinator.compact("docs") == 0
-    state = coordinator._manifest.collections["docs"]
+    state = coordinator._log.head.collections["docs"]
     assert (state.count, len(state.pages), len(state.tail)) == (TAIL_MAX + 2, 1, 2)
     assert store.list("segments") == [f"segments/{letter * 32}" for letter in "bc"]
     kinds = [each["kind"] for each in operations_after(store, state, "")]

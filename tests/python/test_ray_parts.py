@@ -18,21 +18,14 @@ pa = pytest.importorskip("pyarrow")
 ray = pytest.importorskip("ray")
 
 from nearfield.ray import _server, _slot  # noqa: E402
-from nearfield.ray._manifest import (  # noqa: E402
-    TAIL_MAX,
-    TOKENS_MAX,
-    CollectionState,
-    Done,
-    Manifest,
-    ManifestLog,
-    newest_manifest,
-    operations_after,
-)
+from nearfield.ray._manifest import TAIL_MAX, CollectionState, Done, Manifest, operations_after  # noqa: E402
 from nearfield.ray._replica import ReplicaProcess  # noqa: E402
 from nearfield.ray._rpc import Caller, Unreachable, serve  # noqa: E402
 from nearfield.ray._segment import encode_segment, ids_of, put_tables, read_segment  # noqa: E402
 from nearfield.ray._shards import partition_range, partitions_of  # noqa: E402
+from nearfield.ray._steps import run  # noqa: E402
 from nearfield.ray._store import Store  # noqa: E402
+from nearfield.ray._tokens import TOKENS_MAX, Tokens, folded  # noqa: E402
 from ray_model import DIM, SETTINGS, draw_vectors  # noqa: E402
 
 DECLARED = {"dim": DIM, "metric": "dot"}
@@ -87,40 +80,17 @@ def test_small_tables_become_one_segment(store, rng):
 # Manifests.
 
 
-def test_a_coordinator_that_was_replaced_commits_nothing(store, tmp_path):
-    """The writes of the old one may arrive at any time: before the next claim they count, after it
-    they are never acknowledged, and the next commit hides them."""
-    old = ManifestLog(store, "docs", "old")
-    old.append(Manifest(term=old.term, number=1))
-    new = ManifestLog(store, "docs", "new")
-    assert new.term == old.term + 1 and newest_manifest(store).number == 1
-    with pytest.raises(nearfield.Aborted, match="term 2"):
-        old.append(Manifest(term=old.term, number=2))
-    new.append(Manifest(term=new.term, number=2, shards=7))
-    with pytest.raises(nearfield.Aborted):
-        old.append(Manifest(term=old.term, number=3))
-    assert (newest_manifest(store).shards, newest_manifest(store).number) == (7, 2)
-    for number in range(3, 30):
-        new.append(Manifest(term=new.term, number=number))
-        new.forget_old()
-    assert newest_manifest(store).number == 29 and len(store.list("manifests")) <= 10
-    (tmp_path / "storage" / "terms").rename(tmp_path / "elsewhere")  # as a share that is no longer mounted
-    with pytest.raises(OSError, match="claim|terms"):
-        new.append(Manifest(term=new.term, number=30))
-
-
 def test_a_manifest_stays_small(store):
     """Its size is bounded, whatever the number of commits, and no operation is lost."""
-    log = ManifestLog(store, "docs", "address")
-    manifest = Manifest(term=1, collections={"docs": CollectionState("c", 1, DECLARED, [0, 0])})
+    tokens, manifest = Tokens(), Manifest(collections={"docs": CollectionState("c", 1, DECLARED, [0, 0])})
     segment = {"name": "segments/" + 32 * "a", "rows": 10, "index": [100_000, 1_000, 16 * "b"]}
     count = 4 * TAIL_MAX + 3
     for number in range(count):
-        state = log.folded(manifest.collections["docs"])
+        state = run(folded(manifest.collections["docs"]), store=store)
         operation = {"id": f"{number:032}", "kind": "insert", "segments": [segment]}
         state = replace(state, last=operation["id"], tail=[*state.tail, operation])
         done = Done(number, 10, 0, 1)
-        manifest = log.with_token(manifest.following("docs", state), f"{number}" * 100, "docs", "insert", done)
+        manifest = run(tokens.added(manifest.with_state("docs", state), f"{number}" * 100, "docs", "insert", done), store=store)
     assert len(manifest.tokens) <= TOKENS_MAX and len(manifest.encode()) < 115_000
     state = Manifest.decode(manifest.encode()).collections["docs"]
     assert (state.count, len(state.pages)) == (count, 4)
@@ -176,7 +146,7 @@ def replica(request, store, monkeypatch):
 
 
 def empty() -> Manifest:
-    return Manifest(term=1, number=1, layout=1, shards=1, collections={"docs": CollectionState("c", 1, DECLARED, [0])})
+    return Manifest(number=1, layout=1, shards=1, collections={"docs": CollectionState("c", 1, DECLARED, [0])})
 
 
 def must(value: Any) -> Any:
@@ -219,7 +189,7 @@ def test_an_epoch_is_kept_although_it_was_shown_for_long(replica, store, rng, ho
         must(replica.stage(1, "docs", ("c", ""), operation))
         must(replica.apply(1, "docs", "one"))
     else:
-        manifest = Manifest(1, 2, 1, 1, {"docs": CollectionState("c", 1, DECLARED, [9], "one", [], [operation])})
+        manifest = Manifest(2, 1, 1, {"docs": CollectionState("c", 1, DECLARED, [9], "one", [], [operation])})
         must(replica.sync(1, manifest.encode(), 0, 1))
     assert replica._docs("docs").count(at_epoch=state["epoch"], incarnation=state["incarnation"]).rows_count == 0
 
@@ -248,7 +218,7 @@ def test_an_old_coordinator_is_refused(replica, store, rng):
         lambda: replica.start(1, True),
     ):
         error = call()
-        assert isinstance(error, nearfield.Aborted) and "term 2" in error.message
+        assert isinstance(error, nearfield.Aborted) and "later coordinator" in error.message
     assert not replica._server.ended.is_set()
     must(replica.stage(2, "docs", ("c", ""), operation))
     assert must(replica.apply(2, "docs", "one"))["rows"] == 1
@@ -269,9 +239,9 @@ def test_a_part_of_a_withdrawn_operation_is_not_kept(replica, store, rng):
     parts = [put_tables(store, [rows_table([each], draw_vectors(rng, 1))])[0] for each in (3, 5)]
     upsert = {"id": "two", "kind": "upsert", "segments": parts}
     state = CollectionState("c", 1, DECLARED, [9], "one", [], [rows])
-    before = Manifest(1, 2, 1, 1, {"docs": state})
+    before = Manifest(2, 1, 1, {"docs": state})
     must(replica.sync(1, before.encode(), 0, 1))
-    with_upsert = Manifest(1, 3, 1, 1, {"docs": replace(state, last="two", tail=[rows, upsert])})
+    with_upsert = Manifest(3, 1, 1, {"docs": replace(state, last="two", tail=[rows, upsert])})
     path = Path(store.uri.removeprefix("file://"), parts[1]["name"])
     path.rename(path.with_suffix(".away"))
     assert isinstance(replica.sync(1, with_upsert.encode(), 0, 1), OSError)
@@ -303,12 +273,12 @@ def test_a_manifest_brings_a_replica_to_its_rows(replica, store, rng):
     created = {"id": "d", "kind": "create", "declared": DECLARED}
     must(replica.stage(1, "more", ("", ""), created))
     state = CollectionState("c", 1, DECLARED, [18], "100", [], operations)
-    manifest = Manifest(1, 3, 1, 1, {"docs": state})
+    manifest = Manifest(3, 1, 1, {"docs": state})
     assert must(replica.sync(1, manifest.encode(), 0, 1))["docs"]["rows"] == 18
     assert [each.name for each in replica._client.list_collections()] == ["docs"]
-    other = Manifest(1, 4, 1, 1, {"docs": replace(state, id="new", tail=operations[1:])})
+    other = Manifest(4, 1, 1, {"docs": replace(state, id="new", tail=operations[1:])})
     assert must(replica.sync(1, other.encode(), 0, 1))["docs"]["rows"] == 9
-    orphan = Manifest(1, 5, 1, 1, {"docs": replace(state, id="new", last="", tail=[])})
+    orphan = Manifest(5, 1, 1, {"docs": replace(state, id="new", last="", tail=[])})
     assert isinstance(replica.sync(1, orphan.encode(), 0, 1), nearfield.Internal)
     assert replica._server.ended.is_set()
     must(replica.start(1, True))

@@ -14,6 +14,9 @@ import pytest
 
 pytest.importorskip("pyarrow")
 ray = pytest.importorskip("ray")
+pytest.importorskip("obstore")
+from pyarrow import fs  # noqa: E402
+
 WEED = shutil.which("weed", path=str(Path(sys.executable).parent))
 
 from nearfield.ray import Client, Cluster  # noqa: E402
@@ -42,9 +45,12 @@ class Weed:
     @property
     def uri(self) -> str:
         return (
-            f"s3://bucket/cluster?endpoint_override=127.0.0.1:{self._ports['s3']}&scheme=http"
-            "&region=us-east-1&allow_bucket_creation=true"
+            f"s3://bucket/cluster?endpoint=http://127.0.0.1:{self._ports['s3']}&region=us-east-1"
         )
+
+    @property
+    def port(self) -> int:
+        return self._ports["s3"]
 
     def start(self) -> None:
         self._starts += 1
@@ -77,8 +83,8 @@ def weed(tmp_path, monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     running = Weed(tmp_path)
-    store = Store(running.uri)
-    repeat_os(lambda: store._files.create_dir("bucket"))
+    files = fs.S3FileSystem(endpoint_override=f"127.0.0.1:{running.port}", scheme="http", region="us-east-1", allow_bucket_creation=True)
+    repeat_os(lambda: files.create_dir("bucket"))
     yield running
     running.kill()
 
@@ -101,14 +107,30 @@ def test_objects(weed, rng):
     store.put("segments/a", b"2")
     assert store.list("segments") == ["segments/a", "segments/b"] and store.list("none") == []
     assert store.get("segments/a") == b"2" and store.get("segments/b") == data
-    with store.open("segments/b") as file:
-        file.seek(5 << 20)
-        assert file.read(100) == data[5 << 20 : (5 << 20) + 100]
+    assert store.get_range("segments/b", 5 << 20, 100) == data[5 << 20 : (5 << 20) + 100]
+    assert store.get_all(["segments/b", "segments/a"]) == [data, b"2"]
+    assert (store.put_new("segments/a", b"3"), store.put_new("segments/c", b"3"), store.find("segments/a")) == (False, True, b"2")
+    assert store.first("segments") == "segments/a" and store.find("segments/d") is store.first("commits") is None
+    store.delete("segments/c")
     store.delete("segments/a")
     store.delete("segments/a")
     assert store.list("segments") == ["segments/b"]
     with pytest.raises(OSError):
         store.get("segments/a")
+
+
+def test_of_several_writers_of_a_new_object_one_wins(weed):
+    store = Store(weed.uri)
+    repeat_os(lambda: store.put("segments/a", b""))
+    for _ in range(2):
+        store.probe()
+    assert store.list("probes") == []
+
+
+def test_a_uri_of_an_earlier_version_means_the_same(weed, store):
+    old = Store(f"s3://key:secret@bucket/cluster?endpoint_override=127.0.0.1:{weed.port}&scheme=http&region=us-east-1")
+    repeat_os(lambda: old.put("segments/a", b"1"))
+    assert Store(weed.uri).get("segments/a") == b"1" and old.name == "s3://bucket/cluster"
 
 
 def test_a_cluster_survives_the_end_of_its_store(weed, rng, request):

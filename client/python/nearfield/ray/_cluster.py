@@ -11,12 +11,13 @@ import ray.exceptions
 
 from nearfield._errors import Unavailable
 from nearfield.ray._client import LOG, Client
-from nearfield.ray._manifest import newest_manifest
+from nearfield.ray._log import newest_manifest
 from nearfield.ray._operations import start_coordinator
 from nearfield.ray._server import OWN_SETTINGS, Settings, find_program
 from nearfield.ray._shards import PARTITIONS
 from nearfield.ray._slot import NAMESPACE, end_others
 from nearfield.ray._store import Store
+from nearfield.ray._upgrade import earlier_manifest
 
 _STOP_SECONDS_MAX = 10.0
 # Memory of each server on the CPU, which it takes at its start.
@@ -28,8 +29,9 @@ class Cluster(Client):
     client. Starts the cluster, or connects to one of this name that runs: then `started` is False,
     and the log names the arguments that are not applied.
 
-    storage   a folder that all nodes share, or "s3://bucket/prefix": the rows are there, and the
-              servers load them from there. One cluster at a time uses it
+    storage   a folder that all nodes share, or a bucket, such as "s3://bucket/prefix", with an
+              atomic put-if-absent, which a start tests: the rows are there, and the servers load
+              them from there. Of two clusters that use it, each sees the commits of the other
     shards    servers that share the rows, by the hash of the id, 1 .. 4,096. A storage with rows
               keeps its number, until resize()
     replicas  servers of each shard: with 2, commits and searches go on when a server ends
@@ -78,18 +80,15 @@ class Cluster(Client):
         if not ray.is_initialized():
             ray.init()
         store = Store(storage)
-        store.create()
+        store.prepare()
         resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
         found: Any = None
         with contextlib.suppress(ValueError):  # none runs
             found = ray.get_actor(name, NAMESPACE)
+        if found is None:
+            shards = _probe(store) or shards
         if num_gpus is None:
             gpus = resources.get("GPU", 0)
-            if gpus and found is None:
-                try:
-                    shards = newest_manifest(store).shards or shards
-                except OSError as failed:
-                    raise Unavailable(f"storage: {failed}") from None
             num_gpus = 1.0 if gpus >= shards * replicas else 0.0
         defaults: dict[str, Any] = {} if num_gpus else _CPU_SETTINGS
         chosen = Settings(
@@ -160,3 +159,14 @@ class Cluster(Client):
             ray.kill(self._actor)
         end_others(self._name, set())
         self.close()
+
+
+def _probe(store: Store) -> int:
+    """Tests whether the storage can hold a cluster; returns the number of shards there, 0 if there
+    is no cluster. Errors: FailedPrecondition; Unavailable."""
+    try:
+        store.probe()
+        manifest = newest_manifest(store) or earlier_manifest(store)
+    except OSError as failed:
+        raise Unavailable(f"storage: {failed}") from None
+    return manifest.shards if manifest is not None else 0

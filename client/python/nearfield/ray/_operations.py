@@ -14,7 +14,14 @@ from typing import Any
 
 import ray
 
-from nearfield._errors import Aborted, Internal, InvalidArgument, NotFound, Unavailable
+from nearfield._errors import (
+    Aborted,
+    FailedPrecondition,
+    Internal,
+    InvalidArgument,
+    NotFound,
+    Unavailable,
+)
 from nearfield.ray._coordinator import CoordinatorProcess
 from nearfield.ray._manifest import (
     CollectionState,
@@ -27,6 +34,7 @@ from nearfield.ray._segment import Reference
 from nearfield.ray._server import Settings
 from nearfield.ray._shards import PARTITIONS
 from nearfield.ray._slot import NAMESPACE, Slot
+from nearfield.ray._tokens import folded
 
 _MAINTAIN_SECONDS = 10.0  # between two looks whether a collection is to be compacted
 _CLEAN_SECONDS = 3600.0  # between two looks for files that no manifest names
@@ -47,6 +55,7 @@ class Coordinator(CoordinatorProcess):
         "resize",
         "restart",
         "compact",
+        "withdraw",
     )
 
     def __init__(self, settings: Settings) -> None:
@@ -111,12 +120,11 @@ class Coordinator(CoordinatorProcess):
             for slot in slots:  # what was committed in between, while commits go on
                 slot.ask(slot.sync(self._newest()))
             with self._committing() as manifest:
-                following = self._laid_out(manifest, layout, shards, slots)
-                self._append(following)
-                self._adopt()
+                self._append(self._laid_out(manifest, layout, shards, slots))
         finally:
             # If the manifest is in doubt, the new replicas stay until it is written.
-            doubted = self._doubt is not None and self._doubt.layout == layout
+            pending = self._log.pending
+            doubted = pending is not None and pending.layout == layout
             if self._newest().layout != layout and not doubted:
                 with self._commit:
                     self._stop(slots)
@@ -135,10 +143,7 @@ class Coordinator(CoordinatorProcess):
             if sum(rows) != sum(state.rows):
                 raise Internal(f"{name}: the new shards have {sum(rows)} of {sum(state.rows)} rows")
             collections[name] = replace(state, rows=rows)
-        number = manifest.number + 1
-        return replace(
-            manifest, number=number, layout=layout, shards=shards, collections=collections
-        )
+        return replace(manifest, layout=layout, shards=shards, collections=collections)
 
     def restart(self, seconds: float = 600.0) -> int:
         """Starts all servers again, one after the other; returns their number. With one replica of
@@ -156,6 +161,16 @@ class Coordinator(CoordinatorProcess):
                 self.leave(slot)
                 self._wait_ready([slot], seconds)
             return len(slots)
+
+    def withdraw(self, name: str) -> int:
+        """Withdraws the latest operation of a collection, which all servers of a shard refuse to
+        load; returns the number of the manifest whose rows it has again."""
+        with self._operating(), self._committing() as manifest:
+            if all(self._holders(manifest)):
+                raise FailedPrecondition(f"{name!r}: all shards have servers with its rows")
+            number = self._perform(self._log.withdraw(name))
+            self.follow()
+            return number
 
     def compact(self, name: str) -> int:
         """Writes the present rows as segments, which replace the operations before; returns the
@@ -176,10 +191,9 @@ class Coordinator(CoordinatorProcess):
                     if after is None:
                         raise Internal(f"{name}: the log has changed")
                     base = {"id": state.last, "kind": "replace", "segments": segments}
-                    compacted = self._log.folded(replace(now, pages=[], tail=[base, *after]))
+                    compacted = self._perform(folded(replace(now, pages=[], tail=[base, *after])))
                     decided = True
-                    self._append(latest.following(name, compacted))
-                    self._adopt()
+                    self._append(latest.with_state(name, compacted))
             finally:
                 if not decided:
                     self._delete(segments)
@@ -222,7 +236,7 @@ class Coordinator(CoordinatorProcess):
     def _maintain(self, clean: bool) -> bool:
         """Compacts the collections that are due, and deletes old files. Returns False if a part of
         it failed."""
-        if self._manifest is None:
+        if not self._log.opened:
             return True
         work: list[Callable[[], int]] = [partial(self.compact, name) for name in self._due()]
         if clean:
@@ -258,10 +272,9 @@ class Coordinator(CoordinatorProcess):
             self._named(self._newest(), pages)  # read before commits wait
         count = 0
         while old:
-            with self._committing() as manifest:
-                named = self._named(manifest, pages)
+            with self._committing():
+                named = self._named(self._follow_others(), pages)
                 over = [name for name in old if name not in named]
-                self._log.check_claim()
                 for name in over[:_DELETES_MAX]:
                     self._store.delete(name)
             count += len(over[:_DELETES_MAX])

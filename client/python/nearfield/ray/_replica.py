@@ -74,7 +74,7 @@ class ReplicaProcess:
         self._store = Store(settings.storage)
         self._settings = settings
         self._lock = threading.Lock()
-        self._term = 0
+        self._opened = 0  # Log.opened of the latest coordinator
         self._server: ServerProcess | None = None
         self._client: nearfield.Client | None = None
         self._held: dict[str, _Held] = {}
@@ -84,12 +84,12 @@ class ReplicaProcess:
     # The process.
 
     @as_value
-    def start(self, term: int, fresh: bool) -> None:
+    def start(self, opened: int, fresh: bool) -> None:
         """Starts the server, unless one runs. fresh: ends one that runs, also one that hangs."""
-        if fresh and self._server is not None and term >= self._term:
+        if fresh and self._server is not None and opened >= self._opened:
             self._server.kill()
         with self._lock:
-            self._fence(term)
+            self._fence(opened)
             if self._server is not None and not self._server.ended.is_set():
                 return
             self._release()
@@ -135,11 +135,11 @@ class ReplicaProcess:
 
     # The fence: what an old coordinator asks for is refused.
 
-    def _fence(self, term: int) -> None:
-        if term < self._term:
-            raise nearfield.Aborted(f"a coordinator with the term {self._term} has taken over")
-        if term > self._term:
-            self._term = term
+    def _fence(self, opened: int) -> None:
+        if opened < self._opened:
+            raise nearfield.Aborted("a later coordinator has taken over")
+        if opened > self._opened:
+            self._opened = opened
             self._release()
 
     def _release(self) -> None:
@@ -156,13 +156,13 @@ class ReplicaProcess:
 
     @as_value
     def stage(
-        self, term: int, name: str, expected: tuple[str, str], operation: Operation
+        self, opened: int, name: str, expected: tuple[str, str], operation: Operation
     ) -> dict[str, int]:
         """Does all of an operation that can fail; the server does not show it yet. expected: the id
         of the collection and of the operation before. Returns "rows", the rows afterwards, and
         "changed", those of the operation. Errors: those of the operation; Aborted; OSError."""
         with self._lock:
-            self._fence(term)
+            self._fence(opened)
             self._release()
             if operation["kind"] == "create":
                 self._create(name, operation["id"], operation["declared"])
@@ -183,20 +183,20 @@ class ReplicaProcess:
         return self._client.limits().fetch_ids_max
 
     @as_value
-    def abandon(self, term: int, operation_id: str) -> None:
+    def abandon(self, opened: int, operation_id: str) -> None:
         with self._lock:
-            self._fence(term)
+            self._fence(opened)
             if self._staged is not None and self._staged.operation["id"] == operation_id:
                 self._release()
 
     # Applying.
 
     @as_value
-    def apply(self, term: int, name: str, operation_id: str) -> dict[str, int]:
+    def apply(self, opened: int, name: str, operation_id: str) -> dict[str, int]:
         """Makes the staged operation visible; returns the state of the collection, {} if it is
         dropped. If the server refuses it as a whole, nothing has changed."""
         with self._lock:
-            self._fence(term)
+            self._fence(opened)
             ready = self._staged
             if ready is None or (ready.name, ready.operation["id"]) != (name, operation_id):
                 raise nearfield.Aborted(f"{name}: the operation is not staged")
@@ -240,11 +240,11 @@ class ReplicaProcess:
     # Loading.
 
     @as_value
-    def sync(self, term: int, encoded: bytes, shard: int, shards: int) -> dict[str, Any]:
+    def sync(self, opened: int, encoded: bytes, shard: int, shards: int) -> dict[str, Any]:
         """Brings the server to a manifest; returns its state of each collection. Errors: OSError
         and DataLoss of the storage, which leave the server usable; any other ends the server."""
         with self._lock:
-            self._fence(term)
+            self._fence(opened)
             self._release()
             try:
                 self._owned = partition_range(shard, shards)

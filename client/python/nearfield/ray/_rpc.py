@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import traceback
 from collections.abc import Callable, Mapping
@@ -11,12 +10,11 @@ from typing import Any
 
 import grpc
 
-from nearfield._errors import DeadlineExceeded, Error, Unavailable, error_of, from_rpc_error
+from nearfield._errors import Error, Unavailable, error_of, from_rpc_error
 
 _METHOD = "/nearfield.ray.Coordinator/Call"
 _THREADS = 64  # calls at a time; a client that waits for a change holds one
 _BYTES_MAX = 256 << 20
-ANSWER_SECONDS_MAX = 5.0  # after which a coordinator counts as gone
 _OPTIONS = [
     ("grpc.max_receive_message_length", _BYTES_MAX),
     ("grpc.max_send_message_length", _BYTES_MAX),
@@ -85,13 +83,3 @@ class Caller:
 
     def close(self) -> None:
         self._channel.close()
-
-
-def answers(address: str) -> bool:
-    """Returns True if there is a coordinator; False if it has ended, or its machine is gone."""
-    with contextlib.closing(Caller(address)) as caller:
-        try:
-            caller.call("status", ANSWER_SECONDS_MAX)
-        except (Unavailable, DeadlineExceeded):
-            return False
-        return True

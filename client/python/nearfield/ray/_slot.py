@@ -67,11 +67,11 @@ class Slot:
     may end `ready` at any time."""
 
     def __init__(
-        self, settings: Settings, term: int, layout: int, shard: int, shards: int, replica: int
+        self, settings: Settings, opened: int, layout: int, shard: int, shards: int, replica: int
     ) -> None:
         self.layout, self.shard, self.shards, self.replica = layout, shard, shards, replica
         self.name = f"{settings.name}-{layout}-{shard}-{replica}"
-        self._term = term
+        self._opened = opened
         self._settings = settings
         self._failed = threading.Event()
         self._thread: threading.Thread | None = None
@@ -110,7 +110,7 @@ class Slot:
 
     def sync(self, manifest: Manifest) -> Any:
         """Brings the replica to a manifest; the reply is its state of each collection."""
-        return self.actor.sync.remote(manifest.term, manifest.encode(), self.shard, self.shards)
+        return self.actor.sync.remote(self._opened, manifest.encode(), self.shard, self.shards)
 
     def fail(self, why: str) -> None:
         """Leaves the replica out, until its server has started again and has loaded its rows."""
@@ -156,7 +156,7 @@ class Slot:
         self.silent, self.waits = False, created
         self._failed.clear()
         try:
-            self.ask(self.actor.start.remote(self._term, fresh), limit)
+            self.ask(self.actor.start.remote(self._opened, fresh), limit)
             created = self.waits = self._anywhere = False
             threading.Thread(target=self._load, args=(fleet, self._life), daemon=True).start()
             while not self._failed.is_set():
