@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import threading
 import types
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -346,6 +347,26 @@ def test_a_doubtful_manifest_is_settled_before_the_next_commit(coordinator, monk
     assert commit(coordinator, "another") == [3, 2]
     assert shown(coordinator) == (3, [1, 2])
     assert commit(coordinator) == [2, 2]
+
+
+def test_a_large_upload_does_not_hold_other_commits(coordinator):
+    """They waited for it for 25 s, and failed."""
+    arrived, done = threading.Event(), threading.Event()
+
+    def receive(*_: Any) -> None:
+        arrived.set()
+        assert done.wait(30)
+
+    for slot in coordinator._slots:
+        slot.actor.receive = types.SimpleNamespace(remote=receive)
+    large = {"kind": "insert", "segments": [{"name": "segments/" + 32 * "a", "rows": 10_000, "index": [0, 1, ""]}]}
+    with ThreadPoolExecutor(1) as pool:
+        upload = pool.submit(coordinator.commit, "docs", large, "large")
+        assert arrived.wait(30)
+        assert commit(coordinator) == [2, 2]
+        done.set()
+        assert upload.result(30).number == 3
+    assert [slot.actor.calls for slot in coordinator._slots] == [["stage", "apply", "stage", "apply", "discard"]] * 4
 
 
 def test_a_commit_does_not_wait_for_ever(coordinator):

@@ -175,6 +175,44 @@ def test_a_staged_operation_is_invisible_until_it_is_applied(replica, store, rng
     assert must(replica.apply(1, "docs", "four"))["rows"] == 2
 
 
+def test_an_upload_that_was_received_is_staged_after_other_commits(replica, store, rng, monkeypatch):
+    """Other commits waited until all its rows were there."""
+    large = insert_of(store, range(100, 130), draw_vectors(rng, 30), "two")
+    must(replica.receive(1, "docs", large))
+    must(replica.stage(1, "docs", ("c", ""), insert_of(store, range(9), draw_vectors(rng, 9))))
+    assert must(replica.apply(1, "docs", "one"))["rows"] == 9
+    monkeypatch.setattr(replica, "_read", None)  # the rows are not read again
+    assert must(replica.stage(1, "docs", ("c", "one"), large)) == {"rows": 39, "changed": 30}
+    assert must(replica.apply(1, "docs", "two"))["rows"] == 39 and not replica._incoming
+
+
+def test_an_upload_that_was_received_is_checked_when_its_turn_comes(replica, store, rng):
+    large = insert_of(store, range(5, 30), draw_vectors(rng, 25), "two")
+    must(replica.receive(1, "docs", large))
+    must(replica.stage(1, "docs", ("c", ""), insert_of(store, range(9), draw_vectors(rng, 9))))
+    must(replica.apply(1, "docs", "one"))
+    refused = replica.stage(1, "docs", ("c", "one"), large)
+    assert isinstance(refused, nearfield.AlreadyExists) and "id 5 is already in the collection" in refused.message
+    assert replica._docs("docs").count().rows_count == 9 and not replica._incoming
+
+
+@pytest.mark.parametrize("how", ["discard", "fence", "start"])
+def test_an_upload_that_is_not_committed_is_discarded(replica, store, rng, how):
+    large = insert_of(store, range(30), draw_vectors(rng, 30))
+    must(replica.receive(1, "docs", large))
+    (incoming,) = replica._incoming.values()
+    assert incoming.upload._thread.is_alive()
+    if how == "discard":
+        must(replica.discard(1, large))
+    elif how == "fence":  # the coordinator has ended; the next one does not know of the upload
+        must(replica.abandon(2, "another"))
+    else:
+        must(replica.start(1, True))
+    assert not incoming.upload._thread.is_alive() and not replica._incoming
+    if how != "start":
+        assert replica._docs("docs").count().rows_count == 0
+
+
 @pytest.mark.parametrize("how", ["apply", "sync"])
 def test_an_epoch_is_kept_although_it_was_shown_for_long(replica, store, rng, how):
     """It was pinned when it began; the time for which it is kept had passed when the next commit came."""

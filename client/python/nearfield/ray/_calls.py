@@ -205,9 +205,9 @@ class ClusterCalls:
                 view, patient = self._current(deadline), True
                 continue
             except PASSING as error:
-                if failed and name not in view["collections"]:
-                    if newest is None or self._confirmed(view, newest, deadline) is view:
-                        raise
+                gone = failed and name not in view["collections"]
+                if gone and (newest is None or self._confirmed(view, newest, deadline) is view):
+                    raise
                 view, failed = self._after(view, deadline, error), True
                 continue
             if newest is None:

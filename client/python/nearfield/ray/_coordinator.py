@@ -45,6 +45,7 @@ _STORE_PAUSE_SECONDS = 0.5  # after a failure of the storage
 _LOOK_SECONDS = 1.0  # between two looks for manifests of other coordinators
 _COMMIT_SECONDS_MAX = 25.0  # for which a commit waits for the one before, and then for its servers
 _REPLY_SECONDS_MAX = 0.5  # for the replies to calls that run when the cluster ends
+_RECEIVED_ROWS_MIN = 10_000  # of an upload whose rows the servers get before its turn
 _COMMITTERS_MAX = 24  # calls that wait, so that other calls find a thread of the server
 
 
@@ -166,7 +167,7 @@ class CoordinatorProcess(Fleet):
             raise Unavailable("too many commits wait")
         try:
             deadline = time.monotonic() + _COMMIT_SECONDS_MAX
-            with self._committing() as before:
+            with self._received(name, operation), self._committing() as before:
                 done = self._perform(self._log.commit(name, operation, token, created))
                 self._forget_unused(before, self._newest(), name)
             with self._changed:
@@ -178,6 +179,25 @@ class CoordinatorProcess(Fleet):
             return done
         finally:
             self._committers.release()
+
+    @contextlib.contextmanager
+    def _received(self, name: str, operation: Operation) -> Iterator[None]:
+        """Lets the replicas take the rows of a large upload while other commits go on. What fails
+        here is reported when it is staged."""
+        rows = sum(each["rows"] for each in operation.get("segments", []))
+        if operation["kind"] == "delete" or rows < _RECEIVED_ROWS_MIN:
+            yield
+            return
+        opened, slots = self._log.opened, [slot for slot in self._slots if slot.ready]
+        calls = [(slot, slot.actor.receive.remote(opened, name, operation)) for slot in slots]
+        for slot, call in calls:
+            with contextlib.suppress(Exception):
+                slot.ask(call)
+        try:
+            yield
+        finally:
+            for slot in slots:
+                slot.actor.discard.remote(opened, operation)
 
     def _forget_unused(self, before: Manifest, after: Manifest, name: str) -> None:
         """Deletes what a commit to a collection has made unused."""

@@ -24,7 +24,7 @@ from nearfield.ray._manifest import CollectionState, Manifest, Operation, operat
 from nearfield.ray._segment import Reference, ids_of, put_tables, read_segment
 from nearfield.ray._server import ServerProcess, Settings, listen_host, must_move
 from nearfield.ray._shards import partition_range
-from nearfield.ray._staging import DECISION_SECONDS_MAX, Staged, pages, staged
+from nearfield.ray._staging import DECISION_SECONDS_MAX, Incoming, Staged, pages, staged
 from nearfield.ray._store import Store
 from nearfield.ray._updates import apply_update
 
@@ -54,6 +54,11 @@ class _Held:
     rows: int = 0
 
 
+def incoming_key(operation: Operation) -> str:
+    """Returns what two tries of one upload have in common, and two uploads have not."""
+    return " ".join(each["name"] for each in operation.get("segments", []))
+
+
 def as_value(method: Callable[..., T]) -> Callable[..., T | Exception]:
     """Returns exceptions, because Ray would raise them with another type."""
 
@@ -80,6 +85,7 @@ class ReplicaProcess:
         self._held: dict[str, _Held] = {}
         self._owned: tuple[int, int] = (0, 0)
         self._staged: Staged | None = None
+        self._incoming: dict[str, Incoming] = {}  # uploads whose turn has not come, by incoming_key
 
     # The process.
 
@@ -93,6 +99,7 @@ class ReplicaProcess:
             if self._server is not None and not self._server.ended.is_set():
                 return
             self._release()
+            self._discard_all()
             if self._client is not None:
                 self._client.close()
             self._held, self._client = {}, None
@@ -141,6 +148,7 @@ class ReplicaProcess:
         if opened > self._opened:
             self._opened = opened
             self._release()
+            self._discard_all()
 
     def _release(self) -> None:
         """Abandons what is staged."""
@@ -148,11 +156,38 @@ class ReplicaProcess:
         if old is not None and old.upload is not None:
             old.upload.finish(False)
 
+    def _discard_all(self) -> None:
+        incoming, self._incoming = self._incoming, {}
+        for each in incoming.values():
+            each.discard()
+
     def _broken(self) -> None:
         assert self._server is not None
         self._server.kill()
 
     # Staging.
+
+    @as_value
+    def receive(self, opened: int, name: str, operation: Operation) -> None:
+        """Sends the rows of an upload to the server before its turn has come, so that other commits
+        go on meanwhile. stage() or discard() follows."""
+        with self._lock:
+            self._fence(opened)
+            docs, server = self._docs(name), self._server
+        incoming = Incoming(operation, self._read)
+        incoming.send(docs)
+        with self._lock:
+            if opened == self._opened and server is self._server:
+                self._incoming[incoming_key(operation)] = incoming
+                return
+        incoming.discard()
+
+    @as_value
+    def discard(self, opened: int, operation: Operation) -> None:
+        with self._lock:
+            incoming = self._incoming.pop(incoming_key(operation), None)
+            if incoming is not None:
+                incoming.discard()
 
     @as_value
     def stage(
@@ -167,12 +202,20 @@ class ReplicaProcess:
             if operation["kind"] == "create":
                 self._create(name, operation["id"], operation["declared"])
                 self._staged = Staged(name, operation)
-            else:
-                held = self._held.get(name)
-                if held is None or (held.id, held.last) != tuple(expected):
-                    raise nearfield.Aborted(f"{name}: this server is at another operation")
-                docs, step = self._docs(name), self._ids_max()
-                self._staged = staged(name, operation, docs, held.rows, self._read, step)
+                return {"rows": 0, "changed": 0}
+            held = self._held.get(name)
+            if held is None or (held.id, held.last) != tuple(expected):
+                raise nearfield.Aborted(f"{name}: this server is at another operation")
+            docs, step = self._docs(name), self._ids_max()
+            incoming = self._incoming.pop(incoming_key(operation), None)
+            if incoming is None and operation.get("segments") is not None:
+                incoming = Incoming(operation, self._read)
+            try:
+                self._staged = staged(name, operation, docs, held.rows, step, incoming)
+            except BaseException:
+                if incoming is not None:
+                    incoming.discard()
+                raise
             return {"rows": self._staged.rows, "changed": self._staged.changed}
 
     def _read(self, reference: Reference) -> pa.Table:
