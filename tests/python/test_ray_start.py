@@ -20,7 +20,7 @@ ray = pytest.importorskip("ray")
 from conftest import ROOT  # noqa: E402
 from nearfield.ray import Client  # noqa: E402
 from nearfield.ray.__main__ import parse  # noqa: E402
-from ray_model import RAY, SETTINGS  # noqa: E402
+from ray_model import RAY, SETTINGS, free_range  # noqa: E402
 
 SECONDS_MAX = 120
 
@@ -142,6 +142,29 @@ def test_a_start_that_waits_ends_with_its_signal(command, request):
     waiting.line("9 CPUs wanted, 4 in the cluster")
     assert waiting.end(signal.SIGTERM) == 0 and not actors()
     assert "Stack" not in "\n".join(waiting.lines)
+
+
+def test_all_processes_listen_in_the_range(command, request, tmp_path):
+    """They listened on random ports, so that no firewall rule but "all" let clients in. Each has its port again after
+    its end."""
+    ports = free_range(3)
+    first = command(*start_arguments(request, "--shards=2", f"--ports={ports[0]}-{ports[-1]}"))
+    coordinator = first.line("ready, ").rpartition(" ")[2]
+
+    def addresses(client: Client) -> list[str]:
+        return [server["address"] for server in client.status(timeout=60)["servers"]]
+
+    with Client(str(tmp_path / "storage")) as client:
+        before = addresses(client)
+        assert {int(each.rpartition(":")[2]) for each in [coordinator, *before]} == set(ports)
+        os.kill(client.status()["servers"][0]["server_pid"], signal.SIGKILL)
+        os.kill(client.status()["pid"], signal.SIGKILL)
+        client.create_collection("docs", 2, metric="dot", timeout=60)  # once all answer again
+        assert addresses(client) == before
+        assert ray.get(ray.get_actor("nearfield", "nearfield").address.remote()) == coordinator
+    second = command(*start_arguments(request, f"--ports={ports[0]}-{ports[0]}", "--name=other"))
+    second.line(f"not ready: UNAVAILABLE: ports: none of {ports[0]}-{ports[0]} is free at 127.0.0.1")
+    assert second.end(signal.SIGINT) == 0 and first.end(signal.SIGINT) == 0
 
 
 def test_the_manifest_of_kuberay_starts_a_cluster():

@@ -33,6 +33,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     start.add_argument("--nodes", type=int, default=1, help="wait until Ray has this many nodes")
     start.add_argument("--host", help="address that the servers listen on")
+    start.add_argument(
+        "--ports", help="FIRST-LAST: where the processes listen; default: any free port"
+    )
     start.add_argument("--program", help="nearfield-server")
     start.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="setting of each server"
@@ -69,6 +72,7 @@ def start(arguments: argparse.Namespace) -> None:
         num_cpus=arguments.num_cpus,
         num_gpus=arguments.num_gpus,
         host=arguments.host,
+        ports=arguments.ports,
         program=arguments.program,
         settings=dict(each.split("=", 1) for each in arguments.set),
     )

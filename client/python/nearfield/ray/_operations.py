@@ -54,6 +54,11 @@ class Coordinator(CoordinatorProcess):
         super().__init__(settings)
         threading.Thread(target=self._maintain_always, daemon=True).start()
 
+    def _open(self) -> None:
+        if not self._address:  # or none of its ports was free
+            self._server, self._address = self._listen()
+        super()._open()
+
     @contextlib.contextmanager
     def _operating(self) -> Iterator[None]:
         if not self._operation.acquire(timeout=_WAIT_SECONDS_MAX):

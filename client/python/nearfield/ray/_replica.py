@@ -98,7 +98,7 @@ class ReplicaProcess:
             self._held, self._client = {}, None
             host = listen_host(self._settings.host)
             options = {**_DEFAULTS, **self._settings.settings}
-            self._server = ServerProcess(self._settings.program, host, options)
+            self._server = ServerProcess(self._settings, host, options)
 
     @as_value
     def place(self) -> dict[str, Any]:

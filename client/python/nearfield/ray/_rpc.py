@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -35,8 +35,15 @@ class Unreachable(Unavailable):
     """No coordinator has answered the call; it may have taken effect."""
 
 
-def serve(methods: Mapping[str, Callable[..., Any]], host: str) -> tuple[Any, str]:
-    """Returns a server of the methods and its address. They take and return JSON values."""
+def none_free(ports: Sequence[int], host: str) -> Unavailable:
+    return Unavailable(f"ports: none of {min(ports)}-{max(ports)} is free at {host}")
+
+
+def serve(
+    methods: Mapping[str, Callable[..., Any]], host: str, ports: Sequence[int] = (0,)
+) -> tuple[Any, str]:
+    """Returns a server of the methods, on the first port that is free, and its address. They take
+    and return JSON values. Errors: Unavailable."""
 
     def call(data: bytes, _: Any) -> bytes:
         request = json.loads(data)
@@ -53,13 +60,18 @@ def serve(methods: Mapping[str, Callable[..., Any]], host: str) -> tuple[Any, st
 
     handler = grpc.unary_unary_rpc_method_handler(call)
     service, method = _METHOD.strip("/").split("/")
-    server = grpc.server(ThreadPoolExecutor(_THREADS), options=_OPTIONS)
+    # With SO_REUSEPORT, which gRPC sets by default, two coordinators could share a port.
+    options = [*_OPTIONS, ("grpc.so_reuseport", 0)]
+    server = grpc.server(ThreadPoolExecutor(_THREADS), options=options)
     server.add_generic_rpc_handlers(
         (grpc.method_handlers_generic_handler(service, {method: handler}),)
     )
-    port = server.add_insecure_port(f"{host}:0")
-    server.start()
-    return server, f"{host}:{port}"
+    for each in ports:
+        with contextlib.suppress(RuntimeError):  # another process has the port
+            port = server.add_insecure_port(f"{host}:{each}")
+            server.start()
+            return server, f"{host}:{port}"
+    raise none_free(ports, host)
 
 
 class Caller:

@@ -8,6 +8,7 @@ import re
 import sys
 import threading
 import traceback
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import ray
@@ -44,6 +45,11 @@ class _Actor(ReplicaProcess):
     def __init__(self, settings: Settings) -> None:
         sys.meta_path.insert(0, _WithoutPandas())
         super().__init__(settings)
+
+    def start_with(self, settings: Settings, term: int, fresh: bool) -> Any:
+        """Starts the server with settings that may have changed since the actor was started."""
+        self._settings = settings
+        return self.start(term, fresh)
 
 
 _ACTOR: Any = ray.remote(_Actor)
@@ -156,7 +162,9 @@ class Slot:
         self.silent, self.waits = False, created
         self._failed.clear()
         try:
-            self.ask(self.actor.start.remote(self._term, fresh), limit)
+            port = int(self.place.get("address", ":0").rpartition(":")[2])
+            settings = replace(self._settings, port=port)
+            self.ask(self.actor.start_with.remote(settings, self._term, fresh), limit)
             created = self.waits = self._anywhere = False
             threading.Thread(target=self._load, args=(fleet, self._life), daemon=True).start()
             while not self._failed.is_set():
