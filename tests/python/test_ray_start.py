@@ -20,7 +20,7 @@ ray = pytest.importorskip("ray")
 from conftest import ROOT  # noqa: E402
 from nearfield.ray import Client  # noqa: E402
 from nearfield.ray.__main__ import parse  # noqa: E402
-from ray_model import RAY, SETTINGS, free_range  # noqa: E402
+from ray_model import DIM, RAY, SETTINGS, Model, Reader, Writer, free_range  # noqa: E402
 
 SECONDS_MAX = 120
 
@@ -144,6 +144,37 @@ def test_a_start_that_waits_ends_with_its_signal(command, request):
     assert "Stack" not in "\n".join(waiting.lines)
 
 
+def test_settings_change_while_searches_go_on(command, request, tmp_path, rng):
+    """And a coordinator that Ray starts again keeps them."""
+    first = command(*start_arguments(request, "--replicas=2"))
+    first.line("ready, ")
+    with Client(str(tmp_path / "storage")) as client:
+        client.create_collection("docs", DIM, metric="dot")
+        model = Model()
+        Writer(client, model, rng).commit()
+        reader = Reader(client, model, 1)
+        reader.start()
+        before = client.status()
+        assert command("restart", "--set=k_max=20", "--set=threads=").end() == 0
+        after = client.status()
+        assert after["settings"] == {**{each: str(value) for each, value in before["settings"].items() if each != "threads"}, "k_max": "20"}
+        with pytest.raises(nearfield.InvalidArgument, match="k = 21"):
+            client.collection("docs").search([1] * DIM, k=21)
+        for wrong, reason in (("k_mox=7", "k-mox: no such option"), ("k_max=0", 'k_max = "0"'), ("data-dir=x", "data_dir is set by the cluster")):
+            refused = command("restart", f"--set={wrong}")
+            assert refused.end() == 1 and reason in refused.line("error: INVALID_ARGUMENT: settings: ")
+        assert [each["server_pid"] for each in client.status()["servers"]] == [each["server_pid"] for each in after["servers"]]
+        assert reader.finish() > 5 and not reader.unavailable
+        os.kill(after["pid"], signal.SIGKILL)
+        for server in after["servers"]:
+            os.kill(server["pid"], signal.SIGKILL)
+        Writer(client, model, rng).commit()
+        assert client.status()["settings"] == after["settings"]
+        with pytest.raises(nearfield.InvalidArgument, match="k = 21"):
+            client.collection("docs").search([1] * DIM, k=21, timeout=60)
+    assert first.end(signal.SIGINT) == 0
+
+
 def test_all_processes_listen_in_the_range(command, request, tmp_path):
     """They listened on random ports, so that no firewall rule but "all" let clients in. Each has its port again after
     its end."""
@@ -165,6 +196,13 @@ def test_all_processes_listen_in_the_range(command, request, tmp_path):
     second = command(*start_arguments(request, f"--ports={ports[0]}-{ports[0]}", "--name=other"))
     second.line(f"not ready: UNAVAILABLE: ports: none of {ports[0]}-{ports[0]} is free at 127.0.0.1")
     assert second.end(signal.SIGINT) == 0 and first.end(signal.SIGINT) == 0
+
+
+def test_a_setting_without_a_value_is_refused(capsys):
+    for command in ("start", "restart"):
+        with pytest.raises(SystemExit):
+            parse(["--storage=/x", command, "--set", "k_max"])
+        assert "argument --set: invalid setting value: 'k_max'" in capsys.readouterr().err
 
 
 def test_the_manifest_of_kuberay_starts_a_cluster():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from nearfield._attributes import AttributesLike
@@ -102,12 +102,15 @@ class Client(ClusterCalls):
         with self._reporting(self._waiting):
             self.call("resize", timeout + 10, shards=shards, seconds=timeout)
 
-    def restart(self, *, timeout: float = 600.0) -> int:
+    def restart(self, *, settings: Mapping[str, Any] | None = None, timeout: float = 600.0) -> int:
         """Starts all servers again, while searches go on; returns their number. With one replica it
         starts others next to them, so it needs the cores or GPUs of all shards twice; with several,
-        one server after the other."""
+        one server after the other. settings: changes those of the servers; "" removes one. Errors:
+        InvalidArgument, before any server ends, for a setting that the server does not accept; if a
+        server does not start with them, Unavailable, and all have the ones before again."""
         with self._reporting(self._waiting):
-            return int(self.call("restart", timeout + 10, seconds=timeout))
+            changed = dict(settings or {})
+            return int(self.call("restart", timeout + 10, seconds=timeout, settings=changed))
 
     def compact(self, name: str, *, timeout: float = 600.0) -> int:
         """Replaces the uploads and deletes of a collection in the storage by its present rows, so

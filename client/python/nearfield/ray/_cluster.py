@@ -13,7 +13,7 @@ from nearfield._errors import Unavailable
 from nearfield.ray._client import LOG, Client
 from nearfield.ray._manifest import newest_manifest
 from nearfield.ray._operations import start_coordinator
-from nearfield.ray._server import OWN_SETTINGS, Settings, find_program, port_range
+from nearfield.ray._server import Settings, find_program, port_range
 from nearfield.ray._shards import PARTITIONS
 from nearfield.ray._slot import NAMESPACE, end_others
 from nearfield.ray._store import Store
@@ -75,8 +75,6 @@ class Cluster(Client):
         if compact_after < 2:
             raise ValueError(f"compact_after: {compact_after}, must be at least 2")
         port_range(ports or "")  # checks it
-        for setting in OWN_SETTINGS & set(settings or {}):
-            raise ValueError(f"settings: {setting} is set by the cluster")
         given: dict[str, Any] = {"shards": shards, "replicas": replicas, "host": host}
         given |= {"ports": ports}
         given |= {"num_cpus": num_cpus, "num_gpus": num_gpus, "program": program}
@@ -107,11 +105,11 @@ class Cluster(Client):
             host=host or "",
             num_cpus=1.0 if num_cpus is None else num_cpus,
             num_gpus=num_gpus,
-            settings={**defaults, **(settings or {})},
+            settings=defaults,
             hang_timeout=hang_timeout,
             compact_after=compact_after,
             ports=ports or "",
-        )
+        ).changed(settings or {})
         super().__init__(storage, timeout=timeout)
         self._name = name
         self.started = found is None

@@ -13,12 +13,12 @@ import sys
 import threading
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import ray
 
-from nearfield._errors import Unavailable
+from nearfield._errors import InvalidArgument, Unavailable
 from nearfield.ray._rpc import none_free
 
 PROGRAM_VARIABLE = "NEARFIELD_SERVER"
@@ -62,6 +62,15 @@ class Settings:
         wanted = {"CPU": self.num_cpus, "GPU": self.num_gpus}
         return {name: count for name, count in wanted.items() if count}
 
+    def changed(self, given: Mapping[str, Any]) -> Settings:
+        """Returns these with some settings of the servers; "" and None remove one. Errors:
+        InvalidArgument for one that a cluster sets."""
+        merged = {**self.settings, **{name.replace("-", "_"): given[name] for name in given}}
+        for name in _OWN_SETTINGS & set(merged):
+            raise InvalidArgument(f"settings: {name} is set by the cluster")
+        kept = {name: value for name, value in merged.items() if value not in ("", None)}
+        return replace(self, settings=kept)
+
     @property
     def listen_ports(self) -> list[int]:
         """Returns the ports that a process tries, in their order; 0: any free port."""
@@ -70,12 +79,11 @@ class Settings:
 
 def port_range(ports: str) -> range:
     """Returns the ports of "FIRST-LAST", and 0 for "". Errors: ValueError."""
-    first, _, last = (ports or "0-0").partition("-")
-    if not (first.isdecimal() and last.isdecimal()):
-        raise ValueError(f"ports: {ports!r}, must be FIRST-LAST, such as 50100-50199")
-    if ports and not 1 <= int(first) <= int(last) <= _PORT_MAX:
-        raise ValueError(f"ports: {ports!r}, must be 1 .. {_PORT_MAX}, the first one first")
-    return range(int(first), int(last) + 1)
+    found = re.fullmatch(r"(\d+)-(\d+)", ports or "0-0", re.ASCII)
+    first, last = (int(found[1]), int(found[2])) if found else (0, 0)
+    if ports and not 1 <= first <= last <= _PORT_MAX:
+        raise ValueError(f"ports: {ports!r}, must be FIRST-LAST, of 1 .. {_PORT_MAX}")
+    return range(first, last + 1)
 
 
 def _is_free(host: str, port: int) -> bool:
@@ -124,7 +132,29 @@ def must_move(given: str, address: str) -> bool:
     return not given and address.startswith(_LOOPBACK) and len(live_nodes()) > 1
 
 
-OWN_SETTINGS = frozenset(("listen", "data_dir", "ops_listen"))  # a cluster sets these
+_OWN_SETTINGS = frozenset(("listen", "data_dir", "ops_listen"))  # a cluster sets these
+
+
+def _arguments(options: Mapping[str, Any], host: str) -> list[str]:
+    fixed = {"data_dir": "none", "ops_listen": "none"}
+    if not host.startswith("127."):
+        fixed["allow_insecure"] = "true"
+    return [f"--{name.replace('_', '-')}={value}" for name, value in {**options, **fixed}.items()]
+
+
+def _environment() -> dict[str, str]:
+    """Returns the environment of a server, without a variable that it would report."""
+    return {k: v for k, v in os.environ.items() if k != PROGRAM_VARIABLE}
+
+
+def check_settings(settings: Settings) -> None:
+    """Lets the program check the settings of the servers on this node. Errors: InvalidArgument."""
+    host = listen_host(settings.host)
+    command = [settings.program, "--check-config", f"--listen={host}:0"]
+    command += _arguments(settings.settings, host)
+    done = subprocess.run(command, env=_environment(), capture_output=True, text=True)
+    if done.returncode or not done.stdout.startswith("listen = "):  # else --help or the like
+        raise InvalidArgument(f"settings: {done.stderr.strip() or 'one is none of the server'}")
 
 
 class ServerProcess:
@@ -132,13 +162,8 @@ class ServerProcess:
     first of its ports that is free. `ended` is set when the process has ended."""
 
     def __init__(self, settings: Settings, host: str, options: Mapping[str, Any]) -> None:
-        fixed = {"data_dir": "none", "ops_listen": "none"}
-        if not host.startswith("127."):
-            fixed["allow_insecure"] = "true"
-        launcher = [sys.executable, "-I", "-S", "-c", _END_WITH_PARENT]
-        self._command = [*launcher, str(os.getpid()), settings.program]
-        for name, value in {**options, **fixed}.items():
-            self._command.append(f"--{name.replace('_', '-')}={value}")
+        launcher = [sys.executable, "-I", "-S", "-c", _END_WITH_PARENT, str(os.getpid())]
+        self._command = [*launcher, settings.program, *_arguments(options, host)]
         self._settings, self._host = settings, host
         self._known = threading.Event()
         self._address: str | None = None
@@ -185,15 +210,13 @@ class ServerProcess:
 
     def _serve(self, port: int) -> bool:
         """Runs the server until it ends. Returns True if another process has the port."""
-        # The server reports a variable that is none of its settings.
-        environment = {k: v for k, v in os.environ.items() if k != PROGRAM_VARIABLE}
         taken = False
         with self._starting:
             if self._killed:
                 return False
             self._process = subprocess.Popen(
                 [*self._command, f"--listen={self._host}:{port}"],
-                env=environment,
+                env=_environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -203,6 +226,8 @@ class ServerProcess:
             assert self._process.stdout is not None
             for line in self._process.stdout:
                 sys.stderr.write(line)
+                if "error" in line:
+                    self._error = f"the server did not start: {line.strip()}"
                 taken = taken or re.search(_TAKEN, line) is not None
                 found = re.search(r"serving on ([^\s\"]+:\d+)", line)
                 if found:

@@ -17,8 +17,8 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from nearfield._errors import Aborted, Unavailable
 from nearfield.ray._manifest import Manifest
-from nearfield.ray._replica import ReplicaProcess
-from nearfield.ray._server import Settings
+from nearfield.ray._replica import ReplicaProcess, as_value
+from nearfield.ray._server import Settings, check_settings
 
 if TYPE_CHECKING:
     from nearfield.ray._fleet import Fleet
@@ -50,6 +50,10 @@ class _Actor(ReplicaProcess):
         """Starts the server with settings that may have changed since the actor was started."""
         self._settings = settings
         return self.start(term, fresh)
+
+    @as_value
+    def check(self, settings: Settings) -> None:
+        check_settings(settings)
 
 
 _ACTOR: Any = ray.remote(_Actor)
@@ -123,6 +127,10 @@ class Slot:
         self.ready = False
         self.error = why
         self._failed.set()
+
+    def use(self, settings: Settings) -> None:
+        """Sets the settings of the server, from its next start on."""
+        self._settings = settings
 
     def lives(self, life: int) -> bool:
         """Returns True if the server has not failed since it was started for the `life`-th time."""
