@@ -17,7 +17,6 @@ import pytest
 pytest.importorskip("pyarrow")
 ray = pytest.importorskip("ray")
 
-from conftest import ROOT  # noqa: E402
 from nearfield.ray import Client  # noqa: E402
 from nearfield.ray.__main__ import parse  # noqa: E402
 from ray_model import DIM, RAY, SETTINGS, Model, Reader, Writer, free_range  # noqa: E402
@@ -203,16 +202,3 @@ def test_a_setting_without_a_value_is_refused(capsys):
         with pytest.raises(SystemExit):
             parse(["--storage=/x", command, "--set", "k_max"])
         assert "argument --set: invalid setting value: 'k_max'" in capsys.readouterr().err
-
-
-def test_the_manifest_of_kuberay_starts_a_cluster():
-    """Valid as YAML, and its command is one that the command takes."""
-    yaml = pytest.importorskip("yaml")
-    ray_cluster, job, _ = yaml.safe_load_all((ROOT / "deploy/ray/kuberay.yaml").read_text("utf-8"))
-    assert ray_cluster["kind"] == "RayCluster" and ray_cluster["spec"]["rayVersion"] == ray.__version__
-    (container,) = job["spec"]["template"]["spec"]["containers"]
-    command = container["command"]
-    chosen = parse(command[command.index("nearfield.ray") + 1 :])
-    workers = ray_cluster["spec"]["workerGroupSpecs"][0]["replicas"]
-    assert chosen.nodes == workers + 1
-    assert chosen.command == "start" and chosen.shards * chosen.replicas * chosen.num_gpus == workers
