@@ -24,7 +24,7 @@ from ray_fakes import FakeSlot, shown  # noqa: E402
 
 @pytest.fixture
 def kept(monkeypatch) -> list[Any]:
-    """What the coordinator has put into the store of Ray."""
+    """The settings that the coordinator has put into the store of Ray."""
     made: list[Any] = []
     monkeypatch.setattr(_operations.internal_kv, "_internal_kv_put", lambda _, value, **__: made.append(json.loads(value)))
     return made

@@ -26,14 +26,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--storage", required=True, help="a folder, or s3://bucket/prefix")
     commands = parser.add_subparsers(dest="command", required=True)
     settings = argparse.ArgumentParser(add_help=False)
-    settings.add_argument(
-        "--set",
-        type=setting,
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="of each server",
-    )
+    settings.add_argument("--set", type=setting, action="append", default=[], metavar="NAME=VALUE")
     start = commands.add_parser(
         "start",
         parents=[settings],

@@ -38,9 +38,8 @@ class Cluster(Client):
     host      where the processes listen: by default loopback as long as Ray has one node, else each
               node's own address, without TLS and keys, even where Ray has them: use it in trusted
               networks only
-    ports     "50100-50199": the coordinator and each server listen on the first free port of these
-              on their nodes, and a server that is started again on the one that it had, if it is
-              free; by default on any free port
+    ports     "50100-50199": each process takes the first free one on its node, and a server that
+              starts again the one that it had; by default any free port
     program   nearfield-server, the same path on all nodes; by default that of nearfield-native
     settings  of the servers, such as {"memory_bytes": "8GiB"}; without a GPU 1 GiB for rows
     timeout   seconds of a call, by default
@@ -76,8 +75,7 @@ class Cluster(Client):
             raise ValueError(f"compact_after: {compact_after}, must be at least 2")
         port_range(ports or "")  # checks it
         given: dict[str, Any] = {"shards": shards, "replicas": replicas, "host": host}
-        given |= {"ports": ports}
-        given |= {"num_cpus": num_cpus, "num_gpus": num_gpus, "program": program}
+        given |= {"num_cpus": num_cpus, "num_gpus": num_gpus, "program": program, "ports": ports}
         given |= {"hang_timeout": hang_timeout, "compact_after": compact_after, **(settings or {})}
         if not ray.is_initialized():
             ray.init()

@@ -20,6 +20,7 @@ ANSWER_SECONDS_MAX = 5.0  # after which a coordinator counts as gone
 _OPTIONS = [
     ("grpc.max_receive_message_length", _BYTES_MAX),
     ("grpc.max_send_message_length", _BYTES_MAX),
+    ("grpc.so_reuseport", 0),  # else two coordinators could share a port
     # A machine that is gone is noticed after 15 s, also by a call that waits for long.
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
@@ -60,9 +61,7 @@ def serve(
 
     handler = grpc.unary_unary_rpc_method_handler(call)
     service, method = _METHOD.strip("/").split("/")
-    # With SO_REUSEPORT, which gRPC sets by default, two coordinators could share a port.
-    options = [*_OPTIONS, ("grpc.so_reuseport", 0)]
-    server = grpc.server(ThreadPoolExecutor(_THREADS), options=options)
+    server = grpc.server(ThreadPoolExecutor(_THREADS), options=_OPTIONS)
     server.add_generic_rpc_handlers(
         (grpc.method_handlers_generic_handler(service, {method: handler}),)
     )

@@ -129,7 +129,7 @@ class Slot:
         self._failed.set()
 
     def use(self, settings: Settings) -> None:
-        """Sets the settings of the server, from its next start on."""
+        """Sets the settings that the server gets at its next start."""
         self._settings = settings
 
     def lives(self, life: int) -> bool:
