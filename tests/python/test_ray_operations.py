@@ -3,6 +3,7 @@ the deletion of files that no manifest names."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
@@ -19,7 +20,7 @@ pytest.importorskip("ray")
 from nearfield.ray import _fleet, _operations, _slot  # noqa: E402
 from nearfield.ray._manifest import TAIL_MAX, operations_after  # noqa: E402
 from nearfield.ray._store import Store  # noqa: E402
-from ray_fakes import FakeSlot, shown  # noqa: E402
+from ray_fakes import FakeSlot, raise_or_return, shown  # noqa: E402
 
 
 @pytest.fixture
@@ -115,6 +116,23 @@ def test_a_server_that_does_not_start_with_new_settings_gets_the_old_ones(coordi
     assert restarts == [(first, "8"), (second, "13"), (second, "9"), (first, "9")]
     assert not kept and coordinator.status()["settings"] == {"k_max": "9"}
     assert {slot._settings.settings["k_max"] for slot in coordinator._slots} == {"9"}
+
+
+@pytest.mark.parametrize("error", [None, nearfield.Unavailable("no GPU is free")])
+def test_with_one_replica_the_new_servers_have_the_settings(coordinator, kept, monkeypatch, error):
+    """They are started next to the others, which stay with theirs after an error."""
+    coordinator._settings = replace(coordinator._settings, replicas=1)
+    made = []
+
+    def replace_servers(*_: Any) -> None:
+        made.append(coordinator._new_slots(2, 2))
+        raise_or_return(error)
+
+    monkeypatch.setattr(coordinator, "_replace_servers", replace_servers)
+    with pytest.raises(nearfield.Unavailable) if error else contextlib.nullcontext():
+        coordinator.restart(30, {"k_max": "7"})
+    assert [slot._settings.settings for slot in made[0]] == [{"k_max": "7"}] * 2
+    assert coordinator.status()["settings"] == ({} if error else {"k_max": "7"}) and len(kept) == (error is None)
 
 
 def test_only_the_replicas_that_there_are_must_be_ready(coordinator):
