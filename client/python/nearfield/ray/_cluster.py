@@ -13,7 +13,7 @@ from nearfield._errors import Unavailable
 from nearfield.ray._client import LOG, Client
 from nearfield.ray._log import newest_manifest
 from nearfield.ray._operations import start_coordinator
-from nearfield.ray._server import OWN_SETTINGS, Settings, find_program
+from nearfield.ray._server import Settings, find_program, port_range
 from nearfield.ray._shards import PARTITIONS
 from nearfield.ray._slot import NAMESPACE, end_others
 from nearfield.ray._store import Store
@@ -40,6 +40,8 @@ class Cluster(Client):
     host      where the processes listen: by default loopback as long as Ray has one node, else each
               node's own address, without TLS and keys, even where Ray has them: use it in trusted
               networks only
+    ports     "50100-50199": each process takes the first free one on its node, and a server that
+              starts again the one that it had; by default any free port
     program   nearfield-server, the same path on all nodes; by default that of nearfield-native
     settings  of the servers, such as {"memory_bytes": "8GiB"}; without a GPU 1 GiB for rows
     timeout   seconds of a call, by default
@@ -61,6 +63,7 @@ class Cluster(Client):
         num_cpus: float | None = None,
         num_gpus: float | None = None,
         host: str | None = None,
+        ports: str | None = None,
         program: str | None = None,
         settings: Mapping[str, Any] | None = None,
         timeout: float = 30.0,
@@ -72,10 +75,9 @@ class Cluster(Client):
             raise ValueError(f"shards, replicas: {shards}, {replicas}; 1 .. {PARTITIONS}, 1 ..")
         if compact_after < 2:
             raise ValueError(f"compact_after: {compact_after}, must be at least 2")
-        for setting in OWN_SETTINGS & set(settings or {}):
-            raise ValueError(f"settings: {setting} is set by the cluster")
+        port_range(ports or "")  # checks it
         given: dict[str, Any] = {"shards": shards, "replicas": replicas, "host": host}
-        given |= {"num_cpus": num_cpus, "num_gpus": num_gpus, "program": program}
+        given |= {"num_cpus": num_cpus, "num_gpus": num_gpus, "program": program, "ports": ports}
         given |= {"hang_timeout": hang_timeout, "compact_after": compact_after, **(settings or {})}
         if not ray.is_initialized():
             ray.init()
@@ -100,10 +102,11 @@ class Cluster(Client):
             host=host or "",
             num_cpus=1.0 if num_cpus is None else num_cpus,
             num_gpus=num_gpus,
-            settings={**defaults, **(settings or {})},
+            settings=defaults,
             hang_timeout=hang_timeout,
             compact_after=compact_after,
-        )
+            ports=ports or "",
+        ).changed(settings or {})
         super().__init__(storage, timeout=timeout)
         self._name = name
         self.started = found is None

@@ -60,7 +60,11 @@ class CoordinatorProcess(Fleet):
         methods: dict[str, Callable[..., Any]] = {
             name: getattr(self, name) for name in self.METHODS
         }
-        self._server, self._address = serve(methods, listen_host(settings.host))
+        self._listen: Callable[[], Any] = lambda: serve(
+            methods, listen_host(settings.host), settings.listen_ports
+        )
+        self._server: Any = None
+        self._address = ""
         threading.Thread(target=self._run, daemon=True).start()
 
     def address(self) -> str:

@@ -4,15 +4,17 @@ the coordinator does unasked: it compacts, and deletes files that no manifest na
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import ray
+from ray.experimental import internal_kv
 
 from nearfield._errors import (
     Aborted,
@@ -42,6 +44,7 @@ _PAUSE_SECONDS_MAX = 3600.0  # of the maintenance, after errors
 _WAIT_SECONDS_MAX = 30.0  # for the operation before
 _ROWS_PER_COMMIT = 1000  # rows that a compaction may write, for each commit before it
 _UPLOAD_SECONDS_MAX = 7 * 24 * 3600.0  # from the first file of an upload to its commit
+_CHECK_SECONDS_MAX = 30.0  # of the settings, by a server's program
 _DELETES_MAX = 100  # files, while commits wait
 
 
@@ -60,8 +63,18 @@ class Coordinator(CoordinatorProcess):
 
     def __init__(self, settings: Settings) -> None:
         self._operation = threading.Lock()
+        # Ray starts the actor with its first arguments again: what has changed is in Ray's store
+        # of keys, which lives as long as these arguments.
+        changed = internal_kv._internal_kv_get(settings.cluster, namespace=NAMESPACE)
+        if changed:
+            settings = replace(settings, settings=json.loads(changed))
         super().__init__(settings)
         threading.Thread(target=self._maintain_always, daemon=True).start()
+
+    def _open(self) -> None:
+        if not self._address:  # or none of its ports was free
+            self._server, self._address = self._listen()
+        super()._open()
 
     @contextlib.contextmanager
     def _operating(self) -> Iterator[None]:
@@ -145,21 +158,39 @@ class Coordinator(CoordinatorProcess):
             collections[name] = replace(state, rows=rows)
         return replace(manifest, layout=layout, shards=shards, collections=collections)
 
-    def restart(self, seconds: float = 600.0) -> int:
-        """Starts all servers again, one after the other; returns their number. With one replica of
-        each shard, starts others and changes over to them."""
+    def restart(self, seconds: float = 600.0, settings: Mapping[str, Any] | None = None) -> int:
+        """Starts all servers again, one after the other, with changed settings if there are some;
+        returns their number. With one replica of each shard, starts others and changes over to
+        them. After an error the settings are those before. Errors: InvalidArgument, and then no
+        server has ended."""
         with self._operating():
-            if self._settings.replicas == 1:
-                self._replace_servers(self._newest().shards, seconds)
-                return self._newest().shards
             with self._committing():
                 slots = list(self._slots)
-            self._wait_ready(slots, seconds)
-            for slot in slots:
-                self._wait_ready([each for each in slots if each.shard == slot.shard], seconds)
-                slot.fail("it is started again")
-                self.leave(slot)
-                self._wait_ready([slot], seconds)
+            before, after = self._settings, self._settings.changed(settings or {})
+            for slot in [each for each in slots if settings and each.ready]:
+                slot.ask(slot.actor.check.remote(after), _CHECK_SECONDS_MAX)
+            self._settings, restarted = after, []
+            try:
+                if after.replicas == 1:
+                    self._replace_servers(self._newest().shards, seconds)
+                else:
+                    for slot in [each for each in slots if not each.ready]:
+                        slot.use(after)  # the settings before may be why
+                    self._wait_ready(slots, seconds)
+                    for slot in slots:
+                        restarted.append(slot)
+                        self._start_again(slot, after, seconds)
+                if settings:
+                    value = json.dumps(after.settings, default=str)
+                    internal_kv._internal_kv_put(after.cluster, value, namespace=NAMESPACE)
+            except Exception:
+                self._settings = before
+                for slot in slots:
+                    slot.use(before)
+                for slot in reversed(restarted if settings else []):
+                    with contextlib.suppress(Unavailable):
+                        self._start_again(slot, before, seconds)
+                raise
             return len(slots)
 
     def withdraw(self, name: str) -> int:
@@ -171,6 +202,19 @@ class Coordinator(CoordinatorProcess):
             number = self._perform(self._log.withdraw(name))
             self.follow()
             return number
+
+    def _start_again(self, slot: Slot, settings: Settings, seconds: float) -> None:
+        """Starts a server again, once its shard has all the others."""
+        others = [each for each in self._slots if each is not slot]
+        self._wait_ready([each for each in others if each.shard == slot.shard], seconds)
+        slot.use(settings)
+        slot.fail("it is started again")
+        self.leave(slot)
+        self._wait_ready([slot], seconds)
+
+    def status(self) -> dict[str, Any]:
+        settings = {name: str(value) for name, value in self._settings.settings.items()}
+        return {**super().status(), "settings": settings}
 
     def compact(self, name: str) -> int:
         """Writes the present rows as segments, which replace the operations before; returns the

@@ -90,12 +90,14 @@ class ReplicaProcess:
     # The process.
 
     @as_value
-    def start(self, opened: int, fresh: bool) -> None:
-        """Starts the server, unless one runs. fresh: ends one that runs, also one that hangs."""
+    def start(self, opened: int, fresh: bool, settings: Settings | None = None) -> None:
+        """Starts the server, unless one runs. fresh: ends one that runs, also one that hangs.
+        settings: those of now, if they have changed since the actor was started."""
         if fresh and self._server is not None and opened >= self._opened:
             self._server.kill()
         with self._lock:
             self._fence(opened)
+            self._settings = settings or self._settings
             if self._server is not None and not self._server.ended.is_set():
                 return
             self._release()
@@ -105,7 +107,7 @@ class ReplicaProcess:
             self._held, self._client = {}, None
             host = listen_host(self._settings.host)
             options = {**_DEFAULTS, **self._settings.settings}
-            self._server = ServerProcess(self._settings.program, host, options)
+            self._server = ServerProcess(self._settings, host, options)
 
     @as_value
     def place(self) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,6 +19,7 @@ _BYTES_MAX = 256 << 20
 _OPTIONS = [
     ("grpc.max_receive_message_length", _BYTES_MAX),
     ("grpc.max_send_message_length", _BYTES_MAX),
+    ("grpc.so_reuseport", 0),  # else two coordinators could share a port
     # A machine that is gone is noticed after 15 s, also by a call that waits for long.
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
@@ -33,8 +35,15 @@ class Unreachable(Unavailable):
     """No coordinator has answered the call; it may have taken effect."""
 
 
-def serve(methods: Mapping[str, Callable[..., Any]], host: str) -> tuple[Any, str]:
-    """Returns a server of the methods and its address. They take and return JSON values."""
+def none_free(ports: Sequence[int], host: str) -> Unavailable:
+    return Unavailable(f"ports: none of {min(ports)}-{max(ports)} is free at {host}")
+
+
+def serve(
+    methods: Mapping[str, Callable[..., Any]], host: str, ports: Sequence[int] = (0,)
+) -> tuple[Any, str]:
+    """Returns a server of the methods, on the first port that is free, and its address. They take
+    and return JSON values. Errors: Unavailable."""
 
     def call(data: bytes, _: Any) -> bytes:
         request = json.loads(data)
@@ -55,9 +64,12 @@ def serve(methods: Mapping[str, Callable[..., Any]], host: str) -> tuple[Any, st
     server.add_generic_rpc_handlers(
         (grpc.method_handlers_generic_handler(service, {method: handler}),)
     )
-    port = server.add_insecure_port(f"{host}:0")
-    server.start()
-    return server, f"{host}:{port}"
+    for each in ports:
+        with contextlib.suppress(RuntimeError):  # another process has the port
+            port = server.add_insecure_port(f"{host}:{each}")
+            server.start()
+            return server, f"{host}:{port}"
+    raise none_free(ports, host)
 
 
 class Caller:

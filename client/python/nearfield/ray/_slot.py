@@ -8,6 +8,7 @@ import re
 import sys
 import threading
 import traceback
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import ray
@@ -16,8 +17,8 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from nearfield._errors import Aborted, Unavailable
 from nearfield.ray._manifest import Manifest
-from nearfield.ray._replica import ReplicaProcess
-from nearfield.ray._server import Settings
+from nearfield.ray._replica import ReplicaProcess, as_value
+from nearfield.ray._server import Settings, check_settings
 
 if TYPE_CHECKING:
     from nearfield.ray._fleet import Fleet
@@ -44,6 +45,10 @@ class _Actor(ReplicaProcess):
     def __init__(self, settings: Settings) -> None:
         sys.meta_path.insert(0, _WithoutPandas())
         super().__init__(settings)
+
+    @as_value
+    def check(self, settings: Settings) -> None:
+        check_settings(settings)
 
 
 _ACTOR: Any = ray.remote(_Actor)
@@ -118,6 +123,10 @@ class Slot:
         self.error = why
         self._failed.set()
 
+    def use(self, settings: Settings) -> None:
+        """Sets the settings that the server gets at its next start."""
+        self._settings = settings
+
     def lives(self, life: int) -> bool:
         """Returns True if the server has not failed since it was started for the `life`-th time."""
         return life == self._life and not self._failed.is_set()
@@ -156,7 +165,9 @@ class Slot:
         self.silent, self.waits = False, created
         self._failed.clear()
         try:
-            self.ask(self.actor.start.remote(self._opened, fresh), limit)
+            port = int(self.place.get("address", ":0").rpartition(":")[2])
+            settings = replace(self._settings, port=port)
+            self.ask(self.actor.start.remote(self._opened, fresh, settings), limit)
             created = self.waits = self._anywhere = False
             threading.Thread(target=self._load, args=(fleet, self._life), daemon=True).start()
             while not self._failed.is_set():
