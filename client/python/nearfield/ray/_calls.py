@@ -41,9 +41,10 @@ class ClusterCalls:
     """Calls with the deadlines and repetitions of a Client, whose arguments these are.
     Thread safety: any number of threads."""
 
-    def __init__(self, storage: str, *, timeout: float = 30.0) -> None:
+    def __init__(self, storage: str, *, timeout: float = 30.0, cluster: str | None = None) -> None:
         self._store = Store(storage)
         self._timeout = timeout
+        self._cluster = cluster
         self._lock = threading.Lock()
         self._shard_calls = ShardCalls()
         self._views = Checks(partial(self._refresh, wait_max=0.0))
@@ -124,9 +125,11 @@ class ClusterCalls:
             found = self._store.get_all(self._store.list("coordinators"))
         except OSError as error:
             raise Unreachable(f"storage: {error}") from None
-        if not found:
-            raise Unreachable("no cluster runs on this storage")
         cards = sorted((json.loads(each) for each in found), key=lambda card: -card["opened"])
+        cards = [card for card in cards if self._cluster in (None, card["name"])]
+        if not cards:
+            named = "" if self._cluster is None else f" {self._cluster!r}"
+            raise Unreachable(f"no cluster{named} runs on this storage")
         with self._lock:
             if self._caller is None:
                 self._caller = Caller(cards[self._turn % len(cards)]["address"])

@@ -27,7 +27,8 @@ class Client(ClusterCalls):
     A coordinator that vanished with its machine is left after 15 s.
 
     storage  as in Cluster
-    timeout  seconds of a call, by default"""
+    timeout  seconds of a call, by default
+    cluster  name of the cluster, if several use the storage; by default the one that came last"""
 
     def __enter__(self) -> Client:
         return self

@@ -107,7 +107,7 @@ class Cluster(Client):
             compact_after=compact_after,
             ports=ports or "",
         ).changed(settings or {})
-        super().__init__(storage, timeout=timeout)
+        super().__init__(storage, timeout=timeout, cluster=name)
         self._name = name
         self.started = found is None
         running = chosen if found is None else ray.get(found.settings.remote())
