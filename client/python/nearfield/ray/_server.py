@@ -79,7 +79,7 @@ class Settings:
 
 def port_range(ports: str) -> range:
     """Returns the ports of "FIRST-LAST", and 0 for "". Errors: ValueError."""
-    found = re.fullmatch(r"(\d+)-(\d+)", ports or "0-0", re.ASCII)
+    found = re.fullmatch(r"(\d+)-(\d+)", ports or "0-0")
     first, last = (int(found[1]), int(found[2])) if found else (0, 0)
     if ports and not 1 <= first <= last <= _PORT_MAX:
         raise ValueError(f"ports: {ports!r}, must be FIRST-LAST, of 1 .. {_PORT_MAX}")
