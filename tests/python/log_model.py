@@ -12,6 +12,7 @@ What must hold, in every order:
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -55,7 +56,7 @@ class Fleet:
         self._log, self._poison = log, poison
         self.loaded = True
 
-    def follow(self) -> None:
+    def load(self) -> None:
         tail = [each for state in self._log.head.collections.values() for each in state.tail]
         self.loaded = not any(each.get("filter") in self._poison for each in tail)
 
@@ -64,7 +65,7 @@ class Fleet:
             raise Unavailable("a shard has no server")
         return [0], 1
 
-    def abandon(self, operation: Any) -> None:
+    def abandon(self, operation: Any, again: bool = False) -> None:
         pass
 
     def apply(self, before: Manifest, name: str, operation: Any) -> Exception | None:
@@ -91,10 +92,10 @@ def local(steps: Steps[Any], fleet: Fleet) -> Generator[Any, Any, Any]:
 
 
 def coordinator(
-    protocol: Any, author: str, *program: str, poison: Any = (), kinds: Any = {}, retires: bool = False
+    protocol: Any, author: str, *program: str, poison: Any = (), kinds: Any = {}, retires: bool = False, withdraws: bool = False
 ) -> Process:
     """Commits operations, each until it is acknowledged or refused. program: their tokens; kinds: by token, if they are
-    not deletes by a filter; retires: makes old manifests empty."""
+    not deletes by a filter; retires: makes old manifests empty; withdraws: an operator does so when it has no servers."""
     log = protocol.Log(author)
     fleet = Fleet(log, poison)
     while not log.opened:
@@ -116,13 +117,19 @@ def coordinator(
                 continue
             except Error:
                 pass
+            if withdraws and not fleet.loaded:
+                with contextlib.suppress(OSError, Error):
+                    yield from local(log.withdraw("docs"), fleet)
             break
 
 
 def reader(protocol: Any, number: int) -> Process:
     """Reads at the newest manifest. number: of the one that it knows."""
     yield Event("begin")
-    found = yield from protocol.newest_number(number)
+    try:
+        found = yield from protocol.newest_number(number)
+    except OSError:
+        return
     yield Event("read", (found,))
 
 
@@ -194,10 +201,10 @@ class Explorer:
             return
         fault = replace(state, faults=state.faults + 1)
         yield f"{number} ends", _replied(fault, number, None, ended=True)
+        failed = Failure("no answer")
+        yield f"{name} fails", _replied(fault, number, failed)
         if request.method in ("put", "put_new"):
             late = replace(fault, landing=(*fault.landing, request))
-            failed = Failure("no answer")
-            yield f"{name} fails", _replied(fault, number, failed)
             yield f"{name} fails, and lands later", _replied(late, number, failed)
             yield f"{name} fails, but lands", _replied(_written(fault, request, path)[0], number, failed)
             yield f"{number} ends, its write lands later", _replied(late, number, None, ended=True)
@@ -224,10 +231,10 @@ class Explorer:
         log = self.protocol.Log("last")
         fleet = Fleet(log, self.poison)
         state = _performed(state, log.open(FIRST), fleet, path)
-        fleet.follow()
+        fleet.load()
         if not fleet.loaded:
             state = _performed(state, log.withdraw("docs"), fleet, path)
-            fleet.follow()
+            fleet.load()
         if not fleet.loaded:
             raise Violation(f"no server can load the newest manifest\n{_lines(path)}")
 

@@ -49,7 +49,7 @@ def test_a_client_leaves_a_coordinator_that_does_not_answer(store):
     addresses = [serve({"status": each}, "127.0.0.1") for each in (hung.wait, dict)]
     with Client(store.uri) as client:
         for opened, (_, address) in enumerate(addresses, 1):
-            store.put("coordinators/a.json", json.dumps({"name": "a", "opened": opened, "address": address}).encode())
+            store.put("coordinators/a.json", json.dumps({"name": "a", "cluster": None, "opened": opened, "address": address}).encode())
             if opened == 1:
                 with pytest.raises(nearfield.DeadlineExceeded):
                     client.call("status", 0.3)

@@ -271,12 +271,47 @@ def test_what_another_coordinator_relies_on_is_not_withdrawn(opened):
 def test_a_coordinator_follows_another_number_of_shards(opened):
     first, second = opened("first"), opened("second")
     create(first)
-    second._follow_others()
     first._replace_servers(3, 1.0)
-    assert [(slot.layout, slot.shard, slot.shards) for slot in first._slots] == [(2, 0, 3), (2, 1, 3), (2, 2, 3)]
+    layout = first._log.head.layout
+    assert [(slot.layout, slot.shard, slot.shards) for slot in first._slots] == [(layout, shard, 3) for shard in range(3)]
     second._follow_others()
-    assert [slot.name for slot in second._slots if slot.layout == 2] == [f"second-2-{shard}-0" for shard in range(3)]
     assert shown(second) == (first._log.head.number, [1, 1, 1])
+    second._stop_over()
+    assert [slot.name for slot in second._slots] == [f"second-{layout}-{shard}-0" for shard in range(3)]
+
+
+def test_of_two_resizes_at_the_same_time_one_counts(opened):
+    """Both took the same number for their servers: answers lacked the rows of a shard."""
+    first, second = opened("first"), opened("second")
+    create(first)
+    wait = second._wait_ready
+
+    def wait_and_lose(*arguments: Any) -> None:
+        wait(*arguments)
+        first._replace_servers(4, 1.0)
+
+    second._wait_ready = wait_and_lose
+    with pytest.raises(nearfield.Aborted, match="another coordinator has changed the shards"):
+        second._replace_servers(3, 1.0)
+    for each in (first, second):
+        each._follow_others()
+        each._stop_over()
+        assert shown(each) == (first._log.head.number, [1] * 4)
+        assert {(slot.layout, slot.shards) for slot in each._slots} == {(each._log.head.layout, 4)}
+
+
+def test_a_resize_goes_on_while_another_coordinator_commits(opened):
+    first, second = opened("first"), opened("second")
+    create(first)
+    wait = second._wait_ready
+
+    def wait_and_commit(*arguments: Any) -> None:
+        wait(*arguments)
+        delete(first, "x == 1")
+
+    second._wait_ready = wait_and_commit
+    second._replace_servers(3, 1.0)
+    assert second._log.head.shards == 3 and operations(second) == ["x == 1"]
 
 
 def test_clients_find_the_coordinator_that_came_last_first(opened, store):
@@ -306,20 +341,81 @@ def test_old_manifests_become_empty_but_keep_their_names(opened, store):
     assert paused.head == coordinator._log.head and run(newest_number(3), store=store) == newest
 
 
-def test_an_operation_that_no_server_can_load_is_withdrawn_by_command(opened):
-    """The coordinator before ended between the commit and its withdrawal."""
-    first = opened("first")
-    create(first)
-    delete(first, "x == 0")
-    with pytest.raises(nearfield.FailedPrecondition, match="'docs': all shards have servers"):
-        first.withdraw("docs")
-    first._perform(first._log.append(first._perform(first._log._after(first._log.head, "docs", {"id": "two", "kind": "filter", "filter": "x == 1"}, [0, 0]))))
-    second = opened("second")
-    for slot in second._slots:
-        slot.ready = False
-    assert operations(second) == ["x == 0", "x == 1"]
-    assert second.withdraw("docs") == first._log.head.number - 1
-    assert operations(second) == ["x == 0"] and second._log.head.collections["docs"].last != "two"
+def test_a_coordinator_whose_address_could_not_be_written_writes_it_again(opened, store, monkeypatch):
+    """It served, but no client found it."""
+    put, failed = Store.put, []
+
+    def failing(self: Store, name: str, data: bytes) -> None:
+        if name.startswith("coordinators/") and not failed:
+            failed.append(name)
+            raise OSError("no answer")
+        put(self, name, data)
+
+    monkeypatch.setattr(Store, "put", failing)
+    open_once = Coordinator._open
+
+    def open_twice(made: Any) -> None:
+        with pytest.raises(OSError, match="no answer"):
+            open_once(made)
+        open_once(made)
+
+    monkeypatch.setattr(Coordinator, "_open", open_twice)
+    made = opened("first")
+    assert store.list("coordinators") == failed == ["coordinators/first.json"] and made._log.head.number == 1
+
+
+def set_ready(coordinator: Any, ready: bool) -> None:
+    for slot in coordinator._slots:
+        slot.ready, slot.held = ready, {}
+
+
+class TestWithdraw:
+    """An operation that no server can load, after its coordinator has ended."""
+
+    @pytest.fixture
+    def refused(self, opened) -> Any:
+        """A coordinator whose servers hold nothing, after commits to docs and other."""
+        first = opened("first")
+        create(first)
+        first.commit("other", {"kind": "create", "declared": DECLARED}, "create other")
+        for what in ("x == 0", "x == 1"):
+            delete(first, what)
+        with pytest.raises(nearfield.FailedPrecondition, match="'docs': all shards have servers"):
+            first.withdraw("docs")
+        second = opened("second")
+        set_ready(second, False)
+        return second
+
+    def test_it_is_withdrawn_once(self, refused):
+        refused.withdraw("docs")
+        assert operations(refused) == ["x == 0"]
+        set_ready(refused, False)
+        with pytest.raises(nearfield.FailedPrecondition, match="what was before its last commit is not known"):
+            refused.withdraw("docs")
+        with pytest.raises(nearfield.NotFound):
+            refused.withdraw("none")
+
+    def test_its_token_is_free_again_and_no_other(self, refused):
+        refused.withdraw("docs")
+        number = refused._log.head.number
+        set_ready(refused, True)
+        assert delete(refused, "x == 0") < number and delete(refused, "x == 1") > number
+        assert operations(refused) == ["x == 0", "x == 1"]
+        created = refused.commit("other", {"kind": "create", "declared": DECLARED}, "create other")
+        assert created.number < number
+
+    @pytest.mark.parametrize("how", ["compaction", "resize"])
+    def test_it_is_refused_if_the_rows_before_are_not_known(self, refused, how):
+        log = refused._log
+        if how == "resize":
+            set_ready(refused, True)
+            refused._replace_servers(3, 1.0)
+        else:
+            made = refused._compacted("docs", log.head.collections["docs"], [], log.head)
+            refused._perform(log.append(made))
+        set_ready(refused, False)
+        with pytest.raises(nearfield.FailedPrecondition, match="not known"):
+            refused.withdraw("docs")
 
 
 def test_a_doubtful_manifest_is_settled_before_the_next_commit(coordinator, monkeypatch):

@@ -147,6 +147,13 @@ def test_objects(server, rng):
         store.get("segments/a")
 
 
+def test_a_bucket_that_is_gone_is_no_empty_bucket(server):
+    """A fresh read would find that there is no newer manifest."""
+    store = Store(uri_of(server).replace("//bucket", "//another"))
+    with pytest.raises(OSError, match="NoSuchBucket"):
+        store.find("commits/a")
+
+
 def test_of_several_writers_of_a_new_object_one_wins(server):
     store = Store(uri_of(server))
     repeat_os(lambda: store.put("segments/a", b""))

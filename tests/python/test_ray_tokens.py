@@ -31,7 +31,7 @@ def add(store: Store, tokens: Tokens, manifest: Manifest, count: int) -> Manifes
     """Returns the manifest after `count` commits, whose tokens are their numbers."""
     for number in range(manifest.number + 1, manifest.number + 1 + count):
         made = Manifest(number, tokens=manifest.tokens, token_pages=manifest.token_pages)
-        manifest = run(tokens.added(made, f"{number}", "docs", "insert", Done(number, 1, 0, 1)), store=store)
+        manifest = run(tokens.added(made, f"{number}", "docs", "insert", Done(number, 1, 0, 1), f"{number}"), store=store)
     return manifest
 
 

@@ -24,6 +24,7 @@ def setting(text: str) -> tuple[str, str]:
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m nearfield.ray", description=__doc__)
     parser.add_argument("--storage", required=True, help="a folder, or s3://bucket/prefix")
+    parser.add_argument("--cluster", help="name of the cluster, if several use the storage")
     commands = parser.add_subparsers(dest="command", required=True)
     settings = argparse.ArgumentParser(add_help=False)
     settings.add_argument("--set", type=setting, action="append", default=[], metavar="NAME=VALUE")
@@ -103,7 +104,7 @@ def main(arguments: list[str] | None = None) -> int:
             with contextlib.suppress(KeyboardInterrupt):
                 start(chosen)
             return 0
-        with Client(chosen.storage) as client:
+        with Client(chosen.storage, cluster=chosen.cluster) as client:
             reply: Any = None
             if chosen.command == "status":
                 reply = client.status()
@@ -114,7 +115,7 @@ def main(arguments: list[str] | None = None) -> int:
             elif chosen.command == "restart":
                 reply = {"servers": client.restart(settings=dict(chosen.set))}
             elif chosen.command == "withdraw":
-                reply = {"manifest": client.withdraw(chosen.collection)}
+                client.withdraw(chosen.collection)
             else:
                 reply = {"operations_removed": client.compact(chosen.collection)}
     except (Error, OSError, ValueError) as error:

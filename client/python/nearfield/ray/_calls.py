@@ -18,7 +18,7 @@ from nearfield._retry import BlockingClock, Retries, RetryPolicy
 from nearfield.ray._checks import Checks
 from nearfield.ray._log import newest_number
 from nearfield.ray._manifest import Done
-from nearfield.ray._rpc import Caller, Unreachable
+from nearfield.ray._rpc import WAITING, Caller, Unreachable
 from nearfield.ray._segment import put_tables
 from nearfield.ray._shard_calls import HEDGE_SECONDS, PASSING, Ask, Late, ShardCalls, View
 from nearfield.ray._steps import run as run_steps
@@ -28,6 +28,7 @@ T = TypeVar("T")
 
 _PAUSE_SECONDS = 0.05  # before another try
 _WAIT_SECONDS = 5.0  # for which one call waits for another view
+_REPEATED = ("view", "status", "waiting", "ready", "commit")  # calls that are safe to repeat
 _CHECK_SECONDS = 0.1  # between two checks of searches that need not be fresh
 
 
@@ -76,8 +77,10 @@ class ClusterCalls:
 
     def call(self, method: str, timeout: float | None, **arguments: Any) -> Any:
         """Calls the coordinator. A call without an answer is repeated, with the next coordinator if
-        there is one."""
+        there is one, unless it must not take effect twice, or at another cluster."""
         deadline = self.deadline(timeout)
+        if method not in _REPEATED:
+            self.call("status", timeout)  # finds the coordinator of now
         retries = _retries(deadline)
         while True:
             caller = None
@@ -89,7 +92,8 @@ class ClusterCalls:
                     if caller is self._caller:
                         self._caller = None
                         self._turn += 1
-                if isinstance(error, DeadlineExceeded):
+                sent = caller is not None and WAITING not in error.message
+                if isinstance(error, DeadlineExceeded) or (sent and method not in _REPEATED):
                     raise
                 run(retries.wait(error))
 
@@ -126,13 +130,15 @@ class ClusterCalls:
         except OSError as error:
             raise Unreachable(f"storage: {error}") from None
         cards = sorted((json.loads(each) for each in found), key=lambda card: -card["opened"])
-        cards = [card for card in cards if self._cluster in (None, card["name"])]
+        wanted = self._cluster
+        cards = [card for card in cards if wanted in (None, card["name"], card["cluster"])]
         if not cards:
             named = "" if self._cluster is None else f" {self._cluster!r}"
             raise Unreachable(f"no cluster{named} runs on this storage")
         with self._lock:
             if self._caller is None:
-                self._caller = Caller(cards[self._turn % len(cards)]["address"])
+                card = cards[self._turn % len(cards)]
+                self._caller = Caller(card["address"], card["cluster"])
             return self._caller
 
     # Views: what the coordinator shows.
@@ -241,7 +247,7 @@ class ClusterCalls:
         if time.monotonic() + _PAUSE_SECONDS >= deadline:
             raise error
         try:
-            found = self._refresh(deadline, 2 * _PAUSE_SECONDS)
+            found = self._refresh(deadline, 2 * _PAUSE_SECONDS, view["number"])
         except (Unavailable, DeadlineExceeded):
             raise error from None
         if found is view:

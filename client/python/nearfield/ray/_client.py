@@ -118,12 +118,12 @@ class Client(ClusterCalls):
         that servers load faster; returns the number of operations that this removed."""
         return int(self.call("compact", timeout, name=name))
 
-    def withdraw(self, name: str, *, timeout: float | None = None) -> int:
+    def withdraw(self, name: str, *, timeout: float | None = None) -> None:
         """Withdraws the latest commit to a collection, if a shard has no server because none can
         load it, such as one with too little memory. Its rows are lost, also if another cluster on
-        the same storage has acknowledged them. Returns the number of the manifest whose rows the
-        collection has again. Errors: FailedPrecondition if all shards have servers."""
-        return int(self.call("withdraw", timeout, name=name))
+        the same storage has acknowledged them. Errors: FailedPrecondition if all shards have
+        servers, or if the rows before are not known: after a compaction, resize or withdrawal."""
+        self.call("withdraw", timeout, name=name)
 
     def stop(self) -> None:
         """Ends the cluster. The rows stay in the storage."""

@@ -107,10 +107,10 @@ class Cluster(Client):
             compact_after=compact_after,
             ports=ports or "",
         ).changed(settings or {})
-        super().__init__(storage, timeout=timeout, cluster=name)
+        running = chosen if found is None else ray.get(found.settings.remote())
+        super().__init__(storage, timeout=timeout, cluster=running.cluster)
         self._name = name
         self.started = found is None
-        running = chosen if found is None else ray.get(found.settings.remote())
         if running.storage != store.uri:
             raise ValueError(f"storage: {store.uri}; the cluster {name!r} has another one")
         self._actor = start_coordinator(chosen) if found is None else found

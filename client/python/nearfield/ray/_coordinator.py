@@ -43,9 +43,10 @@ from nearfield.ray._upgrade import take_over
 T = TypeVar("T")
 _STORE_PAUSE_SECONDS = 0.5  # after a failure of the storage
 _LOOK_SECONDS = 1.0  # between two looks for manifests of other coordinators
-_COMMIT_SECONDS_MAX = 25.0  # for which a commit waits for the one before, and then for its servers
+_COMMIT_SECONDS_MAX = 25.0  # until a commit has its turn, and from then on until it is shown
 _REPLY_SECONDS_MAX = 0.5  # for the replies to calls that run when the cluster ends
 _RECEIVED_ROWS_MIN = 10_000  # of an upload whose rows the servers get before its turn
+_TRIES = 10  # of a resize or compaction, while other coordinators are faster
 _COMMITTERS_MAX = 24  # calls that wait, so that other calls find a thread of the server
 
 
@@ -61,7 +62,7 @@ class CoordinatorProcess(Fleet):
             name: getattr(self, name) for name in self.METHODS
         }
         self._listen: Callable[[], Any] = lambda: serve(
-            methods, listen_host(settings.host), settings.listen_ports
+            methods, listen_host(settings.host), settings.listen_ports, settings.cluster
         )
         self._server: Any = None
         self._address = ""
@@ -90,9 +91,10 @@ class CoordinatorProcess(Fleet):
     def _run(self) -> None:
         """Opens the log and starts the replicas; tries until the storage answers. Then looks after
         manifests in doubt and those of other coordinators."""
-        while not self._log.opened:
+        while True:
             try:
                 self._open()
+                break
             except Exception as error:
                 self._note(error)
                 threading.Event().wait(_STORE_PAUSE_SECONDS)
@@ -104,6 +106,7 @@ class CoordinatorProcess(Fleet):
                     self._follow_others()
                     self._stop_over()
                 run(self._log.retire(), store=self._store)
+                self._error = ""
                 if must_move(self._settings.host, self._address):
                     os._exit(1)
             except Exception as error:  # the next turn tries again
@@ -115,12 +118,14 @@ class CoordinatorProcess(Fleet):
             traceback.print_exc()
 
     def _open(self) -> None:
-        first = None if self._store.first("commits") else take_over(self._store)
-        self._perform(self._log.open(first or Manifest(layout=1, shards=self._settings.shards)))
-        card = {"name": self._settings.name, "address": self._address, "opened": self._log.opened}
+        if not self._log.opened:
+            first = None if self._store.first("commits") else take_over(self._store)
+            self._perform(self._log.open(first or Manifest(layout=1, shards=self._settings.shards)))
+        card: dict[str, Any] = {"name": self._settings.name, "cluster": self._settings.cluster}
+        card |= {"address": self._address, "opened": self._log.opened}
         self._store.put(self._card, json.dumps(card).encode())
         with self._commit:
-            self.follow()
+            self.load()
         end_others(self._settings.name, {slot.name for slot in self._slots})
 
     @property
@@ -140,8 +145,8 @@ class CoordinatorProcess(Fleet):
 
     @contextlib.contextmanager
     def _committing(self) -> Iterator[Manifest]:
-        """Holds the lock of commits; yields the newest manifest, without doubt, to which it has
-        brought the replicas."""
+        """Holds the lock of commits; yields the newest manifest, after it has settled one in doubt
+        and brought the replicas to it."""
         if not self._commit.acquire(timeout=_COMMIT_SECONDS_MAX):
             raise Unavailable("another commit still runs")
         try:
@@ -149,7 +154,7 @@ class CoordinatorProcess(Fleet):
             if self._log.pending is not None:
                 self._perform(self._log.settle())
                 self._perform(self._log.follow())
-            self.follow()
+            self.load()
             yield self._newest()
         finally:
             self._commit.release()
@@ -157,7 +162,7 @@ class CoordinatorProcess(Fleet):
     def _follow_others(self) -> Manifest:
         """Reads what other coordinators have committed, and brings the replicas to it."""
         self._perform(self._log.follow())
-        self.follow()
+        self.load()
         return self._newest()
 
     def commit(
@@ -171,7 +176,7 @@ class CoordinatorProcess(Fleet):
             raise Unavailable("too many commits wait")
         try:
             deadline = time.monotonic() + _COMMIT_SECONDS_MAX
-            with self._received(name, operation), self._committing() as before:
+            with self._received(name, operation, token), self._committing() as before:
                 done = self._perform(self._log.commit(name, operation, token, created))
                 self._forget_unused(before, self._newest(), name)
             with self._changed:
@@ -185,11 +190,14 @@ class CoordinatorProcess(Fleet):
             self._committers.release()
 
     @contextlib.contextmanager
-    def _received(self, name: str, operation: Operation) -> Iterator[None]:
+    def _received(self, name: str, operation: Operation, token: str) -> Iterator[None]:
         """Lets the replicas take the rows of a large upload while other commits go on. What fails
         here is reported when it is staged."""
-        rows = sum(each["rows"] for each in operation.get("segments", []))
-        if operation["kind"] == "delete" or rows < _RECEIVED_ROWS_MIN:
+        known = None
+        if _is_large(operation):
+            with self._committing():
+                known = self._perform(self._log.done(token, name, operation["kind"]))
+        if known is not None or not _is_large(operation):
             yield
             return
         opened, slots = self._log.opened, [slot for slot in self._slots if slot.ready]
@@ -201,7 +209,7 @@ class CoordinatorProcess(Fleet):
             yield
         finally:
             for slot in slots:
-                slot.actor.discard.remote(opened, operation)
+                slot.actor.discard.remote(opened, name, operation)
 
     def _forget_unused(self, before: Manifest, after: Manifest, name: str) -> None:
         """Deletes what a commit to a collection has made unused."""
@@ -213,12 +221,16 @@ class CoordinatorProcess(Fleet):
                 if page not in after.token_pages:
                     self._store.delete(page[0])
 
-    def _append(self, manifest: Manifest) -> None:
-        """Commits the contents of the next manifest. Raises Aborted if another coordinator was
-        faster; Unavailable if it is in doubt."""
-        if not self._perform(self._log.append(manifest)):
-            raise Aborted("another coordinator has committed meanwhile: try again")
-        self.follow()
+    def _commit_next(self, make: Callable[[Manifest], Manifest]) -> tuple[Manifest, Manifest]:
+        """Commits what is made of the newest manifest, again if another coordinator was faster;
+        returns both."""
+        for _ in range(_TRIES):
+            with self._committing():
+                before = self._follow_others()
+                if self._perform(self._log.append(make(before))):
+                    self.load()
+                    return before, self._newest()
+        raise Aborted("other coordinators were faster: try again")
 
     def _quorum(self, manifest: Manifest) -> Holders:
         """Returns the replicas that hold the manifest and answer. Raises Unavailable if a shard has
@@ -266,10 +278,13 @@ class CoordinatorProcess(Fleet):
         rows = [found[shard]["rows"] for shard in range(manifest.shards)]
         return rows, sum(each["changed"] for each in found.values())
 
-    def abandon(self, operation: Operation) -> None:
+    def abandon(self, operation: Operation, again: bool = False) -> None:
+        """Ends what is staged. again: it is staged again, and a large upload stays at the
+        servers."""
+        kept = again and _is_large(operation)
         for slot in self._slots:
             if slot.ready:
-                slot.actor.abandon.remote(self._log.opened, operation["id"])
+                slot.actor.abandon.remote(self._log.opened, operation["id"], kept)
 
     def apply(self, before: Manifest, name: str, operation: Operation) -> Exception | None:
         """Makes the operation, by which the newest manifest differs from the one before, visible,
@@ -300,13 +315,12 @@ class CoordinatorProcess(Fleet):
         self._show()
         return None
 
-    def follow(self) -> None:
+    def load(self) -> None:
         """Brings all replicas to the newest manifest, and shows it. One that cannot read the
         storage stays at its manifest, for the next call; one that fails is left out."""
         manifest = self._newest()
         behind = self._behind()
         if not any(slot.layout == manifest.layout for slot in self._slots):
-            self._layout_next = max(self._layout_next, manifest.layout + 1)
             self._start(self._new_slots(manifest.layout, manifest.shards))
         elif not behind:
             return
@@ -321,7 +335,6 @@ class CoordinatorProcess(Fleet):
             except Exception as error:
                 self._drop_out(slot, error)
         self._show()
-        self._stop_over()
 
     def _forget(self, before: CollectionState, after: CollectionState | None = None) -> None:
         """Deletes the files that only an earlier state of a collection names. Those that an error
@@ -333,3 +346,9 @@ class CoordinatorProcess(Fleet):
                 self._store.delete(name)
         except (OSError, Error):
             traceback.print_exc()
+
+
+def _is_large(operation: Operation) -> bool:
+    """Returns True for an upload whose rows the servers take before its turn."""
+    rows = sum(each["rows"] for each in operation.get("segments", []))
+    return bool(operation["kind"] != "delete" and rows >= _RECEIVED_ROWS_MIN)

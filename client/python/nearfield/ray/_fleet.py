@@ -37,13 +37,13 @@ class Fleet:
         self._changed = threading.Condition()
         self._waiters = threading.Semaphore(_WAITERS_MAX)
         self._log = Log(uuid.uuid4().hex)
-        self._look = threading.Event()  # wakes who follows the log
+        self._look = threading.Event()  # another coordinator may have committed
         self._shown: Manifest | None = None
         self._slots: list[Slot] = []
-        self._layout_next = 0
+        self._resizing = 0  # the layout of servers that a resize starts
         self._view: dict[str, Any] = {}
         self._serial = 0
-        self._error = ""  # why there is no manifest yet
+        self._error = ""  # of the last look at the storage
 
     def _new_slots(self, layout: int, shards: int) -> list[Slot]:
         return [
@@ -66,9 +66,11 @@ class Fleet:
             threading.Thread(target=slot.stop, daemon=True).start()
 
     def _stop_over(self) -> None:
-        """Ends the replicas of layouts before the one that is shown."""
-        layout = self._shown.layout if self._shown is not None else 0
-        over = [slot for slot in self._slots if slot.layout < layout]
+        """Ends the replicas of layouts that are not in use."""
+        used = {self._resizing} | {
+            each.layout for each in (self._shown, self._log.head, self._log.pending) if each
+        }
+        over = [slot for slot in self._slots if slot.layout not in used]
         if over:
             self._stop(over)
 
@@ -223,6 +225,7 @@ class Fleet:
         return {
             "name": self._settings.name,
             "storage": self._store.name,
+            "error": self._error,
             "opened": self._log.opened,
             "pid": os.getpid(),
             "manifest": manifest.number,

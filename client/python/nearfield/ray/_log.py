@@ -3,9 +3,9 @@ name of its folder:
 
     commits/<999,999,999,999 - number>.json
 
-A coordinator commits by creating the manifest after the newest one, of which the storage lets one
-writer win. Nothing rests on a clock, on a lease, on a list of the storage, or on who runs: of two
-coordinators one loses, and follows the other.
+A coordinator commits by creating the manifest after the newest one. The storage lets exactly one
+writer create it. Nothing depends on a clock, a lease, a list of the storage, or on there being only
+one coordinator: of two, one loses and follows the other.
 
 1. A name is never free again: an old manifest becomes an empty object. So a writer that was paused
    creates no second manifest of a number, and a reader that was paused sees that it is late.
@@ -13,7 +13,8 @@ coordinators one loses, and follows the other.
 3. A manifest names the digest of the one before.
 4. If all replicas of a shard refuse an operation that is in the log, although they staged it, its
    coordinator withdraws it by the next manifest, unless another one was faster. So a coordinator
-   acknowledges what another one wrote only once there is a manifest after it.
+   acknowledges what another one wrote only once there is a manifest after it. Until then it may
+   show it: the withdrawal is a later manifest, as a delete would be.
 5. A read is fresh if the manifest after the one that it shows was absent after the read began.
 
 The methods are generators of requests, which the product and the tests' exploration of all orders
@@ -24,14 +25,23 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 
-from nearfield._errors import Aborted, AlreadyExists, DataLoss, Error, NotFound, Unavailable
+from nearfield._errors import (
+    Aborted,
+    AlreadyExists,
+    DataLoss,
+    Error,
+    FailedPrecondition,
+    NotFound,
+    Unavailable,
+)
 from nearfield.ray._manifest import CollectionState, Done, Manifest, Operation
 from nearfield.ray._steps import Steps, fleet, run, store
 from nearfield.ray._store import Store
-from nearfield.ray._tokens import Tokens, folded
+from nearfield.ray._tokens import Tokens, folded, token_key
 
 NUMBER_MAX = 999_999_999_999
 KEPT = 8  # newest manifests that are not empty
+_TRIES = 50  # of a commit, while other coordinators are faster
 
 
 def object_name(number: int) -> str:
@@ -43,8 +53,8 @@ def _number_of(name: str) -> int:
 
 
 def _newest(number: int) -> Steps[tuple[int, bytes]]:
-    """Finds the newest manifest from an earlier number on; returns its number and data, b"" if it
-    is the given one."""
+    """Finds the newest manifest, from one with this number on; returns its number and data, b"" if
+    there is no newer one."""
     found = b""
     while True:
         data = yield store("find", object_name(number + 1))
@@ -68,7 +78,7 @@ class Log:
 
     author   of the manifests that it writes
     head     the newest manifest that it knows
-    opened   number of the first manifest of this coordinator, which no other one has; 0: none yet
+    opened   number of its first manifest, which no other coordinator has; 0: none yet
     pending  the manifest after the head, if its write is in doubt"""
 
     def __init__(self, author: str) -> None:
@@ -79,7 +89,7 @@ class Log:
         self._digest = ""  # of the head
         self._tokens = Tokens()
         self._serial = 0
-        self._retired = 0  # all before are empty
+        self._retired = 1  # all before are empty
 
     def find(self) -> Steps[None]:
         """Finds the newest manifest, if there is one."""
@@ -100,7 +110,7 @@ class Log:
             if not won:
                 yield from self.follow()
         self.opened = self.head.number
-        self._retired = max(0, self.opened - 2 * KEPT)
+        self._retired = max(1, self.opened - 2 * KEPT)
 
     def follow(self) -> Steps[None]:
         """Reads the manifests after the head."""
@@ -147,10 +157,9 @@ class Log:
         return bool(won)
 
     def retire(self) -> Steps[None]:
-        """Makes the manifests that nobody needs empty."""
+        """Overwrites old manifests with empty objects: their names stay taken."""
         while self._retired <= self.head.number - KEPT:
-            if self._retired > 0 and (yield store("find", object_name(self._retired))):
-                yield store("put", object_name(self._retired), b"")
+            yield store("put", object_name(self._retired), b"")
             self._retired += 1
 
     # Commits.
@@ -160,14 +169,13 @@ class Log:
     ) -> Steps[Done]:
         """Commits an operation; returns the result of the commit with this token, also if it is an
         earlier one. created: of the collection that is meant, if that is known."""
-        kind = operation["kind"]
-        while True:
+        for _ in range(_TRIES):
             if self.pending is not None:
                 yield from self.settle()
                 yield from self.follow()
-            yield fleet("follow")
+            yield fleet("load")
             before = self.head
-            done = yield from self._tokens.done(before, token, name, kind)
+            done = yield from self.done(token, name, operation["kind"])
             if done is not None:
                 if done.number < before.number or before.author == self.author:
                     return done
@@ -179,9 +187,8 @@ class Log:
             try:
                 state = _checked(before, name, operation, created)
                 rows, changed = yield fleet("stage", before, name, named)
-                done = _result(before, state, kind, rows, changed)
-                after = yield from self._after(before, name, named, rows)
-                after = yield from self._tokens.added(after, token, name, kind, done)
+                done = _result(before, state, operation["kind"], rows, changed)
+                after = yield from self._after(before, name, named, rows, token, done)
                 won = yield from self.append(after)
             except (OSError, Unavailable):
                 yield fleet("abandon", named)
@@ -192,53 +199,59 @@ class Log:
                     raise
                 continue  # what another one has committed may be the reason
             if not won:
-                yield fleet("abandon", named)
+                yield fleet("abandon", named, True)
                 yield from self.follow()
                 continue
             refused = yield fleet("apply", before, name, named)
             if refused is None:
                 return done
             if (yield from self.append(before)):
-                yield fleet("follow")
+                yield fleet("load")
                 raise refused
             yield from self.follow()
             raise Unavailable(f"committed, but a shard refuses it: {refused}")
+        raise Unavailable(f"other coordinators have committed {_TRIES} times before it")
 
-    def withdraw(self, name: str) -> Steps[int]:
-        """Commits the state of a collection before its latest operation, which a shard refuses;
-        returns the number of that manifest. Errors: NotFound, also if no manifest has that state
-        any more; Aborted."""
+    def _after(
+        self,
+        before: Manifest,
+        name: str,
+        operation: Operation,
+        rows: list[int],
+        token: str,
+        done: Done,
+    ) -> Steps[Manifest]:
+        """Returns the contents of the manifest with an operation."""
+        kind, by = operation["kind"], operation["id"]
+        made: CollectionState | None = None
+        if kind == "create":
+            made = CollectionState(by, done.number, operation["declared"], rows)
+        elif kind != "drop":
+            state = yield from folded(before.collections[name], by)
+            last = [state.last, state.rows, token_key(token)]
+            tail = [*state.tail, operation]
+            made = replace(state, rows=rows, last=by, tail=tail, before=last)
+        after = before.with_state(name, made)
+        return (yield from self._tokens.added(after, token, name, kind, done, by))
+
+    def done(self, token: str, name: str, kind: str) -> Steps[Done | None]:
+        """Returns what the commit with this token returned; None if none is known. Errors:
+        FailedPrecondition if it was of another collection or kind."""
+        return (yield from self._tokens.done(self.head, token, name, kind))
+
+    def withdraw(self, name: str) -> Steps[None]:
+        """Commits the state of a collection before its last operation. Errors: NotFound;
+        FailedPrecondition if that state is not known; Aborted."""
         state = self.head.collections.get(name)
         if state is None:
             raise NotFound(f"collection: there is no {name!r}")
-        for number in range(self.head.number - 1, 0, -1):
-            data = yield store("find", object_name(number))
-            if not data:
-                break
-            found = Manifest.decode(data, object_name(number))
-            before = found.collections.get(name)
-            if before is None or before.id != state.id:
-                break
-            if before.last != state.last:
-                after = self.head.with_state(name, before)
-                kept = {key: each for key, each in after.tokens.items() if each[0] <= number}
-                if not (yield from self.append(replace(after, tokens=kept))):
-                    raise Aborted("another coordinator has committed meanwhile: try again")
-                return number
-        raise NotFound(f"no manifest has {name!r} before its latest operation")
-
-    def _after(
-        self, before: Manifest, name: str, operation: Operation, rows: list[int]
-    ) -> Steps[Manifest]:
-        if operation["kind"] == "drop":
-            return before.with_state(name, None)
-        if operation["kind"] == "create":
-            declared = operation["declared"]
-            made = CollectionState(operation["id"], before.number + 1, declared, rows)
-            return before.with_state(name, made)
-        state = yield from folded(before.collections[name])
-        tail = [*state.tail, operation]
-        return before.with_state(name, replace(state, rows=rows, last=operation["id"], tail=tail))
+        if not state.before or state.before[2] not in self.head.tokens:
+            raise FailedPrecondition(f"{name!r}: what was before its last commit is not known")
+        last, rows, token = state.before
+        made = replace(state, last=last, rows=rows, tail=state.tail[:-1], before=[])
+        tokens = {key: each for key, each in self.head.tokens.items() if key != token}
+        if not (yield from self.append(replace(self.head.with_state(name, made), tokens=tokens))):
+            raise Aborted("another coordinator has committed meanwhile: try again")
 
 
 def _checked(

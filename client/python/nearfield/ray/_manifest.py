@@ -62,6 +62,7 @@ class CollectionState:
     tail      the latest operations, in their order: {"id", "kind", and "segments" or "filter"}.
               kind: insert, upsert, replace, delete (rows by id), filter (delete rows that pass) or
               update (change rows that pass), as update_operation makes it
+    before    [last, rows, token_key of the last operation] before the last operation; [] if unknown
     """
 
     id: str
@@ -71,6 +72,7 @@ class CollectionState:
     last: str = ""
     pages: list[list[str]] = field(default_factory=list)
     tail: list[Operation] = field(default_factory=list)
+    before: list[Any] = field(default_factory=list)
 
     @property
     def count(self) -> int:

@@ -8,6 +8,7 @@ import json
 import threading
 import time
 import traceback
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -124,28 +125,33 @@ class Coordinator(CoordinatorProcess):
         return shards
 
     def _replace_servers(self, shards: int, seconds: float) -> None:
-        with self._committing():
-            layout, self._layout_next = self._layout_next, self._layout_next + 1
+        with self._operating_layout() as (before, layout):
             slots = self._new_slots(layout, shards)
             self._start(slots)
-        try:
             self._wait_ready(slots, seconds)
             for slot in slots:  # what was committed in between, while commits go on
                 slot.ask(slot.sync(self._newest()))
-            with self._committing() as manifest:
-                self._append(self._laid_out(manifest, layout, shards, slots))
+            self._commit_next(partial(self._laid_out, before, layout, shards, slots))
+
+    @contextlib.contextmanager
+    def _operating_layout(self) -> Iterator[tuple[int, int]]:
+        """Yields the layout of now, and the number of a new manifest: a layout that no other
+        coordinator has. At the end, the servers of the one that does not count end."""
+        before, after = self._commit_next(lambda manifest: manifest)
+        self._resizing = after.number
+        try:
+            yield before.layout, after.number
         finally:
-            # If the manifest is in doubt, the new replicas stay until it is written.
-            pending = self._log.pending
-            doubted = pending is not None and pending.layout == layout
-            if self._newest().layout != layout and not doubted:
-                with self._commit:
-                    self._stop(slots)
+            self._resizing = 0
+            with self._commit:
+                self._stop_over()
 
     def _laid_out(
-        self, manifest: Manifest, layout: int, shards: int, slots: list[Slot]
+        self, before: int, layout: int, shards: int, slots: list[Slot], manifest: Manifest
     ) -> Manifest:
         """Returns the next manifest, with the rows that the new shards have."""
+        if manifest.layout != before:
+            raise Aborted("another coordinator has changed the shards")
         ready = {slot.shard: slot for slot in slots if slot.ready}
         if len(ready) != shards:
             raise Unavailable("a new shard has no server")
@@ -155,7 +161,7 @@ class Coordinator(CoordinatorProcess):
             rows = [states[shard][name]["rows"] for shard in range(shards)]
             if sum(rows) != sum(state.rows):
                 raise Internal(f"{name}: the new shards have {sum(rows)} of {sum(state.rows)} rows")
-            collections[name] = replace(state, rows=rows)
+            collections[name] = replace(state, rows=rows, before=[])
         return replace(manifest, layout=layout, shards=shards, collections=collections)
 
     def restart(self, seconds: float = 600.0, settings: Mapping[str, Any] | None = None) -> int:
@@ -193,15 +199,14 @@ class Coordinator(CoordinatorProcess):
                 raise
             return len(slots)
 
-    def withdraw(self, name: str) -> int:
-        """Withdraws the latest operation of a collection, which all servers of a shard refuse to
-        load; returns the number of the manifest whose rows it has again."""
-        with self._operating(), self._committing() as manifest:
-            if all(self._holders(manifest)):
+    def withdraw(self, name: str) -> None:
+        """Withdraws the last operation of a collection, which all servers of a shard refuse to
+        load."""
+        with self._operating(), self._committing():
+            if all(self._holders(self._follow_others())):
                 raise FailedPrecondition(f"{name!r}: all shards have servers with its rows")
-            number = self._perform(self._log.withdraw(name))
-            self.follow()
-            return number
+            self._perform(self._log.withdraw(name))
+            self.load()
 
     def _start_again(self, slot: Slot, settings: Settings, seconds: float) -> None:
         """Starts a server again, once its shard has all the others."""
@@ -225,24 +230,29 @@ class Coordinator(CoordinatorProcess):
                 holders = [some[0] for some in self._quorum(manifest)]
             if not state.last:
                 return 0
-            segments, decided = self._export(name, holders), False
+            segments = self._export(name, holders)
             try:
-                with self._committing() as latest:
-                    now = self._state_of(latest, name)
-                    if now.id != state.id:
-                        raise Aborted(f"the collection {name!r} was dropped")
-                    after = operations_after(self._store, now, state.last)
-                    if after is None:
-                        raise Internal(f"{name}: the log has changed")
-                    base = {"id": state.last, "kind": "replace", "segments": segments}
-                    compacted = self._perform(folded(replace(now, pages=[], tail=[base, *after])))
-                    decided = True
-                    self._append(latest.with_state(name, compacted))
-            finally:
-                if not decided:
+                made = partial(self._compacted, name, state, segments)
+                before, after = self._commit_next(made)
+            except Exception:
+                if self._log.pending is None:  # else its manifest may be there
                     self._delete(segments)
-            self._forget(now, compacted)
+                raise
+            self._forget(before.collections[name], after.collections[name])
             return state.count - 1
+
+    def _compacted(
+        self, name: str, state: CollectionState, segments: list[Reference], manifest: Manifest
+    ) -> Manifest:
+        """Returns the next manifest, in which the rows of a state take the place of its
+        operations."""
+        now = self._state_of(manifest, name)
+        after = operations_after(self._store, now, state.last) if now.id == state.id else None
+        if after is None:
+            raise Aborted(f"the collection {name!r} was dropped or compacted")
+        base = {"id": state.last, "kind": "replace", "segments": segments}
+        made = replace(now, pages=[], tail=[base, *after], before=now.before if after else [])
+        return manifest.with_state(name, self._perform(folded(made, uuid.uuid4().hex)))
 
     def _export(self, name: str, holders: list[tuple[Slot, dict[str, Any]]]) -> list[Reference]:
         """Lets a replica of each shard write its rows; deletes what they wrote after an error."""

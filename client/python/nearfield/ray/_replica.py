@@ -54,9 +54,9 @@ class _Held:
     rows: int = 0
 
 
-def incoming_key(operation: Operation) -> str:
+def incoming_key(name: str, operation: Operation) -> str:
     """Returns what two tries of one upload have in common, and two uploads have not."""
-    return " ".join(each["name"] for each in operation.get("segments", []))
+    return " ".join([name, operation["kind"], *(each["name"] for each in operation["segments"])])
 
 
 def as_value(method: Callable[..., T]) -> Callable[..., T | Exception]:
@@ -155,8 +155,8 @@ class ReplicaProcess:
     def _release(self) -> None:
         """Abandons what is staged."""
         old, self._staged = self._staged, None
-        if old is not None and old.upload is not None:
-            old.upload.finish(False)
+        if old is not None and old.incoming is not None:
+            old.incoming.discard()
 
     def _discard_all(self) -> None:
         incoming, self._incoming = self._incoming, {}
@@ -178,16 +178,20 @@ class ReplicaProcess:
             docs, server = self._docs(name), self._server
         incoming = Incoming(operation, self._read)
         incoming.send(docs)
+        key = incoming_key(name, operation)
+        over: Incoming | None = incoming
         with self._lock:
             if opened == self._opened and server is self._server:
-                self._incoming[incoming_key(operation)] = incoming
-                return
-        incoming.discard()
+                over = self._incoming.get(key)  # of a try before
+                self._incoming[key] = incoming
+        if over is not None:
+            over.discard()
 
     @as_value
-    def discard(self, opened: int, operation: Operation) -> None:
+    def discard(self, opened: int, name: str, operation: Operation) -> None:
         with self._lock:
-            incoming = self._incoming.pop(incoming_key(operation), None)
+            self._fence(opened)
+            incoming = self._incoming.pop(incoming_key(name, operation), None)
             if incoming is not None:
                 incoming.discard()
 
@@ -209,9 +213,10 @@ class ReplicaProcess:
             if held is None or (held.id, held.last) != tuple(expected):
                 raise nearfield.Aborted(f"{name}: this server is at another operation")
             docs, step = self._docs(name), self._ids_max()
-            incoming = self._incoming.pop(incoming_key(operation), None)
-            if incoming is None and operation.get("segments") is not None:
-                incoming = Incoming(operation, self._read)
+            incoming = None
+            if "segments" in operation:
+                incoming = self._incoming.pop(incoming_key(name, operation), None)
+                incoming = incoming or Incoming(operation, self._read)
             try:
                 self._staged = staged(name, operation, docs, held.rows, step, incoming)
             except BaseException:
@@ -228,11 +233,17 @@ class ReplicaProcess:
         return self._client.limits().fetch_ids_max
 
     @as_value
-    def abandon(self, opened: int, operation_id: str) -> None:
+    def abandon(self, opened: int, operation_id: str, kept: bool = False) -> None:
+        """Abandons an operation that is staged. kept: its rows stay, as after receive()."""
         with self._lock:
             self._fence(opened)
-            if self._staged is not None and self._staged.operation["id"] == operation_id:
-                self._release()
+            old = self._staged
+            if old is None or old.operation["id"] != operation_id:
+                return
+            if kept and old.incoming is not None:
+                self._incoming[incoming_key(old.name, old.operation)] = old.incoming
+                self._staged = None
+            self._release()
 
     # Applying.
 
@@ -312,11 +323,13 @@ class ReplicaProcess:
             self._create(name, state.id, state.declared)
         held = self._held[name]
         operations = operations_after(self._store, state, held.last)
-        if operations is None:
-            raise nearfield.Internal(f"{name}: the server has an operation that is in no manifest")
-        if held.begun and [held.begun] != [each["id"] for each in operations[:1]]:
-            raise nearfield.Internal(f"{name}: the server has a part of a withdrawn operation")
-        if operations:
+        begun = [each["id"] for each in (operations or [])[:1]]
+        if operations is None or held.begun not in ("", *begun):  # compacted or withdrawn
+            operations = operations_after(self._store, state, "") or []
+            self._docs(name).pin_epoch()
+            self._docs(name).upload([], mode="replace")
+            held.last = held.begun = ""
+        elif operations:
             self._docs(name).pin_epoch()  # searches read it until the manifest is shown
         for operation in operations:
             held.begun = operation["id"]

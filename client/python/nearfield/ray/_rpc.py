@@ -40,14 +40,20 @@ def none_free(ports: Sequence[int], host: str) -> Unavailable:
 
 
 def serve(
-    methods: Mapping[str, Callable[..., Any]], host: str, ports: Sequence[int] = (0,)
+    methods: Mapping[str, Callable[..., Any]],
+    host: str,
+    ports: Sequence[int] = (0,),
+    cluster: str | None = None,
 ) -> tuple[Any, str]:
     """Returns a server of the methods, on the first port that is free, and its address. They take
-    and return JSON values. Errors: Unavailable."""
+    and return JSON values. cluster: calls for another one are refused, such as from a client that
+    knows this address from one that has ended. Errors: Unavailable."""
 
     def call(data: bytes, _: Any) -> bytes:
         request = json.loads(data)
         try:
+            if request.get("cluster") != cluster:
+                raise Unavailable(f"{WAITING} of another cluster")
             reply: dict[str, Any] = {"value": methods[request["method"]](**request["arguments"])}
         except Error as error:
             reply = {"error": error.code.name, "message": error.message}
@@ -75,13 +81,15 @@ def serve(
 class Caller:
     """A connection to a coordinator. Thread safety: any number of threads."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, cluster: str | None = None) -> None:
+        self._cluster = cluster
         self._channel = grpc.insecure_channel(address, options=_OPTIONS)
         self._call = self._channel.unary_unary(_METHOD)
 
     def call(self, method: str, timeout: float, **arguments: Any) -> Any:
         """Errors: those of the method; Unreachable; DeadlineExceeded."""
-        data = json.dumps({"method": method, "arguments": arguments}).encode()
+        request = {"method": method, "arguments": arguments, "cluster": self._cluster}
+        data = json.dumps(request).encode()
         try:
             reply = json.loads(self._call(data, timeout=max(0.001, timeout)))
         except grpc.RpcError as raised:

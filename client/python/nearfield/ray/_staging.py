@@ -84,7 +84,11 @@ class Staged:
     rows: int = 0
     changed: int = 0
     ids: Ids | None = None
-    upload: _Upload | None = None
+    incoming: Incoming | None = None  # of an upload
+
+    @property
+    def upload(self) -> _Upload | None:
+        return self.incoming.upload if self.incoming is not None else None
 
 
 class Incoming:
@@ -150,7 +154,7 @@ def staged(
     made.changed = len(ids)
     made.rows = len(distinct) + (0 if kind == "replace" else rows - len(there))
     incoming.send(docs)
-    made.upload = incoming.upload
+    made.incoming = incoming
     return made
 
 

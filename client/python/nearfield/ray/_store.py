@@ -27,7 +27,8 @@ _NAME = re.compile(rf"({'|'.join(FOLDERS)})/\w[\w.-]*")
 _READERS = 16
 _PROBES = 8  # writers of one name, of which one may win
 _RETRY: Any = {"max_retries": 2, "retry_timeout": timedelta(seconds=60)}  # the caller tries again
-_CLIENT = {"connect_timeout": "2s", "timeout": "30s"}
+_CLIENT = {"connect_timeout": "2s", "read_timeout": "30s", "timeout": "600s"}
+_NO_BUCKET = re.compile("NoSuchBucket|ContainerNotFound|bucket does not exist")
 # Members of a URI of pyarrow.fs, which earlier versions took.
 _OLD_OPTIONS = ("scheme", "endpoint_override", "allow_bucket_creation")
 
@@ -54,7 +55,7 @@ class Store:
             try:
                 self._opened = self._open_bucket()
             except (BaseError, ValueError) as error:
-                raise ValueError(f"storage: {self.name}: {_first_line(error)}") from None
+                raise ValueError(f"storage: {self.name}: {_message(error)}") from None
 
     @property
     def name(self) -> str:
@@ -118,9 +119,9 @@ class Store:
         try:
             return self.get(name)
         except FileNotFoundError:
-            if self._folder is None or (self._folder / name).parent.is_dir():
-                return None
-            raise  # as a share that is no longer mounted
+            if self._folder is not None and not (self._folder / name).parent.is_dir():
+                raise  # as a share that is no longer mounted
+            return None
 
     def get_all(self, names: list[str]) -> list[bytes]:
         """Returns objects, in the order of their names here."""
@@ -194,9 +195,10 @@ def _os_errors() -> Iterator[None]:
     except AlreadyExistsError:
         raise
     except FileNotFoundError as error:
-        raise FileNotFoundError(_first_line(error)) from None
+        kind = OSError if _NO_BUCKET.search(str(error)) else FileNotFoundError
+        raise kind(_message(error)) from None
     except BaseError as error:
-        raise OSError(_first_line(error)) from None
+        raise OSError(_message(error)) from None
 
 
 def _checked(name: str) -> str:
@@ -205,8 +207,8 @@ def _checked(name: str) -> str:
     return name
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
+def _message(error: Exception) -> str:
+    return " ".join(str(error).partition("\nDebug source")[0].split())
 
 
 def _write_durably(path: Path, data: bytes, place: Callable[[Path, Path], None]) -> None:

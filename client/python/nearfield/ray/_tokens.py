@@ -60,14 +60,14 @@ class Tokens:
         return None
 
     def added(
-        self, manifest: Manifest, token: str, name: str, kind: str, done: Done
+        self, manifest: Manifest, token: str, name: str, kind: str, done: Done, by: str
     ) -> Steps[Manifest]:
         """Returns the manifest with the result of a commit; moves its tokens into an object if they
-        are too many."""
+        are too many. by: id of the operation."""
         tokens, pages = manifest.tokens, manifest.token_pages
         if len(tokens) >= TOKENS_MAX:
             now = int(time.time())
-            page = yield from _put_page(tokens)
+            page = yield from _put_page(tokens, by)
             self._pages[page[0]] = tokens
             pages = [each for each in pages if each[2] >= now - TOKEN_SECONDS]
             pages, tokens = [*pages, [*page, now]][-TOKEN_PAGES_MAX:], {}
@@ -75,18 +75,19 @@ class Tokens:
         return replace(manifest, tokens={**tokens, token_key(token): record}, token_pages=pages)
 
 
-def folded(state: CollectionState) -> Steps[CollectionState]:
-    """Moves the operations of a full tail into objects."""
+def folded(state: CollectionState, by: str) -> Steps[CollectionState]:
+    """Moves the operations of a full tail into objects. by: id of the operation that needs room."""
     pages, tail = list(state.pages), state.tail
     while len(tail) >= TAIL_MAX:
-        pages.append((yield from _put_page(tail[:TAIL_MAX])))
+        pages.append((yield from _put_page(tail[:TAIL_MAX], by)))
         tail = tail[TAIL_MAX:]
     return replace(state, pages=pages, tail=tail)
 
 
-def _put_page(contents: Any) -> Steps[list[str]]:
-    """Writes an object, as checked_page reads it; returns its name and checksum."""
+def _put_page(contents: Any, by: str) -> Steps[list[str]]:
+    """Writes an object, as checked_page reads it; returns its name and checksum. No other operation
+    has an object of this name, so that the file of a commit that failed can be deleted."""
     data = json.dumps(contents).encode()
-    name = f"log/{hashlib.sha256(data).hexdigest()}.json"
+    name = f"log/{hashlib.sha256(by.encode() + data).hexdigest()}.json"
     yield store("put", name, data)
     return [name, xxhash.xxh64_hexdigest(data)]
