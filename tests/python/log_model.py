@@ -4,7 +4,7 @@ The processes run the generators of the product (nearfield.ray._log). Between an
 lets every other process go on, end (as by kill -9, or a pause without end), or see a write fail that took effect, did
 not, or takes effect much later. A process is nothing but the replies that it has got, so equal states are explored once.
 
-What must hold, in every order:
+The laws, in every order:
   a manifest never changes, except that it becomes empty, and the next one continues it
   each operation takes place once at most, and in the collection that it was meant for
   what was acknowledged is in every later manifest, and a fresh read that begins later sees it
@@ -28,11 +28,11 @@ CREATED = 2  # number of the manifest that creates the collection: setup()
 
 
 class Violation(AssertionError):
-    """What went wrong, and the steps that led to it."""
+    """A law that does not hold, and the steps that led there."""
 
 
 class Event(NamedTuple):
-    """What a process tells: ("ack", token, number), ("begin",) of a fresh read, ("read", number)."""
+    """A report of a process: ("ack", token, number), ("begin",) of a fresh read, ("read", number)."""
 
     kind: str
     arguments: tuple[Any, ...] = ()

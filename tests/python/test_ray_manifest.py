@@ -55,7 +55,7 @@ def test_a_storage_of_an_earlier_format_is_continued(store, manifest, made):
     assert log.head == replace(manifest, number=8, author="author") == newest_manifest(store)
     done = run(log.commit("docs", {"kind": "filter"}, "monday", None), store=store, fleet=types.SimpleNamespace(load=lambda: None))
     assert done == (7, 4, 0, 1)
-    # What an earlier version checks before it starts, and before it acknowledges a commit.
+    # An earlier version does this before it starts, and before it acknowledges a commit.
     with pytest.raises(ValueError, match="taken"):
         int(store.list("terms")[-1].rpartition("/")[2].partition("-")[0])
 

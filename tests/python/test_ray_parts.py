@@ -301,8 +301,7 @@ def test_an_operation_follows_the_one_before(replica, store, rng):
 
 
 def test_a_manifest_brings_a_replica_to_its_rows(replica, store, rng):
-    """From any state: an abandoned collection, one of the same name, operations that are missing, withdrawn or
-    compacted. The server does not end, and keeps the epochs that searches read."""
+    """Whatever it has: an abandoned collection, one of the name, operations that were withdrawn or compacted."""
     operations = [insert_of(store, range(n, n + 9), draw_vectors(rng, 9), f"{n}") for n in (0, 100)]
     must(replica.stage(1, "docs", ("c", ""), operations[0]))
     must(replica.apply(1, "docs", "0"))

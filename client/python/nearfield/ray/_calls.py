@@ -146,12 +146,12 @@ class ClusterCalls:
     def _current(self, deadline: float, number: int = 0) -> View:
         """Returns a view of the manifest `number` or a later one, and of all own commits."""
         while True:
-            least, view = max(number, self._number_min), self._view
-            if view is not None and view["number"] >= least:
+            wanted, view = max(number, self._number_min), self._view
+            if view is not None and view["number"] >= wanted:
                 return view
             if time.monotonic() > deadline:
-                raise DeadlineExceeded(f"the coordinator did not show manifest {least} in time")
-            self._refresh(deadline, _WAIT_SECONDS, least)
+                raise DeadlineExceeded(f"the coordinator did not show manifest {wanted} in time")
+            self._refresh(deadline, _WAIT_SECONDS, wanted)
 
     def _refresh(self, deadline: float, wait_max: float, number: int = 0) -> View:
         """Returns the view of the coordinator at a moment of this call, or after up to `wait_max`

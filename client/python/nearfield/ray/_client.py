@@ -120,8 +120,8 @@ class Client(ClusterCalls):
 
     def withdraw(self, name: str, *, timeout: float | None = None) -> None:
         """Withdraws the latest commit to a collection, if a shard has no server because none can
-        load it, such as one with too little memory. Its rows are lost, also if another cluster on
-        the same storage has acknowledged them. Errors: FailedPrecondition if all shards have
+        load it, such as one with too little memory. Its rows are lost, even if another cluster
+        on the same storage has acknowledged them. Errors: FailedPrecondition if all shards have
         servers, or if the rows before are not known: after a compaction, resize or withdrawal."""
         self.call("withdraw", timeout, name=name)
 

@@ -31,7 +31,7 @@ class Cluster(Client):
 
     storage   a folder that all nodes share, or a bucket, such as "s3://bucket/prefix", with an
               atomic put-if-absent, which a start tests: the rows are there, and the servers load
-              them from there. Of two clusters that use it, each sees the commits of the other
+              them from there. Two clusters may use it: each sees the commits of the other
     shards    servers that share the rows, by the hash of the id, 1 .. 4,096. A storage with rows
               keeps its number, until resize()
     replicas  servers of each shard: with 2, commits and searches go on when a server ends

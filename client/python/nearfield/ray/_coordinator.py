@@ -43,7 +43,7 @@ from nearfield.ray._upgrade import take_over
 T = TypeVar("T")
 _STORE_PAUSE_SECONDS = 0.5  # after a failure of the storage
 _LOOK_SECONDS = 1.0  # between two looks for manifests of other coordinators
-_COMMIT_SECONDS_MAX = 25.0  # until a commit has its turn, and from then on until it is shown
+_COMMIT_SECONDS_MAX = 25.0  # until a commit has its turn, and again until it is shown
 _REPLY_SECONDS_MAX = 0.5  # for the replies to calls that run when the cluster ends
 _RECEIVED_ROWS_MIN = 10_000  # of an upload whose rows the servers get before its turn
 _TRIES = 10  # of a resize or compaction, while other coordinators are faster
@@ -191,8 +191,8 @@ class CoordinatorProcess(Fleet):
 
     @contextlib.contextmanager
     def _received(self, name: str, operation: Operation, token: str) -> Iterator[None]:
-        """Lets the replicas take the rows of a large upload while other commits go on. What fails
-        here is reported when it is staged."""
+        """Lets the replicas take the rows of a large upload while other commits go on. Errors are
+        reported when it is staged."""
         known = None
         if _is_large(operation):
             with self._committing():
@@ -242,7 +242,7 @@ class CoordinatorProcess(Fleet):
                 raise Unavailable(f"shard {shard} of {manifest.shards} has no server that answers")
         return holders
 
-    # What a step of the log asks of the replicas.
+    # The requests of the log to the replicas.
 
     def stage(self, manifest: Manifest, name: str, operation: Operation) -> tuple[list[int], int]:
         """Lets all replicas check the operation and take its rows. Returns the rows of each shard

@@ -53,7 +53,7 @@ def _number_of(name: str) -> int:
 
 
 def _newest(number: int) -> Steps[tuple[int, bytes]]:
-    """Finds the newest manifest, from one with this number on; returns its number and data, b"" if
+    """Finds the newest manifest, with at least this number; returns its number and data, b"" if
     there is no newer one."""
     found = b""
     while True:
@@ -167,7 +167,7 @@ class Log:
     def commit(
         self, name: str, operation: Operation, token: str, created: int | None
     ) -> Steps[Done]:
-        """Commits an operation; returns the result of the commit with this token, also if it is an
+        """Commits an operation; returns the result of the commit with this token, even of an
         earlier one. created: of the collection that is meant, if that is known."""
         for _ in range(_TRIES):
             if self.pending is not None:

@@ -22,23 +22,19 @@ from nearfield._export import Layout
 from nearfield._values import Ids
 from nearfield.ray._manifest import CollectionState, Manifest, Operation, operations_after
 from nearfield.ray._segment import Reference, ids_of, put_tables, read_segment
-from nearfield.ray._server import ServerProcess, Settings, listen_host, must_move
+from nearfield.ray._server import DEFAULTS, ServerProcess, Settings, listen_host, must_move
 from nearfield.ray._shards import partition_range
-from nearfield.ray._staging import DECISION_SECONDS_MAX, Incoming, Staged, pages, staged
+from nearfield.ray._staging import (
+    Incoming,
+    Staged,
+    incoming_key,
+    pages,
+    staged,
+)
 from nearfield.ray._store import Store
 from nearfield.ray._updates import apply_update
 
 T = TypeVar("T")
-# Settings of the server, unless the user gives others. Applied operations keep the epoch before
-# them, because the clients read it until they know the next manifest. Epochs are kept for a short
-# time and in a small number, because each may hold the rows of a whole replaced collection.
-_DEFAULTS = {
-    "upload_idle_ms": 2 * 1000 * int(DECISION_SECONDS_MAX),
-    "cursor_ms": 20_000,
-    "epochs_kept_max": 64,
-    "epochs_kept_percent": 50,
-    "log_sample": 0,
-}
 # After one of these, the server has taken nothing of an upload.
 REFUSALS = (nearfield.AlreadyExists, nearfield.InvalidArgument, nearfield.ResourceExhausted)
 
@@ -52,11 +48,6 @@ class _Held:
     last: str = ""
     begun: str = ""
     rows: int = 0
-
-
-def incoming_key(name: str, operation: Operation) -> str:
-    """Returns what two tries of one upload have in common, and two uploads have not."""
-    return " ".join([name, operation["kind"], *(each["name"] for each in operation["segments"])])
 
 
 def as_value(method: Callable[..., T]) -> Callable[..., T | Exception]:
@@ -100,13 +91,12 @@ class ReplicaProcess:
             self._settings = settings or self._settings
             if self._server is not None and not self._server.ended.is_set():
                 return
-            self._release()
-            self._discard_all()
+            self._release(received=True)
             if self._client is not None:
                 self._client.close()
             self._held, self._client = {}, None
             host = listen_host(self._settings.host)
-            options = {**_DEFAULTS, **self._settings.settings}
+            options = {**DEFAULTS, **self._settings.settings}
             self._server = ServerProcess(self._settings, host, options)
 
     @as_value
@@ -149,19 +139,18 @@ class ReplicaProcess:
             raise nearfield.Aborted("a later coordinator has taken over")
         if opened > self._opened:
             self._opened = opened
-            self._release()
-            self._discard_all()
+            self._release(received=True)
 
-    def _release(self) -> None:
-        """Abandons what is staged."""
-        old, self._staged = self._staged, None
-        if old is not None and old.incoming is not None:
-            old.incoming.discard()
-
-    def _discard_all(self) -> None:
-        incoming, self._incoming = self._incoming, {}
-        for each in incoming.values():
-            each.discard()
+    def _release(self, received: bool = False) -> None:
+        """Abandons what is staged, and what was received."""
+        over = [self._staged.incoming] if self._staged is not None else []
+        self._staged = None
+        if received:
+            over += self._incoming.values()
+            self._incoming = {}
+        for each in over:
+            if each is not None:
+                each.discard()
 
     def _broken(self) -> None:
         assert self._server is not None

@@ -20,6 +20,7 @@ import ray
 
 from nearfield._errors import InvalidArgument, Unavailable
 from nearfield.ray._rpc import none_free
+from nearfield.ray._staging import DECISION_SECONDS_MAX
 
 PROGRAM_VARIABLE = "NEARFIELD_SERVER"
 READY_SECONDS_MAX = 600.0
@@ -132,6 +133,16 @@ def must_move(given: str, address: str) -> bool:
     return not given and address.startswith(_LOOPBACK) and len(live_nodes()) > 1
 
 
+# Settings of the server, unless the user gives others. Applied operations keep the epoch before
+# them, because the clients read it until they know the next manifest. Epochs are kept for a short
+# time and in a small number, because each may hold the rows of a whole replaced collection.
+DEFAULTS = {
+    "upload_idle_ms": 2 * 1000 * int(DECISION_SECONDS_MAX),
+    "cursor_ms": 20_000,
+    "epochs_kept_max": 64,
+    "epochs_kept_percent": 50,
+    "log_sample": 0,
+}
 _OWN_SETTINGS = frozenset(("listen", "data_dir", "ops_listen"))  # a cluster sets these
 
 

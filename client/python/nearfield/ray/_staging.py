@@ -118,6 +118,11 @@ class Incoming:
             self.upload.finish(False)
 
 
+def incoming_key(name: str, operation: Operation) -> str:
+    """Returns what two tries of one upload have in common, and two uploads have not."""
+    return " ".join([name, operation["kind"], *(each["name"] for each in operation["segments"])])
+
+
 def staged(
     name: str,
     operation: Operation,
