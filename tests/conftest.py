@@ -43,7 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--export-rows", type=int, default=20_000, help="number of rows of the timed run in test_export.py")
     parser.addoption("--picture", type=Path, help="file for a picture of the page of the operations port (test_page.py)")
     parser.addoption("--bare", action="store_true", help="test_edge.py: attack the server itself, without the edge")
-    parser.addoption("--ray-rounds", type=int, default=8, help="rounds of test_ray_faults.py")
+    parser.addoption("--ray-rounds", type=int, default=10, help="rounds of test_ray_faults.py")
     parser.addoption("--ray-receipt", type=Path, help="file for the figures of test_ray_faults.py")
     parser.addoption("--seed", type=int, default=int(os.environ.get("NEARFIELD_TEST_SEED", random.randrange(2**32))))
 
@@ -333,7 +333,7 @@ def store(tmp_path: Path) -> Any:
     from nearfield.ray._store import Store
 
     made = Store(str(tmp_path / "storage"))
-    made.create()
+    made.prepare()
     return made
 
 

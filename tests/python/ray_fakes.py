@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from nearfield.ray import _coordinator, _server, _slot
 from nearfield.ray._fleet import Fleet
-from nearfield.ray._manifest import CollectionState, Manifest, ManifestLog
+from nearfield.ray._manifest import CollectionState, Manifest
 from nearfield.ray._operations import Coordinator
 from nearfield.ray._store import Store
 
@@ -53,10 +53,9 @@ def fake_coordinator(store: Store, monkeypatch: pytest.MonkeyPatch) -> Any:
     made = object.__new__(Coordinator)
     settings = _server.Settings("fake", 2, 2, store.uri, "", "", 1, 0, {}, 1.0, 4096)
     Fleet.__init__(made, settings)
-    made._committers, made._operation, made._commits_from = threading.Semaphore(4), threading.Lock(), 0.0
-    made._log = ManifestLog(store, "fake", "127.0.0.1:1")  # which refuses connections
+    made._committers, made._operation = threading.Semaphore(4), threading.Lock()
     state = CollectionState("c", 1, DECLARED, [0, 0])
-    made._manifest = Manifest(made._log.term, 1, 1, 2, {"docs": state})
+    made._log.head, made._log.opened = Manifest(1, 1, 2, {"docs": state}, author=made._log.author), 1
     made._slots = [FakeSlot(settings, 1, 1, shard, 2, replica) for shard in (0, 1) for replica in (0, 1)]
     for slot in made._slots:
         slot.actor, slot.ready, slot.place = FakeReplica(), True, {"address": slot.name}

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from ray_model import TRY_SECONDS_MAX, repeat
 
-FOLDERS = ("manifests", "terms")
+FOLDERS = ("commits", "coordinators")
 
 
 class Faults:
@@ -23,11 +23,13 @@ class Faults:
 
     # The share of each fault. A server starts again in a fraction of a second, a process of Ray in two.
     SHARES: ClassVar[dict[str, int]] = {
-        "server": 40, "storage": 14, "doubt": 12, "pause": 12, "compact": 10, "stop": 4, "coordinator": 4, "actor": 4}  # fmt: skip
+        "server": 36, "storage": 12, "doubt": 10, "flaky": 8, "pause": 10, "frozen": 4, "compact": 8, "stop": 4, "coordinator": 4,
+        "actor": 4}  # fmt: skip
     # With two replicas no read fails while one of these lasts, if all servers were there before.
-    HARMLESS = ("server", "storage", "doubt", "pause", "compact", "stop", "actor")
+    HARMLESS = ("server", "storage", "doubt", "flaky", "pause", "compact", "stop", "actor")
 
-    def __init__(self, client: Any, storage: Path, draw: random.Random) -> None:
+    def __init__(self, client: Any, storage: Path, draw: random.Random, frozen_seconds_max: float) -> None:
+        self._frozen_seconds_max = frozen_seconds_max
         self._client = client
         self._storage = storage
         self._draw = draw
@@ -103,6 +105,13 @@ class Faults:
         with self._soon((self._draw.uniform(0.05, 0.8), lambda: kill(pid, signal.SIGCONT))):
             during()
 
+    def frozen(self, during: Any) -> None:
+        """The coordinator stands still."""
+        pid = repeat(self._client.status)["pid"]
+        kill(pid, signal.SIGSTOP)
+        with self._soon((self._draw.uniform(1, self._frozen_seconds_max), lambda: kill(pid, signal.SIGCONT))):
+            during()
+
     def stop(self, during: Any) -> None:
         """A server that stands still for good is started again."""
         self._end(self._some("server_pid"), signal.SIGSTOP)
@@ -114,12 +123,17 @@ class Faults:
             during()
 
     def doubt(self, during: Any) -> None:
-        """Manifests cannot be written for a while, or the claims cannot be read: then a manifest is
-        written, and its writer does not know whether it counts. Half of the times the servers cannot read
-        the rows right after that."""
+        """Manifests cannot be written or read for a while, or the address of the coordinator cannot. Half of the times the
+        servers cannot read the rows right after that."""
         calls = self._away(self._draw.choice(FOLDERS), 0.3)
         if self._draw.random() < 0.5:
             calls += self._away("segments", 0.5)
+        with self._soon(*calls):
+            during()
+
+    def flaky(self, during: Any) -> None:
+        """The storage fails now and then."""
+        calls = [each for _ in range(5) for each in self._away(self._draw.choice(["", *FOLDERS]), 0.1)]
         with self._soon(*calls):
             during()
 

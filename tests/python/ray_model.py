@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
 from collections import Counter
@@ -25,6 +26,16 @@ TRY_SECONDS_MAX = 90
 # For which a read of a Reader may try. Another replica is asked after one second, which the campaign demands.
 READ_SECONDS_MAX = float(os.environ.get("NEARFIELD_RAY_READ_SECONDS", "10"))
 PAUSE_SECONDS = 0.01  # between two calls of a thread: the machine also runs the servers
+
+
+def free_range(count: int) -> range:
+    """Returns ports on which nothing listens, below those that the kernel gives to others."""
+
+    def is_free(port: int) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) != 0
+
+    return next(found for first in range(21000, 30000, count) if all(map(is_free, found := range(first, first + count))))
 
 
 class Model:

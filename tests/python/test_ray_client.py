@@ -29,11 +29,13 @@ def test_the_views_of_a_client_never_go_back(tmp_path):
     """An old coordinator, or an answer that was delayed, does not replace a newer view."""
     with Client(str(tmp_path)) as client:
         seen = []
-        views = [{"have": have, "number": number, "shards": []} for have, number in (([1, 5], 7), ([2, 1], 8), ([1, 9], 7), ([2, 3], 9), ([2, 2], 8))]
+        shown = [("a", 5, 7), ("b", 1, 8), ("a", 9, 7), ("b", 3, 9), ("b", 2, 9), ("b", 2, 8), ("c", 1, 9), ("c", 1, 10)]
+        views = [{"have": [coordinator, serial], "number": number, "shards": []} for coordinator, serial, number in shown]
         for view in views:
             client.call = lambda *_, view=view, **__: view  # type: ignore[method-assign,misc]
-            seen.append(client._refresh(float("inf"), 0.0)["number"])
-        assert seen == [7, 8, 8, 9, 9]
+            found = client._refresh(float("inf"), 0.0)
+            seen.append((*found["have"], found["number"]))
+        assert seen == [shown[place] for place in (0, 1, 1, 3, 3, 3, 6, 7)]
 
 
 def test_a_client_needs_no_ray(tmp_path):
@@ -46,9 +48,9 @@ def test_a_client_leaves_a_coordinator_that_does_not_answer(store):
     hung = threading.Event()
     addresses = [serve({"status": each}, "127.0.0.1") for each in (hung.wait, dict)]
     with Client(store.uri) as client:
-        for term, (_, address) in enumerate(addresses, 1):
-            store.put(f"terms/{term:08}-a.json", json.dumps({"term": term, "address": address}).encode())
-            if term == 1:
+        for opened, (_, address) in enumerate(addresses, 1):
+            store.put("coordinators/a.json", json.dumps({"name": "a", "cluster": None, "opened": opened, "address": address}).encode())
+            if opened == 1:
                 with pytest.raises(nearfield.DeadlineExceeded):
                     client.call("status", 0.3)
         assert client.call("status", 20) == {}
@@ -60,7 +62,7 @@ def view_of(number: int, *addresses: str) -> dict[str, Any]:
     return {"have": [1, number], "number": number, "collections": {"docs": {}}, "shards": [replicas]}
 
 
-def test_a_server_that_is_late_is_asked_last(tmp_path):
+def test_a_server_that_is_late_is_asked_last(store):
     """Else the searches of a busy client would all come to wait for it. Also when commits change the view."""
     view = view_of(1, "good", "hung")
     asked: list[str] = []
@@ -72,7 +74,7 @@ def test_a_server_that_is_late_is_asked_last(tmp_path):
             ended.wait(left)
         return 1
 
-    with Client(str(tmp_path), timeout=20) as client:
+    with Client(store.uri, timeout=20) as client:
         serial = itertools.count(1)
         client.call = lambda *_, **__: {**view, "have": [1, next(serial)]}  # type: ignore[method-assign]
         client._shard_calls._server = lambda address: types.SimpleNamespace(collection=lambda _: address)  # type: ignore[assignment,method-assign]
@@ -90,7 +92,7 @@ def read_from(client: Client, views: Any, ask: Any, fresh: bool) -> Any:
 
 
 @pytest.mark.parametrize("before", [["hung", "failed"], ["hung"]])
-def test_a_late_server_does_not_hold_a_search_if_the_next_view_has_another(tmp_path, before):
+def test_a_late_server_does_not_hold_a_search_if_the_next_view_has_another(store, before):
     """The other replica failed, or came after the search began. The late one may never answer."""
     shown = [view_of(1, *before), *[view_of(2, "hung", "good")] * 99]
     for fresh in (True, False) * 2:  # which replica is asked first is random
@@ -103,7 +105,7 @@ def test_a_late_server_does_not_hold_a_search_if_the_next_view_has_another(tmp_p
                 raise nearfield.FailedPrecondition("the epoch is gone")
             return docs
 
-        with Client(str(tmp_path), timeout=20) as client:
+        with Client(store.uri, timeout=20) as client:
             begin = time.monotonic()
             assert read_from(client, iter(shown), ask, fresh) == ["good"]
             assert time.monotonic() - begin < 10
@@ -112,7 +114,7 @@ def test_a_late_server_does_not_hold_a_search_if_the_next_view_has_another(tmp_p
 
 @pytest.mark.parametrize("other", [[], ["down"]])
 @pytest.mark.parametrize("commits", [False, True])
-def test_a_slow_server_is_not_asked_again_and_again(tmp_path, monkeypatch, other, commits):
+def test_a_slow_server_is_not_asked_again_and_again(store, monkeypatch, other, commits):
     """Also next to one that fails, and while commits change the view: it would become slower."""
     monkeypatch.setattr("nearfield.ray._shard_calls.HEDGE_SECONDS", 0.05)
     asked: list[str] = []
@@ -125,7 +127,7 @@ def test_a_slow_server_is_not_asked_again_and_again(tmp_path, monkeypatch, other
         return docs
 
     views = (view_of(number if commits else 1, "slow", *other) for number in itertools.count(1))
-    with Client(str(tmp_path), timeout=20) as client:
+    with Client(store.uri, timeout=20) as client:
         assert read_from(client, views, ask, False) == ["slow"]
     assert asked.count("slow") <= (2 if other and commits else 1)
 
@@ -218,18 +220,18 @@ def test_a_delete_does_not_go_into_another_collection_of_the_name(coordinator, w
         create_again(coordinator)
     with pytest.raises(nearfield.Aborted, match="another one"):
         docs.delete(**what, token="another")
-    assert coordinator._manifest.number == 4 and not coordinator._manifest.collections["docs"].tail
+    assert coordinator._log.head.number == 4 and not coordinator._log.head.collections["docs"].tail
     coordinator.commit("docs", {"kind": "drop"}, "gone")
     assert docs.delete(**what, token="once") == done, "it took place before the collection was dropped"
     with pytest.raises(nearfield.NotFound):
         ClusterCollection(client_of(coordinator, lambda: None), "docs").delete(**what, token="new")
 
 
-def test_searches_do_not_wait_for_each_others_threads(tmp_path):
+def test_searches_do_not_wait_for_each_others_threads(store):
     """More searches at a time than threads: each asks several shards, and none waits for a thread that waits."""
     view = view_of(1, "a")
     view["shards"] *= 4
-    with Client(str(tmp_path), timeout=20) as client:
+    with Client(store.uri, timeout=20) as client:
         client.call = lambda *_, **__: view  # type: ignore[method-assign]
         client._shard_calls._server = lambda _: types.SimpleNamespace(collection=lambda name: name)  # type: ignore[assignment,method-assign]
         parts: list[Any] = []

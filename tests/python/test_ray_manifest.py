@@ -1,8 +1,10 @@
-"""The manifests of nearfield.ray.Cluster as files: formats, damage, and the tokens of earlier commits."""
+"""The manifests of nearfield.ray.Cluster as objects: formats, damage, and storages of earlier versions."""
 
 from __future__ import annotations
 
+import types
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import nearfield
@@ -12,13 +14,11 @@ import xxhash
 pytest.importorskip("pyarrow")
 pytest.importorskip("ray")
 
-from nearfield.ray._manifest import (  # noqa: E402
-    CollectionState,
-    Done,
-    Manifest,
-    ManifestLog,
-    newest_manifest,
-)
+from nearfield.ray._log import Log, digest_of, newest_manifest, newest_number, object_name  # noqa: E402
+from nearfield.ray._manifest import CollectionState, Manifest  # noqa: E402
+from nearfield.ray._steps import run  # noqa: E402
+from nearfield.ray._store import Store  # noqa: E402
+from nearfield.ray._upgrade import earlier_manifest, take_over  # noqa: E402
 
 # A file that was written before manifests had a format number.
 FORMAT_1 = (
@@ -26,36 +26,49 @@ FORMAT_1 = (
     b'"metric":"dot"},"rows":[10,0],"last":"two","pages":[],"tail":[{"id":"two","kind":"filter","filter":"year < 2020"}'
     b']}},"tokens":{"95ddbed6d7f00bd68361":[7,4,0,1,"64c88313"]}}'
 )
-NAME = "manifests/00000003-000000000007.json"
+EARLIER = "manifests/00000003-000000000007.json"
+NAME = object_name(7)
 
 
 @pytest.fixture
 def manifest() -> Manifest:
     tail = [{"id": "two", "kind": "filter", "filter": "year < 2020"}]
     state = CollectionState("cccc", 1, {"dim": 6, "metric": "dot"}, [10, 0], "two", [], tail)
-    return Manifest(3, 7, 1, 2, {"docs": state}, {"95ddbed6d7f00bd68361": [7, 4, 0, 1, "64c88313"]})
+    return Manifest(7, 1, 2, {"docs": state}, {"95ddbed6d7f00bd68361": [7, 4, 0, 1, "64c88313"]})
 
 
-def test_a_manifest_of_the_first_format_is_read(store, manifest):
-    store.put(NAME, FORMAT_1)
-    found = newest_manifest(store)
-    log = [ManifestLog(store, "docs", "address") for _ in range(4)][-1]
-    assert found == manifest and log.done(found, "monday", "docs", "filter") == (7, 4, 0, 1)
-    log.append(replace(found, term=log.term, number=8))  # in the present format
-    assert newest_manifest(store) == replace(manifest, term=log.term, number=8)
+def earlier(manifest: Manifest, made: int) -> bytes:
+    """Returns a manifest in the format 2 or 3, which had terms."""
+    body = manifest.encode().partition(b"\n")[2].replace(b',"author":"","previous":""', b"").replace(b',"before":[]', b"").replace(b"{", b'{"term":3,', 1)
+    checksum = xxhash.xxh64_hexdigest(body if made == 2 else b"3" + body)
+    return b'{"format":%d,"xxh64":"%s"}\n' % (made, checksum.encode()) + body
 
 
-def test_a_manifest_of_the_second_format_is_read(store, manifest):
-    """It has no updates."""
-    body = manifest.encode().partition(b"\n")[2]
-    store.put(NAME, b'{"format":2,"xxh64":"%s"}\n' % xxhash.xxh64_hexdigest(body).encode() + body)
-    assert newest_manifest(store) == manifest
+@pytest.mark.parametrize("made", [1, 2, 3])
+def test_a_storage_of_an_earlier_format_is_continued(store, manifest, made):
+    store.put("terms/00000003-aaaa.json", b"{}")
+    store.put("manifests/00000002-000000000009.json", b"of a lower term")
+    store.put(EARLIER, FORMAT_1 if made == 1 else earlier(manifest, made))
+    assert earlier_manifest(store) == manifest == take_over(store)
+    log = Log("author")
+    run(log.open(manifest), store=store)
+    assert log.head == replace(manifest, number=8, author="author") == newest_manifest(store)
+    done = run(log.commit("docs", {"kind": "filter"}, "monday", None), store=store, fleet=types.SimpleNamespace(load=lambda: None))
+    assert done == (7, 4, 0, 1)
+    # An earlier version does this before it starts, and before it acknowledges a commit.
+    with pytest.raises(ValueError, match="taken"):
+        int(store.list("terms")[-1].rpartition("/")[2].partition("-")[0])
+
+
+def test_a_storage_without_a_cluster_has_no_manifest(store):
+    assert earlier_manifest(store) is take_over(store) is newest_manifest(store) is None
+    assert store.list("terms") == []
 
 
 def test_a_manifest_of_a_later_format_is_refused(store, manifest):
     """An unknown member was a TypeError."""
-    store.put(NAME, manifest.encode().replace(b'"format":3', b'"format":4'))
-    with pytest.raises(nearfield.FailedPrecondition, match=f"{NAME}: it has the format 4; .* formats 1 to 3"):
+    store.put(NAME, manifest.encode().replace(b'"format":4', b'"format":5'))
+    with pytest.raises(nearfield.FailedPrecondition, match=f"{NAME}: it has the format 5; .* formats 1 to 4"):
         newest_manifest(store)
 
 
@@ -75,35 +88,83 @@ def test_a_damaged_byte_of_a_manifest_is_found(store, manifest):
     assert Manifest.decode(data, NAME) == manifest
 
 
-@pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"7", b"\xff", FORMAT_1[:-1], FORMAT_1.replace(b'"rows"', b'"lines"')])
+@pytest.mark.parametrize("data", [b"{}", b"[]", b"7", b"\xff", FORMAT_1[:-1], FORMAT_1.replace(b'"rows"', b'"lines"')])
 def test_a_file_that_is_no_manifest_is_named(store, data):
-    store.put(NAME, data)
-    with pytest.raises(nearfield.DataLoss, match=f"{NAME}: it is damaged"):
-        newest_manifest(store)
+    for name, read in ((NAME, newest_manifest), (EARLIER, earlier_manifest)):
+        store.put(name, data)
+        with pytest.raises(nearfield.DataLoss, match=f"{name}: it is damaged"):
+            read(store)
 
 
-@pytest.mark.parametrize("other", [{"term": 2}, {"number": 6}])
-def test_a_manifest_under_the_name_of_another_one_is_refused(store, manifest, other):
+def test_a_manifest_under_the_name_of_another_one_is_refused(store, manifest):
     """A file that was put back from a backup would be the newest one."""
-    written = replace(manifest, **other)
-    for data in (written.encode(), FORMAT_1.replace(b'"term":3,"number":7', b'"term":%d,"number":%d' % (written.term, written.number))):
-        store.put(NAME, data)
-        with pytest.raises(nearfield.DataLoss, match=f"{NAME}: it is damaged: it has the contents of {written.object_name}"):
-            newest_manifest(store)
+    other = replace(manifest, number=6)
+    for name, data, read in ((NAME, other.encode(), newest_manifest), (EARLIER, earlier(other, 3), earlier_manifest)):
+        store.put(name, data)
+        with pytest.raises(nearfield.DataLoss, match=f"{name}: it is damaged: it has the number 6"):
+            read(store)
 
 
-def test_a_coordinator_reports_a_manifest_that_it_cannot_read(store, monkeypatch):
-    """The error names the file, and the claim of the next coordinator does not hide it."""
+def test_a_manifest_that_was_exchanged_is_found(store, manifest):
+    """Its successor names it, to the bit."""
+    store.put(NAME, manifest.encode())
+    log = Log("author")
+    run(log.find(), store=store)
+    following = replace(manifest, number=8, previous=digest_of(manifest.encode()))
+    store.put(object_name(8), following.encode())
+    run(log.follow(), store=store)
+    assert log.head == following
+    store.put(object_name(9), replace(following, number=9).encode())
+    with pytest.raises(nearfield.DataLoss, match=f"{object_name(9)}: it does not follow the manifest before it"):
+        run(log.follow(), store=store)
+
+
+def test_a_coordinator_reports_a_manifest_that_it_cannot_read(store):
+    """The error names the file."""
     from nearfield.ray import _coordinator, _server
     from nearfield.ray._fleet import Fleet
 
     store.put(NAME, FORMAT_1[:-1])
     made: Any = object.__new__(_coordinator.CoordinatorProcess)
     Fleet.__init__(made, _server.Settings("fake", 1, 1, store.uri, "", "", 1, 0, {}, 1.0, 4096))
-    made._address, made._commits_from = "127.0.0.1:1", 0.0
+    made._address = "127.0.0.1:1"
     for _ in range(2):
         with pytest.raises(nearfield.DataLoss) as failed:
             made._open()
         made._note(failed.value)
         with pytest.raises(nearfield.Unavailable, match=f"{NAME}: it is damaged"):
             made.status()
+
+
+def test_a_storage_without_an_atomic_put_if_absent_is_refused_by_name(store, monkeypatch):
+    """On such a store two coordinators could both acknowledge the manifest of one number."""
+    store.probe()
+
+    def put_new(self: Store, name: str, data: bytes) -> bool:
+        self.put(name, data)
+        return True
+
+    monkeypatch.setattr(Store, "put_new", put_new)
+    with pytest.raises(nearfield.FailedPrecondition, match=f"storage: {store.name}: of 8 concurrent writes .* 8 succeeded, must be 1"):
+        store.probe()
+    monkeypatch.setattr(Store, "put_new", lambda *_: False)
+    with pytest.raises(nearfield.FailedPrecondition, match="0 succeeded"):
+        store.probe()
+    assert store.list("probes") == []
+
+
+@pytest.mark.parametrize("uri", ["s3://bucket/x?nonsense=1", "ftp://host/x", "s3://key:secret@bucket/x?regions=a"])
+def test_a_wrong_uri_is_named_without_its_keys(uri):
+    with pytest.raises(ValueError, match="storage: (s3://bucket/x|ftp://host/x): ") as failed:
+        Store(uri)
+    assert "secret" not in str(failed.value)
+
+
+def test_a_folder_that_is_gone_is_no_empty_folder(store):
+    """As a share that is no longer mounted: a fresh read would find that there is no newer manifest."""
+    path = Path(store.uri.removeprefix("file://"), "commits")
+    path.rename(path.with_name("gone"))
+    with pytest.raises(OSError, match="commits"):
+        run(newest_number(1), store=store)
+    with pytest.raises(OSError, match="commits"):
+        store.put_new(object_name(1), b"1")

@@ -3,6 +3,8 @@ the deletion of files that no manifest names."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import threading
 from dataclasses import replace
@@ -18,7 +20,15 @@ pytest.importorskip("ray")
 from nearfield.ray import _fleet, _operations, _slot  # noqa: E402
 from nearfield.ray._manifest import TAIL_MAX, operations_after  # noqa: E402
 from nearfield.ray._store import Store  # noqa: E402
-from ray_fakes import FakeSlot, shown  # noqa: E402
+from ray_fakes import FakeSlot, raise_or_return, shown  # noqa: E402
+
+
+@pytest.fixture
+def kept(monkeypatch) -> list[Any]:
+    """The settings that the coordinator has put into the store of Ray."""
+    made: list[Any] = []
+    monkeypatch.setattr(_operations.internal_kv, "_internal_kv_put", lambda _, value, **__: made.append(json.loads(value)))
+    return made
 
 
 def test_a_restart_leaves_each_shard_a_server(coordinator, monkeypatch):
@@ -40,6 +50,89 @@ def test_a_restart_leaves_each_shard_a_server(coordinator, monkeypatch):
     threading.Timer(0.1, back, (coordinator._slots[1],)).start()
     assert coordinator.restart(30) == 4
     assert taken == [[True] * 4] * 4
+
+
+@pytest.fixture
+def restarts(coordinator, monkeypatch) -> list[tuple[str, str]]:
+    """The servers that were started again, in their order, with their setting k_max. One with k_max 13 does not start."""
+    made: list[tuple[str, str]] = []
+
+    def fail(slot: Any, why: str) -> None:
+        k_max = slot._settings.settings.get("k_max", "")
+        made.append((slot.name, k_max))
+        _slot.Slot.fail(slot, why)
+        if k_max != "13":
+            threading.Timer(0.01, back, (slot,)).start()
+
+    def back(slot: Any) -> None:
+        with coordinator._changed:
+            slot.ready = True
+            coordinator._changed.notify_all()
+
+    monkeypatch.setattr(FakeSlot, "fail", fail)
+    coordinator._settings = coordinator._settings.changed({"k_max": "9"})
+    for slot in coordinator._slots:
+        slot.use(coordinator._settings)
+    return made
+
+
+def test_a_restart_changes_settings(coordinator, restarts, kept):
+    """Others stay, and an empty one goes. The store of Ray gets what the next coordinator starts with."""
+    assert coordinator.restart(30, {"k-max": "7", "threads": 2}) == 4
+    assert restarts == [(slot.name, "7") for slot in coordinator._slots]
+    assert coordinator.status()["settings"] == {"k_max": "7", "threads": "2"}
+    coordinator.restart(30, {"threads": ""})
+    coordinator.restart(30)
+    assert kept == [{"k_max": "7", "threads": 2}, {"k_max": "7"}]
+    assert len(restarts) == 12 and coordinator.status()["settings"] == {"k_max": "7"}
+
+
+@pytest.mark.parametrize("given, error", [
+    ({"ops-listen": "127.0.0.1:1"}, "settings: ops_listen is set by the cluster"),
+    ({"k_max": "abc"}, "settings: k_max must be 1 .. 4096"),
+])  # fmt: skip
+def test_wrong_settings_end_no_server(coordinator, restarts, kept, given, error):
+    """Also if only the last of the nodes refuses them."""
+    coordinator._slots[3].actor.answers["check"] = nearfield.InvalidArgument("settings: k_max must be 1 .. 4096")
+    with pytest.raises(nearfield.InvalidArgument, match=error):
+        coordinator.restart(30, given)
+    assert not restarts and not kept and coordinator.status()["settings"] == {"k_max": "9"}
+
+
+def test_a_server_that_does_not_start_with_new_settings_gets_the_old_ones(coordinator, restarts, kept, monkeypatch):
+    """The program has accepted them, but the device refuses. The servers that have started with them are restarted, too."""
+    wait, name = coordinator._wait_ready, coordinator._slots[1].name
+    monkeypatch.setattr(coordinator, "_wait_ready", lambda some, _: wait(some, 1))
+    changed = type(coordinator._slots[1]).use
+
+    def use(slot: Any, settings: Any) -> None:
+        refuses = slot.name == name and settings.settings["k_max"] == "8"
+        changed(slot, settings.changed({"k_max": "13"}) if refuses else settings)
+
+    monkeypatch.setattr(FakeSlot, "use", use)
+    with pytest.raises(nearfield.Unavailable, match=f"not ready after 1 s: {name}"):
+        coordinator.restart(30, {"k_max": "8"})
+    first, second = (slot.name for slot in coordinator._slots[:2])
+    assert restarts == [(first, "8"), (second, "13"), (second, "9"), (first, "9")]
+    assert not kept and coordinator.status()["settings"] == {"k_max": "9"}
+    assert {slot._settings.settings["k_max"] for slot in coordinator._slots} == {"9"}
+
+
+@pytest.mark.parametrize("error", [None, nearfield.Unavailable("no GPU is free")])
+def test_with_one_replica_the_new_servers_have_the_settings(coordinator, kept, monkeypatch, error):
+    """They are started next to the others, which stay with theirs after an error."""
+    coordinator._settings = replace(coordinator._settings, replicas=1)
+    made = []
+
+    def replace_servers(*_: Any) -> None:
+        made.append(coordinator._new_slots(2, 2))
+        raise_or_return(error)
+
+    monkeypatch.setattr(coordinator, "_replace_servers", replace_servers)
+    with pytest.raises(nearfield.Unavailable) if error else contextlib.nullcontext():
+        coordinator.restart(30, {"k_max": "7"})
+    assert [slot._settings.settings for slot in made[0]] == [{"k_max": "7"}] * 2
+    assert coordinator.status()["settings"] == ({} if error else {"k_max": "7"}) and len(kept) == (error is None)
 
 
 def test_only_the_replicas_that_there_are_must_be_ready(coordinator):
@@ -96,7 +189,7 @@ def test_old_files_that_no_manifest_names_are_deleted(coordinator, store):
     assert (coordinator.clean(), store.list("segments")) == (1, kept)
     for number in range(TAIL_MAX):  # the tail moves into a page
         coordinator.commit("docs", {"kind": "insert", "segments": []}, f"{number}")
-    assert len(coordinator._manifest.collections["docs"].pages) == 1
+    assert len(coordinator._log.head.collections["docs"].pages) == 1
     assert coordinator.clean(age_seconds_min=-1) == 2
     assert store.list("segments") == kept[:1] and len(store.list("log")) == 1
 
@@ -112,15 +205,15 @@ def test_a_collection_with_many_commits_is_compacted(coordinator, store):
     coordinator._settings = replace(coordinator._settings, compact_after=3)
     for number in range(3):
         assert coordinator._maintain(clean=True)
-        assert coordinator._manifest.collections["docs"].count == number
+        assert coordinator._log.head.collections["docs"].count == number
         coordinator.commit("docs", {"kind": "insert", "segments": []}, f"{number}")
     for slot in coordinator._slots:
         slot.actor.answers["export"] = [segment(store, "abcd"[slot.shard])]
     coordinator._slots[0].ready = False  # it reads the files that a compaction deletes
-    assert coordinator._maintain(clean=False) and coordinator._manifest.collections["docs"].count == 3
+    assert coordinator._maintain(clean=False) and coordinator._log.head.collections["docs"].count == 3
     coordinator._slots[0].ready = True
     assert coordinator._maintain(clean=False)
-    state = coordinator._manifest.collections["docs"]
+    state = coordinator._log.head.collections["docs"]
     assert [each["kind"] for each in state.tail] == ["replace"] and len(state.tail[0]["segments"]) == 2
     assert shown(coordinator) == (5, [2, 2])
 
@@ -151,7 +244,7 @@ def test_what_was_committed_during_a_compaction_stays(coordinator, store, monkey
 
     monkeypatch.setattr(coordinator, "_export", export)
     assert coordinator.compact("docs") == 0
-    state = coordinator._manifest.collections["docs"]
+    state = coordinator._log.head.collections["docs"]
     assert (state.count, len(state.pages), len(state.tail)) == (TAIL_MAX + 2, 1, 2)
     assert store.list("segments") == [f"segments/{letter * 32}" for letter in "bc"]
     kinds = [each["kind"] for each in operations_after(store, state, "")]

@@ -18,21 +18,14 @@ pa = pytest.importorskip("pyarrow")
 ray = pytest.importorskip("ray")
 
 from nearfield.ray import _server, _slot  # noqa: E402
-from nearfield.ray._manifest import (  # noqa: E402
-    TAIL_MAX,
-    TOKENS_MAX,
-    CollectionState,
-    Done,
-    Manifest,
-    ManifestLog,
-    newest_manifest,
-    operations_after,
-)
+from nearfield.ray._manifest import TAIL_MAX, CollectionState, Done, Manifest, operations_after  # noqa: E402
 from nearfield.ray._replica import ReplicaProcess  # noqa: E402
 from nearfield.ray._rpc import Caller, Unreachable, serve  # noqa: E402
 from nearfield.ray._segment import encode_segment, ids_of, put_tables, read_segment  # noqa: E402
 from nearfield.ray._shards import partition_range, partitions_of  # noqa: E402
+from nearfield.ray._steps import run  # noqa: E402
 from nearfield.ray._store import Store  # noqa: E402
+from nearfield.ray._tokens import TOKENS_MAX, Tokens, folded  # noqa: E402
 from ray_model import DIM, SETTINGS, draw_vectors  # noqa: E402
 
 DECLARED = {"dim": DIM, "metric": "dot"}
@@ -87,40 +80,17 @@ def test_small_tables_become_one_segment(store, rng):
 # Manifests.
 
 
-def test_a_coordinator_that_was_replaced_commits_nothing(store, tmp_path):
-    """The writes of the old one may arrive at any time: before the next claim they count, after it
-    they are never acknowledged, and the next commit hides them."""
-    old = ManifestLog(store, "docs", "old")
-    old.append(Manifest(term=old.term, number=1))
-    new = ManifestLog(store, "docs", "new")
-    assert new.term == old.term + 1 and newest_manifest(store).number == 1
-    with pytest.raises(nearfield.Aborted, match="term 2"):
-        old.append(Manifest(term=old.term, number=2))
-    new.append(Manifest(term=new.term, number=2, shards=7))
-    with pytest.raises(nearfield.Aborted):
-        old.append(Manifest(term=old.term, number=3))
-    assert (newest_manifest(store).shards, newest_manifest(store).number) == (7, 2)
-    for number in range(3, 30):
-        new.append(Manifest(term=new.term, number=number))
-        new.forget_old()
-    assert newest_manifest(store).number == 29 and len(store.list("manifests")) <= 10
-    (tmp_path / "storage" / "terms").rename(tmp_path / "elsewhere")  # as a share that is no longer mounted
-    with pytest.raises(OSError, match="claim|terms"):
-        new.append(Manifest(term=new.term, number=30))
-
-
 def test_a_manifest_stays_small(store):
     """Its size is bounded, whatever the number of commits, and no operation is lost."""
-    log = ManifestLog(store, "docs", "address")
-    manifest = Manifest(term=1, collections={"docs": CollectionState("c", 1, DECLARED, [0, 0])})
+    tokens, manifest = Tokens(), Manifest(collections={"docs": CollectionState("c", 1, DECLARED, [0, 0])})
     segment = {"name": "segments/" + 32 * "a", "rows": 10, "index": [100_000, 1_000, 16 * "b"]}
     count = 4 * TAIL_MAX + 3
     for number in range(count):
-        state = log.folded(manifest.collections["docs"])
+        state = run(folded(manifest.collections["docs"], f"{number}"), store=store)
         operation = {"id": f"{number:032}", "kind": "insert", "segments": [segment]}
         state = replace(state, last=operation["id"], tail=[*state.tail, operation])
         done = Done(number, 10, 0, 1)
-        manifest = log.with_token(manifest.following("docs", state), f"{number}" * 100, "docs", "insert", done)
+        manifest = run(tokens.added(manifest.with_state("docs", state), f"{number}" * 100, "docs", "insert", done, f"{number}"), store=store)
     assert len(manifest.tokens) <= TOKENS_MAX and len(manifest.encode()) < 115_000
     state = Manifest.decode(manifest.encode()).collections["docs"]
     assert (state.count, len(state.pages)) == (count, 4)
@@ -176,7 +146,7 @@ def replica(request, store, monkeypatch):
 
 
 def empty() -> Manifest:
-    return Manifest(term=1, number=1, layout=1, shards=1, collections={"docs": CollectionState("c", 1, DECLARED, [0])})
+    return Manifest(number=1, layout=1, shards=1, collections={"docs": CollectionState("c", 1, DECLARED, [0])})
 
 
 def must(value: Any) -> Any:
@@ -205,6 +175,44 @@ def test_a_staged_operation_is_invisible_until_it_is_applied(replica, store, rng
     assert must(replica.apply(1, "docs", "four"))["rows"] == 2
 
 
+def test_an_upload_that_was_received_is_staged_after_other_commits(replica, store, rng, monkeypatch):
+    """Other commits waited until all its rows were there."""
+    large = insert_of(store, range(100, 130), draw_vectors(rng, 30), "two")
+    must(replica.receive(1, "docs", large))
+    must(replica.stage(1, "docs", ("c", ""), insert_of(store, range(9), draw_vectors(rng, 9))))
+    assert must(replica.apply(1, "docs", "one"))["rows"] == 9
+    monkeypatch.setattr(replica, "_read", None)  # the rows are not read again
+    assert must(replica.stage(1, "docs", ("c", "one"), large)) == {"rows": 39, "changed": 30}
+    assert must(replica.apply(1, "docs", "two"))["rows"] == 39 and not replica._incoming
+
+
+def test_an_upload_that_was_received_is_checked_when_its_turn_comes(replica, store, rng):
+    large = insert_of(store, range(5, 30), draw_vectors(rng, 25), "two")
+    must(replica.receive(1, "docs", large))
+    must(replica.stage(1, "docs", ("c", ""), insert_of(store, range(9), draw_vectors(rng, 9))))
+    must(replica.apply(1, "docs", "one"))
+    refused = replica.stage(1, "docs", ("c", "one"), large)
+    assert isinstance(refused, nearfield.AlreadyExists) and "id 5 is already in the collection" in refused.message
+    assert replica._docs("docs").count().rows_count == 9 and not replica._incoming
+
+
+@pytest.mark.parametrize("how", ["discard", "fence", "start"])
+def test_an_upload_that_is_not_committed_is_discarded(replica, store, rng, how):
+    large = insert_of(store, range(30), draw_vectors(rng, 30))
+    must(replica.receive(1, "docs", large))
+    (incoming,) = replica._incoming.values()
+    assert incoming.upload._thread.is_alive()
+    if how == "discard":
+        must(replica.discard(1, "docs", large))
+    elif how == "fence":  # the coordinator has ended; the next one does not know of the upload
+        must(replica.abandon(2, "another"))
+    else:
+        must(replica.start(1, True))
+    assert not incoming.upload._thread.is_alive() and not replica._incoming
+    if how != "start":
+        assert replica._docs("docs").count().rows_count == 0
+
+
 @pytest.mark.parametrize("how", ["apply", "sync"])
 def test_an_epoch_is_kept_although_it_was_shown_for_long(replica, store, rng, how):
     """It was pinned when it began; the time for which it is kept had passed when the next commit came."""
@@ -219,7 +227,7 @@ def test_an_epoch_is_kept_although_it_was_shown_for_long(replica, store, rng, ho
         must(replica.stage(1, "docs", ("c", ""), operation))
         must(replica.apply(1, "docs", "one"))
     else:
-        manifest = Manifest(1, 2, 1, 1, {"docs": CollectionState("c", 1, DECLARED, [9], "one", [], [operation])})
+        manifest = Manifest(2, 1, 1, {"docs": CollectionState("c", 1, DECLARED, [9], "one", [], [operation])})
         must(replica.sync(1, manifest.encode(), 0, 1))
     assert replica._docs("docs").count(at_epoch=state["epoch"], incarnation=state["incarnation"]).rows_count == 0
 
@@ -248,7 +256,7 @@ def test_an_old_coordinator_is_refused(replica, store, rng):
         lambda: replica.start(1, True),
     ):
         error = call()
-        assert isinstance(error, nearfield.Aborted) and "term 2" in error.message
+        assert isinstance(error, nearfield.Aborted) and "later coordinator" in error.message
     assert not replica._server.ended.is_set()
     must(replica.stage(2, "docs", ("c", ""), operation))
     assert must(replica.apply(2, "docs", "one"))["rows"] == 1
@@ -265,22 +273,20 @@ def test_only_the_operation_that_is_meant_is_abandoned(replica, store, rng):
 
 def test_a_part_of_a_withdrawn_operation_is_not_kept(replica, store, rng):
     """Also if it has only replaced rows, so that their number is right."""
-    rows = insert_of(store, range(9), draw_vectors(rng, 9))
+    vectors = draw_vectors(rng, 9)
+    rows = insert_of(store, range(9), vectors)
     parts = [put_tables(store, [rows_table([each], draw_vectors(rng, 1))])[0] for each in (3, 5)]
     upsert = {"id": "two", "kind": "upsert", "segments": parts}
     state = CollectionState("c", 1, DECLARED, [9], "one", [], [rows])
-    before = Manifest(1, 2, 1, 1, {"docs": state})
+    before = Manifest(2, 1, 1, {"docs": state})
     must(replica.sync(1, before.encode(), 0, 1))
-    with_upsert = Manifest(1, 3, 1, 1, {"docs": replace(state, last="two", tail=[rows, upsert])})
+    with_upsert = Manifest(3, 1, 1, {"docs": replace(state, last="two", tail=[rows, upsert])})
     path = Path(store.uri.removeprefix("file://"), parts[1]["name"])
     path.rename(path.with_suffix(".away"))
     assert isinstance(replica.sync(1, with_upsert.encode(), 0, 1), OSError)
-    assert isinstance(replica.sync(1, replace(before, number=4).encode(), 0, 1), nearfield.Internal)
-    assert replica._server.ended.is_set()
+    must(replica.sync(1, replace(before, number=4).encode(), 0, 1))
+    assert (replica._docs("docs").fetch(range(9)).vectors == vectors).all()
     path.with_suffix(".away").rename(path)
-    must(replica.start(1, True))
-    must(replica.place())
-    must(replica.sync(1, before.encode(), 0, 1))
     assert must(replica.sync(1, with_upsert.encode(), 0, 1))["docs"]["rows"] == 9
     assert replica._held["docs"].last == "two" and not replica._held["docs"].begun
 
@@ -295,25 +301,45 @@ def test_an_operation_follows_the_one_before(replica, store, rng):
 
 
 def test_a_manifest_brings_a_replica_to_its_rows(replica, store, rng):
-    """From any state: an abandoned collection, one of the same name, operations that are missing; never from
-    one with an operation that is in no manifest."""
+    """Whatever it has: an abandoned collection, one of the name, operations that were withdrawn or compacted."""
     operations = [insert_of(store, range(n, n + 9), draw_vectors(rng, 9), f"{n}") for n in (0, 100)]
     must(replica.stage(1, "docs", ("c", ""), operations[0]))
     must(replica.apply(1, "docs", "0"))
     created = {"id": "d", "kind": "create", "declared": DECLARED}
     must(replica.stage(1, "more", ("", ""), created))
     state = CollectionState("c", 1, DECLARED, [18], "100", [], operations)
-    manifest = Manifest(1, 3, 1, 1, {"docs": state})
+    manifest = Manifest(3, 1, 1, {"docs": state})
     assert must(replica.sync(1, manifest.encode(), 0, 1))["docs"]["rows"] == 18
     assert [each.name for each in replica._client.list_collections()] == ["docs"]
-    other = Manifest(1, 4, 1, 1, {"docs": replace(state, id="new", tail=operations[1:])})
+    other = Manifest(4, 1, 1, {"docs": replace(state, id="new", tail=operations[1:])})
     assert must(replica.sync(1, other.encode(), 0, 1))["docs"]["rows"] == 9
-    orphan = Manifest(1, 5, 1, 1, {"docs": replace(state, id="new", last="", tail=[])})
-    assert isinstance(replica.sync(1, orphan.encode(), 0, 1), nearfield.Internal)
-    assert replica._server.ended.is_set()
-    must(replica.start(1, True))
-    must(replica.place())
+    orphan = Manifest(5, 1, 1, {"docs": replace(state, id="new", last="", tail=[])})
+    state = must(replica.sync(1, other.encode(), 0, 1))["docs"]
     assert must(replica.sync(1, orphan.encode(), 0, 1))["docs"]["rows"] == 0
+    compacted = {"id": "200", "kind": "replace", "segments": insert_of(store, range(30), draw_vectors(rng, 30))["segments"]}
+    newest = Manifest(6, 1, 1, {"docs": CollectionState("new", 1, DECLARED, [30], "200", [], [compacted])})
+    assert must(replica.sync(1, newest.encode(), 0, 1))["docs"]["rows"] == 30
+    assert replica._docs("docs").count(at_epoch=state["epoch"], incarnation=state["incarnation"]).rows_count == 9
+    assert not replica._server.ended.is_set()
+
+
+def test_an_upload_that_is_repeated_is_received_once(replica, store, rng):
+    """The one before held its rows for half an hour."""
+    large = insert_of(store, range(30), draw_vectors(rng, 30))
+    must(replica.receive(1, "docs", large))
+    (first,) = replica._incoming.values()
+    must(replica.receive(1, "docs", large))
+    assert not first.upload._thread.is_alive() and len(replica._incoming) == 1
+
+
+def test_an_upload_that_lost_a_race_is_staged_again(replica, store, rng, monkeypatch):
+    """Its rows are not sent again, else it would lose the next race, too."""
+    large = insert_of(store, range(30), draw_vectors(rng, 30))
+    must(replica.stage(1, "docs", ("c", ""), large))
+    must(replica.abandon(1, "one", True))
+    monkeypatch.setattr(replica, "_read", None)
+    assert must(replica.stage(1, "docs", ("c", ""), {**large, "id": "two"}))["rows"] == 30
+    assert must(replica.apply(1, "docs", "two"))["rows"] == 30
 
 
 def test_a_server_that_has_ended_is_noticed(replica):

@@ -17,10 +17,9 @@ import pytest
 pytest.importorskip("pyarrow")
 ray = pytest.importorskip("ray")
 
-from conftest import ROOT  # noqa: E402
 from nearfield.ray import Client  # noqa: E402
 from nearfield.ray.__main__ import parse  # noqa: E402
-from ray_model import RAY, SETTINGS  # noqa: E402
+from ray_model import DIM, RAY, SETTINGS, Model, Reader, Writer, free_range  # noqa: E402
 
 SECONDS_MAX = 120
 
@@ -144,14 +143,62 @@ def test_a_start_that_waits_ends_with_its_signal(command, request):
     assert "Stack" not in "\n".join(waiting.lines)
 
 
-def test_the_manifest_of_kuberay_starts_a_cluster():
-    """Valid as YAML, and its command is one that the command takes."""
-    yaml = pytest.importorskip("yaml")
-    ray_cluster, job, _ = yaml.safe_load_all((ROOT / "deploy/ray/kuberay.yaml").read_text("utf-8"))
-    assert ray_cluster["kind"] == "RayCluster" and ray_cluster["spec"]["rayVersion"] == ray.__version__
-    (container,) = job["spec"]["template"]["spec"]["containers"]
-    command = container["command"]
-    chosen = parse(command[command.index("nearfield.ray") + 1 :])
-    workers = ray_cluster["spec"]["workerGroupSpecs"][0]["replicas"]
-    assert chosen.nodes == workers + 1
-    assert chosen.command == "start" and chosen.shards * chosen.replicas * chosen.num_gpus == workers
+def test_settings_change_while_searches_go_on(command, request, tmp_path, rng):
+    """And a coordinator that Ray starts again keeps them."""
+    first = command(*start_arguments(request, "--replicas=2"))
+    first.line("ready, ")
+    with Client(str(tmp_path / "storage")) as client:
+        client.create_collection("docs", DIM, metric="dot")
+        model = Model()
+        Writer(client, model, rng).commit()
+        reader = Reader(client, model, 1)
+        reader.start()
+        before = client.status()
+        assert command("restart", "--set=k_max=20", "--set=threads=").end() == 0
+        after = client.status()
+        assert after["settings"] == {**{each: str(value) for each, value in before["settings"].items() if each != "threads"}, "k_max": "20"}
+        with pytest.raises(nearfield.InvalidArgument, match="k = 21"):
+            client.collection("docs").search([1] * DIM, k=21)
+        for wrong, reason in (("k_mox=7", "k-mox: no such option"), ("k_max=0", 'k_max = "0"'), ("data-dir=x", "data_dir is set by the cluster")):
+            refused = command("restart", f"--set={wrong}")
+            assert refused.end() == 1 and reason in refused.line("error: INVALID_ARGUMENT: settings: ")
+        assert [each["server_pid"] for each in client.status()["servers"]] == [each["server_pid"] for each in after["servers"]]
+        assert reader.finish() > 5 and not reader.unavailable
+        os.kill(after["pid"], signal.SIGKILL)
+        for server in after["servers"]:
+            os.kill(server["pid"], signal.SIGKILL)
+        Writer(client, model, rng).commit()
+        assert client.status()["settings"] == after["settings"]
+        with pytest.raises(nearfield.InvalidArgument, match="k = 21"):
+            client.collection("docs").search([1] * DIM, k=21, timeout=60)
+    assert first.end(signal.SIGINT) == 0
+
+
+def test_all_processes_listen_in_the_range(command, request, tmp_path):
+    """They listened on random ports, so that no firewall rule but "all" let clients in. Each has its port again after
+    its end."""
+    ports = free_range(3)
+    first = command(*start_arguments(request, "--shards=2", f"--ports={ports[0]}-{ports[-1]}"))
+    coordinator = first.line("ready, ").rpartition(" ")[2]
+
+    def addresses(client: Client) -> list[str]:
+        return [server["address"] for server in client.status(timeout=60)["servers"]]
+
+    with Client(str(tmp_path / "storage")) as client:
+        before = addresses(client)
+        assert {int(each.rpartition(":")[2]) for each in [coordinator, *before]} == set(ports)
+        os.kill(client.status()["servers"][0]["server_pid"], signal.SIGKILL)
+        os.kill(client.status()["pid"], signal.SIGKILL)
+        client.create_collection("docs", 2, metric="dot", timeout=60)  # once all answer again
+        assert addresses(client) == before
+        assert ray.get(ray.get_actor("nearfield", "nearfield").address.remote()) == coordinator
+    second = command(*start_arguments(request, f"--ports={ports[0]}-{ports[0]}", "--name=other"))
+    second.line(f"not ready: UNAVAILABLE: ports: none of {ports[0]}-{ports[0]} is free at 127.0.0.1")
+    assert second.end(signal.SIGINT) == 0 and first.end(signal.SIGINT) == 0
+
+
+def test_a_setting_without_a_value_is_refused(capsys):
+    for command in ("start", "restart"):
+        with pytest.raises(SystemExit):
+            parse(["--storage=/x", command, "--set", "k_max"])
+        assert "argument --set: invalid setting value: 'k_max'" in capsys.readouterr().err

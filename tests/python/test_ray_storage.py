@@ -1,4 +1,4 @@
-"""A cluster whose storage is an S3-compatible store, here SeaweedFS, which is killed under way."""
+"""Storages that are S3-compatible stores, here SeaweedFS and Moto, and a cluster whose store is killed under way."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 import socket
 import sys
 from pathlib import Path
+from typing import Any
 
 import nearfield
 import numpy as np
@@ -14,6 +15,9 @@ import pytest
 
 pytest.importorskip("pyarrow")
 ray = pytest.importorskip("ray")
+pytest.importorskip("obstore")
+from pyarrow import fs  # noqa: E402
+
 WEED = shutil.which("weed", path=str(Path(sys.executable).parent))
 
 from nearfield.ray import Client, Cluster  # noqa: E402
@@ -28,6 +32,19 @@ IDENTITY = (
 )
 
 
+class Moto:
+    """A server of Moto, which keeps objects in memory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port = free_port()
+        log = folder / "moto.log"
+        self._process = ServerProcess([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)], log)
+        self._process.wait_for(lambda: "Running on" in log.read_text("utf-8", "replace") or None)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+
 class Weed:
     """A server of SeaweedFS on loopback. Its gRPC ports are its ports + 10,000."""
 
@@ -40,11 +57,8 @@ class Weed:
         self.start()
 
     @property
-    def uri(self) -> str:
-        return (
-            f"s3://bucket/cluster?endpoint_override=127.0.0.1:{self._ports['s3']}&scheme=http"
-            "&region=us-east-1&allow_bucket_creation=true"
-        )
+    def port(self) -> int:
+        return self._ports["s3"]
 
     def start(self) -> None:
         self._starts += 1
@@ -72,15 +86,35 @@ def free_port() -> int:
 
 
 @pytest.fixture
-def weed(tmp_path, monkeypatch):
+def keys(monkeypatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+@pytest.fixture
+def weed(tmp_path, keys):
     running = Weed(tmp_path)
-    store = Store(running.uri)
-    repeat_os(lambda: store._files.create_dir("bucket"))
+    create_bucket(running)
     yield running
     running.kill()
+
+
+@pytest.fixture(params=[Weed, Moto])
+def server(request, tmp_path, keys):
+    running = request.param(tmp_path)
+    create_bucket(running)
+    yield running
+    running.kill()
+
+
+def create_bucket(server: Any) -> None:
+    files = fs.S3FileSystem(endpoint_override=f"127.0.0.1:{server.port}", scheme="http", region="us-east-1", allow_bucket_creation=True)
+    repeat_os(lambda: files.create_dir("bucket"))
+
+
+def uri_of(server: Any) -> str:
+    return f"s3://bucket/cluster?endpoint=http://127.0.0.1:{server.port}&region=us-east-1"
 
 
 def repeat_os(call):
@@ -93,17 +127,19 @@ def repeat_os(call):
     raise last
 
 
-def test_objects(weed, rng):
-    store = Store(weed.uri)
+def test_objects(server, rng):
+    store = Store(uri_of(server))
     data = rng.bytes(9 << 20)
     repeat_os(lambda: store.put("segments/b", data))
     store.put("segments/a", b"1")
     store.put("segments/a", b"2")
     assert store.list("segments") == ["segments/a", "segments/b"] and store.list("none") == []
     assert store.get("segments/a") == b"2" and store.get("segments/b") == data
-    with store.open("segments/b") as file:
-        file.seek(5 << 20)
-        assert file.read(100) == data[5 << 20 : (5 << 20) + 100]
+    assert store.get_range("segments/b", 5 << 20, 100) == data[5 << 20 : (5 << 20) + 100]
+    assert store.get_all(["segments/b", "segments/a"]) == [data, b"2"]
+    assert (store.put_new("segments/a", b"3"), store.put_new("segments/c", b"3"), store.find("segments/a")) == (False, True, b"2")
+    assert store.first("segments") == "segments/a" and store.find("segments/d") is store.first("commits") is None
+    store.delete("segments/c")
     store.delete("segments/a")
     store.delete("segments/a")
     assert store.list("segments") == ["segments/b"]
@@ -111,18 +147,39 @@ def test_objects(weed, rng):
         store.get("segments/a")
 
 
+def test_a_bucket_that_is_gone_is_no_empty_bucket(server):
+    """A fresh read would find that there is no newer manifest."""
+    store = Store(uri_of(server).replace("//bucket", "//another"))
+    with pytest.raises(OSError, match="NoSuchBucket"):
+        store.find("commits/a")
+
+
+def test_of_several_writers_of_a_new_object_one_wins(server):
+    store = Store(uri_of(server))
+    repeat_os(lambda: store.put("segments/a", b""))
+    for _ in range(2):
+        store.probe()
+    assert store.list("probes") == []
+
+
+def test_a_uri_of_an_earlier_version_means_the_same(weed, store):
+    old = Store(f"s3://key:secret@bucket/cluster?endpoint_override=127.0.0.1:{weed.port}&scheme=http&region=us-east-1")
+    repeat_os(lambda: old.put("segments/a", b"1"))
+    assert Store(uri_of(weed)).get("segments/a") == b"1" and old.name == "s3://bucket/cluster"
+
+
 def test_a_cluster_survives_the_end_of_its_store(weed, rng, request):
     ray.init(num_cpus=4, **RAY)
     options = {"num_cpus": 0.1, "program": request.config.getoption("--server"), "settings": SETTINGS}
     model = Model()
-    cluster = Cluster(weed.uri, shards=2, **options)
+    cluster = Cluster(uri_of(weed), shards=2, **options)
     try:
         docs = cluster.create_collection("docs", DIM, metric="dot")
         vectors, query = draw_vectors(rng, 80), draw_vectors(rng, 1)[0]
         done = docs.upload(vectors, ids=np.arange(80))
         model.commit(done.epoch, dict(enumerate(vectors)))
         weed.kill()
-        with pytest.raises(nearfield.Unavailable, match="storage"):
+        with pytest.raises((nearfield.Unavailable, nearfield.DeadlineExceeded), match="storage"):
             docs.delete([1, 2, 3], token="once", timeout=3)
         found = docs.search(query, k=100)
         assert found.epoch == done.epoch
@@ -135,9 +192,9 @@ def test_a_cluster_survives_the_end_of_its_store(weed, rng, request):
         assert "secret" not in str(cluster.status())
     finally:
         cluster.stop()
-    again = Cluster(weed.uri, shards=1, name="again", **options)
+    again = Cluster(uri_of(weed), shards=1, name="again", **options)
     try:
-        with Client(weed.uri) as client:
+        with Client(uri_of(weed)) as client:
             model.check(query, 100, client.collection("docs").search(query, k=100))
             assert client.status()["shards"] == 2
     finally:

@@ -109,7 +109,7 @@ def filled(replica, store, rng):  # noqa: F811
     must(replica.stage(1, "docs", ("d", ""), operation))
     must(replica.apply(1, "docs", "one"))
     state = replace(state, rows=[20], last="one", tail=[operation])
-    return types.SimpleNamespace(replica=replica, manifest=Manifest(1, 2, 1, 1, {"docs": state}))
+    return types.SimpleNamespace(replica=replica, manifest=Manifest(2, 1, 1, {"docs": state}))
 
 
 def rows_of(replica: Any, **at: Any) -> Any:  # noqa: F811

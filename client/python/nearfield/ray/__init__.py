@@ -1,8 +1,8 @@
 """nearfield on Ray: knn_join, an exact join by nearest neighbors over data sets, and Cluster, a
 service of several machines.
 
-Needs the packages nearfield-native and ray: pip install 'ray[data]' xxhash. Client needs only
-pyarrow and xxhash.
+Needs the packages nearfield-native and ray: pip install 'ray[data]' xxhash obstore. Client needs
+only pyarrow, xxhash and obstore.
 """
 
 import importlib

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import threading
 import time
@@ -14,17 +15,20 @@ from typing import Any, TypeVar
 from nearfield._blocking import run
 from nearfield._errors import DeadlineExceeded, NotFound, Unavailable
 from nearfield._retry import BlockingClock, Retries, RetryPolicy
-from nearfield.ray._manifest import Done, newest_claim
-from nearfield.ray._rpc import Caller, Unreachable
+from nearfield.ray._checks import Checks
+from nearfield.ray._log import newest_number
+from nearfield.ray._manifest import Done
+from nearfield.ray._rpc import WAITING, Caller, Unreachable
 from nearfield.ray._segment import put_tables
 from nearfield.ray._shard_calls import HEDGE_SECONDS, PASSING, Ask, Late, ShardCalls, View
+from nearfield.ray._steps import run as run_steps
 from nearfield.ray._store import Store
-from nearfield.ray._view_checks import ViewChecks
 
 T = TypeVar("T")
 
 _PAUSE_SECONDS = 0.05  # before another try
 _WAIT_SECONDS = 5.0  # for which one call waits for another view
+_REPEATED = ("view", "status", "waiting", "ready", "commit")  # calls that are safe to repeat
 _CHECK_SECONDS = 0.1  # between two checks of searches that need not be fresh
 
 
@@ -38,21 +42,25 @@ class ClusterCalls:
     """Calls with the deadlines and repetitions of a Client, whose arguments these are.
     Thread safety: any number of threads."""
 
-    def __init__(self, storage: str, *, timeout: float = 30.0) -> None:
+    def __init__(self, storage: str, *, timeout: float = 30.0, cluster: str | None = None) -> None:
         self._store = Store(storage)
         self._timeout = timeout
+        self._cluster = cluster
         self._lock = threading.Lock()
         self._shard_calls = ShardCalls()
-        self._checks = ViewChecks(partial(self._refresh, wait_max=0.0))
+        self._views = Checks(partial(self._refresh, wait_max=0.0))
+        self._newest = Checks(self._newest_number)
         self._caller: Caller | None = None
+        self._turn = 0  # of the coordinators, if there are several
         self._view: View | None = None
-        self._checked = 0.0  # when the last check began
+        self._checked = 0.0  # when the last check of the view began
         self._number_min = 0  # of this client's own commits
 
     def close(self) -> None:
         """Ends the connections, once the calls that run have ended."""
         self._shard_calls.close()
-        self._checks.close()
+        self._views.close()
+        self._newest.close()
         with self._lock:
             if self._caller is not None:
                 self._caller.close()
@@ -69,8 +77,10 @@ class ClusterCalls:
 
     def call(self, method: str, timeout: float | None, **arguments: Any) -> Any:
         """Calls the coordinator. A call without an answer is repeated, with the next coordinator if
-        there is one."""
+        there is one, unless it must not take effect twice, or at another cluster."""
         deadline = self.deadline(timeout)
+        if method not in _REPEATED:
+            self.call("status", timeout)  # finds the coordinator of now
         retries = _retries(deadline)
         while True:
             caller = None
@@ -81,7 +91,9 @@ class ClusterCalls:
                 with self._lock:
                     if caller is self._caller:
                         self._caller = None
-                if isinstance(error, DeadlineExceeded):
+                        self._turn += 1
+                sent = caller is not None and WAITING not in error.message
+                if isinstance(error, DeadlineExceeded) or (sent and method not in _REPEATED):
                     raise
                 run(retries.wait(error))
 
@@ -114,48 +126,65 @@ class ClusterCalls:
         if caller is not None:
             return caller
         try:
-            claim = newest_claim(self._store)
+            found = self._store.get_all(self._store.list("coordinators"))
         except OSError as error:
             raise Unreachable(f"storage: {error}") from None
-        if claim is None:
-            raise Unreachable("no cluster has used this storage")
+        cards = sorted((json.loads(each) for each in found), key=lambda card: -card["opened"])
+        wanted = self._cluster
+        cards = [card for card in cards if wanted in (None, card["name"], card["cluster"])]
+        if not cards:
+            named = "" if self._cluster is None else f" {self._cluster!r}"
+            raise Unreachable(f"no cluster{named} runs on this storage")
         with self._lock:
             if self._caller is None:
-                self._caller = Caller(claim["address"])
+                card = cards[self._turn % len(cards)]
+                self._caller = Caller(card["address"], card["cluster"])
             return self._caller
 
     # Views: what the coordinator shows.
 
-    def _current(self, deadline: float) -> View:
-        """Returns a view that has this client's own commits."""
-        while self._view is None or self._view["number"] < self._number_min:
+    def _current(self, deadline: float, number: int = 0) -> View:
+        """Returns a view of the manifest `number` or a later one, and of all own commits."""
+        while True:
+            wanted, view = max(number, self._number_min), self._view
+            if view is not None and view["number"] >= wanted:
+                return view
             if time.monotonic() > deadline:
-                raise DeadlineExceeded("the coordinator did not show the last commit in time")
-            self._refresh(deadline, _WAIT_SECONDS)
-        return self._view
+                raise DeadlineExceeded(f"the coordinator did not show manifest {wanted} in time")
+            self._refresh(deadline, _WAIT_SECONDS, wanted)
 
-    def _refresh(self, deadline: float, wait_max: float) -> View:
+    def _refresh(self, deadline: float, wait_max: float, number: int = 0) -> View:
         """Returns the view of the coordinator at a moment of this call, or after up to `wait_max`
-        seconds in which it did not change."""
+        seconds in which it did not become another one, of the manifest `number` or a later one."""
         view = self._view
         left = deadline - time.monotonic()
         have = view["have"] if view is not None else None
-        found = self.call("view", left, have=have, wait=max(0.0, min(wait_max, left / 2)))
+        wait = max(0.0, min(wait_max, left / 2))
+        found = self.call("view", left, have=have, wait=wait, number=number)
         with self._lock:
-            if found and (self._view is None or found["have"] > self._view["have"]):
+            if found and (self._view is None or _follows(found, self._view)):
                 self._view = found
                 self._shard_calls.forget_others(found)
             assert self._view is not None
             return self._view
 
-    def _check(self, fresh: bool, deadline: float) -> Future[View] | None:
-        """Refreshes the view in the background, for all searches that have begun by then; for a
-        search that need not be fresh, only now and then."""
+    def _newest_number(self, deadline: float) -> int:
+        """Returns the number of the newest manifest of the storage."""
+        view, retries = self._view, _retries(deadline)
+        assert view is not None
+        while True:
+            try:
+                return run_steps(newest_number(view["number"]), store=self._store)
+            except OSError as error:
+                run(retries.wait(Unavailable(f"storage: {error}")))
+
+    def _look(self, deadline: float) -> Future[View] | None:
+        """Refreshes the view in the background, now and then."""
         now = time.monotonic()
-        if not fresh and now < self._checked + _CHECK_SECONDS:
+        if now < self._checked + _CHECK_SECONDS:
             return None
         self._checked = now
-        return self._checks.join(deadline if fresh else min(deadline, now + HEDGE_SECONDS))
+        return self._views.join(min(deadline, now + HEDGE_SECONDS))
 
     def read(
         self,
@@ -171,10 +200,11 @@ class ClusterCalls:
         the newest at a moment of this call."""
         deadline = self.deadline(timeout)
         view = self._current(deadline)
-        checked = False  # the view was shown at a moment of this call
+        newest = self._newest.join(deadline) if fresh else None
+        failed = False  # the view was shown after a part had failed
         patient = False  # waits for late servers, instead of changing the view again
         while True:
-            check = None if checked else self._check(fresh, deadline)
+            self._look(deadline)
             try:
                 if name not in view["collections"]:
                     raise NotFound(f"collection: there is no {name!r}")
@@ -184,25 +214,29 @@ class ClusterCalls:
                 view, patient = self._current(deadline), True
                 continue
             except PASSING as error:
-                if checked and name not in view["collections"]:
+                gone = failed and name not in view["collections"]
+                if gone and (newest is None or self._confirmed(view, newest, deadline) is view):
                     raise
-                view = self._after(view, deadline, error)
-                checked = True
+                view, failed = self._after(view, deadline, error), True
                 continue
-            if check is None or not fresh:
+            if newest is None:
                 return view, parts
-            wait([check], max(0.0, deadline - time.monotonic()))
-            if not check.done():
-                raise DeadlineExceeded("the coordinator did not answer in time")
-            newest = check.result()
-            checked = True
-            if newest["number"] == view["number"]:
+            confirmed = self._confirmed(view, newest, deadline)
+            if confirmed is view:
                 return view, parts
-            view = newest
+            view, newest = confirmed, None
+
+    def _confirmed(self, view: View, newest: Future[int], deadline: float) -> View:
+        """Returns the view if it is of the newest manifest, else a later one."""
+        wait([newest], max(0.0, deadline - time.monotonic()))
+        if not newest.done():
+            raise DeadlineExceeded("the storage did not answer in time")
+        number = newest.result()
+        return view if number <= view["number"] else self._current(deadline, number)
 
     def _newer(self, deadline: float) -> View | None:
         """Returns the view of now, if the coordinator answers at once."""
-        check = self._check(False, deadline)
+        check = self._look(deadline)
         if check is not None:
             wait([check], _CHECK_SECONDS)
         return self._view
@@ -213,9 +247,17 @@ class ClusterCalls:
         if time.monotonic() + _PAUSE_SECONDS >= deadline:
             raise error
         try:
-            found = self._refresh(deadline, 2 * _PAUSE_SECONDS)
+            found = self._refresh(deadline, 2 * _PAUSE_SECONDS, view["number"])
         except (Unavailable, DeadlineExceeded):
             raise error from None
         if found is view:
             threading.Event().wait(_PAUSE_SECONDS)
         return found
+
+
+def _follows(found: View, view: View) -> bool:
+    """Returns True if a view is not older than another one."""
+    (coordinator, serial), (another, before) = found["have"], view["have"]
+    if found["number"] != view["number"]:
+        return bool(found["number"] > view["number"])
+    return bool(coordinator != another or serial > before)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from nearfield._attributes import AttributesLike
@@ -27,7 +27,8 @@ class Client(ClusterCalls):
     A coordinator that vanished with its machine is left after 15 s.
 
     storage  as in Cluster
-    timeout  seconds of a call, by default"""
+    timeout  seconds of a call, by default
+    cluster  name of the cluster, if several use the storage; by default the one that came last"""
 
     def __enter__(self) -> Client:
         return self
@@ -102,17 +103,27 @@ class Client(ClusterCalls):
         with self._reporting(self._waiting):
             self.call("resize", timeout + 10, shards=shards, seconds=timeout)
 
-    def restart(self, *, timeout: float = 600.0) -> int:
+    def restart(self, *, settings: Mapping[str, Any] | None = None, timeout: float = 600.0) -> int:
         """Starts all servers again, while searches go on; returns their number. With one replica it
         starts others next to them, so it needs the cores or GPUs of all shards twice; with several,
-        one server after the other."""
+        one server after the other. settings: changes those of the servers; "" removes one. Errors:
+        InvalidArgument, before any server ends, for a setting that the server does not accept; if a
+        server does not start with them, Unavailable, and all have the ones before again."""
         with self._reporting(self._waiting):
-            return int(self.call("restart", timeout + 10, seconds=timeout))
+            changed = dict(settings or {})
+            return int(self.call("restart", timeout + 10, seconds=timeout, settings=changed))
 
     def compact(self, name: str, *, timeout: float = 600.0) -> int:
         """Replaces the uploads and deletes of a collection in the storage by its present rows, so
         that servers load faster; returns the number of operations that this removed."""
         return int(self.call("compact", timeout, name=name))
+
+    def withdraw(self, name: str, *, timeout: float | None = None) -> None:
+        """Withdraws the latest commit to a collection, if a shard has no server because none can
+        load it, such as one with too little memory. Its rows are lost, even if another cluster
+        on the same storage has acknowledged them. Errors: FailedPrecondition if all shards have
+        servers, or if the rows before are not known: after a compaction, resize or withdrawal."""
+        self.call("withdraw", timeout, name=name)
 
     def stop(self) -> None:
         """Ends the cluster. The rows stay in the storage."""

@@ -11,12 +11,13 @@ import ray.exceptions
 
 from nearfield._errors import Unavailable
 from nearfield.ray._client import LOG, Client
-from nearfield.ray._manifest import newest_manifest
+from nearfield.ray._log import newest_manifest
 from nearfield.ray._operations import start_coordinator
-from nearfield.ray._server import OWN_SETTINGS, Settings, find_program
+from nearfield.ray._server import Settings, find_program, port_range
 from nearfield.ray._shards import PARTITIONS
 from nearfield.ray._slot import NAMESPACE, end_others
 from nearfield.ray._store import Store
+from nearfield.ray._upgrade import earlier_manifest
 
 _STOP_SECONDS_MAX = 10.0
 # Memory of each server on the CPU, which it takes at its start.
@@ -28,8 +29,9 @@ class Cluster(Client):
     client. Starts the cluster, or connects to one of this name that runs: then `started` is False,
     and the log names the arguments that are not applied.
 
-    storage   a folder that all nodes share, or "s3://bucket/prefix": the rows are there, and the
-              servers load them from there. One cluster at a time uses it
+    storage   a folder that all nodes share, or a bucket, such as "s3://bucket/prefix", with an
+              atomic put-if-absent, which a start tests: the rows are there, and the servers load
+              them from there. Two clusters may use it: each sees the commits of the other
     shards    servers that share the rows, by the hash of the id, 1 .. 4,096. A storage with rows
               keeps its number, until resize()
     replicas  servers of each shard: with 2, commits and searches go on when a server ends
@@ -38,6 +40,8 @@ class Cluster(Client):
     host      where the processes listen: by default loopback as long as Ray has one node, else each
               node's own address, without TLS and keys, even where Ray has them: use it in trusted
               networks only
+    ports     "50100-50199": each process takes the first free one on its node, and a server that
+              starts again the one that it had; by default any free port
     program   nearfield-server, the same path on all nodes; by default that of nearfield-native
     settings  of the servers, such as {"memory_bytes": "8GiB"}; without a GPU 1 GiB for rows
     timeout   seconds of a call, by default
@@ -59,6 +63,7 @@ class Cluster(Client):
         num_cpus: float | None = None,
         num_gpus: float | None = None,
         host: str | None = None,
+        ports: str | None = None,
         program: str | None = None,
         settings: Mapping[str, Any] | None = None,
         timeout: float = 30.0,
@@ -70,26 +75,22 @@ class Cluster(Client):
             raise ValueError(f"shards, replicas: {shards}, {replicas}; 1 .. {PARTITIONS}, 1 ..")
         if compact_after < 2:
             raise ValueError(f"compact_after: {compact_after}, must be at least 2")
-        for setting in OWN_SETTINGS & set(settings or {}):
-            raise ValueError(f"settings: {setting} is set by the cluster")
+        port_range(ports or "")  # checks it
         given: dict[str, Any] = {"shards": shards, "replicas": replicas, "host": host}
-        given |= {"num_cpus": num_cpus, "num_gpus": num_gpus, "program": program}
+        given |= {"num_cpus": num_cpus, "num_gpus": num_gpus, "program": program, "ports": ports}
         given |= {"hang_timeout": hang_timeout, "compact_after": compact_after, **(settings or {})}
         if not ray.is_initialized():
             ray.init()
         store = Store(storage)
-        store.create()
+        store.prepare()
         resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
         found: Any = None
         with contextlib.suppress(ValueError):  # none runs
             found = ray.get_actor(name, NAMESPACE)
+        if found is None:
+            shards = _probe(store) or shards
         if num_gpus is None:
             gpus = resources.get("GPU", 0)
-            if gpus and found is None:
-                try:
-                    shards = newest_manifest(store).shards or shards
-                except OSError as failed:
-                    raise Unavailable(f"storage: {failed}") from None
             num_gpus = 1.0 if gpus >= shards * replicas else 0.0
         defaults: dict[str, Any] = {} if num_gpus else _CPU_SETTINGS
         chosen = Settings(
@@ -101,14 +102,15 @@ class Cluster(Client):
             host=host or "",
             num_cpus=1.0 if num_cpus is None else num_cpus,
             num_gpus=num_gpus,
-            settings={**defaults, **(settings or {})},
+            settings=defaults,
             hang_timeout=hang_timeout,
             compact_after=compact_after,
-        )
-        super().__init__(storage, timeout=timeout)
+            ports=ports or "",
+        ).changed(settings or {})
+        running = chosen if found is None else ray.get(found.settings.remote())
+        super().__init__(storage, timeout=timeout, cluster=running.cluster)
         self._name = name
         self.started = found is None
-        running = chosen if found is None else ray.get(found.settings.remote())
         if running.storage != store.uri:
             raise ValueError(f"storage: {store.uri}; the cluster {name!r} has another one")
         self._actor = start_coordinator(chosen) if found is None else found
@@ -160,3 +162,14 @@ class Cluster(Client):
             ray.kill(self._actor)
         end_others(self._name, set())
         self.close()
+
+
+def _probe(store: Store) -> int:
+    """Tests whether the storage can hold a cluster; returns the number of shards there, 0 if there
+    is no cluster. Errors: FailedPrecondition; Unavailable."""
+    try:
+        store.probe()
+        manifest = newest_manifest(store) or earlier_manifest(store)
+    except OSError as failed:
+        raise Unavailable(f"storage: {failed}") from None
+    return manifest.shards if manifest is not None else 0

@@ -47,9 +47,10 @@ if TYPE_CHECKING:
 class ClusterSearch(TypedDict, total=False):
     """Options of a search, as in nearfield.SearchOptions, and:
 
-    fresh  False: also an answer at a manifest that is no longer the newest, but has this client's
-           own commits; then the search does not wait for the coordinator, and also goes on when
-           the storage has not answered for 10 s, which ends fresh searches
+    fresh  an answer with all commits that were acknowledged before the call, of every client: it
+           reads the storage once. Without it, the answer is at a manifest that has this client's
+           own commits and is no older than one that this client has read; then the search needs
+           neither the storage nor the coordinator
     """
 
     k: int
@@ -81,7 +82,7 @@ class ClusterCollection:
         """Returns the k best rows of all shards for each query, exactly, ordered by (score, id).
         vector: one query [dim], or several [queries, dim]."""
         refuse_unknown("a search of a cluster", options, ClusterSearch.__annotations__.keys())
-        timeout, fresh = options.pop("timeout", None), options.pop("fresh", True)
+        timeout, fresh = options.pop("timeout", None), options.pop("fresh", False)
         with_digest = options.pop("with_digest", False)
         k = options.setdefault("k", 10)
         search = prepare_search(vector, None, None, options)  # type: ignore[arg-type]
@@ -117,7 +118,7 @@ class ClusterCollection:
         vectors: bool = True,
         attributes: Names = (),
         timeout: float | None = None,
-        fresh: bool = True,
+        fresh: bool = False,
     ) -> FetchResult:
         """Returns rows by id; ids that name no row are in `missing`."""
         wanted = to_ids(ids)
@@ -149,7 +150,7 @@ class ClusterCollection:
         filter: FilterLike | None = None,
         *,
         timeout: float | None = None,
-        fresh: bool = True,
+        fresh: bool = False,
     ) -> Counted:
         """Returns the number of rows; with a filter, of those that pass it."""
         view, parts = self._calls.read(

@@ -2,63 +2,51 @@
 
 A commit:
 
-    stage on every replica -> write the manifest -> apply on every replica -> show -> acknowledge
-         refused: nothing       the commit point      one that fails is
-         has changed                                  loaded again, alone
+    stage on every replica -> create the manifest -> apply on every replica -> show -> acknowledge
+         refused: nothing       the commit point       one that fails is
+         has changed                                   loaded again, alone
 
-A manifest is shown once each shard has a replica that holds it; until then searches go on at the
-manifest before. If the write of a manifest fails, the manifest is in doubt: it may be there or may
-arrive later, so it is written again before the next commit. If all replicas of a shard refuse an
-operation that is in the log, although they staged it, the next manifest withdraws it: no search
-has seen it. If the coordinator ends before it has written that manifest, the shard has no server
-until a replica accepts the operation."""
+nearfield.ray._log decides what is committed. A manifest is shown once each shard has a replica that
+holds it; until then searches go on at the manifest before. A coordinator that loses the race for a
+manifest brings its replicas to the one that won, and stages its operation again."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import threading
 import time
 import traceback
-import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import ray
 
-from nearfield._errors import (
-    Aborted,
-    AlreadyExists,
-    DataLoss,
-    Error,
-    FailedPrecondition,
-    Internal,
-    NotFound,
-    Unavailable,
-)
-from nearfield.ray._fleet import LEASE_SECONDS, Fleet, Holders
+from nearfield._errors import Aborted, DataLoss, Error, Internal, Unavailable
+from nearfield.ray._fleet import Fleet, Holders
 from nearfield.ray._manifest import (
     CollectionState,
     Done,
     Manifest,
-    ManifestLog,
     Operation,
     checked_operation,
     files_of,
-    lease_now,
-    newest_claim,
-    newest_manifest,
 )
 from nearfield.ray._replica import REFUSALS
-from nearfield.ray._rpc import answers, serve
+from nearfield.ray._rpc import serve
 from nearfield.ray._server import Settings, listen_host, must_move
 from nearfield.ray._slot import NAMESPACE, Slot, end_others
+from nearfield.ray._steps import Steps, run
+from nearfield.ray._upgrade import take_over
 
+T = TypeVar("T")
 _STORE_PAUSE_SECONDS = 0.5  # after a failure of the storage
-_CLAIM_SECONDS = 2.0  # between two looks whether there is another coordinator
-_COMMIT_SECONDS_MAX = 25.0  # for which a commit waits for the one before, and then for its servers
+_LOOK_SECONDS = 1.0  # between two looks for manifests of other coordinators
+_COMMIT_SECONDS_MAX = 25.0  # until a commit has its turn, and again until it is shown
 _REPLY_SECONDS_MAX = 0.5  # for the replies to calls that run when the cluster ends
+_RECEIVED_ROWS_MIN = 10_000  # of an upload whose rows the servers get before its turn
+_TRIES = 10  # of a resize or compaction, while other coordinators are faster
 _COMMITTERS_MAX = 24  # calls that wait, so that other calls find a thread of the server
 
 
@@ -70,12 +58,14 @@ class CoordinatorProcess(Fleet):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._committers = threading.Semaphore(_COMMITTERS_MAX)
-        self._layout_next = 0
-        self._commits_from = 0.0  # by lease_now()
         methods: dict[str, Callable[..., Any]] = {
             name: getattr(self, name) for name in self.METHODS
         }
-        self._server, self._address = serve(methods, listen_host(settings.host))
+        self._listen: Callable[[], Any] = lambda: serve(
+            methods, listen_host(settings.host), settings.listen_ports, settings.cluster
+        )
+        self._server: Any = None
+        self._address = ""
         threading.Thread(target=self._run, daemon=True).start()
 
     def address(self) -> str:
@@ -88,6 +78,8 @@ class CoordinatorProcess(Fleet):
         """Ends the cluster: the replicas, and the coordinator right after the reply."""
         for slot in self._slots:
             slot.stopped.set()
+        with contextlib.suppress(OSError):
+            self._store.delete(self._card)
         end_others(self._settings.name, set())
         threading.Thread(target=self._end, daemon=True).start()
 
@@ -97,39 +89,28 @@ class CoordinatorProcess(Fleet):
         ray.kill(ray.get_actor(self._settings.name, NAMESPACE))
 
     def _run(self) -> None:
-        """Claims the storage and starts the replicas; tries until the storage answers. Then looks
-        after manifests in doubt and claims of others."""
-        while self._manifest is None:
+        """Opens the log and starts the replicas; tries until the storage answers. Then looks after
+        manifests in doubt and those of other coordinators."""
+        while True:
             try:
                 self._open()
+                break
             except Exception as error:
                 self._note(error)
                 threading.Event().wait(_STORE_PAUSE_SECONDS)
-        threading.Thread(target=self._look, daemon=True).start()
         while True:
-            threading.Event().wait(_STORE_PAUSE_SECONDS)
+            self._look.wait(_LOOK_SECONDS)
+            self._look.clear()
             try:
-                if self._doubt is not None or self._behind():
-                    with self._committing():
-                        pass
-                with self._commit:
+                with self._committing():
+                    self._follow_others()
                     self._stop_over()
+                run(self._log.retire(), store=self._store)
+                self._error = ""
                 if must_move(self._settings.host, self._address):
                     os._exit(1)
             except Exception as error:  # the next turn tries again
                 self._note(error)
-
-    def _look(self) -> None:
-        """Looks for claims of others. Without one, this coordinator may show what it has for
-        LEASE_SECONDS: for that time a new one commits nothing."""
-        while True:
-            try:
-                self._log.check_claim()
-            except Aborted:
-                os._exit(1)
-            except Exception as error:
-                self._note(error)
-            threading.Event().wait(_CLAIM_SECONDS)
 
     def _note(self, error: Exception) -> None:
         self._error = str(error)
@@ -137,47 +118,52 @@ class CoordinatorProcess(Fleet):
             traceback.print_exc()
 
     def _open(self) -> None:
-        claim = newest_claim(self._store)
-        settings = self._settings
-        if claim and claim.get("cluster") != settings.cluster and answers(claim["address"]):
-            raise FailedPrecondition(f"the cluster {claim['name']!r} uses this storage")
-        self._log = ManifestLog(self._store, settings.name, self._address, settings.cluster)
-        if not self._log.first:  # nothing proves that the coordinator before has ended
-            self._commits_from = lease_now() + LEASE_SECONDS
-        newest = replace(newest_manifest(self._store), term=self._log.term)
-        if newest.layout:
-            self._log.append(newest)
-        else:
-            newest = replace(newest, layout=1, shards=self._settings.shards)
-        self._layout_next = newest.layout + 1
+        if not self._log.opened:
+            first = None if self._store.first("commits") else take_over(self._store)
+            self._perform(self._log.open(first or Manifest(layout=1, shards=self._settings.shards)))
+        card: dict[str, Any] = {"name": self._settings.name, "cluster": self._settings.cluster}
+        card |= {"address": self._address, "opened": self._log.opened}
+        self._store.put(self._card, json.dumps(card).encode())
         with self._commit:
-            self._manifest = newest
-            self._start(self._new_slots(newest.layout, newest.shards))
+            self.load()
         end_others(self._settings.name, {slot.name for slot in self._slots})
+
+    @property
+    def _card(self) -> str:
+        """Returns the name of the object by which clients find this cluster."""
+        return f"coordinators/{self._settings.cluster}.json"
 
     # Commits.
 
+    def _perform(self, steps: Steps[T]) -> T:
+        """Performs a step of the log. Raises Unavailable if the storage does not answer."""
+        try:
+            return run(steps, store=self._store, fleet=self)
+        except OSError as error:
+            doubt = "; the commit may take effect: repeat it with the same token"
+            raise Unavailable(f"storage: {error}{doubt if self._log.pending else ''}") from None
+
     @contextlib.contextmanager
     def _committing(self) -> Iterator[Manifest]:
-        """Holds the lock of commits; yields the newest manifest, without doubt, to which it has
-        brought the replicas."""
+        """Holds the lock of commits; yields the newest manifest, after it has settled one in doubt
+        and brought the replicas to it."""
         if not self._commit.acquire(timeout=_COMMIT_SECONDS_MAX):
             raise Unavailable("another commit still runs")
         try:
             self._newest()
-            left = self._commits_from - lease_now()
-            if left > 0:
-                raise Unavailable(
-                    f"the coordinator is new: its first commit waits for {left:.1f} s, in which the"
-                    " one before may still answer searches"
-                )
-            if self._doubt is not None:
-                self._append(self._doubt)
-            if self._behind():
-                self._adopt()
+            if self._log.pending is not None:
+                self._perform(self._log.settle())
+                self._perform(self._log.follow())
+            self.load()
             yield self._newest()
         finally:
             self._commit.release()
+
+    def _follow_others(self) -> Manifest:
+        """Reads what other coordinators have committed, and brings the replicas to it."""
+        self._perform(self._log.follow())
+        self.load()
+        return self._newest()
 
     def commit(
         self, name: str, operation: Operation, token: str, created: int | None = None
@@ -190,13 +176,9 @@ class CoordinatorProcess(Fleet):
             raise Unavailable("too many commits wait")
         try:
             deadline = time.monotonic() + _COMMIT_SECONDS_MAX
-            with self._committing() as manifest:
-                done = self._log.done(manifest, token, name, operation["kind"])
-                if done is None:
-                    state = manifest.collections.get(name)
-                    if state is not None and created not in (None, state.created):
-                        raise Aborted(f"the collection {name!r} is another one now")
-                    done = self._commit_new(manifest, name, operation, token)
+            with self._received(name, operation, token), self._committing() as before:
+                done = self._perform(self._log.commit(name, operation, token, created))
+                self._forget_unused(before, self._newest(), name)
             with self._changed:
                 left = max(0.0, deadline - time.monotonic())
                 if not self._changed.wait_for(lambda: self._has_shown(done.number), left):
@@ -207,56 +189,48 @@ class CoordinatorProcess(Fleet):
         finally:
             self._committers.release()
 
-    def _has_shown(self, number: int) -> bool:
-        return self._shown is not None and self._shown.number >= number
-
-    def _commit_new(self, manifest: Manifest, name: str, operation: Operation, token: str) -> Done:
-        state = manifest.collections.get(name)
-        if operation["kind"] == "create":
-            if state is not None:
-                same = state.declared == operation["declared"]
-                another = "" if same else " with another declaration"
-                raise AlreadyExists(f"the collection {name!r} exists{another}")
-        elif state is None:
-            raise NotFound(f"collection: there is no {name!r}")
-        operation = {**operation, "id": uuid.uuid4().hex}
-        slots = [slot for some in self._quorum(manifest) for slot, _ in some]
-        staged, changed = self._stage(manifest, slots, name, operation)
-        rows = [staged[shard]["rows"] for shard in range(manifest.shards)]
-        number = manifest.number + 1
-        done = Done(number, changed, replaced=0, created=number)
-        if state is not None:
-            uploads = operation["kind"] in ("insert", "upsert", "replace")
-            replaced = sum(state.rows) + changed - sum(rows) if uploads else 0
-            done = Done(number, changed, replaced, state.created)
+    @contextlib.contextmanager
+    def _received(self, name: str, operation: Operation, token: str) -> Iterator[None]:
+        """Lets the replicas take the rows of a large upload while other commits go on. Errors are
+        reported when it is staged."""
+        known = None
+        if _is_large(operation):
+            with self._committing():
+                known = self._perform(self._log.done(token, name, operation["kind"]))
+        if known is not None or not _is_large(operation):
+            yield
+            return
+        opened, slots = self._log.opened, [slot for slot in self._slots if slot.ready]
+        calls = [(slot, slot.actor.receive.remote(opened, name, operation)) for slot in slots]
+        for slot, call in calls:
+            with contextlib.suppress(Exception):
+                slot.ask(call)
         try:
-            after = self._state_after(manifest, name, operation, rows)
-            following = manifest.following(name, after)
-            following = self._log.with_token(following, token, name, operation["kind"], done)
-            self._append(following)
-        except (OSError, Unavailable):
-            self._abandon(slots, operation)
-            raise
-        self._apply(manifest, following, name, operation)
-        if operation["kind"] == "drop":
+            yield
+        finally:
+            for slot in slots:
+                slot.actor.discard.remote(opened, name, operation)
+
+    def _forget_unused(self, before: Manifest, after: Manifest, name: str) -> None:
+        """Deletes what a commit to a collection has made unused."""
+        if name in before.collections and name not in after.collections:
+            state = before.collections[name]
             threading.Thread(target=self._forget, args=(state,), daemon=True).start()
         with contextlib.suppress(OSError):
-            self._log.forget_old()
-            for page in manifest.token_pages:
-                if page not in following.token_pages:
+            for page in before.token_pages:
+                if page not in after.token_pages:
                     self._store.delete(page[0])
-        return done
 
-    def _state_after(
-        self, manifest: Manifest, name: str, operation: Operation, rows: list[int]
-    ) -> CollectionState | None:
-        if operation["kind"] == "drop":
-            return None
-        if operation["kind"] == "create":
-            number = manifest.number + 1
-            return CollectionState(operation["id"], number, operation["declared"], rows)
-        state = self._log.folded(manifest.collections[name])
-        return replace(state, rows=rows, last=operation["id"], tail=[*state.tail, operation])
+    def _commit_next(self, make: Callable[[Manifest], Manifest]) -> tuple[Manifest, Manifest]:
+        """Commits what is made of the newest manifest, again if another coordinator was faster;
+        returns both."""
+        for _ in range(_TRIES):
+            with self._committing():
+                before = self._follow_others()
+                if self._perform(self._log.append(make(before))):
+                    self.load()
+                    return before, self._newest()
+        raise Aborted("other coordinators were faster: try again")
 
     def _quorum(self, manifest: Manifest) -> Holders:
         """Returns the replicas that hold the manifest and answer. Raises Unavailable if a shard has
@@ -268,15 +242,16 @@ class CoordinatorProcess(Fleet):
                 raise Unavailable(f"shard {shard} of {manifest.shards} has no server that answers")
         return holders
 
-    def _stage(
-        self, manifest: Manifest, slots: list[Slot], name: str, operation: Operation
-    ) -> tuple[dict[int, dict[str, int]], int]:
-        """Lets all replicas check the operation and take its rows. Returns, by shard, the rows
+    # The requests of the log to the replicas.
+
+    def stage(self, manifest: Manifest, name: str, operation: Operation) -> tuple[list[int], int]:
+        """Lets all replicas check the operation and take its rows. Returns the rows of each shard
         afterwards, and the number of changed rows. After an error nothing is staged."""
         state = manifest.collections.get(name)
         expected = ("", "") if state is None else (state.id, state.last)
+        slots = [slot for some in self._quorum(manifest) for slot, _ in some]
         calls = [
-            (slot, slot.actor.stage.remote(manifest.term, name, expected, operation))
+            (slot, slot.actor.stage.remote(self._log.opened, name, expected, operation))
             for slot in slots
         ]
         found: dict[int, dict[str, int]] = {}
@@ -297,40 +272,27 @@ class CoordinatorProcess(Fleet):
                 raise refused if isinstance(refused, Error) else Internal(repr(refused))
             self._quorum(manifest)
         except Error:
-            self._abandon(slots, operation)
+            self.abandon(operation)
             self._show()
             raise
-        return found, sum(each["changed"] for each in found.values())
+        rows = [found[shard]["rows"] for shard in range(manifest.shards)]
+        return rows, sum(each["changed"] for each in found.values())
 
-    def _abandon(self, slots: list[Slot], operation: Operation) -> None:
-        for slot in slots:
+    def abandon(self, operation: Operation, again: bool = False) -> None:
+        """Ends what is staged. again: it is staged again, and a large upload stays at the
+        servers."""
+        kept = again and _is_large(operation)
+        for slot in self._slots:
             if slot.ready:
-                slot.actor.abandon.remote(self._newest().term, operation["id"])
+                slot.actor.abandon.remote(self._log.opened, operation["id"], kept)
 
-    def _append(self, manifest: Manifest) -> None:
-        """Writes a manifest. Raises Unavailable if it is in doubt."""
-        self._doubt = manifest
-        try:
-            self._log.append(manifest)
-        except Aborted:
-            os._exit(1)  # another coordinator has the storage
-        except OSError as error:
-            raise Unavailable(
-                f"storage: {error}; the commit may take effect: repeat it with the same token"
-            ) from None
-        self._manifest, self._doubt = manifest, None
-
-    def _apply(
-        self,
-        before: Manifest,
-        manifest: Manifest,
-        name: str,
-        operation: Operation,
-    ) -> None:
-        """Makes the operation, which is in the log, visible. A replica that fails is left out."""
-        arguments = (manifest.term, name, operation["id"])
+    def apply(self, before: Manifest, name: str, operation: Operation) -> Exception | None:
+        """Makes the operation, by which the newest manifest differs from the one before, visible,
+        and shows it. A replica that fails is left out. Returns the reason if all replicas of a
+        shard refuse it; then they still hold the manifest before."""
+        number = self._newest().number
         calls = [
-            (slot, states, slot.actor.apply.remote(*arguments))
+            (slot, states, slot.actor.apply.remote(self._log.opened, name, operation["id"]))
             for some in self._holders(before)
             for slot, states in some
         ]
@@ -339,26 +301,30 @@ class CoordinatorProcess(Fleet):
             try:
                 state = slot.ask(call)
                 held = {key: each for key, each in states.items() if key != name}
-                slot.held = {**slot.held, manifest.number: {**held, name: state} if state else held}
+                slot.held = {**slot.held, number: {**held, name: state} if state else held}
             except REFUSALS as error:
                 refused[slot] = error
             except Exception as error:
                 self._drop_out(slot, error)
-        holders = self._holders(manifest)
-        refusing = [slot for slot in refused if not holders[slot.shard]]
-        if refusing:
-            self._append(replace(before, number=manifest.number + 1))
-            self._adopt()
-            raise refused[refusing[0]]
+        holders = self._holders(self._newest())
+        for slot, reason in refused.items():
+            if not holders[slot.shard]:
+                return reason
         for slot, reason in refused.items():
             self._drop_out(slot, reason)
         self._show()
+        return None
 
-    def _adopt(self) -> None:
+    def load(self) -> None:
         """Brings all replicas to the newest manifest, and shows it. One that cannot read the
         storage stays at its manifest, for the next call; one that fails is left out."""
         manifest = self._newest()
-        for slot, call in [(slot, slot.sync(manifest)) for slot in self._behind()]:
+        behind = self._behind()
+        if not any(slot.layout == manifest.layout for slot in self._slots):
+            self._start(self._new_slots(manifest.layout, manifest.shards))
+        elif not behind:
+            return
+        for slot, call in [(slot, slot.sync(manifest)) for slot in behind]:
             try:
                 states = slot.ask(call)
                 self._check_rows(slot, manifest, states)
@@ -369,7 +335,6 @@ class CoordinatorProcess(Fleet):
             except Exception as error:
                 self._drop_out(slot, error)
         self._show()
-        self._stop_over()
 
     def _forget(self, before: CollectionState, after: CollectionState | None = None) -> None:
         """Deletes the files that only an earlier state of a collection names. Those that an error
@@ -381,3 +346,9 @@ class CoordinatorProcess(Fleet):
                 self._store.delete(name)
         except (OSError, Error):
             traceback.print_exc()
+
+
+def _is_large(operation: Operation) -> bool:
+    """Returns True for an upload whose rows the servers take before its turn."""
+    rows = sum(each["rows"] for each in operation.get("segments", []))
+    return bool(operation["kind"] != "delete" and rows >= _RECEIVED_ROWS_MIN)

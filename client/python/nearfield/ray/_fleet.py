@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import threading
+import uuid
 from collections import Counter
 from typing import Any
 
 import ray
 
 from nearfield._errors import Internal, Unavailable
-from nearfield.ray._manifest import Manifest, ManifestLog, lease_now
+from nearfield.ray._log import Log
+from nearfield.ray._manifest import Manifest
 from nearfield.ray._rpc import WAITING
 from nearfield.ray._server import Settings, live_nodes
 from nearfield.ray._slot import Slot
@@ -19,7 +21,6 @@ from nearfield.ray._store import Store
 _WAITERS_MAX = 24  # calls that wait, so that other calls find a thread of the server
 _SYNC_SECONDS_MAX = 10.0  # of a replica that follows one manifest, while commits wait
 _ROUNDING = 1e-6  # of sums of resources
-LEASE_SECONDS = 10.0  # for which a coordinator shows its view after it found no newer claim
 # By shard, the replicas that hold a manifest, and their states of each collection at it.
 Holders = list[list[tuple[Slot, dict[str, Any]]]]
 
@@ -35,18 +36,18 @@ class Fleet:
         self._placing = threading.Lock()
         self._changed = threading.Condition()
         self._waiters = threading.Semaphore(_WAITERS_MAX)
-        self._manifest: Manifest | None = None  # the newest that is in the log
+        self._log = Log(uuid.uuid4().hex)
+        self._look = threading.Event()  # another coordinator may have committed
         self._shown: Manifest | None = None
-        self._doubt: Manifest | None = None  # the next one, if its write failed
-        self._log: ManifestLog  # once there is a manifest
         self._slots: list[Slot] = []
+        self._resizing = 0  # the layout of servers that a resize starts
         self._view: dict[str, Any] = {}
         self._serial = 0
-        self._error = ""  # why there is no manifest yet
+        self._error = ""  # of the last look at the storage
 
     def _new_slots(self, layout: int, shards: int) -> list[Slot]:
         return [
-            Slot(self._settings, self._newest().term, layout, shard, shards, replica)
+            Slot(self._settings, self._log.opened, layout, shard, shards, replica)
             for shard in range(shards)
             for replica in range(self._settings.replicas)
         ]
@@ -65,9 +66,11 @@ class Fleet:
             threading.Thread(target=slot.stop, daemon=True).start()
 
     def _stop_over(self) -> None:
-        """Ends the replicas of layouts before the one that is shown."""
-        layout = self._shown.layout if self._shown is not None else 0
-        over = [slot for slot in self._slots if slot.layout < layout]
+        """Ends the replicas of layouts that are not in use."""
+        used = {self._resizing} | {
+            each.layout for each in (self._shown, self._log.head, self._log.pending) if each
+        }
+        over = [slot for slot in self._slots if slot.layout not in used]
         if over:
             self._stop(over)
 
@@ -145,9 +148,9 @@ class Fleet:
         return [slot for slot in slots if slot.ready and newest.number not in slot.held]
 
     def _newest(self) -> Manifest:
-        if self._manifest is None:
+        if not self._log.opened:
             raise Unavailable(f"{WAITING}{': ' if self._error else ''}{self._error}")
-        return self._manifest
+        return self._log.head
 
     # The view of the clients.
 
@@ -158,7 +161,7 @@ class Fleet:
             newest = self._newest()
             shards = self._holders(newest)
             # A manifest in doubt may withdraw the newest one.
-            if (all(shards) and self._doubt is None) or self._shown is None:
+            if (all(shards) and self._log.pending is None) or self._shown is None:
                 self._shown = newest
                 for slot in self._slots:
                     slot.held = {
@@ -168,7 +171,7 @@ class Fleet:
                 shards = self._holders(self._shown)
             self._serial += 1
             self._view = {
-                "have": [newest.term, self._serial],
+                "have": [self._log.author, self._serial],
                 "number": self._shown.number,
                 "shards": [
                     [{"address": slot.place["address"], "states": states} for slot, states in some]
@@ -190,31 +193,40 @@ class Fleet:
                 found[slot.shard].append((slot, states))
         return found
 
-    def view(self, have: list[int] | None = None, wait: float = 0.0) -> dict[str, Any] | None:
-        """Returns what a search needs; None if the caller has it already, after up to `wait`
-        seconds in which it did not change. Unavailable if the storage has not answered for long:
-        another coordinator may have the cluster then."""
+    def view(
+        self, have: list[Any] | None = None, wait: float = 0.0, number: int = 0
+    ) -> dict[str, Any] | None:
+        """Returns what a search needs; None if the caller has it already. Waits up to `wait`
+        seconds until it has changed, and is of the manifest `number` or a later one."""
+
+        def changed() -> bool:
+            return bool(self._view) and self._view["have"] != have and self._has_shown(number)
+
         waits = wait > 0 and self._waiters.acquire(blocking=False)
         try:
+            if number > self._log.head.number:
+                self._look.set()
             with self._changed:
                 if waits:
-                    self._changed.wait_for(lambda: self._view and self._view["have"] != have, wait)
+                    self._changed.wait_for(changed, wait)
                 if not self._view:
                     self._newest()
-                    raise Unavailable(WAITING)
-                if lease_now() >= self._log.checked + LEASE_SECONDS:
                     raise Unavailable(WAITING)
                 return None if self._view["have"] == have else self._view
         finally:
             if waits:
                 self._waiters.release()
 
+    def _has_shown(self, number: int) -> bool:
+        return self._shown is not None and self._shown.number >= number
+
     def status(self) -> dict[str, Any]:
         manifest = self._newest()
         return {
             "name": self._settings.name,
-            "storage": self._settings.storage.partition("?")[0].rpartition("@")[2],
-            "term": manifest.term,
+            "storage": self._store.name,
+            "error": self._error,
+            "opened": self._log.opened,
             "pid": os.getpid(),
             "manifest": manifest.number,
             "shown": self._shown.number if self._shown is not None else None,

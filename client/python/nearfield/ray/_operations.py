@@ -4,17 +4,27 @@ the coordinator does unasked: it compacts, and deletes files that no manifest na
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import ray
+from ray.experimental import internal_kv
 
-from nearfield._errors import Aborted, Internal, InvalidArgument, NotFound, Unavailable
+from nearfield._errors import (
+    Aborted,
+    FailedPrecondition,
+    Internal,
+    InvalidArgument,
+    NotFound,
+    Unavailable,
+)
 from nearfield.ray._coordinator import CoordinatorProcess
 from nearfield.ray._manifest import (
     CollectionState,
@@ -27,6 +37,7 @@ from nearfield.ray._segment import Reference
 from nearfield.ray._server import Settings
 from nearfield.ray._shards import PARTITIONS
 from nearfield.ray._slot import NAMESPACE, Slot
+from nearfield.ray._tokens import folded
 
 _MAINTAIN_SECONDS = 10.0  # between two looks whether a collection is to be compacted
 _CLEAN_SECONDS = 3600.0  # between two looks for files that no manifest names
@@ -34,6 +45,7 @@ _PAUSE_SECONDS_MAX = 3600.0  # of the maintenance, after errors
 _WAIT_SECONDS_MAX = 30.0  # for the operation before
 _ROWS_PER_COMMIT = 1000  # rows that a compaction may write, for each commit before it
 _UPLOAD_SECONDS_MAX = 7 * 24 * 3600.0  # from the first file of an upload to its commit
+_CHECK_SECONDS_MAX = 30.0  # of the settings, by a server's program
 _DELETES_MAX = 100  # files, while commits wait
 
 
@@ -47,12 +59,23 @@ class Coordinator(CoordinatorProcess):
         "resize",
         "restart",
         "compact",
+        "withdraw",
     )
 
     def __init__(self, settings: Settings) -> None:
         self._operation = threading.Lock()
+        # Ray starts the actor with its first arguments again: what has changed is in Ray's store
+        # of keys, which lives as long as these arguments.
+        changed = internal_kv._internal_kv_get(settings.cluster, namespace=NAMESPACE)
+        if changed:
+            settings = replace(settings, settings=json.loads(changed))
         super().__init__(settings)
         threading.Thread(target=self._maintain_always, daemon=True).start()
+
+    def _open(self) -> None:
+        if not self._address:  # or none of its ports was free
+            self._server, self._address = self._listen()
+        super()._open()
 
     @contextlib.contextmanager
     def _operating(self) -> Iterator[None]:
@@ -102,29 +125,33 @@ class Coordinator(CoordinatorProcess):
         return shards
 
     def _replace_servers(self, shards: int, seconds: float) -> None:
-        with self._committing():
-            layout, self._layout_next = self._layout_next, self._layout_next + 1
+        with self._operating_layout() as (before, layout):
             slots = self._new_slots(layout, shards)
             self._start(slots)
-        try:
             self._wait_ready(slots, seconds)
             for slot in slots:  # what was committed in between, while commits go on
                 slot.ask(slot.sync(self._newest()))
-            with self._committing() as manifest:
-                following = self._laid_out(manifest, layout, shards, slots)
-                self._append(following)
-                self._adopt()
+            self._commit_next(partial(self._laid_out, before, layout, shards, slots))
+
+    @contextlib.contextmanager
+    def _operating_layout(self) -> Iterator[tuple[int, int]]:
+        """Yields the layout of now, and the number of a new manifest: a layout that no other
+        coordinator has. At the end, the servers of the one that does not count end."""
+        before, after = self._commit_next(lambda manifest: manifest)
+        self._resizing = after.number
+        try:
+            yield before.layout, after.number
         finally:
-            # If the manifest is in doubt, the new replicas stay until it is written.
-            doubted = self._doubt is not None and self._doubt.layout == layout
-            if self._newest().layout != layout and not doubted:
-                with self._commit:
-                    self._stop(slots)
+            self._resizing = 0
+            with self._commit:
+                self._stop_over()
 
     def _laid_out(
-        self, manifest: Manifest, layout: int, shards: int, slots: list[Slot]
+        self, before: int, layout: int, shards: int, slots: list[Slot], manifest: Manifest
     ) -> Manifest:
         """Returns the next manifest, with the rows that the new shards have."""
+        if manifest.layout != before:
+            raise Aborted("another coordinator has changed the shards")
         ready = {slot.shard: slot for slot in slots if slot.ready}
         if len(ready) != shards:
             raise Unavailable("a new shard has no server")
@@ -134,28 +161,65 @@ class Coordinator(CoordinatorProcess):
             rows = [states[shard][name]["rows"] for shard in range(shards)]
             if sum(rows) != sum(state.rows):
                 raise Internal(f"{name}: the new shards have {sum(rows)} of {sum(state.rows)} rows")
-            collections[name] = replace(state, rows=rows)
-        number = manifest.number + 1
-        return replace(
-            manifest, number=number, layout=layout, shards=shards, collections=collections
-        )
+            collections[name] = replace(state, rows=rows, before=[])
+        return replace(manifest, layout=layout, shards=shards, collections=collections)
 
-    def restart(self, seconds: float = 600.0) -> int:
-        """Starts all servers again, one after the other; returns their number. With one replica of
-        each shard, starts others and changes over to them."""
+    def restart(self, seconds: float = 600.0, settings: Mapping[str, Any] | None = None) -> int:
+        """Starts all servers again, one after the other, with changed settings if there are some;
+        returns their number. With one replica of each shard, starts others and changes over to
+        them. After an error the settings are those before. Errors: InvalidArgument, and then no
+        server has ended."""
         with self._operating():
-            if self._settings.replicas == 1:
-                self._replace_servers(self._newest().shards, seconds)
-                return self._newest().shards
             with self._committing():
                 slots = list(self._slots)
-            self._wait_ready(slots, seconds)
-            for slot in slots:
-                self._wait_ready([each for each in slots if each.shard == slot.shard], seconds)
-                slot.fail("it is started again")
-                self.leave(slot)
-                self._wait_ready([slot], seconds)
+            before, after = self._settings, self._settings.changed(settings or {})
+            for slot in [each for each in slots if settings and each.ready]:
+                slot.ask(slot.actor.check.remote(after), _CHECK_SECONDS_MAX)
+            self._settings, restarted = after, []
+            try:
+                if after.replicas == 1:
+                    self._replace_servers(self._newest().shards, seconds)
+                else:
+                    for slot in [each for each in slots if not each.ready]:
+                        slot.use(after)  # the settings before may be why
+                    self._wait_ready(slots, seconds)
+                    for slot in slots:
+                        restarted.append(slot)
+                        self._start_again(slot, after, seconds)
+                if settings:
+                    value = json.dumps(after.settings, default=str)
+                    internal_kv._internal_kv_put(after.cluster, value, namespace=NAMESPACE)
+            except Exception:
+                self._settings = before
+                for slot in slots:
+                    slot.use(before)
+                for slot in reversed(restarted if settings else []):
+                    with contextlib.suppress(Unavailable):
+                        self._start_again(slot, before, seconds)
+                raise
             return len(slots)
+
+    def withdraw(self, name: str) -> None:
+        """Withdraws the last operation of a collection, which all servers of a shard refuse to
+        load."""
+        with self._operating(), self._committing():
+            if all(self._holders(self._follow_others())):
+                raise FailedPrecondition(f"{name!r}: all shards have servers with its rows")
+            self._perform(self._log.withdraw(name))
+            self.load()
+
+    def _start_again(self, slot: Slot, settings: Settings, seconds: float) -> None:
+        """Starts a server again, once its shard has all the others."""
+        others = [each for each in self._slots if each is not slot]
+        self._wait_ready([each for each in others if each.shard == slot.shard], seconds)
+        slot.use(settings)
+        slot.fail("it is started again")
+        self.leave(slot)
+        self._wait_ready([slot], seconds)
+
+    def status(self) -> dict[str, Any]:
+        settings = {name: str(value) for name, value in self._settings.settings.items()}
+        return {**super().status(), "settings": settings}
 
     def compact(self, name: str) -> int:
         """Writes the present rows as segments, which replace the operations before; returns the
@@ -166,25 +230,29 @@ class Coordinator(CoordinatorProcess):
                 holders = [some[0] for some in self._quorum(manifest)]
             if not state.last:
                 return 0
-            segments, decided = self._export(name, holders), False
+            segments = self._export(name, holders)
             try:
-                with self._committing() as latest:
-                    now = self._state_of(latest, name)
-                    if now.id != state.id:
-                        raise Aborted(f"the collection {name!r} was dropped")
-                    after = operations_after(self._store, now, state.last)
-                    if after is None:
-                        raise Internal(f"{name}: the log has changed")
-                    base = {"id": state.last, "kind": "replace", "segments": segments}
-                    compacted = self._log.folded(replace(now, pages=[], tail=[base, *after]))
-                    decided = True
-                    self._append(latest.following(name, compacted))
-                    self._adopt()
-            finally:
-                if not decided:
+                made = partial(self._compacted, name, state, segments)
+                before, after = self._commit_next(made)
+            except Exception:
+                if self._log.pending is None:  # else its manifest may be there
                     self._delete(segments)
-            self._forget(now, compacted)
+                raise
+            self._forget(before.collections[name], after.collections[name])
             return state.count - 1
+
+    def _compacted(
+        self, name: str, state: CollectionState, segments: list[Reference], manifest: Manifest
+    ) -> Manifest:
+        """Returns the next manifest, in which the rows of a state take the place of its
+        operations."""
+        now = self._state_of(manifest, name)
+        after = operations_after(self._store, now, state.last) if now.id == state.id else None
+        if after is None:
+            raise Aborted(f"the collection {name!r} was dropped or compacted")
+        base = {"id": state.last, "kind": "replace", "segments": segments}
+        made = replace(now, pages=[], tail=[base, *after], before=now.before if after else [])
+        return manifest.with_state(name, self._perform(folded(made, uuid.uuid4().hex)))
 
     def _export(self, name: str, holders: list[tuple[Slot, dict[str, Any]]]) -> list[Reference]:
         """Lets a replica of each shard write its rows; deletes what they wrote after an error."""
@@ -222,7 +290,7 @@ class Coordinator(CoordinatorProcess):
     def _maintain(self, clean: bool) -> bool:
         """Compacts the collections that are due, and deletes old files. Returns False if a part of
         it failed."""
-        if self._manifest is None:
+        if not self._log.opened:
             return True
         work: list[Callable[[], int]] = [partial(self.compact, name) for name in self._due()]
         if clean:
@@ -258,10 +326,9 @@ class Coordinator(CoordinatorProcess):
             self._named(self._newest(), pages)  # read before commits wait
         count = 0
         while old:
-            with self._committing() as manifest:
-                named = self._named(manifest, pages)
+            with self._committing():
+                named = self._named(self._follow_others(), pages)
                 over = [name for name in old if name not in named]
-                self._log.check_claim()
                 for name in over[:_DELETES_MAX]:
                     self._store.delete(name)
             count += len(over[:_DELETES_MAX])

@@ -22,23 +22,19 @@ from nearfield._export import Layout
 from nearfield._values import Ids
 from nearfield.ray._manifest import CollectionState, Manifest, Operation, operations_after
 from nearfield.ray._segment import Reference, ids_of, put_tables, read_segment
-from nearfield.ray._server import ServerProcess, Settings, listen_host, must_move
+from nearfield.ray._server import DEFAULTS, ServerProcess, Settings, listen_host, must_move
 from nearfield.ray._shards import partition_range
-from nearfield.ray._staging import DECISION_SECONDS_MAX, Staged, pages, staged
+from nearfield.ray._staging import (
+    Incoming,
+    Staged,
+    incoming_key,
+    pages,
+    staged,
+)
 from nearfield.ray._store import Store
 from nearfield.ray._updates import apply_update
 
 T = TypeVar("T")
-# Settings of the server, unless the user gives others. Applied operations keep the epoch before
-# them, because the clients read it until they know the next manifest. Epochs are kept for a short
-# time and in a small number, because each may hold the rows of a whole replaced collection.
-_DEFAULTS = {
-    "upload_idle_ms": 2 * 1000 * int(DECISION_SECONDS_MAX),
-    "cursor_ms": 20_000,
-    "epochs_kept_max": 64,
-    "epochs_kept_percent": 50,
-    "log_sample": 0,
-}
 # After one of these, the server has taken nothing of an upload.
 REFUSALS = (nearfield.AlreadyExists, nearfield.InvalidArgument, nearfield.ResourceExhausted)
 
@@ -74,31 +70,34 @@ class ReplicaProcess:
         self._store = Store(settings.storage)
         self._settings = settings
         self._lock = threading.Lock()
-        self._term = 0
+        self._opened = 0  # Log.opened of the latest coordinator
         self._server: ServerProcess | None = None
         self._client: nearfield.Client | None = None
         self._held: dict[str, _Held] = {}
         self._owned: tuple[int, int] = (0, 0)
         self._staged: Staged | None = None
+        self._incoming: dict[str, Incoming] = {}  # uploads whose turn has not come, by incoming_key
 
     # The process.
 
     @as_value
-    def start(self, term: int, fresh: bool) -> None:
-        """Starts the server, unless one runs. fresh: ends one that runs, also one that hangs."""
-        if fresh and self._server is not None and term >= self._term:
+    def start(self, opened: int, fresh: bool, settings: Settings | None = None) -> None:
+        """Starts the server, unless one runs. fresh: ends one that runs, also one that hangs.
+        settings: those of now, if they have changed since the actor was started."""
+        if fresh and self._server is not None and opened >= self._opened:
             self._server.kill()
         with self._lock:
-            self._fence(term)
+            self._fence(opened)
+            self._settings = settings or self._settings
             if self._server is not None and not self._server.ended.is_set():
                 return
-            self._release()
+            self._release(received=True)
             if self._client is not None:
                 self._client.close()
             self._held, self._client = {}, None
             host = listen_host(self._settings.host)
-            options = {**_DEFAULTS, **self._settings.settings}
-            self._server = ServerProcess(self._settings.program, host, options)
+            options = {**DEFAULTS, **self._settings.settings}
+            self._server = ServerProcess(self._settings, host, options)
 
     @as_value
     def place(self) -> dict[str, Any]:
@@ -135,18 +134,23 @@ class ReplicaProcess:
 
     # The fence: what an old coordinator asks for is refused.
 
-    def _fence(self, term: int) -> None:
-        if term < self._term:
-            raise nearfield.Aborted(f"a coordinator with the term {self._term} has taken over")
-        if term > self._term:
-            self._term = term
-            self._release()
+    def _fence(self, opened: int) -> None:
+        if opened < self._opened:
+            raise nearfield.Aborted("a later coordinator has taken over")
+        if opened > self._opened:
+            self._opened = opened
+            self._release(received=True)
 
-    def _release(self) -> None:
-        """Abandons what is staged."""
-        old, self._staged = self._staged, None
-        if old is not None and old.upload is not None:
-            old.upload.finish(False)
+    def _release(self, received: bool = False) -> None:
+        """Abandons what is staged, and what was received."""
+        over = [self._staged.incoming] if self._staged is not None else []
+        self._staged = None
+        if received:
+            over += self._incoming.values()
+            self._incoming = {}
+        for each in over:
+            if each is not None:
+                each.discard()
 
     def _broken(self) -> None:
         assert self._server is not None
@@ -155,24 +159,59 @@ class ReplicaProcess:
     # Staging.
 
     @as_value
+    def receive(self, opened: int, name: str, operation: Operation) -> None:
+        """Sends the rows of an upload to the server before its turn has come, so that other commits
+        go on meanwhile. stage() or discard() follows."""
+        with self._lock:
+            self._fence(opened)
+            docs, server = self._docs(name), self._server
+        incoming = Incoming(operation, self._read)
+        incoming.send(docs)
+        key = incoming_key(name, operation)
+        over: Incoming | None = incoming
+        with self._lock:
+            if opened == self._opened and server is self._server:
+                over = self._incoming.get(key)  # of a try before
+                self._incoming[key] = incoming
+        if over is not None:
+            over.discard()
+
+    @as_value
+    def discard(self, opened: int, name: str, operation: Operation) -> None:
+        with self._lock:
+            self._fence(opened)
+            incoming = self._incoming.pop(incoming_key(name, operation), None)
+            if incoming is not None:
+                incoming.discard()
+
+    @as_value
     def stage(
-        self, term: int, name: str, expected: tuple[str, str], operation: Operation
+        self, opened: int, name: str, expected: tuple[str, str], operation: Operation
     ) -> dict[str, int]:
         """Does all of an operation that can fail; the server does not show it yet. expected: the id
         of the collection and of the operation before. Returns "rows", the rows afterwards, and
         "changed", those of the operation. Errors: those of the operation; Aborted; OSError."""
         with self._lock:
-            self._fence(term)
+            self._fence(opened)
             self._release()
             if operation["kind"] == "create":
                 self._create(name, operation["id"], operation["declared"])
                 self._staged = Staged(name, operation)
-            else:
-                held = self._held.get(name)
-                if held is None or (held.id, held.last) != tuple(expected):
-                    raise nearfield.Aborted(f"{name}: this server is at another operation")
-                docs, step = self._docs(name), self._ids_max()
-                self._staged = staged(name, operation, docs, held.rows, self._read, step)
+                return {"rows": 0, "changed": 0}
+            held = self._held.get(name)
+            if held is None or (held.id, held.last) != tuple(expected):
+                raise nearfield.Aborted(f"{name}: this server is at another operation")
+            docs, step = self._docs(name), self._ids_max()
+            incoming = None
+            if "segments" in operation:
+                incoming = self._incoming.pop(incoming_key(name, operation), None)
+                incoming = incoming or Incoming(operation, self._read)
+            try:
+                self._staged = staged(name, operation, docs, held.rows, step, incoming)
+            except BaseException:
+                if incoming is not None:
+                    incoming.discard()
+                raise
             return {"rows": self._staged.rows, "changed": self._staged.changed}
 
     def _read(self, reference: Reference) -> pa.Table:
@@ -183,20 +222,26 @@ class ReplicaProcess:
         return self._client.limits().fetch_ids_max
 
     @as_value
-    def abandon(self, term: int, operation_id: str) -> None:
+    def abandon(self, opened: int, operation_id: str, kept: bool = False) -> None:
+        """Abandons an operation that is staged. kept: its rows stay, as after receive()."""
         with self._lock:
-            self._fence(term)
-            if self._staged is not None and self._staged.operation["id"] == operation_id:
-                self._release()
+            self._fence(opened)
+            old = self._staged
+            if old is None or old.operation["id"] != operation_id:
+                return
+            if kept and old.incoming is not None:
+                self._incoming[incoming_key(old.name, old.operation)] = old.incoming
+                self._staged = None
+            self._release()
 
     # Applying.
 
     @as_value
-    def apply(self, term: int, name: str, operation_id: str) -> dict[str, int]:
+    def apply(self, opened: int, name: str, operation_id: str) -> dict[str, int]:
         """Makes the staged operation visible; returns the state of the collection, {} if it is
         dropped. If the server refuses it as a whole, nothing has changed."""
         with self._lock:
-            self._fence(term)
+            self._fence(opened)
             ready = self._staged
             if ready is None or (ready.name, ready.operation["id"]) != (name, operation_id):
                 raise nearfield.Aborted(f"{name}: the operation is not staged")
@@ -240,11 +285,11 @@ class ReplicaProcess:
     # Loading.
 
     @as_value
-    def sync(self, term: int, encoded: bytes, shard: int, shards: int) -> dict[str, Any]:
+    def sync(self, opened: int, encoded: bytes, shard: int, shards: int) -> dict[str, Any]:
         """Brings the server to a manifest; returns its state of each collection. Errors: OSError
         and DataLoss of the storage, which leave the server usable; any other ends the server."""
         with self._lock:
-            self._fence(term)
+            self._fence(opened)
             self._release()
             try:
                 self._owned = partition_range(shard, shards)
@@ -267,11 +312,13 @@ class ReplicaProcess:
             self._create(name, state.id, state.declared)
         held = self._held[name]
         operations = operations_after(self._store, state, held.last)
-        if operations is None:
-            raise nearfield.Internal(f"{name}: the server has an operation that is in no manifest")
-        if held.begun and [held.begun] != [each["id"] for each in operations[:1]]:
-            raise nearfield.Internal(f"{name}: the server has a part of a withdrawn operation")
-        if operations:
+        begun = [each["id"] for each in (operations or [])[:1]]
+        if operations is None or held.begun not in ("", *begun):  # compacted or withdrawn
+            operations = operations_after(self._store, state, "") or []
+            self._docs(name).pin_epoch()
+            self._docs(name).upload([], mode="replace")
+            held.last = held.begun = ""
+        elif operations:
             self._docs(name).pin_epoch()  # searches read it until the manifest is shown
         for operation in operations:
             held.begun = operation["id"]

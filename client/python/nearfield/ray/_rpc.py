@@ -5,21 +5,21 @@ from __future__ import annotations
 import contextlib
 import json
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
 
-from nearfield._errors import DeadlineExceeded, Error, Unavailable, error_of, from_rpc_error
+from nearfield._errors import Error, Unavailable, error_of, from_rpc_error
 
 _METHOD = "/nearfield.ray.Coordinator/Call"
 _THREADS = 64  # calls at a time; a client that waits for a change holds one
 _BYTES_MAX = 256 << 20
-ANSWER_SECONDS_MAX = 5.0  # after which a coordinator counts as gone
 _OPTIONS = [
     ("grpc.max_receive_message_length", _BYTES_MAX),
     ("grpc.max_send_message_length", _BYTES_MAX),
+    ("grpc.so_reuseport", 0),  # else two coordinators could share a port
     # A machine that is gone is noticed after 15 s, also by a call that waits for long.
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
@@ -35,12 +35,25 @@ class Unreachable(Unavailable):
     """No coordinator has answered the call; it may have taken effect."""
 
 
-def serve(methods: Mapping[str, Callable[..., Any]], host: str) -> tuple[Any, str]:
-    """Returns a server of the methods and its address. They take and return JSON values."""
+def none_free(ports: Sequence[int], host: str) -> Unavailable:
+    return Unavailable(f"ports: none of {min(ports)}-{max(ports)} is free at {host}")
+
+
+def serve(
+    methods: Mapping[str, Callable[..., Any]],
+    host: str,
+    ports: Sequence[int] = (0,),
+    cluster: str | None = None,
+) -> tuple[Any, str]:
+    """Returns a server of the methods, on the first port that is free, and its address. They take
+    and return JSON values. cluster: calls for another one are refused, such as from a client that
+    knows this address from one that has ended. Errors: Unavailable."""
 
     def call(data: bytes, _: Any) -> bytes:
         request = json.loads(data)
         try:
+            if request.get("cluster") != cluster:
+                raise Unavailable(f"{WAITING} of another cluster")
             reply: dict[str, Any] = {"value": methods[request["method"]](**request["arguments"])}
         except Error as error:
             reply = {"error": error.code.name, "message": error.message}
@@ -57,21 +70,26 @@ def serve(methods: Mapping[str, Callable[..., Any]], host: str) -> tuple[Any, st
     server.add_generic_rpc_handlers(
         (grpc.method_handlers_generic_handler(service, {method: handler}),)
     )
-    port = server.add_insecure_port(f"{host}:0")
-    server.start()
-    return server, f"{host}:{port}"
+    for each in ports:
+        with contextlib.suppress(RuntimeError):  # another process has the port
+            port = server.add_insecure_port(f"{host}:{each}")
+            server.start()
+            return server, f"{host}:{port}"
+    raise none_free(ports, host)
 
 
 class Caller:
     """A connection to a coordinator. Thread safety: any number of threads."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, cluster: str | None = None) -> None:
+        self._cluster = cluster
         self._channel = grpc.insecure_channel(address, options=_OPTIONS)
         self._call = self._channel.unary_unary(_METHOD)
 
     def call(self, method: str, timeout: float, **arguments: Any) -> Any:
         """Errors: those of the method; Unreachable; DeadlineExceeded."""
-        data = json.dumps({"method": method, "arguments": arguments}).encode()
+        request = {"method": method, "arguments": arguments, "cluster": self._cluster}
+        data = json.dumps(request).encode()
         try:
             reply = json.loads(self._call(data, timeout=max(0.001, timeout)))
         except grpc.RpcError as raised:
@@ -85,13 +103,3 @@ class Caller:
 
     def close(self) -> None:
         self._channel.close()
-
-
-def answers(address: str) -> bool:
-    """Returns True if there is a coordinator; False if it has ended, or its machine is gone."""
-    with contextlib.closing(Caller(address)) as caller:
-        try:
-            caller.call("status", ANSWER_SECONDS_MAX)
-        except (Unavailable, DeadlineExceeded):
-            return False
-        return True

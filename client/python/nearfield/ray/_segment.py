@@ -96,20 +96,16 @@ def read_segment(store: Store, reference: Reference, begin: int, end: int) -> pa
     """Returns the rows of the partitions [begin, end). Errors: OSError; DataLoss if a checksum
     differs."""
     name = reference["name"]
-    with store.open(name) as file:
-        offset, length, checksum = reference["index"]
-        index = json.loads(_checked(name, _read(file, offset, length), checksum))
-        offsets = np.frombuffer(zlib.decompress(base64.b64decode(index["offsets"])), "<u4")
-        first, last = int(offsets[begin]), int(offsets[end])
-        chunks = index["chunks"]
-        low, high = 0, 1  # for the schema, if there is no row
-        if first < last:
-            low, high = first // _CHUNK_ROWS, -(-last // _CHUNK_ROWS)
-        data = _read(
-            file,
-            sum(length for length, _ in chunks[:low]),
-            sum(length for length, _ in chunks[low:high]),
-        )
+    offset, length, checksum = reference["index"]
+    index = json.loads(_checked(name, store.get_range(name, offset, length), checksum))
+    offsets = np.frombuffer(zlib.decompress(base64.b64decode(index["offsets"])), "<u4")
+    first, last = int(offsets[begin]), int(offsets[end])
+    chunks = index["chunks"]
+    low, high = 0, 1  # for the schema, if there is no row
+    if first < last:
+        low, high = first // _CHUNK_ROWS, -(-last // _CHUNK_ROWS)
+    before, length = (sum(each for each, _ in some) for some in (chunks[:low], chunks[low:high]))
+    data = memoryview(store.get_range(name, before, length))
     tables, offset = [], 0
     for length, checksum in chunks[low:high]:
         chunk = _checked(name, data[offset : offset + length], checksum)
@@ -119,12 +115,7 @@ def read_segment(store: Store, reference: Reference, begin: int, end: int) -> pa
     return pa.concat_tables(tables).slice(skipped, last - first)
 
 
-def _read(file: Any, offset: int, length: int) -> memoryview:
-    file.seek(offset)
-    return memoryview(file.read(length))
-
-
-def _checked(name: str, data: memoryview, checksum: str) -> bytes:
+def _checked(name: str, data: bytes | memoryview, checksum: str) -> bytes:
     found = bytes(data)
     if xxhash.xxh64_hexdigest(found) != checksum:
         raise DataLoss(f"{name}: a checksum differs")

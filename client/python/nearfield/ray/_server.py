@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import threading
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import ray
 
-from nearfield._errors import Unavailable
+from nearfield._errors import InvalidArgument, Unavailable
+from nearfield.ray._rpc import none_free
+from nearfield.ray._staging import DECISION_SECONDS_MAX
 
 PROGRAM_VARIABLE = "NEARFIELD_SERVER"
 READY_SECONDS_MAX = 600.0
 _LOOPBACK = "127.0.0.1"
+_PORT_MAX = 65535
+_TAKEN = "cannot be bound: .*" + os.strerror(errno.EADDRINUSE)  # in the log of a server
 # Runs a program that the kernel ends (9: SIGKILL) when the thread that started it ends: 1 is
 # PR_SET_PDEATHSIG of linux/prctl.h. A preexec_fn would run between fork and exec in a process that
 # has gRPC's threads, which is not safe.
@@ -48,12 +54,49 @@ class Settings:
     hang_timeout: float
     compact_after: int
     cluster: str = field(default_factory=lambda: uuid.uuid4().hex)  # which no other cluster has
+    ports: str = ""  # "FIRST-LAST": where the processes listen; "": any free port
+    port: int = 0  # of these, the one that a process had before
 
     @property
     def resources(self) -> dict[str, float]:
         """Returns what Ray reserves for each server."""
         wanted = {"CPU": self.num_cpus, "GPU": self.num_gpus}
         return {name: count for name, count in wanted.items() if count}
+
+    def changed(self, given: Mapping[str, Any]) -> Settings:
+        """Returns these with some settings of the servers; "" and None remove one. Errors:
+        InvalidArgument for one that a cluster sets."""
+        merged = {**self.settings, **{name.replace("-", "_"): given[name] for name in given}}
+        for name in _OWN_SETTINGS & set(merged):
+            raise InvalidArgument(f"settings: {name} is set by the cluster")
+        kept = {name: value for name, value in merged.items() if value not in ("", None)}
+        return replace(self, settings=kept)
+
+    @property
+    def listen_ports(self) -> list[int]:
+        """Returns the ports that a process tries, in their order; 0: any free port."""
+        return sorted(port_range(self.ports), key=lambda each: each != self.port)
+
+
+def port_range(ports: str) -> range:
+    """Returns the ports of "FIRST-LAST", and 0 for "". Errors: ValueError."""
+    found = re.fullmatch(r"(\d+)-(\d+)", ports or "0-0")
+    first, last = (int(found[1]), int(found[2])) if found else (0, 0)
+    if ports and not 1 <= first <= last <= _PORT_MAX:
+        raise ValueError(f"ports: {ports!r}, must be FIRST-LAST, of 1 .. {_PORT_MAX}")
+    return range(first, last + 1)
+
+
+def _is_free(host: str, port: int) -> bool:
+    """Returns False if a process listens there: no server is to try it in vain."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host.strip("[]"), port))
+        except OSError as error:
+            return error.errno != errno.EADDRINUSE
+    return True
 
 
 def find_program(given: str | None) -> str:
@@ -90,23 +133,54 @@ def must_move(given: str, address: str) -> bool:
     return not given and address.startswith(_LOOPBACK) and len(live_nodes()) > 1
 
 
-OWN_SETTINGS = frozenset(("listen", "data_dir", "ops_listen"))  # a cluster sets these
+# Settings of the server, unless the user gives others. Applied operations keep the epoch before
+# them, because the clients read it until they know the next manifest. Epochs are kept for a short
+# time and in a small number, because each may hold the rows of a whole replaced collection.
+DEFAULTS = {
+    "upload_idle_ms": 2 * 1000 * int(DECISION_SECONDS_MAX),
+    "cursor_ms": 20_000,
+    "epochs_kept_max": 64,
+    "epochs_kept_percent": 50,
+    "log_sample": 0,
+}
+_OWN_SETTINGS = frozenset(("listen", "data_dir", "ops_listen"))  # a cluster sets these
+
+
+def _arguments(options: Mapping[str, Any], host: str) -> list[str]:
+    fixed = {"data_dir": "none", "ops_listen": "none"}
+    if not host.startswith("127."):
+        fixed["allow_insecure"] = "true"
+    return [f"--{name.replace('_', '-')}={value}" for name, value in {**options, **fixed}.items()]
+
+
+def _environment() -> dict[str, str]:
+    """Returns the environment of a server, without a variable that it would report."""
+    return {k: v for k, v in os.environ.items() if k != PROGRAM_VARIABLE}
+
+
+def check_settings(settings: Settings) -> None:
+    """Lets the program check the settings of the servers on this node. Errors: InvalidArgument."""
+    host = listen_host(settings.host)
+    command = [settings.program, "--check-config", f"--listen={host}:0"]
+    command += _arguments(settings.settings, host)
+    done = subprocess.run(command, env=_environment(), capture_output=True, text=True)
+    if done.returncode or not done.stdout.startswith("listen = "):  # else --help or the like
+        raise InvalidArgument(f"settings: {done.stderr.strip() or 'one is none of the server'}")
 
 
 class ServerProcess:
-    """A server with its rows in memory only, since its rows are also in the storage. `ended` is set
-    when the process has ended."""
+    """A server with its rows in memory only, since its rows are also in the storage. It takes the
+    first of its ports that is free. `ended` is set when the process has ended."""
 
-    def __init__(self, program: str, host: str, settings: Mapping[str, Any]) -> None:
-        fixed = {"listen": f"{host}:0", "data_dir": "none", "ops_listen": "none"}
-        if not host.startswith("127."):
-            fixed["allow_insecure"] = "true"
-        launcher = [sys.executable, "-I", "-S", "-c", _END_WITH_PARENT]
-        self._command = [*launcher, str(os.getpid()), program]
-        for name, value in {**settings, **fixed}.items():
-            self._command.append(f"--{name.replace('_', '-')}={value}")
+    def __init__(self, settings: Settings, host: str, options: Mapping[str, Any]) -> None:
+        launcher = [sys.executable, "-I", "-S", "-c", _END_WITH_PARENT, str(os.getpid())]
+        self._command = [*launcher, settings.program, *_arguments(options, host)]
+        self._settings, self._host = settings, host
         self._known = threading.Event()
         self._address: str | None = None
+        self._error = "the server did not start: see the log of the actor"
+        self._starting = threading.Lock()
+        self._killed = False
         self._process: subprocess.Popen[str] | None = None
         self.ended = threading.Event()
         threading.Thread(target=self._run, daemon=True).start()
@@ -123,34 +197,51 @@ class ServerProcess:
         """Waits until the server serves; returns its address."""
         self._known.wait(READY_SECONDS_MAX)
         if self._address is None:
-            raise Unavailable("the server did not start: see the log of the actor")
+            raise Unavailable(self._error)
         return self._address
 
     def kill(self) -> None:
         """Ends the process, also one that is stopped."""
-        if self._process is not None:
-            self._process.kill()
-            self.ended.wait()
+        with self._starting:
+            self._killed = True
+            if self._process is not None:
+                self._process.kill()
+        self.ended.wait()
 
     def _run(self) -> None:
         try:
-            # The server reports a variable that is none of its settings.
-            environment = {k: v for k, v in os.environ.items() if k != PROGRAM_VARIABLE}
-            with subprocess.Popen(
-                self._command,
-                env=environment,
+            # Another server may take the port between the look and the start.
+            for port in self._settings.listen_ports:
+                if _is_free(self._host, port) and not self._serve(port):
+                    return
+            self._error = none_free(self._settings.listen_ports, self._host).message
+        finally:
+            self.ended.set()
+            self._known.set()
+
+    def _serve(self, port: int) -> bool:
+        """Runs the server until it ends. Returns True if another process has the port."""
+        taken = False
+        with self._starting:
+            if self._killed:
+                return False
+            self._process = subprocess.Popen(
+                [*self._command, f"--listen={self._host}:{port}"],
+                env=_environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
-            ) as self._process:
-                assert self._process.stdout is not None
-                for line in self._process.stdout:
-                    sys.stderr.write(line)
-                    found = re.search(r"serving on ([^\s\"]+:\d+)", line)
-                    if found:
-                        self._address = found[1]
-                        self._known.set()
-        finally:
-            self.ended.set()
-            self._known.set()
+            )
+        with self._process:
+            assert self._process.stdout is not None
+            for line in self._process.stdout:
+                sys.stderr.write(line)
+                if "error" in line:
+                    self._error = f"the server did not start: {line.strip()}"
+                taken = taken or re.search(_TAKEN, line) is not None
+                found = re.search(r"serving on ([^\s\"]+:\d+)", line)
+                if found:
+                    self._address = found[1]
+                    self._known.set()
+        return taken

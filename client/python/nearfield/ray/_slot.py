@@ -8,6 +8,7 @@ import re
 import sys
 import threading
 import traceback
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import ray
@@ -16,8 +17,8 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from nearfield._errors import Aborted, Unavailable
 from nearfield.ray._manifest import Manifest
-from nearfield.ray._replica import ReplicaProcess
-from nearfield.ray._server import Settings
+from nearfield.ray._replica import ReplicaProcess, as_value
+from nearfield.ray._server import Settings, check_settings
 
 if TYPE_CHECKING:
     from nearfield.ray._fleet import Fleet
@@ -45,6 +46,10 @@ class _Actor(ReplicaProcess):
         sys.meta_path.insert(0, _WithoutPandas())
         super().__init__(settings)
 
+    @as_value
+    def check(self, settings: Settings) -> None:
+        check_settings(settings)
+
 
 _ACTOR: Any = ray.remote(_Actor)
 
@@ -67,11 +72,11 @@ class Slot:
     may end `ready` at any time."""
 
     def __init__(
-        self, settings: Settings, term: int, layout: int, shard: int, shards: int, replica: int
+        self, settings: Settings, opened: int, layout: int, shard: int, shards: int, replica: int
     ) -> None:
         self.layout, self.shard, self.shards, self.replica = layout, shard, shards, replica
         self.name = f"{settings.name}-{layout}-{shard}-{replica}"
-        self._term = term
+        self._opened = opened
         self._settings = settings
         self._failed = threading.Event()
         self._thread: threading.Thread | None = None
@@ -110,13 +115,17 @@ class Slot:
 
     def sync(self, manifest: Manifest) -> Any:
         """Brings the replica to a manifest; the reply is its state of each collection."""
-        return self.actor.sync.remote(manifest.term, manifest.encode(), self.shard, self.shards)
+        return self.actor.sync.remote(self._opened, manifest.encode(), self.shard, self.shards)
 
     def fail(self, why: str) -> None:
         """Leaves the replica out, until its server has started again and has loaded its rows."""
         self.ready = False
         self.error = why
         self._failed.set()
+
+    def use(self, settings: Settings) -> None:
+        """Sets the settings that the server gets at its next start."""
+        self._settings = settings
 
     def lives(self, life: int) -> bool:
         """Returns True if the server has not failed since it was started for the `life`-th time."""
@@ -156,7 +165,9 @@ class Slot:
         self.silent, self.waits = False, created
         self._failed.clear()
         try:
-            self.ask(self.actor.start.remote(self._term, fresh), limit)
+            port = int(self.place.get("address", ":0").rpartition(":")[2])
+            settings = replace(self._settings, port=port)
+            self.ask(self.actor.start.remote(self._opened, fresh, settings), limit)
             created = self.waits = self._anywhere = False
             threading.Thread(target=self._load, args=(fleet, self._life), daemon=True).start()
             while not self._failed.is_set():

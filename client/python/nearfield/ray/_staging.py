@@ -84,33 +84,68 @@ class Staged:
     rows: int = 0
     changed: int = 0
     ids: Ids | None = None
-    upload: _Upload | None = None
+    incoming: Incoming | None = None  # of an upload
+
+    @property
+    def upload(self) -> _Upload | None:
+        return self.incoming.upload if self.incoming is not None else None
+
+
+class Incoming:
+    """The rows of an upload, or the ids of a delete, of one shard. Errors: AlreadyExists; OSError
+    and DataLoss of the storage."""
+
+    def __init__(self, operation: Operation, read: Read) -> None:
+        self._kind, self._references, self._read = operation["kind"], operation["segments"], read
+        self._single = read(self._references[0]) if len(self._references) == 1 else None
+        tables = [self._single] if self._single is not None else map(read, self._references)
+        self.ids = join_ids([ids_of(each) for each in tables])
+        self.distinct, counts = np.unique(sortable(self.ids), return_counts=True)
+        if len(self.distinct) < len(self.ids) and self._kind in ("insert", "replace"):
+            twice = self.distinct[counts > 1].tolist()[0]
+            raise nearfield.AlreadyExists(f"id {twice!r} is twice in the upload")
+        self.upload: _Upload | None = None
+
+    def send(self, docs: nearfield.Collection) -> None:
+        """Sends the rows to the server, which does not show them yet."""
+        if self.upload is None and (len(self.ids) or self._kind == "replace"):
+            single = self._single
+            data = single if single is not None else _stream(self._references, self._read)
+            self.upload = _Upload(docs, len(self.ids), data, self._kind)
+
+    def discard(self) -> None:
+        if self.upload is not None:
+            self.upload.finish(False)
+
+
+def incoming_key(name: str, operation: Operation) -> str:
+    """Returns what two tries of one upload have in common, and two uploads have not."""
+    return " ".join([name, operation["kind"], *(each["name"] for each in operation["segments"])])
 
 
 def staged(
-    name: str, operation: Operation, docs: nearfield.Collection, rows: int, read: Read, step: int
+    name: str,
+    operation: Operation,
+    docs: nearfield.Collection,
+    rows: int,
+    step: int,
+    incoming: Incoming | None,
 ) -> Staged:
-    """Checks an operation on a collection with `rows` rows, and sends its rows to the server, which
-    does not show them yet. The prediction is exact, because no other operation comes in between.
-    step: ids of one call. Errors: those of the operation; OSError and DataLoss of the storage."""
+    """Checks an operation on a collection with `rows` rows, and sends its rows to the server if it
+    does not have them yet. The prediction is exact, because no other operation comes in between.
+    step: ids of one call. Errors: those of the operation."""
     kind = operation["kind"]
     made = Staged(name, operation)
     if kind == "drop":
         made.changed = rows
         return made
-    if kind in ("filter", "update"):
+    if incoming is None:
         if kind == "update":
             check_update(docs, operation)
         made.changed = docs.count(operation["filter"]).rows_count
         made.rows = rows - made.changed * (kind == "filter")
         return made
-    references = operation["segments"]
-    single = read(references[0]) if len(references) == 1 else None
-    ids = join_ids([ids_of(read(each) if single is None else single) for each in references])
-    distinct, counts = np.unique(sortable(ids), return_counts=True)
-    if len(distinct) < len(ids) and kind in ("insert", "replace"):
-        twice = distinct[counts > 1].tolist()[0]
-        raise nearfield.AlreadyExists(f"id {twice!r} is twice in the upload")
+    ids, distinct = incoming.ids, incoming.distinct
     there: list[Any] = []
     # A delete asks also without rows, so that the server refuses ids of the other type.
     if kind == "delete" or (rows and kind != "replace"):
@@ -123,9 +158,8 @@ def staged(
         return made
     made.changed = len(ids)
     made.rows = len(distinct) + (0 if kind == "replace" else rows - len(there))
-    if len(ids) or kind == "replace":
-        data = single if single is not None else _stream(references, read)
-        made.upload = _Upload(docs, len(ids), data, kind)
+    incoming.send(docs)
+    made.incoming = incoming
     return made
 
 

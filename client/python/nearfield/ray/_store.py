@@ -1,122 +1,228 @@
-"""Objects by name, in a folder or in a bucket of an S3-compatible store."""
+"""Objects by name, in a folder or in a bucket."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
+import threading
 import time
 import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
-from pyarrow import fs
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.store import LocalStore, from_url
 
-FOLDERS = ("terms", "manifests", "log", "segments")
+from nearfield._errors import FailedPrecondition
+
+# The last two are of the formats 1 to 3: nearfield.ray._upgrade.
+FOLDERS = ("commits", "coordinators", "log", "probes", "segments", "manifests", "terms")
 _NAME = re.compile(rf"({'|'.join(FOLDERS)})/\w[\w.-]*")
-_S3_CONNECT_SECONDS = 2.0
-_S3_REQUEST_SECONDS = 30.0  # without a byte
-_S3_TRIES = 2
+_READERS = 16
+_PROBES = 8  # writers of one name, of which one may win
+_RETRY: Any = {"max_retries": 2, "retry_timeout": timedelta(seconds=60)}  # the caller tries again
+_CLIENT = {"connect_timeout": "2s", "read_timeout": "30s", "timeout": "600s"}
+_NO_BUCKET = re.compile("NoSuchBucket|ContainerNotFound|bucket does not exist")
+# Members of a URI of pyarrow.fs, which earlier versions took.
+_OLD_OPTIONS = ("scheme", "endpoint_override", "allow_bucket_creation")
 
 
 class Store:
     """Reads and writes whole objects. Thread safety: any number of threads.
 
-    uri  a folder, or a URI of pyarrow.fs: "s3://bucket/prefix", also with
-         ?endpoint_override=HOST:PORT&scheme=http for a store other than that of AWS. The keys are
-         those of the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY).
-    Requires: a listing shows every object that was written before it began, on every node. A local
-    folder and S3 have this; an NFS mount has it with the options lookupcache=none and actimeo=0.
-    Errors: OSError."""
+    uri  a folder that all nodes share, or the URI of a bucket: "s3://bucket/prefix", "gs://..." or
+         "az://...". Options of obstore may follow, such as
+         ?endpoint=http://HOST:PORT&region=us-east-1 for a store other than that of AWS. The keys
+         are those of the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY).
+    Requires: an object that was written is there for every read that begins afterwards, on every
+    node, and of several put_new of one name one takes effect, which probe() tests. A local folder,
+    S3, GCS, Azure and R2 have this; an NFS mount has it with the options lookupcache=none and
+    actimeo=0.
+    Errors: OSError; ValueError for a wrong URI."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri if "://" in uri else Path(uri).absolute().as_uri()
-        self._files, self._root = _file_system(self.uri)
-        self._local = isinstance(self._files, fs.LocalFileSystem)
+        parts = urlsplit(self.uri)
+        self._folder = Path(unquote(parts.path)) if parts.scheme == "file" else None
+        self._opened: Any = None
+        if self._folder is None:
+            try:
+                self._opened = self._open_bucket()
+            except (BaseError, ValueError) as error:
+                raise ValueError(f"storage: {self.name}: {_message(error)}") from None
 
-    def create(self) -> None:
+    @property
+    def name(self) -> str:
+        """Returns the URI without options and keys."""
+        return re.sub("//[^/]*@", "//", self.uri.partition("?")[0])
+
+    @property
+    def _files(self) -> Any:
+        if self._opened is None:
+            self._opened = LocalStore(self._folder)  # which must exist
+        return self._opened
+
+    def _open_bucket(self) -> Any:
+        parts = urlsplit(self.uri)
+        options: dict[str, Any] = dict(parse_qsl(parts.query, keep_blank_values=True))
+        scheme, host, _ = (options.pop(name, None) for name in _OLD_OPTIONS)
+        if host:
+            options["endpoint"] = f"{scheme or 'https'}://{host}"
+        if parts.username:
+            options["access_key_id"] = unquote(parts.username)
+            options["secret_access_key"] = unquote(parts.password or "")
+        client: Any = {**_CLIENT, "allow_http": options.get("endpoint", "").startswith("http:")}
+        return from_url(self.name, retry_config=_RETRY, client_options=client, **options)
+
+    def prepare(self) -> None:
         """Creates the folders, durably, if the storage is a folder."""
-        if not self._local:
+        if self._folder is None:
             return
         for name in FOLDERS:
-            Path(self._root, name).mkdir(parents=True, exist_ok=True)
-        _sync_folder(Path(self._root))
-        _sync_folder(Path(self._root).parent)
-
-    def _path(self, name: str) -> str:
-        if not _NAME.fullmatch(name):
-            raise ValueError(f"{name!r}: no name of an object")
-        return f"{self._root}/{name}"
+            (self._folder / name).mkdir(parents=True, exist_ok=True)
+        _sync_folder(self._folder)
+        _sync_folder(self._folder.parent)
 
     def put(self, name: str, data: bytes) -> None:
         """Writes an object: as a whole or not at all, and durable when the call returns."""
-        path = self._path(name)
-        if self._local:
-            _write_durably(Path(path), data)
+        if self._folder is not None:
+            _write_durably(self._folder / _checked(name), data, os.replace)
             return
-        with self._files.open_output_stream(path) as out:
-            out.write(data)
+        with _os_errors():
+            obstore.put(self._files, _checked(name), data, use_multipart=False)
+
+    def put_new(self, name: str, data: bytes) -> bool:
+        """As put, unless there is an object of this name: then returns False. After OSError the
+        object may be there, or may come later."""
+        try:
+            if self._folder is not None:
+                _write_durably(self._folder / _checked(name), data, os.link)
+                return True
+            with _os_errors():
+                obstore.put(self._files, _checked(name), data, mode="create", use_multipart=False)
+        except (FileExistsError, AlreadyExistsError):
+            return False
+        return True
 
     def get(self, name: str) -> bytes:
-        with self._files.open_input_stream(self._path(name)) as source:
-            return bytes(source.read())
+        with _os_errors():
+            return bytes(obstore.get(self._files, _checked(name)).bytes())
 
-    def open(self, name: str) -> Any:
-        """Returns a file of pyarrow, to read parts of the object."""
-        return self._files.open_input_file(self._path(name))
+    def find(self, name: str) -> bytes | None:
+        """Returns an object; None if there is none."""
+        try:
+            return self.get(name)
+        except FileNotFoundError:
+            if self._folder is not None and not (self._folder / name).parent.is_dir():
+                raise  # as a share that is no longer mounted
+            return None
+
+    def get_all(self, names: list[str]) -> list[bytes]:
+        """Returns objects, in the order of their names here."""
+        with ThreadPoolExecutor(_READERS) as pool:
+            return list(pool.map(self.get, names))
+
+    def get_range(self, name: str, offset: int, length: int) -> bytes:
+        """Returns a part of an object."""
+        with _os_errors():
+            found = obstore.get_range(self._files, _checked(name), start=offset, length=length)
+            return bytes(found)
+
+    def _pages(self, folder: str) -> Iterator[list[tuple[str, float]]]:
+        """Yields names with the seconds since 1970 of their last writes: in their order, unless the
+        storage is a folder."""
+        with _os_errors():
+            for page in obstore.list(self._files, folder, chunk_size=1000):
+                found = [(str(each["path"]), each["last_modified"].timestamp()) for each in page]
+                yield [each for each in found if _NAME.fullmatch(each[0])]
+
+    def first(self, folder: str) -> str | None:
+        """Returns the first name of a folder; None if it is empty."""
+        for page in self._pages(folder):
+            if page and self._folder is None:
+                return min(page)[0]
+        return next(iter(self.list(folder)), None)
 
     def list(self, folder: str, age_seconds_min: float | None = None) -> list[str]:
         """Returns the names of the objects of a folder in their order; with an age, only of
         those that are at least that old, by the clocks of the storage and of this machine."""
-        selector = fs.FileSelector(f"{self._root}/{folder}", allow_not_found=not self._local)
-        found = self._files.get_file_info(selector)
-        files = [each for each in found if each.type == fs.FileType.File]
+        found = [each for page in self._pages(folder) for each in page]
         if age_seconds_min is not None:
-            latest_ns = time.time_ns() - int(age_seconds_min * 1e9)
-            files = [
-                each for each in files if each.mtime_ns is not None and each.mtime_ns <= latest_ns
-            ]
-        names = [f"{folder}/{each.base_name}" for each in files]
-        return sorted(name for name in names if _NAME.fullmatch(name))
+            latest = time.time() - age_seconds_min
+            found = [each for each in found if each[1] <= latest]
+        return sorted(name for name, _ in found)
 
     def delete(self, name: str) -> None:
         """Deletes an object, if it exists."""
-        with contextlib.suppress(FileNotFoundError):
-            self._files.delete_file(self._path(name))
+        with contextlib.suppress(FileNotFoundError), _os_errors():
+            obstore.delete(self._files, _checked(name))
+
+    def probe(self) -> None:
+        """Raises FailedPrecondition unless one of several concurrent put_new takes effect. It is a
+        test, not a proof."""
+        name = f"probes/{uuid.uuid4().hex}"
+        start = threading.Barrier(_PROBES)
+
+        def write(number: int) -> bool:
+            start.wait()
+            return self.put_new(name, b"%d" % number)
+
+        try:
+            with ThreadPoolExecutor(_PROBES) as pool:
+                won = [place for place, each in enumerate(pool.map(write, range(_PROBES))) if each]
+            there = self.find(name)
+        finally:
+            with contextlib.suppress(OSError):
+                self.delete(name)
+        if [b"%d" % place for place in won] != [there]:
+            raise FailedPrecondition(
+                f"storage: {self.name}: of {_PROBES} concurrent writes of one new object"
+                f" {len(won)} succeeded, must be 1, and be what is there: commits need an atomic"
+                " put-if-absent"
+            )
 
 
-def _file_system(uri: str) -> tuple[Any, str]:
-    """As FileSystem.from_uri, but S3 does not retry for minutes: the caller does."""
-    parts = urlsplit(uri)
-    if parts.scheme != "s3":
-        found: tuple[Any, str] = fs.FileSystem.from_uri(uri)
-        return found
-    options: dict[str, Any] = dict(parse_qsl(parts.query))
-    options["allow_bucket_creation"] = options.get("allow_bucket_creation") == "true"
-    files = fs.S3FileSystem(
-        access_key=parts.username,
-        secret_key=parts.password,
-        connect_timeout=_S3_CONNECT_SECONDS,
-        request_timeout=_S3_REQUEST_SECONDS,
-        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_S3_TRIES),
-        **options,
-    )
-    return files, f"{parts.hostname}{parts.path}".rstrip("/")
+@contextlib.contextmanager
+def _os_errors() -> Iterator[None]:
+    try:
+        yield
+    except AlreadyExistsError:
+        raise
+    except FileNotFoundError as error:
+        kind = OSError if _NO_BUCKET.search(str(error)) else FileNotFoundError
+        raise kind(_message(error)) from None
+    except BaseError as error:
+        raise OSError(_message(error)) from None
 
 
-def _write_durably(path: Path, data: bytes) -> None:
+def _checked(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r}: no name of an object")
+    return name
+
+
+def _message(error: Exception) -> str:
+    return " ".join(str(error).partition("\nDebug source")[0].split())
+
+
+def _write_durably(path: Path, data: bytes, place: Callable[[Path, Path], None]) -> None:
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         with partial.open("wb") as out:
             out.write(data)
             out.flush()
             os.fsync(out.fileno())
-        partial.replace(path)
+        place(partial, path)
     finally:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+        _sync_folder(path.parent)  # also if there is an object: its writer may not have done so yet
 
 
 def _sync_folder(path: Path) -> None:
