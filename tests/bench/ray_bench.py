@@ -4,8 +4,9 @@
     python tests/bench/ray_bench.py [--shards 2] [--rows 100000] [--dim 128] [--gpus 1] [--server PROGRAM] [--out receipt.json]
 
 cluster  The same rows in one shard and in --shards, one cluster after the other. Each is asked one query at a
-         time, with fresh=True and fresh=False, and batches of queries from several processes; so is the server of
-         the one shard, without the cluster's client. The digests of one batch must be equal. A commit of ten rows.
+         time, with fresh=True (no further name) and fresh=False, and batches of queries from several processes; so
+         is the server of the one shard, without the cluster's client. The digests of one batch must be equal. A
+         commit of ten rows.
 join     nearfield.ray.knn_join with one shard and with --shards, and the same batches in one process
          (nearfield.open). Every id and score must be equal.
 
@@ -134,7 +135,7 @@ def measure_cluster(arguments: argparse.Namespace, folder: Path) -> list[campaig
             rate = upload(docs, arguments)
             print(f"{name}: {rate:.0f} rows/s uploaded", flush=True)
             ways: dict[str, Any] = {
-                f"{name}": lambda query, docs=docs: docs.search(query, k=K),
+                f"{name}": lambda query, docs=docs: docs.search(query, k=K, fresh=True),
                 f"{name}, fresh=False": lambda query, docs=docs: docs.search(query, k=K, fresh=False),
             }
             digests[name] = docs.search(queries[: arguments.batch], k=K, with_digest=True).digest
