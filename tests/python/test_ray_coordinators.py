@@ -254,6 +254,8 @@ class TestWithdraw:
             delete(first, what)
         with pytest.raises(nearfield.FailedPrecondition, match="'docs': all shards have servers"):
             first.withdraw("docs")
+        with pytest.raises(nearfield.NotFound, match="'none'"):
+            first.withdraw("none")
         second = opened("second")
         set_ready(second, False)
         return second

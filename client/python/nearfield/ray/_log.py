@@ -240,11 +240,9 @@ class Log:
         return (yield from self._tokens.done(self.head, token, name, kind))
 
     def withdraw(self, name: str) -> Steps[None]:
-        """Commits the state of a collection before its last operation. Errors: NotFound;
-        FailedPrecondition if that state is not known; Aborted."""
-        state = self.head.collections.get(name)
-        if state is None:
-            raise NotFound(f"collection: there is no {name!r}")
+        """Commits the state of a collection before its last operation. Errors: Aborted;
+        FailedPrecondition if that state is not known."""
+        state = self.head.collections[name]
         if not state.before or state.before[2] not in self.head.tokens:
             raise FailedPrecondition(f"{name!r}: what was before its last commit is not known")
         last, rows, token = state.before

@@ -203,7 +203,9 @@ class Coordinator(CoordinatorProcess):
         """Withdraws the last operation of a collection, which all servers of a shard refuse to
         load."""
         with self._operating(), self._committing():
-            if all(self._holders(self._follow_others())):
+            manifest = self._follow_others()
+            self._state_of(manifest, name)
+            if all(self._holders(manifest)):
                 raise FailedPrecondition(f"{name!r}: all shards have servers with its rows")
             self._perform(self._log.withdraw(name))
             self.load()
