@@ -160,16 +160,16 @@ class Explorer:
     def explore(self) -> int:
         """Explores everything; returns the number of the states. Raises Violation."""
         start = replace(setup(), replies=((),) * len(self.processes))
-        seen, todo, path = {start}, [(start, 0, "")], []
-        while todo:
-            state, depth, step = todo.pop()
+        seen, waiting, path = {start}, [(start, 0, "")], []
+        while waiting:
+            state, depth, step = waiting.pop()
             path[depth:] = [step]
             ended = True
             for step, after in self._after(state, path):
                 ended = False
                 if after not in seen:
                     seen.add(after)
-                    todo.append((after, depth + 1, step))
+                    waiting.append((after, depth + 1, step))
             if ended:
                 self._check_end(state, path)
         return len(seen)
