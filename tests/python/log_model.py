@@ -21,7 +21,7 @@ from nearfield._errors import Error, ResourceExhausted, Unavailable
 from nearfield.ray import _log
 from nearfield.ray._log import Log, object_name
 from nearfield.ray._manifest import Manifest
-from nearfield.ray._steps import Request, Steps
+from nearfield.ray._steps import Request, Steps, performed
 
 FIRST = Manifest(layout=1, shards=1)
 CREATED = 2  # number of the manifest that creates the collection: setup()
@@ -75,22 +75,6 @@ class Fleet:
 Process = Generator[Any, Any, None]
 
 
-def local(steps: Steps[Any], fleet: Fleet) -> Generator[Any, Any, Any]:
-    """Performs the requests to the replicas, which no other process sees; passes the others on."""
-    resume: Any = steps.send
-    value: Any = None
-    while True:
-        try:
-            request = resume(value)
-        except StopIteration as end:
-            return end.value
-        try:
-            value = (yield request) if request.of == "store" else getattr(fleet, request.method)(*request.arguments)
-            resume = steps.send
-        except Exception as error:
-            resume, value = steps.throw, error
-
-
 def coordinator(
     protocol: Any, author: str, *program: str, poison: Any = (), kinds: Any = {}, retires: bool = False, withdraws: bool = False
 ) -> Process:
@@ -100,7 +84,7 @@ def coordinator(
     fleet = Fleet(log, poison)
     while not log.opened:
         try:
-            yield from local(log.open(FIRST), fleet)
+            yield from performed(log.open(FIRST), fleet=fleet)
         except OSError:
             continue
     for token in program:
@@ -108,18 +92,18 @@ def coordinator(
         operation = {"kind": kind, "filter": token} if kind == "filter" else {"kind": kind, "declared": {}}
         while True:
             try:
-                done = yield from local(log.commit("docs", operation, token, meant(token)), fleet)
+                done = yield from performed(log.commit("docs", operation, token, meant(token)), fleet=fleet)
                 if fleet.loaded:  # else no search can see it
                     yield Event("ack", (token, done.number))
                 if retires:
-                    yield from local(log.retire(), fleet)
+                    yield from performed(log.retire(), fleet=fleet)
             except OSError:
                 continue
             except Error:
                 pass
             if withdraws and not fleet.loaded:
                 with contextlib.suppress(OSError, Error):
-                    yield from local(log.withdraw("docs"), fleet)
+                    yield from performed(log.withdraw("docs"), fleet=fleet)
             break
 
 
@@ -190,9 +174,9 @@ class Explorer:
             if isinstance(request, Event):
                 yield f"{number}: {request}", _told(_replied(state, number, None), request, path)
             elif request is not None:
-                yield from self._performed(state, number, request, path)
+                yield from self._outcomes(state, number, request, path)
 
-    def _performed(self, state: State, number: int, request: Request, path: Any) -> Iterator[tuple[str, State]]:
+    def _outcomes(self, state: State, number: int, request: Request, path: Any) -> Iterator[tuple[str, State]]:
         """Yields the outcomes of a request."""
         name = f"{number}: {request.method} {request.arguments[0]}"
         after, reply = _written(state, request, path)
@@ -230,17 +214,17 @@ class Explorer:
         """A new coordinator must be able to serve, if need be after the operator's command."""
         log = self.protocol.Log("last")
         fleet = Fleet(log, self.poison)
-        state = _performed(state, log.open(FIRST), fleet, path)
+        state = _after_all(state, log.open(FIRST), fleet, path)
         fleet.load()
         if not fleet.loaded:
-            state = _performed(state, log.withdraw("docs"), fleet, path)
+            state = _after_all(state, log.withdraw("docs"), fleet, path)
             fleet.load()
         if not fleet.loaded:
             raise Violation(f"no server can load the newest manifest\n{_lines(path)}")
 
 
-def _performed(state: State, steps: Steps[Any], fleet: Fleet, path: Any) -> State:
-    process = local(steps, fleet)
+def _after_all(state: State, steps: Steps[Any], fleet: Fleet, path: Any) -> State:
+    process = performed(steps, fleet=fleet)
     reply: Any = None
     while True:
         try:
@@ -330,9 +314,9 @@ def setup() -> State:
     """Returns a storage with the empty collection docs."""
     log = Log("setup")
     fleet, state = Fleet(log, ()), State()
-    state = _performed(state, log.open(FIRST), fleet, ())
+    state = _after_all(state, log.open(FIRST), fleet, ())
     create = log.commit("docs", {"kind": "create", "declared": {}}, "-create", None)
-    return _performed(state, create, fleet, ())
+    return _after_all(state, create, fleet, ())
 
 
 def _lines(path: Any) -> str:

@@ -38,7 +38,7 @@ class Storage:
             raise failed
         return number
 
-    def call(self, method: str, timeout: float, **_: Any) -> Any:
+    def call(self, method: str, timeout: float, have: Any, wait: float, number: int) -> Any:
         assert method == "view"
         return view_of(self.number, "server")
 

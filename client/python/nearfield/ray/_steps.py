@@ -21,8 +21,8 @@ class Request(NamedTuple):
 Steps = Generator[Request, Any, T]
 
 
-def run(steps: Steps[T], **targets: Any) -> T:
-    """Performs the requests; returns what the generator returns."""
+def performed(steps: Steps[T], **targets: Any) -> Steps[T]:
+    """Performs the requests of these targets, and passes the others on."""
     resume: Any = steps.send
     value: Any = None
     while True:
@@ -32,10 +32,23 @@ def run(steps: Steps[T], **targets: Any) -> T:
             result: T = end.value
             return result
         try:
-            value = getattr(targets[request.of], request.method)(*request.arguments)
+            if request.of in targets:
+                value = getattr(targets[request.of], request.method)(*request.arguments)
+            else:
+                value = yield request
             resume = steps.send
         except Exception as error:
             resume, value = steps.throw, error
+
+
+def run(steps: Steps[T], **targets: Any) -> T:
+    """Performs all requests; returns what the generator returns."""
+    try:
+        request = next(performed(steps, **targets))
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise KeyError(request.of)
 
 
 def store(method: str, *arguments: Any) -> Request:
