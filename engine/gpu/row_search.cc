@@ -31,6 +31,27 @@ std::vector<int32_t> ResultSlots(const std::vector<int64_t>& rows) {
   return slots;
 }
 
+// The parts of LaidQueries in the memory of a batch, which a scan of rows does not use.
+constexpr int64_t kLaidBytes =
+    RoundUp(8 * (kQueryElementsMax + int64_t{kScanTileQueries} * kDimMax), kBlockAlign);
+constexpr int64_t kMagnitudesBytes = RoundUp(8 * kTileQueriesMax, kBlockAlign);
+static_assert(kLaidBytes + kMagnitudesBytes + int64_t{sizeof(ScanLeft)} <=
+              kBatchesMax * kBatchBytes);
+
+LaidQueries LaidIn(const SearchWorkspace& workspace) {
+  char* const at = workspace.batch;
+  return {.queries = reinterpret_cast<double2*>(at),
+          .magnitudes = reinterpret_cast<double*>(at + kLaidBytes),
+          .left = reinterpret_cast<ScanLeft*>(at + kLaidBytes + kMagnitudesBytes),
+          .overflow = reinterpret_cast<uint32_t*>(workspace.scan_overflow.device())};
+}
+
+// Returns true if the scan of tiles left keys out, and forgets it.
+bool TakeOverflow(const SearchWorkspace& workspace) {
+  auto* const overflow = reinterpret_cast<uint32_t*>(workspace.scan_overflow.host());
+  return __atomic_exchange_n(overflow, 0u, __ATOMIC_ACQUIRE) != 0;
+}
+
 }  // namespace
 
 absl::StatusOr<RowSearch::QueryBlock> RowSearch::StageQueries(const SearchJob& job,
@@ -100,11 +121,12 @@ absl::Status RowSearch::EnqueueScan(const SearchJob& job, const plan::SearchPlan
                    .row_end = static_cast<uint32_t>(piece.row_end),
                    .queries_count = plan.queries,
                    .queries = reinterpret_cast<const float*>(workspace.queries + block.queries_at),
+                   .laid = LaidIn(workspace),
                    .query_squared = reinterpret_cast<const double*>(workspace.queries),
                    .keys = workspace.keys + piece.key_begin,
                    .keys_pitch = plan.keys_pitch};
   const ScanLaunch launch = {.row = job.format.row_type,
-                             .queries_per_warp = plan.queries_per_scan,
+                             .queries_per_scan = plan.queries_per_scan,
                              .blocks_x = piece.scan_blocks,
                              .blocks_y = plan.scan_subtiles};
   return core_.health().Check(LaunchScan(launch, args, workspace.stream.get()), "launching a scan");
@@ -171,6 +193,17 @@ absl::Status RowSearch::RunTile(const SearchJob& job, const plan::SearchPlan& pl
   if (plan.steps.empty() && !merges) return absl::OkStatus();
   SearchWorkspace& workspace = core_.workspace();
   ABSL_ASSIGN_OR_RETURN(const QueryBlock block, StageQueries(job, queries));
+  if (plan.queries_per_scan == kScanTileQueries) {
+    ABSL_RETURN_IF_ERROR(core_.health().Check(
+        LaunchLayQueries(
+            {.shape = job.shape,
+             .metric = job.format.metric,
+             .queries = reinterpret_cast<const float*>(workspace.queries + block.queries_at),
+             .count = plan.queries,
+             .to = LaidIn(workspace)},
+            workspace.stream.get()),
+        "converting queries"));
+  }
   for (const plan::PlanStep& step : plan.steps) {
     for (const plan::PlanPiece& piece : step.pieces) {
       ABSL_RETURN_IF_ERROR(EnqueueScan(job, plan, piece, block));
@@ -211,21 +244,29 @@ void RowSearch::TakeResults(const SearchJob& job, const plan::SearchPlan& plan, 
   }
 }
 
-plan::SearchPlan RowSearch::PlanTile(const SearchJob& job, QuerySpan queries) const {
+plan::SearchPlan RowSearch::PlanTile(const SearchJob& job, QuerySpan queries,
+                                     bool may_scan_tiles) const {
   const plan::SearchShape shape = {.dim_padded = job.shape.padded,
                                    .queries = static_cast<int32_t>(queries.size()),
                                    .k = LargestK(job, queries),
+                                   .may_scan_tiles = may_scan_tiles,
                                    .rows = job.rows};
   return plan::PlanSearch(shape, core_.device_properties(), core_.engine_limits());
 }
 
 absl::Status RowSearch::Search(const SearchJob& job, QuerySpan queries, SearchOutput& out) {
+  bool may_scan_tiles = true;
   while (!queries.empty()) {
     ABSL_RETURN_IF_ERROR(job.CheckCancelled());
     const auto together = static_cast<std::size_t>(TakenTogether(job, queries));
-    const plan::SearchPlan plan = PlanTile(job, queries.first(together));
+    const plan::SearchPlan plan = PlanTile(job, queries.first(together), may_scan_tiles);
     const QuerySpan tile = queries.first(static_cast<std::size_t>(plan.queries));
     ABSL_RETURN_IF_ERROR(RunTile(job, plan, tile, out));
+    if (TakeOverflow(core_.workspace())) {
+      // Many sums are close to where a score is rounded, for example exactly 0.
+      may_scan_tiles = false;
+      continue;
+    }
     TakeResults(job, plan, tile, out);
     queries.remove_prefix(tile.size());
   }

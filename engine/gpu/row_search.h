@@ -28,7 +28,7 @@ class RowSearch {
   };
 
   // Plans a tile for the first of some queries, which can be taken together.
-  plan::SearchPlan PlanTile(const SearchJob& job, QuerySpan queries) const;
+  plan::SearchPlan PlanTile(const SearchJob& job, QuerySpan queries, bool may_scan_tiles) const;
   // Enqueues the copies that fill the query block.
   absl::StatusOr<QueryBlock> StageQueries(const SearchJob& job, QuerySpan queries);
   absl::Status EnqueueScan(const SearchJob& job, const plan::SearchPlan& plan,

@@ -12,6 +12,10 @@ namespace {
 constexpr double kRowsFixed = 24.0;
 constexpr double kRowsOfPass = 0.7;        // an estimate: searches correct it (path_costs.h)
 constexpr int64_t kRowsQueriesOfPass = 8;  // queries scored against a row while it is in registers
+// At least kRowTileQueriesMin queries are scanned in tiles; a key is written once and read twice.
+constexpr int64_t kRowTileQueriesMin = 32;
+constexpr int64_t kRowTileQueries = 64;
+constexpr double kKeyBytesMoved = 24.0;
 constexpr double kCodesFixed = 32.0;
 constexpr double kBatchFixed = 60.0;
 constexpr double kBatchOfQuery = 0.1;
@@ -20,6 +24,8 @@ constexpr double kBatchOfQuery = 0.1;
 // eight queries, which takes longer there than to read them; and of codes that are multiplied with
 // 128 queries.
 constexpr double kRowBytesPerClock = 10.0;
+// Elements of rows per clock of a multiprocessor that are multiplied with a query of a tile.
+constexpr double kRowTileElementsPerClock = 58.0;
 constexpr double kCodeBytesPerClockWgmma = 12.2;
 constexpr double kCodeBytesPerClockMma = 8.5;
 // Elements of rows per clock of a multiprocessor that are multiplied with 128 queries.
@@ -40,6 +46,14 @@ double OneByOneTime(const ScanWork& work) {
 double RowTime(const ScanWork& work) {
   const double bytes = static_cast<double>(work.rows) * static_cast<double>(work.row_bytes);
   if (work.queries == 1) return kRowsFixed + bytes / work.rates.read_bytes_per_us;
+  if (work.queries >= kRowTileQueriesMin) {
+    const auto rows = static_cast<double>(work.rows);
+    const auto queries = static_cast<double>(RoundUp(work.queries, kRowTileQueries));
+    return kRowsFixed +
+           queries * rows *
+               (static_cast<double>(work.row_elements) / work.rates.row_tile_elements_per_us +
+                kKeyBytesMoved / work.rates.read_bytes_per_us);
+  }
   const auto passes = static_cast<double>(CeilDiv(work.queries, kRowsQueriesOfPass));
   return kRowsFixed + passes * (kRowsOfPass + bytes / work.rates.float_rows_bytes_per_us);
 }
@@ -86,10 +100,12 @@ ScanRates RatesOf(const Device& device) {
   const double codes =
       device.wgmma ? kCodeBytesPerClockWgmma : kCodeBytesPerClockMma * throughput.int8_products;
   const double rows = kRowBytesPerClock * throughput.double_multiplies;
-  return {.read_bytes_per_us = read,
-          .float_rows_bytes_per_us = std::min(read, clocks * rows),
-          .code_bytes_per_us = std::min(read, clocks * codes),
-          .row_elements_per_us = clocks * kRowElementsPerClock * throughput.int8_products};
+  return {
+      .read_bytes_per_us = read,
+      .float_rows_bytes_per_us = std::min(read, clocks * rows),
+      .row_tile_elements_per_us = clocks * kRowTileElementsPerClock * throughput.double_multiplies,
+      .code_bytes_per_us = std::min(read, clocks * codes),
+      .row_elements_per_us = clocks * kRowElementsPerClock * throughput.int8_products};
 }
 
 double ScanTime(ScanPath path, const ScanWork& work) {

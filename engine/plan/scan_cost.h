@@ -10,8 +10,10 @@ namespace nearfield::plan {
 struct ScanRates {
   double read_bytes_per_us = 0;        // streaming loads
   double float_rows_bytes_per_us = 0;  // row bytes that are multiplied with eight queries
-  double code_bytes_per_us = 0;        // code bytes that the tensor cores multiply with 128 queries
-  double row_elements_per_us = 0;      // elements of rows that they multiply with 128 queries
+  // Elements of rows that are multiplied with one query of a tile (row_scan).
+  double row_tile_elements_per_us = 0;
+  double code_bytes_per_us = 0;    // code bytes that the tensor cores multiply with 128 queries
+  double row_elements_per_us = 0;  // elements of rows that they multiply with 128 queries
 };
 
 struct Device {

@@ -60,6 +60,18 @@ int32_t ScannedGenerations(const SearchShape& shape) {
       std::count_if(shape.rows.begin(), shape.rows.end(), [](int64_t rows) { return rows > 0; }));
 }
 
+// Returns true if enough queries are searched together for a scan of tiles.
+bool ScansTiles(const SearchShape& shape, const DeviceProperties& device,
+                const EngineLimits& engine, const SearchPlan& plan) {
+  const int64_t lists = std::max<int64_t>(1, ScannedGenerations(shape));
+  const int64_t fitting = std::min<int64_t>(
+      {shape.queries, engine.queries_max, engine.result_keys_max / (plan.results_pitch * lists),
+       engine.keys_max / (plan.carry_keys + kPartRowsMin + kKeysAlign),
+       engine.query_elements_max / shape.dim_padded});
+  return shape.may_scan_tiles && engine.tile.queries > 0 && fitting >= engine.tile.queries_min &&
+         engine.tile.shared_bytes + kSharedReserved <= device.shared_bytes_per_block_max;
+}
+
 // Returns the queries of the tile: all that fit the workspace in one step, in whole sub-tiles;
 // otherwise one sub-tile.
 int32_t TileQueries(const SearchShape& shape, const EngineLimits& engine, const SearchPlan& plan) {
@@ -69,7 +81,10 @@ int32_t TileQueries(const SearchShape& shape, const EngineLimits& engine, const 
       engine.keys_max / std::max<int64_t>(1, plan.carry_keys + WholeKeys(shape));
   const int64_t by_elements = engine.query_elements_max / shape.dim_padded;
   const int64_t fitting = std::min<int64_t>({engine.queries_max, by_results, by_keys, by_elements});
-  const int64_t subtile = plan.queries_per_scan;
+  // In parts of the rows, more queries fit.
+  const int64_t subtile =
+      std::min<int64_t>({plan.queries_per_scan, by_results, by_elements,
+                         engine.keys_max / (plan.carry_keys + kPartRowsMin + kKeysAlign)});
   const int64_t queries = std::min<int64_t>(shape.queries, std::max(subtile, fitting));
   const bool all = queries == shape.queries;
   return static_cast<int32_t>(queries > subtile && !all ? queries / subtile * subtile : queries);
@@ -98,11 +113,17 @@ void PlanSelect(const DeviceProperties& device, const EngineLimits& engine, cons
 SearchPlan PlanSearch(const SearchShape& shape, const DeviceProperties& device,
                       const EngineLimits& engine) {
   SearchPlan plan;
-  const ScanVariant variant = ChooseVariant(shape, device, engine);
-  plan.queries_per_scan = variant.queries;
-  plan.scan_shared_bytes = SharedBytes(shape, variant);
   plan.carry_keys = AlignKeys(engine.k_max);
   plan.results_pitch = AlignKeys(shape.k);
+  const ScanVariant variant = ChooseVariant(shape, device, engine);
+  const bool tiles = ScansTiles(shape, device, engine, plan);
+  plan.queries_per_scan = tiles ? engine.tile.queries : variant.queries;
+  plan.scan_shared_bytes = tiles ? engine.tile.shared_bytes : SharedBytes(shape, variant);
+  const auto blocks_of = [&](int64_t rows) {
+    return tiles ? static_cast<int32_t>(CeilDiv(rows, int64_t{engine.tile.rows}))
+                 : ScanBlocks(shape, device, variant, rows, engine.scan_rows_per_block,
+                              plan.scan_subtiles);
+  };
   plan.queries = TileQueries(shape, engine, plan);
   plan.scan_subtiles = static_cast<int32_t>(CeilDiv(plan.queries, plan.queries_per_scan));
   const int64_t room = AlignKeysDown(engine.keys_max / plan.queries);  // keys per query
@@ -123,15 +144,13 @@ SearchPlan PlanSearch(const SearchShape& shape, const DeviceProperties& device,
     if (cut || used + AlignKeys(rows) > room) flush();
     for (int64_t begin = 0; begin < rows;) {
       const int64_t end = std::min(rows, begin + room - used);
-      step.pieces.push_back(
-          {.generation = static_cast<int32_t>(generation),
-           .row_begin = begin,
-           .row_end = end,
-           .key_begin = used,
-           .takes_carry = begin > 0,
-           .gives_carry = end < rows,
-           .scan_blocks = ScanBlocks(shape, device, variant, end - begin,
-                                     engine.scan_rows_per_block, plan.scan_subtiles)});
+      step.pieces.push_back({.generation = static_cast<int32_t>(generation),
+                             .row_begin = begin,
+                             .row_end = end,
+                             .key_begin = used,
+                             .takes_carry = begin > 0,
+                             .gives_carry = end < rows,
+                             .scan_blocks = blocks_of(end - begin)});
       used += AlignKeys(end - begin);
       begin = end;
       if (cut) flush();

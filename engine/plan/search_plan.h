@@ -21,6 +21,14 @@ struct ScanVariant {
   int32_t blocks_per_sm = 0;  // allowed by its registers
 };
 
+// The scan kernel for many queries: a block scores some rows with some queries.
+struct ScanTile {
+  int32_t queries_min = 0;  // fewer are faster with a variant
+  int32_t queries = 0;      // 0: the device has no such kernel
+  int32_t rows = 0;
+  int64_t shared_bytes = 0;
+};
+
 struct DeviceProperties {
   int32_t sm_count = 0;
   int64_t shared_bytes_per_sm = 0;
@@ -30,7 +38,8 @@ struct DeviceProperties {
 // Limits of the kernels and of the workspace.
 struct EngineLimits {
   std::vector<ScanVariant> variants;  // ascending queries; the first has 1
-  int32_t scan_rows_per_block = 0;    // rows that a block scores together
+  ScanTile tile;
+  int32_t scan_rows_per_block = 0;    // rows that a block of a variant scores together
   int64_t keys_per_select_block = 0;  // keys that justify a block
   int32_t select_groups_max = 0;      // maximum number of groups of several blocks
   int64_t keys_max = 0;               // of the workspace, for all queries of a query tile
@@ -44,6 +53,7 @@ struct SearchShape {
   int32_t dim_padded = 0;  // elements of a stored row
   int32_t queries = 0;     // not yet answered, >= 1
   int32_t k = 0;           // the largest of them
+  bool may_scan_tiles = true;
   // Rows of each generation; 0: it is not scanned.
   absl::Span<const int64_t> rows;
 };
@@ -69,7 +79,7 @@ struct PlanStep {
 
 struct SearchPlan {
   int32_t queries = 0;            // of this query tile: the first of the shape's queries
-  int32_t queries_per_scan = 0;   // of the chosen variant
+  int32_t queries_per_scan = 0;   // of the chosen variant or of the tile
   int32_t scan_subtiles = 0;      // ceil(queries / queries_per_scan): number of reads of each row
   int64_t scan_shared_bytes = 0;  // of a block
   int64_t carry_keys = 0;         // keys reserved at the start of each query's keys

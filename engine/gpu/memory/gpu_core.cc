@@ -35,7 +35,6 @@ constexpr int64_t kResultKeys =
                       kLargeKQueries*(kSelectKMax + kBatchTiesMin));
 constexpr int64_t kListsMax = int64_t{kTileQueriesMax} * kGenerationsMax;
 // A query block: vectors, S(q,q), k and places of a tile. The parts are 256-byte aligned.
-constexpr int64_t kQueryElementsMax = int64_t{1} << 20;
 constexpr int64_t kQueryBytes =
     kQueryElementsMax * 4 + kTileQueriesMax * int64_t{8 + 4 + sizeof(AnswerPlace)} + 4 * 256;
 // Counts of lists, or outcomes of a batch.
@@ -61,10 +60,16 @@ int64_t FixedWorkspaceBytes() {
          kReadRing.buffers_count * kReadRing.buffer_bytes + 16 * 256;
 }
 
-plan::EngineLimits EngineLimitsOf(int32_t k_max, int64_t key_bytes) {
+plan::EngineLimits EngineLimitsOf(int32_t k_max, int64_t key_bytes, bool scans_tiles) {
   plan::EngineLimits limits;
   for (const ScanPolicy& policy : kScanPolicies) {
     limits.variants.push_back({.queries = policy.queries, .blocks_per_sm = policy.blocks_per_sm});
+  }
+  if (scans_tiles) {
+    limits.tile = {.queries_min = kScanTileQueriesMin,
+                   .queries = kScanTileQueries,
+                   .rows = kScanTileRows,
+                   .shared_bytes = kScanTileSharedBytes};
   }
   limits.scan_rows_per_block = kScanRows * (kScanThreads / kWarp);
   limits.keys_per_select_block = kSelectKeysPerBlock;
@@ -196,7 +201,8 @@ absl::Status GpuCore::TakeMemory(const GpuOptions& options) {
         absl::StrCat("GPU ", device_, ": memory_bytes = ", rows_bytes, ", the minimum is ", kMiB));
   }
   const int64_t key_bytes = KeyBytes(rows_bytes);
-  engine_limits_ = EngineLimitsOf(options.k_max, key_bytes);
+  engine_limits_ =
+      EngineLimitsOf(options.k_max, key_bytes, cost_device_.capability >= kScanTileCapability);
   ABSL_RETURN_IF_ERROR(arena_.Create(
       health_, {.workspace_bytes = FixedWorkspaceBytes() + key_bytes, .slab_bytes = rows_bytes}));
   return host_rows_.CreateOnHost(health_, options.host_rows_bytes);
@@ -225,6 +231,8 @@ absl::Status GpuCore::TakeSearchWorkspace(int32_t batch_max) {
   for (Event& done : w.batch_done) ABSL_RETURN_IF_ERROR(done.Create(health_));
   ABSL_RETURN_IF_ERROR(take(w.device_results, kResultKeys * 8));
   ABSL_RETURN_IF_ERROR(take(w.device_counts, kDeviceCountBytes));
+  ABSL_RETURN_IF_ERROR(w.scan_overflow.Create(health_, int64_t{sizeof(uint32_t)}));
+  std::memset(w.scan_overflow.host(), 0, sizeof(uint32_t));
   ABSL_RETURN_IF_ERROR(
       w.query_faults.Create(health_, int64_t{kBatchQueriesMax} * int64_t{sizeof(int32_t)}));
   ABSL_RETURN_IF_ERROR(w.code_outcome.Create(health_, int64_t{sizeof(OneQueryOutcome)}));

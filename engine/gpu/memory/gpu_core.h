@@ -26,6 +26,7 @@ namespace nearfield::gpu {
 
 // Maximum queries of one tile of a scan of rows.
 inline constexpr int32_t kTileQueriesMax = 1024;
+inline constexpr int64_t kQueryElementsMax = int64_t{1} << 20;  // of their vectors
 // Maximum queries of one batch that is answered from codes.
 inline constexpr int32_t kBatchQueriesMax = 1024;
 // Batches under way: the host prepares one, or takes the answers of one, while the device works on
@@ -62,7 +63,8 @@ struct SearchWorkspace {
   // faults of queries.
   uint64_t* device_results = nullptr;
   char* device_counts = nullptr;
-  PinnedMemory query_faults;  // mapped: [kBatchQueriesMax] int32_t
+  PinnedMemory query_faults;   // mapped: [kBatchQueriesMax] int32_t
+  PinnedMemory scan_overflow;  // mapped: uint32_t (LaidQueries)
   Stream stream;
 };
 

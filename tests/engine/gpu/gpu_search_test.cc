@@ -83,7 +83,7 @@ TEST_F(GpuSearchTest, WhereFewRowsAreLiveNoOthersAreRead) {
         // live.
         LeaveLive(random_.Between(1, rows / 32 - 62), random_, scenario.generations.back());
       }
-      for (int64_t q = random_.Between(1, 12); q > 0; --q) {
+      for (int64_t q = random_.OneIn(2) ? 40 : random_.Between(1, 12); q > 0; --q) {
         scenario.AddQueries(1, static_cast<int32_t>(random_.Between(1, 300)),
                             QueryFamily::kGaussian, random_);
       }

@@ -24,6 +24,10 @@ EngineLimits Engine(int64_t keys_max) {
   for (const gpu::ScanPolicy& policy : gpu::kScanPolicies) {
     limits.variants.push_back({.queries = policy.queries, .blocks_per_sm = policy.blocks_per_sm});
   }
+  limits.tile = {.queries_min = gpu::kScanTileQueriesMin,
+                 .queries = gpu::kScanTileQueries,
+                 .rows = gpu::kScanTileRows,
+                 .shared_bytes = gpu::kScanTileSharedBytes};
   limits.scan_rows_per_block = 32;
   limits.keys_per_select_block = gpu::kSelectKeysPerBlock;
   limits.select_groups_max = gpu::kGroupsMax;
@@ -121,6 +125,32 @@ TEST(SearchPlanTest, EveryVariantIsChosenForItsNumberOfQueries) {
   }
 }
 
+TEST(SearchPlanTest, ManyQueriesAreScannedInTiles) {
+  EngineLimits engine = Engine(1 << 20);
+  const std::vector<int64_t> rows = {10'000};
+  SearchShape shape = {
+      .dim_padded = 384, .queries = gpu::kScanTileQueriesMin, .k = 10, .rows = rows};
+  SearchPlan plan = PlanSearch(shape, Hopper(), engine);
+  EXPECT_EQ(plan.queries_per_scan, gpu::kScanTileQueries);
+  EXPECT_EQ(plan.queries, gpu::kScanTileQueriesMin);
+  EXPECT_EQ(plan.scan_subtiles, 1);
+  shape.may_scan_tiles = false;
+  EXPECT_EQ(PlanSearch(shape, Hopper(), engine).queries_per_scan, 8);
+  shape.may_scan_tiles = true;
+  --shape.queries;
+  EXPECT_EQ(PlanSearch(shape, Hopper(), engine).queries_per_scan, 8);
+  ++shape.queries;
+  engine.tile = {};
+  EXPECT_EQ(PlanSearch(shape, Hopper(), engine).queries_per_scan, 8) << "a lesser device";
+  // Results of sixteen generations with a large k leave room for few queries.
+  engine = Engine(1 << 20);
+  const std::vector<int64_t> of_generations(kGenerations, 1'000);
+  shape = {.dim_padded = 384, .queries = 100, .k = 4'096, .rows = of_generations};
+  plan = PlanSearch(shape, Hopper(), engine);
+  EXPECT_EQ(plan.queries_per_scan, 8);
+  EXPECT_EQ(plan.queries, 8);
+}
+
 TEST(SearchPlanTest, OneQueryOnASmallCorpusIsOneScanAndOneSelectionOfOneBlock) {
   const std::vector<int64_t> rows = {10'000};
   const SearchPlan plan = PlanSearch({.dim_padded = 384, .queries = 1, .k = 100, .rows = rows},
@@ -136,11 +166,15 @@ TEST(SearchPlanTest, WideRowsTakeFewerQueriesAtOnce) {
   const EngineLimits engine = Engine(1 << 20);
   const std::vector<int64_t> rows = {10'000};
   EXPECT_EQ(
-      PlanSearch({.dim_padded = 8192, .queries = 100, .k = 10, .rows = rows}, Hopper(), engine)
+      PlanSearch(
+          {.dim_padded = 8192, .queries = 100, .k = 10, .may_scan_tiles = false, .rows = rows},
+          Hopper(), engine)
           .queries_per_scan,
       1);
   EXPECT_EQ(
-      PlanSearch({.dim_padded = 4096, .queries = 100, .k = 10, .rows = rows}, Hopper(), engine)
+      PlanSearch(
+          {.dim_padded = 4096, .queries = 100, .k = 10, .may_scan_tiles = false, .rows = rows},
+          Hopper(), engine)
           .queries_per_scan,
       2);
 }

@@ -7,10 +7,10 @@
 #include "engine/gpu/kernels/primitives/row_elements.cuh"
 #include "engine/gpu/kernels/primitives/score_step.cuh"
 #include "engine/gpu/kernels/primitives/warp_tree.cuh"
+#include "engine/gpu/kernels/row_scan/finish_key.cuh"
 #include "engine/gpu/kernels/row_scan/scan.h"
 #include "engine/gpu/kernels/row_scan/scan_table.h"
-#include "engine/score/order.h"
-#include "engine/score/score.h"
+#include "engine/gpu/kernels/row_scan/tile_scan_kernel.cuh"
 
 namespace nearfield::gpu {
 
@@ -143,29 +143,6 @@ __device__ void AccumulateTail(const ScanGroup& group, const double* staged,
   }
 }
 
-// Data of a row that its key needs in addition to the sum.
-struct RowProperties {
-  uint32_t rank = 0;
-  bool dead = false;
-  double squared = 1.0;
-};
-
-__device__ inline RowProperties LoadRowProperties(const ScanArgs& args, uint32_t slot,
-                                                  bool cosine) {
-  RowProperties properties;
-  properties.rank = *args.rows.rank(slot);
-  properties.dead = args.tombstones.dead(slot);
-  if (cosine) properties.squared = *args.rows.norm(slot);
-  return properties;
-}
-
-template <bool kL2>
-__device__ float FinishScore(Metric metric, double sum, double query_squared, double row_squared) {
-  if constexpr (kL2) return score::L2Score(sum);
-  return metric == Metric::kCosine ? score::CosineScore(sum, query_squared, row_squared)
-                                   : score::DotScore(sum);
-}
-
 // Scores rows [row_begin, row_end) for a tile of queries, canonically, and writes their order keys;
 // kNoKey for dead rows.
 // Grid (x, sub-tiles of kQueries queries), block 256: a warp owns 4 neighboring rows at a time and
@@ -219,20 +196,20 @@ __global__ void __launch_bounds__(kScanThreads, kScanPolicies[kPolicy].blocks_pe
     if (counts) {
       if (kQueries > 2) properties = LoadRowProperties(args, rows.Slot(my_sum % kScanRows), cosine);
       const double query_squared = cosine ? args.query_squared[my_query] : 1.0;
-      const float score = FinishScore<kL2>(args.metric, sum, query_squared, properties.squared);
       uint64_t* keys = args.keys + static_cast<int64_t>(my_query) * args.keys_pitch;
-      keys[my_row - args.row_begin] =
-          properties.dead ? score::kNoKey : score::OrderKey(score, properties.rank);
+      keys[my_row - args.row_begin] = FinishKey<kL2>(args.metric, sum, query_squared, properties);
     }
   }
 }
 
 template <typename Row, bool kL2, std::size_t... kPolicies>
 ScanTable MakeScanTable(std::index_sequence<kPolicies...>) {
-  return ScanTable{ScanKernel<Row, kL2, static_cast<int>(kPolicies)>...};
+  return {.policies = {ScanKernel<Row, kL2, static_cast<int>(kPolicies)>...},
+          .tile = TileScanKernel<Row, kL2>,
+          .left = ScanLeftKernel<Row, kL2>};
 }
 
-// Returns the kernels of one row type, one for each policy.
+// Returns the kernels of one row type.
 template <typename Row, bool kL2>
 ScanTable MakeScanTable() {
   return MakeScanTable<Row, kL2>(std::make_index_sequence<kScanPolicies.size()>());

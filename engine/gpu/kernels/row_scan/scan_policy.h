@@ -24,6 +24,15 @@ inline constexpr std::array<ScanPolicy, 4> kScanPolicies = {{
     {.queries = 4, .blocks_per_sm = 2, .depth = 1},
     {.queries = 8, .blocks_per_sm = 2, .depth = 1},
 }};
+// The scan for many queries: a block scores this many rows with this many queries.
+inline constexpr int kScanTileCapability = 90;  // it needs fp64 products of 16 x 8
+inline constexpr int kScanTileThreads = 128;
+inline constexpr int kScanTileRows = 64;
+inline constexpr int kScanTileQueries = 64;
+inline constexpr int kScanTileSharedBytes = 64 * 1024;
+// Fewer queries are scored with kScanPolicies.
+inline constexpr int kScanTileQueriesMin = 32;
+
 static_assert(kScanPolicies.back().queries * kScanRows <= 32, "a lane finishes at most one score");
 
 }  // namespace nearfield::gpu

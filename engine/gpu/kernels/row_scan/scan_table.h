@@ -1,5 +1,5 @@
-// Instantiations of the scan kernel: for each row type a table for products and one for squared
-// differences (L2), with one entry for each policy.
+// Instantiations of the scan kernels: for each row type a table for products and one for squared
+// differences (L2), with one entry for each policy and one for tiles.
 #pragma once
 
 #include <array>
@@ -9,7 +9,11 @@
 namespace nearfield::gpu {
 
 using ScanKernelPointer = void (*)(ScanArgs);
-using ScanTable = std::array<ScanKernelPointer, kScanPolicies.size()>;
+struct ScanTable {
+  std::array<ScanKernelPointer, kScanPolicies.size()> policies = {};
+  ScanKernelPointer tile = nullptr;  // and then:
+  ScanKernelPointer left = nullptr;
+};
 
 ScanTable ScanTableFloat32(bool l2);
 ScanTable ScanTableFloat16(bool l2);
