@@ -245,26 +245,26 @@ void RowSearch::TakeResults(const SearchJob& job, const plan::SearchPlan& plan, 
 }
 
 plan::SearchPlan RowSearch::PlanTile(const SearchJob& job, QuerySpan queries,
-                                     bool may_scan_tiles) const {
+                                     plan::UseTiles tiles) const {
   const plan::SearchShape shape = {.dim_padded = job.shape.padded,
                                    .queries = static_cast<int32_t>(queries.size()),
                                    .k = LargestK(job, queries),
-                                   .may_scan_tiles = may_scan_tiles,
+                                   .tiles = tiles,
                                    .rows = job.rows};
   return plan::PlanSearch(shape, core_.device_properties(), core_.engine_limits());
 }
 
 absl::Status RowSearch::Search(const SearchJob& job, QuerySpan queries, SearchOutput& out) {
-  bool may_scan_tiles = true;
+  plan::UseTiles tiles = tiles_;
   while (!queries.empty()) {
     ABSL_RETURN_IF_ERROR(job.CheckCancelled());
     const auto together = static_cast<std::size_t>(TakenTogether(job, queries));
-    const plan::SearchPlan plan = PlanTile(job, queries.first(together), may_scan_tiles);
+    const plan::SearchPlan plan = PlanTile(job, queries.first(together), tiles);
     const QuerySpan tile = queries.first(static_cast<std::size_t>(plan.queries));
     ABSL_RETURN_IF_ERROR(RunTile(job, plan, tile, out));
     if (TakeOverflow(core_.workspace())) {
       // Many sums are close to where a score is rounded, for example exactly 0.
-      may_scan_tiles = false;
+      tiles = plan::UseTiles::kNever;
       continue;
     }
     TakeResults(job, plan, tile, out);

@@ -14,7 +14,8 @@ namespace nearfield::gpu {
 // Thread safety: one search at a time; it uses the workspace of the core.
 class RowSearch {
  public:
-  explicit RowSearch(GpuCore& core) : core_(core) {}
+  explicit RowSearch(GpuCore& core, plan::UseTiles tiles = plan::UseTiles::kIfFaster)
+      : core_(core), tiles_(tiles) {}
 
   // Answers some queries. Errors: Cancelled, Unavailable.
   absl::Status Search(const SearchJob& job, QuerySpan queries, SearchOutput& out);
@@ -28,7 +29,7 @@ class RowSearch {
   };
 
   // Plans a tile for the first of some queries, which can be taken together.
-  plan::SearchPlan PlanTile(const SearchJob& job, QuerySpan queries, bool may_scan_tiles) const;
+  plan::SearchPlan PlanTile(const SearchJob& job, QuerySpan queries, plan::UseTiles tiles) const;
   // Enqueues the copies that fill the query block.
   absl::StatusOr<QueryBlock> StageQueries(const SearchJob& job, QuerySpan queries);
   absl::Status EnqueueScan(const SearchJob& job, const plan::SearchPlan& plan,
@@ -44,6 +45,7 @@ class RowSearch {
                    SearchOutput& out) const;
 
   GpuCore& core_;
+  const plan::UseTiles tiles_;
 };
 
 }  // namespace nearfield::gpu

@@ -12,9 +12,10 @@ namespace {
 constexpr double kRowsFixed = 24.0;
 constexpr double kRowsOfPass = 0.7;        // an estimate: searches correct it (path_costs.h)
 constexpr int64_t kRowsQueriesOfPass = 8;  // queries scored against a row while it is in registers
-// At least kRowTileQueriesMin queries are scanned in tiles; a key is written once and read twice.
-constexpr int64_t kRowTileQueriesMin = 32;
+// Scans of tiles: a key is written once and read twice.
 constexpr int64_t kRowTileQueries = 64;
+constexpr int64_t kRowTileQueriesMin = kRowTileQueries / 2;
+constexpr int64_t kRowTileProductsMin = 200'000'000;
 constexpr double kKeyBytesMoved = 24.0;
 constexpr double kCodesFixed = 32.0;
 constexpr double kBatchFixed = 60.0;
@@ -46,7 +47,7 @@ double OneByOneTime(const ScanWork& work) {
 double RowTime(const ScanWork& work) {
   const double bytes = static_cast<double>(work.rows) * static_cast<double>(work.row_bytes);
   if (work.queries == 1) return kRowsFixed + bytes / work.rates.read_bytes_per_us;
-  if (work.queries >= kRowTileQueriesMin) {
+  if (PrefersTiles(work.queries, work.rows, work.row_elements)) {
     const auto rows = static_cast<double>(work.rows);
     const auto queries = static_cast<double>(RoundUp(work.queries, kRowTileQueries));
     return kRowsFixed +
@@ -115,6 +116,10 @@ double ScanTime(ScanPath path, const ScanWork& work) {
     case ScanPath::kRowBatch: break;
   }
   return RowBatchTime(work);
+}
+
+bool PrefersTiles(int64_t queries, int64_t rows, int64_t elements) {
+  return queries >= kRowTileQueriesMin && rows * elements * queries >= kRowTileProductsMin;
 }
 
 bool PrefersBatch(const ScanWork& work) {

@@ -50,6 +50,10 @@ inline constexpr int kScanPaths = 3;
 // Returns the approximate time of a search in microseconds, accurate enough to compare the paths.
 double ScanTime(ScanPath path, const ScanWork& work);
 
+// Returns true if `queries` queries score `rows` rows of `elements` elements faster in tiles: there
+// are enough to occupy the device.
+bool PrefersTiles(int64_t queries, int64_t rows, int64_t elements);
+
 // Returns true if the queries of a code scan should run as a batch, not one after another.
 bool PrefersBatch(const ScanWork& work);
 

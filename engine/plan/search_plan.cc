@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 
 #include "engine/base/checked_math.h"
+#include "engine/plan/scan_cost.h"
 
 namespace nearfield::plan {
 namespace {
@@ -60,7 +62,7 @@ int32_t ScannedGenerations(const SearchShape& shape) {
       std::count_if(shape.rows.begin(), shape.rows.end(), [](int64_t rows) { return rows > 0; }));
 }
 
-// Returns true if enough queries are searched together for a scan of tiles.
+// Returns true if the queries that are searched together should be scored in tiles.
 bool ScansTiles(const SearchShape& shape, const DeviceProperties& device,
                 const EngineLimits& engine, const SearchPlan& plan) {
   const int64_t lists = std::max<int64_t>(1, ScannedGenerations(shape));
@@ -68,7 +70,11 @@ bool ScansTiles(const SearchShape& shape, const DeviceProperties& device,
       {shape.queries, engine.queries_max, engine.result_keys_max / (plan.results_pitch * lists),
        engine.keys_max / (plan.carry_keys + kPartRowsMin + kKeysAlign),
        engine.query_elements_max / shape.dim_padded});
-  return shape.may_scan_tiles && engine.tile.queries > 0 && fitting >= engine.tile.queries_min &&
+  const int64_t rows = std::accumulate(shape.rows.begin(), shape.rows.end(), int64_t{0});
+  const bool wanted =
+      shape.tiles == UseTiles::kAlways ||
+      (shape.tiles == UseTiles::kIfFaster && PrefersTiles(fitting, rows, shape.dim_padded));
+  return wanted && engine.tile.queries > 0 &&
          engine.tile.shared_bytes + kSharedReserved <= device.shared_bytes_per_block_max;
 }
 

@@ -23,8 +23,7 @@ struct ScanVariant {
 
 // The scan kernel for many queries: a block scores some rows with some queries.
 struct ScanTile {
-  int32_t queries_min = 0;  // fewer are faster with a variant
-  int32_t queries = 0;      // 0: the device has no such kernel
+  int32_t queries = 0;  // 0: the device has no such kernel
   int32_t rows = 0;
   int64_t shared_bytes = 0;
 };
@@ -49,11 +48,13 @@ struct EngineLimits {
   int32_t k_max = 0;
 };
 
+enum class UseTiles : uint8_t { kNever, kIfFaster, kAlways };
+
 struct SearchShape {
   int32_t dim_padded = 0;  // elements of a stored row
   int32_t queries = 0;     // not yet answered, >= 1
   int32_t k = 0;           // the largest of them
-  bool may_scan_tiles = true;
+  UseTiles tiles = UseTiles::kIfFaster;
   // Rows of each generation; 0: it is not scanned.
   absl::Span<const int64_t> rows;
 };

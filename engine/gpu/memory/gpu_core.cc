@@ -66,10 +66,8 @@ plan::EngineLimits EngineLimitsOf(int32_t k_max, int64_t key_bytes, bool scans_t
     limits.variants.push_back({.queries = policy.queries, .blocks_per_sm = policy.blocks_per_sm});
   }
   if (scans_tiles) {
-    limits.tile = {.queries_min = kScanTileQueriesMin,
-                   .queries = kScanTileQueries,
-                   .rows = kScanTileRows,
-                   .shared_bytes = kScanTileSharedBytes};
+    limits.tile = {
+        .queries = kScanTileQueries, .rows = kScanTileRows, .shared_bytes = kScanTileSharedBytes};
   }
   limits.scan_rows_per_block = kScanRows * (kScanThreads / kWarp);
   limits.keys_per_select_block = kSelectKeysPerBlock;

@@ -17,7 +17,7 @@
 namespace nearfield::gpu {
 namespace {
 
-// Answers every search by a scan of the rows.
+// Answers every search by a scan of the rows, in tiles.
 class RowScanEngine : public GpuTopkEngine {
  public:
   explicit RowScanEngine(std::shared_ptr<GpuCore> core)
@@ -31,7 +31,8 @@ class RowScanEngine : public GpuTopkEngine {
     best->Reset(tile.k, generations.size());
     SearchOutput out = {.best = *best, .cost = {}};
     ABSL_RETURN_IF_ERROR(core_->Bind());
-    ABSL_RETURN_IF_ERROR(RowSearch(*core_).Search(job, AllQueries(job), out));
+    ABSL_RETURN_IF_ERROR(
+        RowSearch(*core_, plan::UseTiles::kAlways).Search(job, AllQueries(job), out));
     if (cost != nullptr) *cost = out.cost;
     return absl::OkStatus();
   }
@@ -71,7 +72,7 @@ TEST_F(TileScanTest, SmokeEqualsTheReferenceOnEveryFamily) {
       for (int64_t g = random_.Between(1, 5); g > 0; --g) {
         AddRows(scenario, family, random_.Between(1, 700), random_.OneIn(2));
       }
-      for (int64_t q = random_.Between(kScanTileQueriesMin, 150); q > 0; --q) {
+      for (int64_t q = random_.Between(1, 150); q > 0; --q) {
         scenario.AddQueries(1, static_cast<int32_t>(random_.Between(1, 300)),
                             random_.OneOf<QueryFamily>(testing::kQueryFamilies), random_);
       }
@@ -89,9 +90,8 @@ TEST_F(TileScanTest, EqualsTheReferenceOnEveryDimension) {
     Scenario scenario = {.spec = AnySpec(2)};
     scenario.spec.dim = dim;
     AddRows(scenario, CorpusFamily::kBitPatterns, random_.Between(1, 150));
-    scenario.AddQueries(random_.Between(kScanTileQueriesMin, 70),
-                        static_cast<int32_t>(random_.Between(1, 150)), QueryFamily::kGaussian,
-                        random_);
+    scenario.AddQueries(random_.Between(1, 70), static_cast<int32_t>(random_.Between(1, 150)),
+                        QueryFamily::kGaussian, random_);
     ExpectReferenceAnswers(*backend_, scenario);
     if (HasFailure()) return;
   }
@@ -145,6 +145,7 @@ std::vector<float> RowWithASumBetweenScores(int32_t dim, Random& random) {
 }
 
 TEST_F(TileScanTest, SmokeSumsBetweenTwoScoresAreScoredCanonically) {
+  constexpr int64_t kQueries = 5;
   Scenario scenario = {.spec = {.dim = 128, .metric = Metric::kDot, .scan = ScanChoice::kRows}};
   Corpus corpus = MakeCorpus(scenario.spec, CorpusFamily::kAllZero, 500, random_.Bits());
   for (int64_t row = 0; row < corpus.rows_count(); ++row) {
@@ -154,8 +155,8 @@ TEST_F(TileScanTest, SmokeSumsBetweenTwoScoresAreScoredCanonically) {
   }
   scenario.generations.push_back(
       testing::MakeGeneration(std::move(corpus), RankOrder::kShuffled, false, random_));
-  scenario.queries.assign(static_cast<size_t>(scenario.spec.dim) * kScanTileQueriesMin, 1.0f);
-  scenario.k.assign(kScanTileQueriesMin, 500);
+  scenario.queries.assign(static_cast<size_t>(scenario.spec.dim * kQueries), 1.0f);
+  scenario.k.assign(kQueries, 500);
   ExpectReferenceAnswers(*backend_, scenario);
 }
 

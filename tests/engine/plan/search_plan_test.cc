@@ -24,8 +24,7 @@ EngineLimits Engine(int64_t keys_max) {
   for (const gpu::ScanPolicy& policy : gpu::kScanPolicies) {
     limits.variants.push_back({.queries = policy.queries, .blocks_per_sm = policy.blocks_per_sm});
   }
-  limits.tile = {.queries_min = gpu::kScanTileQueriesMin,
-                 .queries = gpu::kScanTileQueries,
+  limits.tile = {.queries = gpu::kScanTileQueries,
                  .rows = gpu::kScanTileRows,
                  .shared_bytes = gpu::kScanTileSharedBytes};
   limits.scan_rows_per_block = 32;
@@ -127,28 +126,30 @@ TEST(SearchPlanTest, EveryVariantIsChosenForItsNumberOfQueries) {
 
 TEST(SearchPlanTest, ManyQueriesAreScannedInTiles) {
   EngineLimits engine = Engine(1 << 20);
-  const std::vector<int64_t> rows = {10'000};
-  SearchShape shape = {
-      .dim_padded = 384, .queries = gpu::kScanTileQueriesMin, .k = 10, .rows = rows};
-  SearchPlan plan = PlanSearch(shape, Hopper(), engine);
-  EXPECT_EQ(plan.queries_per_scan, gpu::kScanTileQueries);
-  EXPECT_EQ(plan.queries, gpu::kScanTileQueriesMin);
-  EXPECT_EQ(plan.scan_subtiles, 1);
-  shape.may_scan_tiles = false;
-  EXPECT_EQ(PlanSearch(shape, Hopper(), engine).queries_per_scan, 8);
-  shape.may_scan_tiles = true;
-  --shape.queries;
-  EXPECT_EQ(PlanSearch(shape, Hopper(), engine).queries_per_scan, 8);
-  ++shape.queries;
-  engine.tile = {};
-  EXPECT_EQ(PlanSearch(shape, Hopper(), engine).queries_per_scan, 8) << "a lesser device";
+  const std::vector<int64_t> rows = {100'000};
+  const SearchShape shape = {.dim_padded = 384, .queries = 100, .k = 10, .rows = rows};
+  const auto queries_per_scan = [&](SearchShape of, const EngineLimits& limits) {
+    return PlanSearch(of, Hopper(), limits).queries_per_scan;
+  };
+  EXPECT_EQ(queries_per_scan(shape, engine), gpu::kScanTileQueries);
+  SearchShape other = shape;
+  other.tiles = UseTiles::kNever;
+  EXPECT_EQ(queries_per_scan(other, engine), 8);
+  other = shape;
+  other.queries = 31;
+  EXPECT_EQ(queries_per_scan(other, engine), 8) << "few queries";
+  other.tiles = UseTiles::kAlways;
+  EXPECT_EQ(queries_per_scan(other, engine), gpu::kScanTileQueries);
+  other = shape;
+  const std::vector<int64_t> few = {1'000};
+  other.rows = few;
+  EXPECT_EQ(queries_per_scan(other, engine), 8) << "few rows";
   // Results of sixteen generations with a large k leave room for few queries.
-  engine = Engine(1 << 20);
-  const std::vector<int64_t> of_generations(kGenerations, 1'000);
-  shape = {.dim_padded = 384, .queries = 100, .k = 4'096, .rows = of_generations};
-  plan = PlanSearch(shape, Hopper(), engine);
-  EXPECT_EQ(plan.queries_per_scan, 8);
-  EXPECT_EQ(plan.queries, 8);
+  const std::vector<int64_t> of_generations(kGenerations, 100'000);
+  other = {.dim_padded = 384, .queries = 100, .k = 4'096, .rows = of_generations};
+  EXPECT_EQ(queries_per_scan(other, engine), 8);
+  engine.tile = {};
+  EXPECT_EQ(queries_per_scan(shape, engine), 8) << "a lesser device";
 }
 
 TEST(SearchPlanTest, OneQueryOnASmallCorpusIsOneScanAndOneSelectionOfOneBlock) {
@@ -167,13 +168,13 @@ TEST(SearchPlanTest, WideRowsTakeFewerQueriesAtOnce) {
   const std::vector<int64_t> rows = {10'000};
   EXPECT_EQ(
       PlanSearch(
-          {.dim_padded = 8192, .queries = 100, .k = 10, .may_scan_tiles = false, .rows = rows},
+          {.dim_padded = 8192, .queries = 100, .k = 10, .tiles = UseTiles::kNever, .rows = rows},
           Hopper(), engine)
           .queries_per_scan,
       1);
   EXPECT_EQ(
       PlanSearch(
-          {.dim_padded = 4096, .queries = 100, .k = 10, .may_scan_tiles = false, .rows = rows},
+          {.dim_padded = 4096, .queries = 100, .k = 10, .tiles = UseTiles::kNever, .rows = rows},
           Hopper(), engine)
           .queries_per_scan,
       2);

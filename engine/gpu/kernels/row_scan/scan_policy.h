@@ -30,8 +30,6 @@ inline constexpr int kScanTileThreads = 128;
 inline constexpr int kScanTileRows = 64;
 inline constexpr int kScanTileQueries = 64;
 inline constexpr int kScanTileSharedBytes = 64 * 1024;
-// Fewer queries are scored with kScanPolicies.
-inline constexpr int kScanTileQueriesMin = 32;
 
 static_assert(kScanPolicies.back().queries * kScanRows <= 32, "a lane finishes at most one score");
 
