@@ -19,8 +19,6 @@ constexpr int32_t kTileRowsMax = 512;
 // For panels: small enough that a tile stays in the L2 cache while all panels are scanned.
 constexpr int64_t kPanelTileBytes = 192 << 10;
 constexpr int32_t kPanelTileRowsMax = 256;
-// Rows whose products are filtered together, while they are in the L1 cache.
-constexpr int32_t kPanelRowsAtOnce = 24;
 // Upper limits of a thread's speed, as in generation_scan.cc.
 constexpr int64_t kCodeBytesPerUs = 20'000;
 constexpr int64_t kMultiplyAddsPerUs = 250'000;
@@ -67,8 +65,8 @@ void CodeScan::PlanTiles() {
                                    : std::min<int64_t>(kTileBytes / stride, kTileRowsMax);
   const int64_t rows_even = CeilDiv(rows, participants_ * kTilesPerThread);
   const int64_t wanted = participants_ == 1 ? rows_fitting : std::min(rows_fitting, rows_even);
-  rows_a_tile_ = static_cast<int32_t>(
-      RoundUp(std::max<int64_t>(wanted, 1), panels ? kPanelRowsAtOnce : kCodeRowGroup));
+  rows_a_tile_ = static_cast<int32_t>(RoundUp(
+      std::max<int64_t>(wanted, 1), panels ? queries_.kernels().panel_rows : kCodeRowGroup));
   tiles_count_ = CeilDiv(rows, rows_a_tile_);
   probes_count_ = static_cast<int64_t>(
       std::bit_floor(static_cast<uint64_t>(std::min(kProbesMax, tiles_count_ / kTilesAProbe))));
@@ -102,8 +100,8 @@ void CodeScan::PrepareWorkspace() {
   for (int32_t worker = 0; worker < participants_; ++worker) {
     ThreadWorkspace& space = workspace.threads[static_cast<size_t>(worker)];
     if (queries_.in_panels()) {
-      space.products.Ensure(kPanelRowsAtOnce * width_max);
-      space.survivors.Ensure(kPanelRowsAtOnce * width_max);
+      space.products.Ensure(queries_.kernels().panel_rows * width_max);
+      space.survivors.Ensure(queries_.kernels().panel_rows * width_max);
       space.thresholds.Ensure(width);
       if (deleted_ != nullptr) PrepareLiveTile(planes_.code_stride(), rows_a_tile_, space);
     } else {
@@ -124,6 +122,16 @@ void CodeScan::PrepareWorkspace() {
 void CodeScan::ScanTiles(int32_t worker) {
   if (!error_.Check(score::CheckArithmeticMode())) return;
   ThreadWorkspace& space = context_.workspace->threads[static_cast<size_t>(worker)];
+  if (queries_.in_panels()) queries_.kernels().begin_panels();
+  ScanTilesOf(worker, space);
+  if (queries_.in_panels()) queries_.kernels().end_panels();
+  if (cancelled_.load(std::memory_order_relaxed)) return;
+  for (int32_t q = 0; q < queries_count_; ++q) {
+    if (!queries_.abandoned(q)) space.lists[static_cast<size_t>(q)].Finish(ContextOf(space));
+  }
+}
+
+void CodeScan::ScanTilesOf(int32_t worker, ThreadWorkspace& space) {
   for (int64_t turn; (turn = next_turn_.fetch_add(1, std::memory_order_relaxed)) < tiles_count_;) {
     if (worker == 0 && group_.Cancelled()) cancelled_.store(true, std::memory_order_relaxed);
     if (cancelled_.load(std::memory_order_relaxed)) return;
@@ -141,9 +149,6 @@ void CodeScan::ScanTiles(int32_t worker) {
     rows_read_.fetch_add(rows_read, std::memory_order_relaxed);
     rows_scanned_.fetch_add(rows_count, std::memory_order_relaxed);
     FinalizeTile(space);
-  }
-  for (int32_t q = 0; q < queries_count_; ++q) {
-    if (!queries_.abandoned(q)) space.lists[static_cast<size_t>(q)].Finish(ContextOf(space));
   }
 }
 
@@ -179,8 +184,8 @@ void CodeScan::ScanTileInPanels(int64_t begin, const LiveTile& live, ThreadWorks
   for (int32_t panel = 0; panel < queries_.panels_count(); panel += kPanelsMax) {
     const int32_t panels = std::min(kPanelsMax, queries_.panels_count() - panel);
     const int32_t query = panel * kernels.lanes;
-    for (int32_t r = 0; r < live.tile.rows_count; r += kPanelRowsAtOnce) {
-      const int32_t rows_here = std::min(kPanelRowsAtOnce, live.tile.rows_count - r);
+    for (int32_t r = 0; r < live.tile.rows_count; r += kernels.panel_rows) {
+      const int32_t rows_here = std::min(kernels.panel_rows, live.tile.rows_count - r);
       CodeTile part = live.tile;
       part.codes += r * planes_.code_stride();
       part.rows_count = rows_here;

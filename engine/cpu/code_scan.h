@@ -34,6 +34,7 @@ class CodeScan {
   void PrepareWorkspace();
   int64_t TileAt(int64_t turn) const;
   void ScanTiles(int32_t worker);
+  void ScanTilesOf(int32_t worker, ThreadWorkspace& space);
   void ScanTileOneByOne(int64_t begin, int32_t rows_count, ThreadWorkspace& space);
   // live: rows of the tile that starts at `begin`.
   void ScanTileInPanels(int64_t begin, const LiveTile& live, ThreadWorkspace& space);
