@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <functional>
 
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
@@ -30,6 +31,9 @@ constexpr int64_t kTilesPerThread = 4;
 constexpr int64_t kProbesMax = 16;
 constexpr int64_t kTilesAProbe = 4;
 constexpr int64_t kProbeStep = 5;
+// Rows whose lower bounds give a first floor, in groups.
+constexpr int32_t kFloorGroups = 32;
+constexpr int32_t kFloorRows = 4 * kFloorGroups;
 
 // A query abandons codes when all its threads together have scored too many rows: a scan of all
 // rows is cheaper if more than one row in this number must be scored. In a batch that scan is about
@@ -55,7 +59,7 @@ CodeScan::CodeScan(const GenerationScan::Context& context, const QueryGroup& gro
 void CodeScan::PlanTiles() {
   const int64_t rows = planes_.rows_count();
   const int64_t stride = planes_.code_stride();
-  const int64_t scan_us = rows * stride / kCodeBytesPerUs;
+  const int64_t scan_us = group_.cached ? 0 : rows * stride / kCodeBytesPerUs;
   const int64_t multiply_us = rows * queries_count_ * group_.format.dim / kMultiplyAddsPerUs;
   participants_ = static_cast<int32_t>(std::clamp<int64_t>(
       std::max(scan_us, multiply_us) / kThreadUs, 1, context_.pool->threads_count()));
@@ -73,8 +77,14 @@ void CodeScan::PlanTiles() {
 }
 
 // Returns the tile to scan at `turn`. First come the probes, which are the first tiles of equal
-// stretches, in scattered order. All other tiles follow in order.
+// stretches, in scattered order. All other tiles follow in order. Backward, tiles are numbered from
+// the last.
 int64_t CodeScan::TileAt(int64_t turn) const {
+  const int64_t tile = ForwardTileAt(turn);
+  return group_.backward ? tiles_count_ - 1 - tile : tile;
+}
+
+int64_t CodeScan::ForwardTileAt(int64_t turn) const {
   if (probes_count_ == 0) return turn;
   const int64_t stretch = tiles_count_ / probes_count_;
   if (turn < probes_count_) {  // a power of two, so the odd step visits all probes
@@ -156,9 +166,14 @@ void CodeScan::ScanTileOneByOne(int64_t begin, int32_t rows_count, ThreadWorkspa
   const CodeKernels& kernels = queries_.kernels();
   int32_t* const first = space.products.get();
   int32_t* const second = first + rows_a_tile_;
+  CodeTile tile = planes_.code_tile(begin, rows_count);
+  tile.streamed = !group_.cached;
   for (int32_t q = 0; q < queries_count_; ++q) {
     if (queries_.abandoned(q)) continue;
-    kernels.scan_one(planes_.code_tile(begin, rows_count), queries_.one(q), first, second);
+    kernels.scan_one(tile, queries_.one(q), first, second);
+    if (queries_.floor(q).score() == score::MinusInfinity()) {
+      RaiseFirstFloor(q, begin, rows_count, space);
+    }
     const OneFilter filter = {.bounds = planes_.bounds() + begin,
                               .first = first,
                               .second = second,
@@ -167,12 +182,37 @@ void CodeScan::ScanTileOneByOne(int64_t begin, int32_t rows_count, ThreadWorkspa
                               .rows_count = rows_count};
     const int32_t surviving = kernels.filter_one(filter, space.surviving.get(), space.upper.get());
     Candidates& list = space.lists[static_cast<size_t>(q)];
+    LowerBounds lower_bounds(queries_.floor(q));
     for (int32_t i = 0; i < surviving; ++i) {
-      const int64_t slot = begin + space.surviving.get()[i];
-      if (Deleted(slot)) continue;
-      list.Push(OrderableUpper(space.upper.get()[i]), static_cast<uint32_t>(slot));
+      const int32_t row = space.surviving.get()[i];
+      if (Deleted(begin + row)) continue;
+      list.Push(OrderableUpper(space.upper.get()[i]), static_cast<uint32_t>(begin + row));
+      lower_bounds.Add(filter.bounds[row], filter.query,
+                       bound::CodeProduct(filter.query, first[row], second[row]));
     }
   }
+}
+
+// Gives the query a floor that k rows of the tile reach by their lower bounds. The rows are divided
+// into groups; the k-th best of the groups' maxima is reached by as many rows.
+void CodeScan::RaiseFirstFloor(int32_t query, int64_t begin, int32_t rows_count,
+                               const ThreadWorkspace& space) {
+  const int32_t k = group_.k[static_cast<size_t>(query)];
+  if (k > kFloorGroups) return;
+  const bound::QueryBound& bound = queries_.bound(query);
+  const int32_t* const first = space.products.get();
+  const int32_t* const second = first + rows_a_tile_;
+  float maxima[kFloorGroups];
+  std::fill(maxima, maxima + kFloorGroups, score::MinusInfinity());
+  for (int32_t r = 0; r < std::min(rows_count, kFloorRows); ++r) {
+    if (Deleted(begin + r)) continue;
+    const bound::RowBound& row = planes_.bounds()[begin + r];
+    const float product = bound::CodeProduct(bound, first[r], second[r]);
+    float& maximum = maxima[r % kFloorGroups];
+    maximum = std::max(maximum, bound::RangeOfScore(row, row, bound, product, 0.0f).lower);
+  }
+  std::nth_element(maxima, maxima + k - 1, maxima + kFloorGroups, std::greater<>());
+  queries_.floor(query).Raise(maxima[k - 1]);
 }
 
 void CodeScan::ScanTileInPanels(int64_t begin, const LiveTile& live, ThreadWorkspace& space) {
