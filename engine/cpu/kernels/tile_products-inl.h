@@ -62,17 +62,18 @@ inline void EndTiles() { asm volatile("tilerelease" : : :); }
 
 // Multiplies kRowTiles tiles of rows with kPanels panels. bias: the first value of the sums of each
 // panel. products: of the first row and panel, rows `products_stride` bytes apart. Prefetches
-// rows_ahead rows.
+// lines_ahead lines of later rows for each line of a row.
 template <int32_t kRowTiles, int32_t kPanels>
 HWY_INLINE void TileBlock(const uint8_t* row, int64_t stride, const std::byte* packed,
                           int64_t panel_bytes, const int32_t* bias, int32_t* products,
-                          int64_t products_stride, int32_t rows_ahead) {
+                          int64_t products_stride, int32_t lines_ahead) {
   constexpr int64_t kLanesAPanel = kLanes;
   LoadTile<0>(bias, 0);  // the same row 16 times
   if constexpr (kPanels == 2) LoadTile<1>(bias + kLanesAPanel, 0);
   if constexpr (kRowTiles == 2) LoadTile<2>(bias, 0);
   if constexpr (kRowTiles == 2 && kPanels == 2) LoadTile<3>(bias + kLanesAPanel, 0);
   const std::byte* query = packed + kHeadBytes;
+  const uint8_t* ahead = row + kTileRowsAhead * stride;
   for (int64_t d = 0; d < stride; d += kTileRowBytes, query += kTileRows * kTileRowBytes) {
     LoadTile<4>(row + d, stride);
     LoadTile<6>(query, kTileRowBytes);
@@ -86,8 +87,8 @@ HWY_INLINE void TileBlock(const uint8_t* row, int64_t stride, const std::byte* p
       MultiplyTiles<2, 5, 6>();
       if constexpr (kPanels == 2) MultiplyTiles<3, 5, 7>();
     }
-    for (int32_t r = 0; r < rows_ahead; ++r) {
-      __builtin_prefetch(row + (kTileRowsAhead + r) * stride + d, 0, 2);
+    for (int32_t line = 0; line < lines_ahead; ++line, ahead += kCodeLine) {
+      __builtin_prefetch(ahead, 0, 2);
     }
   }
   auto* const out = reinterpret_cast<std::byte*>(products);
