@@ -216,10 +216,13 @@ TEST_P(CodeKernelsTest, TheFilterOfPanelsKeepsWhatIsNotBelowAndNothingElse) {
       terms[1].push_back(query.of_residual);
       terms[2].push_back(query.of_norm);
       terms[3].push_back(query.squared_norm_lower);
-      const float bound = upper(static_cast<int32_t>(random_.Between(0, rows_count)), q, query);
-      thresholds.push_back(random_.OneIn(3)   ? AnyTerm(random_)
-                           : random_.OneIn(2) ? bound
-                                              : std::nextafterf(bound, infinity));
+      float bound = upper(static_cast<int32_t>(random_.Between(0, rows_count)), q, query);
+      // The largest bound: most rows are below the thresholds of all queries, and are dropped
+      // together.
+      for (int32_t r = 0; r < rows_count && usual; ++r) bound = std::max(bound, upper(r, q, query));
+      thresholds.push_back(!usual && random_.OneIn(3) ? AnyTerm(random_)
+                           : random_.OneIn(2)         ? bound
+                                                      : std::nextafterf(bound, infinity));
     }
     std::vector<Survivor> survivors(static_cast<size_t>(rows_count * queries_count));
     const int32_t count = kernels().filter_panels({.bounds = bounds.data(),
