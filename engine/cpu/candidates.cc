@@ -29,14 +29,17 @@ void Candidates::DropRuledOut(int64_t begin, float floor) {
 void Candidates::Refine(const CandidateContext& context) {
   const bound::QueryBound& bound = context.queries->bound(query_);
   const CodeKernels& kernels = context.queries->kernels();
+  LowerBounds lower_bounds(context.queries->floor(query_));
   for (int64_t i = refined_; i < count_; ++i) {
     const uint32_t slot = waiting_[i].slot;
     int32_t first[kCodeRowGroup];
     int32_t second[kCodeRowGroup];
     kernels.scan_one(context.planes->code_tile(slot, 1), context.queries->one(query_), first,
                      second);
-    waiting_[i].upper = OrderableUpper(bound::UpperScore(
-        context.planes->bounds()[slot], bound, bound::CodeProduct(bound, first[0], second[0])));
+    const bound::RowBound& row = context.planes->bounds()[slot];
+    const float product = bound::CodeProduct(bound, first[0], second[0]);
+    waiting_[i].upper = OrderableUpper(bound::UpperScore(row, bound, product));
+    lower_bounds.Add(row, bound, product);
   }
 }
 
@@ -62,7 +65,7 @@ void Candidates::Score(const CandidateContext& context, const Candidate* begin, 
       DCHECK_LE(scores[i], begin[i].upper);  // the certified bound
       best.Push(score::OrderKey(scores[i], planes.ranks()[slots[i]]));
     }
-    context.queries->floor(query_).Add(scores, listed.count);
+    context.queries->floor(query_).Add(ScoreFloor::kScores, scores, listed.count);
   }
 }
 
@@ -102,18 +105,17 @@ void Candidates::ScoreBest(const CandidateContext& context, int64_t keep) {
 int64_t Candidates::FinalizeTile(const CandidateContext& context, bool refine) {
   const ScoreFloor& floor = context.queries->floor(query_);
   const int64_t rescored_before = rescored_;
+  const auto floor_unknown = [&] { return floor.score() == score::MinusInfinity(); };
+  // The k best candidates so far give a first floor. That mixes all candidates, so none of them is
+  // refined before: refining one twice would give the floor two lower bounds of one row.
+  if (floor_unknown() && count_ >= k_) ScoreTop(context, k_);
   int64_t refined = 0;
-  const bool floor_unknown = floor.score() == score::MinusInfinity();
-  if (floor_unknown && count_ >= k_) {  // the k best candidates so far give a first floor
-    ScoreTop(context, k_);
-    refined_ = 0;
-  }
-  if (refine) {
+  if (refine && !floor_unknown()) {
     refined = count_ - refined_;
     Refine(context);
     DropRuledOut(refined_, floor.score());  // older ones stay until there are too many
   }
-  refined_ = count_;
+  if (!refine || refined > 0) refined_ = count_;
   return refined + kScoreWork * (rescored_ - rescored_before);
 }
 

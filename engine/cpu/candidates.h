@@ -4,6 +4,8 @@
 #include <cstdint>
 
 #include "engine/base/check.h"
+#include "engine/bound/certified_bound.h"
+#include "engine/cpu/score_floor.h"
 #include "engine/score/score.h"
 
 namespace nearfield::cpu {
@@ -28,6 +30,29 @@ struct CandidateContext {
   const ScanKernels* kernels = nullptr;
   CodeQueries* queries = nullptr;
   ThreadWorkspace* space = nullptr;
+};
+
+// Lower bounds of scores that are added to the floor together.
+class LowerBounds {
+ public:
+  explicit LowerBounds(ScoreFloor& floor) : floor_(floor) {}
+  ~LowerBounds() { floor_.Add(ScoreFloor::kLowerBounds, values_, count_); }
+  LowerBounds(const LowerBounds&) = delete;
+  LowerBounds& operator=(const LowerBounds&) = delete;
+  // product: bound::CodeProduct of both codes.
+  void Add(const bound::RowBound& row, const bound::QueryBound& query, float product) {
+    const float lower = bound::RangeOfScore(row, row, query, product, 0.0f).lower;
+    if (!(lower > floor_.score())) return;
+    values_[count_++] = lower;
+    if (count_ < ScoreFloor::kAddedMax) return;
+    floor_.Add(ScoreFloor::kLowerBounds, values_, count_);
+    count_ = 0;
+  }
+
+ private:
+  ScoreFloor& floor_;
+  float values_[ScoreFloor::kAddedMax];
+  int64_t count_ = 0;
 };
 
 // The waiting candidates of one query on one thread. Only those with the best bounds are scored

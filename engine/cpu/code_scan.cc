@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <functional>
 
 #include "engine/base/checked_math.h"
 #include "engine/base/status_macros.h"
@@ -19,8 +20,6 @@ constexpr int32_t kTileRowsMax = 512;
 // For panels: small enough that a tile stays in the L2 cache while all panels are scanned.
 constexpr int64_t kPanelTileBytes = 192 << 10;
 constexpr int32_t kPanelTileRowsMax = 256;
-// Rows whose products are filtered together, while they are in the L1 cache.
-constexpr int32_t kPanelRowsAtOnce = 24;
 // Upper limits of a thread's speed, as in generation_scan.cc.
 constexpr int64_t kCodeBytesPerUs = 20'000;
 constexpr int64_t kMultiplyAddsPerUs = 250'000;
@@ -32,6 +31,9 @@ constexpr int64_t kTilesPerThread = 4;
 constexpr int64_t kProbesMax = 16;
 constexpr int64_t kTilesAProbe = 4;
 constexpr int64_t kProbeStep = 5;
+// Rows whose lower bounds give a first floor, in groups.
+constexpr int32_t kFloorGroups = 32;
+constexpr int32_t kFloorRows = 4 * kFloorGroups;
 
 // A query abandons codes when all its threads together have scored too many rows: a scan of all
 // rows is cheaper if more than one row in this number must be scored. In a batch that scan is about
@@ -57,7 +59,7 @@ CodeScan::CodeScan(const GenerationScan::Context& context, const QueryGroup& gro
 void CodeScan::PlanTiles() {
   const int64_t rows = planes_.rows_count();
   const int64_t stride = planes_.code_stride();
-  const int64_t scan_us = rows * stride / kCodeBytesPerUs;
+  const int64_t scan_us = group_.cached ? 0 : rows * stride / kCodeBytesPerUs;
   const int64_t multiply_us = rows * queries_count_ * group_.format.dim / kMultiplyAddsPerUs;
   participants_ = static_cast<int32_t>(std::clamp<int64_t>(
       std::max(scan_us, multiply_us) / kThreadUs, 1, context_.pool->threads_count()));
@@ -67,16 +69,22 @@ void CodeScan::PlanTiles() {
                                    : std::min<int64_t>(kTileBytes / stride, kTileRowsMax);
   const int64_t rows_even = CeilDiv(rows, participants_ * kTilesPerThread);
   const int64_t wanted = participants_ == 1 ? rows_fitting : std::min(rows_fitting, rows_even);
-  rows_a_tile_ = static_cast<int32_t>(
-      RoundUp(std::max<int64_t>(wanted, 1), panels ? kPanelRowsAtOnce : kCodeRowGroup));
+  rows_a_tile_ = static_cast<int32_t>(RoundUp(
+      std::max<int64_t>(wanted, 1), panels ? queries_.kernels().panel_rows : kCodeRowGroup));
   tiles_count_ = CeilDiv(rows, rows_a_tile_);
   probes_count_ = static_cast<int64_t>(
       std::bit_floor(static_cast<uint64_t>(std::min(kProbesMax, tiles_count_ / kTilesAProbe))));
 }
 
 // Returns the tile to scan at `turn`. First come the probes, which are the first tiles of equal
-// stretches, in scattered order. All other tiles follow in order.
+// stretches, in scattered order. All other tiles follow in order. Backward, tiles are numbered from
+// the last.
 int64_t CodeScan::TileAt(int64_t turn) const {
+  const int64_t tile = ForwardTileAt(turn);
+  return group_.backward ? tiles_count_ - 1 - tile : tile;
+}
+
+int64_t CodeScan::ForwardTileAt(int64_t turn) const {
   if (probes_count_ == 0) return turn;
   const int64_t stretch = tiles_count_ / probes_count_;
   if (turn < probes_count_) {  // a power of two, so the odd step visits all probes
@@ -102,8 +110,8 @@ void CodeScan::PrepareWorkspace() {
   for (int32_t worker = 0; worker < participants_; ++worker) {
     ThreadWorkspace& space = workspace.threads[static_cast<size_t>(worker)];
     if (queries_.in_panels()) {
-      space.products.Ensure(kPanelRowsAtOnce * width_max);
-      space.survivors.Ensure(kPanelRowsAtOnce * width_max);
+      space.products.Ensure(queries_.kernels().panel_rows * width_max);
+      space.survivors.Ensure(queries_.kernels().panel_rows * width_max);
       space.thresholds.Ensure(width);
       if (deleted_ != nullptr) PrepareLiveTile(planes_.code_stride(), rows_a_tile_, space);
     } else {
@@ -124,6 +132,16 @@ void CodeScan::PrepareWorkspace() {
 void CodeScan::ScanTiles(int32_t worker) {
   if (!error_.Check(score::CheckArithmeticMode())) return;
   ThreadWorkspace& space = context_.workspace->threads[static_cast<size_t>(worker)];
+  if (queries_.in_panels()) queries_.kernels().begin_panels();
+  ScanTilesOf(worker, space);
+  if (queries_.in_panels()) queries_.kernels().end_panels();
+  if (cancelled_.load(std::memory_order_relaxed)) return;
+  for (int32_t q = 0; q < queries_count_; ++q) {
+    if (!queries_.abandoned(q)) space.lists[static_cast<size_t>(q)].Finish(ContextOf(space));
+  }
+}
+
+void CodeScan::ScanTilesOf(int32_t worker, ThreadWorkspace& space) {
   for (int64_t turn; (turn = next_turn_.fetch_add(1, std::memory_order_relaxed)) < tiles_count_;) {
     if (worker == 0 && group_.Cancelled()) cancelled_.store(true, std::memory_order_relaxed);
     if (cancelled_.load(std::memory_order_relaxed)) return;
@@ -142,18 +160,20 @@ void CodeScan::ScanTiles(int32_t worker) {
     rows_scanned_.fetch_add(rows_count, std::memory_order_relaxed);
     FinalizeTile(space);
   }
-  for (int32_t q = 0; q < queries_count_; ++q) {
-    if (!queries_.abandoned(q)) space.lists[static_cast<size_t>(q)].Finish(ContextOf(space));
-  }
 }
 
 void CodeScan::ScanTileOneByOne(int64_t begin, int32_t rows_count, ThreadWorkspace& space) {
   const CodeKernels& kernels = queries_.kernels();
   int32_t* const first = space.products.get();
   int32_t* const second = first + rows_a_tile_;
+  CodeTile tile = planes_.code_tile(begin, rows_count);
+  tile.streamed = !group_.cached;
   for (int32_t q = 0; q < queries_count_; ++q) {
     if (queries_.abandoned(q)) continue;
-    kernels.scan_one(planes_.code_tile(begin, rows_count), queries_.one(q), first, second);
+    kernels.scan_one(tile, queries_.one(q), first, second);
+    if (queries_.floor(q).score() == score::MinusInfinity()) {
+      RaiseFirstFloor(q, begin, rows_count, space);
+    }
     const OneFilter filter = {.bounds = planes_.bounds() + begin,
                               .first = first,
                               .second = second,
@@ -162,12 +182,37 @@ void CodeScan::ScanTileOneByOne(int64_t begin, int32_t rows_count, ThreadWorkspa
                               .rows_count = rows_count};
     const int32_t surviving = kernels.filter_one(filter, space.surviving.get(), space.upper.get());
     Candidates& list = space.lists[static_cast<size_t>(q)];
+    LowerBounds lower_bounds(queries_.floor(q));
     for (int32_t i = 0; i < surviving; ++i) {
-      const int64_t slot = begin + space.surviving.get()[i];
-      if (Deleted(slot)) continue;
-      list.Push(OrderableUpper(space.upper.get()[i]), static_cast<uint32_t>(slot));
+      const int32_t row = space.surviving.get()[i];
+      if (Deleted(begin + row)) continue;
+      list.Push(OrderableUpper(space.upper.get()[i]), static_cast<uint32_t>(begin + row));
+      lower_bounds.Add(filter.bounds[row], filter.query,
+                       bound::CodeProduct(filter.query, first[row], second[row]));
     }
   }
+}
+
+// Gives the query a floor that k rows of the tile reach by their lower bounds. The rows are divided
+// into groups; the k-th best of the groups' maxima is reached by as many rows.
+void CodeScan::RaiseFirstFloor(int32_t query, int64_t begin, int32_t rows_count,
+                               const ThreadWorkspace& space) {
+  const int32_t k = group_.k[static_cast<size_t>(query)];
+  if (k > kFloorGroups) return;
+  const bound::QueryBound& bound = queries_.bound(query);
+  const int32_t* const first = space.products.get();
+  const int32_t* const second = first + rows_a_tile_;
+  float maxima[kFloorGroups];
+  std::fill(maxima, maxima + kFloorGroups, score::MinusInfinity());
+  for (int32_t r = 0; r < std::min(rows_count, kFloorRows); ++r) {
+    if (Deleted(begin + r)) continue;
+    const bound::RowBound& row = planes_.bounds()[begin + r];
+    const float product = bound::CodeProduct(bound, first[r], second[r]);
+    float& maximum = maxima[r % kFloorGroups];
+    maximum = std::max(maximum, bound::RangeOfScore(row, row, bound, product, 0.0f).lower);
+  }
+  std::nth_element(maxima, maxima + k - 1, maxima + kFloorGroups, std::greater<>());
+  queries_.floor(query).Raise(maxima[k - 1]);
 }
 
 void CodeScan::ScanTileInPanels(int64_t begin, const LiveTile& live, ThreadWorkspace& space) {
@@ -179,8 +224,8 @@ void CodeScan::ScanTileInPanels(int64_t begin, const LiveTile& live, ThreadWorks
   for (int32_t panel = 0; panel < queries_.panels_count(); panel += kPanelsMax) {
     const int32_t panels = std::min(kPanelsMax, queries_.panels_count() - panel);
     const int32_t query = panel * kernels.lanes;
-    for (int32_t r = 0; r < live.tile.rows_count; r += kPanelRowsAtOnce) {
-      const int32_t rows_here = std::min(kPanelRowsAtOnce, live.tile.rows_count - r);
+    for (int32_t r = 0; r < live.tile.rows_count; r += kernels.panel_rows) {
+      const int32_t rows_here = std::min(kernels.panel_rows, live.tile.rows_count - r);
       CodeTile part = live.tile;
       part.codes += r * planes_.code_stride();
       part.rows_count = rows_here;

@@ -33,8 +33,12 @@ class CodeScan {
   void PlanTiles();
   void PrepareWorkspace();
   int64_t TileAt(int64_t turn) const;
+  int64_t ForwardTileAt(int64_t turn) const;
   void ScanTiles(int32_t worker);
+  void ScanTilesOf(int32_t worker, ThreadWorkspace& space);
   void ScanTileOneByOne(int64_t begin, int32_t rows_count, ThreadWorkspace& space);
+  void RaiseFirstFloor(int32_t query, int64_t begin, int32_t rows_count,
+                       const ThreadWorkspace& space);
   // live: rows of the tile that starts at `begin`.
   void ScanTileInPanels(int64_t begin, const LiveTile& live, ThreadWorkspace& space);
   void FinalizeTile(ThreadWorkspace& space);

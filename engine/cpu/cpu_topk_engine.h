@@ -22,8 +22,8 @@ struct CpuOptions {
   std::string instruction_set;
 };
 
-// Returns the instruction sets that this CPU supports, fastest first: "AVX3_VNNI", "AVX3", "AVX2",
-// "portable".
+// Returns the instruction sets that this CPU supports, fastest first: "AVX3_AMX",
+// "AVX3_VNNI", "AVX3", "AVX2_VNNI", "AVX2", "portable".
 std::vector<std::string> CpuInstructionSets();
 
 // Creates the CPU backend. Its budget counts rows padded to 32 elements plus 12 bytes per row; for

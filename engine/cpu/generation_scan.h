@@ -22,6 +22,11 @@ struct QueryGroup {
   backend::RowFormat format;
   absl::Span<const int32_t> k;
   const std::function<bool()>* cancelled = nullptr;
+  // Set if the codes of all generations together fit in a core's cache, about: one thread scans
+  // them, and does not prefetch. It begins where the previous search ended, whose rows the cache
+  // still has: every other search goes backward.
+  bool cached = false;
+  bool backward = false;
 
   // Calls the caller's function. On the caller's thread only.
   bool Cancelled() const { return *cancelled != nullptr && (*cancelled)(); }

@@ -20,11 +20,23 @@ constexpr int64_t kListBytesMax = int64_t{16} << 20;
 // In a batch a row scan costs less per query.
 constexpr int64_t kRowsANeighborMin = 16;
 constexpr int64_t kRowsANeighborMinInPanels = 64;
+// At most this many bytes of codes are scanned faster by one thread than by two, one of which must
+// wake up: about twice the L2 cache of a core.
+constexpr int64_t kCachedBytes = int64_t{4} << 20;
 
 int64_t RowsLive(absl::Span<const backend::GenerationView> generations) {
   int64_t rows = 0;
   for (const backend::GenerationView& view : generations) rows += view.rows_live;
   return rows;
+}
+
+int64_t CodeBytes(absl::Span<const backend::GenerationView> generations) {
+  int64_t bytes = 0;
+  for (const backend::GenerationView& view : generations) {
+    const auto& planes = static_cast<const CpuRowPlanes&>(*view.planes);
+    bytes += planes.rows_count() * planes.code_stride();
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -60,6 +72,8 @@ absl::Status GroupSearch::Begin(const Task& task) {
   rows_queries_.clear();
   rows_packed_ = 0;
   codes_ = false;
+  cached_ = CodeBytes(task.generations) <= kCachedBytes;
+  backward_ = cached_ && !backward_;
   for (size_t q = 0; q < count && !task.generations.empty(); ++q) {
     const auto queries = static_cast<int64_t>(count);
     rows_only_[q] = StartsWithCodes(task.format, rows_live, task.k[q], queries) ? 0 : 1;
@@ -113,7 +127,7 @@ absl::Status GroupSearch::SearchCodes(const Task& task, size_t generation,
                                       backend::RankedLists* best, backend::ScanCost* cost) {
   places_.resize(task.k.size());
   std::iota(places_.begin(), places_.end(), task.first_query);
-  const QueryGroup group = {task.format, task.k, task.cancelled};
+  const QueryGroup group = {task.format, task.k, task.cancelled, cached_, backward_};
   CodeScan scan(context_, group, queries_, task.generations[generation]);
   ABSL_RETURN_IF_ERROR(
       scan.Run({.lists = best, .generation = generation, .queries = places_}, cost));
@@ -160,7 +174,8 @@ void GroupSearch::CutAtFloors(const Task& task, backend::RankedLists* best,
 absl::Status GroupSearch::Run(const Task& task, backend::RankedLists* best,
                               backend::ScanCost* cost) {
   ABSL_RETURN_IF_ERROR(Begin(task));
-  for (size_t g = 0; g < task.generations.size(); ++g) {
+  for (size_t turn = 0; turn < task.generations.size(); ++turn) {
+    const size_t g = backward_ ? task.generations.size() - 1 - turn : turn;
     if (task.generations[g].rows_live == 0) continue;
     if (rows_queries_.size() < task.k.size()) {
       ABSL_RETURN_IF_ERROR(SearchCodes(task, g, best, cost));

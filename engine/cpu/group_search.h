@@ -54,6 +54,8 @@ class GroupSearch {
   const GenerationScan::Context context_;
   CodeQueries queries_;
   bool codes_ = false;                 // at least one query is searched by codes
+  bool cached_ = false;                // QueryGroup::cached, of this search
+  bool backward_ = false;              // QueryGroup::backward, of this search
   std::vector<uint8_t> rows_only_;     // per query: searched by rows from the start
   std::vector<int32_t> rows_queries_;  // queries searched by rows, ascending
   int64_t rows_packed_ = 0;            // how many of rows_queries_ are packed

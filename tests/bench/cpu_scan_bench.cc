@@ -3,6 +3,7 @@
 // Compares every answer with engine/score to the bit before it times the case. Exits with 1 after a
 // difference.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <istream>
@@ -60,6 +61,29 @@ struct Options {
   bool json = false;
   int32_t k = 10;
   double seconds = 4;
+  int32_t busy = 0;
+  int32_t runs = 51;
+};
+
+// Threads that compute all the time, as another process on the same cores does.
+class BusyThreads {
+ public:
+  explicit BusyThreads(int32_t count) {
+    for (int32_t i = 0; i < count; ++i) {
+      threads_.emplace_back([this] {
+        while (!ending_.load(std::memory_order_relaxed)) {
+        }
+      });
+    }
+  }
+  ~BusyThreads() {
+    ending_.store(true);
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  std::atomic<bool> ending_{false};
+  std::vector<std::thread> threads_;
 };
 
 struct Limits {
@@ -201,25 +225,27 @@ double PredictedSeconds(const Case& c, const Limits& limits) {
 
 void PrintCase(const Case& c, const Timing& timing, const Limits& limits, const Loaded& loaded) {
   const double limit_us = PredictedSeconds(c, limits) * 1e6;
-  std::printf("%8lld %5d %-4s %-6s %-4s %5d %7d %10.3f %10.3f %9.1f %6.0f%% %9lld %6lld %8.2f\n",
-              static_cast<long long>(c.shape.rows_count), c.shape.dim, Name(c.shape.row_type),
-              Name(c.shape.metric), Name(c.path), c.batch, c.threads, limit_us * 1e-3,
-              timing.median_us * 1e-3, c.batch / timing.median_us * 1e6,
-              100 * limit_us / timing.median_us, static_cast<long long>(loaded.cost().candidates),
-              static_cast<long long>(loaded.cost().escalations.canonical),
-              static_cast<double>(c.shape.rows_count * c.shape.dim) *
-                  BytesPerElement(c.shape.row_type) * 1e-9 / loaded.append_seconds());
+  std::printf(
+      "%8lld %5d %-4s %-6s %-4s %5d %7d %10.3f %10.3f %8.3f %9.1f %6.0f%% %9lld %6lld %8.2f\n",
+      static_cast<long long>(c.shape.rows_count), c.shape.dim, Name(c.shape.row_type),
+      Name(c.shape.metric), Name(c.path), c.batch, c.threads, limit_us * 1e-3,
+      timing.median_us * 1e-3, timing.p99_us * 1e-3, c.batch / timing.median_us * 1e6,
+      100 * limit_us / timing.median_us, static_cast<long long>(loaded.cost().candidates),
+      static_cast<long long>(loaded.cost().escalations.canonical),
+      static_cast<double>(c.shape.rows_count * c.shape.dim) * BytesPerElement(c.shape.row_type) *
+          1e-9 / loaded.append_seconds());
   if (c.options.json) {
     std::printf(
         "NEARFIELD_BENCH_JSON {\"bench\": \"search\", \"backend\": \"cpu\", \"path\": \"%s\", "
         "\"metric\": \"%s\", \"dtype\": \"%s\", \"batch\": %d, \"n\": %lld, \"dim\": %d, \"k\": "
         "%d, "
         "\"threads\": %d, \"instruction_set\": \"%s\", \"data\": \"%s\", \"us\": %.1f, "
-        "\"limit_us\": %.1f, \"candidates\": %lld, \"matches_oracle\": true}\n",
+        "\"p99_us\": %.1f, \"busy\": %d, \"limit_us\": %.1f, \"candidates\": %lld, "
+        "\"matches_oracle\": true}\n",
         Name(c.path), Name(c.shape.metric), Name(c.shape.row_type), c.batch,
         static_cast<long long>(c.shape.rows_count), c.shape.dim, c.options.k, c.threads,
-        loaded.device_name().c_str(), c.options.data.c_str(), timing.median_us, limit_us,
-        static_cast<long long>(loaded.cost().candidates));
+        loaded.device_name().c_str(), c.options.data.c_str(), timing.median_us, timing.p99_us,
+        c.options.busy, limit_us, static_cast<long long>(loaded.cost().candidates));
   }
   std::fflush(stdout);
 }
@@ -263,9 +289,10 @@ void RunShape(const Shape& shape, const Options& options, const std::vector<Limi
         const backend::RankedLists& best = loaded.Search(queries, k);
         CheckAnswer(best.list(0, 0), expected.front());
         CheckAnswer(best.list(count - 1, 0), expected[count - 1]);
-        const Timing timing =
-            MedianOf({.warmups = 2, .runs = options.tiny ? 11 : 51, .seconds_max = options.seconds},
-                     [&](int) { loaded.Search(queries, k); });
+        const Timing timing = MedianOf({.warmups = 2,
+                                        .runs = options.tiny ? 11 : options.runs,
+                                        .seconds_max = options.seconds},
+                                       [&](int) { loaded.Search(queries, k); });
         PrintCase({options, shape, batch, options.threads[t], path}, timing, limits[t], loaded);
       }
     }
@@ -285,6 +312,8 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--case", options.case_part, "only cases whose name contains this");
   AddNamed(app, "--path", options.paths, kScanNames);
   AddPositive(app, "--batch", options.batches);
+  AddPositive(app, "--runs", options.runs);
+  app.add_option("--busy", options.busy, "threads that compute meanwhile: p99 on shared cores");
   app.add_flag("--json", options.json, "also prints a JSON line for scripts/cpu_campaign per case");
   app.add_option("--shape", options.shapes, "<rows>x<dim>: fp32, dot, in place of the list")
       ->delimiter(',');
@@ -329,9 +358,10 @@ int Run(const Options& options) {
   std::printf("k = %d, instruction set %s\n", options.k,
               options.instruction_set.empty() ? cpu::CpuInstructionSets()[0].c_str()
                                               : options.instruction_set.c_str());
-  std::printf("%8s %5s %-4s %-6s %-4s %5s %7s %10s %10s %9s %7s %9s %6s %8s\n", "rows", "dim",
-              "type", "metric", "path", "batch", "threads", "limit ms", "median ms", "query/s",
-              "limit", "scored", "by row", "in GB/s");
+  std::printf("%8s %5s %-4s %-6s %-4s %5s %7s %10s %10s %8s %9s %7s %9s %6s %8s\n", "rows", "dim",
+              "type", "metric", "path", "batch", "threads", "limit ms", "median ms", "p99 ms",
+              "query/s", "limit", "scored", "by row", "in GB/s");
+  const BusyThreads busy(options.busy);
   for (const Shape& shape : shapes) {
     const std::string name = absl::StrCat(shape.rows_count, "x", shape.dim, ",",
                                           Name(shape.row_type), ",", Name(shape.metric));

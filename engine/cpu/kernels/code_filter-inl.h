@@ -7,6 +7,8 @@
 #define NEARFIELD_ENGINE_CPU_KERNELS_CODE_FILTER_INL_H_
 #endif
 
+#include <limits>
+
 #include "engine/cpu/kernels/code_products-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -82,25 +84,76 @@ int32_t FilterOne(const OneFilter& filter, int32_t* surviving, float* upper) {
   return count;
 }
 
+// Returns the terms that give the largest bound of any of the rows for the same scaled product.
+HWY_INLINE BoundTerms LargestTerms(const bound::RowBound* bounds, int32_t rows_count) {
+  constexpr int32_t kRows = kLanes / 4;  // in a vector
+  const auto load = [&](int32_t r) HWY_ATTR {
+    return hn::LoadU(kTagF, reinterpret_cast<const float*>(bounds + r));
+  };
+  VecF least = load(rows_count - kRows);
+  VecF largest = least;
+  for (int32_t r = 0; r + kRows < rows_count; r += kRows) {
+    const VecF terms = load(r);
+    least = hn::Min(least, terms);
+    largest = hn::Max(largest, terms);
+  }
+  least = hn::Min(least, hn::SwapAdjacentBlocks(least));
+  least = hn::Min(least, hn::ConcatLowerUpper(kTagF, least, least));
+  largest = hn::Max(largest, hn::SwapAdjacentBlocks(largest));
+  largest = hn::Max(largest, hn::ConcatLowerUpper(kTagF, largest, largest));
+  // A residual of -inf is of a row that scores -inf: its bound may be NaN.
+  const VecF infinity = hn::Set(kTagF, std::numeric_limits<float>::infinity());
+  const VecF residual = hn::IfThenElse(hn::Eq(hn::Broadcast<1>(least), hn::Neg(infinity)), infinity,
+                                       hn::Broadcast<1>(largest));
+  return {hn::Set(kTagF, 1.0f), residual, hn::Broadcast<2>(largest), hn::Broadcast<3>(least)};
+}
+
+// Returns for each query a scaled product (scale of the row times product) with which no bound of
+// the rows reaches the threshold. Nor does it with a smaller one: every step of a bound is
+// monotonic in the scaled product and in the terms of the row, rounding included, so the bound of
+// the largest terms proves it. Returns -inf where that proves nothing.
+HWY_INLINE VecF ScaledProductBelow(const BoundTerms& largest, const QueryTerms& query,
+                                   VecF threshold) {
+  const VecF slack =
+      hn::Add(hn::Mul(query.of_residual, largest.residual), hn::Mul(query.of_norm, largest.norm));
+  const VecF squares = hn::Add(query.squared_norm_lower, largest.squared_norm_lower);
+  // Smaller than the difference by more than the rounding errors. Lanes without a query have an
+  // infinite threshold.
+  const VecF finite = hn::Min(threshold, hn::Set(kTagF, 0x1p100f));
+  const VecF error =
+      hn::Mul(hn::Add(hn::Add(hn::Abs(finite), squares), slack), hn::Set(kTagF, 0x1p-20f));
+  const VecF product = hn::Sub(hn::Sub(hn::Add(finite, squares), slack), error);
+  const auto zero = hn::Zero(kTagF);
+  const auto proven =
+      hn::And(hn::Lt(Upper(largest, query, product), threshold),
+              hn::And(hn::Ge(query.of_residual, zero), hn::Ge(query.of_norm, zero)));
+  return hn::IfThenElse(proven, product, hn::Set(kTagF, -std::numeric_limits<float>::infinity()));
+}
+
 int32_t FilterPanels(const PanelFilter& filter, Survivor* survivors) {
   int32_t count = 0;
+  const bool few = filter.rows_count < kLanes / 4;
+  const BoundTerms largest = few ? BoundTerms() : LargestTerms(filter.bounds, filter.rows_count);
   for (int32_t begin = 0; begin < filter.queries_count; begin += kLanes) {
     const QueryTerms query = {hn::LoadU(kTagF, filter.of_residual + begin),
                               hn::LoadU(kTagF, filter.of_norm + begin),
                               hn::LoadU(kTagF, filter.squared_norm_lower + begin)};
     const VecF first_scale = hn::LoadU(kTagF, filter.first_scale + begin);
     const VecF threshold = hn::LoadU(kTagF, filter.threshold + begin);
+    const VecF below = few ? hn::Set(kTagF, -std::numeric_limits<float>::infinity())
+                           : ScaledProductBelow(largest, query, threshold);
     const int32_t lanes_here = HWY_MIN(kLanes, filter.queries_count - begin);
     const uint32_t valid = (1u << lanes_here) - 1;
-    for (int32_t r = 0; r < filter.rows_count; ++r) {
+    const int32_t* products = filter.products + begin;
+    for (int32_t r = 0; r < filter.rows_count; ++r, products += filter.width) {
       const bound::RowBound& b = filter.bounds[r];
-      const BoundTerms row = {hn::Set(kTagF, b.scale), hn::Set(kTagF, b.residual),
-                              hn::Set(kTagF, b.norm), hn::Set(kTagF, b.squared_norm_lower)};
-      const VecF product = Scaled(first_scale, filter.products + int64_t{r} * filter.width + begin);
+      const VecF scale = hn::Set(kTagF, b.scale);
+      const VecF product = Scaled(first_scale, products);
+      if (HWY_LIKELY(hn::AllTrue(kTagF, hn::Lt(hn::Mul(scale, product), below)))) continue;
+      const BoundTerms row = {scale, hn::Set(kTagF, b.residual), hn::Set(kTagF, b.norm),
+                              hn::Set(kTagF, b.squared_norm_lower)};
       const VecF bound = Upper(row, query, product);
-      const auto below = hn::Lt(bound, threshold);
-      if (HWY_LIKELY(hn::AllTrue(kTagF, below))) continue;
-      uint32_t kept = LanesNotIn(below) & valid;
+      uint32_t kept = LanesNotIn(hn::Lt(bound, threshold)) & valid;
       HWY_ALIGN float bounds[kLanes];
       hn::Store(bound, kTagF, bounds);
       for (; kept != 0; kept &= kept - 1) {

@@ -25,6 +25,7 @@ struct CodeTile {
   const uint8_t* codes = nullptr;
   int32_t rows_count = 0;
   int32_t dim = 0;
+  bool streamed = true;  // the rows come from memory and not from a core's cache
 };
 
 // Products may be written for whole groups of rows: outputs have room for rows_count rounded up to
@@ -85,7 +86,8 @@ using bound::EncodeScratchDoubles;
 // The functions of one instruction set. Each defines its own layout of packed queries. Queries have
 // two codes: panels use the first; the survivors are then bounded with both.
 struct CodeKernels {
-  int32_t lanes = 0;  // queries per panel
+  int32_t lanes = 0;       // queries per panel
+  int32_t panel_rows = 0;  // rows whose products with panels are filtered while they are in cache
   int64_t (*one_bytes)(int32_t dim) = nullptr;
   int64_t (*panel_bytes)(int32_t dim) = nullptr;
   // Packs both codes of a query, [dim] each, for scan_one.
@@ -97,6 +99,10 @@ struct CodeKernels {
   // Writes to first[r] and second[r] the products of row r with the query's two codes.
   void (*scan_one)(const CodeTile& tile, const std::byte* packed, int32_t* first,
                    int32_t* second) = nullptr;
+  // Call begin_panels on a thread before its calls of scan_panels, and end_panels after them: some
+  // instruction sets have a state for each thread.
+  void (*begin_panels)() = nullptr;
+  void (*end_panels)() = nullptr;
   // Writes products[r * panels_count * lanes + q] for up to kPanelsMax consecutive panels.
   void (*scan_panels)(const CodeTile& tile, const std::byte* packed, int32_t panels_count,
                       int32_t* products) = nullptr;

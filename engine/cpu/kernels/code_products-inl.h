@@ -1,5 +1,5 @@
 // Exact products of codes. Included once per instruction set.
-// One query is bound by memory: rows are read once, in order, four at a time, and are multiplied
+// One query is bound by memory: rows are read once, in order, a few at a time, and are multiplied
 // with both of the query's codes. Many queries are bound by the multiply units: a lane is a query,
 // four bytes of a row are broadcast to all lanes, and up to 6 x 4 sums stay in registers, so no sum
 // is ever added across lanes.
@@ -68,7 +68,6 @@ struct WidenedStep {
   }
 };
 
-#if HWY_TARGET == HWY_AVX3
 // Four products and their sum in one instruction, exact (not the saturating form). Uses inline
 // assembly because the compiler's target for this instruction set does not include the extension;
 // the caller has checked that the CPU supports it.
@@ -88,11 +87,14 @@ struct VnniStep {
   }
   static HWY_INLINE Row Prepare(Vec32 row) { return {row}; }
   static HWY_INLINE Vec32 Add(Vec32 sum, Row row, Query query) {
+#if HWY_TARGET == HWY_AVX2
+    asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum.raw) : "x"(row.codes.raw), "x"(query.codes.raw));
+#else
     asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(row.codes.raw), "v"(query.codes.raw));
+#endif
     return sum;
   }
 };
-#endif
 
 // Packed forms begin with the amount that the rows' bias adds to each product.
 inline constexpr int32_t kHeadBytes = 64;
@@ -104,7 +106,7 @@ int64_t OneBytes(int32_t dim) {
 }
 template <class Step>
 int64_t PanelBytes(int32_t dim) {
-  const int64_t words = (dim + kWordCodes - 1) / kWordCodes;
+  const int64_t words = CodeStride(dim) / kWordCodes;  // of whole lines: tile_products-inl.h
   return kHeadBytes + words * Step::kQueryVectors * kVectorBytes;
 }
 
@@ -133,8 +135,8 @@ template <class Step>
 void PackOne(const int8_t* first, const int8_t* second, int32_t dim, std::byte* packed) {
   std::memset(packed, 0, static_cast<size_t>(OneBytes<Step>(dim)));
   auto* const head = reinterpret_cast<int32_t*>(packed);
-  head[0] = BiasSum(first, dim);
-  head[1] = BiasSum(second, dim);
+  std::fill(head, head + kLanes / 2, BiasSum(first, dim));
+  std::fill(head + kLanes / 2, head + kLanes, BiasSum(second, dim));
   PackCodes<Step>(first, dim, 0, 1, packed + kHeadBytes);
   PackCodes<Step>(second, dim, 0, 1,
                   packed + kHeadBytes + int64_t{Step::kQueryVectors} * CodeStride(dim));
@@ -153,48 +155,88 @@ void PackPanel(const int8_t* codes, int64_t stride, int32_t count, int32_t dim, 
 // Prefetch distance for codes, in bytes.
 inline constexpr int64_t kCodesAhead = 4096;
 
-// Computes the products of kRows rows with both codes of a query.
-template <class Step, int32_t kRows>
+// Returns the sums of the lanes of each vector: lane i of the result is the sum of v[i].
+HWY_INLINE Vec32 SumsOfLanes(const Vec32 (&v)[kLanes]) {
+  const auto pairs = [](Vec32 a, Vec32 b) HWY_ATTR {
+    return hn::Add(hn::InterleaveLower(kTag32, a, b), hn::InterleaveUpper(kTag32, a, b));
+  };
+  const auto halves = [](Vec32 a, Vec32 b) HWY_ATTR {
+    return hn::Add(hn::ConcatLowerLower(kTag32, b, a), hn::ConcatUpperUpper(kTag32, b, a));
+  };
+  const hn::Repartition<int64_t, Tag32> wide;
+  Vec32 fours[kLanes / 4];  // block b of fours[i]: the sums of block b of v[4i .. 4i + 3]
+  NEARFIELD_UNROLL
+  for (int32_t i = 0; i < kLanes / 4; ++i) {
+    const auto low = hn::BitCast(wide, pairs(v[4 * i], v[4 * i + 1]));
+    const auto high = hn::BitCast(wide, pairs(v[4 * i + 2], v[4 * i + 3]));
+    fours[i] = hn::Add(hn::BitCast(kTag32, hn::InterleaveLower(wide, low, high)),
+                       hn::BitCast(kTag32, hn::InterleaveUpper(wide, low, high)));
+  }
+#if HWY_TARGET == HWY_AVX2
+  return halves(fours[0], fours[1]);
+#else
+  const Vec32 even = halves(fours[0], fours[2]);
+  const Vec32 odd = halves(fours[1], fours[3]);
+  return hn::Add(hn::OddEvenBlocks(odd, even),
+                 hn::SwapAdjacentBlocks(hn::OddEvenBlocks(even, odd)));
+#endif
+}
+
+// Rows whose products with both codes of a query are summed together: their sums fill one vector.
+inline constexpr int32_t kRowsOfOne = kLanes / 2;
+
+// Computes the products of kRows rows, 1 or kRowsOfOne, with both codes of a query. kStreamed: the
+// rows come from memory, so later ones are prefetched.
+template <class Step, int32_t kRows, bool kStreamed>
 HWY_INLINE void ScanRows(const uint8_t* row, int32_t stride, const std::byte* packed,
                          int32_t* first, int32_t* second) {
   const std::byte* const of_first = packed + kHeadBytes;
   const std::byte* const of_second = of_first + int64_t{Step::kQueryVectors} * stride;
-  Vec32 first_sums[kRows];
-  Vec32 second_sums[kRows];
+  Vec32 sums[kLanes];  // of the first code, then of the second
   NEARFIELD_UNROLL
-  for (int32_t r = 0; r < kRows; ++r) first_sums[r] = second_sums[r] = hn::Zero(kTag32);
+  for (int32_t i = 0; i < kLanes; ++i) sums[i] = hn::Zero(kTag32);
   for (int32_t d = 0; d < stride; d += kVectorBytes) {
     const auto query_first = Step::Load(of_first + int64_t{d} * Step::kQueryVectors);
     const auto query_second = Step::Load(of_second + int64_t{d} * Step::kQueryVectors);
     NEARFIELD_UNROLL
     for (int32_t r = 0; r < kRows; ++r) {
       const uint8_t* const at = row + int64_t{r} * stride + d;
-      __builtin_prefetch(at + kCodesAhead, 0, 2);
+      if constexpr (kStreamed) __builtin_prefetch(at + kCodesAhead, 0, 2);
       const auto codes = Step::Prepare(hn::Load(kTag32, reinterpret_cast<const int32_t*>(at)));
-      first_sums[r] = Step::Add(first_sums[r], codes, query_first);
-      second_sums[r] = Step::Add(second_sums[r], codes, query_second);
+      sums[r] = Step::Add(sums[r], codes, query_first);
+      sums[kRowsOfOne + r] = Step::Add(sums[kRowsOfOne + r], codes, query_second);
     }
   }
-  const auto* const head = reinterpret_cast<const int32_t*>(packed);
-  NEARFIELD_UNROLL
-  for (int32_t r = 0; r < kRows; ++r) {
-    first[r] = hn::GetLane(hn::SumOfLanes(kTag32, first_sums[r])) - head[0];
-    second[r] = hn::GetLane(hn::SumOfLanes(kTag32, second_sums[r])) - head[1];
+  const auto* const bias = reinterpret_cast<const int32_t*>(packed);
+  if constexpr (kRows == 1) {
+    *first = hn::GetLane(hn::SumOfLanes(kTag32, sums[0])) - bias[0];
+    *second = hn::GetLane(hn::SumOfLanes(kTag32, sums[kRowsOfOne])) - bias[kRowsOfOne];
+  } else {
+    const Vec32 products = hn::Sub(SumsOfLanes(sums), hn::Load(kTag32, bias));
+    const hn::Half<Tag32> half;
+    hn::StoreU(hn::LowerHalf(half, products), half, first);
+    hn::StoreU(hn::UpperHalf(half, products), half, second);
+  }
+}
+
+template <class Step, bool kStreamed>
+HWY_INLINE void ScanRowsOfTile(const CodeTile& tile, const std::byte* packed, int32_t* first,
+                               int32_t* second) {
+  const int32_t stride = CodeStride(tile.dim);
+  const uint8_t* row = tile.codes;
+  int32_t r = 0;
+  for (; r + kRowsOfOne <= tile.rows_count; r += kRowsOfOne, row += int64_t{kRowsOfOne} * stride) {
+    ScanRows<Step, kRowsOfOne, kStreamed>(row, stride, packed, first + r, second + r);
+  }
+  for (; r < tile.rows_count; ++r, row += stride) {
+    ScanRows<Step, 1, kStreamed>(row, stride, packed, first + r, second + r);
   }
 }
 
 template <class Step>
 void ScanOneCode(const CodeTile& tile, const std::byte* packed, int32_t* first, int32_t* second) {
-  constexpr int32_t kRows = HWY_TARGET == HWY_AVX2 ? 2 : 4;
-  const int32_t stride = CodeStride(tile.dim);
-  const uint8_t* row = tile.codes;
-  int32_t r = 0;
-  for (; r + kRows <= tile.rows_count; r += kRows, row += int64_t{kRows} * stride) {
-    ScanRows<Step, kRows>(row, stride, packed, first + r, second + r);
-  }
-  for (; r < tile.rows_count; ++r, row += stride) {
-    ScanRows<Step, 1>(row, stride, packed, first + r, second + r);
-  }
+  return tile.streamed ? ScanRowsOfTile<Step, true>(tile, packed, first, second)
+                       : ScanRowsOfTile<Step, false>(tile, packed, first, second);
 }
 
 // Multiplies kRows rows with kPanels panels.

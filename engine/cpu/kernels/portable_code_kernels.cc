@@ -103,11 +103,14 @@ void EncodeEach(const EncodeRows& encode) {
 
 const CodeKernels& PortableCodeKernels() {
   static constexpr CodeKernels kKernels = {.lanes = kLanes,
+                                           .panel_rows = 24,
                                            .one_bytes = OneBytes,
                                            .panel_bytes = PanelBytes,
                                            .pack_one = PackOne,
                                            .pack_panel = PackPanel,
                                            .scan_one = ScanOne,
+                                           .begin_panels = [] {},
+                                           .end_panels = [] {},
                                            .scan_panels = ScanPanels,
                                            .filter_one = FilterOne,
                                            .filter_panels = FilterPanels,

@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include "engine/cpu/kernels/cpu_features.h"
+
 // Below AVX2 there is no fused multiply-add, which L2 needs; those CPUs use the portable kernels.
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
 #define HWY_COMPILE_ALL_ATTAINABLE
@@ -18,6 +20,7 @@
 #include "engine/cpu/kernels/scan_group-inl.h"
 #include "engine/cpu/kernels/scan_one-inl.h"
 #include "engine/cpu/kernels/score_filter-inl.h"
+#include "engine/cpu/kernels/tile_products-inl.h"
 #endif
 
 HWY_BEFORE_NAMESPACE();
@@ -36,11 +39,14 @@ ScanKernels KernelsWith(const char* name) {
           .scan_group = ScanGroup,
           .filter = Filter,
           .codes = {.lanes = kLanes,
+                    .panel_rows = 24,
                     .one_bytes = OneBytes<CodeStep>,
                     .panel_bytes = PanelBytes<CodeStep>,
                     .pack_one = PackOne<CodeStep>,
                     .pack_panel = PackPanel<CodeStep>,
                     .scan_one = ScanOneCode<CodeStep>,
+                    .begin_panels = [] {},
+                    .end_panels = [] {},
                     .scan_panels = ScanPanels<CodeStep>,
                     .filter_one = FilterOne,
                     .filter_panels = FilterPanels,
@@ -52,12 +58,24 @@ ScanKernels KernelsWith(const char* name) {
 // Appends the kernels of this instruction set, fastest first.
 void AppendKernels(std::vector<const ScanKernels*>& list) {
 #if HWY_TARGET == HWY_AVX3
-  static const ScanKernels kWithVnni = KernelsWith<VnniStep>("AVX3_VNNI");
-  if (__builtin_cpu_supports("avx512vnni")) list.push_back(&kWithVnni);
+  static const ScanKernels kWithTiles = [] {
+    ScanKernels kernels = KernelsWith<VnniStep>("AVX3_AMX");
+    kernels.codes.panel_rows = 2 * kTileRows;
+    kernels.codes.begin_panels = BeginTiles;
+    kernels.codes.end_panels = EndTiles;
+    kernels.codes.scan_panels = ScanPanelsInTiles;
+    return kernels;
+  }();
+  const bool has_vnni = __builtin_cpu_supports("avx512vnni");
+  if (has_vnni && TilesAreUsable()) list.push_back(&kWithTiles);
+#elif HWY_TARGET == HWY_AVX2
+  const bool has_vnni = HasVexVnni();
 #endif
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  static const ScanKernels kKernels =
-      KernelsWith<WidenedStep>(HWY_TARGET == HWY_AVX2 ? "AVX2" : "AVX3");
+  constexpr bool kIsAvx2 = HWY_TARGET == HWY_AVX2;
+  static const ScanKernels kWithVnni = KernelsWith<VnniStep>(kIsAvx2 ? "AVX2_VNNI" : "AVX3_VNNI");
+  static const ScanKernels kKernels = KernelsWith<WidenedStep>(kIsAvx2 ? "AVX2" : "AVX3");
+  if (has_vnni) list.push_back(&kWithVnni);
   list.push_back(&kKernels);
 #else
   static_cast<void>(list);

@@ -54,7 +54,9 @@ class Plane {
       }
     }
   }
-  CodeTile tile(int32_t rows_count) const { return {bytes_, rows_count, dim_}; }
+  CodeTile tile(int32_t rows_count, bool streamed) const {
+    return {bytes_, rows_count, dim_, streamed};
+  }
 
  private:
   int32_t dim_;
@@ -80,7 +82,8 @@ class CodeKernelsTest : public ::testing::TestWithParam<const ScanKernels*> {
     std::vector<int32_t> second(first.size());
     kernels().pack_one(queries.data(), queries.data() + dim, dim,
                        packed.Ensure(kernels().one_bytes(dim)));
-    kernels().scan_one(plane.tile(rows_count), packed.get(), first.data(), second.data());
+    const CodeTile tile = plane.tile(rows_count, random_.OneIn(2));
+    kernels().scan_one(tile, packed.get(), first.data(), second.data());
     for (int32_t r = 0; r < rows_count; ++r) {
       ASSERT_EQ(first[static_cast<size_t>(r)], expected(r, 0)) << "row " << r << ", dim " << dim;
       ASSERT_EQ(second[static_cast<size_t>(r)], expected(r, 1)) << "row " << r << ", dim " << dim;
@@ -96,7 +99,9 @@ class CodeKernelsTest : public ::testing::TestWithParam<const ScanKernels*> {
     }
     ScratchBuffer<int32_t> products;
     products.Ensure(int64_t{rows_count} * panels * lanes);
-    kernels().scan_panels(plane.tile(rows_count), packed.get(), panels, products.get());
+    kernels().begin_panels();
+    kernels().scan_panels(tile, packed.get(), panels, products.get());
+    kernels().end_panels();
     for (int32_t r = 0; r < rows_count; ++r) {
       for (int32_t q = 0; q < queries_count; ++q) {
         ASSERT_EQ(products.get()[int64_t{r} * panels * lanes + q], expected(r, 2 * q))
@@ -109,7 +114,7 @@ class CodeKernelsTest : public ::testing::TestWithParam<const ScanKernels*> {
 
 TEST_P(CodeKernelsTest, ProductsAreExactInEveryDimension) {
   for (int32_t dim = 1; dim <= 140; ++dim) {
-    CheckProducts(static_cast<int32_t>(random_.Between(1, 30)),
+    CheckProducts(static_cast<int32_t>(random_.Between(1, 80)),
                   static_cast<int32_t>(random_.Between(1, kPanelsMax * kernels().lanes + 1)), dim,
                   Fill::kAny, Fill::kAny);
     if (HasFatalFailure()) return;
@@ -133,7 +138,7 @@ TEST_P(CodeKernelsTest, ProductsOfTheGreatestCodesAreExact) {
 }
 
 TEST_P(CodeKernelsTest, EveryShapeOfTileAndPanelsIsServed) {
-  for (int32_t rows_count = 1; rows_count <= 18; ++rows_count) {
+  for (int32_t rows_count = 1; rows_count <= 50; rows_count += rows_count < 18 ? 1 : 5) {
     for (int32_t queries_count = 1; queries_count <= kPanelsMax * kernels().lanes;
          queries_count += 3) {
       CheckProducts(rows_count, queries_count, 37, Fill::kAny, Fill::kAny);
@@ -158,6 +163,15 @@ std::vector<bound::RowBound> AnyBounds(int32_t rows_count, Random& random) {
   }
   return bounds;
 }
+std::vector<bound::RowBound> UsualBounds(int32_t rows_count, Random& random) {
+  std::vector<bound::RowBound> bounds(static_cast<size_t>(rows_count));
+  const bool l2 = random.OneIn(2);
+  for (auto& bound : bounds) {
+    const float scale = 1.0f + 0.1f * random.Gaussian();
+    bound = {std::fabs(scale), 0.3f * std::fabs(scale), 20.0f, l2 ? 400.0f * scale : 0.0f};
+  }
+  return bounds;
+}
 bound::QueryBound AnyQueryBound(Random& random) {
   return {AnyTerm(random), AnyTerm(random), std::fabs(AnyTerm(random)), std::fabs(AnyTerm(random)),
           std::fabs(AnyTerm(random))};
@@ -173,28 +187,46 @@ std::vector<int32_t> AnyProducts(int64_t count, Random& random) {
 constexpr int32_t kFilterRows = 45;
 constexpr int kFilterRounds = 200;
 
+// Some thresholds are bounds of rows, or the next value above one.
 TEST_P(CodeKernelsTest, TheFilterOfPanelsKeepsWhatIsNotBelowAndNothingElse) {
   const int32_t lanes = kernels().lanes;
-  for (int round = 0; round < kFilterRounds; ++round) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (int round = 0; round < 2 * kFilterRounds; ++round) {
+    const bool usual = random_.OneIn(2);  // terms of one magnitude, as in most collections
+    const auto rows_count = static_cast<int32_t>(random_.Between(1, kFilterRows + 1));
     const auto queries_count = static_cast<int32_t>(random_.Between(1, 2 * lanes + 1));
     const int32_t width = (queries_count + lanes - 1) / lanes * lanes;
-    const std::vector<bound::RowBound> bounds = AnyBounds(kFilterRows, random_);
-    const std::vector<int32_t> products = AnyProducts(int64_t{kFilterRows} * width, random_);
+    const std::vector<bound::RowBound> bounds =
+        usual ? UsualBounds(rows_count, random_) : AnyBounds(rows_count, random_);
+    const std::vector<int32_t> products = AnyProducts(int64_t{rows_count} * width, random_);
+    const auto upper = [&](int32_t row, int32_t q, const bound::QueryBound& query) {
+      return bound::UpperScore(
+          bounds[static_cast<size_t>(row)], query,
+          bound::CodeProduct(query, products[static_cast<size_t>(row * width + q)]));
+    };
     std::vector<bound::QueryBound> queries(static_cast<size_t>(width));
     std::vector<float> terms[4];
     std::vector<float> thresholds;
-    for (auto& query : queries) {
-      query = AnyQueryBound(random_);
+    for (int32_t q = 0; q < width; ++q) {
+      bound::QueryBound& query = queries[static_cast<size_t>(q)];
+      query = usual ? bound::QueryBound{0x1p-20f, 0, 0.5f, 0.25f, random_.OneIn(2) ? 0.0f : 3.0f}
+                    : AnyQueryBound(random_);
       query.second_scale = 0;
       terms[0].push_back(query.first_scale);
       terms[1].push_back(query.of_residual);
       terms[2].push_back(query.of_norm);
       terms[3].push_back(query.squared_norm_lower);
-      thresholds.push_back(AnyTerm(random_));
+      float bound = upper(static_cast<int32_t>(random_.Between(0, rows_count)), q, query);
+      // The largest bound: most rows are below the thresholds of all queries, and are dropped
+      // together.
+      for (int32_t r = 0; r < rows_count && usual; ++r) bound = std::max(bound, upper(r, q, query));
+      thresholds.push_back(!usual && random_.OneIn(3) ? AnyTerm(random_)
+                           : random_.OneIn(2)         ? bound
+                                                      : std::nextafterf(bound, infinity));
     }
-    std::vector<Survivor> survivors(static_cast<size_t>(kFilterRows * queries_count));
+    std::vector<Survivor> survivors(static_cast<size_t>(rows_count * queries_count));
     const int32_t count = kernels().filter_panels({.bounds = bounds.data(),
-                                                   .rows_count = kFilterRows,
+                                                   .rows_count = rows_count,
                                                    .products = products.data(),
                                                    .width = width,
                                                    .queries_count = queries_count,
@@ -209,15 +241,12 @@ TEST_P(CodeKernelsTest, TheFilterOfPanelsKeepsWhatIsNotBelowAndNothingElse) {
       const Survivor& s = survivors[static_cast<size_t>(i)];
       kept[static_cast<size_t>(s.row * queries_count + s.query)] = 1;
     }
-    for (int32_t r = 0; r < kFilterRows; ++r) {
+    for (int32_t r = 0; r < rows_count; ++r) {
       for (int32_t q = 0; q < queries_count; ++q) {
-        const bound::QueryBound& query = queries[static_cast<size_t>(q)];
-        const float upper = bound::UpperScore(
-            bounds[static_cast<size_t>(r)], query,
-            bound::CodeProduct(query, products[static_cast<size_t>(r * width + q)]));
+        const float u = upper(r, q, queries[static_cast<size_t>(q)]);
         ASSERT_EQ(kept[static_cast<size_t>(r * queries_count + q)] != 0,
-                  !(upper < thresholds[static_cast<size_t>(q)]))
-            << upper << " and " << thresholds[static_cast<size_t>(q)];
+                  !(u < thresholds[static_cast<size_t>(q)]))
+            << u << " and " << thresholds[static_cast<size_t>(q)];
       }
     }
   }

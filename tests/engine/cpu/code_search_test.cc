@@ -31,6 +31,40 @@ class CodeSearchTest : public ::testing::TestWithParam<std::tuple<std::string, i
   Random random_{TestSeed()};
 };
 
+// More codes than one thread scans alone.
+TEST_P(CodeSearchTest, ManyRowsScannedBySeveralThreadsEqualTheReference) {
+  constexpr int32_t kDim = 40;
+  constexpr int64_t kRows = (int64_t{5} << 20) / CodeStride(kDim);
+  const auto family = random_.OneIn(2) ? CorpusFamily::kGaussian : CorpusFamily::kDuplicates;
+  Scenario scenario = {.spec = CodesSpec(kDim)};
+  scenario.AddGeneration(family, kRows, RankOrder::kShuffled, true, random_);
+  scenario.AddGeneration(family, 500, RankOrder::kShuffled, false, random_);
+  for (const int64_t queries : {1, 2, 6}) {
+    scenario.queries.clear();
+    scenario.k.clear();
+    scenario.AddQueries(queries, 30, QueryFamily::kGaussian, random_);
+    ExpectReferenceAnswers(*backend_, scenario);
+  }
+}
+
+// The best rows of the first tile are deleted, so their bounds must not count.
+TEST_P(CodeSearchTest, DeletedRowsGiveNoFloor) {
+  constexpr int32_t kDim = 48;
+  constexpr int64_t kRows = 640;
+  Scenario scenario = OneGeneration(CodesSpec(kDim), CorpusFamily::kGaussian, kRows, random_);
+  HostGeneration& generation = scenario.generations[0];
+  generation.deleted_words.assign(kRows / 64, 0);
+  for (int64_t slot = 0; slot < kRows; slot += 2) {
+    auto* const row = reinterpret_cast<float*>(generation.corpus.rows.data()) + slot * kDim;
+    std::fill(row, row + kDim, 100.0f);
+    generation.deleted_words[static_cast<size_t>(slot / 64)] |= uint64_t{1} << (slot % 64);
+  }
+  generation.rows_live = kRows / 2;
+  scenario.queries.assign(kDim, 1.0f);
+  scenario.k = {10};
+  ExpectReferenceAnswers(*backend_, scenario);
+}
+
 // Requests few neighbors of many rows, so that codes are used. Several generations share a floor.
 TEST_P(CodeSearchTest, EqualsTheReferenceOnEveryFamily) {
   for (const CorpusFamily family : testing::kCorpusFamilies) {
