@@ -16,8 +16,7 @@ from nearfield import _methods as methods
 from nearfield._arrow import matrix_of, vectors_of
 from nearfield._blocking import run
 from nearfield._methods import Method
-from nearfield.ray._segment import ids_of
-from nearfield.ray._shards import shards_of
+from nearfield.ray._segment import ids_of, shards_of
 
 # Memory of a shard on the CPU besides its rows, and for each row besides its vector, in bytes.
 _SHARD_BYTES = 64 << 20

@@ -16,7 +16,7 @@ from nearfield._values import Ids, join_ids, listed
 from nearfield.ray._manifest import Operation
 from nearfield.ray._merge import sortable
 from nearfield.ray._segment import Reference, ids_of
-from nearfield.ray._updates import check_update
+from nearfield.ray._updates import check_update, limits_of
 
 DECISION_SECONDS_MAX = 1800.0  # for which a staged upload waits for the manifest
 # Returns the rows of a segment that belong to this shard.
@@ -128,12 +128,11 @@ def staged(
     operation: Operation,
     docs: nearfield.Collection,
     rows: int,
-    step: int,
     incoming: Incoming | None,
 ) -> Staged:
     """Checks an operation on a collection with `rows` rows, and sends its rows to the server if it
     does not have them yet. The prediction is exact, because no other operation comes in between.
-    step: ids of one call. Errors: those of the operation."""
+    Errors: those of the operation."""
     kind = operation["kind"]
     made = Staged(name, operation)
     if kind == "drop":
@@ -149,7 +148,7 @@ def staged(
     there: list[Any] = []
     # A delete asks also without rows, so that the server refuses ids of the other type.
     if kind == "delete" or (rows and kind != "replace"):
-        there = _existing(docs, distinct.tolist() if isinstance(ids, list) else distinct, step)
+        there = _existing(docs, distinct.tolist() if isinstance(ids, list) else distinct)
     if kind == "insert" and there:
         raise nearfield.AlreadyExists(f"id {there[0]!r} is already in the collection")
     if kind == "delete":
@@ -161,10 +160,6 @@ def staged(
     incoming.send(docs)
     made.incoming = incoming
     return made
-
-
-def pages(ids: Ids, step: int) -> Iterator[Ids]:
-    return (ids[begin : begin + step] for begin in range(0, len(ids), step))
 
 
 def _stream(references: list[Reference], read: Read) -> Any:
@@ -182,9 +177,17 @@ def _stream(references: list[Reference], read: Read) -> Any:
     return pa.RecordBatchReader.from_batches(first.schema, batches())
 
 
-def _existing(docs: nearfield.Collection, ids: Ids, step: int) -> list[Any]:
-    found: list[Any] = []
-    for some in pages(ids, step):
-        there = docs.fetch(some, payload=False, vectors=False).ids
-        found += listed(there)
-    return found
+def _pages(docs: nearfield.Collection, ids: Ids) -> Iterator[Ids]:
+    """Yields as many ids at a time as one call may have."""
+    step = limits_of(docs).fetch_ids_max
+    return (ids[begin : begin + step] for begin in range(0, len(ids), step))
+
+
+def _existing(docs: nearfield.Collection, ids: Ids) -> list[Any]:
+    found = (docs.fetch(some, payload=False, vectors=False).ids for some in _pages(docs, ids))
+    return [each for some in found for each in listed(some)]
+
+
+def delete_rows(docs: nearfield.Collection, ids: Ids) -> None:
+    for some in _pages(docs, ids):
+        docs.delete(some)
