@@ -201,14 +201,14 @@ def test_an_upload_that_is_not_committed_is_discarded(replica, store, rng, how):
     large = insert_of(store, range(30), draw_vectors(rng, 30))
     replica.receive(1, "docs", large)
     (incoming,) = replica._incoming.values()
-    assert incoming.upload._thread.is_alive()
+    assert incoming._thread.is_alive()
     if how == "discard":
         replica.discard(1, "docs", large)
     elif how == "fence":  # the coordinator has ended; the next one does not know of the upload
         replica.abandon(2, "another")
     else:
         replica.start(1, True)
-    assert not incoming.upload._thread.is_alive() and not replica._incoming
+    assert not incoming._thread.is_alive() and not replica._incoming
     if how != "start":
         assert replica._docs("docs").count().rows_count == 0
 
@@ -329,7 +329,7 @@ def test_an_upload_that_is_repeated_is_received_once(replica, store, rng):
     replica.receive(1, "docs", large)
     (first,) = replica._incoming.values()
     replica.receive(1, "docs", large)
-    assert not first.upload._thread.is_alive() and len(replica._incoming) == 1
+    assert not first._thread.is_alive() and len(replica._incoming) == 1
 
 
 def test_an_upload_that_lost_a_race_is_staged_again(replica, store, rng, monkeypatch):

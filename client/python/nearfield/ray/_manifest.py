@@ -4,9 +4,7 @@ The storage is the truth: a server is a cache of the operations that the newest 
 can be loaded again anywhere. nearfield.ray._log writes manifests and finds the newest one.
 
 A manifest has at most TAIL_MAX operations of each collection, and names of objects with TAIL_MAX
-earlier ones each: for each collection up to 60 KiB, and 100 bytes for every TAIL_MAX operations and
-for every segment, and the text of the filters of its latest TAIL_MAX deletes and updates, with
-the values of the updates. And up to 64 KiB of tokens: nearfield.ray._tokens."""
+earlier ones each. deploy/ray/README.md has its size."""
 
 from __future__ import annotations
 

@@ -116,14 +116,12 @@ class ReplicaProcess:
 
     def _release(self, received: bool = False) -> None:
         """Abandons what is staged, and what was received."""
-        over = [self._staged.incoming] if self._staged is not None else []
-        self._staged = None
-        if received:
-            over += self._incoming.values()
-            self._incoming = {}
+        over = list(self._incoming.values()) if received else []
+        if self._staged is not None and self._staged.incoming is not None:
+            over.append(self._staged.incoming)
+        self._staged, self._incoming = None, {} if received else self._incoming
         for each in over:
-            if each is not None:
-                each.discard()
+            each.finish(False)
 
     # Staging.
 
@@ -142,14 +140,14 @@ class ReplicaProcess:
                 over = self._incoming.get(key)  # of a try before
                 self._incoming[key] = incoming
         if over is not None:
-            over.discard()
+            over.finish(False)
 
     def discard(self, opened: int, name: str, operation: Operation) -> None:
         with self._lock:
             self._fence(opened)
             incoming = self._incoming.pop(incoming_key(name, operation), None)
             if incoming is not None:
-                incoming.discard()
+                incoming.finish(False)
 
     def stage(
         self, opened: int, name: str, expected: tuple[str, str], operation: Operation
@@ -175,7 +173,7 @@ class ReplicaProcess:
                 self._staged = staged(name, operation, self._docs(name), held.rows, incoming)
             except BaseException:
                 if incoming is not None:
-                    incoming.discard()
+                    incoming.finish(False)
                 raise
             return {"rows": self._staged.rows, "changed": self._staged.changed}
 
@@ -207,7 +205,7 @@ class ReplicaProcess:
             try:
                 return self._applied(ready)
             except REFUSALS:
-                if ready.upload is None and ready.operation["kind"] != "update":
+                if ready.incoming is None and ready.operation["kind"] != "update":
                     self._server.kill()
                 raise
             except BaseException:
@@ -221,8 +219,8 @@ class ReplicaProcess:
             self._drop(ready.name)
             return {}
         self._docs(ready.name).pin_epoch()  # searches read it until the next manifest is shown
-        if ready.upload is not None:
-            ready.upload.finish(True)
+        if ready.incoming is not None:
+            ready.incoming.finish(True)
         elif ready.ids is not None:
             delete_rows(self._docs(ready.name), ready.ids)
         elif ready.operation["kind"] == "filter":

@@ -147,10 +147,7 @@ class Slot:
             except Aborted:
                 os._exit(1)  # another coordinator has the replicas
             except Exception as error:
-                if not isinstance(error, Unavailable):
-                    traceback.print_exc()
-                if not self._failed.is_set():
-                    self.fail(str(error))
+                self._report(error, not self._failed.is_set())
             fresh = True
             fleet.leave(self)
             self.stopped.wait(self._pause)
@@ -209,10 +206,13 @@ class Slot:
             self.error = ""
             self._pause = _PAUSE_SECONDS
         except Exception as error:
-            if not isinstance(error, Unavailable):
-                traceback.print_exc()
-            if self.lives(life):
-                self.fail(str(error))
+            self._report(error, self.lives(life))
+
+    def _report(self, error: Exception, fails: bool) -> None:
+        if not isinstance(error, Unavailable):
+            traceback.print_exc()
+        if fails:
+            self.fail(str(error))
 
     def _find(self, fleet: Fleet) -> bool:
         """Finds the actor; creates it, which may take seconds, and returns False if there is

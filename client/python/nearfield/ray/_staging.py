@@ -27,28 +27,42 @@ class _Abandoned(Exception):
     pass
 
 
-class _Upload:
-    """An upload that the server has confirmed up to its last row, and that waits for the decision
-    to commit it."""
+class Incoming:
+    """The rows of an upload, or the ids of a delete, of one shard. Once they are sent, the server
+    has confirmed the rows up to the last one, and waits for the decision to commit them. Errors:
+    AlreadyExists; OSError and DataLoss of the storage."""
 
-    def __init__(self, docs: nearfield.Collection, rows: int, data: Any, mode: Any) -> None:
-        self._rows = rows
-        self._confirmed = threading.Event()
-        self._decided = threading.Event()
+    def __init__(self, operation: Operation, read: Read) -> None:
+        self._kind, self._references, self._read = operation["kind"], operation["segments"], read
+        self._single = read(self._references[0]) if len(self._references) == 1 else None
+        tables = [self._single] if self._single is not None else map(read, self._references)
+        self.ids = join_ids([ids_of(each) for each in tables])
+        self.distinct, counts = np.unique(sortable(self.ids), return_counts=True)
+        if len(self.distinct) < len(self.ids) and self._kind in ("insert", "replace"):
+            twice = self.distinct[counts > 1].tolist()[0]
+            raise nearfield.AlreadyExists(f"id {twice!r} is twice in the upload")
+        self._thread: threading.Thread | None = None  # of the upload
+        self._confirmed, self._decided = threading.Event(), threading.Event()
         self._commit = False
         self._error: Exception | None = None
-        options: dict[str, Any] = {"data": data, "payloads": "payload"} if rows else {"data": []}
+
+    def send(self, docs: nearfield.Collection) -> None:
+        """Sends the rows to the server, which does not show them yet."""
+        if self._thread is not None or not (len(self.ids) or self._kind == "replace"):
+            return
+        data = self._single if self._single is not None else _stream(self._references, self._read)
+        options = {"data": data, "payloads": "payload"} if len(self.ids) else {"data": []}
         # The client has checked the rows.
-        options.update(mode=mode, zero_rows="accept", progress=self._wait, timeout=3600)
-        self._thread = threading.Thread(target=self._run, args=(docs, options), daemon=True)
+        options |= {"mode": self._kind, "zero_rows": "accept", "progress": self._wait}
+        self._thread = threading.Thread(target=self._upload, args=(docs, options), daemon=True)
         self._thread.start()
         self._confirmed.wait()
         if self._error is not None:
             raise self._error
 
-    def _run(self, docs: nearfield.Collection, options: dict[str, Any]) -> None:
+    def _upload(self, docs: nearfield.Collection, options: dict[str, Any]) -> None:
         try:
-            docs.upload(**options)
+            docs.upload(**options, timeout=3600)
         except Exception as error:
             self._error = error
         self._confirmed.set()
@@ -56,16 +70,18 @@ class _Upload:
     def _wait(self, now: Progress) -> None:
         """Called after each block, and once the server has confirmed all rows; then the upload
         commits when this returns."""
-        if now.rows_received < self._rows or self._decided.is_set():
+        if now.rows_received < len(self.ids) or self._decided.is_set():
             return
         self._confirmed.set()
         if not self._decided.wait(DECISION_SECONDS_MAX) or not self._commit:
             raise _Abandoned
 
     def finish(self, commit: bool) -> None:
+        """Commits or abandons what was sent."""
         self._commit = commit
         self._decided.set()
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join()
         if commit and self._error is not None:
             raise self._error
 
@@ -85,37 +101,6 @@ class Staged:
     changed: int = 0
     ids: Ids | None = None
     incoming: Incoming | None = None  # of an upload
-
-    @property
-    def upload(self) -> _Upload | None:
-        return self.incoming.upload if self.incoming is not None else None
-
-
-class Incoming:
-    """The rows of an upload, or the ids of a delete, of one shard. Errors: AlreadyExists; OSError
-    and DataLoss of the storage."""
-
-    def __init__(self, operation: Operation, read: Read) -> None:
-        self._kind, self._references, self._read = operation["kind"], operation["segments"], read
-        self._single = read(self._references[0]) if len(self._references) == 1 else None
-        tables = [self._single] if self._single is not None else map(read, self._references)
-        self.ids = join_ids([ids_of(each) for each in tables])
-        self.distinct, counts = np.unique(sortable(self.ids), return_counts=True)
-        if len(self.distinct) < len(self.ids) and self._kind in ("insert", "replace"):
-            twice = self.distinct[counts > 1].tolist()[0]
-            raise nearfield.AlreadyExists(f"id {twice!r} is twice in the upload")
-        self.upload: _Upload | None = None
-
-    def send(self, docs: nearfield.Collection) -> None:
-        """Sends the rows to the server, which does not show them yet."""
-        if self.upload is None and (len(self.ids) or self._kind == "replace"):
-            single = self._single
-            data = single if single is not None else _stream(self._references, self._read)
-            self.upload = _Upload(docs, len(self.ids), data, self._kind)
-
-    def discard(self) -> None:
-        if self.upload is not None:
-            self.upload.finish(False)
 
 
 def incoming_key(name: str, operation: Operation) -> str:
