@@ -19,7 +19,7 @@ from ray_model import TRY_SECONDS_MAX, repeat
 FOLDERS = ("commits", "coordinators")
 # A node is lost in the long ones of its cuts: Ray ends it when it is back, and another one starts, which takes long.
 CUT_SECONDS_MAX = 5.0
-LONG_CUTS = 0.2
+LONG_CUTS = 0.1
 NODE_SECONDS_MAX = 300  # until a node that was lost is back
 
 

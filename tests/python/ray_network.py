@@ -11,10 +11,11 @@ from typing import Any
 
 BRIDGE, HEAD, PORT = "nearfield0", "10.77.0.1", 6379
 MEMORY = 100 << 20  # of Ray's object store on each node
-# A node is lost after 8 s without an answer, instead of one minute.
-HEALTH = '{"health_check_period_ms": 1000, "health_check_timeout_ms": 1000, "health_check_failure_threshold": 4}'
-# A node that was lost ends when it is connected again; then another one is started in its place.
-FOR_EVER = 'trap "exit 0" TERM; while true; do "$@" & wait $!; done'
+# A node is lost after 8 s without an answer, instead of one minute. Workers are as urgent as other processes here.
+HEALTH = '{"health_check_period_ms": 1000, "health_check_timeout_ms": 1000, "health_check_failure_threshold": 4, "worker_niceness": 0}'
+# A node has a folder of its own in the place of /tmp/ray, for its sockets. One that was lost ends when it is connected
+# again; then another one is started in its place.
+FOR_EVER = 'mount --bind "$0" /tmp/ray; while true; do "$@"; done'
 
 
 def run(*command: str) -> None:
@@ -31,6 +32,8 @@ class Network:
         run("ip", "link", "add", BRIDGE, "type", "bridge")
         run("ip", "addr", "add", f"{HEAD}/24", "dev", BRIDGE)
         run("ip", "link", "set", BRIDGE, "up")
+        # Ray finds the address of a process by the route to an address of the internet; else it asks for names.
+        run("ip", "route", "add", "default", "dev", BRIDGE)
         head = [f"--node-ip-address={HEAD}", f"--port={PORT}", "--num-cpus=0", "--include-dashboard=false", f"--system-config={HEALTH}"]
         subprocess.run(self._command("--head", *head), stdout=self._log, stderr=self._log, check=True)
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -39,10 +42,11 @@ class Network:
             run("ip", "netns", "add", name)
             run("ip", "link", "add", f"{name}a", "type", "veth", "peer", "name", "eth0", "netns", name)
             run("ip", "link", "set", f"{name}a", "master", BRIDGE, "up")
-            for command in (f"addr add 10.77.0.{number}/24 dev eth0", "link set lo up", "link set eth0 up"):
+            for command in (f"addr add 10.77.0.{number}/24 dev eth0", "link set lo up", "link set eth0 up", "route add default dev eth0"):
                 run("ip", "-n", name, *command.split())
             node = self._command("--block", f"--address={self.address}", f"--node-ip-address=10.77.0.{number}", "--num-cpus=4")
-            command = ["ip", "netns", "exec", name, "bash", "-c", FOR_EVER, "-", *node]
+            (log.parent / name).mkdir()
+            command = ["ip", "netns", "exec", name, "bash", "-c", FOR_EVER, str(log.parent / name), *node]
             self._processes.append(subprocess.Popen(command, stdout=self._log, stderr=self._log, start_new_session=True))
 
     def _command(self, *arguments: str) -> list[str]:

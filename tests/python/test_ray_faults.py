@@ -375,7 +375,10 @@ def test_rounds_of_faults(cluster, rival, network, storage, request):
     campaign.start()
     every = [*campaign.faults.shares]
     few = rounds < 2 * len(every)
+    end = time.monotonic() + 60 * config.getoption("--ray-minutes")
     for number in range(rounds):
+        if time.monotonic() > end:
+            break
         kind = every[number % len(every)] if few else campaign.faults.choose()
         campaign.round(kind, heal=few or number % 2 == 0)
         if number % ROUNDS_BETWEEN_CHECKS == ROUNDS_BETWEEN_CHECKS - 1:
@@ -391,4 +394,4 @@ def test_rounds_of_faults(cluster, rival, network, storage, request):
     if receipt:
         receipt.write_text(json.dumps(figures))
     assert not campaign.found(), figures
-    assert figures["answers_checked"] > rounds, "hardly a read was answered"
+    assert figures["answers_checked"] > figures["rounds"], "hardly a read was answered"
