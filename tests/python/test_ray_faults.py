@@ -208,8 +208,9 @@ class Campaign:
             client.close()
 
     def unavailable(self) -> Counter[str]:
-        """Returns by kind of round the reads that failed after READ_SECONDS_MAX."""
-        return sum((each.unavailable_in for each in self.readers), Counter())
+        """Returns by kind of round the reads that failed after READ_SECONDS_MAX; "rival, " is before those of the rival."""
+        *mine, rival = [each.unavailable_in for each in self.readers]
+        return sum(mine, Counter({f"rival, {kind}": count for kind, count in rival.items()}))
 
     def found(self) -> Counter[str]:
         """Returns the faults of the cluster, none of which may be there."""
