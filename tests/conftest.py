@@ -44,6 +44,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--picture", type=Path, help="file for a picture of the page of the operations port (test_page.py)")
     parser.addoption("--bare", action="store_true", help="test_edge.py: attack the server itself, without the edge")
     parser.addoption("--ray-rounds", type=int, default=10, help="rounds of test_ray_faults.py")
+    parser.addoption("--ray-minutes", type=float, default=float("inf"), help="time after which test_ray_faults.py begins no round")
+    parser.addoption("--ray-partitions", action="store_true", help="test_ray_faults.py: nodes in network namespaces, whose connections are cut")
     parser.addoption("--ray-receipt", type=Path, help="file for the figures of test_ray_faults.py")
     parser.addoption("--seed", type=int, default=int(os.environ.get("NEARFIELD_TEST_SEED", random.randrange(2**32))))
 

@@ -7,24 +7,27 @@ not, or takes effect much later. A process is nothing but the replies that it ha
 The laws, in every order:
   a manifest never changes, except that it becomes empty, and the next one continues it
   each operation takes place once at most, and in the collection that it was meant for
+  a manifest changes the operations of one collection at most
   what was acknowledged is in every later manifest, and a fresh read that begins later sees it
+  a layout has one number of shards, and each collection a number of rows for each of them
   at the end, a new coordinator can serve what is there"""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from nearfield._errors import Error, ResourceExhausted, Unavailable
 from nearfield.ray import _log
 from nearfield.ray._log import Log, object_name
-from nearfield.ray._manifest import Manifest
+from nearfield.ray._manifest import CollectionState, Manifest
 from nearfield.ray._steps import Request, Steps, performed
 
 FIRST = Manifest(layout=1, shards=1)
-CREATED = 2  # number of the manifest that creates the collection: setup()
+NAMES = {2: "docs", 3: "more"}  # the collections, by the number of the manifest that creates each: setup()
 
 
 class Violation(AssertionError):
@@ -49,21 +52,34 @@ def meant(token: str) -> int | None:
     return int(token.partition("@")[2]) if "@" in token else None
 
 
+@lru_cache(maxsize=None)
+def decoded(data: bytes) -> Manifest:
+    return Manifest.decode(data)
+
+
+def contents(state: CollectionState) -> list[str]:
+    """Returns the tokens of the operations that a collection has. The segments of a compaction are such tokens."""
+    return [token for each in state.tail for token in each.get("segments", [each.get("filter")])]
+
+
 class Fleet:
     """The replicas of one coordinator. poison: tokens of operations that they refuse after they have staged them."""
 
     def __init__(self, log: Any, poison: Any) -> None:
-        self._log, self._poison = log, poison
+        self._log, self._poison = log, frozenset(poison)
         self.loaded = True
 
     def load(self) -> None:
-        tail = [each for state in self._log.head.collections.values() for each in state.tail]
-        self.loaded = not any(each.get("filter") in self._poison for each in tail)
+        held = [token for state in self._log.head.collections.values() for token in contents(state)]
+        self.loaded = self._poison.isdisjoint(held)
 
     def stage(self, manifest: Manifest, name: str, operation: Any) -> tuple[list[int], int]:
         if not self.loaded:
             raise Unavailable("a shard has no server")
-        return [0], 1
+        return [0] * manifest.shards, 1
+
+    def rows(self, manifest: Manifest, shards: int, slots: Any) -> dict[str, list[int]]:
+        return {name: [0] * shards for name in manifest.collections}
 
     def abandon(self, operation: Any, again: bool = False) -> None:
         pass
@@ -78,8 +94,8 @@ Process = Generator[Any, Any, None]
 def coordinator(
     protocol: Any, author: str, *program: str, poison: Any = (), kinds: Any = {}, retires: bool = False, withdraws: bool = False
 ) -> Process:
-    """Commits operations, each until it is acknowledged or refused. program: their tokens; kinds: by token, if they are
-    not deletes by a filter; retires: makes old manifests empty; withdraws: an operator does so when it has no servers."""
+    """Commits operations, each until it is acknowledged or refused. program: their tokens, or names of CHANGES, which are
+    not repeated; kinds: by token, if they are not deletes by a filter; retires: makes old manifests empty; withdraws: an operator does so when it has no servers."""
     log = protocol.Log(author)
     fleet = Fleet(log, poison)
     while not log.opened:
@@ -88,11 +104,15 @@ def coordinator(
         except OSError:
             continue
     for token in program:
-        kind = kinds.get(token, "filter")
+        if token in CHANGES:
+            with contextlib.suppress(OSError, Error):
+                yield from performed(CHANGES[token](protocol, log, fleet), fleet=fleet)
+            continue
+        kind, name = kinds.get(token, "filter"), NAMES[meant(token) or 2]
         operation = {"kind": kind, "filter": token} if kind == "filter" else {"kind": kind, "declared": {}}
         while True:
             try:
-                done = yield from performed(log.commit("docs", operation, token, meant(token)), fleet=fleet)
+                done = yield from performed(log.commit(name, operation, token, meant(token)), fleet=fleet)
                 if fleet.loaded:  # else no search can see it
                     yield Event("ack", (token, done.number))
                 if retires:
@@ -101,10 +121,36 @@ def coordinator(
                 continue
             except Error:
                 pass
-            if withdraws and not fleet.loaded:
+            if withdraws:
                 with contextlib.suppress(OSError, Error):
-                    yield from performed(log.withdraw("docs"), fleet=fleet)
+                    yield from performed(withdraw(log, fleet), fleet=fleet)
             break
+
+
+def resize(shards: int, protocol: Any, log: Any, fleet: Fleet) -> Steps[None]:
+    """As Coordinator._replace_servers, whose new servers are always ready."""
+    before, after = yield from log.change(protocol.unchanged)
+    yield from log.change(partial(protocol.laid_out, before.layout, after.number, shards, None))
+
+
+def withdraw(log: Any, fleet: Fleet) -> Steps[None]:
+    """As Coordinator.withdraw, of an operator, if the coordinator has no servers."""
+    yield from log.follow()
+    fleet.load()
+    if not fleet.loaded:
+        yield from log.withdraw("docs")
+
+
+def compact(protocol: Any, log: Any, fleet: Fleet) -> Steps[None]:
+    """As Coordinator.compact. The segments are the tokens of the operations that they have the rows of."""
+    yield from log.settle()
+    fleet.load()
+    state = log.head.collections["docs"]
+    if fleet.loaded and state.last:
+        yield from log.change(partial(protocol.compacted, "docs", state, contents(state), "by"))
+
+
+CHANGES: dict[str, Any] = {"resize to 2": partial(resize, 2), "resize to 3": partial(resize, 3), "compact": compact}
 
 
 def reader(protocol: Any, number: int) -> Process:
@@ -117,16 +163,16 @@ def reader(protocol: Any, number: int) -> Process:
     yield Event("read", (found,))
 
 
-@dataclass(frozen=True)
-class State:
-    """replies: of each process, None once it has ended. landing: writes that have not arrived yet."""
+class State(NamedTuple):
+    """replies: of each process, None once it has ended. landing: writes that have not arrived yet. begun: the highest
+    number that was acknowledged before the fresh read."""
 
     objects: tuple[tuple[str, bytes], ...] = ()
     landing: tuple[Request, ...] = ()
     replies: tuple[tuple[Any, ...] | None, ...] = ()
     faults: int = 0
     acknowledged: tuple[tuple[str, int], ...] = ()
-    begun: int = 0  # the highest number that was acknowledged before the fresh read
+    begun: int = 0
 
 
 @dataclass
@@ -143,7 +189,7 @@ class Explorer:
 
     def explore(self) -> int:
         """Explores everything; returns the number of the states. Raises Violation."""
-        start = replace(setup(), replies=((),) * len(self.processes))
+        start = setup()._replace(replies=((),) * len(self.processes))
         seen, waiting, path = {start}, [(start, 0, "")], []
         while waiting:
             state, depth, step = waiting.pop()
@@ -169,7 +215,7 @@ class Explorer:
                     return
         for place, request in enumerate(state.landing):
             left = state.landing[:place] + state.landing[place + 1 :]
-            yield f"lands: {request.arguments[0]}", _written(replace(state, landing=left), request, path)[0]
+            yield f"lands: {request.arguments[0]}", _written(state._replace(landing=left), request, path)[0]
         for number, request in requests:
             if isinstance(request, Event):
                 yield f"{number}: {request}", _told(_replied(state, number, None), request, path)
@@ -183,12 +229,12 @@ class Explorer:
         yield name, _replied(after, number, reply)
         if state.faults == self.faults:
             return
-        fault = replace(state, faults=state.faults + 1)
+        fault = state._replace(faults=state.faults + 1)
         yield f"{number} ends", _replied(fault, number, None, ended=True)
         failed = Failure("no answer")
         yield f"{name} fails", _replied(fault, number, failed)
         if request.method in ("put", "put_new"):
-            late = replace(fault, landing=(*fault.landing, request))
+            late = fault._replace(landing=(*fault.landing, request))
             yield f"{name} fails, and lands later", _replied(late, number, failed)
             yield f"{name} fails, but lands", _replied(_written(fault, request, path)[0], number, failed)
             yield f"{number} ends, its write lands later", _replied(late, number, None, ended=True)
@@ -237,7 +283,7 @@ def _after_all(state: State, steps: Steps[Any], fleet: Fleet, path: Any) -> Stat
 def _replied(state: State, number: int, reply: Any, ended: bool = False) -> State:
     replies = list(state.replies)
     replies[number] = None if ended else (*(replies[number] or ()), reply)
-    return replace(state, replies=tuple(replies))
+    return state._replace(replies=tuple(replies))
 
 
 def _written(state: State, request: Request, path: Any) -> tuple[State, Any]:
@@ -252,27 +298,34 @@ def _written(state: State, request: Request, path: Any) -> tuple[State, Any]:
     if method == "first":
         return state, min((name for name in objects if name.startswith(arguments[0])), default=None)
     if method == "delete":
-        return replace(state, objects=tuple(sorted((k, v) for k, v in objects.items() if k != arguments[0]))), None
+        return state._replace(objects=tuple(sorted((k, v) for k, v in objects.items() if k != arguments[0]))), None
     name, data = arguments
     if method == "put_new" and name in objects:
         return state, False
     if name.startswith("commits/"):
         _check_manifest(state, objects, name, data, path)
     objects[name] = data
-    return replace(state, objects=tuple(sorted(objects.items()))), True
+    return state._replace(objects=tuple(sorted(objects.items()))), True
 
 
 def _check_manifest(state: State, objects: dict[str, bytes], name: str, data: bytes, path: Any) -> None:
     if not data:
         return
-    made = Manifest.decode(data)
+    made = decoded(data)
     if made.number <= max((number for _, number in state.acknowledged), default=0):
         raise Violation(f"manifest {made.number} was written next to another one\n{_lines(path)}")
     before = objects.get(object_name(made.number - 1))
     if before is None and made.number > 1:
         raise Violation(f"manifest {made.number} follows nothing\n{_lines(path)}")
+    others = [decoded(each) for key, each in objects.items() if key.startswith("commits/") and each]
+    if any(each.layout == made.layout and each.shards != made.shards for each in others):
+        raise Violation(f"the layout {made.layout} has two numbers of shards\n{_lines(path)}")
+    if before and _changed(decoded(before), made) > 1:
+        raise Violation(f"manifest {made.number} changes several collections\n{_lines(path)}")
     for held in made.collections.values():
-        tokens = [each["filter"] for each in held.tail]
+        if len(held.rows) != made.shards:
+            raise Violation(f"manifest {made.number} has rows of {len(held.rows)} of {made.shards} shards\n{_lines(path)}")
+        tokens = contents(held)
         if len(tokens) != len(set(tokens)):
             raise Violation(f"an operation took place twice: {tokens}\n{_lines(path)}")
         if any(meant(token) != held.created for token in tokens):
@@ -282,22 +335,28 @@ def _check_manifest(state: State, objects: dict[str, bytes], name: str, data: by
             raise Violation(f"{token}, acknowledged at {number}, is not in {made.number}\n{_lines(path)}")
 
 
+def _changed(before: Manifest, after: Manifest) -> int:
+    """Returns the number of collections whose operations differ."""
+    held = [{name: (state.id, contents(state)) for name, state in each.collections.items()} for each in (before, after)]
+    return sum(held[0].get(name) != held[1].get(name) for name in held[0].keys() | held[1].keys())
+
+
 def _told(state: State, event: Event, path: Any) -> State:
     newest = max((number for _, number in state.acknowledged), default=0)
     if event.kind == "begin":
-        return replace(state, begun=newest)
+        return state._replace(begun=newest)
     if event.kind == "read":
         if event.arguments[0] < state.begun:
             raise Violation(f"a fresh read shows {event.arguments[0]}, but {state.begun} was acknowledged\n{_lines(path)}")
         return state
     token, number = event.arguments
     _check_acknowledged(state, token, number, path)
-    return replace(state, acknowledged=tuple(sorted({*state.acknowledged, (token, number)})))
+    return state._replace(acknowledged=tuple(sorted({*state.acknowledged, (token, number)})))
 
 
 def _check_acknowledged(state: State, token: str, number: int, path: Any) -> None:
     numbered = {each: data for each, data in state.objects if each.startswith("commits/") and data}
-    newest = Manifest.decode(numbered[min(numbered)])
+    newest = decoded(numbered[min(numbered)])
     if _is_missing(token, newest):
         raise Violation(f"{token} was acknowledged at {number}, but is not in the log\n{_lines(path)}")
     if any(other == token and at != number for other, at in state.acknowledged):
@@ -307,16 +366,17 @@ def _check_acknowledged(state: State, token: str, number: int, path: Any) -> Non
 def _is_missing(token: str, manifest: Manifest) -> bool:
     """Returns True if a collection exists without an operation that it had."""
     held = [each for each in manifest.collections.values() if each.created == meant(token)]
-    return any(token not in [each["filter"] for each in state.tail] for state in held)
+    return any(token not in contents(state) for state in held)
 
 
 def setup() -> State:
-    """Returns a storage with the empty collection docs."""
+    """Returns a storage with the empty collections."""
     log = Log("setup")
     fleet, state = Fleet(log, ()), State()
     state = _after_all(state, log.open(FIRST), fleet, ())
-    create = log.commit("docs", {"kind": "create", "declared": {}}, "-create", None)
-    return _after_all(state, create, fleet, ())
+    for name in NAMES.values():
+        state = _after_all(state, log.commit(name, {"kind": "create", "declared": {}}, f"-create {name}", None), fleet, ())
+    return state
 
 
 def _lines(path: Any) -> str:

@@ -13,31 +13,46 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar
 
+import ray
 from ray_model import TRY_SECONDS_MAX, repeat
 
 FOLDERS = ("commits", "coordinators")
+# A node is lost in the long ones of its cuts: Ray ends it when it is back, and another one starts, which takes long.
+CUT_SECONDS_MAX = 5.0
+LONG_CUTS = 0.1
+NODE_SECONDS_MAX = 300  # until a node that was lost is back
 
 
 class Faults:
-    """Faults by name: each method causes one, and returns when it is over."""
+    """Faults by name: each method causes one, and returns when it is over. They are those of a cluster of two replicas,
+    and of another one on the same storage, the rival, which has one replica of each shard."""
 
     # The share of each fault. A server starts again in a fraction of a second, a process of Ray in two.
     SHARES: ClassVar[dict[str, int]] = {
-        "server": 36, "storage": 12, "doubt": 10, "flaky": 8, "pause": 10, "frozen": 4, "compact": 8, "stop": 4, "coordinator": 4,
-        "actor": 4}  # fmt: skip
+        "server": 30, "storage": 12, "doubt": 10, "flaky": 8, "pause": 10, "frozen": 3, "compact": 8, "stop": 4, "coordinator": 4,
+        "actor": 4, "rival": 7}  # fmt: skip
     # With two replicas no read fails while one of these lasts, if all servers were there before.
-    HARMLESS = ("server", "storage", "doubt", "flaky", "pause", "compact", "stop", "actor")
+    HARMLESS = ("server", "storage", "doubt", "flaky", "pause", "compact", "stop", "actor", "rival")
+    # Nor does a read of the rival, whose processes are others.
+    HARMLESS_TO_RIVAL = ("server", "storage", "doubt", "flaky", "pause", "compact", "stop", "actor", "coordinator", "frozen")
 
-    def __init__(self, client: Any, storage: Path, draw: random.Random, frozen_seconds_max: float) -> None:
+    def __init__(
+        self, client: Any, rival: Any, storage: Path, draw: random.Random, frozen_seconds_max: float, network: Any = None
+    ) -> None:
+        """network: of the nodes, whose connections are cut, too."""
+        self.shares = {**self.SHARES, **({"cut": 12} if network is not None else {})}
         self._frozen_seconds_max = frozen_seconds_max
         self._client = client
+        self._rival = rival
+        self._network = network
+        self._node = ""  # which the next cut takes
         self._storage = storage
         self._draw = draw
         self._ended: set[int | None] = set()  # processes that were killed, or stand still for good
 
     def healed(self) -> bool:
         """Returns whether all servers are ready, and none is one that has ended unnoticed."""
-        servers = repeat(self._client.status)["servers"]
+        servers = [each for of in (self._client, self._rival) for each in repeat(of.status)["servers"]]
         pids = {each.get(member) for each in servers for member in ("pid", "server_pid")}
         if not all(each["ready"] for each in servers) or not self._ended.isdisjoint(pids):
             return False
@@ -47,18 +62,33 @@ class Faults:
     def await_healed(self) -> None:
         deadline = time.monotonic() + TRY_SECONDS_MAX
         while not self.healed():
-            assert time.monotonic() < deadline, self._client.status()
-            repeat(lambda: self._client.call("view", 10, have=self._client.call("view", 10)["have"], wait=0.1))
+            assert time.monotonic() < deadline, (self._client.status(), self._rival.status())
+            self._settle()
+
+    def _settle(self) -> None:
+        """Waits for a change of the cluster, for a short time."""
+        repeat(lambda: self._client.call("view", 10, have=self._client.call("view", 10)["have"], wait=0.1))
 
     def choose(self) -> str:
-        return self._draw.choices([*self.SHARES], [*self.SHARES.values()])[0]
+        return self._draw.choices([*self.shares], [*self.shares.values()])[0]
+
+    def prepare(self, kind: str) -> str:
+        """Chooses the node of a cut. Returns the kind, "cut off" for one that no cluster of two replicas survives: it takes
+        the coordinator or all replicas of a shard."""
+        if kind != "cut":
+            return kind
+        self._node = self._draw.choice(self._network.names)
+        status = repeat(self._client.status)
+        left = [each["shard"] for each in status["servers"] if each["ready"] and self._network.name_of(each["pid"]) != self._node]
+        taken = self._network.name_of(status["pid"]) == self._node or len(set(left)) < status["shards"]
+        return "cut off" if taken else kind
 
     def cause(self, kind: str, during: Any) -> None:
         """Causes a fault and calls `during` while it lasts, or right after it."""
-        getattr(self, kind)(during)
+        getattr(self, kind.partition(" ")[0])(during)
 
-    def _some(self, member: str) -> int | None:
-        servers = [each for each in repeat(self._client.status)["servers"] if each["ready"]]
+    def _some(self, member: str, of: Any = None) -> int | None:
+        servers = [each for each in repeat((of or self._client).status)["servers"] if each["ready"]]
         return self._draw.choice(servers)[member] if servers else None
 
     @contextlib.contextmanager
@@ -98,6 +128,42 @@ class Faults:
         with self._soon(*doubt, (0, lambda: kill(pid, signal.SIGKILL))):
             during()
 
+    def rival(self, during: Any) -> None:
+        """A process of the other cluster ends or stands still."""
+        member = self._draw.choice(["pid", "server_pid", "coordinator", "frozen"])
+        pid = self._some(member, self._rival) if "pid" in member else repeat(self._rival.status)["pid"]
+        calls = [(0.0, lambda: self._end(pid, signal.SIGKILL))]
+        if member == "frozen":
+            kill(pid, signal.SIGSTOP)
+            calls = [(self._draw.uniform(1, self._frozen_seconds_max), lambda: kill(pid, signal.SIGCONT))]
+        with self._soon(*calls):
+            during()
+
+    def cut(self, during: Any) -> None:
+        """Nothing comes to a node, or from it, or both: fresh reads may wait for its actors for 3 x hang_timeout. Ray may lose it, and starts its actors elsewhere, while its
+        processes run on; the storage is not cut. Then one of two replicas on one node moves."""
+        chains = self._draw.choice([("INPUT",), ("OUTPUT",), ("INPUT", "OUTPUT")])
+        self._network.cut(self._node, chains)
+        seconds = self._draw.uniform(0.5, CUT_SECONDS_MAX)
+        if self._draw.random() < LONG_CUTS:
+            seconds += self._frozen_seconds_max / 3
+        with self._soon((seconds, lambda: self._network.heal(self._node))):
+            during()
+        self._spread()
+
+    def _spread(self) -> None:
+        """Waits until all nodes are back and all servers are ready; ends one of two replicas of a shard on one node."""
+        deadline = time.monotonic() + NODE_SECONDS_MAX
+        while sum(each["Alive"] for each in ray.nodes()) <= len(self._network.names):
+            assert time.monotonic() < deadline, ray.nodes()
+            self._settle()
+        self.await_healed()
+        servers = repeat(self._client.status)["servers"]
+        for server in servers:
+            twins = [each for each in servers if (each["shard"], each["node"]) == (server["shard"], server["node"])]
+            if len(twins) > 1 and server is twins[0]:
+                self._end(server["pid"], signal.SIGKILL)
+
     def pause(self, during: Any) -> None:
         """A server that stands still for less than the time after which it is started again."""
         pid = self._some("server_pid")
@@ -106,7 +172,7 @@ class Faults:
             during()
 
     def frozen(self, during: Any) -> None:
-        """The coordinator stands still."""
+        """The coordinator stands still; the rival goes on."""
         pid = repeat(self._client.status)["pid"]
         kill(pid, signal.SIGSTOP)
         with self._soon((self._draw.uniform(1, self._frozen_seconds_max), lambda: kill(pid, signal.SIGCONT))):

@@ -12,7 +12,7 @@ from typing import Any
 import canonical
 import nearfield
 import numpy as np
-from nearfield.ray._shards import shards_of
+from nearfield.ray._segment import shards_of
 
 DIM = 6
 FIRST, SECOND = range(500), range(500, 600)  # ids of two writers
@@ -118,10 +118,12 @@ class Reader(threading.Thread):
 
     fresh    share of the reads that must show all commits before them
     own      the commits of this client, which the other reads show, too; None: all
-    shelves  the rows have shelves: also filters, counts and fetches"""
+    shelves  the rows have shelves: also filters, counts and fetches
+    harmless the kinds of rounds in which no read may fail"""
 
     def __init__(
-        self, client: Any, model: Model, seed: int, *, fresh: float = 0.8, own: Model | None = None, shelves: bool = False
+        self, client: Any, model: Model, seed: int, *, fresh: float = 0.8, own: Model | None = None, shelves: bool = False,
+        harmless: Any = (),
     ) -> None:
         super().__init__(daemon=True)
         self._docs = client.collection("docs")
@@ -130,6 +132,7 @@ class Reader(threading.Thread):
         self._fresh = fresh
         self._own = own or model
         self._kinds = ["search", "search", "shelf", "count", "fetch"] if shelves else ["search"]
+        self.harmless = harmless
         self._ended = threading.Event()
         self._last = 0
         self._reading = threading.Lock()

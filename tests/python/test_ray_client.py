@@ -21,7 +21,7 @@ ray = pytest.importorskip("ray")
 
 from nearfield._results import Hits, SearchResult  # noqa: E402
 from nearfield.ray import Client, ClusterCollection  # noqa: E402
-from nearfield.ray._answers import merge_hits  # noqa: E402
+from nearfield.ray._merge import merge_hits  # noqa: E402
 from nearfield.ray._rpc import serve  # noqa: E402
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import threading
 import types
+from functools import partial
 from typing import Any
 
 import nearfield
@@ -16,7 +17,7 @@ pytest.importorskip("ray")
 
 from nearfield.ray import _coordinator, _fleet, _server  # noqa: E402
 from nearfield.ray._fleet import Fleet  # noqa: E402
-from nearfield.ray._log import KEPT, Log, newest_number, object_name  # noqa: E402
+from nearfield.ray._log import KEPT, Log, compacted, newest_number, object_name  # noqa: E402
 from nearfield.ray._manifest import Manifest  # noqa: E402
 from nearfield.ray._operations import Coordinator  # noqa: E402
 from nearfield.ray._steps import run  # noqa: E402
@@ -285,8 +286,7 @@ class TestWithdraw:
             set_ready(refused, True)
             refused._replace_servers(3, 1.0)
         else:
-            made = refused._compacted("docs", log.head.collections["docs"], [], log.head)
-            refused._perform(log.append(made))
+            refused._change(partial(compacted, "docs", log.head.collections["docs"], [], "by"))
         set_ready(refused, False)
         with pytest.raises(nearfield.FailedPrecondition, match="not known"):
             refused.withdraw("docs")

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import signal
+import threading
 import time
 import types
 from collections import Counter
@@ -22,11 +23,12 @@ pytest.importorskip("pyarrow")
 ray = pytest.importorskip("ray")
 
 from nearfield.ray import Client, Cluster  # noqa: E402
-from ray_faults import Faults  # noqa: E402
+from ray_faults import NODE_SECONDS_MAX, Faults  # noqa: E402
 from ray_model import (  # noqa: E402
     DIM,
     FIRST,
     IDS,
+    PAUSE_SECONDS,
     RAY,
     SECOND,
     SETTINGS,
@@ -39,6 +41,7 @@ from ray_model import (  # noqa: E402
     repeat,
     shelf_of,
 )
+from ray_network import Network  # noqa: E402
 
 COMMITS = 3  # of a round by the first writer; the second makes one less
 ALONE = 0.1  # share of the rounds without the second writer
@@ -55,36 +58,68 @@ def storage(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def cluster(request, storage):
+def network(request, tmp_path_factory):
+    """None, or with --ray-partitions nodes whose connections can be cut."""
+    if not request.config.getoption("--ray-partitions"):
+        ray.init(num_cpus=4, **RAY)
+        yield None
+        ray.shutdown()
+        return
+    made = Network(tmp_path_factory.mktemp("network") / "ray.log")
+    try:
+        ray.init(address=made.address, log_to_driver=False)
+        deadline = time.monotonic() + NODE_SECONDS_MAX
+        while len(ray.nodes()) <= len(made.names):
+            assert time.monotonic() < deadline, ray.nodes()
+            threading.Event().wait(PAUSE_SECONDS)
+        yield made
+    finally:
+        ray.shutdown()
+        made.close()
+
+
+def start_cluster(request, storage, **options):
+    return Cluster(str(storage), shards=2, num_cpus=0.1, settings=SETTINGS, hang_timeout=HANG_SECONDS, compact_after=COMPACT_AFTER,
+                   program=request.config.getoption("--server"), **options)
+
+
+@pytest.fixture(scope="module")
+def cluster(request, network, storage):
     """Two shards of two replicas."""
-    ray.init(num_cpus=4, **RAY)
-    made = Cluster(str(storage), shards=2, replicas=2, num_cpus=0.1, settings=SETTINGS, hang_timeout=HANG_SECONDS, compact_after=COMPACT_AFTER,
-                   program=request.config.getoption("--server"))
+    made = start_cluster(request, storage, replicas=2)
     yield made
     made.stop()
-    ray.shutdown()
+
+
+@pytest.fixture
+def rival(request, cluster, storage):
+    """Another cluster on the same storage, with one replica of each shard."""
+    made = start_cluster(request, storage, name="rival")
+    yield made
+    made.stop()
 
 
 class Campaign:
-    """Rounds of faults, and what they showed: two writers commit to one collection at the same time, and two
-    readers read from it all the time."""
+    """Rounds of faults, and what they showed: two writers commit to one collection at the same time, each by its own
+    cluster, and three readers read from it all the time."""
 
-    def __init__(self, cluster: Any, storage: Any, seed: int, frozen_seconds_max: float = 2.0) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: Any, rival: Any, storage: Any, seed: int, frozen_seconds_max: float = 2.0, network: Any = None) -> None:
+        self._cluster, self._rival = cluster, rival
         self._rng = np.random.default_rng(seed)
         self._draw = random.Random(seed)
         cluster.create_collection("docs", DIM, metric="dot", attributes={"shelf": int}, if_missing=True)
         first, second = Model(), Model()
         self.model = Together(first, second)
-        self.faults = Faults(cluster, storage, random.Random(seed), frozen_seconds_max)
-        self._clients = [Client(str(storage)) for _ in range(2)]
+        self.faults = Faults(cluster, rival, storage, random.Random(seed), frozen_seconds_max, network)
+        self._clients = [Client(str(storage), cluster=name) for name in ("rival", "nearfield")]
         self._writers = [
             Writer(cluster, first, np.random.default_rng([seed, 1]), ids=FIRST, shelves=True, emptied=[second]),
             Writer(self._clients[0], second, np.random.default_rng([seed, 2]), ids=SECOND, shelves=True),
         ]
         self.readers = [
-            Reader(cluster, self.model, seed + 1, own=first, shelves=True),
-            Reader(self._clients[1], self.model, seed + 2, fresh=1, shelves=True),  # makes no commit
+            Reader(cluster, self.model, seed + 1, own=first, shelves=True, harmless=Faults.HARMLESS),
+            Reader(self._clients[1], self.model, seed + 2, fresh=1, shelves=True, harmless=Faults.HARMLESS),  # makes no commit
+            Reader(self._clients[0], self.model, seed + 3, own=second, shelves=True, harmless=Faults.HARMLESS_TO_RIVAL),
         ]
         self._pool = ThreadPoolExecutor(1)
         self.kinds: Counter[str] = Counter()
@@ -101,7 +136,8 @@ class Campaign:
         begin = time.monotonic()
         if heal:
             self.faults.await_healed()
-        overlaps = kind in Faults.HARMLESS and not self.faults.healed()
+        kind = self.faults.prepare(kind)
+        overlaps = kind in (*Faults.HARMLESS, *Faults.HARMLESS_TO_RIVAL) and not self.faults.healed()
         for each in self.readers:
             each.begin("overlap" if overlaps else kind)
         self.faults.cause(kind, self._commit)
@@ -151,9 +187,11 @@ class Campaign:
             self.bad["other collection"] += 1
 
     def check_replicas(self) -> None:
-        """All replicas, and another client, after they have healed."""
-        self._cluster.wait_ready(120)
-        self.bad += faults_of_replicas(self._cluster, self.model, self._rng)
+        """All replicas of both clusters, and another client, after they have healed."""
+        for each in (self._cluster, self._rival):
+            each.wait_ready(120)
+            repeat(lambda docs=each.collection("docs"): docs.count(fresh=True))  # with all commits, also those by the other one
+            self.bad += faults_of_replicas(each, self.model, self._rng)
         self.replica_checks += 1
         with Client(self._cluster.status()["storage"]) as other:
             query = draw_vectors(self._rng, 1)[0]
@@ -170,13 +208,14 @@ class Campaign:
             client.close()
 
     def unavailable(self) -> Counter[str]:
-        """Returns by kind of round the reads that failed after READ_SECONDS_MAX."""
-        return sum((each.unavailable_in for each in self.readers), Counter())
+        """Returns by kind of round the reads that failed after READ_SECONDS_MAX; "rival, " is before those of the rival."""
+        *mine, rival = [each.unavailable_in for each in self.readers]
+        return sum(mine, Counter({f"rival, {kind}": count for kind, count in rival.items()}))
 
     def found(self) -> Counter[str]:
         """Returns the faults of the cluster, none of which may be there."""
-        failed = self.unavailable()
-        harmless = Counter({"unavailable": sum(failed[each] for each in Faults.HARMLESS)})
+        failed = sum(each.unavailable_in[kind] for each in self.readers for kind in each.harmless)
+        harmless = Counter({"unavailable": failed})
         return sum((each.faults for each in self.readers), self.bad) + harmless
 
     def figures(self) -> dict[str, Any]:
@@ -260,7 +299,7 @@ def test_the_checker_finds_an_old_answer(model):
     """Older than an acknowledged commit, or than the answer before; and a read that failed in a round that must
     not show."""
     query = np.ones(DIM, np.float32)
-    reader = Reader(types.SimpleNamespace(collection=lambda name: None), model, 1)
+    reader = Reader(types.SimpleNamespace(collection=lambda name: None), model, 1, harmless=Faults.HARMLESS)
     for acknowledged, number in ((5, 5), (3, 4), (5, 4)):
         ids, scores = best(model, query, 9, number)
         reader.answers.append(("search", (query, 9), acknowledged, types.SimpleNamespace(ids=ids, scores=scores, epoch=number)))
@@ -329,15 +368,18 @@ def test_an_actor_that_was_ended_for_good_is_created_again(cluster):
         cluster.call("view", 10, have=cluster.call("view", 10)["have"], wait=2.0)
 
 
-def test_rounds_of_faults(cluster, storage, request):
+def test_rounds_of_faults(cluster, rival, network, storage, request):
     config = request.config
     rounds, receipt = config.getoption("--ray-rounds"), config.getoption("--ray-receipt")
     seed = config.getoption("--seed")
-    campaign = Campaign(cluster, storage, seed, frozen_seconds_max=60.0 if receipt else 2.0)
+    campaign = Campaign(cluster, rival, storage, seed, 60.0 if receipt else 2.0, network)
     campaign.start()
-    every = [*Faults.SHARES]
+    every = [*campaign.faults.shares]
     few = rounds < 2 * len(every)
+    end = time.monotonic() + 60 * config.getoption("--ray-minutes")
     for number in range(rounds):
+        if time.monotonic() > end:
+            break
         kind = every[number % len(every)] if few else campaign.faults.choose()
         campaign.round(kind, heal=few or number % 2 == 0)
         if number % ROUNDS_BETWEEN_CHECKS == ROUNDS_BETWEEN_CHECKS - 1:
@@ -353,4 +395,4 @@ def test_rounds_of_faults(cluster, storage, request):
     if receipt:
         receipt.write_text(json.dumps(figures))
     assert not campaign.found(), figures
-    assert figures["answers_checked"] > rounds, "hardly a read was answered"
+    assert figures["answers_checked"] > figures["rounds"], "hardly a read was answered"

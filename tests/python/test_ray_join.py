@@ -21,7 +21,7 @@ ray = pytest.importorskip("ray")
 from nearfield._results import HitArrays  # noqa: E402
 from nearfield.ray import _join, knn_join  # noqa: E402
 from nearfield.ray._merge import merged  # noqa: E402
-from nearfield.ray._shards import PARTITIONS, partitions_of, shards_of  # noqa: E402
+from nearfield.ray._segment import PARTITIONS, partitions_of, shards_of  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 DIM = 12

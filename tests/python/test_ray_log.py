@@ -13,13 +13,12 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("obstore")
 
-from log_model import CREATED, Explorer, Violation, coordinator, reader  # noqa: E402
+from log_model import Explorer, Violation, coordinator, reader  # noqa: E402
 from nearfield._errors import FailedPrecondition  # noqa: E402
 from nearfield.ray import _log  # noqa: E402
 
-A, B = f"a@{CREATED}", f"b@{CREATED}"
+A, B, OTHER = "a@2", "b@2", "c@3"  # the last one is in another collection
 READER = partial(reader, number=1)
-
 
 
 def commits(author: str, *program: str, **options: Any) -> Any:
@@ -31,14 +30,23 @@ TWICE = {"processes": [commits("x", A), commits("y", A)], "faults": 2}
 READ = {"processes": [commits("x", A), commits("y", A), READER], "faults": 1}
 # The reader was paused; manifests become empty at once.
 PAUSED = {"processes": [commits("x", A, B, retires=True), READER], "retires": True}
-LATE = {"processes": [commits("x", A, B, retires=True), commits("y", f"c@{CREATED}")], "retires": True}
+LATE = {"processes": [commits("x", A, B, retires=True), commits("y", "c@2")], "retires": True}
 # The collection is dropped, and another one of its name is created.
 DROPPED = {"processes": [commits("x", "-drop", "-again", kinds={"-drop": "drop", "-again": "create"}), commits("y", A)], "faults": 1}
 # All replicas refuse an operation that they have staged: those of one coordinator; of all.
 REFUSED = {"processes": [commits("x", A, poison=[A]), commits("y", A)], "faults": 1}
 REFUSED_BY_ALL = {"processes": [commits("x", A, poison=[A]), commits("y", B, poison=[A], withdraws=True)], "faults": 1, "poison": [A]}
+# Another number of shards, twice, or while another coordinator commits.
+RESIZED = {"processes": [commits("x", A), commits("y", "resize to 2")], "faults": 1}
+RESIZED_TWICE = {"processes": [commits("x", "resize to 3", A), commits("y", "resize to 2")]}
+COMPACTED = {"processes": [commits("x", A, B), commits("y", "compact")], "faults": 1}
+# An operator withdraws what the replicas of one coordinator refuse, and another one has resized or compacted.
+RESIZED_REFUSED = {"processes": [commits("x", A, poison=[A], withdraws=True), commits("y", "resize to 2")]}
+COMPACTED_REFUSED = {"processes": [commits("x", B, A, poison=[A], withdraws=True), commits("y", "compact")]}
+OTHERS = {"processes": [commits("x", A), commits("y", OTHER)], "faults": 1}
 SCENARIOS = {"twice": TWICE, "read": READ, "paused": PAUSED, "late": LATE, "dropped": DROPPED, "refused": REFUSED,
-             "refused by all": REFUSED_BY_ALL}  # fmt: skip
+             "refused by all": REFUSED_BY_ALL, "resized": RESIZED, "resized twice": RESIZED_TWICE, "compacted": COMPACTED,
+             "resized, refused": RESIZED_REFUSED, "compacted, refused": COMPACTED_REFUSED, "others": OTHERS}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -85,6 +93,17 @@ FAULTS = {
     # A delete took place in another collection of the name.
     "the_collection_is_not_compared": (
         DROPPED, "if created not in (None, state.created):", "if False:", "another collection"),
+    # A commit to one collection undid those to another.
+    "a_commit_forgets_the_other_collections": (
+        OTHERS, "after = before.with_state(name, made)", "after = replace(before, collections={name: made})", "several collections"),
+    "a_resize_that_lost_a_race_is_not_made_again": (
+        RESIZED, "made = yield from make(before)", 'made = locals().get("made") or (yield from make(before))', "is not in"),
+    "a_withdrawal_brings_back_the_rows_of_other_shards": (
+        RESIZED_REFUSED, "replace(state, rows=rows[name], before=[])", "replace(state, rows=rows[name])", "rows of 1 of 2 shards"),
+    "a_compaction_forgets_what_was_committed_meanwhile": (
+        COMPACTED, "tail=[base, *after]", "tail=[base]", "is not in"),
+    "a_withdrawal_undoes_a_compaction": (
+        COMPACTED_REFUSED, "before=now.before if after else []", "before=now.before", "is not in"),
 }
 
 

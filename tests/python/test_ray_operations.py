@@ -19,6 +19,7 @@ pytest.importorskip("ray")
 
 from nearfield.ray import _fleet, _operations, _slot  # noqa: E402
 from nearfield.ray._manifest import TAIL_MAX, operations_after  # noqa: E402
+from nearfield.ray._steps import run  # noqa: E402
 from nearfield.ray._store import Store  # noqa: E402
 from ray_fakes import FakeSlot, raise_or_return, shown  # noqa: E402
 
@@ -236,16 +237,16 @@ def test_what_was_committed_during_a_compaction_stays(coordinator, store, monkey
     made = [segment(store, letter) for letter in "ab"]
     coordinator.commit("docs", {"kind": "insert", "segments": made[:1]}, "first")
 
-    def export(name: str, holders: Any) -> list[Any]:
+    def export(name: str, holders: Any, segments: list[Any]) -> None:
         for number in range(TAIL_MAX):
             coordinator.commit("docs", {"kind": "insert", "segments": []}, f"{number}")
         coordinator.commit("docs", {"kind": "insert", "segments": made[1:]}, "last")
-        return [segment(store, "c")]
+        segments.append(segment(store, "c"))
 
     monkeypatch.setattr(coordinator, "_export", export)
     assert coordinator.compact("docs") == 0
     state = coordinator._log.head.collections["docs"]
     assert (state.count, len(state.pages), len(state.tail)) == (TAIL_MAX + 2, 1, 2)
     assert store.list("segments") == [f"segments/{letter * 32}" for letter in "bc"]
-    kinds = [each["kind"] for each in operations_after(store, state, "")]
+    kinds = [each["kind"] for each in run(operations_after(state, ""), store=store)]
     assert kinds == ["replace"] + ["insert"] * (TAIL_MAX + 1)

@@ -21,8 +21,7 @@ from nearfield.ray import _server, _slot  # noqa: E402
 from nearfield.ray._manifest import TAIL_MAX, CollectionState, Done, Manifest, operations_after  # noqa: E402
 from nearfield.ray._replica import ReplicaProcess  # noqa: E402
 from nearfield.ray._rpc import Caller, Unreachable, serve  # noqa: E402
-from nearfield.ray._segment import encode_segment, ids_of, put_tables, read_segment  # noqa: E402
-from nearfield.ray._shards import partition_range, partitions_of  # noqa: E402
+from nearfield.ray._segment import encode_segment, ids_of, partition_range, partitions_of, put_tables, read_segment  # noqa: E402
 from nearfield.ray._steps import run  # noqa: E402
 from nearfield.ray._store import Store  # noqa: E402
 from nearfield.ray._tokens import TOKENS_MAX, Tokens, folded  # noqa: E402
@@ -95,12 +94,12 @@ def test_a_manifest_stays_small(store):
     state = Manifest.decode(manifest.encode()).collections["docs"]
     assert (state.count, len(state.pages)) == (count, 4)
     for last in ("", f"{0:032}", f"{TAIL_MAX:032}", state.tail[0]["id"], state.last):
-        after = operations_after(store, state, last)
+        after = run(operations_after(state, last), store=store)
         assert after is not None and len(after) == count - (1 + int(last) if last else 0)
-    assert operations_after(store, state, "another") is None
+    assert run(operations_after(state, "another"), store=store) is None
     store.put(state.pages[0][0], b"[]")
     with pytest.raises(nearfield.DataLoss, match="checksum"):
-        operations_after(store, state, "")
+        run(operations_after(state, ""), store=store)
 
 
 def test_a_call_raises_the_error_of_its_method():
@@ -138,9 +137,9 @@ def replica(request, store, monkeypatch):
     monkeypatch.setattr(ray, "get_runtime_context", lambda: context)
     program, options = request.config.getoption("--server"), {"backend": "cpu", **SETTINGS}
     made = ReplicaProcess(_server.Settings("docs", 1, 1, store.uri, program, "127.0.0.1", 1, 0, options, 5.0, 4096))
-    must(made.start(1, False))
-    must(made.place())
-    must(made.sync(1, empty().encode(), 0, 1))
+    made.start(1, False)
+    made.place()
+    made.sync(1, empty().encode(), 0, 1)
     yield made
     made._server.kill()
 
@@ -149,10 +148,11 @@ def empty() -> Manifest:
     return Manifest(number=1, layout=1, shards=1, collections={"docs": CollectionState("c", 1, DECLARED, [0])})
 
 
-def must(value: Any) -> Any:
-    if isinstance(value, Exception):
-        raise value
-    return value
+def error_of(call: Any, *arguments: Any) -> Exception:
+    """Returns the error of a call, which must have one."""
+    with pytest.raises(Exception) as caught:  # noqa: PT011
+        call(*arguments)
+    return caught.value
 
 
 def insert_of(store: Store, ids: Any, vectors: Any, name: str = "one", kind: str = "insert") -> dict[str, Any]:
@@ -161,37 +161,37 @@ def insert_of(store: Store, ids: Any, vectors: Any, name: str = "one", kind: str
 
 def test_a_staged_operation_is_invisible_until_it_is_applied(replica, store, rng):
     operation = insert_of(store, range(30), draw_vectors(rng, 30))
-    assert must(replica.stage(1, "docs", ("c", ""), operation)) == {"rows": 30, "changed": 30}
+    assert replica.stage(1, "docs", ("c", ""), operation) == {"rows": 30, "changed": 30}
     assert replica._docs("docs").count().rows_count == 0
-    assert must(replica.apply(1, "docs", "one"))["rows"] == 30
+    assert replica.apply(1, "docs", "one")["rows"] == 30
     upsert = insert_of(store, range(20, 45), draw_vectors(rng, 25), "two", "upsert")
-    assert must(replica.stage(1, "docs", ("c", "one"), upsert)) == {"rows": 45, "changed": 25}
-    assert must(replica.apply(1, "docs", "two"))["rows"] == 45
+    assert replica.stage(1, "docs", ("c", "one"), upsert) == {"rows": 45, "changed": 25}
+    assert replica.apply(1, "docs", "two")["rows"] == 45
     gone = {"id": "three", "kind": "delete", "segments": put_tables(store, [pa.table({"id": pa.array([1, 2, 99], pa.uint64())})])}
-    assert must(replica.stage(1, "docs", ("c", "two"), gone)) == {"rows": 43, "changed": 2}
-    assert must(replica.apply(1, "docs", "three"))["rows"] == 43
+    assert replica.stage(1, "docs", ("c", "two"), gone) == {"rows": 43, "changed": 2}
+    assert replica.apply(1, "docs", "three")["rows"] == 43
     over = insert_of(store, [7, 8], draw_vectors(rng, 2), "four", "replace")
-    assert must(replica.stage(1, "docs", ("c", "three"), over)) == {"rows": 2, "changed": 2}
-    assert must(replica.apply(1, "docs", "four"))["rows"] == 2
+    assert replica.stage(1, "docs", ("c", "three"), over) == {"rows": 2, "changed": 2}
+    assert replica.apply(1, "docs", "four")["rows"] == 2
 
 
 def test_an_upload_that_was_received_is_staged_after_other_commits(replica, store, rng, monkeypatch):
     """Other commits waited until all its rows were there."""
     large = insert_of(store, range(100, 130), draw_vectors(rng, 30), "two")
-    must(replica.receive(1, "docs", large))
-    must(replica.stage(1, "docs", ("c", ""), insert_of(store, range(9), draw_vectors(rng, 9))))
-    assert must(replica.apply(1, "docs", "one"))["rows"] == 9
+    replica.receive(1, "docs", large)
+    replica.stage(1, "docs", ("c", ""), insert_of(store, range(9), draw_vectors(rng, 9)))
+    assert replica.apply(1, "docs", "one")["rows"] == 9
     monkeypatch.setattr(replica, "_read", None)  # the rows are not read again
-    assert must(replica.stage(1, "docs", ("c", "one"), large)) == {"rows": 39, "changed": 30}
-    assert must(replica.apply(1, "docs", "two"))["rows"] == 39 and not replica._incoming
+    assert replica.stage(1, "docs", ("c", "one"), large) == {"rows": 39, "changed": 30}
+    assert replica.apply(1, "docs", "two")["rows"] == 39 and not replica._incoming
 
 
 def test_an_upload_that_was_received_is_checked_when_its_turn_comes(replica, store, rng):
     large = insert_of(store, range(5, 30), draw_vectors(rng, 25), "two")
-    must(replica.receive(1, "docs", large))
-    must(replica.stage(1, "docs", ("c", ""), insert_of(store, range(9), draw_vectors(rng, 9))))
-    must(replica.apply(1, "docs", "one"))
-    refused = replica.stage(1, "docs", ("c", "one"), large)
+    replica.receive(1, "docs", large)
+    replica.stage(1, "docs", ("c", ""), insert_of(store, range(9), draw_vectors(rng, 9)))
+    replica.apply(1, "docs", "one")
+    refused = error_of(replica.stage, 1, "docs", ("c", "one"), large)
     assert isinstance(refused, nearfield.AlreadyExists) and "id 5 is already in the collection" in refused.message
     assert replica._docs("docs").count().rows_count == 9 and not replica._incoming
 
@@ -199,16 +199,16 @@ def test_an_upload_that_was_received_is_checked_when_its_turn_comes(replica, sto
 @pytest.mark.parametrize("how", ["discard", "fence", "start"])
 def test_an_upload_that_is_not_committed_is_discarded(replica, store, rng, how):
     large = insert_of(store, range(30), draw_vectors(rng, 30))
-    must(replica.receive(1, "docs", large))
+    replica.receive(1, "docs", large)
     (incoming,) = replica._incoming.values()
-    assert incoming.upload._thread.is_alive()
+    assert incoming._thread.is_alive()
     if how == "discard":
-        must(replica.discard(1, "docs", large))
+        replica.discard(1, "docs", large)
     elif how == "fence":  # the coordinator has ended; the next one does not know of the upload
-        must(replica.abandon(2, "another"))
+        replica.abandon(2, "another")
     else:
-        must(replica.start(1, True))
-    assert not incoming.upload._thread.is_alive() and not replica._incoming
+        replica.start(1, True)
+    assert not incoming._thread.is_alive() and not replica._incoming
     if how != "start":
         assert replica._docs("docs").count().rows_count == 0
 
@@ -218,17 +218,17 @@ def test_an_epoch_is_kept_although_it_was_shown_for_long(replica, store, rng, ho
     """It was pinned when it began; the time for which it is kept had passed when the next commit came."""
     replica._server.kill()
     replica._settings.settings["cursor_ms"] = 200
-    must(replica.start(1, True))
-    must(replica.place())
-    state = must(replica.sync(1, empty().encode(), 0, 1))["docs"]
+    replica.start(1, True)
+    replica.place()
+    state = replica.sync(1, empty().encode(), 0, 1)["docs"]
     time.sleep(0.5)  # tidy: allow(sleep): nothing happens at the end of the time
     operation = insert_of(store, range(9), draw_vectors(rng, 9))
     if how == "apply":
-        must(replica.stage(1, "docs", ("c", ""), operation))
-        must(replica.apply(1, "docs", "one"))
+        replica.stage(1, "docs", ("c", ""), operation)
+        replica.apply(1, "docs", "one")
     else:
         manifest = Manifest(2, 1, 1, {"docs": CollectionState("c", 1, DECLARED, [9], "one", [], [operation])})
-        must(replica.sync(1, manifest.encode(), 0, 1))
+        replica.sync(1, manifest.encode(), 0, 1)
     assert replica._docs("docs").count(at_epoch=state["epoch"], incarnation=state["incarnation"]).rows_count == 0
 
 
@@ -238,16 +238,16 @@ def test_staging_finds_rows_that_the_server_refuses(replica, store, rng, kind):
     refusal came after the decision."""
     vectors = draw_vectors(rng, 3)
     vectors[1, 2] = np.nan
-    error = replica.stage(1, "docs", ("c", ""), insert_of(store, [1, 2, 3], vectors, kind=kind))
+    error = error_of(replica.stage, 1, "docs", ("c", ""), insert_of(store, [1, 2, 3], vectors, kind=kind))
     assert isinstance(error, nearfield.InvalidArgument)
     assert not replica._server.ended.is_set() and replica._staged is None
-    must(replica.stage(1, "docs", ("c", ""), insert_of(store, [1, 2, 3], draw_vectors(rng, 3))))
+    replica.stage(1, "docs", ("c", ""), insert_of(store, [1, 2, 3], draw_vectors(rng, 3)))
 
 
 def test_an_old_coordinator_is_refused(replica, store, rng):
     operation = insert_of(store, [1], draw_vectors(rng, 1))
-    must(replica.stage(1, "docs", ("c", ""), operation))
-    assert isinstance(replica.apply(2, "docs", "one"), nearfield.Aborted)  # the new one abandons what is staged
+    replica.stage(1, "docs", ("c", ""), operation)
+    assert isinstance(error_of(replica.apply, 2, "docs", "one"), nearfield.Aborted)  # the new one abandons what is staged
     for call in (
         lambda: replica.stage(1, "docs", ("c", ""), operation),
         lambda: replica.apply(1, "docs", "one"),
@@ -255,19 +255,19 @@ def test_an_old_coordinator_is_refused(replica, store, rng):
         lambda: replica.sync(1, empty().encode(), 0, 1),
         lambda: replica.start(1, True),
     ):
-        error = call()
+        error = error_of(call)
         assert isinstance(error, nearfield.Aborted) and "later coordinator" in error.message
     assert not replica._server.ended.is_set()
-    must(replica.stage(2, "docs", ("c", ""), operation))
-    assert must(replica.apply(2, "docs", "one"))["rows"] == 1
+    replica.stage(2, "docs", ("c", ""), operation)
+    assert replica.apply(2, "docs", "one")["rows"] == 1
 
 
 def test_only_the_operation_that_is_meant_is_abandoned(replica, store, rng):
     """The call for the one before may arrive late."""
-    must(replica.stage(1, "docs", ("c", ""), insert_of(store, [1], draw_vectors(rng, 1))))
-    must(replica.abandon(1, "before"))
+    replica.stage(1, "docs", ("c", ""), insert_of(store, [1], draw_vectors(rng, 1)))
+    replica.abandon(1, "before")
     assert replica._staged is not None
-    must(replica.abandon(1, "one"))
+    replica.abandon(1, "one")
     assert replica._staged is None
 
 
@@ -279,46 +279,46 @@ def test_a_part_of_a_withdrawn_operation_is_not_kept(replica, store, rng):
     upsert = {"id": "two", "kind": "upsert", "segments": parts}
     state = CollectionState("c", 1, DECLARED, [9], "one", [], [rows])
     before = Manifest(2, 1, 1, {"docs": state})
-    must(replica.sync(1, before.encode(), 0, 1))
+    replica.sync(1, before.encode(), 0, 1)
     with_upsert = Manifest(3, 1, 1, {"docs": replace(state, last="two", tail=[rows, upsert])})
     path = Path(store.uri.removeprefix("file://"), parts[1]["name"])
     path.rename(path.with_suffix(".away"))
-    assert isinstance(replica.sync(1, with_upsert.encode(), 0, 1), OSError)
-    must(replica.sync(1, replace(before, number=4).encode(), 0, 1))
+    assert isinstance(error_of(replica.sync, 1, with_upsert.encode(), 0, 1), OSError)
+    replica.sync(1, replace(before, number=4).encode(), 0, 1)
     assert (replica._docs("docs").fetch(range(9)).vectors == vectors).all()
     path.with_suffix(".away").rename(path)
-    assert must(replica.sync(1, with_upsert.encode(), 0, 1))["docs"]["rows"] == 9
+    assert replica.sync(1, with_upsert.encode(), 0, 1)["docs"]["rows"] == 9
     assert replica._held["docs"].last == "two" and not replica._held["docs"].begun
 
 
 def test_an_operation_follows_the_one_before(replica, store, rng):
     operation = insert_of(store, [1], draw_vectors(rng, 1))
     for of in (("c", "another"), ("another", "")):
-        assert isinstance(replica.stage(1, "docs", of, operation), nearfield.Aborted)
-    assert isinstance(replica.apply(1, "docs", "one"), nearfield.Aborted)  # nothing is staged
-    must(replica.stage(1, "docs", ("c", ""), operation))
-    assert isinstance(replica.apply(1, "docs", "another"), nearfield.Aborted)
+        assert isinstance(error_of(replica.stage, 1, "docs", of, operation), nearfield.Aborted)
+    assert isinstance(error_of(replica.apply, 1, "docs", "one"), nearfield.Aborted)  # nothing is staged
+    replica.stage(1, "docs", ("c", ""), operation)
+    assert isinstance(error_of(replica.apply, 1, "docs", "another"), nearfield.Aborted)
 
 
 def test_a_manifest_brings_a_replica_to_its_rows(replica, store, rng):
     """Whatever it has: an abandoned collection, one of the name, operations that were withdrawn or compacted."""
     operations = [insert_of(store, range(n, n + 9), draw_vectors(rng, 9), f"{n}") for n in (0, 100)]
-    must(replica.stage(1, "docs", ("c", ""), operations[0]))
-    must(replica.apply(1, "docs", "0"))
+    replica.stage(1, "docs", ("c", ""), operations[0])
+    replica.apply(1, "docs", "0")
     created = {"id": "d", "kind": "create", "declared": DECLARED}
-    must(replica.stage(1, "more", ("", ""), created))
+    replica.stage(1, "more", ("", ""), created)
     state = CollectionState("c", 1, DECLARED, [18], "100", [], operations)
     manifest = Manifest(3, 1, 1, {"docs": state})
-    assert must(replica.sync(1, manifest.encode(), 0, 1))["docs"]["rows"] == 18
+    assert replica.sync(1, manifest.encode(), 0, 1)["docs"]["rows"] == 18
     assert [each.name for each in replica._client.list_collections()] == ["docs"]
     other = Manifest(4, 1, 1, {"docs": replace(state, id="new", tail=operations[1:])})
-    assert must(replica.sync(1, other.encode(), 0, 1))["docs"]["rows"] == 9
+    assert replica.sync(1, other.encode(), 0, 1)["docs"]["rows"] == 9
     orphan = Manifest(5, 1, 1, {"docs": replace(state, id="new", last="", tail=[])})
-    state = must(replica.sync(1, other.encode(), 0, 1))["docs"]
-    assert must(replica.sync(1, orphan.encode(), 0, 1))["docs"]["rows"] == 0
+    state = replica.sync(1, other.encode(), 0, 1)["docs"]
+    assert replica.sync(1, orphan.encode(), 0, 1)["docs"]["rows"] == 0
     compacted = {"id": "200", "kind": "replace", "segments": insert_of(store, range(30), draw_vectors(rng, 30))["segments"]}
     newest = Manifest(6, 1, 1, {"docs": CollectionState("new", 1, DECLARED, [30], "200", [], [compacted])})
-    assert must(replica.sync(1, newest.encode(), 0, 1))["docs"]["rows"] == 30
+    assert replica.sync(1, newest.encode(), 0, 1)["docs"]["rows"] == 30
     assert replica._docs("docs").count(at_epoch=state["epoch"], incarnation=state["incarnation"]).rows_count == 9
     assert not replica._server.ended.is_set()
 
@@ -326,31 +326,31 @@ def test_a_manifest_brings_a_replica_to_its_rows(replica, store, rng):
 def test_an_upload_that_is_repeated_is_received_once(replica, store, rng):
     """The one before held its rows for half an hour."""
     large = insert_of(store, range(30), draw_vectors(rng, 30))
-    must(replica.receive(1, "docs", large))
+    replica.receive(1, "docs", large)
     (first,) = replica._incoming.values()
-    must(replica.receive(1, "docs", large))
-    assert not first.upload._thread.is_alive() and len(replica._incoming) == 1
+    replica.receive(1, "docs", large)
+    assert not first._thread.is_alive() and len(replica._incoming) == 1
 
 
 def test_an_upload_that_lost_a_race_is_staged_again(replica, store, rng, monkeypatch):
     """Its rows are not sent again, else it would lose the next race, too."""
     large = insert_of(store, range(30), draw_vectors(rng, 30))
-    must(replica.stage(1, "docs", ("c", ""), large))
-    must(replica.abandon(1, "one", True))
+    replica.stage(1, "docs", ("c", ""), large)
+    replica.abandon(1, "one", True)
     monkeypatch.setattr(replica, "_read", None)
-    assert must(replica.stage(1, "docs", ("c", ""), {**large, "id": "two"}))["rows"] == 30
-    assert must(replica.apply(1, "docs", "two"))["rows"] == 30
+    assert replica.stage(1, "docs", ("c", ""), {**large, "id": "two"})["rows"] == 30
+    assert replica.apply(1, "docs", "two")["rows"] == 30
 
 
 def test_a_server_that_has_ended_is_noticed(replica):
     replica._server._process.kill()
-    assert isinstance(replica.watch(30.0), nearfield.Unavailable)
+    assert isinstance(error_of(replica.watch, 30.0), nearfield.Unavailable)
 
 
 def test_a_server_does_not_report_the_variable_that_named_it(replica, monkeypatch, capfd):
     monkeypatch.setenv(_server.PROGRAM_VARIABLE, replica._settings.program)
-    must(replica.start(1, True))
-    must(replica.place())
+    replica.start(1, True)
+    replica.place()
     assert "serving on" in (log := capfd.readouterr().err) and _server.PROGRAM_VARIABLE not in log
 
 

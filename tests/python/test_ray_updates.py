@@ -19,7 +19,7 @@ from nearfield.ray import Client, _updates  # noqa: E402
 from nearfield.ray._collection import ClusterCollection  # noqa: E402
 from nearfield.ray._manifest import Done, Manifest, checked_operation  # noqa: E402
 from ray_model import DIM, draw_vectors  # noqa: E402
-from test_ray_parts import empty, must, replica  # noqa: E402, F401
+from test_ray_parts import empty, error_of, replica  # noqa: E402, F401
 from test_update_requests import info  # noqa: E402
 
 DECLARED = {"year": "int64", "price": "double", "made": "timestamp", "tags": "keyword[]"}
@@ -101,13 +101,13 @@ def filled(replica, store, rng):  # noqa: F811
 
     manifest = empty()
     state = replace(manifest.collections["docs"], id="d", declared={"dim": DIM, "metric": "dot", "attributes": DECLARED})
-    must(replica.sync(1, replace(manifest, collections={"docs": state}).encode(), 0, 1))
+    replica.sync(1, replace(manifest, collections={"docs": state}).encode(), 0, 1)
     shape = replica._docs("docs").info()
     columns = {"year": list(range(2000, 2020)), "tags": [["a"]] * 20}
     source = open_source(Spec(shape, attributes=columns, payloads=[b"p"] * 20), draw_vectors(rng, 20))
     operation = {"id": "one", "kind": "insert", "segments": put_tables(store, tables_of(shape, source.batches(), "accept"))}
-    must(replica.stage(1, "docs", ("d", ""), operation))
-    must(replica.apply(1, "docs", "one"))
+    replica.stage(1, "docs", ("d", ""), operation)
+    replica.apply(1, "docs", "one")
     state = replace(state, rows=[20], last="one", tail=[operation])
     return types.SimpleNamespace(replica=replica, manifest=Manifest(2, 1, 1, {"docs": state}))
 
@@ -122,16 +122,16 @@ def test_a_replica_applies_an_update_as_it_is_staged(filled):
     replica = filled.replica  # noqa: F811
     before, pinned = rows_of(replica), replica._docs("docs").pin_epoch()
     operation = update("two", "year >= 2015", {"year": 1990, "made": 10**15, "tags": [], "price": float("inf")}, "/wA=")
-    assert must(replica.stage(1, "docs", ("d", "one"), operation)) == {"rows": 20, "changed": 5}
+    assert replica.stage(1, "docs", ("d", "one"), operation) == {"rows": 20, "changed": 5}
     assert rows_of(replica) == before
-    assert must(replica.apply(1, "docs", "two"))["rows"] == 20
+    assert replica.apply(1, "docs", "two")["rows"] == 20
     after = rows_of(replica)
     assert after[0]["year"] == [*range(2000, 2015), *[1990] * 5] and after[1] == [b"p"] * 15 + [b"\xff\0"] * 5 and after[2] == before[2]
     assert after[0]["tags"] == [["a"]] * 15 + [[]] * 5 and after[0]["price"] == [None] * 15 + [float("inf")] * 5
     assert rows_of(replica, at_epoch=pinned.epoch, incarnation=pinned.incarnation) == before
     state = filled.manifest.collections["docs"]
     again = replace(state, last="two", tail=[*state.tail, operation], id="other")  # so that it loads all operations
-    must(replica.sync(1, replace(filled.manifest, number=3, collections={"docs": again}).encode(), 0, 1))
+    replica.sync(1, replace(filled.manifest, number=3, collections={"docs": again}).encode(), 0, 1)
     assert rows_of(replica) == after
 
 
@@ -141,9 +141,9 @@ def test_an_operation_after_an_update_sees_its_values(filled):
              {"id": "four", "kind": "filter", "filter": "not exists(year)"}]
     last = "one"
     for operation, (rows, changed) in zip(steps, [(20, 10), (20, 10), (10, 10)], strict=True):
-        assert must(replica.stage(1, "docs", ("d", last), operation)) == {"rows": rows, "changed": changed}
+        assert replica.stage(1, "docs", ("d", last), operation) == {"rows": rows, "changed": changed}
         last = operation["id"]
-        assert must(replica.apply(1, "docs", last))["rows"] == rows
+        assert replica.apply(1, "docs", last)["rows"] == rows
 
 
 @pytest.mark.parametrize(("operation", "words"), [
@@ -153,7 +153,7 @@ def test_an_operation_after_an_update_sees_its_values(filled):
     (update("two", "year == 1", [1]), "attributes: with filter= one value each"),
 ])
 def test_staging_finds_values_that_rows_cannot_have(filled, operation, words):
-    error = filled.replica.stage(1, "docs", ("d", "one"), operation)
+    error = error_of(filled.replica.stage, 1, "docs", ("d", "one"), operation)
     assert isinstance(error, nearfield.InvalidArgument)
     with pytest.raises(nearfield.InvalidArgument, match=words):
         raise error
@@ -164,7 +164,7 @@ def test_an_update_that_the_server_refuses_at_last_does_not_end_it(filled):
     """Only the server sees that the attributes of a row become too large."""
     replica = filled.replica  # noqa: F811
     operation = update("two", "year == 2000", {"tags": ["x" * 1000] * 100})
-    must(replica.stage(1, "docs", ("d", "one"), operation))
+    replica.stage(1, "docs", ("d", "one"), operation)
     before = rows_of(replica)
-    assert isinstance(replica.apply(1, "docs", "two"), nearfield.InvalidArgument)
+    assert isinstance(error_of(replica.apply, 1, "docs", "two"), nearfield.InvalidArgument)
     assert not replica._server.ended.is_set() and rows_of(replica) == before

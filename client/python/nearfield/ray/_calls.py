@@ -17,7 +17,7 @@ from nearfield._errors import DeadlineExceeded, NotFound, Unavailable
 from nearfield._retry import BlockingClock, Retries, RetryPolicy
 from nearfield.ray._checks import Checks
 from nearfield.ray._log import newest_number
-from nearfield.ray._manifest import Done
+from nearfield.ray._manifest import Done, Operation
 from nearfield.ray._rpc import WAITING, Caller, Unreachable
 from nearfield.ray._segment import put_tables
 from nearfield.ray._shard_calls import HEDGE_SECONDS, PASSING, Ask, Late, ShardCalls, View
@@ -61,9 +61,8 @@ class ClusterCalls:
         self._shard_calls.close()
         self._views.close()
         self._newest.close()
-        with self._lock:
-            if self._caller is not None:
-                self._caller.close()
+        if self._caller is not None:
+            self._caller.close()
 
     def put(self, tables: Iterable[Any]) -> list[dict[str, Any]]:
         """Writes the segments of an operation."""
@@ -79,7 +78,8 @@ class ClusterCalls:
         """Calls the coordinator. A call without an answer is repeated, with the next coordinator if
         there is one, unless it must not take effect twice, or at another cluster."""
         deadline = self.deadline(timeout)
-        if method not in _REPEATED:
+        repeated = method in _REPEATED
+        if not repeated:
             self.call("status", timeout)  # finds the coordinator of now
         retries = _retries(deadline)
         while True:
@@ -90,30 +90,23 @@ class ClusterCalls:
             except (Unreachable, DeadlineExceeded) as error:
                 with self._lock:
                     if caller is self._caller:
-                        self._caller = None
-                        self._turn += 1
-                sent = caller is not None and WAITING not in error.message
-                if isinstance(error, DeadlineExceeded) or (sent and method not in _REPEATED):
+                        self._caller, self._turn = None, self._turn + 1
+                unsent = caller is None or WAITING in error.message
+                if isinstance(error, DeadlineExceeded) or not (unsent or repeated):
                     raise
                 run(retries.wait(error))
 
     def commit(
-        self,
-        name: str,
-        operation: dict[str, Any],
-        token: str | None,
-        timeout: float | None,
-        created: int | None = None,
+        self, name: str, what: Operation, token: Any, timeout: float | None, created: Any = None
     ) -> Done:
         """Commits an operation, once for its token, by the deadline."""
         deadline = self.deadline(timeout)
-        arguments = {"name": name, "operation": operation, "created": created}
+        arguments = {"name": name, "operation": what, "created": created}
         arguments["token"] = token or uuid.uuid4().hex
         retries = _retries(deadline)
         while True:
             try:
-                left = deadline - time.monotonic()
-                done = Done(*self.call("commit", left, **arguments))
+                done = Done(*self.call("commit", deadline - time.monotonic(), **arguments))
             except (Unavailable, DeadlineExceeded) as error:
                 run(retries.wait(error))
                 continue
@@ -122,18 +115,17 @@ class ClusterCalls:
             return done
 
     def _coordinator(self) -> Caller:
-        caller = self._caller
+        caller, wanted = self._caller, self._cluster
         if caller is not None:
             return caller
         try:
             found = self._store.get_all(self._store.list("coordinators"))
         except OSError as error:
             raise Unreachable(f"storage: {error}") from None
-        cards = sorted((json.loads(each) for each in found), key=lambda card: -card["opened"])
-        wanted = self._cluster
+        cards = sorted(map(json.loads, found), key=lambda card: -card["opened"])
         cards = [card for card in cards if wanted in (None, card["name"], card["cluster"])]
         if not cards:
-            named = "" if self._cluster is None else f" {self._cluster!r}"
+            named = "" if wanted is None else f" {wanted!r}"
             raise Unreachable(f"no cluster{named} runs on this storage")
         with self._lock:
             if self._caller is None:
@@ -156,9 +148,8 @@ class ClusterCalls:
     def _refresh(self, deadline: float, wait_max: float, number: int = 0) -> View:
         """Returns the view of the coordinator at a moment of this call, or after up to `wait_max`
         seconds in which it did not become another one, of the manifest `number` or a later one."""
-        view = self._view
         left = deadline - time.monotonic()
-        have = view["have"] if view is not None else None
+        have = self._view["have"] if self._view is not None else None
         wait = max(0.0, min(wait_max, left / 2))
         found = self.call("view", left, have=have, wait=wait, number=number)
         with self._lock:

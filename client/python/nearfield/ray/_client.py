@@ -65,15 +65,9 @@ class Client(ClusterCalls):
         )
         made.request()  # checks it
         check_declared(made.attributes)
-        arguments = {
-            "dim": made.dim,
-            "metric": made.metric,
-            "dtype": made.dtype,
-            "id_type": made.id_type,
-            "attributes": {each.name: each.text for each in made.attributes},
-            "scan": made.scan,
-            "rows": made.rows,
-        }
+        names = ("dim", "metric", "dtype", "id_type", "scan", "rows")
+        arguments: dict[str, Any] = {each: getattr(made, each) for each in names}
+        arguments["attributes"] = {each.name: each.text for each in made.attributes}
         if embedding_model:
             arguments["embedding_model"] = embedding_model
         try:
@@ -100,7 +94,7 @@ class Client(ClusterCalls):
     def resize(self, shards: int, *, timeout: float = 600.0) -> None:
         """Loads the rows from the storage into another number of shards, 1 .. 4,096, then changes
         over, while searches go on. Needs the cores or GPUs of both during the change."""
-        with self._reporting(self._waiting):
+        with self._reporting():
             self.call("resize", timeout + 10, shards=shards, seconds=timeout)
 
     def restart(self, *, settings: Mapping[str, Any] | None = None, timeout: float = 600.0) -> int:
@@ -109,7 +103,7 @@ class Client(ClusterCalls):
         one server after the other. settings: changes those of the servers; "" removes one. Errors:
         InvalidArgument, before any server ends, for a setting that the server does not accept; if a
         server does not start with them, Unavailable, and all have the ones before again."""
-        with self._reporting(self._waiting):
+        with self._reporting():
             changed = dict(settings or {})
             return int(self.call("restart", timeout + 10, seconds=timeout, settings=changed))
 
@@ -129,12 +123,11 @@ class Client(ClusterCalls):
         """Ends the cluster. The rows stay in the storage."""
         self.call("stop", None)
 
-    def _waiting(self) -> str:
-        return str(self.call("waiting", _REPORT_SECONDS))
-
     @contextlib.contextmanager
-    def _reporting(self, waiting: Callable[[], str]) -> Iterator[None]:
-        """Logs every few seconds which replicas are not ready, and why, whenever that changes."""
+    def _reporting(self, waiting: Callable[[], str] | None = None) -> Iterator[None]:
+        """Logs every few seconds which replicas are not ready, and why, whenever that changes.
+        waiting: returns that, instead of the coordinator that serves."""
+        waiting = waiting or (lambda: str(self.call("waiting", _REPORT_SECONDS)))
         done = threading.Event()
 
         def report() -> None:

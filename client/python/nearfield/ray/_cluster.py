@@ -13,8 +13,8 @@ from nearfield._errors import Unavailable
 from nearfield.ray._client import LOG, Client
 from nearfield.ray._log import newest_manifest
 from nearfield.ray._operations import start_coordinator
+from nearfield.ray._segment import PARTITIONS
 from nearfield.ray._server import Settings, find_program, port_range
-from nearfield.ray._shards import PARTITIONS
 from nearfield.ray._slot import NAMESPACE, end_others
 from nearfield.ray._store import Store
 from nearfield.ray._upgrade import earlier_manifest
@@ -62,8 +62,8 @@ class Cluster(Client):
         name: str = "nearfield",
         num_cpus: float | None = None,
         num_gpus: float | None = None,
-        host: str | None = None,
-        ports: str | None = None,
+        host: str = "",
+        ports: str = "",
         program: str | None = None,
         settings: Mapping[str, Any] | None = None,
         timeout: float = 30.0,
@@ -75,10 +75,10 @@ class Cluster(Client):
             raise ValueError(f"shards, replicas: {shards}, {replicas}; 1 .. {PARTITIONS}, 1 ..")
         if compact_after < 2:
             raise ValueError(f"compact_after: {compact_after}, must be at least 2")
-        port_range(ports or "")  # checks it
+        port_range(ports)  # checks it
         given: dict[str, Any] = {"shards": shards, "replicas": replicas, "host": host}
         given |= {"num_cpus": num_cpus, "num_gpus": num_gpus, "program": program, "ports": ports}
-        given |= {"hang_timeout": hang_timeout, "compact_after": compact_after, **(settings or {})}
+        given |= {"hang_timeout": hang_timeout, "compact_after": compact_after}
         if not ray.is_initialized():
             ray.init()
         store = Store(storage)
@@ -90,46 +90,32 @@ class Cluster(Client):
         if found is None:
             shards = _probe(store) or shards
         if num_gpus is None:
-            gpus = resources.get("GPU", 0)
-            num_gpus = 1.0 if gpus >= shards * replicas else 0.0
-        defaults: dict[str, Any] = {} if num_gpus else _CPU_SETTINGS
-        chosen = Settings(
-            name=name,
-            shards=shards,
-            replicas=replicas,
-            storage=store.uri,
-            program=find_program(program),
-            host=host or "",
-            num_cpus=1.0 if num_cpus is None else num_cpus,
-            num_gpus=num_gpus,
-            settings=defaults,
-            hang_timeout=hang_timeout,
-            compact_after=compact_after,
-            ports=ports or "",
-        ).changed(settings or {})
+            num_gpus = float(resources.get("GPU", 0) >= shards * replicas)
+        own: dict[str, Any] = {"name": name, "storage": store.uri, "program": find_program(program)}
+        own |= {"shards": shards, "num_cpus": 1.0 if num_cpus is None else num_cpus}
+        own |= {"num_gpus": num_gpus, "settings": {} if num_gpus else _CPU_SETTINGS}
+        chosen = Settings(**{**given, **own}).changed(settings or {})
         running = chosen if found is None else ray.get(found.settings.remote())
         super().__init__(storage, timeout=timeout, cluster=running.cluster)
         self._name = name
         self.started = found is None
         if running.storage != store.uri:
             raise ValueError(f"storage: {store.uri}; the cluster {name!r} has another one")
-        self._actor = start_coordinator(chosen) if found is None else found
+        self._actor = found or start_coordinator(chosen)
         self._await_start(start_timeout)
         if not self.started:
-            self._report_ignored(given, running)
+            self._report_ignored({**given, **(settings or {})}, running)
 
     def _await_start(self, seconds: float) -> None:
         """Waits until all servers are ready; ends what was started after an error."""
         try:
             with self._reporting(lambda: str(ray.get(self._actor.waiting.remote()))):
-                error = ray.get(self._actor.wait_ready.remote(seconds))
-            if error is not None:
-                raise error
+                ray.get(self._actor.ready.remote(seconds))
             self.address: str = ray.get(self._actor.address.remote())
-        except BaseException:
+        except BaseException as error:
             if self.started:
                 self.stop()
-            raise
+            raise getattr(error, "cause", error) from None
 
     def _report_ignored(self, given: Mapping[str, Any], running: Settings) -> None:
         """Logs the arguments that a cluster that ran already does not have."""
@@ -137,7 +123,7 @@ class Cluster(Client):
         ignored = [
             f"{name} {value} (it has {has.get(name)})"
             for name, value in given.items()
-            if value is not None and value != has.get(name) and str(value) != str(has.get(name))
+            if value not in (None, "", has.get(name)) and str(value) != str(has.get(name))
         ]
         if ignored:
             text = "nearfield.ray: the cluster %r runs already; not applied: %s"

@@ -6,36 +6,26 @@ import contextlib
 import functools
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-import nearfield
 from nearfield._arguments import refuse_unknown
 from nearfield._digest import result_digest
 from nearfield._errors import NotFound, Unimplemented
 from nearfield._filter import FilterLike
 from nearfield._records import CollectionInfo
-from nearfield._results import (
-    Counted,
-    Deleted,
-    FetchResult,
-    HitArrays,
-    SearchResult,
-    Updated,
-    Uploaded,
-)
+from nearfield._results import Counted, Deleted, FetchResult, SearchResult, Updated, Uploaded
 from nearfield._row_calls import Names, UploadMode, ZeroRows
 from nearfield._search import prepare_search
 from nearfield._sources.open import open_source
 from nearfield._sources.source import Spec
 from nearfield._values import IdsLike, listed, to_ids
-from nearfield.ray._answers import fetched, merge_hits
 from nearfield.ray._calls import ClusterCalls
-from nearfield.ray._merge import check_counts, pick
-from nearfield.ray._segment import id_table, tables_of
-from nearfield.ray._shards import shards_of
+from nearfield.ray._manifest import Done, Operation
+from nearfield.ray._merge import check_counts, fetched, merge_hits, pick
+from nearfield.ray._segment import id_table, shards_of, tables_of
 from nearfield.ray._updates import FIXED_ATTRIBUTES, check_arguments, update_operation
 
 if TYPE_CHECKING:
@@ -88,27 +78,27 @@ class ClusterCollection:
         search = prepare_search(vector, None, None, options)  # type: ignore[arg-type]
         filtered = options.get("filter") is not None
         limited = filtered or options.get("score_threshold") is not None
-        with_rest = filtered or any(
-            options.get(each) for each in ("payload", "vectors", "attributes")
-        )
+        with_rest = filtered or any(map(options.get, ("payload", "vectors", "attributes")))
 
-        def ask(
-            view: View, shard: int, docs: nearfield.Collection, at: dict[str, Any], left: float
-        ) -> tuple[SearchResult, HitArrays]:
-            rows = view["collections"][self.name]["rows"][shard]
-            found = docs._search_prepared(search, left, at)
+        def ask(view: View, shard: int, docs: Any, at: dict[str, Any], left: float) -> Any:
+            found: SearchResult = docs._search_prepared(search, left, at)
             arrays = found.to_numpy()
             if not limited:
-                check_counts(arrays, rows, k)
+                check_counts(arrays, view["collections"][self.name]["rows"][shard], k)
             return found, arrays
 
-        view, answers = self._calls.read(self.name, timeout, fresh, ask)
+        at, answers = self._read(timeout, fresh, ask)
         parts, arrays = zip(*answers, strict=True)
         slowest = max((part.cost for part in parts), key=lambda cost: cost.total_us)
         merged = merge_hits(parts, arrays, k, with_rest)
-        created = view["collections"][self.name]["created"]
         digest = result_digest(merged) if with_digest else None
-        return SearchResult(merged, view["number"], created, slowest, digest)
+        return SearchResult(merged, *at, slowest, digest)
+
+    def _read(self, timeout: float | None, fresh: bool, *ask: Any) -> tuple[tuple[int, int], Any]:
+        """As ClusterCalls.read; returns the number of the manifest and that of the one that created
+        the collection, and the answers."""
+        view, parts = self._calls.read(self.name, timeout, fresh, *ask)
+        return (view["number"], view["collections"][self.name]["created"]), parts
 
     def fetch(
         self,
@@ -128,22 +118,16 @@ class ClusterCollection:
             found: list[int] = np.unique(owners(len(view["shards"]))).tolist()
             return found or [0]
 
-        def ask(
-            view: View, shard: int, docs: nearfield.Collection, at: dict[str, Any], left: float
-        ) -> FetchResult:
+        def ask(view: View, shard: int, docs: Any, at: dict[str, Any], left: float) -> Any:
             mine = pick(wanted, np.flatnonzero(owners(len(view["shards"])) == shard))
-            return docs.fetch(
-                mine, payload=payload, vectors=vectors, attributes=attributes, timeout=left, **at
-            )
+            options = {"payload": payload, "vectors": vectors, "attributes": attributes}
+            return docs.fetch(mine, timeout=left, **options, **at)
 
-        view, parts = self._calls.read(self.name, timeout, fresh, ask, owning)
+        (number, created), parts = self._read(timeout, fresh, ask, owning)
         found, payloads, rows, columns = fetched(parts, wanted)
         there = set(listed(found))
         missing = to_ids([each for each in listed(wanted) if each not in there])
-        created = view["collections"][self.name]["created"]
-        return FetchResult(
-            found, payloads, rows, columns, missing, epoch=view["number"], incarnation=created
-        )
+        return FetchResult(found, payloads, rows, columns, missing, number, created)
 
     def count(
         self,
@@ -153,13 +137,12 @@ class ClusterCollection:
         fresh: bool = False,
     ) -> Counted:
         """Returns the number of rows; with a filter, of those that pass it."""
-        view, parts = self._calls.read(
-            self.name,
-            timeout,
-            fresh,
-            lambda view, shard, docs, at, left: docs.count(filter, timeout=left, **at).rows_count,
-        )
-        return Counted(sum(parts), view["number"], view["collections"][self.name]["created"])
+
+        def ask(view: View, shard: int, docs: Any, at: dict[str, Any], left: float) -> Any:
+            return docs.count(filter, timeout=left, **at).rows_count
+
+        at, parts = self._read(timeout, fresh, ask)
+        return Counted(sum(parts), *at)
 
     def upload(
         self,
@@ -177,10 +160,9 @@ class ClusterCollection:
         """Uploads rows as one atomic, durable commit over all shards; the arguments are those of
         nearfield.Collection.upload. With the same token again, it returns the commit that is there.
         After Unavailable or DeadlineExceeded without a token the rows may be there."""
-        if mode not in ("insert", "upsert", "replace"):
-            raise ValueError(f"mode: {mode!r}; one of insert, upsert, replace")
-        if zero_rows not in ("refuse", "accept"):
-            raise ValueError(f"zero_rows: {zero_rows!r}; one of refuse, accept")
+        for name, given, known in (("mode", mode, UploadMode), ("zero_rows", zero_rows, ZeroRows)):
+            if given not in get_args(known):
+                raise ValueError(f"{name}: {given!r}; one of {', '.join(get_args(known))}")
         info, created = self._info(timeout)
         spec = Spec(info, ids, vectors, attributes, payloads)
         with contextlib.closing(open_source(spec, data)) as source:
@@ -188,18 +170,21 @@ class ClusterCollection:
         if not segments and mode != "replace":
             raise ValueError("data: no rows")
         operation = {"kind": mode, "segments": segments}
-        done = self._calls.commit(self.name, operation, token, timeout, created)
+        done = self._commit(operation, token, self._calls.deadline(timeout), created)
         return Uploaded(done.number, done.created, done.changed, done.replaced, 0, None)
 
     def _info(self, timeout: float | None) -> tuple[CollectionInfo, int]:
-        view, parts = self._calls.read(
-            self.name,
-            timeout,
-            True,
-            lambda view, shard, docs, at, left: docs.info(timeout=left),
-            lambda view: [0],
-        )
-        return parts[0], view["collections"][self.name]["created"]
+        """Returns the declaration, and the number of the manifest that created the collection."""
+
+        def ask(view: View, shard: int, docs: Any, at: dict[str, Any], left: float) -> Any:
+            return docs.info(timeout=left)
+
+        (_, created), (info,) = self._read(timeout, True, ask, lambda _: [0])
+        return info, created
+
+    def _commit(self, operation: Operation, token: str | None, until: float, created: int) -> Done:
+        left = until - time.monotonic()
+        return self._calls.commit(self.name, operation, token, left, created)
 
     def delete(
         self,
@@ -214,14 +199,14 @@ class ClusterCollection:
             raise TypeError("give either ids or filter=")
         if filter is not None and not isinstance(filter, str):
             raise TypeError("filter: give it as text")
-        deadline = self._calls.deadline(timeout)
-        created = self._created(timeout)
-        operation: dict[str, Any] = {"kind": "filter", "filter": filter}
+        deadline, created = self._calls.deadline(timeout), 0
+        # Without a collection only an earlier commit with the same token is left.
+        with contextlib.suppress(NotFound):
+            (_, created), _ = self._read(timeout, True, lambda *_: None, lambda _: [])
+        operation: Operation = {"kind": "filter", "filter": filter}
         if ids is not None:
-            table = id_table(to_ids(ids))
-            operation = {"kind": "delete", "segments": self._calls.put([table])}
-        left = deadline - time.monotonic()
-        done = self._calls.commit(self.name, operation, token, left, created)
+            operation = {"kind": "delete", "segments": self._calls.put([id_table(to_ids(ids))])}
+        done = self._commit(operation, token, deadline, created)
         return Deleted(done.changed, done.number, done.created)
 
     def update(
@@ -246,8 +231,7 @@ class ClusterCollection:
         deadline = self._calls.deadline(timeout)
         info, created = self._info(timeout)
         operation = update_operation(info, str(filter), attributes, payloads)
-        left = deadline - time.monotonic()
-        done = self._calls.commit(self.name, operation, token, left, created)
+        done = self._commit(operation, token, deadline, created)
         return Updated(done.changed, done.number, done.created, to_ids([]), to_ids([]))
 
     def add_attribute(self, name: str, type: Any = None, *, timeout: float | None = None) -> int:
@@ -255,13 +239,3 @@ class ClusterCollection:
         raise Unimplemented(FIXED_ATTRIBUTES)
 
     drop_attribute = add_attribute
-
-    def _created(self, timeout: float | None) -> int:
-        """Returns the number of the manifest that created the collection; 0 if there is none, so
-        that only an earlier commit with the same token is left."""
-        try:
-            view, _ = self._calls.read(self.name, timeout, True, lambda *_: None, lambda _: [])
-        except NotFound:
-            return 0
-        created: int = view["collections"][self.name]["created"]
-        return created

@@ -46,24 +46,18 @@ _LOOK_SECONDS = 1.0  # between two looks for manifests of other coordinators
 _COMMIT_SECONDS_MAX = 25.0  # until a commit has its turn, and again until it is shown
 _REPLY_SECONDS_MAX = 0.5  # for the replies to calls that run when the cluster ends
 _RECEIVED_ROWS_MIN = 10_000  # of an upload whose rows the servers get before its turn
-_TRIES = 10  # of a resize or compaction, while other coordinators are faster
+_LAYOUT_SECONDS_MAX = 60.0  # for new replicas to follow the last commits of a resize
 _COMMITTERS_MAX = 24  # calls that wait, so that other calls find a thread of the server
 
 
 class CoordinatorProcess(Fleet):
     """The actor."""
 
-    METHODS: tuple[str, ...] = ("view", "status", "commit", "stop")
+    METHODS: tuple[str, ...] = ("view", "status", "waiting", "ready", "commit", "stop")
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._committers = threading.Semaphore(_COMMITTERS_MAX)
-        methods: dict[str, Callable[..., Any]] = {
-            name: getattr(self, name) for name in self.METHODS
-        }
-        self._listen: Callable[[], Any] = lambda: serve(
-            methods, listen_host(settings.host), settings.listen_ports, settings.cluster
-        )
         self._server: Any = None
         self._address = ""
         threading.Thread(target=self._run, daemon=True).start()
@@ -118,15 +112,20 @@ class CoordinatorProcess(Fleet):
             traceback.print_exc()
 
     def _open(self) -> None:
+        settings = self._settings
+        if not self._address:  # or none of its ports was free
+            methods = {name: getattr(self, name) for name in self.METHODS}
+            host, ports = listen_host(settings.host), settings.listen_ports
+            self._server, self._address = serve(methods, host, ports, settings.cluster)
         if not self._log.opened:
             first = None if self._store.first("commits") else take_over(self._store)
-            self._perform(self._log.open(first or Manifest(layout=1, shards=self._settings.shards)))
-        card: dict[str, Any] = {"name": self._settings.name, "cluster": self._settings.cluster}
+            self._perform(self._log.open(first or Manifest(layout=1, shards=settings.shards)))
+        card: dict[str, Any] = {"name": settings.name, "cluster": settings.cluster}
         card |= {"address": self._address, "opened": self._log.opened}
         self._store.put(self._card, json.dumps(card).encode())
         with self._commit:
             self.load()
-        end_others(self._settings.name, {slot.name for slot in self._slots})
+        end_others(settings.name, {slot.name for slot in self._slots})
 
     @property
     def _card(self) -> str:
@@ -151,9 +150,7 @@ class CoordinatorProcess(Fleet):
             raise Unavailable("another commit still runs")
         try:
             self._newest()
-            if self._log.pending is not None:
-                self._perform(self._log.settle())
-                self._perform(self._log.follow())
+            self._perform(self._log.settle())
             self.load()
             yield self._newest()
         finally:
@@ -181,11 +178,9 @@ class CoordinatorProcess(Fleet):
                 self._forget_unused(before, self._newest(), name)
             with self._changed:
                 left = max(0.0, deadline - time.monotonic())
-                if not self._changed.wait_for(lambda: self._has_shown(done.number), left):
-                    raise Unavailable(
-                        "committed, but a shard has no server: repeat it with its token"
-                    )
-            return done
+                if self._changed.wait_for(lambda: self._has_shown(done.number), left):
+                    return done
+            raise Unavailable("committed, but a shard has no server: repeat it with its token")
         finally:
             self._committers.release()
 
@@ -193,23 +188,17 @@ class CoordinatorProcess(Fleet):
     def _received(self, name: str, operation: Operation, token: str) -> Iterator[None]:
         """Lets the replicas take the rows of a large upload while other commits go on. Errors are
         reported when it is staged."""
-        known = None
+        slots: list[Slot] = []
         if _is_large(operation):
             with self._committing():
-                known = self._perform(self._log.done(token, name, operation["kind"]))
-        if known is not None or not _is_large(operation):
-            yield
-            return
-        opened, slots = self._log.opened, [slot for slot in self._slots if slot.ready]
-        calls = [(slot, slot.actor.receive.remote(opened, name, operation)) for slot in slots]
-        for slot, call in calls:
-            with contextlib.suppress(Exception):
-                slot.ask(call)
+                if self._perform(self._log.done(token, name, operation["kind"])) is None:
+                    slots = [slot for slot in self._slots if slot.ready]
+        self._replies(slots, lambda slot: slot.call("receive", name, operation))
         try:
             yield
         finally:
             for slot in slots:
-                slot.actor.discard.remote(opened, name, operation)
+                slot.call("discard", name, operation)
 
     def _forget_unused(self, before: Manifest, after: Manifest, name: str) -> None:
         """Deletes what a commit to a collection has made unused."""
@@ -221,16 +210,10 @@ class CoordinatorProcess(Fleet):
                 if page not in after.token_pages:
                     self._store.delete(page[0])
 
-    def _commit_next(self, make: Callable[[Manifest], Manifest]) -> tuple[Manifest, Manifest]:
-        """Commits what is made of the newest manifest, again if another coordinator was faster;
-        returns both."""
-        for _ in range(_TRIES):
-            with self._committing():
-                before = self._follow_others()
-                if self._perform(self._log.append(make(before))):
-                    self.load()
-                    return before, self._newest()
-        raise Aborted("other coordinators were faster: try again")
+    def _change(self, make: Callable[[Manifest], Steps[Manifest]]) -> tuple[Manifest, Manifest]:
+        """Commits what is made of the newest manifest; returns both."""
+        with self._committing():
+            return self._perform(self._log.change(make))
 
     def _quorum(self, manifest: Manifest) -> Holders:
         """Returns the replicas that hold the manifest and answer. Raises Unavailable if a shard has
@@ -250,23 +233,18 @@ class CoordinatorProcess(Fleet):
         state = manifest.collections.get(name)
         expected = ("", "") if state is None else (state.id, state.last)
         slots = [slot for some in self._quorum(manifest) for slot, _ in some]
-        calls = [
-            (slot, slot.actor.stage.remote(self._log.opened, name, expected, operation))
-            for slot in slots
-        ]
         found: dict[int, dict[str, int]] = {}
         refused: Exception | None = None
-        for slot, call in calls:
-            try:
-                staged = slot.ask(call)
-                if found.setdefault(slot.shard, staged) != staged:
-                    raise Internal(f"{slot.name}: {staged}, another replica {found[slot.shard]}")
-            except (Unavailable, Aborted, Internal) as error:
-                self._drop_out(slot, error)
-            except OSError as error:
-                refused = refused or Unavailable(f"storage: {error}")
-            except Exception as error:
-                refused = refused or error
+        staging = self._replies(slots, lambda slot: slot.call("stage", name, expected, operation))
+        for slot, staged in staging:
+            if isinstance(staged, dict) and found.setdefault(slot.shard, staged) != staged:
+                staged = Internal(f"{slot.name}: {staged}, another replica {found[slot.shard]}")
+            if isinstance(staged, (Unavailable, Aborted, Internal)):
+                self._drop_out(slot, staged)
+            elif isinstance(staged, OSError):
+                refused = refused or Unavailable(f"storage: {staged}")
+            elif isinstance(staged, Exception):
+                refused = refused or staged
         try:
             if refused is not None:
                 raise refused if isinstance(refused, Error) else Internal(repr(refused))
@@ -278,34 +256,50 @@ class CoordinatorProcess(Fleet):
         rows = [found[shard]["rows"] for shard in range(manifest.shards)]
         return rows, sum(each["changed"] for each in found.values())
 
+    def rows(self, manifest: Manifest, shards: int, slots: list[Slot]) -> dict[str, list[int]]:
+        """Returns the rows of each collection, by shard, that new replicas have at a manifest."""
+        ready = {slot.shard: slot for slot in slots if slot.ready}
+        if len(ready) != shards:
+            raise Unavailable("a new shard has no server")
+        calls = [(ready[shard], ready[shard].sync(manifest)) for shard in range(shards)]
+        states = [slot.ask(call, _LAYOUT_SECONDS_MAX) for slot, call in calls]
+        return {name: [each[name]["rows"] for each in states] for name in manifest.collections}
+
+    def _replies(self, slots: list[Slot], begin: Callable[[Slot], Any]) -> list[tuple[Slot, Any]]:
+        """Begins a call at each replica, and waits for all; returns the replies, or the errors."""
+        found: list[tuple[Slot, Any]] = []
+        for slot, call in [(slot, begin(slot)) for slot in slots]:
+            try:
+                found.append((slot, slot.ask(call)))
+            except Exception as error:
+                found.append((slot, error))
+        return found
+
     def abandon(self, operation: Operation, again: bool = False) -> None:
         """Ends what is staged. again: it is staged again, and a large upload stays at the
         servers."""
         kept = again and _is_large(operation)
         for slot in self._slots:
             if slot.ready:
-                slot.actor.abandon.remote(self._log.opened, operation["id"], kept)
+                slot.call("abandon", operation["id"], kept)
 
     def apply(self, before: Manifest, name: str, operation: Operation) -> Exception | None:
         """Makes the operation, by which the newest manifest differs from the one before, visible,
         and shows it. A replica that fails is left out. Returns the reason if all replicas of a
         shard refuse it; then they still hold the manifest before."""
         number = self._newest().number
-        calls = [
-            (slot, states, slot.actor.apply.remote(self._log.opened, name, operation["id"]))
-            for some in self._holders(before)
-            for slot, states in some
-        ]
+        states = {slot: held for some in self._holders(before) for slot, held in some}
         refused: dict[Slot, Exception] = {}
-        for slot, states, call in calls:
-            try:
-                state = slot.ask(call)
-                held = {key: each for key, each in states.items() if key != name}
+        for slot, state in self._replies(
+            [*states], lambda slot: slot.call("apply", name, operation["id"])
+        ):
+            if isinstance(state, REFUSALS):
+                refused[slot] = state
+            elif isinstance(state, Exception):
+                self._drop_out(slot, state)
+            else:
+                held = {key: each for key, each in states[slot].items() if key != name}
                 slot.held = {**slot.held, number: {**held, name: state} if state else held}
-            except REFUSALS as error:
-                refused[slot] = error
-            except Exception as error:
-                self._drop_out(slot, error)
         holders = self._holders(self._newest())
         for slot, reason in refused.items():
             if not holders[slot.shard]:
@@ -324,25 +318,27 @@ class CoordinatorProcess(Fleet):
             self._start(self._new_slots(manifest.layout, manifest.shards))
         elif not behind:
             return
-        for slot, call in [(slot, slot.sync(manifest)) for slot in behind]:
-            try:
-                states = slot.ask(call)
-                self._check_rows(slot, manifest, states)
+        for slot, states in self._replies(behind, lambda slot: slot.sync(manifest)):
+            wrong = self._wrong_rows(slot, manifest, states)
+            if isinstance(wrong, (OSError, DataLoss)):
+                slot.error = f"storage: {wrong}"
+            elif wrong is not None:
+                self._drop_out(slot, wrong)
+            else:
                 slot.held = {**slot.held, manifest.number: states}
                 slot.error = ""
-            except (OSError, DataLoss) as error:
-                slot.error = f"storage: {error}"
-            except Exception as error:
-                self._drop_out(slot, error)
         self._show()
+
+    def _files_of(self, state: CollectionState, pages: dict[str, set[str]]) -> set[str]:
+        return run(files_of(state, pages), store=self._store)
 
     def _forget(self, before: CollectionState, after: CollectionState | None = None) -> None:
         """Deletes the files that only an earlier state of a collection names. Those that an error
         leaves only take space."""
         try:
             pages: dict[str, set[str]] = {}
-            kept = files_of(self._store, after, pages) if after is not None else set()
-            for name in files_of(self._store, before, pages) - kept:
+            kept = self._files_of(after, pages) if after is not None else set()
+            for name in self._files_of(before, pages) - kept:
                 self._store.delete(name)
         except (OSError, Error):
             traceback.print_exc()

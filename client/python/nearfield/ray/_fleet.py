@@ -6,6 +6,7 @@ import os
 import threading
 import uuid
 from collections import Counter
+from itertools import product
 from typing import Any
 
 import ray
@@ -46,11 +47,9 @@ class Fleet:
         self._error = ""  # of the last look at the storage
 
     def _new_slots(self, layout: int, shards: int) -> list[Slot]:
-        return [
-            Slot(self._settings, self._log.opened, layout, shard, shards, replica)
-            for shard in range(shards)
-            for replica in range(self._settings.replicas)
-        ]
+        places = product(range(shards), range(self._settings.replicas))
+        settings, opened = self._settings, self._log.opened
+        return [Slot(settings, opened, layout, shard, shards, each) for shard, each in places]
 
     def _start(self, slots: list[Slot]) -> None:
         self._slots = self._slots + slots
@@ -67,9 +66,8 @@ class Fleet:
 
     def _stop_over(self) -> None:
         """Ends the replicas of layouts that are not in use."""
-        used = {self._resizing} | {
-            each.layout for each in (self._shown, self._log.head, self._log.pending) if each
-        }
+        manifests = (self._shown, self._log.head, self._log.pending)
+        used = {self._resizing, *(each.layout for each in manifests if each)}
         over = [slot for slot in self._slots if slot.layout not in used]
         if over:
             self._stop(over)
@@ -82,9 +80,8 @@ class Fleet:
             others = [each for each in self._slots if each is not slot]
             mine = (slot.layout, slot.shard)
             shard = [each for each in others if (each.layout, each.shard) == mine]
-            for each in shard:
-                if not each.node:  # the coordinator is new
-                    each.locate()
+            for each in [each for each in shard if not each.node]:  # the coordinator is new
+                each.locate()
             taken = {each.node for each in shard}
             count = Counter(each.node for each in others)
 
@@ -105,19 +102,25 @@ class Fleet:
                 newest = self._newest()
                 if newest is not manifest and turn == 4:  # the commits are faster
                     manifest, states = newest, slot.ask(slot.sync(newest), _SYNC_SECONDS_MAX)
-                if newest is manifest and slot.lives(life):
-                    self._check_rows(slot, manifest, states)
-                    slot.held = {manifest.number: states}
-                    slot.ready = True
+                if newest is not manifest:
+                    continue
+                wrong = self._wrong_rows(slot, manifest, states)
+                if wrong is not None:
+                    raise wrong
+                if slot.lives(life):
+                    slot.held, slot.ready = {manifest.number: states}, True
                     self._show()
-                if newest is manifest:
-                    return
+                return
 
-    def _check_rows(self, slot: Slot, manifest: Manifest, states: dict[str, Any]) -> None:
+    def _wrong_rows(self, slot: Slot, manifest: Manifest, states: Any) -> Exception | None:
+        """Returns the error that the reply of a replica is, or shows: other numbers of rows."""
+        if isinstance(states, Exception):
+            return states
         for name, state in manifest.collections.items():
             found = states[name]["rows"]
             if slot.layout == manifest.layout and found != state.rows[slot.shard]:
-                raise Internal(f"{name}: {found} rows, the manifest has {state.rows[slot.shard]}")
+                return Internal(f"{name}: {found} rows, the manifest has {state.rows[slot.shard]}")
+        return None
 
     def leave(self, slot: Slot) -> None:
         slot.ready = False
@@ -127,8 +130,7 @@ class Fleet:
     def may_end(self, slot: Slot) -> bool:
         """Returns True, and hides the replica, unless it is the last one that searches can use."""
         with self._changed:
-            shards = self._holders(self._shown) if self._shown is not None else []
-            for holders in shards:
+            for holders in self._holders(self._shown) if self._shown is not None else []:
                 if [each for each, _ in holders if each is slot or not each.silent] == [slot]:
                     return False
             slot.ready = False
@@ -162,11 +164,9 @@ class Fleet:
             shards = self._holders(newest)
             # A manifest in doubt may withdraw the newest one.
             if (all(shards) and self._log.pending is None) or self._shown is None:
-                self._shown = newest
+                self._shown, number = newest, newest.number
                 for slot in self._slots:
-                    slot.held = {
-                        key: held for key, held in slot.held.items() if key == newest.number
-                    }
+                    slot.held = {key: held for key, held in slot.held.items() if key == number}
             else:
                 shards = self._holders(self._shown)
             self._serial += 1
@@ -221,9 +221,9 @@ class Fleet:
         return self._shown is not None and self._shown.number >= number
 
     def status(self) -> dict[str, Any]:
-        manifest = self._newest()
+        manifest, settings = self._newest(), self._settings
         return {
-            "name": self._settings.name,
+            "name": settings.name,
             "storage": self._store.name,
             "error": self._error,
             "opened": self._log.opened,
@@ -231,13 +231,41 @@ class Fleet:
             "manifest": manifest.number,
             "shown": self._shown.number if self._shown is not None else None,
             "shards": manifest.shards,
-            "replicas": self._settings.replicas,
+            "replicas": settings.replicas,
+            "settings": {name: str(value) for name, value in settings.settings.items()},
             "collections": {
                 name: {"rows": sum(state.rows), "operations": state.count}
                 for name, state in manifest.collections.items()
             },
             "servers": [slot.report(error) for slot, error in self._errors(list(self._slots))],
         }
+
+    def _wait_ready(self, some: list[Slot] | None, seconds: float) -> None:
+        """Waits for some replicas. None: for all, even if they change meanwhile."""
+
+        def ready() -> bool:
+            slots = self._slots if some is None else some
+            return bool(self._slots) and all(slot.ready for slot in slots)
+
+        with self._changed:
+            done = self._changed.wait_for(ready, seconds)
+        if not done:
+            raise Unavailable(f"not ready after {seconds:g} s: {self.waiting(some)}")
+
+    def waiting(self, some: list[Slot] | None = None) -> str:
+        """Returns the replicas that are not ready, and why; "" if all are."""
+        slots = list(self._slots) if some is None else some
+        if not slots:
+            return self._error or "the storage"
+        names: dict[str, list[str]] = {}
+        for slot, error in self._errors(slots):
+            if not slot.ready:
+                names.setdefault(error or "its server loads", []).append(slot.name)
+        return "; ".join(f"{', '.join(some)}: {why}" for why, some in names.items())
+
+    def ready(self, seconds: float) -> None:
+        """Waits until all replicas hold the newest manifest."""
+        self._wait_ready(None, seconds)
 
     def _errors(self, slots: list[Slot]) -> list[tuple[Slot, str]]:
         """Returns the replicas with the reason why they are not ready."""

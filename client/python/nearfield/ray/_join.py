@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import ray
 import ray.data
+import ray.exceptions
 from pyarrow import dataset, fs
 
 from nearfield._arrow import id_array, matrix_of
@@ -97,14 +98,10 @@ def knn_join(
     actors, loaded = _start_shards(
         _dataset(corpus), [id, vector], declared, count, resources, {**defaults, **(settings or {})}
     )
+    arguments = {"actors": _OwnedActors(actors), "rows": [each.rows for each in loaded], "k": k}
     return _dataset(queries).map_batches(
         _join,  # type: ignore[arg-type]
-        fn_kwargs={
-            "actors": _OwnedActors(actors),
-            "rows": [each.rows for each in loaded],
-            "k": k,
-            "columns": [query_id, query_vector],
-        },
+        fn_kwargs={**arguments, "columns": [query_id, query_vector]},
         batch_size=min(batch_rows, *(each.queries_max for each in loaded)),
         batch_format="pyarrow",
         num_cpus=0,  # it waits for the shards
@@ -129,21 +126,16 @@ def _start_shards(
     if shards == 1:  # Ray returns the only part itself
         pieces = [[piece] for piece in pieces]
     shard: Any = JoinShard
-    options = {
-        **resources,
-        "max_restarts": -1,
-        "max_task_retries": -1,
-        "max_concurrency": _BATCHES_AT_ONCE,
-    }
+    options = {**resources, "max_concurrency": _BATCHES_AT_ONCE}
+    options |= {"max_restarts": -1, "max_task_retries": -1}
     actors = [
         shard.options(**options).remote([piece[number] for piece in pieces], declared, settings)
         for number in range(shards)
     ]
-    loaded = ray.get([actor.load.remote() for actor in actors])
-    for each in loaded:
-        if isinstance(each, Exception):
-            raise each
-    return actors, loaded
+    try:
+        return actors, ray.get([actor.load.remote() for actor in actors])
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause from None
 
 
 class _OwnedActors:

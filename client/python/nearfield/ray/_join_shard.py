@@ -16,8 +16,7 @@ from nearfield import _methods as methods
 from nearfield._arrow import matrix_of, vectors_of
 from nearfield._blocking import run
 from nearfield._methods import Method
-from nearfield.ray._segment import ids_of
-from nearfield.ray._shards import shards_of
+from nearfield.ray._segment import ids_of, shards_of
 
 # Memory of a shard on the CPU besides its rows, and for each row besides its vector, in bytes.
 _SHARD_BYTES = 64 << 20
@@ -66,9 +65,9 @@ def first_row(block: pa.Table, columns: Sequence[str]) -> pa.Table:
 @ray.remote
 def split_rows(block: pa.Table, columns: Sequence[str], shards: int) -> Any:
     """Returns the rows of each shard; a single table for one shard."""
-    table = plain_rows(block, columns) if block.num_rows else None
-    if table is None:
+    if not block.num_rows:
         return [None] * shards if shards > 1 else None
+    table = plain_rows(block, columns)
     if shards == 1:
         return table
     owners = shards_of(ids_of(table), shards)
@@ -92,15 +91,11 @@ class JoinShard:
     def pid(self) -> int:
         return os.getpid()
 
-    def load(self) -> Loaded | Exception:
-        """Loads the rows; returns the error that they have. An exception of a method would be
-        raised with another type, and one of the constructor would be repeated for ever."""
-        try:
-            client = self._loaded()
-            rows = client.collection(COLLECTION).count().rows_count
-            return Loaded(rows, client.limits().queries_max)
-        except (nearfield.Error, TypeError, ValueError) as error:
-            return error
+    def load(self) -> Loaded:
+        """Loads the rows. The constructor does not: Ray would repeat its error for ever."""
+        client = self._loaded()
+        rows = client.collection(COLLECTION).count().rows_count
+        return Loaded(rows, client.limits().queries_max)
 
     def _loaded(self) -> nearfield.Client:
         with self._lock:

@@ -23,18 +23,13 @@ of such requests perform."""
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
-from nearfield._errors import (
-    Aborted,
-    AlreadyExists,
-    DataLoss,
-    Error,
-    FailedPrecondition,
-    NotFound,
-    Unavailable,
-)
-from nearfield.ray._manifest import CollectionState, Done, Manifest, Operation
+import nearfield
+from nearfield._errors import DataLoss, Error, Unavailable
+from nearfield.ray._manifest import CollectionState, Done, Manifest, Operation, operations_after
 from nearfield.ray._steps import Steps, fleet, run, store
 from nearfield.ray._store import Store
 from nearfield.ray._tokens import Tokens, folded, token_key
@@ -42,6 +37,7 @@ from nearfield.ray._tokens import Tokens, folded, token_key
 NUMBER_MAX = 999_999_999_999
 KEPT = 8  # newest manifests that are not empty
 _TRIES = 50  # of a commit, while other coordinators are faster
+_CHANGE_TRIES = 10  # of a resize or compaction
 
 
 def object_name(number: int) -> str:
@@ -56,15 +52,13 @@ def _newest(number: int) -> Steps[tuple[int, bytes]]:
     """Finds the newest manifest, with at least this number; returns its number and data, b"" if
     there is no newer one."""
     found = b""
-    while True:
-        data = yield store("find", object_name(number + 1))
-        if data is None:
-            return number, found
+    while (data := (yield store("find", object_name(number + 1)))) is not None:
         if data:
             number, found = number + 1, data
-            continue
-        name = yield store("first", "commits")  # the given one is an old one
-        number, found = _number_of(name), (yield store("get", name))
+        else:  # the given one is an old one
+            name = yield store("first", "commits")
+            number, found = _number_of(name), (yield store("get", name))
+    return number, found
 
 
 def newest_number(number: int) -> Steps[int]:
@@ -107,43 +101,35 @@ class Log:
             yield from self.find()
         while not won:
             won = yield from self.append(self.head)
-            if not won:
-                yield from self.follow()
         self.opened = self.head.number
         self._retired = max(1, self.opened - 2 * KEPT)
 
     def follow(self) -> Steps[None]:
         """Reads the manifests after the head."""
         number = self.head.number
-        while True:
-            data = yield store("find", object_name(number + 1))
-            if data is None:
-                return
-            if data == b"":
+        while (data := (yield store("find", object_name(number + 1)))) is not None:
+            number += 1
+            if not data:
                 number, data = yield from _newest(number)
-            else:
-                number += 1
-            self._take(number, data)
-
-    def _take(self, number: int, data: bytes) -> None:
-        name = object_name(number)
-        found = Manifest.decode(data, name)
-        if found.number != number:
-            raise DataLoss(f"{name}: it is damaged: it has the number {found.number}")
-        if self._digest and number == self.head.number + 1 and found.previous != self._digest:
-            raise DataLoss(f"{name}: it does not follow the manifest before it, which was changed")
-        self.head, self._digest = found, digest_of(data)
+            name = object_name(number)
+            found = Manifest.decode(data, name)
+            if found.number != number:
+                raise DataLoss(f"{name}: it is damaged: it has the number {found.number}")
+            if self._digest and number == self.head.number + 1 and found.previous != self._digest:
+                raise DataLoss(f"{name}: it does not follow the manifest before it")
+            self.head, self._digest = found, digest_of(data)
 
     def append(self, manifest: Manifest) -> Steps[bool]:
         """Creates the manifest after the head, with these contents. Returns False if another
-        coordinator has created it: then follow(). After OSError it is in doubt: settle()."""
+        coordinator was faster, after it has read what is there. After OSError: settle()."""
         self.pending = replace(
             manifest, number=self.head.number + 1, author=self.author, previous=self._digest
         )
         return (yield from self.settle())
 
     def settle(self) -> Steps[bool]:
-        """Writes the manifest in doubt again. Returns whether there was one and it is there."""
+        """Writes the manifest in doubt again, and follows the one that is there if it is another
+        one. Returns whether there was one in doubt and it is there."""
         if self.pending is None:
             return False
         data = self.pending.encode()
@@ -154,6 +140,8 @@ class Log:
         if won:
             self.head, self._digest = self.pending, digest_of(data)
         self.pending = None
+        if not won:
+            yield from self.follow()
         return bool(won)
 
     def retire(self) -> Steps[None]:
@@ -170,17 +158,14 @@ class Log:
         """Commits an operation; returns the result of the commit with this token, even of an
         earlier one. created: of the collection that is meant, if that is known."""
         for _ in range(_TRIES):
-            if self.pending is not None:
-                yield from self.settle()
-                yield from self.follow()
+            yield from self.settle()
             yield fleet("load")
             before = self.head
             done = yield from self.done(token, name, operation["kind"])
             if done is not None:
                 if done.number < before.number or before.author == self.author:
                     return done
-                if not (yield from self.append(before)):
-                    yield from self.follow()
+                yield from self.append(before)
                 continue
             self._serial += 1
             named = {**operation, "id": f"{self.author}-{self._serial}"}
@@ -188,7 +173,7 @@ class Log:
                 state = _checked(before, name, operation, created)
                 rows, changed = yield fleet("stage", before, name, named)
                 done = _result(before, state, operation["kind"], rows, changed)
-                after = yield from self._after(before, name, named, rows, token, done)
+                after = yield from self._after(name, named, rows, token, done)
                 won = yield from self.append(after)
             except (OSError, Unavailable):
                 yield fleet("abandon", named)
@@ -200,7 +185,6 @@ class Log:
                 continue  # what another one has committed may be the reason
             if not won:
                 yield fleet("abandon", named, True)
-                yield from self.follow()
                 continue
             refused = yield fleet("apply", before, name, named)
             if refused is None:
@@ -208,21 +192,14 @@ class Log:
             if (yield from self.append(before)):
                 yield fleet("load")
                 raise refused
-            yield from self.follow()
             raise Unavailable(f"committed, but a shard refuses it: {refused}")
         raise Unavailable(f"other coordinators have committed {_TRIES} times before it")
 
     def _after(
-        self,
-        before: Manifest,
-        name: str,
-        operation: Operation,
-        rows: list[int],
-        token: str,
-        done: Done,
+        self, name: str, operation: Operation, rows: list[int], token: str, done: Done
     ) -> Steps[Manifest]:
         """Returns the contents of the manifest with an operation."""
-        kind, by = operation["kind"], operation["id"]
+        before, kind, by = self.head, operation["kind"], operation["id"]
         made: CollectionState | None = None
         if kind == "create":
             made = CollectionState(by, done.number, operation["declared"], rows)
@@ -239,17 +216,34 @@ class Log:
         FailedPrecondition if it was of another collection or kind."""
         return (yield from self._tokens.done(self.head, token, name, kind))
 
+    def change(
+        self, make: Callable[[Manifest], Steps[Manifest]]
+    ) -> Steps[tuple[Manifest, Manifest]]:
+        """Commits what is made of the newest manifest, again if another coordinator was faster;
+        returns both. Errors: those of `make`; Aborted."""
+        for _ in range(_CHANGE_TRIES):
+            yield from self.settle()
+            yield from self.follow()
+            yield fleet("load")
+            before = self.head
+            made = yield from make(before)
+            if (yield from self.append(made)):
+                yield fleet("load")
+                return before, self.head
+        raise nearfield.Aborted("other coordinators were faster: try again")
+
     def withdraw(self, name: str) -> Steps[None]:
         """Commits the state of a collection before its last operation. Errors: Aborted;
         FailedPrecondition if that state is not known."""
         state = self.head.collections[name]
         if not state.before or state.before[2] not in self.head.tokens:
-            raise FailedPrecondition(f"{name!r}: what was before its last commit is not known")
+            reason = f"{name!r}: what was before its last commit is not known"
+            raise nearfield.FailedPrecondition(reason)
         last, rows, token = state.before
         made = replace(state, last=last, rows=rows, tail=state.tail[:-1], before=[])
         tokens = {key: each for key, each in self.head.tokens.items() if key != token}
         if not (yield from self.append(replace(self.head.with_state(name, made), tokens=tokens))):
-            raise Aborted("another coordinator has committed meanwhile: try again")
+            raise nearfield.Aborted("another coordinator has committed meanwhile: try again")
 
 
 def _checked(
@@ -261,12 +255,12 @@ def _checked(
         if state is not None:
             same = state.declared == operation["declared"]
             another = "" if same else " with another declaration"
-            raise AlreadyExists(f"the collection {name!r} exists{another}")
+            raise nearfield.AlreadyExists(f"the collection {name!r} exists{another}")
         return None
     if state is None:
-        raise NotFound(f"collection: there is no {name!r}")
+        raise nearfield.NotFound(f"collection: there is no {name!r}")
     if created not in (None, state.created):
-        raise Aborted(f"the collection {name!r} is another one now")
+        raise nearfield.Aborted(f"the collection {name!r} is another one now")
     return state
 
 
@@ -279,6 +273,43 @@ def _result(
     uploads = kind in ("insert", "upsert", "replace")
     replaced = sum(state.rows) + changed - sum(rows) if uploads else 0
     return Done(number, changed, replaced, state.created)
+
+
+def unchanged(manifest: Manifest) -> Steps[Manifest]:
+    yield from ()
+    return manifest
+
+
+def laid_out(
+    before: int, layout: int, shards: int, slots: Any, manifest: Manifest
+) -> Steps[Manifest]:
+    """Returns the next manifest with new servers, `slots`, whose layout takes the place of the
+    layout `before`. Errors: Aborted."""
+    if manifest.layout != before:
+        raise nearfield.Aborted("another coordinator has changed the shards")
+    rows = yield fleet("rows", manifest, shards, slots)
+    collections = {}
+    for name, state in manifest.collections.items():
+        found, wanted = sum(rows[name]), sum(state.rows)
+        if found != wanted:
+            raise nearfield.Internal(f"{name}: the new shards have {found} of {wanted} rows")
+        collections[name] = replace(state, rows=rows[name], before=[])
+    return replace(manifest, layout=layout, shards=shards, collections=collections)
+
+
+def compacted(
+    name: str, state: CollectionState, segments: list[Any], by: str, manifest: Manifest
+) -> Steps[Manifest]:
+    """Returns the next manifest, in which the rows of a state, as segments, take the place of its
+    operations. by: id of the compaction. Errors: Aborted."""
+    now, after = manifest.collections.get(name), None
+    if now is not None and now.id == state.id:
+        after = yield from operations_after(now, state.last)
+    if now is None or after is None:
+        raise nearfield.Aborted(f"the collection {name!r} was dropped or compacted")
+    base = {"id": state.last, "kind": "replace", "segments": segments}
+    made = replace(now, pages=[], tail=[base, *after], before=now.before if after else [])
+    return manifest.with_state(name, (yield from folded(made, by)))
 
 
 def digest_of(data: bytes) -> str:

@@ -4,22 +4,20 @@ The storage is the truth: a server is a cache of the operations that the newest 
 can be loaded again anywhere. nearfield.ray._log writes manifests and finds the newest one.
 
 A manifest has at most TAIL_MAX operations of each collection, and names of objects with TAIL_MAX
-earlier ones each: for each collection up to 60 KiB, and 100 bytes for every TAIL_MAX operations and
-for every segment, and the text of the filters of its latest TAIL_MAX deletes and updates, with
-the values of the updates. And up to 64 KiB of tokens: nearfield.ray._tokens."""
+earlier ones each. deploy/ray/README.md has its size."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import xxhash
 
 from nearfield._errors import DataLoss, FailedPrecondition, InvalidArgument
-from nearfield.ray._store import Store
+from nearfield.ray._steps import Steps, store
 
 Operation = dict[str, Any]
 # The format of manifests that are written. Format 3 had terms instead of authors; format 2 had no
@@ -104,7 +102,7 @@ class Manifest:
 
     def encode(self) -> bytes:
         """Returns two lines of JSON: the format with a checksum, and the members."""
-        body = json.dumps(asdict(self), separators=(",", ":")).encode()
+        body = json.dumps(vars(self), separators=(",", ":"), default=vars).encode()
         head = {"format": FORMAT, "xxh64": _checksum(FORMAT, body)}
         return json.dumps(head, separators=(",", ":")).encode() + b"\n" + body
 
@@ -157,22 +155,18 @@ def checked_operation(given: Any) -> Operation:
     return found
 
 
-def operations_after(store: Store, state: CollectionState, last: str) -> list[Operation] | None:
+def operations_after(state: CollectionState, last: str) -> Steps[list[Operation] | None]:
     """Returns the operations after the one with the id `last`, "": all; None if it is not there.
     Errors: OSError; DataLoss."""
-    found = list(state.tail)
-    pages = list(state.pages)
+    found, pages = list(state.tail), list(state.pages)
     while True:
         ids = [each["id"] for each in found]
         if last in ids:
             return found[ids.index(last) + 1 :]
         if not pages:
             return None if last else found
-        found = _read_page(store, *pages.pop()) + found
-
-
-def _read_page(store: Store, name: str, checksum: str) -> Any:
-    return checked_page(name, checksum, store.get(name))
+        name, checksum = pages.pop()
+        found = checked_page(name, checksum, (yield store("get", name))) + found
 
 
 def checked_page(name: str, checksum: str, data: bytes) -> Any:
@@ -183,13 +177,14 @@ def checked_page(name: str, checksum: str, data: bytes) -> Any:
     return json.loads(data)
 
 
-def files_of(store: Store, state: CollectionState, pages: dict[str, set[str]]) -> set[str]:
+def files_of(state: CollectionState, pages: dict[str, set[str]]) -> Steps[set[str]]:
     """Returns the files that a state names. pages: the segments that each page names, for the
     pages that were read before. Errors: OSError; DataLoss."""
     found = _segments_of(state.tail)
     for name, checksum in state.pages:
         if name not in pages:
-            pages[name] = _segments_of(_read_page(store, name, checksum))
+            data = yield store("get", name)
+            pages[name] = _segments_of(checked_page(name, checksum, data))
         found |= {name} | pages[name]
     return found
 

@@ -17,27 +17,14 @@ from typing import Any
 import ray
 from ray.experimental import internal_kv
 
-from nearfield._errors import (
-    Aborted,
-    FailedPrecondition,
-    Internal,
-    InvalidArgument,
-    NotFound,
-    Unavailable,
-)
+import nearfield
+from nearfield._errors import Unavailable
 from nearfield.ray._coordinator import CoordinatorProcess
-from nearfield.ray._manifest import (
-    CollectionState,
-    Manifest,
-    files_of,
-    operations_after,
-)
-from nearfield.ray._replica import as_value
-from nearfield.ray._segment import Reference
+from nearfield.ray._log import compacted, laid_out, unchanged
+from nearfield.ray._manifest import CollectionState, Manifest
+from nearfield.ray._segment import PARTITIONS, Reference
 from nearfield.ray._server import Settings
-from nearfield.ray._shards import PARTITIONS
 from nearfield.ray._slot import NAMESPACE, Slot
-from nearfield.ray._tokens import folded
 
 _MAINTAIN_SECONDS = 10.0  # between two looks whether a collection is to be compacted
 _CLEAN_SECONDS = 3600.0  # between two looks for files that no manifest names
@@ -52,15 +39,7 @@ _DELETES_MAX = 100  # files, while commits wait
 class Coordinator(CoordinatorProcess):
     """The actor with its operations, of which one runs at a time."""
 
-    METHODS: tuple[str, ...] = (
-        *CoordinatorProcess.METHODS,
-        "ready",
-        "waiting",
-        "resize",
-        "restart",
-        "compact",
-        "withdraw",
-    )
+    METHODS = (*CoordinatorProcess.METHODS, "resize", "restart", "compact", "withdraw")
 
     def __init__(self, settings: Settings) -> None:
         self._operation = threading.Lock()
@@ -72,11 +51,6 @@ class Coordinator(CoordinatorProcess):
         super().__init__(settings)
         threading.Thread(target=self._maintain_always, daemon=True).start()
 
-    def _open(self) -> None:
-        if not self._address:  # or none of its ports was free
-            self._server, self._address = self._listen()
-        super()._open()
-
     @contextlib.contextmanager
     def _operating(self) -> Iterator[None]:
         if not self._operation.acquire(timeout=_WAIT_SECONDS_MAX):
@@ -86,83 +60,31 @@ class Coordinator(CoordinatorProcess):
         finally:
             self._operation.release()
 
-    def _wait_ready(self, some: list[Slot] | None, seconds: float) -> None:
-        """Waits for some replicas. None: for all, even if they change meanwhile."""
-
-        def ready() -> bool:
-            slots = self._slots if some is None else some
-            return bool(self._slots) and all(slot.ready for slot in slots)
-
-        with self._changed:
-            done = self._changed.wait_for(ready, seconds)
-        if not done:
-            raise Unavailable(f"not ready after {seconds:g} s: {self.waiting(some)}")
-
-    def waiting(self, some: list[Slot] | None = None) -> str:
-        """Returns the replicas that are not ready, and why; "" if all are."""
-        slots = list(self._slots) if some is None else some
-        if not slots:
-            return self._error or "the storage"
-        names: dict[str, list[str]] = {}
-        for slot, error in self._errors(slots):
-            if not slot.ready:
-                names.setdefault(error or "its server loads", []).append(slot.name)
-        return "; ".join(f"{', '.join(some)}: {why}" for why, some in names.items())
-
-    def ready(self, seconds: float) -> None:
-        """Waits until all replicas hold the newest manifest."""
-        self._wait_ready(None, seconds)
-
-    wait_ready = as_value(ready)  # for Ray
-
     def resize(self, shards: int, seconds: float = 600.0) -> int:
         """Loads the rows into another number of shards, next to the present ones, then changes over
         in one manifest."""
         if not 1 <= shards <= PARTITIONS:
-            raise InvalidArgument(f"shards: {shards}, must be 1 .. {PARTITIONS}")
+            raise nearfield.InvalidArgument(f"shards: {shards}, must be 1 .. {PARTITIONS}")
         with self._operating():
             self._replace_servers(shards, seconds)
         return shards
 
     def _replace_servers(self, shards: int, seconds: float) -> None:
-        with self._operating_layout() as (before, layout):
+        """The layout of the new servers is the number of a manifest that this coordinator commits:
+        no other one has it. At the end, the servers of the layout that does not count end."""
+        before, after = self._change(unchanged)
+        self._resizing = layout = after.number
+        try:
             slots = self._new_slots(layout, shards)
             self._start(slots)
             self._wait_ready(slots, seconds)
             for slot in slots:  # what was committed in between, while commits go on
                 slot.ask(slot.sync(self._newest()))
-            self._commit_next(partial(self._laid_out, before, layout, shards, slots))
-
-    @contextlib.contextmanager
-    def _operating_layout(self) -> Iterator[tuple[int, int]]:
-        """Yields the layout of now, and the number of a new manifest: a layout that no other
-        coordinator has. At the end, the servers of the one that does not count end."""
-        before, after = self._commit_next(lambda manifest: manifest)
-        self._resizing = after.number
-        try:
-            yield before.layout, after.number
+            self._change(partial(laid_out, before.layout, layout, shards, slots))
         finally:
             self._resizing = 0
             with self._commit:
                 self._stop_over()
-
-    def _laid_out(
-        self, before: int, layout: int, shards: int, slots: list[Slot], manifest: Manifest
-    ) -> Manifest:
-        """Returns the next manifest, with the rows that the new shards have."""
-        if manifest.layout != before:
-            raise Aborted("another coordinator has changed the shards")
-        ready = {slot.shard: slot for slot in slots if slot.ready}
-        if len(ready) != shards:
-            raise Unavailable("a new shard has no server")
-        states = {shard: slot.ask(slot.sync(manifest), 60.0) for shard, slot in ready.items()}
-        collections = {}
-        for name, state in manifest.collections.items():
-            rows = [states[shard][name]["rows"] for shard in range(shards)]
-            if sum(rows) != sum(state.rows):
-                raise Internal(f"{name}: the new shards have {sum(rows)} of {sum(state.rows)} rows")
-            collections[name] = replace(state, rows=rows, before=[])
-        return replace(manifest, layout=layout, shards=shards, collections=collections)
 
     def restart(self, seconds: float = 600.0, settings: Mapping[str, Any] | None = None) -> int:
         """Starts all servers again, one after the other, with changed settings if there are some;
@@ -206,7 +128,8 @@ class Coordinator(CoordinatorProcess):
             manifest = self._follow_others()
             self._state_of(manifest, name)
             if all(self._holders(manifest)):
-                raise FailedPrecondition(f"{name!r}: all shards have servers with its rows")
+                reason = f"{name!r}: all shards have servers with its rows"
+                raise nearfield.FailedPrecondition(reason)
             self._perform(self._log.withdraw(name))
             self.load()
 
@@ -219,10 +142,6 @@ class Coordinator(CoordinatorProcess):
         self.leave(slot)
         self._wait_ready([slot], seconds)
 
-    def status(self) -> dict[str, Any]:
-        settings = {name: str(value) for name, value in self._settings.settings.items()}
-        return {**super().status(), "settings": settings}
-
     def compact(self, name: str) -> int:
         """Writes the present rows as segments, which replace the operations before; returns the
         number of the operations that are gone."""
@@ -232,49 +151,30 @@ class Coordinator(CoordinatorProcess):
                 holders = [some[0] for some in self._quorum(manifest)]
             if not state.last:
                 return 0
-            segments = self._export(name, holders)
+            segments: list[Reference] = []
             try:
-                made = partial(self._compacted, name, state, segments)
-                before, after = self._commit_next(made)
+                self._export(name, holders, segments)
+                made = partial(compacted, name, state, segments, uuid.uuid4().hex)
+                before, after = self._change(made)
             except Exception:
                 if self._log.pending is None:  # else its manifest may be there
-                    self._delete(segments)
+                    with contextlib.suppress(OSError):  # then `clean` deletes them
+                        for each in segments:
+                            self._store.delete(each["name"])
                 raise
             self._forget(before.collections[name], after.collections[name])
             return state.count - 1
 
-    def _compacted(
-        self, name: str, state: CollectionState, segments: list[Reference], manifest: Manifest
-    ) -> Manifest:
-        """Returns the next manifest, in which the rows of a state take the place of its
-        operations."""
-        now = self._state_of(manifest, name)
-        after = operations_after(self._store, now, state.last) if now.id == state.id else None
-        if after is None:
-            raise Aborted(f"the collection {name!r} was dropped or compacted")
-        base = {"id": state.last, "kind": "replace", "segments": segments}
-        made = replace(now, pages=[], tail=[base, *after], before=now.before if after else [])
-        return manifest.with_state(name, self._perform(folded(made, uuid.uuid4().hex)))
-
-    def _export(self, name: str, holders: list[tuple[Slot, dict[str, Any]]]) -> list[Reference]:
-        """Lets a replica of each shard write its rows; deletes what they wrote after an error."""
-        calls = [(slot, slot.actor.export.remote(name, states[name])) for slot, states in holders]
-        segments: list[Reference] = []
-        failed: Exception | None = None
-        for slot, call in calls:
-            try:
-                segments += slot.ask(call)
-            except Exception as error:
-                failed = failed or error
-        if failed is not None:
-            self._delete(segments)
-            raise failed
-        return segments
-
-    def _delete(self, segments: list[Reference]) -> None:
-        with contextlib.suppress(OSError):  # then `clean` deletes them
-            for each in segments:
-                self._store.delete(each["name"])
+    def _export(self, name: str, holders: Any, segments: list[Reference]) -> None:
+        """Lets a replica of each shard write its rows, and adds their references."""
+        states = dict(holders)
+        written = self._replies(
+            [*states], lambda slot: slot.actor.export.remote(name, states[slot][name])
+        )
+        failed = [each for _, each in written if isinstance(each, Exception)]
+        segments += [one for _, some in written if isinstance(some, list) for one in some]
+        if failed:
+            raise failed[0]
 
     def _maintain_always(self) -> None:
         """Looks after the storage; doubles the pause after each error."""
@@ -282,21 +182,22 @@ class Coordinator(CoordinatorProcess):
         while True:
             threading.Event().wait(pause)
             clean = time.monotonic() >= clean_at
-            if not self._maintain(clean):
-                pause = min(2 * pause, _PAUSE_SECONDS_MAX)
-                continue
-            pause = _MAINTAIN_SECONDS
-            if clean:
+            done = self._maintain(clean)
+            pause = _MAINTAIN_SECONDS if done else min(2 * pause, _PAUSE_SECONDS_MAX)
+            if clean and done:
                 clean_at = time.monotonic() + _CLEAN_SECONDS
 
     def _maintain(self, clean: bool) -> bool:
-        """Compacts the collections that are due, and deletes old files. Returns False if a part of
-        it failed."""
+        """Compacts the collections with many commits, unless a replica loads: it reads the files
+        that a compaction replaces. Deletes old files. Returns False if a part of it failed."""
         if not self._log.opened:
             return True
-        work: list[Callable[[], int]] = [partial(self.compact, name) for name in self._due()]
-        if clean:
-            work.append(self.clean)
+        work: list[Callable[[], int]] = [self.clean] if clean else []
+        if all(slot.ready for slot in self._slots):
+            for name, state in self._newest().collections.items():
+                rows = sum(state.rows) // _ROWS_PER_COMMIT
+                if state.count >= max(self._settings.compact_after, rows):
+                    work.append(partial(self.compact, name))
         done = True
         for each in work:
             try:
@@ -305,18 +206,6 @@ class Coordinator(CoordinatorProcess):
                 done = False
                 traceback.print_exc()
         return done
-
-    def _due(self) -> list[str]:
-        """Returns the collections to compact. None while a replica loads: it reads the files that a
-        compaction replaces."""
-        if not all(slot.ready for slot in self._slots):
-            return []
-        after = self._settings.compact_after
-        return [
-            name
-            for name, state in self._newest().collections.items()
-            if state.count >= max(after, sum(state.rows) // _ROWS_PER_COMMIT)
-        ]
 
     def clean(self, age_seconds_min: float = _UPLOAD_SECONDS_MAX) -> int:
         """Deletes files that no manifest names, such as those of uploads that were not committed;
@@ -340,12 +229,12 @@ class Coordinator(CoordinatorProcess):
     def _named(self, manifest: Manifest, pages: dict[str, set[str]]) -> set[str]:
         found = {name for name, *_ in manifest.token_pages}
         for state in manifest.collections.values():
-            found |= files_of(self._store, state, pages)
+            found |= self._files_of(state, pages)
         return found
 
     def _state_of(self, manifest: Manifest, name: str) -> CollectionState:
         if name not in manifest.collections:
-            raise NotFound(f"collection: there is no {name!r}")
+            raise nearfield.NotFound(f"collection: there is no {name!r}")
         return manifest.collections[name]
 
 

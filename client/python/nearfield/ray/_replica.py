@@ -7,34 +7,25 @@ manifest has, the server ends, and is loaded again from the storage."""
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import ray
 
 import nearfield
 from nearfield._export import Layout
-from nearfield._values import Ids
 from nearfield.ray._manifest import CollectionState, Manifest, Operation, operations_after
-from nearfield.ray._segment import Reference, ids_of, put_tables, read_segment
+from nearfield.ray._segment import Reference, ids_of, partition_range, put_tables, read_segment
 from nearfield.ray._server import DEFAULTS, ServerProcess, Settings, listen_host, must_move
-from nearfield.ray._shards import partition_range
-from nearfield.ray._staging import (
-    Incoming,
-    Staged,
-    incoming_key,
-    pages,
-    staged,
-)
+from nearfield.ray._staging import Incoming, Staged, delete_rows, incoming_key, staged
+from nearfield.ray._steps import run
 from nearfield.ray._store import Store
 from nearfield.ray._updates import apply_update
 
-T = TypeVar("T")
 # After one of these, the server has taken nothing of an upload.
 REFUSALS = (nearfield.AlreadyExists, nearfield.InvalidArgument, nearfield.ResourceExhausted)
 
@@ -50,19 +41,6 @@ class _Held:
     rows: int = 0
 
 
-def as_value(method: Callable[..., T]) -> Callable[..., T | Exception]:
-    """Returns exceptions, because Ray would raise them with another type."""
-
-    @functools.wraps(method)
-    def call(*args: Any) -> T | Exception:
-        try:
-            return method(*args)
-        except Exception as error:
-            return error
-
-    return call
-
-
 class ReplicaProcess:
     """The actor. Thread safety: _lock serializes what changes the server."""
 
@@ -71,7 +49,7 @@ class ReplicaProcess:
         self._settings = settings
         self._lock = threading.Lock()
         self._opened = 0  # Log.opened of the latest coordinator
-        self._server: ServerProcess | None = None
+        self._server: Any = None  # a ServerProcess, once it was started
         self._client: nearfield.Client | None = None
         self._held: dict[str, _Held] = {}
         self._owned: tuple[int, int] = (0, 0)
@@ -80,7 +58,6 @@ class ReplicaProcess:
 
     # The process.
 
-    @as_value
     def start(self, opened: int, fresh: bool, settings: Settings | None = None) -> None:
         """Starts the server, unless one runs. fresh: ends one that runs, also one that hangs.
         settings: those of now, if they have changed since the actor was started."""
@@ -99,10 +76,8 @@ class ReplicaProcess:
             options = {**DEFAULTS, **self._settings.settings}
             self._server = ServerProcess(self._settings, host, options)
 
-    @as_value
     def place(self) -> dict[str, Any]:
         """Waits until the server serves; returns where it is."""
-        assert self._server is not None
         address = self._server.address()
         with self._lock:
             if self._client is None:
@@ -112,10 +87,8 @@ class ReplicaProcess:
         return {"address": address, "node": self.node(), **pids}
 
     def node(self) -> str:
-        context: Any = ray.get_runtime_context()
-        return str(context.get_node_id())
+        return str(ray.get_runtime_context().get_node_id())
 
-    @as_value
     def watch(self, seconds: float) -> None:
         """Waits. Errors: Unavailable if the server has ended or does not answer, which ends it."""
         server, client = self._server, self._client
@@ -143,22 +116,15 @@ class ReplicaProcess:
 
     def _release(self, received: bool = False) -> None:
         """Abandons what is staged, and what was received."""
-        over = [self._staged.incoming] if self._staged is not None else []
-        self._staged = None
-        if received:
-            over += self._incoming.values()
-            self._incoming = {}
+        over = list(self._incoming.values()) if received else []
+        if self._staged is not None and self._staged.incoming is not None:
+            over.append(self._staged.incoming)
+        self._staged, self._incoming = None, {} if received else self._incoming
         for each in over:
-            if each is not None:
-                each.discard()
-
-    def _broken(self) -> None:
-        assert self._server is not None
-        self._server.kill()
+            each.finish(False)
 
     # Staging.
 
-    @as_value
     def receive(self, opened: int, name: str, operation: Operation) -> None:
         """Sends the rows of an upload to the server before its turn has come, so that other commits
         go on meanwhile. stage() or discard() follows."""
@@ -174,17 +140,15 @@ class ReplicaProcess:
                 over = self._incoming.get(key)  # of a try before
                 self._incoming[key] = incoming
         if over is not None:
-            over.discard()
+            over.finish(False)
 
-    @as_value
     def discard(self, opened: int, name: str, operation: Operation) -> None:
         with self._lock:
             self._fence(opened)
             incoming = self._incoming.pop(incoming_key(name, operation), None)
             if incoming is not None:
-                incoming.discard()
+                incoming.finish(False)
 
-    @as_value
     def stage(
         self, opened: int, name: str, expected: tuple[str, str], operation: Operation
     ) -> dict[str, int]:
@@ -201,27 +165,21 @@ class ReplicaProcess:
             held = self._held.get(name)
             if held is None or (held.id, held.last) != tuple(expected):
                 raise nearfield.Aborted(f"{name}: this server is at another operation")
-            docs, step = self._docs(name), self._ids_max()
             incoming = None
             if "segments" in operation:
                 incoming = self._incoming.pop(incoming_key(name, operation), None)
                 incoming = incoming or Incoming(operation, self._read)
             try:
-                self._staged = staged(name, operation, docs, held.rows, step, incoming)
+                self._staged = staged(name, operation, self._docs(name), held.rows, incoming)
             except BaseException:
                 if incoming is not None:
-                    incoming.discard()
+                    incoming.finish(False)
                 raise
             return {"rows": self._staged.rows, "changed": self._staged.changed}
 
     def _read(self, reference: Reference) -> pa.Table:
         return read_segment(self._store, reference, *self._owned)
 
-    def _ids_max(self) -> int:
-        assert self._client is not None
-        return self._client.limits().fetch_ids_max
-
-    @as_value
     def abandon(self, opened: int, operation_id: str, kept: bool = False) -> None:
         """Abandons an operation that is staged. kept: its rows stay, as after receive()."""
         with self._lock:
@@ -236,7 +194,6 @@ class ReplicaProcess:
 
     # Applying.
 
-    @as_value
     def apply(self, opened: int, name: str, operation_id: str) -> dict[str, int]:
         """Makes the staged operation visible; returns the state of the collection, {} if it is
         dropped. If the server refuses it as a whole, nothing has changed."""
@@ -248,11 +205,11 @@ class ReplicaProcess:
             try:
                 return self._applied(ready)
             except REFUSALS:
-                if ready.upload is None and ready.operation["kind"] != "update":
-                    self._broken()
+                if ready.incoming is None and ready.operation["kind"] != "update":
+                    self._server.kill()
                 raise
             except BaseException:
-                self._broken()
+                self._server.kill()
                 raise
             finally:
                 self._release()
@@ -262,10 +219,10 @@ class ReplicaProcess:
             self._drop(ready.name)
             return {}
         self._docs(ready.name).pin_epoch()  # searches read it until the next manifest is shown
-        if ready.upload is not None:
-            ready.upload.finish(True)
+        if ready.incoming is not None:
+            ready.incoming.finish(True)
         elif ready.ids is not None:
-            self._delete(ready.name, ready.ids)
+            delete_rows(self._docs(ready.name), ready.ids)
         elif ready.operation["kind"] == "filter":
             self._docs(ready.name).delete(filter=ready.operation["filter"])
         elif ready.operation["kind"] == "update":
@@ -278,13 +235,8 @@ class ReplicaProcess:
             raise nearfield.Internal(f"{ready.name}: {state['rows']} rows, not {ready.rows}")
         return state
 
-    def _delete(self, name: str, ids: Ids) -> None:
-        for some in pages(ids, self._ids_max()):
-            self._docs(name).delete(some)
-
     # Loading.
 
-    @as_value
     def sync(self, opened: int, encoded: bytes, shard: int, shards: int) -> dict[str, Any]:
         """Brings the server to a manifest; returns its state of each collection. Errors: OSError
         and DataLoss of the storage, which leave the server usable; any other ends the server."""
@@ -304,17 +256,17 @@ class ReplicaProcess:
             except (OSError, nearfield.DataLoss):
                 raise
             except BaseException:
-                self._broken()
+                self._server.kill()
                 raise
 
     def _load(self, name: str, state: CollectionState) -> None:
         if name not in self._held:
             self._create(name, state.id, state.declared)
         held = self._held[name]
-        operations = operations_after(self._store, state, held.last)
+        operations = run(operations_after(state, held.last), store=self._store)
         begun = [each["id"] for each in (operations or [])[:1]]
         if operations is None or held.begun not in ("", *begun):  # compacted or withdrawn
-            operations = operations_after(self._store, state, "") or []
+            operations = run(operations_after(state, ""), store=self._store) or []
             self._docs(name).pin_epoch()
             self._docs(name).upload([], mode="replace")
             held.last = held.begun = ""
@@ -342,7 +294,7 @@ class ReplicaProcess:
             if not len(table):
                 continue
             if kind == "delete":
-                self._delete(name, ids_of(table))
+                delete_rows(docs, ids_of(table))
             else:  # upsert, because the segment may be there from an earlier try
                 docs.upload(table, payloads="payload", mode="upsert", zero_rows="accept")
 
@@ -367,13 +319,9 @@ class ReplicaProcess:
         """Returns the present epoch, which the server now keeps for the clients."""
         pinned = self._docs(name).pin_epoch()
         self._held[name].rows = pinned.rows_count
-        return {
-            "epoch": pinned.epoch,
-            "incarnation": pinned.incarnation,
-            "rows": pinned.rows_count,
-        }
+        incarnation, rows = pinned.incarnation, pinned.rows_count
+        return {"epoch": pinned.epoch, "incarnation": incarnation, "rows": rows}
 
-    @as_value
     def export(self, name: str, state: dict[str, int]) -> list[Reference]:
         """Writes all rows of a state as segments; returns their references."""
         docs = self._docs(name)

@@ -64,12 +64,10 @@ def serve(
             reply = {"error": "INTERNAL", "message": f"{type(error).__name__}: {error}"}
         return json.dumps(reply).encode()
 
-    handler = grpc.unary_unary_rpc_method_handler(call)
     service, method = _METHOD.strip("/").split("/")
+    handlers = {method: grpc.unary_unary_rpc_method_handler(call)}
     server = grpc.server(ThreadPoolExecutor(_THREADS), options=_OPTIONS)
-    server.add_generic_rpc_handlers(
-        (grpc.method_handlers_generic_handler(service, {method: handler}),)
-    )
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
     for each in ports:
         with contextlib.suppress(RuntimeError):  # another process has the port
             port = server.add_insecure_port(f"{host}:{each}")

@@ -14,6 +14,7 @@ import json
 import uuid
 import zlib
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,18 +22,17 @@ import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
-from nearfield._arrow import arrow_type, id_array, vectors_of
-from nearfield._attributes import column_name
+from nearfield._arrow import id_array, table_of
 from nearfield._blocks import Batch
-from nearfield._columns import Column
+from nearfield._columns import ReadColumn, column_message
 from nearfield._errors import DataLoss, InvalidArgument
 from nearfield._export import Layout
 from nearfield._records import CollectionInfo
 from nearfield._row_calls import ZeroRows
 from nearfield._values import Ids
-from nearfield.ray._shards import PARTITIONS, partitions_of
 from nearfield.ray._store import Store
 
+PARTITIONS = 4096  # of the ids, by their XXH64; each shard owns a range
 _CHUNK_ROWS = 4096  # the smallest part that is read
 _BYTES_MAX = 128 << 20  # of the rows of one segment, unless one batch has more
 Reference = dict[str, Any]
@@ -42,22 +42,14 @@ def put_tables(store: Store, tables: Iterable[pa.Table]) -> list[Reference]:
     """Writes the rows of the tables as large segments; returns their references. Errors: OSError"""
     found: list[Reference] = []
     some: list[pa.Table] = []
-    size = 0
-    for table in tables:
-        some.append(table)
-        size += table.nbytes
-        if size >= _BYTES_MAX:
-            found.append(_put(store, some))
-            some, size = [], 0
-    if some:
-        found.append(_put(store, some))
+    for table in chain(tables, [None]):
+        some += [] if table is None else [table]
+        if some and (table is None or sum(each.nbytes for each in some) >= _BYTES_MAX):
+            data, reference = encode_segment(pa.concat_tables(some))
+            store.put(reference["name"], data)
+            found.append(reference)
+            some = []
     return found
-
-
-def _put(store: Store, tables: list[pa.Table]) -> Reference:
-    data, reference = encode_segment(pa.concat_tables(tables))
-    store.put(reference["name"], data)
-    return reference
 
 
 def encode_segment(table: pa.Table) -> tuple[bytes, Reference]:
@@ -67,21 +59,16 @@ def encode_segment(table: pa.Table) -> tuple[bytes, Reference]:
     counts = np.bincount(partitions, minlength=PARTITIONS)
     offsets = np.concatenate(([0], np.cumsum(counts))).astype("<u4")
     table = table.take(pa.array(order)).combine_chunks().replace_schema_metadata(None)
-    chunks = [
-        _encoded(table.slice(begin, _CHUNK_ROWS)) for begin in range(0, len(table), _CHUNK_ROWS)
-    ] or [_encoded(table)]
+    begins = range(0, max(1, len(table)), _CHUNK_ROWS)
+    chunks = [_encoded(table.slice(begin, _CHUNK_ROWS)) for begin in begins]
     index = json.dumps(
         {
             "offsets": base64.b64encode(zlib.compress(offsets.tobytes())).decode(),
             "chunks": [[len(each), xxhash.xxh64_hexdigest(each)] for each in chunks],
         }
     ).encode()
-    offset = sum(len(each) for each in chunks)
-    reference = {
-        "name": f"segments/{uuid.uuid4().hex}",
-        "rows": len(table),
-        "index": [offset, len(index), xxhash.xxh64_hexdigest(index)],
-    }
+    found = [sum(map(len, chunks)), len(index), xxhash.xxh64_hexdigest(index)]
+    reference = {"name": f"segments/{uuid.uuid4().hex}", "rows": len(table), "index": found}
     return b"".join([*chunks, index]), reference
 
 
@@ -106,11 +93,10 @@ def read_segment(store: Store, reference: Reference, begin: int, end: int) -> pa
         low, high = first // _CHUNK_ROWS, -(-last // _CHUNK_ROWS)
     before, length = (sum(each for each, _ in some) for some in (chunks[:low], chunks[low:high]))
     data = memoryview(store.get_range(name, before, length))
-    tables, offset = [], 0
+    tables = []
     for length, checksum in chunks[low:high]:
-        chunk = _checked(name, data[offset : offset + length], checksum)
-        tables.append(pa.ipc.open_stream(chunk).read_all())
-        offset += length
+        tables.append(pa.ipc.open_stream(_checked(name, data[:length], checksum)).read_all())
+        data = data[length:]
     skipped = first - low * _CHUNK_ROWS if first < last else 0
     return pa.concat_tables(tables).slice(skipped, last - first)
 
@@ -125,11 +111,9 @@ def _checked(name: str, data: bytes | memoryview, checksum: str) -> bytes:
 def ids_of(table: pa.Table) -> Ids:
     """Returns the ids as uint64 [n] or as a list of texts."""
     column = table.column("id")
-    if pa.types.is_integer(column.type):
-        found: NDArray[np.uint64] = column.to_numpy().astype(np.uint64, copy=False)
-        return found
-    texts: list[str] = column.to_pylist()
-    return texts
+    numbers = pa.types.is_integer(column.type)
+    found: Ids = column.to_numpy().astype(np.uint64, copy=False) if numbers else column.to_pylist()
+    return found
 
 
 def id_table(ids: Ids) -> pa.Table:
@@ -149,20 +133,13 @@ def tables_of(
 
 
 def _table(info: CollectionInfo, schema: pa.Schema, batch: Batch, check_zero: bool) -> pa.Table:
-    rows = len(batch)
-    columns: dict[str, Any] = {
-        "id": id_array(batch.ids),
-        "vector": vectors_of(_rows_of(info, batch, check_zero)),
-        "payload": pa.array(batch.payloads or [b""] * rows, pa.binary()),
-    }
-    there = {column.attribute.name: column for column in batch.columns}
-    for attribute in info.attributes:
-        column = there.get(attribute.name)
-        kind = arrow_type(attribute)
-        columns[column_name(attribute)] = (
-            pa.nulls(rows, kind) if column is None else _values(column, kind)
-        )
-    return pa.table(columns).cast(schema)
+    rows, there = len(batch), {column.attribute.name: column for column in batch.columns}
+    columns = [
+        ReadColumn(column_message(each, there.get(each.name), rows), rows, each)
+        for each in info.attributes
+    ]
+    vectors, payloads = _rows_of(info, batch, check_zero), batch.payloads or [b""] * rows
+    return table_of(batch.ids, None, vectors, payloads, columns).cast(schema)
 
 
 def _rows_of(info: CollectionInfo, batch: Batch, check_zero: bool) -> NDArray[Any]:
@@ -183,16 +160,27 @@ def _rows_of(info: CollectionInfo, batch: Batch, check_zero: bool) -> NDArray[An
     return vectors
 
 
-def _values(column: Column, kind: pa.DataType) -> pa.Array:
-    inner = kind.value_type if column.attribute.is_list else kind
-    if pa.types.is_timestamp(inner):
-        values = pa.array(column.values, pa.int64()).cast(inner)
+def partitions_of(ids: Ids) -> NDArray[np.int64]:
+    """Returns the partition of each id, 0 .. PARTITIONS - 1: the XXH64 of its 8 bytes in
+    little-endian order, or of the UTF-8 of a text: its upper 12 bits; [n]."""
+    if isinstance(ids, list):
+        keys = (text.encode() for text in ids)
+        count = len(ids)
     else:
-        values = pa.array(column.values, inner)
-    if column.sizes is not None:
-        offsets = np.concatenate(([0], np.cumsum(column.sizes))).astype(np.int32)
-        values = pa.ListArray.from_arrays(pa.array(offsets), values)
-    if column.present is None:
-        return values
-    places = np.cumsum(column.present) - 1
-    return values.take(pa.array(places, mask=~column.present))
+        data = memoryview(np.ascontiguousarray(ids, "<u8").tobytes())
+        count = len(ids)
+        keys = (bytes(data[at : at + 8]) for at in range(0, 8 * count, 8))
+    hashes = (xxhash.xxh64_intdigest(key) >> 52 for key in keys)
+    return np.fromiter(hashes, np.int64, count)
+
+
+def shards_of(ids: Ids, shards: int) -> NDArray[np.int64]:
+    """Returns the shard of each id, 0 .. shards - 1; [n]. shards: 1 .. PARTITIONS."""
+    if not 1 <= shards <= PARTITIONS:
+        raise ValueError(f"shards: {shards}, must be 1 .. {PARTITIONS}")
+    return partitions_of(ids) * shards // PARTITIONS
+
+
+def partition_range(shard: int, shards: int) -> tuple[int, int]:
+    """Returns the partitions [begin, end) of a shard."""
+    return -(-PARTITIONS * shard // shards), -(-PARTITIONS * (shard + 1) // shards)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib
 import os
@@ -90,33 +91,29 @@ def port_range(ports: str) -> range:
 def _is_free(host: str, port: int) -> bool:
     """Returns False if a process listens there: no server is to try it in vain."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host.strip("[]"), port))
-        except OSError as error:
-            return error.errno != errno.EADDRINUSE
+    try:
+        socket.create_server((host.strip("[]"), port), family=family).close()
+    except OSError as error:
+        return error.errno != errno.EADDRINUSE
     return True
 
 
 def find_program(given: str | None) -> str:
     """Returns the path of nearfield-server: given, of NEARFIELD_SERVER, of nearfield-native or of
     PATH."""
-    found = given or os.environ.get(PROGRAM_VARIABLE)
-    if found is None:
-        try:
-            found = str(importlib.import_module("nearfield_native").program("nearfield-server"))
-        except ImportError:
-            found = shutil.which("nearfield-server")
-    if found is None:
-        raise FileNotFoundError("nearfield-server: install nearfield-native, or name the program")
-    return found
+    name = "nearfield-server"
+    if found := given or os.environ.get(PROGRAM_VARIABLE):
+        return found
+    with contextlib.suppress(ImportError):
+        return str(importlib.import_module("nearfield_native").program(name))
+    if found := shutil.which(name):
+        return found
+    raise FileNotFoundError(f"{name}: install nearfield-native, or name the program")
 
 
 def live_nodes() -> list[dict[str, Any]]:
     """Returns the nodes of Ray that are alive."""
-    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
-    return [each for each in nodes if each["Alive"]]
+    return [each for each in ray.nodes() if each["Alive"]]  # type: ignore[no-untyped-call]
 
 
 def listen_host(given: str) -> str:
@@ -222,16 +219,13 @@ class ServerProcess:
     def _serve(self, port: int) -> bool:
         """Runs the server until it ends. Returns True if another process has the port."""
         taken = False
+        pipes: Any = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "text": True}
+        command = [*self._command, f"--listen={self._host}:{port}"]
         with self._starting:
             if self._killed:
                 return False
             self._process = subprocess.Popen(
-                [*self._command, f"--listen={self._host}:{port}"],
-                env=_environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
+                command, env=_environment(), stderr=subprocess.STDOUT, **pipes
             )
         with self._process:
             assert self._process.stdout is not None

@@ -11,15 +11,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
 import nearfield
-from nearfield._errors import (
-    Aborted,
-    Cancelled,
-    DataLoss,
-    DeadlineExceeded,
-    FailedPrecondition,
-    NotFound,
-    Unavailable,
-)
+from nearfield._errors import DataLoss, DeadlineExceeded, Error, Unavailable
 from nearfield._retry import RetryPolicy
 
 T = TypeVar("T")
@@ -31,14 +23,12 @@ THREADS = 256  # of a pool; they never wait for each other
 HEDGE_SECONDS = 1.0  # after which another replica is asked, too
 _SLOW_SECONDS = 10.0  # for which a server that was late is asked last
 # After these another replica, or another manifest, may answer.
-PASSING = (
-    Unavailable,
-    Cancelled,
-    FailedPrecondition,
-    Aborted,
-    NotFound,
-    DataLoss,
-    DeadlineExceeded,
+PASSING: tuple[type[Error], ...] = (DataLoss, DeadlineExceeded, Unavailable)
+PASSING += (
+    nearfield.Aborted,
+    nearfield.Cancelled,
+    nearfield.FailedPrecondition,
+    nearfield.NotFound,
 )
 
 
@@ -144,12 +134,10 @@ class ShardCalls:
         return ask(view, shard, docs, at, max(0.001, deadline - time.monotonic()))
 
     def _server(self, address: str) -> nearfield.Client:
+        options: Any = {"retry": RetryPolicy(tries_max=1), "read_your_writes": False}
         with self._lock:
             if address not in self._clients:
-                once = RetryPolicy(tries_max=1)
-                self._clients[address] = nearfield.connect(
-                    address, retry=once, read_your_writes=False
-                )
+                self._clients[address] = nearfield.connect(address, **options)
             return self._clients[address]
 
 

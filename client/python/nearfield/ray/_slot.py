@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import sys
@@ -17,7 +18,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from nearfield._errors import Aborted, Unavailable
 from nearfield.ray._manifest import Manifest
-from nearfield.ray._replica import ReplicaProcess, as_value
+from nearfield.ray._replica import ReplicaProcess
 from nearfield.ray._server import Settings, check_settings
 
 if TYPE_CHECKING:
@@ -46,7 +47,6 @@ class _Actor(ReplicaProcess):
         sys.meta_path.insert(0, _WithoutPandas())
         super().__init__(settings)
 
-    @as_value
     def check(self, settings: Settings) -> None:
         check_settings(settings)
 
@@ -97,25 +97,28 @@ class Slot:
         """Waits for the reply of the actor; raises the error that it returned. Errors: Unavailable
         if the actor has ended, the replica has failed in between, or there is no reply in time."""
         # The time is counted in steps that this process makes, so that its own pauses do not count.
-        steps = None if timeout is None else timeout / _POLL_SECONDS
+        steps = math.inf if timeout is None else timeout / _POLL_SECONDS
         while not ray.wait([reply], timeout=_POLL_SECONDS)[0]:
-            if self._failed.is_set() or self.stopped.is_set() or (self.silent and steps is None):
+            steps -= 1
+            hidden = self.silent and timeout is None
+            if self._failed.is_set() or self.stopped.is_set() or hidden:
                 raise Unavailable(f"{self.name}: {self.error or 'it has stopped'}")
-            if steps is not None:
-                steps -= 1
-                if steps < 0:
-                    raise _NoAnswer(f"{self.name}: the actor has not answered for {timeout:g} s")
+            if steps < 0:
+                raise _NoAnswer(f"{self.name}: the actor has not answered for {timeout:g} s")
         try:
-            value = ray.get(reply)
+            return ray.get(reply)
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause from None
         except ray.exceptions.RayError as error:
             raise Unavailable(f"{self.name}: {type(error).__name__}") from None
-        if isinstance(value, Exception):
-            raise value
-        return value
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """Begins a call of the actor, which a later coordinator forbids; returns it, for ask()."""
+        return getattr(self.actor, method).remote(self._opened, *arguments)
 
     def sync(self, manifest: Manifest) -> Any:
         """Brings the replica to a manifest; the reply is its state of each collection."""
-        return self.actor.sync.remote(self._opened, manifest.encode(), self.shard, self.shards)
+        return self.call("sync", manifest.encode(), self.shard, self.shards)
 
     def fail(self, why: str) -> None:
         """Leaves the replica out, until its server has started again and has loaded its rows."""
@@ -144,10 +147,7 @@ class Slot:
             except Aborted:
                 os._exit(1)  # another coordinator has the replicas
             except Exception as error:
-                if not isinstance(error, Unavailable):
-                    traceback.print_exc()
-                if not self._failed.is_set():
-                    self.fail(str(error))
+                self._report(error, not self._failed.is_set())
             fresh = True
             fleet.leave(self)
             self.stopped.wait(self._pause)
@@ -157,17 +157,16 @@ class Slot:
         """Starts the server and watches it until it fails."""
         hang = self._settings.hang_timeout
         created = not self._find(fleet)
-        if created:  # it may wait for its place in Ray
-            limit = None if self._anywhere else _PLACE_SECONDS
-        else:  # it may not answer
-            limit = None if fresh else 2 * hang
+        limit: float | None = _PLACE_SECONDS if created else 2 * hang  # it waits for Ray, or hangs
+        if self._anywhere if created else fresh:
+            limit = None
         self._life += 1
         self.silent, self.waits = False, created
         self._failed.clear()
         try:
             port = int(self.place.get("address", ":0").rpartition(":")[2])
             settings = replace(self._settings, port=port)
-            self.ask(self.actor.start.remote(self._opened, fresh, settings), limit)
+            self.ask(self.call("start", fresh, settings), limit)
             created = self.waits = self._anywhere = False
             threading.Thread(target=self._load, args=(fleet, self._life), daemon=True).start()
             while not self._failed.is_set():
@@ -207,10 +206,13 @@ class Slot:
             self.error = ""
             self._pause = _PAUSE_SECONDS
         except Exception as error:
-            if not isinstance(error, Unavailable):
-                traceback.print_exc()
-            if self.lives(life):
-                self.fail(str(error))
+            self._report(error, self.lives(life))
+
+    def _report(self, error: Exception, fails: bool) -> None:
+        if not isinstance(error, Unavailable):
+            traceback.print_exc()
+        if fails:
+            self.fail(str(error))
 
     def _find(self, fleet: Fleet) -> bool:
         """Finds the actor; creates it, which may take seconds, and returns False if there is

@@ -16,7 +16,7 @@ from nearfield._values import Ids, join_ids, listed
 from nearfield.ray._manifest import Operation
 from nearfield.ray._merge import sortable
 from nearfield.ray._segment import Reference, ids_of
-from nearfield.ray._updates import check_update
+from nearfield.ray._updates import check_update, limits_of
 
 DECISION_SECONDS_MAX = 1800.0  # for which a staged upload waits for the manifest
 # Returns the rows of a segment that belong to this shard.
@@ -27,28 +27,42 @@ class _Abandoned(Exception):
     pass
 
 
-class _Upload:
-    """An upload that the server has confirmed up to its last row, and that waits for the decision
-    to commit it."""
+class Incoming:
+    """The rows of an upload, or the ids of a delete, of one shard. Once they are sent, the server
+    has confirmed the rows up to the last one, and waits for the decision to commit them. Errors:
+    AlreadyExists; OSError and DataLoss of the storage."""
 
-    def __init__(self, docs: nearfield.Collection, rows: int, data: Any, mode: Any) -> None:
-        self._rows = rows
-        self._confirmed = threading.Event()
-        self._decided = threading.Event()
+    def __init__(self, operation: Operation, read: Read) -> None:
+        self._kind, self._references, self._read = operation["kind"], operation["segments"], read
+        self._single = read(self._references[0]) if len(self._references) == 1 else None
+        tables = [self._single] if self._single is not None else map(read, self._references)
+        self.ids = join_ids([ids_of(each) for each in tables])
+        self.distinct, counts = np.unique(sortable(self.ids), return_counts=True)
+        if len(self.distinct) < len(self.ids) and self._kind in ("insert", "replace"):
+            twice = self.distinct[counts > 1].tolist()[0]
+            raise nearfield.AlreadyExists(f"id {twice!r} is twice in the upload")
+        self._thread: threading.Thread | None = None  # of the upload
+        self._confirmed, self._decided = threading.Event(), threading.Event()
         self._commit = False
         self._error: Exception | None = None
-        options: dict[str, Any] = {"data": data, "payloads": "payload"} if rows else {"data": []}
+
+    def send(self, docs: nearfield.Collection) -> None:
+        """Sends the rows to the server, which does not show them yet."""
+        if self._thread is not None or not (len(self.ids) or self._kind == "replace"):
+            return
+        data = self._single if self._single is not None else _stream(self._references, self._read)
+        options = {"data": data, "payloads": "payload"} if len(self.ids) else {"data": []}
         # The client has checked the rows.
-        options.update(mode=mode, zero_rows="accept", progress=self._wait, timeout=3600)
-        self._thread = threading.Thread(target=self._run, args=(docs, options), daemon=True)
+        options |= {"mode": self._kind, "zero_rows": "accept", "progress": self._wait}
+        self._thread = threading.Thread(target=self._upload, args=(docs, options), daemon=True)
         self._thread.start()
         self._confirmed.wait()
         if self._error is not None:
             raise self._error
 
-    def _run(self, docs: nearfield.Collection, options: dict[str, Any]) -> None:
+    def _upload(self, docs: nearfield.Collection, options: dict[str, Any]) -> None:
         try:
-            docs.upload(**options)
+            docs.upload(**options, timeout=3600)
         except Exception as error:
             self._error = error
         self._confirmed.set()
@@ -56,16 +70,18 @@ class _Upload:
     def _wait(self, now: Progress) -> None:
         """Called after each block, and once the server has confirmed all rows; then the upload
         commits when this returns."""
-        if now.rows_received < self._rows or self._decided.is_set():
+        if now.rows_received < len(self.ids) or self._decided.is_set():
             return
         self._confirmed.set()
         if not self._decided.wait(DECISION_SECONDS_MAX) or not self._commit:
             raise _Abandoned
 
     def finish(self, commit: bool) -> None:
+        """Commits or abandons what was sent."""
         self._commit = commit
         self._decided.set()
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join()
         if commit and self._error is not None:
             raise self._error
 
@@ -86,37 +102,6 @@ class Staged:
     ids: Ids | None = None
     incoming: Incoming | None = None  # of an upload
 
-    @property
-    def upload(self) -> _Upload | None:
-        return self.incoming.upload if self.incoming is not None else None
-
-
-class Incoming:
-    """The rows of an upload, or the ids of a delete, of one shard. Errors: AlreadyExists; OSError
-    and DataLoss of the storage."""
-
-    def __init__(self, operation: Operation, read: Read) -> None:
-        self._kind, self._references, self._read = operation["kind"], operation["segments"], read
-        self._single = read(self._references[0]) if len(self._references) == 1 else None
-        tables = [self._single] if self._single is not None else map(read, self._references)
-        self.ids = join_ids([ids_of(each) for each in tables])
-        self.distinct, counts = np.unique(sortable(self.ids), return_counts=True)
-        if len(self.distinct) < len(self.ids) and self._kind in ("insert", "replace"):
-            twice = self.distinct[counts > 1].tolist()[0]
-            raise nearfield.AlreadyExists(f"id {twice!r} is twice in the upload")
-        self.upload: _Upload | None = None
-
-    def send(self, docs: nearfield.Collection) -> None:
-        """Sends the rows to the server, which does not show them yet."""
-        if self.upload is None and (len(self.ids) or self._kind == "replace"):
-            single = self._single
-            data = single if single is not None else _stream(self._references, self._read)
-            self.upload = _Upload(docs, len(self.ids), data, self._kind)
-
-    def discard(self) -> None:
-        if self.upload is not None:
-            self.upload.finish(False)
-
 
 def incoming_key(name: str, operation: Operation) -> str:
     """Returns what two tries of one upload have in common, and two uploads have not."""
@@ -128,12 +113,11 @@ def staged(
     operation: Operation,
     docs: nearfield.Collection,
     rows: int,
-    step: int,
     incoming: Incoming | None,
 ) -> Staged:
     """Checks an operation on a collection with `rows` rows, and sends its rows to the server if it
     does not have them yet. The prediction is exact, because no other operation comes in between.
-    step: ids of one call. Errors: those of the operation."""
+    Errors: those of the operation."""
     kind = operation["kind"]
     made = Staged(name, operation)
     if kind == "drop":
@@ -149,7 +133,7 @@ def staged(
     there: list[Any] = []
     # A delete asks also without rows, so that the server refuses ids of the other type.
     if kind == "delete" or (rows and kind != "replace"):
-        there = _existing(docs, distinct.tolist() if isinstance(ids, list) else distinct, step)
+        there = _existing(docs, distinct.tolist() if isinstance(ids, list) else distinct)
     if kind == "insert" and there:
         raise nearfield.AlreadyExists(f"id {there[0]!r} is already in the collection")
     if kind == "delete":
@@ -161,10 +145,6 @@ def staged(
     incoming.send(docs)
     made.incoming = incoming
     return made
-
-
-def pages(ids: Ids, step: int) -> Iterator[Ids]:
-    return (ids[begin : begin + step] for begin in range(0, len(ids), step))
 
 
 def _stream(references: list[Reference], read: Read) -> Any:
@@ -182,9 +162,17 @@ def _stream(references: list[Reference], read: Read) -> Any:
     return pa.RecordBatchReader.from_batches(first.schema, batches())
 
 
-def _existing(docs: nearfield.Collection, ids: Ids, step: int) -> list[Any]:
-    found: list[Any] = []
-    for some in pages(ids, step):
-        there = docs.fetch(some, payload=False, vectors=False).ids
-        found += listed(there)
-    return found
+def _pages(docs: nearfield.Collection, ids: Ids) -> Iterator[Ids]:
+    """Yields as many ids at a time as one call may have."""
+    step = limits_of(docs).fetch_ids_max
+    return (ids[begin : begin + step] for begin in range(0, len(ids), step))
+
+
+def _existing(docs: nearfield.Collection, ids: Ids) -> list[Any]:
+    found = (docs.fetch(some, payload=False, vectors=False).ids for some in _pages(docs, ids))
+    return [each for some in found for each in listed(some)]
+
+
+def delete_rows(docs: nearfield.Collection, ids: Ids) -> None:
+    for some in _pages(docs, ids):
+        docs.delete(some)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import threading
@@ -152,11 +153,9 @@ class Store:
     def list(self, folder: str, age_seconds_min: float | None = None) -> list[str]:
         """Returns the names of the objects of a folder in their order; with an age, only of
         those that are at least that old, by the clocks of the storage and of this machine."""
-        found = [each for page in self._pages(folder) for each in page]
-        if age_seconds_min is not None:
-            latest = time.time() - age_seconds_min
-            found = [each for each in found if each[1] <= latest]
-        return sorted(name for name, _ in found)
+        latest = math.inf if age_seconds_min is None else time.time() - age_seconds_min
+        found = (each for page in self._pages(folder) for each in page)
+        return sorted(name for name, written in found if written <= latest)
 
     def delete(self, name: str) -> None:
         """Deletes an object, if it exists."""

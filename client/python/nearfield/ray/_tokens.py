@@ -2,9 +2,8 @@
 objects with the earlier tokens and operations, which a manifest names.
 
 A manifest has at most TOKENS_MAX tokens, and names of at most TOKEN_PAGES_MAX objects with
-TOKENS_MAX earlier ones each. An object of tokens is dropped TOKEN_SECONDS after it was written, or
-when there are too many: a token is known for that time, or until 131,072 other commits if that is
-less. A coordinator holds all of them in memory, about 40 MiB at most."""
+TOKENS_MAX earlier ones each, of which it drops those older than TOKEN_SECONDS. A coordinator holds
+all tokens in memory, about 40 MiB at most."""
 
 from __future__ import annotations
 
@@ -43,13 +42,12 @@ class Tokens:
     def done(self, manifest: Manifest, token: str, name: str, kind: str) -> Steps[Done | None]:
         """Returns what the commit with this token returned; None if none is known. Errors:
         FailedPrecondition if it was of another collection or kind; OSError; DataLoss."""
-        pages = manifest.token_pages
-        missing = [page[:2] for page in pages if page[0] not in self._pages]
+        missing = [page[:2] for page in manifest.token_pages if page[0] not in self._pages]
         if missing:
             found = yield store("get_all", [page for page, _ in missing])
             for (page, checksum), data in zip(missing, found, strict=True):
                 self._pages[page] = checked_page(page, checksum, data)
-        self._pages = {page: self._pages[page] for page, *_ in pages}
+        self._pages = {page: self._pages[page] for page, *_ in manifest.token_pages}
         key = token_key(token)
         for tokens in (manifest.tokens, *self._pages.values()):
             if key in tokens:

@@ -60,12 +60,16 @@ def update_operation(
 
 def check_update(docs: nearfield.Collection, operation: Operation) -> None:
     """Raises InvalidArgument for values that rows cannot have, or that exceed a limit."""
-    core = docs._inner._core
     try:
-        limits = run(core.limits(core.deadline(None)))
-        update_operation(docs.info(), **_arguments(operation), limits=limits)
+        update_operation(docs.info(), **_arguments(operation), limits=limits_of(docs))
     except (TypeError, ValueError) as error:
         raise nearfield.InvalidArgument(getattr(error, "message", str(error))) from None
+
+
+def limits_of(docs: nearfield.Collection) -> Limits:
+    """Returns the limits of the server of a collection."""
+    core = docs._inner._core
+    return run(core.limits(core.deadline(None)))
 
 
 def apply_update(docs: nearfield.Collection, operation: Operation) -> None:
