@@ -116,7 +116,7 @@ TEST_F(TileScanTest, RowsThatCancelOrAreExtremeEqualTheReference) {
 // Sums of exactly 0 are listed: their neighbors have other scores. A few are scored again; for many
 // there is no room, and the scan is repeated without tiles.
 TEST_F(TileScanTest, SmokeSumsThatAreZeroAreScoredCanonically) {
-  for (const int64_t rows : {200, 9'000}) {
+  for (const int64_t rows : {200, 30'000}) {
     Scenario scenario = {.spec = AnySpec(2)};
     scenario.spec.dim = 100;
     scenario.spec.metric = Metric::kDot;
