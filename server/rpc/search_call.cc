@@ -45,6 +45,7 @@ struct Pending {
   SearchOutput output;
   std::function<void(absl::Status, const SearchFacts&)> done;
   AnswerOrigin origin;
+  bool packed = false;
   bool with_digest = false;
   bool verify = false;
   AuditDraw audit;
@@ -106,6 +107,9 @@ absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending
   pending->facts.k = pending->k;
   pending->caller = call.caller();
   pending->origin = {.collection_name = request.collection(), .request_id = call.record.request_id};
+  // SearchAll reads the place of its next page from the results.
+  const bool streamed = pending->output.epoch_hold != nullptr;
+  pending->packed = !streamed && IsPacked(request, named.collection->spec());
   pending->with_digest = request.with_digest();
   pending->verify = request.verify();
   if (!pending->verify) pending->audit = AuditDraw(&pending->core->audit->auditor);
@@ -218,7 +222,11 @@ void Reply(Pending* pending, SearchReply reply) {
   const std::vector<int64_t> matched_rows = MatchedRows(*pending, reply);
   if (status.ok()) status = KeepEpoch(*pending, next, reply);
   if (!status.ok()) return Fail(pending, std::move(status));
-  ToProto(pending->named->collection->spec(), pending->parts, std::move(reply), response);
+  if (pending->packed) {
+    ToPackedProto(std::move(reply), response);
+  } else {
+    ToProto(pending->named->collection->spec(), pending->parts, std::move(reply), response);
+  }
   status = pending->attributes.ToProto(response);
   if (!status.ok()) return Fail(pending, std::move(status));
   SetNextPages(std::move(next), response);

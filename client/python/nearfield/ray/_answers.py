@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfield._columns import ReadColumn, column_message, make_column
-from nearfield._results import HitArrays, Hits, Rows, SearchResult
+from nearfield._hit_arrays import HitArrays
+from nearfield._results import Hits, Rows, SearchResult
 from nearfield._values import join_ids, listed
 from nearfield.ray._merge import merged, pick
 

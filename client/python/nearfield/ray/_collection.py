@@ -16,12 +16,12 @@ from nearfield._arguments import refuse_unknown
 from nearfield._digest import result_digest
 from nearfield._errors import NotFound, Unimplemented
 from nearfield._filter import FilterLike
+from nearfield._hit_arrays import HitArrays
 from nearfield._records import CollectionInfo
 from nearfield._results import (
     Counted,
     Deleted,
     FetchResult,
-    HitArrays,
     SearchResult,
     Updated,
     Uploaded,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfield._errors import DataLoss
-from nearfield._results import HitArrays
+from nearfield._hit_arrays import HitArrays
 from nearfield._values import Ids, join_ids
 
 
