@@ -126,7 +126,7 @@ int32_t Guarded(const Body& body) noexcept {
 CallFacts FactsOf(const nf_options* options, bool waits) {
   CallFacts facts;
   facts.peer = "in-process";
-  facts.waits = waits;
+  facts.pass_us_max = waits ? kAnyPass : 0;
   if (options == nullptr) return facts;
   if (options->caller != nullptr) facts.caller_name = options->caller;
   if (options->request_id != nullptr) facts.request_id = options->request_id;

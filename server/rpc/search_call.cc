@@ -23,7 +23,8 @@
 namespace nearfield::server {
 namespace {
 
-// Larger replies are made by a worker, because the answering thread has other answers to send.
+// Larger replies of a search that is alone in its pass are made by a worker, because the engine
+// thread has other passes to run.
 constexpr int64_t kInlineReplyBytesMax = 64 * 1024;
 
 // The state of a search between its request and its reply.
@@ -97,7 +98,7 @@ absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending
   ticket.caller = call.caller();
   ticket.deadline = AnswerBy(call, pending->begin);
   ticket.cancelled = call.cancelled();
-  ticket.waiting_thread = call.waiting_thread();
+  ticket.lent_thread = call.lent_thread();
   ticket.interrupted = call.interrupted();
   ABSL_RETURN_IF_ERROR(pending->attributes.Begin(request, named.attributes.get(), *schema,
                                                  &call.state()->clock(), &ticket));
@@ -247,8 +248,8 @@ void Reply(Pending* pending, SearchReply reply) {
   pending->done(std::move(status), pending->facts);
 }
 
-// Runs on the thread that answers the pass. Sends a single small answer immediately; the answers of
-// a shared pass are sent by workers.
+// Runs on the thread that answers the search: for a shared pass that is a worker already. Sends the
+// answer immediately, unless it is a large one that nothing else shares the pass with.
 void OnAnswer(const std::shared_ptr<Pending>& pending, absl::StatusOr<SearchReply> answer) {
   if (answer.ok() && pending->state->distrusted()) answer = ServerState::DistrustStatus();
   if (!answer.ok()) return Fail(pending.get(), WithAdvice(answer.status(), kSearchAdvice));
@@ -257,7 +258,7 @@ void OnAnswer(const std::shared_ptr<Pending>& pending, absl::StatusOr<SearchRepl
       answer->timing.batch_size > static_cast<int32_t>(answer->result.queries.size());
   const int64_t bytes = NativeBytes(*answer) + pending->attributes.BytesExpected(*answer);
   pending->output.holds->reply.Resize(bytes);
-  if (!shared && bytes <= kInlineReplyBytesMax) return Reply(pending.get(), *std::move(answer));
+  if (shared || bytes <= kInlineReplyBytesMax) return Reply(pending.get(), *std::move(answer));
   auto kept = std::make_shared<SearchReply>(*std::move(answer));
   const absl::Status posted =
       pending->core->replies.Post([pending, kept] { Reply(pending.get(), std::move(*kept)); });
