@@ -1,4 +1,4 @@
-// Attributes, aliases, snapshots and compaction.
+// Attributes, aliases, snapshots, compaction and counters.
 #include "client/cpp/check_text.h"
 #include "client/cpp/convert.h"
 #include "client/cpp/core.h"
@@ -6,6 +6,43 @@
 #include "client/cpp/status_macros.h"
 
 namespace nearfield::client {
+namespace {
+
+Counters FromProto(const v1::GetCountersResponse& proto) {
+  Counters counters;
+  counters.started_unix_ms = proto.started_unix_ms();
+  for (const v1::CallCounter& calls : proto.calls()) {
+    counters.calls.push_back({.method = calls.method(),
+                              .status = calls.status(),
+                              .calls_count = calls.calls_count(),
+                              .rows_count = calls.rows_count(),
+                              .total_us = calls.total_us()});
+  }
+  const v1::PassCounters& passes = proto.passes();
+  counters.passes = {.passes_count = passes.passes_count(),
+                     .queries_rows_count = passes.queries_rows_count(),
+                     .queries_int8_count = passes.queries_int8_count(),
+                     .device_us = passes.device_us(),
+                     .candidates = passes.candidates(),
+                     .bytes_read = passes.bytes_read(),
+                     .escalations = {.tighter = passes.escalations().tighter(),
+                                     .canonical = passes.escalations().canonical()}};
+  const v1::AuditCounters& audit = proto.audit();
+  counters.audit = {.answers_audited_count = audit.answers_audited_count(),
+                    .answers_dropped_count = audit.answers_dropped_count(),
+                    .answers_failed_count = audit.answers_failed_count(),
+                    .mismatches_count = audit.mismatches_count(),
+                    .rows_checked_count = audit.rows_checked_count()};
+  const v1::ConnectionCounters& connections = proto.connections();
+  counters.connections = {.open_count = connections.open_count(),
+                          .accepted_count = connections.accepted_count(),
+                          .refused_count = connections.refused_count(),
+                          .pauses_count = connections.pauses_count()};
+  counters.log_lines_dropped_count = proto.log_lines_dropped_count();
+  return counters;
+}
+
+}  // namespace
 
 absl::StatusOr<AttributeAnswer> Client::AddAttribute(std::string_view collection,
                                                      const AttributeSpec& attribute,
@@ -89,6 +126,11 @@ absl::StatusOr<CompactAnswer> Client::Compact(std::string_view collection,
   v1::CompactRequest request;
   request.set_collection(std::string(collection));
   NF_ASSIGN_OR_RETURN(auto response, core_->Call(&AdminStub::Compact, request, Retried(options)));
+  return FromProto(response);
+}
+
+absl::StatusOr<Counters> Client::GetCounters(const CallOptions& options) {
+  NF_ASSIGN_OR_RETURN(auto response, core_->Call(&AdminStub::GetCounters, {}, Retried(options)));
   return FromProto(response);
 }
 

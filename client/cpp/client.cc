@@ -238,9 +238,4 @@ absl::StatusOr<Capacity> Client::GetCapacity(const CallOptions& options) {
   return FromProto(response);
 }
 
-absl::StatusOr<Counters> Client::GetCounters(const CallOptions& options) {
-  NF_ASSIGN_OR_RETURN(auto response, core_->Call(&AdminStub::GetCounters, {}, Retried(options)));
-  return FromProto(response);
-}
-
 }  // namespace nearfield::client

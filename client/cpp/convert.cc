@@ -4,6 +4,7 @@
 
 #include "client/cpp/attribute_convert.h"
 #include "client/cpp/filter_convert.h"
+#include "client/cpp/packed_results.h"
 #include "client/cpp/status_macros.h"
 #include "client/cpp/text.h"
 #include "nearfield/client/digest.h"
@@ -162,6 +163,7 @@ absl::Status ToProto(std::string_view collection, std::span<const Query> queries
   request->set_collection(std::string(collection));
   for (const Query& query : queries) ToProto(query, request->add_queries());
   request->set_k(options.k);
+  request->set_packed(true);  // where it has an effect
   if (options.with_payload) request->set_with_payload(true);
   if (options.with_vectors) request->set_with_vectors(true);
   NF_RETURN_IF_ERROR(AddNames(options.attributes, request->mutable_attributes()));
@@ -221,40 +223,6 @@ Limits FromProto(const v1::GetLimitsResponse& proto) {
           .replies_bytes_max = proto.replies_bytes_max(),
           .streams_max = proto.streams_max(),
           .snapshots_max = proto.snapshots_max()};
-}
-
-Counters FromProto(const v1::GetCountersResponse& proto) {
-  Counters counters;
-  counters.started_unix_ms = proto.started_unix_ms();
-  for (const v1::CallCounter& calls : proto.calls()) {
-    counters.calls.push_back({.method = calls.method(),
-                              .status = calls.status(),
-                              .calls_count = calls.calls_count(),
-                              .rows_count = calls.rows_count(),
-                              .total_us = calls.total_us()});
-  }
-  const v1::PassCounters& passes = proto.passes();
-  counters.passes = {.passes_count = passes.passes_count(),
-                     .queries_rows_count = passes.queries_rows_count(),
-                     .queries_int8_count = passes.queries_int8_count(),
-                     .device_us = passes.device_us(),
-                     .candidates = passes.candidates(),
-                     .bytes_read = passes.bytes_read(),
-                     .escalations = {.tighter = passes.escalations().tighter(),
-                                     .canonical = passes.escalations().canonical()}};
-  const v1::AuditCounters& audit = proto.audit();
-  counters.audit = {.answers_audited_count = audit.answers_audited_count(),
-                    .answers_dropped_count = audit.answers_dropped_count(),
-                    .answers_failed_count = audit.answers_failed_count(),
-                    .mismatches_count = audit.mismatches_count(),
-                    .rows_checked_count = audit.rows_checked_count()};
-  const v1::ConnectionCounters& connections = proto.connections();
-  counters.connections = {.open_count = connections.open_count(),
-                          .accepted_count = connections.accepted_count(),
-                          .refused_count = connections.refused_count(),
-                          .pauses_count = connections.pauses_count()};
-  counters.log_lines_dropped_count = proto.log_lines_dropped_count();
-  return counters;
 }
 
 Capacity FromProto(const v1::GetCapacityResponse& proto) {
@@ -341,6 +309,10 @@ absl::StatusOr<SearchAnswer> FromProto(v1::SearchResponse* proto) {
   answer.epoch = proto->epoch();
   answer.incarnation = proto->incarnation();
   answer.cost = FromProto(proto->cost());
+  if (proto->has_packed()) {
+    NF_ASSIGN_OR_RETURN(answer.results, Unpack(proto->packed()));
+    return answer;
+  }
   answer.results.reserve(static_cast<size_t>(proto->results_size()));
   for (v1::QueryResult& result : *proto->mutable_results()) {
     NF_ASSIGN_OR_RETURN(Neighbors neighbors, TakeNeighbors(&result));

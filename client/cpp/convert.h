@@ -30,7 +30,6 @@ absl::Status ToProto(std::string_view collection, std::span<const Query> queries
 
 Limits FromProto(const v1::GetLimitsResponse& proto);
 Capacity FromProto(const v1::GetCapacityResponse& proto);
-Counters FromProto(const v1::GetCountersResponse& proto);
 CompactAnswer FromProto(const v1::CompactResponse& proto);
 
 // These move data out of the message. Errors: Internal (its columns differ in length).

@@ -17,6 +17,7 @@
 #include "server/c_abi/methods.h"
 #include "server/c_abi/nearfield.h"
 #include "server/c_abi/nearfield_device.h"
+#include "server/c_abi/plain_search.h"
 #include "server/convert/error_details.h"
 #include "server/rpc/device_search_call.h"
 
@@ -125,7 +126,7 @@ int32_t Guarded(const Body& body) noexcept {
 CallFacts FactsOf(const nf_options* options, bool waits) {
   CallFacts facts;
   facts.peer = "in-process";
-  facts.waits = waits;
+  facts.pass_us_max = waits ? kAnyPass : 0;
   if (options == nullptr) return facts;
   if (options->caller != nullptr) facts.caller_name = options->caller;
   if (options->request_id != nullptr) facts.request_id = options->request_id;
@@ -311,6 +312,25 @@ void nf_end(nf_stream stream) {
     const std::shared_ptr<OpenStream> open = Streams().Take(stream);
     if (open != nullptr && !open->folder->forked()) open->End();
     return 0;
+  });
+}
+
+int32_t nf_search(nf_server server, const nf_plain_search* search, const nf_options* options,
+                  nf_plain_result* result, nf_reply* reply) {
+  return Guarded(reply, [&]() -> int32_t {
+    *result = {};
+    const auto folder = nearfield::server::FindFolder(server);
+    if (!folder.ok()) return nearfield::server::SetError(folder.status(), reply);
+    std::string message;
+    CallEnd end = nearfield::server::PlainSearch(
+        folder->get(), *search, nearfield::server::FactsOf(options, /*waits=*/true), result,
+        &message);
+    const int32_t has_message = message.empty() ? 0 : 1;
+    *reply = {};
+    if (end.status.ok() && has_message == 0) return NF_OK;
+    nearfield::server::SetReply(folder->get(), std::move(end), std::move(message), reply);
+    reply->has_message = has_message;
+    return reply->code;
   });
 }
 

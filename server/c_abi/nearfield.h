@@ -19,7 +19,7 @@ extern "C" {
 #define NF_API __attribute__((visibility("default")))
 
 /* Changes when a function or a struct of this file changes incompatibly. */
-#define NF_ABI_VERSION 2
+#define NF_ABI_VERSION 3
 
 /* The status codes that this file names; nf_reply has all of google.rpc.Code. */
 enum { NF_OK = 0, NF_CANCELLED = 1, NF_FAILED_PRECONDITION = 9, NF_UNIMPLEMENTED = 12 };
@@ -48,9 +48,9 @@ typedef struct nf_options {
   int64_t timeout_us;     /* time until the deadline; 0: none */
   const char* caller;     /* the name by which the engine is shared fairly; null: none */
   const char* request_id; /* null: one is drawn */
-  /* Null; or called about every 50 ms by a thread that waits in nf_call, nf_send or nf_receive, or
-   * that runs the search in nf_call: another result than 0 cancels the call. Valid until the call
-   * or the stream has ended. */
+  /* Null; or called about every 50 ms by a thread that waits in nf_call, nf_search, nf_send or
+   * nf_receive, or that runs a search in the first two: another result than 0 cancels the call.
+   * Valid until the call or the stream has ended. */
   int32_t (*interrupted)(void* context);
   void* context; /* its argument */
 } nf_options;
@@ -79,6 +79,50 @@ NF_API void nf_close(nf_server server);
  * of `reply`. */
 NF_API int32_t nf_call(nf_server server, const char* method, const void* request, size_t size,
                        const nf_options* options, nf_reply* reply);
+
+/* A search without other options, in numbers. Borrowed for the call. */
+typedef struct nf_plain_search {
+  const char* collection;
+  const float* queries; /* [queries_count, dim], row-major */
+  int64_t queries_count;
+  int32_t dim;
+  int32_t k;            /* of every query */
+  uint64_t min_epoch;   /* as SearchRequest.min_epoch; 0: none */
+  uint64_t incarnation; /* of min_epoch; 0: any */
+  /* The answers: the neighbors of all queries, one query after the other, best first. Undefined
+   * after an error. */
+  uint64_t* ids;    /* room for queries_count * k */
+  float* scores;    /* as many */
+  uint32_t* counts; /* [queries_count]: the number of neighbors of each query */
+} nf_plain_search;
+
+/* The part of a reply to Search that is not the neighbors. */
+typedef struct nf_plain_result {
+  int64_t hits_count; /* of all queries */
+  uint64_t epoch;
+  uint64_t incarnation;
+  uint64_t queue_us; /* this and the others: nearfield.v1.SearchCost */
+  uint64_t device_us;
+  uint64_t total_us;
+  uint64_t candidates;
+  uint64_t rows_scanned;
+  uint64_t bytes_read;
+  uint64_t escalations_tighter;
+  uint64_t escalations_canonical;
+  uint64_t read_ns_min;
+  uint32_t batch_size;
+  int32_t backend;
+  int32_t scan_precision;
+  int32_t reserved;
+  char request_id[136]; /* ends with a zero */
+} nf_plain_result;
+
+/* Makes the call Search as nf_call does, without messages. If the ids of the collection are texts,
+ * has_message of the reply is 1 and data is the SearchResponse; answers and result are not set.
+ * Otherwise the reply to a search that succeeded is empty and need not be freed. options: may be
+ * null. Returns the code of `reply`. */
+NF_API int32_t nf_search(nf_server server, const nf_plain_search* search, const nf_options* options,
+                         nf_plain_result* result, nf_reply* reply);
 
 /* Begins a call with a stream of messages: SearchStream, SearchAll, Scan or Upload. SearchAll and
  * Scan take their one request here; the others take null, and requests by nf_send. Returns the code

@@ -1,6 +1,7 @@
 #include "server/convert/retrieval.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -259,14 +260,19 @@ uint64_t ReadNsMin(int64_t bytes, double bytes_per_second) {
   return static_cast<uint64_t>(std::min(ns, kNsMax));
 }
 
-void ToProto(const CollectionSpec& spec, RowParts parts, SearchReply reply,
-             pb::SearchResponse* response) {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "numbers are packed as they lie");
+
+// Appends the bytes of the numbers.
+template <typename T>
+void Append(absl::Span<const T> numbers, std::string* bytes) {
+  bytes->append(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(T));
+}
+
+// Sets everything except the neighbors.
+void FactsToProto(const SearchReply& reply, pb::SearchResponse* response) {
   response->set_epoch(reply.result.epoch);
-  response->mutable_results()->Reserve(static_cast<int>(reply.result.queries.size()));
-  for (Neighbors& neighbors : reply.result.queries) {
-    NeighborsToProto(spec, parts, neighbors, response->add_results());
-    neighbors = Neighbors();  // keep only one copy of a large answer at a time
-  }
   const SearchCost& native = reply.result.cost;
   pb::SearchCost* cost = response->mutable_cost();
   cost->set_queue_us(static_cast<uint64_t>(reply.timing.queue_us));
@@ -279,6 +285,41 @@ void ToProto(const CollectionSpec& spec, RowParts parts, SearchReply reply,
   cost->set_bytes_read(static_cast<uint64_t>(native.bytes_read));
   cost->mutable_escalations()->set_tighter(static_cast<uint64_t>(native.escalations.tighter));
   cost->mutable_escalations()->set_canonical(static_cast<uint64_t>(native.escalations.canonical));
+}
+
+}  // namespace
+
+bool IsPacked(const pb::SearchRequest& request, const CollectionSpec& spec) {
+  return request.packed() && spec.id_type == IdType::kUint64 && !request.with_payload() &&
+         !request.with_vectors() && request.attributes().empty() && !request.has_filter_text() &&
+         !request.with_cursor() && !request.has_cursor() && !request.with_digest();
+}
+
+void ToProto(const CollectionSpec& spec, RowParts parts, SearchReply reply,
+             pb::SearchResponse* response) {
+  FactsToProto(reply, response);
+  response->mutable_results()->Reserve(static_cast<int>(reply.result.queries.size()));
+  for (Neighbors& neighbors : reply.result.queries) {
+    NeighborsToProto(spec, parts, neighbors, response->add_results());
+    neighbors = Neighbors();  // keep only one copy of a large answer at a time
+  }
+}
+
+void ToPackedProto(SearchReply reply, pb::SearchResponse* response) {
+  FactsToProto(reply, response);
+  size_t hits = 0;
+  for (const Neighbors& each : reply.result.queries) hits += each.scores.size();
+  pb::PackedResults* const packed = response->mutable_packed();
+  packed->mutable_ids()->reserve(hits * sizeof(uint64_t));
+  packed->mutable_scores()->reserve(hits * sizeof(float));
+  packed->mutable_counts()->reserve(reply.result.queries.size() * sizeof(uint32_t));
+  for (Neighbors& each : reply.result.queries) {
+    Append(each.ids.numbers(), packed->mutable_ids());
+    Append(each.scores.span(), packed->mutable_scores());
+    const auto count = static_cast<uint32_t>(each.scores.size());
+    Append(absl::MakeConstSpan(&count, 1), packed->mutable_counts());
+    each = Neighbors();  // keep only one copy of a large answer at a time
+  }
 }
 
 namespace {

@@ -51,9 +51,14 @@ extern const char kScanAdvice[];
 // Returns the minimum time to read `bytes`, rounded up; 0 if the rate is 0 (not known).
 uint64_t ReadNsMin(int64_t bytes, double bytes_per_second);
 
+// Returns true if the answer to `request` is to be packed: SearchRequest.packed.
+bool IsPacked(const pb::SearchRequest& request, const CollectionSpec& spec);
+
 // Moves the answer into the message. The caller sets `total_us` and `read_ns_min` of the cost.
 void ToProto(const CollectionSpec& spec, RowParts parts, SearchReply reply,
              pb::SearchResponse* response);
+// As above, for an answer that IsPacked.
+void ToPackedProto(SearchReply reply, pb::SearchResponse* response);
 void NeighborsToProto(const CollectionSpec& spec, RowParts parts, const Neighbors& neighbors,
                       pb::QueryResult* result);
 absl::StatusOr<Neighbors> NeighborsFromProto(const std::string& field,

@@ -92,7 +92,7 @@ class DecodingService : public Base {
     const auto start = [this, call, guard = GuardOf(name), method = Find(name).name().c_str()](
                            grpc::CallbackServerContext* context, const grpc::ByteBuffer* bytes,
                            Response* response) {
-      auto* const reactor = new GrpcReadUnaryCall(context, guard);
+      auto* const reactor = new GrpcReadUnaryCall(context, guard, kGrpcPassUsMax);
       if (RefuseEarly(reactor, method)) return reactor;
       // gRPC keeps the bytes until the end of the call, but never reads them again.
       auto request = DecodeRequest<Request>(const_cast<grpc::ByteBuffer*>(bytes), base_.requests,

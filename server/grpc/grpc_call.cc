@@ -46,12 +46,14 @@ absl::StatusOr<KeyPtr> KeyIn(const grpc::CallbackServerContext& context,
   return control.Authenticate(Metadata(context, kAuthorization));
 }
 
-CallFacts FactsOf(const grpc::CallbackServerContext& context, const CallGuard& guard) {
+CallFacts FactsOf(const grpc::CallbackServerContext& context, const CallGuard& guard,
+                  double pass_us_max) {
   CallFacts facts = {.request_id = std::string(Metadata(context, kClientRequestId)),
                      .caller_name = std::string(Metadata(context, kClientCaller)),
                      .trace_parent = std::string(Metadata(context, kTraceParent)),
                      .peer = context.peer(),
-                     .deadline = context.deadline()};
+                     .deadline = context.deadline(),
+                     .pass_us_max = pass_us_max};
   facts.audited = guard.method->IsAdministrative();
   absl::StatusOr<KeyPtr> key = KeyIn(context, *guard.control);
   facts.status = key.status();

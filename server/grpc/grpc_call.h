@@ -35,7 +35,8 @@ absl::StatusOr<KeyPtr> KeyIn(const grpc::CallbackServerContext& context,
 // Returns the facts in the metadata of a call. Its status is Unauthenticated or PermissionDenied if
 // the caller's key does not allow the call, and ResourceExhausted if the client sent more than
 // kMetadataBytesMax.
-CallFacts FactsOf(const grpc::CallbackServerContext& context, const CallGuard& guard);
+CallFacts FactsOf(const grpc::CallbackServerContext& context, const CallGuard& guard,
+                  double pass_us_max);
 
 // Sets the trailing metadata, and returns the status for the client.
 grpc::Status StatusOf(const CallEnd& end, grpc::CallbackServerContext* context);
@@ -44,8 +45,9 @@ grpc::Status StatusOf(const CallEnd& end, grpc::CallbackServerContext* context);
 template <typename Reactor, typename Context>
 class GrpcCall : public Reactor, public Context {
  public:
-  GrpcCall(grpc::CallbackServerContext* context, const CallGuard& guard)
-      : context_(context), guard_(guard), facts_(FactsOf(*context, guard)) {}
+  // `pass_us_max`: CallFacts::pass_us_max.
+  GrpcCall(grpc::CallbackServerContext* context, const CallGuard& guard, double pass_us_max = 0)
+      : context_(context), guard_(guard), facts_(FactsOf(*context, guard, pass_us_max)) {}
 
   // Sets the call of the service to what `start` returns. Events of the call wait meanwhile.
   template <typename Start>
@@ -164,6 +166,10 @@ class GrpcOneRequest : public Base {
   ByteAccount* account_ = nullptr;
   Start start_;
 };
+
+// Maximum predicted time of a pass that a search may run on the thread of gRPC that brings it. gRPC
+// has at least two such threads, and one pass runs at a time.
+inline constexpr double kGrpcPassUsMax = 1000;
 
 // A unary call whose request gRPC has read.
 using GrpcReadUnaryCall = GrpcCall<grpc::ServerUnaryReactor, CallContext>;

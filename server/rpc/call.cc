@@ -48,7 +48,6 @@ Call::Call(ServerState* state, CallContext* context, const char* method)
   }
   if (refusal_.ok()) refusal_ = CheckCallerName(facts.caller_name);
   caller_ = CallerOf(facts);
-  if (facts.waits) waiting_thread_ = std::this_thread::get_id();
   if (facts.deadline.has_value()) {
     const auto left = *facts.deadline - std::chrono::system_clock::now();
     if (left <= kDeadlineMax) deadline_ = begin_ + left;
@@ -64,6 +63,14 @@ Call::~Call() {
 
 absl::StatusOr<NamedCollectionPtr> Call::Find(const Core& core, const std::string& name) const {
   return FindCollection(core.catalog, key_, name);
+}
+
+LentThread Call::lent_thread() const {
+  const CallFacts& facts = context_->facts();
+  // While several calls are in flight, the engine thread is awake, and would be woken again after
+  // a pass on another thread. Only a caller that waits lends its thread in any case.
+  const bool lends = facts.pass_us_max == kAnyPass || state_->OneCall();
+  return {.id = thread_, .pass_us_max = lends ? facts.pass_us_max : 0};
 }
 
 absl::Status Call::CheckKey() const {

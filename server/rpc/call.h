@@ -49,8 +49,8 @@ class Call {
   std::optional<TimePoint> deadline() const { return deadline_; }
   // Returns the name under which the call gets its share of the device.
   const std::string& caller() const { return caller_; }
-  // Returns the thread that waits for the end of the call (CallFacts::waits); else no thread.
-  std::thread::id waiting_thread() const { return waiting_thread_; }
+  // Returns the thread that began the call and the passes that it lends itself for.
+  LentThread lent_thread() const;
   // Returns CallFacts::interrupted.
   const std::function<bool()>& interrupted() const { return context_->facts().interrupted; }
   const CancelFlag& cancelled() const { return cancelled_; }
@@ -75,7 +75,7 @@ class Call {
   const TimePoint begin_;
   std::optional<TimePoint> deadline_;
   std::string caller_;
-  std::thread::id waiting_thread_;
+  const std::thread::id thread_ = std::this_thread::get_id();
   const KeyPtr key_;
   const CancelFlag cancelled_ = MakeCancelFlag();
   const LiveCalls::Place live_;

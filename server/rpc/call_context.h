@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,9 @@
 
 namespace nearfield::server {
 
+// CallFacts::pass_us_max of a thread that does nothing else until the call ends.
+inline constexpr double kAnyPass = std::numeric_limits<double>::infinity();
+
 // The facts about a call that its transport knows when it begins.
 struct CallFacts {
   std::string request_id;    // as the caller sent it; empty or invalid: the service draws one
@@ -22,9 +26,9 @@ struct CallFacts {
   std::string trace_parent;  // W3C traceparent as the caller sent it; may be empty
   std::string peer;          // address of the caller: "ipv4:127.0.0.1:51234"
   std::optional<std::chrono::system_clock::time_point> deadline;
-  // The thread that begins the call does nothing else until the call ends, so a search may use it
-  // for its pass.
-  bool waits = false;
+  // A search may use the thread that begins the call for a pass that is predicted to take at most
+  // this; 0: for none. If it is not kAnyPass, only while no other call is in flight.
+  double pass_us_max = 0;
   // Polled by a thread in this process that waits for the call or runs its pass, at intervals of
   // SearchTicket::kInterruptPoll: true cancels the call. May be null.
   std::function<bool()> interrupted;

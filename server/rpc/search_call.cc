@@ -23,7 +23,8 @@
 namespace nearfield::server {
 namespace {
 
-// Larger replies are made by a worker, because the answering thread has other answers to send.
+// Larger replies of a search that is alone in its pass are made by a worker, because the engine
+// thread has other passes to run.
 constexpr int64_t kInlineReplyBytesMax = 64 * 1024;
 
 // The state of a search between its request and its reply.
@@ -45,6 +46,7 @@ struct Pending {
   SearchOutput output;
   std::function<void(absl::Status, const SearchFacts&)> done;
   AnswerOrigin origin;
+  bool packed = false;
   bool with_digest = false;
   bool verify = false;
   AuditDraw audit;
@@ -96,7 +98,7 @@ absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending
   ticket.caller = call.caller();
   ticket.deadline = AnswerBy(call, pending->begin);
   ticket.cancelled = call.cancelled();
-  ticket.waiting_thread = call.waiting_thread();
+  ticket.lent_thread = call.lent_thread();
   ticket.interrupted = call.interrupted();
   ABSL_RETURN_IF_ERROR(pending->attributes.Begin(request, named.attributes.get(), *schema,
                                                  &call.state()->clock(), &ticket));
@@ -106,6 +108,9 @@ absl::Status Prepare(const Call& call, const pb::SearchRequest& request, Pending
   pending->facts.k = pending->k;
   pending->caller = call.caller();
   pending->origin = {.collection_name = request.collection(), .request_id = call.record.request_id};
+  // SearchAll reads the place of its next page from the results.
+  const bool streamed = pending->output.epoch_hold != nullptr;
+  pending->packed = !streamed && IsPacked(request, named.collection->spec());
   pending->with_digest = request.with_digest();
   pending->verify = request.verify();
   if (!pending->verify) pending->audit = AuditDraw(&pending->core->audit->auditor);
@@ -218,7 +223,11 @@ void Reply(Pending* pending, SearchReply reply) {
   const std::vector<int64_t> matched_rows = MatchedRows(*pending, reply);
   if (status.ok()) status = KeepEpoch(*pending, next, reply);
   if (!status.ok()) return Fail(pending, std::move(status));
-  ToProto(pending->named->collection->spec(), pending->parts, std::move(reply), response);
+  if (pending->packed) {
+    ToPackedProto(std::move(reply), response);
+  } else {
+    ToProto(pending->named->collection->spec(), pending->parts, std::move(reply), response);
+  }
   status = pending->attributes.ToProto(response);
   if (!status.ok()) return Fail(pending, std::move(status));
   SetNextPages(std::move(next), response);
@@ -239,8 +248,8 @@ void Reply(Pending* pending, SearchReply reply) {
   pending->done(std::move(status), pending->facts);
 }
 
-// Runs on the thread that answers the pass. Sends a single small answer immediately; the answers of
-// a shared pass are sent by workers.
+// Runs on the thread that answers the search: for a shared pass that is a worker already. Sends the
+// answer immediately, unless it is a large one that nothing else shares the pass with.
 void OnAnswer(const std::shared_ptr<Pending>& pending, absl::StatusOr<SearchReply> answer) {
   if (answer.ok() && pending->state->distrusted()) answer = ServerState::DistrustStatus();
   if (!answer.ok()) return Fail(pending.get(), WithAdvice(answer.status(), kSearchAdvice));
@@ -249,7 +258,7 @@ void OnAnswer(const std::shared_ptr<Pending>& pending, absl::StatusOr<SearchRepl
       answer->timing.batch_size > static_cast<int32_t>(answer->result.queries.size());
   const int64_t bytes = NativeBytes(*answer) + pending->attributes.BytesExpected(*answer);
   pending->output.holds->reply.Resize(bytes);
-  if (!shared && bytes <= kInlineReplyBytesMax) return Reply(pending.get(), *std::move(answer));
+  if (shared || bytes <= kInlineReplyBytesMax) return Reply(pending.get(), *std::move(answer));
   auto kept = std::make_shared<SearchReply>(*std::move(answer));
   const absl::Status posted =
       pending->core->replies.Post([pending, kept] { Reply(pending.get(), std::move(*kept)); });

@@ -15,9 +15,9 @@ namespace {
 
 constexpr int64_t kReadThreads = 4;
 constexpr int64_t kHelperThreadsMax = 8;  // that make replies or evaluate filters
-// More replies than a few passes produce. If this many wait, the engine thread makes its replies
-// itself, which delays further searches.
-constexpr int64_t kRepliesMax = 4096;
+// More chunks of replies than a few passes produce. If this many wait, the engine thread makes its
+// replies itself, which delays further searches.
+constexpr int64_t kRepliesMax = 512;
 constexpr int64_t kDeletesMax = 1024;  // maximum waiting deletes
 constexpr int64_t kCompactionsMax = 16;
 constexpr int64_t kNotServingRetryMs = 1000;
@@ -118,7 +118,10 @@ Core::Core(std::unique_ptr<Engine> engine_in, std::unique_ptr<store::Store> stor
           base.clock),
       queue(QueueLimitsOf(*base.settings, read_bytes_per_second), base.clock),
       replies({.what = "replies", .threads = HelperThreads(), .waiting_max = kRepliesMax}),
-      engine_thread({.engine = engine.get(), .clock = base.clock, .counter = &pass_counter},
+      engine_thread({.engine = engine.get(),
+                     .clock = base.clock,
+                     .counter = &pass_counter,
+                     .replies = &replies},
                     &queue),
       reads({.what = "reads",
              .threads = kReadThreads,
@@ -236,6 +239,11 @@ absl::StatusOr<Core*> ServerState::Enter(Purpose purpose) {
   return WithReason(
       WithRetryAfter(absl::UnavailableError(WhyNotServing(phase)), kNotServingRetryMs),
       NameOf(phase));
+}
+
+bool ServerState::OneCall() const {
+  const MutexLock lock(mutex_);
+  return in_flight_ == 1;
 }
 
 void ServerState::Leave() {

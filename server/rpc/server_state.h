@@ -126,6 +126,8 @@ class ServerState {
   // Registers a call in flight, until Leave. Errors: Unavailable with a retry hint (not serving).
   absl::StatusOr<Core*> Enter(Purpose purpose = Purpose::kService);
   void Leave();
+  // Returns true if exactly one call is in flight.
+  bool OneCall() const;
   // Waits until no call is in flight. Returns false if there still are some after `wait`.
   bool WaitIdle(std::chrono::milliseconds wait);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -17,7 +18,7 @@ namespace {
 // Lets the caller whose thread runs the pass cancel it.
 void PollCaller(const SearchTicket& ticket, TimePoint now, TimePoint* next) {
   if (ticket.interrupted == nullptr || now < *next) return;
-  if (ticket.waiting_thread != std::this_thread::get_id()) return;
+  if (ticket.lent_thread.id != std::this_thread::get_id()) return;
   *next = now + SearchTicket::kInterruptPoll;
   if (ticket.interrupted()) ticket.cancelled->store(true);
 }
@@ -28,23 +29,47 @@ bool NobodyWaits(TimePoint now, const SearchTickets& tickets) {
                          [now](const auto& ticket) { return CheckAlive(*ticket, now).ok(); });
 }
 
-// Splits the result of a pass among its tickets, in order.
-void Answer(SearchResult result, const Pass& pass) {
-  const auto batch_size = static_cast<int32_t>(result.queries.size());
-  auto next = result.queries.begin();
-  for (const auto& ticket : pass.tickets) {
-    const auto end = next + static_cast<std::ptrdiff_t>(ticket->request.queries.size());
+// Tickets that a worker answers at a time: fewer would take more time for the switches between
+// threads than for their replies.
+constexpr size_t kChunk = 8;
+
+// Tickets [begin, end) of a pass, whose queries begin at `first_query`.
+struct Chunk {
+  size_t begin = 0;
+  size_t end = 0;
+  size_t first_query = 0;
+};
+
+// Answers a chunk with its part of the result, in order. Returns the query after it.
+size_t Answer(const Chunk& chunk, Pass* pass) {
+  SearchResult& result = *pass->result;
+  auto next = result.queries.begin() + static_cast<std::ptrdiff_t>(chunk.first_query);
+  for (size_t i = chunk.begin; i < chunk.end; ++i) {
+    const SearchTicket& ticket = *pass->tickets[i];
+    const auto end = next + static_cast<std::ptrdiff_t>(ticket.request.queries.size());
     SearchReply reply;
     reply.result.epoch = result.epoch;
     reply.result.cost = result.cost;
     reply.result.queries.assign(std::make_move_iterator(next), std::make_move_iterator(end));
-    reply.at = pass.at;
-    reply.timing = {.queue_us = MicrosBetween(ticket->queued, pass.begin),
-                    .batch_size = batch_size};
+    reply.at = pass->at;
+    reply.timing = {.queue_us = MicrosBetween(ticket.queued, pass->begin),
+                    .batch_size = static_cast<int32_t>(result.queries.size())};
     next = end;
-    ticket->done(std::move(reply));
+    ticket.done(std::move(reply));
   }
-  CHECK(next == result.queries.end());
+  return static_cast<size_t>(next - result.queries.begin());
+}
+
+// Returns the chunks of a pass.
+std::vector<Chunk> ChunksOf(const Pass& pass) {
+  std::vector<Chunk> chunks;
+  size_t query = 0;
+  for (size_t i = 0; i < pass.tickets.size(); ++i) {
+    if (i % kChunk == 0) chunks.push_back({.begin = i, .end = i, .first_query = query});
+    ++chunks.back().end;
+    query += pass.tickets[i]->request.queries.size();
+  }
+  return chunks;
 }
 
 void Fail(const absl::Status& status, const Clock& clock, const SearchTickets& tickets) {
@@ -127,7 +152,19 @@ bool MaySplit(const Pass& pass) {
 
 void AnswerPass(const Clock& clock, Pass pass) {
   if (!pass.result.ok()) return Fail(pass.result.status(), clock, pass.tickets);
-  Answer(*std::move(pass.result), pass);
+  const size_t answered = Answer({.begin = 0, .end = pass.tickets.size()}, &pass);
+  CHECK(answered == pass.result->queries.size());
+}
+
+void AnswerInChunks(const PassBase& base, Pass pass, bool idle) {
+  if (!pass.result.ok()) return AnswerPass(*base.clock, std::move(pass));
+  const std::vector<Chunk> chunks = ChunksOf(pass);
+  const auto kept = std::make_shared<Pass>(std::move(pass));
+  for (const Chunk& chunk : chunks) {
+    const auto answer = [kept, chunk] { Answer(chunk, kept.get()); };
+    const bool own = idle && chunk.end == kept->tickets.size();
+    if (own || !base.replies->Post(answer).ok()) answer();
+  }
 }
 
 void RunHalves(const PassBase& base, Pass pass) {

@@ -6,6 +6,7 @@
 #include "server/scheduler/clock.h"
 #include "server/scheduler/pass_counter.h"
 #include "server/scheduler/search_request.h"
+#include "server/scheduler/worker_pool.h"
 
 namespace nearfield::server {
 
@@ -23,6 +24,8 @@ struct PassBase {
   Engine* engine = nullptr;
   const Clock* clock = nullptr;
   PassCounter* counter = nullptr;
+  // Answers shared passes, in chunks; null: the thread that runs a pass answers it.
+  WorkerPool* replies = nullptr;
 };
 
 // Searches for all tickets with one Engine::Search.
@@ -35,6 +38,11 @@ bool MaySplit(const Pass& pass);
 
 // Calls `done` of every ticket: with its part of the result, in order, or with the failure.
 void AnswerPass(const Clock& clock, Pass pass);
+
+// As AnswerPass, but the reply workers answer most of the tickets, each worker a chunk of them.
+// `idle`: this thread has nothing else to do, and answers the last chunk. A worker that has no room
+// leaves its chunk to this thread.
+void AnswerInChunks(const PassBase& base, Pass pass, bool idle);
 
 // Answers a failed pass: runs each half as a pass of its own, recursively. If one of n tickets is
 // the cause, this costs about 2 log2(n) more passes.

@@ -1,30 +1,13 @@
 #include "server/scheduler/engine_thread.h"
 
-#include <cstddef>
-#include <memory>
 #include <utility>
 
 #include "engine/base/status_macros.h"
 
 namespace nearfield::server {
-namespace {
-
-// Number of passes that may wait for their answers while another pass is answered. Their results
-// stay in memory until then. Beyond this number the engine thread answers, and so waits for the
-// conversion of replies.
-constexpr int64_t kAnswersMax = 1;
-
-// A pass with fewer tickets is cheaper to answer than to hand to another thread.
-constexpr size_t kHandOverMin = 16;
-
-}  // namespace
 
 EngineThread::EngineThread(const PassBase& base, SearchQueue* queue)
-    : base_(base),
-      queue_(queue),
-      answers_({.what = "answers", .threads = 1, .waiting_max = kAnswersMax}),
-      thread_([this] { Loop(); }),
-      watcher_([this] {
+    : base_(base), queue_(queue), thread_([this] { Loop(); }), watcher_([this] {
         while (queue_->AwaitOverdue()) {
         }
       }) {}
@@ -36,7 +19,10 @@ EngineThread::~EngineThread() {
 }
 
 absl::Status EngineThread::Push(SearchTicket ticket) {
-  if (ticket.waiting_thread != std::this_thread::get_id()) return queue_->Push(std::move(ticket));
+  const LentThread& lent = ticket.lent_thread;
+  if (lent.pass_us_max <= 0 || lent.id != std::this_thread::get_id()) {
+    return queue_->Push(std::move(ticket));
+  }
   ABSL_ASSIGN_OR_RETURN(SearchTickets batch, queue_->PushOrTake(std::move(ticket)));
   if (batch.empty()) return absl::OkStatus();  // queued
   Pass pass = RunPass(base_, std::move(batch));
@@ -60,14 +46,10 @@ void EngineThread::Loop() {
 }
 
 void EngineThread::Finish(Pass pass) {
-  if (pass.tickets.size() < kHandOverMin || queue_->waiting() == 0) {
+  if (base_.replies == nullptr || pass.tickets.size() == 1) {
     return AnswerPass(*base_.clock, std::move(pass));
   }
-  // std::function needs a copyable job, and a Pass cannot be copied.
-  auto kept = std::make_shared<Pass>(std::move(pass));
-  const absl::Status posted =
-      answers_.Post([this, kept] { AnswerPass(*base_.clock, std::move(*kept)); });
-  if (!posted.ok()) AnswerPass(*base_.clock, std::move(*kept));
+  AnswerInChunks(base_, std::move(pass), queue_->waiting() == 0);
 }
 
 }  // namespace nearfield::server

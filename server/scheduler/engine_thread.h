@@ -6,15 +6,14 @@
 #include "absl/status/status.h"
 #include "server/scheduler/batch_runner.h"
 #include "server/scheduler/search_queue.h"
-#include "server/scheduler/worker_pool.h"
 
 namespace nearfield::server {
 
-// Runs the passes of one engine on three threads, and on those of callers that wait (Push).
-// The engine thread takes batches and runs them. It also answers a small pass, or one after
-// which nothing waits, which saves a thread switch. While more searches wait, a second thread
-// answers large passes, so that the engine thread takes the next batch immediately. A third thread
-// answers searches whose deadline passes in the queue.
+// Runs the passes of one engine on a thread, and on those of callers that lend theirs (Push).
+// The engine thread takes batches and runs them. It also answers a pass of one search, and the rest
+// of a pass after which nothing waits, which saves a thread switch; PassBase::replies answer the
+// others, so that the engine thread takes the next batch immediately. A second thread answers
+// searches whose deadline passes in the queue.
 class EngineThread {
  public:
   // Starts the threads. The queue outlives this object.
@@ -22,10 +21,10 @@ class EngineThread {
   // Closes the queue and waits for the running pass and its answers.
   ~EngineThread();
 
-  // Queues the ticket, as SearchQueue::Push. If this is the waiting thread of the ticket, the
-  // engine is idle and no search waits, this thread runs the pass, which saves two thread switches,
-  // and has called `done` when it returns. Admission, limits and the learned times are the same.
-  // Requires: this object lives until Push returns.
+  // Queues the ticket, as SearchQueue::Push. If this is the lent thread of the ticket, the engine
+  // is idle, no search waits and the pass is short enough, this thread runs the pass, which saves
+  // two thread switches, and has called `done` when it returns. Admission, limits and the learned
+  // times are the same. Requires: this object lives until Push returns.
   absl::Status Push(SearchTicket ticket);
 
  private:
@@ -34,7 +33,6 @@ class EngineThread {
 
   const PassBase base_;
   SearchQueue* const queue_;
-  WorkerPool answers_;
   std::thread thread_;
   std::thread watcher_;
 };

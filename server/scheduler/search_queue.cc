@@ -34,12 +34,16 @@ PendingSearch EntryOf(SearchTicket ticket) {
   return entry;
 }
 
+PassKind KindOf(const PendingSearch& entry) {
+  const SearchRequest& request = entry.ticket->request;
+  return {.copies = request.parts.vectors || request.parts.payloads,
+          .few_rows = request.few_rows,
+          .k_max = entry.k_max};
+}
+
 // Returns the device time to charge for the search: its share of a pass and its own scans.
 double CostUs(const PendingSearch& entry, const LatencyModel& latency, SearchWork work) {
-  const SearchRequest& request = entry.ticket->request;
-  const PassKind kind = {.copies = request.parts.vectors || request.parts.payloads,
-                         .few_rows = request.few_rows,
-                         .k_max = entry.k_max};
+  const PassKind kind = KindOf(entry);
   // If nothing is known, charge by the number of queries.
   const double known_us = latency.QueryUs(kind);
   const double query_us = known_us > 0 ? known_us : 1;
@@ -114,10 +118,12 @@ absl::Status SearchQueue::Add(SearchTicket ticket, SearchTickets* taken) {
       if (latency == nullptr) latency = model_.Add(collection, floor_us);
     }
     if (closed_) return Closed();
+    const bool may_take =
+        taken != nullptr && !running_.has_value() && pending_.empty() && MayRun(entry, *latency);
     status = Insert(&entry, latency, &dead);
     wake_taker = status.ok();
     wake_watcher = status.ok() && watcher_asleep_ && running_.has_value();
-    if (status.ok() && taken != nullptr && !running_.has_value() && pending_.requests() == 1) {
+    if (status.ok() && may_take) {
       *taken = TakeFormed(&expired);
       caller_runs_ = !taken->empty();
       wake_taker = false;
@@ -128,6 +134,13 @@ absl::Status SearchQueue::Add(SearchTicket ticket, SearchTickets* taken) {
   if (!dead.empty()) Answer(dead);
   if (!expired.empty()) Answer(expired);
   return status;
+}
+
+bool SearchQueue::MayRun(const PendingSearch& entry, const LatencyModel& latency) const {
+  const SearchWork work = SearchWork::Of(entry.ticket->request, limits_.k_max);
+  const auto queries = static_cast<double>(entry.queries);
+  return TicketGroup::PassUs(latency, KindOf(entry), work, queries) <=
+         entry.ticket->lent_thread.pass_us_max;
 }
 
 absl::Status SearchQueue::Insert(PendingSearch* entry, const std::shared_ptr<LatencyModel>& latency,

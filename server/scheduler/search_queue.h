@@ -50,9 +50,9 @@ class SearchQueue {
   // missed), DeadlineExceeded or Cancelled (already expired or cancelled), Unavailable (closed).
   absl::Status Push(SearchTicket ticket);
 
-  // As Push, but if no pass runs and no other search waits, returns the ticket instead of queueing
-  // it: the caller runs its pass, then calls RecordPass. Until then Take blocks. Returns no tickets
-  // if the ticket was queued.
+  // As Push, but if no pass runs, no other search waits, and the pass of the ticket is short enough
+  // for its lent thread, returns the ticket instead of queueing it: the caller runs its pass, then
+  // calls RecordPass. Until then Take blocks. Returns no tickets if the ticket was queued.
   absl::StatusOr<SearchTickets> PushOrTake(SearchTicket ticket);
 
   // Returns tickets that can share one device pass, chosen by BatchFormer. Their pass runs until
@@ -80,6 +80,8 @@ class SearchQueue {
  private:
   // Push, if `taken` is null, or PushOrTake.
   absl::Status Add(SearchTicket ticket, SearchTickets* taken);
+  // Returns true if the pass of the entry alone is short enough for its lent thread.
+  bool MayRun(const PendingSearch& entry, const LatencyModel& latency) const;
   // Moves the entry to the waiting ones, unless it is refused. Tickets found dead on the way move
   // to `dead`.
   absl::Status Insert(PendingSearch* entry, const std::shared_ptr<LatencyModel>& latency,

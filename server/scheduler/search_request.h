@@ -73,6 +73,12 @@ enum class SearchPriority : uint8_t { kInteractive, kBatch };
 inline constexpr size_t kPriorities = 2;
 inline constexpr size_t IndexOf(SearchPriority priority) { return static_cast<size_t>(priority); }
 
+// A thread that may run the pass of a search, if that is predicted to take at most `pass_us_max`.
+struct LentThread {
+  std::thread::id id;
+  double pass_us_max = 0;  // 0: it runs none
+};
+
 // A search in the queue. `done` is called exactly once, on a thread of EngineThread or on a thread
 // that calls the queue.
 struct SearchTicket {
@@ -81,8 +87,7 @@ struct SearchTicket {
   SearchPriority priority = SearchPriority::kInteractive;
   std::optional<TimePoint> deadline;
   CancelFlag cancelled;
-  // The thread that waits for the answer and may run the pass; usually none.
-  std::thread::id waiting_thread;
+  LentThread lent_thread;
   // Polled by that thread at this interval while it runs the pass: true cancels the search. May be
   // null.
   static constexpr std::chrono::milliseconds kInterruptPoll{50};

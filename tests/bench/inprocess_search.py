@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares one query at a time in one process: nearfield.open with the usual libraries of Python.
 
-    python tests/bench/inprocess_search.py [--overhead] [--shapes 5000x384,200000x384] [--rounds 5] [--out receipt.json]
+    python tests/bench/inprocess_search.py [--overhead] [--shapes 5000x384,50000x384,200000x384] [--rounds 5] [--out receipt.json]
 
 The queries of all contenders alternate within one run, so that a change of the machine's load meets
 all of them. FAISS is timed with every thread count from one to the number of cores, and the best one
@@ -10,7 +10,7 @@ that reports it; all of them: pip install faiss-cpu usearch hnswlib lancedb chro
 names libnearfield.so, unless nearfield-native is installed.
 
 --overhead measures nearfield alone: what one query costs beyond the time of the engine (device_us of
-its cost), by nf_call of the C library and by the Python client in turn.
+its cost), by nf_call and nf_search of the C library, and by the Python client with messages and without, in turn.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ import campaign  # noqa: E402
 
 import nearfield  # noqa: E402
 from nearfield import _methods as methods  # noqa: E402
-from nearfield._library import Reply  # noqa: E402
+from nearfield._blocking import run  # noqa: E402
+from nearfield._library import PlainResult, PlainSearch, Reply  # noqa: E402
 from nearfield._local_transport import LocalTransport  # noqa: E402
 
 # Takes a query, returns the rows that were found.
@@ -188,15 +189,34 @@ def timed_calls(rows: np.ndarray) -> dict[str, Timed]:
         library.nf_free(ctypes.byref(reply))
         return elapsed * 1e6, answer.cost
 
-    def by_python(query: np.ndarray) -> tuple[float, Any]:
+    def plain_by_c(query: np.ndarray) -> tuple[float, Any]:
+        memory = (ctypes.c_char * (12 * K + 4))()
+        search, result, reply = PlainSearch(b"docs", query.tobytes(), 1, len(query), K), PlainResult(), Reply()
+        search.ids = address = ctypes.addressof(memory)
+        search.scores, search.counts = address + 8 * K, address + 12 * K
         begin = time.perf_counter()
-        answer = docs.search(query, k=K)
-        ids, scores = answer.ids, answer.scores
+        library.nf_search(handle, search, None, result, reply)
         elapsed = time.perf_counter() - begin
-        assert len(ids) == len(scores) == K
-        return elapsed * 1e6, answer.cost
+        library.nf_free(reply)
+        return elapsed * 1e6, result.cost
 
-    return {"nf_call": by_c, "Collection.search, ids, scores": by_python}
+    def in_python(search: Callable[..., Any]) -> Timed:
+        def timed(query: np.ndarray) -> tuple[float, Any]:
+            begin = time.perf_counter()
+            answer = search(query, k=K)
+            ids, scores = answer.ids, answer.scores
+            elapsed = time.perf_counter() - begin
+            assert len(ids) == len(scores) == K
+            return elapsed * 1e6, answer.cost
+
+        return timed
+
+    return {
+        "nf_call": by_c,
+        "nf_search": plain_by_c,
+        "messages in Python, ids, scores": in_python(lambda query, k: run(docs._inner.search(query, k=k))),
+        "Collection.search, ids, scores": in_python(docs.search),
+    }
 
 
 def measure_overhead(rows: np.ndarray, queries: np.ndarray, rounds: int) -> list[campaign.Row]:
@@ -235,7 +255,7 @@ def best_faiss(rows: list[campaign.Row]) -> list[campaign.Row]:
 
 def main() -> None:
     parser = campaign.parser_of(__doc__, "inprocess_search")
-    parser.add_argument("--shapes", default="5000x384,200000x384")
+    parser.add_argument("--shapes", default="5000x384,50000x384,200000x384")
     parser.add_argument("--queries", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--overhead", action="store_true")

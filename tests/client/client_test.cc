@@ -309,7 +309,7 @@ TEST_F(ClientTest, MalformedRepliesAreErrors) {
       }};
   for (size_t i = 0; i < tampers.size(); ++i) {
     server_.OnReply<v1::SearchResponse>("Search", tampers[i]);
-    EXPECT_THAT(client.Search("c", std::vector<float>{1, 0}),
+    EXPECT_THAT(client.Search("c", std::vector<float>{1, 0}, {.with_payload = true}),  // not packed
                 StatusIs(kInternal, HasSubstr("malformed reply")))
         << i;
   }

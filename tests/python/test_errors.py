@@ -70,6 +70,24 @@ def test_a_reset_after_the_final_status_does_not_hide_it(scripted, connect, cloc
         docs.count()
 
 
+def test_a_server_that_does_not_pack_its_answers_is_understood(scripted, connect):
+    plain = retrieval.SearchResponse(epoch=3)
+    for number in (7, 8):
+        plain.results.add(ids={"numbers": [number]}, scores=[0.5])
+    scripted.script["Search"] = [plain]
+    found = connect(scripted.address).collection("docs").search([[1.0], [2.0]])
+    assert [(int(each.ids[0]), float(each.scores[0])) for each in found.queries] == [(7, 0.5), (8, 0.5)]
+
+
+@pytest.mark.parametrize(
+    ("ids", "scores", "counts"), [(b"12345678", b"1234", b""), (b"", b"", b"\1\0\0\0"), (b"1", b"1", b"\0\0\0\0"), (b"", b"", b"1")]
+)
+def test_a_packed_answer_that_does_not_fit_is_refused(scripted, connect, ids, scores, counts):
+    scripted.script["Search"] = [retrieval.SearchResponse(packed={"ids": ids, "scores": scores, "counts": counts})]
+    with pytest.raises(nearfield.Internal, match="malformed reply"):
+        connect(scripted.address).collection("docs").search([1.0])
+
+
 def test_a_call_is_tried_again_after_the_time_that_the_server_names(scripted, connect, clock):
     scripted.script["Count"] = [BUSY, BUSY, AWAY, retrieval.CountResponse(rows_count=7)]
     client = connect(scripted.address, caller="me", _clock=clock)

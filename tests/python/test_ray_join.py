@@ -18,7 +18,7 @@ pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 ray = pytest.importorskip("ray")
 
-from nearfield._results import HitArrays  # noqa: E402
+from nearfield._hit_arrays import HitArrays  # noqa: E402
 from nearfield.ray import _join, knn_join  # noqa: E402
 from nearfield.ray._merge import merged  # noqa: E402
 from nearfield.ray._segment import PARTITIONS, partitions_of, shards_of  # noqa: E402

@@ -165,6 +165,29 @@ def test_answers_become_arrays(client, name, text):
         assert [np.asarray(each).tolist() for each in merged.to_numpy()] == [list(ids), scores.tolist(), counts.tolist()]
 
 
+@pytest.mark.parametrize("text", [False, True])
+def test_packed_answers_have_the_bits_of_ordinary_ones(client, name, rng, text):
+    """A search asks for a packed answer; the digest makes it an ordinary one."""
+    docs = client.create_collection(name, 12, metric="dot", id_type="string" if text else "uint64")
+    rows, queries = quantized(rng, (400, 12)), quantized(rng, (9, 12))
+    numbers = rng.permutation(2**64 - 1 - np.arange(400, dtype=np.uint64))
+    for count in (0, 3, 397):
+        if count:
+            docs.upload(rows[:count], ids=[str(each) for each in numbers[:count]] if text else numbers[:count], mode="upsert")
+        for options in ({"k": 1}, {"k": 5, "score_threshold": 20.0}, {"k": 1000}):
+            packed = docs.search(queries, **options)
+            ordinary = docs.search(queries, with_digest=True, **options)
+            if "_message" in vars(packed):
+                assert vars(packed)["_message"].HasField("packed") == (not text)
+            assert [answer(each) for each in packed.queries] == [answer(each) for each in ordinary.queries]
+            for one, other in zip(packed.to_numpy(), ordinary.to_numpy(), strict=True):
+                assert np.asarray(one).tolist() == np.asarray(other).tolist()
+            assert (packed.epoch, packed.incarnation) == (ordinary.epoch, ordinary.incarnation)
+            assert all(each.matched_rows is each.next_cursor is each.vectors is None for each in packed.queries)
+            streamed = list(docs.search_stream(queries, **options))
+            assert [answer(each) for each in streamed] == [answer(each) for each in packed.queries]
+
+
 def test_answers_become_arrow_tables(client, name):
     pytest.importorskip("pyarrow")
     docs = client.create_collection(name, 2, metric="dot")

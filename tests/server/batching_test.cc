@@ -1,5 +1,4 @@
-// Tests of the queue, the batches and the workers in front of the engine, with a clock that the
-// test controls.
+// Tests of the queue and of the batches in front of the engine, with a clock that they control.
 #include <atomic>
 #include <chrono>
 #include <future>
@@ -297,6 +296,37 @@ TEST_F(SearchQueueBatchingTest, TheEngineThreadTakesWhatGatheredDuringThePassBef
   EXPECT_THAT(script_->batch_sizes(), ElementsAre(1, 5));
 }
 
+// The searches of a shared pass are answered in chunks, by several threads. Each gets its own part
+// of the answer, whatever the number of searches and of their queries, even if no worker has room.
+TEST_F(SearchQueueBatchingTest, ChunksOfASharedPassGetTheirOwnAnswers) {
+  for (const int tickets : {2, 7, 8, 9, 16, 40}) {
+    for (const int64_t waiting_max : {0, 100}) {
+      WorkerPool replies({.what = "replies", .threads = 3, .waiting_max = waiting_max});
+      PassBase base = Base(clock_);
+      base.replies = &replies;
+      SearchTickets batch;
+      std::vector<std::promise<SearchReply>> answers(static_cast<size_t>(tickets));
+      for (int i = 0; i < tickets; ++i) {
+        batch.push_back(std::make_unique<SearchTicket>(Ticket("", a_, 1 + i % 3)));
+        batch.back()->done = [&answers, i](absl::StatusOr<SearchReply> reply) {
+          answers[static_cast<size_t>(i)].set_value(*std::move(reply));
+        };
+      }
+      Pass pass = RunPass(base, std::move(batch));
+      const auto queries_count = static_cast<int32_t>(pass.result->queries.size());
+      AnswerInChunks(base, std::move(pass), /*idle=*/tickets % 2 == 0);
+      for (int i = 0; i < tickets; ++i) {
+        const SearchReply reply = answers[static_cast<size_t>(i)].get_future().get();
+        EXPECT_EQ(reply.timing.batch_size, queries_count);
+        ASSERT_EQ(reply.result.queries.size(), static_cast<size_t>(1 + i % 3));
+        for (size_t q = 0; q < reply.result.queries.size(); ++q) {  // its k is q + 1
+          EXPECT_THAT(reply.result.queries[q].scores, SizeIs(q + 1));
+        }
+      }
+    }
+  }
+}
+
 // A search by a thread that waits runs on that thread if the device is idle. Searches that arrive
 // during its pass wait for the engine thread, which runs them as one pass.
 TEST_F(SearchQueueBatchingTest, AWaitingThreadRunsThePassOfAnIdleEngine) {
@@ -315,7 +345,7 @@ TEST_F(SearchQueueBatchingTest, AWaitingThreadRunsThePassOfAnIdleEngine) {
   EngineThread thread(Base(clock), &queue);
   const auto push = [&](size_t number) {
     SearchTicket ticket = ticket_of(number);
-    ticket.waiting_thread = std::this_thread::get_id();
+    ticket.lent_thread = {std::this_thread::get_id(), 1e9};
     EXPECT_OK(thread.Push(std::move(ticket)));
   };
   std::thread caller([&] { push(0); });
@@ -343,53 +373,26 @@ TEST_F(SearchQueueBatchingTest, AWaitingThreadIsRefusedAsAnyOther) {
   EXPECT_THAT(queue.PushOrTake(Ticket("second", a_)).status(), StatusIs(kResourceExhausted));
   RunOne(&queue);
   queue.RecordPass(1000);
-  const absl::StatusOr<SearchTickets> taken = queue.PushOrTake(Ticket("third", a_));
+  const auto lent = [&](const char* name, double pass_us_max) {
+    SearchTicket ticket = Ticket(name, a_);
+    ticket.lent_thread.pass_us_max = pass_us_max;
+    return ticket;
+  };
+  const absl::StatusOr<SearchTickets> too_long = queue.PushOrTake(lent("long", 999));
+  ASSERT_OK(too_long.status());
+  EXPECT_THAT(*too_long, IsEmpty());
+  RunOne(&queue);
+  queue.RecordPass(1000);
+  const absl::StatusOr<SearchTickets> taken = queue.PushOrTake(lent("third", 1000));
   ASSERT_OK(taken.status());
   EXPECT_THAT(*taken, SizeIs(1));
-  const absl::StatusOr<SearchTickets> queued = queue.PushOrTake(Ticket("fourth", a_));
+  const absl::StatusOr<SearchTickets> queued = queue.PushOrTake(lent("fourth", 1000));
   ASSERT_OK(queued.status());
   EXPECT_THAT(*queued, IsEmpty());
   queue.RecordPass(1000);
   EXPECT_EQ(queue.waiting(), 1);
   queue.Close();
   EXPECT_THAT(queue.PushOrTake(Ticket("fifth", a_)).status(), StatusIs(kUnavailable));
-}
-
-TEST(WorkerPoolTest, RefusesBeyondItsBoundAndRunsTheRest) {
-  testing::Gate gate;
-  gate.Close();
-  std::atomic<int> ran{0};
-  {
-    WorkerPool pool({.what = "verifications", .threads = 2, .waiting_max = 1});
-    const auto job = [&] {
-      gate.Pass();
-      ++ran;
-    };
-    ASSERT_OK(pool.Post(job));
-    ASSERT_OK(pool.Post(job));
-    ASSERT_OK(pool.Post(job));
-    const absl::Status refused = pool.Post(job);
-    EXPECT_THAT(refused, FailsWith(kResourceExhausted, "too many verifications"));
-    EXPECT_TRUE(RetryAfterMs(refused).has_value());
-    gate.Open();
-  }
-  EXPECT_EQ(ran, 3);
-}
-
-// Regression: a caller that verified one answer after another was refused, because it got its
-// answer before its place was free.
-TEST(WorkerPoolTest, ThePlaceIsFreeBeforeTheCallerIsAnswered) {
-  WorkerPool pool({.what = "verifications", .threads = 1, .waiting_max = 0});
-  for (int i = 0; i < 200; ++i) {
-    std::promise<void> answered;
-    ASSERT_OK(pool.Post([] {}, [&] { answered.set_value(); }));
-    answered.get_future().get();
-  }
-}
-
-TEST(RetryHintTest, OnlyWhereItWasSet) {
-  EXPECT_EQ(RetryAfterMs(absl::UnavailableError("x")), std::nullopt);
-  EXPECT_EQ(RetryAfterMs(WithRetryAfter(absl::UnavailableError("x"), 250)), 250);
 }
 
 }  // namespace

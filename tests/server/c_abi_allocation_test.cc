@@ -81,6 +81,30 @@ TEST_F(CAbiAllocationTest, ACallReportsThatMemoryIsExhausted) {
   EXPECT_EQ(Call("/nearfield.v1.Retrieval/GetLimits", request), NF_OK);
 }
 
+TEST_F(CAbiAllocationTest, APlainSearchReportsThatMemoryIsExhausted) {
+  const float queries[] = {1, 2, 3, 4};
+  uint64_t ids[2];
+  float scores[2];
+  uint32_t counts[2];
+  const nf_plain_search search = {.collection = "c",
+                                  .queries = queries,
+                                  .queries_count = 2,
+                                  .dim = 2,
+                                  .k = 1,
+                                  .min_epoch = 0,
+                                  .incarnation = 0,
+                                  .ids = ids,
+                                  .scores = scores,
+                                  .counts = counts};
+  FailEach([&] {
+    nf_plain_result result = {};
+    nf_reply reply = {};
+    const int32_t code = nf_search(server_, &search, nullptr, &result, &reply);
+    nf_free(&reply);
+    return code;
+  });
+}
+
 TEST_F(CAbiAllocationTest, AStreamReportsThatMemoryIsExhausted) {
   pb::ScanRequest request;
   request.set_collection("c");

@@ -233,7 +233,7 @@ TEST_F(SearchQueueModelTest, ThreadsThatPushAtOnceAreAllAnsweredWhileTheEngineRu
           ticket.caller = std::to_string(t);
           if (i % 3 == 0) ticket.deadline = clock.Now() + std::chrono::microseconds(200);
           ticket.done = [&](const absl::StatusOr<SearchReply>&) { ++answered; };
-          if (i % 2 == 0) ticket.waiting_thread = std::this_thread::get_id();
+          if (i % 2 == 0) ticket.lent_thread = {std::this_thread::get_id(), 1e9};
           if (!engine_thread.Push(std::move(ticket)).ok()) ++refused;
         }
       });

@@ -1,11 +1,14 @@
 // Tests of Search over a real channel: answers, refusals, limits, queue, deadlines, cancellation
 // and shared passes.
 #include <algorithm>
+#include <bit>
+#include <cstring>
 #include <future>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/server/server_fixture.h"
 
 namespace nearfield::server {
@@ -237,6 +240,89 @@ TEST_F(SearchServiceTest, CancellationReachesTheEngine) {
   EXPECT_THAT(search.get(), HasCode(kCancelled));
   Drain();
   EXPECT_EQ(script_->cancelled_searches, 1);
+}
+
+// Returns the ids and score bits of a reply, packed or not: one text for each query.
+std::vector<std::string> HitsOf(const pb::SearchResponse& response) {
+  std::vector<std::string> hits;
+  for (const pb::QueryResult& result : response.results()) {
+    hits.emplace_back();
+    for (const uint64_t id : result.ids().numbers()) absl::StrAppend(&hits.back(), id, " ");
+    for (const float score : result.scores()) {
+      absl::StrAppend(&hits.back(), std::bit_cast<uint32_t>(score), " ");
+    }
+  }
+  const char* ids = response.packed().ids().data();
+  const char* scores = response.packed().scores().data();
+  const std::string& counts = response.packed().counts();
+  for (size_t at = 0; at < counts.size(); at += sizeof(uint32_t)) {
+    uint32_t count = 0;
+    std::memcpy(&count, counts.data() + at, sizeof(count));
+    hits.emplace_back();
+    for (uint32_t i = 0; i < count; ++i, ids += sizeof(uint64_t)) {
+      uint64_t id = 0;
+      std::memcpy(&id, ids, sizeof(id));
+      absl::StrAppend(&hits.back(), id, " ");
+    }
+    for (uint32_t i = 0; i < count; ++i, scores += sizeof(uint32_t)) {
+      uint32_t bits = 0;
+      std::memcpy(&bits, scores, sizeof(bits));
+      absl::StrAppend(&hits.back(), bits, " ");
+    }
+  }
+  return hits;
+}
+
+TEST_F(SearchServiceTest, APackedReplyHasTheBitsOfAnOrdinaryOne) {
+  ServeRows();
+  ASSERT_OK(CreateCollection("t", 2, pb::METRIC_DOT, pb::ID_TYPE_STRING));
+  pb::SearchRequest request = SearchFor("c", {1, 0});
+  *request.add_queries() = SearchFor("c", {-1, 0.5f}).queries(0);
+  request.add_queries()->mutable_row_id()->set_number(2);
+  const FromText effective[] = {FromText(""), FromText("k: 2"), FromText("score_threshold: 2.5"),
+                                FromText("score_threshold: 100"),
+                                FromText("priority: SEARCH_PRIORITY_BATCH")};
+  for (const FromText& options : effective) {
+    pb::SearchRequest ordinary = request;
+    ordinary.MergeFrom(pb::SearchRequest(options));
+    pb::SearchRequest packed = ordinary;
+    packed.set_packed(true);
+    pb::SearchResponse responses[2];
+    ASSERT_OK(Search(ordinary, &responses[0]));
+    ASSERT_OK(Search(packed, &responses[1]));
+    EXPECT_FALSE(responses[0].has_packed());
+    EXPECT_EQ(responses[1].results_size(), 0);
+    EXPECT_EQ(HitsOf(responses[1]), HitsOf(responses[0])) << ordinary.ShortDebugString();
+    EXPECT_EQ(HitsOf(responses[0]).size(), 3u);
+    EXPECT_EQ(responses[1].epoch(), responses[0].epoch());
+    EXPECT_EQ(responses[1].incarnation(), responses[0].incarnation());
+    EXPECT_EQ(responses[1].cost().rows_scanned(), responses[0].cost().rows_scanned());
+    SearchStreamCall stream(*retrieval_, {packed});
+    ASSERT_TRUE(stream.Read());
+    EXPECT_EQ(HitsOf(stream.response), HitsOf(responses[0]));
+  }
+  const FromText without_effect[] = {
+      FromText("with_payload: true"), FromText("with_vectors: true"),
+      FromText("attributes: '*'"),    FromText("filter_text: 'id == 1'"),
+      FromText("with_digest: true"),  FromText("collection: 't'")};
+  for (const FromText& options : without_effect) {
+    pb::SearchRequest packed = SearchFor("c", {1, 0});
+    packed.set_packed(true);
+    packed.MergeFrom(pb::SearchRequest(options));
+    pb::SearchResponse response;
+    ASSERT_OK(Search(packed, &response)) << packed.ShortDebugString();
+    EXPECT_FALSE(response.has_packed()) << packed.ShortDebugString();
+    EXPECT_EQ(response.results_size(), 1);
+  }
+  pb::SearchAllRequest all;
+  *all.mutable_search() = SearchFor("c", {1, 0});
+  all.mutable_search()->set_packed(true);
+  grpc::ClientContext context;
+  const auto pages = retrieval_->SearchAll(&context, all);
+  pb::SearchResponse page;
+  ASSERT_TRUE(pages->Read(&page));
+  EXPECT_FALSE(page.has_packed());
+  EXPECT_EQ(page.results(0).scores_size(), 4);
 }
 
 TEST_F(SearchServiceTest, SearchesThatWaitTogetherShareAPassAndGetTheirOwnAnswers) {

@@ -6,7 +6,7 @@ Over a blocking transport a coroutine never suspends: its first step is its last
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 A = TypeVar("A")
@@ -33,6 +33,21 @@ def blocking(
     @functools.wraps(function)
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return run(function(self._inner, *args, **kwargs))
+
+    return call
+
+
+def blocking_after(
+    first: Callable[[A, Sequence[Any], Mapping[str, Any]], T | None],
+    function: Callable[Concatenate[A, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Any, P], T]:
+    """As `blocking`, but asks `first` with the arguments. If that returns None, makes the call."""
+    otherwise = blocking(function)
+
+    @functools.wraps(function)
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        found = first(self._inner, args, kwargs)
+        return otherwise(self, *args, **kwargs) if found is None else found
 
     return call
 

@@ -7,9 +7,10 @@ from typing import Any
 from nearfield import _methods as methods
 from nearfield._arguments import check_names_of
 from nearfield._attributes import attribute_message, declaration
-from nearfield._blocking import blocking, blocking_iterator
+from nearfield._blocking import blocking, blocking_after, blocking_iterator
 from nearfield._dlpack import SupportsDLPack
 from nearfield._local_transport import LocalTransport
+from nearfield._plain_search import plain_search
 from nearfield._proto import admin_pb2 as admin
 from nearfield._proto import common_pb2 as common
 from nearfield._records import CollectionInfo, Compacted, read_plain
@@ -67,7 +68,7 @@ class Collection:
         """The name, or the alias, that the handle was made with."""
         return self._inner.name
 
-    search = blocking(AsyncCollection.search)
+    search = blocking_after(plain_search, AsyncCollection.search)
     _search_prepared = blocking(AsyncCollection._search_prepared)
     explain = blocking(AsyncCollection.explain)
     search_stream = blocking_iterator(AsyncCollection.search_stream)

@@ -169,12 +169,16 @@ class Core:
                 raise
         return await self.call(method, request, deadline)
 
+    def last_write(self, name: str) -> tuple[int, int] | None:
+        """Returns incarnation and epoch of this client's last write, for which its reads wait."""
+        with self._lock:
+            return self._written.get(name) if self.options.read_your_writes else None
+
     def pin(self, name: str, request: Any) -> bool:
         """Lets a request wait for this client's last write, unless it names an epoch itself.
         Returns True if it now does."""
-        with self._lock:
-            written = self._written.get(name)
-        if written is None or not self.options.read_your_writes:
+        written = self.last_write(name)
+        if written is None:
             return False
         if any(map(request.HasField, ("min_epoch", "at_epoch", "incarnation"))):
             return False

@@ -43,5 +43,7 @@ def lazy(**readers: Reader) -> Callable[[type[T]], type[T]]:
 def from_message(kind: type[T], message: Any, declared: Mapping[str, Attribute], **known: Any) -> T:
     """Returns an object that keeps the message. known: the fields that are not read from it."""
     answer = object.__new__(kind)
-    answer.__dict__.update(known, _message=message, _declared=declared)
+    known["_message"] = message
+    known["_declared"] = declared
+    object.__setattr__(answer, "__dict__", known)  # of a frozen dataclass
     return answer

@@ -16,7 +16,7 @@ import grpc
 from nearfield import _shared_library
 from nearfield._errors import DETAILS_KEY, REQUEST_ID_KEY, RETRY_AFTER_KEY
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 LIBRARY_VARIABLE = "NEARFIELD_LIBRARY"
 _CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
 
@@ -100,6 +100,60 @@ class CallOptions(ctypes.Structure):
     ]
 
 
+class PlainSearch(ctypes.Structure):
+    """nf_plain_search."""
+
+    _fields_ = [
+        ("collection", ctypes.c_char_p),
+        ("queries", ctypes.c_char_p),  # their bytes
+        ("queries_count", ctypes.c_int64),
+        ("dim", ctypes.c_int32),
+        ("k", ctypes.c_int32),
+        ("min_epoch", ctypes.c_uint64),
+        ("incarnation", ctypes.c_uint64),
+        ("ids", ctypes.c_void_p),
+        ("scores", ctypes.c_void_p),
+        ("counts", ctypes.c_void_p),
+    ]
+
+
+class Escalations(ctypes.Structure):
+    """The escalations of nf_plain_result."""
+
+    _fields_ = [("tighter", ctypes.c_uint64), ("canonical", ctypes.c_uint64)]
+
+
+class PlainCost(ctypes.Structure):
+    """The cost of nf_plain_result, with the names of nearfield.v1.SearchCost."""
+
+    _fields_ = [
+        ("queue_us", ctypes.c_uint64),
+        ("device_us", ctypes.c_uint64),
+        ("total_us", ctypes.c_uint64),
+        ("candidates", ctypes.c_uint64),
+        ("rows_scanned", ctypes.c_uint64),
+        ("bytes_read", ctypes.c_uint64),
+        ("escalations", Escalations),
+        ("read_ns_min", ctypes.c_uint64),
+        ("batch_size", ctypes.c_uint32),
+        ("backend", ctypes.c_int32),
+        ("scan_precision", ctypes.c_int32),
+        ("reserved", ctypes.c_int32),
+    ]
+
+
+class PlainResult(ctypes.Structure):
+    """nf_plain_result, with the names of nearfield.v1.SearchResponse."""
+
+    _fields_ = [
+        ("hits_count", ctypes.c_int64),
+        ("epoch", ctypes.c_uint64),
+        ("incarnation", ctypes.c_uint64),
+        ("cost", PlainCost),
+        ("request_id", ctypes.c_char * 136),
+    ]
+
+
 class Signals:
     """Runs Python's signal handlers while the main thread is in the library, which cancels the
     call if a handler raises: Ctrl-C. Used by one thread at a time; on others it does nothing."""
@@ -149,6 +203,11 @@ def load() -> Any:
         ("nf_open", ctypes.c_int32, [text, handle_out, reply]),
         ("nf_close", None, [handle]),
         ("nf_call", ctypes.c_int32, [handle, text, *request, options, reply]),
+        (
+            "nf_search",
+            ctypes.c_int32,
+            [handle, ctypes.POINTER(PlainSearch), options, ctypes.POINTER(PlainResult), reply],
+        ),
         ("nf_begin", ctypes.c_int32, [handle, text, *request, options, handle_out, reply]),
         ("nf_send", ctypes.c_int32, [handle, *request]),
         ("nf_receive", ctypes.c_int32, [handle, reply]),

@@ -4,17 +4,29 @@ number of threads."""
 from __future__ import annotations
 
 import ctypes
+import math
 import re
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from nearfield._blocking_transport import BlockingReadStream
 from nearfield._duplex import BlockingDuplex, OpenCall
 from nearfield._errors import from_rpc_error
-from nearfield._library import CallOptions, Interrupted, LibraryError, Reply, Signals, freed, load
+from nearfield._library import (
+    CallOptions,
+    Interrupted,
+    LibraryError,
+    PlainResult,
+    PlainSearch,
+    Reply,
+    Signals,
+    freed,
+    load,
+)
 from nearfield._methods import Method, Request, Response
 from nearfield._native_device import DeviceLibrary
 from nearfield._retry import BlockingClock, Clock
@@ -147,6 +159,10 @@ class LocalTransport:
             if code:
                 raise from_rpc_error(_for_python(reply.error()))
         self._handle = handle.value
+        self._nf_search = self._library.nf_search
+        # The options of the last call of `search`, kept for the next one: making them takes a
+        # microsecond.
+        self._search_options: tuple[tuple[float, bool], CallOptions] = ((0, False), CallOptions())
         # Also at the exit of the interpreter, before the library is gone.
         self._close = weakref.finalize(self, self._library.nf_close, self._handle)
 
@@ -196,6 +212,35 @@ class LocalTransport:
             return method.parse(reply.bytes()), reply.own_request_id()
         finally:
             self._library.nf_free(ctypes.byref(reply))
+
+    def search(
+        self,
+        search: PlainSearch,
+        result: PlainResult,
+        reply: Reply,
+        timeout: float,
+        metadata: Metadata,
+    ) -> int:
+        """Makes the call nf_search; returns the code of the reply, which must be freed. Blocks."""
+        handles_signals = on_main_thread() and not _SIGNALS.in_handler
+        key, options = self._search_options
+        if key != (timeout, handles_signals):
+            key = (timeout, handles_signals)
+            interrupted = _SIGNALS.interrupted if handles_signals else NEVER
+            options = self.options(None if timeout == math.inf else timeout, metadata, interrupted)
+            self._search_options = key, options
+        code: int = self._nf_search(self._handle, search, options, result, reply)
+        if handles_signals:
+            try:
+                _SIGNALS.check()
+            except BaseException:
+                self._library.nf_free(reply)
+                raise
+        return code
+
+    def freed(self, reply: Reply) -> AbstractContextManager[Reply]:
+        """Frees the reply at the end of the block."""
+        return freed(self._library, reply)
 
     def begin(
         self,

@@ -6,13 +6,15 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfield._attributes import Attribute
 from nearfield._columns import ReadColumn, read_columns
 from nearfield._cost import Cost, read_cost
+from nearfield._hit_arrays import HitArrays, arrays_of, read_arrays
 from nearfield._lazy import from_message, lazy
 from nearfield._proto import retrieval_pb2 as retrieval
 from nearfield._values import Id, Ids, decode, ids_count, join_ids, read_ids
@@ -136,18 +138,27 @@ class Hits(Rows):
         return table_of(self.ids, self.scores, self.vectors, self.payloads, self.columns)
 
 
-class HitArrays(NamedTuple):
-    """The hits of all queries, one query after the other: see SearchResult.to_numpy."""
+def _read_queries(message: Any, declared: Mapping[str, Attribute]) -> tuple[Hits, ...]:
+    arrays = arrays_of(message)
+    if arrays is None:
+        return tuple(from_message(Hits, each, declared) for each in message.results)
+    ends = np.cumsum(arrays.counts).tolist()
+    return tuple(
+        plain_hits(arrays.ids[begin:end], arrays.scores[begin:end])
+        for begin, end in zip([0, *ends], ends, strict=False)
+    )
 
-    ids: Ids
-    scores: NDArray[np.float32]
-    counts: NDArray[np.int64]
+
+_NOTHING_ELSE = retrieval.QueryResult()
+
+
+def plain_hits(ids: Ids, scores: NDArray[np.float32]) -> Hits:
+    """Returns hits of which only ids and scores were requested."""
+    return from_message(Hits, _NOTHING_ELSE, {}, ids=ids, scores=scores)
 
 
 @lazy(
-    queries=lambda message, declared: tuple(
-        from_message(Hits, each, declared) for each in message.results
-    ),
+    queries=_read_queries,
     epoch=lambda message, _: message.epoch,
     incarnation=lambda message, _: message.incarnation,
     cost=lambda message, _: read_cost(message.cost),
@@ -226,9 +237,11 @@ class SearchResult:
         ids     uint64 [hits] or that many texts
         scores  float32 [hits]
         counts  int64 [queries]: the hits of each query"""
-        message: retrieval.SearchResponse | None = self.__dict__.get("_message")
-        if message is not None:
+        message: Any = self.__dict__.get("_message")
+        if isinstance(message, retrieval.SearchResponse):
             return read_arrays(message)
+        if (arrays := arrays_of(message)) is not None:
+            return arrays
         return HitArrays(
             join_ids([hits.ids for hits in self.queries]),
             np.concatenate([hits.scores for hits in self.queries]),
@@ -363,24 +376,3 @@ class Uploaded:
     rows_replaced: int
     rows_resumed: int
     request_id: str | None
-
-
-def read_arrays(message: retrieval.SearchResponse) -> HitArrays:
-    """Reads the hits of all queries of a reply."""
-    numbers: list[int] = []
-    texts: list[str] = []
-    scores: list[float] = []
-    counts = []
-    results = message.results
-    for i in range(len(results)):  # faster than an iterator of protobuf
-        each = results[i]
-        some = each.ids.numbers[:]
-        if some:
-            numbers += some
-        else:
-            texts += each.ids.texts
-        found = each.scores[:]
-        scores += found
-        counts.append(len(found))
-    ids = texts or np.array(numbers, np.uint64)
-    return HitArrays(ids, np.array(scores, np.float32), np.array(counts, np.int64))

@@ -138,21 +138,26 @@ def join_ids(parts: Sequence[Ids]) -> Ids:
     return np.concatenate([np.zeros(0, np.uint64), *full])
 
 
-def query_bytes(vectors: ArrayLike) -> list[bytes]:
-    """Returns the fp32 bytes of each query. vectors: [D] or [B, D]; rounded once to fp32."""
+def query_array(vectors: ArrayLike) -> NDArray[np.float32]:
+    """Returns queries [D] or [B, D] in fp32, rounded once, in C order."""
     array = np.asarray(vectors)
-    if array.dtype.kind in "SUT" or (array.size and isinstance(array.flat[0], str)):
+    kind = array.dtype.kind
+    if kind in "SUT" or (kind == "O" and array.size and isinstance(array.flat[0], str)):
         raise TypeError(
             "vector: a text; give the numbers that an embedding model makes of it, a list or an"
             " array of shape [dim]"
         )
-    if array.dtype.kind not in "fiu" or array.ndim not in (1, 2) or array.size == 0:
+    if kind not in "fiu" or array.ndim not in (1, 2) or array.size == 0:
         raise ValueError(
             f"vector: {array.dtype} of shape {list(array.shape)}; numbers of shape [dim], or"
             " [queries, dim]"
         )
-    if array.dtype != WIRE["float32"]:
-        array = array.astype(WIRE["float32"])
+    return np.ascontiguousarray(array, WIRE["float32"])
+
+
+def query_bytes(vectors: ArrayLike) -> list[bytes]:
+    """Returns the fp32 bytes of each query of query_array."""
+    array = query_array(vectors)
     return [array.tobytes()] if array.ndim == 1 else [row.tobytes() for row in array]
 
 

@@ -52,4 +52,4 @@ def in_words_of_python(message: str, request: Any) -> str:
     if message.startswith(f"{prefix}filter_text: "):
         message = _ARGUMENT.sub(argument, message)
     message = _FILTER_IDS.sub(r"F.id: \1", message)
-    return _COLLECTION.sub(f"; the collection {name!r} has ", message)
+    return _COLLECTION.sub(lambda _: f"; the collection {name!r} has ", message)

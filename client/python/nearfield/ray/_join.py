@@ -19,9 +19,9 @@ from pyarrow import dataset, fs
 
 from nearfield._arrow import id_array, matrix_of
 from nearfield._declaration import RowPlacement, ScanChoice
+from nearfield._hit_arrays import read_arrays
 from nearfield._infer import infer
 from nearfield._proto import retrieval_pb2 as retrieval
-from nearfield._results import read_arrays
 from nearfield._search import add_queries
 from nearfield._values import Metric
 from nearfield.ray._join_shard import (

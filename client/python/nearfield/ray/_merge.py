@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from nearfield._columns import ReadColumn, column_message, make_column
 from nearfield._errors import DataLoss
-from nearfield._results import HitArrays, Hits, Rows, SearchResult
+from nearfield._hit_arrays import HitArrays
+from nearfield._results import Hits, Rows, SearchResult
 from nearfield._values import Ids, join_ids, listed
 
 
