@@ -60,7 +60,7 @@ def test_the_overhead_in_the_process_is_the_wall_time_without_the_engines(tmp_pa
          "--rounds", "1", "--out", receipt], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = json.loads(receipt.read_text())["rows"]
-    assert [row["name"].split(",")[0] for row in rows] == ["nf_call", "Collection.search"]
+    assert [row["name"].split(",")[0] for row in rows] == ["nf_call", "nf_search", "messages in Python", "Collection.search"]
     for row in rows:
         assert row["name"] in done.stdout and row["shape"] == "300x8"
         for percent in (10, 50, 99):

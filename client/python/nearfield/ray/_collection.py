@@ -15,7 +15,6 @@ from nearfield._arguments import refuse_unknown
 from nearfield._digest import result_digest
 from nearfield._errors import NotFound, Unimplemented
 from nearfield._filter import FilterLike
-from nearfield._hit_arrays import HitArrays
 from nearfield._records import CollectionInfo
 from nearfield._results import Counted, Deleted, FetchResult, SearchResult, Updated, Uploaded
 from nearfield._row_calls import Names, UploadMode, ZeroRows
