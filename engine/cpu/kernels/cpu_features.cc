@@ -6,6 +6,8 @@
 #include <unistd.h>
 #endif
 
+#include <cstdint>
+
 namespace nearfield::cpu {
 namespace {
 
@@ -22,8 +24,8 @@ struct Extensions {
 bool TilesAreUsable() {
 #if defined(__x86_64__)
   constexpr unsigned kTilesAndBytes = 1u << 24 | 1u << 25;  // AMX-TILE, AMX-INT8
-  constexpr long kRequestPermission = 0x1023;               // ARCH_REQ_XCOMP_PERM
-  constexpr long kTileData = 18;                            // the registers
+  constexpr int64_t kRequestPermission = 0x1023;            // ARCH_REQ_XCOMP_PERM
+  constexpr int64_t kTileData = 18;                         // the registers
   static const bool usable = (Extensions(0).edx & kTilesAndBytes) == kTilesAndBytes &&
                              syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
   return usable;
