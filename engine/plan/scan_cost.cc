@@ -47,7 +47,8 @@ double OneByOneTime(const ScanWork& work) {
 double RowTime(const ScanWork& work) {
   const double bytes = static_cast<double>(work.rows) * static_cast<double>(work.row_bytes);
   if (work.queries == 1) return kRowsFixed + bytes / work.rates.read_bytes_per_us;
-  if (PrefersTiles(work.queries, work.rows, work.row_elements)) {
+  if (work.rates.row_tile_elements_per_us > 0 &&
+      PrefersTiles(work.queries, work.rows, work.row_elements)) {
     const auto rows = static_cast<double>(work.rows);
     const auto queries = static_cast<double>(RoundUp(work.queries, kRowTileQueries));
     return kRowsFixed +
@@ -101,12 +102,13 @@ ScanRates RatesOf(const Device& device) {
   const double codes =
       device.wgmma ? kCodeBytesPerClockWgmma : kCodeBytesPerClockMma * throughput.int8_products;
   const double rows = kRowBytesPerClock * throughput.double_multiplies;
-  return {
-      .read_bytes_per_us = read,
-      .float_rows_bytes_per_us = std::min(read, clocks * rows),
-      .row_tile_elements_per_us = clocks * kRowTileElementsPerClock * throughput.double_multiplies,
-      .code_bytes_per_us = std::min(read, clocks * codes),
-      .row_elements_per_us = clocks * kRowElementsPerClock * throughput.int8_products};
+  return {.read_bytes_per_us = read,
+          .float_rows_bytes_per_us = std::min(read, clocks * rows),
+          .row_tile_elements_per_us =
+              device.scans_tiles ? clocks * kRowTileElementsPerClock * throughput.double_multiplies
+                                 : 0.0,
+          .code_bytes_per_us = std::min(read, clocks * codes),
+          .row_elements_per_us = clocks * kRowElementsPerClock * throughput.int8_products};
 }
 
 double ScanTime(ScanPath path, const ScanWork& work) {

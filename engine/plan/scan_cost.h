@@ -10,7 +10,7 @@ namespace nearfield::plan {
 struct ScanRates {
   double read_bytes_per_us = 0;        // streaming loads
   double float_rows_bytes_per_us = 0;  // row bytes that are multiplied with eight queries
-  // Elements of rows that are multiplied with one query of a tile (row_scan).
+  // Elements of rows that are multiplied with one query of a tile (row_scan); 0: it has no tiles.
   double row_tile_elements_per_us = 0;
   double code_bytes_per_us = 0;    // code bytes that the tensor cores multiply with 128 queries
   double row_elements_per_us = 0;  // elements of rows that they multiply with 128 queries
@@ -21,6 +21,7 @@ struct Device {
   double clocks_per_second = 0;      // of all multiprocessors together
   int32_t capability = 0;            // 75 for 7.5
   bool wgmma = false;
+  bool scans_tiles = false;  // it has the kernel that scores rows in tiles
 };
 
 // Returns the rates of a device: the measured one, and those of its multiprocessors according to

@@ -163,7 +163,8 @@ absl::Status GpuCore::ReadDeviceProperties(int32_t capability_max) {
                                      "cudaDeviceGetAttribute"));
   cost_device_ = {.clocks_per_second = 1e3 * sm_khz * properties.multiProcessorCount,
                   .capability = capability,
-                  .wgmma = batch_device_.wgmma};
+                  .wgmma = batch_device_.wgmma,
+                  .scans_tiles = capability >= kScanTileCapability};
   return absl::OkStatus();
 }
 
@@ -199,8 +200,7 @@ absl::Status GpuCore::TakeMemory(const GpuOptions& options) {
         absl::StrCat("GPU ", device_, ": memory_bytes = ", rows_bytes, ", the minimum is ", kMiB));
   }
   const int64_t key_bytes = KeyBytes(rows_bytes);
-  engine_limits_ =
-      EngineLimitsOf(options.k_max, key_bytes, cost_device_.capability >= kScanTileCapability);
+  engine_limits_ = EngineLimitsOf(options.k_max, key_bytes, cost_device_.scans_tiles);
   ABSL_RETURN_IF_ERROR(arena_.Create(
       health_, {.workspace_bytes = FixedWorkspaceBytes() + key_bytes, .slab_bytes = rows_bytes}));
   return host_rows_.CreateOnHost(health_, options.host_rows_bytes);

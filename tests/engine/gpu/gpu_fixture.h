@@ -55,6 +55,30 @@ class GpuTest : public ::testing::Test {
   Random random_{TestSeed()};
 };
 
+// A test of one way to search rows without codes, by an engine that takes no other.
+class RowPathTest : public GpuTest {
+ protected:
+  template <typename Engine>
+  void UseEngine(int64_t memory_bytes) {
+    GpuTest::SetUp();
+    if (IsSkipped()) return;
+    core_ = MakeCore(memory_bytes);
+    ASSERT_NE(core_, nullptr);
+    backend_ = std::make_unique<Engine>(core_);
+  }
+
+  CollectionSpec AnySpec(int32_t dim_end) {
+    CollectionSpec spec = {.dim = static_cast<int32_t>(random_.Between(1, dim_end))};
+    spec.metric = static_cast<Metric>(random_.Between(1, 4));
+    spec.row_type = static_cast<RowType>(random_.Between(1, 4));
+    spec.scan = ScanChoice::kRows;
+    return spec;
+  }
+
+  std::shared_ptr<GpuCore> core_;
+  std::unique_ptr<backend::Backend> backend_;
+};
+
 // Returns the ranks of rows that arrived in id order.
 inline std::vector<uint32_t> AscendingRanks(int64_t rows_count) {
   std::vector<uint32_t> ranks(static_cast<size_t>(rows_count));

@@ -48,26 +48,9 @@ class RowBatchEngine : public GpuTopkEngine {
   const std::shared_ptr<GpuCore> core_;
 };
 
-class RowBatchTest : public GpuTest {
+class RowBatchTest : public RowPathTest {
  protected:
-  void SetUp() override {
-    GpuTest::SetUp();
-    if (IsSkipped()) return;
-    core_ = MakeCore(1024 * kMiB);
-    ASSERT_NE(core_, nullptr);
-    backend_ = std::make_unique<RowBatchEngine>(core_);
-  }
-
-  CollectionSpec AnySpec(int32_t dim_end) {
-    CollectionSpec spec = {.dim = static_cast<int32_t>(random_.Between(1, dim_end))};
-    spec.metric = static_cast<Metric>(random_.Between(1, 4));
-    spec.row_type = static_cast<RowType>(random_.Between(1, 4));
-    spec.scan = ScanChoice::kRows;
-    return spec;
-  }
-
-  std::shared_ptr<GpuCore> core_;
-  std::unique_ptr<backend::Backend> backend_;
+  void SetUp() override { UseEngine<RowBatchEngine>(1024 * kMiB); }
 };
 
 TEST_F(RowBatchTest, SmokeEqualsTheReferenceOnEveryFamily) {

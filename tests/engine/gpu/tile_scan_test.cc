@@ -41,26 +41,9 @@ class RowScanEngine : public GpuTopkEngine {
   const std::shared_ptr<GpuCore> core_;
 };
 
-class TileScanTest : public GpuTest {
+class TileScanTest : public RowPathTest {
  protected:
-  void SetUp() override {
-    GpuTest::SetUp();
-    if (IsSkipped()) return;
-    core_ = MakeCore(256 * kMiB);
-    ASSERT_NE(core_, nullptr);
-    backend_ = std::make_unique<RowScanEngine>(core_);
-  }
-
-  CollectionSpec AnySpec(int32_t dim_end) {
-    CollectionSpec spec = {.dim = static_cast<int32_t>(random_.Between(1, dim_end))};
-    spec.metric = static_cast<Metric>(random_.Between(1, 4));
-    spec.row_type = static_cast<RowType>(random_.Between(1, 4));
-    spec.scan = ScanChoice::kRows;
-    return spec;
-  }
-
-  std::shared_ptr<GpuCore> core_;
-  std::unique_ptr<backend::Backend> backend_;
+  void SetUp() override { UseEngine<RowScanEngine>(256 * kMiB); }
 };
 
 TEST_F(TileScanTest, SmokeEqualsTheReferenceOnEveryFamily) {

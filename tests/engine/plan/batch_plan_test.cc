@@ -163,5 +163,23 @@ TEST(ScanChoiceTest, NoRateExceedsTheMemory) {
   }
 }
 
+TEST(ScanCostTest, ManyQueriesAreFasterOnlyOnADeviceThatScansTiles) {
+  Device device = {.capability = 90, .wgmma = true};
+  const ScanRates without = RatesOf(device);
+  device.scans_tiles = true;
+  const ScanRates with = RatesOf(device);
+  const auto time = [](int64_t queries, const ScanRates& rates) {
+    return ScanTime(ScanPath::kRows, {.rows = 100'000,
+                                      .row_bytes = 1536,
+                                      .row_elements = 384,
+                                      .code_bytes = 400,
+                                      .queries = queries,
+                                      .rates = rates});
+  };
+  EXPECT_LT(time(1024, with), time(1024, without));
+  EXPECT_EQ(time(1, with), time(1, without));
+  EXPECT_EQ(time(8, with), time(8, without));
+}
+
 }  // namespace
 }  // namespace nearfield::plan
