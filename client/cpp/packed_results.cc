@@ -3,7 +3,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string_view>
 
 namespace nearfield::client {
@@ -17,7 +16,7 @@ absl::Status Malformed() { return absl::InternalError("malformed reply: packed r
 template <typename T>
 std::vector<T> TakeFirst(size_t count, std::string_view* bytes) {
   std::vector<T> numbers(count);
-  std::memcpy(numbers.data(), bytes->data(), count * sizeof(T));
+  bytes->copy(reinterpret_cast<char*>(numbers.data()), count * sizeof(T));
   bytes->remove_prefix(count * sizeof(T));
   return numbers;
 }

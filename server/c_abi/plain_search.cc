@@ -1,7 +1,7 @@
 #include "server/c_abi/plain_search.h"
 
 #include <cstddef>
-#include <cstring>
+#include <string>
 #include <memory>
 #include <utility>
 
@@ -47,11 +47,14 @@ absl::StatusOr<std::shared_ptr<const pb::SearchRequest>> RequestOf(Folder* folde
   request.set_packed(true);
   if (search.min_epoch != 0) request.set_min_epoch(search.min_epoch);
   if (search.incarnation != 0) request.set_incarnation(search.incarnation);
+  // Protobuf's own functions leave a query without a vector where memory for one is exhausted.
+  request.mutable_queries()->Reserve(static_cast<int>(search.queries_count));
   const float* vector = search.queries;
   for (int64_t i = 0; i < search.queries_count; ++i, vector += search.dim) {
-    pb::VectorBlock* const encoded = request.add_queries()->mutable_encoded();
+    auto encoded = std::make_unique<pb::VectorBlock>();
     encoded->set_dtype(pb::DATA_TYPE_FLOAT32);
     encoded->set_data(vector, vector_bytes);
+    request.add_queries()->set_allocated_encoded(encoded.release());
   }
   return std::shared_ptr<const pb::SearchRequest>(held, &request);
 }
@@ -80,7 +83,7 @@ nf_plain_result ResultOf(const pb::SearchResponse& response, const std::string& 
   return result;
 }
 
-void Copy(const std::string& bytes, void* to) { std::memcpy(to, bytes.data(), bytes.size()); }
+void Copy(const std::string& bytes, void* to) { bytes.copy(static_cast<char*>(to), bytes.size()); }
 
 }  // namespace
 
