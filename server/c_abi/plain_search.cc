@@ -1,8 +1,8 @@
 #include "server/c_abi/plain_search.h"
 
 #include <cstddef>
-#include <string>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
