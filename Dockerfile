@@ -15,9 +15,9 @@ COPY scripts/setup scripts/setup
 RUN scripts/setup --build-only
 
 FROM tools AS build
-# ON: with the GPU backend, built by nvcc from PyPI; OFF: CPU only.
+# ON: with the GPU backend, built by the build image's nvcc or by one from PyPI; OFF: CPU only.
 ARG NEARFIELD_CUDA=ON
-RUN [ "${NEARFIELD_CUDA}" = OFF ] || scripts/setup --build-only --cuda
+RUN [ "${NEARFIELD_CUDA}" = OFF ] || [ -x /usr/local/cuda/bin/nvcc ] || scripts/setup --build-only --cuda
 COPY CMakeLists.txt CMakePresets.json ./
 COPY scripts/cmake scripts/cmake
 COPY scripts/lib/runtime_packages scripts/lib/runtime_packages

@@ -11,10 +11,10 @@ if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()
 # Objects and programs do not depend on the folder of the checkout: a test whose program has not
-# changed is not run again (scripts/lib/ctest_cases.py).
+# changed is not run again (scripts/lib/ctest_cases.py). Objects of CUDA have no debug information, and
+# ccache, which makes their paths relative, would take this option of nvcc for another command line.
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
-add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-ffile-prefix-map=${PROJECT_SOURCE_DIR}=.>"
-  "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-ffile-prefix-map=${PROJECT_SOURCE_DIR}=.>")
+add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-ffile-prefix-map=${PROJECT_SOURCE_DIR}=.>")
 if(NEARFIELD_TESTS)
   find_program(NEARFIELD_MOLD mold)
   if(NEARFIELD_MOLD)
