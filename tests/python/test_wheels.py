@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
+import shlex
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from conftest import ROOT, Server
@@ -19,6 +23,16 @@ with nearfield.open("data", memory_bytes="64MiB", host_memory_bytes="64MiB", bac
     answer = docs.search([2, 1], k=2)
     assert list(answer.ids) == [2, 0] and list(answer.scores) == [3, 2], answer
 """
+
+
+# glibc 2.27, of Ubuntu 18.04. libgcc_s of a machine is at least as new as that of its glibc's time.
+UBUNTU = "http://archive.ubuntu.com/ubuntu/pool/main/g/"
+OLD_PACKAGES = {
+    "glibc/libc6_2.27-3ubuntu1.6_amd64.deb": "5b813d4512491cd8fb30b2eb9192349ee75ffe3c9f21ae136cc7b2429f70c3b2",
+    "gcc-8/libgcc1_8.4.0-1ubuntu1~18.04_amd64.deb": "116dadf4ceaba7150eb46a6598dd3defa62b1b2a6578fb494f4c932878634994",
+}
+# Nothing but these packages and the wheel is in reach of a program.
+RUN_IN = "exec unshare --mount sh -c 'mount --rbind /proc \"$0/proc\" && mount --rbind /dev \"$0/dev\" && exec chroot \"$0\" \"$@\"'"
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +58,7 @@ def python(wheels, tmp_path_factory) -> Path:
 def test_the_wheels_fit_every_machine_of_their_platform(wheels):
     native, pure = wheels
     assert re.fullmatch(r"nearfield-[\d.]+-py3-none-any\.whl", pure.name)
-    assert re.fullmatch(r"nearfield_native-[\d.]+-py3-none-manylinux_2_36_x86_64\.whl", native.name)
+    assert re.fullmatch(r"nearfield_native-[\d.]+-py3-none-manylinux_2_27_x86_64\.whl", native.name)
     names = zipfile.ZipFile(native).namelist()
     for wanted in ("lib/libnearfield.so", "lib/libnearfield_topk.so", "bin/nearfield-server", "bin/nearfield", "LICENSE",
                    "share/nearfield/demo/packages.jsonl"):
@@ -66,6 +80,52 @@ def test_the_programs_run(python, tmp_path):
         server.wait_serving()
         done = subprocess.run([folder / "nearfield", "--address", server.address, "demo"], capture_output=True, text=True,
                               check=False)
+        assert done.returncode == 0 and "packages" in done.stdout, done.stdout + done.stderr
+    finally:
+        assert server.terminate() == 0
+
+
+@pytest.fixture(scope="module")
+def old_root(wheels, tmp_path_factory) -> Path:
+    """A root file system with glibc 2.27 and the wheel's files."""
+    root = tmp_path_factory.mktemp("root")
+    for name, digest in OLD_PACKAGES.items():
+        with urlopen(UBUNTU + name, timeout=120) as response:
+            package = response.read()
+        assert hashlib.sha256(package).hexdigest() == digest, name
+        subprocess.run(["dpkg-deb", "--fsys-tarfile", "/dev/stdin"], input=package, check=True, stdout=(root / "tar").open("wb"))
+        subprocess.run(["tar", "-xf", root / "tar", "-C", root], check=True)
+    with zipfile.ZipFile(wheels[0]) as wheel:
+        wheel.extractall(root)
+    for folder in ("proc", "dev", "tmp"):
+        (root / folder).mkdir()
+    for program in (root / "nearfield_native" / "bin").iterdir():
+        program.chmod(0o755)
+    return root
+
+
+def command_in(root: Path, name: str, folder: Path) -> str:
+    """Returns a program that runs one of the wheel's programs in a root file system."""
+    command = folder / name
+    command.write_text(f"#!/bin/sh\n{RUN_IN} {shlex.quote(str(root))} /nearfield_native/bin/{name} \"$@\"\n", "utf-8")
+    command.chmod(0o755)
+    return str(command)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for a root file system of its own")
+def test_the_programs_and_libraries_run_with_glibc_2_27(old_root, tmp_path):
+    for library in ("libnearfield.so", "libnearfield_topk.so"):
+        linked = subprocess.run(
+            ["chroot", old_root, "/lib64/ld-linux-x86-64.so.2", "--list", f"/nearfield_native/lib/{library}"],
+            env={**os.environ, "LD_WARN": "1", "LD_BIND_NOW": "1"},
+            capture_output=True, text=True, check=True)
+        assert "libnearfield_cxx" in linked.stdout and re.findall("not found|not defined|undefined", linked.stdout + linked.stderr) == []
+    server = Server(command_in(old_root, "nearfield-server", tmp_path), tmp_path,
+                    ["--backend", "cpu", "--memory-bytes", "64MiB", "--data-dir", "/tmp/data"])
+    try:
+        server.wait_serving()
+        assert "/libc-2.27.so" in Path(f"/proc/{server.process.pid}/maps").read_text("utf-8")
+        done = subprocess.run([command_in(old_root, "nearfield", tmp_path), "--address", server.address, "demo"], capture_output=True, text=True, check=False)
         assert done.returncode == 0 and "packages" in done.stdout, done.stdout + done.stderr
     finally:
         assert server.terminate() == 0

@@ -11,6 +11,9 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import older_glibc
+
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAMS = (
     "bin/nearfield-server",
@@ -38,12 +41,14 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
             sys.exit("nearfield-native: there is only a wheel, scripts/wheels builds it")
         build = Path(os.environ["NEARFIELD_BUILD_DIR"]).resolve()
         stage = Path(self.directory) / "stage"
-        stage.mkdir(parents=True, exist_ok=True)
+        libraries = stage / "libraries"  # where scripts/wheels lets auditwheel find them
+        libraries.mkdir(parents=True, exist_ok=True)
         include = build_data["force_include"]
         for name in PROGRAMS:
             stripped = stage / Path(name).name
             subprocess.run(["strip", "--strip-unneeded", "-o", stripped, build / name], check=True)
             include[str(stripped)] = f"nearfield_native/{name}"
+        older_glibc.port([stage / Path(name).name for name in PROGRAMS], libraries)
         for name in DEMO:
             source = ROOT / "scripts" / "data" / name
             include[str(source)] = f"nearfield_native/share/nearfield/demo/{name}"
