@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "engine/base/status_macros.h"
 
 namespace nearfield::server {
@@ -23,10 +24,16 @@ absl::Status EngineThread::Push(SearchTicket ticket) {
   if (lent.pass_us_max <= 0 || lent.id != std::this_thread::get_id()) {
     return queue_->Push(std::move(ticket));
   }
+  Pass pass;
   ABSL_ASSIGN_OR_RETURN(SearchTickets batch, queue_->PushOrTake(std::move(ticket)));
   if (batch.empty()) return absl::OkStatus();  // queued
-  Pass pass = RunPass(base_, std::move(batch));
-  queue_->RecordPass(ExactMicrosBetween(pass.begin, pass.end), pass.result.ok());
+  {
+    // Ends the pass in the queue even if it finds no memory.
+    const absl::Cleanup record = [&] {
+      queue_->RecordPass(ExactMicrosBetween(pass.begin, pass.end), pass.result.ok());
+    };
+    pass = RunPass(base_, std::move(batch));
+  }
   AnswerPass(*base_.clock, std::move(pass));
   return absl::OkStatus();
 }

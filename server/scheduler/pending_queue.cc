@@ -1,5 +1,6 @@
 #include "server/scheduler/pending_queue.h"
 
+#include "absl/algorithm/container.h"
 #include "engine/base/check.h"
 
 namespace nearfield::server {
@@ -19,13 +20,11 @@ FairQueueAccounts::Load LoadOf(const PendingSearch& entry) {
 }  // namespace
 
 void TurnQueue::Insert(PendingSearch entry) {
-  queries_ += entry.queries;
-  if (entries_.empty() || IsBefore(entries_.back(), entry)) {
-    entries_.push_back(std::move(entry));
-    return;
-  }
-  const auto place = std::upper_bound(entries_.begin(), entries_.end(), entry, IsBefore);
+  const int64_t queries = entry.queries;
+  const bool last = entries_.empty() || IsBefore(entries_.back(), entry);
+  const auto place = last ? entries_.end() : absl::c_upper_bound(entries_, entry, IsBefore);
   entries_.insert(place, std::move(entry));
+  queries_ += queries;
 }
 
 PendingSearch TurnQueue::PopFront() {
@@ -105,13 +104,16 @@ void PendingQueue::Insert(TicketGroup* group, PendingSearch entry) {
   }
   group->kind.k_max = std::max(group->kind.k_max, entry.k_max);
   entry.number = next_number_++;
+  FairQueueAccounts::Account* const caller = entry.caller;
+  const FairQueueAccounts::Load load = LoadOf(entry);
+  const TimePoint deadline = entry.deadline;
+  // It alone needs memory, so the totals count no search that is not there.
+  group->queue(load.priority).Insert(std::move(entry));
   ++requests_;
-  bytes_ += entry.bytes;
-  ++waiting_[IndexOf(entry.ticket->priority)];
-  accounts_->AddWaiting(entry.caller, LoadOf(entry));
-  earliest_deadline_ = std::min(earliest_deadline_, entry.deadline);
-  const SearchPriority priority = entry.ticket->priority;
-  group->queue(priority).Insert(std::move(entry));
+  bytes_ += load.bytes;
+  ++waiting_[IndexOf(load.priority)];
+  accounts_->AddWaiting(caller, load);
+  earliest_deadline_ = std::min(earliest_deadline_, deadline);
 }
 
 void PendingQueue::RemoveFromTotals(const PendingSearch& entry) {

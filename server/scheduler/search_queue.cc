@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <future>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -124,9 +125,12 @@ absl::Status SearchQueue::Add(SearchTicket ticket, SearchTickets* taken) {
     wake_taker = status.ok();
     wake_watcher = status.ok() && watcher_asleep_ && running_.has_value();
     if (status.ok() && may_take) {
-      *taken = TakeFormed(&expired);
+      try {
+        *taken = TakeFormed(&expired);
+      } catch (const std::bad_alloc&) {  // it is in the queue, for the engine thread
+      }
       caller_runs_ = !taken->empty();
-      wake_taker = false;
+      wake_taker = !caller_runs_;
     }
   }
   if (wake_taker) arrived_.NotifyOne();
