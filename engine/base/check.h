@@ -9,7 +9,7 @@
 // calls are an absl::Status instead.
 //
 // CHECK is on in every build, so its condition must be cheap. DCHECK is on unless NDEBUG is
-// defined: in dev and sanitizer builds. Elsewhere its arguments are compiled but not evaluated.
+// defined: in sanitizer builds. Elsewhere its arguments are compiled but not evaluated.
 // Arguments are evaluated once. Host code only.
 #pragma once
 

@@ -67,8 +67,6 @@ elseif(NOT NEARFIELD_CUDA STREQUAL "OFF")
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
     set(CMAKE_CUDA_STANDARD 20)
-    # The same in every preset, because ccache finds only what was compiled with the same flags.
-    set(CMAKE_CUDA_FLAGS_RELWITHDEBINFO ${CMAKE_CUDA_FLAGS_RELEASE})
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     # CMake 3.25 sets a property of this target for CUDA 10 or newer, but CUDA 13 no longer has the
     # library.

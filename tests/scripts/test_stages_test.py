@@ -36,7 +36,7 @@ class Stages(unittest.TestCase):
 
     def test_all_adds_sanitizers_lint_packages_and_container_but_no_campaign(self) -> None:
         as_root = ["packages", "container"] if os.geteuid() == 0 else []
-        self.assertEqual(self.chosen("--all"), [*DEFAULT, "asan", "tsan", "fuzz", "lint", "ray", "deploy", *as_root])
+        self.assertEqual(self.chosen("--all"), [*DEFAULT, "ray", "deploy", "asan", "tsan", "fuzz", "lint", *as_root])
 
     def test_campaigns_run_only_when_asked_for(self) -> None:
         campaigns = self.chosen("--campaigns")

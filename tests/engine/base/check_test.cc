@@ -63,7 +63,7 @@ TEST(CheckTest, ADebugCheckOfAReleaseBuildEvaluatesNothing) {
   EXPECT_EQ(calls, 0);
 }
 #else
-TEST(CheckDeathTest, ADebugCheckOfADevBuildIsACheck) {
+TEST(CheckDeathTest, ADebugCheckOfASanitizerBuildIsACheck) {
   EXPECT_DEATH(DCHECK(1 < 0), "check failed: 1 < 0\n");
   EXPECT_DEATH(DCHECK_EQ(1, 2), "1 == 2 \\(1 vs. 2\\)\n");
   EXPECT_DEATH(DCHECK_NE(1, 1), "1 != 1 \\(1 vs. 1\\)\n");

@@ -69,14 +69,16 @@ TEST_P(CpuSearchTest, ABatchTooLargeForOneGroupIsServedWhole) {
   ExpectReferenceAnswers(*backend_, scenario);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    InstructionSets, CpuSearchTest,
-    ::testing::Combine(::testing::ValuesIn(CpuInstructionSets()), ::testing::Values(1, 2, 5),
-                       ::testing::Values(ScanChoice::kInt8, ScanChoice::kRows)),
-    [](const ::testing::TestParamInfo<CpuSearchTest::ParamType>& param) {
-      return std::get<0>(param.param) + "_" + std::to_string(std::get<1>(param.param)) +
-             "_threads_" + testing::Name(std::get<2>(param.param));
-    });
+INSTANTIATE_TEST_SUITE_P(InstructionSets, CpuSearchTest,
+                         ::testing::Combine(::testing::ValuesIn(CpuInstructionSets()),
+                                            ::testing::ValuesIn(ThreadCounts()),
+                                            ::testing::Values(ScanChoice::kInt8,
+                                                              ScanChoice::kRows)),
+                         [](const ::testing::TestParamInfo<CpuSearchTest::ParamType>& param) {
+                           return std::get<0>(param.param) + "_" +
+                                  std::to_string(std::get<1>(param.param)) + "_threads_" +
+                                  testing::Name(std::get<2>(param.param));
+                         });
 
 TEST(CpuSearchFactsTest, CostCountsTheRowsReadAndTheCandidates) {
   const auto backend = MakeBackend("", 1);

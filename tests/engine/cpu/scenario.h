@@ -14,6 +14,16 @@ namespace nearfield::testing {
 std::unique_ptr<backend::Backend> MakeBackend(const std::string& instruction_set, int32_t threads,
                                               int64_t memory_bytes = int64_t{1} << 30);
 
+// Returns the numbers of threads to search with: one, and several. Under a sanitizer, where they
+// take several times as long, fewer.
+inline std::vector<int32_t> ThreadCounts() {
+#ifdef NEARFIELD_SANITIZED
+  return {1, 5};
+#else
+  return {1, 2, 5};
+#endif
+}
+
 // Generations, queries, and the k of each query.
 struct Scenario {
   CollectionSpec spec;
