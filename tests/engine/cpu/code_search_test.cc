@@ -232,7 +232,7 @@ TEST_P(CodeSearchTest, RowsInAscendingOrderOfScoresAreRuledOutAllTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(InstructionSets, CodeSearchTest,
                          ::testing::Combine(::testing::ValuesIn(CpuInstructionSets()),
-                                            ::testing::ValuesIn(ThreadCounts())),
+                                            ::testing::ValuesIn(testing::ThreadCounts())),
                          [](const ::testing::TestParamInfo<CodeSearchTest::ParamType>& param) {
                            return std::get<0>(param.param) + "_" +
                                   std::to_string(std::get<1>(param.param)) + "_threads";

@@ -71,7 +71,7 @@ TEST_P(CpuSearchTest, ABatchTooLargeForOneGroupIsServedWhole) {
 
 INSTANTIATE_TEST_SUITE_P(InstructionSets, CpuSearchTest,
                          ::testing::Combine(::testing::ValuesIn(CpuInstructionSets()),
-                                            ::testing::ValuesIn(ThreadCounts()),
+                                            ::testing::ValuesIn(testing::ThreadCounts()),
                                             ::testing::Values(ScanChoice::kInt8,
                                                               ScanChoice::kRows)),
                          [](const ::testing::TestParamInfo<CpuSearchTest::ParamType>& param) {
