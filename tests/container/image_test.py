@@ -64,7 +64,7 @@ class Configuration(BuiltImage):
         # The build mounts these from its host. Only an empty mount point may remain.
         self.assertEqual(list((self.root / "root/.cache/ccache").glob("*")), [])
         self.assertFalse((self.root / "etc/apt/apt.conf.d/99build-host").read_bytes())
-        for path in ("src/CMakeLists.txt", "src/build/cuda/bin", "usr/bin/cmake", "usr/local/cuda"):
+        for path in ("src/CMakeLists.txt", "src/build/cuda/bin", "usr/bin/cmake", "usr/local/cuda/bin"):
             self.assertFalse((self.root / path).exists(), path)
         self.assertEqual(list((self.root / "var/lib/apt/lists").glob("*_Packages*")), [])
         self.assertFalse([entry for entry in self.config["Env"] if "proxy" in entry.lower()])
