@@ -9,7 +9,6 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "client/value_text/timestamp_text.h"
 #include "server/attributes/filter_tokens.h"
 #include "tests/server/attributes/filter_maker.h"
@@ -99,7 +98,7 @@ class Printer {
   bool Chooses() { return random_ != nullptr && random_->OneIn(2); }
   std::string Argument(FilterArgument argument) {
     arguments_.push_back(std::move(argument));
-    return absl::StrCat("$", arguments_.size());
+    return "$" + std::to_string(arguments_.size());
   }
   std::string Argument(const ValueColumn& values) {
     if (Chooses()) return Argument(FilterArgument(AsIntegers(values)));
