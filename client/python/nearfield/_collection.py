@@ -8,7 +8,6 @@ from nearfield import _methods as methods
 from nearfield._arguments import check_names_of
 from nearfield._attributes import attribute_message, declaration
 from nearfield._blocking import blocking, blocking_after, blocking_iterator
-from nearfield._dlpack import SupportsDLPack
 from nearfield._local_transport import LocalTransport
 from nearfield._plain_search import plain_search
 from nearfield._proto import admin_pb2 as admin
@@ -17,6 +16,7 @@ from nearfield._records import CollectionInfo, Compacted, read_plain
 from nearfield._row_calls import RowCalls
 from nearfield._search_calls import SearchCalls
 from nearfield.device_tensors import DeviceHits, search_device
+from nearfield.topk._dlpack import SupportsDLPack
 
 
 @check_names_of
