@@ -51,6 +51,7 @@ from nearfield._records import (
     UploadState,
 )
 from nearfield._results import (
+    Added,
     Counted,
     Deleted,
     FetchResult,
@@ -71,6 +72,7 @@ __version__ = _version("nearfield")
 
 __all__ = [
     "Aborted",
+    "Added",
     "AlreadyExists",
     "AsyncClient",
     "AsyncCollection",

@@ -52,6 +52,22 @@ class Hit:
             text = f"id {self.id!r}: the payload {self.payload!r:.60} is no JSON"
             raise ValueError(f"{text} ({error}); use .payload") from None
 
+    @property
+    def text(self) -> str:
+        """The text of a row, as add_texts() stores it: the member text of the payload, else all
+        texts in it, else the payload itself. Raises ValueError if it was not requested."""
+        try:
+            payload = self.json()
+        except (ValueError, RecursionError):
+            if self.payload is None:
+                raise
+            return self.payload.decode("utf-8", "replace")
+        if not isinstance(payload, dict):
+            return str(payload or "")
+        if isinstance(payload.get("text"), str):
+            return str(payload["text"])
+        return ", ".join(text for text in payload.values() if isinstance(text, str))
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -376,3 +392,18 @@ class Uploaded:
     rows_replaced: int
     rows_resumed: int
     request_id: str | None
+
+
+@dataclass(frozen=True)
+class Added:
+    """Texts that were added.
+
+    ids            of the rows, in the order of the texts
+    epoch          the first epoch that shows the rows, and its incarnation
+    rows_replaced  rows of earlier epochs that were replaced
+    """
+
+    ids: Ids
+    epoch: int
+    incarnation: int
+    rows_replaced: int
