@@ -23,7 +23,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parents[1]
-# Of a source distribution.
+# The metadata that only a source distribution has.
 PKG_INFO = HERE / "PKG-INFO"
 PROTOC = "grpcio-tools>=1.64"  # any protoc; earlier releases need setuptools
 # The proto of each module, and the package that its messages get.

@@ -51,7 +51,6 @@ from nearfield._records import (
     UploadState,
 )
 from nearfield._results import (
-    Added,
     Counted,
     Deleted,
     FetchResult,
@@ -66,6 +65,7 @@ from nearfield._results import (
 )
 from nearfield._retry import RetryPolicy
 from nearfield._search import SearchOptions
+from nearfield._text_calls import Added
 from nearfield._upload_progress import Progress
 
 __version__ = _version("nearfield")

@@ -392,18 +392,3 @@ class Uploaded:
     rows_replaced: int
     rows_resumed: int
     request_id: str | None
-
-
-@dataclass(frozen=True)
-class Added:
-    """Texts that were added.
-
-    ids            of the rows, in the order of the texts
-    epoch          the first epoch that shows the rows, and its incarnation
-    rows_replaced  rows of earlier epochs that were replaced
-    """
-
-    ids: Ids
-    epoch: int
-    incarnation: int
-    rows_replaced: int

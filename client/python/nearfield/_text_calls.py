@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from nearfield._arguments import check_names_of, several
 from nearfield._core import Core
 from nearfield._embed import Embed, known_embedder
 from nearfield._records import CollectionInfo, Limits
-from nearfield._results import Added
 from nearfield._row_calls import RowCalls, UploadMode
 from nearfield._sources.arrays import array_source
 from nearfield._sources.source import Spec
@@ -23,13 +23,28 @@ from nearfield._values import Ids, IdsLike, to_ids
 TEXT_KEY = "text"  # the member of a payload that has the text
 
 
+@dataclass(frozen=True)
+class Added:
+    """Texts that were added.
+
+    ids            of the rows, in the order of the texts
+    epoch          the first epoch that shows the rows, and its incarnation
+    rows_replaced  rows of earlier epochs that were replaced
+    """
+
+    ids: Ids
+    epoch: int
+    incarnation: int
+    rows_replaced: int
+
+
 async def query_vectors(
     core: Core, name: str, text: str | Iterable[str], embed: Embed | None, deadline: float | None
 ) -> NDArray[np.float32]:
     """Returns the vector [dim] of a text to search with, or of several texts [texts, dim]. Raises
     EmbedError if the collection has vectors of another model."""
     texts = [text] if isinstance(text, str) else several("text", text)
-    info = await core.info(name, deadline)
+    info = await core.info(name, deadline, fresh=True)
 
     def make() -> NDArray[np.float32]:
         embedder = known_embedder(embed)

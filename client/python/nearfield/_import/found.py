@@ -54,7 +54,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Choice:
-    """What the command line says about a source that holds several things. Empty: not given.
+    """The choices of the command line for a source that holds several things. Empty: not given.
 
     collection  of the store
     vector      the name of the vectors, or of their column

@@ -1,4 +1,4 @@
-"""What an import stores: the type of its ids, its attributes, its payloads, and its token."""
+"""The rows that an import stores: type of ids, attributes and payloads; and the token."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 @dataclass
 class Seen:
-    """What the rows of a source have.
+    """The properties of all rows of a source.
 
     rows        their number
     id_type     string if an id is a text
