@@ -5,7 +5,9 @@ The packages are in an environment of their own, .venv/python-stores. Its tests 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import io
 import json
 import re
 import shutil
@@ -70,14 +72,20 @@ def stores(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.fixture(autouse=True)
+def packages(monkeypatch) -> str:
+    """The folder of the packages of the stores, which come after the client's own."""
+    folder = str(next(VENV.glob("lib/python3.*/site-packages"), VENV))
+    monkeypatch.setattr(sys, "path", [*sys.path, folder])
+    return folder
+
+
 def run_import(shared: Any, *arguments: Any, code: int = 0) -> str:
-    """Runs the command; returns what it prints. The packages of the stores come after the client's own."""
-    program = "import sys; sys.path.append(sys.argv.pop(1)); from nearfield._import.command import main; sys.exit(main())"
-    packages = next(VENV.glob("lib/python3.*/site-packages"), VENV)
-    done = subprocess.run([sys.executable, "-c", program, packages, *map(str, arguments), "--address", shared.address],
-                          capture_output=True, text=True, check=False)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stderr if code else done.stdout
+    """Runs the command; returns what it prints."""
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as errors:
+        ended = command.main([*map(str, arguments), "--address", shared.address])
+    assert ended == code, out.getvalue() + errors.getvalue()
+    return errors.getvalue() if code else out.getvalue()
 
 
 def content(docs: Any) -> list[dict[str, Any]]:
@@ -149,7 +157,8 @@ def test_fields_can_be_chosen(shared, stores):
 
 @pytest.mark.parametrize("damage", ["half", "noise"])
 @pytest.mark.parametrize("place", ["chroma/chroma.sqlite3", "qdrant/collection/numbers/storage.sqlite", "shard.snapshot"])
-def test_a_damaged_store_is_an_error_with_its_name(shared, stores, tmp_path, place, damage):
+def test_a_damaged_store_is_an_error_with_its_name(shared, stores, packages, tmp_path, place, damage):
+    """In a process of its own, which a crash would end."""
     top = Path(place).parts[0]
     source = stores / top
     copy = shutil.copytree(source, tmp_path / top) if source.is_dir() else shutil.copy(source, tmp_path)
@@ -161,7 +170,10 @@ def test_a_damaged_store_is_an_error_with_its_name(shared, stores, tmp_path, pla
         data[64:] = np.random.default_rng(1).bytes(len(data) - 64)
     path.write_bytes(data)
     options = ["--from", "numbers"] if top == "qdrant" else []
-    assert str(copy) in run_import(shared, copy, *options, "-c", "damaged", code=2)
+    program = "import sys; sys.path.append(sys.argv.pop(1)); from nearfield._import.command import main; sys.exit(main())"
+    done = subprocess.run([sys.executable, "-c", program, packages, copy, *options, "-c", "damaged", "--address", shared.address],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and str(copy) in done.stderr, done.stderr
 
 
 VALUES = {"fbin": "<f4", "u8bin": "u1", "i8bin": "i1", "fvecs": "<f4", "bvecs": "u1"}

@@ -40,7 +40,8 @@ def open_chroma(path: Path, choice: Choice) -> Found:
             page: Any = docs.get(
                 limit=PAGE_ROWS, offset=at, include=["embeddings", "documents", "metadatas", "uris"]
             )
-            fields = [dict(each or {}) for each in page["metadatas"]]
+            # Sorted, because Chroma returns them in another order each time.
+            fields = [dict(sorted((each or {}).items())) for each in page["metadatas"]]
             rows = zip(page["documents"], fields, page["uris"] or [None] * len(fields), strict=True)
             yield Part(
                 list(page["ids"]),

@@ -7,6 +7,7 @@ import json
 import re
 import tarfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,13 @@ _METRICS = {"Cosine": "cosine", "Dot": "dot", "Euclid": "l2"}
 Scroll = Callable[[Any], tuple[list[Any], Any]]
 
 
-def open_local(path: Path, choice: Choice) -> Found:
-    """Opens a folder of qdrant-client's local mode. No other process may have it open."""
+def open_local(path: Path, stack: ExitStack, choice: Choice) -> Found:
+    """Opens a folder of qdrant-client's local mode until the stack is closed. No other process may
+    have it open."""
     from qdrant_client import QdrantClient
 
     client = QdrantClient(path=str(path))
+    stack.callback(client.close)
     names = [each.name for each in client.get_collections().collections]
     name = chosen(path, "collection", "--from", choice.collection, names)
     params = client.get_collection(name).config.params

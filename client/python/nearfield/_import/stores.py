@@ -49,7 +49,7 @@ def _open(path: Path, choice: Choice, stack: ExitStack) -> Found:
         if (path / "chroma.sqlite3").is_file():
             return open_chroma(path, choice)
         if (path / "meta.json").is_file() and (path / "collection").is_dir():
-            return open_local(path, choice)
+            return open_local(path, stack, choice)
         if path.suffix == SUFFIX or any(path.glob(f"*{SUFFIX}")):
             return open_lance(path, choice)
         raise ImportRefused(f"{path}: none of: {KINDS}")
