@@ -282,6 +282,13 @@ def test_an_import_continues_after_a_kill(shared, tmp_path, rng):
         assert found.tobytes() == rows.tobytes()
 
 
+def test_a_server_without_a_data_directory_takes_all_rows_again(start, tmp_path):
+    path = write_vectors(tmp_path / "rows.fbin", np.zeros((3, 5)))
+    server = start("--data-dir", "none")
+    run_import(server, path, "--metric", "cosine", "-c", "docs")
+    assert "already in the collection" in run_import(server, path, "--metric", "cosine", "-c", "docs", code=3)
+
+
 def test_a_missing_package_says_what_to_install(tmp_path, capsys, monkeypatch):
     (tmp_path / "chroma.sqlite3").touch()
     monkeypatch.setitem(sys.modules, "chromadb", None)
@@ -293,6 +300,7 @@ def test_a_missing_package_says_what_to_install(tmp_path, capsys, monkeypatch):
 def test_an_import_into_another_declaration_is_refused(create, shared, tmp_path):
     path = write_vectors(tmp_path / "rows.fbin", np.ones((3, 5)))
     for docs, words in ((create(4), "dim 5; the collection"), (create(5, metric="dot"), "metric l2; the collection"),
-                        (create(5, id_type="string"), "id_type uint64; the collection")):
-        assert words in run_import(shared, path, "--metric", "l2", "-c", docs.name, code=2)
-        assert str(path) in run_import(shared, path, "--metric", "l2", "-c", docs.name, code=2)
+                        (create(5, id_type="string"), "id_type uint64; the collection"),
+                        (create(5, embedding_model="a/model"), "embedding_model other; the collection")):
+        message = run_import(shared, path, "--metric", "l2", "-c", docs.name, "--embedding-model", "other", code=2)
+        assert words in message and str(path) in message

@@ -65,14 +65,16 @@ def _run(client: Client, options: argparse.Namespace) -> int:
     choice = Choice(options.collection_from, options.vector, options.ids)
     with opened(source, choice) as raw:
         found = without(raw, options.without)
-        seen, token = look(source, found, client.limits(), options.attributes)
+        seen, content = look(source, found, client.limits(), options.attributes)
         docs, attributes = _collection(client, options, found, seen)
         if found.array is not None:
             data, ids = found.array, found.ids
         else:
             data, ids = _batches(source, found, seen, attributes), None
         show = _show if sys.stderr.isatty() else _ignore
-        done = docs.upload(data, ids=ids, token=options.token or token, progress=show)
+        # Without a data directory the server keeps no rows of an upload that broke.
+        token = options.token or (content if docs.info().durable else None)
+        done = docs.upload(data, ids=ids, token=token, zero_rows="accept", progress=show)
     facts = _facts(docs.name, found, seen, attributes)
     facts |= {"rows_resumed": done.rows_resumed, "epoch": done.epoch}
     print(json.dumps(facts, ensure_ascii=False) if options.json else _summary(facts))
@@ -106,6 +108,7 @@ def _collection(
         ("metric", metric, info.metric),
         ("dim", found.dim, info.dim),
         ("id_type", seen.id_type, info.id_type),
+        ("embedding_model", options.embedding_model, info.embedding_model),
     ):
         if given and given != there:
             raise ImportRefused(
