@@ -37,7 +37,7 @@ class Found:
     """name    of the collection in its store, or of the file
     dim     of its vectors
     metric  dot, cosine or l2; empty: the source does not say
-    dtype   float32 or float16: what holds the vectors bit for bit
+    dtype   of the collection that holds the vectors bit for bit
     parts   begins to read from the first row; the order is the same each time
     array   instead of parts: vectors [rows, dim] in a file, sliceable
     ids     of the array; None: they are numbered

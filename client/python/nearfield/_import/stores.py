@@ -19,6 +19,7 @@ from nearfield._import.qdrant import open_local, open_snapshot
 from nearfield._sources.files import OPENERS
 from nearfield._sources.open import open_vectors, suffix_of
 from nearfield._sources.places import naming
+from nearfield._values import is_bfloat16
 
 KINDS = (
     "a folder of Qdrant's local mode, of Chroma or of LanceDB; a snapshot of Qdrant (.snapshot); an"
@@ -34,10 +35,10 @@ def opened(path: Path, choice: Choice) -> Iterator[Found]:
         with _refusing(path):
             found = _open(path, choice, stack)
         read = found.parts
-        yield found if read is None else replace(found, parts=lambda: _refused(path, read))
+        yield found if read is None else replace(found, parts=lambda: _rows_of(path, read))
 
 
-def _refused(path: Path, read: Callable[[], Iterator[Part]]) -> Iterator[Part]:
+def _rows_of(path: Path, read: Callable[[], Iterator[Part]]) -> Iterator[Part]:
     with _refusing(path):
         yield from read()
 
@@ -62,6 +63,7 @@ def _open(path: Path, choice: Choice, stack: ExitStack) -> Found:
         if len(vectors.shape) != 2:
             raise ImportRefused(f"{path}: shape {list(vectors.shape)}; it must be [rows, dim]")
         dtype = "float16" if vectors.dtype == np.float16 else "float32"
+        dtype = "bfloat16" if is_bfloat16(vectors.dtype) else dtype
         return Found(path.stem, vectors.shape[1], dtype=dtype, array=vectors)
     with path.open("rb") as file:
         first = file.read(4)
