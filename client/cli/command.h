@@ -62,7 +62,8 @@ void AddVerifyCommand(CLI::App& app, const GlobalOptions& global, Action* action
 void AddAdminCommands(CLI::App& app, const GlobalOptions& global,
                       Action* action);  // attribute, alias, compact
 void AddSnapshotCommand(CLI::App& app, const GlobalOptions& global, Action* action);
-void AddTextCommand(CLI::App& app, const GlobalOptions& global, Action* action);
+void AddPythonCommands(CLI::App& app, const GlobalOptions& global,
+                       Action* action);  // text, import
 void AddDemoCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddCountersCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddServerCommands(CLI::App& app, const GlobalOptions& global,

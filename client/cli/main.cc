@@ -126,7 +126,7 @@ int Run(int argc, char** argv) {
   AddServerCommands(app, global, &action);
   AddKeysCommand(app, global, &action);
   AddCountersCommand(app, global, &action);
-  AddTextCommand(app, global, &action);
+  AddPythonCommands(app, global, &action);
   AddDemoCommand(app, global, &action);
   AddCompletionCommand(app, &action);
   try {

@@ -30,8 +30,14 @@ constexpr std::string_view kFromParquet =
     ".astype('<f4'))";
 constexpr std::string_view kFromHdf5 =
     "in Python: numpy.save('x.npy', h5py.File('x.hdf5')['train'][:].astype('<f4'))";
+constexpr std::string_view kByImport = "nearfield import, of the Python package, reads them";
 constexpr std::array kConversions = {
-    Conversion{".parquet", kFromParquet}, Conversion{".hdf5", kFromHdf5},
+    Conversion{".u8bin", kByImport},
+    Conversion{".i8bin", kByImport},
+    Conversion{".bvecs", kByImport},
+    Conversion{".faiss", kByImport},
+    Conversion{".parquet", kFromParquet},
+    Conversion{".hdf5", kFromHdf5},
     Conversion{".h5", kFromHdf5},
     Conversion{".npz", "in Python: numpy.save('x.npy', numpy.load('x.npz')['NAME'].astype('<f4'))"},
     Conversion{".json", "one JSON object a line, in a name that ends in .jsonl, is read"}};

@@ -5,9 +5,10 @@ nor registers anything named google.*, grpc.* or nearfield.v1: programs may use 
 googleapis-common-protos and grpcio-health-checking, and their own stubs of nearfield, next to it.
 The wire format contains no package names. The names of the calls are in nearfield/_methods.py.
 
-Each protoc compiles for its own release of protobuf and later ones, and grpcio-tools has wheels for
-few releases of Python each. So protoc makes only descriptors and types here, which every release
-makes alike, and the modules build their classes from the descriptors.
+Each protoc compiles for its own release of protobuf and later ones. So protoc makes only
+descriptors and types here, which every release makes alike, and the modules build their classes
+from the descriptors. A source distribution has these modules: only a build in a checkout needs
+protoc.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 HERE = Path(__file__).resolve().parent
+CHECKOUT = HERE.parents[1]
+# The metadata that only a source distribution has.
+PKG_INFO = HERE / "PKG-INFO"
+PROTOC = "grpcio-tools>=1.64"  # any protoc; earlier releases need setuptools
 # The proto of each module, and the package that its messages get.
 SOURCES = {
     "common": ("nearfield/v1/common.proto", "nearfield_python.v1"),
@@ -45,33 +50,37 @@ builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, __name__, globals())
 
 
 def version() -> str:
-    """Returns the version of the project: of the CMake project in a checkout, else of PKG-INFO."""
+    """Returns the version of PKG-INFO, else of the CMake project of the checkout."""
     for path, pattern in (
-        (HERE / "PKG-INFO", r"^Version: (\S+)"),
-        (HERE.parents[1] / "CMakeLists.txt", r"project\(nearfield VERSION (\S+)"),
+        (PKG_INFO, r"^Version: (\S+)"),
+        (CHECKOUT / "CMakeLists.txt", r"project\(nearfield VERSION (\S+)"),
     ):
         if path.is_file() and (found := re.search(pattern, path.read_text("utf-8"), re.MULTILINE)):
             return found[1]
-    raise FileNotFoundError(f"{HERE}: neither PKG-INFO nor the CMakeLists.txt of the project")
-
-
-def proto_folder() -> Path:
-    inside = HERE / "proto"
-    return inside if inside.is_dir() else HERE.parents[1] / "proto"
+    raise FileNotFoundError(
+        f"{HERE}: neither a source distribution (PKG-INFO) nor in a checkout of nearfield"
+        f" ({CHECKOUT / 'CMakeLists.txt'}): a copy of this folder alone cannot be installed"
+    )
 
 
 def generate(out: Path) -> None:
     """Writes the modules NAME_pb2.py and NAME_pb2.pyi to the folder nearfield/_proto of `out`."""
-    import grpc_tools
-    from google.protobuf import descriptor_pb2
-    from grpc_tools import protoc
+    try:
+        import grpc_tools
+        from google.protobuf import descriptor_pb2
+        from grpc_tools import protoc
+    except ImportError as error:
+        raise ImportError(
+            f"{error}: in a checkout the messages are generated from proto/, with {PROTOC}. pip"
+            " installs it, except with --no-build-isolation: then install it first"
+        ) from None
 
     package = out / "nearfield" / "_proto"
     with tempfile.TemporaryDirectory() as scratch:
         renamed = Path(scratch, "nearfield", "_proto")
         renamed.mkdir(parents=True)
         for name, (source, proto_package) in SOURCES.items():
-            text = (proto_folder() / source).read_text("utf-8")
+            text = (CHECKOUT / "proto" / source).read_text("utf-8")
             text = re.sub(r"^package .*;", f"package {proto_package};", text, flags=re.MULTILINE)
             text = re.sub(r'^import "nearfield/v1/', 'import "nearfield/_proto/', text, flags=re.M)
             (renamed / f"{name}.proto").write_text(text, "utf-8")
@@ -101,8 +110,12 @@ def module_of(file: Any) -> str:
 class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
     """Runs before every build: source distribution, wheel and editable installation."""
 
+    def dependencies(self) -> list[str]:
+        return [] if PKG_INFO.is_file() else [PROTOC]
+
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        generate(HERE)
+        if not PKG_INFO.is_file():
+            generate(HERE)
         build_data["pure_python"] = True
 
 

@@ -97,9 +97,9 @@ def test_the_manual_page_has_no_warnings(programs, tmp_path, name, section, part
 
 
 @pytest.fixture
-def text(programs, tmp_path):
-    """text(*arguments) -> the finished `nearfield ARGUMENTS`, where nearfield-text is only what `install`
-    has put into the folder of the program or into one on PATH."""
+def python(programs, tmp_path):
+    """python(*arguments) -> the finished `nearfield ARGUMENTS`, where nearfield-text and nearfield-import are
+    only what `install` has put into the folder of the program or into one on PATH."""
     home = tmp_path / "bin"
     home.mkdir()
     shutil.copy2(programs["nearfield"][0], home / "nearfield")
@@ -107,9 +107,10 @@ def text(programs, tmp_path):
     on_path.mkdir()
 
     def install(folder: str, mark: str) -> None:
-        path = tmp_path / folder / "nearfield-text"
-        path.write_text(f'#!/bin/sh\nprintf "%s\\n" {mark} "$@"\nexit 7\n')
-        path.chmod(0o755)
+        for name in ("text", "import"):
+            path = tmp_path / folder / f"nearfield-{name}"
+            path.write_text(f'#!/bin/sh\nprintf "%s\\n" {mark} {name} "$@"\nexit 7\n')
+            path.chmod(0o755)
 
     def run(*arguments: str) -> subprocess.CompletedProcess:
         environment = {**os.environ, "PATH": f"{on_path}:/usr/bin:/bin"}
@@ -127,16 +128,20 @@ def text(programs, tmp_path):
     (["text", "--collection", "demo", "--ask", "search"], ["--address", "127.0.0.1:50051", "--collection", "demo", "--ask", "search"]),
     (["text", "search", "--json", "-a", "y:2"], ["--address", "127.0.0.1:50051", "search", "--json", "-a", "y:2"]),
     (["text", "--help"], ["--address", "127.0.0.1:50051", "--help"]),
+    (["import", "folder", "--from", "docs"], ["--address", "127.0.0.1:50051", "folder", "--from", "docs"]),
 ])
-def test_the_command_text_runs_the_program_of_the_python_package(text, given, passed):
-    text.install("path", "PATH")
-    done = text(*given)
-    assert (done.stdout.split("\n")[:-1], done.stderr, done.returncode) == (["PATH", *passed], "", 7)
-    text.install("bin", "NEIGHBOR")  # of the same environment
-    assert text(*given).stdout.split("\n")[:-1] == ["NEIGHBOR", *passed]
+def test_a_command_of_the_python_package_runs_its_program(python, given, passed):
+    command = "import" if "import" in given else "text"
+    python.install("path", "PATH")
+    done = python(*given)
+    assert (done.stdout.split("\n")[:-1], done.stderr, done.returncode) == (["PATH", command, *passed], "", 7)
+    python.install("bin", "NEIGHBOR")  # of the same environment
+    assert python(*given).stdout.split("\n")[:-1] == ["NEIGHBOR", command, *passed]
 
 
-def test_without_the_python_package_the_command_text_names_it(text):
-    done = text("text", "notes")
+@pytest.mark.parametrize(("command", "wanted"), [("text", "pip install './client/python[text]'"),
+                                                 ("import", "pip install './client/python'")])
+def test_without_the_python_package_the_command_names_it(python, command, wanted):
+    done = python(command, "notes")
     assert (done.stdout, done.returncode) == ("", 2)
-    assert "pip install './client/python[text]'" in done.stderr
+    assert f"nearfield-{command} is not installed" in done.stderr and wanted in done.stderr

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import nearfield
-from nearfield import _dlpack
-from nearfield._dlpack import Borrowed, DeviceArray
+from nearfield.topk import _dlpack
+from nearfield.topk._dlpack import Borrowed, DeviceArray
 from nearfield._native_device import DeviceResult, DeviceSearch
 from nearfield.device_tensors import search_device
 

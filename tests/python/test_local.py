@@ -23,7 +23,7 @@ from nearfield import F
 from nearfield import _methods as methods
 from nearfield._blocking import run
 from nearfield._core import Core
-from nearfield._dlpack import DeviceArray
+from nearfield.topk._dlpack import DeviceArray
 from nearfield._errors import from_rpc_error
 from nearfield._library import LIBRARY_VARIABLE
 from nearfield._proto import admin_pb2 as admin

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 
 import nearfield
@@ -81,6 +83,44 @@ def test_the_wheel_is_universal_and_holds_only_nearfield():
         assert wanted in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert list(DIST.glob("nearfield-*.tar.gz"))
+
+
+def test_the_source_distribution_builds_without_protoc(tmp_path):
+    """It installed only where grpcio-tools has a wheel. The wheel of an installation is made of it."""
+    (sdist,) = DIST.glob("nearfield-*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path)
+    program = """
+import sys
+sys.modules["grpc_tools"] = None
+from hatchling.build import build_wheel, get_requires_for_build_wheel
+assert get_requires_for_build_wheel() == []
+print(build_wheel("."))
+"""
+    folder = tmp_path / sdist.name.removesuffix(".tar.gz")
+    done = subprocess.run([ROOT / ".venv" / "build" / "bin" / "python", "-c", program], cwd=folder, capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = DIST.glob("nearfield-*.whl")
+    assert (folder / wheel.name).read_bytes() == wheel.read_bytes()
+
+
+@pytest.mark.parametrize(("copied", "words"), [
+    ([], "a copy of this folder alone cannot be installed"),
+    (["CMakeLists.txt", "proto"], "in a checkout the messages are generated from proto/, with grpcio-tools"),
+])
+def test_a_build_that_cannot_succeed_says_what_is_missing(tmp_path, copied, words):
+    package = tmp_path / "client" / "python"
+    package.mkdir(parents=True)
+    for name in ("hatch_build.py", "pyproject.toml", "README.md"):
+        shutil.copy(PACKAGE / name, package)
+    (package / "nearfield").mkdir()
+    for name in copied:
+        (tmp_path / name).symlink_to(ROOT / name)
+    program = "import sys; sys.modules['grpc_tools'] = None; from hatchling.build import build_wheel; build_wheel('.')"
+    done = subprocess.run([ROOT / ".venv" / "build" / "bin" / "python", "-c", program], cwd=package, capture_output=True,
+                          text=True, check=False)
+    assert done.returncode != 0 and words in done.stderr, done.stderr
 
 
 def test_the_version_is_that_of_the_project():

@@ -1,4 +1,5 @@
-"""scripts/wheels: both wheels install into a clean environment without a compiler, and search."""
+"""scripts/wheels: the wheels install into a clean environment without a compiler, and search; and the
+wheel of nearfield.topk alone."""
 
 from __future__ import annotations
 
@@ -41,12 +42,13 @@ def wheels(request, tmp_path_factory) -> list[Path]:
     build = Path(request.config.getoption("--server")).resolve().parents[1]
     # The client is that of tests/environment/run: building it again would disturb other tests.
     subprocess.run([ROOT / "scripts" / "wheels", "--native", build, "--no-client", "--out", out], check=True)
-    return [*out.glob("nearfield_native-*.whl"), *(ROOT / ".venv" / "dist").glob("nearfield-*.whl")]
+    return [*out.glob("nearfield_native-*.whl"), *(ROOT / ".venv" / "dist").glob("nearfield-*.whl"),
+            *out.glob("nearfield_topk-*.whl")]
 
 
 @pytest.fixture(scope="module")
 def python(wheels, tmp_path_factory) -> Path:
-    """The interpreter of an environment that has only the two wheels and what they require."""
+    """The interpreter of an environment that has only the wheels and what they require."""
     venv = tmp_path_factory.mktemp("venv") / "venv"
     subprocess.run([sys.executable, "-m", "venv", venv], check=True)
     subprocess.run(
@@ -56,7 +58,7 @@ def python(wheels, tmp_path_factory) -> Path:
 
 
 def test_the_wheels_fit_every_machine_of_their_platform(wheels):
-    native, pure = wheels
+    native, pure, selection = wheels
     assert re.fullmatch(r"nearfield-[\d.]+-py3-none-any\.whl", pure.name)
     assert re.fullmatch(r"nearfield_native-[\d.]+-py3-none-manylinux_2_27_x86_64\.whl", native.name)
     names = zipfile.ZipFile(native).namelist()
@@ -64,7 +66,43 @@ def test_the_wheels_fit_every_machine_of_their_platform(wheels):
                    "share/nearfield/demo/packages.jsonl"):
         assert f"nearfield_native/{wanted}" in names
     assert any(name.startswith("nearfield_native.libs/libprotobuf") for name in names)
-    print(f"{native.name}: {native.stat().st_size / 1e6:.1f} MB")
+    assert re.fullmatch(r"nearfield_topk-[\d.]+-py3-none-manylinux_2_27_x86_64\.whl", selection.name)
+    print(*(f"{each.name}: {each.stat().st_size / 1e6:.1f} MB" for each in wheels), sep="\n")
+
+
+def test_no_file_is_in_two_wheels(wheels):
+    """Else the removal of one package would break another."""
+    names = [name for each in wheels for name in zipfile.ZipFile(each).namelist()]
+    assert len(names) == len(set(names))
+
+
+TOPK = """
+import sys
+sys.path.insert(0, sys.argv[1])
+for name in ("nearfield", "nearfield_native", "grpc", "google"):
+    sys.modules[name] = None
+import numpy as np
+from nearfield_topk import _native, topk
+values, indices = topk(np.array([[0.5, 2, 2, -1], [3, 1, 7, 5]], np.float32), k=2)
+assert values.tolist() == [[2, 2], [7, 5]] and indices.tolist() == [[1, 2], [2, 3]]
+print(_native.load()._name)
+"""
+
+
+def test_the_selection_needs_numpy_alone(wheels, tmp_path):
+    with zipfile.ZipFile(wheels[2]) as archive:
+        archive.extractall(tmp_path)
+    environment = {name: value for name, value in os.environ.items() if name != "NEARFIELD_TOPK_LIBRARY"}
+    done = subprocess.run([sys.executable, "-c", TOPK, tmp_path], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.strip()) == tmp_path / "nearfield_topk" / "lib" / "libnearfield_topk.so"
+
+
+def test_the_client_selects_with_the_library_of_either_wheel(python, tmp_path):
+    program = "from nearfield.topk import _native, _shared_library; import nearfield_topk; print(_native.load()._name)"
+    done = subprocess.run([python, "-c", program], cwd=tmp_path, env={"PATH": "/nowhere"}, capture_output=True, text=True,
+                          check=False)
+    assert done.stdout.strip().endswith("nearfield_topk/lib/libnearfield_topk.so"), done.stderr
 
 
 def test_a_first_search_needs_no_compiler(python, tmp_path):

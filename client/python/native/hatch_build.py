@@ -1,9 +1,8 @@
-"""Puts the files of a build folder into the wheel, and reads the version of the project."""
+"""Puts the files of a build folder into the wheel."""
 
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,14 +22,6 @@ PROGRAMS = (
 )
 # The command `nearfield demo` finds its corpus at ../share/nearfield/demo.
 DEMO = ("packages.fp16.npy", "packages.jsonl", "queries.f32.npy", "queries.json")
-
-
-def version() -> str:
-    text = (ROOT / "CMakeLists.txt").read_text("utf-8")
-    found = re.search(r"project\(nearfield VERSION (\S+)", text)
-    if found is None:
-        raise ValueError("CMakeLists.txt names no version")
-    return found[1]
 
 
 class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]

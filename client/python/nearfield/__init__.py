@@ -65,12 +65,14 @@ from nearfield._results import (
 )
 from nearfield._retry import RetryPolicy
 from nearfield._search import SearchOptions
+from nearfield._text_calls import Added
 from nearfield._upload_progress import Progress
 
 __version__ = _version("nearfield")
 
 __all__ = [
     "Aborted",
+    "Added",
     "AlreadyExists",
     "AsyncClient",
     "AsyncCollection",

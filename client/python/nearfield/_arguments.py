@@ -7,7 +7,8 @@ import difflib
 import functools
 import inspect
 import operator
-from collections.abc import Callable, Collection, Iterable
+import reprlib
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -66,6 +67,16 @@ def upload_token(token: Any) -> bytes:
     if not isinstance(token, str):
         raise TypeError(f"token: {token!r}; a text is needed")
     return token.encode()
+
+
+def several(field: str, given: Any, kind: type = str) -> list[Any]:
+    """Returns the members of an argument that takes several values. Raises TypeError for one value:
+    the members of a text are its characters. kind: the type of a value"""
+    one = isinstance(given, (str, bytes, Mapping, kind))
+    if one or not isinstance(given, Iterable):
+        is_one = " is one value" if one else ""
+        raise TypeError(f"{field}: {reprlib.repr(given)}{is_one}; give a list")
+    return list(given)
 
 
 def refuse_unknown(owner: str, given: Iterable[str], known: Collection[str]) -> None:

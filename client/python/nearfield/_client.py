@@ -19,6 +19,7 @@ from nearfield._collection import AsyncCollection, Collection
 from nearfield._connection import DEFAULT_ADDRESS, Peer, check_address
 from nearfield._core import Core, Options
 from nearfield._declaration import RowPlacement, ScanChoice, complete
+from nearfield._embed import Embed
 from nearfield._errors import AlreadyExists
 from nearfield._identity import given, read_identity
 from nearfield._infer import infer
@@ -27,6 +28,7 @@ from nearfield._proto import admin_pb2 as admin
 from nearfield._records import CollectionInfo, read_collection
 from nearfield._retry import Clock, RetryPolicy
 from nearfield._server_calls import ServerCalls
+from nearfield._text_calls import declared_model
 from nearfield._values import DType, IdType, Metric
 
 
@@ -84,6 +86,7 @@ class AsyncClient(ServerCalls):
         rows: RowPlacement = "device",
         devices: int = 0,
         embedding_model: str = "",
+        embed: Embed | None = None,
         like: Any = None,
         ids: Any = None,
         vectors: str | None = None,
@@ -98,6 +101,7 @@ class AsyncClient(ServerCalls):
         scan, rows  what its scans read, and where its rows are: speed and memory only
         devices     how many devices of the server share its rows; 0: the server chooses
         embedding_model  the name of the model that makes its vectors: embed= refuses others
+        embed       the model itself, as in add_texts(): it has the dim and the name
         like        what upload() will get, data or the path of a file: what is not given is taken
                     from it. A text is a keyword; without attributes=, a column that no attribute
                     can hold is an error, except id, vector and payload
@@ -106,23 +110,13 @@ class AsyncClient(ServerCalls):
         Not retried. Raises AlreadyExists if the name is taken."""
         if like is None and (ids is not None or vectors is not None):
             raise TypeError("ids, vectors: they describe like=, which is not given")
-        seen = None
+        compute, model, seen = self._core.transport.compute, embedding_model, None
+        if embed is not None:
+            dim, model = await compute(lambda: declared_model(embed, dim, embedding_model))
         if like is not None:
-            seen = await self._core.transport.compute(
-                lambda: infer(like, ids, vectors, attributes is None)
-            )
+            seen = await compute(lambda: infer(like, ids, vectors, attributes is None))
         declaration = complete(
-            name,
-            dim,
-            metric,
-            dtype,
-            id_type,
-            attributes,
-            scan,
-            rows,
-            devices,
-            embedding_model,
-            seen,
+            name, dim, metric, dtype, id_type, attributes, scan, rows, devices, model, seen
         )
         deadline = self._core.deadline(timeout)
         try:

@@ -8,19 +8,19 @@ from nearfield import _methods as methods
 from nearfield._arguments import check_names_of
 from nearfield._attributes import attribute_message, declaration
 from nearfield._blocking import blocking, blocking_after, blocking_iterator
-from nearfield._dlpack import SupportsDLPack
 from nearfield._local_transport import LocalTransport
 from nearfield._plain_search import plain_search
 from nearfield._proto import admin_pb2 as admin
 from nearfield._proto import common_pb2 as common
 from nearfield._records import CollectionInfo, Compacted, read_plain
-from nearfield._row_calls import RowCalls
 from nearfield._search_calls import SearchCalls
+from nearfield._text_calls import TextCalls
 from nearfield.device_tensors import DeviceHits, search_device
+from nearfield.topk._dlpack import SupportsDLPack
 
 
 @check_names_of
-class AsyncCollection(SearchCalls, RowCalls):
+class AsyncCollection(SearchCalls, TextCalls):
     """One collection of an AsyncClient.
 
     Every call raises nearfield.Error with the codes that proto/nearfield/v1 lists for it, and
@@ -80,6 +80,7 @@ class Collection:
     delete = blocking(AsyncCollection.delete)
     update = blocking(AsyncCollection.update)
     upload = blocking(AsyncCollection.upload)
+    add_texts = blocking(AsyncCollection.add_texts)
     scan = blocking_iterator(AsyncCollection.scan)
     export = blocking(AsyncCollection.export)
     info = blocking(AsyncCollection.info)

@@ -87,7 +87,7 @@ def complete(
     """Returns the declaration; what is not given is taken from `seen`, or is the default. Errors:
     TypeError if nothing says the dim."""
     if dim is None and seen is None:
-        raise TypeError("give dim, or like= the data")
+        raise TypeError("give dim, like= the data, or embed= the model")
     if dim is not None and seen is not None and seen.dim not in (0, dim):
         raise ValueError(f"dim: {dim}; like= has vectors of {seen.dim}")
     return Declaration(

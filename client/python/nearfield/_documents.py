@@ -7,9 +7,8 @@ import contextlib
 import datetime as dt
 import json
 import math
-import reprlib
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePath
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfield._arguments import several
 from nearfield._attributes import Attribute, convert, time_of
 from nearfield._collection import AsyncCollection
 from nearfield._errors import FailedPrecondition
@@ -70,16 +70,6 @@ class Batch:
             if_epoch=epoch,
             incarnation=incarnation,
         )
-
-
-def several(field: str, given: Any, kind: type = str) -> list[Any]:
-    """Returns the members of an argument that takes several values. Raises TypeError for one value:
-    the members of a text are its characters. kind: the type of a value"""
-    one = isinstance(given, (str, bytes, Mapping, kind))
-    if one or not isinstance(given, Iterable):
-        is_one = " is one value" if one else ""
-        raise TypeError(f"{field}: {reprlib.repr(given)}{is_one}; give a list")
-    return list(given)
 
 
 async def prepare(

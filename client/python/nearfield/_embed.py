@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import reprlib
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfield._identity import given
 from nearfield._records import CollectionInfo
 
 #: A function from a list of texts to one vector for each.
@@ -32,7 +35,8 @@ class EmbedError(ValueError):
 
 class Embedder:
     """A model that makes vectors of texts. Use it where the model has one function for the texts
-    that are found and another for those that are searched with.
+    that are found and another for those that are searched with. Thread safety: any number of
+    threads; they call the model one at a time.
 
     documents  a function from a list of texts to one vector for each, for texts to be found
     queries    the same for texts to search with; by default `documents`
@@ -46,6 +50,7 @@ class Embedder:
         self._documents = documents
         self._queries = queries or documents
         self._dim = 0  # unknown
+        self._lock = threading.Lock()
 
     @property
     def dim(self) -> int:
@@ -54,17 +59,20 @@ class Embedder:
 
     def documents(self, texts: Sequence[str]) -> Floats:
         """Returns [texts, dim] vectors of texts to be found. Raises EmbedError."""
-        parts = (texts[at : at + BATCH_TEXTS] for at in range(0, len(texts), BATCH_TEXTS))
-        made = [self._make(self._documents, list(part)) for part in parts]
-        return np.concatenate(made) if made else np.empty((0, self.dim), np.float32)
+        return self._batches(self._documents, texts)
+
+    def queries(self, texts: Sequence[str]) -> Floats:
+        """Returns [texts, dim] vectors of texts to search with. Raises EmbedError."""
+        return self._batches(self._queries, texts)
 
     def query(self, text: str) -> Floats:
         """Returns the [dim] vector of a text to search with. Raises EmbedError."""
-        vector: Floats = self._make(self._queries, [text])[0]
+        vector: Floats = self.queries([text])[0]
         return vector
 
-    def check(self, info: CollectionInfo) -> None:
-        """Raises EmbedError if a collection has vectors of another model or dimension."""
+    def check_name(self, info: CollectionInfo) -> None:
+        """Raises EmbedError if a collection has vectors of a model of another name. Calls no
+        model."""
         stored = info.embedding_model
         if stored and stored != self.name:
             hint = "" if self.name else ", a function without a name: set its attribute name"
@@ -72,15 +80,25 @@ class Embedder:
                 f"embed: collection {info.name!r} has vectors of the model {stored!r}, not of"
                 f" {self.name!r}{hint}"
             )
+
+    def check(self, info: CollectionInfo) -> None:
+        """Raises EmbedError if a collection has vectors of another model or dimension."""
+        self.check_name(info)
         if info.dim != self.dim:
             raise EmbedError(
                 f"embed: the model {self.name!r} makes vectors of {self.dim} numbers; the"
                 f" collection {info.name!r} has dim {info.dim}"
             )
 
+    def _batches(self, make: Make, texts: Sequence[str]) -> Floats:
+        parts = (texts[at : at + BATCH_TEXTS] for at in range(0, len(texts), BATCH_TEXTS))
+        made = [self._make(make, list(part)) for part in parts]
+        return np.concatenate(made) if made else np.empty((0, self.dim), np.float32)
+
     def _make(self, make: Make, texts: list[str]) -> Floats:
         try:
-            found = make(texts)
+            with self._lock:
+                found = make(texts)
             if inspect.isawaitable(found):
                 if inspect.iscoroutine(found):
                     found.close()
@@ -135,3 +153,17 @@ def embedder_of(embed: Embed) -> Embedder:
         raise EmbedError(f"embed: {embed!r}: {error}{hint}") from error
     except Exception as error:  # each library has its own
         raise EmbedError(f"embed: {embed!r}: {type(error).__name__}: {error}") from error
+
+
+def known_embedder(embed: Embed | None) -> Embedder:
+    """As embedder_of, but keeps the models of the last calls: loading one takes long. None: that of
+    NEARFIELD_EMBED."""
+    wanted = given(None, "NEARFIELD_EMBED") if embed is None else embed
+    if wanted == "":
+        raise TypeError(f"embed: no model; give a function, an Embedder, or a text: {FORMS}")
+    return _kept(wanted) if isinstance(wanted, Hashable) else embedder_of(wanted)
+
+
+@functools.lru_cache(maxsize=8)
+def _kept(embed: Embed) -> Embedder:
+    return embedder_of(embed)

@@ -128,8 +128,8 @@ def _infer_rows(rows: Iterable[Mapping[str, Any]], declares: bool) -> Inferred:
             dim = len(row["vector"])
             id_type = "string" if isinstance(row.get("id"), str) else "uint64"
         for name in row.keys() - MEMBERS if declares else ():
-            known, seen = found.get(name), _declaration(name, row[name])
-            found[name] = known if seen is None else seen if known is None else _both(known, seen)
+            known, seen = found.get(name), declared_by(name, row[name])
+            found[name] = known if seen is None else seen if known is None else both(known, seen)
     if not dim:
         raise ValueError("no rows, which show no dimension: give dim")
     for name, attribute in found.items():
@@ -138,12 +138,12 @@ def _infer_rows(rows: Iterable[Mapping[str, Any]], declares: bool) -> Inferred:
     return Inferred(dim, "float32", id_type, tuple(each for each in found.values() if each))
 
 
-def _declaration(name: str, value: Any) -> Attribute | None:
+def declared_by(name: str, value: Any) -> Attribute | None:
     """Returns the declaration that a value shows; None if it shows none."""
     if isinstance(value, (list, np.ndarray)):
-        kinds = {each.type: each for item in value if (each := _declaration(name, item))}
+        kinds = {each.type: each for item in value if (each := declared_by(name, item))}
         found = [Attribute(name, kind, True) for kind in kinds]
-        return None if not found else found[0] if len(found) == 1 else _both(*found[:2])
+        return None if not found else found[0] if len(found) == 1 else both(*found[:2])
     if is_gap(value):
         return None
     for kind, types in _TYPES.items():
@@ -152,7 +152,7 @@ def _declaration(name: str, value: Any) -> Attribute | None:
     raise TypeError(f"{name!r}: {value!r:.60}; no attribute can hold it")
 
 
-def _both(one: Attribute, other: Attribute) -> Attribute:
+def both(one: Attribute, other: Attribute) -> Attribute:
     """Returns the declaration that holds the values of both."""
     if one == other:
         return one

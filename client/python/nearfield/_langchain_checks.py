@@ -9,9 +9,8 @@ from typing import Any
 from langchain_core.documents import Document
 
 from nearfield import _documents
-from nearfield._arguments import refuse_unknown, whole
+from nearfield._arguments import refuse_unknown, several, whole
 from nearfield._collection import AsyncCollection
-from nearfield._documents import several
 from nearfield._results import SearchResult
 from nearfield._search import OPTION_NAMES
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import grpc
 
-from nearfield import _shared_library
 from nearfield._errors import DETAILS_KEY, REQUEST_ID_KEY, RETRY_AFTER_KEY
+from nearfield.topk import _shared_library
 
 ABI_VERSION = 3
 LIBRARY_VARIABLE = "NEARFIELD_LIBRARY"
@@ -216,7 +216,11 @@ def load() -> Any:
         ("nf_free", None, [reply]),
     )
     return _shared_library.load(
-        LIBRARY_VARIABLE, "library", "nearfield.open()", ("nf_abi_version", ABI_VERSION), functions
+        LIBRARY_VARIABLE,
+        ("libnearfield.so", ["nearfield_native"]),
+        "nearfield.open()",
+        ("nf_abi_version", ABI_VERSION),
+        functions,
     )
 
 

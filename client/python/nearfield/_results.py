@@ -52,6 +52,22 @@ class Hit:
             text = f"id {self.id!r}: the payload {self.payload!r:.60} is no JSON"
             raise ValueError(f"{text} ({error}); use .payload") from None
 
+    @property
+    def text(self) -> str:
+        """The text of a row, as add_texts() stores it: the member text of the payload, else all
+        texts in it, else the payload itself. Raises ValueError if it was not requested."""
+        try:
+            payload = self.json()
+        except (ValueError, RecursionError):
+            if self.payload is None:
+                raise
+            return self.payload.decode("utf-8", "replace")
+        if not isinstance(payload, dict):
+            return str(payload or "")
+        if isinstance(payload.get("text"), str):
+            return str(payload["text"])
+        return ", ".join(text for text in payload.values() if isinstance(text, str))
+
 
 @dataclass(frozen=True)
 class Rows:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from nearfield import _methods as methods
 from nearfield._arguments import check_names_of, real, whole
 from nearfield._attributes import Attribute
+from nearfield._embed import Embed
 from nearfield._errors import Internal
 from nearfield._filter import FilterLike
 from nearfield._filter_forms import set_filter
@@ -33,6 +34,7 @@ from nearfield._search import (
     read_answer,
     set_options,
 )
+from nearfield._text_calls import query_vectors
 from nearfield._values import Id, IdsLike, id_list
 
 if TYPE_CHECKING:
@@ -52,6 +54,8 @@ class SearchCalls(Handle):
         *,
         id: Id | None = None,
         ids: IdsLike | None = None,
+        text: str | Iterable[str] | None = None,
+        embed: Embed | None = None,
         **options: Unpack[SearchOptions],
     ) -> SearchResult:
         """Returns the k best rows for each query: exactly, and ordered by (score, id).
@@ -59,9 +63,20 @@ class SearchCalls(Handle):
         vector  one query [dim], or several [queries, dim]; rounded once to fp32
         id      instead: the stored row with this id, which the answer excludes
         ids     instead: several stored rows
+        text    instead: a text, or several. Payloads are returned unless payload=False, and
+                hit.text is the text of a row
+        embed   with text=: the model, as in add_texts(). Raises EmbedError if the collection has
+                vectors of another one
         The other options are those of SearchOptions."""
-        check_options(options, "vector", "id", "ids")
+        check_options(options, "vector", "id", "ids", "text", "embed")
         deadline = self._core.deadline(options.get("timeout"))
+        if text is None and embed is not None:
+            raise TypeError("embed: it makes the vector of text=, which is not given")
+        if text is not None:
+            if vector is not None or id is not None or ids is not None:
+                raise TypeError("give one of: a vector or vectors, id=, ids=, text=")
+            vector = await query_vectors(self._core, self.name, text, embed, deadline)
+            options.setdefault("payload", True)
         search = prepare_search(vector, id, ids, options)
         return await self._send(search, search.request, deadline)
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from nearfield import _dlpack
-from nearfield._dlpack import Borrowed, DeviceArray, SupportsDLPack
 from nearfield._errors import InvalidArgument
 from nearfield._native_device import DeviceLibrary, DeviceSearch
+from nearfield.topk import _dlpack
+from nearfield.topk._dlpack import Borrowed, DeviceArray, SupportsDLPack
 
 __all__ = ["DeviceArray", "DeviceHits", "search_device"]
 

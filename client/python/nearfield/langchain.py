@@ -23,7 +23,7 @@ from langchain_core.runnables.config import run_in_executor
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
-from nearfield._arguments import refuse_unknown
+from nearfield._arguments import refuse_unknown, several
 from nearfield._attributes import AttributesLike
 from nearfield._blocking import run
 from nearfield._client import Client, connect
@@ -36,7 +36,6 @@ from nearfield._documents import (
     parts,
     prepare,
     read_documents,
-    several,
     showing,
     update_documents,
 )

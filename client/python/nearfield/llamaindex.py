@@ -28,7 +28,7 @@ from llama_index.core.vector_stores.types import (
 )
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
-from nearfield._arguments import refuse_unknown
+from nearfield._arguments import refuse_unknown, several
 from nearfield._attributes import Attribute, AttributesLike, declare
 from nearfield._blocking import run
 from nearfield._client import Client
@@ -38,7 +38,6 @@ from nearfield._documents import (
     fetch_documents,
     prepare,
     read_documents,
-    several,
     to_json,
     update_documents,
 )

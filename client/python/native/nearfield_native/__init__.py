@@ -1,5 +1,5 @@
-"""The compiled part of nearfield: the libraries of nearfield.open() and nearfield.topk, and the
-programs."""
+"""The compiled part of nearfield: the libraries of nearfield.open() and nearfield.topk in the
+folder lib, and the programs in bin."""
 
 from __future__ import annotations
 
@@ -8,16 +8,6 @@ import sys
 from pathlib import Path
 
 _HERE = Path(__file__).resolve().parent
-
-
-def library() -> Path:
-    """Returns the path of libnearfield.so."""
-    return _HERE / "lib" / "libnearfield.so"
-
-
-def topk_library() -> Path:
-    """Returns the path of libnearfield_topk.so."""
-    return _HERE / "lib" / "libnearfield_topk.so"
 
 
 def program(name: str) -> Path:

@@ -48,7 +48,6 @@ class Tools:
         client._core.suggests = False  # agents see no names but the allowed ones
         self._allowed = tuple(allowed)
         self._embedder = embedder
-        self._embedding = asyncio.Lock()  # a model need not be thread-safe
 
     def _collection(self, name: str) -> AsyncCollection:
         if name not in self._allowed:
@@ -73,8 +72,7 @@ class Tools:
             return embedder.query(text)
 
         try:
-            async with self._embedding:
-                return await asyncio.to_thread(make, text)
+            return await asyncio.to_thread(make, text)
         except EmbedError as error:
             raise ToolError(f"text: {error}") from error
 

@@ -1,8 +1,9 @@
-"""Files of vectors: .npy, .fbin, .fvecs and HDF5, mapped or read in parts. Errors are named by
-`naming`."""
+"""Files of vectors: .npy, .fbin, .fvecs, their forms of bytes, and HDF5, mapped or read in parts.
+Errors are named by `naming`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,28 +29,47 @@ def open_npy(path: Path) -> Any:
     return array
 
 
-def open_fbin(path: Path) -> Any:
-    """Maps int32 rows, int32 dim, then fp32 values."""
-    size = path.stat().st_size
-    header = np.fromfile(path, "<i4", count=2)
-    if len(header) < 2 or (header < 0).any() or size != 8 + 4 * int(header[0]) * int(header[1]):
-        raise ValueError(f"{size} bytes, which contradicts its header {header.tolist()}")
-    return np.memmap(path, "<f4", "r", offset=8, shape=(int(header[0]), int(header[1])))
+def open_bin(path: Path, value: str) -> Any:
+    """Maps rows and dim, both uint32 or both uint64, then the values: .fbin, .u8bin, .i8bin."""
+    size, item = path.stat().st_size, np.dtype(value).itemsize
+    with path.open("rb") as file:
+        header = file.read(16)
+    found = {}
+    for kind in ("uint32", "uint64"):
+        width = 2 * np.dtype(kind).itemsize
+        if len(header) >= width:
+            rows, dim = np.frombuffer(header[:width], np.dtype(kind).newbyteorder("<")).tolist()
+            if dim and size == width + rows * dim * item:
+                shape = (rows, dim)
+                return np.memmap(path, value, "r", width, shape) if rows else np.empty(shape, value)
+            found[kind] = f"rows = {rows}, dim = {dim} of {kind}"
+    said = " or ".join(found.values()) or "rows and dim, which takes 8 bytes"
+    raise ValueError(f"{size} bytes, which contradicts its header, {said}")
 
 
-def open_fvecs(path: Path) -> Any:
-    """Maps rows of int32 dim and fp32 values."""
-    size = path.stat().st_size
+def open_vecs(path: Path, value: str) -> Any:
+    """Maps rows of int32 dim and the values: .fvecs, .bvecs."""
+    size, item = path.stat().st_size, np.dtype(value).itemsize
     header = np.fromfile(path, "<i4", count=1)
     dim = int(header[0]) if len(header) else 0
-    if dim < 1 or size % (4 + 4 * dim):
+    if dim < 1 or size % (4 + item * dim):
         raise ValueError(f"{size} bytes, which contradicts the dimension {dim} of row 0")
-    rows = np.memmap(path, "<i4", "r", shape=(size // (4 + 4 * dim), 1 + dim))
-    different = np.flatnonzero(rows[:, 0] != dim)
+    rows = np.memmap(path, np.dtype([("dim", "<i4"), ("values", value, (dim,))]), "r")
+    different = np.flatnonzero(rows["dim"] != dim)
     if len(different):
         row = int(different[0])
-        raise ValueError(f"row {row} has {int(rows[row, 0])} dimensions, row 0 has {dim}")
-    return rows[:, 1:].view("<f4")
+        raise ValueError(f"row {row} has {int(rows['dim'][row])} dimensions, row 0 has {dim}")
+    return rows["values"]
+
+
+OPENERS: dict[str, Callable[[Path], Any]] = {
+    ".npy": open_npy,
+    ".fbin": lambda path: open_bin(path, "<f4"),
+    ".u8bin": lambda path: open_bin(path, "u1"),
+    ".i8bin": lambda path: open_bin(path, "i1"),
+    ".fvecs": lambda path: open_vecs(path, "<f4"),
+    ".bvecs": lambda path: open_vecs(path, "u1"),
+}
 
 
 def open_hdf5(path: Path, name: str) -> tuple[Any, Any]:

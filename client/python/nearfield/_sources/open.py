@@ -23,7 +23,7 @@ from nearfield._sources.spool import spooled
 
 KINDS = (
     "a NumPy array, an Arrow table, a DataFrame, an iterable of rows or batches, or a file"
-    " .parquet, .csv, .jsonl, .npy, .fbin, .fvecs, .hdf5"
+    f" .parquet, .csv, .jsonl, {', '.join(files.OPENERS)}, .hdf5"
 )
 
 
@@ -162,11 +162,10 @@ HDF5 = (".hdf5", ".h5")
 
 def open_vectors(path: Path, dataset: str | None) -> tuple[Any, Callable[[], None]]:
     """Opens a file of vectors [rows, dim]; returns them, and what closes the file."""
-    openers = {".npy": files.open_npy, ".fbin": files.open_fbin, ".fvecs": files.open_fvecs}
     suffix = suffix_of(path)
     if suffix in HDF5:
         vectors, file = files.open_hdf5(path, dataset or "train")
         return vectors, file.close
-    if suffix not in openers:
+    if suffix not in files.OPENERS:
         raise ValueError(f"data: {path}; give {KINDS}")
-    return openers[suffix](path), lambda: None
+    return files.OPENERS[suffix](path), lambda: None

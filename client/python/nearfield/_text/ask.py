@@ -7,7 +7,6 @@ import shutil
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from nearfield._collection import Collection
 from nearfield._embed import Embedder
@@ -31,19 +30,6 @@ class Asker:
         return self.docs.search(vector, k=self.k, filter=self.filter, payload=True, attributes="*")
 
 
-def text_of(hit: Hit) -> str:
-    """Returns the passage of a row: the member text of its payload, else all texts in it."""
-    try:
-        payload: Any = hit.json()
-    except (ValueError, RecursionError):
-        return (hit.payload or b"").decode("utf-8", "replace")
-    if not isinstance(payload, dict):
-        return str(payload or "")
-    if isinstance(payload.get("text"), str):
-        return str(payload["text"])
-    return ", ".join(text for text in payload.values() if isinstance(text, str))
-
-
 def place_of(hit: Hit) -> str:
     """Returns where a passage is: source:position, or the id of a row without them."""
     source, position = hit.attributes.get("source"), hit.attributes.get("position")
@@ -59,7 +45,7 @@ def as_json(question: str, answer: SearchResult) -> str:
             "score": hit.score,
             "source": hit.attributes.get("source"),
             "position": hit.attributes.get("position"),
-            "text": text_of(hit),
+            "text": hit.text,
         }
         for hit in answer
     ]
@@ -74,7 +60,7 @@ def as_lines(answer: SearchResult) -> Iterator[str]:
     for hit in answer:
         yield f"{hit.score:.4f}  {printable(place_of(hit))}"
         yield from textwrap.wrap(
-            printable(text_of(hit)),
+            printable(hit.text),
             width,
             initial_indent="        ",
             subsequent_indent="        ",

@@ -8,10 +8,12 @@
 Order: the higher score first; of equal scores, the smaller index. Every NaN ranks last, below -inf
 (torch.topk has it first); -0 is returned as +0. The result depends on the scores alone, to the bit.
 
+The package nearfield-topk has this module under the name nearfield_topk, and needs NumPy alone.
+
 On a GPU the work is enqueued on the caller's current stream by libnearfield_topk.so, of the
-package nearfield-native. Nothing is copied to the host, and nothing waits, except for JAX, which
-shows no stream: there the call returns when the result is complete. NumPy arrays, and tensors of
-torch or JAX on the CPU, are selected on the host with the same result to the bit.
+package nearfield-topk or nearfield-native. Nothing is copied to the host, and nothing waits, except
+for JAX, which shows no stream: there the call returns when the result is complete. NumPy arrays,
+and tensors of torch or JAX on the CPU, are selected on the host with the same result to the bit.
 
 CUDA graphs: make one call on the device before the first capture. A captured call allocates its
 workspace in the capture, where torch keeps it for the graph, and each replay first zeroes 14 MiB of
@@ -22,7 +24,7 @@ it. A workspace from `make_workspace` that the caller keeps avoids both, and CuP
 
 from __future__ import annotations
 
-from nearfield.topk._select import TopK, algorithms, choice, make_workspace, topk
-from nearfield.topk._workspaces import Workspace
+from ._select import TopK, algorithms, choice, make_workspace, topk
+from ._workspaces import Workspace
 
 __all__ = ["TopK", "Workspace", "algorithms", "choice", "make_workspace", "topk"]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nearfield._dlpack import CUDA, LEGACY_STREAM, Borrowed
+from ._dlpack import CUDA, LEGACY_STREAM, Borrowed
 
 Array = np.ndarray[Any, Any]
 PER_THREAD_STREAM = 2  # the number of the default stream of each thread

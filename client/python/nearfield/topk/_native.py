@@ -1,7 +1,7 @@
 """libnearfield_topk.so by ctypes. Contract: engine/include/nearfield/nearfield_topk.h.
 
-The library comes with the package nearfield-native, or from a build folder: the environment
-variable NEARFIELD_TOPK_LIBRARY names the file."""
+The library comes with the package nearfield-topk or nearfield-native, or from a build folder: the
+environment variable NEARFIELD_TOPK_LIBRARY names the file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import ctypes
 import functools
 from typing import Any
 
-from nearfield import _shared_library
+from . import _shared_library
 
 ABI_VERSION = 1
 LIBRARY_VARIABLE = "NEARFIELD_TOPK_LIBRARY"
@@ -73,7 +73,7 @@ def load() -> Any:
     )
     return _shared_library.load(
         LIBRARY_VARIABLE,
-        "topk_library",
+        ("libnearfield_topk.so", ("nearfield_topk", "nearfield_native")),
         "nearfield.topk on a GPU",
         ("nf_topk_abi_version", ABI_VERSION),
         functions,

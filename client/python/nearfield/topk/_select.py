@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nearfield.topk import _frameworks, _host, _native
-from nearfield.topk._frameworks import Framework, View
-from nearfield.topk._workspaces import Key, Workspace, Workspaces
+from . import _frameworks, _host, _native
+from ._frameworks import Framework, View
+from ._workspaces import Key, Workspace, Workspaces
 
 COLUMNS_MAX = 2**31 - 1  # an index is an int32
 

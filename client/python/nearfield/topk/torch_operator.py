@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from nearfield.topk import _frameworks, _select
+from . import _frameworks, _select
 
 __all__ = ["topk"]
 
@@ -45,5 +45,8 @@ def _shapes(
     return scores.new_empty(shape), scores.new_empty(shape, dtype=torch.int32)
 
 
-topk = torch.library.custom_op("nearfield::topk", _run, mutates_args=(), schema=_SCHEMA)
-topk.register_fake(_shapes)
+if hasattr(torch.ops.nearfield, "topk"):  # by the other one of nearfield.topk and nearfield_topk
+    topk = torch.ops.nearfield.topk
+else:
+    topk = torch.library.custom_op("nearfield::topk", _run, mutates_args=(), schema=_SCHEMA)
+    topk.register_fake(_shapes)

@@ -1,0 +1,1 @@
+"""nearfield import: collections of other stores, and files of vectors."""
