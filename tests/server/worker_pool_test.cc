@@ -59,8 +59,8 @@ TEST(WorkerPoolTest, AJobRunsBesideItsCaller) {
           done = true;
         },
         [&] {
-          caller_runs.set_value();
           job_runs.get_future().get();
+          caller_runs.set_value();
         });
     EXPECT_TRUE(done);
   }
