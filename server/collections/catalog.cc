@@ -88,6 +88,8 @@ absl::Status ValidateName(std::string_view field, std::string_view name) {
 
 Catalog::Catalog(Base base, int64_t collections_max)
     : base_(std::move(base)),
+      segment_writes_(base_.store == nullptr ? nullptr
+                                             : std::make_unique<WorkerPool>(base_.segment_writes)),
       collections_max_(collections_max),
       attributes_(std::make_shared<AttributeShared>(base_.attribute_memory_bytes,
                                                     base_.filter_cache_bytes)) {}
@@ -100,6 +102,7 @@ NamedCollectionPtr Catalog::Make(const std::string& name, std::shared_ptr<Collec
   named->attributes = std::move(attributes);
   named->updates = std::make_shared<UpdateQueue>();
   named->store = base_.store.get();
+  named->segment_writes = segment_writes_.get();
   named->changed = base_.changed;
   return named;
 }

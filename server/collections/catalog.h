@@ -20,6 +20,7 @@
 #include "server/attributes/schema.h"
 #include "server/collections/collection_attributes.h"
 #include "server/collections/principal_quotas.h"
+#include "server/scheduler/worker_pool.h"
 #include "server/store/store.h"
 
 namespace nearfield::server {
@@ -38,6 +39,7 @@ struct NamedCollection {
   std::shared_ptr<UpdateQueue> updates;  // never null
   store::Store* store = nullptr;         // null: nothing is stored
   int64_t store_id = 0;                  // number of this collection in the store
+  WorkerPool* segment_writes = nullptr;  // writes blocks of uploads; null: nothing is stored
   std::string owner;                     // the principal that created it; empty: none
   PrincipalQuotas* quotas = nullptr;     // of all owners; null: there are none
   // Identifies the collection among all collections in all data directories; never 0. A store keeps
@@ -81,6 +83,8 @@ class Catalog {
   struct Base {
     Engine* engine = nullptr;             // outlives the catalog
     std::unique_ptr<store::Store> store;  // null: nothing is stored
+    // Threads that write blocks of uploads to the store, each while the engine takes the block.
+    WorkerPool::Options segment_writes = {.what = "segment writes"};
     std::function<void()> changed = [] {};
     int64_t attribute_memory_bytes = INT64_MAX;
     int64_t filter_cache_bytes = 0;
@@ -181,6 +185,7 @@ class Catalog {
                                              const store::LoadOptions& options) const;
 
   const Base base_;
+  const std::unique_ptr<WorkerPool> segment_writes_;  // null: nothing is stored
   const int64_t collections_max_;
   const std::shared_ptr<AttributeShared> attributes_;
   // Serializes changes of names; look-ups do not wait for it.

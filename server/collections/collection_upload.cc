@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
 #include "engine/base/check.h"
+#include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/attributes/row_encoding.h"
 
@@ -134,6 +135,27 @@ absl::Status CollectionUpload::Resume(const BeginUploadRequest& request) {
   return absl::OkStatus();
 }
 
+absl::Status CollectionUpload::TakeBlock(const UploadBlock& block,
+                                         const AttributeBlock& attributes) {
+  return CatchOutOfMemory([&]() -> absl::Status {
+    ABSL_RETURN_IF_ERROR(upload_->Append(block));
+    ABSL_RETURN_IF_ERROR(attributes_.Append(attributes));
+    return quota_.RaiseTo(Quota::kAttributeBytes, attributes_.bytes());
+  });
+}
+
+absl::Status CollectionUpload::WriteBlock(const UploadBlock& block, const BytesColumn* attributes) {
+  return CatchOutOfMemory([&]() -> absl::Status {
+    ABSL_RETURN_IF_ERROR(segment_->Append({.number = segment_->next_block(),
+                                           .ids = block.ids,
+                                           .rows = block.rows,
+                                           .payloads = block.payloads,
+                                           .attributes = attributes}));
+    bytes_since_checkpoint_ += BytesOf(block);
+    return absl::OkStatus();
+  });
+}
+
 absl::Status CollectionUpload::Append(const UploadBlock& block, const AttributeBlock& attributes) {
   if (segment_ != nullptr) {  // the client and the disk count the same blocks and rows
     CHECK_EQ(segment_->next_block(), place_.next_block);
@@ -144,21 +166,20 @@ absl::Status CollectionUpload::Append(const UploadBlock& block, const AttributeB
   if (schema().size() > 0) {
     ABSL_ASSIGN_OR_RETURN(encoded, EncodeRowAttributes(schema(), attributes, {}));
   }
-  ABSL_RETURN_IF_ERROR(upload_->Append(block));
-  ABSL_RETURN_IF_ERROR(attributes_.Append(attributes));
-  ABSL_RETURN_IF_ERROR(quota_.RaiseTo(Quota::kAttributeBytes, attributes_.bytes()));
-  if (segment_ != nullptr) {
-    ABSL_RETURN_IF_ERROR(
-        segment_->Append({.number = segment_->next_block(),
-                          .ids = block.ids,
-                          .rows = block.rows,
-                          .payloads = block.payloads,
-                          .attributes = schema().size() > 0 ? &encoded : nullptr}));
-    bytes_since_checkpoint_ += BytesOf(block);
-    if (resumable_ && bytes_since_checkpoint_ >= kCheckpointBytes) {
-      ABSL_RETURN_IF_ERROR(segment_->Checkpoint());
-      bytes_since_checkpoint_ = 0;
-    }
+  absl::Status taken;
+  absl::Status written;
+  const auto take = [&] { taken = TakeBlock(block, attributes); };
+  if (segment_ == nullptr) {
+    take();
+  } else {
+    const BytesColumn* const values = schema().size() > 0 ? &encoded : nullptr;
+    named_->segment_writes->RunBeside([&] { written = WriteBlock(block, values); }, take);
+  }
+  ABSL_RETURN_IF_ERROR(taken);
+  ABSL_RETURN_IF_ERROR(written);
+  if (resumable_ && bytes_since_checkpoint_ >= kCheckpointBytes) {
+    ABSL_RETURN_IF_ERROR(segment_->Checkpoint());
+    bytes_since_checkpoint_ = 0;
   }
   failed_ = false;
   place_.rows_count += block.ids->size();

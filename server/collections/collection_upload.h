@@ -74,6 +74,9 @@ class CollectionUpload {
   }
   absl::Status OpenSegment(const BeginUploadRequest& request);
   absl::Status Resume(const BeginUploadRequest& request);
+  // The two halves of Append, on a thread each: the block in memory, and the block in the segment.
+  absl::Status TakeBlock(const UploadBlock& block, const AttributeBlock& attributes);
+  absl::Status WriteBlock(const UploadBlock& block, const BytesColumn* attributes);
   // Makes the commit durable.
   absl::Status Record(const PendingChange& change);
 

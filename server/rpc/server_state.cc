@@ -95,6 +95,9 @@ Core::Core(std::unique_ptr<Engine> engine_in, std::unique_ptr<store::Store> stor
       read_bytes_per_second(engine->Info().read_bytes_per_second),
       catalog({.engine = engine.get(),
                .store = std::move(store_in),
+               .segment_writes = {.what = "segment writes",
+                                  .threads = base.settings->uploads_max.value(),
+                                  .nice = kWritesNice},
                .changed =
                    [this] {
                      compactor.Nudge();

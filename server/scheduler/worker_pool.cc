@@ -3,9 +3,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <functional>
 #include <utility>
 
 #include "engine/base/check.h"
+#include "engine/base/out_of_memory.h"
 #include "server/scheduler/retry_hint.h"
 #include "server/telemetry/refusal_reason.h"
 
@@ -45,6 +47,22 @@ absl::Status WorkerPool::Post(std::function<void()> job, std::function<void()> a
   }
   arrived_.NotifyOne();
   return absl::OkStatus();
+}
+
+void WorkerPool::RunBeside(absl::FunctionRef<void()> job, absl::FunctionRef<void()> here) {
+  Mutex mutex;
+  CondVar ended;
+  bool done = false;
+  const auto finish = [&] {
+    const MutexLock lock(mutex);
+    done = true;
+    ended.NotifyOne();  // with the lock held: the caller destroys `ended` once it has seen `done`
+  };
+  const absl::Status posted = CatchOutOfMemory([&] { return Post(job, std::cref(finish)); });
+  here();
+  if (!posted.ok()) return job();
+  MutexLock lock(mutex);
+  while (!done) ended.Wait(lock);
 }
 
 void WorkerPool::Loop() {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "engine/base/mutex.h"
 
@@ -32,6 +33,11 @@ class WorkerPool {
   // place free. Runs neither on error.
   // Errors: ResourceExhausted with a retry hint (threads + waiting_max jobs are present).
   absl::Status Post(std::function<void()> job, std::function<void()> after = nullptr);
+
+  // Runs `here` on this thread and concurrently `job` on a thread of the pool. Returns after both.
+  // If the pool takes no job, or memory for it is lacking, runs `job` after `here`. Requires:
+  // neither throws.
+  void RunBeside(absl::FunctionRef<void()> job, absl::FunctionRef<void()> here);
 
  private:
   struct Job {

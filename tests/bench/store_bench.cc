@@ -1,8 +1,9 @@
 // Compares the durable store with the disk that holds it: upload, commit, load (warm and cold),
-// compaction.
+// compaction; and uploads into the store and the engine of a server, without a transport.
 //
 // The peers are the same bytes without a store: write and fdatasync of a plain file, and reads of
-// it. The rows are checked bit for bit when they are read back, before anything is timed.
+// it. Rounds of writes alternate, and the medians are printed. The rows are checked bit for bit
+// when they are read back, before any read is timed.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -16,9 +17,13 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/base/status_macros.h"
+#include "nearfield/engine/engine.h"
+#include "server/collections/catalog.h"
+#include "server/collections/collection_upload.h"
 #include "server/store/store.h"
 #include "tests/bench/fail.h"
 #include "tests/bench/options.h"
@@ -32,6 +37,7 @@ struct Options {
   int64_t rows = int64_t{1} << 20;
   int32_t dim = 768;
   int64_t block_rows = 1024;
+  int64_t rounds = 3;  // of writes
   std::string dir = "/tmp";
 };
 
@@ -44,6 +50,11 @@ double Seconds(const std::function<void()>& work) {
 void Print(const char* what, double bytes, double seconds) {
   std::printf("%-34s %8.3f s %8.2f GB/s\n", what, seconds, bytes / seconds * 1e-9);
   std::fflush(stdout);
+}
+
+void PrintMedian(const char* what, double bytes, std::vector<double> seconds) {
+  std::sort(seconds.begin(), seconds.end());
+  Print(what, bytes, seconds[seconds.size() / 2]);
 }
 
 // Removes these files from the page cache.
@@ -71,10 +82,8 @@ class StoreBench {
   }
 
   absl::Status Run() {
-    TimePlainFile();
-    ABSL_ASSIGN_OR_RETURN(store_, store::Store::Open({.dir = dir_ + "/data"}));
-    ABSL_ASSIGN_OR_RETURN(id_, store_->CreateCollection("bench", {.dim = options_.dim}, ""));
-    ABSL_RETURN_IF_ERROR(TimeUpload());
+    ABSL_RETURN_IF_ERROR(TimeWrites());
+    TimePlainReads();
     ABSL_RETURN_IF_ERROR(Load(2, /*check=*/true).status());
     for (const bool cold : {false, true}) {
       for (const int32_t threads : {1, 2}) {
@@ -84,11 +93,10 @@ class StoreBench {
           ABSL_ASSIGN_OR_RETURN(const double took, Load(threads, /*check=*/false));
           seconds.push_back(took);
         }
-        std::sort(seconds.begin(), seconds.end());
         const std::string name =
             std::string(cold ? "load, cold, threads " : "load, warm, threads ") +
             std::to_string(threads);
-        Print(name.c_str(), bytes_, seconds[1]);
+        PrintMedian(name.c_str(), bytes_, seconds);
       }
     }
     ABSL_RETURN_IF_ERROR(TimeDeletes());
@@ -108,22 +116,41 @@ class StoreBench {
     return {.number = number, .ids = ids, .rows = block_};
   }
 
-  void TimePlainFile() {
-    const std::string path = dir_ + "/plain";
-    const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    const auto write = [&] {
-      for (int64_t i = 0; i < blocks(); ++i) {
-        const auto size = static_cast<int64_t>(block_.size());
-        if (::pwrite(fd, block_.data(), block_.size(), i * size) < 0) std::abort();
-        ::sync_file_range(fd, i * size, size, SYNC_FILE_RANGE_WRITE);
-      }
-      if (::fdatasync(fd) != 0) std::abort();
-    };
-    // Write twice: a disk image may grow at the first write to a place, and the store runs second.
-    write();
-    if (::ftruncate(fd, 0) != 0) std::abort();
-    const double wrote = Seconds(write);
-    Print("plain file, write and fdatasync", bytes_, wrote);
+  // Each round writes the same bytes in each of the ways.
+  absl::Status TimeWrites() {
+    std::vector<double> plain;
+    std::vector<double> stored;
+    std::vector<double> in_turn;
+    std::vector<double> at_once;
+    for (int64_t round = 0; round < options_.rounds; ++round) {
+      plain.push_back(Seconds([&] { WritePlainFile(); }));
+      ABSL_RETURN_IF_ERROR(TimeUpload(&stored));
+      ABSL_RETURN_IF_ERROR(TimeServedUpload(/*segment_threads=*/0, &in_turn));
+      ABSL_RETURN_IF_ERROR(TimeServedUpload(/*segment_threads=*/1, &at_once));
+    }
+    PrintMedian("plain file, write and fdatasync", bytes_, plain);
+    PrintMedian("upload, durable and committed", bytes_, stored);
+    PrintMedian("upload, engine and disk in turn", bytes_, in_turn);
+    PrintMedian("upload, engine and disk at once", bytes_, at_once);
+    return absl::OkStatus();
+  }
+
+  std::string PlainPath() const { return dir_ + "/plain"; }
+
+  void WritePlainFile() {
+    std::filesystem::remove(PlainPath());
+    const int fd = ::open(PlainPath().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    for (int64_t i = 0; i < blocks(); ++i) {
+      const auto size = static_cast<int64_t>(block_.size());
+      if (::pwrite(fd, block_.data(), block_.size(), i * size) < 0) std::abort();
+      ::sync_file_range(fd, i * size, size, SYNC_FILE_RANGE_WRITE);
+    }
+    if (::fdatasync(fd) != 0) std::abort();
+    ::close(fd);
+  }
+
+  void TimePlainReads() {
+    const int fd = ::open(PlainPath().c_str(), O_RDONLY | O_CLOEXEC);
     std::vector<uint8_t> buffer(size_t{8} << 20);
     for (const bool cold : {false, true}) {
       if (cold) Forget(dir_);
@@ -136,11 +163,16 @@ class StoreBench {
       Print(cold ? "plain file, read, cold" : "plain file, read, warm", bytes_, read);
     }
     ::close(fd);
-    std::filesystem::remove(path);
+    std::filesystem::remove(PlainPath());
   }
 
-  absl::Status TimeUpload() {
-    absl::Status status;
+  // Makes a new store, and uploads into it.
+  absl::Status TimeUpload(std::vector<double>* seconds) {
+    store_ = nullptr;
+    std::filesystem::remove_all(dir_ + "/data");
+    ABSL_ASSIGN_OR_RETURN(store_, store::Store::Open({.dir = dir_ + "/data"}));
+    ABSL_ASSIGN_OR_RETURN(id_, store_->CreateCollection("bench", {.dim = options_.dim}, ""));
+    epoch_ = 0;
     const auto upload = [&]() -> absl::Status {
       ABSL_ASSIGN_OR_RETURN(
           const std::unique_ptr<store::SegmentWriter> writer,
@@ -153,8 +185,45 @@ class StoreBench {
       ABSL_RETURN_IF_ERROR(writer->Sync());
       return store_->CommitUpload(writer.get(), {.epoch = ++epoch_});
     };
-    const double seconds = Seconds([&] { status = upload(); });
-    if (status.ok()) Print("upload, durable and committed", bytes_, seconds);
+    absl::Status status;
+    seconds->push_back(Seconds([&] { status = upload(); }));
+    return status;
+  }
+
+  // Makes the catalog of a server with the CPU backend, and uploads into it. Without a thread for
+  // segment writes, the disk waits for the engine.
+  absl::Status TimeServedUpload(int64_t segment_threads, std::vector<double>* seconds) {
+    const std::string folder = dir_ + "/served";
+    const auto row_bytes = int64_t{6} * options_.dim + 64;  // a row, its code, and the rest
+    ABSL_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
+                          Engine::Create({.backend = BackendChoice::kCpu,
+                                          .memory_bytes = options_.rows * row_bytes,
+                                          .host_memory_bytes = int64_t{1} << 30}));
+    ABSL_ASSIGN_OR_RETURN(auto kept, store::Store::Open({.dir = folder}));
+    server::Catalog catalog(
+        {.engine = engine.get(),
+         .store = std::move(kept),
+         .segment_writes = {.what = "segment writes", .threads = segment_threads}},
+        /*collections_max=*/1);
+    ABSL_ASSIGN_OR_RETURN(const auto named, catalog.Create("bench", {.dim = options_.dim}));
+    const auto upload = [&]() -> absl::Status {
+      ABSL_ASSIGN_OR_RETURN(
+          const auto running,
+          server::CollectionUpload::Begin(named, {.reservation = {.rows_max = options_.rows},
+                                                  .token = "",
+                                                  .caller = "",
+                                                  .check_caller = nullptr}));
+      for (int64_t i = 0; i < blocks(); ++i) {
+        IdColumn ids;
+        const store::StoredBlock block = Block(i, &ids);
+        ABSL_RETURN_IF_ERROR(running->Append({.ids = &ids, .rows = block.rows},
+                                             {.rows_count = options_.block_rows}));
+      }
+      return running->Commit().status();
+    };
+    absl::Status status;
+    seconds->push_back(Seconds([&] { status = upload(); }));
+    std::filesystem::remove_all(folder);
     return status;
   }
 
@@ -223,9 +292,11 @@ int main(int argc, char** argv) {
   nearfield::bench::AddTiny(app, [&] {
     options.rows = 4096;
     options.dim = 64;
+    options.rounds = 1;
   });
   nearfield::bench::AddPositive(app, "--rows", options.rows);
   nearfield::bench::AddPositive(app, "--dim", options.dim);
+  nearfield::bench::AddPositive(app, "--rounds", options.rounds, "of writes");
   app.add_option("--dir", options.dir, "on the disk to measure")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   options.rows -= options.rows % options.block_rows;

@@ -117,5 +117,30 @@ TEST_F(CatalogAllocationTest, AnUploadWhoseAttributesFindNoMemoryIsNotSetAsideBy
   EXPECT_EQ(next->orphans().unfinished_count, 1);
 }
 
+// The two halves of a block allocate on a thread each.
+TEST_F(CatalogAllocationTest, ABlockWithoutMemoryEndsItsUploadAndNoOther) {
+  const auto named = Make("a");
+  const IdColumn ids = IdColumn::OfNumbers({1});
+  const std::vector<uint8_t> rows(kDim * sizeof(float), 1);
+  bool failed = true;
+  for (int64_t n = 1; failed; ++n) {
+    ASSERT_LT(n, 5000) << "allocates without end";
+    ASSERT_OK_AND_ASSIGN(
+        const auto upload,
+        CollectionUpload::Begin(named, {.reservation = {.rows_max = 1}, .check_caller = nullptr}));
+    absl::Status status;
+    {
+      const AllocationFailure failure(n, AllocationFailure::Threads::kAll);
+      status = upload->Append({.ids = &ids, .rows = rows}, {.rows_count = 1});
+      failed = failure.happened();
+    }
+    if (!status.ok()) {
+      ASSERT_TRUE(failed && absl::IsResourceExhausted(status)) << n << ": " << status;
+    } else if (!failed) {
+      EXPECT_EQ(upload->Commit()->rows_count, 1);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace nearfield::server

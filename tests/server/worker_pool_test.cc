@@ -2,6 +2,8 @@
 #include <atomic>
 #include <future>
 #include <optional>
+#include <thread>
+#include <vector>
 
 #include "server/scheduler/retry_hint.h"
 #include "server/scheduler/worker_pool.h"
@@ -41,6 +43,39 @@ TEST(WorkerPoolTest, ThePlaceIsFreeBeforeTheCallerIsAnswered) {
     ASSERT_OK(pool.Post([] {}, [&] { answered.set_value(); }));
     answered.get_future().get();
   }
+}
+
+// Each of the two waits for the other.
+TEST(WorkerPoolTest, AJobRunsBesideItsCaller) {
+  WorkerPool pool({.what = "writes", .threads = 1, .waiting_max = 0});
+  for (int i = 0; i < 200; ++i) {
+    std::promise<void> job_runs;
+    std::promise<void> caller_runs;
+    bool done = false;
+    pool.RunBeside(
+        [&] {
+          job_runs.set_value();
+          caller_runs.get_future().get();
+          done = true;
+        },
+        [&] {
+          job_runs.get_future().get();
+          caller_runs.set_value();
+        });
+    EXPECT_TRUE(done);
+  }
+}
+
+TEST(WorkerPoolTest, AFullPoolLeavesTheJobToItsCaller) {
+  testing::Gate gate;
+  gate.Close();
+  WorkerPool pool({.what = "writes", .threads = 1, .waiting_max = 0});
+  ASSERT_OK(pool.Post([&] { gate.Pass(); }));
+  std::vector<std::thread::id> ran;
+  const auto run = [&] { ran.push_back(std::this_thread::get_id()); };
+  pool.RunBeside(run, run);
+  EXPECT_THAT(ran, ElementsAre(std::this_thread::get_id(), std::this_thread::get_id()));
+  gate.Open();
 }
 
 TEST(RetryHintTest, OnlyWhereItWasSet) {

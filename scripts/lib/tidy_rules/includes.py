@@ -46,7 +46,8 @@ LAYERS: dict[str, frozenset[str]] = {
         "server/scheduler": "engine/include engine/base server/telemetry",
         "server/store": "engine/include engine/base",
         "server/attributes": "engine/include engine/base client/value_text",
-        "server/collections": "client/keys/quota.h engine/include engine/base server/attributes server/store server/scheduler/clock.h server/telemetry/refusal_reason.h",
+        "server/collections": "client/keys/quota.h engine/include engine/base server/attributes server/store server/scheduler/clock.h "
+        "server/scheduler/worker_pool.h server/telemetry/refusal_reason.h",
         "server/audit": "engine/include engine/base server/attributes server/collections server/store server/scheduler/clock.h",
         "server/listener": "engine/include engine/base server/telemetry",
         "server/security": "engine/base client/keys client/value_text",
