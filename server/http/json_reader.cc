@@ -186,6 +186,7 @@ class Reader {
     std::string name;
     if (!IsNext('"')) return NotJson("the name of a field must begin here");
     ABSL_RETURN_IF_ERROR(ReadText(&name));
+    if (name.empty()) return NotJson("a field without a name");
     if (!Take(':')) return NotJson("':' must follow");
     const Descriptor& type = *message->GetDescriptor();
     const FieldDescriptor* field = type.FindFieldByName(name);

@@ -1,5 +1,5 @@
 // http_bench: what HTTP and JSON add to the time of a search of one caller. Searches of a running
-// server in turn over gRPC and over its HTTP port, on one connection each; prints medians.
+// server in turn over gRPC and over its HTTP port, on one connection each.
 #include <grpcpp/grpcpp.h>
 
 #include <CLI/CLI.hpp>
@@ -136,10 +136,11 @@ class Client {
   boost::beast::flat_buffer buffer_;
 };
 
-double MedianUs(std::vector<double> times) {
-  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2),
-                   times.end());
-  return times[times.size() / 2];
+double QuantileUs(std::vector<double> times, double part) {
+  const auto at =
+      times.begin() + static_cast<std::ptrdiff_t>(part * static_cast<double>(times.size() - 1));
+  std::nth_element(times.begin(), at, times.end());
+  return *at;
 }
 
 void Run(const Options& options) {
@@ -181,7 +182,8 @@ void Run(const Options& options) {
     }
   }
   for (size_t way = 0; way < ways.size(); ++way) {
-    std::printf("%-24s p50 %8.1f us\n", ways[way].first, MedianUs(times[way]));
+    std::printf("%-24s p10 %8.1f us  p50 %8.1f us\n", ways[way].first, QuantileUs(times[way], 0.1),
+                QuantileUs(times[way], 0.5));
   }
 }
 

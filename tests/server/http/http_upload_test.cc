@@ -63,9 +63,8 @@ TEST_F(HttpUploadTest, ABodyInChunksIsTheSame) {
     client.Write("0\r\n\r\n");
     const ApiAnswer answer = client.Read();
     ASSERT_EQ(answer.status, 200) << answer.body;
-    ASSERT_EQ(client.Call("POST", "/v1/collections/c/delete", R"({"ids": {"numbers": [1, 2]}})")
-                  .Json()["rows_deleted"],
-              "2");
+    const ApiAnswer deleted = Post("/v1/collections/c/delete", R"({"ids": {"numbers": [1, 2]}})");
+    ASSERT_EQ(deleted.Json()["rows_deleted"], "2");
   }
 }
 
