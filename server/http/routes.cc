@@ -130,6 +130,7 @@ absl::Status FromQuery(std::string_view query, const ReserveBytes& reserve, Mess
     if (!text.has_value() || !IsUtf8(*text) || !IsUtf8(key)) {
       return ArgumentError("query", "has an invalid %XX, or is not UTF-8");
     }
+    if (key.empty()) return ArgumentError("query", "a parameter without a name");
     if (fields.contains(key)) return ArgumentError(key, "given more than once");
     fields[key] = *text;
   }

@@ -65,7 +65,7 @@ std::string Bytes(const std::vector<float>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
 }
 
-// Makes the collection anew, with random rows.
+// Replaces the collection by one of random rows.
 void Load(const Options& options, const std::shared_ptr<grpc::Channel>& channel) {
   pb::DropCollectionRequest drop;
   drop.set_name(kName);

@@ -224,7 +224,7 @@ TEST_F(HttpLawTest, ARequestHasTheAnswerOfTheServiceOrItsError) {
       ClearWaits(request.get());
       const std::string name = random.OneIn(8) ? "none" : random.OneIn(3) ? "a" : "d";
       PathFields fields = FindRoute(route.verb, PathOf(route, name)).fields;
-      // What names a collection is in the path.
+      // The path names the collection.
       const std::unique_ptr<Message> named(request->New());
       named->CopyFrom(*request);
       if (!SetPathFields(fields, named.get()).ok()) continue;

@@ -284,7 +284,7 @@ TEST(JsonTest, MemoryOfAReplyIsReservedBeforeItIsUsed) {
   EXPECT_LT(json.capacity(), 10000u);
 }
 
-// What FromJson and ToJson require of the types.
+// FromJson and ToJson require this of the types.
 TEST(JsonTest, NoMessageIsRecursiveOrHasAMapOrManyFields) {
   std::set<const Descriptor*> open;
   const std::function<void(const Descriptor&)> visit = [&](const Descriptor& type) {

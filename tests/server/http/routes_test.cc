@@ -120,7 +120,8 @@ TEST(RoutesTest, UnknownAndRepeatedParametersAreRefused) {
               FailsWith(kInvalidArgument, "only_if_empty", "true or false"));
   EXPECT_THAT(FromQuery("only_if_empty=%", NoLimit, &request),
               FailsWith(kInvalidArgument, "query", "%XX"));
-  EXPECT_THAT(FromQuery("=", NoLimit, &request), StatusIs(kInvalidArgument));
+  EXPECT_THAT(FromQuery("=", NoLimit, &request),
+              FailsWith(kInvalidArgument, "query: a parameter without a name"));
 }
 
 TEST(ParameterInTest, DecodesTheValueOfTheFirstParameterOfTheName) {
