@@ -85,8 +85,8 @@ class Server(ServerProcess):
 
     def __init__(self, program: str, folder: Path, arguments: Iterable[str], environment: dict[str, str] | None = None) -> None:
         command = [program, *arguments]
-        for option, value in (("--listen", "127.0.0.1:0"), ("--ops-listen", "none"), ("--data-dir", str(folder / "data")),
-                              ("--log-format", "json")):
+        for option, value in (("--listen", "127.0.0.1:0"), ("--ops-listen", "none"), ("--http-listen", "none"),
+                              ("--data-dir", str(folder / "data")), ("--log-format", "json")):
             if option not in command:
                 command += [option, value]
         super().__init__(command, folder / "server.log", {**os.environ, **(environment or {})})
@@ -106,6 +106,10 @@ class Server(ServerProcess):
     def ops_address(self) -> str:
         """Returns the address of its operations port, once the log has it."""
         return self.logged(r'"operations port".*"address":"([^"]+)"')
+
+    def http_address(self) -> str:
+        """Returns the address of its HTTP port, once the log has it."""
+        return self.logged(r'"HTTP port".*"address":"([^"]+)"')
 
     @functools.cached_property
     def channel(self) -> grpc.Channel:

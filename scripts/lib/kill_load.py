@@ -60,7 +60,7 @@ class Server(ServerProcess):
         Server.lives += 1
         begin = time.monotonic()
         super().__init__(
-            [str(setup.server), "--listen", "127.0.0.1:0", "--ops-listen", "none", "--log-format", "json", "--devices", devices,
+            [str(setup.server), "--listen", "127.0.0.1:0", "--ops-listen", "none", "--http-listen", "none", "--log-format", "json", "--devices", devices,
              "--data-dir", str(setup.folder / "data"), *setup.server_arguments],
             setup.folder / "logs" / f"server-{Server.lives}.log")  # fmt: skip
         self.address = self.wait_ready()

@@ -179,6 +179,8 @@ absl::Status Resolve(const std::map<std::string, std::string>& file, const Envir
 // Adapts the defaults to the machine and checks rules that involve several settings.
 absl::StatusOr<MemoryPlan> FinalizeSettings(const HostMachine& machine, Settings* settings) {
   ScaleDefaults(machine, settings);
+  // A unix socket lets only some users of the machine in.
+  if (absl::StartsWith(settings->listen.value(), "unix:")) settings->http_listen.SetDefault("none");
   ABSL_RETURN_IF_ERROR(ResolvePaths(ThisUser(), settings));
   ABSL_RETURN_IF_ERROR(settings->Validate());
   MemoryPlan plan = PlanMemory(*settings, machine);

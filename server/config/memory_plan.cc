@@ -23,6 +23,9 @@ constexpr int64_t kConnectionBytes = 32 * kKiB;
 // Additional bytes with TLS, an estimate: four buffers of 17 KiB for records (OpenSSL's two and the
 // two between it and gRPC), gRPC's two of 8 KiB, and the state of the session.
 constexpr int64_t kTlsConnectionBytes = 96 * kKiB;
+// Bytes of a connection of the HTTP port without a call: the buffer of its head and of what it
+// reads, a small reply, and its objects.
+constexpr int64_t kHttpConnectionBytes = 112 * kKiB;
 // Blocks that an upload holds: the current message, its native form and the next message.
 constexpr int64_t kUploadBlocks = 3;
 // An allocator holds more than it hands out: 1 / kAllocatorPart of the transient parts.
@@ -61,8 +64,8 @@ std::vector<MemoryPart> TransientParts(const Settings& settings, const HostMachi
   const int64_t message = settings.request_bytes_max.value();
   const int64_t threads = std::clamp(machine.cores / 2, kParsingThreadsMin, kParsingThreadsMax);
   const int64_t uploads = settings.uploads_max.value();
-  const int64_t connection_bytes =
-      kConnectionBytes + (settings.tls_cert.value().empty() ? 0 : kTlsConnectionBytes);
+  const int64_t tls_bytes = settings.tls_cert.value().empty() ? 0 : kTlsConnectionBytes;
+  const int64_t connection_bytes = kConnectionBytes + tls_bytes;
   std::vector<MemoryPart> parts = {
       {.name = "replies_bytes_max",
        .bound = "replies that clients have not taken yet",
@@ -83,10 +86,16 @@ std::vector<MemoryPart> TransientParts(const Settings& settings, const HostMachi
        .bound = absl::StrCat(connection_bytes, " for each of connections_max"),
        .bytes = connection_bytes * settings.connections_max.value()},
   };
+  if (settings.has_http_port()) {
+    const int64_t bytes = kHttpConnectionBytes + tls_bytes;
+    parts.push_back({.name = "HTTP connections",
+                     .bound = absl::StrCat(bytes, " for each of http_connections_max"),
+                     .bytes = bytes * settings.http_connections_max.value()});
+  }
   int64_t sum = 0;
   for (const MemoryPart& part : parts) sum += part.bytes;
   parts.push_back({.name = "allocator",
-                   .bound = absl::StrCat("1/", kAllocatorPart, " of the six above"),
+                   .bound = absl::StrCat("1/", kAllocatorPart, " of the parts above"),
                    .bytes = sum / kAllocatorPart});
   return parts;
 }

@@ -108,6 +108,10 @@ absl::Status Settings::Validate() const {
       (!IsAddress(ops_listen.value()) || absl::StartsWith(ops_listen.value(), kUnix))) {
     return Refused(ops_listen, "must be HOST:PORT with a port of 0 .. 65535, or none");
   }
+  if (has_http_port() &&
+      (!IsAddress(http_listen.value()) || absl::StartsWith(http_listen.value(), kUnix))) {
+    return Refused(http_listen, "must be HOST:PORT with a port of 0 .. 65535, or none");
+  }
   if (!devices.value().empty()) {
     if (!ParseGpus(devices.value())) {
       return Refused(devices, absl::StrCat("must be all, or up to ", kDevicesMax,
@@ -145,17 +149,25 @@ absl::Status Settings::Validate() const {
   return absl::OkStatus();
 }
 
+bool Settings::has_http_port() const { return http_listen.value() != "none"; }
+
+const TextSetting* Settings::BeyondLoopback() const {
+  if (!IsLoopback(listen.value())) return &listen;
+  return has_http_port() && !IsLoopback(http_listen.value()) ? &http_listen : nullptr;
+}
+
 bool Settings::IsExposed() const {
-  return !IsLoopback(listen.value()) && (tls_cert.value().empty() || key_file.value().empty());
+  return BeyondLoopback() != nullptr && (tls_cert.value().empty() || key_file.value().empty());
 }
 
 absl::Status Settings::CheckExposure() const {
   if (!IsExposed() || allow_insecure.value()) return absl::OkStatus();
-  return Refused(listen, absl::StrCat("is beyond loopback, and ",
-                                      tls_cert.value().empty() ? "tls_cert" : "key_file",
-                                      " is empty: give tls_cert, tls_key and key_file, or listen "
-                                      "on 127.0.0.1, or set allow_insecure if trusted callers "
-                                      "alone can reach the port"));
+  return Refused(
+      *BeyondLoopback(),
+      absl::StrCat("is beyond loopback, and ", tls_cert.value().empty() ? "tls_cert" : "key_file",
+                   " is empty: give tls_cert, tls_key and key_file, or listen "
+                   "on 127.0.0.1, or set allow_insecure if trusted callers "
+                   "alone can reach the port"));
 }
 
 std::vector<int32_t> Settings::Gpus() const {

@@ -42,6 +42,12 @@ struct Settings : SettingList {
                          "port. It has no authentication: beyond loopback, only the monitoring "
                          "should reach it. none: no such port."};
 
+  TextSetting http_listen{
+      *this, "http_listen", "127.0.0.1:50052",
+      "Address to serve the calls on as HTTP and JSON: HOST:PORT. Port 0 takes a free port. TLS, "
+      "keys and allow_insecure apply as to listen. none: no such port, which is the default if "
+      "listen is unix:PATH."};
+
   // Identity.
   TextSetting tls_cert{*this, "tls_cert", "",
                        "File with the certificate of the server and its chain, PEM. With it the "
@@ -265,6 +271,10 @@ struct Settings : SettingList {
       *this, "connections_max", 1024, Between(1, 1000000),
       "Maximum concurrent connections; at most half of the file descriptors that the process may "
       "open. One more is closed immediately."};
+  NumberSetting http_connections_max{
+      *this, "http_connections_max", 256, Between(1, 1000000),
+      "Maximum concurrent connections on http_listen, each with one call; at most a quarter of the "
+      "file descriptors that the process may open. One more is closed immediately."};
   NumberSetting connection_idle_ms{
       *this, "connection_idle_ms", 300000, Between(100, kDayMs),
       "Milliseconds after which a connection without a call is closed."};
@@ -296,6 +306,8 @@ struct Settings : SettingList {
   absl::Status CheckExposure() const;
   // Returns true if the server is beyond loopback without TLS or keys, which allow_insecure allows.
   bool IsExposed() const;
+  // Returns the address of the calls that is beyond loopback, listen or http_listen; null: none is.
+  const TextSetting* BeyondLoopback() const;
   EngineOptions ToEngineOptions() const;
   // Returns the CUDA ordinals of the GPUs; {kAllDevices} for all.
   std::vector<int32_t> Gpus() const;
@@ -303,6 +315,8 @@ struct Settings : SettingList {
   std::string AuditDir() const;
   // Returns true if there is an operations port.
   bool has_ops_port() const { return ops_listen.value() != "none"; }
+  // Returns true if there is a port for HTTP and JSON.
+  bool has_http_port() const;
   // Returns true if the collections are stored in a data directory.
   bool keeps_data() const { return data_dir.value() != "none"; }
   // Returns the maximum bytes of an UploadBlock as a serialized message.

@@ -17,9 +17,9 @@
 #include "absl/base/thread_annotations.h"
 #include "engine/base/mutex.h"
 #include "server/convert/decode.h"
-#include "server/grpc/call_guard.h"
 #include "server/grpc/grpc_bytes.h"
 #include "server/rpc/call_context.h"
+#include "server/rpc/call_guard.h"
 #include "server/rpc/caller_name.h"
 
 namespace nearfield::server {

@@ -14,15 +14,17 @@
 #include <boost/beast/http.hpp>
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "server/http/target.h"
 #include "server/listener/listen_sockets.h"
 
 namespace nearfield::server {
@@ -54,24 +56,6 @@ constexpr std::pair<const char*, const char*> kSecurityHeaders[] = {
 
 std::string_view View(beast::string_view text) { return {text.data(), text.size()}; }
 
-// Decodes %XX, and in a query also '+', which is a space. Returns nullopt for an invalid code.
-std::optional<std::string> PercentDecoded(std::string_view text, bool is_query) {
-  std::string decoded;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      decoded += is_query && text[i] == '+' ? ' ' : text[i];
-      continue;
-    }
-    if (text.size() - i < 3 || !absl::ascii_isxdigit(static_cast<unsigned char>(text[i + 1])) ||
-        !absl::ascii_isxdigit(static_cast<unsigned char>(text[i + 2]))) {
-      return std::nullopt;
-    }
-    decoded += absl::HexStringToBytes(absl::string_view(text.data() + i + 1, 2));
-    i += 2;
-  }
-  return decoded;
-}
-
 // Returns nullopt if the target is not a path, or a control character is in it.
 std::optional<HttpRequest> RequestOf(const http::request<http::empty_body>& message) {
   const std::string_view target = View(message.target());
@@ -85,10 +69,10 @@ std::optional<HttpRequest> RequestOf(const http::request<http::empty_body>& mess
   const auto header = [&message](const char* name) { return std::string(View(message[name])); };
   return HttpRequest{.path = *path,
                      .query = std::string(end < target.size() ? target.substr(end + 1) : ""),
-                     .host = header("Host"),
-                     .authorization = header("Authorization"),
-                     .origin = header("Origin"),
-                     .fetch_site = header("Sec-Fetch-Site")};
+                     .browser = {.host = header("Host"),
+                                 .origin = header("Origin"),
+                                 .fetch_site = header("Sec-Fetch-Site")},
+                     .authorization = header("Authorization")};
 }
 
 // Returns true if the client sent a header that is not HTTP; false if it left or was too slow.
@@ -220,42 +204,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
 };
 
 }  // namespace
-
-namespace {
-
-// Calls `take` with the name and the value of each parameter, as they are, until it returns true.
-void ForEachParameter(std::string_view query,
-                      const std::function<bool(std::string_view, std::string_view)>& take) {
-  for (size_t begin = 0; begin < query.size();) {
-    const size_t end = std::min(query.find('&', begin), query.size());
-    const std::string_view part = query.substr(begin, end - begin);
-    const size_t equals = std::min(part.find('='), part.size());
-    const size_t value = std::min(equals + 1, part.size());
-    if (take(part.substr(0, equals), part.substr(value))) return;
-    begin = end + 1;
-  }
-}
-
-}  // namespace
-
-std::vector<std::string> ParametersIn(const std::string& query) {
-  std::vector<std::string> names;
-  ForEachParameter(query, [&names](std::string_view name, std::string_view /*value*/) {
-    names.emplace_back(name);
-    return false;
-  });
-  return names;
-}
-
-std::optional<std::string> ParameterIn(const std::string& query, const std::string& name) {
-  std::optional<std::string> found;
-  ForEachParameter(query, [&](std::string_view each, std::string_view value) {
-    if (each != name) return false;
-    found = PercentDecoded(value, true);
-    return true;
-  });
-  return found;
-}
 
 // The sockets and the threads of a server. Everything except the answers runs on one thread.
 struct HttpServer::Loop {

@@ -4,12 +4,10 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/http/browser_guard.h"
 #include "server/telemetry/log.h"
 
 namespace nearfield::server {
@@ -27,10 +25,8 @@ struct HttpRequest {
   std::string path;   // "/metrics", decoded
   std::string query;  // after '?', not decoded
   // Headers; empty if absent.
-  std::string host;
+  BrowserHeaders browser;
   std::string authorization;
-  std::string origin;      // of the page whose script sent the request
-  std::string fetch_site;  // Sec-Fetch-Site: how that page is related to this server
 };
 
 struct HttpReply {
@@ -38,12 +34,6 @@ struct HttpReply {
   std::string content_type = "text/plain; charset=utf-8";
   std::string body;
 };
-
-// Returns the names of the parameters of HttpRequest::query, as they are.
-std::vector<std::string> ParametersIn(const std::string& query);
-// Returns a parameter of HttpRequest::query, decoded; nullopt if there is none of this name or its
-// value is malformed.
-std::optional<std::string> ParameterIn(const std::string& query, const std::string& name);
 
 class HttpServer {
  public:

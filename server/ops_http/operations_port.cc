@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "engine/base/status_macros.h"
+#include "server/http/browser_guard.h"
 #include "server/ops_http/collection_metrics.h"
 #include "server/ops_http/first_steps.h"
 #include "server/ops_http/gpu_metrics.h"
@@ -19,16 +19,6 @@ constexpr char kLivePath[] = "/livez";
 constexpr char kReadyPath[] = "/readyz";
 constexpr char kMetricsType[] = "text/plain; version=0.0.4; charset=utf-8";
 constexpr char kJsonType[] = "application/json";
-
-// Returns true if a request to a port on loopback names this machine. Against DNS rebinding: a site
-// whose name an attacker lets point to 127.0.0.1 is of the same origin for its visitor's browser,
-// but sends its own name. Probes may send none.
-bool NamesLoopback(const std::string& host) {
-  // With a port, as in a setting: "localhost" is "localhost:80".
-  const bool has_port = host.find(':', host.rfind(']') + 1) != std::string::npos;
-  const std::string address = has_port ? host : host + ":80";
-  return host.empty() || (IsLoopback(address) && !absl::StartsWith(address, "unix:"));
-}
 
 }  // namespace
 
@@ -52,8 +42,9 @@ absl::StatusOr<std::unique_ptr<OperationsPort>> OperationsPort::Start(Options op
 }
 
 HttpReply OperationsPort::Answer(const HttpRequest& request) {
-  if (IsLoopback(state_->settings().ops_listen.value()) && !NamesLoopback(request.host)) {
-    return {.status = 403, .body = "Host: must be localhost or an address of loopback\n"};
+  if (IsLoopback(state_->settings().ops_listen.value())) {
+    const absl::Status host = CheckHost(request.browser);
+    if (!host.ok()) return {.status = 403, .body = std::string(host.message()) + "\n"};
   }
   if (request.path == "/metrics") return {.content_type = kMetricsType, .body = Metrics()};
   if (request.path == kReadyPath) {
@@ -73,7 +64,7 @@ HttpReply OperationsPort::Answer(const HttpRequest& request) {
   if (request.path == "/start.json") {
     const ServerAddress server = {
         .settings = &state_->settings(), .port = grpc_port_, .needs_key = search_.needs_key()};
-    return {.content_type = kJsonType, .body = FirstStepsJson(server, request.host)};
+    return {.content_type = kJsonType, .body = FirstStepsJson(server, request.browser.host)};
   }
   for (const PageFile& file : PageFiles()) {
     if (request.path == file.path) {

@@ -18,6 +18,8 @@
 #include "engine/base/status_macros.h"
 #include "server/convert/error_details.h"
 #include "server/convert/text.h"
+#include "server/http/error_reply.h"
+#include "server/http/target.h"
 #include "server/rpc/waiting_call.h"
 
 namespace nearfield::server {
@@ -32,19 +34,6 @@ HttpReply JsonReply(int status, const nlohmann::json& json) {
           .body = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"};
 }
 
-int HttpStatusOf(absl::StatusCode code) {
-  switch (code) {
-    case absl::StatusCode::kInvalidArgument: return 400;
-    case absl::StatusCode::kUnauthenticated: return 401;
-    case absl::StatusCode::kPermissionDenied: return 403;
-    case absl::StatusCode::kNotFound: return 404;
-    case absl::StatusCode::kResourceExhausted: return 429;
-    case absl::StatusCode::kUnavailable: return 503;
-    case absl::StatusCode::kDeadlineExceeded: return 504;
-    default: return 500;
-  }
-}
-
 HttpReply ErrorReply(const absl::Status& status, const std::string& request_id) {
   nlohmann::json json = {{"code", absl::StatusCodeToString(status.code())},
                          {"message", DetailsOf(status, std::nullopt).message}};
@@ -52,25 +41,9 @@ HttpReply ErrorReply(const absl::Status& status, const std::string& request_id) 
   return JsonReply(HttpStatusOf(status.code()), json);
 }
 
-// Refuses requests that a page of another site lets a browser send. Such a page could not read the
-// reply, but cause the work.
-absl::Status CheckOrigin(const HttpRequest& request) {
-  const bool same_site = request.fetch_site.empty() || request.fetch_site == "same-origin" ||
-                         request.fetch_site == "none";
-  if (!same_site) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("Sec-Fetch-Site = ", Quote(request.fetch_site), ", must be same-origin"));
-  }
-  if (request.origin.empty() || request.origin == "http://" + request.host) {
-    return absl::OkStatus();
-  }
-  return absl::PermissionDeniedError(absl::StrCat("Origin = ", Quote(request.origin), ", must be ",
-                                                  Quote("http://" + request.host)));
-}
-
 // Refuses parameters of a query that are not among these.
 absl::Status CheckParameters(const std::string& query, const std::vector<std::string>& known) {
-  for (const std::string& name : ParametersIn(query)) {
+  for (const auto& [name, value] : ParametersIn(query)) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     return MustBe("parameter", Quote(name), "one of " + absl::StrJoin(known, ", "));
   }
@@ -167,7 +140,7 @@ HttpReply PageSearch::Describe() const {
 
 HttpReply PageSearch::Answer(const HttpRequest& request) {
   if (!request.query.empty()) return Run(request, &PageSearch::Search);
-  const absl::Status origin = CheckOrigin(request);
+  const absl::Status origin = CheckOrigin(request.browser, "http");
   return origin.ok() ? Describe() : ErrorReply(origin, "");
 }
 
@@ -177,7 +150,7 @@ HttpReply PageSearch::Example(const HttpRequest& request) {
 
 HttpReply PageSearch::Run(const HttpRequest& request, Calls calls) {
   std::string request_id;
-  const absl::Status origin = CheckOrigin(request);
+  const absl::Status origin = CheckOrigin(request.browser, "http");
   if (!origin.ok()) return ErrorReply(origin, request_id);
   if (access() == Access::kOff) {
     return ErrorReply(absl::PermissionDeniedError("search is off on this port"), request_id);

@@ -110,7 +110,7 @@ void LogSettings(const Settings& settings, const std::vector<std::string>& unkno
   if (settings.IsExposed()) {
     log->Write(LogLevel::kWarning,
                "allow_insecure: listening beyond loopback without TLS or without keys",
-               {{"listen", settings.listen.value()},
+               {{settings.BeyondLoopback()->name(), settings.BeyondLoopback()->value()},
                 {"tls", settings.tls_cert.value().empty() ? "no" : "yes"},
                 {"keys", settings.key_file.value().empty() ? "no" : "yes"}});
   }

@@ -115,6 +115,12 @@ std::string IdsText(std::vector<std::string> ids) {
                       more > 0 ? absl::StrCat(" and ", more, " more") : "");
 }
 
+// Returns the address of a setting with the port that was bound.
+std::string BoundAddress(const TextSetting& setting, int port) {
+  const std::string& listen = setting.value();
+  return absl::StrCat(listen.substr(0, listen.rfind(':')), ":", port);
+}
+
 [[noreturn]] void LeaveStore(const absl::Status& status, Log* log) {
   log->Write(LogLevel::kError, "the data directory failed: the process ends, nothing is lost",
              {{"error", status.ToString()}});
@@ -190,7 +196,7 @@ void Server::WakeCertificates() {
 
 absl::Status Server::Listen() {
   ABSL_RETURN_IF_ERROR(LoadKeys());
-  if (control_.keys_count() == 0 && !IsLoopback(settings_->listen.value()) &&
+  if (control_.keys_count() == 0 && settings_->BeyondLoopback() != nullptr &&
       !settings_->allow_insecure.value()) {
     return absl::InvalidArgumentError(
         absl::StrCat("key_file = \"", settings_->key_file.value(),
@@ -200,6 +206,7 @@ absl::Status Server::Listen() {
   ABSL_ASSIGN_OR_RETURN(auto sockets,
                         ListenSockets::Bind("listen", settings_->listen.value(),
                                             milliseconds(settings_->keepalive_timeout_ms.value())));
+  ABSL_RETURN_IF_ERROR(ListenForHttp());
   ABSL_RETURN_IF_ERROR(ListenForOperations(sockets->port()));
   if (settings_->reflection.value()) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
@@ -221,6 +228,36 @@ absl::Status Server::Listen() {
   return absl::OkStatus();
 }
 
+template <typename Port>
+absl::Status Server::Take(absl::StatusOr<std::unique_ptr<Port>> started, const char* what,
+                          const TextSetting& setting, std::unique_ptr<Port>* port) {
+  if (started.ok()) {
+    *port = *std::move(started);
+    log_->Write(LogLevel::kInfo, what, {{"address", BoundAddress(setting, (*port)->port())}});
+    return absl::OkStatus();
+  }
+  if (setting.source() != SettingSource::kDefault) return started.status();
+  log_->Write(
+      LogLevel::kWarning,
+      absl::StrCat("there is no ", what, ": its default address cannot be bound; set ",
+                   setting.name(), " to another one or to none"),
+      {{setting.name(), setting.value()}, {"error", std::string(started.status().message())}});
+  return absl::OkStatus();
+}
+
+absl::Status Server::ListenForHttp() {
+  if (!settings_->has_http_port()) return absl::OkStatus();
+  return Take(
+      HttpPort::Start({.base = {.service = &service(),
+                                .ledger = &state().ledger(),
+                                .control = &control_,
+                                .settings = settings_},
+                       .certificates = certificates_,
+                       .connections_max = ConnectionsMax(settings_->http_connections_max, 4),
+                       .log = log_}),
+      "HTTP port", settings_->http_listen, &http_);
+}
+
 absl::Status Server::ListenForOperations(int grpc_port) {
   if (!settings_->has_ops_port()) return absl::OkStatus();
   OperationsPort::Options options = {.state = &state(),
@@ -232,53 +269,58 @@ absl::Status Server::ListenForOperations(int grpc_port) {
   if (settings_->backend.value() != "cpu") {
     options.gpus = GpuMonitor::StartAll(settings_->Gpus());
   }
-  absl::StatusOr<std::unique_ptr<OperationsPort>> started =
-      OperationsPort::Start(std::move(options));
-  if (started.ok()) {
-    operations_ = *std::move(started);
-    log_->Write(LogLevel::kInfo, "operations port", {{"address", ops_address()}});
-    return absl::OkStatus();
-  }
-  if (settings_->ops_listen.source() != SettingSource::kDefault) return started.status();
-  log_->Write(LogLevel::kWarning,
-              "there is no operations port: its default address cannot be bound; set ops_listen to "
-              "another one or to none",
-              {{"ops_listen", settings_->ops_listen.value()},
-               {"error", std::string(started.status().message())}});
-  return absl::OkStatus();
+  return Take(OperationsPort::Start(std::move(options)), "operations port", settings_->ops_listen,
+              &operations_);
+}
+
+std::string Server::http_address() const {
+  return http_ == nullptr ? "" : BoundAddress(settings_->http_listen, http_->port());
 }
 
 std::string Server::ops_address() const {
-  if (operations_ == nullptr) return "";
-  const std::string& listen = settings_->ops_listen.value();
-  return absl::StrCat(listen.substr(0, listen.rfind(':')), ":", operations_->port());
+  return operations_ == nullptr ? "" : BoundAddress(settings_->ops_listen, operations_->port());
+}
+
+AcceptCounts Server::connections() const {
+  AcceptCounts counts = acceptor_->counts();
+  if (http_ == nullptr) return counts;
+  const AcceptCounts http = http_->connections();
+  counts.open += http.open;
+  counts.accepted += http.accepted;
+  counts.refused += http.refused;
+  counts.pauses += http.pauses;
+  return counts;
+}
+
+int64_t Server::ConnectionsMax(const NumberSetting& setting, int64_t descriptors_part) const {
+  const int64_t descriptors = DescriptorLimit();
+  const int64_t in_force = std::clamp<int64_t>(descriptors / descriptors_part, 1, setting.value());
+  if (in_force < setting.value()) {
+    log_->Write(LogLevel::kWarning,
+                absl::StrCat(setting.name(), " is more than its part of the descriptor limit"),
+                {{setting.name(), setting.value()},
+                 {"descriptor_limit", descriptors},
+                 {absl::StrCat(setting.name(), "_in_force"), in_force}});
+  }
+  return in_force;
 }
 
 void Server::StartAccepting(std::unique_ptr<ListenSockets> sockets) {
   AcceptorOptions options;
-  // The other half of the descriptors is for files: the store must not fail for lack of one.
-  const int64_t descriptors = DescriptorLimit();
-  options.connections_max =
-      std::clamp<int64_t>(descriptors / 2, 1, settings_->connections_max.value());
-  if (options.connections_max < settings_->connections_max.value()) {
-    log_->Write(LogLevel::kWarning, "connections_max is more than half of the descriptor limit",
-                {{"connections_max", settings_->connections_max.value()},
-                 {"descriptor_limit", descriptors},
-                 {"connections_max_in_force", options.connections_max}});
-  }
+  // Half of the descriptors is for files: the store must not fail for lack of one.
+  options.connections_max = ConnectionsMax(settings_->connections_max, http_ == nullptr ? 2 : 4);
   options.on_connection = [handover = handover_.get()](int fd) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
     connection.fd = fd;
     handover->HandleNewConnection(&connection);
   };
   acceptor_ = std::make_unique<Acceptor>(std::move(sockets), std::move(options), log_);
-  state().SetConnectionCounts([this] { return acceptor_->counts(); });
+  state().SetConnectionCounts([this] { return connections(); });
 }
 
 std::string Server::address() const {
   const std::string& listen = settings_->listen.value();
-  if (absl::StartsWith(listen, "unix:")) return listen;
-  return absl::StrCat(listen.substr(0, listen.rfind(':')), ":", port_);
+  return absl::StartsWith(listen, "unix:") ? listen : BoundAddress(settings_->listen, port_);
 }
 
 bool Server::StopGrpc(milliseconds wait) {
@@ -298,10 +340,20 @@ bool Server::StopGrpc(milliseconds wait) {
   return true;
 }
 
+void Server::StopAccepting() {
+  acceptor_->Stop();
+  if (http_ != nullptr) http_->Stop();
+}
+
+void Server::Disconnect() {
+  acceptor_->Disconnect(kLastWordsWait);
+  if (http_ != nullptr) http_->Disconnect(kLastWordsWait);
+}
+
 ExitCode Server::Drain() {
   health_.SetServing(false);
   const TimePoint begin = clock_->Now();
-  acceptor_->Stop();
+  StopAccepting();
   state().Drain();
   const bool idle = state().WaitIdle(milliseconds(settings_->drain_ms.value()));
   if (!idle) log_->Write(LogLevel::kWarning, "calls still in flight after drain_ms are cancelled");
@@ -310,7 +362,7 @@ ExitCode Server::Drain() {
   health_.Shutdown();
   // gRPC cancels a call that arrives after its shutdown has begun. Without a connection, such a
   // call is UNAVAILABLE.
-  if (all_ended) acceptor_->Disconnect(kLastWordsWait);
+  if (all_ended) Disconnect();
   if (instance_.DeviceLost()) {
     Fail();
     return ExitCode::kDeviceLost;
@@ -328,6 +380,7 @@ ExitCode Server::Drain() {
     return ExitCode::kDeviceLost;
   }
   if (!ended) return ExitCode::kFailure;
+  http_ = nullptr;
   operations_ = nullptr;  // it reads the core
   state().DestroyCore();
   return state().distrusted() ? ExitCode::kSelfTest : ExitCode::kClean;
@@ -335,7 +388,7 @@ ExitCode Server::Drain() {
 
 void Server::Fail() {
   health_.SetServing(false);
-  acceptor_->Stop();
+  StopAccepting();
   state().Lose();
   state().WaitIdle(kLostWait);
   health_.Shutdown();

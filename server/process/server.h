@@ -15,6 +15,7 @@
 #include "server/config/settings.h"
 #include "server/grpc/grpc_services.h"
 #include "server/grpc/health_service.h"
+#include "server/http/http_port.h"
 #include "server/listener/acceptor.h"
 #include "server/ops_http/operations_port.h"
 #include "server/process/certificate_log.h"
@@ -49,7 +50,10 @@ class Server {
   int port() const { return port_; }
   // Returns the bound address of the operations port; empty: there is none.
   std::string ops_address() const;
-  AcceptCounts connections() const { return acceptor_->counts(); }
+  // Returns the bound address of the HTTP port; empty: there is none.
+  std::string http_address() const;
+  // Returns the counts of both ports of the calls.
+  AcceptCounts connections() const;
 
   // Boots the instance. Returns kClean, or the reason why the process must end.
   ExitCode Boot(const EngineFactory& make_engine) { return instance_.Boot(make_engine); }
@@ -84,11 +88,21 @@ class Server {
   // Reads the certificates, if there are any, and begins to watch their files. Errors:
   // InvalidArgument.
   absl::Status LoadCertificates();
-  // Binds the operations port. A default address that is in use is logged, and the server
-  // continues without the port. Errors: InvalidArgument.
   absl::Status ListenForOperations(int grpc_port);
+  absl::Status ListenForHttp();
+  // Takes over a port that was started. A default address that cannot be bound is logged, and the
+  // server continues without the port. Errors: InvalidArgument.
+  template <typename Port>
+  absl::Status Take(absl::StatusOr<std::unique_ptr<Port>> started, const char* what,
+                    const TextSetting& setting, std::unique_ptr<Port>* port);
+  // Returns the maximum of concurrent connections: `setting`, or a part of the limit on
+  // descriptors.
+  int64_t ConnectionsMax(const NumberSetting& setting, int64_t descriptors_part) const;
   // Begins to accept connections, and passes them to gRPC.
   void StartAccepting(std::unique_ptr<ListenSockets> sockets);
+  void StopAccepting();
+  // Ends all connections, after their clients had time to take their last replies.
+  void Disconnect();
   // Returns false if calls did not end within `wait` after they were cancelled.
   bool StopGrpc(std::chrono::milliseconds wait);
   const Settings* const settings_;
@@ -106,6 +120,7 @@ class Server {
   std::unique_ptr<grpc::Server> grpc_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> handover_;
   std::unique_ptr<Acceptor> acceptor_;
+  std::unique_ptr<HttpPort> http_;  // null: none
   std::unique_ptr<OperationsPort> operations_;
   int port_ = 0;
 };

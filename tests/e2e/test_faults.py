@@ -50,7 +50,7 @@ def test_sigterm_at_any_moment_of_a_start_ends_it_and_harms_nothing(start, api, 
     fill(api, server, rows)
     assert server.terminate() == 0
     program = request.config.getoption("--server")
-    arguments = [program, "--listen", "127.0.0.1:0", "--ops-listen", "none", "--data-dir", str(data)]
+    arguments = [program, "--listen", "127.0.0.1:0", "--ops-listen", "none", "--http-listen", "none", "--data-dir", str(data)]
     codes = set()
     for _ in range(STARTS):
         with subprocess.Popen(arguments, stderr=subprocess.PIPE) as process:

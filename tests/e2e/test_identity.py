@@ -111,7 +111,7 @@ def test_a_revocation_reaches_a_server_that_mounts_the_folder(request, tmp_path,
     name = "" if is_folder else "/keys.json"
     if not is_folder:
         (inside / "keys.json").touch()
-    program = [request.config.getoption("--server"), "--listen", "127.0.0.1:0", "--ops-listen", "none", "--data-dir", "none",
+    program = [request.config.getoption("--server"), "--listen", "127.0.0.1:0", "--ops-listen", "none", "--http-listen", "none", "--data-dir", "none",
                "--key-file", str(inside / "keys.json")]
     server = ServerProcess(mounts("sh", "-c", f'mount --bind "{outside}{name}" "{inside}{name}" && exec "$@"', "sh", *program),
                            tmp_path / "server.log")

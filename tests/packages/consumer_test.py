@@ -38,7 +38,7 @@ class Consumer(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         log = pathlib.Path(folder.name) / "log"
         server = ServerProcess(
-            [os.environ["NEARFIELD_SERVER"], "--listen", "127.0.0.1:0", "--ops-listen", "none", "--data-dir", "none", "--memory-bytes", "256MiB"], log)  # fmt: skip
+            [os.environ["NEARFIELD_SERVER"], "--listen", "127.0.0.1:0", "--ops-listen", "none", "--http-listen", "none", "--data-dir", "none", "--memory-bytes", "256MiB"], log)  # fmt: skip
         self.addCleanup(server.kill)
         ran = self.root.run(program, server.wait_ready())
         self.assertIn("best: 7, 5\n", ran.stdout)

@@ -118,7 +118,7 @@ def open_nearfield(data: Data) -> Search:
 def open_server(data: Data) -> Search:
     import nearfield
 
-    command = [os.environ["NEARFIELD_SERVER"], "--listen", "127.0.0.1:0", "--ops-listen", "none",
+    command = [os.environ["NEARFIELD_SERVER"], "--listen", "127.0.0.1:0", "--ops-listen", "none", "--http-listen", "none",
                "--data-dir", str(data.folder / "server"), "--backend", "cpu", "--threads", str(data.threads),
                "--memory-bytes", str(memory_of(data)), "--host-memory-bytes", "512MiB"]  # fmt: skip
     server = ServerProcess(command, data.folder / "server.log")

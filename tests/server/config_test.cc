@@ -313,6 +313,31 @@ TEST_F(ConfigTest, BeyondLoopbackOnlyWithTlsAndKeysOrTheOverride) {
   EXPECT_THAT(Load({"--tls-cert=c"}), FailsWith(kInvalidArgument, "tls_cert", "tls_key"));
 }
 
+TEST_F(ConfigTest, TheHttpPortIsExposedAsThePortOfGrpc) {
+  EXPECT_THAT(Load({"--http-listen=0.0.0.0:1"}),
+              FailsWith(kInvalidArgument, "http_listen = \"0.0.0.0:1\"", "tls_cert is empty"));
+  for (const char* const wrong : {"unix:/tmp/x", "1", ":1", "h:65536"}) {
+    Settings settings;
+    EXPECT_THAT(LoadInto({std::string("--http-listen=") + wrong}, &settings),
+                FailsWith(kInvalidArgument, "http_listen", "must be HOST:PORT"));
+  }
+  Settings settings;
+  ASSERT_OK(LoadInto({"--http-listen=0.0.0.0:1", "--allow-insecure"}, &settings));
+  EXPECT_TRUE(settings.IsExposed());
+  EXPECT_EQ(settings.BeyondLoopback(), &settings.http_listen);
+}
+
+// Else every user of the machine could make the calls.
+TEST_F(ConfigTest, BesideAUnixSocketTheHttpPortIsOffUnlessItIsSet) {
+  Settings settings;
+  ASSERT_OK(LoadInto({"--listen=unix:/tmp/x"}, &settings));
+  EXPECT_FALSE(settings.has_http_port());
+  EXPECT_THAT(settings.Effective(), HasSubstr("http_listen = \"none\"  # default"));
+  Settings set;
+  ASSERT_OK(LoadInto({"--listen=unix:/tmp/x", "--http-listen=127.0.0.1:1"}, &set));
+  EXPECT_TRUE(set.has_http_port());
+}
+
 TEST_F(ConfigTest, SeveralGpusAreAListOrAll) {
   ASSERT_OK(Load({"--devices=0,2"}));
   EXPECT_THAT(settings_.ToEngineOptions().devices, ElementsAre(0, 2));

@@ -46,7 +46,7 @@ class HttpServerTest : public ::testing::Test {
     if (request.path == "/large")
       return {.body = std::string(static_cast<size_t>(kLargeBytes), 'x')};
     if (request.path == "/medium") return {.body = std::string(1 << 20, 'x')};
-    return {.body = request.path + "?" + request.query + " of " + request.host};
+    return {.body = request.path + "?" + request.query + " of " + request.browser.host};
   }
   // Sends one byte after the other until the server closes the connection. Returns the time it
   // took.
@@ -123,17 +123,6 @@ TEST_F(HttpServerTest, WhatIsNotHttpIsRefused) {
   client.Write("\x16\x03\x01 a TLS handshake, for example\r\n\r\n");
   EXPECT_EQ(client.Read().status, 400);
   EXPECT_EQ(requests_, 0);
-}
-
-TEST(ParameterInTest, DecodesTheValueOfTheFirstParameterOfTheName) {
-  EXPECT_EQ(ParameterIn("a=1&b=x%20y+z&b=2", "b"), "x y z");
-  EXPECT_EQ(ParameterIn("a=&b", "a"), "");
-  EXPECT_EQ(ParameterIn("a=&b", "b"), "");
-  EXPECT_THAT(ParametersIn("a=1&b&c=&a=2"), ElementsAre("a", "b", "c", "a"));
-  EXPECT_THAT(ParametersIn(""), IsEmpty());
-  for (const std::string query : {"", "ab=1", "b=a=1", "a=%", "a=%4", "a=%zz"}) {
-    EXPECT_EQ(ParameterIn(query, "a"), std::nullopt) << query;
-  }
 }
 
 // A slow header is waited for until kHttpRequestMs, however many bytes it sends.

@@ -49,7 +49,9 @@ void InProcessServer::Set(SettingBase& setting, const std::string& value) {
 void InProcessServer::Listen() {
   if (settings_.data_dir.source() == SettingSource::kDefault) Set(settings_.data_dir, "none");
   if (settings_.audit_one_in.source() == SettingSource::kDefault) Set(settings_.audit_one_in, "0");
-  if (settings_.ops_listen.source() == SettingSource::kDefault) Set(settings_.ops_listen, "none");
+  for (TextSetting* const each : {&settings_.ops_listen, &settings_.http_listen}) {
+    if (each->source() == SettingSource::kDefault) Set(*each, "none");
+  }
   if (settings_.log_requests.source() == SettingSource::kDefault) {
     Set(settings_.log_requests, "all");
   }

@@ -45,6 +45,8 @@ class Process {
                                     "--data-dir",
                                     "none",
                                     "--ops-listen",
+                                    "none",
+                                    "--http-listen",
                                     "none"};
     all.insert(all.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;

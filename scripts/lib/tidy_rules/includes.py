@@ -55,13 +55,14 @@ LAYERS: dict[str, frozenset[str]] = {
         "server/rpc": "engine/include engine/base server/convert server/scheduler server/attributes server/audit server/collections server/config "
         "server/telemetry server/listener/accept_counts.h server/security client/keys proto",
         "server/grpc": "engine/base server/rpc server/convert server/security server/scheduler/memory_ledger.h server/telemetry/refusal_reason.h proto",
+        "server/http": "engine/base server/rpc server/config server/convert server/listener server/scheduler/memory_ledger.h server/scheduler/retry_hint.h server/security server/telemetry proto",
         "server/boot": "engine/include engine/base server/audit server/rpc server/collections server/config server/scheduler "
         "server/store server/telemetry",
         "server/c_abi": "engine/include engine/base server/rpc server/config server/convert server/boot server/telemetry proto",
-        "server/ops_http": "client/keys/quota.h engine/include engine/base server/attributes server/audit server/collections server/rpc server/config "
+        "server/ops_http": "client/keys/quota.h engine/include engine/base server/attributes server/audit server/collections server/http server/rpc server/config "
         "server/convert server/listener server/scheduler server/security server/store server/telemetry proto",
         "server/process": "client/keys engine/include engine/base server/attributes server/audit server/config server/convert server/boot server/scheduler "
-        "server/collections server/store server/rpc server/ops_http server/grpc server/security server/listener server/telemetry proto",
+        "server/collections server/store server/rpc server/http server/ops_http server/grpc server/security server/listener server/telemetry proto",
         "client/cpp": "proto",
         "client/formats": "client/cpp client/value_text",
         "client/command_line": "",
@@ -71,7 +72,7 @@ LAYERS: dict[str, frozenset[str]] = {
         "tests": "engine engine/include engine/base engine/score engine/bound engine/backend engine/corpus engine/search "
         "engine/plan engine/cpu engine/multi engine/oracle engine/cuda engine/topk engine/gpu engine/gpu/memory engine/gpu/runtime engine/gpu/kernels "
         "server/config server/convert server/scheduler server/store server/attributes server/audit server/collections "
-        "server/boot server/c_abi server/process server/listener server/telemetry server/rpc server/ops_http server/grpc server/security client/cpp client/formats client/command_line client/value_text "
+        "server/boot server/c_abi server/process server/listener server/telemetry server/rpc server/http server/ops_http server/grpc server/security client/cpp client/formats client/command_line client/value_text "
         "client/keys client/cli proto",
     }.items()
 }
@@ -92,7 +93,7 @@ RPC_FREE_FOLDERS = (
     "engine/", "server/config/", "server/scheduler/", "server/attributes/", "server/collections/", "server/audit/", "server/store/"
 )
 # Folders that use the messages but know no transport.
-GRPC_FREE_FOLDERS = ("server/rpc/", "server/convert/", "server/boot/", "server/c_abi/")
+GRPC_FREE_FOLDERS = ("server/rpc/", "server/convert/", "server/boot/", "server/c_abi/", "server/http/")
 
 
 def layer_of(path: str) -> str | None:

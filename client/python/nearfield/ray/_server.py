@@ -140,11 +140,11 @@ DEFAULTS = {
     "epochs_kept_percent": 50,
     "log_sample": 0,
 }
-_OWN_SETTINGS = frozenset(("listen", "data_dir", "ops_listen"))  # a cluster sets these
+_OWN_SETTINGS = frozenset(("listen", "data_dir", "http_listen", "ops_listen"))  # a cluster sets these
 
 
 def _arguments(options: Mapping[str, Any], host: str) -> list[str]:
-    fixed = {"data_dir": "none", "ops_listen": "none"}
+    fixed = {"data_dir": "none", "http_listen": "none", "ops_listen": "none"}
     if not host.startswith("127."):
         fixed["allow_insecure"] = "true"
     return [f"--{name.replace('_', '-')}={value}" for name, value in {**options, **fixed}.items()]

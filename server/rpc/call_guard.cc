@@ -1,4 +1,4 @@
-#include "server/grpc/call_guard.h"
+#include "server/rpc/call_guard.h"
 
 #include <google/protobuf/descriptor.h>
 
