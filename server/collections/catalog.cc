@@ -88,8 +88,6 @@ absl::Status ValidateName(std::string_view field, std::string_view name) {
 
 Catalog::Catalog(Base base, int64_t collections_max)
     : base_(std::move(base)),
-      segment_writes_(base_.store == nullptr ? nullptr
-                                             : std::make_unique<WorkerPool>(base_.segment_writes)),
       collections_max_(collections_max),
       attributes_(std::make_shared<AttributeShared>(base_.attribute_memory_bytes,
                                                     base_.filter_cache_bytes)) {}

@@ -185,7 +185,9 @@ class Catalog {
                                              const store::LoadOptions& options) const;
 
   const Base base_;
-  const std::unique_ptr<WorkerPool> segment_writes_;  // null: nothing is stored
+  // Null: nothing is stored.
+  const std::unique_ptr<WorkerPool> segment_writes_ =
+      base_.store == nullptr ? nullptr : std::make_unique<WorkerPool>(base_.segment_writes);
   const int64_t collections_max_;
   const std::shared_ptr<AttributeShared> attributes_;
   // Serializes changes of names; look-ups do not wait for it.
