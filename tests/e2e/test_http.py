@@ -131,19 +131,10 @@ def test_tls_and_keys_are_those_of_grpc(request: pytest.FixtureRequest, start, t
         call(url.replace("https", "http"), **key)
 
 
-def test_beyond_loopback_the_port_needs_tls_and_keys(offline_check):
-    done = offline_check("--http-listen", "0.0.0.0:0")
+def test_beyond_loopback_the_port_needs_tls_and_keys(offline):
+    done = offline("--listen", "127.0.0.1:0", "--http-listen", "0.0.0.0:0", "--data-dir", "none")
     assert done.returncode == 2
     assert 'http_listen = "0.0.0.0:0": is beyond loopback, and tls_cert is empty' in done.stderr
-
-
-@pytest.fixture
-def offline_check(request: pytest.FixtureRequest, tmp_path: Path):
-    def run(*arguments: str) -> subprocess.CompletedProcess:
-        program = [request.config.getoption("--server"), "--listen", "127.0.0.1:0", "--ops-listen", "none", "--data-dir", "none"]
-        return subprocess.run([*program, *arguments], capture_output=True, text=True, timeout=DEADLINE_S, check=False)
-
-    return run
 
 
 def test_calls_of_both_ports_see_the_same_collections(server, notes):

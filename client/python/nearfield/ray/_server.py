@@ -140,7 +140,8 @@ DEFAULTS = {
     "epochs_kept_percent": 50,
     "log_sample": 0,
 }
-_OWN_SETTINGS = frozenset(("listen", "data_dir", "http_listen", "ops_listen"))  # a cluster sets these
+# A cluster sets these.
+_OWN_SETTINGS = frozenset(("listen", "data_dir", "http_listen", "ops_listen"))
 
 
 def _arguments(options: Mapping[str, Any], host: str) -> list[str]:
