@@ -22,7 +22,7 @@ from nearfield.ray._manifest import Manifest  # noqa: E402
 from nearfield.ray._operations import Coordinator  # noqa: E402
 from nearfield.ray._steps import run  # noqa: E402
 from nearfield.ray._store import Store  # noqa: E402
-from ray_fakes import DECLARED, FakeSlot, shown  # noqa: E402
+from ray_fakes import DECLARED, FakeSlot, shown, without_ray  # noqa: E402
 
 
 class EmptyReplica:
@@ -57,6 +57,7 @@ def opened(store, monkeypatch) -> Any:
             slot.actor, slot.place = EmptyReplica(), {"address": slot.name}
             self.enter(slot, 0)
 
+    without_ray(monkeypatch)
     monkeypatch.setattr(_coordinator, "end_others", lambda *_: None)
     monkeypatch.setattr(Fleet, "_start", start)
     monkeypatch.setattr(Fleet, "_stop", lambda self, slots: setattr(self, "_slots", [each for each in self._slots if each not in slots]))

@@ -29,9 +29,9 @@ from ray_model import (  # noqa: E402
     FIRST,
     IDS,
     PAUSE_SECONDS,
-    RAY,
     SECOND,
     SETTINGS,
+    TRY_SECONDS_MAX,
     Model,
     Reader,
     Together,
@@ -61,9 +61,8 @@ def storage(tmp_path_factory):
 def network(request, tmp_path_factory):
     """None, or with --ray-partitions nodes whose connections can be cut."""
     if not request.config.getoption("--ray-partitions"):
-        ray.init(num_cpus=4, **RAY)
+        request.getfixturevalue("local_ray")
         yield None
-        ray.shutdown()
         return
     made = Network(tmp_path_factory.mktemp("network") / "ray.log")
     try:
@@ -341,7 +340,7 @@ def test_a_coordinator_that_stood_still_ends_no_server(cluster, rng):
     before = cluster.status()
     os.kill(before["pid"], signal.SIGSTOP)
     try:
-        end = time.monotonic() + 4 * 3 * HANG_SECONDS
+        end = time.monotonic() + 1.5 * 3 * HANG_SECONDS
         while time.monotonic() < end:
             assert len(docs.search(draw_vectors(rng, 1)[0], k=200, fresh=False, timeout=5)) == 50
     finally:
@@ -366,6 +365,22 @@ def test_an_actor_that_was_ended_for_good_is_created_again(cluster):
             break
         assert time.monotonic() < deadline, now
         cluster.call("view", 10, have=cluster.call("view", 10)["have"], wait=2.0)
+
+
+def test_a_resize_of_one_cluster_changes_the_other(cluster, rival, rng):
+    """Its servers are those of the new number of shards. The end of one cluster does not end the other."""
+    docs = cluster.create_collection("resized", DIM, metric="dot")
+    docs.upload(draw_vectors(rng, 50), ids=np.arange(50))
+    for shards in (1, 2):
+        rival.resize(shards)
+        assert docs.count(fresh=True).rows_count == 50
+        deadline = time.monotonic() + TRY_SECONDS_MAX
+        while len(cluster.status()["servers"]) != 2 * shards:  # those of the other number of shards end soon
+            assert time.monotonic() < deadline, cluster.status()
+            cluster.call("view", 10, have=cluster.call("view", 10)["have"], wait=0.2)
+    rival.stop()
+    cluster.drop_collection("resized")
+    cluster.wait_ready(60)
 
 
 def test_rounds_of_faults(cluster, rival, network, storage, request):

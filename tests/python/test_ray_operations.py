@@ -43,7 +43,7 @@ def test_a_restart_leaves_each_shard_a_server(coordinator, monkeypatch):
 
     def back(slot: Any) -> None:
         with coordinator._changed:
-            slot.ready = True
+            slot.ready, slot.held = True, {1: {}}
             coordinator._changed.notify_all()
 
     monkeypatch.setattr(FakeSlot, "fail", fail)
@@ -67,7 +67,7 @@ def restarts(coordinator, monkeypatch) -> list[tuple[str, str]]:
 
     def back(slot: Any) -> None:
         with coordinator._changed:
-            slot.ready = True
+            slot.ready, slot.held = True, {1: {}}
             coordinator._changed.notify_all()
 
     monkeypatch.setattr(FakeSlot, "fail", fail)

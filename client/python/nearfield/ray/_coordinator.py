@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 import ray
 
-from nearfield._errors import Aborted, DataLoss, Error, Internal, Unavailable
+from nearfield._errors import Error, Internal, Unavailable
 from nearfield.ray._fleet import LEFT_OUT, Fleet
 from nearfield.ray._manifest import (
     CollectionState,
@@ -40,7 +40,6 @@ from nearfield.ray._rpc import serve
 from nearfield.ray._server import Settings, listen_host, must_move
 from nearfield.ray._slot import NAMESPACE, Slot, end_others
 from nearfield.ray._steps import Steps, run
-from nearfield.ray._upgrade import take_over
 
 T = TypeVar("T")
 _STORE_PAUSE_SECONDS = 0.5  # after a failure of the storage
@@ -119,8 +118,7 @@ class CoordinatorProcess(Fleet):
             host, ports = listen_host(settings.host), settings.listen_ports
             self._server, self._address = serve(methods, host, ports, settings.cluster)
         if not self._log.opened:
-            first = None if self._store.first("commits") else take_over(self._store)
-            self._perform(self._log.open(first or Manifest(layout=1, shards=settings.shards)))
+            self._perform(self._log.open(Manifest(layout=1, shards=settings.shards)))
         card: dict[str, Any] = {"name": settings.name, "cluster": settings.cluster}
         card |= {"address": self._address, "opened": self._log.opened}
         self._store.put(self._card, json.dumps(card).encode())

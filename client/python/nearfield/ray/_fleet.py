@@ -102,7 +102,7 @@ class Fleet:
         slot.ask(slot.sync(self._newest()))
         with self._commit:
             if slot.lives(life):
-                slot.held, slot.ready, slot.error = {}, True, ""
+                slot.held, slot.ready = {}, True
                 self.load()
                 self._show()
 

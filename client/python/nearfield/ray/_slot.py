@@ -227,6 +227,8 @@ class Slot:
                     self.error = str(error)
                     if self._failed.wait(_STORE_PAUSE_SECONDS):
                         raise
+            if self.lives(life):
+                self.error = ""
             self._pause = _PAUSE_SECONDS
         except Exception as error:
             self._report(error, self.lives(life))
