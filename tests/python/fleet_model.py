@@ -10,7 +10,7 @@ The laws, in every sequence:
   a manifest is first shown when each shard has a replica that holds it, and none is shown after a later one
   what was acknowledged is shown, and each operation takes place once
   no call waits for a replica once another one of its shard has answered
-  a replica that is only late is not loaded again
+  a replica that is late gets no other call before it has answered, and is not loaded again
   at the end, when all have answered, all hold the newest manifest"""
 
 from __future__ import annotations
@@ -131,6 +131,8 @@ class Replica:
         return Remote
 
     def _called(self, call: Call, name: str) -> Call:
+        if name != "abandon" and not all(each.ended for each in self.calls):
+            raise Violation(f"{name} is called before the replica has answered the call before")
         outcome = 0 if name == "abandon" else self._choices.choose(4, fault=True)
         if outcome == 3:
             self.end()

@@ -35,9 +35,9 @@ FAULTS: dict[str, tuple[Any, str, str, str, str]] = {
     "calls_wait_for_every_replica": (
         Fleet, "_replies", "limit = 2 * steps", "limit = math.inf", "a call waits for"),
     "a_late_replica_takes_part": (
-        Slot, "late", "or self.pending is not None", "", "was only late|is shown for"),
+        Slot, "late", "or self.pending is not None", "", "before the replica has answered"),
     "a_replica_applies_what_it_has_not_staged": (
-        CoordinatorProcess, "apply", "if slot in self._staged", "", "was only late"),
+        CoordinatorProcess, "apply", "if slot in self._staged", "", "before the replica has answered"),
     "a_commit_is_acknowledged_before_it_is_shown": (
         CoordinatorProcess, "commit", "if self._changed.wait_for(lambda: self._has_shown(done.number), left):", "if True:", "but not shown"),
 }  # fmt: skip
