@@ -45,6 +45,7 @@ class Fleet:
         self._look = threading.Event()  # another coordinator may have committed
         self._shown: Manifest | None = None
         self._slots: list[Slot] = []
+        self._staged: list[Slot] = []  # those that have staged the operation of now
         self._resizing = 0  # the layout of servers that a resize starts
         self._view: dict[str, Any] = {}
         self._serial = 0
@@ -132,7 +133,7 @@ class Fleet:
         """Returns the replies of replicas, or the errors. Waits until each shard has an answer, and
         a while for the others: those without a reply are late from then on. unheld: the shards that
         need an answer, if others have a replica that does not take part."""
-        waiting, found = dict(calls), {}
+        waiting, found = dict(calls), dict[Slot, Any]()
         missing = {slot.shard for slot in calls} if unheld is None else set(unheld)
         steps, limit = 0, math.inf  # counted, so that a pause of this process makes nobody late
         while waiting and steps < limit:
@@ -186,7 +187,7 @@ class Fleet:
     def _behind(self) -> list[Slot]:
         """Returns the replicas that answer but do not hold the newest manifest, and those that were
         late until now: they may have staged something."""
-        newest, found = self._newest(), []
+        newest, found = self._newest(), list[Slot]()
         for slot in self._slots:
             was_late = slot.comes_back()
             there = slot.layout == newest.layout and slot.ready and not slot.late
