@@ -150,7 +150,7 @@ def test_a_refused_upload_changes_nothing(cluster, rng):
     table = pa.table({"id": pa.array([7], pa.uint64()), "vector": pa.FixedSizeListArray.from_arrays(flat, DIM),
                       "payload": pa.array([b""], pa.binary())})  # fmt: skip
     with pytest.raises(nearfield.InvalidArgument):  # which only the server finds
-        cluster.commit("refused", {"kind": "upsert", "segments": put_tables(cluster._store, [table])}, None, None)
+        cluster.commit("refused", {"kind": "upsert", "segments": put_tables(cluster._store, [table])}, None, cluster.deadline(None))
     with pytest.raises(ValueError, match="needs"):
         docs.upload(vectors[:, 1:], ids=np.arange(100, 150))
     with pytest.raises(nearfield.InvalidArgument):

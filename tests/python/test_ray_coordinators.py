@@ -136,13 +136,13 @@ def test_of_two_resizes_at_the_same_time_one_counts(opened):
     """Both took the same number for their servers: answers lacked the rows of a shard."""
     first, second = opened("first"), opened("second")
     create(first)
-    wait = second._wait_ready
+    wait = second.ready
 
     def wait_and_lose(*arguments: Any) -> None:
         wait(*arguments)
         first._replace_servers(4, 1.0)
 
-    second._wait_ready = wait_and_lose
+    second.ready = wait_and_lose
     with pytest.raises(nearfield.Aborted, match="another coordinator has changed the shards"):
         second._replace_servers(3, 1.0)
     for each in (first, second):
@@ -177,13 +177,13 @@ def test_a_resize_in_doubt_keeps_its_servers(opened, monkeypatch):
 def test_a_resize_goes_on_while_another_coordinator_commits(opened):
     first, second = opened("first"), opened("second")
     create(first)
-    wait = second._wait_ready
+    wait = second.ready
 
     def wait_and_commit(*arguments: Any) -> None:
         wait(*arguments)
         delete(first, "x == 1")
 
-    second._wait_ready = wait_and_commit
+    second.ready = wait_and_commit
     second._replace_servers(3, 1.0)
     assert second._log.head.shards == 3 and operations(second) == ["x == 1"]
 

@@ -102,8 +102,8 @@ def test_wrong_settings_end_no_server(coordinator, restarts, kept, given, error)
 
 def test_a_server_that_does_not_start_with_new_settings_gets_the_old_ones(coordinator, restarts, kept, monkeypatch):
     """The program has accepted them, but the device refuses. The servers that have started with them are restarted, too."""
-    wait, name = coordinator._wait_ready, coordinator._slots[1].name
-    monkeypatch.setattr(coordinator, "_wait_ready", lambda some, _: wait(some, 1))
+    wait, name = coordinator.ready, coordinator._slots[1].name
+    monkeypatch.setattr(coordinator, "ready", lambda _, some: wait(1, some))
     changed = type(coordinator._slots[1]).use
 
     def use(slot: Any, settings: Any) -> None:

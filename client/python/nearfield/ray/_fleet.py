@@ -304,15 +304,15 @@ class Fleet:
             ],
         }
 
-    def _wait_ready(self, some: list[Slot] | None, seconds: float) -> None:
-        """Waits for some replicas. None: for all, even if they change meanwhile."""
+    def ready(self, seconds: float, some: list[Slot] | None = None) -> None:
+        """Waits until some replicas hold what is shown. None: all of them, also later ones."""
 
-        def ready() -> bool:
+        def serve() -> bool:
             slots = self._slots if some is None else some
             return bool(self._slots) and all(map(self._serves, slots))
 
         with self._changed:
-            done = self._changed.wait_for(ready, seconds)
+            done = self._changed.wait_for(serve, seconds)
         if not done:
             raise Unavailable(f"not ready after {seconds:g} s: {self.waiting(some)}")
 
@@ -326,10 +326,6 @@ class Fleet:
             if not self._serves(slot):
                 names.setdefault(error or "its server loads", []).append(slot.name)
         return "; ".join(f"{', '.join(some)}: {why}" for why, some in names.items())
-
-    def ready(self, seconds: float) -> None:
-        """Waits until all replicas hold the newest manifest."""
-        self._wait_ready(None, seconds)
 
     def _errors(self, slots: list[Slot]) -> list[tuple[Slot, str]]:
         """Returns the replicas with the reason why they are not ready."""

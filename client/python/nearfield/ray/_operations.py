@@ -77,7 +77,7 @@ class Coordinator(CoordinatorProcess):
         try:
             slots = self._new_slots(layout, shards)
             self._start(slots)
-            self._wait_ready(slots, seconds)
+            self.ready(seconds, slots)
             newest = self._newest()  # what was committed in between, while commits go on
             self._replies({slot: slot.sync(newest) for slot in slots})
             self._change(partial(laid_out, before.layout, layout, shards, slots))
@@ -104,7 +104,7 @@ class Coordinator(CoordinatorProcess):
                 else:
                     for slot in [each for each in slots if not self._serves(each)]:
                         slot.use(after)  # the settings before may be why
-                    self._wait_ready(slots, seconds)
+                    self.ready(seconds, slots)
                     for slot in slots:
                         restarted.append(slot)
                         self._start_again(slot, after, seconds)
@@ -136,11 +136,11 @@ class Coordinator(CoordinatorProcess):
     def _start_again(self, slot: Slot, settings: Settings, seconds: float) -> None:
         """Starts a server again, once its shard has all the others."""
         others = [each for each in self._slots if each is not slot]
-        self._wait_ready([each for each in others if each.shard == slot.shard], seconds)
+        self.ready(seconds, [each for each in others if each.shard == slot.shard])
         slot.use(settings)
         slot.fail("it is started again")
         self.leave(slot)
-        self._wait_ready([slot], seconds)
+        self.ready(seconds, [slot])
 
     def compact(self, name: str) -> int:
         """Writes the present rows as segments, which replace the operations before; returns the
