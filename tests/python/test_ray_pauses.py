@@ -159,7 +159,7 @@ def test_a_replica_that_is_late_is_left_out_until_it_has_caught_up(coordinator, 
         assert commit(coordinator) == [2, 2]
     assert shown(coordinator) == (2, [2, 1]) and late.ready and late.late
     assert not coordinator.status()["servers"][3]["ready"]
-    with pytest.raises(nearfield.Unavailable, match="fake-1-1-1"):
+    with pytest.raises(nearfield.Unavailable, match="fake-1-1-1: it is late"):
         coordinator.ready(0.01)
     calls = len(late.actor.calls)
     assert commit(coordinator, "next") == [3, 2] and shown(coordinator) == (3, [2, 1])

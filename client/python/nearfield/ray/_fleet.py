@@ -330,7 +330,8 @@ class Fleet:
     def _errors(self, slots: list[Slot]) -> list[tuple[Slot, str]]:
         """Returns the replicas with the reason why they are not ready."""
         lack = f"it waits for Ray: {self._lack()}" if any(slot.waits for slot in slots) else ""
-        return [(slot, lack if slot.waits else slot.error) for slot in slots]
+        late = {slot: "it is late" for slot in slots if slot.pending is not None}
+        return [(slot, lack if slot.waits else slot.error or late.get(slot, "")) for slot in slots]
 
     def _lack(self) -> str:
         """Returns what Ray lacks to start the actors that wait."""
