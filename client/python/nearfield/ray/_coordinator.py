@@ -187,12 +187,12 @@ class CoordinatorProcess(Fleet):
     def _received(self, name: str, operation: Operation, token: str) -> Iterator[None]:
         """Lets the replicas take the rows of a large upload while other commits go on. Errors are
         reported when it is staged."""
-        calls: dict[Slot, Any] = {}
+        slots: list[Slot] = []
         if _is_large(operation):
             with self._committing():
                 if self._perform(self._log.done(token, name, operation["kind"])) is None:
                     slots = [slot for slot in self._slots if slot.ready and not slot.late]
-                    calls = {slot: slot.call("receive", name, operation) for slot in slots}
+        calls = {slot: slot.call("receive", name, operation) for slot in slots}
         self._replies(calls)
         try:
             yield
