@@ -362,25 +362,6 @@ def test_operations_while_searches_go_on(cluster, rng):
     assert last.epoch >= model.numbers[-1]
 
 
-def test_the_storage_alone_restores_a_cluster(cluster, request, rng, tmp_path):
-    storage = tmp_path / "storage"
-    model = Model()
-    first = start_cluster(request.config, storage, shards=1, name="first")
-    first.create_collection("docs", DIM, metric="dot")
-    writer = Writer(first, model, rng)
-    for _ in range(6):
-        writer.commit()
-    first.stop()
-    second = start_cluster(request.config, storage, shards=2, name="second")
-    try:
-        with Client(str(storage)) as other:  # the number of shards is that of the storage
-            assert other.status()["shards"] == 1 and other.list_collections() == ["docs"]
-            for query in draw_vectors(rng, 8):
-                model.check(query, 20, other.collection("docs").search(query, k=20))
-    finally:
-        second.stop()
-
-
 def test_the_command(cluster, tmp_path, request):
     storage = cluster.status()["storage"]
     command = [sys.executable, "-m", "nearfield.ray", "--storage", storage]
