@@ -174,7 +174,7 @@ class Replica:
 class ModelSlot(_slot.Slot):
     def ask(self, reply: Any, timeout: Any = None) -> Any:
         if not reply.ended and not self.has_ended:
-            reply.end()  # of a server that is loaded while nobody waits for it
+            reply.end()  # of a server that is loaded while commits go on
         if not reply.ended:
             raise Unavailable("it has failed")
         return reply.reply()
@@ -216,7 +216,7 @@ class Cluster:
         made._show()
 
     def load(self) -> None:
-        """Of the log, before there are replicas."""
+        """The log calls this before there are replicas."""
 
     def _check_view(self) -> None:
         view, slots = self.coordinator._view, {slot.name: slot for slot in self.coordinator._slots}
@@ -254,7 +254,7 @@ class Cluster:
                 raise Violation(f"a call waits for {slot.name}, but {twin.name} answers")
 
     def commit(self, token: str) -> None:
-        """Commits a delete, and once more if it is not acknowledged."""
+        """Commits a delete, and repeats it if it is not acknowledged."""
         for _ in range(2):
             try:
                 done = self.coordinator.commit("docs", {"kind": "filter", "filter": token}, token)

@@ -268,8 +268,7 @@ def test_the_checker_finds_a_wrong_answer(model):
         return model.fault_of(query, 9, types.SimpleNamespace(ids=ids, scores=scores), number, shelf)
 
     assert fault(ids, scores) is None
-    assert fault(ids[:8], scores[:8]) == "short"
-    assert fault(ids[::-1], scores[::-1]) == "wrong"
+    assert (fault(ids[:8], scores[:8]), fault(ids[::-1], scores[::-1])) == ("short", "wrong")
     assert fault(ids, np.nextafter(scores, np.float32(9))) == "wrong"
     assert fault(ids, scores, 4) == "wrong"
     assert fault(*best(model, query, 9, 4)) == "wrong"

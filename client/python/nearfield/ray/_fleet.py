@@ -131,11 +131,11 @@ class Fleet:
 
     def _replies(self, calls: dict[Slot, Any], unheld: set[int] | None = None) -> dict[Slot, Any]:
         """Returns the replies of replicas, or the errors. Waits until each shard has an answer, and
-        a while for the others: those without a reply are late from then on. unheld: the shards that
-        need an answer, if others have a replica that does not take part."""
+        a short time for the other replicas: those that have not replied then become late. unheld:
+        the shards that need an answer, if other shards have a replica that does not take part."""
         waiting, found = dict(calls), dict[Slot, Any]()
         missing = {slot.shard for slot in calls} if unheld is None else set(unheld)
-        steps, limit = 0, math.inf  # counted, so that a pause of this process makes nobody late
+        steps, limit = 0, math.inf  # counted, so that a pause of this process makes no replica late
         while waiting and steps < limit:
             done = ended([*waiting.values()])
             steps += 1
