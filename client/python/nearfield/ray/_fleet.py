@@ -7,6 +7,7 @@ import os
 import threading
 import uuid
 from collections import Counter
+from collections.abc import Iterable
 from itertools import product
 from typing import Any
 
@@ -116,9 +117,9 @@ class Fleet:
             self._start(self._new_slots(manifest.layout, manifest.shards))
         elif not behind:
             return
-        unheld = {shard for shard, some in enumerate(self._holders(manifest)) if not some}
+        held = {shard for shard, some in enumerate(self._holders(manifest)) if some}
         calls = {slot: slot.sync(manifest) for slot in behind}
-        for slot, states in self._replies(calls, unheld).items():
+        for slot, states in self._replies(calls, held).items():
             wrong = self._wrong_rows(slot, manifest, states)
             if isinstance(wrong, (OSError, DataLoss)):
                 slot.error = f"storage: {wrong}"
@@ -129,12 +130,12 @@ class Fleet:
                 slot.error = ""
         self._show()
 
-    def _replies(self, calls: dict[Slot, Any], unheld: set[int] | None = None) -> dict[Slot, Any]:
+    def _replies(self, calls: dict[Slot, Any], held: Iterable[int] = ()) -> dict[Slot, Any]:
         """Returns the replies of replicas, or the errors. Waits until each shard has an answer, and
-        a short time for the other replicas: those that have not replied then become late. unheld:
-        the shards that need an answer, if other shards have a replica that does not take part."""
+        a short time for the other replicas: those that have not replied then become late. held:
+        shards that need no answer."""
         waiting, found = dict(calls), dict[Slot, Any]()
-        missing = {slot.shard for slot in calls} if unheld is None else set(unheld)
+        missing = {slot.shard for slot in calls}.difference(held)
         steps, limit = 0, math.inf  # counted, so that a pause of this process makes no replica late
         while waiting and steps < limit:
             done = ended([*waiting.values()])
@@ -283,6 +284,7 @@ class Fleet:
 
     def status(self) -> dict[str, Any]:
         manifest, settings = self._newest(), self._settings
+        errors = self._errors(list(self._slots))
         return {
             "name": settings.name,
             "storage": self._store.name,
@@ -298,10 +300,7 @@ class Fleet:
                 name: {"rows": sum(state.rows), "operations": state.count}
                 for name, state in manifest.collections.items()
             },
-            "servers": [
-                slot.report(self._serves(slot), error)
-                for slot, error in self._errors(list(self._slots))
-            ],
+            "servers": [slot.report(self._serves(slot), error) for slot, error in errors],
         }
 
     def ready(self, seconds: float, some: list[Slot] | None = None) -> None:
