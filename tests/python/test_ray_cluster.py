@@ -304,9 +304,9 @@ def test_a_start_and_a_resize_report_what_they_wait_for(cluster, request, tmp_pa
     handler = Seen()
     logging.getLogger("nearfield.ray").addHandler(handler)
     try:
-        with pytest.raises(nearfield.Unavailable, match="not ready after 3 s: small-1-.-0: it waits for Ray: 6 CPUs wanted, 4 in the cluster"):
-            start_cluster(request.config, tmp_path / "small", name="small", shards=2, num_cpus=3, start_timeout=3)
-        assert re.fullmatch("nearfield.ray: not ready: small-1-.-0: it waits for Ray: 6 CPUs wanted, 4 in the cluster", lines[-1])
+        with pytest.raises(nearfield.Unavailable, match="not ready after 3 s: small-1-0-0: it waits for Ray: 5 CPUs wanted, 4 in the cluster"):
+            start_cluster(request.config, tmp_path / "small", name="small", num_cpus=5, start_timeout=3)
+        assert re.fullmatch("nearfield.ray: not ready: small-1-0-0: it waits for Ray: 5 CPUs wanted, 4 in the cluster", lines[-1])
         with start_cluster(request.config, tmp_path / "large", name="large", num_cpus=3) as large, ThreadPoolExecutor(1) as pool:
             seen.clear()
             resized = pool.submit(large.resize, 2, timeout=5)
