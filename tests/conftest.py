@@ -343,6 +343,18 @@ def store(tmp_path: Path) -> Any:
     return made
 
 
+@pytest.fixture(scope="session")
+def local_ray() -> Iterator[str]:
+    """The address of a Ray on this machine with more cores than it may have, which all files of a run share."""
+    import ray
+    from ray_model import RAY
+
+    os.environ["RAY_DATA_DISABLE_PROGRESS_BARS"] = "1"
+    ray.init(num_cpus=4, **RAY)
+    yield ray.get_runtime_context().gcs_address
+    ray.shutdown()
+
+
 @pytest.fixture
 def coordinator(store: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A coordinator of a cluster with replicas that fail on demand."""

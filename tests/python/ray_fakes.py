@@ -7,13 +7,16 @@ import types
 from typing import Any
 
 import pytest
-from nearfield.ray import _coordinator, _server, _slot
+from nearfield.ray import _coordinator, _fleet, _server, _slot
 from nearfield.ray._fleet import Fleet
 from nearfield.ray._manifest import CollectionState, Manifest
 from nearfield.ray._operations import Coordinator
 from nearfield.ray._store import Store
 
 DECLARED = {"dim": 6, "metric": "dot"}
+
+
+LATE = "a call that has not ended"
 
 
 def raise_or_return(value: Any) -> Any:
@@ -47,8 +50,15 @@ class FakeSlot(_slot.Slot):
         return raise_or_return(reply)
 
 
+def without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls of replicas that are not real are their replies."""
+    for module in (_slot, _fleet):
+        monkeypatch.setattr(module, "ended", lambda calls, seconds=0: [each for each in calls if each is not LATE])
+
+
 def fake_coordinator(store: Store, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Two shards of two replicas, with the collection docs."""
+    without_ray(monkeypatch)
     monkeypatch.setattr(_coordinator, "_COMMIT_SECONDS_MAX", 0.2)
     made = object.__new__(Coordinator)
     settings = _server.Settings("fake", 2, 2, store.uri, "", "", 1, 0, {}, 1.0, 4096)

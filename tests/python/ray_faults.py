@@ -32,7 +32,7 @@ class Faults:
         "server": 30, "storage": 12, "doubt": 10, "flaky": 8, "pause": 10, "frozen": 3, "compact": 8, "stop": 4, "coordinator": 4,
         "actor": 4, "rival": 7}  # fmt: skip
     # With two replicas no read fails while one of these lasts, if all servers were there before.
-    HARMLESS = ("server", "storage", "doubt", "flaky", "pause", "compact", "stop", "actor", "rival")
+    HARMLESS = ("server", "storage", "doubt", "flaky", "pause", "compact", "stop", "actor", "rival", "cut")
     # Nor does a read of the rival, whose processes are others.
     HARMLESS_TO_RIVAL = ("server", "storage", "doubt", "flaky", "pause", "compact", "stop", "actor", "coordinator", "frozen")
 
@@ -140,7 +140,7 @@ class Faults:
             during()
 
     def cut(self, during: Any) -> None:
-        """Nothing comes to a node, or from it, or both: fresh reads may wait for its actors for 3 x hang_timeout. Ray may lose it, and starts its actors elsewhere, while its
+        """Nothing comes to a node, or from it, or both. Ray may lose it, and starts its actors elsewhere, while its
         processes run on; the storage is not cut. Then one of two replicas on one node moves."""
         chains = self._draw.choice([("INPUT",), ("OUTPUT",), ("INPUT", "OUTPUT")])
         self._network.cut(self._node, chains)

@@ -22,7 +22,7 @@ from nearfield.ray._manifest import Manifest  # noqa: E402
 from nearfield.ray._operations import Coordinator  # noqa: E402
 from nearfield.ray._steps import run  # noqa: E402
 from nearfield.ray._store import Store  # noqa: E402
-from ray_fakes import DECLARED, FakeSlot, shown  # noqa: E402
+from ray_fakes import DECLARED, FakeSlot, shown, without_ray  # noqa: E402
 
 
 class EmptyReplica:
@@ -57,6 +57,7 @@ def opened(store, monkeypatch) -> Any:
             slot.actor, slot.place = EmptyReplica(), {"address": slot.name}
             self.enter(slot, 0)
 
+    without_ray(monkeypatch)
     monkeypatch.setattr(_coordinator, "end_others", lambda *_: None)
     monkeypatch.setattr(Fleet, "_start", start)
     monkeypatch.setattr(Fleet, "_stop", lambda self, slots: setattr(self, "_slots", [each for each in self._slots if each not in slots]))
@@ -135,13 +136,13 @@ def test_of_two_resizes_at_the_same_time_one_counts(opened):
     """Both took the same number for their servers: answers lacked the rows of a shard."""
     first, second = opened("first"), opened("second")
     create(first)
-    wait = second._wait_ready
+    wait = second.ready
 
     def wait_and_lose(*arguments: Any) -> None:
         wait(*arguments)
         first._replace_servers(4, 1.0)
 
-    second._wait_ready = wait_and_lose
+    second.ready = wait_and_lose
     with pytest.raises(nearfield.Aborted, match="another coordinator has changed the shards"):
         second._replace_servers(3, 1.0)
     for each in (first, second):
@@ -176,13 +177,13 @@ def test_a_resize_in_doubt_keeps_its_servers(opened, monkeypatch):
 def test_a_resize_goes_on_while_another_coordinator_commits(opened):
     first, second = opened("first"), opened("second")
     create(first)
-    wait = second._wait_ready
+    wait = second.ready
 
     def wait_and_commit(*arguments: Any) -> None:
         wait(*arguments)
         delete(first, "x == 1")
 
-    second._wait_ready = wait_and_commit
+    second.ready = wait_and_commit
     second._replace_servers(3, 1.0)
     assert second._log.head.shards == 3 and operations(second) == ["x == 1"]
 

@@ -54,7 +54,7 @@ def nodes(redis) -> Iterator[Any]:
 
 def test_the_head_is_lost(nodes, request, rng, tmp_path):
     """It ended all actors, and no search was answered until a person started the cluster again."""
-    cluster = Cluster(str(tmp_path / "storage"), shards=2, replicas=2, num_cpus=0.5, settings=SETTINGS, program=request.config.getoption("--server"))
+    cluster = Cluster(str(tmp_path / "storage"), shards=1, replicas=2, num_cpus=0.5, settings=SETTINGS, program=request.config.getoption("--server"))
     try:
         cluster.create_collection("docs", DIM, metric="dot")
         model = Model()

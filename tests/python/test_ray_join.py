@@ -27,14 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DIM = 12
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    """Ray on this machine, with more cores than it may have: the shards only wait for each other."""
-    os.environ["RAY_DATA_DISABLE_PROGRESS_BARS"] = "1"
-    ray.init(num_cpus=4, num_gpus=0, object_store_memory=200 << 20, include_dashboard=False,
-             log_to_driver=False, configure_logging=False)
-    yield
-    ray.shutdown()
+pytestmark = pytest.mark.usefixtures("local_ray")
 
 
 def table_of(ids, vectors, ids_name="id", vectors_name="vector"):
@@ -120,7 +113,7 @@ def test_merged_lists_are_the_list_of_all_rows(rng, text):
     ("metric", "dtype", "text", "shards"),
     [("dot", np.float32, False, 1), ("l2", np.float16, False, 3), ("cosine", np.float32, True, 4)],
 )
-def test_a_join_is_the_answer_of_one_engine(cluster, rng, metric, dtype, text, shards):
+def test_a_join_is_the_answer_of_one_engine(rng, metric, dtype, text, shards):
     numbers = rng.permutation(10_000)[:900]
     ids = [f"ü{n}" for n in numbers] if text else numbers.astype(np.uint64)
     vectors = draw_rows(rng, 900, dtype)
@@ -134,7 +127,7 @@ def test_a_join_is_the_answer_of_one_engine(cluster, rng, metric, dtype, text, s
     assert [found[i] for i in range(130)] == expected(corpus, queries, 17, metric)
 
 
-def test_parquet_files_tensors_and_names_of_columns(cluster, rng, tmp_path):
+def test_parquet_files_tensors_and_names_of_columns(rng, tmp_path):
     vectors, queries = draw_rows(rng, 300), draw_rows(rng, 40)
     corpus = table_of(np.arange(300), vectors)
     paths = [tmp_path / f"{part}.parquet" for part in range(3)]
@@ -146,14 +139,14 @@ def test_parquet_files_tensors_and_names_of_columns(cluster, rng, tmp_path):
     assert [found[i] for i in range(40)] == expected(corpus, queries, 5, "l2")
 
 
-def test_a_corpus_with_fewer_rows_than_k(cluster, rng):
+def test_a_corpus_with_fewer_rows_than_k(rng):
     corpus, queries = table_of(np.arange(4), draw_rows(rng, 4)), draw_rows(rng, 3)
     asked = table_of(np.arange(3), queries)
     found = joined(knn_join(asked, corpus, 100, metric="dot", shards=2, num_cpus=0.2))
     assert [found[i] for i in range(3)] == expected(corpus, queries, 100, "dot")
 
 
-def test_large_batches_are_cut_to_what_a_call_may_have(cluster, rng):
+def test_large_batches_are_cut_to_what_a_call_may_have(rng):
     vectors, queries = draw_rows(rng, 90), draw_rows(rng, 100)
     corpus, asked = table_of(np.arange(90), vectors), table_of(np.arange(100), queries)
     found = joined(knn_join(asked, corpus, 5, metric="dot", shards=2, num_cpus=0.2, batch_rows=64,
@@ -161,7 +154,7 @@ def test_large_batches_are_cut_to_what_a_call_may_have(cluster, rng):
     assert [found[i] for i in range(100)] == expected(corpus, queries, 5, "dot")
 
 
-def test_a_shard_with_too_few_hits_is_refused(cluster, rng, monkeypatch):
+def test_a_shard_with_too_few_hits_is_refused(rng, monkeypatch):
     corpus = table_of(np.arange(9), draw_rows(rng, 9))
     start = _join._start_shards
 
@@ -174,7 +167,7 @@ def test_a_shard_with_too_few_hits_is_refused(cluster, rng, monkeypatch):
         joined(knn_join(corpus, corpus, 20, metric="dot", num_cpus=0.2))
 
 
-def test_wrong_arguments_are_named(cluster, rng):
+def test_wrong_arguments_are_named(rng):
     corpus = table_of(np.arange(8), draw_rows(rng, 8))
     with pytest.raises(ValueError, match="k: 0, must be at least 1"):
         knn_join(corpus, corpus, 0, metric="dot")
@@ -187,7 +180,7 @@ def test_wrong_arguments_are_named(cluster, rng):
         knn_join(corpus, twice, 1, metric="dot", shards=2, num_cpus=0.2)
 
 
-def test_shards_that_die_under_way_leave_the_answer_as_it_is(cluster, rng, monkeypatch):
+def test_shards_that_die_under_way_leave_the_answer_as_it_is(rng, monkeypatch):
     actors = shards_started(monkeypatch)
     vectors, queries = draw_rows(rng, 2_000), draw_rows(rng, 400)
     corpus, asked = table_of(np.arange(2_000), vectors), table_of(np.arange(400), queries)
@@ -207,7 +200,7 @@ def test_shards_that_die_under_way_leave_the_answer_as_it_is(cluster, rng, monke
     assert [found[i] for i in range(400)] == expected(corpus, queries, 9, "dot")
 
 
-def test_shards_end_with_the_result_and_all_that_was_made_of_it(cluster, rng, monkeypatch):
+def test_shards_end_with_the_result_and_all_that_was_made_of_it(rng, monkeypatch):
     """Also where workers, or this test, still have their handles."""
     actors = shards_started(monkeypatch)
     corpus = table_of(np.arange(50), draw_rows(rng, 50))
@@ -223,7 +216,7 @@ def test_shards_end_with_the_result_and_all_that_was_made_of_it(cluster, rng, mo
             ray.get(actors[0].pid.remote())
 
 
-def test_the_readme_joins_two_files(cluster, rng, tmp_path, monkeypatch):
+def test_the_readme_joins_two_files(rng, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     vectors, queries = draw_rows(rng, 90), draw_rows(rng, 20)
     pq.write_table(table_of(np.arange(90), vectors), "corpus.parquet")

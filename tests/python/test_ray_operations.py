@@ -36,10 +36,12 @@ def test_a_restart_leaves_each_shard_a_server(coordinator, monkeypatch):
     """A replica that failed is waited for, before and between."""
     taken = []
 
+    def leave(slot: Any) -> None:
+        threading.Timer(0.05, back, (slot,)).start()
+
     def fail(slot: Any, why: str) -> None:
         taken.append([each.ready for each in coordinator._slots])
         _slot.Slot.fail(slot, why)
-        threading.Timer(0.05, back, (slot,)).start()
 
     def back(slot: Any) -> None:
         with coordinator._changed:
@@ -47,6 +49,7 @@ def test_a_restart_leaves_each_shard_a_server(coordinator, monkeypatch):
             coordinator._changed.notify_all()
 
     monkeypatch.setattr(FakeSlot, "fail", fail)
+    monkeypatch.setattr(coordinator, "leave", leave)
     coordinator._slots[1].ready = False
     threading.Timer(0.1, back, (coordinator._slots[1],)).start()
     assert coordinator.restart(30) == 4
@@ -62,15 +65,12 @@ def restarts(coordinator, monkeypatch) -> list[tuple[str, str]]:
         k_max = slot._settings.settings.get("k_max", "")
         made.append((slot.name, k_max))
         _slot.Slot.fail(slot, why)
-        if k_max != "13":
-            threading.Timer(0.01, back, (slot,)).start()
 
-    def back(slot: Any) -> None:
-        with coordinator._changed:
-            slot.ready = True
-            coordinator._changed.notify_all()
+    def leave(slot: Any) -> None:
+        slot.ready = slot._settings.settings.get("k_max", "") != "13"
 
     monkeypatch.setattr(FakeSlot, "fail", fail)
+    monkeypatch.setattr(coordinator, "leave", leave)
     coordinator._settings = coordinator._settings.changed({"k_max": "9"})
     for slot in coordinator._slots:
         slot.use(coordinator._settings)
@@ -102,8 +102,8 @@ def test_wrong_settings_end_no_server(coordinator, restarts, kept, given, error)
 
 def test_a_server_that_does_not_start_with_new_settings_gets_the_old_ones(coordinator, restarts, kept, monkeypatch):
     """The program has accepted them, but the device refuses. The servers that have started with them are restarted, too."""
-    wait, name = coordinator._wait_ready, coordinator._slots[1].name
-    monkeypatch.setattr(coordinator, "_wait_ready", lambda some, _: wait(some, 1))
+    wait, name = coordinator.ready, coordinator._slots[1].name
+    monkeypatch.setattr(coordinator, "ready", lambda _, some: wait(1, some))
     changed = type(coordinator._slots[1]).use
 
     def use(slot: Any, settings: Any) -> None:

@@ -7,6 +7,7 @@ import threading
 import time
 import types
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import nearfield
@@ -16,7 +17,7 @@ pytest.importorskip("pyarrow")
 ray = pytest.importorskip("ray")
 
 from nearfield.ray import _server, _slot  # noqa: E402
-from ray_fakes import FakeReplica, FakeSlot, commit, raise_or_return, shown  # noqa: E402
+from ray_fakes import LATE, FakeReplica, FakeSlot, commit, raise_or_return, shown  # noqa: E402
 
 
 class Waiting:
@@ -28,7 +29,7 @@ class Waiting:
         self._seconds = list(seconds)
         self._reply_at = reply_at
 
-    def wait(self, replies: list[Any], timeout: float) -> tuple[list[Any], list[Any]]:
+    def wait(self, replies: list[Any], num_returns: int, timeout: float) -> tuple[list[Any], list[Any]]:
         self.calls += 1
         self.now += self._seconds.pop(0) if self._seconds else timeout
         return (replies, []) if self.calls >= self._reply_at else ([], replies)
@@ -111,7 +112,7 @@ def test_two_servers_that_are_silent_at_the_same_time_are_not_both_ended(coordin
 
 
 class Mute(FakeReplica):
-    """A replica whose actor stops to answer in the middle of a commit: in the call of this name."""
+    """A replica whose actor stops to answer in the middle of a commit: in the call of this name. It is the last one."""
 
     def __init__(self, slot: Any, name: str) -> None:
         super().__init__()
@@ -121,9 +122,9 @@ class Mute(FakeReplica):
         if name != self._name:
             return super().__getattr__(name)
 
-        def remote(*_: Any) -> Exception:
+        def remote(*_: Any) -> str:
             self._slot.silent = True
-            return nearfield.Unavailable("it does not answer")
+            return LATE
 
         return types.SimpleNamespace(remote=remote)
 
@@ -137,9 +138,43 @@ def test_a_last_server_that_becomes_silent_in_a_commit_stays_in_the_view(coordin
     with pytest.raises(nearfield.Unavailable, match="committed" if call == "apply" else "no server that answers"):
         commit(coordinator)
     assert last.ready and shown(coordinator) == (1, [1, 2])
-    last.silent, last.actor = False, FakeReplica()
+    last.silent, last.pending, last.actor = False, "it has ended", FakeReplica()
     last.actor.rows = int(call == "apply")
     with coordinator._committing():
         pass
     assert shown(coordinator) == ((2, [1, 2]) if call == "apply" else (1, [1, 2]))
     assert commit(coordinator) == [2, 2] and shown(coordinator) == (2, [1, 2])
+
+
+@pytest.mark.parametrize("call", ["stage", "apply", "sync"])
+def test_a_replica_that_is_late_is_left_out_until_it_has_caught_up(coordinator, call):
+    """Commits and fresh reads waited for a node that was cut off, for up to 3 times hang_timeout."""
+    late = coordinator._slots[3]
+    late.actor.answers[call] = LATE
+    if call == "sync":
+        coordinator._log.head = replace(coordinator._log.head, number=2)
+        with coordinator._committing():
+            pass
+    else:
+        assert commit(coordinator) == [2, 2]
+    assert shown(coordinator) == (2, [2, 1]) and late.ready and late.late
+    assert not coordinator.status()["servers"][3]["ready"]
+    with pytest.raises(nearfield.Unavailable, match="fake-1-1-1: it is late"):
+        coordinator.ready(0.01)
+    calls = len(late.actor.calls)
+    assert commit(coordinator, "next") == [3, 2] and shown(coordinator) == (3, [2, 1])
+    assert len(late.actor.calls) == calls
+    late.actor.answers[call], late.pending = None, "it has ended"
+    late.actor.rows = coordinator._slots[2].actor.rows
+    with coordinator._committing():
+        pass
+    assert late.actor.calls[-1] == "sync" and shown(coordinator) == (3, [2, 2])
+    coordinator.ready(0.01)
+
+
+def test_a_late_server_is_not_ended_in_the_place_of_the_last_one(coordinator):
+    """Both are in the view; the one that is late may be cut off."""
+    late, last = coordinator._slots[:2]
+    late.pending = LATE
+    assert shown(coordinator) == (1, [2, 2])
+    assert not coordinator.may_end(last) and coordinator.may_end(late)

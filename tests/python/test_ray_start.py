@@ -19,17 +19,9 @@ ray = pytest.importorskip("ray")
 
 from nearfield.ray import Client  # noqa: E402
 from nearfield.ray.__main__ import parse  # noqa: E402
-from ray_model import DIM, RAY, SETTINGS, Model, Reader, Writer, free_range  # noqa: E402
+from ray_model import DIM, SETTINGS, Model, Reader, Writer, free_range  # noqa: E402
 
 SECONDS_MAX = 120
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """The Ray of all commands."""
-    ray.init(num_cpus=4, **RAY)
-    yield ray.get_runtime_context().gcs_address
-    ray.shutdown()
 
 
 class Command:
@@ -73,12 +65,12 @@ class Command:
 
 
 @pytest.fixture
-def command(address, tmp_path) -> Iterator[Any]:
+def command(local_ray, tmp_path) -> Iterator[Any]:
     """Starts the command with the storage of the test."""
     made: list[Command] = []
 
     def start(*arguments: str) -> Command:
-        made.append(Command(address, tmp_path / "storage", *arguments))
+        made.append(Command(local_ray, tmp_path / "storage", *arguments))
         return made[-1]
 
     yield start
@@ -95,44 +87,35 @@ def actors() -> list[str]:
     return [each["name"] for each in ray.util.list_named_actors(all_namespaces=True)]
 
 
-def test_a_second_start_neither_changes_nor_ends_the_cluster(command, request, tmp_path):
-    """It ignored its other arguments without a line, and its Ctrl-C ended the cluster for all."""
+def test_a_second_start_changes_nothing_and_stop_ends_the_cluster(command, request, tmp_path):
+    """A second start ignored its other arguments without a line, and its Ctrl-C ended the cluster for all. After `kill -9`
+    of the first one only Python could end the cluster. Then it can be started again, with its rows."""
     first = command(*start_arguments(request))
     first.line("ready, ")
     second = command(*start_arguments(request, "--replicas=2", "--set=k_max=77"))
+    third = command(*start_arguments(request))
     line = second.line("not applied")
     assert line.endswith("'nearfield' runs already; not applied: replicas 2 (it has 1), k_max 77 (it has None)")
     assert "of a cluster that ran already" in second.line("ready, ")
+    third.line("ready, ")
     with Client(str(tmp_path / "storage")) as client:
         before = client.status()
         assert second.end(signal.SIGINT) == 0
         assert first.process.poll() is None
-        client.create_collection("docs", 2, metric="dot")
-        after = client.status()
-    assert (before["pid"], before["servers"][0]["pid"]) == (after["pid"], after["servers"][0]["pid"])
-    assert first.end(signal.SIGTERM) == 0 and not actors()
-
-
-def test_stop_ends_a_cluster(command, request, tmp_path):
-    """After `kill -9` of its start, only Python could end it. Then it can be started again, with its rows."""
-    first = command(*start_arguments(request))
-    first.line("ready, ")
-    second = command(*start_arguments(request))
-    second.line("ready, ")
-    with Client(str(tmp_path / "storage")) as client:
         client.create_collection("docs", 2, metric="dot").upload([[1, 0]], ids=[7])
         first.end(signal.SIGKILL)
-        assert client.status()["servers"][0]["ready"]
+        after = client.status()
+        assert (before["pid"], before["servers"][0]["pid"]) == (after["pid"], after["servers"][0]["pid"])
         stop = command("stop")
         assert stop.end() == 0 and not stop.lines
-        second.line("the cluster was stopped")
-        assert second.end() == 0 and not actors()
+        third.line("the cluster was stopped")
+        assert third.end() == 0 and not actors()
         with pytest.raises(nearfield.Unavailable):
             client.status(timeout=1)
-        third = command(*start_arguments(request))
-        third.line("ready, ")
+        again = command(*start_arguments(request))
+        again.line("ready, ")
         assert client.collection("docs").fetch([7]).ids.tolist() == [7]
-    assert third.end(signal.SIGINT) == 0 and not actors()
+    assert again.end(signal.SIGINT) == 0 and not actors()
 
 
 def test_a_start_that_waits_ends_with_its_signal(command, request):
@@ -159,9 +142,11 @@ def test_settings_change_while_searches_go_on(command, request, tmp_path, rng):
         assert after["settings"] == {**{each: str(value) for each, value in before["settings"].items() if each != "threads"}, "k_max": "20"}
         with pytest.raises(nearfield.InvalidArgument, match="k = 21"):
             client.collection("docs").search([1] * DIM, k=21)
-        for wrong, reason in (("k_mox=7", "k-mox: no such option"), ("k_max=0", 'k_max = "0"'), ("data-dir=x", "data_dir is set by the cluster")):
-            refused = command("restart", f"--set={wrong}")
-            assert refused.end() == 1 and reason in refused.line("error: INVALID_ARGUMENT: settings: ")
+        refused = command("restart", "--set=k_mox=7")
+        assert refused.end() == 1 and "k-mox: no such option" in refused.line("error: INVALID_ARGUMENT: settings: ")
+        for wrong, reason in (({"k_max": 0}, 'k_max = "0"'), ({"data-dir": "x"}, "data_dir is set by the cluster")):
+            with pytest.raises(nearfield.InvalidArgument, match=reason):
+                client.restart(settings=wrong)
         assert [each["server_pid"] for each in client.status()["servers"]] == [each["server_pid"] for each in after["servers"]]
         assert reader.finish() > 5 and not reader.unavailable
         os.kill(after["pid"], signal.SIGKILL)

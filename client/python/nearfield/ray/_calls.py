@@ -97,10 +97,9 @@ class ClusterCalls:
                 run(retries.wait(error))
 
     def commit(
-        self, name: str, what: Operation, token: Any, timeout: float | None, created: Any = None
+        self, name: str, what: Operation, token: Any, deadline: float, created: Any = None
     ) -> Done:
         """Commits an operation, once for its token, by the deadline."""
-        deadline = self.deadline(timeout)
         arguments = {"name": name, "operation": what, "created": created}
         arguments["token"] = token or uuid.uuid4().hex
         retries = _retries(deadline)

@@ -70,8 +70,9 @@ class Client(ClusterCalls):
         arguments["attributes"] = {each.name: each.text for each in made.attributes}
         if embedding_model:
             arguments["embedding_model"] = embedding_model
+        operation = {"kind": "create", "declared": arguments}
         try:
-            self.commit(name, {"kind": "create", "declared": arguments}, token, timeout)
+            self.commit(name, operation, token, self.deadline(timeout))
         except AlreadyExists as error:
             if not if_missing or "another declaration" in error.message:
                 raise
@@ -81,7 +82,7 @@ class Client(ClusterCalls):
         self, name: str, *, token: str | None = None, timeout: float | None = None
     ) -> int:
         """Drops a collection; returns the number of its rows. Errors: NotFound."""
-        return self.commit(name, {"kind": "drop"}, token, timeout).changed
+        return self.commit(name, {"kind": "drop"}, token, self.deadline(timeout)).changed
 
     def list_collections(self, *, timeout: float | None = None) -> list[str]:
         """Returns the names of the collections in their order."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
@@ -23,7 +22,7 @@ from nearfield._sources.open import open_source
 from nearfield._sources.source import Spec
 from nearfield._values import IdsLike, listed, to_ids
 from nearfield.ray._calls import ClusterCalls
-from nearfield.ray._manifest import Done, Operation
+from nearfield.ray._manifest import Operation
 from nearfield.ray._merge import check_counts, fetched, merge_hits, pick
 from nearfield.ray._segment import id_table, shards_of, tables_of
 from nearfield.ray._updates import FIXED_ATTRIBUTES, check_arguments, update_operation
@@ -170,7 +169,8 @@ class ClusterCollection:
         if not segments and mode != "replace":
             raise ValueError("data: no rows")
         operation = {"kind": mode, "segments": segments}
-        done = self._commit(operation, token, self._calls.deadline(timeout), created)
+        deadline = self._calls.deadline(timeout)
+        done = self._calls.commit(self.name, operation, token, deadline, created)
         return Uploaded(done.number, done.created, done.changed, done.replaced, 0, None)
 
     def _info(self, timeout: float | None) -> tuple[CollectionInfo, int]:
@@ -181,10 +181,6 @@ class ClusterCollection:
 
         (_, created), (info,) = self._read(timeout, True, ask, lambda _: [0])
         return info, created
-
-    def _commit(self, operation: Operation, token: str | None, until: float, created: int) -> Done:
-        left = until - time.monotonic()
-        return self._calls.commit(self.name, operation, token, left, created)
 
     def delete(
         self,
@@ -206,7 +202,7 @@ class ClusterCollection:
         operation: Operation = {"kind": "filter", "filter": filter}
         if ids is not None:
             operation = {"kind": "delete", "segments": self._calls.put([id_table(to_ids(ids))])}
-        done = self._commit(operation, token, deadline, created)
+        done = self._calls.commit(self.name, operation, token, deadline, created)
         return Deleted(done.changed, done.number, done.created)
 
     def update(
@@ -231,7 +227,7 @@ class ClusterCollection:
         deadline = self._calls.deadline(timeout)
         info, created = self._info(timeout)
         operation = update_operation(info, str(filter), attributes, payloads)
-        done = self._commit(operation, token, deadline, created)
+        done = self._calls.commit(self.name, operation, token, deadline, created)
         return Updated(done.changed, done.number, done.created, to_ids([]), to_ids([]))
 
     def add_attribute(self, name: str, type: Any = None, *, timeout: float | None = None) -> int:

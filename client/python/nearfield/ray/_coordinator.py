@@ -7,8 +7,10 @@ A commit:
          has changed                                   loaded again, alone
 
 nearfield.ray._log decides what is committed. A manifest is shown once each shard has a replica that
-holds it; until then searches go on at the manifest before. A coordinator that loses the race for a
-manifest brings its replicas to the one that won, and stages its operation again."""
+holds it; until then searches go on at the manifest before. No call waits for a replica that answers
+much later than another one of its shard: it takes part again when it has answered, and has been
+brought to the newest manifest. A coordinator that loses the race for a manifest brings its replicas
+to the one that won, and stages its operation again."""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ from typing import Any, TypeVar
 
 import ray
 
-from nearfield._errors import Aborted, DataLoss, Error, Internal, Unavailable
-from nearfield.ray._fleet import Fleet, Holders
+from nearfield._errors import Error, Internal, Unavailable
+from nearfield.ray._fleet import LEFT_OUT, Fleet
 from nearfield.ray._manifest import (
     CollectionState,
     Done,
@@ -38,7 +40,6 @@ from nearfield.ray._rpc import serve
 from nearfield.ray._server import Settings, listen_host, must_move
 from nearfield.ray._slot import NAMESPACE, Slot, end_others
 from nearfield.ray._steps import Steps, run
-from nearfield.ray._upgrade import take_over
 
 T = TypeVar("T")
 _STORE_PAUSE_SECONDS = 0.5  # after a failure of the storage
@@ -46,7 +47,6 @@ _LOOK_SECONDS = 1.0  # between two looks for manifests of other coordinators
 _COMMIT_SECONDS_MAX = 25.0  # until a commit has its turn, and again until it is shown
 _REPLY_SECONDS_MAX = 0.5  # for the replies to calls that run when the cluster ends
 _RECEIVED_ROWS_MIN = 10_000  # of an upload whose rows the servers get before its turn
-_LAYOUT_SECONDS_MAX = 60.0  # for new replicas to follow the last commits of a resize
 _COMMITTERS_MAX = 24  # calls that wait, so that other calls find a thread of the server
 
 
@@ -118,8 +118,7 @@ class CoordinatorProcess(Fleet):
             host, ports = listen_host(settings.host), settings.listen_ports
             self._server, self._address = serve(methods, host, ports, settings.cluster)
         if not self._log.opened:
-            first = None if self._store.first("commits") else take_over(self._store)
-            self._perform(self._log.open(first or Manifest(layout=1, shards=settings.shards)))
+            self._perform(self._log.open(Manifest(layout=1, shards=settings.shards)))
         card: dict[str, Any] = {"name": settings.name, "cluster": settings.cluster}
         card |= {"address": self._address, "opened": self._log.opened}
         self._store.put(self._card, json.dumps(card).encode())
@@ -192,13 +191,14 @@ class CoordinatorProcess(Fleet):
         if _is_large(operation):
             with self._committing():
                 if self._perform(self._log.done(token, name, operation["kind"])) is None:
-                    slots = [slot for slot in self._slots if slot.ready]
-        self._replies(slots, lambda slot: slot.call("receive", name, operation))
+                    slots = [slot for slot in self._slots if slot.ready and not slot.late]
+        calls = {slot: slot.call("receive", name, operation) for slot in slots}
+        self._replies(calls)
         try:
             yield
         finally:
-            for slot in slots:
-                slot.call("discard", name, operation)
+            for slot, received in calls.items():
+                slot.call("discard", name, operation, received)  # Ray calls it after `receive`
 
     def _forget_unused(self, before: Manifest, after: Manifest, name: str) -> None:
         """Deletes what a commit to a collection has made unused."""
@@ -215,31 +215,23 @@ class CoordinatorProcess(Fleet):
         with self._committing():
             return self._perform(self._log.change(make))
 
-    def _quorum(self, manifest: Manifest) -> Holders:
-        """Returns the replicas that hold the manifest and answer. Raises Unavailable if a shard has
-        none."""
-        found = self._holders(manifest)
-        holders = [[each for each in some if not each[0].silent] for some in found]
-        for shard, some in enumerate(holders):
-            if not some:
-                raise Unavailable(f"shard {shard} of {manifest.shards} has no server that answers")
-        return holders
-
     # The requests of the log to the replicas.
 
     def stage(self, manifest: Manifest, name: str, operation: Operation) -> tuple[list[int], int]:
-        """Lets all replicas check the operation and take its rows. Returns the rows of each shard
+        """Lets the replicas check the operation and take its rows. Returns the rows of each shard
         afterwards, and the number of changed rows. After an error nothing is staged."""
         state = manifest.collections.get(name)
         expected = ("", "") if state is None else (state.id, state.last)
         slots = [slot for some in self._quorum(manifest) for slot, _ in some]
         found: dict[int, dict[str, int]] = {}
         refused: Exception | None = None
-        staging = self._replies(slots, lambda slot: slot.call("stage", name, expected, operation))
-        for slot, staged in staging:
+        calls = {slot: slot.call("stage", name, expected, operation) for slot in slots}
+        replies = self._replies(calls)
+        self._staged = [*replies]
+        for slot, staged in replies.items():
             if isinstance(staged, dict) and found.setdefault(slot.shard, staged) != staged:
                 staged = Internal(f"{slot.name}: {staged}, another replica {found[slot.shard]}")
-            if isinstance(staged, (Unavailable, Aborted, Internal)):
+            if isinstance(staged, LEFT_OUT):
                 self._drop_out(slot, staged)
             elif isinstance(staged, OSError):
                 refused = refused or Unavailable(f"storage: {staged}")
@@ -258,22 +250,12 @@ class CoordinatorProcess(Fleet):
 
     def rows(self, manifest: Manifest, shards: int, slots: list[Slot]) -> dict[str, list[int]]:
         """Returns the rows of each collection, by shard, that new replicas have at a manifest."""
-        ready = {slot.shard: slot for slot in slots if slot.ready}
-        if len(ready) != shards:
+        replies = self._replies({slot: slot.sync(manifest) for slot in slots if slot.ready})
+        found = {slot.shard: each for slot, each in replies.items() if isinstance(each, dict)}
+        if len(found) != shards:
             raise Unavailable("a new shard has no server")
-        calls = [(ready[shard], ready[shard].sync(manifest)) for shard in range(shards)]
-        states = [slot.ask(call, _LAYOUT_SECONDS_MAX) for slot, call in calls]
+        states = [found[shard] for shard in range(shards)]
         return {name: [each[name]["rows"] for each in states] for name in manifest.collections}
-
-    def _replies(self, slots: list[Slot], begin: Callable[[Slot], Any]) -> list[tuple[Slot, Any]]:
-        """Begins a call at each replica, and waits for all; returns the replies, or the errors."""
-        found: list[tuple[Slot, Any]] = []
-        for slot, call in [(slot, begin(slot)) for slot in slots]:
-            try:
-                found.append((slot, slot.ask(call)))
-            except Exception as error:
-                found.append((slot, error))
-        return found
 
     def abandon(self, operation: Operation, again: bool = False) -> None:
         """Ends what is staged. again: it is staged again, and a large upload stays at the
@@ -284,15 +266,15 @@ class CoordinatorProcess(Fleet):
                 slot.call("abandon", operation["id"], kept)
 
     def apply(self, before: Manifest, name: str, operation: Operation) -> Exception | None:
-        """Makes the operation, by which the newest manifest differs from the one before, visible,
-        and shows it. A replica that fails is left out. Returns the reason if all replicas of a
-        shard refuse it; then they still hold the manifest before."""
+        """Makes the operation, by which the newest manifest differs from the one before, visible
+        where it is staged, and shows it. A replica that fails is left out. Returns the reason if
+        all replicas of a shard refuse it; then they still hold the manifest before."""
         number = self._newest().number
-        states = {slot: held for some in self._holders(before) for slot, held in some}
+        holders = (each for some in self._holders(before) for each in some)
+        states = {slot: held for slot, held in holders if slot in self._staged}
         refused: dict[Slot, Exception] = {}
-        for slot, state in self._replies(
-            [*states], lambda slot: slot.call("apply", name, operation["id"])
-        ):
+        calls = {slot: slot.call("apply", name, operation["id"]) for slot in states}
+        for slot, state in self._replies(calls).items():
             if isinstance(state, REFUSALS):
                 refused[slot] = state
             elif isinstance(state, Exception):
@@ -300,34 +282,14 @@ class CoordinatorProcess(Fleet):
             else:
                 held = {key: each for key, each in states[slot].items() if key != name}
                 slot.held = {**slot.held, number: {**held, name: state} if state else held}
-        holders = self._holders(self._newest())
+        shards = self._holders(self._newest())
         for slot, reason in refused.items():
-            if not holders[slot.shard]:
+            if not shards[slot.shard]:
                 return reason
         for slot, reason in refused.items():
             self._drop_out(slot, reason)
         self._show()
         return None
-
-    def load(self) -> None:
-        """Brings all replicas to the newest manifest, and shows it. One that cannot read the
-        storage stays at its manifest, for the next call; one that fails is left out."""
-        manifest = self._newest()
-        behind = self._behind()
-        if not any(slot.layout == manifest.layout for slot in self._slots):
-            self._start(self._new_slots(manifest.layout, manifest.shards))
-        elif not behind:
-            return
-        for slot, states in self._replies(behind, lambda slot: slot.sync(manifest)):
-            wrong = self._wrong_rows(slot, manifest, states)
-            if isinstance(wrong, (OSError, DataLoss)):
-                slot.error = f"storage: {wrong}"
-            elif wrong is not None:
-                self._drop_out(slot, wrong)
-            else:
-                slot.held = {**slot.held, manifest.number: states}
-                slot.error = ""
-        self._show()
 
     def _files_of(self, state: CollectionState, pages: dict[str, set[str]]) -> set[str]:
         return run(files_of(state, pages), store=self._store)

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import uuid
 from collections import Counter
+from collections.abc import Iterable
 from itertools import product
 from typing import Any
 
 import ray
 
-from nearfield._errors import Internal, Unavailable
+from nearfield._errors import Aborted, DataLoss, Internal, Unavailable
 from nearfield.ray._log import Log
 from nearfield.ray._manifest import Manifest
 from nearfield.ray._rpc import WAITING
 from nearfield.ray._server import Settings, live_nodes
-from nearfield.ray._slot import Slot
+from nearfield.ray._slot import POLL_SECONDS, Slot, ended
 from nearfield.ray._store import Store
 
 _WAITERS_MAX = 24  # calls that wait, so that other calls find a thread of the server
-_SYNC_SECONDS_MAX = 10.0  # of a replica that follows one manifest, while commits wait
+# For which a call waits for a replica after another one of each shard has answered, and as long
+# again as those took.
+_GRACE_SECONDS = 0.5
+LEFT_OUT = (Unavailable, Aborted, Internal)  # a replica that returns one of these is loaded again
 _ROUNDING = 1e-6  # of sums of resources
 # By shard, the replicas that hold a manifest, and their states of each collection at it.
 Holders = list[list[tuple[Slot, dict[str, Any]]]]
@@ -41,6 +46,7 @@ class Fleet:
         self._look = threading.Event()  # another coordinator may have committed
         self._shown: Manifest | None = None
         self._slots: list[Slot] = []
+        self._staged: list[Slot] = []  # those that have staged the operation of now
         self._resizing = 0  # the layout of servers that a resize starts
         self._view: dict[str, Any] = {}
         self._serial = 0
@@ -94,23 +100,61 @@ class Fleet:
             return slot.node
 
     def enter(self, slot: Slot, life: int) -> None:
-        """Loads a replica while commits go on, until it holds the newest manifest; shows it."""
-        for turn in range(5):
-            manifest = self._newest()
-            states = slot.ask(slot.sync(manifest))
-            with self._commit:
-                newest = self._newest()
-                if newest is not manifest and turn == 4:  # the commits are faster
-                    manifest, states = newest, slot.ask(slot.sync(newest), _SYNC_SECONDS_MAX)
-                if newest is not manifest:
-                    continue
-                wrong = self._wrong_rows(slot, manifest, states)
-                if wrong is not None:
-                    raise wrong
-                if slot.lives(life):
-                    slot.held, slot.ready = {manifest.number: states}, True
-                    self._show()
-                return
+        """Loads a replica while commits go on; then it follows them as one that was late does."""
+        slot.ask(slot.sync(self._newest()))
+        with self._commit:
+            if slot.lives(life):
+                slot.held, slot.ready = {}, True
+                self.load()
+                self._show()
+
+    def load(self) -> None:
+        """Brings the replicas to the newest manifest, and shows it. One that cannot read the
+        storage stays at its manifest, for the next call; one that fails is left out."""
+        manifest = self._newest()
+        behind = self._behind()
+        if not any(slot.layout == manifest.layout for slot in self._slots):
+            self._start(self._new_slots(manifest.layout, manifest.shards))
+        elif not behind:
+            return
+        held = {shard for shard, some in enumerate(self._holders(manifest)) if some}
+        calls = {slot: slot.sync(manifest) for slot in behind}
+        for slot, states in self._replies(calls, held).items():
+            wrong = self._wrong_rows(slot, manifest, states)
+            if isinstance(wrong, (OSError, DataLoss)):
+                slot.error = f"storage: {wrong}"
+            elif wrong is not None:
+                self._drop_out(slot, wrong)
+            else:
+                slot.held = {**slot.held, manifest.number: states}
+                slot.error = ""
+        self._show()
+
+    def _replies(self, calls: dict[Slot, Any], held: Iterable[int] = ()) -> dict[Slot, Any]:
+        """Returns the replies of replicas, or the errors. Waits until each shard has an answer, and
+        a short time for the other replicas: those that have not replied then become late. held:
+        shards that need no answer."""
+        waiting, found = dict(calls), dict[Slot, Any]()
+        missing = {slot.shard for slot in calls}.difference(held)
+        steps, limit = 0, math.inf  # counted, so that a pause of this process makes no replica late
+        while waiting and steps < limit:
+            done = ended([*waiting.values()])
+            steps += 1
+            for slot, call in [*waiting.items()]:
+                if call in done or slot.has_ended:
+                    try:
+                        found[slot] = slot.ask(waiting.pop(slot))
+                    except Exception as error:
+                        found[slot] = error
+                    if not isinstance(found[slot], LEFT_OUT):
+                        missing.discard(slot.shard)
+                elif slot.silent:
+                    slot.pending = waiting.pop(slot)
+            if not missing and limit == math.inf:
+                limit = 2 * steps + _GRACE_SECONDS / POLL_SECONDS
+        for slot, call in waiting.items():
+            slot.pending = call
+        return found
 
     def _wrong_rows(self, slot: Slot, manifest: Manifest, states: Any) -> Exception | None:
         """Returns the error that the reply of a replica is, or shows: other numbers of rows."""
@@ -131,23 +175,31 @@ class Fleet:
         """Returns True, and hides the replica, unless it is the last one that searches can use."""
         with self._changed:
             for holders in self._holders(self._shown) if self._shown is not None else []:
-                if [each for each, _ in holders if each is slot or not each.silent] == [slot]:
+                if [each for each, _ in holders if each is slot or not each.late] == [slot]:
                     return False
             slot.ready = False
             return True
 
     def _drop_out(self, slot: Slot, error: Exception) -> None:
-        """Leaves out a replica that failed; its own thread loads it again. One that is silent stays
-        at its manifest, until it answers."""
-        if not slot.silent:
-            slot.fail(str(error))
-            slot.held = {}
+        """Leaves out a replica that failed; its own thread loads it again."""
+        slot.fail(str(error))
+        slot.held = {}
 
     def _behind(self) -> list[Slot]:
-        """Returns the replicas that are ready but do not hold the newest manifest."""
-        newest = self._newest()
-        slots = [slot for slot in self._slots if slot.layout == newest.layout and not slot.silent]
-        return [slot for slot in slots if slot.ready and newest.number not in slot.held]
+        """Returns the replicas that answer but do not hold the newest manifest, and those that were
+        late until now: they may have staged something."""
+        newest, found = self._newest(), list[Slot]()
+        for slot in self._slots:
+            was_late = slot.comes_back()
+            there = slot.layout == newest.layout and slot.ready and not slot.late
+            if there and (was_late or newest.number not in slot.held):
+                found.append(slot)
+        return found
+
+    def _serves(self, slot: Slot) -> bool:
+        """Returns True if a replica holds what is shown, or waits for a resize."""
+        waits = slot.layout != self._log.head.layout
+        return slot.ready and not slot.late and (bool(slot.held) or waits)
 
     def _newest(self) -> Manifest:
         if not self._log.opened:
@@ -193,6 +245,16 @@ class Fleet:
                 found[slot.shard].append((slot, states))
         return found
 
+    def _quorum(self, manifest: Manifest) -> Holders:
+        """Returns the replicas that hold the manifest and are not late. Raises Unavailable if a
+        shard has none."""
+        found = self._holders(manifest)
+        holders = [[each for each in some if not each[0].late] for some in found]
+        for shard, some in enumerate(holders):
+            if not some:
+                raise Unavailable(f"shard {shard} of {manifest.shards} has no server that answers")
+        return holders
+
     def view(
         self, have: list[Any] | None = None, wait: float = 0.0, number: int = 0
     ) -> dict[str, Any] | None:
@@ -222,6 +284,7 @@ class Fleet:
 
     def status(self) -> dict[str, Any]:
         manifest, settings = self._newest(), self._settings
+        errors = self._errors(list(self._slots))
         return {
             "name": settings.name,
             "storage": self._store.name,
@@ -237,18 +300,18 @@ class Fleet:
                 name: {"rows": sum(state.rows), "operations": state.count}
                 for name, state in manifest.collections.items()
             },
-            "servers": [slot.report(error) for slot, error in self._errors(list(self._slots))],
+            "servers": [slot.report(self._serves(slot), error) for slot, error in errors],
         }
 
-    def _wait_ready(self, some: list[Slot] | None, seconds: float) -> None:
-        """Waits for some replicas. None: for all, even if they change meanwhile."""
+    def ready(self, seconds: float, some: list[Slot] | None = None) -> None:
+        """Waits until some replicas hold what is shown. None: all of them, also later ones."""
 
-        def ready() -> bool:
+        def serve() -> bool:
             slots = self._slots if some is None else some
-            return bool(self._slots) and all(slot.ready for slot in slots)
+            return bool(self._slots) and all(map(self._serves, slots))
 
         with self._changed:
-            done = self._changed.wait_for(ready, seconds)
+            done = self._changed.wait_for(serve, seconds)
         if not done:
             raise Unavailable(f"not ready after {seconds:g} s: {self.waiting(some)}")
 
@@ -259,18 +322,15 @@ class Fleet:
             return self._error or "the storage"
         names: dict[str, list[str]] = {}
         for slot, error in self._errors(slots):
-            if not slot.ready:
+            if not self._serves(slot):
                 names.setdefault(error or "its server loads", []).append(slot.name)
         return "; ".join(f"{', '.join(some)}: {why}" for why, some in names.items())
-
-    def ready(self, seconds: float) -> None:
-        """Waits until all replicas hold the newest manifest."""
-        self._wait_ready(None, seconds)
 
     def _errors(self, slots: list[Slot]) -> list[tuple[Slot, str]]:
         """Returns the replicas with the reason why they are not ready."""
         lack = f"it waits for Ray: {self._lack()}" if any(slot.waits for slot in slots) else ""
-        return [(slot, lack if slot.waits else slot.error) for slot in slots]
+        late = {slot: "it is late" for slot in slots if slot.pending is not None}
+        return [(slot, lack if slot.waits else slot.error or late.get(slot, "")) for slot in slots]
 
     def _lack(self) -> str:
         """Returns what Ray lacks to start the actors that wait."""

@@ -77,9 +77,9 @@ class Coordinator(CoordinatorProcess):
         try:
             slots = self._new_slots(layout, shards)
             self._start(slots)
-            self._wait_ready(slots, seconds)
-            for slot in slots:  # what was committed in between, while commits go on
-                slot.ask(slot.sync(self._newest()))
+            self.ready(seconds, slots)
+            newest = self._newest()  # what was committed in between, while commits go on
+            self._replies({slot: slot.sync(newest) for slot in slots})
             self._change(partial(laid_out, before.layout, layout, shards, slots))
         finally:
             self._resizing = 0
@@ -102,9 +102,9 @@ class Coordinator(CoordinatorProcess):
                 if after.replicas == 1:
                     self._replace_servers(self._newest().shards, seconds)
                 else:
-                    for slot in [each for each in slots if not each.ready]:
+                    for slot in [each for each in slots if not self._serves(each)]:
                         slot.use(after)  # the settings before may be why
-                    self._wait_ready(slots, seconds)
+                    self.ready(seconds, slots)
                     for slot in slots:
                         restarted.append(slot)
                         self._start_again(slot, after, seconds)
@@ -136,11 +136,11 @@ class Coordinator(CoordinatorProcess):
     def _start_again(self, slot: Slot, settings: Settings, seconds: float) -> None:
         """Starts a server again, once its shard has all the others."""
         others = [each for each in self._slots if each is not slot]
-        self._wait_ready([each for each in others if each.shard == slot.shard], seconds)
+        self.ready(seconds, [each for each in others if each.shard == slot.shard])
         slot.use(settings)
         slot.fail("it is started again")
         self.leave(slot)
-        self._wait_ready([slot], seconds)
+        self.ready(seconds, [slot])
 
     def compact(self, name: str) -> int:
         """Writes the present rows as segments, which replace the operations before; returns the
@@ -168,11 +168,10 @@ class Coordinator(CoordinatorProcess):
     def _export(self, name: str, holders: Any, segments: list[Reference]) -> None:
         """Lets a replica of each shard write its rows, and adds their references."""
         states = dict(holders)
-        written = self._replies(
-            [*states], lambda slot: slot.actor.export.remote(name, states[slot][name])
-        )
-        failed = [each for _, each in written if isinstance(each, Exception)]
-        segments += [one for _, some in written if isinstance(some, list) for one in some]
+        calls = {slot: slot.actor.export.remote(name, states[slot][name]) for slot in states}
+        written = self._replies(calls).values()
+        failed = [each for each in written if isinstance(each, Exception)]
+        segments += [one for some in written if isinstance(some, list) for one in some]
         if failed:
             raise failed[0]
 
@@ -193,7 +192,7 @@ class Coordinator(CoordinatorProcess):
         if not self._log.opened:
             return True
         work: list[Callable[[], int]] = [self.clean] if clean else []
-        if all(slot.ready for slot in self._slots):
+        if all(map(self._serves, self._slots)):
             for name, state in self._newest().collections.items():
                 rows = sum(state.rows) // _ROWS_PER_COMMIT
                 if state.count >= max(self._settings.compact_after, rows):

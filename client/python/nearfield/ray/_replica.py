@@ -142,7 +142,7 @@ class ReplicaProcess:
         if over is not None:
             over.finish(False)
 
-    def discard(self, opened: int, name: str, operation: Operation) -> None:
+    def discard(self, opened: int, name: str, operation: Operation, _: Any = None) -> None:
         with self._lock:
             self._fence(opened)
             incoming = self._incoming.pop(incoming_key(name, operation), None)

@@ -30,7 +30,7 @@ _PAUSE_SECONDS_MAX = 5.0
 _STORE_PAUSE_SECONDS = 0.5  # after a failure of the storage
 _PLACE_SECONDS = 30.0  # for which an actor waits for its node, before it may start on any other
 _LOCATE_SECONDS = 2.0
-_POLL_SECONDS = 0.1  # in which a call notices that its replica has failed
+POLL_SECONDS = 0.1  # in which a call notices that its replica has failed
 _CALLS_AT_ONCE = 32
 
 
@@ -58,14 +58,22 @@ class _NoAnswer(Unavailable):
     pass
 
 
+def ended(calls: list[Any], seconds: float = POLL_SECONDS) -> list[Any]:
+    """Waits until all calls have ended, or some seconds; returns those that have."""
+    return list(ray.wait(calls, num_returns=len(calls), timeout=seconds)[0])
+
+
 class Slot:
     """One replica.
 
     held   the epoch, incarnation and rows of each collection, by the number of the manifest: of the
            newest one, and of the one before it until clients have switched to the newest
-    ready  it has held the newest manifest since it was loaded, and takes part in commits
-    silent its actor does not answer, but its server is the last one of the shard: searches still
-           use it, commits wait until the actor answers or ends
+    ready  its server runs, and has been loaded since it was started
+    late   it does not take part in commits. Searches use it at the manifests that it holds; it
+           holds a later one once it has answered, and has been brought to it
+    pending  a call for which commits do not wait any longer
+    silent its actor does not answer, but its server is the last one of the shard: commits wait
+           until the actor answers or ends
     node   of Ray on which the actor is, or is to be
     waits  Ray has not started the actor yet
     Thread safety: the coordinator changes held and ready under its lock of commits, but a failure
@@ -90,6 +98,7 @@ class Slot:
         self.held: dict[int, dict[str, Any]] = {}
         self.ready = False
         self.silent = False
+        self.pending: Any = None
         self.error = ""
         self.stopped = threading.Event()
 
@@ -97,11 +106,10 @@ class Slot:
         """Waits for the reply of the actor; raises the error that it returned. Errors: Unavailable
         if the actor has ended, the replica has failed in between, or there is no reply in time."""
         # The time is counted in steps that this process makes, so that its own pauses do not count.
-        steps = math.inf if timeout is None else timeout / _POLL_SECONDS
-        while not ray.wait([reply], timeout=_POLL_SECONDS)[0]:
+        steps = math.inf if timeout is None else timeout / POLL_SECONDS
+        while not ended([reply]):
             steps -= 1
-            hidden = self.silent and timeout is None
-            if self._failed.is_set() or self.stopped.is_set() or hidden:
+            if self.has_ended:
                 raise Unavailable(f"{self.name}: {self.error or 'it has stopped'}")
             if steps < 0:
                 raise _NoAnswer(f"{self.name}: the actor has not answered for {timeout:g} s")
@@ -111,6 +119,22 @@ class Slot:
             raise error.cause from None
         except ray.exceptions.RayError as error:
             raise Unavailable(f"{self.name}: {type(error).__name__}") from None
+
+    @property
+    def has_ended(self) -> bool:
+        """Returns True if no call that runs gets a reply."""
+        return self._failed.is_set() or self.stopped.is_set()
+
+    @property
+    def late(self) -> bool:
+        return self.silent or self.pending is not None
+
+    def comes_back(self) -> bool:
+        """Returns True once when the call has ended for which commits did not wait."""
+        if self.pending is None or not ended([self.pending], 0):
+            return False
+        self.pending = None
+        return True
 
     def call(self, method: str, *arguments: Any) -> Any:
         """Begins a call of the actor, which a later coordinator forbids; returns it, for ask()."""
@@ -161,7 +185,7 @@ class Slot:
         if self._anywhere if created else fresh:
             limit = None
         self._life += 1
-        self.silent, self.waits = False, created
+        self.silent, self.pending, self.waits = False, None, created
         self._failed.clear()
         try:
             port = int(self.place.get("address", ":0").rpartition(":")[2])
@@ -203,7 +227,8 @@ class Slot:
                     self.error = str(error)
                     if self._failed.wait(_STORE_PAUSE_SECONDS):
                         raise
-            self.error = ""
+            if self.lives(life):
+                self.error = ""
             self._pause = _PAUSE_SECONDS
         except Exception as error:
             self._report(error, self.lives(life))
@@ -252,13 +277,13 @@ class Slot:
         if self.actor is not None:
             self._kill()
 
-    def report(self, error: str) -> dict[str, Any]:
+    def report(self, ready: bool, error: str) -> dict[str, Any]:
         held = self.held
         newest = held[max(held)] if held else {}
         return {
             "shard": self.shard,
             "replica": self.replica,
-            "ready": self.ready,
+            "ready": ready,
             "error": error,
             "rows": {name: state["rows"] for name, state in newest.items()},
             **self.place,
