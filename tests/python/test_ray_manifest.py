@@ -1,23 +1,32 @@
-"""The manifests of nearfield.ray.Cluster as objects: their format, and damage."""
+"""The manifests of nearfield.ray.Cluster as objects: formats, damage, and storages of earlier versions."""
 
 from __future__ import annotations
 
+import types
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import nearfield
 import pytest
+import xxhash
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("ray")
 
-from nearfield.ray._cluster import _probe  # noqa: E402
 from nearfield.ray._log import Log, digest_of, newest_manifest, newest_number, object_name  # noqa: E402
 from nearfield.ray._manifest import CollectionState, Manifest  # noqa: E402
 from nearfield.ray._steps import run  # noqa: E402
 from nearfield.ray._store import Store  # noqa: E402
+from nearfield.ray._upgrade import earlier_manifest, take_over  # noqa: E402
 
+# A file that was written before manifests had a format number.
+FORMAT_1 = (
+    b'{"term":3,"number":7,"layout":1,"shards":2,"collections":{"docs":{"id":"cccc","created":1,"declared":{"dim":6,'
+    b'"metric":"dot"},"rows":[10,0],"last":"two","pages":[],"tail":[{"id":"two","kind":"filter","filter":"year < 2020"}'
+    b']}},"tokens":{"95ddbed6d7f00bd68361":[7,4,0,1,"64c88313"]}}'
+)
+EARLIER = "manifests/00000003-000000000007.json"
 NAME = object_name(7)
 
 
@@ -28,18 +37,38 @@ def manifest() -> Manifest:
     return Manifest(7, 1, 2, {"docs": state}, {"95ddbed6d7f00bd68361": [7, 4, 0, 1, "64c88313"]})
 
 
-def test_a_storage_of_an_earlier_format_is_refused(store):
-    """A new cluster would hide its rows."""
-    assert newest_manifest(store) is None and _probe(store) == 0
-    store.put("manifests/00000003-000000000007.json", b"{}")
-    with pytest.raises(nearfield.FailedPrecondition, match=f"storage: {store.name}: it has the format 1, 2 or 3"):
-        _probe(store)
+def earlier(manifest: Manifest, made: int) -> bytes:
+    """Returns a manifest in the format 2 or 3, which had terms."""
+    body = manifest.encode().partition(b"\n")[2].replace(b',"author":"","previous":""', b"").replace(b',"before":[]', b"").replace(b"{", b'{"term":3,', 1)
+    checksum = xxhash.xxh64_hexdigest(body if made == 2 else b"3" + body)
+    return b'{"format":%d,"xxh64":"%s"}\n' % (made, checksum.encode()) + body
+
+
+@pytest.mark.parametrize("made", [1, 2, 3])
+def test_a_storage_of_an_earlier_format_is_continued(store, manifest, made):
+    store.put("terms/00000003-aaaa.json", b"{}")
+    store.put("manifests/00000002-000000000009.json", b"of a lower term")
+    store.put(EARLIER, FORMAT_1 if made == 1 else earlier(manifest, made))
+    assert earlier_manifest(store) == manifest == take_over(store)
+    log = Log("author")
+    run(log.open(manifest), store=store)
+    assert log.head == replace(manifest, number=8, author="author") == newest_manifest(store)
+    done = run(log.commit("docs", {"kind": "filter"}, "monday", None), store=store, fleet=types.SimpleNamespace(load=lambda: None))
+    assert done == (7, 4, 0, 1)
+    # An earlier version does this before it starts, and before it acknowledges a commit.
+    with pytest.raises(ValueError, match="taken"):
+        int(store.list("terms")[-1].rpartition("/")[2].partition("-")[0])
+
+
+def test_a_storage_without_a_cluster_has_no_manifest(store):
+    assert earlier_manifest(store) is take_over(store) is newest_manifest(store) is None
+    assert store.list("terms") == []
 
 
 def test_a_manifest_of_a_later_format_is_refused(store, manifest):
     """An unknown member was a TypeError."""
     store.put(NAME, manifest.encode().replace(b'"format":4', b'"format":5'))
-    with pytest.raises(nearfield.FailedPrecondition, match=f"{NAME}: it has the format 5; .* format 4"):
+    with pytest.raises(nearfield.FailedPrecondition, match=f"{NAME}: it has the format 5; .* formats 1 to 4"):
         newest_manifest(store)
 
 
@@ -59,18 +88,21 @@ def test_a_damaged_byte_of_a_manifest_is_found(store, manifest):
     assert Manifest.decode(data, NAME) == manifest
 
 
-@pytest.mark.parametrize("data", [b"{}", b"[]", b"7", b"\xff", b'{"format":4}'])
+@pytest.mark.parametrize("data", [b"{}", b"[]", b"7", b"\xff", FORMAT_1[:-1], FORMAT_1.replace(b'"rows"', b'"lines"')])
 def test_a_file_that_is_no_manifest_is_named(store, data):
-    store.put(NAME, data)
-    with pytest.raises(nearfield.DataLoss, match=f"{NAME}: it is damaged"):
-        newest_manifest(store)
+    for name, read in ((NAME, newest_manifest), (EARLIER, earlier_manifest)):
+        store.put(name, data)
+        with pytest.raises(nearfield.DataLoss, match=f"{name}: it is damaged"):
+            read(store)
 
 
 def test_a_manifest_under_the_name_of_another_one_is_refused(store, manifest):
     """A file that was put back from a backup would be the newest one."""
-    store.put(NAME, replace(manifest, number=6).encode())
-    with pytest.raises(nearfield.DataLoss, match=f"{NAME}: it is damaged: it has the number 6"):
-        newest_manifest(store)
+    other = replace(manifest, number=6)
+    for name, data, read in ((NAME, other.encode(), newest_manifest), (EARLIER, earlier(other, 3), earlier_manifest)):
+        store.put(name, data)
+        with pytest.raises(nearfield.DataLoss, match=f"{name}: it is damaged: it has the number 6"):
+            read(store)
 
 
 def test_a_manifest_that_was_exchanged_is_found(store, manifest):
@@ -92,7 +124,7 @@ def test_a_coordinator_reports_a_manifest_that_it_cannot_read(store):
     from nearfield.ray import _coordinator, _server
     from nearfield.ray._fleet import Fleet
 
-    store.put(NAME, b"{}")
+    store.put(NAME, FORMAT_1[:-1])
     made: Any = object.__new__(_coordinator.CoordinatorProcess)
     Fleet.__init__(made, _server.Settings("fake", 1, 1, store.uri, "", "", 1, 0, {}, 1.0, 4096))
     made._address = "127.0.0.1:1"

@@ -163,6 +163,12 @@ def test_of_several_writers_of_a_new_object_one_wins(weed):
     assert store.list("probes") == []
 
 
+def test_a_uri_of_an_earlier_version_means_the_same(weed, store):
+    old = Store(f"s3://key:secret@bucket/cluster?endpoint_override=127.0.0.1:{weed.port}&scheme=http&region=us-east-1")
+    repeat_os(lambda: old.put("segments/a", b"1"))
+    assert Store(uri_of(weed)).get("segments/a") == b"1" and old.name == "s3://bucket/cluster"
+
+
 def test_a_cluster_survives_the_end_of_its_store(local_ray, weed, rng, request):
     options = {"num_cpus": 0.1, "program": request.config.getoption("--server"), "settings": SETTINGS}
     model = Model()

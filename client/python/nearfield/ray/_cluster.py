@@ -9,7 +9,7 @@ from typing import Any
 import ray
 import ray.exceptions
 
-from nearfield._errors import FailedPrecondition, Unavailable
+from nearfield._errors import Unavailable
 from nearfield.ray._client import LOG, Client
 from nearfield.ray._log import newest_manifest
 from nearfield.ray._operations import start_coordinator
@@ -17,6 +17,7 @@ from nearfield.ray._segment import PARTITIONS
 from nearfield.ray._server import Settings, find_program, port_range
 from nearfield.ray._slot import NAMESPACE, end_others
 from nearfield.ray._store import Store
+from nearfield.ray._upgrade import earlier_manifest
 
 _STOP_SECONDS_MAX = 10.0
 # Memory of each server on the CPU, which it takes at its start.
@@ -154,10 +155,7 @@ def _probe(store: Store) -> int:
     is no cluster. Errors: FailedPrecondition; Unavailable."""
     try:
         store.probe()
-        manifest = newest_manifest(store)
-        if manifest is None and store.list("manifests"):
-            reason = "it has the format 1, 2 or 3: use the version that wrote it"
-            raise FailedPrecondition(f"storage: {store.name}: {reason}")
+        manifest = newest_manifest(store) or earlier_manifest(store)
     except OSError as failed:
         raise Unavailable(f"storage: {failed}") from None
     return manifest.shards if manifest is not None else 0

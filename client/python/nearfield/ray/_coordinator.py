@@ -40,6 +40,7 @@ from nearfield.ray._rpc import serve
 from nearfield.ray._server import Settings, listen_host, must_move
 from nearfield.ray._slot import NAMESPACE, Slot, end_others
 from nearfield.ray._steps import Steps, run
+from nearfield.ray._upgrade import take_over
 
 T = TypeVar("T")
 _STORE_PAUSE_SECONDS = 0.5  # after a failure of the storage
@@ -118,7 +119,8 @@ class CoordinatorProcess(Fleet):
             host, ports = listen_host(settings.host), settings.listen_ports
             self._server, self._address = serve(methods, host, ports, settings.cluster)
         if not self._log.opened:
-            self._perform(self._log.open(Manifest(layout=1, shards=settings.shards)))
+            first = None if self._store.first("commits") else take_over(self._store)
+            self._perform(self._log.open(first or Manifest(layout=1, shards=settings.shards)))
         card: dict[str, Any] = {"name": settings.name, "cluster": settings.cluster}
         card |= {"address": self._address, "opened": self._log.opened}
         self._store.put(self._card, json.dumps(card).encode())

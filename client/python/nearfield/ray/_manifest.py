@@ -20,7 +20,9 @@ from nearfield._errors import DataLoss, FailedPrecondition, InvalidArgument
 from nearfield.ray._steps import Steps, store
 
 Operation = dict[str, Any]
-FORMAT = 4  # of manifests
+# The format of manifests that are written. Format 3 had terms instead of authors; format 2 had no
+# updates; format 1 had no format number and no checksum.
+FORMAT = 4
 TAIL_MAX = 256
 # The members of an operation, by kind, of a segment, and of "declared".
 _MEMBERS = {"create": ["declared"], "drop": [], "filter": ["filter"]}
@@ -101,22 +103,25 @@ class Manifest:
     def encode(self) -> bytes:
         """Returns two lines of JSON: the format with a checksum, and the members."""
         body = json.dumps(vars(self), separators=(",", ":"), default=vars).encode()
-        head = {"format": FORMAT, "xxh64": _checksum(body)}
+        head = {"format": FORMAT, "xxh64": _checksum(FORMAT, body)}
         return json.dumps(head, separators=(",", ":")).encode() + b"\n" + body
 
     @staticmethod
     def decode(data: bytes, name: str = "manifest") -> Manifest:
         """Returns what was encoded. name: for errors. Errors: FailedPrecondition if the format is
         unknown; DataLoss if the data is damaged."""
-        head, _, body = data.partition(b"\n")
+        head, separator, body = data.partition(b"\n")
         try:
-            made = json.loads(head)
-            if made["format"] != FORMAT:
-                known = f"this version reads the format {FORMAT}"
-                raise FailedPrecondition(f"{name}: it has the format {made['format']}; {known}")
-            if made["xxh64"] != _checksum(body):
-                raise DataLoss(f"{name}: it is damaged: its checksum differs")
-            found = json.loads(body)
+            if separator:
+                made = json.loads(head)
+                if made["format"] not in (2, 3, FORMAT):
+                    known = f"this version reads the formats 1 to {FORMAT}"
+                    raise FailedPrecondition(f"{name}: it has the format {made['format']}; {known}")
+                if made["xxh64"] != _checksum(made["format"], body):
+                    raise DataLoss(f"{name}: it is damaged: its checksum differs")
+            found = json.loads(body if separator else data)
+            if not separator or made["format"] < FORMAT:
+                del found["term"]
             states = {key: CollectionState(**each) for key, each in found["collections"].items()}
             return Manifest(**{**found, "collections": states})
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -130,8 +135,9 @@ class Manifest:
         return replace(self, collections=states)
 
 
-def _checksum(body: bytes) -> str:
-    return xxhash.xxh64_hexdigest(b"%d" % FORMAT + body)
+def _checksum(made: int, body: bytes) -> str:
+    """Returns the checksum of a manifest: with its format, except in format 2."""
+    return xxhash.xxh64_hexdigest(body if made == 2 else b"%d" % made + body)
 
 
 def checked_operation(given: Any) -> Operation:

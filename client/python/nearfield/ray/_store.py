@@ -22,14 +22,16 @@ from obstore.store import LocalStore, from_url
 
 from nearfield._errors import FailedPrecondition
 
-# Only storages of an earlier version have manifests there.
-FOLDERS = ("commits", "coordinators", "log", "probes", "segments", "manifests")
+# The last two are of the formats 1 to 3: nearfield.ray._upgrade.
+FOLDERS = ("commits", "coordinators", "log", "probes", "segments", "manifests", "terms")
 _NAME = re.compile(rf"({'|'.join(FOLDERS)})/\w[\w.-]*")
 _READERS = 16
 _PROBES = 8  # writers of one name, of which one may win
 _RETRY: Any = {"max_retries": 2, "retry_timeout": timedelta(seconds=60)}  # the caller tries again
 _CLIENT = {"connect_timeout": "2s", "read_timeout": "30s", "timeout": "600s"}
 _NO_BUCKET = re.compile("NoSuchBucket|ContainerNotFound|bucket does not exist")
+# Members of a URI of pyarrow.fs, which earlier versions took.
+_OLD_OPTIONS = ("scheme", "endpoint_override", "allow_bucket_creation")
 
 
 class Store:
@@ -70,6 +72,12 @@ class Store:
     def _open_bucket(self) -> Any:
         parts = urlsplit(self.uri)
         options: dict[str, Any] = dict(parse_qsl(parts.query, keep_blank_values=True))
+        scheme, host, _ = (options.pop(name, None) for name in _OLD_OPTIONS)
+        if host:
+            options["endpoint"] = f"{scheme or 'https'}://{host}"
+        if parts.username:
+            options["access_key_id"] = unquote(parts.username)
+            options["secret_access_key"] = unquote(parts.password or "")
         client: Any = {**_CLIENT, "allow_http": options.get("endpoint", "").startswith("http:")}
         return from_url(self.name, retry_config=_RETRY, client_options=client, **options)
 
