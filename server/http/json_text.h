@@ -28,7 +28,8 @@ std::optional<Whole> JsonWhole(std::string_view text) {
   if (error == std::errc() && end == text.data() + text.size()) return value;
   if (text.find_first_of(".eE") == std::string_view::npos) return std::nullopt;
   const std::optional<double> real = JsonReal(text);
-  constexpr auto kEnd = static_cast<double>(std::numeric_limits<Whole>::max() / 2 + 1) * 2;
+  constexpr int kBits = std::numeric_limits<Whole>::digits;
+  constexpr auto kEnd = static_cast<double>(Whole{1} << (kBits - 1)) * 2;
   constexpr auto kBegin = static_cast<double>(std::numeric_limits<Whole>::min());
   if (!real.has_value() || std::trunc(*real) != *real || *real < kBegin || *real >= kEnd) {
     return std::nullopt;
