@@ -19,6 +19,7 @@ ray = pytest.importorskip("ray")
 
 from nearfield.ray import Client  # noqa: E402
 from nearfield.ray.__main__ import parse  # noqa: E402
+from nearfield.ray._slot import NAMESPACE  # noqa: E402
 from ray_model import DIM, SETTINGS, Model, Reader, Writer, free_range  # noqa: E402
 
 SECONDS_MAX = 120
@@ -84,7 +85,9 @@ def start_arguments(request: Any, *arguments: str) -> list[str]:
 
 
 def actors() -> list[str]:
-    return [each["name"] for each in ray.util.list_named_actors(all_namespaces=True)]
+    """Returns the names of the actors of clusters: other tests leave some of Ray Data."""
+    named = ray.util.list_named_actors(all_namespaces=True)
+    return [each["name"] for each in named if each["namespace"] == NAMESPACE]
 
 
 def test_a_second_start_changes_nothing_and_stop_ends_the_cluster(command, request, tmp_path):
