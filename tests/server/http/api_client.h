@@ -44,8 +44,13 @@ class ApiClient {
  public:
   using Headers = std::vector<std::pair<std::string, std::string>>;
 
-  explicit ApiClient(int port) {
+  // `receive_bytes`: size of the receive buffer; 0: the system's.
+  explicit ApiClient(int port, int receive_bytes = 0) {
     boost::system::error_code error;
+    socket_.open(boost::asio::ip::tcp::v4(), error);
+    if (receive_bytes > 0) {
+      socket_.set_option(boost::asio::socket_base::receive_buffer_size(receive_bytes), error);
+    }
     socket_.connect(
         {boost::asio::ip::make_address_v4("127.0.0.1"), static_cast<unsigned short>(port)}, error);
     EXPECT_FALSE(error) << error.message();
@@ -79,6 +84,11 @@ class ApiClient {
   void Write(const std::string& text) {
     boost::system::error_code error;
     boost::asio::write(socket_, boost::asio::buffer(text), error);
+  }
+  // Waits until the server has begun to reply.
+  void AwaitReply() {
+    boost::system::error_code error;
+    socket_.wait(boost::asio::ip::tcp::socket::wait_read, error);
   }
   ApiAnswer Read() {
     namespace http = boost::beast::http;
