@@ -82,11 +82,13 @@ class CollectionUpload {
 
   const NamedCollectionPtr named_;
   const bool resumable_;
+  // Null: nothing is stored. Destroyed last: when it ends, another stream may resume the upload,
+  // and finds its memory and quotas free.
+  std::unique_ptr<store::SegmentWriter> segment_;
   PrincipalQuotas::Hold quota_;  // released after upload_
   int64_t disk_bytes_ = 0;       // that count for the owner
   std::unique_ptr<Upload> upload_;
   AttributeUpload attributes_;
-  std::unique_ptr<store::SegmentWriter> segment_;  // null: nothing is stored
   UploadPlace place_;
   int64_t bytes_since_checkpoint_ = 0;
   bool failed_ = false;

@@ -1,5 +1,7 @@
 #include "server/rpc/upload_session.h"
 
+#include <chrono>
+
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
 #include "engine/base/status_macros.h"
@@ -8,6 +10,9 @@
 
 namespace nearfield::server {
 namespace {
+
+// The stream of a client that was killed may still be writing a block when the client comes again.
+constexpr std::chrono::seconds kEarlierStream{5};
 
 absl::Status OutOfOrder(const char* got, const char* wanted) {
   return ArgumentError(
@@ -60,8 +65,9 @@ absl::StatusOr<pb::UploadResponse> UploadSession::Begin(const pb::UploadBegin& b
   ABSL_ASSIGN_OR_RETURN(totals_.declared, FromProto(begin));
   ABSL_ASSIGN_OR_RETURN(named_, FindCollection(*catalog_, key_, begin.collection()));
   if (begin.has_upload_token() && named_->store != nullptr) {
-    const auto known = named_->store->GetUpload(
-        {.collection_id = named_->store_id, .token = begin.upload_token()});
+    const store::UploadKey key = {.collection_id = named_->store_id, .token = begin.upload_token()};
+    named_->store->AwaitWriterEnd(key, kEarlierStream);
+    const auto known = named_->store->GetUpload(key);
     if (known.ok() && known->state == store::UploadState::kCommitted) {
       ABSL_RETURN_IF_ERROR(CheckTokenMode(totals_.declared.mode, *known));
       committed_ = true;

@@ -337,7 +337,7 @@ absl::StatusOr<CompactionResult> Run(StoreCore* core, const Work& work,
       return Swap(core, work, choice, needed, &*output);
     });
   }
-  core->writers.erase(id);
+  core->EndWriter(id);
   if (!status.ok()) {
     if (output.ok()) output->Discard().IgnoreError();  // an orphan at worst
     return status;

@@ -2,6 +2,7 @@
 // commit point.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -162,6 +163,9 @@ class Store {
   absl::StatusOr<std::unique_ptr<SegmentWriter>> ResumeUpload(const UploadKey& key,
                                                               const BlockSink& sink,
                                                               const std::string& caller = "");
+  // Waits until no writer has the upload, at most `wait`: the stream of a client that was killed
+  // ends a little later.
+  void AwaitWriterEnd(const UploadKey& key, std::chrono::seconds wait) const;
   // Returns the state of an upload. Errors: NotFound (never begun, or forgotten: see StoreOptions).
   absl::StatusOr<UploadInfo> GetUpload(const UploadKey& key) const;
   // Returns the open uploads with a token, longest idle first; equal ages by token.

@@ -119,7 +119,12 @@ uint64_t StoreCore::IncarnationOf(int64_t collection) const {
 
 void StoreCore::Leave(int64_t segment) noexcept {
   const MutexLock lock(mutex);
+  EndWriter(segment);
+}
+
+void StoreCore::EndWriter(int64_t segment) noexcept {
   CHECK_EQ(writers.erase(segment), size_t{1});
+  writer_ended.NotifyAll();
 }
 
 void StoreCore::Add(const CollectionRow& collection, const SegmentRow& row,

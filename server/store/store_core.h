@@ -56,6 +56,7 @@ struct StoreCore {
   std::map<int64_t, std::shared_ptr<CommittedSegment>> segments ABSL_GUARDED_BY(mutex);
   std::map<int64_t, std::weak_ptr<CommittedSegment>> segments_gone ABSL_GUARDED_BY(mutex);
   std::set<int64_t> writers ABSL_GUARDED_BY(mutex);  // segments being written
+  CondVar writer_ended;                              // one of `writers` has left
   // Callers of open uploads that were begun or resumed since the store was opened. Only in memory:
   // a caller is a name that a client chooses, not part of the data.
   std::map<int64_t, std::string> upload_callers ABSL_GUARDED_BY(mutex);
@@ -85,6 +86,7 @@ struct StoreCore {
   void NoteRead(int64_t collection, const absl::Status& status) ABSL_LOCKS_EXCLUDED(read_mutex);
   // Ends the writing of a segment.
   void Leave(int64_t segment) noexcept ABSL_LOCKS_EXCLUDED(mutex);
+  void EndWriter(int64_t segment) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   int64_t Now() const;        // the system clock, which may be set: for display
   int64_t SteadyNow() const;  // for ages
   // Does nothing; clang then assumes that the mutex is held. For lambdas, which clang checks as

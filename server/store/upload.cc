@@ -1,5 +1,6 @@
 // Store: uploads until their commit: begin, blocks, checkpoint, resume.
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -73,7 +74,7 @@ SegmentWriter::SegmentWriter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)
 SegmentWriter::~SegmentWriter() {
   StoreCore& core = *impl_->core;
   const MutexLock lock(core.mutex);
-  CHECK_EQ(core.writers.erase(impl_->segment()), size_t{1});
+  core.EndWriter(impl_->segment());
   const UploadRow* const row = core.catalog->tables().Find<UploadRow>(impl_->segment());
   if (impl_->committed || core.failed.load()) return;
   if (const auto touched = core.touched_s.find(impl_->segment()); touched != core.touched_s.end()) {
@@ -246,6 +247,18 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::ResumeSegment(const Upload
   auto writer = absl::WrapUnique(new SegmentWriter(std::move(impl)));
   std::move(leave).Cancel();
   return writer;
+}
+
+void Store::AwaitWriterEnd(const UploadKey& key, std::chrono::seconds wait) const {
+  const auto deadline = std::chrono::steady_clock::now() + wait;
+  MutexLock lock(core_->mutex);
+  const auto is_written = [&] {
+    core_->AssertLocked();
+    const UploadRow* const row = core_->FindUpload(key);
+    return row != nullptr && core_->writers.count(row->id) > 0;
+  };
+  while (is_written() && core_->writer_ended.WaitUntil(lock, deadline)) {
+  }
 }
 
 absl::StatusOr<UploadInfo> Store::GetUpload(const UploadKey& key) const {

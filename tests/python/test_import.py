@@ -277,7 +277,7 @@ def test_an_import_continues_after_a_kill(shared, tmp_path, rng):
     with nearfield.connect(shared.address) as client:
         docs = client.collection("killed")
         assert docs.count().rows_count == 0
-        assert 0 < json.loads(run_import(shared, *arguments, "--json"))["rows_resumed"] < len(rows)
+        assert 0 < json.loads(run_import(shared, *arguments, "--json"))["rows_resumed"] <= len(rows)
         found = np.concatenate([page.vectors for page in docs.scan()])
         assert found.tobytes() == rows.tobytes()
 

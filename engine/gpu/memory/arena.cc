@@ -139,7 +139,7 @@ void Arena::Release(const std::vector<char*>& slabs) {
   CHECK_LE(static_cast<int64_t>(free_.size() + slabs.size()), slabs_count_);
   for (const char* const slab : slabs) {
     const int64_t offset = slab - (base_ + workspace_bytes_);
-    DCHECK(offset >= 0 && offset < bytes_total() && offset % slab_bytes() == 0);
+    CHECK(offset >= 0 && offset < bytes_total() && offset % slab_bytes() == 0);
   }
   free_.insert(free_.end(), slabs.rbegin(), slabs.rend());
 }

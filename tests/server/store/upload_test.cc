@@ -1,12 +1,16 @@
 // Tests uploads: blocks, tokens, checkpoints, and every way in which an upload fails.
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "server/store/store.h"
 #include "tests/server/store/model_store.h"
 
 namespace nearfield::store {
 namespace {
+
+constexpr std::chrono::minutes kLong{10};
 
 class StoreUploadTest : public ::testing::Test {
  protected:
@@ -170,6 +174,7 @@ TEST_F(StoreUploadTest, ATokenResumesBehindTheLastCheckpoint) {
     return absl::OkStatus();
   }));
   EXPECT_EQ(blocks, 1);
+  store().AwaitWriterEnd(Key("t"), {});
   EXPECT_THAT(Resume("t"), FailsWith(kFailedPrecondition, "in use"));
   for (size_t i = 1; i < data.blocks.size(); ++i) {
     ASSERT_OK(writer->Append(data.blocks[i].View(static_cast<int64_t>(i))));
@@ -183,6 +188,17 @@ TEST_F(StoreUploadTest, ATokenResumesBehindTheLastCheckpoint) {
   tested_.Reopen();
   EXPECT_EQ(store().GetUpload(Key("t"))->state, UploadState::kCommitted);
   EXPECT_TRUE(tested_.Same());
+}
+
+// Regression: an import that was killed and begun again at once was refused.
+TEST_F(StoreUploadTest, TheEndOfAWriterIsAwaited) {
+  auto writer = BeginDurable({.token = "t"});
+  std::thread ends([&] { writer.reset(); });
+  store().AwaitWriterEnd(Key("t"), kLong);
+  EXPECT_OK(Resume("t"));
+  ends.join();
+  store().AwaitWriterEnd(Key("t"), kLong);
+  store().AwaitWriterEnd(Key("unknown"), kLong);
 }
 
 TEST_F(StoreUploadTest, AWriterThatOutlivesTheStoreHoldsTheDirectory) {
