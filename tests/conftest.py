@@ -43,7 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--export-rows", type=int, default=20_000, help="number of rows of the timed run in test_export.py")
     parser.addoption("--picture", type=Path, help="file for a picture of the page of the operations port (test_page.py)")
     parser.addoption("--bare", action="store_true", help="test_edge.py: attack the server itself, without the edge")
-    parser.addoption("--ray-rounds", type=int, default=10, help="rounds of test_ray_faults.py")
+    parser.addoption("--ray-rounds", type=int, default=11, help="rounds of test_ray_faults.py")
     parser.addoption("--ray-minutes", type=float, default=float("inf"), help="time after which test_ray_faults.py begins no round")
     parser.addoption("--ray-partitions", action="store_true", help="test_ray_faults.py: nodes in network namespaces, whose connections are cut")
     parser.addoption("--ray-receipt", type=Path, help="file for the figures of test_ray_faults.py")

@@ -188,7 +188,8 @@ class Reader(threading.Thread):
 
     def check_all(self) -> None:
         """Checks the answers so far, none of whose manifests may be missing in the model: no commit runs."""
-        assert self.error is None, repr(self.error)
+        if self.error is not None:
+            raise self.error
         taken = len(self.answers)
         for kind, arguments, number, answer in self.answers[:taken]:
             if answer.epoch < number:

@@ -111,6 +111,8 @@ class Campaign:
         self.model = Together(first, second)
         self.faults = Faults(cluster, rival, storage, random.Random(seed), frozen_seconds_max, network)
         self._clients = [Client(str(storage), cluster=name) for name in ("rival", "nearfield")]
+        for each in self._clients:  # a cluster sees what the other one has created a little later
+            repeat(lambda docs=each.collection("docs"): docs.count(fresh=True))
         self._writers = [
             Writer(cluster, first, np.random.default_rng([seed, 1]), ids=FIRST, shelves=True, emptied=[second]),
             Writer(self._clients[0], second, np.random.default_rng([seed, 2]), ids=SECOND, shelves=True),
