@@ -260,6 +260,20 @@ def shelf_of(row_id: int, vector: Any) -> int:
     return int(np.abs(vector).sum()) % SHELVES + SHELVES * (row_id in SECOND)
 
 
+def best(model: Any, query: Any, k: int, number: int) -> tuple[Any, Any]:
+    """Returns the ids and scores of the oracle at a manifest."""
+    ids, vectors = (np.array(each) for each in zip(*model.at(number).items(), strict=True))
+    scores = canonical.scores("dot", query, vectors)
+    order = np.lexsort((ids, -scores))[:k]
+    return ids[order], scores[order]
+
+
+def see_all_commits(*clients: Any) -> None:
+    """Lets clients see all commits: the cluster of a client learns a little later of those by another one."""
+    for each in clients:
+        repeat(lambda docs=each.collection("docs"): docs.count(fresh=True))
+
+
 def repeat(call: Any, seconds: float = TRY_SECONDS_MAX) -> Any:
     """Calls until the cluster is available; the call has a token."""
     deadline = time.monotonic() + seconds

@@ -14,7 +14,6 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import canonical
 import nearfield
 import numpy as np
 import pytest
@@ -36,9 +35,11 @@ from ray_model import (  # noqa: E402
     Reader,
     Together,
     Writer,
+    best,
     draw_vectors,
     faults_of_replicas,
     repeat,
+    see_all_commits,
     shelf_of,
 )
 from ray_network import Network  # noqa: E402
@@ -111,8 +112,7 @@ class Campaign:
         self.model = Together(first, second)
         self.faults = Faults(cluster, rival, storage, random.Random(seed), frozen_seconds_max, network)
         self._clients = [Client(str(storage), cluster=name) for name in ("rival", "nearfield")]
-        for each in self._clients:  # a cluster sees what the other one has created a little later
-            repeat(lambda docs=each.collection("docs"): docs.count(fresh=True))
+        see_all_commits(*self._clients)
         self._writers = [
             Writer(cluster, first, np.random.default_rng([seed, 1]), ids=FIRST, shelves=True, emptied=[second]),
             Writer(self._clients[0], second, np.random.default_rng([seed, 2]), ids=SECOND, shelves=True),
@@ -191,7 +191,7 @@ class Campaign:
         """All replicas of both clusters, and another client, after they have healed."""
         for each in (self._cluster, self._rival):
             each.wait_ready(120)
-            repeat(lambda docs=each.collection("docs"): docs.count(fresh=True))  # with all commits, also those by the other one
+            see_all_commits(each)
             self.bad += faults_of_replicas(each, self.model, self._rng)
         self.replica_checks += 1
         with Client(self._cluster.status()["storage"]) as other:
@@ -251,13 +251,6 @@ def model(rng):
     first.commit(5, dict(enumerate(vectors)))
     second.commit(4, {SECOND[0]: np.full(DIM, -9, np.float32)})
     return Together(first, second)
-
-
-def best(model: Model, query: Any, k: int, number: int) -> tuple[Any, Any]:
-    ids, vectors = (np.array(each) for each in zip(*model.at(number).items(), strict=True))
-    scores = canonical.scores("dot", query, vectors)
-    order = np.lexsort((ids, -scores))[:k]
-    return ids[order], scores[order]
 
 
 def test_the_checker_finds_a_wrong_answer(model):
