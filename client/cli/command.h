@@ -34,6 +34,7 @@ struct GlobalOptions {
   ClientOptions identity;           // its certificates, key and metadata; the rest is not used
   std::optional<double> timeout_s;  // absent: the library's default
   bool json = false;
+  bool quiet = false;  // an upload that is a part of another command prints no result
   std::string caller;  // empty: the server uses the address
 
   std::optional<std::chrono::milliseconds> timeout() const {

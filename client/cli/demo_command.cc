@@ -89,23 +89,27 @@ absl::Status CheckIsDemo(const CollectionInfo& info) {
   return absl::OkStatus();
 }
 
-// Creates the collection and uploads the corpus. A second call only checks that it is there.
+// Creates the collection and uploads the corpus. A second call only checks that it is there; two
+// at the same time both succeed, because one replaces the rows by the same rows.
 absl::StatusOr<int> Load(const GlobalOptions& global, const DemoArguments& arguments) {
   NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
   const auto info = client.GetCollection(kCollection);
   if (info.ok()) NF_RETURN_IF_ERROR(CheckIsDemo(*info));
   if (info.ok() && info->rows_count > 0) {
-    if (!global.json) Print(Cat(kCollection, " is loaded: ", Grouped(info->rows_count), " rows\n"));
+    if (!global.json && !global.quiet) {
+      Print(Cat(kCollection, " is loaded: ", Grouped(info->rows_count), " rows\n"));
+    }
     return kExitOk;
   }
   const std::string rows = File(arguments, "packages.jsonl");
   std::vector<std::string> words = {
       "upload",     kCollection,    File(arguments, "packages.fp16.npy"),
       "--payloads", rows,           "--id-field",
-      "id",         "--attributes", rows};
+      "id",         "--attributes", rows,
+      "--mode",     "replace"};
   if (absl::IsNotFound(info.status())) {
-    words.insert(words.end(), {"--create", "--metric", "dot", "--attribute", "section:keyword",
-                               "--embedding-model", kEmbeddingModel});
+    words.insert(words.end(), {"--create", "--if-missing", "--metric", "dot", "--attribute",
+                               "section:keyword", "--embedding-model", kEmbeddingModel});
   } else if (!info.ok()) {
     return info.status();
   }
@@ -160,6 +164,10 @@ absl::StatusOr<int> RunDemo(const GlobalOptions& global, const DemoArguments& ar
     return exit_code;
   }
   NF_ASSIGN_OR_RETURN(const Question question, AsBadInput(FindQuestion(arguments)));
+  GlobalOptions quiet = global;
+  quiet.quiet = true;
+  NF_ASSIGN_OR_RETURN(const int loaded, Load(quiet, arguments));
+  if (loaded != kExitOk) return loaded;
   if (!global.json) Print(Cat(question.text, "\n"));
   return RunCommand(
       global, {"search", kCollection, "--queries", File(arguments, "queries.f32.npy"), "--row",
@@ -178,9 +186,10 @@ void AddDemoCommand(CLI::App& app, const GlobalOptions& global, Action* action) 
       "sentence model, to the collection packages, and prints three searches to try. If the "
       "collection\n"
       "is there, it is not changed, unless it is empty; one that is not the demo's is an error.\n"
-      "With words: searches with the embedding of the first question that has them all, and "
-      "verifies the\n"
-      "answer. A server takes vectors; the questions were embedded when the corpus was made. With "
+      "With words: loads it, too, searches with the embedding of the first question that has them "
+      "all, and\n"
+      "verifies the answer. A server takes vectors; the questions were embedded when the corpus "
+      "was made. With "
       "the\n"
       "Python package and a model, `nearfield text --collection packages` asks anything.\n"
       "\n"

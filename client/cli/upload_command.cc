@@ -116,6 +116,7 @@ Sent SendRows(Client& client, const UploadArguments& arguments, RowSource& sourc
 
 void PrintResult(const GlobalOptions& global, const UploadArguments& arguments, const Sent& sent,
                  const UploadProgress& progress) {
+  if (global.quiet) return;
   const UploadResult& result = *sent.result;
   const double seconds = std::chrono::duration<double>(progress.elapsed).count();
   if (global.json) {

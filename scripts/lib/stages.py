@@ -26,7 +26,7 @@ HOST_CODE = (
 )
 SHIPPED = (
     ".dockerignore", "CMakeLists.txt", "CMakePresets.json", "Dockerfile", "LICENSE", "README.md", "client", "deploy", "engine", "proto",
-    "scripts", "server", ":!client/python",
+    "scripts", "server",
 )
 
 
@@ -49,8 +49,8 @@ STAGES = {
     "lint": Stage(4, (*HOST_CODE, ".clang-tidy", "scripts/lib/tidy_rules", "scripts/tidy")),
     "ray": Stage(5),
     "deploy": Stage(3),
-    "packages": Stage(3, (*SHIPPED, "tests/packages")),
-    "container": Stage(8, (*SHIPPED, "tests/container", ":!*.md")),
+    "packages": Stage(3, (*SHIPPED, "tests/environment/requirements-build.txt", "tests/packages")),
+    "container": Stage(8, (*SHIPPED, "tests/container", "tests/packages/first_screen.py", ":!client/python", ":!*/*.md")),
 }
 
 

@@ -31,8 +31,8 @@ TEST_F(CliTest, EverySearchThatTheDemoPrintsWorks) {
   EXPECT_EQ(searches, 3);
 }
 
+// Regression: a question right after the start of a server with --demo found no collection.
 TEST_F(CliTest, TheDemoAnswersQuestionsInTheirWords) {
-  ASSERT_EQ(Run({"demo"}).exit_code, 0);
   EXPECT_THAT(Run({"demo", "Chess", "play"}),
               Prints(AllOf(StartsWith("play chess against the computer\n"), HasSubstr("chess"))));
   EXPECT_THAT(Run({"demo", "play", "billiards"}),

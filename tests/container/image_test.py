@@ -15,8 +15,9 @@ import unittest
 
 from images import ROOT, BuiltImage, variants
 
-sys.path.insert(0, str(ROOT / "scripts" / "lib"))
+sys.path[:0] = [str(ROOT / "scripts" / "lib"), str(ROOT / "tests" / "packages")]
 
+import first_screen  # noqa: E402
 from server import ServerProcess  # noqa: E402
 
 VOLUME = "/var/lib/nearfield"
@@ -152,6 +153,18 @@ class Life(BuiltImage):
         self.assertEqual(server.terminate(DRAIN_SECONDS_MAX), 0, self.log.read_text())
         self.assertLess(time.monotonic() - begin, DRAIN_SECONDS_MAX)
         self.assertNotEqual(self.command("health").returncode, 0, "health must fail once the server is gone")
+
+    def test_the_first_screen_of_the_readme_needs_no_network(self) -> None:
+        ran = subprocess.run(
+            self.line("sh", "-c", first_screen.script("nearfield-server --demo")),
+            env=self.environment | {"NEARFIELD_NETWORK": "none", "NEARFIELD_ALLOW_INSECURE": "true"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        first_screen.check(self, ran.stdout)
 
     def test_a_wrong_setting_ends_it_with_exit_code_2(self) -> None:
         ran = subprocess.run(
