@@ -4,7 +4,6 @@
 
 readonly debian_cache=$PWD/.cache/container
 readonly debian_tar=$debian_cache/debian-bookworm-slim.tar
-readonly debian_13_tar=$debian_cache/debian-trixie-python.tar
 
 # make_root_tar RELEASE TAR [options of mmdebstrap...]: makes a root file system of a release of Debian,
 # if it does not exist. It is like the image debian:12-slim, without documentation and translations.
@@ -17,9 +16,10 @@ make_root_tar() {
   for folder in doc info locale man; do
     options+=(--dpkgopt="path-exclude=/usr/share/$folder/*")
   done
-  # What only this machine needs does not stay in the root file system.
-  options+=(--customize-hook='rm "$1/etc/apt/apt.conf.d/99mmdebstrap"')
-  options+=(--customize-hook='sed -i /force-unsafe-io/d "$1/etc/dpkg/dpkg.cfg.d/99mmdebstrap"')
+  # The settings of this machine do not stay in the root file system. mmdebstrap sets $1 of a hook.
+  # shellcheck disable=SC2016
+  options+=(--customize-hook='rm "$1/etc/apt/apt.conf.d/99mmdebstrap"'
+    --customize-hook='sed -i /force-unsafe-io/d "$1/etc/dpkg/dpkg.cfg.d/99mmdebstrap"')
   mmdebstrap "${options[@]}" "$release" "$tar.new" "$mirror" >"$tar.log" 2>&1 || {
     tail -n 20 "$tar.log" >&2
     fail "mmdebstrap failed"

@@ -46,7 +46,7 @@ wait $server
 
 
 def check(case: unittest.TestCase, output: str, with_python: bool = False) -> None:
-    """Checks the output of script()."""
+    """Checks the lines that script() printed."""
     wanted = shown()[1:] + [f"{id} {score}" for id, score in enumerate(SCORES, 1) if with_python]
-    lines = [re.sub(r"in [\d.,]+ ms", "in MS", line) for line in output.splitlines()]
+    lines = [re.sub(r"in [\d.,]+ ms", "in MS", line) for line in output.splitlines() if line]
     case.assertEqual(lines, [re.sub(r"in [\d.,]+ ms", "in MS", line) for line in wanted])
