@@ -200,6 +200,7 @@ CallFacts Api::FactsOf(const RequestHead& head, const Method& method) const {
                      .caller_name = head.caller_name,
                      .trace_parent = head.trace_parent,
                      .peer = head.peer};
+  facts.settles_end = true;
   facts.audited = method.guard.method->IsAdministrative();
   const AccessControl& control = *options_.base.control;
   if (control.requires_keys() && head.has_two_keys) {
