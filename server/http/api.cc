@@ -24,6 +24,12 @@
 namespace nearfield::server {
 namespace {
 
+// Lets a browser send requests of the own page and give it the replies. DELETE and PUT are not
+// among the methods that a browser then allows.
+constexpr char kPageHeaders[] =
+    "Access-Control-Allow-Headers: authorization, content-type, nearfield-caller\r\n"
+    "Access-Control-Max-Age: 600\r\n";
+
 // Replies to a request that makes no call.
 void ReplyWith(Exchange* exchange, int status, const absl::Status& problem,
                const std::string& more = "") {
@@ -149,9 +155,17 @@ Api::Api(Options options) : options_(std::move(options)) {
 
 void Api::Handle(const std::shared_ptr<Exchange>& exchange) const {
   const RequestHead& head = exchange->head();
-  absl::Status browser = CheckOrigin(head.browser, options_.scheme);
+  const bool is_own_page = IsFromOwnPage(head.browser, page_port_.load());
+  absl::Status browser =
+      is_own_page ? absl::OkStatus() : CheckOrigin(head.browser, options_.scheme);
   if (options_.is_loopback) browser.Update(CheckHost(head.browser));
   if (!browser.ok()) return ReplyWith(exchange.get(), 403, browser);
+  if (is_own_page) {
+    exchange->AddHeaders(
+        absl::StrCat("Access-Control-Allow-Origin: ", head.browser.origin, "\r\n", kPageHeaders));
+    // The browser asks before it sends a request of a page of another origin.
+    if (head.verb == "OPTIONS") return exchange->Reply({}, "", [](bool /*ok*/) {});
+  }
   const size_t mark = std::min(head.target.find('?'), head.target.size());
   const std::string path = head.target.substr(0, mark);
   const std::string query = head.target.substr(std::min(mark + 1, head.target.size()));
@@ -200,6 +214,7 @@ CallFacts Api::FactsOf(const RequestHead& head, const Method& method) const {
                      .caller_name = head.caller_name,
                      .trace_parent = head.trace_parent,
                      .peer = head.peer};
+  facts.settles_end = true;
   facts.audited = method.guard.method->IsAdministrative();
   const AccessControl& control = *options_.base.control;
   if (control.requires_keys() && head.has_two_keys) {

@@ -1,6 +1,7 @@
 // Api: answers the requests of the HTTP port by calls of the service.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -27,6 +28,9 @@ class Api {
   // Answers a request. Called on the strand of its connection.
   void Handle(const std::shared_ptr<Exchange>& exchange) const;
 
+  // Also answers the page of the operations port, whose port this is (IsFromOwnPage).
+  void AllowPage(int page_port) { page_port_.store(page_port); }
+
  private:
   // A method, and how its calls begin.
   struct Method {
@@ -43,6 +47,7 @@ class Api {
   CallFacts FactsOf(const RequestHead& head, const Method& method) const;
 
   const Options options_;
+  std::atomic<int> page_port_{0};               // 0: there is no page
   std::map<std::string_view, Method> methods_;  // by the full name
 };
 

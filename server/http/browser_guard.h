@@ -23,4 +23,12 @@ absl::Status CheckHost(const BrowserHeaders& headers);
 // reply, but cause the work. `scheme`: of this server, "http" or "https". Errors: PermissionDenied.
 absl::Status CheckOrigin(const BrowserHeaders& headers, const std::string& scheme);
 
+// Returns true if the page of the operations port sent the request: it was loaded from `page_port`
+// of the same host, which is loopback. Beyond loopback the page has no TLS, so its script may be
+// that of another. `page_port`: 0: there is no page.
+bool IsFromOwnPage(const BrowserHeaders& headers, int page_port);
+
+// Returns the host of "HOST:PORT" or "[IPV6]:PORT", with the brackets.
+std::string HostOf(const std::string& address);
+
 }  // namespace nearfield::server

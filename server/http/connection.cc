@@ -117,6 +117,7 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
     call_timer_.cancel();
   }
 
+  void AddHeaders(std::string headers) override { added_headers_ = std::move(headers); }
   void Reply(const ReplyHead& head, std::string body, OnSent sent) override {
     DecideKeepAlive();
     lead_ = absl::StrCat(HeadText(head), "Content-Length: ", body.size(), "\r\n\r\n");
@@ -179,6 +180,7 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
     if (is_closed_) return;
     state_ = State::kIdle;
     has_lines_ = false;
+    added_headers_.clear();
     parser_.emplace();
     parser_->header_limit(kHttpHeadBytesMax);
     parser_->body_limit(UINT64_MAX);  // limited by what is read
@@ -289,7 +291,7 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
         http::obsolete_reason(http::int_to_status(static_cast<unsigned>(head.status)));
     return absl::StrCat("HTTP/1.1 ", head.status, " ", TextOf(reason),
                         "\r\nContent-Type: ", head.content_type, "\r\n", kSecurityHeaders,
-                        keeps_ ? "" : "Connection: close\r\n", head.more);
+                        keeps_ ? "" : "Connection: close\r\n", added_headers_, head.more);
   }
 
   // Sends `lead_`, `body_` and `end`.
@@ -346,6 +348,7 @@ class Connection final : public Exchange, public std::enable_shared_from_this<Co
   std::optional<HttpParser> parser_;
   RequestHead head_;
   std::function<void()> left_;
+  std::string added_headers_;
   std::string lead_;
   std::string body_;
   asio::steady_timer timer_;  // limits of the transport

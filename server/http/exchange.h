@@ -67,6 +67,8 @@ class Exchange {
   virtual void StartTimer(std::chrono::milliseconds time, std::function<void()> late) = 0;
   virtual void StopTimer() = 0;
 
+  // Adds headers to the reply; each ends with CRLF.
+  virtual void AddHeaders(std::string headers) = 0;
   // `sent` receives false if the client does not take the reply.
   using OnSent = std::function<void(bool ok)>;
   // Sends a whole reply, the only one.

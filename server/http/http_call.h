@@ -139,6 +139,7 @@ class HttpCall : public Context, public std::enable_shared_from_this<HttpCall<Co
     std::string json;
     if (end.status.ok()) FailWith(Print(response, &json), &end);
     if (!end.status.ok()) json = ErrorJson(end.status, end.retry_after_ms) + "\n";
+    end.settle(end.status);
     exchange().Reply(HeadOf(end), std::move(json), [this](bool /*ok*/) { Done(); });
   }
   // Writes a message as a line of JSON, and reserves its memory. Errors: ResourceExhausted.
@@ -247,6 +248,7 @@ class HttpReplies final : public HttpOneRequest<HttpCall<ReplyStream<Response>>,
       std::string json;
       failure_ = this->Print(response, &json);
       if (!failure_.ok() || !end.status.ok()) return End(end);
+      end.settle(end.status);
       SendLine(std::move(json), AfterLine::kEnd, [this](bool /*ok*/) { this->Done(); });
     });
   }
@@ -256,6 +258,7 @@ class HttpReplies final : public HttpOneRequest<HttpCall<ReplyStream<Response>>,
     CallEnd end = given;
     this->FailWith(failure_, &end);
     if (!end.status.ok() && !has_lines_) return this->ReplyAndDone(Response(), end);
+    end.settle(end.status);
     const bool ok = end.status.ok();
     SendLine(
         ok ? "" : absl::StrCat("{\"error\":", ErrorJson(end.status, end.retry_after_ms), "}\n"),

@@ -36,6 +36,8 @@ class HttpPort {
   HttpPort& operator=(const HttpPort&) = delete;
 
   int port() const { return port_; }
+  // Also answers the page of the operations port, whose port this is.
+  void AllowPage(int page_port) { api_.AllowPage(page_port); }
   AcceptCounts connections() const { return acceptor_->counts(); }
 
   // Accepts no further connection. Those that are open end after their current call.
@@ -48,7 +50,7 @@ class HttpPort {
   void Accept(int fd);
 
   Log* const log_;
-  const Api api_;
+  Api api_;
   std::unique_ptr<TlsContexts> tls_;  // null: no TLS
   boost::asio::io_context io_;
   ConnectionBase connections_;

@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "server/http/browser_guard.h"
 
 namespace nearfield::server {
 namespace {
@@ -36,12 +37,6 @@ std::vector<CredentialFile> FilesFor(const ServerAddress& server) {
   return files;
 }
 
-// Returns the host of "HOST:PORT" or "[IPV6]:PORT", with the brackets.
-std::string HostOf(const std::string& address) {
-  const size_t colon = address.find(':', address.rfind(']') + 1);
-  return address.substr(0, colon);
-}
-
 // Returns true for what may stand in code without quotes: the text comes from a client.
 bool IsPlain(const std::string& host) {
   return !host.empty() && std::all_of(host.begin(), host.end(), [](char each) {
@@ -67,6 +62,37 @@ std::string ShellQuoted(const std::string& text) {
   return IsPlain(text) ? text : absl::StrCat("'", text, "'");
 }
 
+nlohmann::json SearchJson(const ServerAddress& server, const std::string& host) {
+  const Settings& settings = *server.settings;
+  const auto off = [](const std::string& why) { return nlohmann::json{{"note", "off: " + why}}; };
+  if (!settings.has_http_port()) {
+    return off(
+        "this page searches on the HTTP port, and the server has none (http_listen = none); start "
+        "it with --http-listen 127.0.0.1:50052");
+  }
+  if (server.http_port == 0) {
+    return off(absl::StrCat(
+        "this page searches on the HTTP port, and http_listen = ", settings.http_listen.value(),
+        " is in use; start the server with another address"));
+  }
+  if (!settings.tls_client_ca.value().empty()) {
+    return off(
+        "the server asks for a client certificate (tls_client_ca), which browsers do not send for "
+        "a page of another port");
+  }
+  if (host.empty() || !CheckHost({.host = host, .origin = {}, .fetch_site = {}}).ok()) {
+    return off(absl::StrCat(
+        "this page is not on loopback and has no TLS; open a tunnel to it and to port ",
+        server.http_port, ", then http://localhost with the port of this page"));
+  }
+  const char* const scheme = settings.tls_cert.value().empty() ? "http" : "https";
+  return {{"url", absl::StrCat(scheme, "://", HostOf(host), ":", server.http_port)},
+          {"needs_key", server.needs_key},
+          {"note", server.needs_key
+                       ? "needs an API key with the scope search; the page keeps it in memory only"
+                       : ""}};
+}
+
 }  // namespace
 
 std::string FirstStepsJson(const ServerAddress& server, const std::string& host) {
@@ -88,8 +114,11 @@ std::string FirstStepsJson(const ServerAddress& server, const std::string& host)
       "colors.upload([[255, 0, 0], [255, 165, 0], [0, 0, 255]], "
       "ids=[\"red\", \"orange\", \"blue\"])\n"
       "print(colors.search([250, 90, 20], k=2).ids)\n");
-  const nlohmann::json json = {
-      {"address", address}, {"python", python}, {"shell", shell + " demo"}, {"files", contents}};
+  const nlohmann::json json = {{"address", address},
+                               {"python", python},
+                               {"shell", shell + " demo"},
+                               {"files", contents},
+                               {"search", SearchJson(server, host)}};
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 

@@ -48,11 +48,14 @@ constexpr std::pair<const char*, const char*> kSecurityHeaders[] = {
     {"X-Frame-Options", "DENY"},
     {"Referrer-Policy", "no-referrer"},
     {"Cross-Origin-Resource-Policy", "same-origin"},
-    {"Cross-Origin-Opener-Policy", "same-origin"},
-    {"Content-Security-Policy",
-     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
-     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-     "require-trusted-types-for 'script'; trusted-types 'none'"}};
+    {"Cross-Origin-Opener-Policy", "same-origin"}};
+
+std::string ContentSecurityPolicy(const std::string& calls_to) {
+  return absl::StrCat(
+      "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self' ", calls_to,
+      "; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+      "require-trusted-types-for 'script'; trusted-types 'none'");
+}
 
 std::string_view View(beast::string_view text) { return {text.data(), text.size()}; }
 
@@ -68,11 +71,9 @@ std::optional<HttpRequest> RequestOf(const http::request<http::empty_body>& mess
   }
   const auto header = [&message](const char* name) { return std::string(View(message[name])); };
   return HttpRequest{.path = *path,
-                     .query = std::string(end < target.size() ? target.substr(end + 1) : ""),
                      .browser = {.host = header("Host"),
                                  .origin = header("Origin"),
-                                 .fetch_site = header("Sec-Fetch-Site")},
-                     .authorization = header("Authorization")};
+                                 .fetch_site = header("Sec-Fetch-Site")}};
 }
 
 // Returns true if the client sent a header that is not HTTP; false if it left or was too slow.
@@ -161,6 +162,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     response_.result(static_cast<unsigned>(reply.status));
     response_.set(http::field::content_type, reply.content_type);
     for (const auto& [name, value] : kSecurityHeaders) response_.set(name, value);
+    response_.set("Content-Security-Policy", ContentSecurityPolicy(base_.options->calls_to));
     response_.body() = std::move(reply.body);
     response_.keep_alive(false);
     response_.prepare_payload();

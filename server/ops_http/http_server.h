@@ -22,11 +22,8 @@ inline constexpr int kHttpRequestMs = 1000;       // for the whole header to arr
 inline constexpr int kHttpReplyMs = 5000;         // for the reply to be taken
 
 struct HttpRequest {
-  std::string path;   // "/metrics", decoded
-  std::string query;  // after '?', not decoded
-  // Headers; empty if absent.
+  std::string path;  // "/metrics", decoded, without a query
   BrowserHeaders browser;
-  std::string authorization;
 };
 
 struct HttpReply {
@@ -39,6 +36,9 @@ class HttpServer {
  public:
   struct Options {
     std::string listen;  // "HOST:PORT", "[IPV6]:PORT"; see ListenSockets::Bind
+    // Another server that scripts of this one may call, as Content-Security-Policy names it:
+    // "https://*:50052"; empty: none.
+    std::string calls_to = {};
     // Answers a request. Called on the threads of the server, several at a time.
     std::function<HttpReply(const HttpRequest&)> answer;
     // Returns true for the path of a probe. Probes have threads of their own, so that other

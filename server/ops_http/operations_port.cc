@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "server/http/browser_guard.h"
 #include "server/ops_http/collection_metrics.h"
@@ -20,20 +21,28 @@ constexpr char kReadyPath[] = "/readyz";
 constexpr char kMetricsType[] = "text/plain; version=0.0.4; charset=utf-8";
 constexpr char kJsonType[] = "application/json";
 
+// Returns the HTTP port for Content-Security-Policy, of any host: a policy has no form for an
+// address of IPv6.
+std::string CallsTo(bool has_tls, int http_port) {
+  return http_port == 0 ? "" : absl::StrCat(has_tls ? "https" : "http", "://*:", http_port);
+}
+
 }  // namespace
 
 OperationsPort::OperationsPort(Options options)
     : state_(options.state),
       certificates_(options.certificates),
       gpus_(std::move(options.gpus)),
+      control_(options.control),
       grpc_port_(options.grpc_port),
-      search_(&options.state->settings(), options.service, options.control),
+      http_port_(options.http_port),
       history_(SearchHistory::Start(options.state)) {}
 
 absl::StatusOr<std::unique_ptr<OperationsPort>> OperationsPort::Start(Options options) {
   auto port = std::unique_ptr<OperationsPort>(new OperationsPort(std::move(options)));
   HttpServer::Options http = {
       .listen = port->state_->settings().ops_listen.value(),
+      .calls_to = CallsTo(port->certificates_ != nullptr, port->http_port_),
       .answer = [port = port.get()](const HttpRequest& request) { return port->Answer(request); },
       .is_probe = [](const std::string& path) { return path == kLivePath || path == kReadyPath; },
       .log = port->state_->log()};
@@ -56,14 +65,14 @@ HttpReply OperationsPort::Answer(const HttpRequest& request) {
     if (IsAlive(*state_)) return {.body = "ok\n"};
     return {.status = 503, .body = state_->WhyNotServing(state_->phase()) + "\n"};
   }
-  if (request.path == "/search.json") return search_.Answer(request);
-  if (request.path == "/example.json") return search_.Example(request);
   if (request.path == "/history.json") {
     return {.content_type = kJsonType, .body = history_->Json()};
   }
   if (request.path == "/start.json") {
-    const ServerAddress server = {
-        .settings = &state_->settings(), .port = grpc_port_, .needs_key = search_.needs_key()};
+    const ServerAddress server = {.settings = &state_->settings(),
+                                  .port = grpc_port_,
+                                  .http_port = http_port_,
+                                  .needs_key = control_->requires_keys()};
     return {.content_type = kJsonType, .body = FirstStepsJson(server, request.browser.host)};
   }
   for (const PageFile& file : PageFiles()) {

@@ -3,10 +3,8 @@
 //   /livez        200 unless only a restart helps
 //   /readyz       200 if the server serves, else 503; the body says why and how far the start is
 //   /             a page that draws these figures, and its style and scripts
-//   /search.json  a search by stored id, for the page (page_search.h)
-//   /example.json an id to search by, for the page (page_search.h)
 //   /history.json what searches cost since the start of the server (search_history.h)
-//   /start.json   code that makes a collection on this server (first_steps.h)
+//   /start.json   how to reach this server, and code that makes a collection on it (first_steps.h)
 #pragma once
 
 #include <memory>
@@ -14,9 +12,9 @@
 
 #include "absl/status/statusor.h"
 #include "server/ops_http/http_server.h"
-#include "server/ops_http/page_search.h"
 #include "server/ops_http/search_history.h"
 #include "server/rpc/server_state.h"
+#include "server/security/access_control.h"
 #include "server/security/certificates.h"
 #include "server/telemetry/gpu_monitor.h"
 
@@ -27,11 +25,11 @@ class OperationsPort {
   // All pointers outlive the port; the core of the state may end only after the port.
   struct Options {
     ServerState* state = nullptr;
-    NearfieldService* service = nullptr;            // runs the searches of the page
-    const AccessControl* control = nullptr;         // checks the keys of these searches
-    const Certificates* certificates = nullptr;     // null: no TLS
-    std::vector<std::unique_ptr<GpuMonitor>> gpus;  // empty: no GPU is watched
-    int grpc_port = 0;                              // bound; 0: a Unix socket
+    const AccessControl* control = nullptr;              // knows if calls need a key
+    const Certificates* certificates = nullptr;          // null: no TLS
+    std::vector<std::unique_ptr<GpuMonitor>> gpus = {};  // empty: no GPU is watched
+    int grpc_port = 0;                                   // bound; 0: a Unix socket
+    int http_port = 0;                                   // bound; 0: there is none
   };
   // Binds the address ops_listen and answers. Errors: as HttpServer::Start.
   static absl::StatusOr<std::unique_ptr<OperationsPort>> Start(Options options);
@@ -46,8 +44,9 @@ class OperationsPort {
   ServerState* const state_;
   const Certificates* const certificates_;
   const std::vector<std::unique_ptr<GpuMonitor>> gpus_;
+  const AccessControl* const control_;
   const int grpc_port_;
-  PageSearch search_;
+  const int http_port_;
   const std::shared_ptr<SearchHistory> history_;
   std::unique_ptr<HttpServer> http_;  // last: its threads use the others
 };

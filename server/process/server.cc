@@ -261,16 +261,17 @@ absl::Status Server::ListenForHttp() {
 absl::Status Server::ListenForOperations(int grpc_port) {
   if (!settings_->has_ops_port()) return absl::OkStatus();
   OperationsPort::Options options = {.state = &state(),
-                                     .service = &service(),
                                      .control = &control_,
                                      .certificates = certificates_.get(),
-                                     .gpus = {},
                                      .grpc_port = grpc_port};
+  if (http_ != nullptr) options.http_port = http_->port();
   if (settings_->backend.value() != "cpu") {
     options.gpus = GpuMonitor::StartAll(settings_->Gpus());
   }
-  return Take(OperationsPort::Start(std::move(options)), "operations port", settings_->ops_listen,
-              &operations_);
+  ABSL_RETURN_IF_ERROR(Take(OperationsPort::Start(std::move(options)), "operations port",
+                            settings_->ops_listen, &operations_));
+  if (http_ != nullptr && operations_ != nullptr) http_->AllowPage(operations_->port());
+  return absl::OkStatus();
 }
 
 std::string Server::http_address() const {

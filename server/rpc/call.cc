@@ -98,9 +98,18 @@ CallEnd Call::Close(const absl::Status& given) {
                                "draining")
                   : given;
   record.total_us = MicrosBetween(begin_, state_->clock().Now());
-  state_->call_counter().Record(record, status_);  // before the client receives the status
   WatchReply();
   CallEnd end = {.status = status_, .request_id = record.request_id};
+  // Count before the client receives the status.
+  const auto settle = [this](const absl::Status& sent) {
+    status_ = sent;
+    state_->call_counter().Record(record, sent);
+  };
+  if (context_->facts().settles_end) {
+    end.settle = settle;
+  } else {
+    settle(status_);
+  }
   if (status_.ok()) return end;
   end.retry_after_ms = RetryAfterMs(status_);
   if (absl::IsUnavailable(status_) && !end.retry_after_ms.has_value()) {

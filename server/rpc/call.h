@@ -17,7 +17,7 @@
 
 namespace nearfield::server {
 
-// Member of an ActiveCall. Finish is called once and counts the call; or Close, if the context ends
+// Member of an ActiveCall. Finish is called once and ends the call; or Close, if the context ends
 // the call in another way. The destructor writes the log line.
 class Call {
  public:
@@ -40,7 +40,8 @@ class Call {
   // Sets the wake function of a call that waits for its client: see LiveCalls::SetWake.
   void SetWake(std::function<void()> wake);
 
-  // Counts the call, keeps the status for the log, and returns the end for the caller.
+  // Returns the end for the caller. Counts the call and keeps the status for the log, unless the
+  // transport does so by CallEnd::settle.
   CallEnd Close(const absl::Status& status);
   // Closes the call and ends it. The call may be destroyed before this returns.
   void Finish(const absl::Status& status) { context_->Finish(Close(status)); }

@@ -36,6 +36,8 @@ struct CallFacts {
   KeyPtr key;
   const AccessControl* control = nullptr;  // that checked the key; null: the call has no key
   bool audited = false;                    // the call gets an access line in the log
+  // The transport may replace the end of a call, and calls CallEnd::settle.
+  bool settles_end = false;
   // Not OK: the transport refuses the call, which then only ends with it.
   absl::Status status;
 };
@@ -45,6 +47,10 @@ struct CallEnd {
   absl::Status status;
   std::string request_id;
   std::optional<int64_t> retry_after_ms;
+  // Counts the call, and keeps the status that its caller gets for the log. If
+  // CallFacts::settles_end, the transport calls it once, before it sends the end and before OnDone;
+  // else it is null.
+  std::function<void(const absl::Status& sent)> settle = nullptr;
 };
 
 // Implemented by a transport. Valid until ActiveCall::OnDone has returned and the transport has

@@ -26,9 +26,9 @@ Found = TypeVar("Found")
 class Browser:
     """One window. Texts and attributes are read at one moment, in one call."""
 
-    def __init__(self) -> None:
+    def __init__(self, *arguments: str) -> None:
         options = webdriver.ChromeOptions()
-        for argument in ARGUMENTS:
+        for argument in (*ARGUMENTS, *arguments):
             options.add_argument(argument)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         self.driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))

@@ -28,10 +28,10 @@ def browser():
 class Life:
     """A server that may be killed and started again, with the same ports and data."""
 
-    def __init__(self, request: pytest.FixtureRequest, folder: Path, *arguments: str) -> None:
+    def __init__(self, request: pytest.FixtureRequest, folder: Path, *arguments: str, http_listen: str = "127.0.0.1:0") -> None:
         self.program = request.config.getoption("--server")
         self.folder = folder
-        self.arguments = ["--ops-listen", f"127.0.0.1:{free_port()}", "--threads", "1", *arguments]
+        self.arguments = ["--ops-listen", f"127.0.0.1:{free_port()}", "--http-listen", http_listen, "--threads", "1", *arguments]
         self.start()
 
     def start(self) -> None:

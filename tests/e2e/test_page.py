@@ -14,7 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from browser import DRIVER, REBOUND, Browser
-from conftest import DEADLINE_S, ROOT, damage
+from calls import Api
+from conftest import DEADLINE_S, ROOT, damage, free_port
+from edge import new_certificate
 from page_site import FIRST_NUMBER, HOSTILE, IDS, PAYLOADS, Life, browser, filled, life, search  # noqa: F401
 
 PAGE = ROOT / "server" / "ops_http" / "page"
@@ -77,7 +79,8 @@ def test_what_it_shows_is_what_the_calls_return(filled, browser, api, pb, rng) -
     browser.wait(audited, "the figures of the audit")
     assert browser.console() == []
     requested = browser.requested()
-    assert requested and all(url.startswith((filled.url, "data:")) for url in requested)
+    own = (filled.url, f"http://{server.http_address()}/", "data:")
+    assert requested and all(url.startswith(own) for url in requested)
 
 
 def answer_shown(browser: Browser) -> list[tuple[str, int]]:
@@ -122,7 +125,7 @@ def test_an_error_is_shown_in_its_words(filled, browser) -> None:
     browser.open(filled.url)
     search(browser, "numbers", FIRST_NUMBER + 50)
     search(browser, "numbers", 7)
-    assert browser.text("#search-note").startswith("NOT_FOUND: ") and "row_id = 7" in browser.text("#search-note")
+    assert browser.text("#search-note").startswith("Not Found: ") and "row_id = 7" in browser.text("#search-note")
     assert browser.texts("#neighbors li") == []
 
 
@@ -159,10 +162,10 @@ def test_it_is_readable_in_both_schemes_and_on_a_phone(filled, browser, scheme) 
 class Phase:
     """Serves the page of the tree with figures of a server in a phase that is hard to reach."""
 
-    def __init__(self, readiness: dict, metrics: str) -> None:
+    def __init__(self, readiness: dict, metrics: str, search: dict | None = None) -> None:
+        start = {"address": "host:1", "python": "", "shell": "", "files": [], "search": search or {"note": "off here"}}
         replies = {"/readyz": json.dumps(readiness), "/metrics": 'nearfield_info{version="1"} 1\n' + metrics,
-                   "/search.json": '{"access": "off", "reason": "off here", "k_max": 50}',
-                   "/start.json": '{"address": "host:1", "python": "", "shell": "", "files": []}',
+                   "/start.json": json.dumps(start),
                    "/history.json": '{"unix_ms": 0, "recent": [], "whole": []}'}
         kinds = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 
@@ -230,6 +233,52 @@ def test_it_shows_a_wrong_answer_and_the_gpu(browser) -> None:
     phase.close()
 
 
+def test_a_search_without_an_answer_names_the_port(browser) -> None:
+    """A tunnel that forwards the port of the page only."""
+    port = f"http://127.0.0.1:{free_port()}"
+    phase = Phase({"ready": True, "phase": "serving", "trusted": True, "reason": ""},
+                  'nearfield_collection_info{collection="c",id_type="uint64"} 1\n', {"url": port, "needs_key": False, "note": ""})
+    browser.open(phase.url)
+    search(browser, "c", 1)
+    assert re.match(f"no answer from {port}: .*tunnel must forward this port", browser.text("#search-note"))
+    phase.close()
+
+
+def test_with_tls_it_searches_if_the_browser_trusts_the_certificate(request, browser, tmp_path) -> None:
+    new_certificate(tmp_path, "ca")
+    new_certificate(tmp_path, "server", "ca")
+    secure = Life(request, tmp_path, "--tls-cert", str(tmp_path / "server.pem"), "--tls-key", str(tmp_path / "server.key"))
+    trusting = Browser("--ignore-certificate-errors")  # as if it had the authority
+    try:
+        secure.server.wait_serving()
+        command = [request.config.getoption("--cli"), "--address", secure.server.address, "--ca", str(tmp_path / "ca.pem"), "demo"]
+        subprocess.run(command, check=True, capture_output=True)
+        trusting.open(secure.url)
+        search(trusting, "packages", "gimp", k=4)
+        assert len(trusting.texts("#neighbors .id")) == 4, trusting.text("#search-note")
+        assert trusting.console() == []
+        browser.open(secure.url)
+        search(browser, "packages", "gimp", k=4)
+        assert browser.text("#search-note").startswith(f"no answer from https://{secure.server.http_address()}: ")
+        assert browser.texts("#neighbors .id") == []
+    finally:
+        trusting.close()
+        secure.server.close()
+
+
+def test_without_an_http_port_it_says_how_to_have_one(request, browser, pb, tmp_path) -> None:
+    without = Life(request, tmp_path, http_listen="none")
+    try:
+        without.server.wait_serving()
+        Api(without.server).create("c", 2)
+        browser.open(without.url)
+        browser.wait(lambda: browser.text("#search-note"))
+        assert browser.text("#search-note").endswith("start it with --http-listen 127.0.0.1:50052")
+        assert browser.run("return [...document.querySelector('#search').elements].every(each => each.disabled)")
+    finally:
+        without.server.close()
+
+
 def test_with_keys_it_asks_for_one_and_keeps_it_in_memory(request, browser, pb, tmp_path) -> None:
     key_file = tmp_path / "keys.json"
     command = [request.config.getoption("--cli"), "keys", "create", "someone", "--scopes", "search,write,admin", "--key-file", str(key_file)]
@@ -245,10 +294,10 @@ def test_with_keys_it_asks_for_one_and_keeps_it_in_memory(request, browser, pb, 
         browser.requested()
         browser.fill("#key", "nf_0123456789abcdef_0")
         search(browser, "c", 1)
-        assert browser.text("#search-note") == "UNAUTHENTICATED: authorization: no such key"
+        assert browser.text("#search-note") == "Unauthorized: authorization: no such key"
         browser.fill("#key", key)
         search(browser, "c", 1)
-        assert browser.text("#search-note").startswith("NOT_FOUND: "), "the key was accepted; the collection is empty"
+        assert browser.text("#search-note").startswith("Not Found: "), "the key was accepted; the collection is empty"
         stored = browser.run("return [document.cookie, localStorage.length, sessionStorage.length, location.href]")
         assert stored == ["", 0, 0, guarded.url]
         assert not any(key in url for url in browser.requested())

@@ -24,7 +24,7 @@ namespace nearfield::server {
 namespace {
 
 HttpReply Answer(const HttpRequest& request) {
-  const size_t bytes = request.path.size() + request.query.size() + request.browser.host.size();
+  const size_t bytes = request.path.size() + request.browser.host.size();
   Require(!request.path.empty() && request.path.front() == '/');
   Require(std::none_of(request.path.begin(), request.path.end(),
                        [](unsigned char c) { return std::iscntrl(c) != 0; }));

@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import io
 import json
+import os
 import re
 import shutil
 import signal
@@ -174,6 +175,22 @@ def test_a_damaged_store_is_an_error_with_its_name(shared, stores, packages, tmp
     done = subprocess.run([sys.executable, "-c", program, packages, copy, *options, "-c", "damaged", "--address", shared.address],
                           capture_output=True, text=True, check=False)
     assert done.returncode == 2 and str(copy) in done.stderr, done.stderr
+
+
+def test_python_m_nearfield_runs_the_command(shared, tmp_path):
+    """The exit codes and the output are those of the command."""
+    def run(*arguments: str) -> subprocess.CompletedProcess:
+        return subprocess.run([sys.executable, "-m", "nearfield", *arguments], capture_output=True, text=True, check=False,
+                              env={**os.environ, "NEARFIELD_ADDRESS": shared.address})
+    file = write_vectors(tmp_path / "rows.fbin", np.eye(3))
+    done = run("import", str(file), "--metric", "dot", "-c", "by_module", "--json")
+    assert (done.returncode, done.stderr) == (0, "") and json.loads(done.stdout)["rows"] == 3
+    done = run("import", str(tmp_path / "absent.fbin"), "--metric", "dot")
+    assert done.returncode == 2 and done.stderr.startswith("nearfield import: ") and "absent.fbin" in done.stderr
+    assert "usage: nearfield text" in run("text", "--help").stdout
+    for arguments, named in (((), "COMMAND = ''"), (("search", "notes"), "COMMAND = 'search'")):
+        done = run(*arguments)
+        assert (done.returncode, done.stdout) == (2, "") and f"{named}, must be one of import, mcp, text" in done.stderr
 
 
 VALUES = {"fbin": "<f4", "u8bin": "u1", "i8bin": "i1", "fvecs": "<f4", "bvecs": "u1"}

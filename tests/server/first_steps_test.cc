@@ -1,4 +1,5 @@
-// Tests of the code that the page of an empty server shows. tests/python runs it.
+// Tests of how the page reaches the server: the port for its searches, and the code that the page
+// of an empty server shows. tests/python runs it.
 #include "server/ops_http/first_steps.h"
 
 #include <nlohmann/json.hpp>
@@ -15,11 +16,46 @@ class FirstStepsTest : public ::testing::Test {
     ASSERT_OK(setting.Set(value, SettingSource::kFlag));
   }
   nlohmann::json Steps(bool needs_key = false, const std::string& host = "") {
-    return nlohmann::json::parse(
-        FirstStepsJson({.settings = &settings_, .port = 4321, .needs_key = needs_key}, host));
+    return nlohmann::json::parse(FirstStepsJson(
+        {.settings = &settings_, .port = 4321, .http_port = http_port_, .needs_key = needs_key},
+        host));
+  }
+  // Expects that the page cannot search, and that it says why.
+  void ExpectOff(const std::string& host, const std::string& why) {
+    const nlohmann::json search = Steps(false, host)["search"];
+    EXPECT_FALSE(search.contains("url")) << host;
+    EXPECT_THAT(search["note"].get<std::string>(), AllOf(StartsWith("off: "), HasSubstr(why)));
   }
   Settings settings_;
+  int http_port_ = 4322;
 };
+
+TEST_F(FirstStepsTest, SearchesGoToTheHttpPortOfTheHostThatTheVisitorUsed) {
+  for (const std::string host : {"localhost", "127.0.0.1", "[::1]"}) {
+    const nlohmann::json search = Steps(false, host + ":9464")["search"];
+    EXPECT_EQ(
+        search,
+        nlohmann::json({{"url", "http://" + host + ":4322"}, {"needs_key", false}, {"note", ""}}));
+  }
+  const nlohmann::json search = Steps(true, "localhost")["search"];
+  EXPECT_EQ(search["needs_key"], true);
+  EXPECT_THAT(search["note"].get<std::string>(), HasSubstr("API key"));
+  Set(settings_.tls_cert, "server.pem");
+  EXPECT_EQ(Steps(false, "localhost:9464")["search"]["url"], "https://localhost:4322");
+}
+
+TEST_F(FirstStepsTest, WithoutSearchesThePageSaysWhy) {
+  for (const char* const host : {"", "search.example:9464", "10.0.0.1:9464"}) {
+    ExpectOff(host, "tunnel to it and to port 4322");
+  }
+  Set(settings_.tls_client_ca, "clients.pem");
+  ExpectOff("localhost:9464", "tls_client_ca");
+  http_port_ = 0;
+  Set(settings_.http_listen, "127.0.0.1:1");
+  ExpectOff("localhost:9464", "http_listen = 127.0.0.1:1 is in use");
+  Set(settings_.http_listen, "none");
+  ExpectOff("localhost:9464", "--http-listen");
+}
 
 TEST_F(FirstStepsTest, TheAddressIsThatOfTheListenerWithTheBoundPort) {
   Set(settings_.listen, "127.0.0.1:0");

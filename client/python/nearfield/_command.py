@@ -1,4 +1,4 @@
-"""The parts that programs of this package share: the options of the server, and the exit codes."""
+"""The parts that programs of this package share: their options, and the exit codes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,16 @@ EXIT_USAGE = 2
 EXIT_REFUSED = 3
 EXIT_UNREACHABLE = 4
 EXIT_INTERRUPTED = 130
+
+
+def command_parser(program: str, description: str | None) -> argparse.ArgumentParser:
+    """Returns a parser that shows the description as it is, and takes no abbreviated options."""
+    return argparse.ArgumentParser(
+        program,
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
 
 
 def add_server_options(parser: argparse.ArgumentParser, caller: str) -> None:

@@ -26,6 +26,7 @@ from nearfield._command import (
     EXIT_INTERRUPTED,
     add_embed_option,
     add_server_options,
+    command_parser,
     fail,
     fail_call,
 )
@@ -77,12 +78,7 @@ def make_server(
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        PROGRAM,
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = command_parser(PROGRAM, __doc__)
     parser.add_argument("collections", nargs="+", metavar="COLLECTION", help="name or alias")
     parser.add_argument("--write", action="store_true", help="also offer store, update and delete")
     add_embed_option(parser)

@@ -24,6 +24,7 @@ from nearfield._command import (
     EXIT_INTERRUPTED,
     add_embed_option,
     add_server_options,
+    command_parser,
     fail,
     fail_call,
 )
@@ -115,12 +116,7 @@ def _summary(name: str, outcome: Indexed) -> str:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        PROGRAM,
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = command_parser(PROGRAM, __doc__)
     add = parser.add_argument
     add("folder", nargs="?", type=Path, metavar="FOLDER", help=f"texts: {', '.join(SUFFIXES)}")
     add("-c", "--collection", help="its name or alias [the folder's name]")

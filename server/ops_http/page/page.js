@@ -2,7 +2,7 @@
 // and draws them. It counts nothing itself; what was before it was opened is in /history.json.
 import { $, drawFigures, element, write } from './draw.js';
 import { History, Metrics, POLL_MS, bytes, clock, count, countersOf, duration } from './figures.js';
-import { adaptForm, ask, offerCollections, offerExample } from './search.js';
+import { ask, offerCollections, offerExample } from './search.js';
 import { adaptStart, drawStart } from './start.js';
 
 const WHOLE_MS = 10000; // between two looks at the time since the start
@@ -70,7 +70,7 @@ async function poll() {
   if (answeredAt === null || lostAt !== null || counters.at - answeredAt > GAP_MS) {
     // The server may have started with other settings.
     history.moments = [];
-    await Promise.all([adaptForm(), adaptStart(), keepHistory(counters)]);
+    await Promise.all([adaptStart(), keepHistory(counters)]);
   } else if ($('whole').checked && counters.at - keptAt >= WHOLE_MS) {
     await keepHistory(counters);
   }

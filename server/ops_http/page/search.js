@@ -1,33 +1,58 @@
-// The box that searches by stored id. The API key is kept in its field only, and sent as a header.
+// The box that searches by stored id, with the calls of the HTTP port (server/http). The API key is
+// kept in its field only, and sent as a header.
 import { $, collectionsOf, element, write } from './draw.js';
 import { SCANS, count, duration } from './figures.js';
 
 const REPLY_MS_MAX = 8000;
 
 // Returns the reply to a request that no cache answers.
-function ask(path, headers = {}) {
-  return fetch(path, { cache: 'no-store', headers, signal: AbortSignal.timeout(REPLY_MS_MAX) });
+function ask(address, options = {}) {
+  const signal = AbortSignal.timeout(REPLY_MS_MAX);
+  return fetch(address, { cache: 'no-store', signal, ...options });
 }
 
-// Asks whether the server answers searches of this page, and adapts the form.
-async function adaptForm() {
-  const { access, reason, k_max: kMax } = await (await ask('search.json')).json();
-  for (const field of $('search').elements) field.disabled = access === 'off';
-  $('key-label').hidden = access !== 'key';
-  $('key').required = access === 'key';
-  $('k').max = kMax;
-  write($('search-note'), reason);
-}
-
-let epochs = new Map(); // of the collections, by name
+let port = ''; // address of the HTTP port
 let asked = ''; // the question to which `example` is the answer
 let example = { collection: '', id: '' };
+
+// Adapts the form to what /start.json says about searches of this page.
+function adaptForm({ url, needs_key: needsKey = false, note }) {
+  port = url;
+  asked = '';
+  for (const field of $('search').elements) field.disabled = url === undefined;
+  $('key-label').hidden = !needsKey;
+  $('key').required = needsKey;
+  write($('search-note'), note);
+}
+
+// Returns the messages of the reply to a call. Throws an Error for one that is an error.
+async function call(method, collection, request) {
+  const key = $('key').value;
+  const reply = await ask(`${port}/v1/collections/${encodeURIComponent(collection)}/${method}`, {
+    method: 'POST',
+    headers: {
+      'Content-Type': 'application/json',
+      'nearfield-caller': 'operations page',
+      ...(key === '' ? {} : { Authorization: `Bearer ${key}` }),
+    },
+    body: JSON.stringify(request),
+  }).catch(({ message }) => {
+    throw Error(`no answer from ${port}: ${message}. A tunnel must forward this port, too, with `
+      + 'its number; with TLS, the browser must trust its certificate.');
+  });
+  const lines = (await reply.text()).split('\n').filter((line) => line !== '');
+  const messages = lines.map((line) => JSON.parse(line));
+  if (!reply.ok) throw Error(`${reply.statusText}: ${messages[0].message}`);
+  return messages;
+}
+
+let forms = new Map(); // of the collections, by name: epoch and type of the ids
 
 // Offers the collections that the metrics name.
 function offerCollections(metrics) {
   const found = [...collectionsOf(metrics)].filter(([, { info }]) => info);
   const names = found.map(([name]) => name);
-  epochs = new Map(found.map(([name, { epoch }]) => [name, epoch]));
+  forms = new Map(found);
   const offered = [...$('collection').options].map(({ value }) => value);
   if (names.join() === offered.join()) return;
   const chosen = $('collection').value;
@@ -42,19 +67,20 @@ async function offerExample() {
   const isTyped = () => field.value !== example.id || document.activeElement === key;
   if (field.disabled || isTyped() || !key.checkValidity()) return;
   if (collection === '' || collection === example.collection) return;
-  const question = JSON.stringify([collection, epochs.get(collection), key.value]);
+  const question = JSON.stringify([collection, forms.get(collection).epoch, key.value]);
   if (question === asked) return;
   asked = question;
   try {
-    const reply = await ask(`example.json?${new URLSearchParams({ collection })}`, identity());
-    const { id = null } = await reply.json();
+    const request = { rows_max: 1, with_payload: false, with_vectors: false };
+    const found = await call('scan', collection, request);
+    const [id] = found.flatMap(({ ids }) => ids?.texts ?? ids?.numbers ?? []);
     if (isTyped() || asked !== question) return;
-    example = id === null ? { collection: '', id: '' } : { collection, id };
+    example = id === undefined ? { collection: '', id: '' } : { collection, id };
     field.value = example.id;
-    field.placeholder = id === null && reply.ok ? 'the collection is empty' : '';
+    field.placeholder = id === undefined ? 'the collection is empty' : '';
   } catch (error) {
     console.info(error);
-    asked = '';
+    field.placeholder = '';
   }
 }
 
@@ -116,24 +142,19 @@ function showAnswer({ epoch = 0, results, cost = {} }) {
   ].join(' · '));
 }
 
-// Returns the header with the API key, if there is one.
-function identity() {
-  return $('key').value === '' ? {} : { Authorization: `Bearer ${$('key').value}` };
-}
-
 async function search() {
   const button = $('search').querySelector('button');
-  const query = new URLSearchParams(
-    { collection: $('collection').value, id: $('row-id').value, k: $('k').value });
+  const [collection, id] = [$('collection').value, $('row-id').value];
+  const rowId = forms.get(collection).id_type === 'uint64' ? { number: id } : { text: id };
   button.disabled = true;
   try {
-    const reply = await ask(`search.json?${query}`, identity());
-    const found = await reply.json();
-    if (reply.ok) return showAnswer(found);
-    $('neighbors').replaceChildren();
-    write($('search-note'), `${found.code}: ${found.message}`);
+    const [found] = await call('search', collection, {
+      queries: [{ row_id: rowId }], k: $('k').valueAsNumber, with_payload: true, attributes: ['*'],
+    });
+    showAnswer(found);
   } catch (error) {
-    write($('search-note'), `no answer: ${error.message}`);
+    $('neighbors').replaceChildren();
+    write($('search-note'), error.message);
   } finally {
     button.disabled = false;
   }

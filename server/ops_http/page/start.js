@@ -1,9 +1,10 @@
 // How a program reaches this server: its address, and on an empty server code to copy.
 import { $, write } from './draw.js';
-import { ask } from './search.js';
+import { adaptForm, ask } from './search.js';
 
 async function adaptStart() {
-  const { address, python, shell, files } = await (await ask('start.json')).json();
+  const { address, python, shell, files, search } = await (await ask('start.json')).json();
+  adaptForm(search);
   document.querySelectorAll('.address').forEach((each) => write(each, address));
   $('at').hidden = false;
   write($('python'), python);

@@ -55,6 +55,39 @@ TEST_F(HttpCallsTest, AnErrorHasTheDetailsOfGrpc) {
   EXPECT_FALSE(answer.Header("nearfield-request-id").empty());
 }
 
+// Regression: the log and the metrics had such a call as OK.
+TEST_F(HttpCallsTest, AReplyWithoutMemoryIsCountedAndLoggedAsItsClientSeesIt) {
+  ServeEmpty();
+  const int64_t payload_bytes = 60 << 10;
+  ASSERT_OK(UploadRows("c", {1}, std::string(payload_bytes, 'x')));
+  ByteAccount& replies = server_->state().ledger().replies;
+  {
+    // The message fits, and its JSON does not.
+    const auto hold = replies.Reserve(
+        "other", (replies.bytes_max() - kReplyCopies * (payload_bytes + 1024)) / kReplyCopies);
+    ASSERT_OK(hold);
+    for (const char* const call : {"fetch", "scan"}) {
+      const std::string body = call == std::string("fetch") ? R"({"ids": {"numbers": [1]}})" : "{}";
+      ExpectError(Post(std::string("/v1/collections/c/") + call, body), 429, kResourceExhausted,
+                  "replies_bytes_max");
+    }
+  }
+  EXPECT_EQ(Post("/v1/collections/c/scan", "{}").status, 200);
+  const CallCounts counts = server_->state().call_counter().counts();
+  EXPECT_EQ(counts.count({"Fetch", "OK"}), 0u);
+  EXPECT_EQ(counts.count({"Fetch", "RESOURCE_EXHAUSTED"}), 1u);
+  EXPECT_EQ(counts.at({"Scan", "RESOURCE_EXHAUSTED"}).total_us.count(), 1);
+  EXPECT_EQ(counts.at({"Scan", "OK"}).total_us.count(), 1);
+  EXPECT_EQ(server_->state().call_counter().refusals().at("replies_bytes_max"), 2);
+  Drain();
+  std::vector<std::string> logged;
+  for (const nlohmann::json& line : LogLinesOf("request")) {
+    const std::string method = line["method"];
+    if (method == "Fetch" || method == "Scan") logged.push_back(line["status"]);
+  }
+  EXPECT_THAT(logged, ElementsAre("RESOURCE_EXHAUSTED", "RESOURCE_EXHAUSTED", "OK"));
+}
+
 TEST_F(HttpCallsTest, AnotherNameInTheBodyIsRefused) {
   ServeRows();
   EXPECT_EQ(Post("/v1/collections/c/count", R"({"collection": "c"})").status, 200);

@@ -24,7 +24,14 @@ from typing import Any
 
 from nearfield._client import Client, connect
 from nearfield._collection import Collection
-from nearfield._command import EXIT_INTERRUPTED, EXIT_USAGE, add_server_options, fail, fail_call
+from nearfield._command import (
+    EXIT_INTERRUPTED,
+    EXIT_USAGE,
+    add_server_options,
+    command_parser,
+    fail,
+    fail_call,
+)
 from nearfield._errors import Error, NotFound
 from nearfield._import.found import Choice, Found, ImportRefused
 from nearfield._import.plan import Seen, look, stored, without
@@ -165,12 +172,7 @@ def _names(text: str) -> list[str]:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        PROGRAM,
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = command_parser(PROGRAM, __doc__)
     add = parser.add_argument
     add("source", type=Path, metavar="SOURCE", help=KINDS)
     add("-c", "--collection", default="", help="to import into [its name in the source]")
