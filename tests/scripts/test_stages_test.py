@@ -85,10 +85,10 @@ class Inputs(unittest.TestCase):
         sanitized = {"asan", "tsan", "fuzz", "lint"}
         shipped = {"packages", "container"}
         for file, expected in (
-            ("client/python/nearfield/__init__.py", set()),
+            ("client/python/nearfield/__init__.py", {"packages"}),
             ("tests/conftest.py", set()),
             ("tests/environment/run", set()),
-            ("README.md", {"packages"}),
+            ("README.md", shipped),
             ("tests/container/image_test.py", {"container"}),
             ("engine/base/check.h", sanitized | shipped),
             ("tests/server/tls_test.cc", sanitized),
