@@ -56,7 +56,7 @@ struct HeadRefusal {
 };
 
 // Checks that the request has a body where it needs one, of a type and a size that can be read.
-HeadRefusal CheckBody(const RequestHead& head, const Route& route, bool is_upload,
+HeadRefusal CheckBody(const RequestHead& head, const Route& route, bool takes_lines,
                       const std::string& query, int64_t bytes_max) {
   if (!route.takes_body()) {
     if (!head.has_body) return {};
@@ -70,12 +70,12 @@ HeadRefusal CheckBody(const RequestHead& head, const Route& route, bool is_uploa
   const std::string type(
       absl::StripAsciiWhitespace(head.content_type.substr(0, head.content_type.find(';'))));
   if (!absl::EqualsIgnoreCase(type, "application/json") &&
-      !(is_upload && absl::EqualsIgnoreCase(type, "application/x-ndjson"))) {
+      !(takes_lines && absl::EqualsIgnoreCase(type, "application/x-ndjson"))) {
     return {.status = MustBe("Content-Type", Quote(type),
-                             is_upload ? "application/x-ndjson" : "application/json"),
+                             takes_lines ? "application/x-ndjson" : "application/json"),
             .http_status = 415};
   }
-  if (is_upload) return {};
+  if (takes_lines) return {};
   if (!head.content_length.has_value()) {
     return {.status = ArgumentError("Content-Length", "absent: send the length of the body"),
             .http_status = 411};
@@ -91,7 +91,7 @@ HeadRefusal CheckBody(const RequestHead& head, const Route& route, bool is_uploa
 
 }  // namespace
 
-// Adds the methods of the three kinds to the table.
+// Adds the methods of each kind to the table.
 class Api::Adder {
  public:
   explicit Adder(Api* api) : api_(api) {}
@@ -122,15 +122,24 @@ class Api::Adder {
     };
   }
 
-  void operator()(const char* name, ActiveCallPtr (NearfieldService::*)(UploadMessages*)) const {
+  void operator()(const char* name,
+                  ActiveCallPtr (NearfieldService::*method)(UploadMessages*)) const {
     Method& added = Add(name);
-    added.is_upload = true;
-    added.begin = [](CallStart start) { std::make_shared<HttpUpload>(std::move(start))->Begin(); };
+    added.takes_lines = true;
+    added.begin = [method](CallStart start) {
+      std::make_shared<HttpUpload>(std::move(start))->Begin(method);
+    };
   }
 
-  // A stream of searches has no route: its searches are calls of their own.
-  void operator()(const char* /*name*/,
-                  ActiveCallPtr (NearfieldService::*)(SearchMessages*)) const {}
+  void operator()(const char* name,
+                  ActiveCallPtr (NearfieldService::*method)(SearchMessages*)) const {
+    Method& added = Add(name);
+    added.takes_lines = true;
+    added.has_lines = true;
+    added.begin = [method](CallStart start) {
+      std::make_shared<HttpSearchStream>(std::move(start))->Begin(method);
+    };
+  }
 
  private:
   Method& Add(const char* name) const {
@@ -197,7 +206,7 @@ void Api::Answer(const std::shared_ptr<Exchange>& exchange, RouteMatch match,
                      .query = query,
                      .facts = FactsOf(head, method)};
   if (start.facts.status.ok()) {
-    HeadRefusal refusal = CheckBody(head, *match.route, method.is_upload, query,
+    HeadRefusal refusal = CheckBody(head, *match.route, method.takes_lines, query,
                                     options_.base.settings->request_bytes_max.value());
     if (head.is_http_1_0 && method.has_lines) {
       refusal = {.status = absl::UnimplementedError("version: lines need HTTP/1.1"),

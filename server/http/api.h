@@ -36,7 +36,7 @@ class Api {
   struct Method {
     const char* name = nullptr;
     CallGuard guard;
-    bool is_upload = false;
+    bool takes_lines = false;
     bool has_lines = false;  // its replies are lines
     std::function<void(CallStart start)> begin;
   };

@@ -22,32 +22,8 @@ ReserveBytes ReserveIn(ByteAccount* account, const std::string& caller, int64_t 
   };
 }
 
-void HttpUpload::Begin() {
-  Live();
-  if (!facts().status.ok()) return Refuse(facts().status);
-  Bind([this](NearfieldService* service) { return service->Upload(this); });
-}
-
-void HttpUpload::Read() {
-  exchange().Post([this] {
-    is_reading_ = true;
-    lines_.ReadLine([this, self = shared_from_this()](
-                        const absl::StatusOr<std::shared_ptr<BodyText>>& line) { OnLine(line); });
-  });
-}
-
-void HttpUpload::OnLine(const absl::StatusOr<std::shared_ptr<BodyText>>& line) {
-  if (!std::exchange(is_reading_, false)) return;  // the call is over
-  const bool is_over = absl::IsCancelled(line.status()) || (line.ok() && *line == nullptr);
-  if (is_over) return call_->OnReadDone(false);
-  // Decoded later, on a thread of the uploads.
-  incoming_ = [line, start = start_]() -> absl::StatusOr<std::shared_ptr<const pb::UploadRequest>> {
-    if (!line.ok()) return line.status();
-    return ReadRequest<pb::UploadRequest>(
-        start, &(*line)->text,
-        kUploadDecodedPart * start.base->settings->request_bytes_max.value());
-  };
-  call_->OnReadDone(true);
+int64_t HttpUpload::Unreserved() const {
+  return kUploadDecodedPart * start_.base->settings->request_bytes_max.value();
 }
 
 void HttpUpload::Write(const pb::UploadResponse& response) {
@@ -62,11 +38,6 @@ void HttpUpload::WriteAndFinish(const pb::UploadResponse& response, const CallEn
     last_ = response;
     End(end);
   });
-}
-
-void HttpUpload::Done() {
-  if (std::exchange(is_reading_, false)) call_->OnReadDone(false);
-  HttpCall::Done();
 }
 
 }  // namespace nearfield::server

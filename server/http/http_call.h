@@ -4,6 +4,7 @@
 // post. So a call needs no lock, and the thread that runs a search does not write its JSON.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -107,9 +108,16 @@ class HttpCall : public Context, public std::enable_shared_from_this<HttpCall<Co
   void Bind(const Begin& begin) {
     call_ = begin(start_.base->service);
     exchange().Watch([this] { Cancel(); });
-    if (!start_.facts.deadline.has_value()) return;
-    const auto left = *start_.facts.deadline - std::chrono::system_clock::now();
-    exchange().StartTimer(std::chrono::ceil<std::chrono::milliseconds>(left), [this] { Cancel(); });
+    if (start_.facts.deadline.has_value()) CancelAfter(std::chrono::milliseconds::max());
+  }
+  // Cancels the call after this time, or at its deadline if that is earlier. Replaces an earlier
+  // time.
+  void CancelAfter(std::chrono::milliseconds time) {
+    if (start_.facts.deadline.has_value()) {
+      const auto left = *start_.facts.deadline - std::chrono::system_clock::now();
+      time = std::min(time, std::chrono::ceil<std::chrono::milliseconds>(left));
+    }
+    exchange().StartTimer(time, [this] { Cancel(); });
   }
   void Refuse(const absl::Status& status) {
     Bind([&](NearfieldService* service) { return service->Refuse(this, start_.method, status); });
@@ -226,11 +234,11 @@ class HttpUnary final : public HttpOneRequest<HttpCall<CallContext>, Request> {
 
 // A call whose replies are lines of JSON. An error after the first line is a last line {"error": a
 // google.rpc.Status}, after which the connection ends without the end of the reply, so that no
-// client takes the lines for all.
-template <typename Request, typename Response>
-class HttpReplies final : public HttpOneRequest<HttpCall<ReplyStream<Response>>, Request> {
+// client takes the lines for all. `Base`: of a ReplyStream.
+template <typename Base, typename Response>
+class HttpReplyLines : public Base {
  public:
-  using HttpReplies::HttpOneRequest::HttpOneRequest;
+  using Base::Base;
 
   void Write(const Response& response) override {
     this->exchange().Post([this, &response] {
@@ -276,29 +284,93 @@ class HttpReplies final : public HttpOneRequest<HttpCall<ReplyStream<Response>>,
   absl::Status failure_;  // of the last Print
 };
 
-// An upload: each line of the body is a request. Only the last response is sent, when the upload is
-// over: most clients of HTTP read nothing before they have sent everything.
-class HttpUpload final : public HttpCall<UploadMessages> {
- public:
-  using HttpCall::HttpCall;
+template <typename Request, typename Response>
+using HttpReplies =
+    HttpReplyLines<HttpOneRequest<HttpCall<ReplyStream<Response>>, Request>, Response>;
 
-  void Begin();
-  void Read() override;
-  Incoming<pb::UploadRequest> Take() override { return std::exchange(incoming_, nullptr); }
+// A call that also receives many requests: each line of the body is one. `Base`: of a
+// MessageStream.
+template <typename Base, typename Request>
+class HttpRequestLines : public Base {
+ public:
+  using Base::Base;
+
+  // Begins the call by this method of the service. Call it once.
+  template <typename Stream>
+  void Begin(ActiveCallPtr (NearfieldService::*method)(Stream*)) {
+    this->Live();
+    if (!this->facts().status.ok()) return this->Refuse(this->facts().status);
+    this->Bind([&](NearfieldService* service) { return (service->*method)(this); });
+  }
+
+  void Read() override {
+    this->exchange().Post([this] {
+      is_reading_ = true;
+      lines_.ReadLine([this, self = this->shared_from_this()](
+                          const absl::StatusOr<std::shared_ptr<BodyText>>& line) { OnLine(line); });
+    });
+  }
+  Incoming<Request> Take() override { return std::exchange(incoming_, nullptr); }
+
+ protected:
+  // The bytes of a request that are not reserved for its message.
+  virtual int64_t Unreserved() const { return 0; }
+  void Done() override {
+    if (std::exchange(is_reading_, false)) this->call_->OnReadDone(false);
+    Base::Done();
+  }
+
+ private:
+  void OnLine(const absl::StatusOr<std::shared_ptr<BodyText>>& line) {
+    if (!std::exchange(is_reading_, false)) return;  // the call is over
+    const bool is_over = absl::IsCancelled(line.status()) || (line.ok() && *line == nullptr);
+    if (is_over) return this->call_->OnReadDone(false);
+    // Decoded by the service, for an upload on another thread.
+    incoming_ = [line, start = this->start_,
+                 unreserved = Unreserved()]() -> absl::StatusOr<std::shared_ptr<const Request>> {
+      if (!line.ok()) return line.status();
+      return ReadRequest<Request>(start, &(*line)->text, unreserved);
+    };
+    this->call_->OnReadDone(true);
+  }
+
+  BodyReader lines_{&this->exchange(),
+                    {.account = &this->start_.base->ledger->requests,
+                     .caller = this->caller_,
+                     .bytes_max = this->start_.base->settings->request_bytes_max.value()}};
+  bool is_reading_ = false;  // the service waits for a request
+  Incoming<Request> incoming_;
+};
+
+// A stream of searches. It is cancelled connection_idle_ms after its last line: nothing else shows
+// that the machine of a client is gone.
+class HttpSearchStream final
+    : public HttpRequestLines<HttpReplyLines<HttpCall<SearchMessages>, pb::SearchResponse>,
+                              pb::SearchRequest> {
+ public:
+  using HttpRequestLines::HttpRequestLines;
+
+  void Read() override {
+    exchange().Post([this] {
+      CancelAfter(std::chrono::milliseconds(start_.base->settings->connection_idle_ms.value()));
+    });
+    HttpRequestLines::Read();
+  }
+};
+
+// An upload. Only the last response is sent, when the upload is over: most clients of HTTP read
+// nothing before they have sent everything.
+class HttpUpload final : public HttpRequestLines<HttpCall<UploadMessages>, pb::UploadRequest> {
+ public:
+  using HttpRequestLines::HttpRequestLines;
+
   void Write(const pb::UploadResponse& response) override;
   void WriteAndFinish(const pb::UploadResponse& response, const CallEnd& end) override;
 
  private:
-  void OnLine(const absl::StatusOr<std::shared_ptr<BodyText>>& line);
+  int64_t Unreserved() const override;
   void End(const CallEnd& end) override { ReplyAndDone(last_, end); }
-  void Done() override;
 
-  BodyReader lines_{&exchange(),
-                    {.account = &start_.base->ledger->requests,
-                     .caller = caller_,
-                     .bytes_max = start_.base->settings->request_bytes_max.value()}};
-  bool is_reading_ = false;  // the service waits for a request
-  Incoming<pb::UploadRequest> incoming_;
   pb::UploadResponse last_;
 };
 

@@ -133,7 +133,8 @@ Json OperationOf(const Route& route, Json parameters) {
         {"content",
          Content(method.client_streaming() ? kLinesType : kJsonType, method.input_type()->name())}};
   }
-  const bool has_lines = method.server_streaming() && !method.client_streaming();
+  // The last of the replies to an upload is the only one that is sent.
+  const bool has_lines = method.server_streaming() && method.name() != "Upload";
   operation["responses"] = {
       {"200",
        {{"description",

@@ -32,6 +32,8 @@ constexpr std::array kRoutes = {
     Route{"POST", "/v1/collections/{name}", "nearfield.v1.Admin.CreateCollection"},
     Route{"DELETE", "/v1/collections/{name}", "nearfield.v1.Admin.DropCollection"},
     Route{"POST", "/v1/collections/{collection}/search", "nearfield.v1.Retrieval.Search"},
+    Route{"POST", "/v1/collections/{collection}/search_stream",
+          "nearfield.v1.Retrieval.SearchStream"},
     Route{"POST", "/v1/collections/{search.collection}/search_all",
           "nearfield.v1.Retrieval.SearchAll"},
     Route{"POST", "/v1/collections/{collection}/fetch", "nearfield.v1.Retrieval.Fetch"},

@@ -26,7 +26,7 @@ struct Route {
   bool takes_body() const { return verb == "POST" || verb == "PUT"; }
 };
 
-// Every RPC except SearchStream, which has a route of each of its searches.
+// Every RPC.
 std::span<const Route> Routes();
 
 // Values of fields by name, from the path.

@@ -118,9 +118,15 @@ class Direct {
       return outcome;
     };
   }
-  template <typename Request, typename Response>
+  // A stream of one search has the answer of this search.
+  void Add(const char* name, NearfieldService* /*service*/,
+           ActiveCallPtr (NearfieldService::* /*method*/)(SearchMessages*)) {
+    calls_[name] = [this](const Message& message) {
+      return Call("nearfield.v1.Retrieval.Search", message);
+    };
+  }
   void Add(const char* /*name*/, NearfieldService* /*service*/,
-           ActiveCallPtr (NearfieldService::*)(MessageStream<Request, Response>*)) {}
+           ActiveCallPtr (NearfieldService::*)(UploadMessages*)) {}
 
   static Outcome OutcomeOf(const CallEnd& end) {
     return {.code = static_cast<int>(end.status.code()),

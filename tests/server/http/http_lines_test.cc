@@ -91,6 +91,72 @@ TEST_F(HttpLinesTest, ASlowReaderIsCancelled) {
   EXPECT_TRUE(Eventually([&] { return server_->state().ledger().replies.bytes() == 0; }));
 }
 
+constexpr char kStream[] = "/v1/collections/c/search_stream";
+
+std::string SearchLine(int number) {
+  return absl::StrCat(R"({"queries": [{"vector": {"values": [)", number % 7 - 3,
+                      R"(, 1]}}], "k": )", number % 5 + 1, "}\n");
+}
+
+TEST_F(HttpLinesTest, AStreamAnswersItsSearchesInOrder) {
+  ServeReal(300);
+  std::string body;
+  for (int number = 0; number < 40; ++number) body += SearchLine(number);
+  const ApiAnswer answer = Post(kStream, body, {{"Content-Type", "application/x-ndjson"}});
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_TRUE(answer.is_whole);
+  const std::vector<nlohmann::json> lines = answer.Lines();
+  ASSERT_EQ(lines.size(), 40u);
+  for (int number = 0; number < 40; ++number) {
+    const ApiAnswer one = Post("/v1/collections/c/search", SearchLine(number));
+    ASSERT_EQ(one.status, 200) << one.body;
+    EXPECT_EQ(lines[static_cast<size_t>(number)]["results"], one.Lines()[0]["results"]) << number;
+  }
+  const ApiAnswer none = Post(kStream, "");
+  EXPECT_EQ(none.status, 200);
+  EXPECT_EQ(none.body, "");
+}
+
+std::string Chunk(const std::string& text) {
+  return absl::StrCat(absl::Hex(text.size()), "\r\n", text, "\r\n");
+}
+
+TEST_F(HttpLinesTest, AStreamAnswersBeforeTheBodyIsOver) {
+  ServeReal(3);
+  ApiClient client(port());
+  client.Write(absl::StrCat("POST ", kStream, " HTTP/1.1\r\nHost: 127.0.0.1\r\n",
+                            "Content-Type: application/x-ndjson\r\n",
+                            "Transfer-Encoding: chunked\r\n\r\n", Chunk(SearchLine(1))));
+  client.AwaitReply();
+  client.Write(absl::StrCat(Chunk(SearchLine(2)), Chunk("")));
+  const ApiAnswer answer = client.Read();
+  EXPECT_TRUE(answer.is_whole);
+  EXPECT_EQ(answer.Lines().size(), 2u) << answer.body;
+}
+
+TEST_F(HttpLinesTest, ASearchThatFailsEndsItsStream) {
+  ServeReal(3);
+  const ApiAnswer answer = Post(kStream, SearchLine(1) + "{\"k\": }\n" + SearchLine(2));
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_FALSE(answer.is_whole);
+  const std::vector<nlohmann::json> lines = answer.Lines();
+  ASSERT_EQ(lines.size(), 2u) << answer.body;
+  EXPECT_EQ(lines[1]["error"]["code"], static_cast<int>(kInvalidArgument)) << lines[1];
+  ExpectError(Post(kStream, "{\"k\": }\n"), 400, kInvalidArgument, "request 1 of the stream");
+  ExpectError(Post(kStream, R"({"collection": "d"})"), 400, kInvalidArgument, "as in the path");
+}
+
+TEST_F(HttpLinesTest, ASilentStreamIsCancelled) {
+  Set(settings_.connection_idle_ms, "100");
+  ServeReal(3);
+  ApiClient client(port());
+  client.Write(absl::StrCat("POST ", kStream, " HTTP/1.1\r\nHost: 127.0.0.1\r\n",
+                            "Content-Type: application/x-ndjson\r\n",
+                            "Transfer-Encoding: chunked\r\n\r\n"));
+  EXPECT_EQ(client.Read().status, 499);
+  EXPECT_EQ(server_->state().call_counter().counts().count({"SearchStream", "CANCELLED"}), 1u);
+}
+
 TEST_F(HttpLinesTest, LinesNeedHttp11) {
   ServeReal(1);
   HttpClient client(port());
