@@ -6,7 +6,7 @@ readonly debian_cache=$PWD/.cache/container
 readonly debian_tar=$debian_cache/debian-bookworm-slim.tar
 
 # make_root_tar RELEASE TAR [options of mmdebstrap...]: makes a root file system of a release of Debian,
-# if it does not exist. It is like the image debian:12-slim, without documentation and translations.
+# if it does not exist, without documentation and translations. It is larger than one of debootstrap.
 make_root_tar() {
   local release=$1 tar=$2 mirror=${NEARFIELD_DEBIAN_MIRROR:-http://deb.debian.org/debian} folder
   local options=(--mode=root --format=tar --variant=minbase "${@:3}" --aptopt="$tar.apt" --dpkgopt=force-unsafe-io)
@@ -26,7 +26,26 @@ make_root_tar() {
   }
   mv "$tar.new" "$tar"
 }
-make_debian_tar() { make_root_tar bookworm "$debian_tar"; }
+# Makes $debian_tar with debootstrap, if it does not exist: like the image debian:12-slim, without
+# documentation and translations. WORK is a folder for temporary files.
+make_debian_tar() {
+  local work=$1 mirror=${NEARFIELD_DEBIAN_MIRROR:-http://deb.debian.org/debian}
+  local folder left_out=(/usr/share/doc /usr/share/info /usr/share/locale /usr/share/man)
+  [ ! -f "$debian_tar" ] || return 0
+  say "making a Debian 12 root file system from $mirror"
+  debootstrap --variant=minbase bookworm "$work/base" "$mirror" >"$work/debootstrap.log" 2>&1 || {
+    tail -n 20 "$work/debootstrap.log" >&2
+    fail "debootstrap failed"
+  }
+  for folder in "${left_out[@]}"; do
+    rm -rf "$work/base$folder"/*
+    printf 'path-exclude %s/*\n' "$folder" >>"$work/base/etc/dpkg/dpkg.cfg.d/slim"
+  done
+  rm -rf "$work/base/var/cache/apt/archives"/*.deb "$work/base/var/lib/apt/lists"/*
+  tar -C "$work/base" -cf "$debian_tar.new" .
+  mv "$debian_tar.new" "$debian_tar"
+  rm -rf "$work/base"
+}
 
 # Writes this machine's access to its packages (proxies, certificates, clock checks) as a
 # configuration file of apt.
