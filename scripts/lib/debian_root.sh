@@ -26,6 +26,7 @@ make_root_tar() {
   }
   mv "$tar.new" "$tar"
 }
+
 # Makes $debian_tar with debootstrap, if it does not exist: like the image debian:12-slim, without
 # documentation and translations. WORK is a folder for temporary files.
 make_debian_tar() {

@@ -84,7 +84,7 @@ struct StoreCore {
   absl::Status SurviveFile(const absl::Status& status);
   // Records a DataLoss of a read of a collection.
   void NoteRead(int64_t collection, const absl::Status& status) ABSL_LOCKS_EXCLUDED(read_mutex);
-  // Ends the writing of a segment.
+  // Both end the writing of a segment, for those that wait in AwaitWriterEnd.
   void Leave(int64_t segment) noexcept ABSL_LOCKS_EXCLUDED(mutex);
   void EndWriter(int64_t segment) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   int64_t Now() const;        // the system clock, which may be set: for display
