@@ -26,6 +26,20 @@ absl::StatusOr<std::vector<float>> Vector(const JsonFields& fields, std::string_
   return Widen(dtype, bytes);
 }
 
+absl::StatusOr<double> DoubleOfBits(const JsonFields& fields, std::string_view name) {
+  NF_ASSIGN_OR_RETURN(const std::string digits, fields.Text(name));
+  if (const auto bits = ParseNumber<uint64_t>(digits, 16)) return std::bit_cast<double>(*bits);
+  return absl::InvalidArgumentError(Cat("member \"", name, "\": not the bits of a double"));
+}
+
+absl::Status ParseTermsOf(const JsonFields& fields, AuditRecord* record) {
+  if (!fields.Find("terms")) return absl::OkStatus();
+  NF_ASSIGN_OR_RETURN(const JsonFields terms, fields.Object("terms"));
+  NF_ASSIGN_OR_RETURN(record->terms, terms.Hex("message"));
+  NF_ASSIGN_OR_RETURN(record->score_weight, DoubleOfBits(terms, "score_weight_bits"));
+  return absl::OkStatus();
+}
+
 absl::Status ParseRows(std::string_view text, AuditRecord* record) {
   NF_ASSIGN_OR_RETURN(const std::vector<std::string_view> elements, JsonElements(text));
   for (const std::string_view element : elements) {
@@ -34,6 +48,10 @@ absl::Status ParseRows(std::string_view text, AuditRecord* record) {
     NF_ASSIGN_OR_RETURN(std::vector<float> values,
                         Vector(row, "vector", record->spec.dtype, record->spec.dim));
     if (const auto passes = row.Find("passes")) record->passes.emplace(id, *passes == "true");
+    if (row.Find("term_sum_bits")) {
+      NF_ASSIGN_OR_RETURN(const double sum, DoubleOfBits(row, "term_sum_bits"));
+      record->term_sums.emplace(id, sum);
+    }
     record->rows.emplace(std::move(id), std::move(values));
   }
   return absl::OkStatus();
@@ -68,6 +86,7 @@ absl::Status ParseAnswer(const JsonFields& fields, AuditRecord* record) {
   answer.k = static_cast<uint32_t>(std::min<uint64_t>(k, UINT32_MAX));
   NF_ASSIGN_OR_RETURN(record->skip, fields.Number("skip"));
   NF_RETURN_IF_ERROR(ParseNarrowing(fields, record));
+  NF_RETURN_IF_ERROR(ParseTermsOf(fields, record));
   NF_ASSIGN_OR_RETURN(const JsonFields claimed, fields.Object("answer"));
   NF_ASSIGN_OR_RETURN(answer.neighbors, ParseNeighbors(claimed));
   NF_ASSIGN_OR_RETURN(const JsonFields expected, fields.Object("expected"));
@@ -104,6 +123,19 @@ absl::Status ParseRow(const JsonFields& fields, AuditRecord* record) {
   return absl::OkStatus();
 }
 
+// Returns the score of a row of the record by the contract's formula; nullopt if it lacks the row
+// or the sum of its terms.
+std::optional<float> Recomputed(const AuditRecord& record, const Id& id) {
+  const auto row = record.rows.find(id);
+  if (row == record.rows.end()) return std::nullopt;
+  const float score = CanonicalScore(record.spec.metric, *record.query_vector, row->second);
+  if (!record.score_weight) return score;
+  const auto sum = record.term_sums.find(id);
+  if (sum == record.term_sums.end()) return std::nullopt;
+  const double weighted = *record.score_weight * static_cast<double>(score);
+  return static_cast<float>(weighted + sum->second) + 0.0f;
+}
+
 std::string Shown(const Id& id, float score) {
   return absl::StrFormat("id %s score %s (0x%08x)", ToString(id), ScoreText(score),
                          std::bit_cast<uint32_t>(score));
@@ -120,14 +152,13 @@ Recount CountWrong(const AuditRecord& record, const Neighbors& neighbors, std::s
   Recount recount;
   for (size_t i = 0; i < neighbors.scores.size(); ++i) {
     const Id id = At(neighbors.ids, i);
-    const auto row = record.rows.find(id);
-    if (row == record.rows.end()) continue;
+    const std::optional<float> score = Recomputed(record, id);
+    if (!score) continue;
     ++recount.known;
-    const float score = CanonicalScore(record.spec.metric, *record.query_vector, row->second);
-    if (std::bit_cast<uint32_t>(score) == std::bit_cast<uint32_t>(neighbors.scores[i])) continue;
+    if (std::bit_cast<uint32_t>(*score) == std::bit_cast<uint32_t>(neighbors.scores[i])) continue;
     if (++recount.wrong == 1) {
       findings->push_back(Cat(whose, ", place ", i, ": ", Shown(id, neighbors.scores[i]),
-                              "; recomputed: ", Shown(id, score)));
+                              "; recomputed: ", Shown(id, *score)));
     }
   }
   findings->push_back(Cat(whose, ": ", recount.known - recount.wrong, " of ", recount.known,
@@ -147,18 +178,13 @@ bool BelongsBefore(const AuditRecord& record) {
   }
   if (place >= expected.scores.size()) return false;
   const Id right = At(expected.ids, place);
-  const auto right_row = record.rows.find(right);
-  if (right_row == record.rows.end()) return false;
+  const std::optional<float> a = Recomputed(record, right);
+  if (!a) return false;
   if (place >= claimed.scores.size()) return claimed.scores.size() < record.answer.k;
   const Id other = At(claimed.ids, place);
-  const auto other_row = record.rows.find(other);
-  if (other_row == record.rows.end()) return false;
-  const auto score = [&](const std::vector<float>& row) {
-    return CanonicalScore(record.spec.metric, *record.query_vector, row);
-  };
-  const float a = score(right_row->second);
-  const float b = score(other_row->second);
-  return a != b ? a > b : right < other;
+  const std::optional<float> b = Recomputed(record, other);
+  if (!b) return false;
+  return *a != *b ? *a > *b : right < other;
 }
 
 // Counts rows that must not be in the answer: below the threshold, or excluded by the filter.

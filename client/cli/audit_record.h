@@ -33,6 +33,9 @@ struct AuditRecord {
   std::string filter_text;
   std::vector<std::string> filter_args;            // the bytes of FilterArgument messages
   std::map<Id, bool> passes;                       // of `rows`, if there was a filter
+  std::string terms;                               // the bytes of the RowTerms message, as sent
+  std::optional<double> score_weight;              // absent: there were no terms
+  std::map<Id, double> term_sums;                  // of `rows`, if there were terms
   std::map<Id, std::vector<float>> rows;           // as they were in memory; may be incomplete
   std::optional<std::vector<float>> query_vector;  // absent: a row that is not in the record
 

@@ -20,6 +20,7 @@ absl::StatusOr<VerifyAnswer> CheckAnswer(Client& client, std::string_view collec
                                                         .epoch = answer->epoch,
                                                         .neighbors = &answer->neighbors,
                                                         .filter = options.filter,
+                                                        .terms = options.terms,
                                                         .score_threshold = options.score_threshold},
                                                        {.deadline = options.deadline});
     const bool moved_on = check.status().code() == absl::StatusCode::kFailedPrecondition;

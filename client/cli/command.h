@@ -56,6 +56,7 @@ void AddUploadCommand(CLI::App& app, const GlobalOptions& global, Action* action
 void AddExportCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddUploadsCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddSearchCommand(CLI::App& app, const GlobalOptions& global, Action* action);
+void AddFacetsCommand(CLI::App& app, const GlobalOptions& global, Action* action);
 void AddRowCommands(CLI::App& app, const GlobalOptions& global,
                     Action* action);  // fetch, delete, count
 void AddUpdateCommand(CLI::App& app, const GlobalOptions& global, Action* action);

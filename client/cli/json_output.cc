@@ -37,6 +37,8 @@ std::string ScoreText(float score) {
   return absl::StrFormat("%.9g", score);
 }
 
+std::string TermSumText(double sum) { return absl::StrFormat("%.17g", sum); }
+
 std::string JsonNumber(float value) {
   if (std::isfinite(value)) return ScoreText(value);
   return std::isnan(value) ? "\"nan\"" : Cat("\"", ScoreText(value), "\"");
@@ -155,6 +157,7 @@ std::vector<LimitRow> Describe(const Limits& limits) {
       {"filter_conditions_max", limits.filter_conditions_max, "conditions of a filter"},
       {"filter_values_max", limits.filter_values_max, "values or ids of a condition"},
       {"filter_bytes_max", limits.filter_bytes_max, "bytes of a filter"},
+      {"facet_values_max", limits.facet_values_max, "values of an attribute that facets shows"},
       {"upload_tokens_max", limits.upload_tokens_max, "open uploads with a token"},
       {"upload_token_s", limits.upload_token_s, "seconds for which a token is remembered"},
       {"upload_tokens_committed_max", limits.upload_tokens_committed_max,
@@ -284,6 +287,17 @@ JsonObject ToJson(const VerifyAnswer& answer) {
       .AddJson("expected", ToJson(answer.expected));
 }
 
+namespace {
+
+std::string PartsJson(const ScoreParts& parts) {
+  return JsonObject()
+      .AddJson("score", JsonNumber(parts.score))
+      .AddJson("term_sum", TermSumText(parts.term_sum))
+      .ToString();
+}
+
+}  // namespace
+
 std::string ToJson(const Neighbors& neighbors) {
   const size_t count = Count(neighbors.ids);
   const std::vector<std::string> attributes = ToJson(neighbors.attributes, count);
@@ -291,6 +305,7 @@ std::string ToJson(const Neighbors& neighbors) {
   for (size_t i = 0; i < count; ++i) {
     JsonObject neighbor;
     neighbor.Add("id", At(neighbors.ids, i)).AddJson("score", JsonNumber(neighbors.scores[i]));
+    if (!neighbors.parts.empty()) neighbor.AddJson("parts", PartsJson(neighbors.parts[i]));
     if (!neighbors.payloads.empty()) neighbor.AddPayload(neighbors.payloads[i]);
     if (!neighbors.vectors.bytes.empty()) {
       neighbor.AddJson("vector", VectorJson(neighbors.vectors, i, count));

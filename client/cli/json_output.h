@@ -57,6 +57,8 @@ class JsonObject {
 std::string JsonNumber(float value);
 // The same without quotes, for text output.
 std::string ScoreText(float score);
+// Returns the sum of row terms as %.17g, which identifies every fp64 value.
+std::string TermSumText(double sum);
 
 std::string JsonNumbers(std::span<const float> values);
 // Returns one of the rows as numbers. Requires: row < rows_count.
@@ -79,7 +81,7 @@ JsonObject ToJson(const ScanEscalations& escalations);
 JsonObject ToJson(const Counters& counters);
 JsonObject ToJson(const SearchCost& cost);
 JsonObject ToJson(const VerifyAnswer& answer);
-// [{"id":...,"score":...,"payload":...,"vector":[...],"attributes":{...}},...]
+// [{"id":...,"score":...,"parts":{"score":...,"term_sum":...},"payload":...,"vector":[...],"attributes":{...}},...]
 std::string ToJson(const Neighbors& neighbors);
 // Returns, for each of `rows_count` rows, an object with a member for each attribute. Requires:
 // columns of that many rows.

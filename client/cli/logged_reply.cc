@@ -58,6 +58,7 @@ std::string ToJsonLine(const LoggedReply& reply) {
       .Add("k", reply.k)
       .AddJson("query", QueryJson(reply.query));
   if (!reply.filter.empty()) json.Add("filter", reply.filter);
+  if (!reply.terms.empty()) json.Add("terms", ToHex(reply.terms));
   if (reply.score_threshold) {
     json.AddJson("score_threshold_bits", FloatBitsJson({*reply.score_threshold}));
   }
@@ -80,8 +81,8 @@ absl::StatusOr<Neighbors> ParseNeighbors(const JsonFields& fields) {
 absl::StatusOr<LoggedReply> ParseLoggedReply(std::string_view line) {
   NF_ASSIGN_OR_RETURN(const JsonFields fields, JsonFields::Parse(line));
   NF_RETURN_IF_ERROR(
-      fields.CheckNames({"collection", "epoch", "k", "query", "filter", "score_threshold_bits",
-                         "ids", "scores", "score_bits", "digest"}));
+      fields.CheckNames({"collection", "epoch", "k", "query", "filter", "terms",
+                         "score_threshold_bits", "ids", "scores", "score_bits", "digest"}));
   LoggedReply reply;
   NF_ASSIGN_OR_RETURN(reply.collection, fields.Text("collection"));
   NF_ASSIGN_OR_RETURN(reply.epoch, fields.Number("epoch"));
@@ -92,6 +93,9 @@ absl::StatusOr<LoggedReply> ParseLoggedReply(std::string_view line) {
   NF_ASSIGN_OR_RETURN(reply.query, ParseQuery(query));
   if (fields.Find("filter")) {
     NF_ASSIGN_OR_RETURN(reply.filter, fields.Text("filter"));
+  }
+  if (fields.Find("terms")) {
+    NF_ASSIGN_OR_RETURN(reply.terms, fields.Hex("terms"));
   }
   if (fields.Find("score_threshold_bits")) {
     NF_ASSIGN_OR_RETURN(const std::vector<float> bits, fields.FloatBits("score_threshold_bits"));

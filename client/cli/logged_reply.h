@@ -26,6 +26,7 @@ struct LoggedReply {
   uint32_t k = 10;
   LoggedQuery query;
   std::string filter;  // as text, as it was sent; empty: none
+  std::string terms;   // the bytes of the RowTerms message; empty: none
   std::optional<float> score_threshold;
   Neighbors neighbors;  // ids and scores
 };

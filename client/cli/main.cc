@@ -119,6 +119,7 @@ int Run(int argc, char** argv) {
   AddUploadsCommand(app, global, &action);
   AddSearchCommand(app, global, &action);
   AddRowCommands(app, global, &action);
+  AddFacetsCommand(app, global, &action);
   AddUpdateCommand(app, global, &action);
   AddVerifyCommand(app, global, &action);
   AddAdminCommands(app, global, &action);

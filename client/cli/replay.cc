@@ -51,6 +51,9 @@ absl::Status AskServer(const GlobalOptions& global, const AuditRecord& record, R
     }
     claim.filter = Filter(record.filter_text, std::move(arguments));
   }
+  if (record.score_weight) {
+    NF_ASSIGN_OR_RETURN(claim.terms, ParseTerms(record.terms));
+  }
   claim.score_threshold = record.answer.score_threshold;
   claim.skip = record.skip;
   const absl::StatusOr<VerifyAnswer> check =

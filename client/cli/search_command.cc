@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <iterator>
 #include <limits>
@@ -15,9 +14,10 @@
 #include "client/cli/checked_search.h"
 #include "client/cli/command.h"
 #include "client/cli/filter_option.h"
-#include "client/cli/logged_reply.h"
 #include "client/cli/options.h"
+#include "client/cli/recorder.h"
 #include "client/cli/search_output.h"
+#include "client/cli/term_option.h"
 #include "client/cpp/status_macros.h"
 #include "client/cpp/text.h"
 #include "client/formats/query_set.h"
@@ -37,11 +37,14 @@ struct SearchArguments {
   SearchOutputOptions output;
   bool verify = false;
   std::string record;                 // file for the replies; empty: none
+  std::string terms;                  // the message of options.terms; empty: none
   uint32_t batch = 0;                 // queries per request; 0: the server's maximum
   std::optional<std::string> cursor;  // as printed
   bool all = false;
   std::optional<uint64_t> results_max;
   bool k_given = false;
+  std::optional<std::string> group_by;
+  std::optional<uint32_t> group_rows;
 };
 
 // All queries of a run. Views in `queries` point into `set`.
@@ -91,7 +94,7 @@ size_t BatchEnd(const QueryList& list, size_t begin, const SearchArguments& argu
                 const Limits& limits) {
   const size_t count_max = std::max<size_t>(
       arguments.batch == 0 ? limits.queries_max : std::min(arguments.batch, limits.queries_max), 1);
-  uint64_t bytes = kRequestSpareBytes + FilterText(arguments).size();
+  uint64_t bytes = kRequestSpareBytes + FilterText(arguments).size() + arguments.terms.size();
   size_t end = begin;
   while (end < list.queries.size() && end - begin < count_max) {
     bytes += kQueryOverheadBytes + (list.set.vectors.empty() ? 0 : list.set.vectors[end].size());
@@ -100,29 +103,6 @@ size_t BatchEnd(const QueryList& list, size_t begin, const SearchArguments& argu
   }
   return end;
 }
-
-// Appends answers to a log, one per line.
-class Recorder {
- public:
-  // With an empty path, nothing is recorded.
-  absl::Status Open(const std::string& path) {
-    if (path.empty()) return absl::OkStatus();
-    file_.open(path, std::ios::app | std::ios::binary);
-    return file_ ? absl::OkStatus() : Failed(path);
-  }
-  absl::Status Add(const std::string& path, const LoggedReply& reply) {
-    if (!file_.is_open()) return absl::OkStatus();
-    file_ << ToJsonLine(reply) << "\n" << std::flush;
-    return file_ ? absl::OkStatus() : Failed(path);
-  }
-  bool recording() const { return file_.is_open(); }
-
- private:
-  static absl::Status Failed(const std::string& path) {
-    return absl::InvalidArgumentError(Cat(path, ": cannot be written"));
-  }
-  std::ofstream file_;
-};
 
 // The results of a run other than its output.
 struct Outcome {
@@ -155,6 +135,7 @@ absl::Status SearchBatch(Client& client, const SearchArguments& arguments, const
                              .k = arguments.options.k,
                              .query = Own(queries[i]),
                              .filter = FilterText(arguments),
+                             .terms = arguments.terms,
                              .score_threshold = arguments.options.score_threshold,
                              .neighbors = one.neighbors}));
     }
@@ -183,6 +164,25 @@ absl::Status CheckPaging(const SearchArguments& arguments) {
     return absl::InvalidArgumentError(
         "--verify and --record take whole answers, no pages: give neither --all nor --cursor");
   }
+  return absl::OkStatus();
+}
+
+absl::Status CheckGroups(SearchArguments& arguments) {
+  if (!arguments.group_by) {
+    if (!arguments.group_rows) return absl::OkStatus();
+    return absl::InvalidArgumentError("--group-rows needs --group-by");
+  }
+  if (arguments.group_by->empty()) {
+    return absl::InvalidArgumentError("--group-by: empty, must be the name of an attribute");
+  }
+  arguments.options.group_by = *arguments.group_by;
+  arguments.options.group_rows = arguments.group_rows.value_or(1);
+  if (arguments.all || !arguments.record.empty()) {
+    return absl::InvalidArgumentError(
+        "--group-by goes without --all and --record: read groups page by page with --cursor");
+  }
+  // The call Verify checks rows only, so the server checks groups before it sends them.
+  arguments.options.verify = std::exchange(arguments.verify, false);
   return absl::OkStatus();
 }
 
@@ -257,11 +257,15 @@ absl::StatusOr<int> SearchAllQueries(Client& client, const GlobalOptions& global
 
 absl::StatusOr<int> RunSearch(const GlobalOptions& global, SearchArguments& arguments) {
   NF_RETURN_IF_ERROR(CheckPaging(arguments));
+  NF_RETURN_IF_ERROR(CheckGroups(arguments));
   if (arguments.file.row && (arguments.file.path.empty() || arguments.file.path == "-")) {
     return absl::InvalidArgumentError("--row needs --queries FILE");
   }
   if (!arguments.ids.ids.empty() && !arguments.file.path.empty()) {
     return absl::InvalidArgumentError("give either --queries or --id");
+  }
+  if (arguments.options.terms) {
+    NF_ASSIGN_OR_RETURN(arguments.terms, SerializeTerms(*arguments.options.terms));
   }
   NF_ASSIGN_OR_RETURN(Client client, ConnectTo(global));
   arguments.output.json = global.json;
@@ -301,6 +305,15 @@ absl::StatusOr<int> RunSearch(const GlobalOptions& global, SearchArguments& argu
 void AddChoiceOptions(CLI::App& command, SearchArguments* arguments) {
   AddFilterOption(command, &arguments->options.filter, "Only rows that pass, as written below");
   AddScoreThresholdOption(command, &arguments->options.score_threshold);
+  AddTermOptions(command, &arguments->options.terms);
+  command.add_flag("--parts", arguments->options.with_parts,
+                   "Show the score of the vectors and the sum of the terms");
+  command.add_option("--group-by", arguments->group_by,
+                     "The -k best groups in place of rows: rows with one value of this attribute");
+  command
+      .add_option("--group-rows", arguments->group_rows,
+                  "With --group-by: at most this many rows of each group [1]")
+      ->check(WholeNumber(1, std::numeric_limits<uint32_t>::max()));
   AddEpochOptions(command, &arguments->options.min_epoch, &arguments->options.at_epoch);
   AddNamedOption<SearchPriority>(
       command, "--priority", &arguments->options.priority,
@@ -315,7 +328,7 @@ void AddChoiceOptions(CLI::App& command, SearchArguments* arguments) {
   command.add_flag("--with-cursor", arguments->options.with_cursor,
                    "Show the cursor of the next page");
   command.add_option("--cursor", arguments->cursor,
-                     "Continue after an earlier page: the same query, filter and threshold");
+                     "Continue after an earlier page: the same query, filter, terms and threshold");
 }
 
 }  // namespace
@@ -357,10 +370,13 @@ void AddSearchCommand(CLI::App& app, const GlobalOptions& global, Action* action
       "[...]} or array a line.\n"
       "Scores are printed so that they name every bit of the float32 score (%.9g).\n"
       "\n" +
-      std::string(kFilterHelp) +
+      std::string(kFilterHelp) + "\n" + kTermHelp +
       "\n"
       "Examples:\n"
       "  nearfield search docs --id 42 --filter 'language == \"de\" and year >= 2020'\n"
+      "  nearfield search memory --id 42 --parts --term '0.3 * half_life(written, half_life=30d, "
+      "origin=now)'\n"
+      "  nearfield search docs --id 42 --group-by author --group-rows 3 -k 5\n"
       "  nearfield search docs --id 42 --all --score-threshold 0.8 --json\n"
       "  nearfield search docs --queries q.npy --row 3 -k 5 --fields title,year\n"
       "  echo '[0.1, 0.7, -0.2]' | nearfield search docs --json\n"

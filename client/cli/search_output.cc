@@ -7,6 +7,7 @@
 #include "client/cli/payload_columns.h"
 #include "client/cli/text_output.h"
 #include "client/cpp/text.h"
+#include "client/formats/attribute_text.h"
 
 namespace nearfield::client {
 namespace {
@@ -22,6 +23,34 @@ std::string LimitText(const SearchCost& cost) {
   return absl::StrFormat(" (%.3g%% of the read limit)", 100 * *share);
 }
 
+AttributeColumn ColumnOf(const Groups& groups) {
+  return {.attribute = "group", .values = groups.values, .presence = {}, .list_sizes = {}};
+}
+
+std::string GroupsJson(const Groups& groups) {
+  const std::vector<std::string> values =
+      AttributeJson(ColumnOf(groups), groups.rows_counts.size());
+  std::string json = "[";
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (i > 0) json += ',';
+    json += JsonObject().AddJson("value", values[i]).Add("rows", groups.rows_counts[i]).ToString();
+  }
+  return json + "]";
+}
+
+// Returns the value of each neighbor's group; nothing if the answer has no groups.
+std::vector<std::string> GroupCells(const Neighbors& neighbors) {
+  std::vector<std::string> cells;
+  if (!neighbors.groups) return cells;
+  const std::vector<uint32_t>& rows_counts = neighbors.groups->rows_counts;
+  const std::vector<std::string> values =
+      AttributeCells(ColumnOf(*neighbors.groups), rows_counts.size());
+  for (size_t group = 0; group < values.size(); ++group) {
+    cells.insert(cells.end(), rows_counts[group], values[group]);
+  }
+  return cells;
+}
+
 std::string JsonReport(const SearchReport& report, const SearchOutputOptions& options) {
   JsonObject json;
   json.Add("query", report.query_number);
@@ -30,6 +59,7 @@ std::string JsonReport(const SearchReport& report, const SearchOutputOptions& op
   if (report.first_place > 0) json.Add("first_place", report.first_place);
   if (neighbors.matched_rows) json.Add("matched_rows", *neighbors.matched_rows);
   json.AddJson("neighbors", ToJson(neighbors));
+  if (neighbors.groups) json.AddJson("groups", GroupsJson(*neighbors.groups));
   if (!neighbors.next_cursor.empty()) {
     json.Add("next_cursor", CursorText(neighbors.next_cursor));
   }
@@ -42,6 +72,13 @@ std::string JsonReport(const SearchReport& report, const SearchOutputOptions& op
 std::string NeighborTable(const SearchReport& report, const SearchOutputOptions& options) {
   const Neighbors& neighbors = report.answer->neighbors;
   std::vector<Table::Column> columns = {Table::Right("#"), "id", Table::Right("score")};
+  const bool with_parts = !neighbors.parts.empty();
+  if (with_parts) {
+    columns.push_back(Table::Right("of vectors"));
+    columns.push_back(Table::Right("of terms"));
+  }
+  const std::vector<std::string> groups = GroupCells(neighbors);
+  if (neighbors.groups) columns.emplace_back("group");
   if (options.with_payload) {
     for (const std::string& name : PayloadColumnNames(options.fields)) columns.emplace_back(name);
   }
@@ -54,6 +91,11 @@ std::string NeighborTable(const SearchReport& report, const SearchOutputOptions&
     std::vector<std::string> cells = {std::to_string(report.first_place + i + 1),
                                       ToString(At(neighbors.ids, i)),
                                       ScoreText(neighbors.scores[i])};
+    if (with_parts) {
+      cells.push_back(ScoreText(neighbors.parts[i].score));
+      cells.push_back(TermSumText(neighbors.parts[i].term_sum));
+    }
+    if (neighbors.groups) cells.push_back(groups[i]);
     if (options.with_payload) {
       const std::string payload = neighbors.payloads.empty() ? "" : neighbors.payloads[i];
       for (std::string& cell : PayloadCells(payload, options.fields)) {

@@ -12,6 +12,7 @@
 #include "client/cli/options.h"
 #include "client/cli/replay.h"
 #include "client/cli/search_output.h"
+#include "client/cli/term_option.h"
 #include "client/cli/text_output.h"
 #include "client/cli/verify_replies.h"
 #include "client/cpp/status_macros.h"
@@ -199,6 +200,7 @@ void AddVerifyCommand(CLI::App& app, const GlobalOptions& global, Action* action
   AddKOption(*command, &arguments->options.k, "Neighbors of each answer");
   AddFilterOption(*command, &arguments->options.filter,
                   "Only rows that pass are in the answers (nearfield search --help)");
+  AddTermOptions(*command, &arguments->options.terms);
   AddScoreThresholdOption(*command, &arguments->options.score_threshold);
   command->footer(
       "Each query is searched as usual; then the server's oracle scores every row again on one "

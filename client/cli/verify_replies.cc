@@ -73,6 +73,9 @@ class ReplyLog {
     VerifyClaim claim = {.k = reply.k, .epoch = reply.epoch, .neighbors = &reply.neighbors};
     claim.score_threshold = reply.score_threshold;
     if (!reply.filter.empty()) claim.filter = Filter(reply.filter);
+    if (!reply.terms.empty()) {
+      NF_ASSIGN_OR_RETURN(claim.terms, ParseTerms(reply.terms));
+    }
     return client_.Verify(reply.collection, View(reply.query), claim);
   }
 

@@ -8,6 +8,7 @@
 #include "client/cpp/filter_convert.h"
 #include "client/cpp/identity.h"
 #include "client/cpp/status_macros.h"
+#include "client/cpp/term_convert.h"
 #include "client/cpp/text.h"
 
 namespace nearfield::client {
@@ -156,6 +157,7 @@ absl::StatusOr<VerifyAnswer> Client::Verify(std::string_view collection, const Q
   request.set_k(claim.k);
   if (claim.epoch) request.set_epoch(*claim.epoch);
   NF_RETURN_IF_ERROR(SetFilter(claim.filter, &request));
+  NF_RETURN_IF_ERROR(SetTerms(claim.terms, &request));
   if (claim.score_threshold) request.set_score_threshold(*claim.score_threshold);
   if (claim.skip > 0) request.set_skip(claim.skip);
   if (claim.neighbors != nullptr) {

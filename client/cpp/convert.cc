@@ -6,6 +6,7 @@
 #include "client/cpp/filter_convert.h"
 #include "client/cpp/packed_results.h"
 #include "client/cpp/status_macros.h"
+#include "client/cpp/term_convert.h"
 #include "client/cpp/text.h"
 #include "nearfield/client/digest.h"
 
@@ -69,6 +70,17 @@ absl::StatusOr<EncodedVectors> TakeVectors(v1::VectorBlock* proto, size_t rows_c
   return vectors;
 }
 
+absl::StatusOr<Groups> TakeGroups(v1::GroupColumn* proto, size_t rows_count) {
+  Groups groups = {.values = TakeValues(proto->mutable_values()),
+                   .rows_counts = {proto->rows_counts().begin(), proto->rows_counts().end()}};
+  uint64_t sum = 0;
+  for (const uint32_t rows : groups.rows_counts) sum += rows;
+  if (Count(groups.values) != groups.rows_counts.size() || sum != rows_count) {
+    return Malformed("groups");
+  }
+  return groups;
+}
+
 absl::StatusOr<Neighbors> TakeNeighbors(v1::QueryResult* proto) {
   Neighbors neighbors;
   NF_ASSIGN_OR_RETURN(neighbors.ids, TakeIds(proto->mutable_ids()));
@@ -78,9 +90,15 @@ absl::StatusOr<Neighbors> TakeNeighbors(v1::QueryResult* proto) {
   NF_ASSIGN_OR_RETURN(neighbors.payloads, TakePayloads(proto->mutable_payloads(), count));
   NF_ASSIGN_OR_RETURN(neighbors.vectors, TakeVectors(proto->mutable_vectors(), count));
   NF_ASSIGN_OR_RETURN(neighbors.attributes, TakeColumns(proto->mutable_attributes(), count));
+  if (proto->has_parts()) {
+    NF_ASSIGN_OR_RETURN(neighbors.parts, TakeParts(proto->parts(), count));
+  }
   neighbors.next_cursor = std::move(*proto->mutable_next_cursor());
   neighbors.cut = proto->cut();
   if (proto->has_matched_rows()) neighbors.matched_rows = proto->matched_rows();
+  if (proto->has_groups()) {
+    NF_ASSIGN_OR_RETURN(neighbors.groups, TakeGroups(proto->mutable_groups(), count));
+  }
   return neighbors;
 }
 
@@ -168,7 +186,14 @@ absl::Status ToProto(std::string_view collection, std::span<const Query> queries
   if (options.with_vectors) request->set_with_vectors(true);
   NF_RETURN_IF_ERROR(AddNames(options.attributes, request->mutable_attributes()));
   NF_RETURN_IF_ERROR(SetFilter(options.filter, request));
+  NF_RETURN_IF_ERROR(SetTerms(options.terms, request));
+  if (options.with_parts) request->set_with_parts(true);
   if (options.score_threshold) request->set_score_threshold(*options.score_threshold);
+  if (!options.group_by.empty()) {
+    NF_RETURN_IF_ERROR(CheckText("group_by", options.group_by));
+    request->set_group_by(options.group_by);
+    request->set_group_rows(options.group_rows);
+  }
   if (options.min_epoch) request->set_min_epoch(*options.min_epoch);
   if (options.at_epoch) request->set_at_epoch(*options.at_epoch);
   if (options.incarnation) request->set_incarnation(*options.incarnation);
@@ -212,6 +237,7 @@ Limits FromProto(const v1::GetLimitsResponse& proto) {
           .filter_conditions_max = proto.filter_conditions_max(),
           .filter_values_max = proto.filter_values_max(),
           .filter_bytes_max = proto.filter_bytes_max(),
+          .facet_values_max = proto.facet_values_max(),
           .upload_tokens_max = proto.upload_tokens_max(),
           .upload_token_s = proto.upload_token_s(),
           .upload_tokens_committed_max = proto.upload_tokens_committed_max(),

@@ -24,7 +24,7 @@ void ToProto(const Id& id, v1::Id* proto);
 void ToProto(const IdColumn& ids, size_t begin, size_t end, v1::IdList* proto);
 void ToProto(const Query& query, v1::Query* proto);
 void ToProto(const Neighbors& neighbors, v1::QueryResult* proto);  // ids and scores only
-// Errors: InvalidArgument (the filter cannot be sent).
+// Errors: InvalidArgument (the filter or a term cannot be sent).
 absl::Status ToProto(std::string_view collection, std::span<const Query> queries,
                      const SearchOptions& options, v1::SearchRequest* request);
 

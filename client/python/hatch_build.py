@@ -29,6 +29,8 @@ PROTOC = "grpcio-tools>=1.64"  # any protoc; earlier releases need setuptools
 # The proto of each module, and the package that its messages get.
 SOURCES = {
     "common": ("nearfield/v1/common.proto", "nearfield_python.v1"),
+    "terms": ("nearfield/v1/terms.proto", "nearfield_python.v1"),
+    "facets": ("nearfield/v1/facets.proto", "nearfield_python.v1"),
     "retrieval": ("nearfield/v1/retrieval.proto", "nearfield_python.v1"),
     "ingest": ("nearfield/v1/ingest.proto", "nearfield_python.v1"),
     "admin": ("nearfield/v1/admin.proto", "nearfield_python.v1"),

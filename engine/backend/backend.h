@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "engine/backend/ranked_lists.h"
+#include "engine/backend/term_source.h"
 #include "engine/base/host_work.h"
 #include "nearfield/engine/device_search.h"
 #include "nearfield/engine/engine.h"
@@ -118,6 +119,14 @@ struct QueryTile {
   // up to at most BackendInfo::finished_rows_max.
   Finish finish = Finish::kNone;
   bool in_query_memory = false;  // the queries lie in memory of Backend::TakeQueryMemory
+  // The row terms of each query, null if it has none; or empty: no query has any. The scores of a
+  // query with terms are final scores. Requires: BackendInfo::row_terms. Error of a backend with
+  // too little memory for their numbers: ResourceExhausted.
+  absl::Span<const TermSource* const> terms;
+  // The generations as each query sees them: those of the search with the tombstones, the rows_live
+  // and the live_slots of the query, all of whose rows the search sees too. Queries that see the
+  // same rows have the same span. Empty: every query sees what the search sees.
+  absl::Span<const absl::Span<const GenerationView>> views;
 };
 
 // Queries and the destination of their answers, as in DeviceSearch.
@@ -170,6 +179,7 @@ struct BackendInfo {
   int32_t scan_dim_min = 1;
   // Above it, the device cannot scan codes, and kInt8 means kRows too.
   int32_t scan_dim_max = kDimMax;
+  bool row_terms = false;  // Search reads QueryTile::terms; else no search has any
   // Peak bandwidth of sequential reads of device memory, measured or derived; 0: unknown.
   double read_bytes_per_second = 0;
 };
@@ -201,8 +211,8 @@ class Backend {
 
   // Fills *best with the exact top-k of each generation: list (query, generation) holds the first
   // rows of the generation's order, at most k, and at least those that are among the query's k best
-  // of all generations. The lists of a query thus hold min(k, all live rows) rows or more. A
-  // finished query has exactly that many rows.
+  // of all generations that the query sees. The lists of a query thus hold min(k, all its live
+  // rows) rows or more. A finished query has exactly that many rows.
   // Errors: Cancelled, Unavailable (device lost); *best is then undefined.
   virtual absl::Status Search(const RowFormat& format, absl::Span<const GenerationView> generations,
                               const QueryTile& tile, RankedLists* best, ScanCost* cost) = 0;

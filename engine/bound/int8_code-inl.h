@@ -19,7 +19,8 @@ namespace nearfield::bound {
 namespace HWY_NAMESPACE {
 
 // Arrays of values and codes are padded with zeros to whole vectors of codes.
-using TagCode = hn::Rebind<int8_t, Tag>;
+template <typename Code>
+using TagCode = hn::Rebind<Code, Tag>;
 using TagWord = hn::Rebind<int32_t, Tag>;
 
 // Returns the sum of the squares of values - others, or of values if `others` is null.
@@ -50,19 +51,19 @@ struct TakenCodes {
   double norm = 0;  // at least the norm of scale * codes
 };
 
-// Encodes `values` as codes in units of a scale. Replaces `values` by scale * codes, or by the rest
-// (kRest).
-template <bool kRest>
-TakenCodes TakeCodes(double* values, int64_t size, int8_t* codes) {
-  const float scale = CodeScale(GreatestMagnitude(values, size));
+// Encodes `values` as codes, at most code_max, in units of a scale. Replaces `values` by scale *
+// codes, or by the rest (kRest).
+template <bool kRest, typename Code>
+TakenCodes TakeCodes(double* values, int64_t size, Code* codes, double code_max = kCodeMax) {
+  const float scale = CodeScale(GreatestMagnitude(values, size), code_max);
   if (!(scale > 0.0f) || !std::isfinite(scale)) {
-    std::fill(codes, codes + size, int8_t{0});
+    std::fill(codes, codes + size, Code{0});
     if (!kRest) std::fill(values, values + size, 0.0);
     return {scale, CodeNormUp(scale, 0)};
   }
   const Vec inverse = hn::Set(kTag, 1.0 / static_cast<double>(scale));
   const Vec factor = hn::Set(kTag, static_cast<double>(scale));
-  const Vec greatest = hn::Set(kTag, kCodeMax);
+  const Vec greatest = hn::Set(kTag, code_max);
   Vec squares = hn::Zero(kTag);  // integers far below 2^53: exact
   for (int64_t i = 0; i < size; i += kWidth) {
     const Vec value = hn::Load(kTag, values + i);
@@ -71,7 +72,8 @@ TakenCodes TakeCodes(double* values, int64_t size, int8_t* codes) {
     squares = hn::MulAdd(code, code, squares);
     const Vec stands_for = hn::Mul(factor, code);  // exact
     hn::Store(kRest ? hn::Sub(value, stands_for) : stands_for, kTag, values + i);
-    hn::StoreU(hn::DemoteTo(TagCode(), hn::DemoteTo(TagWord(), code)), TagCode(), codes + i);
+    const TagCode<Code> tag;
+    hn::StoreU(hn::DemoteTo(tag, hn::DemoteTo(TagWord(), code)), tag, codes + i);
   }
   const auto sum = static_cast<int64_t>(hn::GetLane(hn::SumOfLanes(kTag, squares)));
   return {scale, CodeNormUp(scale, sum)};
@@ -90,7 +92,8 @@ inline QueryBounds EncodeQueryCodes(const EncodeQueryArgs& args) {
   const auto dim = static_cast<int32_t>(rotation.dimension());
   const int64_t size = CodeStride(dim);
   double* const values = args.scratch;
-  auto* const codes = reinterpret_cast<int8_t*>(args.scratch + size);  // [size], padded
+  void* const codes = args.scratch + size;  // [size], padded
+  double* const rotated = args.scratch + 2 * size;
   std::fill(std::copy(args.query, args.query + dim, values), values + size, 0.0);
   const double squares = Squares(values, nullptr, size);
   double of_query = squares;
@@ -98,22 +101,38 @@ inline QueryBounds EncodeQueryCodes(const EncodeQueryArgs& args) {
     Divide(values, size, std::sqrt(squares));
     of_query = Squares(values, nullptr, size);
   }
-  const auto norm = [&] { return NormUp(Squares(values, nullptr, size), dim); };
   QueryNorms norms = {.query = NormUp(of_query, dim)};
   Rotate(rotation, rotation.query_shift(), values);
-  const TakenCodes of_first = TakeCodes<true>(values, size, codes);
-  std::copy(codes, codes + dim, args.first);
-  norms.without_first = norm();
-  norms.rest = norms.without_first;
-  const bool l2 = args.metric == Metric::kL2;
+  const bool twice = args.first != nullptr && args.whole != nullptr;
+  if (twice) std::copy(values, values + size, rotated);
+  // Takes a code of `values`, and sets the norm of the rest.
+  const auto take = [&](auto* out, double code_max) {
+    auto* const padded = static_cast<decltype(out)>(codes);
+    const TakenCodes taken = TakeCodes<true>(values, size, padded, code_max);
+    std::copy(padded, padded + dim, out);
+    norms.rest = NormUp(Squares(values, nullptr, size), dim);
+    return taken.scale;
+  };
+  const auto bound_with = [&](float first_scale, float second_scale) {
+    return MakeQueryBound(first_scale, second_scale, norms, rotation.RelativeError(),
+                          args.metric == Metric::kL2, squares, dim);
+  };
   QueryBounds bounds;
-  bounds.first_only =
-      MakeQueryBound(of_first.scale, 0.0f, norms, rotation.RelativeError(), l2, squares, dim);
-  const TakenCodes of_second = TakeCodes<true>(values, size, codes);
-  std::copy(codes, codes + dim, args.second);
-  norms.rest = norm();
-  bounds.both = MakeQueryBound(of_first.scale, of_second.scale, norms, rotation.RelativeError(), l2,
-                               squares, dim);
+  float first_scale = 0.0f;
+  if (args.first != nullptr) {
+    first_scale = take(args.first, kCodeMax);
+    norms.without_first = norms.rest;
+    bounds.first_only = bound_with(first_scale, 0.0f);
+  }
+  if (args.whole == nullptr) {
+    const float second_scale = take(args.second, kCodeMax);
+    bounds.both = bound_with(first_scale, second_scale);
+    return bounds;
+  }
+  if (twice) std::copy(rotated, rotated + size, values);
+  const float scale = take(args.whole, args.whole_max);
+  norms.without_first = norms.rest;
+  bounds.both = bound_with(scale, 0.0f);
   return bounds;
 }
 

@@ -41,21 +41,22 @@ double Magnitude(absl::Span<const double> values) {
   return *std::max_element(most, most + kLanes);
 }
 
-// Writes the codes of `values` in units of the returned scale. Subtracts the decoded codes from
-// `values`; only this subtraction rounds.
-float TakeCodes(absl::Span<double> values, absl::Span<int8_t> codes) {
-  const float scale = CodeScale(Magnitude(values));
+// Writes the codes of `values`, at most code_max, in units of the returned scale. Subtracts the
+// decoded codes from `values`; only this subtraction rounds.
+template <typename Code>
+float TakeCodes(absl::Span<double> values, absl::Span<Code> codes, double code_max = kCodeMax) {
+  const float scale = CodeScale(Magnitude(values), code_max);
   if (!(scale > 0.0f) || !std::isfinite(scale)) {
-    std::fill(codes.begin(), codes.end(), int8_t{0});
+    std::fill(codes.begin(), codes.end(), Code{0});
     return scale;
   }
   const auto unit = static_cast<double>(scale);
   const double inverse = 1.0 / unit;
   double* const data = values.data();
-  int8_t* const out = codes.data();
+  Code* const out = codes.data();
   for (size_t i = 0; i < values.size(); ++i) {
-    const double code = CodeOf(data[i], inverse);
-    out[i] = static_cast<int8_t>(static_cast<int32_t>(code));
+    const double code = CodeOf(data[i], inverse, code_max);
+    out[i] = static_cast<Code>(static_cast<int32_t>(code));
     data[i] -= unit * code;  // the product is exact
   }
   return scale;
@@ -118,6 +119,51 @@ class RowEncoding {
   double code_norms_ = 0.0;
 };
 
+// A query that is being encoded.
+class QueryEncoding {
+ public:
+  QueryEncoding(const Rotation& rotation, Metric metric, absl::Span<const float> query)
+      : rotation_(rotation), l2_(metric == Metric::kL2), values_(Widen(metric, query)) {
+    squares_ = Squares(values_);
+    norms_.query = Norm(values_);
+    rotation.RotateQuery(absl::MakeSpan(values_));
+    rest_ = values_;
+  }
+
+  // Takes the first code and returns the bound with it alone.
+  QueryBound TakeFirst(absl::Span<int8_t> codes) {
+    first_scale_ = TakeCodes(absl::MakeSpan(rest_), codes);
+    norms_.without_first = Norm(rest_);
+    return BoundWith(0.0f);
+  }
+  // Takes the second code and returns the bound with both. Requires: TakeFirst.
+  QueryBound TakeSecond(absl::Span<int8_t> codes) {
+    return BoundWith(TakeCodes(absl::MakeSpan(rest_), codes));
+  }
+  // Takes a code of the whole query and returns the bound with it alone.
+  QueryBound TakeWhole(absl::Span<int16_t> codes, int32_t code_max) {
+    rest_ = values_;
+    first_scale_ = TakeCodes(absl::MakeSpan(rest_), codes, code_max);
+    norms_.without_first = Norm(rest_);
+    return BoundWith(0.0f);
+  }
+
+ private:
+  QueryBound BoundWith(float second_scale) {
+    norms_.rest = Norm(rest_);
+    return MakeQueryBound(first_scale_, second_scale, norms_, rotation_.RelativeError(), l2_,
+                          squares_, rotation_.dimension());
+  }
+
+  const Rotation& rotation_;
+  const bool l2_;
+  std::vector<double> values_;  // rotated
+  std::vector<double> rest_;    // what the codes leave
+  double squares_ = 0.0;        // of the query
+  float first_scale_ = 0.0f;
+  QueryNorms norms_;
+};
+
 }  // namespace
 
 RowBound EncodeRow(const Rotation& rotation, Metric metric, absl::Span<const float> row,
@@ -136,23 +182,20 @@ RowBounds EncodeRowTwice(const Rotation& rotation, Metric metric, absl::Span<con
 
 QueryBounds EncodeQuery(const Rotation& rotation, Metric metric, absl::Span<const float> query,
                         absl::Span<int8_t> first, absl::Span<int8_t> second) {
-  std::vector<double> work = Widen(metric, query);
-  const bool l2 = metric == Metric::kL2;
-  const double squares = Squares(work);
-  QueryNorms norms = {.query = Norm(work)};
-  rotation.RotateQuery(absl::MakeSpan(work));
-  const float first_scale = TakeCodes(absl::MakeSpan(work), first);
-  norms.without_first = Norm(work);
-  norms.rest = norms.without_first;
-  const auto bound_with = [&](float second_scale) {
-    return MakeQueryBound(first_scale, second_scale, norms, rotation.RelativeError(), l2, squares,
-                          rotation.dimension());
-  };
+  QueryEncoding encoding(rotation, metric, query);
   QueryBounds bounds;
-  bounds.first_only = bound_with(0.0f);
-  const float second_scale = TakeCodes(absl::MakeSpan(work), second);
-  norms.rest = Norm(work);
-  bounds.both = bound_with(second_scale);
+  bounds.first_only = encoding.TakeFirst(first);
+  bounds.both = encoding.TakeSecond(second);
+  return bounds;
+}
+
+QueryBounds EncodeQueryWhole(const Rotation& rotation, Metric metric, absl::Span<const float> query,
+                             absl::Span<int8_t> first, absl::Span<int16_t> whole,
+                             int32_t whole_max) {
+  QueryEncoding encoding(rotation, metric, query);
+  QueryBounds bounds;
+  if (!first.empty()) bounds.first_only = encoding.TakeFirst(first);
+  bounds.both = encoding.TakeWhole(whole, whole_max);
   return bounds;
 }
 

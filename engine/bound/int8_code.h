@@ -27,7 +27,7 @@ RowBounds EncodeRowTwice(const Rotation& rotation, Metric metric, absl::Span<con
                          absl::Span<int8_t> first, absl::Span<int8_t> second);
 
 struct QueryBounds {
-  QueryBound both;        // with both codes
+  QueryBound both;        // with both codes, or with those of the whole query as the first
   QueryBound first_only;  // with only the first code; its second_scale is 0
 };
 
@@ -36,5 +36,11 @@ struct QueryBounds {
 // proven.
 QueryBounds EncodeQuery(const Rotation& rotation, Metric metric, absl::Span<const float> query,
                         absl::Span<int8_t> first, absl::Span<int8_t> second);
+
+// As EncodeQuery, with larger codes of the whole query in place of the second ones. first:
+// [dimension], or empty. whole: [dimension], written, -whole_max to whole_max.
+QueryBounds EncodeQueryWhole(const Rotation& rotation, Metric metric, absl::Span<const float> query,
+                             absl::Span<int8_t> first, absl::Span<int16_t> whole,
+                             int32_t whole_max);
 
 }  // namespace nearfield::bound

@@ -52,8 +52,14 @@ EncodeQueryFunction FastestEncoder() {
 
 QueryBounds EncodeQueryPlain(const EncodeQueryArgs& args) {
   const auto size = static_cast<size_t>(args.dim);
-  return EncodeQuery(*args.rotation, args.metric, absl::MakeConstSpan(args.query, size),
-                     absl::MakeSpan(args.first, size), absl::MakeSpan(args.second, size));
+  const auto query = absl::MakeConstSpan(args.query, size);
+  const auto first = absl::MakeSpan(args.first, args.first == nullptr ? 0 : size);
+  if (args.whole == nullptr) {
+    return EncodeQuery(*args.rotation, args.metric, query, first,
+                       absl::MakeSpan(args.second, size));
+  }
+  return EncodeQueryWhole(*args.rotation, args.metric, query, first,
+                          absl::MakeSpan(args.whole, size), args.whole_max);
 }
 
 QueryEncoder::QueryEncoder() : encode_(FastestEncoder()) {}

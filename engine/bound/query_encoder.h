@@ -16,20 +16,22 @@ inline constexpr int32_t kCodeLine = 64;
 constexpr int32_t CodeStride(int32_t dim) { return (dim + kCodeLine - 1) / kCodeLine * kCodeLine; }
 constexpr int64_t EncodeScratchDoubles(int32_t dim) { return int64_t{3} * CodeStride(dim); }
 
-// A query to encode.
+// A query to encode: as two codes, or as `first`, `whole`, or both of them.
 struct EncodeQueryArgs {
   const Rotation* rotation = nullptr;
   int32_t dim = 0;
   Metric metric = Metric::kDot;
   const float* query = nullptr;  // [dim]
-  int8_t* first = nullptr;       // out: codes, [dim]
-  int8_t* second = nullptr;      // out: codes, [dim]
-  double* scratch = nullptr;     // EncodeScratchDoubles(dim), 64-byte aligned
+  int8_t* first = nullptr;       // out: codes, [dim]; null: without them and their bound
+  int8_t* second = nullptr;      // out: codes, [dim], of what the first leaves
+  int16_t* whole = nullptr;      // out: codes, [dim], -whole_max to whole_max; in place of `second`
+  int32_t whole_max = 0;
+  double* scratch = nullptr;  // EncodeScratchDoubles(dim), 64-byte aligned
 };
 // EncodeQuery for one instruction set.
 using EncodeQueryFunction = QueryBounds (*)(const EncodeQueryArgs& args);
 
-// Calls EncodeQuery, which needs no vector instructions.
+// Calls EncodeQuery, which needs no vector instructions, or EncodeQueryWhole.
 QueryBounds EncodeQueryPlain(const EncodeQueryArgs& args);
 
 // Thread safety: not thread-safe; it keeps scratch memory from one query to the next.

@@ -39,12 +39,29 @@ Ordinals::Ordinals(uint32_t first, int64_t rows_count) : rows_count_(rows_count)
   if (rows_count > 0) runs_ = {{.slot = 0, .ordinal = first}};
 }
 
+size_t Ordinals::RunOf(int64_t slot) const {
+  const auto after =
+      std::upper_bound(runs_.begin(), runs_.end(), slot,
+                       [](int64_t at, const Run& run) { return at < int64_t{run.slot}; });
+  return static_cast<size_t>(after - runs_.begin()) - 1;
+}
+
 uint32_t Ordinals::at(uint32_t slot) const {
   DCHECK_LT(int64_t{slot}, rows_count_);
-  const auto after = std::upper_bound(runs_.begin(), runs_.end(), slot,
-                                      [](uint32_t at, const Run& run) { return at < run.slot; });
-  const Run& run = *(after - 1);
+  const Run& run = runs_[RunOf(slot)];
   return run.ordinal + (slot - run.slot);
+}
+
+void Ordinals::ForEachRun(int64_t begin, int64_t end,
+                          absl::FunctionRef<void(uint32_t ordinal, int64_t count)> visit) const {
+  DCHECK_LE(end, rows_count_);
+  if (begin >= end) return;
+  for (size_t place = RunOf(begin); begin < end; ++place) {
+    const Run& run = runs_[place];
+    const int64_t run_end = std::min(EndOf(place), end);
+    visit(static_cast<uint32_t>(run.ordinal + (begin - run.slot)), run_end - begin);
+    begin = run_end;
+  }
 }
 
 void Ordinals::Append(uint32_t ordinal) {

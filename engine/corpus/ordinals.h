@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "nearfield/engine/row_filter.h"
 
@@ -26,6 +27,11 @@ class Ordinals {
   // Requires: slot < size(). Cost: log(runs).
   uint32_t at(uint32_t slot) const;
 
+  // Calls visit(ordinal, count) for each run of consecutive ordinals of slots [begin, end).
+  // Requires: end <= size(). Cost: log(runs) and one call for each run.
+  void ForEachRun(int64_t begin, int64_t end,
+                  absl::FunctionRef<void(uint32_t ordinal, int64_t count)> visit) const;
+
   // Appends the ordinal of the next slot.
   void Append(uint32_t ordinal);
 
@@ -39,6 +45,8 @@ class Ordinals {
     uint32_t ordinal = 0;  // ordinal of this slot
   };
   static_assert(sizeof(Run) == kRunBytes);
+  // Returns the place of the run that has the slot.
+  size_t RunOf(int64_t slot) const;
   int64_t EndOf(size_t run) const {
     return run + 1 < runs_.size() ? int64_t{runs_[run + 1].slot} : rows_count_;
   }

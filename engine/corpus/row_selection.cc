@@ -1,5 +1,6 @@
 #include "engine/corpus/row_selection.h"
 
+#include <algorithm>
 #include <bit>
 #include <optional>
 #include <utility>
@@ -160,31 +161,57 @@ absl::StatusOr<SearchedRows> WithoutRows(const Device& device, const SearchedRow
   return SearchedRows{.snapshot = rows.snapshot, .selection = std::move(rest)};
 }
 
+int64_t SelectionBytes(const CorpusSnapshot& snapshot) {
+  int64_t bytes = 0;
+  for (const GenerationState& state : snapshot.generations) {
+    bytes += (state.generation->rows_count() + 63) / 64 * int64_t{sizeof(uint64_t)};
+  }
+  return bytes;
+}
+
 std::shared_ptr<const RowSelection> RowSelectionCache::Find(
     const std::shared_ptr<const CorpusSnapshot>& snapshot,
     const std::shared_ptr<const RowFilter>& filter) {
   const MutexLock lock(mutex_);
-  for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
-    if (entry->snapshot.lock() != snapshot || entry->filter.lock() != filter) continue;
-    entries_.splice(entries_.begin(), entries_, entry);
-    return entry->selection;
-  }
-  return nullptr;
+  const auto place = places_.find({.snapshot = snapshot.get(), .filter = filter.get()});
+  if (place == places_.end() || place->second->IsOver()) return nullptr;
+  entries_.splice(entries_.begin(), entries_, place->second);
+  return place->second->selection;
 }
 
-void RowSelectionCache::TrimTo(size_t entries_max) {
-  std::list<Entry> forgotten;  // destroyed after the lock is released
+void RowSelectionCache::Remove(Entries::iterator entry, Entries* removed) {
+  places_.erase(entry->key);
+  bytes_ -= entry->bytes;
+  removed->splice(removed->end(), entries_, entry);
+}
+
+void RowSelectionCache::Add(const std::shared_ptr<const CorpusSnapshot>& snapshot,
+                            const std::shared_ptr<const RowFilter>& filter,
+                            const std::shared_ptr<const RowSelection>& selection) {
+  Entries removed;
+  const MutexLock lock(mutex_);
+  const Key key = {.snapshot = snapshot.get(), .filter = filter.get()};
+  const auto known = places_.find(key);
+  if (known != places_.end()) Remove(known->second, &removed);
+  entries_.push_front({.key = key,
+                       .snapshot = snapshot,
+                       .filter = filter,
+                       .selection = selection,
+                       .bytes = SelectionBytes(*snapshot)});
+  places_[key] = entries_.begin();
+  bytes_ += entries_.front().bytes;
+}
+
+void RowSelectionCache::TrimTo(int64_t bytes_max) {
+  Entries removed;
   const MutexLock lock(mutex_);
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     const auto next = std::next(entry);
-    if (entry->snapshot.expired() || entry->filter.expired()) {
-      forgotten.splice(forgotten.end(), entries_, entry);
-    }
+    if (entry->IsOver()) Remove(entry, &removed);
     entry = next;
   }
-  while (entries_.size() > entries_max) {
-    forgotten.splice(forgotten.end(), entries_, std::prev(entries_.end()));
-  }
+  const size_t kept = bytes_max == 0 ? 0 : kEntriesKept;
+  while (entries_.size() > kept && bytes_ > bytes_max) Remove(std::prev(entries_.end()), &removed);
 }
 
 absl::StatusOr<std::shared_ptr<const RowSelection>> RowSelectionCache::Get(
@@ -198,11 +225,8 @@ absl::StatusOr<std::shared_ptr<const RowSelection>> RowSelectionCache::Get(
   }
   if (!selection.ok()) return selection.status();
   auto made = std::make_shared<const RowSelection>(*std::move(selection));
-  {
-    const MutexLock lock(mutex_);
-    entries_.push_front({.snapshot = snapshot, .filter = filter, .selection = made});
-  }
-  Trim();
+  Add(snapshot, filter, made);
+  TrimTo(std::min(kBytesMax, device.backend().device_bytes_total() / kDeviceParts));
   return made;
 }
 

@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -53,6 +55,9 @@ struct SearchedRows {
   std::vector<backend::GenerationView> Views() const;
 };
 
+// Returns the bytes of the bits of one selection on the device.
+int64_t SelectionBytes(const CorpusSnapshot& snapshot);
+
 // Returns the live rows that the filter chooses. Errors: ResourceExhausted (no device memory for
 // one bit for each row).
 absl::StatusOr<RowSelection> SelectRows(const Device& device, const CorpusSnapshot& snapshot,
@@ -71,8 +76,8 @@ int64_t CountChosen(const CorpusSnapshot& snapshot, const RowFilter& filter);
 absl::StatusOr<SearchedRows> WithoutRows(const Device& device, const SearchedRows& rows,
                                          const RowSet& left_out);
 
-// Caches the last few selections, so that repeated use of a filter on the same snapshot costs
-// nothing. Thread-safe.
+// Caches the last selections, so that repeated use of a filter on the same snapshot costs nothing.
+// Thread-safe.
 class RowSelectionCache {
  public:
   absl::StatusOr<std::shared_ptr<const RowSelection>> Get(
@@ -80,24 +85,51 @@ class RowSelectionCache {
       const std::shared_ptr<const RowFilter>& filter);
 
   // Removes entries that can never be requested again.
-  void Trim() { TrimTo(kEntriesMax); }
+  void Trim() { TrimTo(kBytesMax); }
 
  private:
-  static constexpr size_t kEntriesMax = 16;
+  // The cache keeps selections of this size together, and of this part of the device's memory. It
+  // keeps kEntriesKept however large they are.
+  static constexpr int64_t kBytesMax = int64_t{64} << 20;
+  static constexpr int64_t kDeviceParts = 64;
+  static constexpr size_t kEntriesKept = 16;
+  struct Key {
+    const CorpusSnapshot* snapshot = nullptr;
+    const RowFilter* filter = nullptr;
+    bool operator==(const Key&) const = default;
+  };
+  struct HashOfKey {
+    size_t operator()(const Key& key) const {
+      return std::hash<const void*>()(key.snapshot) * 31 + std::hash<const void*>()(key.filter);
+    }
+  };
   // A weak pointer cannot match a later object at the same address.
   struct Entry {
+    Key key;
     std::weak_ptr<const CorpusSnapshot> snapshot;
     std::weak_ptr<const RowFilter> filter;
     std::shared_ptr<const RowSelection> selection;
+    int64_t bytes = 0;
+
+    bool IsOver() const { return snapshot.expired() || filter.expired(); }
   };
+  using Entries = std::list<Entry>;
 
   std::shared_ptr<const RowSelection> Find(const std::shared_ptr<const CorpusSnapshot>& snapshot,
                                            const std::shared_ptr<const RowFilter>& filter);
-  // As Trim, and removes the least recently used entries beyond `entries_max`.
-  void TrimTo(size_t entries_max);
+  void Add(const std::shared_ptr<const CorpusSnapshot>& snapshot,
+           const std::shared_ptr<const RowFilter>& filter,
+           const std::shared_ptr<const RowSelection>& selection);
+  // Removes entries that can never be requested again, and the least recently used ones until the
+  // others are few or take at most `bytes_max`; all if it is 0.
+  void TrimTo(int64_t bytes_max);
+  // Moves an entry to `removed`, which is destroyed after the lock is released.
+  void Remove(Entries::iterator entry, Entries* removed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Mutex mutex_;
-  std::list<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // most recently used first
+  Entries entries_ ABSL_GUARDED_BY(mutex_);  // most recently used first
+  std::unordered_map<Key, Entries::iterator, HashOfKey> places_ ABSL_GUARDED_BY(mutex_);
+  int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace nearfield::corpus

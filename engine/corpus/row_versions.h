@@ -54,9 +54,17 @@ class RowVersions {
   // Calls visit(version) for each updated row, by slot.
   template <typename Visit>
   void ForEach(Visit visit) const {
-    for (const std::shared_ptr<const Page>& page : pages_) {
-      if (page == nullptr) continue;
-      for (const RowVersion& version : page->versions) visit(version);
+    ForEachIn(0, static_cast<int64_t>(pages_.size() * kPageRows), visit);
+  }
+  // The same for the rows of slots [begin, end).
+  template <typename Visit>
+  void ForEachIn(int64_t begin, int64_t end, Visit visit) const {
+    for (auto place = static_cast<size_t>(begin / kPageRows);
+         place < pages_.size() && static_cast<int64_t>(place * kPageRows) < end; ++place) {
+      if (pages_[place] == nullptr) continue;
+      for (const RowVersion& version : pages_[place]->versions) {
+        if (begin <= version.slot && version.slot < end) visit(version);
+      }
     }
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/cpu/code_queries.h"
+#include "engine/cpu/generation_scan.h"
 #include "engine/cpu/kernels/scan_kernels.h"
 #include "engine/cpu/row_planes.h"
 #include "engine/cpu/top_keys.h"
@@ -29,6 +30,7 @@ void Candidates::DropRuledOut(int64_t begin, float floor) {
 void Candidates::Refine(const CandidateContext& context) {
   const bound::QueryBound& bound = context.queries->bound(query_);
   const CodeKernels& kernels = context.queries->kernels();
+  const FinalScores finals = context.group->finals(query_);
   LowerBounds lower_bounds(context.queries->floor(query_));
   for (int64_t i = refined_; i < count_; ++i) {
     const uint32_t slot = waiting_[i].slot;
@@ -38,14 +40,16 @@ void Candidates::Refine(const CandidateContext& context) {
                      second);
     const bound::RowBound& row = context.planes->bounds()[slot];
     const float product = bound::CodeProduct(bound, first[0], second[0]);
-    waiting_[i].upper = OrderableUpper(bound::UpperScore(row, bound, product));
-    lower_bounds.Add(row, bound, product);
+    const FinalScoreOfRow final = finals.OfRow(slot);
+    waiting_[i].upper = OrderableUpper(final.Upper(bound::UpperScore(row, bound, product)));
+    lower_bounds.Add(row, bound, product, final);
   }
 }
 
 void Candidates::Score(const CandidateContext& context, const Candidate* begin, int64_t count) {
   const CpuRowPlanes& planes = *context.planes;
   const Metric metric = planes.format().metric;
+  const FinalScores finals = context.group->finals(query_);
   TopKeys& best = context.space->best[static_cast<size_t>(query_)];
   ListedRows listed;
   listed.plane = planes.tile(0, static_cast<int32_t>(kScoredAtOnce));
@@ -61,7 +65,8 @@ void Candidates::Score(const CandidateContext& context, const Candidate* begin, 
         listed, metric == Metric::kL2 ? SumKind::kSquaredDistance : SumKind::kProduct,
         context.queries->wide(query_), sums);
     for (int32_t i = 0; i < listed.count; ++i) {
-      scores[i] = planes.Score(metric, sums[i], context.queries->square(query_), slots[i]);
+      const float s = planes.Score(metric, sums[i], context.queries->square(query_), slots[i]);
+      scores[i] = finals.OfRow(slots[i]).Of(s);
       DCHECK_LE(scores[i], begin[i].upper);  // the certified bound
       best.Push(score::OrderKey(scores[i], planes.ranks()[slots[i]]));
     }

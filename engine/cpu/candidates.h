@@ -5,6 +5,7 @@
 
 #include "engine/base/check.h"
 #include "engine/bound/certified_bound.h"
+#include "engine/cpu/final_scores.h"
 #include "engine/cpu/score_floor.h"
 #include "engine/score/score.h"
 
@@ -12,11 +13,12 @@ namespace nearfield::cpu {
 
 class CodeQueries;
 class CpuRowPlanes;
+struct QueryGroup;
 struct ScanKernels;
 struct ThreadWorkspace;
 
 struct Candidate {
-  float upper = 0;  // at least its score; never NaN
+  float upper = 0;  // at least its final score; never NaN
   uint32_t slot = 0;
 };
 // Maps NaN, a bound that says nothing, to +inf, so that bounds can be ordered.
@@ -30,9 +32,10 @@ struct CandidateContext {
   const ScanKernels* kernels = nullptr;
   CodeQueries* queries = nullptr;
   ThreadWorkspace* space = nullptr;
+  const QueryGroup* group = nullptr;
 };
 
-// Lower bounds of scores that are added to the floor together.
+// Lower bounds of final scores that are added to the floor together.
 class LowerBounds {
  public:
   explicit LowerBounds(ScoreFloor& floor) : floor_(floor) {}
@@ -40,8 +43,9 @@ class LowerBounds {
   LowerBounds(const LowerBounds&) = delete;
   LowerBounds& operator=(const LowerBounds&) = delete;
   // product: bound::CodeProduct of both codes.
-  void Add(const bound::RowBound& row, const bound::QueryBound& query, float product) {
-    const float lower = bound::RangeOfScore(row, row, query, product, 0.0f).lower;
+  void Add(const bound::RowBound& row, const bound::QueryBound& query, float product,
+           const FinalScoreOfRow& final) {
+    const float lower = final.Lower(bound::RangeOfScore(row, row, query, product, 0.0f).lower);
     if (!(lower > floor_.score())) return;
     values_[count_++] = lower;
     if (count_ < ScoreFloor::kAddedMax) return;

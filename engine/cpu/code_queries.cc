@@ -32,17 +32,22 @@ bool CodeQueries::InPanels(int32_t count) { return count >= kPanelQueriesMin; }
 void CodeQueries::EncodeQuery(const Input& input, const ScanKernels& kernels, int32_t query,
                               double* scratch) {
   const int32_t dim = input.format.dim;
+  const int32_t whole_max = kernels_->whole_max(dim);
+  double* const last = scratch + EncodeScratchDoubles(dim);  // the second code, or the whole one
   const float* const vector = input.queries + int64_t{query} * dim;
-  const EncodeQueryArgs args = {.rotation = input.rotation,
-                                .dim = dim,
-                                .metric = input.format.metric,
-                                .query = vector,
-                                .first = code(query, 0),
-                                .second = code(query, 1),
-                                .scratch = scratch};
+  const EncodeQueryArgs args = {
+      .rotation = input.rotation,
+      .dim = dim,
+      .metric = input.format.metric,
+      .query = vector,
+      .first = whole_max == 0 || in_panels() ? first_code(query) : nullptr,
+      .second = reinterpret_cast<int8_t*>(last),
+      .whole = whole_max > 0 ? reinterpret_cast<int16_t*>(last) : nullptr,
+      .whole_max = whole_max,
+      .scratch = scratch};
   const auto q = static_cast<size_t>(query);
   bounds_[q] = kernels_->encode_query(args);
-  kernels_->pack_one(args.first, args.second, dim, ones_.get() + query * one_bytes_);
+  kernels_->pack_one({args.first, args.second, args.whole}, dim, ones_.get() + query * one_bytes_);
   double* const wide = wide_.get() + query * dim_padded_;
   std::fill(std::copy(vector, vector + dim, wide), wide + dim_padded_, 0.0);
   if (input.format.metric != Metric::kCosine) return;
@@ -53,9 +58,8 @@ void CodeQueries::PackPanels(const Input& input) {
   const int32_t dim = input.format.dim;
   const int32_t lanes = kernels_->lanes;
   for (int32_t p = 0; p < panels_count_; ++p) {
-    kernels_->pack_panel(code(int64_t{p} * lanes, 0), int64_t{2} * dim,
-                         std::min(lanes, count_ - p * lanes), dim,
-                         panels_.get() + p * panel_bytes_);
+    kernels_->pack_panel(first_code(int64_t{p} * lanes), dim, std::min(lanes, count_ - p * lanes),
+                         dim, panels_.get() + p * panel_bytes_);
   }
   float* const terms = terms_.get();
   std::fill(terms, terms + 4 * width_, 0.0f);
@@ -82,7 +86,7 @@ absl::Status CodeQueries::Prepare(const Input& input, const ScanKernels& kernels
   width_ = int64_t{panels_count_} * lanes;
   ones_.Ensure(count_ * one_bytes_);
   panels_.Ensure(panels_count_ * panel_bytes_);
-  codes_.Ensure(2 * count_ * dim_);
+  codes_.Ensure(count_ * dim_);
   terms_.Ensure(4 * width_);
   wide_.Ensure(count_ * dim_padded_);
   const auto count = static_cast<size_t>(count_);
@@ -100,7 +104,7 @@ absl::Status CodeQueries::Prepare(const Input& input, const ScanKernels& kernels
       std::clamp<int64_t>(count_ * dim_padded_ / kElementsAThread, 1, pool.threads_count()));
   scratch_.resize(static_cast<size_t>(pool.threads_count()));
   for (int32_t w = 0; w < participants; ++w) {
-    scratch_[static_cast<size_t>(w)].Ensure(EncodeScratchDoubles(dim));
+    scratch_[static_cast<size_t>(w)].Ensure(EncodeScratchDoubles(dim) + dim_padded_ / 4);
   }
   FirstError error;
   std::atomic<int32_t> next{0};

@@ -44,7 +44,7 @@ class CodeQueries {
   bool in_panels() const { return panels_count_ > 0; }
   const CodeKernels& kernels() const { return *kernels_; }
   int32_t panels_count() const { return panels_count_; }
-  // Both codes of a query, packed for CodeKernels::scan_one.
+  // The codes of a query, packed for CodeKernels::scan_one.
   const std::byte* one(int32_t query) const { return ones_.get() + query * one_bytes_; }
   const std::byte* panel(int32_t panel) const { return panels_.get() + panel * panel_bytes_; }
   const bound::QueryBound& bound(int32_t query) const {
@@ -87,10 +87,7 @@ class CodeQueries {
 
   void EncodeQuery(const Input& input, const ScanKernels& kernels, int32_t query, double* scratch);
   void PackPanels(const Input& input);
-  // Returns the first (which = 0) or second (which = 1) code of a query.
-  int8_t* code(int64_t query, int64_t which) const {
-    return codes_.get() + (2 * query + which) * dim_;
-  }
+  int8_t* first_code(int64_t query) const { return codes_.get() + query * dim_; }
 
   const CodeKernels* kernels_ = nullptr;
   int32_t count_ = 0;
@@ -102,7 +99,7 @@ class CodeQueries {
   int64_t dim_padded_ = 0;
   ScratchBuffer<std::byte> ones_;    // of single queries: [count][one_bytes]
   ScratchBuffer<std::byte> panels_;  // [panels_count][panel_bytes]
-  ScratchBuffer<int8_t> codes_;      // [count][2][dim]
+  ScratchBuffer<int8_t> codes_;      // the first ones, [count][dim]
   ScratchBuffer<float> terms_;
   ScratchBuffer<double> wide_;
   std::vector<ScratchBuffer<double>> scratch_;  // one per thread

@@ -53,6 +53,7 @@ CodeScan::CodeScan(const GenerationScan::Context& context, const QueryGroup& gro
       group_(group),
       queries_(queries),
       planes_(static_cast<const CpuRowPlanes&>(*view.planes)),  // same backend, by contract
+      view_(view),
       deleted_(view.tombstones == nullptr ? nullptr : view.tombstones->words().data()),
       queries_count_(queries.count()) {}
 
@@ -99,6 +100,7 @@ void CodeScan::PrepareWorkspace() {
   Workspace& workspace = *context_.workspace;
   const auto queries = static_cast<size_t>(queries_count_);
   PrepareLists(workspace, group_.k, planes_.rows_count(), participants_);
+  ListAbsentRows(group_, view_, &workspace.absent);
   workspace.candidate_offsets.resize(queries);
   int64_t candidates = 0;
   for (size_t q = 0; q < queries; ++q) {
@@ -151,7 +153,7 @@ void CodeScan::ScanTilesOf(int32_t worker, ThreadWorkspace& space) {
     int64_t rows_read = rows_count;
     if (queries_.in_panels()) {
       const LiveTile live = LiveRows(planes_, deleted_, begin, rows_count, space);
-      ScanTileInPanels(begin, live, space);
+      ScanTileInPanels(begin, rows_count, live, space);
       rows_read = live.tile.rows_count;
     } else {
       ScanTileOneByOne(begin, rows_count, space);
@@ -168,27 +170,33 @@ void CodeScan::ScanTileOneByOne(int64_t begin, int32_t rows_count, ThreadWorkspa
   int32_t* const second = first + rows_a_tile_;
   CodeTile tile = planes_.code_tile(begin, rows_count);
   tile.streamed = !group_.cached;
+  TileSums term_sums(group_.generation, begin, rows_count);
   for (int32_t q = 0; q < queries_count_; ++q) {
     if (queries_.abandoned(q)) continue;
     kernels.scan_one(tile, queries_.one(q), first, second);
     if (queries_.floor(q).score() == score::MinusInfinity()) {
       RaiseFirstFloor(q, begin, rows_count, space);
     }
+    const FinalScores finals = group_.finals(q);
+    const float floor = queries_.floor(q).score();
     const OneFilter filter = {.bounds = planes_.bounds() + begin,
                               .first = first,
                               .second = second,
                               .query = queries_.bound(q),
-                              .threshold = queries_.floor(q).score(),
+                              .threshold = finals.ScoreToReach(floor, term_sums),
                               .rows_count = rows_count};
     const int32_t surviving = kernels.filter_one(filter, space.surviving.get(), space.upper.get());
     Candidates& list = space.lists[static_cast<size_t>(q)];
     LowerBounds lower_bounds(queries_.floor(q));
     for (int32_t i = 0; i < surviving; ++i) {
       const int32_t row = space.surviving.get()[i];
-      if (Deleted(begin + row)) continue;
-      list.Push(OrderableUpper(space.upper.get()[i]), static_cast<uint32_t>(begin + row));
+      if (Absent(q, begin + row)) continue;
+      const FinalScoreOfRow final = finals.OfRow(begin + row);
+      const float upper = final.Upper(space.upper.get()[i]);
+      if (upper < floor) continue;  // the row's own terms are less than those of the tile
+      list.Push(OrderableUpper(upper), static_cast<uint32_t>(begin + row));
       lower_bounds.Add(filter.bounds[row], filter.query,
-                       bound::CodeProduct(filter.query, first[row], second[row]));
+                       bound::CodeProduct(filter.query, first[row], second[row]), final);
     }
   }
 }
@@ -204,21 +212,27 @@ void CodeScan::RaiseFirstFloor(int32_t query, int64_t begin, int32_t rows_count,
   const int32_t* const second = first + rows_a_tile_;
   float maxima[kFloorGroups];
   std::fill(maxima, maxima + kFloorGroups, score::MinusInfinity());
+  const FinalScores finals = group_.finals(query);
   for (int32_t r = 0; r < std::min(rows_count, kFloorRows); ++r) {
-    if (Deleted(begin + r)) continue;
+    if (Absent(query, begin + r)) continue;
     const bound::RowBound& row = planes_.bounds()[begin + r];
     const float product = bound::CodeProduct(bound, first[r], second[r]);
     float& maximum = maxima[r % kFloorGroups];
-    maximum = std::max(maximum, bound::RangeOfScore(row, row, bound, product, 0.0f).lower);
+    const float lower = bound::RangeOfScore(row, row, bound, product, 0.0f).lower;
+    maximum = std::max(maximum, finals.OfRow(begin + r).Lower(lower));
   }
   std::nth_element(maxima, maxima + k - 1, maxima + kFloorGroups, std::greater<>());
   queries_.floor(query).Raise(maxima[k - 1]);
 }
 
-void CodeScan::ScanTileInPanels(int64_t begin, const LiveTile& live, ThreadWorkspace& space) {
+void CodeScan::ScanTileInPanels(int64_t begin, int32_t rows_count, const LiveTile& live,
+                                ThreadWorkspace& space) {
   const CodeKernels& kernels = queries_.kernels();
   float* const thresholds = space.thresholds.get();
-  for (int32_t q = 0; q < queries_count_; ++q) thresholds[q] = queries_.floor(q).score();
+  TileSums term_sums(group_.generation, begin, rows_count);
+  for (int32_t q = 0; q < queries_count_; ++q) {
+    thresholds[q] = group_.finals(q).ScoreToReach(queries_.floor(q).score(), term_sums);
+  }
   std::fill(thresholds + queries_count_, thresholds + queries_.panels_count() * kernels.lanes,
             -score::MinusInfinity());  // lanes without a query take the fast path
   for (int32_t panel = 0; panel < queries_.panels_count(); panel += kPanelsMax) {
@@ -246,8 +260,10 @@ void CodeScan::ScanTileInPanels(int64_t begin, const LiveTile& live, ThreadWorks
         const Survivor& survivor = space.survivors.get()[i];
         const int64_t slot = begin + live.RowAt(r + survivor.row);
         const int32_t q = query + survivor.query;
-        if (Deleted(slot) || queries_.abandoned(q)) continue;
-        space.lists[static_cast<size_t>(q)].Push(OrderableUpper(survivor.upper),
+        if (Absent(q, slot) || queries_.abandoned(q)) continue;
+        const float upper = group_.finals(q).OfRow(slot).Upper(survivor.upper);
+        if (upper < queries_.floor(q).score()) continue;
+        space.lists[static_cast<size_t>(q)].Push(OrderableUpper(upper),
                                                  static_cast<uint32_t>(slot));
       }
     }

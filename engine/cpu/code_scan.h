@@ -20,6 +20,7 @@ namespace nearfield::cpu {
 // Borrows all arguments for one Run. Requires: the caller holds SharedThreads::turn.
 class CodeScan {
  public:
+  // view: the generation as the search sees it.
   CodeScan(const GenerationScan::Context& context, const QueryGroup& group, CodeQueries& queries,
            const backend::GenerationView& view);
 
@@ -39,24 +40,27 @@ class CodeScan {
   void ScanTileOneByOne(int64_t begin, int32_t rows_count, ThreadWorkspace& space);
   void RaiseFirstFloor(int32_t query, int64_t begin, int32_t rows_count,
                        const ThreadWorkspace& space);
-  // live: rows of the tile that starts at `begin`.
-  void ScanTileInPanels(int64_t begin, const LiveTile& live, ThreadWorkspace& space);
+  // live: the rows to scan of [begin, begin + rows_count).
+  void ScanTileInPanels(int64_t begin, int32_t rows_count, const LiveTile& live,
+                        ThreadWorkspace& space);
   void FinalizeTile(ThreadWorkspace& space);
   // Returns true if a row scan is cheaper for the query. work: spent on it by all threads so far;
   // waiting: candidates still to score.
   bool RowsAreCheaper(int32_t query, int64_t work, int64_t waiting) const;
-  bool Deleted(int64_t slot) const {
-    return deleted_ != nullptr && ((deleted_[slot / 64] >> (slot % 64)) & 1) != 0;
+  // Returns true if the query does not see the row.
+  bool Absent(int32_t query, int64_t slot) const {
+    return context_.workspace->absent[static_cast<size_t>(query)].Holds(slot);
   }
   CandidateContext ContextOf(ThreadWorkspace& space) const {
-    return {&planes_, context_.kernels, &queries_, &space};
+    return {&planes_, context_.kernels, &queries_, &space, &group_};
   }
 
   const GenerationScan::Context context_;
   const QueryGroup& group_;
   CodeQueries& queries_;
   const CpuRowPlanes& planes_;
-  const uint64_t* const deleted_;  // null: no row is deleted
+  const backend::GenerationView& view_;
+  const uint64_t* const deleted_;  // of the search; null: no row is deleted
   const int32_t queries_count_;
   int32_t rows_a_tile_ = 0;
   int64_t tiles_count_ = 0;

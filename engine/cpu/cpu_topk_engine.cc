@@ -14,6 +14,7 @@
 #include "engine/cpu/group_search.h"
 #include "engine/cpu/kernels/scan_kernels.h"
 #include "engine/cpu/listed_search.h"
+#include "engine/cpu/query_split.h"
 #include "engine/cpu/row_planes.h"
 #include "engine/cpu/workspace.h"
 
@@ -46,6 +47,7 @@ class CpuTopkEngine : public backend::Backend {
     info_.batch_max = options.batch_max;
     info_.scan = ScanPrecision::kInt8;
     info_.scan_dim_min = kCodesDimMin;
+    info_.row_terms = true;
   }
 
   const backend::BackendInfo& info() const override { return info_; }
@@ -80,6 +82,9 @@ class CpuTopkEngine : public backend::Backend {
   absl::Status Check(const backend::RowFormat& format,
                      absl::Span<const backend::GenerationView> generations,
                      const backend::QueryTile& tile) const;
+  absl::Status SearchPart(const backend::RowFormat& format, const QueryPart& part,
+                          backend::RankedLists* best, backend::ScanCost* cost)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(threads_->turn);
 
   const ScanKernels& kernels_;
   backend::BackendInfo info_;
@@ -87,6 +92,7 @@ class CpuTopkEngine : public backend::Backend {
   const std::shared_ptr<SharedThreads> threads_;
   Workspace workspace_ ABSL_GUARDED_BY(threads_->turn);
   GroupSearch group_search_ ABSL_GUARDED_BY(threads_->turn);
+  QueryPicker picker_ ABSL_GUARDED_BY(threads_->turn);
 };
 
 absl::Status CpuTopkEngine::Check(const backend::RowFormat& format,
@@ -98,6 +104,10 @@ absl::Status CpuTopkEngine::Check(const backend::RowFormat& format,
     if (tile.k[q] < 1 || tile.k[q] > info_.k_max) {
       return RangeError(absl::StrCat("queries[", q, "].k"), tile.k[q], 1, info_.k_max);
     }
+  }
+  if (!tile.terms.empty() && tile.terms.size() != tile.k.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("terms of ", tile.terms.size(), " queries for ", tile.k.size(), " queries"));
   }
   for (const backend::GenerationView& view : generations) {
     const auto& planes = static_cast<const CpuRowPlanes&>(*view.planes);
@@ -117,6 +127,34 @@ absl::Status CpuTopkEngine::Check(const backend::RowFormat& format,
   return absl::OkStatus();
 }
 
+absl::Status CpuTopkEngine::SearchPart(const backend::RowFormat& format, const QueryPart& part,
+                                       backend::RankedLists* best, backend::ScanCost* cost) {
+  const backend::QueryTile& tile = *part.tile;
+  if (tile.views.empty() &&
+      PrefersListed(format, part.generations, tile.k, threads_->pool.threads_count())) {
+    return SearchListed({&threads_->pool, &kernels_, &workspace_}, format, part, best, cost);
+  }
+  for (size_t first = 0; first < tile.k.size();) {
+    const absl::Span<const int32_t> rest = tile.k.subspan(first);
+    const auto count = static_cast<size_t>(GroupSearch::QueriesTogether(format, rest));
+    const auto some = [&](auto of_queries) {
+      return of_queries.empty() ? of_queries : of_queries.subspan(first, count);
+    };
+    const GroupSearch::Task task = {
+        .format = format,
+        .generations = part.generations,
+        .queries = tile.queries + static_cast<int64_t>(first) * format.dim,
+        .k = some(tile.k),
+        .terms = some(tile.terms),
+        .views = some(tile.views),
+        .places = some(part.places),
+        .cancelled = &tile.cancelled};
+    ABSL_RETURN_IF_ERROR(group_search_.Run(task, best, cost));
+    first += count;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CpuTopkEngine::Search(const backend::RowFormat& format,
                                    absl::Span<const backend::GenerationView> generations,
                                    const backend::QueryTile& tile, backend::RankedLists* best,
@@ -127,24 +165,13 @@ absl::Status CpuTopkEngine::Search(const backend::RowFormat& format,
   const auto start = std::chrono::steady_clock::now();
   *cost = {};
   best->Reset(tile.k, generations.size());
-  if (PrefersListed(format, generations, tile.k, threads_->pool.threads_count())) {
+  if (tile.views.empty()) {
+    ABSL_RETURN_IF_ERROR(SearchPart(format, picker_.All(generations, tile), best, cost));
+  } else {
     const GenerationScan::Context context = {&threads_->pool, &kernels_, &workspace_};
-    ABSL_RETURN_IF_ERROR(SearchListed(context, format, generations, tile, best, cost));
-    cost->device_us = MicrosSince(start);
-    return absl::OkStatus();
-  }
-  for (size_t first = 0; first < tile.k.size();) {
-    const absl::Span<const int32_t> rest = tile.k.subspan(first);
-    const auto count = static_cast<size_t>(GroupSearch::QueriesTogether(format, rest));
-    const GroupSearch::Task task = {
-        .format = format,
-        .generations = generations,
-        .queries = tile.queries + static_cast<int64_t>(first) * format.dim,
-        .k = rest.subspan(0, count),
-        .first_query = first,
-        .cancelled = &tile.cancelled};
-    ABSL_RETURN_IF_ERROR(group_search_.Run(task, best, cost));
-    first += count;
+    for (const QuerySet& set : SplitQueries(format, generations, tile, context)) {
+      ABSL_RETURN_IF_ERROR(SearchPart(format, picker_.Pick(tile, format.dim, set), best, cost));
+    }
   }
   cost->device_us = MicrosSince(start);
   threads_->RecordSearch();

@@ -37,12 +37,20 @@ int64_t ThreadsWorthwhile(int64_t work_us, int32_t threads_count) {
 
 }  // namespace
 
+void ListAbsentRows(const QueryGroup& group, const backend::GenerationView& view,
+                    std::vector<backend::AbsentRows>* absent) {
+  absent->assign(group.k.size(), backend::AbsentRows(view));
+  for (size_t q = 0; q < group.views.size(); ++q) {
+    (*absent)[q] = backend::AbsentRows(group.views[q][group.generation]);
+  }
+}
+
 GenerationScan::GenerationScan(const Context& context, const QueryGroup& group,
                                const backend::GenerationView& view)
     : context_(context),
       group_(group),
       planes_(static_cast<const CpuRowPlanes&>(*view.planes)),  // same backend, by contract
-      deleted_(view.tombstones == nullptr ? nullptr : view.tombstones->words().data()),
+      view_(view),
       queries_count_(static_cast<int32_t>(group.k.size())),
       kind_(group.format.metric == Metric::kL2 ? SumKind::kSquaredDistance : SumKind::kProduct) {}
 
@@ -69,6 +77,7 @@ void GenerationScan::PrepareWorkspace() {
   Workspace& workspace = *context_.workspace;
   const auto queries = static_cast<size_t>(queries_count_);
   PrepareLists(workspace, group_.k, planes_.rows_count(), participants_);
+  ListAbsentRows(group_, view_, &workspace.absent);
   if (workspace.thresholds_count < queries_count_) {
     workspace.thresholds = std::make_unique<std::atomic<uint64_t>[]>(queries);
     workspace.thresholds_count = queries_count_;
@@ -133,13 +142,15 @@ void GenerationScan::ScanTile(int64_t tile, int64_t next_tile, ThreadWorkspace& 
     double* const roots = space.row_roots.get();
     for (int32_t r = 0; r < rows_count; ++r) roots[r] = std::sqrt(planes_.squares()[begin + r]);
   }
-  for (int32_t q = 0; q < queries_count_; ++q) SelectRows(q, begin, rows_count, space);
+  TileSums term_sums(group_.generation, begin, rows_count);
+  for (int32_t q = 0; q < queries_count_; ++q) SelectRows(q, begin, rows_count, term_sums, space);
 }
 
 // Adds the rows of a tile that may be in the answer. The filter leaves few rows; each is scored by
 // the one definition in score.h.
 void GenerationScan::SelectRows(int32_t query, int64_t begin, int32_t rows_count,
-                                ThreadWorkspace& space) {
+                                TileSums& term_sums, ThreadWorkspace& space) {
+  const FinalScores finals = group_.finals(query);
   TopKeys& best = space.best[static_cast<size_t>(query)];
   std::atomic<uint64_t>& shared = context_.workspace->thresholds[static_cast<size_t>(query)];
   best.RaiseThreshold(shared.load(std::memory_order_relaxed));
@@ -155,19 +166,21 @@ void GenerationScan::SelectRows(int32_t query, int64_t begin, int32_t rows_count
   filter.row_roots = space.row_roots.get();
   filter.query_root = std::sqrt(query_square);
   filter.rows_count = rows_count;
-  filter.score_min = threshold_before == score::kNoKey ? score::MinusInfinity()
-                                                       : score::KeyScore(threshold_before);
+  filter.score_min = threshold_before == score::kNoKey
+                         ? score::MinusInfinity()
+                         : finals.ScoreToReach(score::KeyScore(threshold_before), term_sums);
   // The filter does not clamp: a cosine just below -1 scores -1.
   if (metric == Metric::kCosine && filter.score_min <= -1.0f) {
     filter.score_min = score::MinusInfinity();
   }
+  const backend::AbsentRows absent = context_.workspace->absent[static_cast<size_t>(query)];
   int32_t* const surviving = space.surviving.get();
   const int32_t surviving_count = context_.kernels->filter(filter, surviving);
   for (int32_t i = 0; i < surviving_count; ++i) {
     const int64_t slot = begin + surviving[i];
-    if (deleted_ != nullptr && ((deleted_[slot / 64] >> (slot % 64)) & 1) != 0) continue;
+    if (absent.Holds(slot)) continue;
     const float score = planes_.Score(metric, sums[surviving[i]], query_square, slot);
-    best.Push(score::OrderKey(score, planes_.ranks()[slot]));
+    best.Push(score::OrderKey(finals.OfRow(slot).Of(score), planes_.ranks()[slot]));
   }
 
   const uint64_t threshold = best.threshold();

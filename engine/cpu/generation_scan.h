@@ -5,11 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "engine/backend/backend.h"
+#include "engine/backend/query_views.h"
 #include "engine/base/thread_pool.h"
+#include "engine/cpu/final_scores.h"
 #include "engine/cpu/first_error.h"
 #include "engine/cpu/kernels/scan_kernels.h"
 #include "engine/cpu/row_planes.h"
@@ -22,6 +25,9 @@ struct QueryGroup {
   backend::RowFormat format;
   absl::Span<const int32_t> k;
   const std::function<bool()>* cancelled = nullptr;
+  absl::Span<const backend::TermSource* const> terms;  // as QueryTile::terms
+  absl::Span<const backend::Views> views;              // as QueryTile::views
+  size_t generation = 0;                               // that is scanned
   // Set if the codes of all generations together fit in a core's cache, about: one thread scans
   // them, and does not prefetch. It begins where the previous search ended, whose rows the cache
   // still has: every other search goes backward.
@@ -30,7 +36,15 @@ struct QueryGroup {
 
   // Calls the caller's function. On the caller's thread only.
   bool Cancelled() const { return *cancelled != nullptr && (*cancelled)(); }
+  FinalScores finals(int32_t query) const {
+    return {terms.empty() ? nullptr : terms[static_cast<size_t>(query)], generation};
+  }
 };
+
+// Lists in *absent, for each query of the group, the rows of the scanned generation that it does
+// not see.
+void ListAbsentRows(const QueryGroup& group, const backend::GenerationView& view,
+                    std::vector<backend::AbsentRows>* absent);
 
 // The lists that a scan fills: one list for each query of its group.
 struct ScanOutput {
@@ -52,6 +66,7 @@ class GenerationScan {
     Workspace* workspace = nullptr;
   };
 
+  // view: the generation as the search sees it.
   GenerationScan(const Context& context, const QueryGroup& group,
                  const backend::GenerationView& view);
 
@@ -64,14 +79,15 @@ class GenerationScan {
   void PrepareWorkspace();
   void ScanTiles(int32_t worker);
   void ScanTile(int64_t tile, int64_t next_tile, ThreadWorkspace& space);
-  void SelectRows(int32_t query, int64_t begin, int32_t rows_count, ThreadWorkspace& space);
+  void SelectRows(int32_t query, int64_t begin, int32_t rows_count, TileSums& term_sums,
+                  ThreadWorkspace& space);
   void Merge(const ScanOutput& best, int32_t worker);
   int32_t RowsInTile(int64_t tile) const;
 
   const Context context_;
   const QueryGroup& group_;
   const CpuRowPlanes& planes_;
-  const uint64_t* const deleted_;  // null: no row is deleted
+  const backend::GenerationView& view_;
   const int32_t queries_count_;
   const SumKind kind_;
   int32_t rows_a_tile_ = 0;

@@ -1,7 +1,6 @@
 #include "engine/cpu/group_search.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "engine/base/status_macros.h"
 #include "engine/cpu/candidates.h"
@@ -23,12 +22,6 @@ constexpr int64_t kRowsANeighborMinInPanels = 64;
 // At most this many bytes of codes are scanned faster by one thread than by two, one of which must
 // wake up: about twice the L2 cache of a core.
 constexpr int64_t kCachedBytes = int64_t{4} << 20;
-
-int64_t RowsLive(absl::Span<const backend::GenerationView> generations) {
-  int64_t rows = 0;
-  for (const backend::GenerationView& view : generations) rows += view.rows_live;
-  return rows;
-}
 
 int64_t CodeBytes(absl::Span<const backend::GenerationView> generations) {
   int64_t bytes = 0;
@@ -67,7 +60,6 @@ bool GroupSearch::StartsWithCodes(const backend::RowFormat& format, int64_t rows
 
 absl::Status GroupSearch::Begin(const Task& task) {
   const size_t count = task.k.size();
-  const int64_t rows_live = RowsLive(task.generations);
   rows_only_.assign(count, 1);
   rows_queries_.clear();
   rows_packed_ = 0;
@@ -76,6 +68,8 @@ absl::Status GroupSearch::Begin(const Task& task) {
   backward_ = cached_ && !backward_;
   for (size_t q = 0; q < count && !task.generations.empty(); ++q) {
     const auto queries = static_cast<int64_t>(count);
+    const int64_t rows_live =
+        backend::RowsLive(task.views.empty() ? task.generations : task.views[q]);
     rows_only_[q] = StartsWithCodes(task.format, rows_live, task.k[q], queries) ? 0 : 1;
     codes_ = codes_ || rows_only_[q] == 0;
   }
@@ -99,7 +93,13 @@ void GroupSearch::PackRowsQueries(const Task& task) {
   const int32_t dim = task.format.dim;
   const auto count = static_cast<int32_t>(rows_queries_.size());
   rows_k_.clear();
-  for (const int32_t q : rows_queries_) rows_k_.push_back(task.k[static_cast<size_t>(q)]);
+  rows_terms_.clear();
+  rows_views_.clear();
+  for (const int32_t q : rows_queries_) {
+    rows_k_.push_back(task.k[static_cast<size_t>(q)]);
+    if (!task.terms.empty()) rows_terms_.push_back(task.terms[static_cast<size_t>(q)]);
+    if (!task.views.empty()) rows_views_.push_back(task.views[static_cast<size_t>(q)]);
+  }
   const float* queries = task.queries;
   if (rows_queries_.size() < task.k.size()) {
     rows_vectors_.clear();
@@ -125,12 +125,17 @@ void GroupSearch::PackRowsQueries(const Task& task) {
 
 absl::Status GroupSearch::SearchCodes(const Task& task, size_t generation,
                                       backend::RankedLists* best, backend::ScanCost* cost) {
-  places_.resize(task.k.size());
-  std::iota(places_.begin(), places_.end(), task.first_query);
-  const QueryGroup group = {task.format, task.k, task.cancelled, cached_, backward_};
+  const QueryGroup group = {.format = task.format,
+                            .k = task.k,
+                            .cancelled = task.cancelled,
+                            .terms = task.terms,
+                            .views = task.views,
+                            .generation = generation,
+                            .cached = cached_,
+                            .backward = backward_};
   CodeScan scan(context_, group, queries_, task.generations[generation]);
   ABSL_RETURN_IF_ERROR(
-      scan.Run({.lists = best, .generation = generation, .queries = places_}, cost));
+      scan.Run({.lists = best, .generation = generation, .queries = task.places}, cost));
   rows_queries_.clear();
   for (int32_t q = 0; q < queries_.count(); ++q) {
     if (queries_.abandoned(q)) rows_queries_.push_back(q);
@@ -144,9 +149,14 @@ absl::Status GroupSearch::SearchRows(const Task& task, size_t generation,
   if (rows_packed_ != static_cast<int64_t>(rows_queries_.size())) PackRowsQueries(task);
   places_.clear();
   for (const int32_t q : rows_queries_) {
-    places_.push_back(task.first_query + static_cast<size_t>(q));
+    places_.push_back(task.places[static_cast<size_t>(q)]);
   }
-  const QueryGroup group = {task.format, rows_k_, task.cancelled};
+  const QueryGroup group = {.format = task.format,
+                            .k = rows_k_,
+                            .cancelled = task.cancelled,
+                            .terms = rows_terms_,
+                            .views = rows_views_,
+                            .generation = generation};
   GenerationScan scan(context_, group, task.generations[generation]);
   return scan.Run({.lists = best, .generation = generation, .queries = places_}, cost);
 }
@@ -162,7 +172,7 @@ void GroupSearch::CutAtFloors(const Task& task, backend::RankedLists* best,
       ++cost->queries_of_codes;
     }
     const float floor = queries_.floor(q).score();
-    const size_t place = task.first_query + static_cast<size_t>(q);
+    const size_t place = task.places[static_cast<size_t>(q)];
     for (size_t g = 0; g < task.generations.size(); ++g) {
       absl::Span<const backend::RankedScore> list = best->list(place, g);
       while (!list.empty() && list.back().score < floor) list.remove_suffix(1);

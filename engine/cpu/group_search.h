@@ -26,7 +26,9 @@ class GroupSearch {
     absl::Span<const backend::GenerationView> generations;
     const float* queries = nullptr;  // [k.size(), dim]
     absl::Span<const int32_t> k;
-    size_t first_query = 0;  // the place of the first query in the results
+    absl::Span<const backend::TermSource* const> terms;  // as backend::QueryTile::terms
+    absl::Span<const backend::Views> views;              // as backend::QueryTile::views
+    absl::Span<const size_t> places;                     // of the queries in the results
     const std::function<bool()>* cancelled = nullptr;
   };
   // Fills the lists of the group as backend::Backend::Search and adds to *cost. Errors: as
@@ -60,8 +62,10 @@ class GroupSearch {
   std::vector<int32_t> rows_queries_;  // queries searched by rows, ascending
   int64_t rows_packed_ = 0;            // how many of rows_queries_ are packed
   std::vector<int32_t> rows_k_;
+  std::vector<const backend::TermSource*> rows_terms_;
+  std::vector<backend::Views> rows_views_;
   std::vector<float> rows_vectors_;
-  std::vector<size_t> places_;  // in the results, of the queries that are searched
+  std::vector<size_t> places_;  // in the results, of rows_queries_
 };
 
 }  // namespace nearfield::cpu

@@ -8,6 +8,7 @@
 
 #include "engine/base/status_macros.h"
 #include "engine/cpu/code_queries.h"
+#include "engine/cpu/final_scores.h"
 #include "engine/cpu/first_error.h"
 #include "engine/cpu/group_search.h"
 #include "engine/cpu/kernels/scan_kernels.h"
@@ -80,7 +81,11 @@ class ListedSearch {
         if (worker == 0 && tile.cancelled && tile.cancelled()) cancelled = true;
         if (cancelled) return;
         const auto chunks = static_cast<int64_t>(chunks_.size());
-        ScoreChunk(item / chunks, chunks_[static_cast<size_t>(item % chunks)]);
+        const int64_t query = item / chunks;
+        const Chunk& chunk = chunks_[static_cast<size_t>(item % chunks)];
+        const size_t place = static_cast<size_t>(first + query);
+        ScoreChunk(query, chunk,
+                   {tile.terms.empty() ? nullptr : tile.terms[place], chunk.generation});
       }
     });
     if (!error.status().ok()) return error.status();
@@ -114,7 +119,7 @@ class ListedSearch {
     }
   }
 
-  void ScoreChunk(int64_t query, const Chunk& chunk) {
+  void ScoreChunk(int64_t query, const Chunk& chunk, const FinalScores& finals) {
     const auto& planes = static_cast<const CpuRowPlanes&>(*generations_[chunk.generation].planes);
     alignas(64) double sums[kChunkRows];
     const ListedRows rows = {.plane = planes.tile(0, static_cast<int32_t>(kRowGroup)),
@@ -128,7 +133,7 @@ class ListedSearch {
       const uint32_t slot = chunk.slots[i];
       const float score =
           planes.Score(format_.metric, sums[i], squares_[static_cast<size_t>(query)], slot);
-      keys[i] = score::OrderKey(score, planes.ranks()[slot]);
+      keys[i] = score::OrderKey(finals.OfRow(slot).Of(score), planes.ranks()[slot]);
     }
   }
 
@@ -165,10 +170,10 @@ bool PrefersListed(const backend::RowFormat& format,
 }
 
 absl::Status SearchListed(const GenerationScan::Context& context, const backend::RowFormat& format,
-                          absl::Span<const backend::GenerationView> generations,
-                          const backend::QueryTile& tile, backend::RankedLists* best,
+                          const QueryPart& part, backend::RankedLists* best,
                           backend::ScanCost* cost) {
-  ListedSearch search(context, format, generations);
+  const backend::QueryTile& tile = *part.tile;
+  ListedSearch search(context, format, part.generations);
   const auto queries = static_cast<int64_t>(tile.k.size());
   const int64_t at_once =
       std::max<int64_t>(1, kKeysMax / std::max<int64_t>(1, search.rows_count()));
@@ -177,7 +182,7 @@ absl::Status SearchListed(const GenerationScan::Context& context, const backend:
     ABSL_RETURN_IF_ERROR(search.Score(tile, first, count));
     for (int64_t i = 0; i < count; ++i) {
       const auto query = static_cast<size_t>(first + i);
-      search.Take(i, tile.k[query], query, best);
+      search.Take(i, tile.k[query], part.places[query], best);
     }
   }
   const int64_t row_bytes = int64_t{PaddedDim(format.dim)} * BytesPerElement(format.row_type);

@@ -7,6 +7,7 @@
 #include "absl/types/span.h"
 #include "engine/backend/backend.h"
 #include "engine/cpu/generation_scan.h"
+#include "engine/cpu/query_split.h"
 
 namespace nearfield::cpu {
 
@@ -17,10 +18,9 @@ bool PrefersListed(const backend::RowFormat& format,
                    absl::Span<const int32_t> k, int32_t threads_count);
 
 // Fills *best as backend::Backend::Search and adds to *cost. Requires: the caller holds
-// SharedThreads::turn. Errors: Cancelled.
+// SharedThreads::turn; the part has no views. Errors: Cancelled.
 absl::Status SearchListed(const GenerationScan::Context& context, const backend::RowFormat& format,
-                          absl::Span<const backend::GenerationView> generations,
-                          const backend::QueryTile& tile, backend::RankedLists* best,
+                          const QueryPart& part, backend::RankedLists* best,
                           backend::ScanCost* cost);
 
 }  // namespace nearfield::cpu

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "engine/backend/query_views.h"
 #include "engine/base/scratch_buffer.h"
 #include "engine/cpu/candidates.h"
 #include "engine/cpu/kernels/code_kernels.h"
@@ -40,10 +41,11 @@ struct Workspace {
   explicit Workspace(int32_t threads_count) : threads(static_cast<size_t>(threads_count)) {}
 
   std::vector<ThreadWorkspace> threads;
-  ScratchBuffer<double> queries;           // the group's queries, packed
-  std::vector<double> query_squares;       // S(q,q) of the group's queries
-  std::vector<int64_t> candidate_offsets;  // start of each query's candidates
-  std::vector<int32_t> k;                  // of each query, at most the generation's rows
+  ScratchBuffer<double> queries;            // the group's queries, packed
+  std::vector<double> query_squares;        // S(q,q) of the group's queries
+  std::vector<backend::AbsentRows> absent;  // rows that each query of the group does not see
+  std::vector<int64_t> candidate_offsets;   // start of each query's candidates
+  std::vector<int32_t> k;                   // of each query, at most the generation's rows
   // The best threshold that any thread has found, per query.
   std::unique_ptr<std::atomic<uint64_t>[]> thresholds;
   int64_t thresholds_count = 0;

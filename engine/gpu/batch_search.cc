@@ -36,12 +36,25 @@ constexpr int64_t kPartAlign = 256;
 
 // The bytes of device memory of a batch that do not depend on the number of queries: the corpus,
 // and what alignment adds to each of the parts in Stage.
-constexpr int64_t kSharedDeviceBytes = int64_t{sizeof(CodedCorpus)} + 9 * kAlign;
+constexpr int64_t kSharedDeviceBytes = int64_t{sizeof(CodedCorpus)} + 11 * kAlign;
+
+// Returns the bytes of what the queries of a batch do not see, for each of them.
+int64_t AbsentBytes(const SearchJob& job) {
+  return job.absent.empty() ? 0 : job.corpus.count * int64_t{sizeof(AbsentView)};
+}
+
+// Returns the keys in whose place a query stores what it must reach in each tile of rows.
+int64_t ReachKeys(const SearchJob& job) {
+  if (job.terms.empty()) return 0;
+  constexpr int64_t kTilesOfKey = int64_t{sizeof(uint64_t) / sizeof(float)};
+  return CeilDiv(job.corpus.row_index_end / kBatchTileRows, kTilesOfKey);
+}
 
 // Returns the bytes of device memory that a query needs in addition to its queue.
-int64_t QueryDeviceBytes(int32_t dim, int32_t code_bytes) {
-  return int64_t{4} * dim + int64_t{2} * code_bytes +
-         int64_t{sizeof(BatchQuery) + sizeof(AnswerPlace) + sizeof(int32_t)};
+int64_t QueryDeviceBytes(const SearchJob& job, int32_t code_bytes) {
+  return int64_t{4} * job.format.dim + int64_t{2} * code_bytes +
+         int64_t{sizeof(BatchQuery) + sizeof(AnswerPlace) + sizeof(int32_t)} + AbsentBytes(job) +
+         BatchTermsBytes(job);
 }
 
 // Returns the bytes of a query's code.
@@ -65,6 +78,16 @@ int64_t ScannedBytes(const GpuCore& core, const SearchJob& job, BatchSource sour
     rows += generation.rows_count;
   }
   return CeilDiv(queries, at_once) * rows * row_bytes;
+}
+
+// Copies the rows that the queries do not see to `host`, and returns them there.
+const AbsentView* StageAbsent(const SearchJob& job, QuerySpan queries, char* host) {
+  auto* to = reinterpret_cast<AbsentView*>(host);
+  for (const int64_t query : queries) {
+    const auto& of_query = *job.absent[static_cast<std::size_t>(query)];
+    to = std::copy(of_query.begin(), of_query.end(), to);
+  }
+  return reinterpret_cast<const AbsentView*>(host);
 }
 
 }  // namespace
@@ -95,10 +118,10 @@ BatchSearch::Shape BatchSearch::ShapeBatch(const SearchJob& job, const BatchWay&
   shape.keys_pitch =
       shape.k + (corpus.count == 1 ? 0 : std::clamp(ties_most, kBatchTiesMin, ties_room));
   const int64_t least = std::max(kCapacityMin, kCapacityPerNeighbor * shape.k);
-  count = std::min({count, limits.keys_max / least,
-                    (kBatchBytes - kSharedDeviceBytes) /
-                        QueryDeviceBytes(job.format.dim, CodeStrideOf(job, way.source)),
-                    limits.result_keys_max / shape.keys_pitch});
+  count = std::min(
+      {count, limits.keys_max / (least + ReachKeys(job)),
+       (kBatchBytes - kSharedDeviceBytes) / QueryDeviceBytes(job, CodeStrideOf(job, way.source)),
+       limits.result_keys_max / shape.keys_pitch});
   if (count == 0) return shape;
   // The last part is not a small one.
   if (count > kPartAlign && count < static_cast<int64_t>(queries.size())) {
@@ -108,8 +131,8 @@ BatchSearch::Shape BatchSearch::ShapeBatch(const SearchJob& job, const BatchWay&
   shape.capacity =
       std::min({way.long_queues ? kLongCapacityMax
                                 : std::max(kCapacityMax, kCapacityPerNeighborMax * shape.k),
-                limits.keys_max / count});
-  CHECK_LE(count * shape.capacity, limits.keys_max);
+                limits.keys_max / count - ReachKeys(job)});
+  CHECK_LE(count * (shape.capacity + ReachKeys(job)), limits.keys_max);
   CHECK_LE(count * shape.keys_pitch, limits.result_keys_max);
   return shape;
 }
@@ -152,12 +175,14 @@ absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, const Shape& 
   args.k_max = shape.k;
   args.overflowed = shape.way.long_queues;
   args.code_stride = CodeStrideOf(job, shape.way.source);
-  // The encoder brings vectors, k, places and the corpus to device memory; codes and states are
-  // computed there. Vectors that are on the device are converted there.
+  // The encoder brings vectors, k, places, absent rows and the corpus to device memory; codes and
+  // states are computed there. Vectors that are on the device are converted there.
   const int64_t k_at = RoundUp(4 * dim * queries, kAlign);
   const int64_t places_at = RoundUp(k_at + 4 * queries, kAlign);
   const int64_t places_bytes = merges ? queries * int64_t{sizeof(AnswerPlace)} : 0;
-  const int64_t corpus_at = RoundUp(places_at + places_bytes, kAlign);
+  const int64_t absent_at = RoundUp(places_at + places_bytes, kAlign);
+  const int64_t terms_at = RoundUp(absent_at + AbsentBytes(job) * queries, kAlign);
+  const int64_t corpus_at = RoundUp(terms_at + BatchTermsBytes(job) * queries, kAlign);
   const int64_t first_at = RoundUp(corpus_at + int64_t{sizeof(CodedCorpus)}, kAlign);
   const int64_t second_at = RoundUp(first_at + args.code_stride * queries, kAlign);
   const int64_t state_at = RoundUp(second_at + args.code_stride * queries, kAlign);
@@ -175,6 +200,16 @@ absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, const Shape& 
     CopyPlaces(job, shape.queries, places);
     args.input.places = places;
     args.places = reinterpret_cast<AnswerPlace*>(device + places_at);
+  }
+  if (!job.absent.empty()) {
+    args.input.absent = StageAbsent(job, shape.queries, host + absent_at);
+    args.absent = reinterpret_cast<AbsentView*>(device + absent_at);
+  }
+  if (!job.terms.empty()) {
+    args.input.terms = reinterpret_cast<BatchTermList*>(host + terms_at);
+    args.terms = reinterpret_cast<BatchTermList*>(device + terms_at);
+    args.terms_bytes = StageTerms(job, shape.queries, host + terms_at, device + terms_at);
+    args.reach = reinterpret_cast<float*>(workspace.keys + queries * shape.capacity);
   }
   args.corpus_in_memory = reinterpret_cast<CodedCorpus*>(device + corpus_at);
   args.vectors = reinterpret_cast<float*>(device);
@@ -234,6 +269,10 @@ absl::Status BatchSearch::Enqueue(const SearchJob& job, const Shape& shape) {
     if (!stage.last) {
       const int64_t next = (&one + 1)->tiles;
       stage.kept_max = static_cast<uint32_t>(shape.capacity * done / (done + next));
+    }
+    if (args.terms != nullptr && stage.done_step != 0) {
+      ABSL_RETURN_IF_ERROR(health.Check(LaunchBatchReach(args, stage, stream),
+                                        "launching what row terms must reach"));
     }
     ABSL_RETURN_IF_ERROR(health.Check(
         LaunchBatchScan(job.format.row_type, args, stage, core_.batch_device(), stream),

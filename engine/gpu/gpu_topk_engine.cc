@@ -6,13 +6,16 @@
 #include <chrono>
 #include <cstddef>
 #include <limits>
+#include <map>
 #include <utility>
 
 #include "engine/base/check_range.h"
 #include "engine/base/status_macros.h"
 #include "engine/gpu/device_io.h"
+#include "engine/gpu/gpu_device_memory.h"
 #include "engine/gpu/memory/gpu_row_planes.h"
 #include "engine/gpu/memory/gpu_tombstones.h"
+#include "engine/gpu/path_choice.h"
 #include "engine/gpu/runtime/cuda_handles.h"
 #include "engine/plan/scan_cost.h"
 #include "nearfield/engine/types.h"
@@ -23,41 +26,14 @@ using plan::ScanPath;
 
 namespace {
 
-// Returns what earlier searches of the largest generation taught. Requires: a generation to scan.
-plan::PathCosts& CostsOf(const SearchJob& job) {
-  const int64_t largest =
-      *std::max_element(job.scanned.begin(), job.scanned.end(), [&job](int64_t a, int64_t b) {
-        return job.rows[static_cast<std::size_t>(a)] < job.rows[static_cast<std::size_t>(b)];
-      });
-  return job.planes[static_cast<std::size_t>(largest)]->path_costs();
+// Takes memory of the arena. If there is too little, releases the columns of row terms and tries
+// again.
+template <typename Take>
+auto TakeOrClear(GpuNumberColumns& columns, const Take& take) {
+  auto taken = take();
+  if (!absl::IsResourceExhausted(taken.status()) || !columns.Clear()) return taken;
+  return take();
 }
-
-// Adjacent slabs of the arena that a caller of the engine holds.
-class GpuDeviceMemory final : public DeviceMemory {
- public:
-  GpuDeviceMemory(std::shared_ptr<GpuCore> core, std::vector<char*> slabs)
-      : core_(std::move(core)), slabs_(std::move(slabs)) {}
-  ~GpuDeviceMemory() override {
-    const CurrentDevice restored;
-    // A kernel of the caller may still read the memory. After an error the device is lost, and no
-    // slab is taken again.
-    if (core_->Bind().ok()) {
-      core_->health().Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize").IgnoreError();
-    }
-    core_->arena().Release(slabs_);
-  }
-  GpuDeviceMemory(const GpuDeviceMemory&) = delete;
-  GpuDeviceMemory& operator=(const GpuDeviceMemory&) = delete;
-
-  char* data() const override { return slabs_.front(); }
-  int64_t bytes() const override {
-    return static_cast<int64_t>(slabs_.size()) * core_->arena().slab_bytes();
-  }
-
- private:
-  const std::shared_ptr<GpuCore> core_;
-  const std::vector<char*> slabs_;
-};
 
 // The answers of a search with fewer queries and fewer rows are copied, so that they keep no memory
 // of the pool.
@@ -75,7 +51,11 @@ bool WantsMerge(const backend::QueryTile& tile) {
 }  // namespace
 
 GpuTopkEngine::GpuTopkEngine(std::shared_ptr<GpuCore> core, const GpuOptions& options)
-    : core_(std::move(core)), row_search_(*core_), single_search_(*core_), batch_search_(*core_) {
+    : core_(std::move(core)),
+      columns_(core_),
+      row_search_(*core_),
+      single_search_(*core_),
+      batch_search_(*core_) {
   info_ = {.kind = BackendKind::kGpu,
            .device_name = core_->device_name(),
            .k_max = options.k_max,
@@ -83,6 +63,7 @@ GpuTopkEngine::GpuTopkEngine(std::shared_ptr<GpuCore> core, const GpuOptions& op
            .finished_rows_max = core_->engine_limits().result_keys_max,
            .scan = ScanPrecision::kInt8,
            .scan_dim_max = core_->codes_dim_max(),
+           .row_terms = true,
            .read_bytes_per_second = core_->read_bytes_per_second()};
 }
 
@@ -90,72 +71,35 @@ absl::StatusOr<std::unique_ptr<backend::RowPlanes>> GpuTopkEngine::Reserve(
     const backend::RowFormat& format, int64_t rows_max) {
   const int32_t dim_max = format.scan == ScanPrecision::kRows ? kDimMax : info_.scan_dim_max;
   ABSL_RETURN_IF_ERROR(CheckRange("dim", format.dim, 1, dim_max));
-  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<GpuRowPlanes> planes,
-                        GpuRowPlanes::Reserve(core_, format, rows_max));
+  ABSL_ASSIGN_OR_RETURN(std::unique_ptr<GpuRowPlanes> planes, TakeOrClear(columns_, [&] {
+                          return GpuRowPlanes::Reserve(core_, format, rows_max);
+                        }));
   return std::unique_ptr<backend::RowPlanes>(std::move(planes));
 }
 
 absl::StatusOr<std::unique_ptr<backend::Tombstones>> GpuTopkEngine::MakeTombstones(
     const backend::RowPlanes& /*planes*/, std::vector<uint64_t> words) {
   ABSL_ASSIGN_OR_RETURN(std::unique_ptr<GpuTombstones> made,
-                        GpuTombstones::Make(core_, std::move(words)));
+                        TakeOrClear(columns_, [&] { return GpuTombstones::Make(core_, words); }));
   return std::unique_ptr<backend::Tombstones>(std::move(made));
 }
 
-void GpuTopkEngine::AddRowPaths(const SearchJob& job, int64_t queries,
-                                std::vector<ScanPath>& paths) const {
-  paths.push_back(ScanPath::kRows);
-  const bool on_device = job.format.rows == RowPlacement::kDevice;
-  if (queries > 1 && on_device && BatchServesRows(*core_, job)) {
-    paths.push_back(ScanPath::kRowBatch);
+absl::Status GpuTopkEngine::ForEachView(
+    SearchJob& job, QuerySpan queries,
+    absl::FunctionRef<absl::Status(SearchJob&, QuerySpan)> search) const {
+  if (job.absent.empty() || queries.empty()) return search(job, queries);
+  std::map<const backend::GenerationView*, std::vector<int64_t>> groups;
+  const auto views_of = [&job](int64_t query) {
+    return job.queries->views[static_cast<std::size_t>(query)];
+  };
+  for (const int64_t query : queries) groups[views_of(query).data()].push_back(query);
+  SearchJob own = job;
+  for (const auto& [views, of_views] : groups) {
+    ABSL_RETURN_IF_ERROR(SetViews(*core_, views_of(of_views.front()), own));
+    own.corpus = CorpusOf(own);
+    ABSL_RETURN_IF_ERROR(search(own, of_views));
   }
-}
-
-std::vector<ScanPath> GpuTopkEngine::PathsOf(const SearchJob& job) const {
-  // The bounds use the memory of the row scan's keys: two bounds fit in the place of one key.
-  const int64_t row_index_end = RowIndexEnd(job);
-  const bool has_codes =
-      job.format.scan != ScanPrecision::kRows && row_index_end > 0 &&
-      row_index_end <= std::min<int64_t>(2 * core_->engine_limits().keys_max, kRowsMax);
-  if (has_codes && !job.format.may_scan_rows) return {ScanPath::kCodes};
-  std::vector<ScanPath> paths;
-  if (has_codes &&
-      (core_->has_one_query_kernel() || core_->BatchServes(job.format.dim, LargestK(job)))) {
-    paths.push_back(ScanPath::kCodes);
-  }
-  AddRowPaths(job, job.queries_count(), paths);
-  return paths;
-}
-
-ScanPath GpuTopkEngine::Fastest(const SearchJob& job, absl::Span<const ScanPath> paths,
-                                int64_t queries) const {
-  if (paths.size() == 1) return paths.front();
-  return CostsOf(job).Fastest(paths, WorkOf(*core_, job, queries), LargestK(job));
-}
-
-void GpuTopkEngine::ChooseListed(SearchJob& job, ScanPath otherwise) const {
-  // Rows in host memory are read one by one at the speed of the link.
-  if (job.scanned.empty() || job.format.rows != RowPlacement::kDevice) return;
-  int64_t listed = 0;
-  for (const int64_t g : job.scanned) {
-    const SlotList& live = job.live_slots[static_cast<std::size_t>(g)];
-    if (live.empty()) return;
-    listed += live.count;
-  }
-  const plan::ScanWork all = WorkOf(*core_, job, job.queries_count());
-  plan::ScanWork some = all;
-  some.rows = listed;
-  if (ScanTime(ScanPath::kRows, some) >= ScanTime(otherwise, all)) return;
-  job.listed = true;
-  for (const int64_t g : job.scanned) {
-    job.rows[static_cast<std::size_t>(g)] = job.live_slots[static_cast<std::size_t>(g)].count;
-  }
-}
-
-bool GpuTopkEngine::PrefersRows(const SearchJob& job, ScanPath path, int64_t queries) const {
-  if (job.format.rows != RowPlacement::kDevice) return false;
-  return ScanTime(path, WorkOf(*core_, job, queries)) <
-         static_cast<double>(queries) * ScanTime(ScanPath::kCodes, WorkOf(*core_, job, 1));
+  return absl::OkStatus();
 }
 
 absl::Status GpuTopkEngine::SearchBatch(SearchJob& job, BatchSource source, QuerySpan queries,
@@ -173,12 +117,19 @@ absl::Status GpuTopkEngine::SearchBatch(SearchJob& job, BatchSource source, Quer
                               left);
 }
 
+absl::Status GpuTopkEngine::ScoreRows(SearchJob& job, QuerySpan queries, SearchOutput& out) {
+  RowSearch* const row_search = &row_search_;  // for the lambda, under this lock
+  return ForEachView(job, queries, [&](SearchJob& own, QuerySpan some) {
+    return row_search->Search(own, some, out);
+  });
+}
+
 absl::Status GpuTopkEngine::SearchRows(SearchJob& job, ScanPath path, QuerySpan queries,
                                        SearchOutput& out) {
-  if (path == ScanPath::kRows) return row_search_.Search(job, queries, out);
+  if (path == ScanPath::kRows) return ScoreRows(job, queries, out);
   BatchLeft left;
   ABSL_RETURN_IF_ERROR(SearchBatch(job, BatchSource::kRows, queries, out, left));
-  return row_search_.Search(job, left.overflowed, out);
+  return ScoreRows(job, left.overflowed, out);
 }
 
 absl::Status GpuTopkEngine::SearchCodes(SearchJob& job, QuerySpan queries, SearchOutput& out) {
@@ -187,39 +138,64 @@ absl::Status GpuTopkEngine::SearchCodes(SearchJob& job, QuerySpan queries, Searc
   const auto overflowed = static_cast<int64_t>(left.overflowed.size());
   out.cost.escalations.tighter += overflowed;
   if (overflowed > 0) {
-    std::vector<ScanPath> paths;
-    AddRowPaths(job, overflowed, paths);
-    const ScanPath path = Fastest(job, paths, overflowed);
-    if (PrefersRows(job, path, overflowed)) {
+    const ScanPath path =
+        Fastest(*core_, job, RowPathsOf(*core_, job, overflowed), left.overflowed);
+    if (PrefersRows(*core_, job, path, overflowed)) {
       out.cost.escalations.canonical += overflowed;
       ABSL_RETURN_IF_ERROR(SearchRows(job, path, left.overflowed, out));
     } else {
       left.singles.insert(left.singles.end(), left.overflowed.begin(), left.overflowed.end());
     }
   }
-  std::vector<int64_t> of_rows;
-  if (core_->has_one_query_kernel()) {
-    ABSL_RETURN_IF_ERROR(single_search_.Search(job, left.singles, out, of_rows));
-  } else {
-    of_rows = std::move(left.singles);
-    out.cost.escalations.canonical += static_cast<int64_t>(of_rows.size());
+  if (!core_->has_one_query_kernel()) {
+    out.cost.escalations.canonical += static_cast<int64_t>(left.singles.size());
+    return ScoreRows(job, left.singles, out);
   }
-  return row_search_.Search(job, of_rows, out);
+  RowSearch* const row_search = &row_search_;  // for the lambda, under this lock
+  SingleSearch* const single_search = &single_search_;
+  return ForEachView(job, left.singles, [&](SearchJob& own, QuerySpan some) -> absl::Status {
+    if (own.scanned.empty()) return row_search->Search(own, some, out);
+    std::vector<int64_t> of_rows;
+    ABSL_RETURN_IF_ERROR(single_search->Search(own, some, out, of_rows));
+    return row_search->Search(own, of_rows, out);
+  });
 }
 
-absl::Status GpuTopkEngine::Run(SearchJob& job, backend::RankedLists& best,
-                                backend::ScanCost* cost) {
-  const std::vector<ScanPath> paths = PathsOf(job);
-  const int64_t queries = job.queries_count();
-  ScanPath path = queries == 0 ? paths.front() : Fastest(job, paths, queries);
-  ChooseListed(job, path);
+absl::Status GpuTopkEngine::SearchTerms(SearchJob& job, QuerySpan queries, SearchOutput& out) {
+  const auto count = static_cast<int64_t>(queries.size());
+  const ScanPath path = PathOfTerms(*core_, job, count);
+  ChooseListed(*core_, job, path, count);
+  if (job.listed || path == ScanPath::kRows) return row_search_.Search(job, queries, out);
+  BatchLeft left;
+  ABSL_RETURN_IF_ERROR(SearchBatch(job, BatchSource::kCodes, queries, out, left));
+  out.cost.escalations.tighter += static_cast<int64_t>(left.overflowed.size());
+  left.singles.insert(left.singles.end(), left.overflowed.begin(), left.overflowed.end());
+  std::vector<int64_t> of_rows_left;
+  ABSL_RETURN_IF_ERROR(single_search_.Search(job, left.singles, out, of_rows_left));
+  return row_search_.Search(job, of_rows_left, out);
+}
+
+absl::Status GpuTopkEngine::RunTerms(SearchJob& job, QuerySpan queries, SearchOutput& out) {
+  const backend::Views all = job.views;
+  for (const backend::ViewGroup& group : backend::GroupByViews(all, *job.queries, queries)) {
+    SearchJob own = job;
+    ABSL_RETURN_IF_ERROR(SetViews(*core_, group.views, own));
+    ABSL_RETURN_IF_ERROR(SearchTerms(own, group.queries, out));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GpuTopkEngine::RunTogether(SearchJob& job, absl::Span<const ScanPath> paths,
+                                        QuerySpan queries, SearchOutput& out) {
+  if (queries.empty()) return absl::OkStatus();
+  ScanPath path = Fastest(*core_, job, paths, queries);
+  if (job.absent.empty()) {
+    ChooseListed(*core_, job, path, static_cast<int64_t>(queries.size()));
+  }
   if (job.listed) path = ScanPath::kRows;
-  SearchOutput out = {.best = best, .cost = {}};
-  const MutexLock lock(search_mutex_);
-  ABSL_RETURN_IF_ERROR(core_->Bind());
   const auto begin = std::chrono::steady_clock::now();
-  absl::Status status = path == ScanPath::kCodes ? SearchCodes(job, AllQueries(job), out)
-                                                 : SearchRows(job, path, AllQueries(job), out);
+  absl::Status status = path == ScanPath::kCodes ? SearchCodes(job, queries, out)
+                                                 : SearchRows(job, path, queries, out);
   if (job.device != nullptr || !status.ok()) {
     // Also after an error: the caller may free its memory then, and the next search uses the same
     // buffers.
@@ -227,13 +203,51 @@ absl::Status GpuTopkEngine::Run(SearchJob& job, backend::RankedLists& best,
                                         "cudaStreamSynchronize"));
   }
   ABSL_RETURN_IF_ERROR(status);
+  if (paths.size() > 1 && !job.listed && job.absent.empty() && !job.scanned.empty()) {
+    const auto taken = std::chrono::steady_clock::now() - begin;
+    RecordTime(*core_, job, path, queries,
+               std::chrono::duration<double, std::micro>(taken).count());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GpuTopkEngine::RunViews(SearchJob& job, QuerySpan queries, SearchOutput& out) {
+  std::vector<backend::ViewGroup> groups = backend::GroupByViews(job.views, *job.queries, queries);
+  const std::vector<ScanPath> paths = SharedPathsOf(*core_, job, queries);
+  const std::size_t alone = ChooseAlone(*core_, job, queries, paths, groups);
+  std::vector<int64_t> together;
+  for (std::size_t i = alone; i < groups.size(); ++i) {
+    together.insert(together.end(), groups[i].queries.begin(), groups[i].queries.end());
+  }
+  std::sort(together.begin(), together.end());
+  if (!together.empty()) {
+    ABSL_RETURN_IF_ERROR(ShareViews(*core_, absl::MakeConstSpan(groups).subspan(alone), job));
+    ABSL_RETURN_IF_ERROR(RunTogether(job, paths, together, out));
+  }
+  for (std::size_t i = 0; i < alone; ++i) {
+    ABSL_RETURN_IF_ERROR(SetViews(*core_, groups[i].views, job));
+    ABSL_RETURN_IF_ERROR(
+        RunTogether(job, PathsOf(*core_, job, groups[i].queries), groups[i].queries, out));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GpuTopkEngine::Run(SearchJob& job, QuerySpan queries, backend::RankedLists& best,
+                                backend::ScanCost* cost) {
+  SearchOutput out = {.best = best, .cost = {}};
+  const MutexLock lock(search_mutex_);
+  ABSL_RETURN_IF_ERROR(core_->Bind());
+  const auto begin = std::chrono::steady_clock::now();
+  if (!job.terms.empty()) {
+    ABSL_RETURN_IF_ERROR(RunTerms(job, queries, out));
+  } else if (job.queries->views.empty()) {
+    ABSL_RETURN_IF_ERROR(RunTogether(job, PathsOf(*core_, job, queries), queries, out));
+  } else {
+    ABSL_RETURN_IF_ERROR(RunViews(job, queries, out));
+  }
   const auto taken = std::chrono::steady_clock::now() - begin;
   out.cost.device_us = std::chrono::duration_cast<std::chrono::microseconds>(taken).count();
-  if (paths.size() > 1 && !job.listed && !job.scanned.empty() && queries > 0) {
-    CostsOf(job).Record(path, WorkOf(*core_, job, queries), LargestK(job),
-                        static_cast<double>(out.cost.device_us));
-  }
-  if (cost != nullptr) *cost = out.cost;
+  if (cost != nullptr) *cost += out.cost;
   return absl::OkStatus();
 }
 
@@ -257,7 +271,25 @@ absl::Status GpuTopkEngine::Search(const backend::RowFormat& format,
       best->Hold(std::move(memory), many && !last);
     }
   }
-  return Run(job, *best, cost);
+  if (cost != nullptr) *cost = {};
+  std::vector<int64_t> plain = AllQueries(job);
+  if (tile.terms.empty()) return Run(job, plain, *best, cost);
+  const auto first_with_terms = std::stable_partition(
+      plain.begin(), plain.end(),
+      [&tile](int64_t query) { return tile.terms[static_cast<std::size_t>(query)] == nullptr; });
+  const std::vector<int64_t> with_terms(first_with_terms, plain.end());
+  plain.erase(first_with_terms, plain.end());
+  if (!plain.empty()) {
+    SearchJob of_plain = job;
+    ABSL_RETURN_IF_ERROR(Run(of_plain, plain, *best, cost));
+  }
+  for (QuerySpan queries = with_terms; !queries.empty();) {
+    SearchJob of_terms = job;
+    ABSL_ASSIGN_OR_RETURN(const std::size_t taken, TakeTerms(columns_, queries, of_terms));
+    ABSL_RETURN_IF_ERROR(Run(of_terms, queries.first(taken), *best, cost));
+    queries.remove_prefix(taken);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status GpuTopkEngine::SearchOnDevice(const backend::RowFormat& format,
@@ -275,7 +307,8 @@ absl::Status GpuTopkEngine::SearchOnDevice(const backend::RowFormat& format,
   ABSL_RETURN_IF_ERROR(core_->Bind());
   ABSL_RETURN_IF_ERROR(BeginOnDevice(*core_, tile));
   backend::RankedLists none;
-  return Run(job, none, cost);
+  if (cost != nullptr) *cost = {};
+  return Run(job, AllQueries(job), none, cost);
 }
 
 std::shared_ptr<float[]> GpuTopkEngine::TakeQueryMemory(int64_t count) {
@@ -290,9 +323,10 @@ std::shared_ptr<float[]> GpuTopkEngine::TakeQueryMemory(int64_t count) {
 absl::StatusOr<std::unique_ptr<DeviceMemory>> GpuTopkEngine::TakeDeviceMemory(int64_t bytes) {
   ABSL_RETURN_IF_ERROR(core_->health().status());
   ABSL_RETURN_IF_ERROR(CheckRange("bytes", bytes, 1, std::numeric_limits<int64_t>::max()));
-  ABSL_ASSIGN_OR_RETURN(
-      std::vector<char*> slabs,
-      core_->arena().TakeAdjacentSlabs((bytes - 1) / core_->arena().slab_bytes() + 1));
+  const int64_t slabs_count = (bytes - 1) / core_->arena().slab_bytes() + 1;
+  ABSL_ASSIGN_OR_RETURN(std::vector<char*> slabs, TakeOrClear(columns_, [&] {
+                          return core_->arena().TakeAdjacentSlabs(slabs_count);
+                        }));
   return std::make_unique<GpuDeviceMemory>(core_, std::move(slabs));
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -14,6 +15,7 @@
 #include "engine/base/mutex.h"
 #include "engine/gpu/batch_search.h"
 #include "engine/gpu/memory/gpu_core.h"
+#include "engine/gpu/memory/gpu_number_columns.h"
 #include "engine/gpu/row_search.h"
 #include "engine/gpu/search_job.h"
 #include "engine/gpu/single_search.h"
@@ -44,33 +46,46 @@ class GpuTopkEngine : public backend::Backend {
                               const backend::DeviceTile& tile, backend::QueryFault* fault,
                               backend::ScanCost* cost) override;
   int64_t device_bytes_total() const override { return core_->arena().bytes_total(); }
-  int64_t device_bytes_used() const override { return core_->arena().bytes_used(); }
+  // Without the numbers of row terms, which give way to rows.
+  int64_t device_bytes_used() const override {
+    return core_->arena().bytes_used() - columns_.device_bytes();
+  }
   int64_t host_rows_bytes_total() const override { return core_->host_rows().bytes_total(); }
   int64_t host_rows_bytes_used() const override { return core_->host_rows().bytes_used(); }
   absl::Status Health() const override { return core_->health().status(); }
 
  private:
-  // Returns the paths that the format allows and the kernels serve, at least one.
-  std::vector<plan::ScanPath> PathsOf(const SearchJob& job) const;
-  // Adds the paths that read exact rows.
-  void AddRowPaths(const SearchJob& job, int64_t queries, std::vector<plan::ScanPath>& paths) const;
-  // Returns the one of the paths that is expected to be the fastest for `queries` of the queries.
-  plan::ScanPath Fastest(const SearchJob& job, absl::Span<const plan::ScanPath> paths,
-                         int64_t queries) const;
-  // Returns true if queries that a batch could not answer are faster together on `path` than one by
-  // one by scans of codes.
-  bool PrefersRows(const SearchJob& job, plan::ScanPath path, int64_t queries) const;
-  // Limits the scan to the listed live rows, if they are few and that takes less time than the path
-  // of all rows.
-  void ChooseListed(SearchJob& job, plan::ScanPath otherwise) const;
-  // Answers the queries of a job. `cost` may be null.
-  absl::Status Run(SearchJob& job, backend::RankedLists& best, backend::ScanCost* cost);
+  // Answers some queries of a job: all of them have row terms on the device, or none. Adds the
+  // cost, if `cost` is not null.
+  absl::Status Run(SearchJob& job, QuerySpan queries, backend::RankedLists& best,
+                   backend::ScanCost* cost);
+  // Answers queries that see the same rows, or that share passes (ShareViews).
+  absl::Status RunTogether(SearchJob& job, absl::Span<const plan::ScanPath> paths,
+                           QuerySpan queries, SearchOutput& out)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(search_mutex_);
+  // Answers queries of a tile with views: those of some filters on their own, and the others
+  // together, whatever is faster.
+  absl::Status RunViews(SearchJob& job, QuerySpan queries, SearchOutput& out)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(search_mutex_);
+  // Calls search(job, queries) for parts of the queries that see the same rows, with a job that
+  // sees these, for paths that queries with different rows do not share.
+  absl::Status ForEachView(SearchJob& job, QuerySpan queries,
+                           absl::FunctionRef<absl::Status(SearchJob&, QuerySpan)> search) const;
   // Answers queries from codes: as a batch, the remaining ones one by one. Those that had too many
   // candidates are answered from the rows.
   absl::Status SearchCodes(SearchJob& job, QuerySpan queries, SearchOutput& out)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(search_mutex_);
-  // Answers queries from the rows, on a path that AddRowPaths adds.
+  // Scores every row that each of the queries sees.
+  absl::Status ScoreRows(SearchJob& job, QuerySpan queries, SearchOutput& out)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(search_mutex_);
+  // Answers queries from the rows, on one of RowPathsOf.
   absl::Status SearchRows(SearchJob& job, plan::ScanPath path, QuerySpan queries, SearchOutput& out)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(search_mutex_);
+  // Answers queries with row terms.
+  absl::Status RunTerms(SearchJob& job, QuerySpan queries, SearchOutput& out)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(search_mutex_);
+  // The same for queries that see the same rows: one by one from codes, or from the rows.
+  absl::Status SearchTerms(SearchJob& job, QuerySpan queries, SearchOutput& out)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(search_mutex_);
   // Answers queries as a batch. If few of them had too many candidates, tries these again.
   absl::Status SearchBatch(SearchJob& job, BatchSource source, QuerySpan queries, SearchOutput& out,
@@ -78,6 +93,7 @@ class GpuTopkEngine : public backend::Backend {
 
   const std::shared_ptr<GpuCore> core_;
   backend::BackendInfo info_;
+  GpuNumberColumns columns_;
   Mutex search_mutex_;  // held by the search that uses the workspace of the core
   RowSearch row_search_ ABSL_GUARDED_BY(search_mutex_);
   SingleSearch single_search_ ABSL_GUARDED_BY(search_mutex_);

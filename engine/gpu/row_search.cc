@@ -132,6 +132,25 @@ absl::Status RowSearch::EnqueueScan(const SearchJob& job, const plan::SearchPlan
   return core_.health().Check(LaunchScan(launch, args, workspace.stream.get()), "launching a scan");
 }
 
+absl::Status RowSearch::EnqueueFinalKeys(const SearchJob& job, const plan::SearchPlan& plan,
+                                         const plan::PlanPiece& piece, QuerySpan queries) {
+  SearchWorkspace& workspace = core_.workspace();
+  const auto generation = static_cast<std::size_t>(piece.generation);
+  for (int64_t i = 0; i < plan.queries && !job.terms.empty(); ++i) {
+    const DeviceTerms* const terms = job.TermsOf(queries[static_cast<std::size_t>(i)]);
+    if (terms == nullptr) continue;
+    const FinalKeysArgs args = {.list = terms->list,
+                                .columns = terms->columns[generation],
+                                .listed = job.listed ? job.live_slots[generation] : SlotList{},
+                                .row_begin = static_cast<uint32_t>(piece.row_begin),
+                                .row_end = static_cast<uint32_t>(piece.row_end),
+                                .keys = workspace.keys + piece.key_begin + i * plan.keys_pitch};
+    ABSL_RETURN_IF_ERROR(core_.health().Check(LaunchFinalKeys(args, workspace.stream.get()),
+                                              "launching the final scores of a scan"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RowSearch::EnqueueSelect(const SearchJob& job, const plan::SearchPlan& plan,
                                       const plan::PlanStep& step, const QueryBlock& block) {
   SearchWorkspace& workspace = core_.workspace();
@@ -207,6 +226,7 @@ absl::Status RowSearch::RunTile(const SearchJob& job, const plan::SearchPlan& pl
   for (const plan::PlanStep& step : plan.steps) {
     for (const plan::PlanPiece& piece : step.pieces) {
       ABSL_RETURN_IF_ERROR(EnqueueScan(job, plan, piece, block));
+      ABSL_RETURN_IF_ERROR(EnqueueFinalKeys(job, plan, piece, queries));
     }
     ABSL_RETURN_IF_ERROR(EnqueueSelect(job, plan, step, block));
   }

@@ -34,6 +34,10 @@ class RowSearch {
   absl::StatusOr<QueryBlock> StageQueries(const SearchJob& job, QuerySpan queries);
   absl::Status EnqueueScan(const SearchJob& job, const plan::SearchPlan& plan,
                            const plan::PlanPiece& piece, const QueryBlock& block);
+  // Enqueues the conversion of the keys of a scan to those of final scores, for the queries that
+  // have row terms.
+  absl::Status EnqueueFinalKeys(const SearchJob& job, const plan::SearchPlan& plan,
+                                const plan::PlanPiece& piece, QuerySpan queries);
   absl::Status EnqueueSelect(const SearchJob& job, const plan::SearchPlan& plan,
                              const plan::PlanStep& step, const QueryBlock& block);
   absl::Status EnqueueAnswers(const SearchJob& job, const plan::SearchPlan& plan, QuerySpan queries,

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <numeric>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
@@ -44,9 +45,43 @@ absl::StatusOr<SearchJob> MakeJob(const GpuCore& core, const backend::BackendInf
     }
   }
   SearchJob job = {.format = format, .shape = RowShapeOf(format.dim), .queries = &tile};
-  for (const backend::GenerationView& generation : generations) {
+  ABSL_RETURN_IF_ERROR(SetViews(core, generations, job));
+  return job;
+}
+
+namespace {
+
+// Returns the tombstones of a view; null: it has none. Errors: InvalidArgument.
+absl::StatusOr<const GpuTombstones*> TombstonesOf(const GpuCore& core,
+                                                  const backend::GenerationView& view) {
+  const auto* const tombstones = dynamic_cast<const GpuTombstones*>(view.tombstones);
+  if (view.tombstones != nullptr && (tombstones == nullptr || tombstones->core() != &core)) {
+    return absl::InvalidArgumentError("tombstones of another backend");
+  }
+  return tombstones;
+}
+
+void ListScanned(SearchJob& job) {
+  job.scanned.clear();
+  for (std::size_t g = 0; g < job.rows.size(); ++g) {
+    if (job.rows[g] > 0) job.scanned.push_back(static_cast<int64_t>(g));
+  }
+}
+
+}  // namespace
+
+absl::Status SetViews(const GpuCore& core, backend::Views views, SearchJob& job) {
+  const backend::RowFormat& format = job.format;
+  job.views = views;
+  job.planes.clear();
+  job.tombstones.clear();
+  job.live_slots.clear();
+  job.listed = false;
+  job.rows.clear();
+  job.rows_live = 0;
+  job.absent.clear();
+  for (const backend::GenerationView& generation : views) {
     const auto* const planes = dynamic_cast<const GpuRowPlanes*>(generation.planes);
-    const auto* const tombstones = dynamic_cast<const GpuTombstones*>(generation.tombstones);
     if (planes == nullptr || planes->core() != &core || !planes->sealed() ||
         planes->format().dim != format.dim || planes->format().row_type != format.row_type ||
         planes->format().metric != format.metric || planes->format().scan != format.scan ||
@@ -55,10 +90,7 @@ absl::StatusOr<SearchJob> MakeJob(const GpuCore& core, const backend::BackendInf
         planes->format().rows != format.rows) {
       return absl::InvalidArgumentError("a generation of another backend or format, or not sealed");
     }
-    if (generation.tombstones != nullptr &&
-        (tombstones == nullptr || tombstones->core() != &core)) {
-      return absl::InvalidArgumentError("tombstones of another backend");
-    }
+    ABSL_ASSIGN_OR_RETURN(const GpuTombstones* const tombstones, TombstonesOf(core, generation));
     job.planes.push_back(planes);
     job.tombstones.push_back(tombstones == nullptr ? TombstoneView{} : tombstones->view());
     job.live_slots.push_back(tombstones == nullptr ? SlotList{} : tombstones->live_slots());
@@ -66,9 +98,33 @@ absl::StatusOr<SearchJob> MakeJob(const GpuCore& core, const backend::BackendInf
     live.count = std::min(live.count, generation.rows_live);
     job.rows.push_back(generation.rows_live > 0 ? planes->rows_count() : 0);
     job.rows_live += generation.rows_live;
-    if (job.rows.back() > 0) job.scanned.push_back(static_cast<int64_t>(job.rows.size()) - 1);
   }
-  return job;
+  ListScanned(job);
+  return absl::OkStatus();
+}
+
+absl::Status ShareViews(const GpuCore& core, absl::Span<const backend::ViewGroup> groups,
+                        SearchJob& job) {
+  for (std::size_t g = 0; g < job.rows.size(); ++g) {
+    const bool seen =
+        std::any_of(groups.begin(), groups.end(),
+                    [g](const backend::ViewGroup& group) { return group.views[g].rows_live > 0; });
+    if (!seen) job.rows[g] = 0;
+  }
+  ListScanned(job);
+  job.absent.assign(job.queries->k.size(), nullptr);
+  for (const backend::ViewGroup& group : groups) {
+    std::vector<AbsentView> absent;
+    for (const int64_t g : job.scanned) {
+      const backend::GenerationView& view = group.views[static_cast<std::size_t>(g)];
+      ABSL_ASSIGN_OR_RETURN(const GpuTombstones* const tombstones, TombstonesOf(core, view));
+      absent.push_back({.rows = tombstones == nullptr ? TombstoneView{} : tombstones->view(),
+                        .all = view.rows_live > 0 ? uint64_t{0} : uint64_t{1}});
+    }
+    const auto shared = std::make_shared<const std::vector<AbsentView>>(std::move(absent));
+    for (const int64_t query : group.queries) job.absent[static_cast<std::size_t>(query)] = shared;
+  }
+  return absl::OkStatus();
 }
 
 std::vector<int64_t> AllQueries(const SearchJob& job) {
@@ -152,7 +208,7 @@ void PlaceFinished(const SearchJob& job, QuerySpan queries, backend::RankedLists
   if (!job.MergesOnDevice(static_cast<int64_t>(queries.size()))) return;
   for (const int64_t query : queries) {
     const int64_t k = job.places[static_cast<std::size_t>(query)].k;
-    FinishWith(job, query, std::min(k, job.rows_live), best);
+    FinishWith(job, query, std::min(k, job.RowsLive(query)), best);
     job.queries->placed(query);
   }
 }

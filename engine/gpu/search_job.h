@@ -2,7 +2,9 @@
 // them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -10,6 +12,9 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/backend/backend.h"
+#include "engine/backend/query_views.h"
+#include "engine/gpu/device_terms.h"
+#include "engine/gpu/kernels/batch/batch.h"
 #include "engine/gpu/kernels/device_tile/device_tile.h"
 #include "engine/gpu/kernels/primitives/coded_corpus.h"
 #include "engine/gpu/kernels/primitives/device_views.h"
@@ -25,6 +30,7 @@ using QuerySpan = absl::Span<const int64_t>;
 struct SearchJob {
   backend::RowFormat format;
   RowShape shape;
+  backend::Views views;                     // the generations, as this search sees them
   std::vector<const GpuRowPlanes*> planes;  // one per generation
   std::vector<TombstoneView> tombstones;    // one per generation
   std::vector<SlotList> live_slots;         // one per generation; empty if not listed
@@ -32,6 +38,9 @@ struct SearchJob {
   std::vector<int64_t> rows;                // rows to scan per generation: 0 if no row is live
   int64_t rows_live = 0;                    // rows that can be in an answer
   std::vector<int64_t> scanned;             // indexes of the generations with rows to scan
+  // Empty, or by query: the rows of each scanned generation that the query does not see, for the
+  // queries that share a pass though they see different rows (ShareViews).
+  std::vector<std::shared_ptr<const std::vector<AbsentView>>> absent;
   // Their vectors are null if the queries are on the device.
   const backend::QueryTile* queries = nullptr;
   // Not null: queries and answers are on the device (device_io.h).
@@ -42,9 +51,20 @@ struct SearchJob {
   int64_t k_max = 0;          // the largest k, if there are places
   AnswerArrays answers;       // as kernels address them
   AnswerArrays host_answers;  // the same memory on the host, if it is there
-  CodedCorpus corpus;         // the generations to scan; set for every path but ScanPath::kRows
+  // Row terms of each query, null if it has none; or empty: no query has any.
+  std::vector<std::shared_ptr<const DeviceTerms>> terms;
+  CodedCorpus corpus;  // the generations to scan; set for every path but ScanPath::kRows
 
+  // Returns the row terms of a query, null if it has none.
+  const DeviceTerms* TermsOf(int64_t query) const {
+    return terms.empty() ? nullptr : terms[static_cast<std::size_t>(query)].get();
+  }
   int64_t queries_count() const { return static_cast<int64_t>(queries->k.size()); }
+  // Returns the rows that can be in the answer of a query.
+  int64_t RowsLive(int64_t query) const {
+    if (absent.empty()) return rows_live;
+    return backend::RowsLive(queries->views[static_cast<std::size_t>(query)]);
+  }
   // Returns true if the device merges the answers of `count` queries faster than the host.
   static bool WorthMerging(int64_t count, int64_t largest_k) {
     return count >= kQueriesToMergeMin || count * largest_k >= kRowsToMergeMin;
@@ -89,9 +109,17 @@ struct SearchArguments {
   const backend::QueryTile& tile;
 };
 
-// Checks the arguments. Errors: InvalidArgument.
+// Checks the arguments. The search sees the given generations, for all queries. Errors:
+// InvalidArgument.
 absl::StatusOr<SearchJob> MakeJob(const GpuCore& core, const backend::BackendInfo& info,
                                   const SearchArguments& arguments);
+// Replaces the generations that the search sees. Errors: InvalidArgument.
+absl::Status SetViews(const GpuCore& core, backend::Views views, SearchJob& job);
+// Lets the queries of the groups share passes over the generations that the search sees: sets
+// job.absent, and leaves out the generations of which none of them sees a row. Errors:
+// InvalidArgument.
+absl::Status ShareViews(const GpuCore& core, absl::Span<const backend::ViewGroup> groups,
+                        SearchJob& job);
 
 std::vector<int64_t> AllQueries(const SearchJob& job);
 // Returns how many queries, beginning with the first, a strategy can take together: all, but on the

@@ -27,7 +27,18 @@ uint32_t SamplesPerBlock(int32_t k, int64_t blocks) {
   return static_cast<uint32_t>(std::clamp(wanted, std::min(kSamplesPerBlockMin, most), most));
 }
 
+// Returns the bytes of the bounds of all rows.
+int64_t UppersBytes(int64_t row_index_end) {
+  return RoundUp(row_index_end * int64_t{sizeof(float)}, int64_t{sizeof(double)});
+}
+
 }  // namespace
+
+bool SingleSearch::HasRoom(const GpuCore& core, int64_t row_index_end, bool terms) {
+  const int64_t sums_bytes = terms ? row_index_end * int64_t{sizeof(double)} : 0;
+  return UppersBytes(row_index_end) + sums_bytes <=
+         core.engine_limits().keys_max * int64_t{sizeof(uint64_t)};
+}
 
 OneQueryArgs SingleSearch::SharedArgs(const SearchJob& job) const {
   SearchWorkspace& workspace = core_.workspace();
@@ -43,6 +54,19 @@ OneQueryArgs SingleSearch::SharedArgs(const SearchJob& job) const {
                                     : reinterpret_cast<uint64_t*>(workspace.results.device());
   args.outcome = reinterpret_cast<OneQueryOutcome*>(workspace.code_outcome.device());
   return args;
+}
+
+absl::Status SingleSearch::EnqueueSums(const SearchJob& job, int64_t query, OneQueryArgs& args) {
+  args.sums = nullptr;
+  const DeviceTerms* const terms = job.TermsOf(query);
+  if (terms == nullptr) return absl::OkStatus();
+  SearchWorkspace& workspace = core_.workspace();
+  auto* const sums = reinterpret_cast<double*>(reinterpret_cast<char*>(workspace.keys) +
+                                               UppersBytes(job.corpus.row_index_end));
+  args.sums = sums;
+  args.score_weight = terms->list.score_weight;
+  return core_.health().Check(LaunchTermSums(SumsArgs(job, *terms, sums), workspace.stream.get()),
+                              "launching the sums of row terms");
 }
 
 absl::Status SingleSearch::StageCodes(const SearchJob& job, const float* vector,
@@ -175,6 +199,7 @@ absl::StatusOr<bool> SingleSearch::SearchOne(const SearchJob& job, int64_t query
     if (job.format.metric == Metric::kCosine) args.query_squared = score::SquaredNorm(vector, dim);
     ABSL_RETURN_IF_ERROR(StageCodes(job, vector, args));
   }
+  ABSL_RETURN_IF_ERROR(EnqueueSums(job, query, args));
   ABSL_ASSIGN_OR_RETURN(OneQueryOutcome outcome, Run(job, args));
   if (job.device != nullptr) {
     ABSL_RETURN_IF_ERROR(CheckFaults(core_, job, {.first = query, .count = 1}));

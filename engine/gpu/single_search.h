@@ -23,6 +23,10 @@ class SingleSearch {
  public:
   explicit SingleSearch(GpuCore& core) : core_(core) {}
 
+  // Returns true if the workspace has room for the bounds of all rows, and with row terms also for
+  // their sums.
+  static bool HasRoom(const GpuCore& core, int64_t row_index_end, bool terms);
+
   // Answers the queries at these places. Appends those that had too many candidates to `left`.
   // Requires: job.corpus is set. Errors: Cancelled, Unavailable.
   absl::Status Search(const SearchJob& job, absl::Span<const int64_t> queries, SearchOutput& out,
@@ -34,6 +38,8 @@ class SingleSearch {
   // Returns false if the query had too many candidates.
   absl::StatusOr<bool> SearchOne(const SearchJob& job, int64_t query, OneQueryArgs& args,
                                  SearchOutput& out);
+  // Enqueues the sums of the query's row terms, if it has some.
+  absl::Status EnqueueSums(const SearchJob& job, int64_t query, OneQueryArgs& args);
   // Stores the codes and the vector of a query where the kernel reads them.
   absl::Status StageCodes(const SearchJob& job, const float* vector, OneQueryArgs& args);
   // As StageCodes, for a query that is on the device: encodes it there.

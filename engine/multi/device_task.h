@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "engine/backend/backend.h"
+#include "engine/backend/query_views.h"
 #include "engine/multi/merge_devices.h"
 
 namespace nearfield::multi {
@@ -14,7 +15,10 @@ namespace nearfield::multi {
 struct DeviceTask {
   size_t device = 0;
   std::vector<backend::GenerationView> views;
-  std::vector<std::vector<uint32_t>> live_slots;  // by view; views refer to them
+  // As QueryTile::views, and the memory of those that differ from `views`.
+  std::vector<backend::Views> views_of_queries;
+  std::vector<std::vector<backend::GenerationView>> own_views;
+  std::vector<std::vector<uint32_t>> live_slots;  // that all these views refer to
   DeviceLists found;                              // its generations are those of views
   backend::ScanCost cost;
   absl::Status status;
@@ -22,5 +26,9 @@ struct DeviceTask {
 
 // Adds the part of a generation on the device to its search, if there is a live row.
 void AddView(const backend::GenerationView& view, size_t generation, DeviceTask* task);
+// Adds what each query of the tile sees of these generations on the device. Requires: all views are
+// added.
+void AddViewsOfQueries(backend::Views generations, const backend::QueryTile& tile,
+                       DeviceTask* task);
 
 }  // namespace nearfield::multi

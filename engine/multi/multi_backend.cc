@@ -22,6 +22,7 @@
 #include "engine/multi/merge_devices.h"
 #include "engine/multi/multi_row_planes.h"
 #include "engine/multi/multi_tombstones.h"
+#include "engine/multi/part_terms.h"
 
 namespace nearfield::multi {
 namespace {
@@ -56,6 +57,7 @@ class MultiBackend final : public backend::Backend {
       info_.finished_rows_max = std::min(info_.finished_rows_max, info.finished_rows_max);
       info_.scan_dim_min = std::max(info_.scan_dim_min, info.scan_dim_min);
       info_.scan_dim_max = std::min(info_.scan_dim_max, info.scan_dim_max);
+      info_.row_terms = info_.row_terms && info.row_terms;
       info_.read_bytes_per_second += info.read_bytes_per_second;
     }
     const auto cores = static_cast<int32_t>(std::thread::hardware_concurrency());
@@ -121,18 +123,19 @@ class MultiBackend final : public backend::Backend {
     for (size_t d = 0; d < devices_->size(); ++d) {
       DeviceTask task = {.device = d};
       for (size_t g = 0; g < generations.size(); ++g) AddView(generations[g], g, &task);
-      for (size_t i = 0; i < task.views.size(); ++i) {
-        task.views[i].live_slots = task.live_slots[i];
-      }
-      if (!task.views.empty()) tasks.push_back(std::move(task));
+      if (task.views.empty()) continue;
+      AddViewsOfQueries(generations, tile, &task);
+      tasks.push_back(std::move(task));
     }
     if (tasks.size() == 1 && IsWhole(tasks.front(), generations.size())) {
       const DeviceTask& only = tasks.front();
+      QueryTile own = tile;
+      own.views = only.views_of_queries;
       return devices_->Named(
-          only.device, devices_->backend(only.device).Search(format, only.views, tile, best, cost));
+          only.device, devices_->backend(only.device).Search(format, only.views, own, best, cost));
     }
     best->Reset(tile.k, generations.size());
-    return SearchTogether(format, tile, tasks, best, cost);
+    return SearchTogether({format, generations, tile}, tasks, best, cost);
   }
 
   std::shared_ptr<float[]> TakeQueryMemory(int64_t count) override {
@@ -253,10 +256,30 @@ class MultiBackend final : public backend::Backend {
                        [](const auto& ranks) { return ranks.empty(); });
   }
 
+  // The arguments of Search.
+  struct Arguments {
+    const RowFormat& format;
+    absl::Span<const GenerationView> generations;
+    const QueryTile& tile;
+  };
+
+  // Takes what the tasks will find, in `lists`, by device.
+  static std::vector<DeviceLists> TakeFound(std::vector<DeviceTask>& tasks,
+                                            const RankedLists* lists) {
+    std::vector<DeviceLists> found;
+    found.reserve(tasks.size());
+    for (DeviceTask& task : tasks) {
+      task.found.lists = &lists[task.device];
+      found.push_back(std::move(task.found));
+    }
+    return found;
+  }
+
   // Searches the devices at the same time and joins their lists. A query is joined as soon as every
   // device has its lists.
-  absl::Status SearchTogether(const RowFormat& format, const QueryTile& tile,
-                              std::vector<DeviceTask>& tasks, RankedLists* best, ScanCost* cost) {
+  absl::Status SearchTogether(const Arguments& arguments, std::vector<DeviceTask>& tasks,
+                              RankedLists* best, ScanCost* cost) {
+    const QueryTile& tile = arguments.tile;
     const auto queries = static_cast<int64_t>(tile.k.size());
     const MutexLock lock(search_mutex_);
     RankedLists* const lists = lists_.data();  // for the threads of the devices, under this lock
@@ -264,12 +287,7 @@ class MultiBackend final : public backend::Backend {
     const absl::Cleanup drop = [lists, count = devices_->size()] {
       for (size_t d = 0; d < count; ++d) lists[d].DropFinished();
     };
-    std::vector<DeviceLists> found;
-    found.reserve(tasks.size());
-    for (DeviceTask& task : tasks) {
-      task.found.lists = &lists[task.device];
-      found.push_back(std::move(task.found));
-    }
+    const std::vector<DeviceLists> found = TakeFound(tasks, lists);
     std::vector<std::atomic<size_t>> missing(tile.k.size());  // devices that work on the query
     for (std::atomic<size_t>& count : missing) count = tasks.size();
     const bool finishes = tile.finish != backend::Finish::kNone && queries >= kQueriesToFinishMin &&
@@ -301,22 +319,27 @@ class MultiBackend final : public backend::Backend {
       for (size_t i = taken++; i < tasks.size(); i = taken++) {
         DeviceTask& task = tasks[i];
         QueryTile own = part;
+        const PartTermsOfQueries terms(tile.terms, arguments.generations,
+                                       {task.device, found[i].generations});
+        own.terms = terms.terms();
+        own.views = task.views_of_queries;
         if (tile.host_work != nullptr) own.host_work = host_work_[task.device].get();
-        task.status = devices_->backend(task.device)
-                          .Search(format, task.views, own, &lists[task.device], &task.cost);
+        task.status =
+            devices_->backend(task.device)
+                .Search(arguments.format, task.views, own, &lists[task.device], &task.cost);
         if (!task.status.ok()) failed = true;
       }
     });
     ABSL_RETURN_IF_ERROR(FirstError(tasks));
     AddCosts(tasks, cost);
     // Devices may report their queries early, or not.
-    int64_t rows = 0;
-    for (size_t q = 0; q < missing.size(); ++q) rows += missing[q] > 0 ? tile.k[q] : 0;
+    int64_t rows_count = 0;
+    for (size_t q = 0; q < missing.size(); ++q) rows_count += missing[q] > 0 ? tile.k[q] : 0;
     const auto join_missing = [&](int64_t query) {
       return missing[static_cast<size_t>(query)] > 0 ? join(query) : absl::OkStatus();
     };
     if (tile.host_work != nullptr) {
-      return tile.host_work->ParallelFor(queries, rows * kBytesPerRow, join_missing);
+      return tile.host_work->ParallelFor(queries, rows_count * kBytesPerRow, join_missing);
     }
     for (int64_t q = 0; q < queries; ++q) ABSL_RETURN_IF_ERROR(join_missing(q));
     return absl::OkStatus();

@@ -5,6 +5,7 @@
 
 #include "engine/score/element.h"
 #include "engine/score/neighbor_order.h"
+#include "engine/score/row_terms.h"
 #include "engine/score/score.h"
 
 namespace nearfield::oracle {
@@ -44,13 +45,21 @@ float ScoreRow(Metric metric, RowType row_type, absl::Span<const float> query, d
   return score::CosineScore(s, query_squared, Sum<score::DotStep>(query.size(), row_at, row_at));
 }
 
+float FinalScore(const Terms& terms, int64_t row, float s) {
+  score::TermSum sum;
+  for (const Term& term : terms.terms) {
+    sum.Add(score::TermOf(term.parameters, term.numbers[static_cast<size_t>(row)]));
+  }
+  return score::FinalScore(terms.score_weight, s, sum.value());
+}
+
 }  // namespace
 
 float Score(Metric metric, RowType row_type, absl::Span<const float> query, const void* row) {
   return ScoreRow(metric, row_type, query, QuerySquared(query), row);
 }
 
-Answer TopK(const Rows& rows, absl::Span<const float> query, int64_t k) {
+Answer TopK(const Rows& rows, absl::Span<const float> query, int64_t k, const Terms* terms) {
   const size_t row_bytes =
       static_cast<size_t>(rows.dim) * static_cast<size_t>(BytesPerElement(rows.row_type));
   const double query_squared = QuerySquared(query);
@@ -59,7 +68,8 @@ Answer TopK(const Rows& rows, absl::Span<const float> query, int64_t k) {
   for (int64_t row = 0; row < rows.ids->size(); ++row) {
     const char* const data =
         static_cast<const char*>(rows.data) + static_cast<size_t>(row) * row_bytes;
-    all.push_back({.score = ScoreRow(rows.metric, rows.row_type, query, query_squared, data),
+    const float s = ScoreRow(rows.metric, rows.row_type, query, query_squared, data);
+    all.push_back({.score = terms == nullptr ? s : FinalScore(*terms, row, s),
                    .ids = rows.ids,
                    .index = row});
   }

@@ -7,6 +7,7 @@
 
 #include "absl/types/span.h"
 #include "nearfield/engine/id_column.h"
+#include "nearfield/engine/row_terms.h"
 #include "nearfield/engine/types.h"
 
 namespace nearfield::oracle {
@@ -20,6 +21,18 @@ struct Rows {
   const IdColumn* ids = nullptr;  // all distinct
 };
 
+// A row term of a query, with the number of each row; for kIs 1 or 0.
+struct Term {
+  TermParameters parameters;
+  absl::Span<const double> numbers;  // borrowed, one for each row
+};
+
+// Without terms the final score of a row is its score.
+struct Terms {
+  double score_weight = 1;
+  std::vector<Term> terms;
+};
+
 // Row indices and their scores, best first.
 struct Answer {
   std::vector<int64_t> rows;
@@ -30,9 +43,10 @@ struct Answer {
 // a query. Requires: finite values; for cosine the query is not all zeros.
 float Score(Metric metric, RowType row_type, absl::Span<const float> query, const void* row);
 
-// Returns the min(k, rows) best rows in the total order (score descending, id ascending). Cost:
-// scores and sorts every row. Split a corpus that is too large for one call into chunks, and merge
-// their answers with score::ComesBefore.
-Answer TopK(const Rows& rows, absl::Span<const float> query, int64_t k);
+// Returns the min(k, rows) best rows in the total order (score descending, id ascending). The
+// scores are final scores if there are `terms`. Cost: scores and sorts every row. Split a corpus
+// that is too large for one call into chunks, and merge their answers with score::ComesBefore.
+Answer TopK(const Rows& rows, absl::Span<const float> query, int64_t k,
+            const Terms* terms = nullptr);
 
 }  // namespace nearfield::oracle

@@ -55,6 +55,9 @@ absl::Status CheckQuery(const CollectionSpec& spec, const Query& query, int32_t 
     return absl::InvalidArgumentError(
         absl::StrCat(Name(index, "score_threshold"), " is not a number"));
   }
+  if (query.terms != nullptr) {
+    ABSL_RETURN_IF_ERROR(CheckRowTerms(*query.terms, Name(index, "terms")));
+  }
   if (!query.row_id) return CheckVector(spec, query.vector, index);
   if (!query.vector.empty()) {
     return absl::InvalidArgumentError(
@@ -105,6 +108,21 @@ absl::Status ReadStored(const corpus::Corpus& corpus, const corpus::CorpusSnapsh
   return absl::OkStatus();
 }
 
+// Fills in the terms. Queries with the same terms share one object.
+void ResolveTerms(const corpus::CorpusSnapshot& snapshot, absl::Span<const Query> queries,
+                  ResolvedQueries* resolved) {
+  for (size_t i = 0; i < queries.size(); ++i) {
+    const std::shared_ptr<const RowTerms>& terms = queries[i].terms;
+    if (terms == nullptr) continue;
+    resolved->terms.resize(queries.size());
+    if (i > 0 && queries[i - 1].terms == terms) {
+      resolved->terms[i] = resolved->terms[i - 1];
+    } else {
+      resolved->terms[i] = std::make_shared<corpus::SlotTerms>(snapshot, terms);
+    }
+  }
+}
+
 // At least this many queries are copied to memory from which the device reads them.
 constexpr int64_t kQueriesToCopyMin = 8;
 
@@ -124,6 +142,20 @@ absl::Status VectorError(int64_t query, int64_t dimension) {
   return absl::InvalidArgumentError(
       dimension < 0 ? absl::StrCat(name, " is all zeros, which has no direction for cosine")
                     : absl::StrCat(name, " is not finite in dimension ", dimension));
+}
+
+ResolvedQueries Pick(const ResolvedQueries& all, absl::Span<const size_t> places, size_t dim) {
+  ResolvedQueries picked;
+  picked.copies.reset(new float[places.size() * dim]);
+  picked.vectors = {picked.copies.get(), places.size() * dim};
+  float* to = picked.copies.get();
+  for (const size_t place : places) {
+    to = std::copy_n(all.vectors.data() + place * dim, dim, to);
+    picked.k.push_back(all.k[place]);
+    picked.self.push_back(all.self[place]);
+    if (!all.terms.empty()) picked.terms.push_back(all.terms[place]);
+  }
+  return picked;
 }
 
 absl::StatusOr<ResolvedQueries> ResolveQueries(const corpus::Corpus& corpus,
@@ -158,6 +190,7 @@ absl::StatusOr<ResolvedQueries> ResolveQueries(const corpus::Corpus& corpus,
     return absl::OkStatus();
   };
   ABSL_RETURN_IF_ERROR(corpus.device()->host_work().ParallelFor(count, bytes, check_and_copy));
+  ResolveTerms(snapshot, queries, &resolved);
   if (vectors == nullptr) return resolved;
   std::vector<size_t> by_id;
   for (size_t i = 0; i < queries.size(); ++i) {

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/corpus/corpus.h"
+#include "engine/corpus/slot_terms.h"
 #include "engine/corpus/snapshot.h"
 #include "nearfield/engine/engine.h"
 
@@ -21,7 +22,12 @@ struct ResolvedQueries {
   bool in_query_memory = false;  // the copies are in memory of backend::Backend::TakeQueryMemory
   std::vector<int32_t> k;        // requested neighbors
   std::vector<std::optional<corpus::RowRef>> self;  // the excluded row of a query by id
+  // The row terms of each query, null if it has none; or empty: no query has any.
+  std::vector<std::shared_ptr<const corpus::SlotTerms>> terms;
 };
+
+// Returns the queries at `places`, in that order.
+ResolvedQueries Pick(const ResolvedQueries& all, absl::Span<const size_t> places, size_t dim);
 
 // Returns the error of a query that is not finite in this dimension, or, if it is negative, that is
 // all zeros with cosine.

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <iterator>
+#include <deque>
 #include <memory>
+#include <numeric>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,7 @@
 #include "engine/search/answer_page.h"
 #include "engine/search/resolve.h"
 #include "engine/search/result_page_cache.h"
+#include "engine/search/score_parts.h"
 #include "engine/search/search_ids.h"
 #include "engine/search/search_rows.h"
 
@@ -31,48 +34,16 @@ using corpus::Generation;
 using corpus::RowCopy;
 using corpus::RowRef;
 
+// Bits of the rows that the filters of one search choose. With more, the batch is searched in
+// parts.
+constexpr int64_t kSelectionBytesMax = int64_t{256} << 20;
+
 absl::Status CheckBatch(const SearchBatch& batch, int32_t batch_max) {
   if (batch.queries.empty() || batch.queries.size() > static_cast<size_t>(batch_max)) {
     return absl::InvalidArgumentError(
         absl::StrCat("queries: ", batch.queries.size(), " queries in a batch; 1 to ", batch_max));
   }
   return absl::OkStatus();
-}
-
-// Queries of a batch that share a filter, by their positions.
-struct Group {
-  std::shared_ptr<const RowFilter> filter;
-  std::vector<size_t> places;
-};
-
-std::vector<Group> GroupByFilter(absl::Span<const Query> queries) {
-  std::vector<Group> groups;
-  for (size_t i = 0; i < queries.size(); ++i) {
-    const auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& known) {
-      return known.filter == queries[i].filter;
-    });
-    if (group != groups.end()) {
-      group->places.push_back(i);
-    } else {
-      groups.push_back({.filter = queries[i].filter, .places = {i}});
-      if (i == 0) groups.back().places.reserve(queries.size());
-    }
-  }
-  return groups;
-}
-
-// Returns the queries at `places`, in that order.
-ResolvedQueries Pick(const ResolvedQueries& all, absl::Span<const size_t> places, size_t dim) {
-  ResolvedQueries picked;
-  picked.copies.reset(new float[places.size() * dim]);
-  picked.vectors = {picked.copies.get(), places.size() * dim};
-  float* to = picked.copies.get();
-  for (const size_t place : places) {
-    to = std::copy_n(all.vectors.data() + place * dim, dim, to);
-    picked.k.push_back(all.k[place]);
-    picked.self.push_back(all.self[place]);
-  }
-  return picked;
 }
 
 // Returns the number of rows that the next search requests, when the first `found` rows of the
@@ -98,16 +69,17 @@ struct DeepSearch {
 // row found is below the minimum.
 absl::Status SearchDeep(const DeepSearch& deep, KnownRows* known, ScanCost* cost) {
   const std::optional<float>& threshold = deep.query.score_threshold;
-  const corpus::SearchedRows& rows = deep.search.rows;
+  const corpus::SearchedRows& rows = *deep.search.rows.front();
   while (!known->whole && known->count() < deep.rows_wanted) {
     if (threshold && !known->hits.empty() && known->hits.back().score < *threshold) break;
     known->MarkAll(*rows.snapshot);
     ABSL_ASSIGN_OR_RETURN(const corpus::SearchedRows rest,
                           WithoutRows(*deep.corpus.device(), rows, known->rows));
+    const corpus::SearchedRows* const of_pass = &rest;
     const int64_t missing = deep.rows_wanted - known->count();
     const auto k = static_cast<int32_t>(
         std::min<int64_t>(deep.k_max, RowsAhead(deep.query, known->count(), missing)));
-    const RowSearch pass = {.rows = rest,
+    const RowSearch pass = {.rows = absl::MakeConstSpan(&of_pass, 1),
                             .queries = deep.search.queries,
                             .k = absl::MakeConstSpan(&k, 1),
                             .cancelled = deep.search.cancelled};
@@ -139,8 +111,8 @@ struct Answers {
   std::vector<bool> more;             // one per query
 };
 
-// Queries that are searched over the same rows, and the destination of their answers.
-struct GroupSearch {
+// A batch over one snapshot, and the destination of its answers.
+struct BatchTask {
   const Corpus& corpus;
   const std::shared_ptr<const CorpusSnapshot>& snapshot;
   const SearchBatch& batch;
@@ -150,58 +122,62 @@ struct GroupSearch {
 };
 
 // Answers one query from the rows that are `known`, and from further searches if it needs more.
-absl::Status AnswerOne(const GroupSearch& group, const RowSearch& search, size_t index,
-                       size_t place, KnownRows* known) {
-  const Query& query = group.batch.queries[place];
+absl::Status AnswerOne(const BatchTask& task, const RowSearch& search, size_t index, size_t place,
+                       KnownRows* known) {
+  const Query& query = task.batch.queries[place];
   const int64_t rows_of_order = search.RowsOfOrder(index);
   const int64_t wanted = std::min(query.rows_wanted(), rows_of_order);
   if (wanted > known->count() && wanted > query.skip && !known->whole) {
-    const auto dim = static_cast<size_t>(group.corpus.spec().dim);
+    const auto dim = static_cast<size_t>(task.corpus.spec().dim);
     const ResolvedQueries one = Pick(search.queries, {&index, 1}, dim);
-    const RowSearch alone = {
-        .rows = search.rows, .queries = one, .k = {}, .cancelled = group.batch.cancelled};
-    ABSL_RETURN_IF_ERROR(SearchDeep({.corpus = group.corpus,
+    const RowSearch alone = {.rows = search.rows.subspan(index, 1),
+                             .queries = one,
+                             .k = {},
+                             .cancelled = task.batch.cancelled};
+    ABSL_RETURN_IF_ERROR(SearchDeep({.corpus = task.corpus,
                                      .search = alone,
                                      .query = query,
                                      .rows_wanted = wanted,
-                                     .k_max = group.k_max},
-                                    known, group.cost));
+                                     .k_max = task.k_max},
+                                    known, task.cost));
   }
-  if (ResultPageCacheImpl::Of(query) != nullptr) known->DropBefore(*group.snapshot, query.skip);
+  if (ResultPageCacheImpl::Of(query) != nullptr) known->DropBefore(*task.snapshot, query.skip);
   const Page page = PageOf(query, known->count(), rows_of_order, [&](int64_t row) {
     return known->hits[static_cast<size_t>(row - known->begin)].score;
   });
-  group.answers->matched_rows[place] = rows_of_order;
-  group.answers->more[place] = page.more;
-  group.answers->hits[place] = Cut(known, query, page);
+  task.answers->matched_rows[place] = rows_of_order;
+  task.answers->more[place] = page.more;
+  task.answers->hits[place] = Cut(known, query, page);
   return absl::OkStatus();
 }
 
-// Answers every query of a group in as few searches as possible: queries without known rows share
-// the first search.
-absl::Status SearchGroup(const GroupSearch& group, const RowSearch& search,
-                         absl::Span<const size_t> places) {
+// Answers every query of a part of the batch in as few searches as possible: queries without known
+// rows share the first search.
+absl::Status SearchPart(const BatchTask& task, const RowSearch& search,
+                        absl::Span<const size_t> places) {
   std::vector<int32_t> k;
   std::vector<size_t> fresh;  // among `places`
+  std::vector<const corpus::SearchedRows*> fresh_rows;
   for (size_t i = 0; i < places.size(); ++i) {
-    const Query& query = group.batch.queries[places[i]];
+    const Query& query = task.batch.queries[places[i]];
     ResultPageCacheImpl* const cache = ResultPageCacheImpl::Of(query);
-    if (cache != nullptr && cache->Serves(group.snapshot, query.skip)) {
-      ABSL_RETURN_IF_ERROR(AnswerOne(group, search, i, places[i], &cache->known()));
+    if (cache != nullptr && cache->Serves(task.snapshot, query.skip)) {
+      ABSL_RETURN_IF_ERROR(AnswerOne(task, search, i, places[i], &cache->known()));
       continue;
     }
-    k.push_back(static_cast<int32_t>(std::min<int64_t>(query.rows_wanted(), group.k_max)));
+    k.push_back(static_cast<int32_t>(std::min<int64_t>(query.rows_wanted(), task.k_max)));
     fresh.push_back(i);
+    fresh_rows.push_back(search.rows[i]);
   }
   if (fresh.empty()) return absl::OkStatus();
   const bool all = fresh.size() == places.size();
   ResolvedQueries picked;
-  if (!all) picked = Pick(search.queries, fresh, static_cast<size_t>(group.corpus.spec().dim));
-  const RowSearch shallow = {.rows = search.rows,
+  if (!all) picked = Pick(search.queries, fresh, static_cast<size_t>(task.corpus.spec().dim));
+  const RowSearch shallow = {.rows = fresh_rows,
                              .queries = all ? search.queries : picked,
                              .k = k,
                              .cancelled = search.cancelled};
-  ABSL_ASSIGN_OR_RETURN(std::vector<Hits> hits, SearchHits(group.corpus, shallow, group.cost));
+  ABSL_ASSIGN_OR_RETURN(std::vector<Hits> hits, SearchHits(task.corpus, shallow, task.cost));
   for (size_t i = 0; i < fresh.size(); ++i) {
     const size_t place = places[fresh[i]];
     const bool whole = hits[i].size() < static_cast<size_t>(k[i]);
@@ -209,28 +185,69 @@ absl::Status SearchGroup(const GroupSearch& group, const RowSearch& search,
     known.hits = std::move(hits[i]);
     known.whole = whole;
     KnownRows* of_query = &known;
-    if (ResultPageCacheImpl* const cache = ResultPageCacheImpl::Of(group.batch.queries[place])) {
-      cache->Begin(group.snapshot, std::move(known));
+    if (ResultPageCacheImpl* const cache = ResultPageCacheImpl::Of(task.batch.queries[place])) {
+      cache->Begin(task.snapshot, std::move(known));
       of_query = &cache->known();
     }
-    ABSL_RETURN_IF_ERROR(AnswerOne(group, search, fresh[i], place, of_query));
+    ABSL_RETURN_IF_ERROR(AnswerOne(task, search, fresh[i], place, of_query));
   }
   return absl::OkStatus();
 }
 
-// Calls answer(search, places) for each group of the batch: for the queries at these places.
-absl::Status ForEachGroup(
+// The rows of some queries.
+struct RowsOfQueries {
+  std::deque<corpus::SearchedRows> chosen;  // by each filter
+  std::vector<const corpus::SearchedRows*> of_query;
+};
+
+// Adds to *rows the rows of the first queries, for as many as the device holds the choices of their
+// filters at once: at least one.
+absl::Status SelectRowsOfSome(const Corpus& corpus,
+                              const std::shared_ptr<const CorpusSnapshot>& snapshot,
+                              absl::Span<const Query> queries, RowsOfQueries* rows) {
+  std::unordered_map<const RowFilter*, const corpus::SearchedRows*> known;
+  int64_t bytes = 0;
+  for (const Query& query : queries) {
+    const auto [place, is_new] = known.try_emplace(query.filter.get());
+    if (!is_new) {
+      rows->of_query.push_back(place->second);
+      continue;
+    }
+    if (query.filter != nullptr) {
+      bytes += corpus::SelectionBytes(*snapshot);
+      if (bytes > kSelectionBytesMax && known.size() > 1) return absl::OkStatus();
+    }
+    absl::StatusOr<corpus::SearchedRows> chosen = corpus.Searched(snapshot, query.filter);
+    // The choices of the queries before are released after their search.
+    if (absl::IsResourceExhausted(chosen.status()) && known.size() > 1) return absl::OkStatus();
+    if (!chosen.ok()) return chosen.status();
+    place->second = &rows->chosen.emplace_back(*std::move(chosen));
+    rows->of_query.push_back(place->second);
+  }
+  return absl::OkStatus();
+}
+
+// Calls answer(search, places) for each part of the batch: for the queries at these places. All
+// queries are one part, unless they have more filters than the device has memory for.
+absl::Status ForEachPart(
     const Corpus& corpus, const std::shared_ptr<const CorpusSnapshot>& snapshot,
     const SearchBatch& batch, const ResolvedQueries& resolved,
     absl::FunctionRef<absl::Status(const RowSearch&, absl::Span<const size_t>)> answer) {
-  for (const Group& group : GroupByFilter(batch.queries)) {
-    ABSL_ASSIGN_OR_RETURN(const corpus::SearchedRows rows, corpus.Searched(snapshot, group.filter));
-    const bool all = group.places.size() == batch.queries.size();
+  const absl::Span<const Query> queries = batch.queries;
+  std::vector<size_t> places(queries.size());
+  std::iota(places.begin(), places.end(), size_t{0});
+  for (size_t begin = 0; begin < queries.size();) {
+    RowsOfQueries rows;
+    rows.of_query.reserve(queries.size() - begin);
+    ABSL_RETURN_IF_ERROR(SelectRowsOfSome(corpus, snapshot, queries.subspan(begin), &rows));
+    const auto part = absl::MakeConstSpan(places).subspan(begin, rows.of_query.size());
+    begin += part.size();
+    const bool all = part.size() == queries.size();
     ResolvedQueries picked;
-    if (!all) picked = Pick(resolved, group.places, static_cast<size_t>(corpus.spec().dim));
+    if (!all) picked = Pick(resolved, part, static_cast<size_t>(corpus.spec().dim));
     const RowSearch search = {
-        .rows = rows, .queries = all ? resolved : picked, .k = {}, .cancelled = batch.cancelled};
-    ABSL_RETURN_IF_ERROR(answer(search, group.places));
+        .rows = rows.of_query, .queries = all ? resolved : picked, .cancelled = batch.cancelled};
+    ABSL_RETURN_IF_ERROR(answer(search, part));
   }
   return absl::OkStatus();
 }
@@ -274,23 +291,40 @@ absl::StatusOr<std::vector<Neighbors>> Gather(const Corpus& corpus, const Corpus
   return queries;
 }
 
-// Answers a batch whose answers need more of their rows than ids. group.answers is not read.
-absl::StatusOr<std::vector<Neighbors>> SearchParts(const GroupSearch& group,
+// Fills in the parts of the scores of the queries that ask for them.
+absl::Status TellParts(const BatchTask& task, const ResolvedQueries& resolved,
+                       const std::vector<Hits>& hits, std::vector<Neighbors>* queries) {
+  const auto dim = static_cast<size_t>(task.corpus.spec().dim);
+  for (size_t q = 0; q < queries->size(); ++q) {
+    if (!task.batch.queries[q].tell_parts) continue;
+    ABSL_RETURN_IF_ERROR(CheckCancelled(task.batch.cancelled));
+    const ExplainedAnswer answer = {
+        .query = resolved.vectors.subspan(q * dim, dim),
+        .terms = resolved.terms.empty() ? nullptr : resolved.terms[q].get(),
+        .hits = hits[q]};
+    ABSL_RETURN_IF_ERROR(FillScoreParts(task.corpus, *task.snapshot, answer, &(*queries)[q]));
+  }
+  return absl::OkStatus();
+}
+
+// Answers a batch whose answers need more of their rows than ids. task.answers is not read.
+absl::StatusOr<std::vector<Neighbors>> SearchParts(const BatchTask& task,
                                                    const ResolvedQueries& resolved) {
-  const SearchBatch& batch = group.batch;
+  const SearchBatch& batch = task.batch;
   Answers answers;
   answers.hits.resize(batch.queries.size());
   answers.matched_rows.resize(batch.queries.size());
   answers.more.resize(batch.queries.size());
-  const GroupSearch to = {group.corpus, group.snapshot, batch, group.k_max, group.cost, &answers};
-  ABSL_RETURN_IF_ERROR(ForEachGroup(group.corpus, group.snapshot, batch, resolved,
-                                    [&](const RowSearch& search, absl::Span<const size_t> places) {
-                                      return SearchGroup(to, search, places);
-                                    }));
+  const BatchTask to = {task.corpus, task.snapshot, batch, task.k_max, task.cost, &answers};
+  ABSL_RETURN_IF_ERROR(ForEachPart(task.corpus, task.snapshot, batch, resolved,
+                                   [&](const RowSearch& search, absl::Span<const size_t> places) {
+                                     return SearchPart(to, search, places);
+                                   }));
   ABSL_RETURN_IF_ERROR(CheckCancelled(batch.cancelled));
-  ABSL_RETURN_IF_ERROR(CheckResultBytes(group.corpus, *group.snapshot, answers.hits, batch.parts));
+  ABSL_RETURN_IF_ERROR(CheckResultBytes(task.corpus, *task.snapshot, answers.hits, batch.parts));
   ABSL_ASSIGN_OR_RETURN(std::vector<Neighbors> queries,
-                        Gather(group.corpus, *group.snapshot, answers.hits, batch.parts));
+                        Gather(task.corpus, *task.snapshot, answers.hits, batch.parts));
+  ABSL_RETURN_IF_ERROR(TellParts(task, resolved, answers.hits, &queries));
   for (size_t q = 0; q < queries.size(); ++q) {
     queries[q].matched_rows = answers.matched_rows[q];
     queries[q].more = answers.more[q];
@@ -346,11 +380,11 @@ absl::StatusOr<SearchResult> SearchCorpus(const Corpus& corpus, const SearchLimi
   SearchResult result;
   result.epoch = snapshot->epoch;
   if (IdsAreEnough(corpus.spec(), batch, limits.k_max)) {
-    ABSL_RETURN_IF_ERROR(ForEachGroup(corpus, snapshot, batch, resolved,
-                                      [&](const RowSearch& search, absl::Span<const size_t> at) {
-                                        return SearchIds(corpus, search, batch.queries, at, &cost,
-                                                         &result.queries);
-                                      }));
+    ABSL_RETURN_IF_ERROR(ForEachPart(corpus, snapshot, batch, resolved,
+                                     [&](const RowSearch& search, absl::Span<const size_t> at) {
+                                       return SearchIds(corpus, search, batch.queries, at, &cost,
+                                                        &result.queries);
+                                     }));
     ABSL_RETURN_IF_ERROR(CheckCancelled(batch.cancelled));
   } else {
     ABSL_ASSIGN_OR_RETURN(result.queries,

@@ -64,7 +64,8 @@ bool IdsAreEnough(const CollectionSpec& spec, const SearchBatch& batch, int32_t 
   const RowParts& parts = batch.parts;
   return spec.id_type == IdType::kUint64 && !parts.vectors && !parts.payloads && !parts.ordinals &&
          std::all_of(batch.queries.begin(), batch.queries.end(), [k_max](const Query& query) {
-           return query.page_cache == nullptr && query.rows_wanted() <= k_max;
+           return query.page_cache == nullptr && query.terms == nullptr && !query.tell_parts &&
+                  query.rows_wanted() <= k_max;
          });
 }
 
@@ -116,14 +117,14 @@ absl::Status SearchIds(const Corpus& corpus, const RowSearch& search,
         PageOf(queries[places[i]], static_cast<int64_t>(hits.size()), neighbors.matched_rows,
                [&](int64_t row) { return hits[static_cast<size_t>(row)].score; });
     const auto begin = static_cast<size_t>(page.begin);
-    GatherOne(corpus, *search.rows.snapshot,
+    GatherOne(corpus, search.snapshot(),
               absl::MakeConstSpan(hits).subspan(begin, static_cast<size_t>(page.end) - begin), {},
               &neighbors);
     neighbors.more = page.more;
     return absl::OkStatus();
   };
   ABSL_RETURN_IF_ERROR(SearchRows(corpus, shallow, take, cost));
-  if (search.rows.rows_count() == 0) answers->resize(queries.size());  // none was taken
+  if (answers->size() < queries.size()) answers->resize(queries.size());  // none was taken
   return absl::OkStatus();
 }
 

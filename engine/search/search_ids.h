@@ -14,7 +14,7 @@
 namespace nearfield {
 
 // Returns true if the answers need nothing of their rows but ids that are numbers, and each query
-// needs one search.
+// needs one search, without row terms or parts of scores.
 bool IdsAreEnough(const CollectionSpec& spec, const SearchBatch& batch, int32_t k_max);
 
 // Answers those of `queries` that are at `places`, in the order of `search`. Requires:

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <unordered_map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
+#include "engine/search/term_search.h"
 
 namespace nearfield {
 namespace {
@@ -84,6 +86,42 @@ int64_t BytesToTake(const QueryLists& lists, int32_t k) {
   return kBytesPerAnswer + (copies ? k * kBytesPerFinishedRow : 0);
 }
 
+// The generations as the queries of a tile see them.
+class TileViews {
+ public:
+  TileViews(const RowSearch& search, const Tile& tile) {
+    std::unordered_map<const corpus::RowSelection*, absl::Span<const GenerationView>> known;
+    const auto views_of = [&](const corpus::SearchedRows& some) {
+      const auto [place, is_new] = known.try_emplace(some.selection.get());
+      if (is_new) place->second = views_.emplace_back(some.Views());
+      return place->second;
+    };
+    const auto rows = search.rows.subspan(tile.begin, tile.end - tile.begin);
+    of_query_.reserve(rows.size());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const bool again = i > 0 && rows[i] == rows[i - 1];
+      of_query_.push_back(again ? of_query_.back() : views_of(*rows[i]));
+    }
+    differ_ = known.size() > 1;
+    searched_ = differ_ ? views_of({.snapshot = rows.front()->snapshot, .selection = nullptr})
+                        : of_query_.front();
+  }
+
+  // Returns the generations of the search, and the views as in QueryTile.
+  absl::Span<const GenerationView> searched() const { return searched_; }
+  absl::Span<const absl::Span<const GenerationView>> by_query() const {
+    return differ_ ? absl::MakeConstSpan(of_query_)
+                   : absl::Span<const absl::Span<const GenerationView>>();
+  }
+  absl::Span<const GenerationView> of(size_t query) const { return of_query_[query]; }
+
+ private:
+  std::vector<std::vector<GenerationView>> views_;
+  std::vector<absl::Span<const GenerationView>> of_query_;
+  absl::Span<const GenerationView> searched_;
+  bool differ_ = false;
+};
+
 // Searches one tile. `lists` is reused by the next one.
 absl::Status SearchTile(const Corpus& corpus, const RowSearch& search, const Tile& tile,
                         TakeRows take, RankedLists* lists, ScanCost* cost) {
@@ -95,8 +133,8 @@ absl::Status SearchTile(const Corpus& corpus, const RowSearch& search, const Til
     k.push_back(search.k[i] + (resolved.self[i] ? 1 : 0));
     CHECK(1 <= k.back() && k.back() <= corpus.device()->backend().info().k_max);
   }
-  const std::vector<GenerationView> views = search.rows.Views();
-  const corpus::CorpusSnapshot& snapshot = *search.rows.snapshot;
+  const TileViews views(search, tile);
+  const corpus::CorpusSnapshot& snapshot = search.snapshot();
   std::vector<char> taken(count);  // not 0: the rows of the query are taken
   // Where the scores of each query were when take_place took them; null: not taken.
   std::vector<const float*> places(count);
@@ -109,7 +147,7 @@ absl::Status SearchTile(const Corpus& corpus, const RowSearch& search, const Til
   };
   const auto take_one = [&](int64_t place) -> absl::Status {
     const auto i = static_cast<size_t>(place);
-    ABSL_RETURN_IF_ERROR(CheckComplete(views, lists_of(i), k[i]));
+    ABSL_RETURN_IF_ERROR(CheckComplete(views.of(i), lists_of(i), k[i]));
     if (!in_place(i)) ABSL_RETURN_IF_ERROR(take(tile.begin + i, lists_of(i)));
     taken[i] = 1;
     return absl::OkStatus();
@@ -125,9 +163,13 @@ absl::Status SearchTile(const Corpus& corpus, const RowSearch& search, const Til
       return absl::OkStatus();
     }).IgnoreError();
   };
+  std::vector<const backend::TermSource*> terms;
+  if (!resolved.terms.empty()) {
+    for (size_t i = tile.begin; i < tile.end; ++i) terms.push_back(resolved.terms[i].get());
+  }
   ScanCost tile_cost;
   const absl::Status status = corpus.device()->backend().Search(
-      corpus.format(), views,
+      corpus.format(), views.searched(),
       {.queries = resolved.vectors.data() + tile.begin * static_cast<size_t>(corpus.spec().dim),
        .k = k,
        .cancelled = search.cancelled,
@@ -135,7 +177,9 @@ absl::Status SearchTile(const Corpus& corpus, const RowSearch& search, const Til
        .answered = take_one,
        .placed = search.take_place ? std::function<void(int64_t)>(take_place) : nullptr,
        .finish = search.may_finish ? backend::Finish::kSome : backend::Finish::kNone,
-       .in_query_memory = resolved.in_query_memory},
+       .in_query_memory = resolved.in_query_memory,
+       .terms = terms,
+       .views = views.by_query()},
       lists, &tile_cost);
   if (!status.ok()) return corpus.device()->Observe(status);
   *cost += tile_cost;
@@ -156,7 +200,7 @@ size_t TileMax(const Corpus& corpus, const RowSearch& search) {
   constexpr size_t kTileListBytesMax = size_t{64} << 20;
   const auto k = static_cast<size_t>(*std::max_element(search.k.begin(), search.k.end())) + 1;
   const size_t query_bytes =
-      k * search.rows.snapshot->generations.size() * sizeof(backend::RankedScore);
+      k * search.snapshot().generations.size() * sizeof(backend::RankedScore);
   const backend::BackendInfo& info = corpus.device()->backend().info();
   size_t most = std::min(kTileListBytesMax / query_bytes, static_cast<size_t>(info.batch_max));
   if (search.may_finish && info.finished_rows_max > 0) {
@@ -174,7 +218,8 @@ absl::Status CheckCancelled(const std::function<bool()>& cancelled) {
 
 absl::Status SearchRows(const Corpus& corpus, const RowSearch& search, TakeRows take,
                         ScanCost* cost) {
-  if (search.rows.rows_count() == 0) return absl::OkStatus();
+  const auto is_empty = [](const corpus::SearchedRows* rows) { return rows->rows_count() == 0; };
+  if (std::all_of(search.rows.begin(), search.rows.end(), is_empty)) return absl::OkStatus();
   const size_t queries_count = search.k.size();
   RankedLists lists;
   const size_t tile_max = TileMax(corpus, search);
@@ -188,13 +233,20 @@ absl::Status SearchRows(const Corpus& corpus, const RowSearch& search, TakeRows 
 
 absl::StatusOr<std::vector<Hits>> SearchHits(const Corpus& corpus, const RowSearch& search,
                                              ScanCost* cost) {
+  const bool has_terms = !search.queries.terms.empty();
+  if (has_terms && !corpus.device()->backend().info().row_terms) {
+    return SearchByScores(corpus, search, cost);
+  }
   std::vector<Hits> answers(search.k.size());
   const auto merge = [&](size_t query, const QueryLists& lists) -> absl::Status {
     ABSL_ASSIGN_OR_RETURN(answers[query],
                           MergeBest(lists, search.k[query], search.queries.self[query]));
     return absl::OkStatus();
   };
-  ABSL_RETURN_IF_ERROR(SearchRows(corpus, search, merge, cost));
+  const absl::Status status = SearchRows(corpus, search, merge, cost);
+  // The device has too little memory for the numbers of the terms.
+  if (has_terms && absl::IsResourceExhausted(status)) return SearchByScores(corpus, search, cost);
+  ABSL_RETURN_IF_ERROR(status);
   return answers;
 }
 

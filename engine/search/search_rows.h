@@ -23,7 +23,8 @@ using Hits = std::vector<Hit>;
 
 // Borrowed for the call.
 struct RowSearch {
-  const corpus::SearchedRows& rows;
+  // The rows of each query, all of one snapshot. Queries with the same rows share one object.
+  absl::Span<const corpus::SearchedRows* const> rows;
   const ResolvedQueries& queries;
   absl::Span<const int32_t> k;             // rows wanted per query; replaces queries.k
   const std::function<bool()>& cancelled;  // may be empty
@@ -35,8 +36,9 @@ struct RowSearch {
   // Returns the number of rows that can be in the answer of a query.
   int64_t RowsOfOrder(size_t query) const {
     const std::optional<corpus::RowRef>& self = queries.self[query];
-    return rows.rows_count() - (self && rows.Holds(*self) ? 1 : 0);
+    return rows[query]->rows_count() - (self && rows[query]->Holds(*self) ? 1 : 0);
   }
+  const corpus::CorpusSnapshot& snapshot() const { return *rows.front()->snapshot; }
 };
 
 // Takes the rows of a query, which are complete. Called once for each query, by several threads at
@@ -46,9 +48,9 @@ using TakeRows = absl::FunctionRef<absl::Status(size_t query, const QueryLists& 
 // Returns OK, or Cancelled if `cancelled` is not empty and returns true.
 absl::Status CheckCancelled(const std::function<bool()>& cancelled);
 
-// Finds for every query its best min(k, rows) rows, one more for a query by id; none is taken if
-// there are no rows. Adds to *cost. Errors: Cancelled, Unavailable, Internal (the backend returned
-// an impossible answer).
+// Finds for every query its best min(k, rows) rows, one more for a query by id; none is taken if no
+// query has rows. Queries with different rows share the passes of the backend. Adds to *cost.
+// Errors: Cancelled, Unavailable, Internal (the backend returned an impossible answer).
 absl::Status SearchRows(const corpus::Corpus& corpus, const RowSearch& search, TakeRows take,
                         backend::ScanCost* cost);
 

@@ -111,6 +111,34 @@ std::vector<std::vector<float>> Queries(const CollectionSpec& spec, Numbers* num
   return queries;
 }
 
+// Returns one term of each form, over a number for almost every row.
+std::shared_ptr<const RowTerms> Terms(Numbers* numbers) {
+  constexpr uint64_t kRows = kGenerations * kRowsPerGeneration;
+  std::vector<double> values;
+  const auto filter = std::make_shared<RowFilter>();
+  filter->chosen.resize(kRows / 64 + 1);
+  for (uint64_t row = 0; row + 5 < kRows; ++row) {
+    values.push_back(static_cast<double>(numbers->Below(1000)));
+    if (numbers->Below(3) == 0) filter->chosen[row / 64] |= uint64_t{1} << (row % 64);
+  }
+  const auto column = std::make_shared<const RowNumbers>(std::move(values));
+  auto terms = std::make_shared<RowTerms>();
+  terms->score_weight = 0.75;
+  for (const TermForm form :
+       {TermForm::kHalfLife, TermForm::kClamped, TermForm::kLinear, TermForm::kIs}) {
+    const TermParameters parameters = {.form = form,
+                                       .weight = form == TermForm::kLinear ? -0.5 : 0.5,
+                                       .origin = 500,
+                                       .scale = 0.01,
+                                       .low = -2,
+                                       .high = 2,
+                                       .offset = 50,
+                                       .missing = 0.25};
+    terms->terms.push_back({.parameters = parameters, .numbers = column, .filter = filter});
+  }
+  return terms;
+}
+
 std::string Describe(const CollectionSpec& spec) {
   constexpr std::array<const char*, 4> kMetrics = {"", "dot", "cosine", "l2"};
   constexpr std::array<const char*, 3> kIdTypes = {"", "uint64", "string"};
@@ -151,6 +179,7 @@ absl::Status TestCollection(Engine* engine, const CollectionSpec& spec, Numbers*
         queries.size() == 1 ? info.k_max : 1 + static_cast<int32_t>(numbers->Below(30));
     queries.push_back({.vector = vector, .row_id = {}, .k = std::min(k, info.k_max)});
   }
+  queries.push_back({.vector = vectors[0], .k = std::min(20, info.k_max), .terms = Terms(numbers)});
   const auto batch_max = static_cast<size_t>(info.batch_max);
   for (size_t begin = 0; begin < queries.size(); begin += batch_max) {
     const size_t end = std::min(queries.size(), begin + batch_max);

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/corpus/id_order.h"
+#include "engine/corpus/slot_terms.h"
 #include "engine/corpus/tombstone_words.h"
 #include "engine/oracle/oracle.h"
 #include "engine/score/neighbor_order.h"
@@ -35,6 +36,7 @@ using corpus::RowRef;
 struct Chunk {
   IdColumn ids;
   std::vector<uint8_t> rows;
+  std::vector<uint32_t> ordinals;
 };
 
 // The best rows of the chunks so far: ids and scores, in order.
@@ -67,6 +69,7 @@ struct OracleTask {
   int64_t k = 0;
   std::optional<RowRef> self;
   const RowFilter* filter = nullptr;  // null: all rows
+  const RowTerms* terms = nullptr;    // null: none
   int64_t chunk_rows_max = 1;
 };
 
@@ -84,7 +87,7 @@ absl::StatusOr<Chunk> ReadChunk(const GenerationState& state, const ChunkSlots& 
   const auto& [begin, end, self, filter] = wanted;
   const auto row_size = static_cast<size_t>(row_bytes);
   const corpus::Generation& generation = *state.generation;
-  Chunk chunk = {.ids = IdColumn(generation.ids.type()), .rows = {}};
+  Chunk chunk = {.ids = IdColumn(generation.ids.type())};
   chunk.rows.resize(static_cast<size_t>(end - begin) * row_size);
   ABSL_RETURN_IF_ERROR(generation.device->Observe(
       generation.planes->ReadRange(begin, end - begin, chunk.rows.data())));
@@ -95,9 +98,31 @@ absl::StatusOr<Chunk> ReadChunk(const GenerationState& state, const ChunkSlots& 
     std::memmove(chunk.rows.data() + kept * row_size,
                  chunk.rows.data() + static_cast<size_t>(slot - begin) * row_size, row_size);
     chunk.ids.AppendFrom(generation.ids, slot);
+    chunk.ordinals.push_back(state.ordinal(slot));
     ++kept;
   }
   return chunk;
+}
+
+// Returns the oracle's best rows of a chunk.
+oracle::Answer TopKOf(const CollectionSpec& spec, const Chunk& chunk, const OracleTask& task) {
+  const oracle::Rows rows = {.dim = spec.dim,
+                             .metric = spec.metric,
+                             .row_type = spec.row_type,
+                             .data = chunk.rows.data(),
+                             .ids = &chunk.ids};
+  if (task.terms == nullptr) return oracle::TopK(rows, task.vector, task.k);
+  oracle::Terms terms = {.score_weight = task.terms->score_weight};
+  std::vector<std::vector<double>> numbers;
+  numbers.reserve(task.terms->terms.size());
+  for (const RowTerm& term : task.terms->terms) {
+    std::vector<double>& of_rows = numbers.emplace_back();
+    for (const uint32_t ordinal : chunk.ordinals) {
+      of_rows.push_back(corpus::NumberOf(term, ordinal));
+    }
+    terms.terms.push_back({.parameters = term.parameters, .numbers = of_rows});
+  }
+  return oracle::TopK(rows, task.vector, task.k, &terms);
 }
 
 // Scores and sorts every live row of the snapshot, chunk by chunk. The best k rows of the corpus
@@ -119,12 +144,7 @@ absl::StatusOr<Best> QueryOracle(const Corpus& corpus, const CorpusSnapshot& sna
           const Chunk chunk,
           ReadChunk(state, {.begin = begin, .end = end, .self = self, .filter = task.filter},
                     corpus.row_bytes()));
-      const oracle::Answer answer = oracle::TopK({.dim = spec.dim,
-                                                  .metric = spec.metric,
-                                                  .row_type = spec.row_type,
-                                                  .data = chunk.rows.data(),
-                                                  .ids = &chunk.ids},
-                                                 task.vector, task.k);
+      const oracle::Answer answer = TopKOf(spec, chunk, task);
       *rows_checked += chunk.ids.size();
       best = MergeInto(best, chunk, answer, static_cast<size_t>(task.k));
     }
@@ -199,6 +219,7 @@ absl::StatusOr<VerifyResult> VerifyClaim(const Corpus& corpus, const Claim& clai
       .k = resolved.k.front() + claim.query.skip,
       .self = resolved.self.front(),
       .filter = claim.query.filter.get(),
+      .terms = claim.query.terms.get(),
       .chunk_rows_max = std::clamp<int64_t>(staging_bytes / corpus.row_bytes(), 1, kChunkRowsMax)};
   ABSL_ASSIGN_OR_RETURN(const Best best,
                         QueryOracle(corpus, *snapshot, task, cancelled, &result.rows_checked));

@@ -198,6 +198,16 @@ bool AttributeIndex::Holds(uint32_t code, const ValueColumn& values, int64_t ind
                              : keys_[code] == values.key(index);
 }
 
+void AttributeIndex::CopyNumbers(AttributeType type, absl::Span<double> numbers) const {
+  std::vector<uint32_t> ordinals;
+  for (uint32_t code = 0; code < rows_.codes_count(); ++code) {
+    const double number = ValueColumn::NumberOf(type, keys_[code]);
+    ordinals.clear();
+    rows_.AppendRows(code, &ordinals);
+    for (const uint32_t ordinal : ordinals) numbers[ordinal] = number;
+  }
+}
+
 CodeRange AttributeIndex::Find(Comparison comparison, const ValueColumn& values, int64_t index,
                                uint32_t from) const {
   const uint32_t below = LowerBound(values, index, from);
@@ -224,14 +234,28 @@ void AttributeIndex::AppendRow(uint32_t ordinal, AttributeColumn* column) const 
   }
   for (int64_t place = places.begin; place < places.end; ++place) {
     const uint32_t code = values_.code(place);
-    if (column->values.is_keyword()) {
-      column->values.AppendKeyword(keywords_.at(code));
-    } else if (code == negative_zero_code()) {
+    if (code == negative_zero_code()) {
       column->values.AppendDouble(-0.0);
     } else {
-      column->values.AppendKey(keys_[code]);
+      AppendValue(code, &column->values);
     }
   }
+}
+
+void AttributeIndex::AppendValue(uint32_t code, ValueColumn* values) const {
+  if (values->is_keyword()) {
+    values->AppendKeyword(keywords_.at(code));
+  } else {
+    values->AppendKey(keys_[code]);
+  }
+}
+
+int AttributeIndex::CompareValue(uint32_t code, const AttributeIndex& other,
+                                 uint32_t other_code) const {
+  if (keys_.empty()) return keywords_.at(code).compare(other.keywords_.at(other_code));
+  const int64_t key = keys_[code];
+  const int64_t other_key = other.keys_[other_code];
+  return key < other_key ? -1 : static_cast<int>(key > other_key);
 }
 
 MessageBytes AttributeIndex::BytesOfValue(uint32_t code, AttributeType type) const {

@@ -63,9 +63,19 @@ class AttributeIndex {
   // Appends the row to `column`: its values as they were uploaded, or that it has none. Requires:
   // `column` has the type of this attribute.
   void AppendRow(uint32_t ordinal, AttributeColumn* column) const;
+  // Writes the number of each row that has one to numbers[ordinal] (ValueColumn::NumberOf).
+  // Requires: `type` is that of this attribute, which is a scalar and no keyword; every ordinal is
+  // below numbers.size(). Cost: a few nanoseconds for each row.
+  void CopyNumbers(AttributeType type, absl::Span<double> numbers) const;
   // Returns the bytes that the row's values take in a message. Requires: `type` is that of this
   // attribute.
   MessageBytes BytesOfRow(uint32_t ordinal, AttributeType type) const;
+  // Appends the value of a code: +0 for the zeros. Requires: `values` has the type of this
+  // attribute.
+  void AppendValue(uint32_t code, ValueColumn* values) const;
+  // Compares the value of a code with one of another index of the same attribute. Returns a
+  // negative number, 0 or a positive number.
+  int CompareValue(uint32_t code, const AttributeIndex& other, uint32_t other_code) const;
   int64_t bytes() const;
 
  private:

@@ -21,6 +21,8 @@ class Filter {
   const FilterTree& tree() const { return tree_; }
   // Returns the number of the attribute that a condition names; -1 if it names none.
   int32_t attribute(int32_t condition) const { return attributes_[static_cast<size_t>(condition)]; }
+  // Returns attribute() of each condition.
+  const std::vector<int32_t>& attributes() const { return attributes_; }
   // Returns the filter's cache key: CanonicalBytes() and the numbers of the attributes.
   const std::string& canonical() const { return canonical_; }
   bool has_ids() const { return has_ids_; }

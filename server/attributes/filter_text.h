@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <variant>
 
@@ -18,8 +19,8 @@ namespace nearfield::server {
 
 // The fields of a request that have the text and its arguments. Errors name them.
 struct FilterFields {
-  const char* text = "filter_text";
-  const char* arguments = "filter_args";
+  std::string text = "filter_text";
+  std::string arguments = "filter_args";
 };
 
 // The meaning of $1, $2, ... in a text: values of one type, no NaN among them, or ids of the

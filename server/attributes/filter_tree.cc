@@ -75,6 +75,25 @@ std::string CanonicalCondition(const Condition& condition, std::vector<std::stri
 
 }  // namespace
 
+FilterTree Leaf(Condition condition) {
+  FilterTree tree;
+  tree.conditions.push_back(std::move(condition));
+  return tree;
+}
+
+FilterTree Join(ConditionKind kind, std::vector<FilterTree> filters) {
+  FilterTree tree = Leaf({.kind = kind});
+  for (FilterTree& filter : filters) {
+    const auto offset = static_cast<int32_t>(tree.conditions.size());
+    tree.conditions[0].children.push_back(offset);
+    for (Condition& condition : filter.conditions) {
+      for (int32_t& child : condition.children) child += offset;
+      tree.conditions.push_back(std::move(condition));
+    }
+  }
+  return tree;
+}
+
 int64_t FilterBytes(const Condition& condition) {
   return 8 + static_cast<int64_t>(condition.attribute.size()) + SizeOf(condition.values) +
          SizeOf(condition.ids);

@@ -49,6 +49,11 @@ struct FilterTree {
   std::vector<Condition> conditions;
 };
 
+// Returns the tree of one condition without children.
+FilterTree Leaf(Condition condition);
+// Returns `filters` joined by a condition of this kind: kAnd or kOr of at least one, kNot of one.
+FilterTree Join(ConditionKind kind, std::vector<FilterTree> filters);
+
 // Returns the size that filter_bytes_max limits, without that of the children: 8 bytes plus the
 // attribute's name; for a number 8 bytes; for a keyword or string id, its bytes plus 4.
 int64_t FilterBytes(const Condition& condition);

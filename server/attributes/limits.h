@@ -19,6 +19,7 @@ struct AttributeLimits {
   int64_t filter_text_bytes_max = 64 << 10;  // a filter as text
   int64_t filter_args_max = 4096;            // arguments of a filter
   int64_t filter_args_bytes_max = 64 << 10;  // all arguments of a filter, encoded as in the proto
+  int64_t facet_values_max = 4096;           // values of one attribute that Facets returns
 };
 
 }  // namespace nearfield::server

@@ -124,15 +124,26 @@ OrdinalSet PostingLists::Union(absl::Span<const CodeRange> ranges, OrdinalBits* 
   return Sum(parts, scratch);
 }
 
+absl::Span<const uint32_t> PostingLists::Light(uint32_t code) const {
+  const int64_t begin = EntriesBelow(code) - HeavyEntriesBefore(HeavyPlace(code));
+  const int64_t count = EntriesBelow(code + 1) - EntriesBelow(code);
+  return absl::MakeConstSpan(light_rows_)
+      .subspan(static_cast<size_t>(begin), static_cast<size_t>(count));
+}
+
+int64_t PostingLists::CountIn(uint32_t code, const RowFilter& bits, const OrdinalSet& rows) const {
+  if (const OrdinalSet* heavy = Heavy(code)) return heavy->IntersectionSize(rows);
+  return std::ranges::count_if(Light(code), [&](uint32_t row) { return bits.Chooses(row); });
+}
+
 void PostingLists::AppendRows(uint32_t code, std::vector<uint32_t>* ordinals) const {
   if (const OrdinalSet* heavy = Heavy(code)) {
     const std::vector<uint32_t> rows = heavy->ToVector();
     ordinals->insert(ordinals->end(), rows.begin(), rows.end());
     return;
   }
-  const auto begin =
-      light_rows_.begin() + (EntriesBelow(code) - HeavyEntriesBefore(HeavyPlace(code)));
-  ordinals->insert(ordinals->end(), begin, begin + (EntriesBelow(code + 1) - EntriesBelow(code)));
+  const absl::Span<const uint32_t> rows = Light(code);
+  ordinals->insert(ordinals->end(), rows.begin(), rows.end());
 }
 
 int64_t PostingLists::BytesMax(bool one_value_a_row, int64_t entries, int64_t span) {

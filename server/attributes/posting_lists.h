@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "nearfield/engine/row_filter.h"
 #include "server/attributes/ordinal_set.h"
 
 namespace nearfield::server {
@@ -65,6 +66,8 @@ class PostingLists {
   // Cost: 1 to 2 ns for each row of plain lists (at most kCutRangeRows of them for one range with
   // cuts), and some microseconds for each heavy code.
   OrdinalSet Union(absl::Span<const CodeRange> ranges, OrdinalBits* scratch) const;
+  // Returns the number of rows of a code that are in a set, which `bits` and `rows` both hold.
+  int64_t CountIn(uint32_t code, const RowFilter& bits, const OrdinalSet& rows) const;
   // Appends the rows of a code, ascending.
   void AppendRows(uint32_t code, std::vector<uint32_t>* ordinals) const;
   // Returns an upper limit of bytes() for `entries` rows, each counted once for each of its values,
@@ -95,6 +98,8 @@ class PostingLists {
     return unique_ || code == 0 ? int64_t{code} : int64_t{ends_[code - 1]};
   }
   size_t HeavyPlace(uint32_t code) const;  // of the first heavy code at or after `code`
+  // Returns the rows of the plain list of a code, ascending. Requires: the code has no bitmap.
+  absl::Span<const uint32_t> Light(uint32_t code) const;
   int64_t HeavyEntriesBefore(size_t place) const;
   void Collect(CodeRange range, Parts* parts) const;
   const Cut& NearestCut(uint32_t code) const;

@@ -59,6 +59,13 @@ class ValueColumn {
     return type_ == AttributeType::kDouble ? KeyOf(number(index)) : bits(index);
   }
 
+  // Returns the number with this key of an attribute of this type, rounded to nearest: the value, a
+  // time in microseconds, 0 or 1; +0 for the key of the zeros. Requires: not kKeyword.
+  static double NumberOf(AttributeType type, int64_t key) {
+    return type == AttributeType::kDouble ? std::bit_cast<double>(BitsOf(key))
+                                          : static_cast<double>(key);
+  }
+
   // Appends the value with this key: +0 for the key of the zeros. Requires: not kKeyword.
   void AppendKey(int64_t key) {
     numbers_.push_back(type_ == AttributeType::kDouble ? BitsOf(key) : key);

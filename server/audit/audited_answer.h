@@ -1,10 +1,12 @@
 // AuditedAnswer: an answer to check, with all that the oracle needs for it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "nearfield/engine/engine.h"
 
 namespace nearfield::server {
@@ -46,6 +48,9 @@ struct AuditedAnswer {
   ScanPrecision precision = ScanPrecision::kRows;
   std::string request_id;
   SentFilter filter;
+  std::string terms;  // the bytes of the RowTerms message as the client sent it; empty: none
+  // Completes the fields above before the check. May be empty.
+  std::function<absl::Status(const std::function<bool()>& cancelled, AuditedAnswer*)> prepare;
 };
 
 // Returns the ids and scores only: a check needs nothing else.

@@ -92,19 +92,22 @@ void Auditor::Loop() {
       job = std::move(jobs_.front());
       jobs_.pop_front();
     }
-    Check(job.answer);
+    Check(&job.answer);
   }
   const AuditCounts all = counts();
   if (all.answers_audited + all.answers_dropped > 0) report_(all);
 }
 
-void Auditor::Check(const AuditedAnswer& answer) {
+void Auditor::Check(AuditedAnswer* answer) {
   const TimePoint begin = clock_->Now();
+  const auto ending = [this] { return ending_.load(); };
+  const absl::Status prepared =
+      answer->prepare != nullptr ? answer->prepare(ending, answer) : absl::OkStatus();
   const absl::StatusOr<VerifyResult> verdict =
-      AskOracle(*engine_, answer, [this] { return ending_.load(); });
+      prepared.ok() ? AskOracle(*engine_, *answer, ending) : prepared;
   const TimePoint end = clock_->Now();
   const bool wrong = verdict.ok() && !verdict->equal;
-  if (wrong) alarm_->Raise(AnswerMismatch{.audited = answer, .verdict = *verdict});
+  if (wrong) alarm_->Raise(AnswerMismatch{.audited = *answer, .verdict = *verdict});
   AuditCounts now;
   bool report = false;
   {

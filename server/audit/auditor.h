@@ -88,7 +88,7 @@ class Auditor {
   void ReleaseSlot() ABSL_LOCKS_EXCLUDED(mutex_);
   bool Paused() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Loop();
-  void Check(const AuditedAnswer& answer);
+  void Check(AuditedAnswer* answer);
 
   const AuditorOptions options_;
   Engine* const engine_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <variant>
 
 #include "absl/strings/escaping.h"
@@ -33,6 +34,10 @@ const char* NameOf(ScanChoice scan) {
 }
 const char* NameOf(ScanPrecision precision) {
   return precision == ScanPrecision::kInt8 ? "int8" : "rows";
+}
+
+std::string DoubleBits(double number) {
+  return absl::StrFormat("%016x", std::bit_cast<uint64_t>(number));
 }
 
 std::string Hex(const void* bytes, size_t size) {
@@ -132,15 +137,23 @@ IdColumn IdsToShow(const AnswerMismatch& mismatch, const Query& query, int64_t r
   return ids;
 }
 
-absl::StatusOr<bool> Passes(const AuditedAnswer& audited, const RowFilter& filter, const Id& id) {
+// Returns the ordinal of the row with this id; nullopt if it is not known.
+std::optional<uint32_t> OrdinalOf(const AuditedAnswer& audited, const Id& id) {
   IdColumn ids(audited.collection->spec().id_type);
   ids.Append(id);
-  ABSL_ASSIGN_OR_RETURN(const RowFilter row,
-                        audited.collection->RowsWithIds(audited.at.get(), ids));
-  const size_t words = std::min(row.chosen.size(), filter.chosen.size());
-  bool passes = false;
-  for (size_t i = 0; i < words; ++i) passes = passes || (row.chosen[i] & filter.chosen[i]) != 0;
-  return passes;
+  const absl::StatusOr<RowFilter> row = audited.collection->RowsWithIds(audited.at.get(), ids);
+  for (size_t word = 0; row.ok() && word < row->chosen.size(); ++word) {
+    if (row->chosen[word] == 0) continue;
+    return static_cast<uint32_t>(64 * word) +
+           static_cast<uint32_t>(std::countr_zero(row->chosen[word]));
+  }
+  return std::nullopt;
+}
+
+// Returns the terms as they were sent, and what a check of a final score needs.
+Json TermsJson(const AuditedAnswer& audited, const RowTerms& terms) {
+  return {{"message", Hex(audited.terms.data(), audited.terms.size())},
+          {"score_weight_bits", DoubleBits(terms.score_weight)}};
 }
 
 // Returns null if the collection has changed since, or if the rows cannot be read.
@@ -158,9 +171,12 @@ Json RowsJson(const AnswerMismatch& mismatch, const Query& query) {
     Json row = {
         {"id", IdJson(found->ids.at(i))},
         {"vector", Hex(found->rows.data() + i * row_bytes, static_cast<size_t>(row_bytes))}};
-    if (query.filter != nullptr) {
-      const absl::StatusOr<bool> passes = Passes(mismatch.audited, *query.filter, found->ids.at(i));
-      if (passes.ok()) row["passes"] = *passes;
+    const std::optional<uint32_t> ordinal = OrdinalOf(mismatch.audited, found->ids.at(i));
+    if (query.filter != nullptr && ordinal.has_value()) {
+      row["passes"] = query.filter->Chooses(*ordinal);
+    }
+    if (query.terms != nullptr && ordinal.has_value()) {
+      row["term_sum_bits"] = DoubleBits(SumOfTerms(*query.terms, *ordinal));
     }
     rows.push_back(std::move(row));
   }
@@ -224,6 +240,7 @@ std::string EncodeRecord(const RecordContext& context, const AnswerMismatch& mis
       json["filter"]["args"].push_back(Hex(argument.data(), argument.size()));
     }
   }
+  if (query.terms != nullptr) json["terms"] = TermsJson(audited, *query.terms);
   json["answer"] = NeighborsJson(audited.answer);
   json["expected"] = NeighborsJson(mismatch.verdict.expected);
   json["first_difference"] = mismatch.verdict.first_difference;

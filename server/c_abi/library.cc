@@ -123,6 +123,8 @@ int32_t Guarded(const Body& body) noexcept {
   }
 }
 
+constexpr int64_t kTimeoutUsMax = int64_t{365 * 24} * 3600 * 1'000'000;  // a longer one is none
+
 CallFacts FactsOf(const nf_options* options, bool waits) {
   CallFacts facts;
   facts.peer = "in-process";
@@ -135,7 +137,7 @@ CallFacts FactsOf(const nf_options* options, bool waits) {
       return call(context) != 0;
     };
   }
-  if (options->timeout_us > 0) {
+  if (options->timeout_us > 0 && options->timeout_us <= kTimeoutUsMax) {
     facts.deadline =
         std::chrono::system_clock::now() + std::chrono::microseconds(options->timeout_us);
   }
@@ -148,14 +150,27 @@ struct Target {
   const Method* method = nullptr;
 };
 
+// A forked process has none of the threads that serve its calls.
+absl::Status ForkedStatus() {
+  return absl::FailedPreconditionError(
+      "this process was forked after the data directory was opened: open it after the fork, in "
+      "one process");
+}
+
+// Errors: as FindFolder.
+absl::StatusOr<std::shared_ptr<OpenStream>> FindStream(nf_stream stream) {
+  std::shared_ptr<OpenStream> open = Streams().Find(stream);
+  if (open == nullptr) return absl::CancelledError("the stream is not open");
+  if (open->folder->forked()) return ForkedStatus();
+  return open;
+}
+
 // Errors: Cancelled (no such handle), FailedPrecondition (a forked process).
 absl::StatusOr<std::shared_ptr<Folder>> FindFolder(uint64_t handle) {
   std::shared_ptr<Folder> folder = Folders().Find(handle);
   if (folder == nullptr) return absl::CancelledError("the data directory is not open");
-  if (!folder->forked()) return folder;
-  return absl::FailedPreconditionError(
-      "this process was forked after the data directory was opened: open it after the fork, in "
-      "one process");
+  if (folder->forked()) return ForkedStatus();
+  return folder;
 }
 
 // Errors: as FindFolder, Unimplemented.
@@ -276,23 +291,28 @@ int32_t nf_begin(nf_server server, const char* method, const void* request, size
 
 int32_t nf_send(nf_stream stream, const void* request, size_t size) {
   return Guarded([&]() -> int32_t {
-    const std::shared_ptr<OpenStream> open = Streams().Find(stream);
-    return open != nullptr && open->stream->Send(request, size) ? 1 : 0;
+    const auto open = nearfield::server::FindStream(stream);
+    if (!open.ok()) return 0;
+    absl::Cleanup cancel = [&] { (*open)->stream->Cancel(); };  // after an exception
+    const bool sent = (*open)->stream->Send(request, size);
+    std::move(cancel).Cancel();
+    return sent ? 1 : 0;
   });
 }
 
 int32_t nf_receive(nf_stream stream, nf_reply* reply) {
   Guarded(reply, [&]() -> int32_t {
-    const std::shared_ptr<OpenStream> open = Streams().Find(stream);
-    if (open == nullptr) {
-      nearfield::server::SetError(absl::CancelledError("the stream is not open"), reply);
+    const auto found = nearfield::server::FindStream(stream);
+    if (!found.ok()) {
+      nearfield::server::SetError(found.status(), reply);
       return 0;
     }
+    OpenStream& open = **found;
     std::string message;
-    const bool received = open->stream->Receive(&message);
+    const bool received = open.stream->Receive(&message);
     CallEnd end;
-    if (!received) end = open->stream->AwaitEnd();
-    nearfield::server::SetReply(open->folder.get(), std::move(end), std::move(message), reply);
+    if (!received) end = open.stream->AwaitEnd();
+    nearfield::server::SetReply(open.folder.get(), std::move(end), std::move(message), reply);
     reply->has_message = received ? 1 : 0;
     return reply->has_message;
   });
@@ -301,8 +321,8 @@ int32_t nf_receive(nf_stream stream, nf_reply* reply) {
 
 void nf_cancel(nf_stream stream) {
   Guarded([&]() -> int32_t {
-    const std::shared_ptr<OpenStream> open = Streams().Find(stream);
-    if (open != nullptr) open->stream->Cancel();
+    const auto open = nearfield::server::FindStream(stream);
+    if (open.ok()) (*open)->stream->Cancel();
     return 0;
   });
 }

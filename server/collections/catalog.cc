@@ -90,8 +90,7 @@ Catalog::Catalog(Base base, int64_t collections_max)
     : base_(std::move(base)),
       segment_writes_(base_.store ? std::make_unique<WorkerPool>(base_.segment_writes) : nullptr),
       collections_max_(collections_max),
-      attributes_(std::make_shared<AttributeShared>(base_.attribute_memory_bytes,
-                                                    base_.filter_cache_bytes)) {}
+      attributes_(std::make_shared<AttributeShared>(base_.attribute_limits)) {}
 
 NamedCollectionPtr Catalog::Make(const std::string& name, std::shared_ptr<Collection> collection,
                                  std::unique_ptr<CollectionAttributes> attributes) const {

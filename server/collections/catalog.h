@@ -86,8 +86,7 @@ class Catalog {
     // Threads that write blocks of uploads to the store, each while the engine takes the block.
     WorkerPool::Options segment_writes = {.what = "segment writes"};
     std::function<void()> changed = [] {};
-    int64_t attribute_memory_bytes = INT64_MAX;
-    int64_t filter_cache_bytes = 0;
+    AttributeShared::Limits attribute_limits;
     PrincipalQuotas* quotas = nullptr;  // outlives the catalog; null: owners have no limits
   };
   Catalog(Base base, int64_t collections_max);

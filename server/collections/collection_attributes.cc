@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/argument_error.h"
 #include "engine/base/check.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
@@ -14,6 +15,19 @@
 
 namespace nearfield::server {
 namespace {
+
+// Returns true for an attribute that is declared at the epoch of the schema, and for none (-1).
+bool IsDeclared(const AttributeSchema& schema, int32_t attribute) {
+  return attribute < 0 || (attribute < schema.size() && !schema.at(attribute).dropped);
+}
+
+absl::Status NotDeclared(const char* field, const AttributeSchema& schema, int32_t attribute,
+                         uint64_t epoch) {
+  const std::string name =
+      attribute < schema.size() ? QuoteText(schema.at(attribute).name) : "an attribute";
+  return ArgumentError(
+      field, absl::StrCat(name, " is not declared at epoch ", epoch, ", which the request reads"));
+}
 
 // Dead rows are searched for once there may be more than this number, and more than a quarter of
 // the number of live rows. The search costs a pass over all rows.
@@ -89,34 +103,111 @@ void CollectionAttributes::NoteBytes() {
   bytes_noted_ = bytes;
 }
 
+absl::Status CollectionAttributes::CheckDeclared(const char* field,
+                                                 absl::Span<const int32_t> attributes,
+                                                 uint64_t epoch) const {
+  const std::shared_ptr<const AttributeSchema> schema = SchemaAt(epoch);
+  for (const int32_t attribute : attributes) {
+    if (!IsDeclared(*schema, attribute)) return NotDeclared(field, *schema, attribute, epoch);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CollectionAttributes::CheckDeclared(const Filter& filter, uint64_t epoch) const {
+  return CheckDeclared("filter", filter.attributes(), epoch);
+}
+
+absl::Status CollectionAttributes::CheckDeclared(const TermList& terms, uint64_t epoch) const {
+  for (const TermList::Term& term : terms.terms()) {
+    if (term.filter.has_value()) ABSL_RETURN_IF_ERROR(CheckDeclared(*term.filter, epoch));
+    ABSL_RETURN_IF_ERROR(CheckDeclared("terms", {&term.attribute, 1}, epoch));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ChosenRows> CollectionAttributes::Choose(const Collection& collection,
                                                         const Filter& filter,
                                                         std::shared_ptr<const PinnedEpoch> at,
                                                         const std::function<bool()>& cancelled) {
   // Pin the state first: a later snapshot has every row of it, as long as the state is held.
   if (at == nullptr) at = collection.PinEpoch();
-  const std::shared_ptr<const AttributeSnapshot> snapshot = columns_.Snapshot();
-  EvaluateOptions options;
-  options.cancelled = cancelled;
-  options.resolve_ids = [&](const IdColumn& ids) -> absl::StatusOr<OrdinalSet> {
-    ABSL_ASSIGN_OR_RETURN(const RowFilter rows, collection.RowsWithIds(at.get(), ids));
-    return OrdinalSet::FromWords(0, rows.chosen);
-  };
+  ABSL_RETURN_IF_ERROR(CheckDeclared(filter, at->epoch()));
   ABSL_ASSIGN_OR_RETURN(const std::shared_ptr<const FilterRows> rows,
-                        shared_->cache.Evaluate(filter, *snapshot, options, at->epoch()));
+                        Evaluate(collection, filter, *columns_.Snapshot(), *at, cancelled));
   return ChosenRows{.at = std::move(at), .rows = rows, .rows_count_max = rows->rows_count};
 }
 
-absl::StatusOr<RowReader> CollectionAttributes::FindRows(
-    const PinnedEpoch& /*held*/, absl::Span<const uint32_t> ordinals) const {
-  // The snapshot is later than the state, and so has every row of it, as long as it is held.
-  return RowReader::Find(columns_.Snapshot(), ordinals);
+absl::StatusOr<std::shared_ptr<const FilterRows>> CollectionAttributes::Evaluate(
+    const Collection& collection, const Filter& filter, const AttributeSnapshot& snapshot,
+    const PinnedEpoch& at, const std::function<bool()>& cancelled) {
+  EvaluateOptions options;
+  options.cancelled = cancelled;
+  options.resolve_ids = [&](const IdColumn& ids) -> absl::StatusOr<OrdinalSet> {
+    ABSL_ASSIGN_OR_RETURN(const RowFilter rows, collection.RowsWithIds(&at, ids));
+    return OrdinalSet::FromWords(0, rows.chosen);
+  };
+  return shared_->cache.Evaluate(filter, snapshot, options, at.epoch());
+}
+
+// As in Choose, the snapshot is later than the state.
+absl::StatusOr<std::shared_ptr<const RowTerms>> CollectionAttributes::Bind(
+    const Collection& collection, const TermList& terms,
+    const std::shared_ptr<const PinnedEpoch>& at, const std::function<bool()>& cancelled) {
+  ABSL_RETURN_IF_ERROR(CheckDeclared(terms, at->epoch()));
+  const std::shared_ptr<const AttributeSnapshot> snapshot = columns_.Snapshot();
+  auto bound = std::make_shared<RowTerms>();
+  bound->score_weight = terms.score_weight();
+  for (const TermList::Term& term : terms.terms()) {
+    RowTerm& row_term = bound->terms.emplace_back();
+    row_term.parameters = term.parameters;
+    if (term.filter.has_value()) {
+      ABSL_ASSIGN_OR_RETURN(row_term.filter,
+                            Evaluate(collection, *term.filter, *snapshot, *at, cancelled));
+    } else {
+      ABSL_ASSIGN_OR_RETURN(row_term.numbers,
+                            shared_->numbers.Get(*snapshot, term.attribute, cancelled));
+    }
+  }
+  return bound;
+}
+
+std::shared_ptr<const RowTerms> CollectionAttributes::FindKept(const TermList& terms,
+                                                               const PinnedEpoch& at) {
+  if (!CheckDeclared(terms, at.epoch()).ok()) return nullptr;
+  const std::shared_ptr<const AttributeSnapshot> snapshot = columns_.Snapshot();
+  auto bound = std::make_shared<RowTerms>();
+  bound->score_weight = terms.score_weight();
+  for (const TermList::Term& term : terms.terms()) {
+    RowTerm& row_term = bound->terms.emplace_back();
+    row_term.parameters = term.parameters;
+    if (term.filter.has_value()) {
+      row_term.filter = shared_->cache.Find(*term.filter, *snapshot, at.epoch());
+    } else {
+      row_term.numbers = shared_->numbers.Find(*snapshot, term.attribute);
+    }
+    if (row_term.filter == nullptr && row_term.numbers == nullptr) return nullptr;
+  }
+  return bound;
+}
+
+// The snapshot is later than the state, and so has every row of it, as long as it is held.
+std::shared_ptr<const AttributeSnapshot> CollectionAttributes::ColumnsOf(
+    const PinnedEpoch& /*held*/) const {
+  return columns_.Snapshot();
+}
+
+absl::StatusOr<RowReader> CollectionAttributes::FindRows(const PinnedEpoch& held,
+                                                         absl::Span<const uint32_t> ordinals,
+                                                         const WantedAttributes& wanted) const {
+  ABSL_RETURN_IF_ERROR(CheckDeclared("attributes", wanted, held.epoch()));
+  return RowReader::Find(ColumnsOf(held), ordinals);
 }
 
 std::optional<ChosenRows> CollectionAttributes::FindKept(const Collection& collection,
                                                          const Filter& filter,
                                                          std::shared_ptr<const PinnedEpoch> at) {
   if (at == nullptr) at = collection.PinEpoch();
+  if (!CheckDeclared(filter, at->epoch()).ok()) return std::nullopt;
   const auto rows = shared_->cache.Find(filter, *columns_.Snapshot(), at->epoch());
   if (rows == nullptr) return std::nullopt;
   return ChosenRows{.at = std::move(at), .rows = rows, .rows_count_max = rows->rows_count};
@@ -229,18 +320,21 @@ void AttributeUpload::Finalize(bool visible) noexcept {
   if (!added_) return;
   // The commit is already decided. If memory is exhausted, small chunks stay unmerged and invisible
   // rows stay until the next Tidy.
-  CatchOutOfMemory([&] {
-    if (visible) {
-      to_->columns_.MergeSmall();
-    } else {
-      to_->columns_.Release(rows_);
-    }
-    return absl::OkStatus();
-  }).IgnoreError();
+  const auto change = [&](auto columns_change) {
+    CatchOutOfMemory([&] {
+      columns_change();
+      return absl::OkStatus();
+    }).IgnoreError();
+  };
+  if (visible) change([&] { to_->columns_.MergeSmall(); });
+  {
+    // Another upload may take ordinals once they are released, and must not meet them in adding_.
+    const MutexLock lock(to_->mutex_);
+    if (!visible) change([&] { to_->columns_.Release(rows_); });
+    to_->adding_.Subtract(rows_);
+  }
   to_->NoteBytes();
   to_->shared_->Release(std::exchange(bytes_noted_, 0));
-  const MutexLock lock(to_->mutex_);
-  to_->adding_.Subtract(rows_);
   added_ = false;
 }
 

@@ -16,29 +16,40 @@
 #include "nearfield/engine/bytes_column.h"
 #include "nearfield/engine/collection.h"
 #include "nearfield/engine/row_filter.h"
+#include "nearfield/engine/row_terms.h"
 #include "server/attributes/attribute_block.h"
 #include "server/attributes/chunk.h"
 #include "server/attributes/columns.h"
 #include "server/attributes/filter.h"
 #include "server/attributes/filter_cache.h"
+#include "server/attributes/number_columns.h"
 #include "server/attributes/ordinal_set.h"
 #include "server/attributes/row_reader.h"
 #include "server/attributes/schema.h"
+#include "server/attributes/term_list.h"
 
 namespace nearfield::server {
 
 // State shared by all collections of a server. Thread-safe.
 struct AttributeShared {
-  AttributeShared(int64_t memory_bytes_max_in, int64_t cache_bytes_max)
-      : memory_bytes_max(memory_bytes_max_in), cache(cache_bytes_max) {}
+  struct Limits {
+    int64_t memory_bytes = INT64_MAX;  // host memory for the attributes of all rows
+    int64_t cache_bytes = 0;           // of the results of filters
+    int64_t numbers_bytes = 0;         // of the numbers that row terms read
+  };
+  explicit AttributeShared(const Limits& limits)
+      : memory_bytes_max(limits.memory_bytes),
+        cache(limits.cache_bytes),
+        numbers(limits.numbers_bytes) {}
   // Requires: all bytes were released.
   ~AttributeShared();
 
   void Release(int64_t bytes);
 
-  const int64_t memory_bytes_max;  // limit on host memory for the attributes of all rows
+  const int64_t memory_bytes_max;
   std::atomic<int64_t> memory_bytes{0};
   FilterCache cache;
+  NumberColumns numbers;
 };
 
 // The rows that pass a filter, and the state of the collection that was evaluated.
@@ -74,7 +85,8 @@ class CollectionAttributes {
 
   // Returns the rows that pass at `at` (null: the current state of `collection`). Requires: the
   // filter was validated against a schema of the collection.
-  // Errors: Cancelled, InvalidArgument (ids of the other type).
+  // Errors: Cancelled, InvalidArgument (ids of the other type; an attribute that is not declared at
+  // `at`: it was dropped after the validation).
   absl::StatusOr<ChosenRows> Choose(const Collection& collection, const Filter& filter,
                                     std::shared_ptr<const PinnedEpoch> at,
                                     const std::function<bool()>& cancelled);
@@ -83,11 +95,26 @@ class CollectionAttributes {
   std::optional<ChosenRows> FindKept(const Collection& collection, const Filter& filter,
                                      std::shared_ptr<const PinnedEpoch> at);
 
-  // Finds the rows with these ordinals, which the state `held` shows. Requires: the caller holds
-  // the state during the call; afterwards the reader does not need it. Errors: Internal (a row is
-  // missing).
-  absl::StatusOr<RowReader> FindRows(const PinnedEpoch& held,
-                                     absl::Span<const uint32_t> ordinals) const;
+  // Returns the terms of a search at `at`, with the numbers and the rows that they read. Requires:
+  // the terms were checked against a schema of the collection. Errors: Cancelled, InvalidArgument
+  // (as Choose), ResourceExhausted (no memory for the numbers).
+  absl::StatusOr<std::shared_ptr<const RowTerms>> Bind(const Collection& collection,
+                                                       const TermList& terms,
+                                                       const std::shared_ptr<const PinnedEpoch>& at,
+                                                       const std::function<bool()>& cancelled);
+
+  // Returns the result of Bind if all that the terms read is cached, else null. Takes microseconds.
+  std::shared_ptr<const RowTerms> FindKept(const TermList& terms, const PinnedEpoch& at);
+
+  // Returns the columns at a moment when they have every row that the state `held` shows. Requires:
+  // the caller holds the state during the call; afterwards the snapshot does not need it.
+  std::shared_ptr<const AttributeSnapshot> ColumnsOf(const PinnedEpoch& held) const;
+
+  // Finds the rows with these ordinals, which the state `held` shows, to read the attributes
+  // `wanted`. Requires: the caller holds the state during the call; afterwards the reader does not
+  // need it. Errors: Internal (a row is missing), InvalidArgument (as Choose).
+  absl::StatusOr<RowReader> FindRows(const PinnedEpoch& held, absl::Span<const uint32_t> ordinals,
+                                     const WantedAttributes& wanted) const;
 
   // Which rows Tidy drops, of those that no held state shows any more: once there are many, or
   // several while memory is scarce; or all of them.
@@ -102,6 +129,15 @@ class CollectionAttributes {
 
  private:
   friend class AttributeUpload;
+  // Check that the attributes are declared at `epoch`. Errors: InvalidArgument.
+  absl::Status CheckDeclared(const Filter& filter, uint64_t epoch) const;
+  absl::Status CheckDeclared(const TermList& terms, uint64_t epoch) const;
+  absl::Status CheckDeclared(const char* field, absl::Span<const int32_t> attributes,
+                             uint64_t epoch) const;
+  // Evaluates a filter over the rows of `at`.
+  absl::StatusOr<std::shared_ptr<const FilterRows>> Evaluate(
+      const Collection& collection, const Filter& filter, const AttributeSnapshot& snapshot,
+      const PinnedEpoch& at, const std::function<bool()>& cancelled);
   absl::Status DropDead(const Collection& collection, Drop drop);
   // Returns the number of dead rows that stay. `live`: rows of the collection.
   int64_t DeadRowsMax(int64_t live, Drop drop) const;

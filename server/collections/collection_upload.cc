@@ -122,6 +122,8 @@ absl::Status CollectionUpload::OpenSegment(const BeginUploadRequest& request) {
 absl::Status CollectionUpload::Resume(const BeginUploadRequest& request) {
   const auto play_again = [&](const store::StoredBlock& block) -> absl::Status {
     if (request.check_caller) ABSL_RETURN_IF_ERROR(request.check_caller());
+    // The store does not count the blocks of an upload that has a stream.
+    ABSL_RETURN_IF_ERROR(quota_.RaiseTo(Quota::kDiskBytes, disk_bytes_));
     const UploadBlock rows = {.ids = block.ids, .rows = block.rows, .payloads = block.payloads};
     place_.rows_count += block.ids->size();
     if (block.payloads != nullptr) place_.payload_bytes += block.payloads->value_bytes();

@@ -116,15 +116,16 @@ absl::Status PrincipalQuotas::Check(const std::string& owner, Quota quota, int64
 }
 
 PrincipalQuotas::Hold PrincipalQuotas::Take(const std::string& owner, const QuotaAmounts& amounts) {
+  Hold hold;
+  hold.owner_ = owner;
   Account& account = accounts_[owner];
+  // Nothing can fail from here: a hold that is complete locks the mutex to release itself.
   for (const QuotaKind& kind : kQuotaKinds) {
     CHECK_GE(amounts[kind.quota], 0);
     account.held[kind.quota] += amounts[kind.quota];
   }
   ++account.holds_count;  // an account with a hold exists until its release
-  Hold hold;
   hold.quotas_ = this;
-  hold.owner_ = owner;
   hold.amounts_ = amounts;
   return hold;
 }

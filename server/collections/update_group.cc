@@ -175,7 +175,7 @@ absl::StatusOr<UpdateGroup::Changes> UpdateGroup::Find(
   const auto schema = named_.attributes->SchemaAt();
   ABSL_RETURN_IF_ERROR(CheckDeclared(update, *schema));
   ABSL_ASSIGN_OR_RETURN(const RowReader reader,
-                        named_.attributes->FindRows(*before, found.ordinals));
+                        named_.attributes->FindRows(*before, found.ordinals, /*wanted=*/{}));
   ABSL_RETURN_IF_ERROR(CheckSize(update, reader, *schema));
   const AttributeBlock rows = ReadRows(reader, *schema);
   if (update.if_filter.has_value() && !places.empty()) {

@@ -166,6 +166,7 @@ void ScaleDefaults(const HostMachine& machine, Settings* settings) {
   scale(settings->response_bytes_max, 256);
   scale(settings->queue_bytes_max, 64);
   scale(settings->filter_cache_bytes, 64);
+  scale(settings->term_memory_bytes, 32);
   scale(settings->replies_bytes_max, 16);
   scale(settings->requests_bytes_max, 32);
   scale(settings->transport_bytes_max, 32);
@@ -179,6 +180,9 @@ MemoryPlan PlanMemory(const Settings& settings, const HostMachine& machine) {
   fixed.push_back({.name = "filter_cache_bytes",
                    .bound = "results of recently used filters",
                    .bytes = settings.filter_cache_bytes.value()});
+  fixed.push_back({.name = "term_memory_bytes",
+                   .bound = "numbers of attributes that row terms read",
+                   .bytes = settings.term_memory_bytes.value()});
   fixed.push_back({.name = "process",
                    .bound = rows_here ? "the program itself, an estimate"
                                       : "the program itself and the GPU's driver, an estimate",

@@ -108,6 +108,11 @@ struct Settings : SettingList {
   BytesSetting filter_cache_bytes{
       *this, "filter_cache_bytes", 256 * kMiB, Between(0, kMemoryMax),
       "Host memory for the results of recently used filters. 0: no cache."};
+  BytesSetting term_memory_bytes{
+      *this, "term_memory_bytes", 512 * kMiB, Between(0, kMemoryMax),
+      "Host memory for the numbers that row terms of searches read: 8 bytes for each row and "
+      "attribute. Recently used ones are kept. Increase it if searches with terms over large "
+      "collections are refused. 0: such searches are refused."};
   NumberSetting filter_threads{*this, "filter_threads", 0, Between(0, 256),
                                "Threads that evaluate filters whose results are not cached. 0: "
                                "half of the cores, at most 8."};

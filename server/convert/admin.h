@@ -42,6 +42,7 @@ struct VerifyTask {
   std::optional<uint64_t> epoch;
   std::optional<Neighbors> claim;
   SentFilter filter;
+  std::string terms;  // as in AuditedAnswer
 };
 absl::StatusOr<VerifyTask> FromProto(const pb::VerifyRequest& request,
                                      std::shared_ptr<const Collection> collection,

@@ -267,4 +267,27 @@ ValueColumn ValuesFromProto(const pb::AttributeValues& values, AttributeType typ
   return column;
 }
 
+int64_t ValueBytesMax(AttributeType type) {
+  constexpr int64_t kTagBytes = 3;      // of a keyword: its tag and length
+  constexpr int64_t kNumberBytes = 10;  // at most, as a varint
+  return type == AttributeType::kKeyword ? kTagBytes + AttributeLimits().keyword_bytes_max
+                                         : kNumberBytes;
+}
+
+void ToProto(const ValueColumn& values, pb::AttributeValues* message) {
+  for (int64_t i = 0; i < values.size(); ++i) {
+    switch (values.type()) {
+      case AttributeType::kInt64: message->add_int64_values(values.bits(i)); break;
+      case AttributeType::kDouble: message->add_double_values(values.number(i)); break;
+      case AttributeType::kBool: message->add_bool_values(values.bits(i) != 0); break;
+      case AttributeType::kKeyword: {
+        const std::string_view keyword = values.keyword(i);
+        message->add_keyword_values(keyword.data(), keyword.size());
+        break;
+      }
+      case AttributeType::kTimestamp: message->add_timestamp_us_values(values.bits(i)); break;
+    }
+  }
+}
+
 }  // namespace nearfield::server

@@ -65,5 +65,9 @@ absl::StatusOr<std::optional<AttributeType>> TypeOfValues(const std::string& fie
                                                           const pb::AttributeValues& values);
 // Returns the values of the member of this type.
 ValueColumn ValuesFromProto(const pb::AttributeValues& values, AttributeType type);
+// Returns an upper limit of the bytes of one value of this type in a message.
+int64_t ValueBytesMax(AttributeType type);
+// Appends the values to the member of their type.
+void ToProto(const ValueColumn& values, pb::AttributeValues* message);
 
 }  // namespace nearfield::server

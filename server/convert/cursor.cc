@@ -112,7 +112,7 @@ uint64_t ScanFingerprint(uint64_t incarnation, std::string_view filter) {
   return hash.value();
 }
 
-uint64_t SearchFingerprint(uint64_t incarnation, const Query& query, std::string_view filter) {
+uint64_t SearchFingerprint(uint64_t incarnation, const Query& query, const SearchOrder& order) {
   Hash hash;
   hash.AddNumber(incarnation);
   hash.AddText(
@@ -122,7 +122,9 @@ uint64_t SearchFingerprint(uint64_t incarnation, const Query& query, std::string
     if (const auto* const text = std::get_if<std::string>(&*query.row_id)) hash.AddText(*text);
   }
   if (query.score_threshold.has_value()) hash.Add(&*query.score_threshold, sizeof(float));
-  hash.AddText(filter);
+  hash.AddText(order.filter);
+  if (!order.group_by.empty() || !order.terms.empty()) hash.AddText(order.group_by);
+  if (!order.terms.empty()) hash.AddText(order.terms);
   return hash.value();
 }
 

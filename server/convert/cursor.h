@@ -37,10 +37,17 @@ absl::StatusOr<ScanCursor> DecodeScanCursor(std::string_view bytes, IdType id_ty
 // and the filter (its canonical bytes; empty: none).
 uint64_t ScanFingerprint(uint64_t incarnation, std::string_view filter);
 
+// The rest of what the order of a search depends on.
+struct SearchOrder {
+  std::string_view filter;    // its canonical bytes; empty: none
+  std::string_view terms;     // their canonical bytes; empty: none
+  std::string_view group_by;  // the attribute of the groups; empty: none
+};
+
 // Returns a 64-bit hash that distinguishes searches with different orders. It covers the
-// collection's incarnation, the vector or row id, the score threshold and the filter (its canonical
-// bytes; empty: none). It does not cover k. It guards against mistakes, not against attacks: a
-// forged cursor shows nothing that a search does not show.
-uint64_t SearchFingerprint(uint64_t incarnation, const Query& query, std::string_view filter);
+// collection's incarnation, vector or row id, score threshold and `order`. It does not cover
+// k. It guards against mistakes, not against attacks: a forged cursor shows nothing that a search
+// does not show.
+uint64_t SearchFingerprint(uint64_t incarnation, const Query& query, const SearchOrder& order);
 
 }  // namespace nearfield::server

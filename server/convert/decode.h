@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/base/status_macros.h"
+#include "server/convert/held_message.h"
 #include "server/scheduler/memory_ledger.h"
 
 namespace nearfield::server {
@@ -57,21 +58,14 @@ template <typename Request>
 absl::StatusOr<std::shared_ptr<const Request>> DecodeHeld(EncodedMessage* bytes,
                                                           const DecodeLimits& limits,
                                                           const std::string& caller) {
-  struct Held {
-    ByteAccount::Hold hold;  // destroyed after the message
-    Request message;
-  };
-  const auto held = std::make_shared<Held>();
-  absl::Status unreserved = absl::ResourceExhaustedError("");
-  if (limits.unreserved_bytes_max > 0) {
-    unreserved = DecodeWithin(limits.unreserved_bytes_max, bytes, &held->message);
-  }
-  if (absl::IsResourceExhausted(unreserved)) {
+  return ReadHeld<Request>([&](HeldMessage<Request>* held) -> absl::Status {
+    if (limits.unreserved_bytes_max > 0) {
+      absl::Status unreserved = DecodeWithin(limits.unreserved_bytes_max, bytes, &held->message);
+      if (!absl::IsResourceExhausted(unreserved)) return unreserved;
+    }
     ABSL_ASSIGN_OR_RETURN(held->hold, Decode(bytes, limits.account, caller, &held->message));
-  } else if (!unreserved.ok()) {
-    return unreserved;
-  }
-  return std::shared_ptr<const Request>(held, &held->message);
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace nearfield::server

@@ -13,6 +13,7 @@
 #include "engine/base/status_macros.h"
 #include "nearfield/engine/row_codec.h"
 #include "server/convert/enum_table.h"
+#include "server/convert/terms.h"
 #include "server/scheduler/retry_hint.h"
 
 namespace nearfield::server {
@@ -122,8 +123,8 @@ void SetVectorSpans(const CollectionSpec& spec, SearchRequest* request) {
   }
 }
 
-absl::StatusOr<SearchPriority> PriorityFromProto(const pb::SearchRequest& request) {
-  return Known("priority", request.priority(), NativeIn(kPriorityValues, request.priority()),
+absl::StatusOr<SearchPriority> PriorityFromProto(pb::SearchPriority priority) {
+  return Known("priority", priority, NativeIn(kPriorityValues, priority),
                "INTERACTIVE (1) or BATCH (2)");
 }
 
@@ -153,6 +154,7 @@ absl::StatusOr<SearchRequest> FromProto(const pb::SearchRequest& request,
         AppendQuery(absl::StrCat("queries[", i, "]"), request.queries(i), spec, &native));
     native.queries.back().k = k;
     native.queries.back().score_threshold = score_threshold;
+    native.queries.back().tell_parts = request.with_parts();
   }
   SetVectorSpans(spec, &native);
   native.collection = std::move(collection);
@@ -161,6 +163,8 @@ absl::StatusOr<SearchRequest> FromProto(const pb::SearchRequest& request,
 
 namespace {
 
+// Bytes of the parts of a score.
+constexpr int64_t kScorePartsBytes = sizeof(float) + sizeof(double);
 // Bytes of a result or list in addition to its values: tags, lengths, a cursor, the costs.
 constexpr int64_t kFrameBytes = 128;
 
@@ -195,6 +199,7 @@ int64_t ReplyBytesExpected(const SearchRequest& request, const RequestLimits& li
   const CollectionSpec& spec = request.collection->spec();
   const CollectionStats stats = request.collection->Stats();
   int64_t neighbor_bytes = 4 + (spec.id_type == IdType::kUint64 ? 8 : 0);
+  if (request.queries.front().tell_parts) neighbor_bytes += kScorePartsBytes;
   if (request.parts.vectors) neighbor_bytes += int64_t{spec.dim} * BytesPerElement(spec.row_type);
   if (request.parts.payloads || spec.id_type == IdType::kString) {
     const int64_t rows = std::max<int64_t>(1, stats.rows_count + stats.rows_deleted);
@@ -214,6 +219,7 @@ int64_t ReplyBytesMin(const SearchRequest& request, int64_t rows_count) {
   const CollectionSpec& spec = request.collection->spec();
   // A score and an id: 8 bytes for a number, or the tag, length and one byte of a text.
   int64_t neighbor_bytes = 4 + (spec.id_type == IdType::kUint64 ? 8 : 3);
+  if (any.tell_parts) neighbor_bytes += kScorePartsBytes;
   if (request.parts.vectors) neighbor_bytes += int64_t{spec.dim} * BytesPerElement(spec.row_type);
   if (request.parts.payloads) neighbor_bytes += 2;
   return CheckedMul(NeighborsMax(request, rows_count), neighbor_bytes).value_or(INT64_MAX);
@@ -291,8 +297,9 @@ void FactsToProto(const SearchReply& reply, pb::SearchResponse* response) {
 
 bool IsPacked(const pb::SearchRequest& request, const CollectionSpec& spec) {
   return request.packed() && spec.id_type == IdType::kUint64 && !request.with_payload() &&
-         !request.with_vectors() && request.attributes().empty() && !request.has_filter_text() &&
-         !request.with_cursor() && !request.has_cursor() && !request.with_digest();
+         !request.with_vectors() && !request.with_parts() && request.attributes().empty() &&
+         !request.has_filter_text() && !request.with_cursor() && !request.has_cursor() &&
+         !request.with_digest() && !request.has_group_by();
 }
 
 void ToProto(const CollectionSpec& spec, RowParts parts, SearchReply reply,
@@ -300,7 +307,9 @@ void ToProto(const CollectionSpec& spec, RowParts parts, SearchReply reply,
   FactsToProto(reply, response);
   response->mutable_results()->Reserve(static_cast<int>(reply.result.queries.size()));
   for (Neighbors& neighbors : reply.result.queries) {
-    NeighborsToProto(spec, parts, neighbors, response->add_results());
+    pb::QueryResult* const result = response->add_results();
+    NeighborsToProto(spec, parts, neighbors, result);
+    if (!neighbors.parts.empty()) ToProto(neighbors.parts, result->mutable_parts());
     neighbors = Neighbors();  // keep only one copy of a large answer at a time
   }
 }

@@ -27,8 +27,8 @@ void SetVectorSpans(const CollectionSpec& spec, SearchRequest* request);
 // Returns the requested minimum score, if any. Errors: InvalidArgument (not a number).
 absl::StatusOr<std::optional<float>> ScoreThreshold(bool present, float score);
 
-// Returns kInteractive if absent. Errors: InvalidArgument (not a priority).
-absl::StatusOr<SearchPriority> PriorityFromProto(const pb::SearchRequest& request);
+// Returns kInteractive if unspecified. Errors: InvalidArgument (not a priority).
+absl::StatusOr<SearchPriority> PriorityFromProto(pb::SearchPriority priority);
 
 absl::StatusOr<SearchRequest> FromProto(const pb::SearchRequest& request,
                                         std::shared_ptr<const Collection> collection,

@@ -9,6 +9,7 @@
 #include "engine/base/argument_error.h"
 #include "engine/base/checked_math.h"
 #include "server/attributes/limits.h"
+#include "server/convert/attributes.h"
 #include "server/convert/text.h"
 
 namespace nearfield::server {
@@ -17,6 +18,7 @@ namespace {
 constexpr char kAll[] = "*";
 // The object of a column and of its values.
 constexpr int64_t kColumnBytes = sizeof(pb::AttributeColumn) + sizeof(pb::AttributeValues);
+constexpr int64_t kFacetBytes = sizeof(pb::Facet) + sizeof(pb::AttributeValues);
 constexpr int64_t kNumberBytes = 10;  // at most, as a varint
 // The encoding of a row (row_encoding.h) limits its attributes. In a message no value takes more
 // than twice the bytes that it takes there.
@@ -41,22 +43,6 @@ std::string PresenceOf(const std::vector<bool>& present) {
     if (present[row]) bits[row / 8] = static_cast<char>(bits[row / 8] | 1 << (row % 8));
   }
   return bits;
-}
-
-void ValuesToProto(const ValueColumn& values, pb::AttributeValues* message) {
-  for (int64_t i = 0; i < values.size(); ++i) {
-    switch (values.type()) {
-      case AttributeType::kInt64: message->add_int64_values(values.bits(i)); break;
-      case AttributeType::kDouble: message->add_double_values(values.number(i)); break;
-      case AttributeType::kBool: message->add_bool_values(values.bits(i) != 0); break;
-      case AttributeType::kKeyword: {
-        const std::string_view keyword = values.keyword(i);
-        message->add_keyword_values(keyword.data(), keyword.size());
-        break;
-      }
-      case AttributeType::kTimestamp: message->add_timestamp_us_values(values.bits(i)); break;
-    }
-  }
 }
 
 }  // namespace
@@ -122,12 +108,25 @@ void ToProto(const RowReader& rows, int64_t rows_count, const WantedAttributes& 
     const AttributeColumn column = rows.Read(attribute, rows_count);
     pb::AttributeColumn* const message = columns->Add();
     message->set_attribute(rows.schema().at(attribute).name);
-    ValuesToProto(column.values, message->mutable_values());
+    ToProto(column.values, message->mutable_values());
     if (std::find(column.present.begin(), column.present.end(), false) != column.present.end()) {
       message->set_presence(PresenceOf(column.present));
     }
     message->mutable_list_sizes()->Add(column.list_sizes.begin(), column.list_sizes.end());
   }
+}
+
+int64_t FacetBytesMax(const AttributeSpec& spec, int64_t values_max) {
+  return static_cast<int64_t>(spec.name.size()) + kFacetBytes +
+         values_max * (ValueBytesMax(spec.type) + kNumberBytes);
+}
+
+void ToProto(const std::string& name, const ValueCounts& counts, pb::Facet* facet) {
+  facet->set_attribute(name);
+  ToProto(counts.values, facet->mutable_values());
+  facet->mutable_rows_counts()->Add(counts.rows_counts.begin(), counts.rows_counts.end());
+  facet->set_values_count(static_cast<uint64_t>(counts.values_count));
+  facet->set_rows_missing(static_cast<uint64_t>(counts.rows_missing));
 }
 
 }  // namespace nearfield::server

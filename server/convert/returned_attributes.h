@@ -8,8 +8,10 @@
 
 #include "absl/status/statusor.h"
 #include "nearfield/v1/common.pb.h"
+#include "nearfield/v1/retrieval.pb.h"
 #include "server/attributes/row_reader.h"
 #include "server/attributes/schema.h"
+#include "server/attributes/value_counts.h"
 #include "server/convert/common.h"
 
 namespace nearfield::server {
@@ -31,5 +33,10 @@ MessageBytes ColumnBytes(const RowReader& rows, const WantedAttributes& wanted);
 // Appends a column for each wanted attribute, with the first `rows_count` rows of the reader.
 void ToProto(const RowReader& rows, int64_t rows_count, const WantedAttributes& wanted,
              google::protobuf::RepeatedPtrField<pb::AttributeColumn>* columns);
+
+// Returns an upper limit of the bytes of a facet with `values_max` values in a reply.
+int64_t FacetBytesMax(const AttributeSpec& spec, int64_t values_max);
+// Sets the facet of the attribute with this name.
+void ToProto(const std::string& name, const ValueCounts& counts, pb::Facet* facet);
 
 }  // namespace nearfield::server

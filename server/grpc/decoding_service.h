@@ -91,8 +91,10 @@ class DecodingService : public Base {
                      ActiveCallPtr (NearfieldService::*call)(Rpc<Request, Response>)) {
     const auto start = [this, call, guard = GuardOf(name), method = Find(name).name().c_str()](
                            grpc::CallbackServerContext* context, const grpc::ByteBuffer* bytes,
-                           Response* response) {
-      auto* const reactor = new GrpcReadUnaryCall(context, guard, kGrpcPassUsMax);
+                           Response* response) noexcept {
+      // Without memory for it the process ends.
+      auto* const reactor =
+          std::make_unique<GrpcReadUnaryCall>(context, guard, kGrpcPassUsMax).release();
       if (RefuseEarly(reactor, method)) return reactor;
       // gRPC keeps the bytes until the end of the call, but never reads them again.
       auto request = DecodeRequest<Request>(const_cast<grpc::ByteBuffer*>(bytes), base_.requests,
@@ -115,11 +117,11 @@ class DecodingService : public Base {
     const CallGuard guard = GuardOf(name);
     // gRPC then hands over a call before its message.
     this->MarkMethodStreamed(method.index(), nullptr);
-    this->MarkMethodRawCallback(method.index(),
-                                new grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, Response>(
-                                    [make, guard, &method](grpc::CallbackServerContext* context) {
-                                      return make(context, guard, method.name().c_str());
-                                    }));
+    this->MarkMethodRawCallback(
+        method.index(), new grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, Response>(
+                            [make, guard, &method](grpc::CallbackServerContext* context) noexcept {
+                              return make(context, guard, method.name().c_str());
+                            }));
   }
 
   // Registers a method with one request. `start` starts the call in the service.

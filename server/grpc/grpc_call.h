@@ -5,6 +5,9 @@
 // gets the metadata first, and a call that may not be made ends before its body is read. One more
 // event for each call costs about 15% of the rate of the smallest searches, so a server without
 // keys, which has nothing to check before, serves unary methods as such.
+//
+// gRPC catches every exception of its callbacks and forgets it, and the call would never end. So
+// none may leave one: the process ends if there is no memory where no call can be refused.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -65,7 +68,7 @@ class GrpcCall : public Reactor, public Context {
   void Finish(const CallEnd& end) override { Reactor::Finish(StatusOf(end, context_)); }
   void Abort() override { context_->TryCancel(); }
 
-  void OnCancel() override {
+  void OnCancel() noexcept override {
     ActiveCallPtr call;
     {
       const MutexLock lock(mutex_);
@@ -74,7 +77,7 @@ class GrpcCall : public Reactor, public Context {
     }
     if (call != nullptr) call->OnCancel();
   }
-  void OnDone() override {
+  void OnDone() noexcept override {
     ActiveCallPtr call;
     {
       const MutexLock lock(mutex_);
@@ -107,7 +110,7 @@ class GrpcStreamCall
     : public GrpcCall<grpc::ServerBidiReactor<grpc::ByteBuffer, Response>, Context> {
  public:
   using GrpcStreamCall::GrpcCall::GrpcCall;
-  void OnWriteDone(bool ok) override { this->Bound()->OnWriteDone(ok); }
+  void OnWriteDone(bool ok) noexcept override { this->Bound()->OnWriteDone(ok); }
 
  protected:
   grpc::ByteBuffer incoming_;  // the message that was read
@@ -154,7 +157,7 @@ class GrpcOneRequest : public Base {
     start_ = std::move(start);
     this->StartRead(&this->incoming_);
   }
-  void OnReadDone(bool ok) override {
+  void OnReadDone(bool ok) noexcept override {
     this->Bind([&] {
       if (!ok) return start_(absl::CancelledError("the call ended before its request arrived"));
       return start_(DecodeRequest<Request>(&this->incoming_, account_, this->guard_, this->facts_));
@@ -207,7 +210,7 @@ class GrpcMessageStream final : public GrpcWritingCall<MessageStream<Request, Re
       : GrpcMessageStream::GrpcWritingCall(context, guard), limits_(limits) {}
 
   void Read() override { this->StartRead(&this->incoming_); }
-  void OnReadDone(bool ok) override { this->Bound()->OnReadDone(ok); }
+  void OnReadDone(bool ok) noexcept override { this->Bound()->OnReadDone(ok); }
   Incoming<Request> Take() override {
     auto bytes = std::make_shared<grpc::ByteBuffer>();
     bytes->Swap(&this->incoming_);

@@ -53,7 +53,7 @@ class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckRespons
     Advance();
   }
 
-  void OnWriteDone(bool ok) override {
+  void OnWriteDone(bool ok) noexcept override {
     const MutexLock lock(mutex_);
     writing_ = false;
     if (!ok && !ending_) {
@@ -63,9 +63,9 @@ class HealthWatch final : public grpc::ServerWriteReactor<hv::HealthCheckRespons
     Advance();
   }
 
-  void OnCancel() override { End(grpc::Status::CANCELLED); }
+  void OnCancel() noexcept override { End(grpc::Status::CANCELLED); }
 
-  void OnDone() override {
+  void OnDone() noexcept override {
     service_->Forget(self_);
     self_.reset();
   }

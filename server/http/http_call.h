@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "server/config/settings.h"
+#include "server/convert/held_message.h"
 #include "server/http/body_reader.h"
 #include "server/http/error_reply.h"
 #include "server/http/exchange.h"
@@ -66,21 +67,18 @@ template <typename Request>
 absl::StatusOr<std::shared_ptr<const Request>> ReadRequest(const CallStart& start,
                                                            const std::string* json,
                                                            int64_t unreserved) {
-  struct Held {
-    ByteAccount::Hold hold;  // destroyed after the message
-    Request message;
-  };
-  const auto held = std::make_shared<Held>();
-  const ReserveBytes reserve =
-      ReserveIn(&start.base->ledger->requests, CallerOf(start.facts), unreserved, &held->hold);
-  ABSL_RETURN_IF_ERROR(json != nullptr ? FromJson(*json, reserve, &held->message)
-                                       : FromQuery(start.query, reserve, &held->message));
-  if (held->hold.bytes() > 0) {
-    held->hold.Resize(static_cast<int64_t>(held->message.SpaceUsedLong()));
-  }
-  ABSL_RETURN_IF_ERROR(SetPathFields(start.fields, &held->message));
-  ABSL_RETURN_IF_ERROR(CheckRequest(start.guard, start.facts.key, held->message));
-  return std::shared_ptr<const Request>(held, &held->message);
+  return ReadHeld<Request>([&](HeldMessage<Request>* held) -> absl::Status {
+    Request* const message = &held->message;
+    const ReserveBytes reserve =
+        ReserveIn(&start.base->ledger->requests, CallerOf(start.facts), unreserved, &held->hold);
+    ABSL_RETURN_IF_ERROR(json != nullptr ? FromJson(*json, reserve, message)
+                                         : FromQuery(start.query, reserve, message));
+    if (held->hold.bytes() > 0) {
+      held->hold.Resize(static_cast<int64_t>(message->SpaceUsedLong()));
+    }
+    ABSL_RETURN_IF_ERROR(SetPathFields(start.fields, message));
+    return CheckRequest(start.guard, start.facts.key, *message);
+  });
 }
 
 // `Context`: CallContext or a stream derived from it. Keeps itself alive until its end.
@@ -152,6 +150,10 @@ class HttpCall : public Context, public std::enable_shared_from_this<HttpCall<Co
   }
   // Writes a message as a line of JSON, and reserves its memory. Errors: ResourceExhausted.
   absl::Status Print(const google::protobuf::Message& response, std::string* json) {
+    if (start_.guard.method->changes) {
+      return ToJson(
+          response, [](int64_t) { return absl::OkStatus(); }, json);
+    }
     const ReserveBytes reserve = ReserveIn(&start_.base->ledger->replies, caller_,
                                            kUnreservedReplyBytes / kReplyCopies, &hold_);
     return ToJson(

@@ -39,6 +39,7 @@ constexpr std::array kRoutes = {
     Route{"POST", "/v1/collections/{collection}/fetch", "nearfield.v1.Retrieval.Fetch"},
     Route{"POST", "/v1/collections/{collection}/scan", "nearfield.v1.Retrieval.Scan"},
     Route{"POST", "/v1/collections/{collection}/count", "nearfield.v1.Retrieval.Count"},
+    Route{"POST", "/v1/collections/{collection}/facets", "nearfield.v1.Retrieval.Facets"},
     Route{"POST", "/v1/collections/{collection}/pin_epoch", "nearfield.v1.Retrieval.PinEpoch"},
     Route{"POST", "/v1/collections/{collection}/verify", "nearfield.v1.Admin.Verify"},
     Route{"POST", "/v1/collections/{begin.collection}/upload", "nearfield.v1.Ingest.Upload"},

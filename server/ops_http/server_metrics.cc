@@ -200,6 +200,7 @@ void AddMemoryMetrics(ServerState* state, Core* core, MetricSet* metrics) {
   memory("attributes", attributes.memory_bytes.load(), attributes.memory_bytes_max);
   const FilterCache::Stats cache = attributes.cache.stats();
   memory("filter_cache", cache.bytes, state->settings().filter_cache_bytes.value());
+  memory("term_numbers", attributes.numbers.bytes(), state->settings().term_memory_bytes.value());
   memory("queue", core->queue.waiting_bytes(), state->settings().queue_bytes_max.value());
   const char* const kLookups = "Look-ups in the cache of filter results.";
   metrics->Counter("nearfield_filter_cache_total", kLookups, Number(cache.hits),

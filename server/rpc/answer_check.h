@@ -9,6 +9,8 @@
 
 #include "absl/status/status.h"
 #include "server/audit/audit.h"
+#include "server/rpc/group_claims.h"
+#include "server/rpc/group_search.h"
 #include "server/rpc/server_state.h"
 #include "server/scheduler/search_request.h"
 
@@ -18,7 +20,9 @@ namespace nearfield::server {
 struct AnswerOrigin {
   std::string collection_name;
   std::string request_id;
-  SentFilter filter;  // only if the answer is checked
+  // As in AuditedAnswer; only if the answer is checked.
+  SentFilter filter;
+  std::string terms;
 };
 
 // A search that the audit has chosen, and one of its queries. Empty for all other searches.
@@ -34,6 +38,8 @@ class AuditDraw {
 
   // If the search was chosen, passes the answer of the query to the auditor.
   void Submit(const SearchReply& reply);
+  // As Submit, for groups: passes one claim of the answer at random.
+  void Submit(const GroupedReply& grouped, const GroupClaims& claims);
 
  private:
   Auditor* auditor_ = nullptr;
@@ -51,8 +57,17 @@ class ReplyCheck {
   // DataLoss (names query, place and values), Cancelled, those of Engine::Verify.
   absl::Status Run(Engine& engine, Alarm* alarm, const SearchReply& reply,
                    const std::function<bool()>& cancelled) const;
+  // As above, for groups: every claim of every answer equals the oracle's.
+  absl::Status Run(Engine& engine, Alarm* alarm, const GroupedReply& grouped,
+                   const GroupClaims& claims, const std::function<bool()>& cancelled) const;
 
  private:
+  // Returns the answer to a query, to be checked.
+  AuditedAnswer Audited(const SearchReply& reply, size_t query) const;
+  static absl::Status CheckOne(Engine& engine, Alarm* alarm, size_t query,
+                               const AuditedAnswer& audited,
+                               const std::function<bool()>& cancelled);
+
   const AnswerOrigin origin_;
   const std::shared_ptr<const Collection> collection_;
   std::vector<OwnedQuery> queries_;

@@ -26,6 +26,7 @@ class LocalService final : public NearfieldService {
   ActiveCallPtr Fetch(Rpc<pb::FetchRequest, pb::FetchResponse>) override;
   ActiveCallPtr Scan(ScanReplies* context, std::shared_ptr<const pb::ScanRequest> request) override;
   ActiveCallPtr Count(Rpc<pb::CountRequest, pb::CountResponse>) override;
+  ActiveCallPtr Facets(Rpc<pb::FacetsRequest, pb::FacetsResponse>) override;
   ActiveCallPtr PinEpoch(Rpc<pb::PinEpochRequest, pb::PinEpochResponse>) override;
   ActiveCallPtr GetLimits(Rpc<pb::GetLimitsRequest, pb::GetLimitsResponse>) override;
 

@@ -22,6 +22,7 @@ void VisitRetrieval(const Visit& visit) {
   visit("nearfield.v1.Retrieval.Fetch", &NearfieldService::Fetch);
   visit("nearfield.v1.Retrieval.Scan", &NearfieldService::Scan);
   visit("nearfield.v1.Retrieval.Count", &NearfieldService::Count);
+  visit("nearfield.v1.Retrieval.Facets", &NearfieldService::Facets);
   visit("nearfield.v1.Retrieval.PinEpoch", &NearfieldService::PinEpoch);
   visit("nearfield.v1.Retrieval.GetLimits", &NearfieldService::GetLimits);
 }

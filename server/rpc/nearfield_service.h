@@ -45,6 +45,7 @@ class NearfieldService {
   virtual ActiveCallPtr Scan(ScanReplies* context,
                              std::shared_ptr<const pb::ScanRequest> request) = 0;
   virtual ActiveCallPtr Count(Rpc<pb::CountRequest, pb::CountResponse>) = 0;
+  virtual ActiveCallPtr Facets(Rpc<pb::FacetsRequest, pb::FacetsResponse>) = 0;
   virtual ActiveCallPtr PinEpoch(Rpc<pb::PinEpochRequest, pb::PinEpochResponse>) = 0;
   virtual ActiveCallPtr GetLimits(Rpc<pb::GetLimitsRequest, pb::GetLimitsResponse>) = 0;
 

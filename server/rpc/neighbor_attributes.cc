@@ -38,7 +38,8 @@ absl::Status NeighborAttributes::Find(const SearchReply& reply, const RequestLim
   MessageBytes bytes;
   for (const Neighbors& neighbors : reply.result.queries) {
     ABSL_RETURN_IF_ERROR(CheckWanted());
-    ABSL_ASSIGN_OR_RETURN(RowReader rows, attributes_->FindRows(*reply.at, neighbors.ordinals));
+    ABSL_ASSIGN_OR_RETURN(RowReader rows,
+                          attributes_->FindRows(*reply.at, neighbors.ordinals, wanted_));
     bytes += ColumnBytes(rows, wanted_);
     ABSL_RETURN_IF_ERROR(CheckReplyBytes(bytes.wire, limits, kSearchAdvice));
     readers_.push_back(std::move(rows));

@@ -29,7 +29,8 @@ class NeighborAttributes {
   int64_t BytesExpected(const SearchReply& reply) const;
 
   // Finds the rows of the reply, and grows `hold` by their attributes. Errors: ResourceExhausted
-  // (more than a reply may have, or the hold cannot grow), and those of ToProto.
+  // (more than a reply may have, or the hold cannot grow), InvalidArgument (an attribute was
+  // dropped while the search waited), and those of ToProto.
   absl::Status Find(const SearchReply& reply, const RequestLimits& limits, ByteAccount::Hold* hold);
 
   // Adds the attributes of the rows that were found. Takes up to seconds for an answer of maximum

@@ -69,7 +69,8 @@ absl::Status FetchRows(Core& core, Call& call, const pb::FetchRequest& request,
   const FetchResult& found = *fetched;
   ABSL_RETURN_IF_ERROR(CheckReplyBytes(ReplyBytesMin(found), limits, kFetchAdvice));
   if (!wanted.empty()) {
-    ABSL_ASSIGN_OR_RETURN(const RowReader rows, named->attributes->FindRows(*at, found.ordinals));
+    ABSL_ASSIGN_OR_RETURN(const RowReader rows,
+                          named->attributes->FindRows(*at, found.ordinals, wanted));
     const MessageBytes columns = ColumnBytes(rows, wanted);
     ABSL_RETURN_IF_ERROR(CheckReplyBytes(columns.wire, limits, kFetchAdvice));
     ABSL_RETURN_IF_ERROR(call.holds.reply.Grow(
@@ -155,6 +156,7 @@ void ReportLimits(const Settings& settings, pb::GetLimitsResponse* response) {
   response->set_filter_conditions_max(static_cast<uint32_t>(kAttributes.filter_conditions_max));
   response->set_filter_values_max(static_cast<uint32_t>(kAttributes.filter_values_max));
   response->set_filter_bytes_max(static_cast<uint32_t>(kAttributes.filter_bytes_max));
+  response->set_facet_values_max(static_cast<uint32_t>(kAttributes.facet_values_max));
 }
 
 }  // namespace

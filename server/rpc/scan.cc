@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
 #include "engine/base/check_range.h"
+#include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/convert/cursor.h"
 #include "server/convert/filter.h"
@@ -152,7 +153,7 @@ class Scan final : public ActiveCall {
     return core_->reads.Post([this] { status_ = Read(); }, [this] { Send(); });
   }
   void Next() {
-    const absl::Status posted = PostRead();
+    const absl::Status posted = CatchOutOfMemory([this] { return PostRead(); });
     if (!posted.ok()) call_.Finish(posted);
   }
 

@@ -68,7 +68,8 @@ int64_t ScanRows::BytesOf(const FetchResult& found, int64_t row) const {
 
 absl::Status ScanRows::AddAttributes(const OrderedRead& read, OrderedRows* rows) {
   FetchResult& found = rows->found;
-  ABSL_ASSIGN_OR_RETURN(attributes_, named_->attributes->FindRows(*read.at, found.ordinals));
+  ABSL_ASSIGN_OR_RETURN(attributes_,
+                        named_->attributes->FindRows(*read.at, found.ordinals, wanted_));
   const int64_t count = found.ids.size();
   held_bytes_ = 0;
   int64_t bytes = 0;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
+#include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/convert/common.h"
 #include "server/convert/cursor.h"
@@ -49,8 +50,13 @@ class SearchAll final : public ActiveCall {
     ABSL_ASSIGN_OR_RETURN(core_, call_.Enter());
     ABSL_RETURN_IF_ERROR(Reserve(request));
     request_ = request.search();
+    request_.set_collection(name_);  // an alias is resolved once
     if (request_.queries_size() != 1) {
       return MustBe("search.queries", absl::StrCat(request_.queries_size()), "1");
+    }
+    if (request_.has_group_by()) {
+      return ArgumentError("search.group_by", "groups have no SearchAll: use Search with a cursor",
+                           request_.group_by(), "absent");
     }
     if (request.has_results_max()) left_ = request.results_max();
     if (left_ < 1) return MustBe("results_max", "0", "at least 1");
@@ -71,6 +77,7 @@ class SearchAll final : public ActiveCall {
     messages_bytes_ =
         2 * static_cast<int64_t>(request.SpaceUsedLong());  // request_ and the request of a page
     ABSL_ASSIGN_OR_RETURN(const auto named, call_.Find(*core_, request.search().collection()));
+    name_ = named->name;
     const int64_t bits_bytes = (named->collection->PinEpoch()->rows_count() + 7) / 8;
     ABSL_ASSIGN_OR_RETURN(hold_, call_.state()->ledger().requests.Reserve(
                                      call_.caller(), messages_bytes_ + bits_bytes));
@@ -88,12 +95,21 @@ class SearchAll final : public ActiveCall {
   }
 
   void Next() {
+    const absl::Status started = CatchOutOfMemory([this] {
+      StartPage();
+      return absl::OkStatus();
+    });
+    if (!started.ok()) call_.Finish(started);
+  }
+
+  void StartPage() {
     pb::SearchRequest request = request_;
     if (rows_to_skip_ > 0) {
       const int64_t k_max = call_.state()->limits().k_max;
       request.set_k(static_cast<uint32_t>(std::min(rows_to_skip_, k_max)));
       request.clear_with_payload();
       request.clear_with_vectors();
+      request.clear_with_parts();
       request.clear_attributes();
       request.clear_with_digest();
       request.clear_verify();
@@ -144,6 +160,7 @@ class SearchAll final : public ActiveCall {
 
   SearchReplies* const context_;
   Call call_;
+  std::string name_;           // of the collection
   pb::SearchRequest request_;  // the request of the next page
   Core* core_ = nullptr;
   uint64_t left_ = UINT64_MAX;  // maximum rows to send

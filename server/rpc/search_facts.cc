@@ -33,7 +33,8 @@ int64_t NativeBytes(const SearchReply& reply) {
   for (const Neighbors& neighbors : reply.result.queries) {
     bytes += neighbors.ids.bytes() + static_cast<int64_t>(neighbors.scores.size() * sizeof(float)) +
              static_cast<int64_t>(neighbors.rows.size()) + neighbors.payloads.value_bytes() +
-             static_cast<int64_t>(neighbors.ordinals.size() * sizeof(uint32_t));
+             static_cast<int64_t>(neighbors.ordinals.size() * sizeof(uint32_t)) +
+             static_cast<int64_t>(neighbors.parts.size() * sizeof(ScoreParts));
   }
   return bytes;
 }

@@ -14,28 +14,30 @@ absl::Status SearchPage::CheckCursor(const pb::SearchRequest& request) const {
   if (cursor_->search_fingerprint != fingerprints_.front()) {
     return ArgumentError(
         "cursor",
-        "of another search: collection, query, filter and score_threshold must be those of the "
-        "first page, and a collection that was created again or restored is another one");
+        "of another search: collection, query, filter, terms, score_threshold and group_by must be "
+        "those of the first page, and a collection that was created again or restored is another "
+        "one");
   }
   ABSL_RETURN_IF_ERROR(CheckCursorEpoch(EpochsOf(request), cursor_->epoch));
   if (rows_max_.has_value() && cursor_->position >= *rows_max_) {
     return ArgumentError(
         "cursor",
-        absl::StrCat("after ", cursor_->position, " rows, the limit page_rows_max is ", *rows_max_,
-                     ": SearchAll continues there"),
+        absl::StrCat("after ", cursor_->position, request.has_group_by() ? " groups" : " rows",
+                     ", the limit page_rows_max is ", *rows_max_,
+                     request.has_group_by() ? "" : ": SearchAll continues there"),
         absl::StrCat(cursor_->position), absl::StrCat(*rows_max_));
   }
   return absl::OkStatus();
 }
 
 absl::Status SearchPage::Begin(const pb::SearchRequest& request, uint64_t incarnation,
-                               std::string_view filter, std::optional<int64_t> rows_max,
+                               const SearchOrder& order, std::optional<int64_t> rows_max,
                                const std::shared_ptr<ResultPageCache>& cache,
                                std::vector<Query>* queries) {
   if (!request.with_cursor() && !request.has_cursor()) return absl::OkStatus();
   rows_max_ = rows_max;
   for (const Query& query : *queries) {
-    fingerprints_.push_back(SearchFingerprint(incarnation, query, filter));
+    fingerprints_.push_back(SearchFingerprint(incarnation, query, order));
   }
   if (request.has_cursor()) {
     if (queries->size() != 1) {
@@ -60,12 +62,14 @@ std::optional<uint64_t> SearchPage::epoch() const {
   return cursor_.has_value() ? std::optional(cursor_->epoch) : std::nullopt;
 }
 
-std::vector<NextPage> SearchPage::Next(const SearchReply& reply) const {
+std::vector<NextPage> SearchPage::Next(const SearchReply& reply,
+                                       const std::vector<GroupColumn>& groups) const {
   std::vector<NextPage> pages(fingerprints_.size());
   for (size_t i = 0; i < pages.size(); ++i) {
     const Neighbors& neighbors = reply.result.queries[i];
     if (!neighbors.more) continue;
-    const int64_t position = position_ + static_cast<int64_t>(neighbors.scores.size());
+    const size_t shown = groups.empty() ? neighbors.scores.size() : groups[i].rows_counts.size();
+    const int64_t position = position_ + static_cast<int64_t>(shown);
     pages[i].cut = rows_max_.has_value() && position >= *rows_max_;
     if (pages[i].cut) continue;
     pages[i].cursor = EncodeCursor({.epoch = reply.result.epoch,

@@ -5,12 +5,12 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "nearfield/engine/engine.h"
 #include "nearfield/v1/retrieval.pb.h"
+#include "server/attributes/found_groups.h"
 #include "server/convert/cursor.h"
 #include "server/scheduler/search_request.h"
 
@@ -22,22 +22,24 @@ struct NextPage {
   bool cut = false;    // rows follow, but page_rows_max ends the pages here
 };
 
-// Does nothing for a search without a cursor.
+// Does nothing for a search without a cursor. The places of a search for groups are groups, not
+// rows.
 class SearchPage {
  public:
-  // Reads the cursor of `request`, and makes the queries begin after its place. `filter`: the
-  // canonical form, empty if there is none. `rows_max`: page_rows_max; absent: the pages of a
-  // stream, to which it does not apply. `cache`: the state that the pages share. Errors:
-  // InvalidArgument.
+  // Reads the cursor of `request`, and makes the queries begin after its place. `rows_max`:
+  // page_rows_max; absent: the pages of a stream, to which it does not apply. `cache`: the state
+  // that the pages share. Errors: InvalidArgument.
   absl::Status Begin(const nearfield::v1::SearchRequest& request, uint64_t incarnation,
-                     std::string_view filter, std::optional<int64_t> rows_max,
+                     const SearchOrder& order, std::optional<int64_t> rows_max,
                      const std::shared_ptr<ResultPageCache>& cache, std::vector<Query>* queries);
 
   // Returns the epoch of the cursor; nullopt if the search begins at the first row.
   std::optional<uint64_t> epoch() const;
 
-  // Returns what follows each result; empty for a search without a cursor.
-  std::vector<NextPage> Next(const SearchReply& reply) const;
+  // Returns what follows each result; empty for a search without a cursor. `groups`: those of each
+  // result; empty for a search for rows.
+  std::vector<NextPage> Next(const SearchReply& reply,
+                             const std::vector<GroupColumn>& groups) const;
 
  private:
   absl::Status CheckCursor(const nearfield::v1::SearchRequest& request) const;

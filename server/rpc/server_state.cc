@@ -104,8 +104,10 @@ Core::Core(std::unique_ptr<Engine> engine_in, std::unique_ptr<store::Store> stor
                      epoch_waiters.Nudge();
                      pinned_snapshots.Trim();
                    },
-               .attribute_memory_bytes = PlanOf(*base.settings, *engine).attribute_memory_bytes,
-               .filter_cache_bytes = base.settings->filter_cache_bytes.value(),
+               .attribute_limits = {.memory_bytes =
+                                        PlanOf(*base.settings, *engine).attribute_memory_bytes,
+                                    .cache_bytes = base.settings->filter_cache_bytes.value(),
+                                    .numbers_bytes = base.settings->term_memory_bytes.value()},
                .quotas = base.quotas},
               base.settings->collections_max.value()),
       compactor([this] { return catalog.List(); },

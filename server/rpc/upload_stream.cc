@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/argument_error.h"
 #include "engine/base/mutex.h"
+#include "engine/base/out_of_memory.h"
 #include "engine/base/status_macros.h"
 #include "server/rpc/call.h"
 #include "server/rpc/upload_session.h"
@@ -120,8 +121,10 @@ class UploadStream final : public ActiveCall, public std::enable_shared_from_thi
       arrived_ = false;
       working_ = true;
       place_->Pause();
-      absl::Status posted = core_->writes.Post(
-          [self = shared_from_this(), incoming = context_->Take()] { self->Work(incoming); });
+      absl::Status posted = CatchOutOfMemory([this, core = core_] {
+        return core->writes.Post(
+            [self = shared_from_this(), incoming = context_->Take()] { self->Work(incoming); });
+      });
       if (!posted.ok()) {
         working_ = false;
         End(std::move(posted));

@@ -16,13 +16,8 @@ namespace {
 // Returns the ticket of a verification's search, which is queued like any other.
 SearchTicket TicketOf(const Call& call, const SearchRequest& search) {
   SearchTicket ticket;
-  ticket.request.collection = search.collection;
-  ticket.request.at = search.at;
-  ticket.request.few_rows = search.few_rows;
-  ticket.request.values = search.values;
-  ticket.request.queries = search.queries;
+  ticket.request = search.Copy();
   ticket.request.parts.bytes_max = call.state()->limits().response_bytes_max;
-  SetVectorSpans(search.collection->spec(), &ticket.request);
   ticket.caller = call.caller();
   ticket.deadline = call.deadline();
   ticket.cancelled = call.cancelled();
@@ -43,7 +38,8 @@ void RaiseAlarm(Core& core, const Call& call, const VerifyTask& task, const Neig
                                  .query = OwnedQuery(task.search.queries.front()),
                                  .answer = WithoutParts(found),
                                  .request_id = call.record.request_id,
-                                 .filter = task.filter};
+                                 .filter = task.filter,
+                                 .terms = task.terms};
   core.audit->alarm.Raise(
       AnswerMismatch{.found_by = "verify", .audited = audited, .verdict = verdict});
 }
@@ -96,6 +92,16 @@ absl::Status VerifyAnswer(Core& core, Call& call, const pb::VerifyRequest& reque
     task.filter = ToSent(filter);
   } else {
     task.search.at = named->collection->PinEpoch();
+  }
+  ABSL_ASSIGN_OR_RETURN(ByteAccount::Hold terms_hold,
+                        call.state()->ledger().requests.Reserve(call.caller(), 0));
+  if (request.has_terms()) {
+    const auto schema = named->attributes->SchemaAt(task.search.at->epoch());
+    ABSL_ASSIGN_OR_RETURN(const TermList terms,
+                          HeldTerms(*named, *schema, request.terms(), &terms_hold));
+    ABSL_ASSIGN_OR_RETURN(task.search.queries.front().terms,
+                          BindTerms(*named, terms, task.search.at, call, &terms_hold));
+    task.terms = request.terms().SerializeAsString();
   }
   call.record.queries = 1;
   call.record.k = task.search.queries.front().k;

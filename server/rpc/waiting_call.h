@@ -230,7 +230,12 @@ class WaitingReplies : public WaitingCall<Context> {
       last = this->end_.has_value();
     }
     if (call == nullptr || reply == nullptr) return false;
-    use(*reply);
+    try {
+      use(*reply);
+    } catch (...) {  // the service waits for it
+      if (!last) call->OnWriteDone(false);
+      throw;
+    }
     if (!last) call->OnWriteDone(true);
     return true;
   }

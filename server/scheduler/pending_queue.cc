@@ -66,9 +66,7 @@ double TicketGroup::PassUs(const LatencyModel& latency, PassKind kind, SearchWor
 }
 
 bool TicketGroup::Fits(const SearchRequest& request, SearchWork wanted) const {
-  const std::shared_ptr<const RowFilter>& rows = request.queries.front().filter;
-  if (filtered != (rows != nullptr) || (filtered && filter.lock() != rows)) return false;
-  return work == wanted && collection == request.collection.get() &&
+  return work == wanted && few_rows == request.few_rows && collection == request.collection.get() &&
          parts.vectors == request.parts.vectors && parts.payloads == request.parts.payloads &&
          parts.bytes_max == request.parts.bytes_max && epoch == EpochOf(request);
 }
@@ -100,7 +98,7 @@ TicketGroup* PendingQueue::First(SearchPriority priority) const {
 void PendingQueue::Insert(TicketGroup* group, PendingSearch entry) {
   if (group->empty()) {
     group->kind = {.copies = group->parts.vectors || group->parts.payloads,
-                   .few_rows = entry.ticket->request.few_rows};
+                   .few_rows = group->few_rows};
   }
   group->kind.k_max = std::max(group->kind.k_max, entry.k_max);
   entry.number = next_number_++;

@@ -94,14 +94,14 @@ struct SearchWork {
   friend bool operator==(const SearchWork&, const SearchWork&) = default;
 };
 
-// Searches that can share a pass: same collection, epoch, rows, work and returned parts of rows.
+// Searches that can share a pass: same collection, epoch, work and returned parts of rows. Their
+// filters may differ, but those that leave few rows have passes of their own, which are faster.
 struct TicketGroup {
   TicketGroup(const SearchRequest& request, SearchWork work_in)
       : collection(request.collection.get()),
         parts(request.parts),
         epoch(EpochOf(request)),
-        filtered(request.queries.front().filter != nullptr),
-        filter(request.queries.front().filter),
+        few_rows(request.few_rows),
         work(work_in) {}
   // Returns nullopt for the epoch that is current when the pass begins.
   static std::optional<uint64_t> EpochOf(const SearchRequest& request) {
@@ -119,8 +119,7 @@ struct TicketGroup {
   const Collection* const collection;  // alive while a search of the group waits
   const RowParts parts;
   const std::optional<uint64_t> epoch;
-  const bool filtered;
-  const std::weak_ptr<const RowFilter> filter;
+  const bool few_rows;
   const SearchWork work;
   std::shared_ptr<LatencyModel> latency;
   PassKind kind;  // covers all searches that came since the group was empty

@@ -23,20 +23,41 @@ namespace nearfield::server {
 // One batch may copy as many bytes as this many replies of maximum size.
 inline constexpr int64_t kBatchRepliesMax = 4;
 
-// One validated search. Movable, not copyable: the queries point into `values`.
+// One validated search. Movable; only Copy() copies it: the queries point into `values`.
 struct SearchRequest {
   SearchRequest() = default;
   SearchRequest(SearchRequest&&) = default;
   SearchRequest& operator=(SearchRequest&&) = default;
 
-  // Returns the bytes that the request holds while it waits. A filter's rows are divided among all
-  // their holders.
+  // Returns a copy, whose queries point into its own `values`.
+  SearchRequest Copy() const {
+    SearchRequest copy;
+    copy.collection = collection;
+    copy.at = at;
+    copy.values = values;
+    copy.queries = queries;
+    for (Query& query : copy.queries) {
+      if (query.vector.empty()) continue;
+      query.vector = {copy.values.data() + (query.vector.data() - values.data()),
+                      query.vector.size()};
+    }
+    copy.parts = parts;
+    copy.attribute_bytes = attribute_bytes;
+    copy.reply_bytes_min = reply_bytes_min;
+    copy.few_rows = few_rows;
+    return copy;
+  }
+
+  // Returns the bytes that the request holds while it waits. The rows of a filter, and terms, are
+  // divided among all their holders. Numbers that terms read have a memory of their own.
   int64_t bytes() const {
     size_t bytes = values.capacity() * sizeof(float) + queries.size() * sizeof(Query);
     for (const Query& query : queries) {
-      if (query.filter == nullptr) continue;
-      bytes += query.filter->chosen.capacity() * sizeof(uint64_t) /
-               static_cast<size_t>(std::max<int64_t>(1, query.filter.use_count()));
+      bytes += PartOf(query.filter);
+      if (query.terms == nullptr) continue;
+      size_t terms_bytes = sizeof(RowTerms) + query.terms->terms.capacity() * sizeof(RowTerm);
+      for (const RowTerm& term : query.terms->terms) terms_bytes += PartOf(term.filter);
+      bytes += terms_bytes / HoldersOf(query.terms);
     }
     return static_cast<int64_t>(bytes);
   }
@@ -50,6 +71,16 @@ struct SearchRequest {
   int64_t attribute_bytes = 0;  // expected bytes of the attributes of one neighbor in its reply
   int64_t reply_bytes_min = 0;  // minimum bytes of its reply
   bool few_rows = false;        // its filter matches so few rows that only these are scanned
+
+ private:
+  template <typename T>
+  static size_t HoldersOf(const std::shared_ptr<T>& held) {
+    return static_cast<size_t>(std::max<int64_t>(1, held.use_count()));
+  }
+  static size_t PartOf(const std::shared_ptr<const RowFilter>& filter) {
+    if (filter == nullptr) return 0;
+    return filter->chosen.capacity() * sizeof(uint64_t) / HoldersOf(filter);
+  }
 };
 
 // Time that one search took, including its wait.

@@ -15,6 +15,7 @@ constexpr auto kCollections = AccessTarget::kCollections;
 constexpr auto kHidden = AccessTarget::kHidden;
 constexpr auto kFiltered = AccessTarget::kFiltered;
 constexpr auto kServer = AccessTarget::kServer;
+constexpr bool kChanges = true;
 
 constexpr std::array kTable = {
     MethodAccess{"nearfield.v1.Retrieval.Search", kSearch, kCollections, {"collection"}},
@@ -23,18 +24,31 @@ constexpr std::array kTable = {
     MethodAccess{"nearfield.v1.Retrieval.Fetch", kRead, kCollections, {"collection"}},
     MethodAccess{"nearfield.v1.Retrieval.Scan", kRead, kCollections, {"collection"}},
     MethodAccess{"nearfield.v1.Retrieval.Count", kSearch | kRead, kCollections, {"collection"}},
+    MethodAccess{"nearfield.v1.Retrieval.Facets", kSearch | kRead, kCollections, {"collection"}},
     MethodAccess{"nearfield.v1.Retrieval.PinEpoch", kSearch | kRead, kCollections, {"collection"}},
     MethodAccess{"nearfield.v1.Retrieval.GetLimits", kAny, kNothing},
-    MethodAccess{"nearfield.v1.Ingest.Upload", kWrite, kCollections, {"begin.collection"}},
-    MethodAccess{"nearfield.v1.Ingest.Delete", kWrite, kCollections, {"collection"}},
-    MethodAccess{"nearfield.v1.Ingest.Update", kWrite, kCollections, {"collection"}},
+    MethodAccess{
+        "nearfield.v1.Ingest.Upload", kWrite, kCollections, {"begin.collection"}, false, kChanges},
+    MethodAccess{
+        "nearfield.v1.Ingest.Delete", kWrite, kCollections, {"collection"}, false, kChanges},
+    MethodAccess{
+        "nearfield.v1.Ingest.Update", kWrite, kCollections, {"collection"}, false, kChanges},
     MethodAccess{"nearfield.v1.Ingest.GetUpload", kWrite, kHidden, {"collection"}},
-    MethodAccess{"nearfield.v1.Ingest.DropUpload", kWrite, kHidden, {"collection"}},
+    MethodAccess{
+        "nearfield.v1.Ingest.DropUpload", kWrite, kHidden, {"collection"}, false, kChanges},
     MethodAccess{"nearfield.v1.Ingest.ListUploads", kWrite, kFiltered},
-    MethodAccess{"nearfield.v1.Admin.CreateCollection", kCreate | kAdmin, kCollections, {"name"}},
-    MethodAccess{"nearfield.v1.Admin.DropCollection", kAdmin, kCollections, {"name"}},
-    MethodAccess{"nearfield.v1.Admin.AddAttribute", kAdmin, kCollections, {"collection"}},
-    MethodAccess{"nearfield.v1.Admin.DropAttribute", kAdmin, kCollections, {"collection"}},
+    MethodAccess{"nearfield.v1.Admin.CreateCollection",
+                 kCreate | kAdmin,
+                 kCollections,
+                 {"name"},
+                 false,
+                 kChanges},
+    MethodAccess{
+        "nearfield.v1.Admin.DropCollection", kAdmin, kCollections, {"name"}, false, kChanges},
+    MethodAccess{
+        "nearfield.v1.Admin.AddAttribute", kAdmin, kCollections, {"collection"}, false, kChanges},
+    MethodAccess{
+        "nearfield.v1.Admin.DropAttribute", kAdmin, kCollections, {"collection"}, false, kChanges},
     MethodAccess{"nearfield.v1.Admin.GetCollection", kAny, kCollections, {"name"}},
     MethodAccess{"nearfield.v1.Admin.ListCollections", kAny, kFiltered},
     MethodAccess{"nearfield.v1.Admin.GetCapacity", kAdmin, kServer},
@@ -42,12 +56,18 @@ constexpr std::array kTable = {
     MethodAccess{"nearfield.v1.Admin.GetServerState", kAny, kNothing},
     // An oracle's answer to a query: what a search returns.
     MethodAccess{"nearfield.v1.Admin.Verify", kSearch, kCollections, {"collection"}},
-    MethodAccess{"nearfield.v1.Admin.SetAlias", kAdmin, kCollections, {"alias", "collection"}},
-    MethodAccess{"nearfield.v1.Admin.DropAlias", kAdmin, kCollections, {"alias"}},
-    MethodAccess{"nearfield.v1.Admin.CreateSnapshot", kAdmin, kServer},
-    MethodAccess{"nearfield.v1.Admin.DeleteSnapshot", kAdmin, kServer},
+    MethodAccess{"nearfield.v1.Admin.SetAlias",
+                 kAdmin,
+                 kCollections,
+                 {"alias", "collection"},
+                 false,
+                 kChanges},
+    MethodAccess{"nearfield.v1.Admin.DropAlias", kAdmin, kCollections, {"alias"}, false, kChanges},
+    MethodAccess{"nearfield.v1.Admin.CreateSnapshot", kAdmin, kServer, {}, false, kChanges},
+    MethodAccess{"nearfield.v1.Admin.DeleteSnapshot", kAdmin, kServer, {}, false, kChanges},
     MethodAccess{"nearfield.v1.Admin.ListSnapshots", kAdmin, kServer},
-    MethodAccess{"nearfield.v1.Admin.Compact", kAdmin, kCollections, {"collection"}},
+    MethodAccess{
+        "nearfield.v1.Admin.Compact", kAdmin, kCollections, {"collection"}, false, kChanges},
     // Probes have no key. The state of a collection, which the request names, needs one.
     MethodAccess{"grpc.health.v1.Health.Check", kAny, kFiltered, {}, /*is_open=*/true},
     MethodAccess{"grpc.health.v1.Health.Watch", kAny, kFiltered, {}, /*is_open=*/true},

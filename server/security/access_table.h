@@ -28,6 +28,9 @@ struct MethodAccess {
   // is the field b of the message a. Unused ones are empty.
   std::array<std::string_view, 2> fields = {};
   bool is_open = false;  // needs no key
+  // Changes something: its reply, which is small or of the size of the request, is never refused,
+  // because that would hide the change.
+  bool changes = false;
 
   // Returns true if no other scope than create and admin allows the call. The access log has it.
   bool IsAdministrative() const;

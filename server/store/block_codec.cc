@@ -70,7 +70,9 @@ absl::Status CheckShape(const SegmentIdentity& identity, const StoredBlock& bloc
   return absl::OkStatus();
 }
 
-// Returns the maximum bytes of the block's planes, in 64 bits. It is checked before the encoding.
+}  // namespace
+
+// It is checked before the encoding, in 64 bits.
 int64_t PlaneBytes(const StoredBlock& block) {
   const int64_t rows = block.ids->size();
   int64_t bytes = static_cast<int64_t>(block.rows.size()) + block.ids->bytes() + 8 * rows;
@@ -79,8 +81,6 @@ int64_t PlaneBytes(const StoredBlock& block) {
   }
   return bytes;
 }
-
-}  // namespace
 
 std::vector<uint8_t> EncodeIds(const IdColumn& ids) {
   if (ids.type() == IdType::kString) {

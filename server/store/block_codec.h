@@ -35,6 +35,9 @@ struct EncodedBlock {
   std::vector<uint8_t> attributes;
 };
 
+// Returns the maximum bytes of the block's planes.
+int64_t PlaneBytes(const StoredBlock& block);
+
 // Encodes a block. Errors: InvalidArgument (columns of different lengths, another id type, more
 // than kBlockBytesMax).
 absl::StatusOr<EncodedBlock> EncodeBlock(const SegmentIdentity& identity, int64_t first_row,

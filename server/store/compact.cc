@@ -164,7 +164,7 @@ absl::Status Rewrite(const Work& work, const Choice& choice, const CompactOption
   ABSL_RETURN_IF_ERROR(StreamBlocks(
       sources, &work.records, reading,
       [&](const StreamSource&, const DecodedBlock& block) {
-        return output->Append(block.View(output->extent().blocks));
+        return output->AppendDivided(block.View(0), options.block_bytes_max);
       },
       &totals));
   ABSL_RETURN_IF_ERROR(output->Trim());
@@ -339,7 +339,9 @@ absl::StatusOr<CompactionResult> Run(StoreCore* core, const Work& work,
   }
   core->EndWriter(id);
   if (!status.ok()) {
-    if (output.ok()) output->Discard().IgnoreError();  // an orphan at worst
+    // After a failure of the store the swap may be in the catalog; the next start decides. An
+    // orphan at worst.
+    if (output.ok() && !core->failed.load()) output->Discard().IgnoreError();
     return status;
   }
   result.segments_after += 1;

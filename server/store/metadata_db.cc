@@ -1,5 +1,6 @@
 #include "server/store/metadata_db.h"
 
+#include <fcntl.h>
 #include <sys/random.h>
 
 #include <cerrno>
@@ -56,8 +57,9 @@ using EachRowType = RowTypes<EachOf>;
 
 absl::Status Rolled(Database* database, absl::Status status) {
   if (!database->in_transaction()) return status;
-  const absl::Status rolled = database->Rollback();
-  return rolled.ok() ? status : rolled;
+  if (database->Rollback().ok()) return status;
+  // The changes are neither there nor gone. Without a message: there may be no memory for one.
+  return absl::Status(absl::StatusCode::kInternal, "");
 }
 
 }  // namespace
@@ -137,8 +139,16 @@ absl::Status MetadataDb::Start() {
   // now, so it must be durable: another commit syncs the whole log. On a full disk there is no
   // commit, and the log does not change.
   absl::Status started = Commit({}, {.kind = CommitKind::kStart});
-  if (!started.ok() && !absl::IsResourceExhausted(started)) return started;
+  if (absl::IsResourceExhausted(started)) started = SyncLog();
+  ABSL_RETURN_IF_ERROR(started);
   return DrawIncarnation();
+}
+
+absl::Status MetadataDb::SyncLog() const {
+  const std::string name = absl::StrCat(kCatalogName, "-wal");
+  if (!directory_->Has(name)) return absl::OkStatus();
+  ABSL_ASSIGN_OR_RETURN(const File log, directory_->OpenFile(name, O_RDWR));
+  return log.SyncData();
 }
 
 // Directories of earlier versions, and those made from a snapshot, have no incarnation yet. On a

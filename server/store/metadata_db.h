@@ -200,6 +200,8 @@ class MetadataDb {
   MetadataDb() = default;
   absl::Status ReadFacts();
   absl::Status Upgrade();
+  // Makes what is in the log durable, without a commit.
+  absl::Status SyncLog() const;
   absl::Status DrawIncarnation();
   absl::StatusOr<std::string> ReadBodyOf(const char* table, const char* column, int64_t id,
                                          const std::string& digest);

@@ -96,6 +96,35 @@ absl::StatusOr<SegmentOutput> SegmentOutput::Reopen(std::shared_ptr<const Direct
 
 absl::Status SegmentOutput::WriteHeader() { return file_.WriteAt(0, absl::MakeConstSpan(header_)); }
 
+absl::Status SegmentOutput::AppendDivided(const StoredBlock& block, int64_t bytes_max) {
+  const int64_t rows = block.ids->size();
+  if (rows == 1 || PlaneBytes(block) <= bytes_max) {
+    StoredBlock next = block;
+    next.number = extent_.blocks;
+    return Append(next);
+  }
+  const auto row_bytes = static_cast<int64_t>(block.rows.size()) / rows;
+  const auto append = [&](int64_t begin, int64_t end) {
+    IdColumn ids(block.ids->type());
+    BytesColumn payloads;
+    BytesColumn attributes;
+    for (int64_t row = begin; row < end; ++row) {
+      ids.AppendFrom(*block.ids, row);
+      payloads.Append(block.payloads->at(row));
+      attributes.Append(block.attributes->at(row));
+    }
+    const StoredBlock part = {
+        .ids = &ids,
+        .rows = block.rows.subspan(static_cast<size_t>(begin * row_bytes),
+                                   static_cast<size_t>((end - begin) * row_bytes)),
+        .payloads = &payloads,
+        .attributes = &attributes};
+    return AppendDivided(part, bytes_max);
+  };
+  ABSL_RETURN_IF_ERROR(append(0, rows / 2));
+  return append(rows / 2, rows);
+}
+
 absl::Status SegmentOutput::Seal() {
   const SegmentHeaderBytes sealed = SealedHeader(header_);
   if (sealed == header_) return absl::OkStatus();

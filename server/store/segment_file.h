@@ -83,6 +83,9 @@ class SegmentOutput {
 
   // Writes a block. Requires: block.number == extent().blocks.
   absl::Status Append(const StoredBlock& block);
+  // Writes a block under the next number, as several ones if it is larger than `bytes_max`.
+  // Requires: it has all columns.
+  absl::Status AppendDivided(const StoredBlock& block, int64_t bytes_max);
   // Marks the file as complete, so that it may be committed after the next Sync. Until then, a
   // start treats it as an upload that was never committed.
   absl::Status Seal();

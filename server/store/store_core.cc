@@ -122,6 +122,13 @@ void StoreCore::Leave(int64_t segment) noexcept {
   EndWriter(segment);
 }
 
+void StoreCore::LeaveUpload(int64_t segment) noexcept {
+  const MutexLock lock(mutex);
+  EndWriter(segment);
+  const bool dropped = catalog->tables().Find<UploadRow>(segment) == nullptr;
+  if (dropped && !failed.load()) RemoveFile(SegmentFileName(segment));
+}
+
 void StoreCore::EndWriter(int64_t segment) noexcept {
   CHECK_EQ(writers.erase(segment), size_t{1});
   writer_ended.NotifyAll();

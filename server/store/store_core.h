@@ -84,8 +84,10 @@ struct StoreCore {
   absl::Status SurviveFile(const absl::Status& status);
   // Records a DataLoss of a read of a collection.
   void NoteRead(int64_t collection, const absl::Status& status) ABSL_LOCKS_EXCLUDED(read_mutex);
-  // Both end the writing of a segment, for those that wait in AwaitWriterEnd.
+  // These end the writing of a segment, for those that wait in AwaitWriterEnd. LeaveUpload removes
+  // the file of an upload whose collection was dropped meanwhile.
   void Leave(int64_t segment) noexcept ABSL_LOCKS_EXCLUDED(mutex);
+  void LeaveUpload(int64_t segment) noexcept ABSL_LOCKS_EXCLUDED(mutex);
   void EndWriter(int64_t segment) noexcept ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   int64_t Now() const;        // the system clock, which may be set: for display
   int64_t SteadyNow() const;  // for ages

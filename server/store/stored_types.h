@@ -143,6 +143,8 @@ struct CompactOptions {
   int64_t small_segments_min = 4;
   // Approximate limit of the bytes that one compaction writes. The rest waits for the next one.
   int64_t bytes_max = int64_t{8} << 30;
+  // A block that patches have made larger than this is divided.
+  int64_t block_bytes_max = int64_t{256} << 20;
   std::function<bool()> cancelled;  // polled between blocks
 };
 

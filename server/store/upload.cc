@@ -229,7 +229,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> Store::ResumeSegment(const Upload
     mode = row->mode;
     CHECK(core_->writers.insert(row->id).second);
   }
-  absl::Cleanup leave = [&] { core_->Leave(source.identity.segment); };
+  absl::Cleanup leave = [&] { core_->LeaveUpload(source.identity.segment); };
   StreamTotals totals;
   ABSL_RETURN_IF_ERROR(StreamBlocks(
       absl::MakeConstSpan(&source, 1), /*records=*/nullptr, {},

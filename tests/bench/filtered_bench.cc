@@ -1,6 +1,7 @@
-// Compares searches with a filter to the same search without one, on any backend: filters that pass
-// random rows of several shares, with one query and with a batch. Compares each answer with the
-// oracle's first. Prints lines "NEARFIELD_BENCH_JSON {...}".
+// Compares searches with filters to the same search without one, on any backend: filters that pass
+// random rows of several shares, with one query and with a batch, whose queries have one filter or
+// several. First compares an answer with the oracle's, and a batch of several filters with a search
+// of each of its queries. Prints lines "NEARFIELD_BENCH_JSON {...}".
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -29,13 +30,16 @@ struct Options {
   int32_t threads = 0;
   std::vector<int64_t> batches = {1, 64};
   std::vector<double> shares = {1, 0.5, 0.1, 0.05, 0.02, 0.01, 0.001, 0.00001};
+  std::vector<int64_t> filters = {1};  // different ones in a batch
   int runs = 51;
   bool fresh = false;  // gives each search a new filter
 };
 
+using Filters = std::vector<std::shared_ptr<const RowFilter>>;
+
 // Returns a filter that passes each row with probability `share`.
-std::shared_ptr<const RowFilter> RandomFilter(int64_t rows_count, double share) {
-  std::mt19937_64 random(7);
+std::shared_ptr<const RowFilter> RandomFilter(int64_t rows_count, double share, uint64_t seed) {
+  std::mt19937_64 random(seed);
   std::bernoulli_distribution chosen(share);
   auto filter = std::make_shared<RowFilter>();
   filter->chosen.resize(static_cast<size_t>(rows_count + 63) / 64);
@@ -58,13 +62,24 @@ class Bench {
 
   void Run() {
     for (const int64_t batch : options_.batches) {
-      const double plain_us = Time(batch, nullptr);
-      Print(batch, -1, options_.rows_count, plain_us, plain_us);
+      const double plain_us = Time(batch, {nullptr});
+      Print({.batch = batch, .matched = options_.rows_count, .us = plain_us, .plain_us = plain_us});
       for (const double share : options_.shares) {
-        const auto filter = RandomFilter(options_.rows_count, share);
-        Check(filter);
-        const double us = Time(batch, filter);
-        Print(batch, share, OrFail(collection_->CountRows(nullptr, *filter)), us, plain_us);
+        for (const int64_t count : options_.filters) {
+          if (count > batch) continue;
+          Filters filters;
+          for (int64_t i = 0; i < count; ++i) {
+            filters.push_back(
+                RandomFilter(options_.rows_count, share, 7 + static_cast<uint64_t>(i)));
+          }
+          Check(batch, filters);
+          Print({.batch = batch,
+                 .share = share,
+                 .filters = count,
+                 .matched = OrFail(collection_->CountRows(nullptr, *filters.front())),
+                 .us = Time(batch, filters),
+                 .plain_us = plain_us});
+        }
       }
     }
   }
@@ -72,46 +87,67 @@ class Bench {
  private:
   static constexpr int64_t kQueries = 4096;
 
-  SearchBatch BatchAt(int64_t number, int64_t batch, std::shared_ptr<const RowFilter> filter) {
+  struct Measured {
+    int64_t batch = 0;
+    double share = -1;
+    int64_t filters = 0;
+    int64_t matched = 0;  // by the first filter
+    double us = 0;
+    double plain_us = 0;
+  };
+
+  // The queries take the filters in turn.
+  SearchBatch BatchAt(int64_t number, int64_t batch, const Filters& filters) {
     SearchBatch asked;
     const auto dim = static_cast<size_t>(options_.dim);
     for (int64_t i = 0; i < batch; ++i) {
       const auto place = static_cast<size_t>((number * batch + i) % kQueries);
       asked.queries.push_back({.vector = absl::MakeConstSpan(queries_).subspan(place * dim, dim),
                                .k = options_.k,
-                               .filter = filter});
+                               .filter = filters[static_cast<size_t>(i) % filters.size()]});
     }
     return asked;
   }
 
-  void Check(const std::shared_ptr<const RowFilter>& filter) {
-    const SearchBatch asked = BatchAt(0, 1, filter);
+  void Check(int64_t batch, const Filters& filters) {
+    const SearchBatch asked = BatchAt(0, batch, filters);
     const SearchResult got = OrFail(engine_->Search(*collection_, asked));
+    for (size_t i = 0; i < asked.queries.size(); ++i) {
+      SearchBatch alone;
+      alone.queries = {asked.queries[i]};
+      const SearchResult want = OrFail(engine_->Search(*collection_, alone));
+      if (!SameBits(got.queries[i], want.queries[0])) Fail("a query alone has another answer");
+    }
     const VerifyResult verdict = OrFail(engine_->Verify(
         *collection_, {.query = asked.queries[0], .neighbors = got.queries[0], .epoch = got.epoch},
         nullptr));
     if (!verdict.equal) Fail("the oracle differs: " + verdict.explanation);
   }
 
-  double Time(int64_t batch, std::shared_ptr<const RowFilter> filter) {
+  double Time(int64_t batch, Filters filters) {
     return MedianOf({.runs = options_.runs},
                     [&](int i) {
-                      if (options_.fresh && filter != nullptr) {
-                        filter = std::make_shared<RowFilter>(*filter);
+                      for (auto& filter : filters) {
+                        if (options_.fresh && filter != nullptr) {
+                          filter = std::make_shared<RowFilter>(*filter);
+                        }
                       }
-                      OrFail(engine_->Search(*collection_, BatchAt(i, batch, filter)));
+                      OrFail(engine_->Search(*collection_, BatchAt(i, batch, filters)));
                     })
         .median_us;
   }
 
-  void Print(int64_t batch, double share, int64_t matched, double us, double plain_us) {
+  void Print(const Measured& measured) {
     std::printf(
         "NEARFIELD_BENCH_JSON {\"bench\": \"filtered\", \"device\": \"%s\", \"n\": %lld, "
-        "\"dim\": %d, \"k\": %d, \"batch\": %lld, \"share\": %g, \"fresh\": %s, \"matched\": %lld, "
-        "\"us\": %.1f, \"over_unfiltered\": %.3f}\n",
+        "\"dim\": %d, \"k\": %d, \"batch\": %lld, \"share\": %g, \"filters\": %lld, \"fresh\": %s, "
+        "\"matched\": %lld, \"us\": %.1f, \"over_unfiltered\": %.3f, \"rate_of_unfiltered\": "
+        "%.3f}\n",
         engine_->Info().device_name.c_str(), static_cast<long long>(options_.rows_count),
-        options_.dim, options_.k, static_cast<long long>(batch), share,
-        options_.fresh ? "true" : "false", static_cast<long long>(matched), us, us / plain_us);
+        options_.dim, options_.k, static_cast<long long>(measured.batch), measured.share,
+        static_cast<long long>(measured.filters), options_.fresh ? "true" : "false",
+        static_cast<long long>(measured.matched), measured.us, measured.us / measured.plain_us,
+        measured.plain_us / measured.us);
     std::fflush(stdout);
   }
 
@@ -135,6 +171,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--batches", options.batches)->delimiter(',');
   app.add_option("--shares", options.shares, "of the rows that pass")->delimiter(',');
+  app.add_option("--filters", options.filters, "different ones in a batch")->delimiter(',');
   app.add_option("--runs", options.runs)->capture_default_str();
   app.add_flag("--fresh", options.fresh, "each search has a filter that was not seen before");
   CLI11_PARSE(app, argc, argv);

@@ -11,12 +11,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/bench/bench_data.h"
 #include "tests/bench/fail.h"
 #include "tests/bench/service_load.h"
@@ -44,6 +46,7 @@ struct Options {
   double seconds = 3;  // duration of each load
   std::vector<int32_t> callers = {1, 2, 4, 8, 16, 32, 64, 128};
   std::vector<double> shares = {0.5, 0.8, 0.95};  // open loop: of the best closed-loop rate
+  std::vector<double> filter_shares;              // of the rows, for loops with filters
   int64_t upload_rows = 0;                        // rows uploaded during searches; 0: none
   bool rows_alone = false;                        // no codes: measures an upload without encoding
   uint64_t block_bytes = client::UploadOptions().block_bytes_max;
@@ -59,6 +62,14 @@ struct UploadFigures {
   double seconds = 0;  // from begin to commit
   double bytes_per_second = 0;
 };
+
+// Returns the lots of rows, if filters choose them.
+std::vector<client::AttributeColumn> LotsOf(const Options& options, int64_t first, int64_t count) {
+  if (options.filter_shares.empty()) return {};
+  std::vector<int64_t> lots;
+  for (int64_t row = first; row < first + count; ++row) lots.push_back(row % kLots);
+  return {{.attribute = kLotAttribute, .values = std::move(lots)}};
+}
 
 // Uploads the rows. They exist before the clock starts.
 UploadFigures UploadRows(client::Client& client, const Options& options,
@@ -77,7 +88,9 @@ UploadFigures UploadRows(client::Client& client, const Options& options,
     const std::string_view bytes(
         reinterpret_cast<const char*>(rows.data() + first * options.dim),
         static_cast<size_t>(count) * static_cast<size_t>(options.dim) * sizeof(float));
-    if (const auto status = upload.Write({.ids = &ids, .vectors = bytes}); !status.ok()) {
+    const std::vector<client::AttributeColumn> lots = LotsOf(options, first, count);
+    const client::RowBlock block = {.ids = &ids, .vectors = bytes, .attributes = lots};
+    if (const auto status = upload.Write(block); !status.ok()) {
       Fail("upload: " + status.ToString());
     }
   }
@@ -98,12 +111,14 @@ void PrintUpload(const char* what, const Options& options, int64_t rows_count,
   std::fflush(stdout);
 }
 
-void PrintLoad(const char* what, const Options& options, double asked, const LoadFigures& figures) {
+void PrintLoad(const char* what, const Options& options, double asked, const LoadFigures& figures,
+               double filter_share = 1) {
   std::printf(
       "NEARFIELD_BENCH_JSON {\"bench\": \"service\", \"what\": \"%s\", \"n\": %lld, \"dim\": %d, "
-      "\"k\": %u, \"load\": %.1f, \"per_second\": %.1f, \"p50_us\": %.0f, \"p99_us\": %.0f, "
+      "\"k\": %u, \"filter_share\": %g, \"load\": %.1f, \"per_second\": %.1f, \"p50_us\": %.0f, "
+      "\"p99_us\": %.0f, "
       "\"p999_us\": %.0f, \"max_us\": %.0f, \"batch_mean\": %.1f, \"failed\": %lld}\n",
-      what, static_cast<long long>(options.rows_count), options.dim, options.k, asked,
+      what, static_cast<long long>(options.rows_count), options.dim, options.k, filter_share, asked,
       figures.per_second, figures.p50_us, figures.p99_us, figures.p999_us, figures.max_us,
       figures.batch_mean, static_cast<long long>(figures.failed));
   std::fflush(stdout);
@@ -111,10 +126,15 @@ void PrintLoad(const char* what, const Options& options, double asked, const Loa
 }
 
 UploadFigures Fill(client::Client& client, const Options& options) {
+  std::vector<client::AttributeSpec> attributes;
+  if (!options.filter_shares.empty()) {
+    attributes = {{.name = kLotAttribute, .type = client::AttributeType::kInt64}};
+  }
   OrFail(client.CreateCollection(
              {.name = options.collection,
               .dim = static_cast<uint32_t>(options.dim),
-              .scan = options.rows_alone ? client::ScanChoice::kRows : client::ScanChoice::kAuto}),
+              .scan = options.rows_alone ? client::ScanChoice::kRows : client::ScanChoice::kAuto,
+              .attributes = attributes}),
          "create");
   const UploadFigures figures = UploadRows(client, options, options.collection,
                                            GaussianRows(options.rows_count, options.dim, 1));
@@ -122,21 +142,24 @@ UploadFigures Fill(client::Client& client, const Options& options) {
   return figures;
 }
 
-void Verify(client::Client& client, const Options& options, const ServiceTarget& target) {
+void Verify(client::Client& client, const Options& options, const ServiceTarget& target,
+            const std::optional<client::Filter>& filter) {
   for (int64_t i = 0; i < options.verified; ++i) {
     const std::span<const float> query(target.queries.data() + static_cast<size_t>(i * options.dim),
                                        target.dim);
-    const auto verdict = OrFail(client.Verify(options.collection, query, {.k = options.k},
-                                              {.deadline = std::chrono::minutes(10)}),
-                                "verify");
+    const auto verdict =
+        OrFail(client.Verify(options.collection, query, {.k = options.k, .filter = filter},
+                             {.deadline = std::chrono::minutes(10)}),
+               "verify");
     if (!verdict.equal) Fail("the oracle differs: " + verdict.explanation);
   }
 }
 
-LoadFigures RunSearches(const Options& options, const Load& load) {
-  const std::string command = options.program + " --address " + options.address + " --collection " +
-                              options.collection + " --dim " + std::to_string(options.dim) +
-                              " -k " + std::to_string(options.k);
+LoadFigures RunSearches(const Options& options, const Load& load, double filter_share = 1) {
+  const std::string command =
+      options.program + " --address " + options.address + " --collection " + options.collection +
+      " --dim " + std::to_string(options.dim) + " -k " + std::to_string(options.k) +
+      (filter_share < 1 ? absl::StrCat(" --filter-shares ", filter_share) : "");
   return Summarize(RunInProcesses(command, load, options.processes));
 }
 
@@ -178,8 +201,13 @@ ServiceTarget Connect(const Options& options, size_t connections) {
   return target;
 }
 
+size_t CallersOf(const Options& options) { return static_cast<size_t>(options.callers.front()); }
+
 int RunWorker(const Options& options) {
-  const ServiceTarget target = Connect(options, kConnections);
+  ServiceTarget target = Connect(options, kConnections);
+  for (size_t i = 0; !options.filter_shares.empty() && i < CallersOf(options); ++i) {
+    target.filters.push_back(LotFilter(options.seed + i, options.filter_shares.front()));
+  }
   PrintTally(RunLoad(
       target,
       {.callers = options.callers.front(), .seconds = options.seconds, .rate = options.rate},
@@ -195,7 +223,10 @@ int Run(const Options& options) {
     upload_seconds = Fill(client, options).seconds * static_cast<double>(options.upload_rows) /
                      static_cast<double>(options.rows_count);
   }
-  Verify(client, options, target);
+  Verify(client, options, target, std::nullopt);
+  for (const double share : options.filter_shares) {
+    Verify(client, options, target, LotFilter(kQuerySeed, share));
+  }
   RunSearches(options, {.callers = 8, .seconds = 1});  // warm-up
   double rate_max = 0;
   for (const int32_t callers : options.callers) {
@@ -203,6 +234,10 @@ int Run(const Options& options) {
         RunSearches(options, {.callers = callers, .seconds = options.seconds});
     rate_max = std::max(rate_max, figures.per_second);
     PrintLoad("closed", options, callers, figures);
+    for (const double share : options.filter_shares) {
+      const Load load = {.callers = callers, .seconds = options.seconds};
+      PrintLoad("closed", options, callers, RunSearches(options, load, share), share);
+    }
   }
   for (const double share : options.shares) {
     const Load load = {
@@ -229,6 +264,10 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", options.seconds, "of each load")->capture_default_str();
   app.add_option("--callers", options.callers, "closed loops: callers at once")->delimiter(',');
   app.add_option("--shares", options.shares, "open loops: share of the greatest closed-loop rate")
+      ->delimiter(',');
+  app.add_option("--filter-shares", options.filter_shares,
+                 "closed loops in which each caller has its own filter: rows that pass")
+      ->check(CLI::Range(0.0, 1.0))
       ->delimiter(',');
   app.add_option("--upload-rows", options.upload_rows, "rows uploaded beside searches; 0: none")
       ->capture_default_str();

@@ -11,6 +11,8 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace nearfield::bench {
 namespace {
 
@@ -23,7 +25,9 @@ void SearchOnce(const ServiceTarget& target, size_t caller, size_t number, Clock
   const std::span<const float> query(
       target.queries.data() + (number * 7919 + caller * 104729) % queries_count * target.dim,
       target.dim);
-  const auto answer = client.Search(target.collection, query, {.k = target.k});
+  client::SearchOptions options = {.k = target.k};
+  if (!target.filters.empty()) options.filter = target.filters[caller];
+  const auto answer = client.Search(target.collection, query, options);
   Note(answer.status(), due, tally);
   if (answer.ok()) tally->batch_sum += answer->cost.batch_size;
 }
@@ -86,6 +90,14 @@ LoadTally RunOpenLoop(const Load& load, uint64_t seed, const CallOnce& call) {
 }
 
 }  // namespace
+
+client::Filter LotFilter(size_t caller, double share) {
+  const auto first = static_cast<int64_t>(caller) % kLots;
+  const int64_t end = first + std::max<int64_t>(1, std::llround(share * kLots));
+  const bool wraps = end > kLots;
+  return client::Filter(absl::StrCat(kLotAttribute, " >= ", first, wraps ? " or " : " and ",
+                                     kLotAttribute, " < ", wraps ? end - kLots : end));
+}
 
 void Note(const absl::Status& status, Clock::time_point due, LoadTally* tally) {
   const double us = std::chrono::duration<double, std::micro>(Clock::now() - due).count();

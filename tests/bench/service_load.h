@@ -19,7 +19,16 @@ struct ServiceTarget {
   std::vector<float> queries;  // [queries_count, dim] row-major
   uint32_t dim = 0;
   uint32_t k = 10;
+  std::vector<client::Filter> filters = {};  // of the callers; empty: none
 };
+
+// The rows have lots: row i that of i % kLots.
+inline constexpr int64_t kLots = 1009;
+inline constexpr const char* kLotAttribute = "lot";
+
+// Returns the filter of a caller, which chooses this share of the lots: no two of kLots callers
+// have the same one.
+client::Filter LotFilter(size_t caller, double share);
 
 // The measured calls of one load.
 struct LoadTally {

@@ -1,8 +1,10 @@
 // Tests of digests and logs of replies: lines are read back to the bit, and damage is detected.
 #include "client/cli/logged_reply.h"
 
+#include <chrono>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/formats/json_fields.h"
@@ -29,6 +31,25 @@ TEST(DigestTest, EqualsThatOfAnotherLanguage) {
             "8bfdcd3b9d3c6b1f94ddc171e9b58bd88685f4551a1256bb475dc74f295c3667");
 }
 
+TEST(DigestTest, GroupsEqualThatOfAnotherLanguage) {
+  Neighbors neighbors = {.ids = std::vector<uint64_t>{5, 7}, .scores = {0.5f, -1}};
+  const auto digest = [&neighbors](AttributeValues values) {
+    neighbors.groups = Groups{.values = std::move(values), .rows_counts = {1, 1}};
+    return ToHex(ResultDigest({&neighbors, 1}));
+  };
+  EXPECT_EQ(digest(std::vector<std::string>{"\xc3\xa4", "b"}),
+            "0a0c94ed246a05dfbf611dfd4719bab8f3358a89a2153fba61d8cb6b4405a991");
+  EXPECT_EQ(digest(std::vector<int64_t>{-3, int64_t{1} << 40}),
+            "0a43d109a4f10f9452411f2f74e378785b89ab7ee2cccb35c8b02866c790f3ae");
+  EXPECT_EQ(digest(std::vector<Timestamp>{Timestamp(std::chrono::microseconds(-3)),
+                                          Timestamp(std::chrono::microseconds(int64_t{1} << 40))}),
+            "0a43d109a4f10f9452411f2f74e378785b89ab7ee2cccb35c8b02866c790f3ae");
+  EXPECT_EQ(digest(std::vector<double>{0.0, -1.5}),
+            "7a31a6dce7602273a59ea42ae835533fa603a7bebb6efdd611005fea58e5662e");
+  EXPECT_EQ(digest(std::vector<bool>{false, true}),
+            "e7f0371f760e2a95c7655ad4f44489bec19c43486b69516d60cdf61f1f707805");
+}
+
 TEST(LoggedReplyTest, ComesBackToTheBit) {
   const std::string bytes("\0\x3c\xff\x7b", 4);
   for (const Neighbors& neighbors : {Numbers(), Texts(), Neighbors()}) {
@@ -42,9 +63,11 @@ TEST(LoggedReplyTest, ComesBackToTheBit) {
       LoggedReply narrowed = reply;
       narrowed.filter = "language == \"\xc3\xa4\"";
       narrowed.score_threshold = -0.1f;
+      narrowed.terms = std::string("\0\xff", 2);
       ASSERT_OK_AND_ASSIGN(const auto narrowed_read, ParseLoggedReply(ToJsonLine(narrowed)));
       EXPECT_EQ(narrowed_read.filter, narrowed.filter);
       EXPECT_EQ(narrowed_read.score_threshold, narrowed.score_threshold);
+      EXPECT_EQ(narrowed_read.terms, narrowed.terms);
       const std::string line = ToJsonLine(reply);
       EXPECT_EQ(line.find('\n'), std::string::npos);
       ASSERT_OK_AND_ASSIGN(const auto read, ParseLoggedReply(line));

@@ -38,7 +38,7 @@ def stub(service: ServiceDescriptor, channel: grpc.Channel) -> SimpleNamespace:
 @functools.cache
 def messages() -> SimpleNamespace:
     """Returns the messages, enums and stubs of nearfield.v1 by their names."""
-    files = [f"nearfield/v1/{name}.proto" for name in ("common", "retrieval", "ingest", "admin")]
+    files = [f"nearfield/v1/{name}.proto" for name in ("common", "terms", "facets", "retrieval", "ingest", "admin")]
     with tempfile.NamedTemporaryFile() as out:
         assert protoc.main(["protoc", f"-I{ROOT}/proto", f"--descriptor_set_out={out.name}", *files]) == 0
         described = FileDescriptorSet.FromString(out.read())

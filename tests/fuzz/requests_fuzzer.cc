@@ -76,6 +76,56 @@ pb::UpdateRequest ValidUpdate() {
   return update;
 }
 
+// Returns terms that the collection "c" accepts.
+pb::RowTerms ValidTerms() {
+  pb::RowTerms terms;
+  terms.set_score_weight(0.5);
+  pb::RowTerm* term = terms.add_terms();
+  term->set_attribute("n");
+  term->set_missing(1);
+  term->mutable_clamped()->set_low(-1);
+  term->mutable_clamped()->set_high(2);
+  term = terms.add_terms();
+  term->set_attribute("n");
+  term->mutable_half_life()->set_half_life(2);
+  term->mutable_half_life()->set_origin(1);
+  term = terms.add_terms();
+  term->set_weight(3);
+  term->mutable_filter()->set_filter_text("n > 1");
+  return terms;
+}
+
+// Returns a search for groups that the collection "c" accepts.
+pb::SearchRequest ValidGroups() {
+  pb::SearchRequest search;
+  search.set_collection("c");
+  search.add_queries()->mutable_vector()->mutable_values()->Resize(2, 1.0f);
+  search.set_k(2);
+  search.set_group_by("n");
+  search.set_group_rows(2);
+  search.set_with_cursor(true);
+  search.set_with_parts(true);
+  *search.mutable_terms() = ValidTerms();
+  return search;
+}
+
+pb::FacetsRequest ValidFacets() {
+  pb::FacetsRequest facets;
+  facets.set_collection("c");
+  facets.add_attributes("n");
+  facets.mutable_query()->mutable_row_id()->set_number(1);
+  facets.set_score_threshold(0);
+  *facets.mutable_terms() = ValidTerms();
+  return facets;
+}
+
+// Sets a request that the collection "c" accepts, for some methods.
+void SetValid(const MethodDescriptor& method, Message* request) {
+  if (method.name() == "Update") request->CopyFrom(ValidUpdate());
+  if (method.name() == "Search") request->CopyFrom(ValidGroups());
+  if (method.name() == "Facets") request->CopyFrom(ValidFacets());
+}
+
 // Returns true if a call of this method may change the collections.
 bool Changes(const MethodDescriptor& method) {
   const std::string& name = method.name();
@@ -152,7 +202,7 @@ class FuzzedServer {
                              MessageBuilder& builder) {
     if (input.Take(1) % 8 == 0) return std::string(input.TakeBytes(255));
     const std::unique_ptr<Message> request = NewMessage(method.input_type());
-    if (method.name() == "Update" && input.Take(1) % 4 != 0) request->CopyFrom(ValidUpdate());
+    if (input.Take(1) % 4 != 0) SetValid(method, request.get());
     builder.Fill(kLevelsMax, request.get());
     std::string bytes = request->SerializeAsString();
     if (input.Take(1) % 8 == 0) input.Edit(&bytes);
@@ -257,6 +307,10 @@ class FuzzedServer {
     pb::UploadRequest rows;
     pb::UploadBlock* const block = rows.mutable_block();
     block->mutable_vectors()->set_dtype(pb::DATA_TYPE_FLOAT32);
+    pb::AttributeColumn* const numbers = block->add_attributes();
+    numbers->set_attribute("n");
+    numbers->set_presence("\x3d");  // the second row has no value
+    for (const int64_t value : {1, 2, 1, 3, 2}) numbers->mutable_values()->add_int64_values(value);
     for (uint32_t row = 0; row < kRows; ++row) {
       if (texts) {
         block->mutable_ids()->add_texts(std::string(1, static_cast<char>('a' + row)));

@@ -14,11 +14,12 @@ bits; vectors are one element after another:
 """
 
 import math
-import pathlib
 import random
 import struct
 import sys
 from fractions import Fraction
+
+import golden_file
 
 ROW_TYPES = ("fp32", "fp16", "bf16")
 MAX_BITS = {"fp32": 0x7F7FFFFF, "fp16": 0x7BFF, "bf16": 0x7F7F}
@@ -309,21 +310,5 @@ def golden():
     return "\n".join(lines) + "\n"
 
 
-def main(arguments):
-    check = arguments[:1] == ["--check"]
-    rest = arguments[1:] if check else arguments
-    path = pathlib.Path(rest[0]) if rest else pathlib.Path(__file__).with_name("scores.txt")
-    text = golden()
-    if not check:
-        path.write_text(text, encoding="ascii")
-        print(f"{path}: {text.count(chr(10)) - 1} cases, {len(text)} bytes")
-        return 0
-    if path.read_text(encoding="ascii") == text:
-        print(f"{path} is what this script makes")
-        return 0
-    print(f"{path} differs from what this script makes", file=sys.stderr)
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(golden_file.main(sys.argv[1:], "scores.txt", golden))

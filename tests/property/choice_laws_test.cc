@@ -83,6 +83,58 @@ TEST_P(ChoiceLaws, AFilterEqualsACollectionOfTheChosenRows) {
   });
 }
 
+// Queries without a filter, with the same filter and with different ones, which choose no row, one
+// row, some or all, in one batch with pages and deleted rows.
+TEST_P(ChoiceLaws, QueriesWithDifferentFiltersShareABatch) {
+  const auto law = [&](const Case& c, Random& random) {
+    const int64_t rows_count = c.corpus.rows_count();
+    if (rows_count < 2) return;
+    ASSERT_OK_AND_ASSIGN(
+        const auto collection,
+        MakeCollection(engine(), c.corpus, InOrder(rows_count, random.Between(1, 6))));
+    std::vector<int64_t> doomed, live;
+    const int64_t dies = random.OneOf<int64_t>({3, 50, 1'000'000'000});
+    for (int64_t row = 0; row < rows_count; ++row)
+      (random.OneIn(dies) ? doomed : live).push_back(row);
+    ASSERT_OK(collection->Delete(testing::Select(c.corpus, doomed).ids));
+    SearchBatch batch = c.Batch();
+    std::vector<Neighbors> want;
+    std::vector<int64_t> matched;
+    for (size_t q = 0; q < batch.queries.size(); ++q) {
+      Query& query = batch.queries[q];
+      if (q > 0 && random.OneIn(3)) {
+        query.filter = batch.queries[static_cast<size_t>(random.Between(0, int64_t(q)))].filter;
+      } else if (!random.OneIn(5)) {
+        query.filter = DrawFilter(rows_count, random);
+      }
+      std::vector<int64_t> chosen;
+      for (const int64_t row : live) {
+        if (query.filter == nullptr || query.filter->Chooses(static_cast<uint32_t>(row))) {
+          chosen.push_back(row);
+        }
+      }
+      matched.push_back(static_cast<int64_t>(chosen.size()));
+      if (random.OneIn(4)) query.skip = random.Between(0, 20);
+      const Neighbors whole = testing::OracleAnswer(testing::Select(c.corpus, chosen), c.queries[q],
+                                                    query.skip + query.k);
+      want.push_back({.ids = IdColumn(c.corpus.spec.id_type)});
+      for (int64_t place = query.skip; place < whole.ids.size(); ++place) {
+        want.back().ids.AppendFrom(whole.ids, place);
+        want.back().scores.push_back(whole.scores[static_cast<size_t>(place)]);
+      }
+    }
+    for (int i = 0; i < 2; ++i) {
+      const std::vector<Neighbors> got = SearchOrFail(engine(), *collection, batch);
+      ExpectAnswers(got, want);
+      for (size_t q = 0; q < got.size(); ++q) EXPECT_EQ(got[q].matched_rows, matched[q]);
+    }
+  };
+  ForEachCase(law);
+  // Enough rows for several stages of a GPU's scan.
+  ForEachCase(2, {.rows_count = 30'000, .dim = 24, .batch = 16, .k = 10}, law);
+  ForEachCase(1, {.rows_count = 20'000, .dim = 8, .batch = 64}, law);
+}
+
 TEST_P(ChoiceLaws, AFilterSeesNoDeletedRowAndSurvivesMerges) {
   ForEachCase([&](const Case& c, Random& random) {
     const int64_t rows_count = c.corpus.rows_count();

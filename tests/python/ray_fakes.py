@@ -45,6 +45,24 @@ class FakeReplica:
         return types.SimpleNamespace(remote=remote)
 
 
+class Mute(FakeReplica):
+    """A replica whose actor stops to answer in the middle of a commit: in the call of this name. It is the last one."""
+
+    def __init__(self, slot: Any, name: str) -> None:
+        super().__init__()
+        self._slot, self._name = slot, name
+
+    def __getattr__(self, name: str) -> Any:
+        if name != self._name:
+            return super().__getattr__(name)
+
+        def remote(*_: Any) -> str:
+            self._slot.silent = True
+            return LATE
+
+        return types.SimpleNamespace(remote=remote)
+
+
 class FakeSlot(_slot.Slot):
     def ask(self, reply: Any, timeout: Any = None) -> Any:
         return raise_or_return(reply)

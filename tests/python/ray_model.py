@@ -25,6 +25,7 @@ PASSING = (nearfield.Unavailable, nearfield.DeadlineExceeded)
 TRY_SECONDS_MAX = 90
 # For which a read of a Reader may try. Another replica is asked after one second, which the campaign demands.
 READ_SECONDS_MAX = float(os.environ.get("NEARFIELD_RAY_READ_SECONDS", "10"))
+NOTES_MAX = 5
 PAUSE_SECONDS = 0.01  # between two calls of a thread: the machine also runs the servers
 
 
@@ -117,12 +118,12 @@ class Reader(threading.Thread):
     """Reads all the time; keeps each answer with the number that it must at least show.
 
     fresh    share of the reads that must show all commits before them
-    own      the commits of this client, which the other reads show, too; None: all
+    own      the writer of this client, whose commits the other reads show, too; None: all commits
     shelves  the rows have shelves: also filters, counts and fetches
     harmless the kinds of rounds in which no read may fail"""
 
     def __init__(
-        self, client: Any, model: Model, seed: int, *, fresh: float = 0.8, own: Model | None = None, shelves: bool = False,
+        self, client: Any, model: Model, seed: int, *, fresh: float = 0.8, own: Writer | None = None, shelves: bool = False,
         harmless: Any = (),
     ) -> None:
         super().__init__(daemon=True)
@@ -130,7 +131,7 @@ class Reader(threading.Thread):
         self._model = model
         self._rng = np.random.default_rng(seed)
         self._fresh = fresh
-        self._own = own or model
+        self._own: Model | Writer = own or model
         self._kinds = ["search", "search", "shelf", "count", "fetch"] if shelves else ["search"]
         self.harmless = harmless
         self._ended = threading.Event()
@@ -138,6 +139,7 @@ class Reader(threading.Thread):
         self._reading = threading.Lock()
         self._round = ""
         self.answers: list[Any] = []
+        self.notes: list[str] = []  # of the first faults
         # short, wrong, wrong count, wrong fetch, stale (an acknowledged commit is missing), backwards
         self.faults: Counter[str] = Counter()
         self.checked: Counter[str] = Counter()
@@ -184,22 +186,20 @@ class Reader(threading.Thread):
             return
         self.seconds.append((self._round, time.monotonic() - begin))
         arguments = {"search": (query, k), "shelf": (query, k, shelf), "count": (shelf,), "fetch": (ids,)}
-        self.answers.append((kind, arguments[kind], number, answer))
+        self.answers.append((kind, arguments[kind], number, answer, f"{kind} in a round of {self._round!r}, {options}"))
 
     def check_all(self) -> None:
         """Checks the answers so far, none of whose manifests may be missing in the model: no commit runs."""
         if self.error is not None:
             raise self.error
         taken = len(self.answers)
-        for kind, arguments, number, answer in self.answers[:taken]:
-            if answer.epoch < number:
-                self.faults["stale"] += 1
-            if answer.epoch < self._last:
-                self.faults["backwards"] += 1
-            self._last = answer.epoch
+        for kind, arguments, number, answer, asked in self.answers[:taken]:
             fault = self._fault_of(kind, arguments, answer)
-            if fault is not None:
-                self.faults[fault] += 1
+            found = {"stale": answer.epoch < number, "backwards": answer.epoch < self._last, fault or "": fault is not None}
+            self.faults += Counter([each for each, there in found.items() if there])
+            if any(found.values()) and len(self.notes) < NOTES_MAX:
+                self.notes.append(f"{asked}: {found}; manifest {answer.epoch}, before {self._last}, wanted {number}")
+            self._last = answer.epoch
             self.checked[kind] += 1
         del self.answers[:taken]
 
@@ -290,7 +290,8 @@ class Writer:
 
     ids      of its rows
     shelves  its rows have shelves, and it deletes some of them by a filter
-    emptied  the models of the other writers: a `replace` also removes their rows"""
+    emptied  the models of the other writers: a `replace` also removes their rows
+    newest   number of its last acknowledged commit"""
 
     def __init__(
         self, client: Any, model: Model, rng: np.random.Generator, *, ids: range = range(IDS), shelves: bool = False, emptied: Any = ()
@@ -301,6 +302,7 @@ class Writer:
         self._ids = np.array(ids)
         self._shelves = shelves
         self._emptied = emptied
+        self.newest = 0
 
     def commit(self, *, alone: bool = True) -> None:
         """alone: no other writer commits now, so that it may replace all rows."""
@@ -324,7 +326,7 @@ class Writer:
             rows = {}
             for each in self._emptied:
                 each.commit(done.epoch, {})
-        self.model.commit(done.epoch, {**rows, **added})
+        self._acknowledged(done.epoch, {**rows, **added})
 
     def _delete(self, rows: dict[int, Any], token: str) -> None:
         rng = self._rng
@@ -336,4 +338,8 @@ class Writer:
             what = {"filter": f"shelf == {shelf}"}
         done = repeat(lambda: self.docs.delete(**what, token=token, timeout=10))
         assert done.rows_deleted == len(some)
-        self.model.commit(done.epoch, {each: row for each, row in rows.items() if each not in some})
+        self._acknowledged(done.epoch, {each: row for each, row in rows.items() if each not in some})
+
+    def _acknowledged(self, number: int, rows: dict[int, Any]) -> None:
+        self.model.commit(number, rows)
+        self.newest = number

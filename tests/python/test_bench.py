@@ -67,3 +67,27 @@ def test_the_overhead_in_the_process_is_the_wall_time_without_the_engines(tmp_pa
             wall, total, device = (row[f"{column}_p{percent}_us"] for column in ("wall", "total", "device"))
             assert wall > total >= device >= 0
             assert wall >= row[f"beyond_p{percent}_us"] > 0
+
+
+def test_the_groups_of_the_benchmark_are_those_of_all_rows(tmp_path):
+    receipt = tmp_path / "receipt.json"
+    done = subprocess.run(
+        [sys.executable, ROOT / "tests/bench/groups_bench.py", "--rows", "3000", "--groups", "300", "--dim", "8", "--queries", "6",
+         "--no-peers", "--out", receipt], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = json.loads(receipt.read_text())["rows"]
+    assert [row["family"] for row in rows] == ["unequal"] * 2 + ["half"] * 2
+    for plain, groups in (rows[:2], rows[2:]):
+        assert groups["recall"] == 1 > plain["recall"]
+
+
+def test_the_memories_of_the_benchmark_are_those_of_all_rows(tmp_path):
+    receipt = tmp_path / "receipt.json"
+    done = subprocess.run(
+        [sys.executable, ROOT / "tests/bench/memory_bench.py", "--rows", "3000", "--dim", "8", "--queries", "6", "--no-peers",
+         "--out", receipt], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = json.loads(receipt.read_text())["rows"]
+    assert [row["family"] for row in rows] == ["balanced"] * 2 + ["strong"] * 2
+    for plain, terms in (rows[:2], rows[2:]):
+        assert terms["recall"] == 1 > plain["recall"]

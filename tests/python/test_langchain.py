@@ -90,6 +90,8 @@ def test_filters_scores_and_metadata(store):
     assert relevant[0][1] == (1 + scored[0][1]) / 2
     retriever = store.as_retriever(search_kwargs={"k": 1, "filter": F.year == 2024})
     assert [each.id for each in retriever.invoke("aa")] == ["aaab"]
+    recent = [nearfield.HalfLife("year", half_life=1, origin=2025)]
+    assert [each.id for each in store.similarity_search("aa", k=2, terms=recent)] == ["aaab", "aab"]
 
 
 def test_diverse_documents_delete_all_and_vectors(store):

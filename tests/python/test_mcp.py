@@ -28,7 +28,7 @@ def docs(shared, name):
 async def test_an_agent_reads(shared, docs, tmp_path, kind):
     async with agent(kind, shared, tmp_path, docs.name) as client:
         tools = {tool.name for tool in (await client.list_tools()).tools}
-        assert tools == {"search", "fetch", "count", "list_collections"}
+        assert tools == {"search", "fetch", "count", "facets", "list_collections"}
         (listed,) = value(await client.call_tool("list_collections", {}))["result"]
         assert (listed["name"], listed["rows"], listed["attributes"]) == (docs.name, 3, {"year": "int64", "made": "timestamp"})
         found = value(await client.call_tool("search", {
@@ -39,6 +39,17 @@ async def test_an_agent_reads(shared, docs, tmp_path, kind):
         by_id = value(await client.call_tool("search", {"collection": docs.name, "id": "a", "k": 1}))
         assert [row["id"] for row in by_id["rows"]] == ["ab"]
         assert value(await client.call_tool("count", {"collection": docs.name}))["result"] == 3
+        groups = value(await client.call_tool("search", {
+            "collection": docs.name, "vector": [1, 0.1, 0], "group_by": "year", "k": 9}))["rows"]
+        years = [row["attributes"]["year"] for row in groups]
+        assert len(set(years)) == len(years) and 2020 in years
+        boosted = value(await client.call_tool("search", {
+            "collection": docs.name, "vector": [1, 0.1, 0], "k": 1, "terms": [
+                {"form": "is", "filter": "id == 'b'", "weight": 3},
+                {"form": "half_life", "attribute": "made", "half_life": "30d", "origin": "now"}]}))["rows"]
+        assert boosted[0]["id"] == "b" and boosted[0]["parts"]["terms"] == 3.0
+        facets = value(await client.call_tool("facets", {"collection": docs.name, "attributes": ["year"]}))
+        assert sum(rows for _, rows in facets["facets"]["year"]["values"]) + facets["facets"]["year"]["rows_missing"] == 3
         fetched = value(await client.call_tool("fetch", {"collection": docs.name, "ids": ["b", "zz"]}))
         assert (fetched["rows"][0]["id"], fetched["missing"]) == ("b", ["zz"])
 
@@ -99,7 +110,7 @@ async def test_an_argument_of_a_wrong_type_was_answered_with_types_of_python(sha
 
 async def test_an_argument_that_a_tool_does_not_have_was_dropped(shared, docs, tmp_path):
     """A search whose filter was misspelled answered without it. The law holds for every tool."""
-    given = {"search": {"vector": [1, 0, 0]}, "fetch": {"ids": ["a"]}, "count": {}, "list_collections": {},
+    given = {"search": {"vector": [1, 0, 0]}, "fetch": {"ids": ["a"]}, "count": {}, "facets": {"attributes": ["year"]}, "list_collections": {},
              "store": {"id": "a", "vector": [1, 0, 0], "payload": "x"}, "update": {"ids": ["a"], "payload": "x"},
              "delete": {"ids": ["a", "b"]}}
     async with agent("stdio", shared, tmp_path, docs.name, "--write") as client:

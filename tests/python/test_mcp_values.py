@@ -18,6 +18,7 @@ NO_TIMES = ["2024-05-17T09:30", "2024-05-17T09:30:00.5", "2024-02-30", "2024-05-
             "2024-05-17T09:30:00.1234567Z", "2024-05-17T09:30:00+24:00", "0000-01-01T00:00+00:01", "tomorrow", "",
             "2024-05-17T09:30:00+0200", "9999-12-31T23:59-00:01", "10000-01-01", "24-05-17", "1715904000000000Z"]
 NEEDED = {"search": {"vector": [1, 0, 0]}, "fetch": {"ids": ["a"]}, "count": {}, "delete": {"ids": ["a"]},
+          "facets": {"attributes": ["lang"]},
           "store": {"id": "a", "vector": [1, 0, 0], "payload": "p"}, "update": {"ids": ["first"], "payload": "p"}}
 
 
@@ -119,10 +120,12 @@ async def test_a_text_that_looks_like_json_was_decoded(shared, texts, text):
         assert (stored.payloads, stored.attributes["lang"], stored.attributes["tags"]) == ([text.encode()], [None], [[text]])
         assert await call("delete", ids=[text]) == 1
         for tool, needed in NEEDED.items():
-            if tool in ("search", "count", "update"):
+            if tool in ("search", "count", "facets", "update"):
                 condition = "if_filter" if tool == "update" else "filter"
                 assert f"INVALID_ARGUMENT: {condition}" in await call(tool, agent.refused, **needed, **{condition: text})
             assert repr(text) in await call(tool, agent.refused, **needed, collection=text)
+        assert "INVALID_ARGUMENT: group_by" in await call("search", agent.refused, **NEEDED["search"], group_by=text)
+        assert "INVALID_ARGUMENT: attributes[0]" in await call("facets", agent.refused, attributes=[text])
         tools = (await agent.client.list_tools()).tools
     assert tried == {(tool.name, argument) for tool in tools
                      for argument, schema in tool.input_schema["properties"].items() if "string" in json.dumps(schema)}

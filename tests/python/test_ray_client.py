@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import types
+from pathlib import Path
 from typing import Any
 
 import nearfield
@@ -36,6 +37,41 @@ def test_the_views_of_a_client_never_go_back(tmp_path):
             found = client._refresh(float("inf"), 0.0)
             seen.append((*found["have"], found["number"]))
         assert seen == [shown[place] for place in (0, 1, 1, 3, 3, 3, 6, 7)]
+
+
+def test_a_client_that_finds_no_turn_to_wait_does_not_spin(tmp_path):
+    """The coordinator lets some calls wait for a manifest, and answers the others at once."""
+    calls = itertools.count()
+    with Client(str(tmp_path)) as client:
+        client.call = lambda *_, **__: next(calls) and None or view_of(1)  # type: ignore[method-assign]
+        client._number_min = 2
+        with pytest.raises(nearfield.DeadlineExceeded, match="manifest 2"):
+            client._current(time.monotonic() + 0.5)
+    assert next(calls) < 20
+
+
+def test_the_names_of_collections_never_go_back(tmp_path):
+    """They are those of a view, which has the client's own commits: another coordinator may know fewer."""
+    shown = [{**view_of(number), "collections": dict.fromkeys(names)} for number, names in ((1, "b"), (1, "b"), (3, "cab"), (2, "ab"))]
+    views = iter(shown)
+    with Client(str(tmp_path)) as client:
+        client.call = lambda *_, **__: next(views)  # type: ignore[method-assign]
+        assert client.list_collections() == ["b"]
+        client._number_min = 3
+        assert client.list_collections() == client.list_collections() == ["a", "b", "c"]
+
+
+def test_an_error_of_the_callers_rows_is_not_one_of_the_storage(store):
+    def tables() -> Any:
+        yield pa.table({"id": pa.array([1], pa.uint64())})
+        raise FileNotFoundError("my rows")
+
+    with Client(store.uri) as client:
+        with pytest.raises(FileNotFoundError, match="my rows"):
+            client.put(tables())
+        Path(store.uri.removeprefix("file://"), "segments").rename(Path(store.uri.removeprefix("file://"), "gone"))
+        with pytest.raises(nearfield.Unavailable, match="storage: "):
+            client.put([pa.table({"id": pa.array([1], pa.uint64())})])
 
 
 def test_a_client_needs_no_ray(tmp_path):

@@ -75,6 +75,10 @@ def same(found: Any, wanted: Any) -> None:
         assert one.payloads == other.payloads and one.matched_rows == other.matched_rows
         assert repr(one.attributes) == repr(other.attributes)
         assert (one.vectors is None) == (other.vectors is None)
+        assert (one.parts is None) == (other.parts is None)
+        if one.parts is not None:
+            assert one.parts.scores.tobytes() == other.parts.scores.tobytes()
+            assert one.parts.terms.tobytes() == other.parts.terms.tobytes()
         if one.vectors is not None:
             assert one.vectors.tobytes() == other.vectors.tobytes()
         assert one.to_arrow().equals(other.to_arrow())
@@ -100,7 +104,10 @@ def test_a_cluster_answers_as_one_engine(cluster, engine, rng, draw, id_type):
         {"k": 1}, {"k": count + 9, "payload": True, "vectors": True, "attributes": "*"},
         {"k": 40, "filter": F.year >= 2020, "attributes": ["tags", "year"]},
         {"k": 40, "filter": 'language == "de"', "payload": True}, {"k": 40, "score_threshold": 1.5},
-        {"k": 9, "filter": F.year == 1}]
+        {"k": 9, "filter": F.year == 1},
+        {"k": 40, "parts": True, "score_weight": 0.5, "terms": [
+            nearfield.HalfLife("made", half_life=dt.timedelta(days=30), origin=EPOCH, weight=3),
+            nearfield.Linear("price", weight=0.25, missing=1), nearfield.Is('language == "de"')]}]
     for each in options:
         same(*(docs.search(queries, **each) for docs in pair))
     digests = {docs.search(queries, k=20, with_digest=True).digest for docs in pair}
@@ -150,7 +157,7 @@ def test_a_refused_upload_changes_nothing(cluster, rng):
     table = pa.table({"id": pa.array([7], pa.uint64()), "vector": pa.FixedSizeListArray.from_arrays(flat, DIM),
                       "payload": pa.array([b""], pa.binary())})  # fmt: skip
     with pytest.raises(nearfield.InvalidArgument):  # which only the server finds
-        cluster.commit("refused", {"kind": "upsert", "segments": put_tables(cluster._store, [table])}, None, cluster.deadline(None))
+        cluster.commit("refused", {"kind": "upsert", "segments": put_tables(cluster._store.put, [table])}, None, cluster.deadline(None))
     with pytest.raises(ValueError, match="needs"):
         docs.upload(vectors[:, 1:], ids=np.arange(100, 150))
     with pytest.raises(nearfield.InvalidArgument):

@@ -15,10 +15,10 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("ray")
 
-from nearfield.ray import _coordinator, _fleet, _server  # noqa: E402
+from nearfield.ray import _coordinator, _fleet, _server, _tokens  # noqa: E402
 from nearfield.ray._fleet import Fleet  # noqa: E402
 from nearfield.ray._log import KEPT, Log, compacted, newest_number, object_name  # noqa: E402
-from nearfield.ray._manifest import Manifest  # noqa: E402
+from nearfield.ray._manifest import TAIL_MAX, Manifest  # noqa: E402
 from nearfield.ray._operations import Coordinator  # noqa: E402
 from nearfield.ray._steps import run  # noqa: E402
 from nearfield.ray._store import Store  # noqa: E402
@@ -104,6 +104,30 @@ def test_a_commit_that_is_repeated_at_another_coordinator_takes_place_once(opene
     number = delete(first, "x == 1", "once")
     assert delete(second, "x == 1", "once") == number and operations(second) == ["x == 1"]
     assert second._log.head.number > number and second._log.head.author == second._log.author
+
+
+def test_a_coordinator_deletes_only_what_its_own_commits_made_unused(opened, store, monkeypatch):
+    """The last commit of another one may be withdrawn: then the manifest after it names the file of tokens again."""
+    monkeypatch.setattr(_tokens, "TOKENS_MAX", 2)
+    monkeypatch.setattr(_tokens, "TOKEN_PAGES_MAX", 1)
+    first, second = opened("first"), opened("second")
+    create(first)
+    delete(first, "x == 0")
+    delete(first, "x == 1")
+    second._follow_others()
+    pages = first._log.head.token_pages
+    number = delete(first, "x == 2")
+
+    def refuse() -> Exception:
+        assert first._log.head.token_pages != pages
+        assert delete(second, "x == 2") == number and second._log.head.author == first._log.author
+        return nearfield.ResourceExhausted("full")
+
+    first._slots[0].actor.before = refuse
+    with pytest.raises(nearfield.ResourceExhausted):
+        delete(first, "x == 3")
+    assert first._log.head.token_pages == pages and store.get(pages[0][0])
+    assert delete(opened("third"), "x == 0") < number
 
 
 def test_what_another_coordinator_relies_on_is_not_withdrawn(opened):
@@ -288,6 +312,18 @@ class TestWithdraw:
             refused._replace_servers(3, 1.0)
         else:
             refused._change(partial(compacted, "docs", log.head.collections["docs"], [], "by"))
+        set_ready(refused, False)
+        with pytest.raises(nearfield.FailedPrecondition, match="not known"):
+            refused.withdraw("docs")
+
+    def test_it_is_refused_once_a_compaction_has_moved_it_into_an_object(self, refused):
+        """It stayed there, next to the state before it."""
+        set_ready(refused, True)
+        log, state = refused._log, refused._log.head.collections["docs"]
+        for number in range(TAIL_MAX - 1):  # with what takes the place of the operations before, the tail is full
+            delete(refused, f"x == {9 + number}")
+        refused._change(partial(compacted, "docs", state, [], "by"))
+        assert (len(log.head.collections["docs"].pages), log.head.collections["docs"].tail) == (1, [])
         set_ready(refused, False)
         with pytest.raises(nearfield.FailedPrecondition, match="not known"):
             refused.withdraw("docs")

@@ -118,9 +118,9 @@ class Campaign:
             Writer(self._clients[0], second, np.random.default_rng([seed, 2]), ids=SECOND, shelves=True),
         ]
         self.readers = [
-            Reader(cluster, self.model, seed + 1, own=first, shelves=True, harmless=Faults.HARMLESS),
+            Reader(cluster, self.model, seed + 1, own=self._writers[0], shelves=True, harmless=Faults.HARMLESS),
             Reader(self._clients[1], self.model, seed + 2, fresh=1, shelves=True, harmless=Faults.HARMLESS),  # makes no commit
-            Reader(self._clients[0], self.model, seed + 3, own=second, shelves=True, harmless=Faults.HARMLESS_TO_RIVAL),
+            Reader(self._clients[0], self.model, seed + 3, own=self._writers[1], shelves=True, harmless=Faults.HARMLESS_TO_RIVAL),
         ]
         self._pool = ThreadPoolExecutor(1)
         self.kinds: Counter[str] = Counter()
@@ -295,8 +295,10 @@ def test_the_checker_finds_an_old_answer(model):
     reader = Reader(types.SimpleNamespace(collection=lambda name: None), model, 1, harmless=Faults.HARMLESS)
     for acknowledged, number in ((5, 5), (3, 4), (5, 4)):
         ids, scores = best(model, query, 9, number)
-        reader.answers.append(("search", (query, 9), acknowledged, types.SimpleNamespace(ids=ids, scores=scores, epoch=number)))
+        answer = types.SimpleNamespace(ids=ids, scores=scores, epoch=number)
+        reader.answers.append(("search", (query, 9), acknowledged, answer, "asked"))
     reader.check_all()
+    assert [note.partition(":")[0] for note in reader.notes] == 2 * ["asked"]
     assert reader.faults == {"backwards": 1, "stale": 1}
     campaign = Campaign.__new__(Campaign)
     campaign.readers, campaign.bad = [reader], Counter()
@@ -391,5 +393,5 @@ def test_rounds_of_faults(cluster, rival, network, storage, request):
     figures = {**campaign.figures(), "seed": seed}
     if receipt:
         receipt.write_text(json.dumps(figures))
-    assert not campaign.found(), figures
+    assert not campaign.found(), (figures, [each.notes for each in campaign.readers])
     assert figures["answers_checked"] > figures["rounds"], "hardly a read was answered"

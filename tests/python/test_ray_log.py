@@ -103,7 +103,7 @@ FAULTS = {
     "a_compaction_forgets_what_was_committed_meanwhile": (
         COMPACTED, "tail=[base, *after]", "tail=[base]", "is not in"),
     "a_withdrawal_undoes_a_compaction": (
-        COMPACTED_REFUSED, "before=now.before if after else []", "before=now.before", "is not in"),
+        COMPACTED_REFUSED, "before=now.before if known else []", "before=now.before", "is not in"),
 }
 
 

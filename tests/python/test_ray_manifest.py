@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import threading
 import types
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +18,10 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("ray")
 
 from nearfield.ray._log import Log, digest_of, newest_manifest, newest_number, object_name  # noqa: E402
-from nearfield.ray._manifest import CollectionState, Manifest  # noqa: E402
+from nearfield.ray._manifest import TAIL_MAX, CollectionState, Done, Manifest, operations_after  # noqa: E402
 from nearfield.ray._steps import run  # noqa: E402
 from nearfield.ray._store import Store  # noqa: E402
+from nearfield.ray._tokens import TOKENS_MAX, Tokens, folded  # noqa: E402
 from nearfield.ray._upgrade import earlier_manifest, take_over  # noqa: E402
 
 # A file that was written before manifests had a format number.
@@ -168,3 +172,84 @@ def test_a_folder_that_is_gone_is_no_empty_folder(store):
         run(newest_number(1), store=store)
     with pytest.raises(OSError, match="commits"):
         store.put_new(object_name(1), b"1")
+
+
+def test_a_folder_that_comes_and_goes_hides_no_object(store):
+    """A read either finds the object, or fails: it never says that there is none."""
+    store.put(object_name(1), b"1")
+    path, ended = Path(store.uri.removeprefix("file://"), "commits"), threading.Event()
+    gone = path.with_name("gone")
+
+    def come_and_go():
+        for _ in range(200):
+            path.rename(gone)
+            path.write_text("in the way")
+            path.unlink()
+            gone.rename(path)
+        ended.set()
+
+    found, failed = set(), 0
+    with ThreadPoolExecutor(1) as pool:
+        mover = pool.submit(come_and_go)
+        while not ended.is_set():
+            for read in (store.find, lambda name: store.first("commits") and b"1"):
+                try:
+                    found.add(read(object_name(1)))
+                except OSError:
+                    failed += 1
+        mover.result()
+    assert found <= {b"1"} and failed
+    assert (store.find(object_name(1)), store.find(object_name(2)), store.list("commits")) == (b"1", None, [object_name(1)])
+
+
+def test_a_folder_below_the_mount_point_is_not_the_storage(store):
+    """A start without the share made the folders on the local disk: later, while the share was away, a fresh read found
+    no newer manifest there, and a commit went there."""
+    store.put(object_name(1), b"1")
+    root = Path(store.uri.removeprefix("file://"))
+    away = root.with_name("away")
+    root.rename(away)
+    Store(store.uri).prepare()
+    for call in (lambda: store.find(object_name(1)), lambda: store.first("commits"), lambda: store.put(object_name(2), b"2"),
+                 lambda: store.put_new(object_name(2), b"2"), lambda: store.list("segments")):  # fmt: skip
+        with pytest.raises(OSError, match="another folder is in the place of the storage"):
+            call()
+    shutil.rmtree(root)
+    shutil.copytree(away, root)  # another folder, but the same storage
+    assert store.put_new(object_name(2), b"2") and store.list("commits") == [object_name(2), object_name(1)]
+
+
+def test_a_storage_without_an_identity_gets_one(store):
+    """As those of an earlier version have none. Readers that run go on."""
+    root = Path(store.uri.removeprefix("file://"))
+    (root / "storage.id").unlink()
+    reader = Store(store.uri)
+    assert reader.find(object_name(1)) is None
+    Store(store.uri).prepare()
+    Store(store.uri).prepare()
+    root.rename(root.with_name("away"))
+    shutil.copytree(root.with_name("away"), root)
+    assert reader.find(object_name(1)) is store.find(object_name(1)) is None
+
+
+def test_a_manifest_stays_small(store):
+    """Its size is bounded, whatever the number of commits, and no operation is lost."""
+    tokens, manifest = Tokens(), Manifest(collections={"docs": CollectionState("c", 1, {"dim": 6, "metric": "dot"}, [0, 0])})
+    segment = {"name": "segments/" + 32 * "a", "rows": 10, "index": [100_000, 1_000, 16 * "b"]}
+    count = 4 * TAIL_MAX + 3
+    for number in range(count):
+        state = run(folded(manifest.collections["docs"], f"{number}"), store=store)
+        operation = {"id": f"{number:032}", "kind": "insert", "segments": [segment]}
+        state = replace(state, last=operation["id"], tail=[*state.tail, operation])
+        done = Done(number, 10, 0, 1)
+        manifest = run(tokens.added(manifest.with_state("docs", state), f"{number}" * 100, "docs", "insert", done, f"{number}"), store=store)
+    assert len(manifest.tokens) <= TOKENS_MAX and len(manifest.encode()) < 115_000
+    state = Manifest.decode(manifest.encode()).collections["docs"]
+    assert (state.count, len(state.pages)) == (count, 4)
+    for last in ("", f"{0:032}", f"{TAIL_MAX:032}", state.tail[0]["id"], state.last):
+        after = run(operations_after(state, last), store=store)
+        assert after is not None and len(after) == count - (1 + int(last) if last else 0)
+    assert run(operations_after(state, "another"), store=store) is None
+    store.put(state.pages[0][0], b"[]")
+    with pytest.raises(nearfield.DataLoss, match="checksum"):
+        run(operations_after(state, ""), store=store)

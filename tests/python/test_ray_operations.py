@@ -21,7 +21,7 @@ from nearfield.ray import _fleet, _operations, _slot  # noqa: E402
 from nearfield.ray._manifest import TAIL_MAX, operations_after  # noqa: E402
 from nearfield.ray._steps import run  # noqa: E402
 from nearfield.ray._store import Store  # noqa: E402
-from ray_fakes import FakeSlot, raise_or_return, shown  # noqa: E402
+from ray_fakes import FakeSlot, Mute, raise_or_return, shown  # noqa: E402
 
 
 @pytest.fixture
@@ -171,13 +171,13 @@ def test_a_start_that_waits_reports_what_ray_lacks(coordinator, monkeypatch, nod
     assert coordinator.waiting() == ""
 
 
-def segment(store: Store, letter: str, days: float = 0) -> dict[str, Any]:
+def segment(store: Store, letter: str, days: float = 0, rows: int = 1) -> dict[str, Any]:
     """Returns a reference of a segment that was written some days ago."""
     name = f"segments/{letter * 32}"
     store.put(name, b"rows")
     path = Path(store.uri.removeprefix("file://"), name)
     os.utime(path, (path.stat().st_atime, path.stat().st_mtime - days * 86400))
-    return {"name": name, "rows": 1, "index": [0, 4, ""]}
+    return {"name": name, "rows": rows, "index": [0, 4, ""]}
 
 
 def test_old_files_that_no_manifest_names_are_deleted(coordinator, store):
@@ -209,7 +209,7 @@ def test_a_collection_with_many_commits_is_compacted(coordinator, store):
         assert coordinator._log.head.collections["docs"].count == number
         coordinator.commit("docs", {"kind": "insert", "segments": []}, f"{number}")
     for slot in coordinator._slots:
-        slot.actor.answers["export"] = [segment(store, "abcd"[slot.shard])]
+        slot.actor.answers["export"] = [segment(store, "abcd"[slot.shard], rows=3)]
     coordinator._slots[0].ready = False  # it reads the files that a compaction deletes
     assert coordinator._maintain(clean=False) and coordinator._log.head.collections["docs"].count == 3
     coordinator._slots[0].ready = True
@@ -230,6 +230,53 @@ def test_a_part_of_the_maintenance_that_fails_does_not_stop_the_others(coordinat
     Path(store.uri.removeprefix("file://"), "segments", "copy (1)").write_bytes(b"")
     assert not coordinator._maintain(clean=True)
     assert store.list("segments") == []  # also what the other shard exported
+
+
+def test_a_compaction_without_the_rows_of_a_silent_server_is_none(coordinator, store):
+    """It took the place of all rows, and the files with those of the silent server were deleted."""
+    made = segment(store, "a")
+    coordinator.commit("docs", {"kind": "insert", "segments": [made]}, "once")
+    coordinator.leave(coordinator._slots[3])
+    for slot in coordinator._slots[:2]:
+        slot.actor.answers["export"] = [segment(store, "b")]
+    last = coordinator._slots[2]
+    last.actor = Mute(last, "export")
+    state = coordinator._log.head.collections["docs"]
+    with pytest.raises(nearfield.Unavailable, match="docs: 1 of 2 rows were written: a server does not answer"):
+        coordinator.compact("docs")
+    assert coordinator._log.head.collections["docs"] == state and store.list("segments") == [made["name"]]
+
+
+@pytest.mark.parametrize("when", ["in doubt", "after it"])
+def test_a_compaction_that_fails_deletes_nothing_that_a_manifest_names(coordinator, store, monkeypatch, when):
+    """Another call settled the manifest in doubt before the files were deleted."""
+    coordinator.commit("docs", {"kind": "insert", "segments": []}, "once")
+    for slot in coordinator._slots:
+        slot.actor.answers["export"] = [segment(store, "ab"[slot.shard])]
+    put, failures = Store.put_new, ["in doubt"] if when == "in doubt" else []
+
+    def doubtful(self: Store, name: str, data: bytes) -> bool:
+        done = put(self, name, data)
+        if failures:
+            raise OSError(failures.pop())
+        return done
+
+    change = coordinator._change
+
+    def change_then_settle(make: Any) -> Any:
+        try:
+            changed = change(make)
+            raise RuntimeError(f"after {changed}")
+        finally:
+            with coordinator._committing():
+                assert coordinator._log.pending is None
+
+    monkeypatch.setattr(Store, "put_new", doubtful)
+    monkeypatch.setattr(coordinator, "_change", change_then_settle)
+    with pytest.raises((nearfield.Unavailable, RuntimeError), match=when.partition(" ")[0]):
+        coordinator.compact("docs")
+    (base,) = coordinator._log.head.collections["docs"].tail
+    assert sorted(each["name"] for each in base["segments"]) == store.list("segments") != []
 
 
 def test_what_was_committed_during_a_compaction_stays(coordinator, store, monkeypatch):

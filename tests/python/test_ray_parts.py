@@ -1,4 +1,4 @@
-"""The parts of nearfield.ray.Cluster, each alone, without Ray: segments, manifests, a replica with a real
+"""The parts of nearfield.ray.Cluster, each alone, without Ray: segments, calls, a replica with a real
 server, the views of a client."""
 
 from __future__ import annotations
@@ -18,13 +18,11 @@ pa = pytest.importorskip("pyarrow")
 ray = pytest.importorskip("ray")
 
 from nearfield.ray import _server, _slot  # noqa: E402
-from nearfield.ray._manifest import TAIL_MAX, CollectionState, Done, Manifest, operations_after  # noqa: E402
+from nearfield.ray._manifest import CollectionState, Manifest  # noqa: E402
 from nearfield.ray._replica import ReplicaProcess  # noqa: E402
 from nearfield.ray._rpc import Caller, Unreachable, serve  # noqa: E402
 from nearfield.ray._segment import encode_segment, ids_of, partition_range, partitions_of, put_tables, read_segment  # noqa: E402
-from nearfield.ray._steps import run  # noqa: E402
 from nearfield.ray._store import Store  # noqa: E402
-from nearfield.ray._tokens import TOKENS_MAX, Tokens, folded  # noqa: E402
 from ray_model import DIM, SETTINGS, draw_vectors  # noqa: E402
 
 DECLARED = {"dim": DIM, "metric": "dot"}
@@ -43,7 +41,7 @@ def rows_table(ids: Any, vectors: Any) -> Any:
 def test_a_segment_has_the_rows_of_every_range(store, rng):
     ids = rng.integers(0, 2**63, 9_000, dtype=np.uint64)
     table = pa.table({"id": pa.array(ids), "place": pa.array(np.arange(9_000))})
-    (reference,) = put_tables(store, [table])
+    (reference,) = put_tables(store.put, [table])
     for shards in (1, 2, 3, 7, 4096):
         found = []
         for shard in sorted({0, shards // 2, shards - 1} if shards > 7 else range(shards)):
@@ -54,7 +52,7 @@ def test_a_segment_has_the_rows_of_every_range(store, rng):
             found += part.column("place").to_pylist()
         if shards <= 7:
             assert sorted(found) == list(range(9_000))
-    assert not len(read_segment(store, put_tables(store, [table.slice(0, 0)])[0], 0, 4096))
+    assert not len(read_segment(store, put_tables(store.put, [table.slice(0, 0)])[0], 0, 4096))
 
 
 def test_a_damaged_byte_of_a_segment_is_found(store, rng):
@@ -72,34 +70,11 @@ def test_a_damaged_byte_of_a_segment_is_found(store, rng):
 
 def test_small_tables_become_one_segment(store, rng):
     tables = [rows_table([n], draw_vectors(rng, 1)) for n in range(50)]
-    (reference,) = put_tables(store, tables)
+    (reference,) = put_tables(store.put, tables)
     assert reference["rows"] == 50 and len(store.list("segments")) == 1
 
 
-# Manifests.
-
-
-def test_a_manifest_stays_small(store):
-    """Its size is bounded, whatever the number of commits, and no operation is lost."""
-    tokens, manifest = Tokens(), Manifest(collections={"docs": CollectionState("c", 1, DECLARED, [0, 0])})
-    segment = {"name": "segments/" + 32 * "a", "rows": 10, "index": [100_000, 1_000, 16 * "b"]}
-    count = 4 * TAIL_MAX + 3
-    for number in range(count):
-        state = run(folded(manifest.collections["docs"], f"{number}"), store=store)
-        operation = {"id": f"{number:032}", "kind": "insert", "segments": [segment]}
-        state = replace(state, last=operation["id"], tail=[*state.tail, operation])
-        done = Done(number, 10, 0, 1)
-        manifest = run(tokens.added(manifest.with_state("docs", state), f"{number}" * 100, "docs", "insert", done, f"{number}"), store=store)
-    assert len(manifest.tokens) <= TOKENS_MAX and len(manifest.encode()) < 115_000
-    state = Manifest.decode(manifest.encode()).collections["docs"]
-    assert (state.count, len(state.pages)) == (count, 4)
-    for last in ("", f"{0:032}", f"{TAIL_MAX:032}", state.tail[0]["id"], state.last):
-        after = run(operations_after(state, last), store=store)
-        assert after is not None and len(after) == count - (1 + int(last) if last else 0)
-    assert run(operations_after(state, "another"), store=store) is None
-    store.put(state.pages[0][0], b"[]")
-    with pytest.raises(nearfield.DataLoss, match="checksum"):
-        run(operations_after(state, ""), store=store)
+# Calls.
 
 
 def test_a_call_raises_the_error_of_its_method():
@@ -156,7 +131,7 @@ def error_of(call: Any, *arguments: Any) -> Exception:
 
 
 def insert_of(store: Store, ids: Any, vectors: Any, name: str = "one", kind: str = "insert") -> dict[str, Any]:
-    return {"id": name, "kind": kind, "segments": put_tables(store, [rows_table(ids, vectors)])}
+    return {"id": name, "kind": kind, "segments": put_tables(store.put, [rows_table(ids, vectors)])}
 
 
 def test_a_staged_operation_is_invisible_until_it_is_applied(replica, store, rng):
@@ -167,7 +142,7 @@ def test_a_staged_operation_is_invisible_until_it_is_applied(replica, store, rng
     upsert = insert_of(store, range(20, 45), draw_vectors(rng, 25), "two", "upsert")
     assert replica.stage(1, "docs", ("c", "one"), upsert) == {"rows": 45, "changed": 25}
     assert replica.apply(1, "docs", "two")["rows"] == 45
-    gone = {"id": "three", "kind": "delete", "segments": put_tables(store, [pa.table({"id": pa.array([1, 2, 99], pa.uint64())})])}
+    gone = {"id": "three", "kind": "delete", "segments": put_tables(store.put, [pa.table({"id": pa.array([1, 2, 99], pa.uint64())})])}
     assert replica.stage(1, "docs", ("c", "two"), gone) == {"rows": 43, "changed": 2}
     assert replica.apply(1, "docs", "three")["rows"] == 43
     over = insert_of(store, [7, 8], draw_vectors(rng, 2), "four", "replace")
@@ -275,7 +250,7 @@ def test_a_part_of_a_withdrawn_operation_is_not_kept(replica, store, rng):
     """Also if it has only replaced rows, so that their number is right."""
     vectors = draw_vectors(rng, 9)
     rows = insert_of(store, range(9), vectors)
-    parts = [put_tables(store, [rows_table([each], draw_vectors(rng, 1))])[0] for each in (3, 5)]
+    parts = [put_tables(store.put, [rows_table([each], draw_vectors(rng, 1))])[0] for each in (3, 5)]
     upsert = {"id": "two", "kind": "upsert", "segments": parts}
     state = CollectionState("c", 1, DECLARED, [9], "one", [], [rows])
     before = Manifest(2, 1, 1, {"docs": state})
@@ -289,6 +264,22 @@ def test_a_part_of_a_withdrawn_operation_is_not_kept(replica, store, rng):
     path.with_suffix(".away").rename(path)
     assert replica.sync(1, with_upsert.encode(), 0, 1)["docs"]["rows"] == 9
     assert replica._held["docs"].last == "two" and not replica._held["docs"].begun
+
+
+def test_a_server_that_is_too_slow_is_no_storage_that_fails(replica, store, rng, monkeypatch):
+    """DeadlineExceeded is an OSError, after which a replica goes on with the server as it is."""
+    operation = insert_of(store, [1], draw_vectors(rng, 1))
+    manifest = Manifest(2, 1, 1, {"docs": CollectionState("c", 1, DECLARED, [1], "one", [], [operation])})
+    slow = nearfield.DeadlineExceeded("600 s")
+
+    def docs(name: str) -> Any:
+        raise slow
+
+    monkeypatch.setattr(replica, "_docs", docs)
+    assert isinstance(error_of(replica.stage, 1, "docs", ("c", ""), operation), nearfield.Unavailable)
+    assert not replica._server.ended.is_set()
+    assert isinstance(error_of(replica.sync, 1, manifest.encode(), 0, 1), nearfield.Unavailable)
+    assert replica._server.ended.wait(30)
 
 
 def test_an_operation_follows_the_one_before(replica, store, rng):

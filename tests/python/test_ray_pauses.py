@@ -17,7 +17,7 @@ pytest.importorskip("pyarrow")
 ray = pytest.importorskip("ray")
 
 from nearfield.ray import _server, _slot  # noqa: E402
-from ray_fakes import LATE, FakeReplica, FakeSlot, commit, raise_or_return, shown  # noqa: E402
+from ray_fakes import LATE, FakeReplica, FakeSlot, Mute, commit, raise_or_return, shown  # noqa: E402
 
 
 class Waiting:
@@ -111,24 +111,6 @@ def test_two_servers_that_are_silent_at_the_same_time_are_not_both_ended(coordin
                 each.ready = True
 
 
-class Mute(FakeReplica):
-    """A replica whose actor stops to answer in the middle of a commit: in the call of this name. It is the last one."""
-
-    def __init__(self, slot: Any, name: str) -> None:
-        super().__init__()
-        self._slot, self._name = slot, name
-
-    def __getattr__(self, name: str) -> Any:
-        if name != self._name:
-            return super().__getattr__(name)
-
-        def remote(*_: Any) -> str:
-            self._slot.silent = True
-            return LATE
-
-        return types.SimpleNamespace(remote=remote)
-
-
 @pytest.mark.parametrize("call", ["stage", "apply"])
 def test_a_last_server_that_becomes_silent_in_a_commit_stays_in_the_view(coordinator, call):
     """The commit ends, so that other replicas can enter. The server follows when its actor answers."""
@@ -178,3 +160,41 @@ def test_a_late_server_is_not_ended_in_the_place_of_the_last_one(coordinator):
     late.pending = LATE
     assert shown(coordinator) == (1, [2, 2])
     assert not coordinator.may_end(last) and coordinator.may_end(late)
+
+
+def test_a_server_that_answers_again_in_the_middle_of_a_commit_has_not_staged_it(coordinator):
+    """The other one of its shard was asked, and failed. The commit ended with a KeyError."""
+    back, asked = coordinator._slots[:2]
+    back.silent = True
+
+    class Failing(FakeReplica):
+        def __getattr__(self, name: str) -> Any:
+            def remote(*_: Any) -> Any:
+                back.silent = False
+                return nearfield.Unavailable("gone")
+
+            return types.SimpleNamespace(remote=remote) if name == "stage" else super().__getattr__(name)
+
+    asked.actor = Failing()
+    with pytest.raises(nearfield.Unavailable, match="a shard has no server that has staged it"):
+        commit(coordinator)
+    assert shown(coordinator) == (1, [1, 2]) and coordinator._slots[2].actor.calls[-1] == "abandon"
+    assert commit(coordinator) == [2, 2]
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_an_actor_that_hangs_at_a_start_is_ended(coordinator, monkeypatch, fresh):
+    """Also if its server had failed before: it was waited for, for ever."""
+    slot = coordinator._slots[0]
+    slot.place, limits, killed = {}, [], []
+
+    def ask(slot: Any, reply: Any, timeout: float = float("inf")) -> Any:
+        limits.append(timeout)
+        raise _slot._NoAnswer("no answer")
+
+    monkeypatch.setattr(FakeSlot, "ask", ask)
+    monkeypatch.setattr(FakeSlot, "_find", lambda *_: True)
+    monkeypatch.setattr(FakeSlot, "_kill", lambda *_: killed.append(1))
+    with pytest.raises(nearfield.Unavailable, match="no answer"):
+        slot._run(coordinator, fresh)
+    assert killed == [1] and limits[0] < 60

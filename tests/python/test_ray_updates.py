@@ -105,7 +105,7 @@ def filled(replica, store, rng):  # noqa: F811
     shape = replica._docs("docs").info()
     columns = {"year": list(range(2000, 2020)), "tags": [["a"]] * 20}
     source = open_source(Spec(shape, attributes=columns, payloads=[b"p"] * 20), draw_vectors(rng, 20))
-    operation = {"id": "one", "kind": "insert", "segments": put_tables(store, tables_of(shape, source.batches(), "accept"))}
+    operation = {"id": "one", "kind": "insert", "segments": put_tables(store.put, tables_of(shape, source.batches(), "accept"))}
     replica.stage(1, "docs", ("d", ""), operation)
     replica.apply(1, "docs", "one")
     state = replace(state, rows=[20], last="one", tail=[operation])

@@ -17,6 +17,7 @@ const std::map<std::string, std::string>& ScopesOfContract() {
       {"SearchAll", "search"},
       {"Verify", "search"},
       {"Count", "search, read"},
+      {"Facets", "search, read"},
       {"PinEpoch", "search, read"},
       {"Fetch", "read"},
       {"Scan", "read"},

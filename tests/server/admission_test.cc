@@ -255,17 +255,20 @@ TEST_F(SearchWorkTest, AFilterOfFewRowsIsLearnedApart) {
               StatusIs(kResourceExhausted));
 }
 
-// Two filters need two scans, so their searches never share a pass.
-TEST_F(SearchWorkTest, OnlyThoseWithOneFilterShareAPass) {
+// The engine answers different filters in one pass. Those that leave few rows do not wait for the
+// scan of the others.
+TEST_F(SearchWorkTest, SearchesWithDifferentFiltersShareAPass) {
   const auto one = std::make_shared<RowFilter>();
   const auto other = std::make_shared<RowFilter>();
   std::vector<int> numbers;
-  for (const auto& filter : {one, other, one}) {
-    numbers.push_back(Push({.collection = collection_, .filter = filter}));
+  for (const bool few_rows : {false, true}) {
+    for (const auto& filter : {one, other, one}) {
+      numbers.push_back(Push({.collection = collection_, .filter = filter, .few_rows = few_rows}));
+    }
   }
   End();
-  EXPECT_THAT(RunOne(), ElementsAre(numbers[0], numbers[2]));
-  EXPECT_THAT(RunOne(), ElementsAre(numbers[1]));
+  EXPECT_THAT(RunOne(), ElementsAre(numbers[0], numbers[1], numbers[2]));
+  EXPECT_THAT(RunOne(), ElementsAre(numbers[3], numbers[4], numbers[5]));
 }
 
 }  // namespace

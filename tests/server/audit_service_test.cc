@@ -53,6 +53,10 @@ class AuditServiceTest : public ServerFixture {
     }
     return count;
   }
+  nlohmann::json FirstRecord() {
+    std::ifstream file(std::filesystem::directory_iterator(dir_ / "audit")->path());
+    return nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  }
   // Checks the behavior of a server that gave a wrong answer.
   void ExpectDistrusted() {
     pb::SearchResponse response;
@@ -182,12 +186,117 @@ TEST_P(AuditedFilterTest, ARecordHasTheTextOfTheFilterAsItWasSent) {
     EXPECT_THAT(Search(search), HasCode(GetParam() == 0 ? kDataLoss : kOk));
   }
   EXPECT_TRUE(Eventually([&] { return RecordsCount() > 0; }));
-  std::ifstream file(std::filesystem::directory_iterator(dir_ / "audit")->path());
-  const auto record = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json record = FirstRecord();
   ASSERT_TRUE(record.is_object());
   EXPECT_EQ(record["found_by"], GetParam() == 1 ? "audit" : "verify");
   EXPECT_EQ(record["filter"].value("text", ""), text);
   EXPECT_FALSE(record["filter"].contains("message"));
+}
+
+// Answers whose rows are groups: the rows 1 and 2 are group 1, the rows 3 and 4 group 2.
+class AuditedGroupsTest : public AuditServiceTest {
+ protected:
+  void ServeGroups() {
+    Serve();
+    ASSERT_OK(Call(&Admin::CreateCollection, FromText(R"(
+        name: 'c' dim: 2 metric: METRIC_DOT dtype: DATA_TYPE_FLOAT32 id_type: ID_TYPE_UINT64
+        attributes { name: 'n' type: ATTRIBUTE_TYPE_INT64 })")));
+    pb::UploadRequest block = Block({1, 2, 3, 4});
+    *block.mutable_block()->add_attributes() =
+        FromText("attribute: 'n' values { int64_values: [1, 1, 2, 2] }");
+    ASSERT_OK(Send({Begin("c", 4), block, Commit()}));
+  }
+  static pb::SearchRequest Grouped(bool verify) {
+    pb::SearchRequest request = SearchFor("c", {1, 0});
+    request.set_k(2);
+    request.set_group_by("n");
+    request.set_group_rows(2);
+    request.set_verify(verify);
+    return request;
+  }
+  // Makes every answer of the engine have these rows only, with their right scores.
+  void AnswerWith(const std::vector<uint64_t>& ids) {
+    script_->CorruptAnswers([ids](Neighbors* neighbors) {
+      const Neighbors whole = *neighbors;
+      *neighbors = {.ids = IdColumn(IdType::kUint64)};
+      for (const uint64_t id : ids) {
+        for (int64_t row = 0; row < whole.ids.size(); ++row) {
+          if (whole.ids.number(row) != id) continue;
+          neighbors->ids.AppendNumber(id);
+          neighbors->scores.push_back(whole.scores[static_cast<size_t>(row)]);
+          neighbors->ordinals.push_back(whole.ordinals[static_cast<size_t>(row)]);
+        }
+      }
+    });
+  }
+};
+
+TEST_F(AuditedGroupsTest, AVerifiedSearchSendsNoWrongGroups) {
+  const std::vector<std::vector<uint64_t>> wrong = {
+      {4, 2, 1},     // a row of a group is missing
+      {3, 2, 1},     // the best row of a group is missing
+      {2, 1},        // a group is missing
+      {2, 1, 4, 3},  // the groups are in the wrong order
+      {4, 3},        // the last group is missing
+  };
+  for (const std::vector<uint64_t>& ids : wrong) {
+    SCOPED_TRACE(::testing::PrintToString(ids));
+    ServeGroups();
+    ASSERT_OK(Search(Grouped(true)));
+    AnswerWith(ids);
+    pb::SearchResponse response;
+    EXPECT_THAT(Search(Grouped(true), &response), RefusedWith(kDataLoss, "queries[0]"));
+    EXPECT_EQ(response.results_size(), 0);
+    EXPECT_TRUE(server_->state().distrusted());
+    script_->CorruptAnswers(nullptr);
+    Drain();
+  }
+}
+
+TEST_F(AuditedGroupsTest, AVerifiedPageIsTheNextOne) {
+  ServeGroups();
+  pb::SearchRequest page = Grouped(true);
+  page.set_k(1);
+  page.set_with_cursor(true);
+  page.set_cursor(CallOk(&Retrieval::Search, page).results(0).next_cursor());
+  EXPECT_EQ(CallOk(&Retrieval::Search, page).results(0).ids().numbers(0), 2u);
+  AnswerWith({2, 1, 4, 3});
+  EXPECT_THAT(Search(page), RefusedWith(kDataLoss, "queries[0]"));
+}
+
+TEST_F(AuditedGroupsTest, TheAuditFindsAWrongRowOfAGroup) {
+  Set(settings_.audit_one_in, "1");
+  Set(settings_.audit_cpu_percent, "100");
+  ServeGroups();
+  FlipAScoreBit();  // of row 3
+  // One claim of each answer is checked at random, after the answer was sent.
+  EXPECT_TRUE(Eventually([&] {
+    pb::SearchRequest request = Grouped(false);
+    auto* const ids = request.add_filter_args()->mutable_ids();
+    request.set_filter_text("id in $1");
+    for (const uint64_t id : {1, 2, 3, 4}) ids->add_numbers(id);
+    Search(request);
+    return server_->state().distrusted();
+  }));
+  EXPECT_TRUE(Eventually([&] { return RecordsCount() > 0; }));
+  const nlohmann::json record = FirstRecord();
+  ASSERT_TRUE(record.is_object());
+  EXPECT_EQ(record["found_by"], "audit");
+  EXPECT_EQ(record["filter"].value("text", ""), "(id in $1) and `n` == $2");
+  ExpectDistrusted();
+}
+
+TEST_F(AuditedGroupsTest, RightGroupsOfLiveTrafficAreAuditedAndCounted) {
+  Set(settings_.audit_one_in, "1");
+  Set(settings_.audit_cpu_percent, "100");
+  ServeGroups();
+  const Auditor& auditor = server_->state().core()->audit->auditor;
+  for (int64_t i = 1; i <= 20; ++i) {
+    ASSERT_OK(Search(Grouped(false)));
+    EXPECT_TRUE(Eventually([&] { return auditor.counts().answers_audited >= i; }));
+  }
+  EXPECT_EQ(auditor.counts().answers_dropped + auditor.counts().answers_failed, 0);
+  EXPECT_EQ(auditor.counts().mismatches, 0);
 }
 
 TEST_F(AuditServiceTest, AWrongIdInAStreamIsFound) {

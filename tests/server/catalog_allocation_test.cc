@@ -73,6 +73,16 @@ TEST_F(CatalogAllocationTest, ACollectionIsCreatedInMemoryAndInTheStoreOrInNeith
            });
 }
 
+// Regression: the name was copied after the quota was taken, and its release waited for itself.
+TEST_F(CatalogAllocationTest, ACollectionOfAPrincipalIsCreatedOrNot) {
+  const std::string owner(40, 'p');
+  FailEach([&] { return catalog_->Create("new", {.dim = kDim}, {}, owner).status(); },
+           [&] { ASSERT_OK(catalog_->Drop("new")); });
+  for (const PrincipalQuotas::Use& use : quotas_.Uses()) {
+    EXPECT_EQ(use.used[Quota::kCollections], 0) << use.principal;
+  }
+}
+
 TEST_F(CatalogAllocationTest, ACollectionIsDroppedFromBothOrFromNeither) {
   const auto make = [&] {
     Make("b");

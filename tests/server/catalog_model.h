@@ -59,10 +59,10 @@ class CatalogModel : public ::testing::TestWithParam<int32_t> {
                                .threads = 1,
                                .k_max = 64});  // pages go beyond it
     ASSERT_OK_AND_ASSIGN(auto store, store::Store::Open({.dir = dir_ / "data"}));
-    catalog_ = std::make_unique<Catalog>(
-        Catalog::Base{
-            .engine = engine_.get(), .store = std::move(store), .filter_cache_bytes = 20'000},
-        /*collections_max=*/4);
+    catalog_ = std::make_unique<Catalog>(Catalog::Base{.engine = engine_.get(),
+                                                       .store = std::move(store),
+                                                       .attribute_limits = {.cache_bytes = 20'000}},
+                                         /*collections_max=*/4);
     ASSERT_OK(catalog_->Load([](const Catalog::LoadProgress&) {}, Never));
     if (!catalog_->Find("c").ok()) {
       ASSERT_OK(catalog_->Create("c", spec_, declared_.schema));
@@ -120,7 +120,7 @@ class CatalogModel : public ::testing::TestWithParam<int32_t> {
     for (int64_t i = 0; i < ids.size(); ++i) {
       expected.push_back(state.model.rows.at(ids.at(i)).attributes);
     }
-    ASSERT_OK_AND_ASSIGN(const RowReader rows, named_->attributes->FindRows(at, ordinals));
+    ASSERT_OK_AND_ASSIGN(const RowReader rows, named_->attributes->FindRows(at, ordinals, {}));
     state.declared.ExpectRows(rows, std::move(expected));
   }
 

@@ -29,7 +29,8 @@ class CollectionAttributesTest : public ::testing::Test {
  protected:
   CollectionAttributesTest() : CollectionAttributesTest(int64_t{1} << 30) {}
   explicit CollectionAttributesTest(int64_t memory_bytes)
-      : shared_(std::make_shared<AttributeShared>(memory_bytes, 1 << 20)),
+      : shared_(std::make_shared<AttributeShared>(
+            AttributeShared::Limits{.memory_bytes = memory_bytes, .cache_bytes = 1 << 20})),
         attributes_(std::make_unique<CollectionAttributes>(schema_, shared_)) {}
 
   // Uploads rows [first, first + kBatch), each with "n" = its id.
@@ -110,7 +111,8 @@ TEST_F(CollectionAttributesTest, FewDeadRowsGoWithAWholeTidyOrOnceMemoryIsScarce
 
   // The same, while another collection takes half of the memory.
   attributes_ = nullptr;
-  shared_ = std::make_shared<AttributeShared>(6 * full, 1 << 20);
+  shared_ = std::make_shared<AttributeShared>(
+      AttributeShared::Limits{.memory_bytes = 6 * full, .cache_bytes = 1 << 20});
   shared_->memory_bytes += 3 * full;
   attributes_ = std::make_unique<CollectionAttributes>(schema_, shared_);
   collection_ = *fake_.engine->CreateCollection(testing::kPlainSpec);

@@ -261,13 +261,20 @@ TEST(CursorTest, TellsSearchesApartByAllThatTheirOrderDependsOn) {
   const std::vector<float> other = {1, 3};
   const Query plain = {.vector = vector, .k = 3};
   Query query = plain;
-  const auto fingerprint = [](const Query& of) { return SearchFingerprint(7, of, "filter"); };
+  const auto fingerprint = [](const Query& of) {
+    return SearchFingerprint(7, of, {.filter = "filter"});
+  };
   const uint64_t known = fingerprint(plain);
   query.k = 9;
   query.skip = 4;
   EXPECT_EQ(fingerprint(query), known) << "pages of another size are of the same order";
-  EXPECT_NE(SearchFingerprint(8, plain, "filter"), known);
-  EXPECT_NE(SearchFingerprint(7, plain, ""), known);
+  EXPECT_NE(SearchFingerprint(8, plain, {.filter = "filter"}), known);
+  EXPECT_NE(SearchFingerprint(7, plain, {}), known);
+  const auto grouped = SearchFingerprint(7, plain, {.filter = "filter", .group_by = "a"});
+  const auto termed = SearchFingerprint(7, plain, {.filter = "filter", .terms = "a"});
+  EXPECT_NE(grouped, known);
+  EXPECT_NE(termed, known);
+  EXPECT_NE(termed, grouped);
   query = plain;
   query.vector = other;
   EXPECT_NE(fingerprint(query), known);

@@ -34,12 +34,12 @@ class DurableCatalogFixture : public ::testing::Test {
                                                   .host_memory_bytes = host_memory_bytes_,
                                                   .threads = 1}));
     ASSERT_OK_AND_ASSIGN(auto kept, store::Store::Open({.dir = dir_ / "data"}));
-    catalog_ =
-        std::make_unique<Catalog>(Catalog::Base{.engine = engine_.get(),
-                                                .store = std::move(kept),
-                                                .attribute_memory_bytes = attribute_memory_bytes_,
-                                                .quotas = &quotas_},
-                                  /*collections_max=*/16);
+    catalog_ = std::make_unique<Catalog>(
+        Catalog::Base{.engine = engine_.get(),
+                      .store = std::move(kept),
+                      .attribute_limits = {.memory_bytes = attribute_memory_bytes_},
+                      .quotas = &quotas_},
+        /*collections_max=*/16);
     ASSERT_OK(catalog_->Load([](const Catalog::LoadProgress&) {}, nullptr));
   }
 

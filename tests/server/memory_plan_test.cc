@@ -50,6 +50,7 @@ TEST(MemoryPlan, LargeMachinesHaveTheDefaultsThatAreDocumented) {
   EXPECT_EQ(settings.transport_bytes_max.value(), 512 * kMiB);
   EXPECT_EQ(settings.queue_bytes_max.value(), 256 * kMiB);
   EXPECT_EQ(settings.filter_cache_bytes.value(), 256 * kMiB);
+  EXPECT_EQ(settings.term_memory_bytes.value(), 512 * kMiB);
 }
 
 TEST(MemoryPlan, WhatWasSetStaysAndOtherDefaultsGiveWay) {
@@ -121,8 +122,9 @@ TEST(MemoryPlan, CheckConfigTellsReservationsFromLimitsWithASumOfEach) {
       EXPECT_THAT(taken.names, ElementsAre("process"));  // the CPU backend takes rows as they come
       EXPECT_THAT(limits.names, Contains("memory_bytes"));
     }
-    EXPECT_THAT(limits.names, ::testing::IsSupersetOf({"host_memory_bytes", "replies_bytes_max",
-                                                       "connections", "filter_cache_bytes"}));
+    EXPECT_THAT(limits.names,
+                ::testing::IsSupersetOf({"host_memory_bytes", "replies_bytes_max", "connections",
+                                         "filter_cache_bytes", "term_memory_bytes"}));
     EXPECT_EQ(taken.printed_sum, taken.sum);
     EXPECT_EQ(limits.printed_sum, limits.sum);
     const MemoryPlan plan = PlanMemory(settings, machine);

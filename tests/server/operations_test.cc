@@ -95,7 +95,7 @@ TEST_F(OperationsPortTest, EveryMemoryStandsNextToItsLimit) {
   }
   EXPECT_THAT(memories, ElementsAre("attributes", "device", "filter_cache", "host", "host_rows",
                                     "kept_epochs_device", "kept_epochs_host", "queue", "replies",
-                                    "requests"));
+                                    "requests", "term_numbers"));
 }
 
 TEST_F(OperationsPortTest, TheMemoryAndTheNumberOfKeptEpochsAreReported) {

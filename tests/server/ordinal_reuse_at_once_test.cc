@@ -58,7 +58,8 @@ class CollectionOrdinalsConcurrencyTest : public CollectionOrdinalsTest {
       ASSERT_OK_AND_ASSIGN(const auto result, engine_->Search(*named_->collection, batch));
       const Neighbors& found = result.queries[0];
       rows_count += found.ids.size();
-      ASSERT_OK_AND_ASSIGN(const RowReader rows, named_->attributes->FindRows(*at, found.ordinals));
+      ASSERT_OK_AND_ASSIGN(const RowReader rows,
+                           named_->attributes->FindRows(*at, found.ordinals, {}));
       const AttributeColumn column = rows.Read(0, found.ids.size());
       ASSERT_EQ(column.values.size(), found.ids.size());
       for (int64_t row = 0; row < found.ids.size(); ++row) ASSERT_EQ(column.values.bits(row), n);

@@ -38,9 +38,11 @@ class CollectionOrdinalsTest : public ::testing::Test {
                                .host_memory_bytes = int64_t{64} << 20,
                                .threads = 1,
                                .ordinals_max = ordinals_max});
-    catalog_ = std::make_unique<Catalog>(
-        Catalog::Base{.engine = engine_.get(), .store = nullptr, .filter_cache_bytes = 100'000},
-        /*collections_max=*/1);
+    catalog_ =
+        std::make_unique<Catalog>(Catalog::Base{.engine = engine_.get(),
+                                                .store = nullptr,
+                                                .attribute_limits = {.cache_bytes = 100'000}},
+                                  /*collections_max=*/1);
     named_ = *catalog_->Create("c", spec_, schema_);
   }
 

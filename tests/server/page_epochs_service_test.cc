@@ -35,8 +35,8 @@ TEST_F(PagesServiceTest, ACallerLosesItsOwnOldestEpochAndNoOthers) {
 }
 
 // Regression: a SearchAll lost its epoch if its caller, or any other, began searches with cursors
-// meanwhile.
-TEST_F(PagesServiceTest, ALiveSearchAllHoldsItsEpoch) {
+// meanwhile, and its collection if its alias was set to another one.
+TEST_F(PagesServiceTest, ALiveSearchAllHoldsItsEpochAndItsCollection) {
   Set(settings_.epochs_kept_max, "2");
   Set(settings_.cursor_ms, "1");
   Set(settings_.host_memory_bytes, "512MiB");
@@ -49,10 +49,14 @@ TEST_F(PagesServiceTest, ALiveSearchAllHoldsItsEpoch) {
   pb::SearchAllRequest request;
   *request.mutable_search() = For(1, 16);
   request.mutable_search()->set_with_payload(true);
+  request.mutable_search()->set_collection("live");
+  ASSERT_OK(Call(&Admin::SetAlias, FromText("alias: 'live' collection: 'c'")));
   grpc::ClientContext context;
   const auto stream = retrieval_->SearchAll(&context, request);
   pb::SearchResponse page;
   ASSERT_TRUE(stream->Read(&page));
+  ASSERT_OK(CreateCollection("other", 1));
+  ASSERT_OK(Call(&Admin::SetAlias, FromText("alias: 'live' collection: 'other'")));
   int64_t rows = page.results(0).scores_size();
   for (uint64_t i = 0; i < 4; ++i) {
     CommitRow(1000 + i);

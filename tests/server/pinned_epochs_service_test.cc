@@ -190,5 +190,20 @@ TEST_F(PinnedEpochsServiceTest, ARestartKeepsTheCurrentEpochAlone) {
             uint64_t{kRowsCount} + 1);
 }
 
+// Regression: the rows of the current epoch counted.
+TEST_F(PinnedEpochsServiceTest, AReplyAtAnEarlierEpochIsMeasuredByItsRows) {
+  Set(settings_.response_bytes_max, "1MiB");
+  Serve();
+  ASSERT_OK(CreateCollection("c", 1));
+  ASSERT_OK(UploadRange(0, 1));
+  const uint64_t epoch = Pin().epoch();
+  ASSERT_OK(UploadRange(1, 5000));
+  pb::SearchRequest search = For(1, 4096);
+  for (int i = 0; i < 63; ++i) *search.add_queries() = search.queries(0);
+  EXPECT_THAT(Search(search), RefusedWith(kResourceExhausted, "the reply would have"));
+  search.set_at_epoch(epoch);
+  EXPECT_EQ(CallOk(&Retrieval::Search, search).results_size(), 64);
+}
+
 }  // namespace
 }  // namespace nearfield::server

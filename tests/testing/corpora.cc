@@ -231,13 +231,14 @@ std::vector<int64_t> AllIndices(int64_t count) {
   return indices;
 }
 
-Neighbors OracleAnswer(const Corpus& corpus, absl::Span<const float> query, int64_t k) {
+Neighbors OracleAnswer(const Corpus& corpus, absl::Span<const float> query, int64_t k,
+                       const oracle::Terms* terms) {
   const oracle::Rows rows{.dim = corpus.spec.dim,
                           .metric = corpus.spec.metric,
                           .row_type = corpus.spec.row_type,
                           .data = corpus.rows.data(),
                           .ids = &corpus.ids};
-  oracle::Answer answer = oracle::TopK(rows, query, k);
+  oracle::Answer answer = oracle::TopK(rows, query, k, terms);
   Neighbors neighbors{.ids = IdColumn(corpus.spec.id_type),
                       .scores = std::move(answer.scores),
                       .rows = {},

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "engine/oracle/oracle.h"
 #include "nearfield/engine/collection.h"
 #include "nearfield/engine/engine.h"
 #include "nearfield/engine/id_column.h"
@@ -93,6 +94,7 @@ Corpus Select(const Corpus& corpus, absl::Span<const int64_t> indices);
 std::vector<int64_t> AllIndices(int64_t count);
 
 // Returns the oracle's answer: ids and scores.
-Neighbors OracleAnswer(const Corpus& corpus, absl::Span<const float> query, int64_t k);
+Neighbors OracleAnswer(const Corpus& corpus, absl::Span<const float> query, int64_t k,
+                       const oracle::Terms* terms = nullptr);
 
 }  // namespace nearfield::testing

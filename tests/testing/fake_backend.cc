@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "engine/backend/query_views.h"
 #include "engine/base/status_macros.h"
 #include "engine/corpus/tombstone_words.h"
 #include "engine/oracle/oracle.h"
@@ -280,6 +281,7 @@ class FakeBackend final : public backend::Backend {
     info_.k_max = device_->options_.k_max;
     info_.batch_max = device_->options_.batch_max;
     info_.scan_dim_max = device_->options_.scan_dim_max;
+    info_.row_terms = device_->options_.row_terms;
     info_.read_bytes_per_second = device_->options_.read_bytes_per_second;
     info_.finished_rows_max = device_->options_.finished_rows_max;
   }
@@ -315,10 +317,11 @@ class FakeBackend final : public backend::Backend {
     for (size_t g = 0; g < generations.size(); ++g) {
       for (size_t q = 0; q < tile.k.size(); ++q) {
         if (tile.cancelled && tile.cancelled()) return absl::CancelledError("cancelled");
+        const GenerationView& view = backend::ViewsOf(generations, tile, q)[g];
         const std::vector<RankedScore> found =
-            SearchGeneration(format, generations[g], {tile.queries + q * dim, dim}, tile.k[q]);
+            SearchGeneration(format, view, {tile.queries + q * dim, dim}, tile.k[q]);
         std::copy(found.begin(), found.end(), best->Resize(q, g, found.size()).begin());
-        cost->candidates += generations[g].rows_live;
+        cost->candidates += view.rows_live;
       }
       cost->bytes_read += RowBytes(format) * generations[g].planes->rows_count();
       if (g == 0) device_->Call(device_->on_search_);

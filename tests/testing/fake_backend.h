@@ -27,6 +27,9 @@ struct FakeDeviceOptions {
   int32_t batch_max = 1024;
   int32_t scan_dim_max = kDimMax;
   double read_bytes_per_second = 0;
+  // Reported, but the device does not compute terms: for tests in which its searches with them
+  // fail.
+  bool row_terms = false;
   int64_t search_us = 1;  // reported for each call of Search
   // Maximum rows of a Search that finishes queries; 0: it finishes none. `lends`: the answers may
   // keep the memory of their rows.

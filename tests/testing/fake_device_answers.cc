@@ -6,6 +6,8 @@
 #include <memory>
 #include <utility>
 
+#include "engine/backend/query_views.h"
+
 namespace nearfield::testing {
 
 std::optional<int32_t> FaultOf(Metric metric, absl::Span<const float> query) {
@@ -50,8 +52,6 @@ absl::Status FinishAll(absl::Span<const backend::GenerationView> generations,
   };
   // Each answer has two places. The rows that matter are in one of them.
   auto answers = std::make_shared<std::vector<std::array<Answer, 2>>>(tile.k.size());
-  int64_t rows_live = 0;
-  for (const backend::GenerationView& generation : generations) rows_live += generation.rows_live;
   int64_t rows_count = 0;
   for (const int32_t k : tile.k) rows_count += k;
   if (rows_count > options.finished_rows_max) {
@@ -59,6 +59,7 @@ absl::Status FinishAll(absl::Span<const backend::GenerationView> generations,
   }
   best->Hold(answers, options.lends);
   for (size_t q = 0; q < tile.k.size(); ++q) {
+    const int64_t rows_live = backend::RowsLive(backend::ViewsOf(generations, tile, q));
     const auto count = static_cast<size_t>(std::min<int64_t>(tile.k[q], rows_live));
     for (Answer& answer : (*answers)[q]) {
       answer.scores.reserve(1);  // finished rows have an address, even if there are none

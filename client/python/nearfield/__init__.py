@@ -15,6 +15,7 @@ The result contract, limits and status codes are defined in proto/nearfield/v1 o
 from importlib.metadata import version as _version
 
 from nearfield._attributes import Attribute
+from nearfield._changes import Deleted, Updated, Uploaded
 from nearfield._client import AsyncClient, Client, connect, open, open_async
 from nearfield._collection import AsyncCollection, Collection
 from nearfield._cost import Cost
@@ -38,7 +39,9 @@ from nearfield._errors import (
     Unimplemented,
 )
 from nearfield._export import Exported
+from nearfield._facets import Facet, Facets
 from nearfield._filter import F, Filter
+from nearfield._groups import Group
 from nearfield._records import (
     Capacity,
     CollectionInfo,
@@ -52,19 +55,17 @@ from nearfield._records import (
 )
 from nearfield._results import (
     Counted,
-    Deleted,
     FetchResult,
     Hit,
     Hits,
     Pinned,
     ScanPage,
     SearchResult,
-    Updated,
-    Uploaded,
     Verified,
 )
 from nearfield._retry import RetryPolicy
 from nearfield._search import SearchOptions
+from nearfield._terms import Clamped, HalfLife, Is, Linear, PartArrays, Parts
 from nearfield._text_calls import Added
 from nearfield._upload_progress import Progress
 
@@ -79,6 +80,7 @@ __all__ = [
     "Attribute",
     "Cancelled",
     "Capacity",
+    "Clamped",
     "Client",
     "Collection",
     "CollectionInfo",
@@ -94,16 +96,24 @@ __all__ = [
     "Error",
     "Exported",
     "F",
+    "Facet",
+    "Facets",
     "FailedPrecondition",
     "FetchResult",
     "Filter",
+    "Group",
+    "HalfLife",
     "Hit",
     "Hits",
     "Internal",
     "InvalidArgument",
+    "Is",
     "Limits",
+    "Linear",
     "NotFound",
     "OpenUpload",
+    "PartArrays",
+    "Parts",
     "PermissionDenied",
     "Pinned",
     "Progress",

@@ -105,11 +105,48 @@ def whole(name: str, value: Any, limit: str, bits: int = 32) -> int:
     return number
 
 
+_NO_NUMBERS = (bool, np.bool_, str, bytes, np.datetime64, np.timedelta64)
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
+
+
 def real(name: str, value: Any) -> float:
-    """Returns a number as a float. Raises TypeError with the argument and its value."""
-    if isinstance(value, (bool, np.bool_, str, bytes)) or not hasattr(value, "__float__"):
+    """Returns a number as a float. Raises TypeError or ValueError, with the argument and its
+    value."""
+    no_number = isinstance(value, _NO_NUMBERS) or not hasattr(value, "__float__")
+    if no_number or np.ndim(value) > 0:
         raise TypeError(f"{name}: {value!r}; a number is needed")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name}: {reprlib.repr(value)} does not fit into a double") from None
+
+
+def real32(name: str, value: Any) -> float:
+    """As real, for a field of 32 bits: refuses a finite number that they do not hold."""
+    number = real(name, value)
+    if np.isfinite(number) and abs(number) > _FLOAT32_MAX:
+        raise ValueError(f"{name} = {number}, must fit into 32 bits: at most {_FLOAT32_MAX}")
+    return number
+
+
+def text(name: str, value: Any, kind: str = "a text") -> str:
+    """Returns a text that has a UTF-8 form. Raises TypeError or ValueError with the argument."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name}: {value!r}; {kind} is needed")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name}: {value!r} has a half of a surrogate pair") from None
+    return value
+
+
+def texts(name: str, value: Any, kind: str = "a text") -> list[str]:
+    """Returns the texts of a list; of one text a list. Raises TypeError or ValueError."""
+    if isinstance(value, str):
+        return [text(name, value, kind)]
+    if isinstance(value, (bytes, Mapping)) or not isinstance(value, Iterable):
+        raise TypeError(f"{name}: {reprlib.repr(value)}; a list is needed, {kind} in each place")
+    return [text(f"{name}[{i}]", each, kind) for i, each in enumerate(value)]
 
 
 def read_at(min_epoch: int | None, at_epoch: int | None, incarnation: int | None) -> dict[str, Any]:

@@ -168,13 +168,34 @@ def datetime64_us(array: Any, field: str) -> Any:
         raise ValueError(f"{field}: NaT is not a time; give None for a row without a value")
     exact = array.astype("datetime64[us]")
     if (exact.astype(array.dtype) != array).any():
+        if array.dtype < exact.dtype:  # of a larger unit, which has no parts
+            raise ValueError(f"{field}: times beyond 64 bits of microseconds since 1970")
         raise ValueError(f"{field}: times have parts of a microsecond; round them first")
     return exact.astype(np.int64)
 
 
-def read_time(value: int) -> dt.datetime | np.datetime64:
-    """Returns microseconds as a datetime in UTC; as a numpy.datetime64 outside of its years."""
+def timedelta64_us(value: np.timedelta64, field: str) -> float:
+    """Returns a span of time as microseconds. Refuses NaT, and years and months."""
+    if np.isnat(value):
+        raise ValueError(f"{field}: NaT is not a span of time")
+    try:
+        return float(value / np.timedelta64(1, "us"))
+    except TypeError:
+        raise ValueError(f"{field}: {value!r} has no fixed length; give days or less") from None
+
+
+def read_values(values: common.AttributeValues) -> list[Any]:
+    """Returns values of any type; times as datetimes in UTC."""
+    for member in MEMBERS.values():
+        if found := list(getattr(values, f"{member}_values")):
+            return [read_time(each) for each in found] if member == "timestamp_us" else found
+    return []
+
+
+def read_time(value: int) -> dt.datetime | np.datetime64 | int:
+    """Returns microseconds as a datetime in UTC; as a numpy.datetime64 outside of its years; the
+    lowest time, which is NaT there, as the number that it is."""
     try:
         return EPOCH + value * MICROSECOND
     except OverflowError:
-        return np.datetime64(value, "us")
+        return value if value == INT64_MIN else np.datetime64(value, "us")

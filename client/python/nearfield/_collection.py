@@ -73,6 +73,7 @@ class Collection:
     explain = blocking(AsyncCollection.explain)
     search_stream = blocking_iterator(AsyncCollection.search_stream)
     search_all = blocking_iterator(AsyncCollection.search_all)
+    facets = blocking(AsyncCollection.facets)
     verify = blocking(AsyncCollection.verify)
     fetch = blocking(AsyncCollection.fetch)
     count = blocking(AsyncCollection.count)

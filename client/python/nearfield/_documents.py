@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 
 from nearfield._arguments import several
 from nearfield._attributes import Attribute, convert, time_of
+from nearfield._changes import Updated, Uploaded
 from nearfield._collection import AsyncCollection
 from nearfield._errors import FailedPrecondition
 from nearfield._filter import FilterLike
 from nearfield._records import Limits
-from nearfield._results import Rows, Updated, Uploaded
+from nearfield._results import Rows
 from nearfield._sources.source import compact_json
 from nearfield._values import listed
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import gzip
 import json
 import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from nearfield._attributes import read_time
 from nearfield._columns import ReadColumn
@@ -75,6 +74,6 @@ def _double(value: float) -> str:
 def _time(value: int) -> str:
     """Returns a time as RFC 3339 has it; microseconds outside of the years that it has."""
     time = read_time(value)
-    if isinstance(time, np.datetime64):
+    if not isinstance(time, dt.datetime):
         return str(value)
     return f'"{time.isoformat().removesuffix("+00:00")}Z"'

@@ -15,7 +15,7 @@ from nearfield._results import SearchResult
 from nearfield._search import OPTION_NAMES
 
 # Without those that change nothing in a document.
-_SEARCH = OPTION_NAMES - {"payload", "vectors", "attributes", "with_cursor"}
+_SEARCH = OPTION_NAMES - {"payload", "vectors", "attributes", "parts", "with_cursor"}
 _DIVERSE = _SEARCH | {"fetch_k", "lambda_mult"}
 
 
@@ -49,9 +49,10 @@ def check_query(query: Any) -> str:
 
 
 def relevance(metric: str, score: float) -> float:
-    """Returns a score as a number from 0 to 1; a row of zeros has the score -inf under cosine."""
+    """Returns a score as a number from 0 to 1; a row of zeros has the score -inf under cosine, and
+    terms can make a score of l2 positive."""
     if metric == "l2":
-        return 1 / (1 + math.sqrt(-score))
+        return 1 / (1 + math.sqrt(max(0.0, -score)))
     return min(1.0, max(0.0, (1 + score) / 2))
 
 

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from nearfield._proto import admin_pb2 as admin
 from nearfield._proto import common_pb2 as common
+from nearfield._proto import facets_pb2 as facets
 from nearfield._proto import health_pb2 as health
 from nearfield._proto import ingest_pb2 as ingest
 from nearfield._proto import retrieval_pb2 as retrieval
@@ -52,6 +53,7 @@ SEARCH_ALL = Method(_RETRIEVAL + "SearchAll", retrieval.SearchAllRequest, retrie
 FETCH = Method(_RETRIEVAL + "Fetch", retrieval.FetchRequest, retrieval.FetchResponse)
 SCAN = Method(_RETRIEVAL + "Scan", retrieval.ScanRequest, retrieval.ScanResponse)
 COUNT = Method(_RETRIEVAL + "Count", retrieval.CountRequest, retrieval.CountResponse)
+FACETS = Method(_RETRIEVAL + "Facets", facets.FacetsRequest, facets.FacetsResponse)
 PIN_EPOCH = Method(_RETRIEVAL + "PinEpoch", retrieval.PinEpochRequest, retrieval.PinEpochResponse)
 GET_LIMITS = Method(_RETRIEVAL + "GetLimits", common.GetLimitsRequest, common.GetLimitsResponse)
 

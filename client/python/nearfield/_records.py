@@ -53,6 +53,7 @@ class Limits:
     filter_conditions_max: int
     filter_values_max: int
     filter_bytes_max: int
+    facet_values_max: int
     upload_tokens_max: int
     upload_token_s: int
     upload_tokens_committed_max: int

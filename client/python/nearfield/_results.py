@@ -1,4 +1,4 @@
-"""Answers: the hits of searches, fetched rows, and the outcomes of other calls."""
+"""Answers: the hits of searches, fetched rows, and the outcomes of other calls that read."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +15,11 @@ from numpy.typing import NDArray
 from nearfield._attributes import Attribute
 from nearfield._columns import ReadColumn, read_columns
 from nearfield._cost import Cost, read_cost
+from nearfield._groups import Group, read_group_sizes
 from nearfield._hit_arrays import HitArrays, arrays_of, read_arrays
 from nearfield._lazy import from_message, lazy
 from nearfield._proto import retrieval_pb2 as retrieval
+from nearfield._terms import PartArrays, Parts, read_parts
 from nearfield._values import Id, Ids, decode, ids_count, join_ids, read_ids
 
 if TYPE_CHECKING:
@@ -32,14 +35,15 @@ class Requested(dict[str, Any]):
 
 @dataclass(frozen=True)
 class Hit:
-    """One row of an answer: id, score, payload, attributes and vector. Parts that were not
-    requested are None or empty."""
+    """One row of an answer: id, score, payload, attributes, vector and the parts of the score. None
+    or empty if they were not requested."""
 
     id: Id
     score: float  # higher is better, with every metric
     payload: bytes | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
     vector: NDArray[Any] | None = None
+    parts: Parts | None = None
 
     def json(self) -> Any:
         """Parses the payload as JSON; None if it is empty. Raises ValueError if it was not
@@ -119,21 +123,38 @@ class Rows:
     ),
     next_cursor=lambda message, _: message.next_cursor or None,
     cut=lambda message, _: message.cut,
+    group_sizes=lambda message, _: read_group_sizes(message),
+    parts=lambda message, _: read_parts(message),
 )
 @dataclass(frozen=True)
 class Hits(Rows):
-    """The answer to one query: rows by descending score, equal scores by id.
+    """The answer to one query: rows by descending score, equal scores by id; with group_by, the
+    rows of the first group, then those of the second one, and so on.
 
     scores        float32 [n]
-    matched_rows  with a filter: rows of the collection that pass it, else None
+    matched_rows  with a filter or group_by: rows of the collection that pass, else None
     next_cursor   where the next page begins, if it was requested and a row follows
     cut           rows follow beyond Limits.page_rows_max: use search_all
+    group_sizes   with group_by: the value and the number of rows of each group, else None
+    parts         with parts=True: what the scores consist of; None without a row
     """
 
     scores: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
     matched_rows: int | None = None
     next_cursor: bytes | None = None
     cut: bool = False
+    group_sizes: tuple[tuple[Any, int], ...] | None = None
+    parts: PartArrays | None = None
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """The groups, best first. Raises ValueError without group_by."""
+        if self.group_sizes is None:
+            raise ValueError(
+                "no groups in this answer; search with group_by=, which old servers ignore"
+            )
+        hits = iter(self)
+        return [Group(value, tuple(islice(hits, size))) for value, size in self.group_sizes]
 
     def __getitem__(self, i: int) -> Hit:
         return Hit(
@@ -142,6 +163,7 @@ class Hits(Rows):
             self.payloads[i] if self.payloads else None,
             Requested((name, values[i]) for name, values in self.attributes.items()),
             None if self.vectors is None else self.vectors[i],
+            None if self.parts is None else self.parts[i],
         )
 
     def __iter__(self) -> Iterator[Hit]:
@@ -185,8 +207,8 @@ class SearchResult:
     """The answer to a search: of one epoch, to one or several queries.
 
     With one query its hits are here, as in Hits: ids, scores, payloads, vectors, attributes,
-    matched_rows, next_cursor, iteration, len(). With several they are in `queries`, in the order of
-    the request.
+    matched_rows, next_cursor, groups, parts, iteration, len(). With several they are in `queries`,
+    in the order of the request.
 
     epoch        the state of the collection that the answer shows
     incarnation  of the epoch
@@ -236,6 +258,14 @@ class SearchResult:
     @property
     def next_cursor(self) -> bytes | None:
         return self.hits.next_cursor
+
+    @property
+    def groups(self) -> list[Group]:
+        return self.hits.groups
+
+    @property
+    def parts(self) -> PartArrays | None:
+        return self.hits.parts
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)
@@ -326,33 +356,6 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class Deleted:
-    """rows_deleted: ids that name no row are not counted. epoch: the first without the rows;
-    incarnation: of the epoch."""
-
-    rows_deleted: int
-    epoch: int
-    incarnation: int
-
-
-@dataclass(frozen=True)
-class Updated:
-    """The result of an update.
-
-    rows         the number of rows that changed
-    epoch        the first epoch that shows them, and its incarnation; if none changed, the current
-    missing      the ids that name no row
-    refused      the ids of the rows that do not pass if_
-    """
-
-    rows: int
-    epoch: int
-    incarnation: int
-    missing: Ids
-    refused: Ids
-
-
-@dataclass(frozen=True)
 class Verified:
     """The comparison of an answer with the oracle's, to the bit.
 
@@ -373,22 +376,3 @@ class Verified:
     explanation: str
     expected: Hits
     oracle_us: int
-
-
-@dataclass(frozen=True)
-class Uploaded:
-    """A committed upload.
-
-    epoch          the first epoch that shows the rows, and its incarnation
-    rows_count     rows that the upload added
-    rows_replaced  rows of earlier epochs that were replaced
-    rows_resumed   rows that the server already had when this call began
-    request_id     the id of the call in the server's log
-    """
-
-    epoch: int
-    incarnation: int
-    rows_count: int
-    rows_replaced: int
-    rows_resumed: int
-    request_id: str | None

@@ -12,6 +12,7 @@ import numpy as np
 from nearfield import _methods as methods
 from nearfield._arguments import check_names_of, epochs, flag, read_at, upload_token, whole
 from nearfield._blocks import BLOCK_BYTES
+from nearfield._changes import Deleted, Updated, Uploaded
 from nearfield._columns import read_columns
 from nearfield._core import Core
 from nearfield._errors import AlreadyExists, InvalidArgument
@@ -23,15 +24,7 @@ from nearfield._pages import scan_pages
 from nearfield._proto import common_pb2 as common
 from nearfield._proto import ingest_pb2 as ingest
 from nearfield._proto import retrieval_pb2 as retrieval
-from nearfield._results import (
-    Counted,
-    Deleted,
-    FetchResult,
-    Pinned,
-    ScanPage,
-    Updated,
-    Uploaded,
-)
+from nearfield._results import Counted, FetchResult, Pinned, ScanPage
 from nearfield._search import attribute_names
 from nearfield._sources.open import open_source
 from nearfield._sources.places import placed

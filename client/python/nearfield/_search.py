@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nearfield._arguments import flag, real, refuse_unknown, whole
+from nearfield._arguments import flag, real32, refuse_unknown, text, texts, whole
 from nearfield._attributes import Attribute
 from nearfield._digest import result_digest
 from nearfield._errors import DataLoss, Internal
@@ -19,6 +19,7 @@ from nearfield._lazy import from_message
 from nearfield._proto import common_pb2 as common
 from nearfield._proto import retrieval_pb2 as retrieval
 from nearfield._results import SearchResult
+from nearfield._terms import TermsLike, set_terms
 from nearfield._values import (
     Id,
     IdsLike,
@@ -38,7 +39,13 @@ class SearchOptions(TypedDict, total=False):
     payload          return payloads
     vectors          return stored vectors
     attributes       names of attributes to return, or "*" for all
+    terms            row terms, which are added to the score of a row: Linear, Clamped, HalfLife, Is
+    score_weight     the weight of the score of the vectors, 1 by default
+    parts            return what the score of each row consists of: see .parts
     score_threshold  only rows with at least this score
+    group_by         return the k best groups instead of the k best rows: the rows with one value of
+                     this attribute are a group, and its best row ranks it; see .groups
+    group_rows       maximum number of rows of each group, 1 by default
     with_cursor      return where the next page begins
     cursor           continue after an earlier page
     with_digest      return the digest of the answer, and check it
@@ -55,7 +62,12 @@ class SearchOptions(TypedDict, total=False):
     payload: bool
     vectors: bool
     attributes: Sequence[str] | Literal["*"]
+    terms: TermsLike | None
+    score_weight: float | None
+    parts: bool
     score_threshold: float | None
+    group_by: str | None
+    group_rows: int | None
     with_cursor: bool
     cursor: bytes | None
     with_digest: bool
@@ -69,7 +81,18 @@ class SearchOptions(TypedDict, total=False):
 
 OPTION_NAMES = frozenset(SearchOptions.__annotations__)
 # Options that are fields of the request, and flags with the names of their fields.
-_PLAIN = frozenset({"k", "score_threshold", "cursor", "min_epoch", "at_epoch", "incarnation"})
+_PLAIN = frozenset(
+    {
+        "k",
+        "score_threshold",
+        "group_by",
+        "group_rows",
+        "cursor",
+        "min_epoch",
+        "at_epoch",
+        "incarnation",
+    }
+)
 K_LIMIT = "1 .. Limits.k_max"
 _FLAGS = {
     "payload": "with_payload",
@@ -77,6 +100,7 @@ _FLAGS = {
     "with_cursor": "with_cursor",
     "with_digest": "with_digest",
     "verify": "verify",
+    "parts": "with_parts",
 }
 
 
@@ -87,9 +111,7 @@ def check_options(options: Mapping[str, Any], *arguments: str) -> None:
 
 def attribute_names(attributes: Sequence[str] | None) -> list[str]:
     """Returns the names to request. "*" means all."""
-    if isinstance(attributes, str):
-        return [attributes]
-    return list(attributes or ())
+    return [] if attributes is None else texts("attributes", attributes, "the name of an attribute")
 
 
 def add_queries(
@@ -133,7 +155,11 @@ def _checked(name: str, value: Any) -> Any:
     if name == "k":
         return whole(name, value, K_LIMIT)
     if name == "score_threshold":
-        return real(name, value)
+        return real32(name, value)
+    if name == "group_rows":
+        return whole(name, value, "1 .. 2**32 - 1")
+    if name == "group_by":
+        return text(name, value, "the name of an attribute")
     if name != "cursor":
         return whole(name, value, "0 .. 2**64 - 1", 64)
     if not isinstance(value, bytes):
@@ -144,7 +170,7 @@ def _checked(name: str, value: Any) -> Any:
 def set_options(request: retrieval.SearchRequest, options: SearchOptions) -> None:
     """Sets the options of a request that has none yet."""
     for name, value in options.items():
-        if value is None or name == "timeout":
+        if value is None or name in ("timeout", "terms", "score_weight"):
             continue
         if name in _PLAIN:
             setattr(request, name, _checked(name, value))
@@ -155,10 +181,11 @@ def set_options(request: retrieval.SearchRequest, options: SearchOptions) -> Non
             request.attributes.extend(attribute_names(value))  # type: ignore[arg-type]
         elif name == "priority":
             request.priority = enum_value(
-                "SEARCH_PRIORITY_", retrieval.SearchPriority, str(value), "priority"
+                "SEARCH_PRIORITY_", common.SearchPriority, str(value), "priority"
             )
         else:
             set_filter(request, value)  # type: ignore[arg-type]
+    set_terms(request, options.get("terms"), options.get("score_weight"))
 
 
 @dataclass(frozen=True)
@@ -190,6 +217,12 @@ def _check_results(message: retrieval.SearchResponse, queries_count: int) -> str
         scores, ids = len(each.scores), ids_count(each.ids)
         if scores != ids:
             return f"{scores} scores for {ids} ids"
+        if each.HasField("parts") and not (
+            len(each.parts.scores) == len(each.parts.term_sums) == ids
+        ):
+            return f"{len(each.parts.scores)} parts of scores for {ids} ids"
+        if each.HasField("groups") and sum(each.groups.rows_counts) != ids:
+            return f"{sum(each.groups.rows_counts)} rows of groups for {ids} ids"
     return ""
 
 

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import grpc
 from numpy.typing import ArrayLike
 
 from nearfield import _methods as methods
-from nearfield._arguments import check_names_of, real, whole
+from nearfield._arguments import check_names_of, read_at, real32, whole
 from nearfield._attributes import Attribute
 from nearfield._embed import Embed
 from nearfield._errors import Internal
+from nearfield._facets import Facets, read_facets
 from nearfield._filter import FilterLike
 from nearfield._filter_forms import set_filter
 from nearfield._handle import Handle
 from nearfield._lazy import from_message
 from nearfield._pages import search_pages
 from nearfield._proto import admin_pb2 as admin
+from nearfield._proto import common_pb2 as common
+from nearfield._proto import facets_pb2 as facets
 from nearfield._proto import retrieval_pb2 as retrieval
 from nearfield._results import Hits, SearchResult, Verified
 from nearfield._search import (
@@ -29,13 +32,15 @@ from nearfield._search import (
     SearchOptions,
     add_queries,
     add_stream_queries,
+    attribute_names,
     check_options,
     prepare_search,
     read_answer,
     set_options,
 )
+from nearfield._terms import TermsLike, set_terms
 from nearfield._text_calls import query_vectors
-from nearfield._values import Id, IdsLike, id_list
+from nearfield._values import Id, IdsLike, enum_value, id_list
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -196,6 +201,53 @@ class SearchCalls(Handle):
         async for page in search_pages(self._core, request, declared, deadline):
             yield page
 
+    async def facets(
+        self,
+        attributes: Sequence[str] | Literal["*"],
+        filter: FilterLike | None = None,
+        *,
+        vector: ArrayLike | None = None,
+        id: Id | None = None,
+        score_threshold: float | None = None,
+        terms: TermsLike | None = None,
+        score_weight: float | None = None,
+        values_max: int | None = None,
+        priority: Literal["interactive", "batch"] = "interactive",
+        min_epoch: int | None = None,
+        at_epoch: int | None = None,
+        incarnation: int | None = None,
+        timeout: float | None = None,
+    ) -> Facets:
+        """Counts the rows for each value of some attributes: exactly.
+
+        attributes       names, or "*" for all
+        filter           count only rows that pass it
+        vector, id       one query: count only rows with at least the score_threshold
+        terms, score_weight  of these scores, as in the search
+        values_max       values of each attribute, 100 by default: those that most rows have"""
+        deadline = self._core.deadline(timeout)
+        request = facets.FacetsRequest(
+            collection=self.name,
+            attributes=attribute_names(attributes),
+            **read_at(min_epoch, at_epoch, incarnation),
+        )
+        if values_max is not None:
+            request.values_max = whole("values_max", values_max, "1 .. Limits.facet_values_max")
+        if vector is not None or id is not None:
+            search = retrieval.SearchRequest()
+            if add_queries(search.queries, vector, id) != 1:
+                raise ValueError(f"vector: {len(search.queries)} queries; facets have at most one")
+            request.query.CopyFrom(search.queries[0])
+        if score_threshold is not None:
+            request.score_threshold = real32("score_threshold", score_threshold)
+        request.priority = enum_value(
+            "SEARCH_PRIORITY_", common.SearchPriority, priority, "priority"
+        )
+        set_filter(request, filter)
+        set_terms(request, terms, score_weight)
+        reply, _ = await self._core.read(methods.FACETS, self.name, request, deadline)
+        return read_facets(reply)
+
     async def verify(
         self,
         vector: ArrayLike | None = None,
@@ -204,6 +256,8 @@ class SearchCalls(Handle):
         claim: SearchResult | None = None,
         k: int | None = None,
         filter: FilterLike | None = None,
+        terms: TermsLike | None = None,
+        score_weight: float | None = None,
         score_threshold: float | None = None,
         skip: int | None = None,
         timeout: float | None = None,
@@ -211,11 +265,12 @@ class SearchCalls(Handle):
         """Lets the server's oracle score every row again, and compares ids and score bits.
 
         claim  the answer to check, to this query at its epoch; without it the server searches
-        k, filter, score_threshold  as in the search; k is by default that of the claim
+        k, filter, terms, score_weight, score_threshold  as in the search; k is by default that of
+               the claim
         skip   rows that rank before the claim: for a page, those of the earlier pages"""
         deadline = self._core.deadline(timeout)
         if score_threshold is not None:
-            score_threshold = real("score_threshold", score_threshold)
+            score_threshold = real32("score_threshold", score_threshold)
         search = retrieval.SearchRequest()
         count = add_queries(search.queries, vector, id)
         if count != 1:
@@ -227,6 +282,11 @@ class SearchCalls(Handle):
             skip=None if skip is None else whole("skip", skip, "0 or more", 64),
         )
         if claim is not None:
+            if claim.hits.group_sizes is not None:
+                raise ValueError(
+                    "claim: an answer of groups, and rows are checked; verify=True in the search"
+                    " checks groups"
+                )
             request.epoch, request.incarnation = claim.epoch, claim.incarnation
             request.claim.ids.CopyFrom(id_list(claim.ids))
             request.claim.scores.extend(claim.scores.tolist())
@@ -234,6 +294,7 @@ class SearchCalls(Handle):
         if k is not None:
             request.k = whole("k", k, K_LIMIT)
         set_filter(request, filter)
+        set_terms(request, terms, score_weight)
         reply, _ = await self._core.call(methods.VERIFY, request, deadline)
         return Verified(
             reply.equal,

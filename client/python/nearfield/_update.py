@@ -8,11 +8,11 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from nearfield import _methods as methods
+from nearfield._changes import Updated
 from nearfield._columns import column_message
 from nearfield._core import Core
 from nearfield._proto import common_pb2 as common
 from nearfield._proto import ingest_pb2 as ingest
-from nearfield._results import Updated
 from nearfield._sources.columns import column_data, column_packer, values_of
 from nearfield._sources.places import located, rows_from, with_id
 from nearfield._sources.source import Spec

@@ -12,6 +12,7 @@ import grpc
 
 from nearfield import _methods as methods
 from nearfield._blocks import cut
+from nearfield._changes import Uploaded
 from nearfield._core import Core
 from nearfield._errors import (
     Cancelled,
@@ -22,7 +23,6 @@ from nearfield._errors import (
     Unavailable,
 )
 from nearfield._proto import ingest_pb2 as ingest
-from nearfield._results import Uploaded
 from nearfield._sources.source import Source
 from nearfield._transport import Duplex
 from nearfield._upload_progress import Progress

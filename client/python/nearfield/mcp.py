@@ -58,13 +58,14 @@ def make_server(
     embed: Embed | None = None,
     log_level: Literal["WARNING", "INFO"] = "WARNING",
 ) -> MCPServer[Any]:
-    """Returns a server with the tools search, fetch, count and list_collections; with `write`
-    also store, update and delete. embed: makes vectors of texts."""
+    """Returns a server with the tools search, fetch, count, facets and list_collections; with
+    `write` also store, update and delete. embed: makes vectors of texts."""
     tools = Tools(client, allowed, None if embed is None else embedder_of(embed))
     chosen: list[Callable[..., Any]] = [
         tools.search,
         tools.fetch,
         tools.count,
+        tools.facets,
         tools.list_collections,
     ]
     if write:

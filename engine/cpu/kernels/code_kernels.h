@@ -83,20 +83,32 @@ struct EncodeRows {
 using bound::EncodeQueryArgs;
 using bound::EncodeScratchDoubles;
 
+// The codes of one query, [dim] each: `first` and `second`, or `whole`.
+struct OneQueryCodes {
+  const int8_t* first = nullptr;
+  const int8_t* second = nullptr;
+  const int16_t* whole = nullptr;
+};
+
 // The functions of one instruction set. Each defines its own layout of packed queries. Queries have
-// two codes: panels use the first; the survivors are then bounded with both.
+// two codes: panels use the first; the survivors are then bounded with both. An instruction set
+// that multiplies words anyway bounds them with one code of 16 bits, of the whole query.
 struct CodeKernels {
   int32_t lanes = 0;       // queries per panel
   int32_t panel_rows = 0;  // rows whose products with panels are filtered while they are in cache
+  // The time of a query in panels, relative to a scan for one query. Measured at 200k x 384.
+  double panel_query_time = 0;
   int64_t (*one_bytes)(int32_t dim) = nullptr;
   int64_t (*panel_bytes)(int32_t dim) = nullptr;
-  // Packs both codes of a query, [dim] each, for scan_one.
-  void (*pack_one)(const int8_t* first, const int8_t* second, int32_t dim,
-                   std::byte* packed) = nullptr;
+  // Returns the largest code of `whole`; 0: one query has two codes.
+  int32_t (*whole_max)(int32_t dim) = nullptr;
+  // Packs the codes of a query for scan_one.
+  void (*pack_one)(const OneQueryCodes& codes, int32_t dim, std::byte* packed) = nullptr;
   // Packs the first codes of up to `lanes` queries, `stride` elements apart, for scan_panels.
   void (*pack_panel)(const int8_t* codes, int64_t stride, int32_t count, int32_t dim,
                      std::byte* packed) = nullptr;
-  // Writes to first[r] and second[r] the products of row r with the query's two codes.
+  // Writes to first[r] and second[r] the products of row r with the query's two codes, or its
+  // product with `whole` and 0.
   void (*scan_one)(const CodeTile& tile, const std::byte* packed, int32_t* first,
                    int32_t* second) = nullptr;
   // Call begin_panels on a thread before its calls of scan_panels, and end_panels after them: some

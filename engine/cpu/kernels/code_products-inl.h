@@ -1,8 +1,8 @@
 // Exact products of codes. Included once per instruction set.
 // One query is bound by memory: rows are read once, in order, a few at a time, and are multiplied
-// with both of the query's codes. Many queries are bound by the multiply units: a lane is a query,
-// four bytes of a row are broadcast to all lanes, and up to 6 x 4 sums stay in registers, so no sum
-// is ever added across lanes.
+// with both of the query's codes, or with one of 16 bits where words are multiplied anyway. Many
+// queries are bound by the multiply units: a lane is a query, four bytes of a row are broadcast to
+// all lanes, and up to 6 x 4 sums stay in registers, so no sum is ever added across lanes.
 #if defined(NEARFIELD_ENGINE_CPU_KERNELS_CODE_PRODUCTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NEARFIELD_ENGINE_CPU_KERNELS_CODE_PRODUCTS_INL_H_
 #undef NEARFIELD_ENGINE_CPU_KERNELS_CODE_PRODUCTS_INL_H_
@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "engine/cpu/kernels/code_kernels.h"
 #include "engine/cpu/kernels/vector_steps-inl.h"
@@ -28,12 +29,17 @@ inline constexpr int32_t kVectorBytes = kLanes * 4;
 inline constexpr int32_t kWordCodes = 4;  // codes of one row in a lane
 
 // Two ways to multiply and add follow. A vector of 32-bit words, four codes each, is multiplied
-// with kQueryVectors vectors of a packed query, word for word.
+// with kQueryVectors vectors of a packed query, word for word. kOneCodes: the codes of one query.
+// kOneRows: rows that one query is multiplied with at a time. One row at a time is a stream that
+// the hardware prefetcher follows; several read the query less often.
 
 // Widens bytes to 16-bit words, which are multiplied and added in pairs.
 struct WidenedStep {
   static constexpr int32_t kQueryVectors = 2;
-  static void PackWord(const int8_t* codes, int32_t lane, std::byte* vectors) {
+  static constexpr int32_t kOneCodes = 1;
+  static constexpr int32_t kOneRows = 1;
+  template <typename Code>
+  static void PackWord(const Code* codes, int32_t lane, std::byte* vectors) {
     auto* const even = reinterpret_cast<int16_t*>(vectors) + 2 * lane;
     auto* const odd = even + 2 * kLanes;
     even[0] = codes[0];
@@ -52,8 +58,9 @@ struct WidenedStep {
     return {hn::Load(kTag32, words), hn::Load(kTag32, words + kLanes)};
   }
   static HWY_INLINE Row Prepare(Vec32 row) {
-    const Vec32 low = hn::Set(kTag32, 0x00ff00ff);
-    return {hn::And(row, low), hn::And(hn::ShiftRight<8>(row), low)};
+    const hn::Repartition<uint16_t, Tag32> words;
+    const auto odd = hn::ShiftRight<8>(hn::BitCast(words, row));
+    return {hn::And(row, hn::Set(kTag32, 0x00ff00ff)), hn::BitCast(kTag32, odd)};
   }
   static HWY_INLINE Vec32 PairSums(Vec32 row, Vec32 query) {
 #if HWY_TARGET == HWY_AVX2
@@ -73,6 +80,8 @@ struct WidenedStep {
 // the caller has checked that the CPU supports it.
 struct VnniStep {
   static constexpr int32_t kQueryVectors = 1;
+  static constexpr int32_t kOneCodes = 2;
+  static constexpr int32_t kOneRows = 8;
   static void PackWord(const int8_t* codes, int32_t lane, std::byte* vectors) {
     std::memcpy(vectors + lane * kWordCodes, codes, kWordCodes);
   }
@@ -102,7 +111,7 @@ static_assert(kHeadBytes >= kVectorBytes);
 
 template <class Step>
 int64_t OneBytes(int32_t dim) {
-  return kHeadBytes + int64_t{2} * Step::kQueryVectors * CodeStride(dim);
+  return kHeadBytes + int64_t{Step::kOneCodes} * Step::kQueryVectors * CodeStride(dim);
 }
 template <class Step>
 int64_t PanelBytes(int32_t dim) {
@@ -110,16 +119,26 @@ int64_t PanelBytes(int32_t dim) {
   return kHeadBytes + words * Step::kQueryVectors * kVectorBytes;
 }
 
-inline int32_t BiasSum(const int8_t* codes, int32_t dim) {
+// No sum of products of biased codes exceeds 31 bits.
+template <class Step>
+int32_t WholeMax(int32_t dim) {
+  if constexpr (Step::kOneCodes == 2) return 0;
+  const int64_t codes = int64_t{kCodeBias + 127} * dim;
+  return static_cast<int32_t>(std::min<int64_t>(std::numeric_limits<int16_t>::max(),
+                                                std::numeric_limits<int32_t>::max() / codes));
+}
+
+template <typename Code>
+int32_t BiasSum(const Code* codes, int32_t dim) {
   int32_t sum = 0;
   for (int32_t d = 0; d < dim; ++d) sum += codes[d];
   return kCodeBias * sum;
 }
 
-template <class Step>
-void PackCodes(const int8_t* codes, int32_t dim, int32_t lane, int64_t lane_step, std::byte* out) {
+template <class Step, typename Code>
+void PackCodes(const Code* codes, int32_t dim, int32_t lane, int64_t lane_step, std::byte* out) {
   for (int32_t d = 0; d < dim; d += kWordCodes) {
-    int8_t word[kWordCodes] = {};
+    Code word[kWordCodes] = {};
     std::copy(codes + d, codes + std::min(d + kWordCodes, dim), word);
     Step::PackWord(word, lane, out);
     lane += static_cast<int32_t>(lane_step);
@@ -130,16 +149,22 @@ void PackCodes(const int8_t* codes, int32_t dim, int32_t lane, int64_t lane_step
   }
 }
 
-// Packs both codes of one query: consecutive words of a code go to consecutive lanes.
+// Packs the codes of one query: consecutive words of a code go to consecutive lanes.
 template <class Step>
-void PackOne(const int8_t* first, const int8_t* second, int32_t dim, std::byte* packed) {
+void PackOne(const OneQueryCodes& codes, int32_t dim, std::byte* packed) {
   std::memset(packed, 0, static_cast<size_t>(OneBytes<Step>(dim)));
   auto* const head = reinterpret_cast<int32_t*>(packed);
-  std::fill(head, head + kLanes / 2, BiasSum(first, dim));
-  std::fill(head + kLanes / 2, head + kLanes, BiasSum(second, dim));
-  PackCodes<Step>(first, dim, 0, 1, packed + kHeadBytes);
-  PackCodes<Step>(second, dim, 0, 1,
-                  packed + kHeadBytes + int64_t{Step::kQueryVectors} * CodeStride(dim));
+  std::byte* const words = packed + kHeadBytes;
+  if constexpr (Step::kOneCodes == 1) {
+    std::fill(head, head + kLanes, BiasSum(codes.whole, dim));
+    PackCodes<Step>(codes.whole, dim, 0, 1, words);
+  } else {
+    std::fill(head, head + kLanes / 2, BiasSum(codes.first, dim));
+    std::fill(head + kLanes / 2, head + kLanes, BiasSum(codes.second, dim));
+    PackCodes<Step>(codes.first, dim, 0, 1, words);
+    PackCodes<Step>(codes.second, dim, 0, 1,
+                    words + int64_t{Step::kQueryVectors} * CodeStride(dim));
+  }
 }
 
 // Packs the codes of a panel: each lane holds the same word of another query.
@@ -182,51 +207,70 @@ HWY_INLINE Vec32 SumsOfLanes(const Vec32 (&v)[kLanes]) {
 #endif
 }
 
-// Rows whose products with both codes of a query are summed together: their sums fill one vector.
-inline constexpr int32_t kRowsOfOne = kLanes / 2;
+// Rows whose products with all codes of a query are summed together: their sums fill one vector.
+template <class Step>
+inline constexpr int32_t kRowsOfOne = kLanes / Step::kOneCodes;
 
-// Computes the products of kRows rows, 1 or kRowsOfOne, with both codes of a query. kStreamed: the
+// Computes the products of kRows rows, 1 or kRowsOfOne, with all codes of a query. kStreamed: the
 // rows come from memory, so later ones are prefetched.
 template <class Step, int32_t kRows, bool kStreamed>
 HWY_INLINE void ScanRows(const uint8_t* row, int32_t stride, const std::byte* packed,
                          int32_t* first, int32_t* second) {
-  const std::byte* const of_first = packed + kHeadBytes;
-  const std::byte* const of_second = of_first + int64_t{Step::kQueryVectors} * stride;
-  Vec32 sums[kLanes];  // of the first code, then of the second
+  constexpr int32_t kTogether = kRowsOfOne<Step>;
+  const std::byte* const words = packed + kHeadBytes;
+  Vec32 sums[kLanes];  // kTogether of each code
   NEARFIELD_UNROLL
   for (int32_t i = 0; i < kLanes; ++i) sums[i] = hn::Zero(kTag32);
-  for (int32_t d = 0; d < stride; d += kVectorBytes) {
-    const auto query_first = Step::Load(of_first + int64_t{d} * Step::kQueryVectors);
-    const auto query_second = Step::Load(of_second + int64_t{d} * Step::kQueryVectors);
-    NEARFIELD_UNROLL
-    for (int32_t r = 0; r < kRows; ++r) {
-      const uint8_t* const at = row + int64_t{r} * stride + d;
-      if constexpr (kStreamed) __builtin_prefetch(at + kCodesAhead, 0, 2);
-      const auto codes = Step::Prepare(hn::Load(kTag32, reinterpret_cast<const int32_t*>(at)));
-      sums[r] = Step::Add(sums[r], codes, query_first);
-      sums[kRowsOfOne + r] = Step::Add(sums[kRowsOfOne + r], codes, query_second);
+  constexpr int32_t kStep = std::min(kRows, Step::kOneRows);
+  NEARFIELD_UNROLL
+  for (int32_t begin = 0; begin < kRows; begin += kStep) {
+    for (int32_t d = 0; d < stride; d += kVectorBytes) {
+      typename Step::Query queries[Step::kOneCodes];
+      NEARFIELD_UNROLL
+      for (int32_t c = 0; c < Step::kOneCodes; ++c) {
+        queries[c] = Step::Load(words + (int64_t{c} * stride + d) * Step::kQueryVectors);
+      }
+      NEARFIELD_UNROLL
+      for (int32_t r = begin; r < begin + kStep; ++r) {
+        const uint8_t* const at = row + int64_t{r} * stride + d;
+        if constexpr (kStreamed) __builtin_prefetch(at + kCodesAhead, 0, 2);
+        const auto codes = Step::Prepare(hn::Load(kTag32, reinterpret_cast<const int32_t*>(at)));
+        NEARFIELD_UNROLL
+        for (int32_t c = 0; c < Step::kOneCodes; ++c) {
+          sums[c * kTogether + r] = Step::Add(sums[c * kTogether + r], codes, queries[c]);
+        }
+      }
     }
   }
   const auto* const bias = reinterpret_cast<const int32_t*>(packed);
   if constexpr (kRows == 1) {
     *first = hn::GetLane(hn::SumOfLanes(kTag32, sums[0])) - bias[0];
-    *second = hn::GetLane(hn::SumOfLanes(kTag32, sums[kRowsOfOne])) - bias[kRowsOfOne];
+    *second = 0;
+    if constexpr (Step::kOneCodes == 2) {
+      *second = hn::GetLane(hn::SumOfLanes(kTag32, sums[kTogether])) - bias[kTogether];
+    }
   } else {
     const Vec32 products = hn::Sub(SumsOfLanes(sums), hn::Load(kTag32, bias));
-    const hn::Half<Tag32> half;
-    hn::StoreU(hn::LowerHalf(half, products), half, first);
-    hn::StoreU(hn::UpperHalf(half, products), half, second);
+    if constexpr (Step::kOneCodes == 2) {
+      const hn::Half<Tag32> half;
+      hn::StoreU(hn::LowerHalf(half, products), half, first);
+      hn::StoreU(hn::UpperHalf(half, products), half, second);
+    } else {
+      hn::StoreU(products, kTag32, first);
+      hn::StoreU(hn::Zero(kTag32), kTag32, second);
+    }
   }
 }
 
 template <class Step, bool kStreamed>
 HWY_INLINE void ScanRowsOfTile(const CodeTile& tile, const std::byte* packed, int32_t* first,
                                int32_t* second) {
+  constexpr int32_t kTogether = kRowsOfOne<Step>;
   const int32_t stride = CodeStride(tile.dim);
   const uint8_t* row = tile.codes;
   int32_t r = 0;
-  for (; r + kRowsOfOne <= tile.rows_count; r += kRowsOfOne, row += int64_t{kRowsOfOne} * stride) {
-    ScanRows<Step, kRowsOfOne, kStreamed>(row, stride, packed, first + r, second + r);
+  for (; r + kTogether <= tile.rows_count; r += kTogether, row += int64_t{kTogether} * stride) {
+    ScanRows<Step, kTogether, kStreamed>(row, stride, packed, first + r, second + r);
   }
   for (; r < tile.rows_count; ++r, row += stride) {
     ScanRows<Step, 1, kStreamed>(row, stride, packed, first + r, second + r);

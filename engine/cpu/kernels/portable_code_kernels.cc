@@ -14,9 +14,9 @@ constexpr int32_t kLanes = 8;
 int64_t OneBytes(int32_t dim) { return int64_t{2} * dim; }
 int64_t PanelBytes(int32_t dim) { return int64_t{kLanes} * dim; }
 
-void PackOne(const int8_t* first, const int8_t* second, int32_t dim, std::byte* packed) {
-  std::memcpy(packed, first, static_cast<size_t>(dim));
-  std::memcpy(packed + dim, second, static_cast<size_t>(dim));
+void PackOne(const OneQueryCodes& codes, int32_t dim, std::byte* packed) {
+  std::memcpy(packed, codes.first, static_cast<size_t>(dim));
+  std::memcpy(packed + dim, codes.second, static_cast<size_t>(dim));
 }
 
 void PackPanel(const int8_t* codes, int64_t stride, int32_t count, int32_t dim, std::byte* packed) {
@@ -104,8 +104,10 @@ void EncodeEach(const EncodeRows& encode) {
 const CodeKernels& PortableCodeKernels() {
   static constexpr CodeKernels kKernels = {.lanes = kLanes,
                                            .panel_rows = 24,
+                                           .panel_query_time = 0.5,
                                            .one_bytes = OneBytes,
                                            .panel_bytes = PanelBytes,
+                                           .whole_max = [](int32_t /*dim*/) { return 0; },
                                            .pack_one = PackOne,
                                            .pack_panel = PackPanel,
                                            .scan_one = ScanOne,

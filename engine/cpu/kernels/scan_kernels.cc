@@ -29,7 +29,7 @@ namespace HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
 template <class CodeStep>
-ScanKernels KernelsWith(const char* name) {
+ScanKernels KernelsWith(const char* name, double panel_query_time) {
   return {.name = name,
           .square_rows = SquareRows,
           .scan_one = ScanOne,
@@ -40,8 +40,10 @@ ScanKernels KernelsWith(const char* name) {
           .filter = Filter,
           .codes = {.lanes = kLanes,
                     .panel_rows = 24,
+                    .panel_query_time = panel_query_time,
                     .one_bytes = OneBytes<CodeStep>,
                     .panel_bytes = PanelBytes<CodeStep>,
+                    .whole_max = WholeMax<CodeStep>,
                     .pack_one = PackOne<CodeStep>,
                     .pack_panel = PackPanel<CodeStep>,
                     .scan_one = ScanOneCode<CodeStep>,
@@ -59,7 +61,7 @@ ScanKernels KernelsWith(const char* name) {
 void AppendKernels(std::vector<const ScanKernels*>& list) {
 #if HWY_TARGET == HWY_AVX3
   static const ScanKernels kWithTiles = [] {
-    ScanKernels kernels = KernelsWith<VnniStep>("AVX3_AMX");
+    ScanKernels kernels = KernelsWith<VnniStep>("AVX3_AMX", 1.0 / 48);
     kernels.codes.panel_rows = 2 * kTileRows;
     kernels.codes.begin_panels = BeginTiles;
     kernels.codes.end_panels = EndTiles;
@@ -73,8 +75,9 @@ void AppendKernels(std::vector<const ScanKernels*>& list) {
 #endif
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
   constexpr bool kIsAvx2 = HWY_TARGET == HWY_AVX2;
-  static const ScanKernels kWithVnni = KernelsWith<VnniStep>(kIsAvx2 ? "AVX2_VNNI" : "AVX3_VNNI");
-  static const ScanKernels kKernels = KernelsWith<WidenedStep>(kIsAvx2 ? "AVX2" : "AVX3");
+  static const ScanKernels kWithVnni =
+      KernelsWith<VnniStep>(kIsAvx2 ? "AVX2_VNNI" : "AVX3_VNNI", 1.0 / 20);
+  static const ScanKernels kKernels = KernelsWith<WidenedStep>(kIsAvx2 ? "AVX2" : "AVX3", 1.0 / 5);
   if (has_vnni) list.push_back(&kWithVnni);
   list.push_back(&kKernels);
 #else

@@ -144,6 +144,27 @@ void Arena::Release(const std::vector<char*>& slabs) {
   free_.insert(free_.end(), slabs.rbegin(), slabs.rend());
 }
 
+absl::StatusOr<char*> Arena::TakePiece(int64_t bytes) {
+  const int64_t piece_bytes = SlabPieces::PieceBytes(bytes, slab_bytes());
+  CHECK_GT(piece_bytes, 0);
+  const MutexLock lock(mutex_);
+  if (char* const piece = pieces_.Take(piece_bytes)) return piece;
+  if (free_.empty()) return NotFree(1);
+  pieces_.AddSlab(free_.back(), slab_bytes(), piece_bytes);
+  free_.pop_back();
+  return pieces_.Take(piece_bytes);
+}
+
+void Arena::ReleasePiece(char* piece, int64_t bytes) {
+  const int64_t offset = piece - (base_ + workspace_bytes_);
+  CHECK(offset >= 0 && offset < bytes_total());
+  char* const slab = piece - offset % slab_bytes();
+  const MutexLock lock(mutex_);
+  if (pieces_.Release(slab, slab_bytes(), piece, SlabPieces::PieceBytes(bytes, slab_bytes()))) {
+    free_.push_back(slab);
+  }
+}
+
 int64_t Arena::bytes_used() const {
   const MutexLock lock(mutex_);
   return bytes_total() - (static_cast<int64_t>(free_.size()) << slab_shift_);

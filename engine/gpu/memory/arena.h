@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/base/mutex.h"
+#include "engine/gpu/memory/slab_pieces.h"
 #include "engine/gpu/runtime/device_health.h"
 
 namespace nearfield::gpu {
@@ -48,6 +49,10 @@ class Arena {
   // slabs of that number do). Cost: sorts the free slabs if count is more than 1.
   absl::StatusOr<std::vector<char*>> TakeAdjacentSlabs(int64_t count);
   void Release(const std::vector<char*>& slabs);
+  // Returns a part of a slab of SlabPieces::PieceBytes(bytes), which is not 0, or a new slab
+  // divided. Errors: ResourceExhausted.
+  absl::StatusOr<char*> TakePiece(int64_t bytes);
+  void ReleasePiece(char* piece, int64_t bytes);
 
   int32_t slab_shift() const { return slab_shift_; }
   int64_t slab_bytes() const { return int64_t{1} << slab_shift_; }
@@ -70,6 +75,7 @@ class Arena {
   int64_t slabs_count_ = 0;
   mutable Mutex mutex_;
   std::vector<char*> free_ ABSL_GUARDED_BY(mutex_);  // taken from the back
+  SlabPieces pieces_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace nearfield::gpu

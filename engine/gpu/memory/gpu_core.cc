@@ -14,6 +14,7 @@
 #include "engine/gpu/kernels/device_tile/device_tile.h"
 #include "engine/gpu/kernels/encode/encode.h"
 #include "engine/gpu/kernels/row_scan/scan.h"
+#include "engine/gpu/kernels/terms/term_sums.h"
 #include "engine/gpu/memory/layout.h"
 #include "engine/gpu/memory/read_rate.h"
 #include "nearfield/engine/types.h"
@@ -181,6 +182,7 @@ absl::Status GpuCore::PrepareKernels() {
   ABSL_RETURN_IF_ERROR(health_.Check(PrepareOneQuery(kDimMax, shared_bytes, &has_one_query_kernel_),
                                      "loading the certified scan"));
   if (!has_one_query_kernel_) codes_dim_max_ = std::min(codes_dim_max_, batch_dim_max());
+  ABSL_RETURN_IF_ERROR(health_.Check(PrepareTermSums(), "loading the kernels of row terms"));
   return health_.Check(PrepareLayout(), "loading the layout kernels");
 }
 

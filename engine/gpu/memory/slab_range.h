@@ -17,12 +17,12 @@ namespace nearfield::gpu {
 class SlabRange {
  public:
   explicit SlabRange(std::shared_ptr<GpuCore> core) : core_(std::move(core)) {}
-  ~SlabRange() { core_->arena().Release(slabs_); }
+  ~SlabRange();
   SlabRange(const SlabRange&) = delete;
   SlabRange& operator=(const SlabRange&) = delete;
 
-  // Takes slabs for `bytes` bytes. Call once, before Write. Requires: bytes > 0. Errors:
-  // ResourceExhausted.
+  // Takes slabs for `bytes` bytes, or a part of one if that is enough. Call once, before Write.
+  // Requires: bytes > 0. Errors: ResourceExhausted.
   absl::Status Take(int64_t bytes);
 
   // Copies `bytes` bytes of host memory to byte `at` of the range and after. Reads `data` before
@@ -33,13 +33,12 @@ class SlabRange {
   // Returns a view of the slabs, in which the range begins at byte offset().
   const ExtentView& view() const { return view_; }
   int64_t offset() const { return offset_; }
-  int64_t device_bytes() const {
-    return static_cast<int64_t>(slabs_.size()) * core_->arena().slab_bytes();
-  }
+  int64_t device_bytes() const;
 
  private:
   const std::shared_ptr<GpuCore> core_;
   std::vector<char*> slabs_;
+  int64_t piece_bytes_ = 0;  // taken from the slab; 0: whole slabs
   ExtentView view_;
   int64_t offset_ = 0;
 };

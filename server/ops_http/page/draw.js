@@ -196,6 +196,7 @@ const MEMORIES = {
   host: ['ids and payloads', 'idMemory'],
   attributes: ['attributes', 'attributes'],
   filter_cache: ['filter cache', 'filterCache'],
+  term_numbers: ['numbers of terms', 'termNumbers'],
   queue: ['queue', 'queue'],
   requests: ['requests', 'requests'],
   replies: ['replies', 'replies'],

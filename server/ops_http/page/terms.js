@@ -41,6 +41,7 @@ const TERMS = {
   k: 'How many neighbors to find.',
   attributes: 'Typed values of rows, which filters compare.',
   filterCache: 'Results of recently used filters.',
+  termNumbers: 'Numbers of attributes that row terms of recent searches read.',
   queue: 'Searches that wait.',
   requests: 'Calls that are being read or answered.',
   replies: 'Replies that callers have not read yet.',

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -46,6 +47,7 @@ class CodeEncodeTest : public ::testing::TestWithParam<const ScanKernels*> {
     const int32_t dim = corpus.spec.dim;
     std::vector<int8_t> first(query.size());
     std::vector<int8_t> second(query.size());
+    std::vector<int16_t> whole(query.size());
     ScratchBuffer<double> scratch;
     EncodeQueryArgs args;
     args.rotation = &rows.rotation();
@@ -56,15 +58,27 @@ class CodeEncodeTest : public ::testing::TestWithParam<const ScanKernels*> {
     args.second = second.data();
     args.scratch = scratch.Ensure(EncodeScratchDoubles(dim));
     const bound::QueryBounds bounds = kernels().codes.encode_query(args);
+    args.whole = whole.data();
+    args.whole_max = static_cast<int32_t>(random_.Between(1, 32768));
+    const bound::QueryBounds with_whole = kernels().codes.encode_query(args);
+    ASSERT_EQ(std::memcmp(&with_whole.first_only, &bounds.first_only, sizeof(bound::QueryBound)),
+              0);
+    args.first = nullptr;
+    const bound::QueryBounds whole_only = kernels().codes.encode_query(args);
+    ASSERT_EQ(std::memcmp(&whole_only.both, &with_whole.both, sizeof(bound::QueryBound)), 0);
     for (int64_t r = 0; r < corpus.rows_count(); ++r) {
       int32_t of_first = 0;
       int32_t of_second = 0;
+      int64_t of_whole = 0;
       for (int32_t d = 0; d < dim; ++d) {
         const int32_t code = rows.code(r, d);
         ASSERT_GE(code, -127);
         of_first += code * first[static_cast<size_t>(d)];
         of_second += code * second[static_cast<size_t>(d)];
+        ASSERT_LE(std::abs(whole[static_cast<size_t>(d)]), args.whole_max);
+        of_whole += code * whole[static_cast<size_t>(d)];
       }
+      if (std::abs(of_whole) > std::numeric_limits<int32_t>::max()) continue;  // beyond whole_max
       const float score = testing::ReferenceScore(
           corpus.spec.metric, testing::Decode(corpus.spec, corpus.row(r)), query);
       const bound::RowBound& bound = rows.bounds()[static_cast<size_t>(r)];
@@ -72,6 +86,10 @@ class CodeEncodeTest : public ::testing::TestWithParam<const ScanKernels*> {
                                            bound::CodeProduct(bounds.both, of_first, of_second));
       const float alone = bound::UpperScore(bound, bounds.first_only,
                                             bound::CodeProduct(bounds.first_only, of_first));
+      const float by_whole =
+          bound::UpperScore(bound, whole_only.both,
+                            bound::CodeProduct(whole_only.both, static_cast<int32_t>(of_whole), 0));
+      ASSERT_FALSE(by_whole < score) << testing::Describe(corpus.spec) << ", row " << r;
       ASSERT_FALSE(both < score) << testing::Describe(corpus.spec) << ", row " << r;
       ASSERT_FALSE(alone < score) << testing::Describe(corpus.spec) << ", row " << r;
     }

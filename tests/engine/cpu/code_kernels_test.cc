@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdlib>
 #include <limits>
 #include <string>
 #include <vector>
@@ -34,7 +35,8 @@ std::vector<int8_t> MakeCodes(int64_t rows_count, int32_t dim, Fill fill, Random
   return codes;
 }
 
-int32_t Product(const int8_t* a, const int8_t* b, int32_t dim) {
+template <typename Code>
+int32_t Product(const int8_t* a, const Code* b, int32_t dim) {
   int32_t sum = 0;
   for (int32_t d = 0; d < dim; ++d) sum += int32_t{a[d]} * b[d];
   return sum;
@@ -69,6 +71,19 @@ class CodeKernelsTest : public ::testing::TestWithParam<const ScanKernels*> {
   const CodeKernels& kernels() const { return GetParam()->codes; }
   Random random_{TestSeed()};
 
+  // Returns codes of a whole query, the largest ones where the first code is 127 or -127.
+  std::vector<int16_t> WholeOf(const std::vector<int8_t>& first, int32_t dim) {
+    const int32_t most = kernels().whole_max(dim);
+    std::vector<int16_t> whole(static_cast<size_t>(dim));
+    for (size_t d = 0; d < whole.size(); ++d) {
+      const int32_t code = std::abs(first[d]) == 127
+                               ? most * (first[d] > 0 ? 1 : -1)
+                               : static_cast<int32_t>(random_.Between(-most, most + 1));
+      whole[d] = static_cast<int16_t>(code);
+    }
+    return whole;
+  }
+
   void CheckProducts(int32_t rows_count, int32_t queries_count, int32_t dim, Fill rows_fill,
                      Fill queries_fill) {
     const std::vector<int8_t> rows = MakeCodes(rows_count, dim, rows_fill, random_);
@@ -80,13 +95,19 @@ class CodeKernelsTest : public ::testing::TestWithParam<const ScanKernels*> {
     ScratchBuffer<std::byte> packed;
     std::vector<int32_t> first(static_cast<size_t>(rows_count) + kCodeRowGroup);
     std::vector<int32_t> second(first.size());
-    kernels().pack_one(queries.data(), queries.data() + dim, dim,
+    const std::vector<int16_t> whole = WholeOf(queries, dim);
+    kernels().pack_one({queries.data(), queries.data() + dim, whole.data()}, dim,
                        packed.Ensure(kernels().one_bytes(dim)));
     const CodeTile tile = plane.tile(rows_count, random_.OneIn(2));
     kernels().scan_one(tile, packed.get(), first.data(), second.data());
     for (int32_t r = 0; r < rows_count; ++r) {
-      ASSERT_EQ(first[static_cast<size_t>(r)], expected(r, 0)) << "row " << r << ", dim " << dim;
-      ASSERT_EQ(second[static_cast<size_t>(r)], expected(r, 1)) << "row " << r << ", dim " << dim;
+      const bool has_whole = kernels().whole_max(dim) > 0;
+      const int8_t* const row = rows.data() + int64_t{r} * dim;
+      ASSERT_EQ(first[static_cast<size_t>(r)],
+                has_whole ? Product(row, whole.data(), dim) : expected(r, 0))
+          << "row " << r << ", dim " << dim;
+      ASSERT_EQ(second[static_cast<size_t>(r)], has_whole ? 0 : expected(r, 1))
+          << "row " << r << ", dim " << dim;
     }
     const int32_t lanes = kernels().lanes;
     const int32_t panels = (queries_count + lanes - 1) / lanes;

@@ -89,6 +89,29 @@ TEST_P(CodeSearchTest, EqualsTheReferenceOnEveryFamily) {
   }
 }
 
+// By codes and by rows, with and without row terms; queries of some filters are searched alone.
+TEST_P(CodeSearchTest, QueriesWithDifferentFiltersEqualTheReference) {
+  for (const ScanChoice scan : {ScanChoice::kInt8, ScanChoice::kRows}) {
+    for (const int64_t queries : {3, 40}) {
+      for (const int64_t rows : {300, 20'000}) {
+        Scenario scenario = {.spec = {.dim = 40, .scan = scan}};
+        scenario.AddGeneration(CorpusFamily::kGaussian, rows, RankOrder::kShuffled, true, random_);
+        scenario.AddGeneration(CorpusFamily::kDuplicates, rows / 2, RankOrder::kShuffled, false,
+                               random_);
+        for (int64_t q = 0; q < queries; ++q) {
+          scenario.AddQueries(1, static_cast<int32_t>(random_.Between(1, 30)),
+                              QueryFamily::kGaussian, random_);
+        }
+        scenario.AddFilters(random_);
+        ExpectReferenceAnswers(*backend_, scenario);
+        scenario.AddTerms(random_);
+        ExpectReferenceAnswers(*backend_, scenario);
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
 TEST_P(CodeSearchTest, RowsWhoseProductsCancelEqualTheReference) {
   for (const Metric metric : {Metric::kDot, Metric::kCosine, Metric::kL2}) {
     CollectionSpec spec = CodesSpec(101);

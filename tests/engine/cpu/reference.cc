@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/score/order.h"
+#include "engine/score/row_terms.h"
 #include "engine/score/score.h"
 #include "tests/testing/status_matchers.h"
 
@@ -80,17 +81,25 @@ ReferenceRows::ReferenceRows(const HostGeneration& generation)
     row.elements = Decode(corpus.spec, corpus.row(slot));
     row.squared = SquaredFor(metric_, row.elements);
     row.rank = generation.ranks[static_cast<size_t>(slot)];
+    row.slot = static_cast<uint32_t>(slot);
     rows_.push_back(std::move(row));
   }
 }
 
-std::vector<backend::RankedScore> ReferenceRows::Top(absl::Span<const float> query,
-                                                     int64_t k) const {
+std::vector<backend::RankedScore> ReferenceRows::Top(absl::Span<const float> query, int64_t k,
+                                                     const backend::TermSource* terms,
+                                                     size_t number,
+                                                     absl::Span<const uint64_t> absent) const {
   const double query_squared = SquaredFor(metric_, {query.begin(), query.end()});
   std::vector<backend::RankedScore> all;
   all.reserve(rows_.size());
   for (const Row& row : rows_) {
-    all.push_back({ScoreOf(metric_, row.elements, row.squared, query, query_squared), row.rank});
+    if (!absent.empty() && (absent[row.slot / 64] >> (row.slot % 64) & 1) != 0) continue;
+    float score = ScoreOf(metric_, row.elements, row.squared, query, query_squared);
+    if (terms != nullptr) {
+      score = score::FinalScore(terms->score_weight(), score, terms->SumOf(number, row.slot));
+    }
+    all.push_back({score, row.rank});
   }
   const auto best = std::min(static_cast<int64_t>(all.size()), k);
   std::partial_sort(all.begin(), all.begin() + best, all.end(),

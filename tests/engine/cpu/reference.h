@@ -40,14 +40,19 @@ class ReferenceRows {
  public:
   explicit ReferenceRows(const HostGeneration& generation);
 
-  // Returns the k best rows in order.
-  std::vector<backend::RankedScore> Top(absl::Span<const float> query, int64_t k) const;
+  // Returns the k best rows in order: by their final scores if the query has `terms`, in which this
+  // is generation `number`. Without the rows whose bits are set in `absent`, if there are bits.
+  std::vector<backend::RankedScore> Top(absl::Span<const float> query, int64_t k,
+                                        const backend::TermSource* terms = nullptr,
+                                        size_t number = 0,
+                                        absl::Span<const uint64_t> absent = {}) const;
 
  private:
   struct Row {
     std::vector<float> elements;
     double squared = 0;  // S(x,x), if the metric needs it
     uint32_t rank = 0;
+    uint32_t slot = 0;
   };
   Metric metric_;
   std::vector<Row> rows_;

@@ -8,8 +8,11 @@
 #include <limits>
 #include <utility>
 
+#include "engine/backend/query_views.h"
+#include "engine/corpus/tombstone_words.h"
 #include "engine/cpu/cpu_topk_engine.h"
 #include "engine/score/score.h"
+#include "tests/testing/row_terms.h"
 #include "tests/testing/status_matchers.h"
 
 namespace nearfield::testing {
@@ -63,6 +66,57 @@ void Scenario::AddQueries(int64_t count, int32_t wanted, QueryFamily family, Ran
     const std::vector<float> query = MakeQuery(generations[0].corpus, family, random);
     queries.insert(queries.end(), query.begin(), query.end());
     k.push_back(wanted);
+  }
+}
+
+void Scenario::AddTerms(Random& random) {
+  std::vector<int64_t> rows;
+  for (const HostGeneration& generation : generations) {
+    rows.push_back(generation.corpus.rows_count());
+  }
+  const auto dim = static_cast<size_t>(spec.dim);
+  terms.clear();
+  for (size_t q = 0; q < k.size(); ++q) {
+    if (random.OneIn(5)) {
+      terms.push_back(nullptr);
+    } else if (!terms.empty() && random.OneIn(3)) {
+      terms.push_back(terms.back());
+    } else {
+      const std::vector<float> row = Decode(spec, generations[0].corpus.row(0));
+      const float score = ReferenceScore(spec.metric, row, {queries.data() + q * dim, dim});
+      const double magnitude = std::isfinite(score) ? std::abs(double{score}) : 0x1p50;
+      terms.push_back(
+          std::make_shared<TestTerms>(DrawTerms(rows, std::min(magnitude, 0x1p50), random)));
+    }
+  }
+}
+
+void Scenario::AddFilters(Random& random) {
+  filters.clear();
+  filter_of_query.clear();
+  for (size_t q = 0; q < k.size(); ++q) {
+    if (random.OneIn(5)) {
+      filter_of_query.push_back(-1);
+      continue;
+    }
+    if (!filters.empty() && random.OneIn(3)) {
+      filter_of_query.push_back(
+          static_cast<int32_t>(random.Between(0, static_cast<int64_t>(filters.size()))));
+      continue;
+    }
+    filter_of_query.push_back(static_cast<int32_t>(filters.size()));
+    std::vector<std::vector<uint64_t>>& absent = filters.emplace_back();
+    const int64_t one_in = random.OneOf<int64_t>({1, 2, 10, 100, 100, 1'000'000'000});
+    for (const HostGeneration& generation : generations) {
+      const int64_t rows = generation.corpus.rows_count();
+      const int64_t one_row = random.OneIn(2) ? random.Between(0, rows) : -1;
+      std::vector<uint64_t>& words = absent.emplace_back(static_cast<size_t>((rows + 63) / 64));
+      for (int64_t slot = 0; slot < rows; ++slot) {
+        const bool chosen = slot == one_row || random.OneIn(one_in);
+        if (chosen && !generation.deleted(slot)) continue;
+        words[static_cast<size_t>(slot / 64)] |= uint64_t{1} << (slot % 64);
+      }
+    }
   }
 }
 
@@ -171,6 +225,54 @@ std::unique_ptr<backend::Backend> MakeBackend(const std::string& instruction_set
   return backend.ok() ? *std::move(backend) : nullptr;
 }
 
+namespace {
+
+// The rows that the queries of each filter of a scenario see, in a backend.
+class LoadedFilters {
+ public:
+  LoadedFilters(backend::Backend& backend, const Scenario& scenario,
+                const std::vector<backend::GenerationView>& searched) {
+    for (const auto& absent : scenario.filters) {
+      std::vector<backend::GenerationView>& views = views_.emplace_back(searched);
+      int64_t chosen = 0;
+      int64_t live = 0;
+      std::vector<std::vector<uint32_t>> slots;
+      for (size_t g = 0; g < views.size(); ++g) {
+        live += views[g].rows_live;
+        const int64_t rows = scenario.generations[g].corpus.rows_count();
+        slots.push_back(corpus::ZeroBits(absent[g], rows));
+        const auto left = static_cast<int64_t>(slots.back().size());
+        chosen += left;
+        const bool all = left == views[g].rows_live;
+        views[g].rows_live = left;
+        if (all || left == 0) continue;
+        auto made = backend.MakeTombstones(*views[g].planes, absent[g]);
+        EXPECT_OK(made);
+        if (!made.ok()) continue;
+        tombstones_.push_back(*std::move(made));
+        views[g].tombstones = tombstones_.back().get();
+      }
+      for (size_t g = 0; g < views.size() && chosen * 32 <= live; ++g) {
+        views[g].live_slots = slots_.emplace_back(std::move(slots[g]));
+      }
+    }
+    for (const int32_t filter : scenario.filter_of_query) {
+      of_queries_.push_back(filter < 0 ? backend::Views(searched)
+                                       : backend::Views(views_[static_cast<size_t>(filter)]));
+    }
+  }
+
+  absl::Span<const backend::Views> of_queries() const { return of_queries_; }
+
+ private:
+  std::vector<std::vector<backend::GenerationView>> views_;
+  std::vector<std::vector<uint32_t>> slots_;
+  std::vector<std::unique_ptr<backend::Tombstones>> tombstones_;
+  std::vector<backend::Views> of_queries_;
+};
+
+}  // namespace
+
 backend::ScanCost ExpectReferenceAnswers(backend::Backend& backend, const Scenario& scenario) {
   std::vector<LoadedGeneration> loaded;
   std::vector<backend::GenerationView> views;
@@ -178,9 +280,16 @@ backend::ScanCost ExpectReferenceAnswers(backend::Backend& backend, const Scenar
   for (const HostGeneration& generation : scenario.generations) {
     loaded.push_back(Load(backend, generation, scenario.spec));
     views.push_back(loaded.back().view);
+    if (!scenario.live_slots.empty())
+      views.back().live_slots = scenario.live_slots[views.size() - 1];
     reference.emplace_back(generation);
   }
-  const backend::QueryTile tile = TileOf(scenario.queries, scenario.k);
+  backend::QueryTile tile = TileOf(scenario.queries, scenario.k);
+  std::vector<const backend::TermSource*> terms;
+  for (const auto& of_query : scenario.terms) terms.push_back(of_query.get());
+  tile.terms = terms;
+  const LoadedFilters filters(backend, scenario, views);
+  tile.views = filters.of_queries();
   backend::ScanCost cost;
   backend::RankedLists best;
   const absl::Status status = backend.Search(FormatOf(scenario.spec), views, tile, &best, &cost);
@@ -191,7 +300,14 @@ backend::ScanCost ExpectReferenceAnswers(backend::Backend& backend, const Scenar
   for (size_t q = 0; q < scenario.k.size(); ++q) {
     const absl::Span<const float> query(scenario.queries.data() + q * dim, dim);
     Lists whole;
-    for (const ReferenceRows& rows : reference) whole.push_back(rows.Top(query, scenario.k[q]));
+    for (size_t g = 0; g < reference.size(); ++g) {
+      const backend::TermSource* const of_query = terms.empty() ? nullptr : terms[q];
+      const int32_t filter = scenario.filter_of_query.empty() ? -1 : scenario.filter_of_query[q];
+      whole.push_back(reference[g].Top(
+          query, scenario.k[q], of_query, g,
+          filter < 0 ? absl::Span<const uint64_t>()
+                     : absl::MakeConstSpan(scenario.filters[static_cast<size_t>(filter)][g])));
+    }
     SCOPED_TRACE(::testing::Message()
                  << Describe(scenario.spec) << ", query " << q << " of " << scenario.k.size()
                  << ", k = " << scenario.k[q] << ", " << backend.info().device_name);

@@ -30,11 +30,23 @@ struct Scenario {
   std::vector<HostGeneration> generations;
   std::vector<float> queries;
   std::vector<int32_t> k;
+  // The live slots of each generation (GenerationView::live_slots), or empty.
+  std::vector<std::vector<uint32_t>> live_slots;
+  // The row terms of each query, null if it has none; or empty.
+  std::vector<std::shared_ptr<const backend::TermSource>> terms;
+  // The bits of the rows that each filter excludes, among them all deleted rows, by generation.
+  std::vector<std::vector<std::vector<uint64_t>>> filters;
+  std::vector<int32_t> filter_of_query;  // -1: none; or empty
 
   void AddGeneration(CorpusFamily family, int64_t rows_count, RankOrder order, bool with_deletions,
                      Random& random);
   // Adds queries made for the rows of the first generation, all with this k.
   void AddQueries(int64_t count, int32_t wanted, QueryFamily family, Random& random);
+  // Gives queries random row terms: some share them, some have none.
+  void AddTerms(Random& random);
+  // Gives queries random filters, which choose no row, one row, some, or all of a generation: some
+  // queries share them, some have none.
+  void AddFilters(Random& random);
 };
 
 inline constexpr RankOrder kRankOrders[] = {RankOrder::kShuffled, RankOrder::kAscending,

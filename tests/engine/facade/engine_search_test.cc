@@ -189,14 +189,19 @@ TEST(EngineBatches, ABatchBeyondTheLimitOfTheBackendIsSplitAndAnsweredTheSame) {
   for (int i = 0; i < 10; ++i) {
     batch.queries.push_back({.vector = vectors[static_cast<size_t>(i)], .row_id = {}, .k = i + 1});
   }
+  // Queries of different tiles have different filters.
+  for (const size_t q : {size_t{1}, size_t{6}}) {
+    batch.queries[q].filter = std::make_shared<RowFilter>(RowFilter{.chosen = {1u << q}});
+  }
   ASSERT_OK_AND_ASSIGN(const auto result, fake.engine->Search(*collection, batch));
   EXPECT_EQ(fake.device->calls(FakeCall::kSearch), 4);
   EXPECT_EQ(result.cost.device_us, 4);
-  EXPECT_EQ(result.cost.candidates, 200);
+  EXPECT_EQ(result.cost.candidates, 8 * 20 + 2);
   EXPECT_EQ(result.cost.rows_scanned, 20);
   for (size_t i = 0; i < 10; ++i) {
-    EXPECT_THAT(result.queries[i],
-                BytesEqual(OracleAnswer(all, vectors[i], static_cast<int64_t>(i) + 1)));
+    const Query& query = batch.queries[i];
+    const Corpus chosen = query.filter == nullptr ? all : Select(all, {static_cast<int64_t>(i)});
+    EXPECT_THAT(result.queries[i], BytesEqual(OracleAnswer(chosen, vectors[i], query.k)));
   }
 }
 
@@ -344,6 +349,9 @@ TEST(FinishedAnswersTest, EqualThoseThatTheEngineMerges) {
         query.skip = random.OneIn(3) ? random.Between(0, 20) : 0;
         query.tell_more = random.OneIn(2);
         if (random.OneIn(3)) query.score_threshold = static_cast<float>(random.Between(-4, 4));
+        if (random.OneIn(2)) {
+          query.filter = std::make_shared<RowFilter>(RowFilter{.chosen = {random.Bits()}});
+        }
         const uint64_t row_id =
             static_cast<uint64_t>(random.Between(0, static_cast<int64_t>(next)));
         if (random.OneIn(4) && merging.engine->Search(*a, BatchById(row_id)).ok()) {

@@ -33,6 +33,35 @@ class GpuCertifiedTest : public GpuTest {
     return spec;
   }
 
+  // Adds up to four generations of all sizes, and up to queries_end - 1 queries, some of a large k.
+  void AddSome(Scenario& scenario, CorpusFamily family, int64_t queries_end) {
+    const int64_t generations = random_.Between(1, 5);
+    for (int64_t g = 0; g < generations; ++g) {
+      const int64_t rows = random_.OneIn(4) ? random_.Between(1, 100) : random_.Between(100, 3000);
+      AddRows(scenario, family, rows, random_.OneIn(2));
+    }
+    const int64_t queries = random_.Between(1, queries_end);
+    for (int64_t q = 0; q < queries; ++q) {
+      const int64_t k = random_.OneIn(6) ? random_.Between(1, 3000) : random_.Between(1, 25);
+      scenario.AddQueries(1, static_cast<int32_t>(k),
+                          random_.OneOf<QueryFamily>(testing::kQueryFamilies), random_);
+    }
+  }
+
+  // Adds rows for several stages of a batch, and queries of all scales.
+  void AddStages(Scenario& scenario, CorpusFamily family, int64_t queries) {
+    AddRows(scenario, family, random_.Between(4'500, 8'000), random_.OneIn(2));
+    const int64_t more_generations = random_.Between(0, 3);
+    for (int64_t g = 0; g < more_generations; ++g) {
+      AddRows(scenario, family, random_.Between(1, 1'500), random_.OneIn(2));
+    }
+    for (int64_t q = 0; q < queries; ++q) {
+      scenario.AddQueries(1, static_cast<int32_t>(random_.Between(1, 25)),
+                          random_.OneOf<QueryFamily>(testing::kQueryFamilies), random_);
+      Rescale(scenario, q);
+    }
+  }
+
   // Multiplies a query by a power of two or by zero, if it stays legal.
   void Rescale(Scenario& scenario, int64_t query) {
     const bool zero = random_.OneIn(20) && scenario.spec.metric != Metric::kCosine;

@@ -24,17 +24,7 @@ TEST_F(GpuCertifiedTest, SmokeEqualsTheReferenceOnEveryFamily) {
   for (const CorpusFamily family : testing::kCorpusFamilies) {
     SCOPED_TRACE(testing::Name(family));
     Scenario scenario = {.spec = AnyCodesSpec(300)};
-    const int64_t generations = random_.Between(1, 5);
-    for (int64_t g = 0; g < generations; ++g) {
-      const int64_t rows = random_.OneIn(4) ? random_.Between(1, 100) : random_.Between(100, 3000);
-      AddRows(scenario, family, rows, random_.OneIn(2));
-    }
-    const int64_t queries = random_.Between(1, 40);
-    for (int64_t q = 0; q < queries; ++q) {
-      const int64_t k = random_.OneIn(6) ? random_.Between(1, 3000) : random_.Between(1, 25);
-      scenario.AddQueries(1, static_cast<int32_t>(k),
-                          random_.OneOf<QueryFamily>(testing::kQueryFamilies), random_);
-    }
+    AddSome(scenario, family, 40);
     ExpectReferenceAnswers(*backend_, scenario);
     if (HasFailure()) return;
   }
@@ -46,17 +36,7 @@ TEST_F(GpuCertifiedTest, SmokeGreatBatchesEqualTheReferenceOnEveryFamily) {
   for (const CorpusFamily family : testing::kCorpusFamilies) {
     SCOPED_TRACE(testing::Name(family));
     Scenario scenario = {.spec = AnyCodesSpec(200)};
-    AddRows(scenario, family, random_.Between(4'500, 8'000), random_.OneIn(2));
-    const int64_t more_generations = random_.Between(0, 3);
-    for (int64_t g = 0; g < more_generations; ++g) {
-      AddRows(scenario, family, random_.Between(1, 1'500), random_.OneIn(2));
-    }
-    const int64_t queries = random_.Between(65, 140);
-    for (int64_t q = 0; q < queries; ++q) {
-      scenario.AddQueries(1, static_cast<int32_t>(random_.Between(1, 25)),
-                          random_.OneOf<QueryFamily>(testing::kQueryFamilies), random_);
-      Rescale(scenario, q);
-    }
+    AddStages(scenario, family, random_.Between(65, 140));
     ExpectReferenceAnswers(*backend_, scenario);
     if (HasFailure()) return;
   }

@@ -68,6 +68,43 @@ TEST_F(GpuCertifiedTest, SmokeManyShortAnswersEqualTheReference) {
   }
 }
 
+// A pass that queries with different filters share: several stages, and every width of a block.
+TEST_F(GpuCertifiedTest, SmokeQueriesWithDifferentFiltersEqualTheReference) {
+  for (const int64_t queries : {3, 16, 30, 60, 70, 128, 150, 300}) {
+    SCOPED_TRACE(queries);
+    Scenario scenario = {.spec = AnyCodesSpec(200)};
+    AddRows(scenario, CorpusFamily::kGaussian, random_.Between(20'000, 40'000), random_.OneIn(2));
+    const int64_t more_generations = random_.Between(0, 4);
+    for (int64_t g = 0; g < more_generations; ++g) {
+      AddRows(scenario, random_.OneOf<CorpusFamily>(testing::kCorpusFamilies),
+              random_.Between(1, 9'000), random_.OneIn(2));
+    }
+    for (int64_t q = 0; q < queries; ++q) {
+      const int64_t k = random_.OneIn(20) ? random_.Between(1, 1'025) : random_.Between(1, 30);
+      scenario.AddQueries(1, static_cast<int32_t>(k),
+                          random_.OneOf<QueryFamily>(testing::kQueryFamilies), random_);
+    }
+    scenario.AddFilters(random_);
+    ExpectReferenceAnswers(*backend_, scenario);
+    if (HasFailure()) return;
+  }
+}
+
+// Queues of queries that share a pass overflow: these queries are answered from the rows that each
+// of them sees.
+TEST_F(GpuCertifiedTest, QueuesOfQueriesWithDifferentFiltersThatOverflowLoseNothing) {
+  Scenario scenario = {.spec = CodesSpec(32)};
+  Corpus corpus = MakeCorpus(scenario.spec, CorpusFamily::kDuplicates, 200'000, random_.Bits());
+  scenario.generations.push_back(
+      testing::MakeGeneration(std::move(corpus), RankOrder::kShuffled, false, random_));
+  for (const int64_t queries : {5, 70}) {
+    scenario.AddQueries(queries, 10, QueryFamily::kRow, random_);
+    scenario.AddFilters(random_);
+    const backend::ScanCost cost = ExpectReferenceAnswers(*backend_, scenario);
+    EXPECT_GT(cost.escalations.canonical, 0);
+  }
+}
+
 // Rows of equal score that a small block has no room for: these queries are searched again, and are
 // too many for the blocks of a small batch.
 TEST_F(GpuCertifiedTest, ShortAnswersWithManyTiesAreFoundInTheCodes) {

@@ -74,6 +74,22 @@ TEST_F(RowBatchTest, SmokeEqualsTheReferenceOnEveryFamily) {
 }
 
 // Dimensions at the limits of steps and of interleaved blocks.
+TEST_F(RowBatchTest, SmokeQueriesWithDifferentFiltersEqualTheReference) {
+  for (const int64_t queries : {4, 40, 140}) {
+    SCOPED_TRACE(queries);
+    Scenario scenario = {.spec = AnySpec(200)};
+    AddRows(scenario, CorpusFamily::kGaussian, random_.Between(20'000, 30'000), random_.OneIn(2));
+    AddRows(scenario, CorpusFamily::kDuplicates, random_.Between(1, 5'000), random_.OneIn(2));
+    for (int64_t q = 0; q < queries; ++q) {
+      scenario.AddQueries(1, static_cast<int32_t>(random_.Between(1, 30)),
+                          random_.OneOf<QueryFamily>(testing::kQueryFamilies), random_);
+    }
+    scenario.AddFilters(random_);
+    ExpectReferenceAnswers(*backend_, scenario);
+    if (HasFailure()) return;
+  }
+}
+
 TEST_F(RowBatchTest, EqualsTheReferenceOnEveryDimension) {
   for (const int32_t dim : {1, 31, 32, 33, 64, 96, 127, 128, 129, 160, 256, 257, 384, 1000, 1024,
                             1025, 1536, 4096, 8192}) {

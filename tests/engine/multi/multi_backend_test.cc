@@ -63,6 +63,40 @@ TEST_F(MultiBackendTest, EqualsTheReferenceForEveryNumberOfDevices) {
   }
 }
 
+TEST_F(MultiBackendTest, RowTermsEqualTheReferenceForEveryNumberOfDevices) {
+  for (const CorpusFamily family : testing::kCorpusFamilies) {
+    for (const int32_t devices : kDeviceCounts) {
+      SCOPED_TRACE(::testing::Message() << testing::Name(family) << ", " << devices << " devices");
+      const auto backend = MakeMulti(devices, AnySpread());
+      EXPECT_TRUE(backend->info().row_terms);
+      Scenario scenario = DrawScenario(
+          AnySpec(), family,
+          {.generations_end = 4, .rows_of_small_end = 20, .rows_end = 300, .queries_end = 8},
+          random_);
+      scenario.AddTerms(random_);
+      ExpectReferenceAnswers(*backend, scenario);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+// Some generations are on one device only.
+TEST_F(MultiBackendTest, QueriesWithDifferentFiltersEqualTheReference) {
+  for (const int32_t devices : kDeviceCounts) {
+    for (int i = 0; i < 5; ++i) {
+      SCOPED_TRACE(::testing::Message() << devices << " devices");
+      const auto backend = MakeMulti(devices, AnySpread());
+      Scenario scenario = DrawScenario(
+          AnySpec(), CorpusFamily::kGaussian,
+          {.generations_end = 6, .rows_of_small_end = 20, .rows_end = 700, .queries_end = 20},
+          random_);
+      scenario.AddFilters(random_);
+      ExpectReferenceAnswers(*backend, scenario);
+      if (HasFailure()) return;
+    }
+  }
+}
+
 // Rows are read back, and copied to other generations, as one device would.
 TEST_F(MultiBackendTest, RowsAreReadAndCopiedWhereverTheyAre) {
   for (const int32_t devices : kDeviceCounts) {

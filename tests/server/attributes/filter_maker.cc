@@ -14,25 +14,6 @@ using testing::Random;
 constexpr std::array kTypes = {AttributeType::kInt64, AttributeType::kDouble, AttributeType::kBool,
                                AttributeType::kKeyword, AttributeType::kTimestamp};
 
-FilterTree Leaf(Condition condition) {
-  FilterTree tree;
-  tree.conditions.push_back(std::move(condition));
-  return tree;
-}
-
-FilterTree Join(ConditionKind kind, std::vector<FilterTree> filters) {
-  FilterTree tree = Leaf({.kind = kind});
-  for (FilterTree& filter : filters) {
-    const auto offset = static_cast<int32_t>(tree.conditions.size());
-    tree.conditions[0].children.push_back(offset);
-    for (Condition& condition : filter.conditions) {
-      for (int32_t& child : condition.children) child += offset;
-      tree.conditions.push_back(std::move(condition));
-    }
-  }
-  return tree;
-}
-
 }  // namespace
 
 bool IsTree(const FilterTree& tree) {

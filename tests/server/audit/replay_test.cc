@@ -171,6 +171,32 @@ TEST_F(NarrowedReplayTest, APage) {
   EXPECT_EQ(Verdict({.skip = 6}, {1}), ReplayVerdict::kNotReproduced);
 }
 
+// Final scores are recomputed from the sums of the terms: of rows 1 to 7, the score is 20 - 2 id.
+TEST_F(NarrowedReplayTest, AnAnswerWithTerms) {
+  RowTerms terms = {.score_weight = 2, .terms = {}};
+  const std::vector<double> numbers = {1, 2, 3, 4, 5, 6, 7};
+  terms.terms = {{.parameters = {.weight = -4, .origin = 5},
+                  .numbers = std::make_shared<RowNumbers>(numbers),
+                  .filter = nullptr}};
+  const std::vector<float> vector = {1, 0};
+  const Query query = {.vector = vector, .k = 2, .terms = std::make_shared<const RowTerms>(terms)};
+  const auto replayed = [&](const std::vector<uint64_t>& ids, const std::vector<float>& scores) {
+    AuditedAnswer answer = AnswerOf(collection_, query, ids, scores);
+    answer.terms = "message";
+    last_ = RaiseAndReplay(answer);
+    return last_.verdict;
+  };
+  EXPECT_EQ(replayed({1, 2}, {18, 16}), ReplayVerdict::kNotReproduced);
+  EXPECT_EQ(replayed({1, 2}, {18, 15}), ReplayVerdict::kReproduced);
+  EXPECT_EQ(replayed({1, 3}, {18, 14}), ReplayVerdict::kReproduced);
+  EXPECT_THAT(last_.findings, Contains(HasSubstr("belongs before")));
+  EXPECT_EQ(replayed({7, 6}, {7, 6}), ReplayVerdict::kReproduced);  // without the terms
+  ASSERT_OK_AND_ASSIGN(const auto record, ParseLast());
+  EXPECT_EQ(record.terms, "message");
+  EXPECT_EQ(record.score_weight, 2);
+  EXPECT_EQ(record.term_sums.at(Id(uint64_t{2})), 12);
+}
+
 // A check that needs the server sends it the original request.
 TEST_F(NarrowedReplayTest, TheRecordHoldsWhatWasAsked) {
   Verdict({.filter = odd_, .score_threshold = 1.5f, .skip = 1}, {5, 3});

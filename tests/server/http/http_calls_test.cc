@@ -88,6 +88,25 @@ TEST_F(HttpCallsTest, AReplyWithoutMemoryIsCountedAndLoggedAsItsClientSeesIt) {
   EXPECT_THAT(logged, ElementsAre("RESOURCE_EXHAUSTED", "RESOURCE_EXHAUSTED", "OK"));
 }
 
+// Regression: the change was refused after it had been made.
+TEST_F(HttpCallsTest, TheReplyOfAChangeNeedsNoMemoryOfReplies) {
+  ServeRows();
+  std::string ids = "1";
+  std::string payloads = R"("")";
+  for (int id = 1000; id < 4000; ++id) {  // there is none of them
+    absl::StrAppend(&ids, ",", id);
+    absl::StrAppend(&payloads, R"(,"")");
+  }
+  ByteAccount& replies = server_->state().ledger().replies;
+  const auto hold = replies.Reserve("other", replies.bytes_max() / kReplyCopies);
+  ASSERT_OK(hold);
+  const ApiAnswer answer = Post("/v1/collections/c/update",
+                                absl::StrCat(R"({"ids": {"numbers": [)", ids,
+                                             R"(]}, "payloads": {"payloads": [)", payloads, "]}}"));
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(answer.Json()["missing"]["numbers"].size(), 3000u);
+}
+
 TEST_F(HttpCallsTest, AnotherNameInTheBodyIsRefused) {
   ServeRows();
   EXPECT_EQ(Post("/v1/collections/c/count", R"({"collection": "c"})").status, 200);

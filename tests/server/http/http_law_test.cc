@@ -137,6 +137,53 @@ class Direct {
   std::map<std::string_view, std::function<Outcome(const Message&)>> calls_;
 };
 
+// Returns terms that are valid for most values of their fields.
+pb::RowTerms DrawTerms(testing::Random& random) {
+  pb::RowTerms terms;
+  terms.set_score_weight(static_cast<double>(random.Between(0, 4)) / 2);
+  pb::RowTerm* term = terms.add_terms();
+  term->set_attribute("n");
+  term->set_weight(static_cast<double>(random.Between(-4, 5)) / 4);
+  if (random.OneIn(2)) {
+    term->mutable_half_life()->set_half_life(static_cast<double>(random.Between(0, 9)));
+    term->mutable_half_life()->set_origin(static_cast<double>(random.Between(-3, 4)));
+  } else {
+    term->mutable_linear()->set_origin(static_cast<double>(random.Between(-3, 4)));
+  }
+  terms.add_terms()->mutable_filter()->set_filter_text("n > 1");
+  return terms;
+}
+
+// Makes a request of some kinds one that is valid for most values of its fields.
+void SetValid(testing::Random& random, Message* request) {
+  pb::Query query;
+  for (const float value : {1.5f, static_cast<float>(random.Between(-3, 4))}) {
+    query.mutable_vector()->add_values(value);
+  }
+  if (auto* const search = dynamic_cast<pb::SearchRequest*>(request)) {
+    search->Clear();
+    *search->add_queries() = query;
+    search->set_k(static_cast<uint32_t>(random.Between(0, 9)));
+    search->set_with_payload(random.OneIn(2));
+    search->set_with_digest(random.OneIn(2));
+    search->set_with_parts(random.OneIn(2));
+    if (random.OneIn(2)) *search->mutable_terms() = DrawTerms(random);
+    if (random.OneIn(2)) return;
+    search->set_group_by("n");
+    search->set_group_rows(static_cast<uint32_t>(random.Between(1, 4)));
+    search->set_with_cursor(random.OneIn(2));
+  }
+  if (auto* const facets = dynamic_cast<pb::FacetsRequest*>(request)) {
+    facets->Clear();
+    facets->add_attributes("n");
+    facets->set_values_max(static_cast<uint32_t>(random.Between(0, 4)));
+    if (random.OneIn(2)) return;
+    *facets->mutable_query() = query;
+    facets->set_score_threshold(static_cast<float>(random.Between(-4, 5)) / 4);
+    if (random.OneIn(2)) *facets->mutable_terms() = DrawTerms(random);
+  }
+}
+
 class HttpLawTest : public HttpFixture {
  protected:
   HttpLawTest() {
@@ -155,7 +202,10 @@ class HttpLawTest : public HttpFixture {
                FromText("name: '" + std::string(name) +
                         "' dim: 2 metric: METRIC_COSINE dtype: DATA_TYPE_FLOAT32 id_type: "
                         "ID_TYPE_UINT64 attributes { name: 'n' type: ATTRIBUTE_TYPE_INT64 }")));
-      ASSERT_OK(UploadRows(name, {0, 1, 2, 3, 5, 8, 13}, "payload"));
+      pb::UploadRequest block = Block({0, 1, 2, 3, 5, 8, 13}, "payload");
+      *block.mutable_block()->add_attributes() = FromText(  // row 8 has no value
+          "attribute: 'n' presence: '\\137' values { int64_values: [1, 2, 1, 3, 2, 1] }");
+      ASSERT_OK(Send({Begin(name, 7, 100), block, Commit()}));
     }
     ASSERT_OK(Call(&Admin::SetAlias, FromText("alias: 'a' collection: 'c'")));
   }
@@ -219,14 +269,7 @@ TEST_F(HttpLawTest, ARequestHasTheAnswerOfTheServiceOrItsError) {
       fuzz::InputReader input(bytes);
       fuzz::MessageBuilder builder({"", "n", "n > 1", "id in (1, 2)"}, &input);
       if (route.takes_body()) builder.Fill(4, request.get());
-      // Half of the requests are valid searches before they are changed.
-      if (auto* const search = dynamic_cast<pb::SearchRequest*>(request.get());
-          search != nullptr && random.OneIn(2)) {
-        *search = SearchFor("", {1.5f, static_cast<float>(random.Between(-3, 4))});
-        search->set_k(static_cast<uint32_t>(random.Between(0, 9)));
-        search->set_with_payload(random.OneIn(2));
-        search->set_with_digest(random.OneIn(2));
-      }
+      if (random.OneIn(2)) SetValid(random, request.get());
       ClearWaits(request.get());
       const std::string name = random.OneIn(8) ? "none" : random.OneIn(3) ? "a" : "d";
       PathFields fields = FindRoute(route.verb, PathOf(route, name)).fields;
@@ -238,9 +281,18 @@ TEST_F(HttpLawTest, ARequestHasTheAnswerOfTheServiceOrItsError) {
       const Outcome found = OverHttp(route, name, *request, client);
       ASSERT_EQ(found, expected) << route.rpc << " " << named->ShortDebugString();
       answered[method.name()] += expected.code == 0 ? 1 : 0;
+      const auto* const search = dynamic_cast<const pb::SearchRequest*>(named.get());
+      if (search != nullptr && search->has_group_by()) {
+        answered["groups"] += expected.code == 0 ? 1 : 0;
+      }
+      if (search != nullptr && search->has_terms()) {
+        answered["terms"] += expected.code == 0 ? 1 : 0;
+      }
     }
   }
-  EXPECT_GT(answered["Search"], 10);
+  for (const char* const kind : {"Search", "groups", "terms", "Facets"}) {
+    EXPECT_GT(answered[kind], 10) << kind;
+  }
 }
 
 TEST_F(HttpLawTest, TheDigestOfAnAnswerIsThatOfGrpc) {

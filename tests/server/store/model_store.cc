@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 
 #include "engine/base/status_macros.h"
 #include "server/store/segment_format.h"
@@ -14,7 +15,13 @@ TempDir::TempDir() : path_(std::filesystem::temp_directory_path() / "nearfield-s
   if (::mkdtemp(path_.data()) == nullptr) std::abort();
 }
 
-TempDir::~TempDir() { std::filesystem::remove_all(path_); }
+TempDir::~TempDir() {
+  // A store that is still open may delete files at the same time.
+  std::error_code error;
+  do {
+    std::filesystem::remove_all(path_, error);
+  } while (error == std::errc::no_such_file_or_directory);
+}
 
 void FlipByte(const std::string& path, int64_t at) {
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);

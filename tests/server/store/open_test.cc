@@ -1,10 +1,12 @@
 // Tests Open: which directories it refuses, and which files it removes.
 #include <sqlite3.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <string>
 
 #include "server/store/store.h"
+#include "tests/server/store/failing_calls.h"
 #include "tests/server/store/model_store.h"
 
 namespace nearfield::store {
@@ -67,6 +69,25 @@ TEST_F(StoreOpenTest, OneProcessAtATime) {
   EXPECT_THAT(OpenStatus(), FailsWith(kFailedPrecondition, dir_ / "data", "in use"));
   tested_.Close();
   EXPECT_OK(OpenStatus());
+}
+
+// A commit may be in the log that its process did not sync before it died. A full disk has no room
+// for the commit that would sync it.
+TEST_F(StoreOpenTest, AStartOnAFullDiskSyncsTheLogThatItReads) {
+  tested_.Reopen();
+  ASSERT_OK(tested_.Delete("b", 1));
+  std::filesystem::copy(dir_ / "data", dir_ / "copy");  // as a kill leaves it
+  StoreOptions options = tested_.Options();
+  options.dir = dir_ / "copy";
+  bool synced = false;
+  const FailingCalls failing([&](const FileCall& call) {
+    if (call.path.find("/copy/") == std::string::npos) return 0;
+    const bool log = std::filesystem::path(call.path).filename() == "catalog.db-wal";
+    synced = synced || (log && call.kind == FileCall::Kind::kSync);
+    return call.grows ? ENOSPC : 0;
+  });
+  EXPECT_OK(Store::Open(options));
+  EXPECT_TRUE(synced);
 }
 
 TEST_F(StoreOpenTest, ANewerFormatIsRefusedWithBothVersions) {

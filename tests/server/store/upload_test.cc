@@ -151,6 +151,22 @@ TEST_F(StoreUploadTest, ADropAbortsWhatIsUnderWay) {
   EXPECT_THAT(store().GetUpload(Key("t")), StatusIs(kNotFound));
 }
 
+// Regression: the file stayed until the next start.
+TEST_F(StoreUploadTest, ADropWhileAnUploadIsReadAgainLeavesNoFile) {
+  {
+    ASSERT_OK_AND_ASSIGN(const auto writer, tested_.Begin("a", 1, "t"));
+    ASSERT_OK(writer->Checkpoint());
+  }
+  const auto drop = [&](const StoredBlock&) {
+    EXPECT_OK(store().DropCollection(id_));
+    EXPECT_EQ(Files(), 1u);
+    return absl::CancelledError("the caller has left");
+  };
+  EXPECT_THAT(store().ResumeUpload(Key("t"), drop), StatusIs(kCancelled));
+  EXPECT_EQ(Files(), 0u);
+  EXPECT_OK(store().Verify());
+}
+
 TEST_F(StoreUploadTest, ATokenResumesBehindTheLastCheckpoint) {
   const fault::UploadData data = Data(5);
   ASSERT_GE(data.blocks.size(), 2u);

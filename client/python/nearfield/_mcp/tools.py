@@ -13,6 +13,7 @@ from nearfield._client import AsyncClient
 from nearfield._collection import AsyncCollection
 from nearfield._embed import Embedder, EmbedError
 from nearfield._errors import Error
+from nearfield._mcp.terms import read_terms
 from nearfield._mcp.values import GivenId, plain, read_id, read_ids, read_value, rows_of
 from nearfield._records import CollectionInfo
 from nearfield._values import listed
@@ -33,6 +34,15 @@ Count = Annotated[int, Field(description="a whole number")]
 FilterText = Annotated[str | None, Field(description="a text such as 'year >= 2020'")]
 Payload = Annotated[dict[str, Any] | str, Field(description="an object or a text")]
 NewPayload = Annotated[dict[str, Any] | str | None, Field(description="an object or a text")]
+GivenTerms = Annotated[
+    list[dict[str, Any]] | None,
+    Field(
+        description='a list of objects such as {"form": "half_life", "attribute": "written",'
+        ' "half_life": "30d", "origin": "now", "weight": 0.3}'
+    ),
+]
+GroupBy = Annotated[str | None, Field(description="the name of an attribute")]
+AttributeNames = Annotated[list[str], Field(description="a list of names of attributes")]
 Attributes = Annotated[
     dict[str, Any] | None, Field(description="an object with the values by their names")
 ]
@@ -106,9 +116,17 @@ class Tools:
         id: SearchedId = None,
         k: Count = 10,
         filter: FilterText = None,
+        group_by: GroupBy = None,
+        terms: GivenTerms = None,
     ) -> dict[str, Any]:
         """Returns the k best rows (at most 100), best first, for one of: a text, a vector, or the
-        id of a stored row. Exact: a row that is missing does not score higher."""
+        id of a stored row. Exact: a row that is missing does not score higher. With group_by, an
+        attribute that is no list, only the best row of each of its values, such as one passage of
+        each document; rows without a value are left out. Each of the terms adds weight (1) times a
+        form to the score of a row: half_life is 1 at the origin and halves with every half_life
+        away from it (recency); linear is (value - origin) * scale, and clamped also at lowest low
+        and at most high (importance); is, with a filter, is 1 for the rows that pass it (a boost).
+        Rows then also have the parts of their score."""
         if not 1 <= k <= ROWS_MAX:
             raise ToolError(f"k: {k}, must be from 1 to {ROWS_MAX}")
         _check_one(text=text, vector=vector, id=id)
@@ -116,11 +134,24 @@ class Tools:
         query = await self._vector(info, text, vector)
         row = None if id is None else read_id(info, id, "id")
         found = await _call(
-            docs.search(query, id=row, k=k, filter=filter, payload=True, attributes="*")
+            docs.search(
+                query,
+                id=row,
+                k=k,
+                filter=filter,
+                group_by=group_by,
+                terms=read_terms(terms) or None,
+                parts=bool(terms),
+                payload=True,
+                attributes="*",
+            )
         )
         rows = rows_of(found.hits)
         for each, score in zip(rows, found.scores.tolist(), strict=True):
             each["score"] = plain(score)
+        for each, hit in zip(rows, found.hits, strict=True):
+            if hit.parts is not None:
+                each["parts"] = plain({"score": hit.parts.score, "terms": hit.parts.terms})
         return {"epoch": found.epoch, "matched_rows": found.matched_rows, "rows": rows}
 
     async def fetch(self, collection: Name, ids: Ids) -> dict[str, Any]:
@@ -134,6 +165,31 @@ class Tools:
     async def count(self, collection: Name, filter: FilterText = None) -> int:
         """Returns the number of rows; with a filter, of those that pass it."""
         return (await _call(self._collection(collection).count(filter))).rows_count
+
+    async def facets(
+        self,
+        collection: Name,
+        attributes: AttributeNames,
+        filter: FilterText = None,
+        values_max: Count = 20,
+    ) -> dict[str, Any]:
+        """Counts the rows for each value of some attributes; with a filter, the rows that pass it.
+        Returns the values that most rows have (at most 100 of each attribute) with their numbers
+        of rows, the number of distinct values, and the number of rows without a value. Exact."""
+        if not 1 <= values_max <= ROWS_MAX:
+            raise ToolError(f"values_max: {values_max}, must be from 1 to {ROWS_MAX}")
+        found = await _call(
+            self._collection(collection).facets(attributes, filter, values_max=values_max)
+        )
+        facets = {
+            name: {
+                "values": [[plain(value), rows] for value, rows in facet.counts.items()],
+                "values_count": facet.values_count,
+                "rows_missing": facet.rows_missing,
+            }
+            for name, facet in found.facets.items()
+        }
+        return {"epoch": found.epoch, "rows": found.rows_count, "facets": facets}
 
     async def store(
         self,

@@ -65,11 +65,15 @@ class ClusterCalls:
             self._caller.close()
 
     def put(self, tables: Iterable[Any]) -> list[dict[str, Any]]:
-        """Writes the segments of an operation."""
-        try:
-            return put_tables(self._store, tables)
-        except OSError as error:
-            raise Unavailable(f"storage: {error}") from None
+        """Writes the segments of an operation. Errors: Unavailable; those of `tables`."""
+
+        def put(name: str, data: bytes) -> None:
+            try:
+                self._store.put(name, data)
+            except OSError as error:
+                raise Unavailable(f"storage: {error}") from None
+
+        return put_tables(put, tables)
 
     def deadline(self, timeout: float | None) -> float:
         return time.monotonic() + (self._timeout if timeout is None else timeout)
@@ -142,7 +146,9 @@ class ClusterCalls:
                 return view
             if time.monotonic() > deadline:
                 raise DeadlineExceeded(f"the coordinator did not show manifest {wanted} in time")
-            self._refresh(deadline, _WAIT_SECONDS, wanted)
+            found = self._refresh(deadline, _WAIT_SECONDS, wanted)
+            if found["number"] < wanted:  # too many calls wait at the coordinator, or for too long
+                threading.Event().wait(_PAUSE_SECONDS)
 
     def _refresh(self, deadline: float, wait_max: float, number: int = 0) -> View:
         """Returns the view of the coordinator at a moment of this call, or after up to `wait_max`

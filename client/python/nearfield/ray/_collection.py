@@ -5,21 +5,23 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nearfield._arguments import refuse_unknown
+from nearfield._changes import Deleted, Updated, Uploaded
 from nearfield._digest import result_digest
 from nearfield._errors import NotFound, Unimplemented
 from nearfield._filter import FilterLike
 from nearfield._records import CollectionInfo
-from nearfield._results import Counted, Deleted, FetchResult, SearchResult, Updated, Uploaded
+from nearfield._results import Counted, FetchResult, SearchResult
 from nearfield._row_calls import Names, UploadMode, ZeroRows
 from nearfield._search import prepare_search
 from nearfield._sources.open import open_source
 from nearfield._sources.source import Spec
+from nearfield._terms import TermsLike
 from nearfield._values import IdsLike, listed, to_ids
 from nearfield.ray._calls import ClusterCalls
 from nearfield.ray._manifest import Operation
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from nearfield.ray._shard_calls import View
+
+
+NO_GROUPS = "group_by, facets: a cluster cannot group or count the rows of several servers yet"
 
 
 class ClusterSearch(TypedDict, total=False):
@@ -47,6 +52,9 @@ class ClusterSearch(TypedDict, total=False):
     payload: bool
     vectors: bool
     attributes: Names
+    terms: TermsLike | None
+    score_weight: float | None
+    parts: bool
     score_threshold: float | None
     with_digest: bool
     verify: bool
@@ -70,6 +78,8 @@ class ClusterCollection:
     def search(self, vector: ArrayLike, **options: Unpack[ClusterSearch]) -> SearchResult:
         """Returns the k best rows of all shards for each query, exactly, ordered by (score, id).
         vector: one query [dim], or several [queries, dim]."""
+        if "group_by" in options or "group_rows" in options:
+            raise Unimplemented(NO_GROUPS)
         refuse_unknown("a search of a cluster", options, ClusterSearch.__annotations__.keys())
         timeout, fresh = options.pop("timeout", None), options.pop("fresh", False)
         with_digest = options.pop("with_digest", False)
@@ -77,7 +87,7 @@ class ClusterCollection:
         search = prepare_search(vector, None, None, options)  # type: ignore[arg-type]
         filtered = options.get("filter") is not None
         limited = filtered or options.get("score_threshold") is not None
-        with_rest = filtered or any(map(options.get, ("payload", "vectors", "attributes")))
+        with_rest = filtered or any(map(options.get, ("payload", "vectors", "attributes", "parts")))
 
         def ask(view: View, shard: int, docs: Any, at: dict[str, Any], left: float) -> Any:
             found: SearchResult = docs._search_prepared(search, left, at)
@@ -142,6 +152,10 @@ class ClusterCollection:
 
         at, parts = self._read(timeout, fresh, ask)
         return Counted(sum(parts), *at)
+
+    def facets(self, attributes: Names) -> NoReturn:
+        """Raises Unimplemented: a cluster has no facets yet."""
+        raise Unimplemented(f"attributes: {attributes!r}; {NO_GROUPS}")
 
     def upload(
         self,

@@ -203,7 +203,10 @@ class CoordinatorProcess(Fleet):
                 slot.call("discard", name, operation, received)  # Ray calls it after `receive`
 
     def _forget_unused(self, before: Manifest, after: Manifest, name: str) -> None:
-        """Deletes what a commit to a collection has made unused."""
+        """Deletes what a commit to a collection has made unused, unless the newest manifest is one
+        that its coordinator may still withdraw."""
+        if after.author != self._log.author:
+            return  # `clean` does it
         if name in before.collections and name not in after.collections:
             state = before.collections[name]
             threading.Thread(target=self._forget, args=(state,), daemon=True).start()
@@ -243,6 +246,8 @@ class CoordinatorProcess(Fleet):
             if refused is not None:
                 raise refused if isinstance(refused, Error) else Internal(repr(refused))
             self._quorum(manifest)
+            if len(found) < manifest.shards:
+                raise Unavailable("a shard has no server that has staged it")
         except Error:
             self.abandon(operation)
             self._show()

@@ -236,7 +236,7 @@ class Log:
         """Commits the state of a collection before its last operation. Errors: Aborted;
         FailedPrecondition if that state is not known."""
         state = self.head.collections[name]
-        if not state.before or state.before[2] not in self.head.tokens:
+        if not state.tail or not state.before or state.before[2] not in self.head.tokens:
             reason = f"{name!r}: what was before its last commit is not known"
             raise nearfield.FailedPrecondition(reason)
         last, rows, token = state.before
@@ -308,8 +308,9 @@ def compacted(
     if now is None or after is None:
         raise nearfield.Aborted(f"the collection {name!r} was dropped or compacted")
     base = {"id": state.last, "kind": "replace", "segments": segments}
-    made = replace(now, pages=[], tail=[base, *after], before=now.before if after else [])
-    return manifest.with_state(name, (yield from folded(made, by)))
+    made = yield from folded(replace(now, pages=[], tail=[base, *after]), by)
+    known = after and made.tail  # its end is the last operation, which may be withdrawn
+    return manifest.with_state(name, replace(made, before=now.before if known else []))
 
 
 def digest_of(data: bytes) -> str:

@@ -13,6 +13,7 @@ from nearfield._columns import ReadColumn, column_message, make_column
 from nearfield._errors import DataLoss
 from nearfield._hit_arrays import HitArrays
 from nearfield._results import Hits, Rows, SearchResult
+from nearfield._terms import PartArrays
 from nearfield._values import Ids, join_ids, listed
 
 
@@ -75,12 +76,16 @@ def merge_hits(
     for number, (begin, end) in enumerate(pairwise([0, *ends])):
         rest: tuple[Any, Any, Any] = [], None, ()
         matched: Any = None
+        score_parts = None
         if with_rest:
             some = [part.queries[number] for part in parts]
             rest = _rest(some, places[begin:end])
             counted: list[Any] = [hits.matched_rows for hits in some]
             matched = None if None in counted else sum(counted)
-        found.append(Hits(best.ids[begin:end], *rest, best.scores[begin:end], matched))
+            score_parts = _parts(some, places[begin:end])
+        found.append(
+            Hits(best.ids[begin:end], *rest, best.scores[begin:end], matched, parts=score_parts)
+        )
     return tuple(found)
 
 
@@ -104,6 +109,17 @@ def _rest(
         vectors = np.concatenate([part.vectors for part in full])[order]
     columns = tuple(_column(full, at, order) for at in range(len(full[0].columns)))
     return [payloads[place] for place in order] if payloads else [], vectors, columns
+
+
+def _parts(hits: Sequence[Hits], order: NDArray[np.int64]) -> PartArrays | None:
+    """Returns the parts of the scores of hits of all shards. order: their places."""
+    parts = [each.parts for each in hits if each.parts is not None]
+    if not parts:
+        return None
+    return PartArrays(
+        np.concatenate([each.scores for each in parts])[order],
+        np.concatenate([each.terms for each in parts])[order],
+    )
 
 
 def _column(parts: Sequence[Rows], at: int, order: NDArray[np.int64]) -> ReadColumn:

@@ -152,12 +152,15 @@ class Coordinator(CoordinatorProcess):
             if not state.last:
                 return 0
             segments: list[Reference] = []
+            exported = False
             try:
                 self._export(name, holders, segments)
+                exported = True
                 made = partial(compacted, name, state, segments, uuid.uuid4().hex)
                 before, after = self._change(made)
-            except Exception:
-                if self._log.pending is None:  # else its manifest may be there
+            except Exception as error:
+                # After other errors of the change its manifest may be in the log.
+                if not exported or isinstance(error, nearfield.Aborted):
                     with contextlib.suppress(OSError):  # then `clean` deletes them
                         for each in segments:
                             self._store.delete(each["name"])
@@ -174,6 +177,11 @@ class Coordinator(CoordinatorProcess):
         segments += [one for some in written if isinstance(some, list) for one in some]
         if failed:
             raise failed[0]
+        found = sum(each["rows"] for each in segments)
+        wanted = sum(states[slot][name]["rows"] for slot in calls)
+        if found != wanted:
+            reason = f"{name}: {found} of {wanted} rows were written"
+            raise Unavailable(f"{reason}: a server does not answer")
 
     def _maintain_always(self) -> None:
         """Looks after the storage; doubles the pause after each error."""

@@ -7,6 +7,7 @@ manifest has, the server ends, and is loaded again from the storage."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Iterator
@@ -39,6 +40,16 @@ class _Held:
     last: str = ""
     begun: str = ""
     rows: int = 0
+
+
+@contextlib.contextmanager
+def _in_time() -> Iterator[None]:
+    """Distinguishes a server that does not answer in time from a storage that fails:
+    DeadlineExceeded is an OSError."""
+    try:
+        yield
+    except nearfield.DeadlineExceeded as error:
+        raise nearfield.Unavailable(f"the server: {error.message}") from None
 
 
 class ReplicaProcess:
@@ -155,7 +166,7 @@ class ReplicaProcess:
         """Does all of an operation that can fail; the server does not show it yet. expected: the id
         of the collection and of the operation before. Returns "rows", the rows afterwards, and
         "changed", those of the operation. Errors: those of the operation; Aborted; OSError."""
-        with self._lock:
+        with self._lock, _in_time():
             self._fence(opened)
             self._release()
             if operation["kind"] == "create":
@@ -244,20 +255,23 @@ class ReplicaProcess:
             self._fence(opened)
             self._release()
             try:
-                self._owned = partition_range(shard, shards)
-                manifest = Manifest.decode(encoded)
-                for name, held in list(self._held.items()):
-                    state = manifest.collections.get(name)
-                    if state is None or state.id != held.id:
-                        self._drop(name)
-                for name, state in manifest.collections.items():
-                    self._load(name, state)
-                return {name: self._state(name) for name in manifest.collections}
+                with _in_time():
+                    return self._sync(Manifest.decode(encoded), shard, shards)
             except (OSError, nearfield.DataLoss):
                 raise
             except BaseException:
                 self._server.kill()
                 raise
+
+    def _sync(self, manifest: Manifest, shard: int, shards: int) -> dict[str, Any]:
+        self._owned = partition_range(shard, shards)
+        for name, held in list(self._held.items()):
+            state = manifest.collections.get(name)
+            if state is None or state.id != held.id:
+                self._drop(name)
+        for name, state in manifest.collections.items():
+            self._load(name, state)
+        return {name: self._state(name) for name in manifest.collections}
 
     def _load(self, name: str, state: CollectionState) -> None:
         if name not in self._held:
@@ -336,7 +350,7 @@ class ReplicaProcess:
                     rows += len(page)
                     yield page.to_arrow().cast(schema)
 
-        found = put_tables(self._store, tables())
+        found = put_tables(self._store.put, tables())
         if rows != state["rows"]:
             raise nearfield.Internal(f"{name}: a scan returned {rows} of {state['rows']} rows")
         return found

@@ -13,7 +13,7 @@ import base64
 import json
 import uuid
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -38,15 +38,15 @@ _BYTES_MAX = 128 << 20  # of the rows of one segment, unless one batch has more
 Reference = dict[str, Any]
 
 
-def put_tables(store: Store, tables: Iterable[pa.Table]) -> list[Reference]:
-    """Writes the rows of the tables as large segments; returns their references. Errors: OSError"""
+def put_tables(put: Callable[[str, bytes], None], tables: Iterable[pa.Table]) -> list[Reference]:
+    """Writes the rows of the tables as large segments, by Store.put; returns their references."""
     found: list[Reference] = []
     some: list[pa.Table] = []
     for table in chain(tables, [None]):
         some += [] if table is None else [table]
         if some and (table is None or sum(each.nbytes for each in some) >= _BYTES_MAX):
             data, reference = encode_segment(pa.concat_tables(some))
-            store.put(reference["name"], data)
+            put(reference["name"], data)
             found.append(reference)
             some = []
     return found

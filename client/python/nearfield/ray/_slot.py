@@ -181,9 +181,12 @@ class Slot:
         """Starts the server and watches it until it fails."""
         hang = self._settings.hang_timeout
         created = not self._find(fleet)
-        limit: float | None = _PLACE_SECONDS if created else 2 * hang  # it waits for Ray, or hangs
-        if self._anywhere if created else fresh:
+        # It waits for Ray, or hangs, or ends what it did for the server before.
+        limit: float | None = _PLACE_SECONDS if created else 2 * hang
+        if created and self._anywhere:
             limit = None
+        elif fresh and not created:
+            limit = 3 * hang + _PLACE_SECONDS
         self._life += 1
         self.silent, self.pending, self.waits = False, None, created
         self._failed.clear()

@@ -25,6 +25,7 @@ from nearfield._errors import FailedPrecondition
 # The last two are of the formats 1 to 3: nearfield.ray._upgrade.
 FOLDERS = ("commits", "coordinators", "log", "probes", "segments", "manifests", "terms")
 _NAME = re.compile(rf"({'|'.join(FOLDERS)})/\w[\w.-]*")
+_IDENTITY = "storage.id"  # of a folder: a file with some random text
 _READERS = 16
 _PROBES = 8  # writers of one name, of which one may win
 _RETRY: Any = {"max_retries": 2, "retry_timeout": timedelta(seconds=60)}  # the caller tries again
@@ -51,6 +52,8 @@ class Store:
         self.uri = uri if "://" in uri else Path(uri).absolute().as_uri()
         parts = urlsplit(self.uri)
         self._folder = Path(unquote(parts.path)) if parts.scheme == "file" else None
+        self._place: tuple[int, int] | None = None  # device and inode of the folder
+        self._identity = b""  # what the folder has as _IDENTITY
         self._opened: Any = None
         if self._folder is None:
             try:
@@ -87,26 +90,54 @@ class Store:
             return
         for name in FOLDERS:
             (self._folder / name).mkdir(parents=True, exist_ok=True)
-        _sync_folder(self._folder)
-        _sync_folder(self._folder.parent)
+        with _opened(self._folder.parent) as parent:
+            os.fsync(parent)
+        with _opened(self._folder) as root, contextlib.suppress(FileExistsError):
+            _write_durably(root, _IDENTITY, uuid.uuid4().hex.encode(), os.link)
+
+    @contextlib.contextmanager
+    def _opened_folder(self, name: str) -> Iterator[int]:
+        """Opens one of the folders, so that a file that is not in it is absent, and not merely out
+        of reach, as while a share is mounted again."""
+        assert self._folder is not None
+        with _opened(self._folder) as root:
+            self._check_place(root)
+            with _opened(name, root) as folder:
+                yield folder
+
+    def _check_place(self, root: int) -> None:
+        """Raises OSError if another folder is where the storage was, such as the one below the
+        mount point of a share that is away."""
+        found = os.fstat(root)
+        place = (found.st_dev, found.st_ino)
+        if place == self._place:
+            return
+        identity = _read(root, _IDENTITY) or b""
+        if self._identity and identity != self._identity:
+            raise OSError(f"{self.name}: another folder is in the place of the storage")
+        self._place, self._identity = place, identity
 
     def put(self, name: str, data: bytes) -> None:
         """Writes an object: as a whole or not at all, and durable when the call returns."""
+        folder, last = _parts(name)
         if self._folder is not None:
-            _write_durably(self._folder / _checked(name), data, os.replace)
+            with self._opened_folder(folder) as opened:
+                _write_durably(opened, last, data, os.replace)
             return
         with _os_errors():
-            obstore.put(self._files, _checked(name), data, use_multipart=False)
+            obstore.put(self._files, name, data, use_multipart=False)
 
     def put_new(self, name: str, data: bytes) -> bool:
         """As put, unless there is an object of this name: then returns False. After OSError the
         object may be there, or may come later."""
+        folder, last = _parts(name)
         try:
             if self._folder is not None:
-                _write_durably(self._folder / _checked(name), data, os.link)
+                with self._opened_folder(folder) as opened:
+                    _write_durably(opened, last, data, os.link)
                 return True
             with _os_errors():
-                obstore.put(self._files, _checked(name), data, mode="create", use_multipart=False)
+                obstore.put(self._files, name, data, mode="create", use_multipart=False)
         except (FileExistsError, AlreadyExistsError):
             return False
         return True
@@ -117,12 +148,14 @@ class Store:
 
     def find(self, name: str) -> bytes | None:
         """Returns an object; None if there is none."""
-        try:
-            return self.get(name)
-        except FileNotFoundError:
-            if self._folder is not None and not (self._folder / name).parent.is_dir():
-                raise  # as a share that is no longer mounted
-            return None
+        if self._folder is None:
+            try:
+                return self.get(name)
+            except FileNotFoundError:
+                return None
+        folder, last = _parts(name)
+        with self._opened_folder(folder) as opened:
+            return _read(opened, last)
 
     def get_all(self, names: list[str]) -> list[bytes]:
         """Returns objects, in the order of their names here."""
@@ -135,9 +168,13 @@ class Store:
             found = obstore.get_range(self._files, _checked(name), start=offset, length=length)
             return bytes(found)
 
-    def _pages(self, folder: str) -> Iterator[list[tuple[str, float]]]:
-        """Yields names with the seconds since 1970 of their last writes: in their order, unless the
-        storage is a folder."""
+    def _pages(self, folder: str, timed: bool) -> Iterator[list[tuple[str, float]]]:
+        """Yields names in their order, page by page; those of a folder in one page, in any order.
+        timed: with the seconds since 1970 of their last writes."""
+        if self._folder is not None:
+            with self._opened_folder(folder) as opened:
+                yield list(_files_of(opened, folder, timed))
+            return
         with _os_errors():
             for page in obstore.list(self._files, folder, chunk_size=1000):
                 found = [(str(each["path"]), each["last_modified"].timestamp()) for each in page]
@@ -145,16 +182,14 @@ class Store:
 
     def first(self, folder: str) -> str | None:
         """Returns the first name of a folder; None if it is empty."""
-        for page in self._pages(folder):
-            if page and self._folder is None:
-                return min(page)[0]
-        return next(iter(self.list(folder)), None)
+        return next((min(page)[0] for page in self._pages(folder, timed=False) if page), None)
 
     def list(self, folder: str, age_seconds_min: float | None = None) -> list[str]:
         """Returns the names of the objects of a folder in their order; with an age, only of
         those that are at least that old, by the clocks of the storage and of this machine."""
-        latest = math.inf if age_seconds_min is None else time.time() - age_seconds_min
-        found = (each for page in self._pages(folder) for each in page)
+        timed = age_seconds_min is not None
+        latest = time.time() - age_seconds_min if age_seconds_min is not None else math.inf
+        found = (each for page in self._pages(folder, timed) for each in page)
         return sorted(name for name, written in found if written <= latest)
 
     def delete(self, name: str) -> None:
@@ -206,27 +241,54 @@ def _checked(name: str) -> str:
     return name
 
 
+def _parts(name: str) -> tuple[str, str]:
+    folder, _, last = _checked(name).partition("/")
+    return folder, last
+
+
 def _message(error: Exception) -> str:
     return " ".join(str(error).partition("\nDebug source")[0].split())
 
 
-def _write_durably(path: Path, data: bytes, place: Callable[[Path, Path], None]) -> None:
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+@contextlib.contextmanager
+def _opened(path: Path | str, parent: int | None = None) -> Iterator[int]:
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY, dir_fd=parent)
     try:
-        with partial.open("wb") as out:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _read(folder: int, name: str) -> bytes | None:
+    """Returns the contents of a file of an open folder; None if there is none."""
+    try:
+        file = os.open(name, os.O_RDONLY, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(file, "rb") as found:
+        return found.read()
+
+
+def _write_durably(folder: int, name: str, data: bytes, place: Callable[..., None]) -> None:
+    partial = f".{name}.{uuid.uuid4().hex}"
+    try:
+        file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=folder)
+        with os.fdopen(file, "wb") as out:
             out.write(data)
             out.flush()
             os.fsync(out.fileno())
-        place(partial, path)
+        place(partial, name, src_dir_fd=folder, dst_dir_fd=folder)
     finally:
         with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
-        _sync_folder(path.parent)  # also if there is an object: its writer may not have done so yet
+            os.unlink(partial, dir_fd=folder)
+        os.fsync(folder)  # also if there is an object: its writer may not have done so yet
 
 
-def _sync_folder(path: Path) -> None:
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+def _files_of(opened: int, folder: str, timed: bool) -> Iterator[tuple[str, float]]:
+    """Yields the names of an open folder's objects, and on demand the times of their writes."""
+    with os.scandir(opened) as found:
+        for each in found:
+            name = f"{folder}/{each.name}"
+            if _NAME.fullmatch(name):
+                with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+                    yield name, each.stat().st_mtime if timed else 0.0

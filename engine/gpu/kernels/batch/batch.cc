@@ -8,19 +8,20 @@
 namespace nearfield::gpu {
 namespace {
 
-BatchScanRowsVariant ScanRowsVariant(RowType row, bool all) {
+BatchScanRowsVariant ScanRowsVariant(RowType row, bool all, bool chooses) {
   switch (row) {
-    case RowType::kFloat32: return BatchScanRowsFloat32(all);
-    case RowType::kFloat16: return BatchScanRowsFloat16(all);
+    case RowType::kFloat32: return BatchScanRowsFloat32(all, chooses);
+    case RowType::kFloat16: return BatchScanRowsFloat16(all, chooses);
     case RowType::kBFloat16: break;
   }
-  return BatchScanRowsBFloat16(all);
+  return BatchScanRowsBFloat16(all, chooses);
 }
 
 cudaError_t PrepareBatchScanRows() {
   for (const RowType row : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
-    for (const bool all : {false, true}) {
-      const BatchScanRowsVariant variant = ScanRowsVariant(row, all);
+    for (const int variant_bits : {0, 1, 2, 3}) {
+      const BatchScanRowsVariant variant =
+          ScanRowsVariant(row, (variant_bits & 1) != 0, (variant_bits & 2) != 0);
       const cudaError_t error =
           cudaFuncSetAttribute(reinterpret_cast<const void*>(variant.kernel),
                                cudaFuncAttributeMaxDynamicSharedMemorySize, variant.shared_bytes);
@@ -34,7 +35,8 @@ cudaError_t LaunchBatchScanRows(RowType row, const BatchArgs& args, const BatchS
                                 const BatchDevice& device, cudaStream_t stream) {
   int query_tiles = (args.queries + kRowBatchQueries - 1) / kRowBatchQueries;
   const int lanes = std::max(device.sm_count / query_tiles, 1);
-  const BatchScanRowsVariant variant = ScanRowsVariant(row, stage.done_step == 0);
+  const BatchScanRowsVariant variant =
+      ScanRowsVariant(row, stage.done_step == 0, args.absent != nullptr);
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(lanes * query_tiles));
   config.blockDim = dim3(kRowBatchThreads);

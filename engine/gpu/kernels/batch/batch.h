@@ -17,6 +17,7 @@
 #include "engine/gpu/kernels/device_tile/device_tile.h"
 #include "engine/gpu/kernels/primitives/coded_corpus.h"
 #include "engine/gpu/kernels/row_scan/scan.h"
+#include "engine/gpu/kernels/terms/batch_terms.h"
 
 namespace nearfield::gpu {
 
@@ -55,6 +56,7 @@ struct BatchQuery {
   bound::QueryBound both;
   float threshold;    // a score that k rows are known to reach
   double squared;     // S(q, q); for cosine only
+  uint32_t kept;      // entries that the refinement before left in the queue
   uint32_t listed;    // entries requested for its queue; may exceed the capacity
   uint32_t scored;    // rows scored canonically
   uint32_t overflow;  // not 0: its rows do not fit in the queue; later stages skip the query
@@ -67,12 +69,25 @@ struct alignas(16) BatchOutcome {
   uint32_t keys;      // keys written
 };
 
+// The rows of one generation that a query does not see.
+struct AbsentView {
+  TombstoneView rows;
+  uint64_t all = 0;  // not 0: it sees no row
+
+  // Returns the bits of rows 64 * index to 64 * index + 63.
+  NEARFIELD_HOST_DEVICE uint64_t word(int64_t index) const {
+    return all != 0 ? ~uint64_t{0} : rows.word(index);
+  }
+};
+
 // Mapped host memory that the encoder brings to device memory, where later kernels read it often.
 // So no copy is enqueued. Null: it is there.
 struct BatchInput {
   const float* vectors = nullptr;       // [queries, dimension]
   const int32_t* k = nullptr;           // [queries]
   const AnswerPlace* places = nullptr;  // [queries]
+  const AbsentView* absent = nullptr;   // [queries, generations]
+  const BatchTermList* terms = nullptr;
 };
 
 // The data that a batch scans.
@@ -99,6 +114,16 @@ struct BatchArgs {
   float* vectors = nullptr;       // device: [queries, dimension]
   int32_t* k = nullptr;           // device: [queries], 1 .. kBatchKMax
   AnswerPlace* places = nullptr;  // device: [queries]; null: answers are not merged on the device
+  // Device: [queries, corpus.count], rows beyond those that the search does not see; null: every
+  // query sees all rows of the search.
+  AbsentView* absent = nullptr;
+  // Device: [queries]; null: no query has row terms. With terms, thresholds, queues and keys hold
+  // final scores and bounds of them. The pointers in the lists are to the bytes that follow.
+  BatchTermList* terms = nullptr;
+  int64_t terms_bytes = 0;  // of the lists and what follows
+  // Device: [tiles of the corpus, queries], what a bound in a tile must reach (LaunchBatchReach);
+  // null without terms.
+  float* reach = nullptr;
   // [queries, code_stride]: first and second codes; or, in the order of a row's elements, the high
   // and low parts of integers.
   char* first = nullptr;
@@ -110,6 +135,9 @@ struct BatchArgs {
   uint64_t* keys = nullptr;  // [queries, keys_pitch], best first
   uint32_t keys_pitch = 0;
   BatchOutcome* outcomes = nullptr;  // [queries]
+
+  // Returns whether the queries differ in the rows that they see, or in what a tile must reach.
+  bool ChoosesRows() const { return absent != nullptr || terms != nullptr; }
 };
 
 // A stage scans the tiles (64 rows) whose index is a multiple of `step`, except multiples of
@@ -152,6 +180,8 @@ cudaError_t PrepareBatch(const BatchDevice& device, BatchDimensions* dimensions)
 cudaError_t LaunchBatchEncode(const BatchArgs& args, cudaStream_t stream);
 cudaError_t LaunchBatchScan(RowType row, const BatchArgs& args, const BatchStage& stage,
                             const BatchDevice& device, cudaStream_t stream);
+// Computes args.reach for the tiles of a stage after the first. Requires: the queries have terms.
+cudaError_t LaunchBatchReach(const BatchArgs& args, const BatchStage& stage, cudaStream_t stream);
 cudaError_t LaunchBatchRefine(RowType row, const BatchArgs& args, const BatchStage& stage,
                               const BatchDevice& device, cudaStream_t stream);
 

@@ -27,6 +27,7 @@ __device__ void BeginState(const BatchArgs& args, const float* vector, BatchQuer
   if (threadIdx.x != 0) return;
   state.threshold = score::MinusInfinity();
   state.squared = squared;
+  state.kept = 0;
   state.listed = 0;
   state.scored = 0;
   state.overflow = 0;
@@ -48,6 +49,21 @@ __device__ void TakeInput(const BatchArgs& args) {
   }
   if (thread == 0 && input.k != nullptr) args.k[query] = input.k[query];
   if (thread == kWarp && input.places != nullptr) args.places[query] = input.places[query];
+  if (input.absent != nullptr) {
+    static_assert(sizeof(AbsentView) % sizeof(uint64_t) == 0);
+    const int words = args.corpus.count * int{sizeof(AbsentView) / sizeof(uint64_t)};
+    const auto* const from = reinterpret_cast<const uint64_t*>(input.absent) + query * words;
+    auto* const to = reinterpret_cast<uint64_t*>(args.absent) + query * words;
+    for (int i = thread; i < words; i += kThreads) to[i] = from[i];
+  }
+  if (input.terms != nullptr) {
+    const auto* const from = reinterpret_cast<const uint64_t*>(input.terms);
+    auto* const to = reinterpret_cast<uint64_t*>(args.terms);
+    const int64_t words = args.terms_bytes / int64_t{sizeof(uint64_t)};
+    for (int64_t i = query * kThreads + thread; i < words; i += int64_t{gridDim.x} * kThreads) {
+      to[i] = from[i];
+    }
+  }
   if (input.vectors != nullptr) {
     const int64_t begin = query * args.rotation.dimension;
     for (int i = thread; i < args.rotation.dimension; i += kThreads) {

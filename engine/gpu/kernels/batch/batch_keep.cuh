@@ -49,14 +49,18 @@ __device__ __forceinline__ bool AnyAlive(const BatchArgs& args, int first, int c
   return __syncthreads_or(static_cast<int>(alive)) != 0;
 }
 
+// Returns what a bound of UpperOf must reach if it is to reach a score.
+__device__ __forceinline__ float ReachOf(float score, const bound::QueryBound& bound) {
+  return __fadd_rd(__fadd_rd(score, bound.squared_norm_lower), -0x1p-140f);
+}
+
 // Returns the terms of a query. An inactive query gets the threshold +inf, which only a row without
 // a finite bound reaches.
 __device__ __forceinline__ QueryTerms TermsOf(const BatchArgs& args, int query) {
   if (!IsAlive(args, query)) return {0, 0, 0, score::FloatFromBits(0x7f800000u)};
   const BatchQuery& state = args.state[query];
   const bound::QueryBound& bound = state.first_only;
-  return {bound.first_scale, bound.of_residual, bound.of_norm,
-          __fadd_rd(__fadd_rd(state.threshold, bound.squared_norm_lower), -0x1p-140f)};
+  return {bound.first_scale, bound.of_residual, bound.of_norm, ReachOf(state.threshold, bound)};
 }
 
 __device__ __forceinline__ float SquaredNormLowerOf(const BatchArgs& args, int query) {
@@ -69,6 +73,19 @@ struct QueriesView {
   const float* squared_norm_lower;  // h of each query
   const bool* alive;                // IsAlive of each query
   int first;                        // index of the first one in the batch
+  // The tile as each query sees it (batch_query_tiles.cuh): the rows that it does not see, and the
+  // value in place of QueryTerms::reach. Null: all see it alike.
+  const uint64_t* absent = nullptr;
+  const float* reach = nullptr;
+
+  template <typename Tile>
+  __device__ __forceinline__ void See(const Tile& tile) {
+    absent = tile.absent;
+    reach = tile.reach;
+  }
+  __device__ __forceinline__ bool IsAbsent(int query, uint32_t row) const {
+    return (absent[query] >> row & 1) != 0;
+  }
 };
 
 // The queries of a block.
@@ -189,8 +206,9 @@ __device__ __forceinline__ float WithSquaredNorm(float upper, float squared_norm
   return __fadd_ru(__fadd_ru(upper, -squared_norm_lower), 0x1p-140f);
 }
 
-// First stage: writes every row to every queue, in the slot given by its position.
-template <int kQueries>
+// First stage: writes every row to every queue, in the slot given by its position. kChoose: without
+// the rows that queries.absent excludes.
+template <int kQueries, bool kChoose>
 __device__ __forceinline__ void KeepAll(const BatchArgs& args, const int32_t (&sums)[kQueries / 2],
                                         const MyRows& mine, uint32_t first_row_index,
                                         const QueriesView& queries, int64_t first_place) {
@@ -205,8 +223,12 @@ __device__ __forceinline__ void KeepAll(const BatchArgs& args, const int32_t (&s
     const int which = j / 2 % 2;
     const float upper = WithSquaredNorm(UpperOf(sums[j], bounds[which], queries.terms[query]),
                                         queries.squared_norm_lower[query]);
+    uint32_t row_index = row_indices[which];
+    if constexpr (kChoose) {
+      if (queries.IsAbsent(query, mine.index + 8u * which)) row_index = kNoRowIndex;
+    }
     args.queues[static_cast<int64_t>(queries.first + query) * args.capacity + first_place +
-                mine.index + 8 * which] = QueueEntry{row_indices[which], __float_as_uint(upper)};
+                mine.index + 8 * which] = QueueEntry{row_index, __float_as_uint(upper)};
   }
 }
 
@@ -227,10 +249,26 @@ __device__ __forceinline__ void TakeQuad(const int32_t (&sums)[kSums], int at, i
   }
 }
 
+// Returns one bit per quad of sums, set if one of its two queries sees one of its two rows. absent:
+// of this thread's first query. While thresholds count few rows of a query, most rows reach them,
+// so this leaves most of the quads out.
+template <int kQueries>
+__device__ __forceinline__ uint32_t SeenQuads(const MyRows& mine, const uint64_t* absent) {
+  constexpr uint32_t kBothRows = 0x101;
+  uint32_t quads = 0;
+#pragma unroll
+  for (int j = 0; j < kQueries / 8; ++j) {
+    const uint64_t of_both = absent[8 * j] & absent[8 * j + 1];
+    const bool seen = (static_cast<uint32_t>(of_both >> mine.index) & kBothRows) != kBothRows;
+    quads |= seen ? 1u << j : 0u;
+  }
+  return quads;
+}
+
 // Adds the rows that may reach their query's threshold to `list`, for kQueries queries. Compares
 // all sums first and sets one mask bit per quad of sums. Few bits are set, so the rest is a loop,
-// which takes no space in the instruction cache.
-template <int kQueries>
+// which takes no space in the instruction cache. kChoose: as KeepAll.
+template <int kQueries, bool kChoose>
 __device__ __forceinline__ void KeepSome(const int32_t (&sums)[kQueries / 2], const MyRows& mine,
                                          uint32_t first_row_index, const QueriesView& queries,
                                          SurvivorList& list) {
@@ -249,17 +287,19 @@ __device__ __forceinline__ void KeepSome(const int32_t (&sums)[kQueries / 2], co
     bool any = false;
 #pragma unroll
     for (int q = 0; q < 2; ++q) {
+      const float reach = kChoose ? queries.reach[first_of_mine + 8 * j + q] : of[q].reach;
       const float slack =
           fmaf(of[q].of_residual, residual, fmaf(of[q].of_norm, norm, -squared_norm_lower));
 #pragma unroll
       for (int row = 0; row < 2; ++row) {
         const float upper = fmaf(static_cast<float>(sums[4 * j + 2 * row + q]) * of[q].scale,
                                  bounds[row].scale, slack);
-        any |= !(upper < of[q].reach);
+        any |= !(upper < reach);
       }
     }
     quads |= any ? 1u << j : 0u;
   }
+  if constexpr (kChoose) quads &= SeenQuads<kQueries>(mine, queries.absent + first_of_mine);
   quads = WarpOr(quads);
 #pragma unroll 1
   for (; quads != 0; quads &= quads - 1) {
@@ -272,8 +312,14 @@ __device__ __forceinline__ void KeepSome(const int32_t (&sums)[kQueries / 2], co
       const QueryTerms& term = my_terms[8 * j + i % 2];
       const float upper = UpperOf(quad[i], mine.Bound(i / 2), term);
       // A row with a bound of +inf also reaches the threshold of a query that is not wanted.
-      const bool present = mine.present[i / 2] && queries.alive[first_of_mine + 8 * j + i % 2];
-      if (!(upper < term.reach) && present) passing |= 1u << i;
+      const int query = first_of_mine + 8 * j + i % 2;
+      const float reach = kChoose ? queries.reach[query] : term.reach;
+      bool present = mine.present[i / 2] && queries.alive[query];
+      if constexpr (kChoose) {
+        present =
+            present && !queries.IsAbsent(query, mine.index + 8u * static_cast<uint32_t>(i / 2));
+      }
+      if (!(upper < reach) && present) passing |= 1u << i;
     }
     // A lane rarely has two survivors.
     for (;;) {

@@ -4,21 +4,28 @@
 #include <array>
 
 #include "engine/gpu/kernels/batch/batch_refine_kernel.cuh"
+#include "engine/gpu/kernels/batch/batch_table.h"
 
 namespace nearfield::gpu {
 namespace {
+
+// Returns whether queries with row terms have the variant.
+bool ServesTerms(RefineVariant variant) {
+  return variant == RefineVariant::kMany || variant == RefineVariant::kSmall ||
+         variant == RefineVariant::kLargeK;
+}
 
 constexpr std::array kVariants = {RefineVariant::kMany, RefineVariant::kFewKeys,
                                   RefineVariant::kFew, RefineVariant::kSmall,
                                   RefineVariant::kLargeK};
 
-BatchRefinePointer KernelOf(RowType row, RefineVariant variant) {
+BatchRefinePointer KernelOf(RowType row, RefineVariant variant, bool terms) {
   switch (row) {
-    case RowType::kFloat32: return BatchRefineFloat32(variant);
-    case RowType::kFloat16: return BatchRefineFloat16(variant);
+    case RowType::kFloat32: return BatchRefineFloat32(variant, terms);
+    case RowType::kFloat16: return BatchRefineFloat16(variant, terms);
     case RowType::kBFloat16: break;
   }
-  return BatchRefineBFloat16(variant);
+  return BatchRefineBFloat16(variant, terms);
 }
 
 // Up to one query per SM of an H100 or H200 (132), a block of kRefineMany threads per query is
@@ -77,8 +84,9 @@ RefineVariant VariantFor(const BatchArgs& args, const BatchDevice& device) {
   const RefineVariant variant = args.queries <= kManyThreadsQueriesMax ? RefineVariant::kMany
                                 : few_keys                             ? RefineVariant::kFewKeys
                                                                        : RefineVariant::kFew;
-  return args.rotation.dimension <= ServedDimension(variant, device) ? variant
-                                                                     : RefineVariant::kSmall;
+  const bool serves = args.rotation.dimension <= ServedDimension(variant, device) &&
+                      (args.terms == nullptr || ServesTerms(variant));
+  return serves ? variant : RefineVariant::kSmall;
 }
 
 }  // namespace
@@ -92,11 +100,14 @@ cudaError_t PrepareBatchRefine(const BatchDevice& device, BatchDimensions* dimen
     // It serves few of the searches, and the others need no less memory.
     if (variant != RefineVariant::kFewKeys) of_k = std::max(of_k, served);
     for (const RowType row : {RowType::kFloat32, RowType::kFloat16, RowType::kBFloat16}) {
-      const cudaError_t error =
-          cudaFuncSetAttribute(reinterpret_cast<const void*>(KernelOf(row, variant)),
-                               cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(SharedBytes(variant, served)));
-      if (error != cudaSuccess) return error;
+      for (const bool terms : {false, true}) {
+        if (terms && !ServesTerms(variant)) continue;
+        const cudaError_t error =
+            cudaFuncSetAttribute(reinterpret_cast<const void*>(KernelOf(row, variant, terms)),
+                                 cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 static_cast<int>(SharedBytes(variant, served)));
+        if (error != cudaSuccess) return error;
+      }
     }
   }
   dimensions->usual_k = std::min(dimensions->usual_k, largest.usual_k);
@@ -114,8 +125,9 @@ cudaError_t LaunchBatchRefine(RowType row, const BatchArgs& args, const BatchSta
   config.stream = stream;
   BatchStage copy = stage;
   void* parameters[] = {const_cast<BatchArgs*>(&args), &copy};
-  return cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(KernelOf(row, variant)),
-                             parameters);
+  return cudaLaunchKernelExC(
+      &config, reinterpret_cast<const void*>(KernelOf(row, variant, args.terms != nullptr)),
+      parameters);
 }
 
 }  // namespace nearfield::gpu

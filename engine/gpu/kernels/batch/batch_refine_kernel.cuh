@@ -1,12 +1,12 @@
 // The refinement after a stage of a batch scan: raises thresholds and shortens queues; after the
-// last stage it computes the answers. Each row type is compiled in its own file.
+// last stage it computes the answers.
 #pragma once
 
 #include <cstdint>
 
 #include "engine/gpu/kernels/batch/batch.h"
+#include "engine/gpu/kernels/batch/batch_refine_terms.cuh"
 #include "engine/gpu/kernels/batch/batch_refine_ties.cuh"
-#include "engine/gpu/kernels/batch/batch_table.h"
 #include "engine/gpu/kernels/primitives/code_products.cuh"
 #include "engine/gpu/kernels/primitives/score_rows.cuh"
 #include "engine/gpu/kernels/primitives/threshold_bins.cuh"
@@ -14,8 +14,8 @@
 
 namespace nearfield::gpu {
 
-// Refines the queue of one query, by one block.
-template <typename Row, int kThreads, bool kMerges, uint32_t kKeys>
+// Refines the queue of one query, by one block. kTerms: the queries have row terms.
+template <typename Row, int kThreads, bool kMerges, uint32_t kKeys, bool kTerms>
 class Refinement {
  public:
   using Final = RefineFinal<kThreads, kMerges, kKeys>;
@@ -29,6 +29,7 @@ class Refinement {
         state_(args.state[blockIdx.x]),
         queue_(args.queues + static_cast<int64_t>(blockIdx.x) * args.capacity),
         query_{staged, state_.squared, args.metric},
+        final_scores_(args, corpus_),
         k_(static_cast<uint32_t>(args.k[blockIdx.x])),
         has_second_(args.source == BatchSource::kCodes &&
                     args.corpus.generations[0].codes.has_second()) {
@@ -45,6 +46,15 @@ class Refinement {
       codes[vectors + i] = reinterpret_cast<const uint4*>(args.second + at)[i];
     }
     codes_ = {codes, codes + vectors};
+    __syncthreads();
+  }
+
+  // Replaces the bounds of the entries [begin, end) by bounds of final scores.
+  __device__ void TakeTerms(uint32_t begin, uint32_t end) {
+    VisitQueue(begin, end, [&](uint32_t i, const QueueEntry& entry) {
+      if (entry.x == kNoRowIndex) return;
+      queue_[i].y = __float_as_uint(final_scores_.Upper(entry.x, __uint_as_float(entry.y)));
+    });
     __syncthreads();
   }
 
@@ -163,7 +173,7 @@ class Refinement {
       ScoreRows<Row, kWarps>(
           corpus_, query_, left, [&](uint32_t i) { return queue_[shared_.left[i]].x; },
           [&](uint32_t, uint32_t row_index, float score) {
-            AddFinal(row_index, score::OrderedBits(score), threshold);
+            AddFinal(row_index, score::OrderedBits(final_scores_.Of(row_index, score)), threshold);
           });
       __syncthreads();
     }
@@ -222,7 +232,8 @@ class Refinement {
     if (threadIdx.x == 0) state_.scored += listed;
     ScoreRows<Row, kWarps>(
         corpus_, query_, listed, [&](uint32_t i) { return queue_[list[i]].x; },
-        [&](uint32_t i, uint32_t row_index, float score) {
+        [&](uint32_t i, uint32_t row_index, float canonical) {
+          const float score = final_scores_.Of(row_index, canonical);
           queue_[list[i]] = QueueEntry{row_index | kScoredBit, __float_as_uint(score)};
           done(score::OrderedBits(score));
         });
@@ -259,8 +270,9 @@ class Refinement {
         [&](const CodedGeneration& generation, uint32_t slot) {
           const bound::RowBound bound = *generation.codes.bound(slot);
           const RowSums products = ProductsOfRow(generation.codes, slot, codes_);
-          return bound::UpperScore(
+          const float upper = bound::UpperScore(
               bound, state_.both, bound::CodeProduct(state_.both, products.first, products.second));
+          return final_scores_.Upper(generation.rows_begin + slot, upper);
         },
         [&](uint32_t place, float upper) {
           if (!(upper < reach)) shared_.left[atomicAdd(&shared_.scored, 1u)] = place;
@@ -273,7 +285,8 @@ class Refinement {
     VisitList(
         list, listed,
         [&](const CodedGeneration& generation, uint32_t slot) {
-          return RangeOfRow(generation, slot, codes_, state_.both);
+          return final_scores_.Range(generation.rows_begin + slot,
+                                     RangeOfRow(generation, slot, codes_, state_.both));
         },
         done);
   }
@@ -326,6 +339,7 @@ class Refinement {
   BatchQuery& state_;
   QueueEntry* const queue_;
   const StagedQuery query_;
+  const FinalScores<kTerms> final_scores_;
   const uint32_t k_;
   const bool has_second_;  // the rows have second codes
   SharedCodes codes_;
@@ -343,18 +357,18 @@ __host__ __device__ inline int64_t RefineSharedBytes(int32_t dimension, int32_t 
 // Requires RefineSharedBytes of dynamic shared memory.
 // Steps: 1 the k best bounds, 2 their canonical scores, 3 the k-th of these is the threshold,
 // 4 drop the entries below it; after the last stage: 5 bound the remaining entries with both codes
-// of the query, 6 canonical scores, 7 sort. If rows have second codes, steps 2 and 5 bound the
-// scores with all codes instead, and step 5 raises the threshold again, so that step 6 reads
-// hardly more than k rows.
-// Source: engine/DESIGN.md, "Certified bound".
-template <typename Row, int kThreads, bool kMerges, uint32_t kKeys>
+// of the query, 6 canonical scores, 7 sort. Row terms: before step 1, bounds of new entries become
+// bounds of final scores; all scores and bounds after it are final ones. If rows have second codes,
+// steps 2 and 5 bound the scores with all codes instead, and step 5 raises the threshold again, so
+// that step 6 reads hardly more than k rows. Source: engine/DESIGN.md, "Certified bound".
+template <typename Row, int kThreads, bool kMerges, uint32_t kKeys, bool kTerms>
 __global__ void __launch_bounds__(kThreads, RefineBlocksOfSm(kThreads))
     BatchRefineKernel(const __grid_constant__ BatchArgs args, const BatchStage stage) {
   extern __shared__ __align__(16) unsigned char dynamic_bytes[];
   __shared__ RefineShared<kKeys> shared;
   using Final = RefineFinal<kThreads, kMerges, kKeys>;
   auto& final = *reinterpret_cast<Final*>(dynamic_bytes);
-  Refinement<Row, kThreads, kMerges, kKeys> refinement(
+  Refinement<Row, kThreads, kMerges, kKeys, kTerms> refinement(
       args, shared, final, reinterpret_cast<double*>(dynamic_bytes + sizeof(Final)));
   BatchQuery& state = args.state[blockIdx.x];
   const bool whole = stage.done_step == 0;
@@ -367,6 +381,7 @@ __global__ void __launch_bounds__(kThreads, RefineBlocksOfSm(kThreads))
     if (stage.last) refinement.Report(0, true);
     return;
   }
+  if constexpr (kTerms) refinement.TakeTerms(state.kept, count);
   const uint32_t threshold = refinement.RaiseThreshold(count);
   __syncthreads();
   if (stage.last) {
@@ -376,22 +391,9 @@ __global__ void __launch_bounds__(kThreads, RefineBlocksOfSm(kThreads))
   const uint32_t kept = refinement.Shorten(count, threshold);
   if (threadIdx.x != 0) return;
   if (kept > stage.kept_max) state.overflow = 1;
+  state.kept = kept;
   state.listed = kept;
   state.threshold = score::ScoreFromOrderedBits(threshold);
-}
-
-// Returns the kernel of a variant.
-template <typename Row>
-BatchRefinePointer BatchRefineOf(RefineVariant variant) {
-  switch (variant) {
-    case RefineVariant::kMany: return BatchRefineKernel<Row, kRefineMany, false, kBatchKeys>;
-    case RefineVariant::kFewKeys:
-      return BatchRefineKernel<Row, kRefineFewest, false, kBatchFewKeys>;
-    case RefineVariant::kFew: return BatchRefineKernel<Row, kRefineFew, false, kBatchKeys>;
-    case RefineVariant::kSmall: return BatchRefineKernel<Row, kRefineFew, true, kBatchKeys>;
-    case RefineVariant::kLargeK: break;
-  }
-  return BatchRefineKernel<Row, kRefineMany, true, kBatchKeysOfLargeK>;
 }
 
 }  // namespace nearfield::gpu

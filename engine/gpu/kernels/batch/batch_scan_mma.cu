@@ -7,6 +7,7 @@
 #include "engine/cuda/warp.h"
 #include "engine/gpu/kernels/batch/batch.h"
 #include "engine/gpu/kernels/batch/batch_keep.cuh"
+#include "engine/gpu/kernels/batch/batch_query_tiles.cuh"
 #include "engine/gpu/kernels/batch/batch_table.h"
 #include "engine/gpu/kernels/batch/batch_tiles.cuh"
 #include "engine/gpu/kernels/batch/mma_products.cuh"
@@ -47,8 +48,8 @@ struct MmaShape {
   int stages = 0;  // of the ring
 };
 
-template <int kQueries>
-struct MmaShared {
+template <int kQueries, bool kChoose>
+struct MmaShared : TilesOfWarps<WarpShape<kQueries>::kWarpQueries, kWarps, kChoose> {
   SharedQueries<kQueries> queries;
   SurvivorRing survivors[kWarps];
 };
@@ -184,7 +185,7 @@ __device__ __forceinline__ void AddSlice(
 }
 
 // Multiplies the codes of a stage's rows with those of kQueries queries. Lists, for each query, the
-// rows whose bound reaches its threshold.
+// rows whose bound reaches its threshold. kChoose: of the rows that the query sees.
 // Grid (lanes * query tiles), block 128. A block multiplies pairs of 64-row tiles; slices of 128
 // bytes of the rows and of the queries stream through one ring (cp.async), so that any dimension
 // fits. Two or more blocks share an SM: one compares while another multiplies. Reads the rows of
@@ -193,14 +194,14 @@ __device__ __forceinline__ void AddSlice(
 // Requires: `stages` times StageLayout::kBytes + 1,024 bytes of dynamic shared memory; grid = a
 // whole number of query tiles. Steps: 1 queries' terms, 2 for each pair: slices through the ring,
 // products, bounds, survivors. Source: PTX ISA, "Warp-level matrix instructions".
-template <int kQueries, bool kAll>
+template <int kQueries, bool kAll, bool kChoose>
 __global__ void __launch_bounds__(kThreads, WarpShape<kQueries>::kBlocksPerSm)
     BatchScanMmaKernel(const __grid_constant__ BatchArgs args, const BatchStage stage,
                        const __grid_constant__ MmaShape shape) {
   using Shape = WarpShape<kQueries>;
   using Layout = StageLayout<kQueries>;
   extern __shared__ unsigned char dynamic_bytes[];
-  __shared__ MmaShared<kQueries> shared;
+  __shared__ MmaShared<kQueries, kChoose> shared;
   unsigned char* const ring = AlignedTo1024(dynamic_bytes);
   const auto query_tiles = static_cast<uint32_t>(shape.query_tiles);
   const int first_query = static_cast<int>(blockIdx.x % query_tiles) * kQueries;
@@ -216,7 +217,9 @@ __global__ void __launch_bounds__(kThreads, WarpShape<kQueries>::kBlocksPerSm)
   const int first_row = warp % Shape::kWarpsOfRows * Shape::kWarpRows;  // of the warp, in the pair
   const int warp_query = warp / Shape::kWarpsOfRows * Shape::kWarpQueries;
   const auto tile_of_pair = static_cast<uint32_t>(first_row / kBatchTileRows);
-  const QueriesView queries = shared.queries.From(warp_query, first_query);
+  QueriesView queries = shared.queries.From(warp_query, first_query);
+  if constexpr (kChoose) queries.See(shared.tiles[warp]);
+  QueryTiles<Shape::kWarpQueries> own_tiles(args, queries.first);
   SurvivorList list(args, shared.survivors[warp]);
   int at = 0;  // stage of the ring
   for (uint32_t pair = first_pair; kTilesOfPair * pair < stage.tiles; pair += pairs_step) {
@@ -236,20 +239,25 @@ __global__ void __launch_bounds__(kThreads, WarpShape<kQueries>::kBlocksPerSm)
           address + static_cast<uint32_t>(Layout::kQueriesAt + warp_query * kSliceBytes), sums);
       bounds = stage_bytes + Layout::kBoundsAt + tile_of_pair * kTileBoundsBytes;
       // Read here, so that it is available when the products are.
-      if (slice == 0) absent = TileLocation(args.corpus, tile_index).Absent();
+      if (slice == 0) {
+        const TileLocation location(args.corpus, tile_index);
+        absent = location.Absent();
+        if constexpr (kChoose) own_tiles.Fetch(location);
+      }
       at = at + 1 == shape.stages ? 0 : at + 1;
     }
     if (tile >= stage.tiles) continue;
+    if constexpr (kChoose) own_tiles.Store(queries.terms, shared.tiles[warp]);
     const uint32_t first_row_index = tile_index * kBatchTileRows;
 #pragma unroll
     for (int block = 0; block < Shape::kRowBlocks; ++block) {
       const MyRows mine(bounds, absent,
                         static_cast<uint32_t>(first_row % kBatchTileRows + block * kMmaRows));
       if constexpr (kAll) {
-        KeepAll<Shape::kWarpQueries>(args, sums[block], mine, first_row_index, queries,
-                                     int64_t{tile} * kBatchTileRows);
+        KeepAll<Shape::kWarpQueries, kChoose>(args, sums[block], mine, first_row_index, queries,
+                                              int64_t{tile} * kBatchTileRows);
       } else {
-        KeepSome<Shape::kWarpQueries>(sums[block], mine, first_row_index, queries, list);
+        KeepSome<Shape::kWarpQueries, kChoose>(sums[block], mine, first_row_index, queries, list);
       }
     }
   }
@@ -268,14 +276,15 @@ struct MmaVariant {
 };
 
 // Prefers kBlocksPerSm blocks on an SM with at least two stages each, then fewer blocks.
-template <int kQueries>
+template <int kQueries, bool kChoose>
 MmaVariant VariantOf(const BatchDevice& device) {
-  constexpr int64_t kReserved = 1024;                                       // by CUDA in each block
-  constexpr int64_t kStatic = int64_t{sizeof(MmaShared<kQueries>)} + 1024;  // and the alignment
+  constexpr int64_t kReserved = 1024;  // by CUDA in each block
+  constexpr int64_t kStatic =
+      int64_t{sizeof(MmaShared<kQueries, kChoose>)} + 1024;  // and the alignment
   constexpr int64_t kStage = StageLayout<kQueries>::kBytes;
   MmaVariant variant = {.queries = kQueries,
-                        .all = BatchScanMmaKernel<kQueries, true>,
-                        .some = BatchScanMmaKernel<kQueries, false>};
+                        .all = BatchScanMmaKernel<kQueries, true, kChoose>,
+                        .some = BatchScanMmaKernel<kQueries, false, kChoose>};
   for (int blocks = WarpShape<kQueries>::kBlocksPerSm; blocks >= 1; --blocks) {
     const int64_t room = std::min(device.shared_bytes_per_sm / blocks - kReserved,
                                   device.shared_bytes_per_block_max) -
@@ -290,10 +299,11 @@ MmaVariant VariantOf(const BatchDevice& device) {
 }
 
 // Returns the narrowest block that takes all queries, or else the widest that fits.
+template <bool kChoose>
 MmaVariant SelectVariant(const BatchDevice& device, int queries) {
-  MmaVariant selected = VariantOf<16>(device);
-  for (const MmaVariant& variant :
-       {VariantOf<32>(device), VariantOf<64>(device), VariantOf<128>(device)}) {
+  MmaVariant selected = VariantOf<16, kChoose>(device);
+  for (const MmaVariant& variant : {VariantOf<32, kChoose>(device), VariantOf<64, kChoose>(device),
+                                    VariantOf<128, kChoose>(device)}) {
     if (variant.stages > 0 && selected.queries < queries) selected = variant;
   }
   return selected;
@@ -302,18 +312,20 @@ MmaVariant SelectVariant(const BatchDevice& device, int queries) {
 }  // namespace
 
 int BatchQueriesAtOnceMma(const BatchDevice& device, int queries) {
-  return SelectVariant(device, queries).queries;
+  return SelectVariant<false>(device, queries).queries;
 }
 
 cudaError_t PrepareBatchScanMma(const BatchDevice& device) {
   for (const int queries : {16, 32, 64, 128}) {
-    const MmaVariant variant = SelectVariant(device, queries);
-    if (variant.stages == 0) return cudaErrorInvalidConfiguration;
-    for (const MmaPointer kernel : {variant.all, variant.some}) {
-      const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                                                     cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                     static_cast<int>(variant.shared_bytes));
-      if (error != cudaSuccess) return error;
+    for (const MmaVariant& variant :
+         {SelectVariant<false>(device, queries), SelectVariant<true>(device, queries)}) {
+      if (variant.stages == 0) return cudaErrorInvalidConfiguration;
+      for (const MmaPointer kernel : {variant.all, variant.some}) {
+        const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                                       cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                       static_cast<int>(variant.shared_bytes));
+        if (error != cudaSuccess) return error;
+      }
     }
   }
   return cudaSuccess;
@@ -321,7 +333,8 @@ cudaError_t PrepareBatchScanMma(const BatchDevice& device) {
 
 cudaError_t LaunchBatchScanMma(const BatchArgs& args, const BatchStage& stage,
                                const BatchDevice& device, cudaStream_t stream) {
-  const MmaVariant variant = SelectVariant(device, args.queries);
+  const MmaVariant variant = args.ChoosesRows() ? SelectVariant<true>(device, args.queries)
+                                                : SelectVariant<false>(device, args.queries);
   MmaShape shape = {(args.queries + variant.queries - 1) / variant.queries, variant.stages};
   const int blocks = device.sm_count * variant.blocks_per_sm;
   const int lanes = std::max(blocks / shape.query_tiles, 1);

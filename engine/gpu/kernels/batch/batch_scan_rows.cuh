@@ -13,6 +13,7 @@
 #include "engine/cuda/warp.h"
 #include "engine/gpu/kernels/batch/batch.h"
 #include "engine/gpu/kernels/batch/batch_keep.cuh"
+#include "engine/gpu/kernels/batch/batch_query_tiles.cuh"
 #include "engine/gpu/kernels/batch/batch_table.h"
 #include "engine/gpu/kernels/batch/batch_tiles.cuh"
 #include "engine/gpu/kernels/batch/mma_products.cuh"
@@ -57,6 +58,8 @@ struct RowScanShared {
   SharedQueries<kRowBatchQueries> queries;
   SurvivorRing survivors[kRowWarps];
 };
+template <bool kChoose>
+struct RowScanMemory : RowScanShared, TilesOfWarps<kQueriesOfWarp, kRowWarps, kChoose> {};
 
 // Brings the pairs of tiles of a block to shared memory, one step per call of Fetch and Store.
 // Eight threads read 32 dimensions of a row; a thread does so for four rows. The blocks begin with
@@ -314,21 +317,21 @@ struct RowSums {
 };
 
 // Multiplies a stage's rows with kRowBatchQueries queries. Lists, for each query, the rows whose
-// bound reaches its threshold.
+// bound reaches its threshold. kChoose: of the rows that the query sees.
 // Grid (lanes * query tiles), block 256. A block multiplies pairs of 64-row tiles, in steps of 32
 // dimensions: while one is multiplied, the next one is loaded to registers, from where it goes to
 // shared memory as integers. Reads the rows of the stage once for every 128 queries, and the
 // queries once for every 128 rows.
 //   1M x 1024 fp32, 1,024 queries: 6.3e15 operations; 49 GB through L2.
-// Requires: sizeof(RowScanShared) of dynamic shared memory; grid = a whole number of query tiles.
+// Requires: sizeof(RowScanMemory) of dynamic shared memory; grid = a whole number of query tiles.
 // Steps: 1 queries' terms, 2 for each pair: rows and queries step by step, products, bounds,
 // survivors. Source: PTX ISA, "Warp-level matrix instructions".
-template <typename Row, bool kAll>
+template <typename Row, bool kAll, bool kChoose>
 __global__ void __launch_bounds__(kRowBatchThreads, 1)
     BatchScanRowsKernel(const __grid_constant__ BatchArgs args, const BatchStage stage,
                         const int query_tiles) {
   extern __shared__ __align__(128) unsigned char dynamic_bytes[];
-  auto& shared = *reinterpret_cast<RowScanShared*>(dynamic_bytes);
+  auto& shared = *reinterpret_cast<RowScanMemory<kChoose>*>(dynamic_bytes);
   const int first_query = static_cast<int>(blockIdx.x) % query_tiles * kRowBatchQueries;
   if (!AnyAlive(args, first_query, kRowBatchQueries)) return;
   const uint32_t first_pair = blockIdx.x / static_cast<uint32_t>(query_tiles);
@@ -343,8 +346,10 @@ __global__ void __launch_bounds__(kRowBatchThreads, 1)
   const int first_row = warp % kWarpsOfRows * kRowsOfWarp;  // of the warp, in the pair
   const int warp_query = warp / kWarpsOfRows * kQueriesOfWarp;
   const int tile_of_pair = first_row / kBatchTileRows;
-  const QueriesView queries = shared.queries.From(warp_query, first_query);
+  QueriesView queries = shared.queries.From(warp_query, first_query);
+  if constexpr (kChoose) queries.See(shared.tiles[warp]);
   const StepLanes lanes(first_row, warp_query, args.queries - queries.first);
+  QueryTiles<kQueriesOfWarp> own_tiles(args, queries.first);
   SurvivorList list(args, shared.survivors[warp]);
   int at = 0;    // stage of shared memory
   int turn = 0;  // of the bounds
@@ -364,7 +369,9 @@ __global__ void __launch_bounds__(kRowBatchThreads, 1)
     const uint32_t tile = 2 * pair + static_cast<uint32_t>(tile_of_pair);
     if (tile >= stage.tiles) continue;
     const uint32_t tile_index = TileAt(stage, tile);
-    const uint64_t absent = TilePlace(args.corpus, tile_index).Absent();
+    const TilePlace place(args.corpus, tile_index);
+    const uint64_t absent = place.Absent();
+    if constexpr (kChoose) own_tiles.Bring(place, queries.terms, shared.tiles[warp]);
 #pragma unroll
     for (int block = 0; block < kRowBlocksOfWarp; ++block) {
       int32_t sums[RowSums::kSums];
@@ -372,20 +379,20 @@ __global__ void __launch_bounds__(kRowBatchThreads, 1)
       const MyRows mine(bounds, absent,
                         static_cast<uint32_t>(first_row % kBatchTileRows + block * kMmaRows));
       if constexpr (kAll) {
-        KeepAll<kQueriesOfWarp>(args, sums, mine, tile_index * kBatchTileRows, queries,
-                                int64_t{tile} * kBatchTileRows);
+        KeepAll<kQueriesOfWarp, kChoose>(args, sums, mine, tile_index * kBatchTileRows, queries,
+                                         int64_t{tile} * kBatchTileRows);
       } else {
-        KeepSome<kQueriesOfWarp>(sums, mine, tile_index * kBatchTileRows, queries, list);
+        KeepSome<kQueriesOfWarp, kChoose>(sums, mine, tile_index * kBatchTileRows, queries, list);
       }
     }
   }
   if constexpr (!kAll) list.Flush();
 }
 
-template <typename Row>
+template <typename Row, bool kChoose>
 BatchScanRowsVariant BatchScanRowsOf(bool all) {
-  return {all ? BatchScanRowsKernel<Row, true> : BatchScanRowsKernel<Row, false>,
-          int{sizeof(RowScanShared)}};
+  return {all ? BatchScanRowsKernel<Row, true, kChoose> : BatchScanRowsKernel<Row, false, kChoose>,
+          int{sizeof(RowScanMemory<kChoose>)}};
 }
 
 }  // namespace nearfield::gpu

@@ -3,6 +3,9 @@
 
 namespace nearfield::gpu {
 
-BatchScanRowsVariant BatchScanRowsBFloat16(bool all) { return BatchScanRowsOf<BFloat16Row>(all); }
+BatchScanRowsVariant BatchScanRowsBFloat16(bool all, bool chooses) {
+  return chooses ? BatchScanRowsOf<BFloat16Row, true>(all)
+                 : BatchScanRowsOf<BFloat16Row, false>(all);
+}
 
 }  // namespace nearfield::gpu

@@ -3,6 +3,8 @@
 
 namespace nearfield::gpu {
 
-BatchScanRowsVariant BatchScanRowsFloat16(bool all) { return BatchScanRowsOf<Float16Row>(all); }
+BatchScanRowsVariant BatchScanRowsFloat16(bool all, bool chooses) {
+  return chooses ? BatchScanRowsOf<Float16Row, true>(all) : BatchScanRowsOf<Float16Row, false>(all);
+}
 
 }  // namespace nearfield::gpu

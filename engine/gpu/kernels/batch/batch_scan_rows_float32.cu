@@ -3,6 +3,8 @@
 
 namespace nearfield::gpu {
 
-BatchScanRowsVariant BatchScanRowsFloat32(bool all) { return BatchScanRowsOf<Float32Row>(all); }
+BatchScanRowsVariant BatchScanRowsFloat32(bool all, bool chooses) {
+  return chooses ? BatchScanRowsOf<Float32Row, true>(all) : BatchScanRowsOf<Float32Row, false>(all);
+}
 
 }  // namespace nearfield::gpu

@@ -4,6 +4,7 @@
 
 #include "engine/gpu/kernels/batch/batch.h"
 #include "engine/gpu/kernels/batch/batch_keep.cuh"
+#include "engine/gpu/kernels/batch/batch_query_tiles.cuh"
 #include "engine/gpu/kernels/batch/batch_ring.cuh"
 #include "engine/gpu/kernels/batch/batch_table.h"
 #include "engine/gpu/kernels/batch/warpgroup_products.cuh"
@@ -19,8 +20,8 @@ struct ScanShape {
 
 constexpr int kThreadsMax = kBatchWarpgroupsMax * kWarpgroup;
 
-template <int kQueries>
-struct ScanShared {
+template <int kQueries, bool kChoose>
+struct ScanShared : TilesOfWarps<kQueries, kThreadsMax / kWarp, kChoose> {
   uint64_t arrivals[kBatchWarpgroupsMax][kStagesMax];
   SharedQueries<kQueries> queries;
   SurvivorRing survivors[kThreadsMax / kWarp];
@@ -38,7 +39,7 @@ __device__ __forceinline__ void GroupBarrierWait(int group) {
 }
 
 // Multiplies the codes of a stage's rows with those of kQueries queries. Lists, for each query, the
-// rows whose bound reaches its threshold.
+// rows whose bound reaches its threshold. kChoose: of the rows that the query sees.
 // Grid (lanes * query tiles), block 256 or 384. A block keeps the codes of its queries in shared
 // memory. Each of its warpgroups has tiles of 64 rows and a ring of 128-byte slices of its own, so
 // that one compares while the others multiply. Reads the rows of the stage once for every kQueries
@@ -48,12 +49,12 @@ __device__ __forceinline__ void GroupBarrierWait(int group) {
 // tiles. Steps: 1 queries and terms, 2 for each tile: slices through the ring, products, bounds,
 // survivors. Source: PTX ISA, "Asynchronous warpgroup level matrix instructions"; CUTLASS,
 // cute/arch/mma_sm90_desc.hpp (layouts).
-template <int kQueries, bool kAll>
+template <int kQueries, bool kAll, bool kChoose>
 __global__ void __launch_bounds__(kThreadsMax, 1)
     BatchScanKernel(const __grid_constant__ BatchArgs args, const BatchStage stage,
                     const __grid_constant__ ScanShape shape) {
   extern __shared__ unsigned char dynamic_bytes[];
-  __shared__ ScanShared<kQueries> shared;
+  __shared__ ScanShared<kQueries, kChoose> shared;
   unsigned char* const base = AlignedTo1024(dynamic_bytes);
   const int slices = args.code_stride / kSliceBytes;
   const int group = static_cast<int>(threadIdx.x) / kWarpgroup;
@@ -91,6 +92,7 @@ __global__ void __launch_bounds__(kThreadsMax, 1)
   uint64_t* const arrivals = shared.arrivals[group];
   RowSender sender(args, stage, ring_shape, ring, arrivals, first_tile, tiles_step);
   for (int i = 0; i < ring_shape.stages; ++i) sender.SendNext(slices);
+  QueryTiles<kQueries> own_tiles(args, first_query);
   SurvivorList list(args, shared.survivors[threadIdx.x / kWarp]);
   int at = 0;           // stage of the ring
   uint32_t parity = 0;  // of the ring's current round
@@ -116,7 +118,11 @@ __global__ void __launch_bounds__(kThreadsMax, 1)
       }
       CommitProducts();
       // Read here, so that it is available when the products are.
-      if (slice == 0) absent = TileLocation(args.corpus, tile_index).Absent();
+      if (slice == 0) {
+        const TileLocation location(args.corpus, tile_index);
+        absent = location.Absent();
+        if constexpr (kChoose) own_tiles.Fetch(location);
+      }
       if (++at == ring_shape.stages) {
         at = 0;
         parity ^= 1;
@@ -130,11 +136,17 @@ __global__ void __launch_bounds__(kThreadsMax, 1)
     WaitProducts<0>();
     // The bounds' stage in the ring is reused only after the whole warpgroup is here again.
     const MyRows mine(bounds, absent, threadIdx.x % kWarpgroup / kWarp * 16);
-    const QueriesView view = shared.queries.From(0, first_query);
+    QueriesView view = shared.queries.From(0, first_query);
+    if constexpr (kChoose) {
+      WarpTile<kQueries>& of_warp = shared.tiles[threadIdx.x / kWarp];
+      own_tiles.Store(view.terms, of_warp);
+      view.See(of_warp);
+    }
     if constexpr (kAll) {
-      KeepAll<kQueries>(args, sums, mine, first_row_index, view, int64_t{tile} * kBatchTileRows);
+      KeepAll<kQueries, kChoose>(args, sums, mine, first_row_index, view,
+                                 int64_t{tile} * kBatchTileRows);
     } else {
-      KeepSome<kQueries>(sums, mine, first_row_index, view, list);
+      KeepSome<kQueries, kChoose>(sums, mine, first_row_index, view, list);
     }
   }
   if constexpr (!kAll) list.Flush();
@@ -151,30 +163,33 @@ struct ScanVariant {
   int64_t shared_bytes_max;  // for any code stride
 };
 
-template <int kQueries>
+template <int kQueries, bool kChoose>
 constexpr RingShape RingFor(int32_t code_stride) {
-  return ShapeRing(kSharedBytesMax - int64_t{sizeof(ScanShared<kQueries>)} -
+  return ShapeRing(kSharedBytesMax - int64_t{sizeof(ScanShared<kQueries, kChoose>)} -
                        QueriesBytesOf<kQueries>(code_stride),
                    code_stride / kSliceBytes);
 }
-static_assert(RingFor<16>(CodeBytesOf(kBatchDimMax)).warpgroups > 0, "every dimension has a block");
+static_assert(RingFor<16, true>(CodeBytesOf(kBatchDimMax)).warpgroups > 0,
+              "every dimension has a block");
 
-template <int kQueries>
+template <int kQueries, bool kChoose>
 ScanVariant VariantOf(int32_t code_stride) {
-  const RingShape ring = RingFor<kQueries>(code_stride);
+  const RingShape ring = RingFor<kQueries, kChoose>(code_stride);
   return {kQueries,
-          BatchScanKernel<kQueries, true>,
-          BatchScanKernel<kQueries, false>,
+          BatchScanKernel<kQueries, true, kChoose>,
+          BatchScanKernel<kQueries, false, kChoose>,
           ring,
           QueriesBytesOf<kQueries>(code_stride) + ring.warpgroups * int64_t{ring.bytes()},
-          kSharedBytesMax - int64_t{sizeof(ScanShared<kQueries>)}};
+          kSharedBytesMax - int64_t{sizeof(ScanShared<kQueries, kChoose>)}};
 }
 
 // Returns the narrowest block that takes all queries, or else the widest that fits.
+template <bool kChoose>
 ScanVariant SelectVariant(int queries, int32_t code_stride) {
-  ScanVariant selected = VariantOf<16>(code_stride);
+  ScanVariant selected = VariantOf<16, kChoose>(code_stride);
   for (const ScanVariant& variant :
-       {VariantOf<32>(code_stride), VariantOf<64>(code_stride), VariantOf<128>(code_stride)}) {
+       {VariantOf<32, kChoose>(code_stride), VariantOf<64, kChoose>(code_stride),
+        VariantOf<128, kChoose>(code_stride)}) {
     if (variant.ring.warpgroups > 0 && selected.queries < queries) selected = variant;
   }
   return selected;
@@ -183,17 +198,19 @@ ScanVariant SelectVariant(int queries, int32_t code_stride) {
 }  // namespace
 
 int BatchQueriesAtOnceWgmma(int queries, int32_t code_stride) {
-  return SelectVariant(queries, code_stride).queries;
+  return SelectVariant<false>(queries, code_stride).queries;
 }
 
 cudaError_t PrepareBatchScanWgmma() {
   for (const int queries : {16, 32, 64, 128}) {
-    const ScanVariant variant = SelectVariant(queries, kSliceBytes);
-    for (const ScanPointer kernel : {variant.all, variant.some}) {
-      const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                                                     cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                     static_cast<int>(variant.shared_bytes_max));
-      if (error != cudaSuccess) return error;
+    for (const ScanVariant& variant :
+         {SelectVariant<false>(queries, kSliceBytes), SelectVariant<true>(queries, kSliceBytes)}) {
+      for (const ScanPointer kernel : {variant.all, variant.some}) {
+        const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                                       cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                       static_cast<int>(variant.shared_bytes_max));
+        if (error != cudaSuccess) return error;
+      }
     }
   }
   return PrepareBatchScanRs();
@@ -201,10 +218,12 @@ cudaError_t PrepareBatchScanWgmma() {
 
 cudaError_t LaunchBatchScanWgmma(const BatchArgs& args, const BatchStage& stage, int sm_count,
                                  cudaStream_t stream) {
-  if (stage.done_step != 0 && BatchScanRsServes(args.queries, args.code_stride)) {
+  const bool chooses = args.ChoosesRows();
+  if (stage.done_step != 0 && !chooses && BatchScanRsServes(args.queries, args.code_stride)) {
     return LaunchBatchScanRs(args, stage, sm_count, stream);
   }
-  const ScanVariant variant = SelectVariant(args.queries, args.code_stride);
+  const ScanVariant variant = chooses ? SelectVariant<true>(args.queries, args.code_stride)
+                                      : SelectVariant<false>(args.queries, args.code_stride);
   ScanShape shape = {(args.queries + variant.queries - 1) / variant.queries, variant.ring};
   const int lanes = sm_count > shape.query_tiles ? sm_count / shape.query_tiles : 1;
   cudaLaunchConfig_t config = {};

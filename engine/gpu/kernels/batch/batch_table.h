@@ -13,9 +13,10 @@ enum class RefineVariant : uint8_t {
   kLargeK,   // for k above kBatchUsualKMax
 };
 using BatchRefinePointer = void (*)(BatchArgs, BatchStage);
-BatchRefinePointer BatchRefineFloat32(RefineVariant variant);
-BatchRefinePointer BatchRefineFloat16(RefineVariant variant);
-BatchRefinePointer BatchRefineBFloat16(RefineVariant variant);
+// terms: for queries with row terms.
+BatchRefinePointer BatchRefineFloat32(RefineVariant variant, bool terms);
+BatchRefinePointer BatchRefineFloat16(RefineVariant variant, bool terms);
+BatchRefinePointer BatchRefineBFloat16(RefineVariant variant, bool terms);
 
 // Returns the largest multiple of kSliceBytes up to kBatchDimMax for which a block has the shared
 // memory, bytes(dimension); 0 if there is none.
@@ -50,10 +51,10 @@ struct BatchScanRowsVariant {
   void (*kernel)(BatchArgs, BatchStage, int) = nullptr;
   int shared_bytes = 0;  // dynamic, of a block
 };
-// all: for the first stage.
-BatchScanRowsVariant BatchScanRowsFloat32(bool all);
-BatchScanRowsVariant BatchScanRowsFloat16(bool all);
-BatchScanRowsVariant BatchScanRowsBFloat16(bool all);
+// all: for the first stage. chooses: for queries that see different rows.
+BatchScanRowsVariant BatchScanRowsFloat32(bool all, bool chooses);
+BatchScanRowsVariant BatchScanRowsFloat16(bool all, bool chooses);
+BatchScanRowsVariant BatchScanRowsBFloat16(bool all, bool chooses);
 
 // The wgmma scan's kernel for every stage after the first, for blocks that hold their queries in
 // registers.

@@ -8,6 +8,7 @@
 #include "engine/gpu/kernels/primitives/dot16.cuh"
 #include "engine/gpu/kernels/primitives/row_elements.cuh"
 #include "engine/gpu/kernels/single/one_query.h"
+#include "engine/score/row_terms.h"
 
 namespace nearfield::gpu {
 
@@ -110,9 +111,9 @@ __device__ __forceinline__ bound::ScoreRange RangeOfRow(const CodedGeneration& g
                              bound::CodeProduct(query_bound, of_second.first, of_second.second));
 }
 
-// Writes a bound of every row to args.uppers. A warp processes 4 * kRows rows with consecutive
-// indices at a time, each group of 8 lanes kRows of them. Each lane returns the best of the rows
-// that it finished.
+// Writes a bound of every row's final score to args.uppers. A warp processes 4 * kRows rows with
+// consecutive indices at a time, each group of 8 lanes kRows of them. Each lane returns the best of
+// the rows that it finished.
 template <int kRows>
 __device__ BestRow ScanCodes(const OneQueryArgs& args, const SharedCodes& query,
                              const bound::QueryBound& query_bound) {
@@ -147,7 +148,11 @@ __device__ BestRow ScanCodes(const OneQueryArgs& args, const SharedCodes& query,
     const uint32_t my_slot = first_slot + static_cast<uint32_t>(in_group * kGroupRows + group);
     const bool mine = in_group < kRows && my_slot <= last_slot;
     uint4 bound_bits = {};
+    double sum_of_terms = 0;
     if (mine) {
+      if (args.sums != nullptr) {
+        sum_of_terms = __ldcg(args.sums + generation.rows_begin + my_slot);
+      }
       LoadStreaming(reinterpret_cast<const uint4*>(base + per_slab * code_bytes) +
                         (my_slot - slab * per_slab),
                     bound_bits);
@@ -162,8 +167,11 @@ __device__ BestRow ScanCodes(const OneQueryArgs& args, const SharedCodes& query,
     if (mine) {
       const bound::RowBound bound = {__uint_as_float(bound_bits.x), __uint_as_float(bound_bits.y),
                                      __uint_as_float(bound_bits.z), __uint_as_float(bound_bits.w)};
-      const float upper = bound::UpperScore(
+      float upper = bound::UpperScore(
           bound, query_bound, bound::CodeProduct(query_bound, products.first, products.second));
+      if (args.sums != nullptr) {
+        upper = score::FinalUpper(args.score_weight, upper, sum_of_terms);
+      }
       const uint32_t my_row_index = generation.rows_begin + my_slot;
       __stcg(args.uppers + my_row_index, upper);
       if (upper > best.upper && !generation.tombstones.dead(my_slot)) best = {upper, my_row_index};

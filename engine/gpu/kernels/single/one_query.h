@@ -58,6 +58,10 @@ struct OneQueryArgs {
   // ordered bits. Requires: k rows are known to reach it.
   uint32_t threshold = 0;
   double query_squared = 1.0;  // S(q, q); read for cosine only
+  // The sum of each row's terms, by row index; null: the query has no row terms. With terms, all
+  // bounds and scores that the kernel compares are those of final scores.
+  const double* sums = nullptr;
+  double score_weight = 1.0;
   // Workspace.
   float* uppers = nullptr;         // [corpus.row_index_end]
   uint32_t* samples = nullptr;     // [kSamplesMax]

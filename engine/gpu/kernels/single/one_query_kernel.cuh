@@ -10,6 +10,7 @@
 #include "engine/gpu/kernels/primitives/threshold_bins.cuh"
 #include "engine/gpu/kernels/single/one_query.h"
 #include "engine/score/order.h"
+#include "engine/score/row_terms.h"
 #include "engine/topk/group_barrier.cuh"
 
 namespace nearfield::gpu {
@@ -51,11 +52,25 @@ struct CodedQuery {
   bound::QueryBound bound;
 };
 
-// Returns bounds of the score of a group's row from both its codes, in the first lane of the group.
-__device__ inline bound::ScoreRange RangeOfGlobalRow(const CodedCorpus& corpus, uint32_t row_index,
+// Returns the final score of a row.
+__device__ __forceinline__ float FinalOfRow(const OneQueryArgs& args, uint32_t row_index,
+                                            float score) {
+  if (args.sums == nullptr) return score;
+  return score::FinalScore(args.score_weight, score, __ldcg(args.sums + row_index));
+}
+
+// Returns bounds of the final score of a group's row from both its codes, in the first lane of the
+// group.
+__device__ inline bound::ScoreRange RangeOfGlobalRow(const OneQueryArgs& args, uint32_t row_index,
                                                      const CodedQuery& query) {
-  const CodedGeneration& generation = corpus.Of(row_index);
-  return RangeOfRow(generation, row_index - generation.rows_begin, query.codes, query.bound);
+  const CodedGeneration& generation = args.corpus.Of(row_index);
+  bound::ScoreRange range =
+      RangeOfRow(generation, row_index - generation.rows_begin, query.codes, query.bound);
+  if (args.sums == nullptr) return range;
+  const double sum = __ldcg(args.sums + row_index);
+  range.lower = score::FinalLower(args.score_weight, range.lower, sum);
+  range.upper = score::FinalUpper(args.score_weight, range.upper, sum);
+  return range;
 }
 
 // Scores the rows with the best bounds of this block, canonically or by a lower bound from second
@@ -102,11 +117,13 @@ __device__ void TakeSamples(const OneQueryArgs& args, const StagedQuery& query,
     ScoreRows<Row, kOneQueryWarps>(
         args.corpus, query, count,
         [&](uint32_t i) { return shared.best_row_index[shared.chosen[i]]; },
-        [&](uint32_t i, uint32_t, float score) { __stcg(samples + i, score::OrderedBits(score)); });
+        [&](uint32_t i, uint32_t row_index, float score) {
+          __stcg(samples + i, score::OrderedBits(FinalOfRow(args, row_index, score)));
+        });
   } else if (count > 0) {  // a group of lanes for each sample
     const uint32_t i = min(mine, count - 1);
     const bound::ScoreRange range =
-        RangeOfGlobalRow(args.corpus, shared.best_row_index[shared.chosen[i]], coded);
+        RangeOfGlobalRow(args, shared.best_row_index[shared.chosen[i]], coded);
     if (lane % kGroupLanes == 0 && mine < count) {
       __stcg(samples + mine, score::OrderedBits(range.lower));
     }
@@ -175,7 +192,7 @@ __device__ inline uint32_t PruneCandidates(const OneQueryArgs& args, const Coded
   for (uint32_t begin = 0; begin < listed; begin += kGroups) {
     const uint32_t i = begin + threadIdx.x / kGroupLanes;
     const uint32_t row_index = list[min(i, listed - 1)];
-    const bound::ScoreRange range = RangeOfGlobalRow(args.corpus, row_index, query);
+    const bound::ScoreRange range = RangeOfGlobalRow(args, row_index, query);
     __syncthreads();  // all threads have read these entries before any is overwritten
     if (threadIdx.x % kGroupLanes == 0 && i < listed && !(range.upper < threshold)) {
       list[atomicAdd(&shared.listed, 1u)] = row_index;
@@ -192,7 +209,8 @@ __device__ void ScoreCandidates(const OneQueryArgs& args, const StagedQuery& que
                                 uint32_t threshold, const uint32_t* list, uint32_t listed) {
   ScoreRows<Row, kOneQueryWarps>(
       args.corpus, query, listed, [&](uint32_t i) { return list[i]; },
-      [&](uint32_t, uint32_t row_index, float score) {
+      [&](uint32_t, uint32_t row_index, float canonical) {
+        const float score = FinalOfRow(args, row_index, canonical);
         if (score::OrderedBits(score) < threshold) return;
         const CodedGeneration& generation = args.corpus.Of(row_index);
         const uint32_t rank = *generation.rows.rank(row_index - generation.rows_begin);
@@ -236,6 +254,7 @@ __device__ inline void GiveAnswer(const OneQueryArgs& args, uint32_t threshold,
 // (code_bytes + 16) B per row), writes and reads 4 B of bound per row, and reads a few rows.
 //   1M x 1024: 1.04 GB, 0.230 ms at 4.53 TB/s; all other steps about 15 us.
 // Requires: arguments as stated in OneQueryArgs.
+// Row terms add 8 B of their sum per row.
 // Steps: 1 the query to shared memory, 2 a bound of every row, 3 canonical scores of the rows with
 // the best bounds, 4 barrier, 5 the threshold, which k rows are known to reach, 6 canonical scores
 // of the rows whose bound reaches it, 7 the last block sorts the rows whose score reaches it.

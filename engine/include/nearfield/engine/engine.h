@@ -15,6 +15,7 @@
 #include "nearfield/engine/collection.h"
 #include "nearfield/engine/device_search.h"
 #include "nearfield/engine/row_filter.h"
+#include "nearfield/engine/row_terms.h"
 #include "nearfield/engine/score_column.h"
 #include "nearfield/engine/types.h"
 
@@ -104,9 +105,9 @@ struct Capacity {
 
 // ResultPageCache: state that the pages of one search share, so that the next page costs at most
 // one scan: one bit per row of the collection, set for the rows found so far, and the last rows
-// found (at most two pages and 2 k_max rows, 12 bytes each). It belongs to one query, filter and
-// state; a search of another state, or for rows before the last page, resets it. Thread safety: one
-// search at a time.
+// found (at most two pages and 2 k_max rows, 12 bytes each). It belongs to one query, filter, terms
+// and state; a search of another state, or for rows before the last page, resets it. Thread safety:
+// one search at a time.
 class ResultPageCache {
  public:
   virtual ~ResultPageCache() = default;
@@ -122,6 +123,9 @@ struct Query {
   int32_t k = 10;                  // 1 .. k_max
   // Rows that may be in the answer; null: all. Queries with the same filter object share its work.
   std::shared_ptr<const RowFilter> filter;
+  // Adds numbers of the rows to their scores; null: nothing. Scores of the answer, its order and
+  // score_threshold are then those of final scores. Queries with the same object share its work.
+  std::shared_ptr<const RowTerms> terms;
   // Rows with a lower score are not in the answer. Not NaN.
   std::optional<float> score_threshold;
   // The answer begins after this many rows of the order: the next page. Beyond k_max - k it costs
@@ -133,6 +137,8 @@ struct Query {
   // Report in Neighbors::more whether rows follow the answer. With score_threshold this needs the
   // following row, so an answer that ends at k_max rows of the order costs one more scan.
   bool tell_more = false;
+  // Return in Neighbors::parts what each final score consists of. Reads the rows of the answer.
+  bool tell_parts = false;
 
   // Returns the number of leading rows of the order that the answer depends on.
   int64_t rows_wanted() const { return skip + k + (tell_more && score_threshold ? 1 : 0); }
@@ -147,6 +153,13 @@ struct SearchBatch {
   std::function<bool()> cancelled;
 };
 
+// The parts of the final score of a row: score_weight * score + terms. Without row terms the final
+// score is the score.
+struct ScoreParts {
+  float score = 0;
+  double terms = 0;  // the sum of the row terms
+};
+
 // Neighbors of one query, ordered by (score descending, id ascending); never padded: min(k, rows
 // that may be in the answer).
 struct Neighbors {
@@ -155,6 +168,7 @@ struct Neighbors {
   std::vector<uint8_t> rows;       // [scores.size(), dim] in the row type, if requested
   BytesColumn payloads;            // one value per neighbor, if requested
   std::vector<uint32_t> ordinals;  // one per neighbor, if requested: see FetchResult
+  std::vector<ScoreParts> parts;   // one per neighbor, if Query::tell_parts
   // Rows that would be in the answer with unlimited k and without score_threshold: those that the
   // filter chose (without a filter, all live rows), except the row of a query by id.
   int64_t matched_rows = 0;

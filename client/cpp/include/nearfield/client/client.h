@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "nearfield/client/facets.h"
 #include "nearfield/client/options.h"
 #include "nearfield/client/replies.h"
 #include "nearfield/client/scan_pages.h"
@@ -65,6 +66,12 @@ class Client {
   absl::StatusOr<ScanPages> Scan(std::string_view collection, const ScanOptions& options = {});
 
   absl::StatusOr<CountAnswer> Count(std::string_view collection, const CountOptions& options = {});
+
+  // Counts the rows for each value of some attributes (names, or only "*" for all of them),
+  // exactly.
+  absl::StatusOr<FacetsAnswer> Facets(std::string_view collection,
+                                      std::span<const std::string> attributes,
+                                      const FacetsOptions& options = {});
 
   // Keeps an epoch on the server as for a cursor, so that later reads with at_epoch find it. Repeat
   // the call to keep it longer. Errors: FailedPrecondition (at_epoch is not kept),

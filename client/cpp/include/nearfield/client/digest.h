@@ -8,7 +8,7 @@
 
 namespace nearfield::client {
 
-// Returns the SHA-256 of the ids and score bits of these results: 32 bytes, as defined in
+// Returns the SHA-256 of the ids, score bits and groups of these results: 32 bytes, as defined in
 // proto/nearfield/v1/retrieval.proto, "Digest".
 std::string ResultDigest(std::span<const Neighbors> results);
 

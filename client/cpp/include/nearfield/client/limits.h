@@ -37,6 +37,7 @@ struct Limits {
   uint32_t filter_conditions_max = 0;
   uint32_t filter_values_max = 0;
   uint32_t filter_bytes_max = 0;
+  uint32_t facet_values_max = 0;  // values of one attribute that Facets returns
   uint32_t upload_tokens_max = 0;
   uint64_t upload_token_s = 0;
   uint64_t upload_tokens_committed_max = 0;

@@ -13,6 +13,7 @@
 #include "nearfield/client/attributes.h"
 #include "nearfield/client/filter.h"
 #include "nearfield/client/limits.h"
+#include "nearfield/client/terms.h"
 #include "nearfield/client/types.h"
 
 namespace nearfield::client {
@@ -40,8 +41,13 @@ struct SearchOptions {
   std::vector<std::string> attributes = {};
   std::optional<Filter> filter;          // only rows that pass are in the answer
   std::optional<float> score_threshold;  // only neighbors with at least this score; not NaN
-  // Wait for this epoch of the collection: read your writes. Errors: FailedPrecondition (not
-  // reached within the deadline).
+  std::optional<RowTerms> terms;         // added to the score of each row
+  bool with_parts = false;               // return what each final score consists of
+  // Return the k best groups instead of the k best rows: all rows with one value of this attribute
+  // are a group, which its best row ranks ("Groups" in retrieval.proto). Empty: no groups.
+  std::string group_by = {};
+  uint32_t group_rows = 1;  // with group_by: maximum number of rows of each group
+  // Wait for this epoch: read your writes. Errors: FailedPrecondition (deadline).
   std::optional<uint64_t> min_epoch;
   // Read exactly this epoch: the current one, or one that is kept (PinEpoch). Name its incarnation,
   // too. Errors: FailedPrecondition (it is not kept).
@@ -51,7 +57,7 @@ struct SearchOptions {
   std::optional<uint64_t> incarnation;
   SearchPriority priority = SearchPriority::kInteractive;
   // Pages: Neighbors::next_cursor names the place after an answer. A search with that cursor and
-  // the same query, filter and threshold continues there, in the same epoch.
+  // the same query, filter, terms and threshold continues there, in the same epoch.
   bool with_cursor = false;
   std::string cursor;  // empty: start at the first row
   // Request the digest of the answer. The client computes it again; an answer that does not match
@@ -62,21 +68,30 @@ struct SearchOptions {
   std::optional<std::chrono::milliseconds> deadline;  // absent: the client's deadline
 };
 
+// The groups of an answer, best first. Its neighbors are those of the first group, then those of
+// the second one, and so on.
+struct Groups {
+  AttributeValues values;             // one for each group
+  std::vector<uint32_t> rows_counts;  // neighbors of each group
+};
+
 // Neighbors of one query, best first: element i of each column belongs to neighbor i.
 struct Neighbors {
   IdColumn ids;
   std::vector<float> scores;          // higher is better; infinities are legal
+  std::vector<ScoreParts> parts;      // with_parts: one per neighbor
   std::vector<std::string> payloads;  // with_payload: one per neighbor, empty if the row has none
   EncodedVectors vectors;  // with_vectors: one row per neighbor, in the collection's dtype
   // SearchOptions::attributes: a column for each, in the order of the collection's declaration,
   // with one row per neighbor. A column without any value has integers, whatever its type is.
   std::vector<AttributeColumn> attributes;
   std::string next_cursor;  // if requested; empty: no row follows, or `cut` is set
-  // Rows follow, but beyond Limits::page_rows_max, so Search returns no cursor to them: use
-  // SearchAll.
+  // Rows follow beyond Limits::page_rows_max, without a cursor: use SearchAll.
   bool cut = false;
-  // With a filter: rows of the collection that pass it, excluding the row of a query by id.
+  // With a filter or group_by: rows of the collection that pass it and are in a group, excluding
+  // the row of a query by id.
   std::optional<uint64_t> matched_rows;
+  std::optional<Groups> groups;  // SearchOptions::group_by
 };
 
 // Queries whose candidates did not fit into the space reserved for them, by fallback.
@@ -212,6 +227,7 @@ struct VerifyClaim {
   std::optional<uint64_t> epoch;         // absent: the current one
   const Neighbors* neighbors = nullptr;  // ids and scores; null: the server runs the search
   std::optional<Filter> filter;          // as in the search
+  std::optional<RowTerms> terms;         // as in the search
   std::optional<float> score_threshold;
   uint64_t skip = 0;  // rows that rank before the claim: those of earlier pages
 };
