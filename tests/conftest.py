@@ -73,11 +73,17 @@ def draw(request: pytest.FixtureRequest) -> random.Random:
     return random.Random(request.config.getoption("--seed"))
 
 
-def free_port() -> int:
-    """Returns a port of loopback that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def free_port(*, twin: int = 0) -> int:
+    """Returns a port of loopback that nothing listens on, nor on the port that is `twin` higher. It lies
+    below the ports that the system gives to connections and to listeners on port 0 (32,768 and up), so
+    that no other test has taken it when the server binds it."""
+    while True:
+        port = random.SystemRandom().randrange(30_000 - twin, 32_700 - twin)
+        with contextlib.suppress(OSError):
+            for each in {port, port + twin}:
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", each))
+            return port
 
 
 class Server(ServerProcess):

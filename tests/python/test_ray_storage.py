@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import random
 import shutil
-import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ import pytest
 pytest.importorskip("pyarrow")
 ray = pytest.importorskip("ray")
 pytest.importorskip("obstore")
+from conftest import free_port  # noqa: E402
 from pyarrow import fs  # noqa: E402
 
 WEED = shutil.which("weed", path=str(Path(sys.executable).parent))
@@ -50,7 +49,7 @@ class Weed:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._ports = {name: free_port() for name in ("master", "volume", "filer", "s3")}
+        self._ports = {name: free_port(twin=10_000) for name in ("master", "volume", "filer", "s3")}
         (folder / "data").mkdir()
         (folder / "s3.json").write_text(IDENTITY)
         self._starts = 0
@@ -71,18 +70,6 @@ class Weed:
 
     def kill(self) -> None:
         self._process.kill()
-
-
-def free_port() -> int:
-    while True:
-        port = random.randrange(20_000, 30_000)
-        try:
-            for each in (port, port + 10_000):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", each))
-            return port
-        except OSError:
-            continue
 
 
 @pytest.fixture
