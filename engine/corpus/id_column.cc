@@ -14,14 +14,6 @@ IdColumn IdColumn::OfNumbers(std::vector<uint64_t> numbers) {
   return column;
 }
 
-IdColumn IdColumn::OfNumbers(absl::Span<const uint64_t> numbers,
-                             std::shared_ptr<const void> owner) {
-  IdColumn column(IdType::kUint64);
-  column.lent_ = numbers;
-  column.owner_ = std::move(owner);
-  return column;
-}
-
 int64_t IdColumn::size() const {
   return static_cast<int64_t>(type_ == IdType::kUint64 ? numbers().size() : string_ends_.size());
 }

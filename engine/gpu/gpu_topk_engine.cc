@@ -196,12 +196,7 @@ absl::Status GpuTopkEngine::RunTogether(SearchJob& job, absl::Span<const ScanPat
   const auto begin = std::chrono::steady_clock::now();
   absl::Status status = path == ScanPath::kCodes ? SearchCodes(job, queries, out)
                                                  : SearchRows(job, path, queries, out);
-  if (job.device != nullptr || !status.ok()) {
-    // Also after an error: the caller may free its memory then, and the next search uses the same
-    // buffers.
-    status.Update(core_->health().Check(cudaStreamSynchronize(core_->workspace().stream.get()),
-                                        "cudaStreamSynchronize"));
-  }
+  if (job.device != nullptr) status.Update(core_->AwaitSearch());
   ABSL_RETURN_IF_ERROR(status);
   if (paths.size() > 1 && !job.listed && job.absent.empty() && !job.scanned.empty()) {
     const auto taken = std::chrono::steady_clock::now() - begin;
@@ -238,12 +233,14 @@ absl::Status GpuTopkEngine::Run(SearchJob& job, QuerySpan queries, backend::Rank
   const MutexLock lock(search_mutex_);
   ABSL_RETURN_IF_ERROR(core_->Bind());
   const auto begin = std::chrono::steady_clock::now();
-  if (!job.terms.empty()) {
-    ABSL_RETURN_IF_ERROR(RunTerms(job, queries, out));
-  } else if (job.queries->views.empty()) {
-    ABSL_RETURN_IF_ERROR(RunTogether(job, PathsOf(*core_, job, queries), queries, out));
-  } else {
-    ABSL_RETURN_IF_ERROR(RunViews(job, queries, out));
+  absl::Status status = !job.terms.empty() ? RunTerms(job, queries, out)
+                        : job.queries->views.empty()
+                            ? RunTogether(job, PathsOf(*core_, job, queries), queries, out)
+                            : RunViews(job, queries, out);
+  if (!status.ok()) {
+    // The caller may free its memory then, and the next search uses the same buffers.
+    status.Update(core_->AwaitSearch());
+    return status;
   }
   const auto taken = std::chrono::steady_clock::now() - begin;
   out.cost.device_us = std::chrono::duration_cast<std::chrono::microseconds>(taken).count();

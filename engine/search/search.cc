@@ -207,8 +207,14 @@ absl::Status SelectRowsOfSome(const Corpus& corpus,
                               absl::Span<const Query> queries, RowsOfQueries* rows) {
   std::unordered_map<const RowFilter*, const corpus::SearchedRows*> known;
   int64_t bytes = 0;
+  const RowFilter* last = nullptr;
   for (const Query& query : queries) {
-    const auto [place, is_new] = known.try_emplace(query.filter.get());
+    if (!rows->of_query.empty() && query.filter.get() == last) {
+      rows->of_query.push_back(rows->of_query.back());
+      continue;
+    }
+    last = query.filter.get();
+    const auto [place, is_new] = known.try_emplace(last);
     if (!is_new) {
       rows->of_query.push_back(place->second);
       continue;

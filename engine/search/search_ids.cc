@@ -1,6 +1,7 @@
 #include "engine/search/search_ids.h"
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <utility>
 #include <variant>
@@ -35,8 +36,8 @@ void TakeFinished(const backend::FinishedRows& rows, const Query& query, int64_t
   if (memory != nullptr && left_out == count) {
     const auto first = static_cast<size_t>(page.begin);
     const auto rows_count = static_cast<size_t>(count_of_page);
-    neighbors->ids = IdColumn::OfNumbers(rows.ids.subspan(first, rows_count), memory);
-    neighbors->scores = ScoreColumn(rows.scores.subspan(first, rows_count), memory);
+    neighbors->ids.Lend(rows.ids.subspan(first, rows_count), memory);
+    neighbors->scores.Lend(rows.scores.subspan(first, rows_count), memory);
     return;
   }
   std::vector<uint64_t> ids;
@@ -78,11 +79,13 @@ absl::Status SearchIds(const Corpus& corpus, const RowSearch& search,
     k.push_back(static_cast<int32_t>(queries[place].rows_wanted()));
   }
   // Room for the answers is made when the first one is taken: while the device works, if it can be.
+  std::atomic<bool> has_room{false};
   Mutex room;
   const auto answer_of = [&](size_t i) -> Neighbors& {
-    {
+    if (!has_room.load(std::memory_order_acquire)) {
       const MutexLock lock(room);
       if (answers->size() < queries.size()) answers->resize(queries.size());
+      has_room.store(true, std::memory_order_release);
     }
     Neighbors& neighbors = (*answers)[places[i]];
     neighbors.matched_rows = search.RowsOfOrder(i);

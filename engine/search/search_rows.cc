@@ -29,6 +29,11 @@ struct Tile {
   size_t end = 0;
 };
 
+// Returns the rows that the backend is asked for: a query by id finds its own row too.
+int32_t KOfBackend(const RowSearch& search, size_t query) {
+  return search.k[query] + (search.queries.self[query] ? 1 : 0);
+}
+
 absl::Status CheckShape(const RankedLists& lists, size_t queries_count, size_t generations_count) {
   if (lists.queries_count() != queries_count) {
     return absl::InternalError(absl::StrCat("the backend answered ", lists.queries_count(), " of ",
@@ -130,7 +135,7 @@ absl::Status SearchTile(const Corpus& corpus, const RowSearch& search, const Til
   std::vector<int32_t> k;
   k.reserve(count);
   for (size_t i = tile.begin; i < tile.end; ++i) {
-    k.push_back(search.k[i] + (resolved.self[i] ? 1 : 0));
+    k.push_back(KOfBackend(search, i));
     CHECK(1 <= k.back() && k.back() <= corpus.device()->backend().info().k_max);
   }
   const TileViews views(search, tile);
@@ -198,7 +203,10 @@ absl::Status SearchTile(const Corpus& corpus, const RowSearch& search, const Til
 // kTileListBytesMax, and a backend that may finish them has room for their rows.
 size_t TileMax(const Corpus& corpus, const RowSearch& search) {
   constexpr size_t kTileListBytesMax = size_t{64} << 20;
-  const auto k = static_cast<size_t>(*std::max_element(search.k.begin(), search.k.end())) + 1;
+  size_t k = 0;
+  for (size_t i = 0; i < search.k.size(); ++i) {
+    k = std::max(k, static_cast<size_t>(KOfBackend(search, i)));
+  }
   const size_t query_bytes =
       k * search.snapshot().generations.size() * sizeof(backend::RankedScore);
   const backend::BackendInfo& info = corpus.device()->backend().info();

@@ -77,6 +77,11 @@ class GpuCore {
   // Returns: OK only while the device is alive.
   absl::Status Bind();
 
+  // Blocks until the device has done all work of the search.
+  absl::Status AwaitSearch() {
+    return health_.Check(cudaStreamSynchronize(workspace_.stream.get()), "cudaStreamSynchronize");
+  }
+
   // Copies `bytes` bytes from host memory to a linear range over slabs, beginning at byte
   // `offset`.
   // Reads `data` before it returns; the copy to the device is asynchronous.

@@ -39,7 +39,7 @@ __device__ __forceinline__ void ArriveAt(uint64_t* arrival, uint32_t rank) {
   asm volatile(
       "{ .reg .b32 remote;\n"
       "mapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote]; }\n" ::"r"(
+      "mbarrier.arrive.shared::cluster.b64 _, [remote]; }\n" ::"r"(
           SharedAddress(arrival)),
       "r"(rank)
       : "memory");
@@ -48,7 +48,7 @@ __device__ __forceinline__ void ArriveAt(uint64_t* arrival, uint32_t rank) {
 __device__ __forceinline__ void AwaitClusterArrival(uint64_t* arrival, uint32_t parity) {
   asm volatile(
       "{ .reg .pred p;\n"
-      "again: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1;\n"
+      "again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
       "@!p bra again; }\n" ::"r"(SharedAddress(arrival)),
       "r"(parity)
       : "memory");

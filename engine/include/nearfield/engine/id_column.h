@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -16,8 +17,6 @@ class IdColumn {
  public:
   explicit IdColumn(IdType type = IdType::kUint64) : type_(type) {}
   static IdColumn OfNumbers(std::vector<uint64_t> numbers);
-  // Refers to `numbers`, which `owner` keeps alive.
-  static IdColumn OfNumbers(absl::Span<const uint64_t> numbers, std::shared_ptr<const void> owner);
 
   IdType type() const { return type_; }
   int64_t size() const;
@@ -25,6 +24,13 @@ class IdColumn {
   // Returns the bytes of host memory that the column occupies.
   int64_t bytes() const;
 
+  // Refers to `numbers`, which `owner` keeps alive, in place of its own. Requires: type() ==
+  // kUint64.
+  void Lend(absl::Span<const uint64_t> numbers, std::shared_ptr<const void> owner) {
+    numbers_.clear();
+    lent_ = numbers;
+    owner_ = std::move(owner);
+  }
   // Copies the numbers if they are lent, so that the column keeps no other memory alive.
   void Own() {
     if (owner_ == nullptr) return;

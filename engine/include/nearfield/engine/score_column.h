@@ -20,9 +20,12 @@ class ScoreColumn {
   ScoreColumn() = default;
   ScoreColumn(std::vector<float> scores) : own_(std::move(scores)) {}  // NOLINT
   ScoreColumn(std::initializer_list<float> scores) : own_(scores) {}
-  // Refers to `scores`, which `owner` keeps alive.
-  ScoreColumn(absl::Span<const float> scores, std::shared_ptr<const void> owner)
-      : lent_(scores), owner_(std::move(owner)) {}
+  // Refers to `scores`, which `owner` keeps alive, in place of its own.
+  void Lend(absl::Span<const float> scores, std::shared_ptr<const void> owner) {
+    own_.clear();
+    lent_ = scores;
+    owner_ = std::move(owner);
+  }
 
   absl::Span<const float> span() const { return owner_ != nullptr ? lent_ : own_; }
   size_t size() const { return span().size(); }
