@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Times searches for the best groups: nearfield.open on the CPU, LanceDB in memory and Qdrant's local
-mode. LanceDB has no groups, so it is asked for more rows than needed (over-fetching).
+"""Times searches for the best groups: nearfield.open, LanceDB in memory and Qdrant's local mode. LanceDB
+has no groups, so it is asked for more rows than needed (over-fetching).
 
     tests/environment/run --peers --python tests/bench/groups_bench.py [--rows 1000000] [--queries 20]
 
@@ -111,7 +111,7 @@ def measure(options: argparse.Namespace, family: str) -> list[campaign.Row]:
                      "queries": len(found), **times, "recall": round(mean, 4)})
         print(peer_stores.line(rows[-1]), flush=True)
 
-    docs = peer_stores.open_nearfield(vectors, {"group": groups})
+    docs = peer_stores.open_nearfield(vectors, {"group": groups}, options.backend)
     plain, times = peer_stores.timed(lambda query: docs.search(query, k=GROUPS * GROUP_ROWS), queries)
     report("nearfield, plain search", times, [take(each.ids, lambda row: int(groups[row])) for each in plain])
     answers, times = peer_stores.timed(lambda query: docs.search(query, k=GROUPS, group_by="group", group_rows=GROUP_ROWS), queries)
@@ -134,6 +134,7 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=10_000)
     parser.add_argument("--dim", type=int, default=384)
     parser.add_argument("--queries", type=int, default=20)
+    parser.add_argument("--backend", choices=["cpu", "gpu"], default="cpu", help="of nearfield")
     parser.add_argument("--no-peers", action="store_true", help="measure nearfield only")
     options = parser.parse_args()
     peer_stores.finish(options, "groups", lambda: [row for family in ("unequal", "half") for row in measure(options, family)])

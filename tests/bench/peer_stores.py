@@ -44,9 +44,9 @@ def ask(peers: Peers, queries: np.ndarray, report: Callable[[str, campaign.Row, 
             report(f"{name} {metadata.version(package)}, {setting}", times, found)
 
 
-def open_nearfield(vectors: np.ndarray, columns: Columns) -> Any:
+def open_nearfield(vectors: np.ndarray, columns: Columns, backend: str = "cpu") -> Any:
     memory = f"{max(256, 3 * vectors.nbytes >> 20)}MiB"
-    client = nearfield.open(None, backend="cpu", memory_bytes=memory, host_memory_bytes="512MiB")
+    client = nearfield.open(None, backend=backend, memory_bytes=memory, host_memory_bytes="512MiB")
     types = {name: float if values.dtype.kind == "f" else int for name, values in columns.items()}
     docs = client.create_collection("docs", vectors.shape[1], metric="dot", attributes=types)
     docs.upload(vectors, ids=np.arange(len(vectors), dtype=np.uint64), attributes=columns)
@@ -80,7 +80,12 @@ def line(row: campaign.Row) -> str:
 
 def finish(options: argparse.Namespace, name: str, measure: Callable[[], list[campaign.Row]]) -> None:
     """Measures, prints the table and writes the receipt."""
-    facts = {"commit": campaign.commit_of(options.commit), "load_average": round(os.getloadavg()[0], 1), **campaign.machine()}
+    if getattr(options, "backend", "cpu") == "gpu":
+        facts = campaign.environment(options.commit)
+        path = campaign.receipt_path(name, facts)
+    else:
+        facts = {"commit": campaign.commit_of(options.commit), "load_average": round(os.getloadavg()[0], 1), **campaign.machine()}
+        path = campaign.RECEIPTS / f"{name}_{os.cpu_count()}_cores.json"
     rows = measure()
-    out = options.out or campaign.RECEIPTS / f"{name}_{os.cpu_count()}_cores.json"
+    out = options.out or path
     campaign.finish(options, out, facts, rows, [], "\n".join(map(line, rows)))
