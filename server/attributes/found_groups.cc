@@ -77,11 +77,18 @@ std::vector<int64_t> FoundGroups::Unfilled() const {
   return unfilled;
 }
 
-void FoundGroups::Fill(int64_t group, const Neighbors& rows) {
-  Group& filled = ShownGroup(group);
-  DCHECK_GE(rows.ids.size(), filled.rows.ids.size());
-  filled = {.rows = {.ids = IdColumn(id_type_)}, .whole = true};
-  for (int64_t row = 0; row < rows.ids.size(); ++row) AppendRow(group, rows, row);
+void FoundGroups::Fill(absl::Span<const int64_t> groups, const Neighbors& rows,
+                       const ValueColumn& values) {
+  std::unordered_map<std::string, int64_t> by_value;
+  for (const int64_t group : groups) {
+    by_value[KeyOf(values_, group)] = group;
+    ShownGroup(group) = {.rows = {.ids = IdColumn(id_type_)}, .whole = true};
+  }
+  for (int64_t row = 0; row < values.size(); ++row) {
+    const auto group = by_value.find(KeyOf(values, row));
+    CHECK(group != by_value.end());
+    AppendRow(group->second, rows, row);
+  }
 }
 
 GroupColumn FoundGroups::Take(Neighbors* answer) {

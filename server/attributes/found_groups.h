@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "nearfield/engine/engine.h"
 #include "server/attributes/value_column.h"
 
@@ -49,8 +50,9 @@ class FoundGroups {
 
   // Returns the groups of the answer of which there may be more rows. Requires: complete().
   std::vector<int64_t> Unfilled() const;
-  // Sets all rows of the group, or the first rows_max of them.
-  void Fill(int64_t group, const Neighbors& rows);
+  // Takes the rows of these groups from `rows`, which come in the order, each with its value, and
+  // have all rows of each group, or at least the first rows_max of them.
+  void Fill(absl::Span<const int64_t> groups, const Neighbors& rows, const ValueColumn& values);
 
   // Returns the values of all groups found so far, in their order.
   const ValueColumn& values() const { return values_; }

@@ -21,7 +21,7 @@ namespace {
 constexpr int64_t kRowsAhead = 4;
 constexpr int64_t kFirstRowsMin = 64;
 constexpr int64_t kRowsGrowth = 4;
-// Groups that one search fills. The engine caches the rows of as many filters.
+// Queries of one search that fills groups. The engine caches the rows of as many filters.
 constexpr int64_t kFillsMax = 16;
 
 // Returns the rows of the attribute with one of these values. They may include rows that the
@@ -37,27 +37,23 @@ absl::StatusOr<OrdinalSet> RowsWith(const std::string& attribute, ValueColumn va
   return Evaluate(filter, columns, {});
 }
 
-void Clear(const OrdinalSet& rows, RowFilter* bits) {
-  const auto end = 64 * static_cast<uint64_t>(bits->chosen.size());
-  rows.ForEachRange([&](OrdinalRange range) {
-    for (uint64_t row = range.begin; row < std::min(range.end, end); ++row) {
-      bits->chosen[row / 64] &= ~(uint64_t{1} << (row % 64));
-    }
-  });
-}
-
 // Returns the rows of `bits` that are in `rows`.
 RowFilter Common(const RowFilter& bits, const OrdinalSet& rows) {
   RowFilter common;
   if (rows.empty()) return common;
-  common.chosen.resize(rows.last() / 64 + 1);
-  rows.ForEachRange([&](OrdinalRange range) {
-    for (uint64_t row = range.begin; row < range.end; ++row) {
-      if (!bits.Chooses(static_cast<uint32_t>(row))) continue;
-      common.chosen[row / 64] |= uint64_t{1} << (row % 64);
-    }
-  });
+  common.chosen.resize(std::min<size_t>(bits.chosen.size(), rows.last() / 64 + 1));
+  rows.CopyWords(0, absl::MakeSpan(common.chosen));
+  for (size_t i = 0; i < common.chosen.size(); ++i) common.chosen[i] &= bits.chosen[i];
   return common;
+}
+
+// Returns the rows of `bits` that are not in `rows`.
+RowFilter Without(const RowFilter& bits, const OrdinalSet& rows) {
+  RowFilter rest;
+  rest.chosen.resize(bits.chosen.size());
+  rows.CopyWords(0, absl::MakeSpan(rest.chosen));
+  for (size_t i = 0; i < rest.chosen.size(); ++i) rest.chosen[i] = bits.chosen[i] & ~rest.chosen[i];
+  return rest;
 }
 
 void AddCost(const SearchReply& round, SearchReply* sum) {
@@ -135,6 +131,12 @@ class Run : public std::enable_shared_from_this<Run> {
     size_t query = 0;
     int64_t group = 0;
   };
+  // Groups of a query whose rows one search brings.
+  struct Fills {
+    size_t query = 0;
+    std::vector<int64_t> groups;
+    OrdinalSet rows;
+  };
   using Take = std::function<absl::Status(Run*, const SearchReply&)>;
 
   SearchRequest Round() const {
@@ -203,9 +205,7 @@ class Run : public std::enable_shared_from_this<Run> {
     ABSL_RETURN_IF_ERROR(Reserve(FilterBytes()));
     ABSL_ASSIGN_OR_RETURN(const OrdinalSet rows, RowsWith(task_.grouping.attribute,
                                                           std::move(values), *schema_, *columns_));
-    auto rest = std::make_shared<RowFilter>(*query->filter);
-    Clear(rows, rest.get());
-    query->filter = std::move(rest);
+    query->filter = std::make_shared<RowFilter>(Without(*query->filter, rows));
     return absl::OkStatus();
   }
 
@@ -223,41 +223,67 @@ class Run : public std::enable_shared_from_this<Run> {
   // Fills some of the groups that are left, or ends the call if there are none.
   void Fill() {
     if (filled_ == unfilled_.size()) return Finish();
-    const auto fills_max = static_cast<size_t>(std::min(kFillsMax, task_.limits.queries_max));
-    const size_t end = std::min(unfilled_.size(), filled_ + fills_max);
-    absl::StatusOr<SearchRequest> round =
-        CatchOutOfMemory([&] { return RoundToFill(filled_, end); });
+    absl::StatusOr<SearchRequest> round = CatchOutOfMemory([&] { return RoundToFill(); });
     if (!round.ok()) return done_(round.status());
     Start(
-        *std::move(round),
-        [end](Run* run, const SearchReply& reply) { return run->OnFilled(end, reply); },
+        *std::move(round), [](Run* run, const SearchReply& reply) { return run->OnFilled(reply); },
         &Run::Fill);
   }
 
-  absl::StatusOr<SearchRequest> RoundToFill(size_t begin, size_t end) {
-    ABSL_RETURN_IF_ERROR(Reserve(static_cast<int64_t>(end - begin) * FilterBytes()));
-    SearchRequest round = Round();
-    int64_t rows_count = 0;
-    for (size_t i = begin; i < end; ++i) {
-      const auto& [query, group] = unfilled_[i];
+  // Returns the groups to fill next. Groups of few rows share a search, which brings all of these
+  // rows.
+  absl::StatusOr<std::vector<Fills>> NextFills() {
+    std::vector<Fills> fills;
+    std::vector<Fills> joint(queries_.size());  // of each query
+    size_t joint_count = 0;
+    const auto fills_max = static_cast<size_t>(std::min(kFillsMax, task_.limits.queries_max));
+    for (; filled_ < unfilled_.size() && fills.size() + joint_count < fills_max; ++filled_) {
+      const auto& [query, group] = unfilled_[filled_];
       ValueColumn value(schema_->at(*attribute_).type);
       value.AppendFrom(queries_[query].found.values(), group);
-      ABSL_ASSIGN_OR_RETURN(const OrdinalSet rows, RowsWith(task_.grouping.attribute,
-                                                            std::move(value), *schema_, *columns_));
+      ABSL_ASSIGN_OR_RETURN(OrdinalSet rows, RowsWith(task_.grouping.attribute, std::move(value),
+                                                      *schema_, *columns_));
+      Fills& shared = joint[query];
+      if (shared.rows.size() + rows.size() > task_.limits.k_max) {
+        fills.push_back({query, {group}, std::move(rows)});
+        continue;
+      }
+      if (shared.groups.empty()) ++joint_count;
+      shared.query = query;
+      shared.groups.push_back(group);
+      shared.rows.UniteWith(rows);
+    }
+    for (Fills& shared : joint) {
+      if (!shared.groups.empty()) fills.push_back(std::move(shared));
+    }
+    return fills;
+  }
+
+  absl::StatusOr<SearchRequest> RoundToFill() {
+    ABSL_ASSIGN_OR_RETURN(filling_, NextFills());
+    const auto filters = static_cast<int64_t>(filling_.size());
+    ABSL_RETURN_IF_ERROR(Reserve(filters * FilterBytes()));
+    SearchRequest round = Round();
+    int64_t rows_count = 0;
+    for (const auto& [query, groups, rows] : filling_) {
       rows_count += rows.size();
       auto filter = std::make_shared<RowFilter>(Common(*task_.search.queries[query].filter, rows));
-      AddQuery(query, std::move(filter), task_.grouping.rows_max, &round);
+      const int64_t k = groups.size() == 1 ? task_.grouping.rows_max : rows.size();
+      AddQuery(query, std::move(filter), k, &round);
     }
     round.few_rows = IsFewRows({.at = round.at, .rows = nullptr, .rows_count_max = rows_count});
+    ABSL_RETURN_IF_ERROR(
+        Reserve(filters * FilterBytes() + ReplyBytesExpected(round, task_.limits)));
     return round;
   }
 
-  absl::Status OnFilled(size_t end, const SearchReply& reply) {
-    for (const Neighbors& rows : reply.result.queries) {
-      const auto& [query, group] = unfilled_[filled_++];
-      queries_[query].found.Fill(group, rows);
+  absl::Status OnFilled(const SearchReply& reply) {
+    for (size_t i = 0; i < filling_.size(); ++i) {
+      const Neighbors& rows = reply.result.queries[i];
+      ABSL_ASSIGN_OR_RETURN(const RowReader reader, RowReader::Find(columns_, rows.ordinals));
+      const AttributeColumn values = reader.Read(*attribute_, reader.rows_count());
+      queries_[filling_[i].query].found.Fill(filling_[i].groups, rows, values.values);
     }
-    DCHECK_EQ(filled_, end);
     return absl::OkStatus();
   }
 
@@ -305,7 +331,8 @@ class Run : public std::enable_shared_from_this<Run> {
   int64_t scan_rows_ = 0;    // of the next scan
   int64_t held_before_ = 0;  // bytes of task_.hold that this object does not manage
   std::vector<GroupPlace> unfilled_;
-  size_t filled_ = 0;  // leading entries of unfilled_
+  size_t filled_ = 0;  // leading entries of unfilled_ that are filled, or in filling_
+  std::vector<Fills> filling_;
   GroupedReply answer_;
 };
 

@@ -56,22 +56,35 @@ std::vector<std::vector<size_t>> Expected(const Order& order, const FoundGroups:
   return {groups.begin() + wanted.skip, groups.begin() + end};
 }
 
-// Searches as the server does, with `scan_rows` rows of each scan.
-void ExpectFound(const Order& order, const FoundGroups::Wanted& wanted, size_t scan_rows) {
+ValueColumn ValuesAt(const Order& order, const std::vector<size_t>& places) {
+  ValueColumn values(AttributeType::kInt64);
+  for (const size_t place : places) values.AppendInteger(order[place]);
+  return values;
+}
+
+// Searches as the server does, with `scan_rows` rows of each scan, and fills `fills` groups
+// together.
+void ExpectFound(const Order& order, const FoundGroups::Wanted& wanted, size_t scan_rows,
+                 size_t fills) {
   FoundGroups found(AttributeType::kInt64, IdType::kUint64, wanted);
   std::set<int64_t> left_out;
   for (int64_t scans = 0; !found.complete(); ++scans) {
     ASSERT_LE(scans, wanted.groups_max()) << "each scan finds a group";
     const std::vector<size_t> places = Scan(order, left_out, scan_rows);
-    ValueColumn values(AttributeType::kInt64);
-    for (const size_t place : places) values.AppendInteger(order[place]);
-    const ValueColumn added = found.Add(RowsAt(places), values, places.size() < scan_rows);
+    const ValueColumn added =
+        found.Add(RowsAt(places), ValuesAt(order, places), places.size() < scan_rows);
     for (int64_t i = 0; i < added.size(); ++i) left_out.insert(added.bits(i));
   }
-  for (const int64_t group : found.Unfilled()) {
+  // One group takes its best rows, several take all of theirs.
+  const std::vector<int64_t> unfilled = found.Unfilled();
+  for (size_t begin = 0; begin < unfilled.size(); begin += fills) {
+    const auto groups =
+        absl::MakeConstSpan(unfilled).subspan(begin, std::min(fills, unfilled.size() - begin));
     std::set<int64_t> others(order.begin(), order.end());
-    others.erase(found.values().bits(group));
-    found.Fill(group, RowsAt(Scan(order, others, static_cast<size_t>(wanted.rows_max))));
+    for (const int64_t group : groups) others.erase(found.values().bits(group));
+    const std::vector<size_t> places = Scan(
+        order, others, groups.size() == 1 ? static_cast<size_t>(wanted.rows_max) : order.size());
+    found.Fill(groups, RowsAt(places), ValuesAt(order, places));
   }
   const auto expected = Expected(order, wanted);
   Neighbors answer;
@@ -113,7 +126,8 @@ TEST(FoundGroupsLaws, AreThoseOfTheWholeOrderWhateverAScanReturns) {
                                         .k = random.Between(1, 12),
                                         .rows_max = static_cast<int32_t>(random.Between(1, 6)),
                                         .tell_more = random.OneIn(2)};
-    ExpectFound(order, wanted, static_cast<size_t>(random.Between(1, 40)));
+    ExpectFound(order, wanted, static_cast<size_t>(random.Between(1, 40)),
+                static_cast<size_t>(random.Between(1, 5)));
     if (HasFailure()) return;
   }
 }
