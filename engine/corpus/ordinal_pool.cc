@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
+#include "engine/base/count_bits.h"
 #include "engine/base/out_of_memory.h"
 
 namespace nearfield::corpus {
@@ -64,8 +65,7 @@ void OrdinalPool::Release(uint32_t first, int64_t rows_count) noexcept {
 }
 
 bool OrdinalPool::IsConsistent() const {
-  int64_t free_count = 0;
-  for (const uint64_t word : free_) free_count += std::popcount(word);
+  const int64_t free_count = CountBits(free_);
   const bool last_in_use =
       end_ == 0 ||
       (free_[static_cast<size_t>((end_ - 1) / kWordBits)] >> ((end_ - 1) % kWordBits) & 1) == 0;

@@ -1,11 +1,11 @@
 #include "engine/corpus/row_selection.h"
 
 #include <algorithm>
-#include <bit>
 #include <optional>
 #include <utility>
 
 #include "engine/base/check.h"
+#include "engine/base/count_bits.h"
 #include "engine/base/status_macros.h"
 #include "engine/corpus/change.h"
 #include "engine/corpus/tombstone_words.h"
@@ -28,12 +28,6 @@ std::vector<uint64_t> LeftOut(const GenerationState& state, const RowFilter& fil
     for (size_t i = 0; i < words.size(); ++i) words[i] |= deleted[i];
   }
   return words;
-}
-
-int64_t CountBits(absl::Span<const uint64_t> words) {
-  int64_t count = 0;
-  for (const uint64_t word : words) count += std::popcount(word);
-  return count;
 }
 
 void Set(uint32_t ordinal, RowFilter* rows) {

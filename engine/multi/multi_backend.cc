@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/base/checked_math.h"
+#include "engine/base/count_bits.h"
 #include "engine/base/host_work.h"
 #include "engine/base/mutex.h"
 #include "engine/base/status_macros.h"
@@ -105,8 +105,7 @@ class MultiBackend final : public backend::Backend {
     std::vector<std::vector<uint64_t>> split = placement.Split(words);
     std::vector<TombstonesPart> parts(devices_->size());
     for (size_t d = 0; d < parts.size(); ++d) {
-      parts[d].rows_live = placement.rows_of(d);
-      for (const uint64_t word : split[d]) parts[d].rows_live -= std::popcount(word);
+      parts[d].rows_live = placement.rows_of(d) - CountBits(split[d]);
       if (parts[d].rows_live == placement.rows_of(d)) continue;
       auto tombstones =
           devices_->backend(d).MakeTombstones(*multi->part(d).planes, std::move(split[d]));

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "engine/base/count_bits.h"
 #include "server/attributes/ordinal_set.h"
 
 namespace nearfield::server {
@@ -16,21 +17,6 @@ constexpr uint32_t kCookieWithoutRuns = 12346;
 constexpr uint32_t kCookieWithRuns = 12347;  // lower half; the upper half is containers - 1
 // Up to this many containers have no offsets if some of them have runs.
 constexpr uint32_t kContainersWithoutOffsets = 3;
-
-// Counts bits in fields of doubling width. Not every x86-64 processor has POPCNT, and without it
-// std::popcount is a function call.
-uint32_t CountBits(uint64_t word) {
-  word -= (word >> 1) & 0x5555555555555555u;
-  word = (word & 0x3333333333333333u) + ((word >> 2) & 0x3333333333333333u);
-  word = (word + (word >> 4)) & 0x0f0f0f0f0f0f0f0fu;
-  return static_cast<uint32_t>((word * 0x0101010101010101u) >> 56);
-}
-
-uint32_t CountBits(absl::Span<const uint64_t> words) {
-  uint32_t count = 0;
-  for (const uint64_t word : words) count += CountBits(word);
-  return count;
-}
 
 template <typename T>
 void Put(T value, std::string* bytes) {
@@ -101,7 +87,7 @@ OrdinalSet OrdinalSet::FromWords(uint32_t base, absl::Span<const uint64_t> words
   std::string heads;
   std::vector<uint32_t> counts;
   for (size_t begin = 0; begin < words.size(); begin += kContainerWords) {
-    const uint32_t count = CountBits(words.subspan(begin, kContainerWords));
+    const auto count = static_cast<uint32_t>(CountBits(words.subspan(begin, kContainerWords)));
     counts.push_back(count);
     if (count == 0) continue;
     Put(static_cast<uint16_t>((base >> 16) + begin / kContainerWords), &heads);

@@ -9,6 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/base/count_bits.h"
 #include "engine/base/status_macros.h"
 #include "server/store/checksum.h"
 
@@ -90,9 +91,7 @@ Json Begin(const RecordContext& context, const char* kind) {
 // Writes the filter's bits; if there are too many, their size and SHA-256 digest.
 Json FilterJson(const RowFilter& filter) {
   const size_t size = filter.chosen.size() * sizeof(uint64_t);
-  int64_t chosen = 0;
-  for (const uint64_t word : filter.chosen) chosen += std::popcount(word);
-  Json json = {{"rows_chosen", chosen}};
+  Json json = {{"rows_chosen", CountBits(filter.chosen)}};
   if (size <= static_cast<size_t>(kRecordFilterBytesMax)) {
     json["ordinal_bits"] = Hex(filter.chosen.data(), size);
     return json;

@@ -1,8 +1,8 @@
 #include "engine/gpu/memory/gpu_tombstones.h"
 
-#include <bit>
 #include <utility>
 
+#include "engine/base/count_bits.h"
 #include "engine/base/status_macros.h"
 #include "engine/corpus/tombstone_words.h"
 
@@ -15,8 +15,7 @@ constexpr int64_t kRowsPerListed = 32;
 
 std::vector<uint32_t> FewLiveSlots(const std::vector<uint64_t>& words) {
   const auto slots = static_cast<int64_t>(words.size()) * 64;
-  int64_t live = 0;
-  for (const uint64_t word : words) live += std::popcount(~word);
+  const int64_t live = slots - CountBits(words);
   if (live * kRowsPerListed > slots) return {};
   return corpus::ZeroBits(words, slots);
 }
