@@ -34,8 +34,7 @@ using corpus::Generation;
 using corpus::RowCopy;
 using corpus::RowRef;
 
-// Bits of the rows that the filters of one search choose. With more, the batch is searched in
-// parts.
+// Bits of the rows that the filters of one search choose. With more, a batch has several parts.
 constexpr int64_t kSelectionBytesMax = int64_t{256} << 20;
 
 absl::Status CheckBatch(const SearchBatch& batch, int32_t batch_max) {
@@ -215,19 +214,15 @@ absl::Status SelectRowsOfSome(const Corpus& corpus,
     }
     last = query.filter.get();
     const auto [place, is_new] = known.try_emplace(last);
-    if (!is_new) {
-      rows->of_query.push_back(place->second);
-      continue;
-    }
-    if (query.filter != nullptr) {
-      bytes += corpus::SelectionBytes(*snapshot);
+    if (is_new) {
+      if (last != nullptr) bytes += corpus::SelectionBytes(*snapshot);
       if (bytes > kSelectionBytesMax && known.size() > 1) return absl::OkStatus();
+      absl::StatusOr<corpus::SearchedRows> chosen = corpus.Searched(snapshot, query.filter);
+      // The choices of the queries before are released after their search.
+      if (absl::IsResourceExhausted(chosen.status()) && known.size() > 1) return absl::OkStatus();
+      if (!chosen.ok()) return chosen.status();
+      place->second = &rows->chosen.emplace_back(*std::move(chosen));
     }
-    absl::StatusOr<corpus::SearchedRows> chosen = corpus.Searched(snapshot, query.filter);
-    // The choices of the queries before are released after their search.
-    if (absl::IsResourceExhausted(chosen.status()) && known.size() > 1) return absl::OkStatus();
-    if (!chosen.ok()) return chosen.status();
-    place->second = &rows->chosen.emplace_back(*std::move(chosen));
     rows->of_query.push_back(place->second);
   }
   return absl::OkStatus();

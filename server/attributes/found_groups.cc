@@ -7,11 +7,13 @@
 #include <utility>
 
 #include "engine/base/check.h"
+#include "engine/base/status_macros.h"
 
 namespace nearfield::server {
 namespace {
 
 constexpr int64_t kNoGroup = -1;
+constexpr int64_t kRowsAtOnce = 128;  // whose values are read together
 
 // Returns bytes that are equal for equal values of one type, and only for them.
 std::string KeyOf(const ValueColumn& values, int64_t index) {
@@ -44,22 +46,34 @@ void FoundGroups::AppendRow(int64_t group, const Neighbors& from, int64_t row) {
   if (!from.parts.empty()) rows.parts.push_back(from.parts[static_cast<size_t>(row)]);
 }
 
-ValueColumn FoundGroups::Add(const Neighbors& rows, const ValueColumn& values, bool last) {
-  DCHECK_EQ(values.size(), rows.ids.size());
+bool FoundGroups::full() const {
+  return values_.size() == wanted_.groups_max() &&
+         std::all_of(groups_.begin(), groups_.end(), [this](const Group& group) {
+           return group.rows.ids.size() == wanted_.rows_max;
+         });
+}
+
+absl::StatusOr<ValueColumn> FoundGroups::Add(const Neighbors& rows, ValuesOf values_of, bool last) {
   const size_t first_shown = groups_.size();
   ValueColumn new_values(values_.type());
   std::unordered_map<std::string, int64_t> groups;  // of these rows
-  for (int64_t row = 0; row < values.size(); ++row) {
-    const auto [place, is_new] = groups.try_emplace(KeyOf(values, row), values_.size());
-    if (is_new && values_.size() == wanted_.groups_max()) {
-      place->second = kNoGroup;
-    } else if (is_new) {
-      if (values_.size() < wanted_.skip) ids_before_.AppendFrom(rows.ids, row);
-      AppendCanonical(values, row, &values_);
-      AppendCanonical(values, row, &new_values);
-      if (IsShown(place->second)) groups_.push_back({.rows = {.ids = IdColumn(id_type_)}});
+  const int64_t rows_count = rows.ids.size();
+  for (int64_t begin = 0; begin < rows_count && !full(); begin += kRowsAtOnce) {
+    const int64_t end = std::min(rows_count, begin + kRowsAtOnce);
+    ABSL_ASSIGN_OR_RETURN(const ValueColumn values, values_of(begin, end));
+    DCHECK_EQ(values.size(), end - begin);
+    for (int64_t i = 0; i < values.size(); ++i) {
+      const auto [place, is_new] = groups.try_emplace(KeyOf(values, i), values_.size());
+      if (is_new && values_.size() == wanted_.groups_max()) {
+        place->second = kNoGroup;
+      } else if (is_new) {
+        if (values_.size() < wanted_.skip) ids_before_.AppendFrom(rows.ids, begin + i);
+        AppendCanonical(values, i, &values_);
+        AppendCanonical(values, i, &new_values);
+        if (IsShown(place->second)) groups_.push_back({.rows = {.ids = IdColumn(id_type_)}});
+      }
+      AppendRow(place->second, rows, begin + i);
     }
-    AppendRow(place->second, rows, row);
   }
   ended_ = last;
   for (size_t group = first_shown; group < groups_.size(); ++group) groups_[group].whole = last;

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nearfield/engine/engine.h"
 #include "server/attributes/value_column.h"
@@ -42,9 +44,12 @@ class FoundGroups {
   };
   FoundGroups(AttributeType type, IdType id_type, const Wanted& wanted);
 
-  // Adds the next rows of the order, each with its value; no group that was found before has one of
-  // them. `last`: no other row follows. Returns the values of the groups that are new.
-  ValueColumn Add(const Neighbors& rows, const ValueColumn& values, bool last);
+  // Returns the values of rows [begin, end).
+  using ValuesOf = absl::FunctionRef<absl::StatusOr<ValueColumn>(int64_t begin, int64_t end)>;
+  // Adds the next rows of the order; no group that was found before has one of them. Reads some of
+  // their values at a time, until the groups of the answer have all of their rows. `last`: no other
+  // row follows. Returns the values of the groups that are new. Errors: those of `values_of`.
+  absl::StatusOr<ValueColumn> Add(const Neighbors& rows, ValuesOf values_of, bool last);
   // Returns true if all wanted groups are known.
   bool complete() const { return ended_ || values_.size() == wanted_.groups_max(); }
 
@@ -70,6 +75,8 @@ class FoundGroups {
     bool whole = false;  // no other row is in the group
   };
 
+  // Returns true if all wanted groups are known, and those of the answer are full.
+  bool full() const;
   bool IsShown(int64_t group) const {
     return group >= wanted_.skip && group < wanted_.skip + wanted_.k;
   }

@@ -16,10 +16,12 @@
 namespace nearfield::server {
 namespace {
 
-// Rows of the first scan for each row of the answer, and at least. A later scan returns four times
-// as many as the one before, up to k_max: groups with many good rows soon come up in one scan.
+// Rows of the first scan for each row of the answer, and at least, for all queries together and for
+// each: a further scan costs more than some hundreds of rows. A later scan returns four times as
+// many as the one before, up to k_max: groups with many good rows soon come up in one scan.
 constexpr int64_t kRowsAhead = 4;
 constexpr int64_t kFirstRowsMin = 64;
+constexpr int64_t kFirstRowsOfAll = 1024;
 constexpr int64_t kRowsGrowth = 4;
 // Queries of one search that fills groups. The engine caches the rows of as many filters.
 constexpr int64_t kFillsMax = 16;
@@ -94,8 +96,10 @@ class Run : public std::enable_shared_from_this<Run> {
                                                task_.search.collection->spec().id_type, wanted)});
       groups_max = std::max(groups_max, wanted.groups_max());
     }
+    const int64_t rows_min =
+        std::max(kFirstRowsMin, kFirstRowsOfAll / static_cast<int64_t>(queries_.size()));
     scan_rows_ = std::clamp(kRowsAhead * groups_max * task_.grouping.rows_max,
-                            std::min(kFirstRowsMin, task_.limits.k_max), task_.limits.k_max);
+                            std::min(rows_min, task_.limits.k_max), task_.limits.k_max);
     answer_.reply.result.epoch = task_.search.at->epoch();
     answer_.reply.at = task_.search.at;
     held_before_ = task_.hold->bytes();
@@ -159,6 +163,12 @@ class Run : public std::enable_shared_from_this<Run> {
     round->queries.push_back(std::move(query));
   }
 
+  // Returns the attribute's values of rows.
+  absl::StatusOr<ValueColumn> Values(absl::Span<const uint32_t> ordinals) const {
+    ABSL_ASSIGN_OR_RETURN(const RowReader reader, RowReader::Find(columns_, ordinals));
+    return std::move(reader.Read(*attribute_, reader.rows_count()).values);
+  }
+
   // Searches, passes the answer to `take`, and then runs the next step.
   void Start(SearchRequest round, Take take, void (Run::*next)()) {
     task_.rounds.Start(std::move(round), [self = shared_from_this(), take = std::move(take),
@@ -190,9 +200,12 @@ class Run : public std::enable_shared_from_this<Run> {
       const Neighbors& rows = reply.result.queries[i];
       GroupedQuery& query = queries_[places[i]];
       if (!query.shrunk) query.matched_rows = rows.matched_rows;
-      ABSL_ASSIGN_OR_RETURN(const RowReader reader, RowReader::Find(columns_, rows.ordinals));
-      const AttributeColumn values = reader.Read(*attribute_, reader.rows_count());
-      ValueColumn found = query.found.Add(rows, values.values, rows.ids.size() < scan_rows_);
+      const auto values_of = [&](int64_t begin, int64_t end) {
+        return Values(absl::MakeConstSpan(rows.ordinals)
+                          .subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
+      };
+      ABSL_ASSIGN_OR_RETURN(ValueColumn found,
+                            query.found.Add(rows, values_of, rows.ids.size() < scan_rows_));
       if (!query.found.complete()) ABSL_RETURN_IF_ERROR(LeaveOut(std::move(found), &query));
     }
     scan_rows_ = std::min(task_.limits.k_max, kRowsGrowth * scan_rows_);
@@ -280,9 +293,8 @@ class Run : public std::enable_shared_from_this<Run> {
   absl::Status OnFilled(const SearchReply& reply) {
     for (size_t i = 0; i < filling_.size(); ++i) {
       const Neighbors& rows = reply.result.queries[i];
-      ABSL_ASSIGN_OR_RETURN(const RowReader reader, RowReader::Find(columns_, rows.ordinals));
-      const AttributeColumn values = reader.Read(*attribute_, reader.rows_count());
-      queries_[filling_[i].query].found.Fill(filling_[i].groups, rows, values.values);
+      ABSL_ASSIGN_OR_RETURN(const ValueColumn values, Values(rows.ordinals));
+      queries_[filling_[i].query].found.Fill(filling_[i].groups, rows, values);
     }
     return absl::OkStatus();
   }

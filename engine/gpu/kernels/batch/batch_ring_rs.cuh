@@ -41,8 +41,7 @@ __device__ __forceinline__ void ArriveAt(uint64_t* arrival, uint32_t rank) {
   asm volatile(
       "{ .reg .b32 remote;\n"
       "mapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mbarrier.arrive.shared::cluster.b64 _, [remote]; }\n" ::"r"(
-          SharedAddress(arrival)),
+      "mbarrier.arrive.shared::cluster.b64 _, [remote]; }\n" ::"r"(SharedAddress(arrival)),
       "r"(rank)
       : "memory");
 }
