@@ -278,11 +278,12 @@ class Run : public std::enable_shared_from_this<Run> {
     ABSL_RETURN_IF_ERROR(Reserve(filters * FilterBytes()));
     SearchRequest round = Round();
     int64_t rows_count = 0;
-    for (const auto& [query, groups, rows] : filling_) {
+    for (auto& [query, groups, rows] : filling_) {
       rows_count += rows.size();
       auto filter = std::make_shared<RowFilter>(Common(*task_.search.queries[query].filter, rows));
       const int64_t k = groups.size() == 1 ? task_.grouping.rows_max : rows.size();
       AddQuery(query, std::move(filter), k, &round);
+      rows = OrdinalSet();
     }
     round.few_rows = IsFewRows({.at = round.at, .rows = nullptr, .rows_count_max = rows_count});
     ABSL_RETURN_IF_ERROR(
