@@ -49,7 +49,10 @@ class Weed:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._ports = {name: free_port(twin=10_000) for name in ("master", "volume", "filer", "s3")}
+        ports: set[int] = set()
+        while len(ports) < 4:
+            ports.add(free_port(twin=10_000))
+        self._ports = dict(zip(("master", "volume", "filer", "s3"), ports, strict=True))
         (folder / "data").mkdir()
         (folder / "s3.json").write_text(IDENTITY)
         self._starts = 0
