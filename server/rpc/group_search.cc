@@ -16,12 +16,11 @@
 namespace nearfield::server {
 namespace {
 
-// Rows of the first scan for each row of the answer, and at least, for all queries together and for
-// each: a further scan costs more than some hundreds of rows. A later scan returns four times as
-// many as the one before, up to k_max: groups with many good rows soon come up in one scan.
+// Rows of the first scan for each row of the answer, and at least. A later scan returns four times
+// as many as the one before, up to k_max: groups with many good rows soon come up in one scan.
+// More at once do not pay: of a million rows on a CPU, 1,024 take 1.7 times as long as 30.
 constexpr int64_t kRowsAhead = 4;
 constexpr int64_t kFirstRowsMin = 64;
-constexpr int64_t kFirstRowsOfAll = 1024;
 constexpr int64_t kRowsGrowth = 4;
 // Queries of one search that fills groups. The engine caches the rows of as many filters.
 constexpr int64_t kFillsMax = 16;
@@ -96,10 +95,8 @@ class Run : public std::enable_shared_from_this<Run> {
                                                task_.search.collection->spec().id_type, wanted)});
       groups_max = std::max(groups_max, wanted.groups_max());
     }
-    const int64_t rows_min =
-        std::max(kFirstRowsMin, kFirstRowsOfAll / static_cast<int64_t>(queries_.size()));
     scan_rows_ = std::clamp(kRowsAhead * groups_max * task_.grouping.rows_max,
-                            std::min(rows_min, task_.limits.k_max), task_.limits.k_max);
+                            std::min(kFirstRowsMin, task_.limits.k_max), task_.limits.k_max);
     answer_.reply.result.epoch = task_.search.at->epoch();
     answer_.reply.at = task_.search.at;
     held_before_ = task_.hold->bytes();
