@@ -209,6 +209,12 @@ class Backend {
   // if the backend has no such memory, or none that is free and large enough.
   virtual std::shared_ptr<float[]> TakeQueryMemory(int64_t /*count*/) { return nullptr; }
 
+  // Says that the first `count` values of such memory are written, so that they can be on their way
+  // to the device when the search begins. Errors: Unavailable.
+  virtual absl::Status SendQueries(const float* /*values*/, int64_t /*count*/) {
+    return absl::OkStatus();
+  }
+
   // Fills *best with the exact top-k of each generation: list (query, generation) holds the first
   // rows of the generation's order, at most k, and at least those that are among the query's k best
   // of all generations that the query sees. The lists of a query thus hold min(k, all its live

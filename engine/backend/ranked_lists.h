@@ -42,9 +42,12 @@ class RankedLists {
     generations_count_ = generations_count;
     pitch_ = k.empty() ? 0 : static_cast<size_t>(*std::max_element(k.begin(), k.end()));
     places_.resize(queries_count_ * generations_count);
-    for (size_t index = 0; index < places_.size(); ++index) {
-      places_[index] = {.begin = static_cast<uint32_t>(index % generations_count * pitch_),
-                        .room = static_cast<uint32_t>(pitch_)};
+    auto place = places_.begin();
+    for (size_t query = 0; query < queries_count_; ++query) {
+      for (size_t generation = 0; generation < generations_count; ++generation) {
+        *place++ = {.begin = static_cast<uint32_t>(generation * pitch_),
+                    .room = static_cast<uint32_t>(pitch_)};
+      }
     }
     rows_.Ensure(static_cast<int64_t>(places_.size() * pitch_));
     orders_.Ensure(static_cast<int64_t>(places_.size() * pitch_));

@@ -137,28 +137,36 @@ BatchSearch::Shape BatchSearch::ShapeBatch(const SearchJob& job, const BatchWay&
   return shape;
 }
 
-// Returns the vectors of some queries in mapped host memory, as kernels address them: where they
-// lie, or copies in `host`. Returns null if they come from the device: then they are converted to
-// `device`.
-absl::StatusOr<const float*> BatchSearch::StageVectors(const SearchJob& job, const Shape& shape,
-                                                       char* device, char* host) {
+// Sets the vectors of some queries, and where the encoder finds them: in mapped host memory, where
+// they lie, or copies in `host`; or, if they were sent or come from the device, where they are
+// there. args.vectors: room for them.
+absl::Status BatchSearch::StageVectors(const SearchJob& job, const Shape& shape, char* host,
+                                       BatchArgs& args) {
   const int64_t dim = job.format.dim;
   const int64_t bytes = int64_t{sizeof(float)} * dim;  // of a vector
   const auto queries = static_cast<int64_t>(shape.queries.size());
   if (job.device != nullptr) {
-    ABSL_RETURN_IF_ERROR(EnqueueWiden(core_, job, RangeOf(shape.queries),
-                                      reinterpret_cast<float*>(device), nullptr));
-    return nullptr;
+    return EnqueueWiden(core_, job, RangeOf(shape.queries), args.vectors, nullptr);
   }
-  // The host and the kernels address the memory of queries by the same pointer (PinnedMemory).
-  if (job.InQueryMemory(shape.queries)) return job.queries->queries + shape.queries.front() * dim;
+  if (job.InQueryMemory(shape.queries)) {
+    // The host and the kernels address the memory of queries by the same pointer (PinnedMemory).
+    const float* const values = job.queries->queries + shape.queries.front() * dim;
+    ABSL_ASSIGN_OR_RETURN(float* const sent,
+                          core_.query_memory().Sent(values, core_.workspace().stream.get()));
+    if (sent != nullptr) {
+      args.vectors = sent;
+    } else {
+      args.input.vectors = values;
+    }
+    return absl::OkStatus();
+  }
+  args.input.vectors = reinterpret_cast<const float*>(host);
   const auto* const vectors = reinterpret_cast<const char*>(job.queries->queries);
-  ABSL_RETURN_IF_ERROR(job.ForEachOnHost(queries, bytes * queries, [&](int64_t i) {
+  return job.ForEachOnHost(queries, bytes * queries, [&](int64_t i) {
     std::memcpy(host + bytes * i, vectors + shape.queries[static_cast<std::size_t>(i)] * bytes,
                 static_cast<std::size_t>(bytes));
     return absl::OkStatus();
-  }));
-  return reinterpret_cast<const float*>(host);
+  });
 }
 
 absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, const Shape& shape) {
@@ -176,7 +184,7 @@ absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, const Shape& 
   args.overflowed = shape.way.long_queues;
   args.code_stride = CodeStrideOf(job, shape.way.source);
   // The encoder brings vectors, k, places, absent rows and the corpus to device memory; codes and
-  // states are computed there. Vectors that are on the device are converted there.
+  // states are computed there.
   const int64_t k_at = RoundUp(4 * dim * queries, kAlign);
   const int64_t places_at = RoundUp(k_at + 4 * queries, kAlign);
   const int64_t places_bytes = merges ? queries * int64_t{sizeof(AnswerPlace)} : 0;
@@ -189,7 +197,8 @@ absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, const Shape& 
   CHECK_LE(state_at + queries * int64_t{sizeof(BatchQuery)}, kBatchBytes);
   char* const device = workspace.batch + shape.place * kBatchBytes;
   char* const host = workspace.batch_host.host() + shape.place * kBatchBytes;
-  ABSL_ASSIGN_OR_RETURN(args.input.vectors, StageVectors(job, shape, device, host));
+  args.vectors = reinterpret_cast<float*>(device);
+  ABSL_RETURN_IF_ERROR(StageVectors(job, shape, host, args));
   auto* const k = reinterpret_cast<int32_t*>(host + k_at);
   for (int64_t i = 0; i < queries; ++i) {
     k[i] = job.queries->k[static_cast<std::size_t>(shape.queries[i])];
@@ -212,7 +221,6 @@ absl::StatusOr<BatchArgs> BatchSearch::Stage(const SearchJob& job, const Shape& 
     args.reach = reinterpret_cast<float*>(workspace.keys + queries * shape.capacity);
   }
   args.corpus_in_memory = reinterpret_cast<CodedCorpus*>(device + corpus_at);
-  args.vectors = reinterpret_cast<float*>(device);
   args.k = reinterpret_cast<int32_t*>(device + k_at);
   args.first = device + first_at;
   args.second = device + second_at;

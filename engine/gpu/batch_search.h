@@ -53,8 +53,7 @@ class BatchSearch {
   };
 
   Shape ShapeBatch(const SearchJob& job, const BatchWay& way, QuerySpan queries) const;
-  absl::StatusOr<const float*> StageVectors(const SearchJob& job, const Shape& shape, char* device,
-                                            char* host);
+  absl::Status StageVectors(const SearchJob& job, const Shape& shape, char* host, BatchArgs& args);
   absl::StatusOr<BatchArgs> Stage(const SearchJob& job, const Shape& shape);
   absl::Status EnqueueAnswers(const SearchJob& job, const Shape& shape, const BatchArgs& args);
   absl::Status Enqueue(const SearchJob& job, const Shape& shape);

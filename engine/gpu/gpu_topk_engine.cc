@@ -310,11 +310,15 @@ absl::Status GpuTopkEngine::SearchOnDevice(const backend::RowFormat& format,
 
 std::shared_ptr<float[]> GpuTopkEngine::TakeQueryMemory(int64_t count) {
   if (count > core_->query_memory().block_bytes() / int64_t{sizeof(float)}) return nullptr;
-  bool last = false;
-  PinnedLease lease = core_->query_memory().TryTake(&last);
+  PinnedLease lease = core_->query_memory().TryTake();
   if (lease == nullptr) return nullptr;
   auto* const values = reinterpret_cast<float*>(lease->host());
   return {std::move(lease), values};
+}
+
+absl::Status GpuTopkEngine::SendQueries(const float* values, int64_t count) {
+  ABSL_RETURN_IF_ERROR(core_->Bind());
+  return core_->query_memory().Send(values, count * int64_t{sizeof(float)});
 }
 
 absl::StatusOr<std::unique_ptr<DeviceMemory>> GpuTopkEngine::TakeDeviceMemory(int64_t bytes) {

@@ -40,6 +40,7 @@ class GpuTopkEngine : public backend::Backend {
                       const backend::QueryTile& tile, backend::RankedLists* best,
                       backend::ScanCost* cost) override;
   std::shared_ptr<float[]> TakeQueryMemory(int64_t count) override;
+  absl::Status SendQueries(const float* values, int64_t count) override;
   absl::StatusOr<std::unique_ptr<DeviceMemory>> TakeDeviceMemory(int64_t bytes) override;
   absl::Status SearchOnDevice(const backend::RowFormat& format,
                               absl::Span<const backend::GenerationView> generations,

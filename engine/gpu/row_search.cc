@@ -73,34 +73,41 @@ absl::StatusOr<RowSearch::QueryBlock> RowSearch::StageQueries(const SearchJob& j
     copy_to(block.k_at + 4 * i, &job.queries->k[static_cast<std::size_t>(queries[i])], 4);
   }
   if (merges) CopyPlaces(job, queries, reinterpret_cast<AnswerPlace*>(host + block.places_at));
-  int64_t copied_from = 0;
-  int64_t copied_to = block.queries_at + 4 * dim * count;
-  if (job.device != nullptr) {
-    copied_from = block.k_at;
-    copied_to = block.queries_at;
-    ABSL_RETURN_IF_ERROR(
-        EnqueueWiden(core_, job, RangeOf(queries),
-                     reinterpret_cast<float*>(workspace.queries + block.queries_at),
-                     reinterpret_cast<double*>(workspace.queries)));
-  } else if (job.format.metric != Metric::kCosine && job.InQueryMemory(queries)) {
-    copied_from = block.k_at;
-    copied_to = block.queries_at;
-    ABSL_RETURN_IF_ERROR(
-        core_.health().Check(cudaMemcpyAsync(workspace.queries + block.queries_at,
-                                             job.queries->queries + queries.front() * dim,
-                                             static_cast<std::size_t>(4 * dim * count),
-                                             cudaMemcpyHostToDevice, workspace.stream.get()),
-                             "cudaMemcpyAsync"));
-  } else {
-    ABSL_RETURN_IF_ERROR(job.ForEachOnHost(count, 4 * dim * count, [&](int64_t i) {
+  const int64_t bytes = 4 * dim * count;  // of the vectors
+  const bool on_device = job.device != nullptr;
+  const bool in_memory = job.InQueryMemory(queries);
+  const bool needs_squares = !on_device && job.format.metric == Metric::kCosine;
+  auto* const vectors = reinterpret_cast<float*>(workspace.queries + block.queries_at);
+  block.vectors = vectors;
+  if (on_device) {
+    ABSL_RETURN_IF_ERROR(EnqueueWiden(core_, job, RangeOf(queries), vectors,
+                                      reinterpret_cast<double*>(workspace.queries)));
+  } else if (in_memory) {
+    const float* const values = job.queries->queries + queries.front() * dim;
+    ABSL_ASSIGN_OR_RETURN(const float* const sent,
+                          core_.query_memory().Sent(values, workspace.stream.get()));
+    if (sent != nullptr) {
+      block.vectors = sent;
+    } else {
+      ABSL_RETURN_IF_ERROR(core_.health().Check(
+          cudaMemcpyAsync(vectors, values, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice,
+                          workspace.stream.get()),
+          "cudaMemcpyAsync"));
+    }
+  }
+  const bool copies = !on_device && !in_memory;
+  if (copies || needs_squares) {
+    ABSL_RETURN_IF_ERROR(job.ForEachOnHost(count, bytes, [&](int64_t i) {
       const float* const query = job.queries->queries + queries[i] * dim;
-      copy_to(block.queries_at + 4 * dim * i, query, 4 * dim);
-      if (job.format.metric != Metric::kCosine) return absl::OkStatus();
+      if (copies) copy_to(block.queries_at + 4 * dim * i, query, 4 * dim);
+      if (!needs_squares) return absl::OkStatus();
       const double squared = score::SquaredNorm(query, job.format.dim);
       copy_to(8 * i, &squared, sizeof(squared));
       return absl::OkStatus();
     }));
   }
+  const int64_t copied_from = needs_squares ? 0 : block.k_at;
+  const int64_t copied_to = block.queries_at + (copies ? bytes : 0);
   ABSL_RETURN_IF_ERROR(
       core_.health().Check(cudaMemcpyAsync(workspace.queries + copied_from, host + copied_from,
                                            static_cast<std::size_t>(copied_to - copied_from),
@@ -120,7 +127,7 @@ absl::Status RowSearch::EnqueueScan(const SearchJob& job, const plan::SearchPlan
                    .row_begin = static_cast<uint32_t>(piece.row_begin),
                    .row_end = static_cast<uint32_t>(piece.row_end),
                    .queries_count = plan.queries,
-                   .queries = reinterpret_cast<const float*>(workspace.queries + block.queries_at),
+                   .queries = block.vectors,
                    .laid = LaidIn(workspace),
                    .query_squared = reinterpret_cast<const double*>(workspace.queries),
                    .keys = workspace.keys + piece.key_begin,
@@ -214,13 +221,12 @@ absl::Status RowSearch::RunTile(const SearchJob& job, const plan::SearchPlan& pl
   ABSL_ASSIGN_OR_RETURN(const QueryBlock block, StageQueries(job, queries));
   if (plan.queries_per_scan == kScanTileQueries) {
     ABSL_RETURN_IF_ERROR(core_.health().Check(
-        LaunchLayQueries(
-            {.shape = job.shape,
-             .metric = job.format.metric,
-             .queries = reinterpret_cast<const float*>(workspace.queries + block.queries_at),
-             .count = plan.queries,
-             .to = LaidIn(workspace)},
-            workspace.stream.get()),
+        LaunchLayQueries({.shape = job.shape,
+                          .metric = job.format.metric,
+                          .queries = block.vectors,
+                          .count = plan.queries,
+                          .to = LaidIn(workspace)},
+                         workspace.stream.get()),
         "converting queries"));
   }
   for (const plan::PlanStep& step : plan.steps) {

@@ -26,6 +26,7 @@ class RowSearch {
     int64_t k_at = 0;
     int64_t places_at = 0;
     int64_t queries_at = 0;
+    const float* vectors = nullptr;  // on the device
   };
 
   // Plans a tile for the first of some queries, which can be taken together.

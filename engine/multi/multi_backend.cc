@@ -140,6 +140,9 @@ class MultiBackend final : public backend::Backend {
   std::shared_ptr<float[]> TakeQueryMemory(int64_t count) override {
     return devices_->backend(0).TakeQueryMemory(count);  // every device can read it
   }
+  absl::Status SendQueries(const float* values, int64_t count) override {
+    return devices_->Named(0, devices_->backend(0).SendQueries(values, count));
+  }
 
   std::vector<DeviceCapacity> devices() const override {
     std::vector<DeviceCapacity> all;

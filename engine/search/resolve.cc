@@ -199,6 +199,10 @@ absl::StatusOr<ResolvedQueries> ResolveQueries(const corpus::Corpus& corpus,
   if (!by_id.empty()) {
     ABSL_RETURN_IF_ERROR(ReadStored(corpus, snapshot, queries, by_id, vectors, &resolved));
   }
+  if (resolved.in_query_memory) {
+    corpus::Device& device = *corpus.device();
+    ABSL_RETURN_IF_ERROR(device.Observe(device.backend().SendQueries(vectors, values)));
+  }
   return resolved;
 }
 

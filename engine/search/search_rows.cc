@@ -132,11 +132,11 @@ absl::Status SearchTile(const Corpus& corpus, const RowSearch& search, const Til
                         TakeRows take, RankedLists* lists, ScanCost* cost) {
   const ResolvedQueries& resolved = search.queries;
   const size_t count = tile.end - tile.begin;
-  std::vector<int32_t> k;
-  k.reserve(count);
-  for (size_t i = tile.begin; i < tile.end; ++i) {
-    k.push_back(KOfBackend(search, i));
-    CHECK(1 <= k.back() && k.back() <= corpus.device()->backend().info().k_max);
+  const int32_t k_max = corpus.device()->backend().info().k_max;
+  std::vector<int32_t> k(count);
+  for (size_t i = 0; i < count; ++i) {
+    k[i] = KOfBackend(search, tile.begin + i);
+    CHECK(1 <= k[i] && k[i] <= k_max);
   }
   const TileViews views(search, tile);
   const corpus::CorpusSnapshot& snapshot = search.snapshot();
@@ -190,9 +190,17 @@ absl::Status SearchTile(const Corpus& corpus, const RowSearch& search, const Til
   *cost += tile_cost;
   ABSL_RETURN_IF_ERROR(CheckShape(*lists, count, snapshot.generations.size()));
   int64_t bytes = 0;
+  bool all_taken = true;
   for (size_t i = 0; i < count; ++i) {
-    if (taken[i] == 0 && !in_place(i)) bytes += BytesToTake(lists_of(i), k[i]);
+    if (taken[i] == 0 && in_place(i)) {
+      ABSL_RETURN_IF_ERROR(CheckComplete(views.of(i), lists_of(i), k[i]));
+      taken[i] = 1;
+    }
+    if (taken[i] != 0) continue;
+    all_taken = false;
+    bytes += BytesToTake(lists_of(i), k[i]);
   }
+  if (all_taken) return absl::OkStatus();
   return corpus.device()->host_work().ParallelFor(
       static_cast<int64_t>(count), bytes, [&](int64_t place) {
         return taken[static_cast<size_t>(place)] != 0 ? absl::OkStatus() : take_one(place);

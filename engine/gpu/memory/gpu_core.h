@@ -15,6 +15,7 @@
 #include "engine/gpu/kernels/single/one_query.h"
 #include "engine/gpu/memory/arena.h"
 #include "engine/gpu/memory/pinned_pool.h"
+#include "engine/gpu/memory/query_memory.h"
 #include "engine/gpu/memory/staging_ring.h"
 #include "engine/gpu/runtime/cuda_handles.h"
 #include "engine/gpu/runtime/device_health.h"
@@ -104,7 +105,7 @@ class GpuCore {
   SearchWorkspace& workspace() { return workspace_; }
   // Memory for finished answers of one search, and for queries, each taken by a search.
   PinnedPool& answers() { return *answers_; }
-  PinnedPool& query_memory() { return *query_memory_; }
+  QueryMemory& query_memory() { return query_memory_; }
   const plan::DeviceProperties& device_properties() const { return device_properties_; }
   const plan::EngineLimits& engine_limits() const { return engine_limits_; }
   // Returns the rate of streaming loads, measured; for an arena that the caches hold: 92% of the
@@ -143,7 +144,7 @@ class GpuCore {
   SearchWorkspace workspace_;
   // Answers that keep a block keep its pool, not the core.
   const std::shared_ptr<PinnedPool> answers_ = std::make_shared<PinnedPool>();
-  const std::shared_ptr<PinnedPool> query_memory_ = std::make_shared<PinnedPool>();
+  QueryMemory query_memory_;
   plan::DeviceProperties device_properties_;
   plan::EngineLimits engine_limits_;
   double read_bytes_per_second_ = 0;
