@@ -89,10 +89,10 @@ absl::StatusOr<RowSearch::QueryBlock> RowSearch::StageQueries(const SearchJob& j
     if (sent != nullptr) {
       block.vectors = sent;
     } else {
-      ABSL_RETURN_IF_ERROR(core_.health().Check(
-          cudaMemcpyAsync(vectors, values, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice,
-                          workspace.stream.get()),
-          "cudaMemcpyAsync"));
+      ABSL_RETURN_IF_ERROR(
+          core_.health().Check(cudaMemcpyAsync(vectors, values, static_cast<std::size_t>(bytes),
+                                               cudaMemcpyHostToDevice, workspace.stream.get()),
+                               "cudaMemcpyAsync"));
     }
   }
   const bool copies = !on_device && !in_memory;
@@ -220,14 +220,13 @@ absl::Status RowSearch::RunTile(const SearchJob& job, const plan::SearchPlan& pl
   SearchWorkspace& workspace = core_.workspace();
   ABSL_ASSIGN_OR_RETURN(const QueryBlock block, StageQueries(job, queries));
   if (plan.queries_per_scan == kScanTileQueries) {
-    ABSL_RETURN_IF_ERROR(core_.health().Check(
-        LaunchLayQueries({.shape = job.shape,
-                          .metric = job.format.metric,
-                          .queries = block.vectors,
-                          .count = plan.queries,
-                          .to = LaidIn(workspace)},
-                         workspace.stream.get()),
-        "converting queries"));
+    ABSL_RETURN_IF_ERROR(core_.health().Check(LaunchLayQueries({.shape = job.shape,
+                                                                .metric = job.format.metric,
+                                                                .queries = block.vectors,
+                                                                .count = plan.queries,
+                                                                .to = LaidIn(workspace)},
+                                                               workspace.stream.get()),
+                                              "converting queries"));
   }
   for (const plan::PlanStep& step : plan.steps) {
     for (const plan::PlanPiece& piece : step.pieces) {

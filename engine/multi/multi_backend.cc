@@ -37,7 +37,6 @@ using backend::ScanCost;
 constexpr int64_t kStripesOfDeviceMin = 4;
 // The cost of joining a row, in bytes that could be copied in the same time.
 constexpr int64_t kBytesPerRow = 64;
-
 // With at least this many queries, the devices finish their answers if they can.
 constexpr int64_t kQueriesToFinishMin = 8;
 
@@ -143,7 +142,6 @@ class MultiBackend final : public backend::Backend {
   absl::Status SendQueries(const float* values, int64_t count) override {
     return devices_->Named(0, devices_->backend(0).SendQueries(values, count));
   }
-
   std::vector<DeviceCapacity> devices() const override {
     std::vector<DeviceCapacity> all;
     for (size_t d = 0; d < devices_->size(); ++d) {

@@ -34,6 +34,16 @@ int32_t KOfBackend(const RowSearch& search, size_t query) {
   return search.k[query] + (search.queries.self[query] ? 1 : 0);
 }
 
+std::vector<int32_t> KOfTile(const Corpus& corpus, const RowSearch& search, const Tile& tile) {
+  const int32_t k_max = corpus.device()->backend().info().k_max;
+  std::vector<int32_t> k(tile.end - tile.begin);
+  for (size_t i = 0; i < k.size(); ++i) {
+    k[i] = KOfBackend(search, tile.begin + i);
+    CHECK(1 <= k[i] && k[i] <= k_max);
+  }
+  return k;
+}
+
 absl::Status CheckShape(const RankedLists& lists, size_t queries_count, size_t generations_count) {
   if (lists.queries_count() != queries_count) {
     return absl::InternalError(absl::StrCat("the backend answered ", lists.queries_count(), " of ",
@@ -132,12 +142,7 @@ absl::Status SearchTile(const Corpus& corpus, const RowSearch& search, const Til
                         TakeRows take, RankedLists* lists, ScanCost* cost) {
   const ResolvedQueries& resolved = search.queries;
   const size_t count = tile.end - tile.begin;
-  const int32_t k_max = corpus.device()->backend().info().k_max;
-  std::vector<int32_t> k(count);
-  for (size_t i = 0; i < count; ++i) {
-    k[i] = KOfBackend(search, tile.begin + i);
-    CHECK(1 <= k[i] && k[i] <= k_max);
-  }
+  const std::vector<int32_t> k = KOfTile(corpus, search, tile);
   const TileViews views(search, tile);
   const corpus::CorpusSnapshot& snapshot = search.snapshot();
   std::vector<char> taken(count);  // not 0: the rows of the query are taken
@@ -190,17 +195,11 @@ absl::Status SearchTile(const Corpus& corpus, const RowSearch& search, const Til
   *cost += tile_cost;
   ABSL_RETURN_IF_ERROR(CheckShape(*lists, count, snapshot.generations.size()));
   int64_t bytes = 0;
-  bool all_taken = true;
   for (size_t i = 0; i < count; ++i) {
-    if (taken[i] == 0 && in_place(i)) {
-      ABSL_RETURN_IF_ERROR(CheckComplete(views.of(i), lists_of(i), k[i]));
-      taken[i] = 1;
-    }
-    if (taken[i] != 0) continue;
-    all_taken = false;
-    bytes += BytesToTake(lists_of(i), k[i]);
+    if (taken[i] == 0 && in_place(i)) ABSL_RETURN_IF_ERROR(take_one(static_cast<int64_t>(i)));
+    if (taken[i] == 0) bytes += BytesToTake(lists_of(i), k[i]);
   }
-  if (all_taken) return absl::OkStatus();
+  if (bytes == 0) return absl::OkStatus();
   return corpus.device()->host_work().ParallelFor(
       static_cast<int64_t>(count), bytes, [&](int64_t place) {
         return taken[static_cast<size_t>(place)] != 0 ? absl::OkStatus() : take_one(place);

@@ -57,8 +57,7 @@ int64_t KeyBytes(int64_t rows_bytes) {
 int64_t FixedWorkspaceBytes() {
   return kSelectGroupBytes + kSelectCandidateBytes + kQueryBytes + kOneQueryBytes +
          kBatchesMax * kBatchBytes + kQueryBlocks * kQueryBlockBytes + kResultKeys * 8 +
-         kDeviceCountBytes +
-         kUploadRing.buffers_count * kUploadRing.buffer_bytes +
+         kDeviceCountBytes + kUploadRing.buffers_count * kUploadRing.buffer_bytes +
          kReadRing.buffers_count * kReadRing.buffer_bytes + 16 * 256;
 }
 
@@ -242,8 +241,7 @@ absl::Status GpuCore::TakeSearchWorkspace(int32_t batch_max) {
       answers_->Create(health_, kAnswerBlocks, AnswerBytes(kResultKeys, batch_max)));
   char* sent_queries = nullptr;
   ABSL_RETURN_IF_ERROR(take(sent_queries, kQueryBlocks * kQueryBlockBytes));
-  ABSL_RETURN_IF_ERROR(
-      query_memory_.Create(health_, kQueryBlocks, kQueryBlockBytes, sent_queries));
+  ABSL_RETURN_IF_ERROR(query_memory_.Create(health_, kQueryBlocks, kQueryBlockBytes, sent_queries));
   ABSL_RETURN_IF_ERROR(w.stream.Create(health_, Stream::Priority::kHigh));
   // The selection kernel requires zeroed shared state on its first use.
   ABSL_RETURN_IF_ERROR(health_.Check(

@@ -51,10 +51,10 @@ absl::Status QueryMemory::Send(const void* host, int64_t bytes) {
   Block* const block = BlockOf(host);
   if (block == nullptr || bytes < kSentBytesMin) return absl::OkStatus();
   CHECK_LE(bytes, block_bytes());
-  ABSL_RETURN_IF_ERROR(health_->Check(
-      cudaMemcpyAsync(block->device, block->host, static_cast<std::size_t>(bytes),
-                      cudaMemcpyHostToDevice, stream_.get()),
-      "copying queries"));
+  ABSL_RETURN_IF_ERROR(
+      health_->Check(cudaMemcpyAsync(block->device, block->host, static_cast<std::size_t>(bytes),
+                                     cudaMemcpyHostToDevice, stream_.get()),
+                     "copying queries"));
   ABSL_RETURN_IF_ERROR(
       health_->Check(cudaEventRecord(block->sent.get(), stream_.get()), "cudaEventRecord"));
   block->is_sent = true;

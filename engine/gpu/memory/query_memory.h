@@ -24,8 +24,9 @@ class QueryMemory {
 
   // Returns a free block, or null. It keeps its host memory alive, not the device.
   PinnedLease TryTake();
-  // Begins to copy the first `bytes` bytes of the block that begins at `host` to the device. Without
-  // effect if they are few, or if `host` is not in this memory. Requires: the device is current.
+  // Begins to copy the first `bytes` bytes of the block that begins at `host` to the device.
+  // Without effect if they are few, or if `host` is not in this memory. Requires: the device is
+  // current.
   absl::Status Send(const void* host, int64_t bytes);
   // Returns where values of a block that was sent are on the device; work that is enqueued on
   // `stream` after this call finds them there. Returns null if they were not sent.

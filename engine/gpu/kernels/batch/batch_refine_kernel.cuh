@@ -66,15 +66,13 @@ class Refinement {
     auto* const list = reinterpret_cast<uint32_t*>(final_.keys);
     uint32_t* const scores = list + kKeys;
     const uint32_t none = score::OrderedBits(score::MinusInfinity());
-    const uint32_t of_bounds = KthGreatest<kThreads>(k_, shared_.bins, [&](auto visit) {
+    const auto visit_bounds = [&](auto visit) {
       VisitQueue(0, count, [&](uint32_t, const QueueEntry& entry) {
         if (entry.x != kNoRowIndex) visit(OrderOf(entry));
       });
-    });
-    if (threadIdx.x == 0) {
-      shared_.listed = 0;
-      shared_.scored = 0;
-    }
+    };
+    const uint32_t of_bounds = KthGreatest<kThreads>(k_, shared_.bins, visit_bounds, k_ / 16 + 1);
+    if (threadIdx.x == 0) shared_.listed = shared_.scored = 0;
     __syncthreads();
     if (of_bounds == none) return none;
     // Any k rows with these bounds prove a threshold, so ties need no order.
@@ -110,7 +108,6 @@ class Refinement {
 
   // Drops the entries that do not reach the threshold; returns how many remain.
   __device__ uint32_t Shorten(uint32_t count, uint32_t threshold) {
-    constexpr uint32_t kAtOnce = 8;  // entries of a thread
     const float reach = score::ScoreFromOrderedBits(threshold);
     uint32_t kept = 0;
     for (uint32_t begin = 0; begin < count; begin += kAtOnce * kThreads) {
@@ -145,27 +142,37 @@ class Refinement {
   __device__ void Finish(uint32_t count, uint32_t threshold) {
     if (has_second_) threshold = BoundQueue(count, threshold);
     const float reach = score::ScoreFromOrderedBits(threshold);
-    if (threadIdx.x == 0) shared_.finals = 0;
-    for (uint32_t begin = 0; begin < count; begin += Shared::kListMax) {
+    uint32_t finals = 0;
+    uint32_t size = count;  // entries that are listed together
+    for (uint32_t begin = 0; begin < count;) {
       if (threadIdx.x == 0) {
+        shared_.finals = finals;
         shared_.listed = 0;
         shared_.scored = 0;
       }
       __syncthreads();
-      const uint32_t end = min(count, begin + Shared::kListMax);
+      const uint32_t end = begin + min(count - begin, size);
       VisitQueue(begin, end, [&](uint32_t i, const QueueEntry& entry) {
         if (entry.x == kNoRowIndex || __uint_as_float(entry.y) < reach) return;
         if ((entry.x & kScoredBit) != 0) {
           AddFinal(entry.x & ~kScoredBit, OrderOf(entry), threshold);
         } else {
-          shared_.list[atomicAdd(&shared_.listed, 1u)] = i;
+          const uint32_t at = atomicAdd(&shared_.listed, 1u);
+          if (at < Shared::kListMax) shared_.list[at] = i;
         }
       });
       __syncthreads();
+      const uint32_t listed = shared_.listed;
+      __syncthreads();
+      if (listed > Shared::kListMax) {  // no room: again, with fewer entries
+        size = max(Shared::kListMax, (end - begin) / (listed / Shared::kListMax + 1));
+        continue;
+      }
+      begin = end;
       if (args_.source == BatchSource::kCodes && !has_second_) {
-        PruneList(shared_.listed, reach);
+        PruneList(listed, reach);
       } else {
-        TakeList(shared_.listed);
+        TakeList(listed);
       }
       __syncthreads();
       const uint32_t left = shared_.scored;
@@ -176,9 +183,9 @@ class Refinement {
             AddFinal(row_index, score::OrderedBits(final_scores_.Of(row_index, score)), threshold);
           });
       __syncthreads();
+      finals = shared_.finals;
+      __syncthreads();
     }
-    __syncthreads();
-    uint32_t finals = shared_.finals;
     uint32_t keys = min(finals, args_.keys_pitch);
     bool overflow = finals > kKeys;
     if (!overflow) {
@@ -204,12 +211,11 @@ class Refinement {
 
  private:
   static constexpr int kWarps = kThreads / kWarp;
+  static constexpr uint32_t kAtOnce = 8;  // entries that a thread loads before it uses the first
 
   // Calls visit(i, entry) for this thread's entries of [begin, end), and some that hold no row.
-  // Loads several entries before it uses the first: an entry comes from L2.
   template <typename Visit>
   __device__ void VisitQueue(uint32_t begin, uint32_t end, const Visit& visit) const {
-    constexpr uint32_t kAtOnce = kThreads == kRefineFewest ? 4 : 8;
     for (uint32_t first = begin + threadIdx.x; first < end; first += kAtOnce * kThreads) {
       QueueEntry entries[kAtOnce];
 #pragma unroll
@@ -262,8 +268,7 @@ class Refinement {
     }
   }
 
-  // Adds the listed entries that reach the threshold with both codes of the query as well to the
-  // pruned list.
+  // Adds the listed entries that reach the threshold with both codes, too, to the pruned list.
   __device__ void PruneList(uint32_t listed, float reach) {
     VisitList(
         shared_.list, listed,
@@ -345,16 +350,10 @@ class Refinement {
   SharedCodes codes_;
 };
 
-template <int kThreads, bool kMerges, uint32_t kKeys>
-__host__ __device__ inline int64_t RefineSharedBytes(int32_t dimension, int32_t code_bytes) {
-  return int64_t{sizeof(RefineFinal<kThreads, kMerges, kKeys>)} +
-         int64_t{8} * RowShapeOf(dimension).padded + int64_t{2} * code_bytes;
-}
-
 // Raises a query's threshold and shortens its queue, or answers the query.
-// Grid (queries), block 128, 256 or 512. Reads the queue five times (8 B per entry, from L2), a
-// code for each entry that may reach the last threshold, and a row for each entry that is scored.
-// Requires RefineSharedBytes of dynamic shared memory.
+// Grid (queries), block 128, 256 or 512. Reads the queue four or five times (8 B per entry, from
+// L2), a code for each entry that may reach the last threshold, and a row for each entry that is
+// scored. Requires RefineSharedBytes of dynamic shared memory.
 // Steps: 1 the k best bounds, 2 their canonical scores, 3 the k-th of these is the threshold,
 // 4 drop the entries below it; after the last stage: 5 bound the remaining entries with both codes
 // of the query, 6 canonical scores, 7 sort. Row terms: before step 1, bounds of new entries become

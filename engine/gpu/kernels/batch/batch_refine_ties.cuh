@@ -7,6 +7,7 @@
 #include "engine/gpu/kernels/batch/batch.h"
 #include "engine/gpu/kernels/primitives/coded_corpus.h"
 #include "engine/gpu/kernels/primitives/final_sort.cuh"
+#include "engine/gpu/kernels/primitives/row_layout.h"
 #include "engine/gpu/kernels/primitives/threshold_bins.cuh"
 
 namespace nearfield::gpu {
@@ -38,6 +39,13 @@ template <uint32_t kKeys>
 inline constexpr int kRefineBinBits = kKeys < kBatchKeys ? 10 : 11;
 template <int kThreads, bool kMerges, uint32_t kKeys>
 using RefineFinal = FinalSort<kThreads, static_cast<int>(kKeys), kRefineBinBits<kKeys>, kMerges>;
+
+// Returns the dynamic shared memory of a block.
+template <int kThreads, bool kMerges, uint32_t kKeys>
+__host__ __device__ inline int64_t RefineSharedBytes(int32_t dimension, int32_t code_bytes) {
+  return int64_t{sizeof(RefineFinal<kThreads, kMerges, kKeys>)} +
+         int64_t{8} * RowShapeOf(dimension).padded + int64_t{2} * code_bytes;
+}
 
 // The keys of the k-th score. All threads of the block call each function.
 template <typename Final>

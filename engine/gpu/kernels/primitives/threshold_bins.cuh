@@ -17,17 +17,20 @@ struct ThresholdBins {
   static constexpr uint32_t kBins = 1u << kBits;
   uint32_t counts[kBins];
   BlockReduceShared reduce;
-  uint32_t bin;
-  uint32_t wanted;
+  uint32_t bin;     // that has the k-th
+  uint32_t wanted;  // the k-th is this one of the bin
+  uint32_t items;   // of the bin
 };
 
 // Returns, as ordered bits, a score that at least k of the visited scores reach; the bits of -inf
 // if there are fewer. for_each(visit) visits the ordered bits of this thread's scores, the same in
-// each of three calls. Two rounds use 1,024 bins each; the second divides the bin of the k-th. A
-// slightly lower threshold is equally valid, so the lowest bits do not matter.
-// Requires: all threads of the block call; a barrier before `bins` is used again.
+// each of three calls. Two rounds use 1,024 bins each; the second divides the bin of the k-th, and
+// is left out if at most `spare` scores of that bin are below the k-th. A slightly lower threshold
+// is equally valid, so the lowest bits do not matter. Requires: all threads of the block call; a
+// barrier before `bins` is used again.
 template <int kThreads, typename ForEach>
-__device__ uint32_t KthGreatest(uint32_t k, ThresholdBins& bins, const ForEach& for_each) {
+__device__ uint32_t KthGreatest(uint32_t k, ThresholdBins& bins, const ForEach& for_each,
+                                uint32_t spare = 0) {
   using Reduce = BlockReduce<kThreads>;
   constexpr uint32_t kBinsOfThread = ThresholdBins::kBins / kThreads;
   const uint32_t none = score::OrderedBits(score::MinusInfinity());
@@ -59,9 +62,10 @@ __device__ uint32_t KthGreatest(uint32_t k, ThresholdBins& bins, const ForEach& 
     FindKthBin(
         Reduce::PrefixSum(sum, bins.reduce), sum, wanted,
         [&](uint32_t i) { return bins.counts[first + i]; },
-        [&](uint32_t i, uint32_t before, uint32_t) {
+        [&](uint32_t i, uint32_t before, uint32_t items) {
           bins.bin = first + i;
           bins.wanted = wanted - before;
+          bins.items = items;
         });
     __syncthreads();
     if (bins.bin == ThresholdBins::kBins) return none;
@@ -71,7 +75,7 @@ __device__ uint32_t KthGreatest(uint32_t k, ThresholdBins& bins, const ForEach& 
     const uint32_t width = 1u << shift;
     least = top - least < width ? least : top - width + 1;
     greatest = top;
-    if (shift == 0) break;
+    if (shift == 0 || bins.items <= wanted + spare) break;
     __syncthreads();
   }
   return max(least, none);
