@@ -166,7 +166,8 @@ absl::Status CollectionUpload::Append(const UploadBlock& block, const AttributeB
   failed_ = true;  // until the block is complete
   BytesColumn encoded;
   if (schema().size() > 0) {
-    ABSL_ASSIGN_OR_RETURN(encoded, EncodeRowAttributes(schema(), attributes, {}));
+    ABSL_ASSIGN_OR_RETURN(
+        encoded, CatchOutOfMemory([&] { return EncodeRowAttributes(schema(), attributes, {}); }));
   }
   absl::Status taken;
   absl::Status written;

@@ -129,9 +129,12 @@ TEST_F(CatalogAllocationTest, AnUploadWhoseAttributesFindNoMemoryIsNotSetAsideBy
 
 // The two halves of a block allocate on a thread each.
 TEST_F(CatalogAllocationTest, ABlockWithoutMemoryEndsItsUploadAndNoOther) {
-  const auto named = Make("a");
+  const AttributeSchema schema = *AttributeSchema::Create({{.name = "n"}}, {});
+  ASSERT_OK_AND_ASSIGN(const auto named, catalog_->Create("a", {.dim = kDim}, schema));
   const IdColumn ids = IdColumn::OfNumbers({1});
   const std::vector<uint8_t> rows(kDim * sizeof(float), 1);
+  const std::vector<PlainRow> plain = {{.attributes = {std::vector<PlainValue>{int64_t{7}}}}};
+  const AttributeBlock attributes = BlockOf(schema, plain);
   bool failed = true;
   for (int64_t n = 1; failed; ++n) {
     ASSERT_LT(n, 5000) << "allocates without end";
@@ -141,7 +144,7 @@ TEST_F(CatalogAllocationTest, ABlockWithoutMemoryEndsItsUploadAndNoOther) {
     absl::Status status;
     {
       const AllocationFailure failure(n, AllocationFailure::Threads::kAll);
-      status = upload->Append({.ids = &ids, .rows = rows}, {.rows_count = 1});
+      status = upload->Append({.ids = &ids, .rows = rows}, attributes);
       failed = failure.happened();
     }
     if (!status.ok()) {
