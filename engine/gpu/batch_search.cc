@@ -137,9 +137,9 @@ BatchSearch::Shape BatchSearch::ShapeBatch(const SearchJob& job, const BatchWay&
   return shape;
 }
 
-// Sets the vectors of some queries, and where the encoder finds them: in mapped host memory, where
-// they lie, or copies in `host`; or, if they were sent or come from the device, where they are
-// there. args.vectors: room for them.
+// Sets args.vectors, where kernels read some queries on the device, and args.input.vectors if the
+// encoder must bring them there: from where they lie in mapped host memory, or from copies in
+// `host`. Before the call, args.vectors is room for them.
 absl::Status BatchSearch::StageVectors(const SearchJob& job, const Shape& shape, char* host,
                                        BatchArgs& args) {
   const int64_t dim = job.format.dim;

@@ -147,6 +147,7 @@ absl::Status GpuTopkEngine::SearchCodes(SearchJob& job, QuerySpan queries, Searc
       left.singles.insert(left.singles.end(), left.overflowed.begin(), left.overflowed.end());
     }
   }
+  std::sort(left.singles.begin(), left.singles.end());
   if (!core_->has_one_query_kernel()) {
     out.cost.escalations.canonical += static_cast<int64_t>(left.singles.size());
     return ScoreRows(job, left.singles, out);
@@ -170,6 +171,7 @@ absl::Status GpuTopkEngine::SearchTerms(SearchJob& job, QuerySpan queries, Searc
   ABSL_RETURN_IF_ERROR(SearchBatch(job, BatchSource::kCodes, queries, out, left));
   out.cost.escalations.tighter += static_cast<int64_t>(left.overflowed.size());
   left.singles.insert(left.singles.end(), left.overflowed.begin(), left.overflowed.end());
+  std::sort(left.singles.begin(), left.singles.end());
   std::vector<int64_t> of_rows_left;
   ABSL_RETURN_IF_ERROR(single_search_.Search(job, left.singles, out, of_rows_left));
   return row_search_.Search(job, of_rows_left, out);

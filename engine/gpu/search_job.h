@@ -2,6 +2,7 @@
 // them.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -77,8 +78,9 @@ struct SearchJob {
   absl::Status CheckCancelled() const;
   // Returns true if the device can read the vectors of these queries in one piece.
   bool InQueryMemory(QuerySpan span) const {
+    const auto parts = [](int64_t query, int64_t next) { return next != query + 1; };
     return queries->in_query_memory &&
-           span.back() - span.front() + 1 == static_cast<int64_t>(span.size());
+           std::adjacent_find(span.begin(), span.end(), parts) == span.end();
   }
   // Calls body(i) for each i in [0, count), on the threads of the search if there are some and the
   // `bytes` that the loop moves justify it.

@@ -351,7 +351,7 @@ class Refinement {
 };
 
 // Raises a query's threshold and shortens its queue, or answers the query.
-// Grid (queries), block 128, 256 or 512. Reads the queue four or five times (8 B per entry, from
+// Grid (queries), block 128, 256 or 512. Reads the queue at least four times (8 B per entry, from
 // L2), a code for each entry that may reach the last threshold, and a row for each entry that is
 // scored. Requires RefineSharedBytes of dynamic shared memory.
 // Steps: 1 the k best bounds, 2 their canonical scores, 3 the k-th of these is the threshold,

@@ -1,7 +1,7 @@
 // Finds a threshold close to the k-th best of many scores that k of them reach.
 //
-// Unlike ThresholdSearch, it visits scores in registers and stops after two rounds, so it needs
-// no group of blocks; its result is close to the k-th best score, not equal to it.
+// Unlike ThresholdSearch, it visits scores in registers and stops after one round or two, so it
+// needs no group of blocks; its result is at or below the k-th best score, not equal to it.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ struct ThresholdBins {
 
 // Returns, as ordered bits, a score that at least k of the visited scores reach; the bits of -inf
 // if there are fewer. for_each(visit) visits the ordered bits of this thread's scores, the same in
-// each of three calls. Two rounds use 1,024 bins each; the second divides the bin of the k-th, and
-// is left out if at most `spare` scores of that bin are below the k-th. A slightly lower threshold
-// is equally valid, so the lowest bits do not matter. Requires: all threads of the block call; a
-// barrier before `bins` is used again.
+// each of two or three calls. Two rounds use 1,024 bins each. The second divides the bin of the
+// k-th; it is left out if at most `spare` scores of that bin come after the k-th in their order. No
+// other visited score lies between the result and the k-th: a lower threshold is equally valid.
+// Requires: all threads of the block call; a barrier before `bins` is used again.
 template <int kThreads, typename ForEach>
 __device__ uint32_t KthGreatest(uint32_t k, ThresholdBins& bins, const ForEach& for_each,
                                 uint32_t spare = 0) {
