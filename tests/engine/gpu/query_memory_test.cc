@@ -1,5 +1,5 @@
-// Tests searches whose queries were sent to the device before: exact to the bit, even if a batch runs
-// in parts or the memory held other queries before.
+// Tests searches whose queries were sent to the device before: exact to the bit, even if a batch
+// runs in parts or the memory held other queries before.
 #include <algorithm>
 #include <memory>
 
