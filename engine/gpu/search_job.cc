@@ -134,12 +134,7 @@ std::vector<int64_t> AllQueries(const SearchJob& job) {
 }
 
 int64_t TakenTogether(const SearchJob& job, QuerySpan queries) {
-  std::size_t count = queries.size();
-  if (job.device != nullptr) {
-    count = 1;
-    while (count < queries.size() && queries[count] == queries[count - 1] + 1) ++count;
-  }
-  return static_cast<int64_t>(count);
+  return static_cast<int64_t>(job.device == nullptr ? queries.size() : LeadingNeighbors(queries));
 }
 
 int32_t LargestK(const SearchJob& job) {

@@ -2,7 +2,6 @@
 // them.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -27,6 +26,13 @@ namespace nearfield::gpu {
 
 // Some queries of a job: their indexes, ascending.
 using QuerySpan = absl::Span<const int64_t>;
+
+// Returns how many queries, beginning with the first, are neighbors. Requires: there is one.
+inline std::size_t LeadingNeighbors(QuerySpan queries) {
+  std::size_t count = 1;
+  while (count < queries.size() && queries[count] == queries[count - 1] + 1) ++count;
+  return count;
+}
 
 struct SearchJob {
   backend::RowFormat format;
@@ -78,9 +84,7 @@ struct SearchJob {
   absl::Status CheckCancelled() const;
   // Returns true if the device can read the vectors of these queries in one piece.
   bool InQueryMemory(QuerySpan span) const {
-    const auto parts = [](int64_t query, int64_t next) { return next != query + 1; };
-    return queries->in_query_memory &&
-           std::adjacent_find(span.begin(), span.end(), parts) == span.end();
+    return queries->in_query_memory && LeadingNeighbors(span) == span.size();
   }
   // Calls body(i) for each i in [0, count), on the threads of the search if there are some and the
   // `bytes` that the loop moves justify it.
